@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A scenario as frozen values, after its file was loaded and every name in it was resolved."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+from enum import StrEnum
+from pathlib import Path
+
+from lab.topology.model import Topology
+
+
+class Clock(StrEnum):
+    VIRTUAL = "virtual"
+    WALL = "wall"
+
+
+class Status(StrEnum):
+    """Verdict words of kcidb, worst first: a run's status is the first one that any part has."""
+
+    FAIL = "FAIL"
+    ERROR = "ERROR"
+    MISS = "MISS"
+    PASS = "PASS"  # noqa: S105
+    DONE = "DONE"
+    SKIP = "SKIP"
+
+
+@dataclass(frozen=True)
+class Source:
+    """The field report or thread that a scenario stands for."""
+
+    report: str
+    by: str = ""
+    on: str = ""
+    kernel: str = ""
+    link: str = ""
+
+
+@dataclass(frozen=True)
+class Role:
+    """One fio job with a name that says what it is for (victim, hog). ``disk`` names a disk of the topology.
+
+    ``bs`` in bytes; ``runtime``, ``ramp`` in nanoseconds of guest time; ``options`` are further
+    fio options, already checked against the list of those that are allowed.
+    """
+
+    name: str
+    disk: str
+    rw: str
+    bs: int
+    iodepth: int
+    ioengine: str
+    direct: bool
+    options: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Load:
+    """Roles that run together for ``runtime`` ns after ``ramp`` ns."""
+
+    name: str
+    roles: Mapping[str, Role]
+    runtime: int
+    ramp: int
+
+
+@dataclass(frozen=True)
+class Arm:
+    """One setting of the knobs: a topology with its limits applied, and the queue settings.
+
+    ``queue`` maps an attribute of /sys/block/DEV/queue (scheduler, nr_requests, read_ahead_kb ...)
+    to its value; it applies to every LUN. ``settings`` is what the file said, for the report.
+    """
+
+    name: str
+    topology: Topology
+    queue: Mapping[str, str]
+    settings: Mapping[str, str]
+    teaches: str = ""
+
+
+@dataclass(frozen=True)
+class Operand:
+    """``arm.load.role.metric``, ``bound.NAME``, ``baseline.arm.load.role.metric`` or a number."""
+
+    kind: str
+    path: tuple[str, ...]
+    number: float = 0.0
+
+
+@dataclass(frozen=True)
+class Ratio:
+    """``left / right``; ``text`` is the expression as written. ``right`` None means a plain figure."""
+
+    text: str
+    left: Operand
+    right: Operand | None
+
+
+@dataclass(frozen=True)
+class Bound:
+    """``op`` is one of >= > <= < ; ``within`` is written as both sides of a closed interval."""
+
+    text: str
+    low: float | None
+    high: float | None
+    low_open: bool = False
+    high_open: bool = False
+
+    def holds(self, value: float) -> bool:
+        above = self.low is None or (value > self.low if self.low_open else value >= self.low)
+        below = self.high is None or (value < self.high if self.high_open else value <= self.high)
+        return above and below
+
+
+@dataclass(frozen=True)
+class Claim:
+    """``means`` and ``otherwise`` are the sentences shown when the claim holds or does not."""
+
+    that: str
+    ratio: Ratio
+    expect: Bound
+    optional: bool = False
+    means: str = ""
+    otherwise: str = ""
+
+
+@dataclass(frozen=True)
+class Control:
+    """A ratio that must turn red: by an arm of this file (``mutant`` empty) or on a mutant kernel."""
+
+    that: str
+    ratio: Ratio
+    expect: Bound
+    mutant: str = ""
+
+
+@dataclass(frozen=True)
+class Scenario:
+    name: str
+    title: str
+    path: Path
+    digest: str
+    clock: Clock
+    source: Source | None
+    teaches: str
+    seeds: int
+    pause: int
+    arms: Mapping[str, Arm]
+    loads: Mapping[str, Load]
+    claims: tuple[Claim, ...]
+    controls: tuple[Control, ...]
+
+
+@dataclass(frozen=True)
+class Cell:
+    """The unit of measurement: one arm under one seed. ``seed`` counts from 1."""
+
+    scenario: Scenario
+    arm: Arm
+    seed: int

@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The kinds of failure that blklab tells apart, each with its exit code.
+
+0 is a pass. ``git bisect run`` reads 1 to 127 except 125 as "bad", so only a judged failure of
+the kernel under test may be 1, whatever could not be judged is 125, and everything that is the
+lab's or the caller's own fault is 128 or above: a typing mistake must never convict a commit.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import ClassVar
+
+EXIT_PASS = 0
+EXIT_FAIL = 1
+EXIT_CANNOT_JUDGE = 125
+EXIT_LAB_BROKEN = 128
+EXIT_MISUSE = 129
+EXIT_INTERRUPTED = 130
+
+
+class BlklabError(Exception):
+    """What went wrong, and what the reader can do about it."""
+
+    exit_code: ClassVar[int] = EXIT_LAB_BROKEN
+
+    def __init__(self, message: str, *, remedy: str = "") -> None:
+        super().__init__(message)
+        self.message = message
+        self.remedy = remedy
+
+    def __str__(self) -> str:
+        return f"{self.message}\n  remedy: {self.remedy}" if self.remedy else self.message
+
+
+class KernelFailed(BlklabError):
+    """The kernel under test misbehaved after it had come up."""
+
+    exit_code = EXIT_FAIL
+
+
+class CannotJudge(BlklabError):
+    """No verdict is possible: kernel not available, requirement missing, guest never ready."""
+
+    exit_code = EXIT_CANNOT_JUDGE
+
+
+class LabBroken(BlklabError):
+    """The lab itself failed: host tool, cache, payload, QEMU, disk space."""
+
+    exit_code = EXIT_LAB_BROKEN
+
+
+class Misuse(BlklabError):
+    """The request cannot be carried out as written."""
+
+    exit_code = EXIT_MISUSE
+
+
+@dataclass(frozen=True, order=True)
+class Problem:
+    """One mistake in a file that a person wrote. ``line`` and ``column`` count from 1."""
+
+    path: str
+    line: int
+    column: int
+    message: str
+    remedy: str = ""
+
+    def __str__(self) -> str:
+        remedy = f" ({self.remedy})" if self.remedy else ""
+        return f"{self.path}:{self.line}:{self.column}: {self.message}{remedy}"
+
+
+class InputErrors(Misuse):
+    """All mistakes of one document, found before anything was started."""
+
+    def __init__(self, problems: Sequence[Problem]) -> None:
+        self.problems = tuple(sorted(problems))
+        super().__init__("\n".join(str(problem) for problem in self.problems))
+
+
+def no_such_file(path: Path, what: str) -> Misuse:
+    return Misuse(f"{what} {path} does not exist", remedy="check the path")

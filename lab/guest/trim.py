@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Cut shared libraries out of a dynamically linked x86-64 ELF program.
+
+Debian's fio links some sixty libraries (Ceph, Gluster, NFS, RDMA: 80 MB) for engines that the
+guest never uses. ``drop_libraries`` removes their ``DT_NEEDED`` entries and version requirements
+and makes the symbols that only they could provide weak, so that the loader resolves those to
+null instead of refusing the program. The engines behind them then crash if they are called; the
+engines that remain (libaio, io_uring, psync, sync) are untouched.
+
+Layout facts come from the System V gABI ("Dynamic Section", "Symbol Table") and from the Linux
+Standard Base chapter "Symbol Versioning" (``Elfxx_Verneed``, ``Elfxx_Vernaux``).
+"""
+
+import struct
+from collections.abc import Collection, Iterator
+from dataclasses import dataclass
+
+from lab.errors import LabBroken
+
+_DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_SYMTAB = 0, 1, 5, 6
+_DT_VERSYM, _DT_VERNEED, _DT_VERNEEDNUM = 0x6FFFFFF0, 0x6FFFFFFE, 0x6FFFFFFF
+_PT_LOAD, _PT_DYNAMIC = 1, 2
+_STB_GLOBAL, _STB_WEAK = 1, 2
+_SHN_UNDEF = 0
+_VER_NDX_GLOBAL = 1
+_EHDR, _PHDR, _DYN = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<qQ")
+_SYM, _VERNEED, _VERNAUX = struct.Struct("<IBBHQQ"), struct.Struct("<HHIII"), struct.Struct("<IHHII")
+_VERSYM = struct.Struct("<H")
+
+
+def needed_libraries(program: bytes) -> tuple[str, ...]:
+    """Names in the program's ``DT_NEEDED`` entries, in their order."""
+    elf = _Elf(bytearray(program))
+    return tuple(elf.string(value) for tag, value in elf.dynamic() if tag == _DT_NEEDED)
+
+
+def drop_libraries(program: bytes, keep: Collection[str]) -> bytes:
+    """Return ``program`` without its dependencies on libraries outside ``keep``.
+
+    The result has the same size. A symbol stays strong only when it carries a version that a
+    kept library defines; every other undefined symbol becomes weak.
+    """
+    elf = _Elf(bytearray(program))
+    kept_versions = _unlink_version_needs(elf, keep)
+    _weaken_symbols(elf, kept_versions)
+    _drop_needed(elf, keep)
+    return bytes(elf.data)
+
+
+@dataclass(frozen=True)
+class _Elf:
+    data: bytearray
+
+    def __post_init__(self) -> None:
+        if len(self.data) < _EHDR.size or self.data[:6] != b"\x7fELF\x02\x01":
+            raise LabBroken("not a 64-bit little-endian ELF program", remedy="re-fetch the guest payload")
+
+    def program_headers(self) -> Iterator[tuple[int, int, int, int]]:
+        """Yield (type, file offset, virtual address, file size) of each segment."""
+        header = _EHDR.unpack_from(self.data)
+        phoff, phentsize, phnum = header[5], header[9], header[10]
+        for index in range(phnum):
+            kind, _, offset, vaddr, _, filesz, _, _ = _PHDR.unpack_from(self.data, phoff + index * phentsize)
+            yield kind, offset, vaddr, filesz
+
+    def offset_of(self, vaddr: int) -> int:
+        for kind, offset, start, filesz in self.program_headers():
+            if kind == _PT_LOAD and start <= vaddr < start + filesz:
+                return offset + vaddr - start
+        raise LabBroken(f"no loaded segment holds address {vaddr:#x}", remedy="re-fetch the guest payload")
+
+    def dynamic_table(self) -> tuple[int, int]:
+        """File offset and size in bytes of the dynamic section."""
+        for kind, offset, _, filesz in self.program_headers():
+            if kind == _PT_DYNAMIC:
+                return offset, filesz
+        raise LabBroken("the program is not dynamically linked", remedy="re-fetch the guest payload")
+
+    def dynamic(self) -> list[tuple[int, int]]:
+        offset, size = self.dynamic_table()
+        entries = [_DYN.unpack_from(self.data, offset + at) for at in range(0, size, _DYN.size)]
+        return [(tag, value) for tag, value in entries if tag != _DT_NULL]
+
+    def tag(self, wanted: int) -> int:
+        for tag, value in self.dynamic():
+            if tag == wanted:
+                return value
+        raise LabBroken(f"dynamic tag {wanted:#x} is missing", remedy="re-fetch the guest payload")
+
+    def string(self, offset: int) -> str:
+        start = self.offset_of(self.tag(_DT_STRTAB)) + offset
+        return self.data[start : self.data.index(0, start)].decode("ascii")
+
+
+def _unlink_version_needs(elf: _Elf, keep: Collection[str]) -> set[int]:
+    """Relink the ``Verneed`` chain over kept libraries; return the version indices that stay."""
+    start = elf.offset_of(elf.tag(_DT_VERNEED))
+    kept, versions, at = [], set[int](), start
+    while True:
+        _, count, file, aux, following = _VERNEED.unpack_from(elf.data, at)
+        if elf.string(file) in keep:
+            kept.append(at)
+            versions.update(_version_indices(elf, at + aux, count))
+        if not following:
+            break
+        at += following
+    if not kept or kept[0] != start:
+        # The loader enters the chain at DT_VERNEED, so that entry follows the first one kept.
+        _set_tag(elf, _DT_VERNEED, elf.tag(_DT_VERNEED) + (kept[0] - start if kept else 0))
+    for here, there in zip(kept, [*kept[1:], None], strict=True):
+        struct.pack_into("<I", elf.data, here + 12, there - here if there is not None else 0)
+    _set_tag(elf, _DT_VERNEEDNUM, len(kept))
+    return versions
+
+
+def _version_indices(elf: _Elf, at: int, count: int) -> Iterator[int]:
+    for _ in range(count):
+        _, _, other, _, following = _VERNAUX.unpack_from(elf.data, at)
+        yield other & 0x7FFF
+        at += following
+
+
+def _weaken_symbols(elf: _Elf, kept_versions: set[int]) -> None:
+    symtab, strtab = elf.tag(_DT_SYMTAB), elf.tag(_DT_STRTAB)
+    versym = elf.offset_of(elf.tag(_DT_VERSYM))
+    first = elf.offset_of(symtab)
+    # binutils lays .dynstr directly behind .dynsym; the table has no length of its own.
+    for index in range(1, (strtab - symtab) // _SYM.size):
+        at = first + index * _SYM.size
+        name, info, other, shndx, value, size = _SYM.unpack_from(elf.data, at)
+        version_at = versym + index * _VERSYM.size
+        version = _VERSYM.unpack_from(elf.data, version_at)[0] & 0x7FFF
+        if shndx != _SHN_UNDEF or info >> 4 != _STB_GLOBAL or version in kept_versions:
+            continue
+        _SYM.pack_into(elf.data, at, name, _STB_WEAK << 4 | info & 0xF, other, shndx, value, size)
+        _VERSYM.pack_into(elf.data, version_at, _VER_NDX_GLOBAL)
+
+
+def _drop_needed(elf: _Elf, keep: Collection[str]) -> None:
+    offset, size = elf.dynamic_table()
+    kept = [(tag, value) for tag, value in elf.dynamic() if tag != _DT_NEEDED or elf.string(value) in keep]
+    body = b"".join(_DYN.pack(tag, value) for tag, value in kept)
+    elf.data[offset : offset + size] = body.ljust(size, b"\0")
+
+
+def _set_tag(elf: _Elf, wanted: int, value: int) -> None:
+    offset, size = elf.dynamic_table()
+    for at in range(offset, offset + size, _DYN.size):
+        if _DYN.unpack_from(elf.data, at)[0] == wanted:
+            _DYN.pack_into(elf.data, at, wanted, value)
+            return
+    raise LabBroken(f"dynamic tag {wanted:#x} is missing", remedy="re-fetch the guest payload")

@@ -1,0 +1,35 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the rest of the lab knows about a kernel."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.kernels.release import Release
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """A kernel that can be booted from files on this host.
+
+    ``modules`` is the folder that holds ``modules.dep`` and friends, complete and readable (made
+    by depmod where the source had none); module files may be .ko, .ko.xz or .ko.zst. ``config``
+    maps ``CONFIG_X`` to ``y``, ``m`` or its value; options that are not set are absent.
+    ``vmlinux`` is the image's uncompressed ELF, to be booted through its PVH note (saves seconds of
+    decompression under emulation), None where the image has none. ``digest`` identifies image and
+    modules together: sha256 in hex.
+    """
+
+    spec: str
+    release: str
+    version: Release
+    origin: str
+    image: Path
+    vmlinux: Path | None
+    modules: Path
+    config: Mapping[str, str]
+    digest: str
+
+    def has(self, option: str) -> bool:
+        """Whether ``CONFIG_<option>`` is built in or a module."""
+        return self.config.get(f"CONFIG_{option}") in ("y", "m")

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What one boot leaves behind: the only thing that measurement hands to judgement."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Outcome(StrEnum):
+    """How a boot ended.
+
+    NOT_READY: the guest never said "ready" (cannot judge). OOPS and HANG: after "ready" (the
+    kernel failed). UNFIT: the guest could not build what was asked or a knob did not read back
+    (ERROR). GARBLED: the result channel broke its format. LOST: QEMU died or was killed.
+    """
+
+    BYE = "bye"
+    NOT_READY = "not-ready"
+    OOPS = "oops"
+    HANG = "hang"
+    UNFIT = "unfit"
+    GARBLED = "garbled"
+    LOST = "lost"
+
+
+@dataclass(frozen=True)
+class BootRecord:
+    """One VM lifetime. ``folder`` holds boot.json, console.txt, results.txt and out/<file>.
+
+    ``files`` are the measured files by name, as the guest sent them. ``warnings`` are the console
+    lines (WARN, SCSI error handler, timeouts, I/O errors) that fell after "ready". ``digest`` is
+    the digest of the measured results (``lab.digest``), None unless the outcome is BYE.
+    ``wall`` maps phase (boot, setup, measure, send) to seconds of host time, ``virtual`` to
+    seconds of guest time. ``fingerprint`` maps each input to its digest or text.
+    """
+
+    folder: Path
+    outcome: Outcome
+    detail: str
+    warnings: tuple[str, ...]
+    files: Mapping[str, bytes]
+    digest: str | None
+    fingerprint: Mapping[str, str]
+    wall: Mapping[str, float]
+    virtual: Mapping[str, float]

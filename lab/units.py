@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Quantities with their units as people write them: ``4k``, ``1 MB/s``, ``400ms``."""
+
+import re
+
+_SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
+_RATES = {"B/s": 1, "kB/s": 10**3, "MB/s": 10**6, "GB/s": 10**9}
+_TIMES = {"ns": 1, "us": 10**3, "ms": 10**6, "s": 10**9, "min": 60 * 10**9}
+_QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z/]*)")
+
+
+def parse_size(text: str) -> int:
+    """Bytes, with powers of 1024 for k, M, G, T (either case, with or without ``iB``). Raises ValueError."""
+    number, unit = _split(text)
+    key = unit.lower().removesuffix("ib").removesuffix("b")
+    return _scaled(text, number, key, _SIZES, "a size such as 4k or 256M")
+
+
+def parse_rate(text: str) -> int:
+    """Bytes per second, with powers of 1000 as disks are sold. Raises ValueError."""
+    number, unit = _split(text)
+    return _scaled(text, number, unit, _RATES, "a rate such as 1 MB/s")
+
+
+def parse_time(text: str) -> int:
+    """Nanoseconds. A bare number is refused. Raises ValueError."""
+    number, unit = _split(text)
+    return _scaled(text, number, unit, _TIMES, "a time such as 400ms or 20s")
+
+
+def _split(text: str) -> tuple[float, str]:
+    match = _QUANTITY.fullmatch(text.strip())
+    if match is None:
+        raise ValueError(f'"{text}" is not a quantity')
+    return float(match[1]), match[2]
+
+
+def _scaled(text: str, number: float, unit: str, table: dict[str, int], wanted: str) -> int:
+    if unit not in table:
+        raise ValueError(f'"{text}" is not {wanted}')
+    value = number * table[unit]
+    if value != int(value):
+        raise ValueError(f'"{text}" is not a whole number of the smallest unit')
+    return int(value)
+
+
+def show_size(value: int) -> str:
+    return _show(value, [("T", 1 << 40), ("G", 1 << 30), ("M", 1 << 20), ("k", 1 << 10)], "")
+
+
+def show_rate(value: int) -> str:
+    return _show(value, [("GB/s", 10**9), ("MB/s", 10**6), ("kB/s", 10**3)], "B/s")
+
+
+def show_time(value: int) -> str:
+    return _show(value, [("s", 10**9), ("ms", 10**6), ("us", 10**3)], "ns")
+
+
+def _show(value: int, table: list[tuple[str, int]], smallest: str) -> str:
+    for unit, factor in table:
+        if value >= factor:
+            return f"{value / factor:g}{unit}" if smallest == "" else f"{value / factor:g} {unit}"
+    return f"{value}{smallest}" if smallest == "" else f"{value} {smallest}"
