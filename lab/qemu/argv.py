@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""QEMU's command line as a pure function of a machine's description.
+
+A machine runs with its folder as the working directory, so the command line names the files it
+writes by bare names, and two runs of one cell differ in no word of it but the paths of QEMU,
+kernel and initramfs. ``fingerprint_argv`` replaces those by their roles.
+"""
+
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import assert_never
+
+from lab.errors import Misuse
+from lab.qemu.clock import Clock, VirtualClock, WallClock
+
+CONSOLE_FILE = "console.txt"
+RESULTS_FILE = "results.txt"
+FIRST_ICOUNT_SMP = (8, 1)
+
+
+@dataclass(frozen=True)
+class MachineSpec:
+    """One virtual machine.
+
+    ``version`` is QEMU's, as far as it is known; ``firmware`` is a file in QEMU's data folders,
+    None for QEMU's own choice; ``memory`` is in MiB; ``seed`` feeds every random source that the
+    guest can reach; ``append`` are words for the kernel command line, after the machine's own;
+    ``devices`` are values of -device.
+    """
+
+    program: Path
+    version: tuple[int, ...]
+    kernel: Path
+    initrd: Path | None
+    firmware: str | None = None
+    memory: int = 512
+    cpus: int = 1
+    seed: int = 1
+    clock: Clock = field(default_factory=VirtualClock)
+    append: tuple[str, ...] = ()
+    devices: tuple[str, ...] = ()
+
+
+def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
+    """The command line of ``spec``. Raises Misuse where its QEMU cannot carry it out."""
+    _check(spec)
+    return (
+        str(spec.program),
+        *_board(spec),
+        *_confinement(),
+        *_time(spec.clock),
+        *_processor(spec),
+        *_memory(spec),
+        *_channels(),
+        *_devices(spec),
+        *_kernel(spec),
+    )
+
+
+def fingerprint_argv(spec: MachineSpec) -> tuple[str, ...]:
+    """The command line with host paths replaced by roles; what lies there is digested elsewhere."""
+    initrd = Path("INITRD") if spec.initrd else None
+    return machine_argv(replace(spec, program=Path("QEMU"), kernel=Path("KERNEL"), initrd=initrd))
+
+
+def command_line(spec: MachineSpec) -> str:
+    """The kernel's command line."""
+    return " ".join((*_kernel_words(spec), *spec.append))
+
+
+def _check(spec: MachineSpec) -> None:
+    if isinstance(spec.clock, VirtualClock) and spec.cpus > 1 and spec.version < FIRST_ICOUNT_SMP:
+        version = ".".join(map(str, spec.version))
+        raise Misuse(
+            f"{spec.cpus} vCPUs under the virtual clock: QEMU {version} hangs when it brings up the second one",
+            remedy="use one vCPU, or QEMU 8.1 or later (on Debian 12: from bookworm-backports; BLKLAB_QEMU names it)",
+        )
+    for word in spec.append:
+        if not word.isprintable() or '"' in word:
+            raise Misuse(f"kernel parameter {word!r}: no quotes or control characters", remedy="write it plainly")
+
+
+def _board(spec: MachineSpec) -> tuple[str, ...]:
+    # "pc" boots faster than q35: the guest walks fewer PCI configuration cycles under emulation.
+    # -no-reboot turns the guest's reboot, and panic=-1, into the end of QEMU.
+    firmware = ("-bios", spec.firmware) if spec.firmware else ()
+    return ("-M", "pc", *firmware, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")
+
+
+def _confinement() -> tuple[str, ...]:
+    # The guest kernel is under test and may be broken; no network, no monitor, no new processes.
+    sandbox = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
+    return ("-monitor", "none", "-net", "none", "-sandbox", sandbox)
+
+
+def _time(clock: Clock) -> tuple[str, ...]:
+    match clock:
+        case VirtualClock(shift=shift):
+            # sleep=off: idle guest time is skipped, not waited for. clock=vm: the RTC follows
+            # instructions as well, from a fixed date.
+            icount = ("-accel", "tcg", "-icount", f"shift={shift},sleep=off")
+            return (*icount, "-rtc", "base=2024-01-01T00:00:00,clock=vm")
+        case WallClock(accelerator="kvm"):
+            return ("-accel", "kvm")
+        case WallClock():
+            return ("-accel", "tcg,thread=multi")
+        case _:
+            assert_never(clock)
+
+
+def _processor(spec: MachineSpec) -> tuple[str, ...]:
+    # -seed makes QEMU's own randomness (the fw_cfg and device-tree seeds of the guest's RNG)
+    # repeatable; rdrand and rdseed would let the host's through.
+    model = "host" if spec.clock == WallClock("kvm") else "max,-rdrand,-rdseed"
+    return ("-cpu", model, "-smp", str(spec.cpus), "-seed", str(spec.seed))
+
+
+def _memory(spec: MachineSpec) -> tuple[str, ...]:
+    return ("-m", f"{spec.memory}M")
+
+
+def _channels() -> tuple[str, ...]:
+    # Files, not pipes or sockets: a write to a file never waits for a reader, so nothing on the
+    # host can hold the guest up. The first port is the console, the second carries results.
+    return ("-serial", f"file:{CONSOLE_FILE}", "-serial", f"file:{RESULTS_FILE}")
+
+
+def _devices(spec: MachineSpec) -> tuple[str, ...]:
+    return tuple(word for device in spec.devices for word in ("-device", device))
+
+
+def _kernel(spec: MachineSpec) -> tuple[str, ...]:
+    initrd = ("-initrd", str(spec.initrd)) if spec.initrd else ()
+    return ("-kernel", str(spec.kernel), *initrd, "-append", command_line(spec))
+
+
+def _kernel_words(spec: MachineSpec) -> tuple[str, ...]:
+    # loglevel=5 instead of quiet: WARNs and errors must reach the console, they are evidence.
+    words: tuple[str, ...] = ("console=ttyS0", "panic=-1", "loglevel=5", "nokaslr")
+    if not isinstance(spec.clock, VirtualClock):
+        return words
+    # Under icount the TSC counts virtual nanoseconds, 1 GHz at any shift: nothing to calibrate.
+    # The crypto self-tests would cost a second of emulation and tell nothing about block I/O.
+    words += ("tsc_early_khz=1000000", "cryptomgr.notests")
+    # Calibrating the APIC timer is a loop of PAUSE instructions, each of which leaves the
+    # translated code under icount (3 s of wall time); the HPET ticks instead. With more
+    # vCPUs each of them needs its APIC timer.
+    return (*words, "nolapic_timer") if spec.cpus == 1 else words

@@ -1,0 +1,301 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One lifetime of a virtual machine: start it, follow what it writes, end it, and reap it."""
+
+import os
+import select
+import shlex
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from pathlib import Path
+from types import TracebackType
+from typing import Protocol, Self
+
+from lab import host
+from lab.errors import LabBroken
+from lab.qemu import launcher
+from lab.qemu.argv import CONSOLE_FILE, RESULTS_FILE, MachineSpec, machine_argv
+from lab.qemu.tail import Tail
+
+LOG_FILE = "qemu.log"
+_STDERR_TAIL = 2000
+_LAUNCH_SECONDS = 30.0
+# QEMU's own needs beside the guest's memory: translated code, firmware, heap.
+_OVERHEAD_MIB = 256
+
+
+class Channel(StrEnum):
+    CONSOLE = "console"
+    RESULTS = "results"
+
+
+class Note(StrEnum):
+    """What a watcher may answer to a line."""
+
+    READY = "ready"
+    STOP = "stop"
+
+
+class Watch(Protocol):
+    """Receives each line of each channel as soon as it is seen, without its line end.
+
+    Lines of one channel come in order; bytes that are not UTF-8 are replaced. It runs in the
+    thread that follows the machine.
+    """
+
+    def line(self, channel: Channel, text: str) -> Note | None: ...
+
+
+class Reason(StrEnum):
+    """Why a machine ended: by itself, at a deadline, by a limit, or at somebody's request."""
+
+    EXITED = "exited"
+    DEADLINE = "deadline"
+    FLOOD = "flood"
+    ABORTED = "aborted"
+    WATCH = "watch"
+
+
+@dataclass(frozen=True)
+class Limits:
+    """Bounds on one machine, in seconds of host time and in bytes."""
+
+    ready_seconds: float = 180.0
+    total_seconds: float = 900.0
+    console_bytes: int = 8 << 20
+    results_bytes: int = 256 << 20
+    stop_seconds: float = 3.0
+    poll_seconds: float = 0.03
+
+
+@dataclass(frozen=True)
+class Ending:
+    """How a machine ended.
+
+    ``returncode`` is QEMU's, None when ``signal`` ended it. ``ready`` tells whether the watcher
+    had noted READY. ``wall`` is in seconds. ``stderr`` is the tail of what QEMU said.
+    """
+
+    returncode: int | None
+    signal: int | None
+    reason: Reason
+    ready: bool
+    wall: float
+    stderr: str
+
+
+def run(
+    spec: MachineSpec,
+    folder: Path,
+    watch: Watch,
+    limits: Limits = Limits(),
+    abort: threading.Event | None = None,
+) -> Ending:
+    """Run ``spec`` to its end in ``folder`` (which must exist), where console.txt, results.txt and
+    qemu.log are left. Setting ``abort`` from any thread ends it early.
+
+    Raises LabBroken when QEMU cannot be started or refuses to start.
+    """
+    with Machine(spec, folder, limits) as machine:
+        return machine.follow(watch, abort)
+
+
+class Machine:
+    """A running QEMU. Leaving the context stops and reaps it, whatever happened inside.
+
+    The kernel kills QEMU together with the thread that entered the context; so that thread has to
+    follow it to its end, and no other may.
+    """
+
+    def __init__(self, spec: MachineSpec, folder: Path, limits: Limits) -> None:
+        # QEMU runs in the folder, so a path relative to here would be lost.
+        initrd = spec.initrd.absolute() if spec.initrd else None
+        self._spec = replace(spec, program=spec.program.absolute(), kernel=spec.kernel.absolute(), initrd=initrd)
+        self._folder, self._limits = folder.absolute(), limits
+
+    def __enter__(self) -> Self:
+        _check_host(self._spec, self._folder)
+        self._thread = threading.get_ident()
+        self._started = time.monotonic()
+        self._tails = self._open_tails()
+        try:
+            self._process, self._pidfd = _launch(machine_argv(self._spec), self._folder)
+        except BaseException:
+            self._close_tails()
+            raise
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        try:
+            self._stop()
+        finally:
+            os.close(self._pidfd)
+            self._close_tails()
+
+    @property
+    def pid(self) -> int:
+        return self._process.pid
+
+    def follow(self, watch: Watch, abort: threading.Event | None = None) -> Ending:
+        """Hand every line to ``watch`` until the machine ends or has to be ended; see ``run``."""
+        if threading.get_ident() != self._thread:
+            raise RuntimeError("a machine is followed by the thread that started it")
+        ready, reason = False, None
+        while reason is None:
+            exited = self._wait(self._limits.poll_seconds)
+            note = self._drain(watch)
+            ready = ready or note is Note.READY
+            reason = self._verdict(note, exited=exited, ready=ready, abort=abort)
+        self._stop()
+        if reason is not Reason.FLOOD:
+            note = self._drain(watch, last=True)
+            ready = ready or note is Note.READY
+        ending = self._ending(reason, ready=ready)
+        self._refuse_if_never_started(ending)
+        return ending
+
+    def _verdict(
+        self, note: Note | None, *, exited: bool, ready: bool, abort: threading.Event | None
+    ) -> Reason | None:
+        elapsed = time.monotonic() - self._started
+        allowed = self._limits.total_seconds if ready else min(self._limits.ready_seconds, self._limits.total_seconds)
+        reasons = (
+            (Reason.WATCH, note is Note.STOP),
+            (Reason.EXITED, exited),
+            (Reason.FLOOD, any(tail.flooded for tail in self._tails.values())),
+            (Reason.ABORTED, abort is not None and abort.is_set()),
+            (Reason.DEADLINE, elapsed > allowed),
+        )
+        return next((reason for reason, holds in reasons if holds), None)
+
+    def _drain(self, watch: Watch, *, last: bool = False) -> Note | None:
+        """Hand over what was written since; the strongest note, STOP over READY."""
+        notes = {watch.line(channel, text) for channel, text in self._lines(last)}
+        return next((note for note in (Note.STOP, Note.READY) if note in notes), None)
+
+    def _lines(self, last: bool) -> Iterator[tuple[Channel, str]]:
+        for channel, tail in self._tails.items():
+            for text in tail.read(last=last):
+                yield channel, text
+
+    def _open_tails(self) -> dict[Channel, Tail]:
+        return {
+            Channel.CONSOLE: Tail(self._folder / CONSOLE_FILE, self._limits.console_bytes),
+            Channel.RESULTS: Tail(self._folder / RESULTS_FILE, self._limits.results_bytes),
+        }
+
+    def _close_tails(self) -> None:
+        for tail in self._tails.values():
+            tail.close()
+
+    def _wait(self, seconds: float) -> bool:
+        """Whether the machine has ended within ``seconds``; it stays unreaped."""
+        poller = select.poll()
+        poller.register(self._pidfd, select.POLLIN)
+        return bool(poller.poll(max(0.0, seconds) * 1000))
+
+    def _stop(self) -> None:
+        """Ask politely, then kill; reaped in any case. Harmless when it has ended already."""
+        if self._process.returncode is not None:
+            return
+        for number in (signal.SIGTERM, signal.SIGKILL):
+            # Its process group still exists: the leader has not been reaped.
+            if self._wait(0):
+                break
+            os.killpg(self._process.pid, number)
+            if number is signal.SIGTERM:
+                self._wait(self._limits.stop_seconds)
+        self._process.wait()
+
+    def _ending(self, reason: Reason, *, ready: bool) -> Ending:
+        code = self._process.returncode
+        return Ending(
+            returncode=code if code >= 0 else None,
+            signal=-code if code < 0 else None,
+            reason=reason,
+            ready=ready,
+            wall=time.monotonic() - self._started,
+            stderr=_tail_of(self._folder / LOG_FILE),
+        )
+
+    def _refuse_if_never_started(self, ending: Ending) -> None:
+        silent = not any(tail.size for tail in self._tails.values())
+        if ending.reason is Reason.EXITED and ending.returncode and silent:
+            command = shlex.join(machine_argv(self._spec))
+            raise LabBroken(
+                f"QEMU refused to start (exit {ending.returncode}): {ending.stderr.strip()}\n  {command}",
+                remedy="blklab doctor tells what this host's QEMU offers",
+            )
+
+
+def _check_host(spec: MachineSpec, folder: Path) -> None:
+    if not folder.is_dir():
+        raise LabBroken(f"{folder}: no such folder for a machine's output", remedy="create it first")
+    for path, what in ((spec.program, "QEMU"), (spec.kernel, "kernel image"), (spec.initrd, "initramfs")):
+        if path is not None and not path.is_file():
+            raise LabBroken(f"{what} {path} does not exist", remedy="see blklab doctor; the cache may have been pruned")
+        if path is not None and not os.access(path, os.R_OK):
+            raise LabBroken(f"{what} {path} is not readable", remedy=f"make it readable: sudo chmod a+r {path}")
+    available = host.memory_available() >> 20
+    if available < spec.memory + _OVERHEAD_MIB:
+        raise LabBroken(
+            f"a guest of {spec.memory} MiB does not fit: the host has {available} MiB available",
+            remedy="run fewer machines at once, or close other programs",
+        )
+
+
+def _launch(argv: tuple[str, ...], folder: Path) -> "tuple[subprocess.Popen[bytes], int]":
+    """Start ``argv`` through the launcher; once it runs, return it with its pidfd. Raises LabBroken."""
+    read_end, write_end = os.pipe()
+    try:
+        command = [sys.executable, "-I", "-S", launcher.__file__, str(os.getpid()), str(write_end), "--", *argv]
+        with (folder / LOG_FILE).open("wb") as log:
+            # A session of its own: Ctrl-C in the terminal reaches blklab alone, which then
+            # stops its machines.
+            process = subprocess.Popen(  # noqa: S603
+                command,
+                cwd=folder,
+                stdin=subprocess.DEVNULL,
+                stdout=log,
+                stderr=subprocess.STDOUT,
+                start_new_session=True,
+                pass_fds=(write_end,),
+            )
+    except OSError as error:
+        os.close(read_end)
+        raise LabBroken(f"cannot start {argv[0]}: {error.strerror}", remedy="see blklab doctor") from error
+    finally:
+        os.close(write_end)
+    try:
+        _await_exec(read_end, argv[0])
+        return process, os.pidfd_open(process.pid)
+    except BaseException:
+        process.kill()
+        process.wait()
+        raise
+    finally:
+        os.close(read_end)
+
+
+def _await_exec(status: int, program: str) -> None:
+    poller = select.poll()
+    poller.register(status, select.POLLIN)
+    if not poller.poll(_LAUNCH_SECONDS * 1000):
+        raise LabBroken(f"the launcher of {program} did not answer within {_LAUNCH_SECONDS:g} s")
+    reason = os.read(status, 4096).decode(errors="replace")
+    if reason:
+        raise LabBroken(f"cannot run {program}: {reason}", remedy="reinstall QEMU, or set BLKLAB_QEMU to a working one")
+
+
+def _tail_of(path: Path) -> str:
+    with path.open("rb") as file:
+        size = file.seek(0, os.SEEK_END)
+        file.seek(max(0, size - _STDERR_TAIL))
+        return file.read().decode(errors="replace")
