@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What this host's QEMU is and offers."""
+
+import functools
+import hashlib
+import os
+import re
+import shutil
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import process
+from lab.errors import LabBroken, Misuse
+
+PROGRAM = "qemu-system-x86_64"
+OVERRIDE = "BLKLAB_QEMU"
+OLDEST = (7, 2)
+FAST_FIRMWARE = "qboot.rom"
+INSTALL = "apt-get install qemu-system-x86 (Debian, Ubuntu); blklab doctor names other distributions' packages"
+# What QEMU itself puts into a guest that is started by -kernel, with either firmware.
+_GUEST_CODE = (FAST_FIRMWARE, "bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "linuxboot.bin", "kvmvapic.bin")
+_PROBE_SECONDS = 30.0
+_VERSION = re.compile(r"QEMU emulator version (\d+)\.(\d+)\.(\d+)(?: \((.*)\))?")
+_DEVICE = re.compile(r'^name "([^"]+)"', re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Qemu:
+    """A usable QEMU.
+
+    ``package`` is the distribution's version text, empty where there is none; ``firmware`` the
+    file for -bios, None for QEMU's own; ``digest`` covers the program and the firmware files,
+    sha256 in hex.
+    """
+
+    path: Path
+    version: tuple[int, int, int]
+    package: str
+    devices: frozenset[str]
+    firmware: str | None
+    digest: str
+
+    @property
+    def version_text(self) -> str:
+        return ".".join(map(str, self.version))
+
+
+def find_qemu() -> Qemu:
+    """The QEMU that BLKLAB_QEMU names, else the one in PATH.
+
+    Raises Misuse when BLKLAB_QEMU names no program, LabBroken when QEMU is missing, too old, or
+    does not answer.
+    """
+    path = _locate()
+    status = path.stat()
+    return _probe(path, status.st_mtime_ns, status.st_size)
+
+
+def parse_version(text: str) -> tuple[tuple[int, int, int], str]:
+    """Version and package text out of the first line of ``--version``. Raises LabBroken."""
+    match = _VERSION.match(text)
+    if match is None:
+        first = text.strip().partition("\n")[0]
+        raise LabBroken(f'this is no QEMU, it says "{first}"', remedy=f"correct {OVERRIDE}, or {INSTALL}")
+    return (int(match[1]), int(match[2]), int(match[3])), match[4] or ""
+
+
+def parse_devices(text: str) -> frozenset[str]:
+    """Names out of the output of ``-device help``."""
+    return frozenset(_DEVICE.findall(text))
+
+
+def _locate() -> Path:
+    named = os.environ.get(OVERRIDE)
+    found = shutil.which(named or PROGRAM)
+    if found:
+        return Path(found).resolve()
+    if named:
+        raise Misuse(f"{OVERRIDE}={named} is no program", remedy=f"correct it, or unset it to use {PROGRAM} from PATH")
+    raise LabBroken(f"{PROGRAM} is not installed", remedy=INSTALL)
+
+
+@functools.cache
+def _probe(path: Path, mtime_ns: int, size: int) -> Qemu:
+    """Keyed by what changes when the program is replaced."""
+    version, package = parse_version(_ask(path, "--version"))
+    if version < OLDEST:
+        text, oldest = ".".join(map(str, version)), ".".join(map(str, OLDEST))
+        raise LabBroken(
+            f"{path} is QEMU {text}, blklab needs {oldest} or later",
+            remedy=f"upgrade it, or name a later one in {OVERRIDE} ({INSTALL})",
+        )
+    firmware = _guest_code(path)
+    return Qemu(
+        path=path,
+        version=version,
+        package=package,
+        devices=parse_devices(_ask(path, "-device", "help")),
+        firmware=FAST_FIRMWARE if FAST_FIRMWARE in {file.name for file in firmware} else None,
+        digest=_digest(path, *firmware),
+    )
+
+
+def _ask(path: Path, *words: str) -> str:
+    done = process.run([str(path), *words], timeout=_PROBE_SECONDS, hint=f"reinstall QEMU, or correct {OVERRIDE}")
+    return done.stdout.decode(errors="replace")
+
+
+def _guest_code(path: Path) -> tuple[Path, ...]:
+    folders = [Path(line) for line in _ask(path, "-L", "help").splitlines() if line]
+    found = (next((folder / name for folder in folders if (folder / name).is_file()), None) for name in _GUEST_CODE)
+    return tuple(file for file in found if file is not None)
+
+
+def _digest(*files: Path) -> str:
+    total = hashlib.sha256()
+    for path in files:
+        with path.open("rb") as file:
+            total.update(hashlib.file_digest(file, "sha256").digest())
+    return total.hexdigest()
