@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only
+# Every target is one line over the console script; scripts/run sets up what is missing first.
+
+SHELL := /bin/bash
+.DEFAULT_GOAL := help
+MAKEFLAGS += --no-builtin-rules --no-print-directory
+
+# Values go to recipes through the environment and are never expanded, neither by make nor by the shell.
+values := NAME KERNEL BASE SEEDS VERIFY RESULTS RUN
+$(foreach value,$(values),$(eval override $(value) := $$(value $(value))))
+export $(values)
+
+blklab := @scripts/run blklab
+named = @[ -n "$$NAME" ] || { echo "make $@: which scenario? remedy: make $@ NAME=shared-queue (make list shows them all)" >&2; exit 129; }
+results := $${RESULTS:+"--results=$$RESULTS"}
+kernel := $${KERNEL:+"--kernel=$$KERNEL"}
+
+help:  ## show this list
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
+
+setup:  ## make the virtual environment and install what the host lacks
+	@scripts/setup >/dev/null
+
+scenario:  ## run a scenario: NAME= [KERNEL=debian:6.1] [BASE=] [SEEDS=] [VERIFY=1] [RESULTS=]
+	$(named)
+	$(blklab) scenario "$$NAME" $(kernel) $${BASE:+"--base=$$BASE"} $${SEEDS:+"--seeds=$$SEEDS"} $${VERIFY:+--verify} $(results)
+
+list:  ## list the scenarios
+	$(blklab) list
+
+show:  ## what a scenario builds, in words and in exact commands: NAME= [KERNEL=]
+	$(named)
+	$(blklab) show "$$NAME" $(kernel)
+
+judge:  ## judge a finished run again from its raw files: RUN=results/NAME/latest
+	@[ -n "$$RUN" ] || { echo "make judge: which run? remedy: make judge RUN=results/shared-queue/latest" >&2; exit 129; }
+	$(blklab) judge "$$RUN"
+
+doctor:  ## what this host offers and what is missing, with remedies
+	$(blklab) doctor
+
+cache:  ## list what is cached and how large it is
+	$(blklab) cache list
+
+schema:  ## print the JSON schema of scenario files, for editors
+	$(blklab) schema
+
+check:  ## types, style, import directions, shell files
+	@scripts/run --dev scripts/check
+
+test: check  ## check, then all tests but the slow ones
+	@scripts/run --dev pytest -m 'not slow'
+
+test-all: check  ## check, then every test
+	@scripts/run --dev pytest
+
+bench:  ## how long a warm shared-queue takes, and where the time goes
+	@scripts/bench
+
+lock:  ## pin the newest requirements, with hashes, again
+	@scripts/lock
+
+clean:  ## remove the virtual environments and caches of tools (not the results)
+	@rm -rf .venv .venv-* .venv.lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
+	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
+
+.PHONY: help setup scenario list show judge doctor cache schema check test test-all bench lock clean
