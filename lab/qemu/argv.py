@@ -22,16 +22,16 @@ FIRST_ICOUNT_SMP = (8, 1)
 class MachineSpec:
     """One virtual machine.
 
-    ``version`` is QEMU's, as far as it is known; ``firmware`` is a file in QEMU's data folders,
-    None for QEMU's own choice; ``memory`` is in MiB; ``seed`` feeds every random source that the
-    guest can reach; ``append`` are words for the kernel command line, after the machine's own;
-    ``devices`` are values of -device.
+    ``version`` is QEMU's, as far as it is known; ``firmware`` is a file in QEMU's data folders
+    or a path, None for QEMU's own choice; without a ``kernel`` only the firmware runs; ``memory``
+    is in MiB; ``seed`` feeds every random source that the guest can reach; ``append`` are words
+    for the kernel command line, after the machine's own; ``devices`` are values of -device.
     """
 
     program: Path
     version: tuple[int, ...]
-    kernel: Path
-    initrd: Path | None
+    kernel: Path | None
+    initrd: Path | None = None
     firmware: str | None = None
     memory: int = 512
     cpus: int = 1
@@ -59,8 +59,9 @@ def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
 
 def fingerprint_argv(spec: MachineSpec) -> tuple[str, ...]:
     """The command line with host paths replaced by roles; what lies there is digested elsewhere."""
+    kernel = Path("KERNEL") if spec.kernel else None
     initrd = Path("INITRD") if spec.initrd else None
-    return machine_argv(replace(spec, program=Path("QEMU"), kernel=Path("KERNEL"), initrd=initrd))
+    return machine_argv(replace(spec, program=Path("QEMU"), kernel=kernel, initrd=initrd))
 
 
 def command_line(spec: MachineSpec) -> str:
@@ -111,7 +112,11 @@ def _time(clock: Clock) -> tuple[str, ...]:
 def _processor(spec: MachineSpec) -> tuple[str, ...]:
     # -seed makes QEMU's own randomness (the fw_cfg and device-tree seeds of the guest's RNG)
     # repeatable; rdrand and rdseed would let the host's through.
-    model = "host" if spec.clock == WallClock("kvm") else "max,-rdrand,-rdseed"
+    match spec.clock:
+        case WallClock(accelerator="kvm", model=model):
+            pass
+        case _:
+            model = "max,-rdrand,-rdseed"
     return ("-cpu", model, "-smp", str(spec.cpus), "-seed", str(spec.seed))
 
 
@@ -130,6 +135,8 @@ def _devices(spec: MachineSpec) -> tuple[str, ...]:
 
 
 def _kernel(spec: MachineSpec) -> tuple[str, ...]:
+    if spec.kernel is None:
+        return ()
     initrd = ("-initrd", str(spec.initrd)) if spec.initrd else ()
     return ("-kernel", str(spec.kernel), *initrd, "-append", command_line(spec))
 

@@ -20,9 +20,14 @@ class VirtualClock:
 
 @dataclass(frozen=True)
 class WallClock:
-    """Guest time is the host's; ``accelerator`` is ``kvm`` (only where a guest was seen to run) or ``tcg``."""
+    """Guest time is the host's.
+
+    ``accelerator`` is ``kvm`` (only where a guest was seen to run) or ``tcg``; ``model`` is the
+    CPU model that was seen to run under KVM.
+    """
 
     accelerator: str = "tcg"
+    model: str = "host"
 
     name: ClassVar[str] = "wall"
     cannot_see: ClassVar[tuple[str, ...]] = (

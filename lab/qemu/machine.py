@@ -114,8 +114,9 @@ class Machine:
 
     def __init__(self, spec: MachineSpec, folder: Path, limits: Limits) -> None:
         # QEMU runs in the folder, so a path relative to here would be lost.
+        kernel = spec.kernel.absolute() if spec.kernel else None
         initrd = spec.initrd.absolute() if spec.initrd else None
-        self._spec = replace(spec, program=spec.program.absolute(), kernel=spec.kernel.absolute(), initrd=initrd)
+        self._spec = replace(spec, program=spec.program.absolute(), kernel=kernel, initrd=initrd)
         self._folder, self._limits = folder.absolute(), limits
 
     def __enter__(self) -> Self:
