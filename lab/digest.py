@@ -1,0 +1,44 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The digest of measured results, and of the inputs behind them; defined here and nowhere else."""
+
+import hashlib
+import json
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any
+
+UNMEASURED = frozenset({"kmsg"})
+"""Files of a boot that are evidence about it, not results of it."""
+
+
+def digest_bytes(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+def digest_file(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def canonical(value: Any) -> bytes:
+    """JSON with sorted keys and no insignificant white space, as UTF-8."""
+    return json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False).encode()
+
+
+def digest_results(files: Mapping[str, bytes]) -> str:
+    """sha256 over the canonical JSON of every measured file: JSON files by value, others by text."""
+    return digest_bytes(canonical({name: _content(name, files[name]) for name in files if name not in UNMEASURED}))
+
+
+def _content(name: str, data: bytes) -> Any:
+    if name.endswith(".json"):
+        try:
+            return json.loads(data)
+        except ValueError:
+            # A file that fio left half written is still part of what was measured.
+            return data.decode("utf-8", "replace")
+    return data.decode("utf-8", "replace")
+
+
+def digest_fingerprint(fingerprint: Mapping[str, str]) -> str:
+    return digest_bytes(canonical(dict(fingerprint)))

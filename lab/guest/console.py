@@ -1,0 +1,36 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the kernel's own log says about the health of a boot. The console is evidence, never a result."""
+
+import re
+from collections.abc import Iterable
+
+READY_MARK = "blklab: ready"
+
+_DEATHS = re.compile(
+    r"Kernel panic - not syncing|Oops: |BUG: unable to handle|BUG: kernel NULL pointer|general protection fault"
+    r"|Internal error: |kernel BUG at |double fault"
+)
+_STALLS = re.compile(r"blocked for more than \d+ seconds|soft lockup|self-detected stall|detected stalls on")
+_WARNINGS = re.compile(
+    r"WARNING: |BUG: |INFO: .*stall|I/O error|timing out command|timed out|Medium Error|Hardware Error"
+    r"|Sense Key|scsi_eh|SCSI error|FAILED Result|device reset|bus reset|host reset|hung_task|lockup"
+    r"|blocked for more than|Out of memory|page allocation failure|ABORT_TASK"
+)
+
+
+def death(lines: Iterable[str]) -> str:
+    """The first line that shows the kernel dying, or an empty string."""
+    return next((line.strip() for line in lines if _DEATHS.search(line)), "")
+
+
+def stall(lines: Iterable[str]) -> str:
+    """The first line that shows a task or CPU stuck, or an empty string."""
+    return next((line.strip() for line in lines if _STALLS.search(line)), "")
+
+
+def warnings(log: str) -> tuple[str, ...]:
+    """Lines of a kernel log behind the ready mark that make its figures unfit to be judged."""
+    _, mark, behind = log.partition(READY_MARK)
+    if not mark:
+        return ()
+    return tuple(line.strip() for line in behind.splitlines() if _WARNINGS.search(line))

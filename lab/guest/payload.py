@@ -1,0 +1,88 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What every guest carries besides its kernel's modules: busybox, fio, dmsetup and their libraries.
+
+All of it comes from one Debian suite's packages, unpacked into the cache, whatever the host is, so
+that the payload's bytes do not depend on the host.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import LabBroken
+from lab.guest import initramfs
+from lab.guest.initramfs import Entry
+from lab.guest.trim import drop_libraries
+
+SUITE = "trixie"
+PACKAGES = (
+    "busybox-static",
+    "fio",
+    "dmsetup",
+    "libc6",
+    "libaio1t64",
+    "libnuma1",
+    "zlib1g",
+    "libdevmapper1.02.1",
+    "libselinux1",
+    "libudev1",
+)
+
+_LIBRARY_FOLDER = "usr/lib/x86_64-linux-gnu"
+_LOADER = "ld-linux-x86-64.so.2"
+_LIBRARIES = (
+    "libc.so.6",
+    "libm.so.6",
+    "libaio.so.1t64",
+    "libnuma.so.1",
+    "libz.so.1",
+    "libdevmapper.so.1.02.1",
+    "libselinux.so.1",
+    "libudev.so.1",
+)
+_PROGRAMS = {"bin/fio": "usr/bin/fio", "bin/dmsetup": "usr/sbin/dmsetup"}
+_APPLETS = (
+    "sh mount stty uname sleep reboot mkdir ln cat dmesg rm sha256sum base64 wc insmod tail ls head seq".split()
+)
+
+
+@dataclass(frozen=True)
+class Payload:
+    """``entries`` go into every initramfs; ``versions`` maps package to version, for the record."""
+
+    entries: Mapping[str, Entry]
+    versions: Mapping[str, str]
+
+
+def assemble(root: Path, versions: Mapping[str, str]) -> Payload:
+    """Payload from ``root``, where the packages were unpacked. Raises LabBroken when a file is absent."""
+    keep = {*_LIBRARIES, _LOADER}
+    entries = {
+        "bin/busybox": initramfs.regular(_read(root, "usr/bin/busybox"), executable=True),
+        "init": initramfs.regular(_own("init"), executable=True),
+        "runner.sh": initramfs.regular(_own("runner.sh")),
+        f"lib64/{_LOADER}": initramfs.regular(_read(root, f"{_LIBRARY_FOLDER}/{_LOADER}"), executable=True),
+        "lib/x86_64-linux-gnu": initramfs.symlink("/lib64"),
+    }
+    for applet in _APPLETS:
+        entries[f"bin/{applet}"] = initramfs.symlink("busybox")
+    for name, source in _PROGRAMS.items():
+        entries[name] = initramfs.regular(drop_libraries(_read(root, source), keep), executable=True)
+    for name in _LIBRARIES:
+        entries[f"lib64/{name}"] = initramfs.regular(drop_libraries(_read(root, f"{_LIBRARY_FOLDER}/{name}"), keep))
+    for name in ("dev", "proc", "sys", "out", "lab", "job", "modules", "tmp", "run"):
+        entries[name] = initramfs.folder()
+    return Payload(entries, dict(versions))
+
+
+def _own(name: str) -> bytes:
+    return (Path(__file__).parent / name).read_bytes()
+
+
+def _read(root: Path, name: str) -> bytes:
+    try:
+        return (root / name).read_bytes()
+    except OSError as error:
+        raise LabBroken(
+            f"the guest payload lacks {name}: {error}", remedy="blklab cache prune --kind payload, then try again"
+        ) from error

@@ -1,0 +1,196 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The result channel: what the guest may say, line by line, and nothing else.
+
+::
+
+    BLKLAB 1                        version of this format
+    READY <release> <uptime>        the kernel is up and the runner is about to start
+    PHASE <uptime> <name>           any number of times
+    UNFIT <step> <message>          a step could not be carried out; results follow all the same
+    FILE <name> <bytes> <sha256>    followed by base64 lines
+    END <files> <uptime>
+    BYE                             only after a complete run
+    DEADLINE                        the guest's own deadline passed; nothing follows
+
+``ResultReader`` is fed lines as they arrive and never raises: the first departure from the format
+is kept in ``fault`` and everything behind it is ignored.
+"""
+
+import base64
+import binascii
+import hashlib
+import re
+from dataclasses import dataclass, field
+
+VERSION = 1
+MAX_FILE = 16 << 20
+_FILE = re.compile(r"FILE ([A-Za-z0-9][A-Za-z0-9._-]{0,99}) (\d{1,9}) ([0-9a-f]{64})")
+_READY = re.compile(r"READY (\S+) (\d+(?:\.\d+)?)")
+_PHASE = re.compile(r"PHASE (\d+(?:\.\d+)?) (.+)")
+_END = re.compile(r"END (\d+) (\d+(?:\.\d+)?)")
+_UNFIT = re.compile(r"UNFIT (\d+) (.*)")
+
+
+@dataclass(frozen=True)
+class PhaseMark:
+    """``uptime`` in seconds of guest time at which the guest entered the phase ``name``."""
+
+    name: str
+    uptime: float
+
+
+@dataclass
+class _Incoming:
+    name: str
+    size: int
+    digest: str
+    encoded: list[str] = field(default_factory=list)
+    received: int = 0
+
+
+@dataclass
+class ResultReader:
+    """State of one result channel. ``files`` holds only files whose size and sha256 were right."""
+
+    release: str = ""
+    phases: list[PhaseMark] = field(default_factory=list)
+    files: dict[str, bytes] = field(default_factory=dict)
+    unfit: str = ""
+    fault: str = ""
+    ended: bool = False
+    bye: bool = False
+    deadline_passed: bool = False
+    _greeted: bool = False
+    _incoming: _Incoming | None = None
+
+    @property
+    def ready(self) -> bool:
+        return bool(self.release)
+
+    def feed(self, line: str) -> PhaseMark | None:
+        """Take one line without its newline; return the phase that it announced, if it did."""
+        if self.fault or self.bye or self.deadline_passed:
+            return None
+        if not self._greeted:
+            self._greet(line)
+            return None
+        word = line.split(" ", 1)[0]
+        handler = _HANDLERS.get(word)
+        if handler is None:
+            self._take_data(line)
+            return None
+        return handler(self, line)
+
+    def finish(self) -> None:
+        """No more lines will come."""
+        if self.fault or self.bye or self.deadline_passed:
+            return
+        if self._incoming is not None:
+            self.fault = f"the channel ended inside file {self._incoming.name}"
+        elif self.ready and not (self.ended and self.unfit):
+            self.fault = "the channel ended before BYE"
+
+    def _greet(self, line: str) -> None:
+        if line == f"BLKLAB {VERSION}":
+            self._greeted = True
+        elif line:
+            self.fault = f"expected BLKLAB {VERSION}, got {line[:80]!r}"
+
+    def _on_ready(self, line: str) -> PhaseMark | None:
+        match = _READY.fullmatch(line)
+        if match is None or self.release:
+            return self._break(line)
+        self.release = match[1]
+        return self._mark("set-up", match[2])
+
+    def _on_phase(self, line: str) -> PhaseMark | None:
+        match = _PHASE.fullmatch(line)
+        if match is None or not self.ready or self.ended or self._incoming is not None:
+            return self._break(line)
+        return self._mark(match[2], match[1])
+
+    def _on_unfit(self, line: str) -> PhaseMark | None:
+        match = _UNFIT.fullmatch(line)
+        if match is None or not self.ready or self.ended:
+            return self._break(line)
+        self.unfit = self.unfit or f"step {match[1]}: {match[2].strip()}"
+        return None
+
+    def _on_file(self, line: str) -> PhaseMark | None:
+        if not self._close_file():
+            return None
+        match = _FILE.fullmatch(line)
+        if match is None or not self.ready or self.ended or int(match[2]) > MAX_FILE or match[1] in self.files:
+            return self._break(line)
+        self._incoming = _Incoming(match[1], int(match[2]), match[3])
+        return None
+
+    def _on_end(self, line: str) -> PhaseMark | None:
+        if not self._close_file():
+            return None
+        match = _END.fullmatch(line)
+        if match is None or not self.ready or self.ended:
+            return self._break(line)
+        if int(match[1]) != len(self.files):
+            self.fault = f"the guest sent {match[1]} files, {len(self.files)} arrived"
+            return None
+        self.ended = True
+        return self._mark("end", match[2])
+
+    def _on_bye(self, line: str) -> PhaseMark | None:
+        if line != "BYE" or not self.ended or self.unfit:
+            return self._break(line)
+        self.bye = True
+        return None
+
+    def _on_deadline(self, line: str) -> PhaseMark | None:
+        self._incoming = None
+        self.deadline_passed = True
+        return None
+
+    def _take_data(self, line: str) -> None:
+        incoming = self._incoming
+        if incoming is None or self.ended:
+            self._break(line)
+            return
+        incoming.received += len(line) * 3 // 4
+        if incoming.received > incoming.size + 3:
+            self.fault = f"file {incoming.name}: more data than its {incoming.size} bytes"
+            return
+        incoming.encoded.append(line)
+
+    def _close_file(self) -> bool:
+        incoming, self._incoming = self._incoming, None
+        if incoming is None:
+            return True
+        try:
+            data = base64.b64decode("".join(incoming.encoded), validate=True)
+        except binascii.Error as error:
+            self.fault = f"file {incoming.name}: {error}"
+            return False
+        if len(data) != incoming.size:
+            self.fault = f"file {incoming.name}: {len(data)} of {incoming.size} bytes arrived"
+        elif hashlib.sha256(data).hexdigest() != incoming.digest:
+            self.fault = f"file {incoming.name}: its sha256 is not the one announced"
+        else:
+            self.files[incoming.name] = data
+        return not self.fault
+
+    def _mark(self, name: str, uptime: str) -> PhaseMark:
+        mark = PhaseMark(name, float(uptime))
+        self.phases.append(mark)
+        return mark
+
+    def _break(self, line: str) -> None:
+        self.fault = f"unexpected line {line[:80]!r}"
+
+
+_HANDLERS = {
+    "READY": ResultReader._on_ready,
+    "PHASE": ResultReader._on_phase,
+    "UNFIT": ResultReader._on_unfit,
+    "FILE": ResultReader._on_file,
+    "END": ResultReader._on_end,
+    "BYE": ResultReader._on_bye,
+    "DEADLINE": ResultReader._on_deadline,
+}

@@ -1,0 +1,148 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Carries out /job/script, one step a line, fields separated by tabs, and sends /out when all is measured.
+# The steps are data: no field is ever evaluated; lab/guest/script.py writes them and documents each verb.
+
+TAB='	'
+step=0
+
+uptime_now() { read -r now _ </proc/uptime; }
+
+phase() {
+	uptime_now
+	printf 'PHASE %s %s\n' "$now" "$1" >&3
+}
+
+unfit() {
+	# Split into words and joined again, so that the message is one line whatever a program said.
+	# shellcheck disable=SC2086
+	set -f -- $1
+	printf 'UNFIT %s %s\n' "$step" "$*" >&3
+	set +f
+	dmesg >/out/kmsg
+	send
+	reboot -f
+}
+
+# First existing path that matches a pattern; waits for devices that appear asynchronously.
+awaited() {
+	tries=0
+	while [ "$tries" -lt 500 ]; do
+		# The pattern must expand, and expands to names of sysfs only.
+		# shellcheck disable=SC2086
+		set -- $1
+		if [ -e "$1" ]; then
+			found=$1
+			return 0
+		fi
+		sleep 0.01
+		tries=$((tries + 1))
+	done
+	return 1
+}
+
+# sysfs shows a choice as "none [mq-deadline] kyber": the effective one stands in brackets.
+effective() {
+	value=
+	read -r value <"$1" || [ -n "$value" ]
+	case $value in
+	*\[*\]*)
+		value=${value#*\[}
+		value=${value%%\]*}
+		;;
+	esac
+}
+
+write_value() { printf '%s' "$2" 2>/out/.error >"$1"; }
+
+confirm() {
+	awaited "$2" || unfit "$1: nothing matches $2"
+	effective "$found"
+	printf '%s\t%s\t%s\n' "$1" "$found" "$value" >>/out/readback
+	[ "$value" = "$3" ] || unfit "$1: asked for $3, $found reads $value"
+}
+
+name_block() {
+	awaited "$2" || unfit "device $1: nothing matches $2"
+	ln -s "$found" "/lab/$1.sys"
+	ln -s "/dev/${found##*/}" "/lab/$1"
+	printf '%s\t%s\t%s\n' "device" "/lab/$1" "${found##*/}" >>/out/readback
+}
+
+counters() {
+	for source in /proc/stat /proc/diskstats /proc/interrupts; do
+		printf '== %s\n' "$source"
+		cat "$source"
+	done >"/out/$1"
+}
+
+run_load() {
+	phase "load $1"
+	counters "$1.before"
+	fio --output-format=json --output="/out/$1.json" "/job/$1.fio" >/out/.error 2>&1 3>&- ||
+		unfit "fio ended with $? in load $1: $(tail -n 3 /out/.error)"
+	counters "$1.after"
+}
+
+carry_out() {
+	case $1 in
+	phase) phase "$2" ;;
+	module) module "$2" "$3" ;;
+	mount) mount -t "$2" "$2" "$3" 2>/out/.error || unfit "mount $2: $(cat /out/.error)" ;;
+	mkdir) mkdir "$2" 2>/out/.error || unfit "mkdir $2: $(cat /out/.error)" ;;
+	write)
+		awaited "$2" || unfit "write: nothing matches $2"
+		write_value "$found" "$3" || unfit "write $3 to $found: refused"
+		;;
+	link) ln -s "$2" "$3" 2>/out/.error || unfit "ln -s $2 $3: $(cat /out/.error)" ;;
+	tune)
+		awaited "$3" || unfit "$2: nothing matches $3"
+		write_value "$found" "$4" || unfit "$2: the kernel refused $4 in $found"
+		confirm "$2" "$3" "$4"
+		;;
+	confirm) confirm "$2" "$3" "$4" ;;
+	block) name_block "$2" "$3" ;;
+	table)
+		dmsetup create "$2" --noudevrules --noudevsync 3>&- <"/job/$3" >/out/.error 2>&1 ||
+			unfit "dmsetup create $2: $(cat /out/.error)"
+		;;
+	pause) sleep "$2" ;;
+	load) run_load "$2" ;;
+	*) unfit "unknown step $1" ;;
+	esac
+}
+
+module() {
+	parameters=$2
+	# Parameters are separated by blanks, as on modprobe's own command line.
+	# shellcheck disable=SC2086
+	insmod "/modules/$1.ko" $parameters 2>/out/.error || unfit "insmod $1 $2: $(cat /out/.error)"
+}
+
+send() {
+	phase send
+	rm -f /out/.error
+	count=0
+	for file in /out/*; do
+		[ -f "$file" ] || continue
+		sum=$(sha256sum <"$file")
+		printf 'FILE %s %s %s\n' "${file##*/}" "$(wc -c <"$file")" "${sum%% *}" >&3
+		base64 <"$file" >&3
+		count=$((count + 1))
+	done
+	uptime_now
+	printf 'END %s %s\n' "$count" "$now" >&3
+}
+
+set -f
+while IFS=$TAB read -r verb one two three; do
+	set +f
+	step=$((step + 1))
+	carry_out "$verb" "$one" "$two" "$three"
+	set -f
+done </job/script
+set +f
+
+dmesg >/out/kmsg
+send
+printf 'BYE\n' >&3

@@ -1,0 +1,223 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The steps that a guest carries out, as values; ``runner.sh`` is their interpreter.
+
+Each step is one line of tab-separated fields. A field is data to the end: the runner never
+evaluates it, and what cannot be a field (a tab, a newline, an empty path) is refused here.
+``shell`` renders the same step as the line that a kernel developer would type.
+"""
+
+import shlex
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+from lab.errors import LabBroken
+
+LAB = "/lab"
+"""Folder of the guest in which every block device has a name of the lab's (a symlink)."""
+
+
+def device(lun: str) -> str:
+    """Path of a LUN's block device in the guest."""
+    return f"{LAB}/{lun}"
+
+
+def sysfs(lun: str) -> str:
+    """Path of a LUN's folder under /sys/block in the guest."""
+    return f"{LAB}/{lun}.sys"
+
+
+@dataclass(frozen=True)
+class Phase:
+    """Says on the result channel what the guest is about to do."""
+
+    name: str
+
+    def fields(self) -> tuple[str, ...]:
+        return ("phase", self.name)
+
+    def shell(self) -> str:
+        return f"# {self.name}"
+
+
+@dataclass(frozen=True)
+class Module:
+    """Load a kernel module; its dependencies are loaded before it."""
+
+    name: str
+    parameters: str = ""
+
+    def fields(self) -> tuple[str, ...]:
+        return ("module", self.name, self.parameters)
+
+    def shell(self) -> str:
+        return f"modprobe {self.name} {self.parameters}".rstrip()
+
+
+@dataclass(frozen=True)
+class Mount:
+    """Mount a file system of the kernel's own (configfs) on a folder that exists."""
+
+    kind: str
+    path: str
+
+    def fields(self) -> tuple[str, ...]:
+        return ("mount", self.kind, self.path)
+
+    def shell(self) -> str:
+        return f"mountpoint -q {self.path} || mount -t {self.kind} {self.kind} {self.path}"
+
+
+@dataclass(frozen=True)
+class MakeFolder:
+    path: str
+
+    def fields(self) -> tuple[str, ...]:
+        return ("mkdir", self.path)
+
+    def shell(self) -> str:
+        return f"mkdir {self.path}"
+
+
+@dataclass(frozen=True)
+class Write:
+    """Write ``value`` to the first path that matches ``path`` (a glob), waiting up to 5 s for one."""
+
+    path: str
+    value: str
+
+    def fields(self) -> tuple[str, ...]:
+        return ("write", self.path, self.value)
+
+    def shell(self) -> str:
+        return f"echo {shlex.quote(self.value)} > {self.path}"
+
+
+@dataclass(frozen=True)
+class Link:
+    target: str
+    path: str
+
+    def fields(self) -> tuple[str, ...]:
+        return ("link", self.target, self.path)
+
+    def shell(self) -> str:
+        return f"ln -s {self.target} {self.path}"
+
+
+@dataclass(frozen=True)
+class Tune:
+    """Set a knob and read it back; another effective value than the one asked for ends the boot as unfit."""
+
+    knob: str
+    path: str
+    value: str
+
+    def fields(self) -> tuple[str, ...]:
+        return ("tune", self.knob, self.path, self.value)
+
+    def shell(self) -> str:
+        return f"echo {shlex.quote(self.value)} > {self.path}  # {self.knob}"
+
+
+@dataclass(frozen=True)
+class Confirm:
+    """Read a knob that was set in another way (a module parameter, say) and compare."""
+
+    knob: str
+    path: str
+    value: str
+
+    def fields(self) -> tuple[str, ...]:
+        return ("confirm", self.knob, self.path, self.value)
+
+    def shell(self) -> str:
+        return f"cat {self.path}  # {self.knob}: {self.value}"
+
+
+@dataclass(frozen=True)
+class NameBlock:
+    """Give the block device whose sysfs folder matches ``path`` (a glob) the lab's name for a LUN."""
+
+    lun: str
+    path: str
+
+    def fields(self) -> tuple[str, ...]:
+        return ("block", self.lun, self.path)
+
+    def shell(self) -> str:
+        return f"mkdir -p {LAB}; ln -s {self.path} {sysfs(self.lun)}; ln -s /dev/$(basename {self.path}) {device(self.lun)}"
+
+
+@dataclass(frozen=True)
+class Table:
+    """Create a device-mapper device from a table (one target a line)."""
+
+    name: str
+    rows: tuple[str, ...]
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}.table"
+
+    def fields(self) -> tuple[str, ...]:
+        return ("table", self.name, self.file)
+
+    def shell(self) -> str:
+        rows = "\\n".join(self.rows)
+        return f"printf {shlex.quote(rows + chr(92) + 'n')} | dmsetup create {self.name}"
+
+
+@dataclass(frozen=True)
+class Pause:
+    """Rest for ``time`` nanoseconds of guest time."""
+
+    time: int
+
+    def fields(self) -> tuple[str, ...]:
+        return ("pause", f"{self.time / 1e9:.6f}")
+
+    def shell(self) -> str:
+        return f"sleep {self.time / 1e9:.6f}"
+
+
+@dataclass(frozen=True)
+class RunLoad:
+    """Run fio on the job file of a load, between two readings of the kernel's counters."""
+
+    name: str
+    fio: str
+
+    @property
+    def file(self) -> str:
+        return f"{self.name}.fio"
+
+    def fields(self) -> tuple[str, ...]:
+        return ("load", self.name)
+
+    def shell(self) -> str:
+        return f"fio --output-format=json --output={self.name}.json {self.file}"
+
+
+Step = Phase | Module | Mount | MakeFolder | Write | Link | Tune | Confirm | NameBlock | Table | Pause | RunLoad
+
+
+def job_files(steps: Iterable[Step], *, deadline: int) -> dict[str, bytes]:
+    """Files of the guest's /job folder: ``script``, ``deadline`` (seconds), tables and fio jobs."""
+    files = {"deadline": f"{deadline}\n".encode()}
+    lines = []
+    for step in steps:
+        lines.append(_line(step))
+        if isinstance(step, Table):
+            files[step.file] = "".join(f"{row}\n" for row in step.rows).encode()
+        elif isinstance(step, RunLoad):
+            files[step.file] = step.fio.encode()
+    files["script"] = "".join(lines).encode()
+    return files
+
+
+def _line(step: Step) -> str:
+    fields = step.fields()
+    for field in fields:
+        if any(not char.isprintable() for char in field):
+            raise LabBroken(f"a step of the guest cannot carry {field!r}", remedy="report this scenario as a bug")
+    return "\t".join(fields).rstrip("\t") + "\n"

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a kernel lacks for a topology: every reason at once, found in its files, before anything boots."""
+
+from collections.abc import Iterable, Mapping
+
+from lab.guest.script import Module
+from lab.kernels.model import Kernel
+from lab.kernels.modules import module_closure, read_module
+from lab.realise import in_guest
+from lab.topology.model import Topology
+
+REQUIRED_OPTIONS = {
+    "BLK_DEV_INITRD": "the guest lives in an initramfs",
+    "DEVTMPFS": "device nodes come from the kernel",
+    "CONFIGFS_FS": "null_blk and LIO are configured through configfs",
+    "SERIAL_8250_CONSOLE": "console and results leave through serial ports",
+    "TMPFS": "results are kept in memory until they are sent",
+    "HPET_TIMER": "the virtual clock boots without the APIC timer",
+}
+
+
+def missing(kernel: Kernel, topology: Topology, queue: Mapping[str, str]) -> tuple[str, ...]:
+    """Sentences, one for each thing that ``kernel`` lacks; empty when it can realise the topology."""
+    reasons = [
+        f"CONFIG_{option} is not set: {why}" for option, why in REQUIRED_OPTIONS.items() if not kernel.has(option)
+    ]
+    steps = [*in_guest.devices(topology), *in_guest.queue_settings(topology, queue)]
+    for step in dict.fromkeys(step for step in steps if isinstance(step, Module)):
+        reasons.extend(_module_reasons(kernel, step))
+    return tuple(reasons)
+
+
+def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
+    closure = module_closure(kernel, [step.name])
+    if closure.missing:
+        yield f"{kernel.release} has no module {', '.join(closure.missing)}"
+        return
+    wanted = [assignment.split("=", 1)[0] for assignment in step.parameters.split()]
+    if not wanted or not closure.files:
+        return
+    image = read_module(closure.files[-1])
+    absent = [name for name in wanted if f"parm={name}:".encode() not in image]
+    if absent:
+        yield f"{step.name} of {kernel.release} has no parameter {', '.join(absent)}{_hint(step.name)}"
+
+
+def _hint(module: str) -> str:
+    if module == "tcm_loop":
+        return f" (its can_queue and cmd_per_lun are fixed at {in_guest.TCM_LOOP_FIXED_QUEUE})"
+    return ""
