@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Arms from a scenario's rows: the topology with the arm's limits, and its queue settings."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.scenario import schema
+from harness.scenario.model import Arm
+from lab.errors import Misuse
+from lab.strict_yaml import Map, Node, Scalar
+from lab.topology.limits import refusals
+from lab.topology.load import apply_setting, read_topology
+from lab.topology.model import Topology
+from lab.yaml_fields import Record, Row, mapping_values
+
+_QUEUE_PREFIX = "queue."
+_ELEVATOR_REQUESTS = 2048
+_NO_SCHEDULER = "none"
+
+
+def read_arms(row: Row, *, near: Path) -> dict[str, Arm]:
+    """Arms by name; what cannot be read is reported and left out. ``near`` is the scenario's folder."""
+    topologies = _Topologies(row, near)
+    default_queue_row = row.get(schema.QUEUE)
+    default_queue = _queue(default_queue_row, schema.QUEUE_RECORD, "") if default_queue_row else {}
+    arms: dict[str, Arm] = {}
+    for name, arm_row in (row.get(schema.ARMS) or {}).items():
+        queue = {**default_queue, **_queue(arm_row, schema.ARM, _QUEUE_PREFIX)}
+        _check_queue(name, arm_row, queue)
+        base = topologies.of(arm_row)
+        topology = _with_settings(name, arm_row, base) if base else None
+        teaches = arm_row.get_or(schema.TEACHES, "")
+        if topology:
+            _check_requests(name, arm_row, queue, topology)
+            settings = {key: text for key, text in mapping_values(arm_row).items() if key != schema.TEACHES.name}
+            arms[name] = Arm(name, topology, _scheduler_first(queue), settings, teaches)
+    return arms
+
+
+class _Topologies:
+    """Reads each topology that the file names once."""
+
+    def __init__(self, row: Row, near: Path) -> None:
+        self._row, self._near = row, near
+        self._read: dict[str, Topology | None] = {}
+
+    def of(self, arm: Row) -> Topology | None:
+        entry = arm.entry(schema.TOPOLOGY.name) or self._row.entry(schema.TOPOLOGY.name)
+        if entry is None:
+            arm.problems.add(arm.mark, "topology is missing", "name one for the scenario or for this arm")
+            return None
+        node = entry.value
+        key = node.text if isinstance(node, Scalar) else str(node.mark)
+        if key not in self._read:
+            self._read[key] = self._load(arm, node)
+        return self._read[key]
+
+    def _load(self, arm: Row, node: Node) -> Topology | None:
+        if isinstance(node, Map):
+            return read_topology(node, near=self._near, problems=arm.problems)
+        ref = schema.TOPOLOGY.kind.read(arm.problems, schema.TOPOLOGY.name, node)
+        if not isinstance(ref, str):
+            return None
+        try:
+            return read_topology(ref, near=self._near, problems=arm.problems)
+        except Misuse as error:
+            arm.problems.add(node.mark, f"topology: {error.message}", error.remedy)
+            return None
+
+
+def _with_settings(name: str, row: Row, topology: Topology) -> Topology | None:
+    sound = True
+    for key, entry in row.node.entries.items():
+        knob = schema.KNOBS.pattern(key)
+        if knob is None:
+            continue
+        value = knob.kind.read(row.problems, key, entry.value)
+        if not isinstance(value, int):
+            sound = False
+            continue
+        try:
+            topology = apply_setting(topology, key, value)
+        except ValueError as error:
+            row.problems.add(entry.key.mark, f"{key}: {error}")
+            sound = False
+    if not sound:
+        return None
+    reasons = list(refusals(topology))
+    for kind, thing, reason in reasons:
+        row.problems.add(row.mark, f"arm {name}: {kind} {thing}: {reason}")
+    return None if reasons else topology
+
+
+def _queue(row: Row, record: Record, prefix: str) -> dict[str, str]:
+    """Attributes of /sys/block/DEV/queue; those of an elevator are below ``iosched/``."""
+    settings: dict[str, str] = {}
+    fields = {field.name: field for field in record.fields}
+    for key, entry in row.node.entries.items():
+        field = fields.get(key) or record.pattern(key)
+        if field is None or not key.startswith(prefix) or key in {schema.TOPOLOGY.name, schema.TEACHES.name}:
+            continue
+        value = field.kind.read(row.problems, key, entry.value)
+        if value is not None:
+            settings[key.removeprefix(prefix).replace(".", "/")] = str(value)
+    return settings
+
+
+def _check_queue(name: str, row: Row, queue: Mapping[str, str]) -> None:
+    if schema.SCHEDULER not in queue:
+        if f"{_QUEUE_PREFIX}{schema.SCHEDULER}" not in row.node.entries:
+            row.problems.add(
+                row.mark, f"arm {name}: queue.scheduler is missing", "kernels differ in their default, so name one"
+            )
+        return
+    has_iosched = any(key.startswith("iosched/") for key in queue)
+    if has_iosched and queue[schema.SCHEDULER] == _NO_SCHEDULER:
+        row.problems.add(row.mark, f"arm {name}: queue.iosched needs an elevator, and queue.scheduler is none")
+
+
+def _check_requests(name: str, row: Row, queue: Mapping[str, str], topology: Topology) -> None:
+    if "nr_requests" not in queue or schema.SCHEDULER not in queue:
+        return
+    requests = int(queue["nr_requests"])
+    limit, why = _ELEVATOR_REQUESTS, "the kernel's limit with an elevator"
+    if queue[schema.SCHEDULER] == _NO_SCHEDULER:
+        limit, why = min(hba.can_queue for hba in topology.hbas.values()), "the tags that there are without an elevator"
+    if requests > limit:
+        row.problems.add(row.mark, f"arm {name}: queue.nr_requests {requests} is more than {limit}, {why}")
+
+
+def _scheduler_first(queue: Mapping[str, str]) -> dict[str, str]:
+    """In the order in which they can be set: a change of the elevator resets nr_requests and brings its iosched."""
+    first = {key: value for key, value in queue.items() if key == schema.SCHEDULER}
+    return {**first, **queue}

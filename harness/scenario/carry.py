@@ -1,0 +1,83 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whether the devices of each arm can carry each load: refused here, before anything is booted."""
+
+from collections.abc import Iterable, Iterator, Mapping
+
+from harness.scenario.loads import role_rows
+from harness.scenario.model import Arm, Load, Role
+from lab.strict_yaml import names, nearest
+from lab.topology.limits import COMMAND_TIMEOUT, carries, longest_wait
+from lab.topology.model import Disk, Topology
+from lab.units import parse_size, show_size, show_time
+from lab.yaml_fields import Row
+
+_SEQUENTIAL = {"read", "write", "rw", "readwrite"}
+
+
+def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) -> None:
+    """Reports at each role what the topology of some arm cannot carry."""
+    for load, name, role_row in role_rows(row):
+        role = loads[load].roles.get(name) if load in loads else None
+        if role is None:
+            continue
+        for arm in arms.values():
+            for key, reason, remedy in _reasons(role, loads[load].roles.values(), arm):
+                role_row.problems.add(role_row.place(key), f"{key}: {reason}", remedy)
+
+
+def _reasons(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[str, str, str]]:
+    """(key of the role, reason, remedy)."""
+    topology = arm.topology
+    if role.disk not in topology.disks:
+        guess, known = nearest(role.disk, topology.disks), names(topology.disks)
+        yield "disk", f"no disk {role.disk} in topology {topology.name} of arm {arm.name}{guess}", f"known: {known}"
+        return
+    disk = topology.disks[role.disk]
+    used, start = _extent(role, disk)
+    if start + used > disk.size or role.bs > used:
+        yield "disk", f"disk {disk.name} of {show_size(disk.size)} has no room for this role", "see size, offset, bs"
+    unserved = list(_token_bucket(role, disk))
+    yield from unserved
+    if unserved:
+        return
+    in_flight = _in_flight(role, together, topology)
+    wait = longest_wait(disk, role.bs, in_flight)
+    if wait >= COMMAND_TIMEOUT:
+        yield (
+            "iodepth",
+            f"disk {disk.name} serves {in_flight} requests in {show_time(wait)}, the command timeout is 30 s",
+            "fewer requests in flight or a faster disk",
+        )
+
+
+def _extent(role: Role, disk: Disk) -> tuple[int, int]:
+    """Bytes that the role uses and where on its disk they start."""
+    start = parse_size(role.options.get("offset", "0"))
+    size = role.options.get("size")
+    return (parse_size(size) if size else max(disk.size - start, 0)), start
+
+
+def _token_bucket(role: Role, disk: Disk) -> Iterator[tuple[str, str, str]]:
+    if disk.rate is None:
+        return
+    if reason := carries(disk, role.bs):
+        yield "bs", reason, "a smaller bs or a faster disk"
+    elif not role.direct:
+        yield "direct", f"the page cache makes requests of any size: {_largest(disk)}", "direct: true, or service"
+    elif role.rw in _SEQUENTIAL and carries(disk, role.bs * role.iodepth):
+        yield (
+            "rw",
+            f"sequential requests in flight together are merged: {_largest(disk)}",
+            "a smaller iodepth, random requests, or a disk with service",
+        )
+
+
+def _largest(disk: Disk) -> str:
+    return carries(disk, 1 << 40) or ""
+
+
+def _in_flight(role: Role, together: Iterable[Role], topology: Topology) -> int:
+    """Requests that all roles on this role's disk can have at the device at once."""
+    depth = sum(other.iodepth for other in together if other.disk == role.disk)
+    lun = topology.luns[topology.region(role.disk).lun]
+    return min(depth, topology.hbas[lun.hba].cmd_per_lun)

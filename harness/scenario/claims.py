@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Claims and controls from a scenario's rows, with every name in their ratios resolved."""
+
+from collections.abc import Callable
+from typing import TypeVar
+
+from harness.scenario import schema
+from harness.scenario.bound import parse_bound
+from harness.scenario.expression import ExpressionError
+from harness.scenario.model import Bound, Claim, Control, Ratio
+from harness.scenario.ratio import Names, parse_ratio
+from lab.strict_yaml import Map, Scalar
+from lab.yaml_fields import Field, Row
+
+T = TypeVar("T")
+
+
+def known_names(row: Row) -> Names:
+    """The arms, loads and roles that the file has, be they right or wrong, so that no mistake is reported twice."""
+    loads = {}
+    for name, value in _members(row, "loads").items():
+        members = value.entries if isinstance(value, Map) else {}
+        loads[name] = tuple(role for role in members if role != schema.WINDOW.name)
+    return Names(tuple(_members(row, "arms")), loads)
+
+
+def _members(row: Row, key: str) -> dict[str, object]:
+    entry = row.entry(key)
+    if entry is None or not isinstance(entry.value, Map):
+        return {}
+    return {name: member.value for name, member in entry.value.entries.items()}
+
+
+def read_claims(row: Row, known: Names) -> tuple[Claim, ...]:
+    claims = []
+    for claim in row.get(schema.CLAIMS) or ():
+        that, ratio, expect = claim.get(schema.THAT), _ratio(claim, known), _bound(claim)
+        optional = claim.get_or(schema.OPTIONAL, False)
+        means, otherwise = claim.get_or(schema.MEANS, ""), claim.get_or(schema.OTHERWISE, "")
+        if that is not None and ratio is not None and expect is not None:
+            claims.append(Claim(that, ratio, expect, optional, means, otherwise))
+    return tuple(claims)
+
+
+def read_controls(row: Row, known: Names) -> tuple[Control, ...]:
+    controls = []
+    for control in row.get(schema.CONTROLS) or ():
+        that, ratio, expect = control.get(schema.THAT), _ratio(control, known), _bound(control)
+        mutant = control.get_or(schema.MUTANT, "")
+        if that is not None and ratio is not None and expect is not None:
+            controls.append(Control(that, ratio, expect, mutant))
+    return tuple(controls)
+
+
+def _ratio(row: Row, known: Names) -> Ratio | None:
+    return _parsed(row, schema.RATIO, lambda text: parse_ratio(text, known))
+
+
+def _bound(row: Row) -> Bound | None:
+    return _parsed(row, schema.EXPECT, parse_bound)
+
+
+def _parsed(row: Row, field: Field[str], parse: Callable[[str], T]) -> T | None:
+    text, entry = row.get(field), row.entry(field.name)
+    if text is None or entry is None:
+        return None
+    try:
+        return parse(text)
+    except ExpressionError as error:
+        node = entry.value
+        mark = node.inside(error.offset) if isinstance(node, Scalar) else node.mark
+        place = f"{field.name}, character {error.offset + 1}"
+        row.problems.add(mark, f"{place}: {error.message}", error.remedy)
+        return None

@@ -1,0 +1,31 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A scenario into the cells to be measured. Pure."""
+
+from collections.abc import Sequence
+
+from harness.scenario.model import Cell, Scenario
+from lab.errors import Misuse
+from lab.strict_yaml import names, nearest
+
+
+def expand(scenario: Scenario, seeds: int | None = None, arms: Sequence[str] | None = None) -> tuple[Cell, ...]:
+    """All cells, seed by seed: after the first round every ratio has a value, and later rounds narrow it.
+
+    ``seeds`` overrides the scenario's number, ``arms`` chooses among its arms (in the order of the
+    file). Raises Misuse for an arm that is not there and for fewer than one seed.
+    """
+    count = scenario.seeds if seeds is None else seeds
+    if count < 1:
+        raise Misuse(f"seeds: expected at least 1, got {count}")
+    chosen = set(scenario.arms) if arms is None else set(arms)
+    for name in sorted(chosen - set(scenario.arms)):
+        raise Misuse(
+            f"scenario {scenario.name} has no arm {name}{nearest(name, scenario.arms)}",
+            remedy=f"known: {names(scenario.arms)}",
+        )
+    return tuple(
+        Cell(scenario, arm, seed)
+        for seed in range(1, count + 1)
+        for arm in scenario.arms.values()
+        if arm.name in chosen
+    )

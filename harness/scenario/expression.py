@@ -1,0 +1,12 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What is wrong with a short expression in a scenario file, and where in it."""
+
+
+class ExpressionError(ValueError):
+    """``offset`` counts characters of the expression from 0."""
+
+    def __init__(self, offset: int, message: str, remedy: str = "") -> None:
+        super().__init__(message)
+        self.offset = offset
+        self.message = message
+        self.remedy = remedy

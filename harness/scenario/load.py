@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Scenario files into frozen scenarios: strict, every name resolved, all mistakes reported at once."""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import asdict
+from pathlib import Path
+
+from harness.scenario import schema
+from harness.scenario.arms import read_arms
+from harness.scenario.claims import known_names, read_claims, read_controls
+from harness.scenario.carry import check_carried
+from harness.scenario.loads import read_loads
+from harness.scenario.model import Arm, Clock, Scenario, Source
+from lab.errors import Misuse
+from lab.strict_yaml import Broken, Node, Problems, names, nearest, parse, quoted, read_bytes, shown_path
+from lab.yaml_fields import NAME, Row
+
+_NAME_IN_FOLDER = re.compile(rf"{NAME}(/{NAME})*")
+
+
+def find_scenarios(folder: Path) -> dict[str, Path]:
+    """The scenario files of a folder (not of those below it) by name, sorted. Empty if there is no folder."""
+    return {path.stem: path for path in sorted(folder.glob("*.yaml")) if re.fullmatch(NAME, path.stem)}
+
+
+def find_scenario(ref: str, *, search: Path) -> Path:
+    """The file that ``ref`` means: a name in the folder ``search`` or any path. Raises Misuse."""
+    if _NAME_IN_FOLDER.fullmatch(ref) and (named := search / f"{ref}.yaml").is_file():
+        return named
+    if "/" in ref or ref.endswith((".yaml", ".yml")):
+        return Path(ref)
+    known = find_scenarios(search)
+    raise Misuse(
+        f"no scenario {quoted(ref)} in {shown_path(search)}{nearest(ref, known)}",
+        remedy=f"known: {names(known)}; or give a path with a / or .yaml in it",
+    )
+
+
+def load_scenario(ref: str, *, search: Path) -> Scenario:
+    """The scenario of that name in the folder ``search``, or at that path.
+
+    Raises InputErrors with all mistakes of the file and of its topology, Misuse if there is no such file.
+    """
+    path = find_scenario(ref, search=search)
+    data = read_bytes(path, "scenario")
+    problems = Problems()
+    node = parse(data, shown_path(path), problems)
+    scenario = None if isinstance(node, Broken) else _read(node, path, data, search, problems)
+    problems.raise_if_any()
+    if scenario is None:
+        raise Misuse(f"scenario {shown_path(path)} cannot be read", remedy="report this as a bug of blklab")
+    return scenario
+
+
+def _read(node: Node, path: Path, data: bytes, search: Path, problems: Problems) -> Scenario | None:
+    row = schema.SCENARIO.read(problems, "scenario", node)
+    if row is None:
+        return None
+    name, title = row.get(schema.NAME_FIELD), row.get(schema.TITLE)
+    if name is not None and path.parent == search and name != path.stem:
+        problems.add(row.place("scenario"), f"scenario: expected {path.stem}, the name of the file, got {name}")
+    row.get(schema.SCHEMA)
+    loads = read_loads(row)
+    arms = read_arms(row, near=path.parent)
+    check_carried(row, arms, loads)
+    known = known_names(row)
+    claims, controls = read_claims(row, known), read_controls(row, known)
+    clock, pause = _clock(row), _pause(row, load_count=len(known.loads))
+    source, teaches = _source(row), row.get_or(schema.TEACHES, "")
+    seeds = row.get_or(schema.SEEDS, schema.DEFAULT_SEEDS)
+    if problems.found or name is None or title is None:
+        return None
+    return Scenario(
+        name, title, path, _digest(data, arms), clock, source, teaches, seeds, pause, arms, loads, claims, controls
+    )
+
+
+def _clock(row: Row) -> Clock:
+    clock = Clock(row.get_or(schema.CLOCK, Clock.VIRTUAL))
+    if clock is Clock.WALL:
+        row.problems.add(
+            row.place("clock"),
+            "clock: wall is not there yet, and in-guest devices under it would be a mix of clocks",
+            "write clock: virtual",
+        )
+    return clock
+
+
+def _pause(row: Row, load_count: int) -> int:
+    pause = row.get_or(schema.PAUSE, schema.DEFAULT_PAUSE)
+    if load_count > 1 and pause <= schema.SHORTEST_PAUSE:
+        row.problems.add(
+            row.place("pause"),
+            "pause: must be more than 60s, twice the request timeout, or a load finds queues of the one before active",
+            "idle time is free under the virtual clock",
+        )
+    return pause
+
+
+def _source(row: Row) -> Source | None:
+    source = row.get(schema.FROM)
+    if source is None:
+        return None
+    fields = (schema.FROM_REPORT, schema.FROM_BY, schema.FROM_ON, schema.FROM_KERNEL, schema.FROM_LINK)
+    return Source(*(source.get_or(field, "") for field in fields))
+
+
+def _digest(data: bytes, arms: Mapping[str, Arm]) -> str:
+    """SHA-256 over the file and over the topologies that it names, which live in files of their own."""
+    digest = hashlib.sha256(data)
+    for arm in arms.values():
+        topology = asdict(arm.topology)
+        del topology["source"]
+        digest.update(repr(topology).encode())
+    return digest.hexdigest()

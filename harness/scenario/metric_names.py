@@ -1,0 +1,32 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The figures of a role that a ratio may name, in one place."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+
+@dataclass(frozen=True)
+class Metric:
+    """``bounded``: the topology says what it allows (``bound.*``)."""
+
+    unit: str
+    more_is_better: bool
+    bounded: bool = False
+
+
+_PERCENTILES = ("p50", "p90", "p95", "p99", "p99.5", "p99.9", "p99.95", "p99.99")
+_LATENCIES = {
+    "lat": ("mean", "max", *_PERCENTILES),
+    "clat": ("mean", "max", *_PERCENTILES),
+    "slat": ("mean", "max"),
+}
+
+METRICS: Mapping[str, Metric] = {
+    "iops": Metric("1/s", more_is_better=True, bounded=True),
+    "bw": Metric("B/s", more_is_better=True, bounded=True),
+    **{
+        f"{kind}.{figure}": Metric("ns", more_is_better=False)
+        for kind, figures in _LATENCIES.items()
+        for figure in figures
+    },
+}

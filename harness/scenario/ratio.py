@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The ``ratio:`` of a claim: ``OPERAND`` or ``OPERAND / OPERAND``, parsed and never evaluated.
+
+An operand is a number, ``arm.load.role.metric``, or the same behind ``bound.`` (what the topology
+allows) or ``baseline.`` (the same figure on the kernel that is compared with).
+"""
+
+import re
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from harness.scenario.expression import ExpressionError
+from harness.scenario.metric_names import METRICS
+from harness.scenario.model import Operand, Ratio
+from lab.strict_yaml import names, nearest, quoted
+
+FIGURE, BOUND, BASELINE, NUMBER = "figure", "bound", "baseline", "number"
+"""The kinds of an operand."""
+
+_TOKEN = re.compile(r"\s*(?:([A-Za-z0-9_.-]+)|(/)|(\S))")
+_DECIMAL = re.compile(r"\d{1,15}(\.\d{1,15})?")
+_SHAPE = "arm.load.role.metric"
+
+
+@dataclass(frozen=True)
+class Names:
+    """What an operand may name: the arms, and the roles of each load."""
+
+    arms: tuple[str, ...]
+    loads: Mapping[str, tuple[str, ...]]
+
+
+@dataclass(frozen=True)
+class _Token:
+    text: str
+    offset: int
+
+
+def parse_ratio(text: str, known: Names) -> Ratio:
+    """Raises ExpressionError for bad syntax, a name that is not known, and ratios that measure nothing."""
+    tokens = _tokens(text)
+    left = _operand(tokens, 0, known, text)
+    if len(tokens) == 1:
+        if left.kind == NUMBER:
+            raise ExpressionError(tokens[0].offset, "a number alone measures nothing", f"name a figure: {_SHAPE}")
+        return Ratio(text, left, None)
+    if tokens[1].text != "/":
+        raise ExpressionError(tokens[1].offset, f"expected /, got {quoted(tokens[1].text)}")
+    right = _operand(tokens, 2, known, text)
+    if len(tokens) > 3:
+        extra = tokens[3]
+        raise ExpressionError(extra.offset, f"expected the end, got {quoted(extra.text)}", "a ratio has two operands")
+    _refuse_empty(left, right, tokens[2].offset)
+    return Ratio(text, left, right)
+
+
+def _refuse_empty(left: Operand, right: Operand, offset: int) -> None:
+    if right.kind == NUMBER and right.number == 0:
+        raise ExpressionError(offset, "division by zero")
+    if left == right:
+        raise ExpressionError(offset, "both operands are the same figure, so the ratio is always 1")
+    if all(side.kind not in {FIGURE, BASELINE} for side in (left, right)):
+        raise ExpressionError(offset, "neither operand is measured", f"name a figure: {_SHAPE}")
+
+
+def _tokens(text: str) -> list[_Token]:
+    tokens = []
+    for match in _TOKEN.finditer(text):
+        if match[3]:
+            raise ExpressionError(match.start(3), f"unexpected {quoted(match[3])}", f"a ratio is {_SHAPE} / {_SHAPE}")
+        group = 1 if match[1] else 2
+        tokens.append(_Token(match[group], match.start(group)))
+    return tokens
+
+
+def _operand(tokens: list[_Token], index: int, known: Names, text: str) -> Operand:
+    if index >= len(tokens) or tokens[index].text == "/":
+        offset = tokens[index].offset if index < len(tokens) else len(text)
+        raise ExpressionError(offset, "an operand is missing", f"write {_SHAPE} or a number")
+    token = tokens[index]
+    if _DECIMAL.fullmatch(token.text):
+        return Operand(NUMBER, (), float(token.text))
+    kind, offset, rest = FIGURE, token.offset, token.text
+    first = rest.split(".", 1)[0]
+    if first in {BOUND, BASELINE}:
+        kind, offset, rest = first, offset + len(first) + 1, rest[len(first) + 1 :]
+    return Operand(kind, _path(rest, offset, known, kind))
+
+
+def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
+    parts = text.split(".", 3)
+    if len(parts) < 4 or not all(parts):
+        raise ExpressionError(offset, f"expected {_SHAPE}, got {quoted(text)}")
+    arm, load, role, metric = parts
+    _known(offset, "arm", arm, known.arms)
+    _known(offset + len(arm) + 1, "load", load, known.loads)
+    _known(offset + len(arm) + len(load) + 2, f"role of load {load}:", role, known.loads[load])
+    metrics = [name for name, entry in METRICS.items() if entry.bounded or kind != BOUND]
+    what = "metric with a bound:" if kind == BOUND else "metric"
+    _known(offset + len(arm) + len(load) + len(role) + 3, what, metric, metrics)
+    return arm, load, role, metric
+
+
+def _known(offset: int, what: str, name: str, known: Iterable[str]) -> None:
+    if name not in known:
+        raise ExpressionError(offset, f"no {what} {name}{nearest(name, known)}", f"known: {names(known)}")

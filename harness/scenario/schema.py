@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The keys of a scenario file. The loader and the JSON schema for editors both read these tables."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from harness.scenario.bound import BOUND_PATTERN
+from harness.scenario.model import Clock
+from harness.scenario.ratio import BASELINE, BOUND
+from lab.topology.load import TOPOLOGY_RECORD, knob_fields
+from lab.yaml_fields import (
+    NAME,
+    Choice,
+    Either,
+    Field,
+    Flag,
+    Integer,
+    Kind,
+    ListOf,
+    Named,
+    Record,
+    Row,
+    Text,
+    name_text,
+    rate,
+    size,
+    time,
+)
+
+SECOND = 10**9
+HOUR = 3600 * SECOND
+SCHEMA_VERSION = 1
+DEFAULT_SEEDS = 3
+DEFAULT_PAUSE = 65 * SECOND
+SHORTEST_PAUSE = 60 * SECOND
+"""Twice the request timeout: until then a queue counts as active for fair tag sharing."""
+
+TOPOLOGY = Field("topology", Either(Text(), TOPOLOGY_RECORD), says="a name in the catalogue, a path, or inline")
+TEACHES = Field("teaches", Text(), says="what a reader learns from it")
+
+
+@dataclass(frozen=True)
+class Option:
+    """A fio option that a role may set; ``to_fio`` writes its value as fio reads it."""
+
+    field: Field[int] | Field[str] | Field[bool]
+    to_fio: Callable[[object], str] = str
+
+
+def _as_flag(value: object) -> str:
+    return "1" if value else "0"
+
+
+def _as_microseconds(nanoseconds: object) -> str:
+    return str(int(str(nanoseconds)) // 1000)
+
+
+_DISTRIBUTION = (
+    r"random|zipf:(0\.\d{1,4}|1\.\d{0,3}[1-9]|[2-9](\.\d{1,4})?)|pareto:0\.\d{1,4}|normal:\d{1,2}(\.\d{1,4})?"
+)
+OPTIONS: Mapping[str, Option] = {
+    option.field.name: option
+    for option in (
+        Option(Field("rwmixread", Integer(0, 100), says="per cent of reads in a mix")),
+        Option(Field("rate_iops", Integer(1, 10**7), says="requests per second at most")),
+        Option(Field("rate", rate(), says="bytes per second at most")),
+        Option(Field("thinktime", time(1000, HOUR), says="time between two requests"), _as_microseconds),
+        Option(Field("fsync", Integer(0, 10**6), says="fsync after so many writes")),
+        Option(Field("fdatasync", Integer(0, 10**6), says="fdatasync after so many writes")),
+        Option(Field("size", size(512), says="bytes of the disk to use")),
+        Option(Field("offset", size(0), says="where on the disk to start")),
+        Option(Field("norandommap", Flag(), says="do not care which blocks were done"), _as_flag),
+        Option(Field("random_distribution", Text("a distribution such as zipf:1.2", _DISTRIBUTION))),
+    )
+}
+
+DISK = Field("disk", name_text(), required=True, says="a disk of the topology")
+RW = Field(
+    "rw",
+    Choice(("read", "write", "rw", "readwrite", "randread", "randwrite", "randrw")),
+    required=True,
+    says="fio's rw",
+)
+BS = Field("bs", size(512, 1 << 26), required=True, says="size of a request, such as 4k")
+IODEPTH = Field("iodepth", Integer(1, 4096), required=True, says="requests in flight")
+IOENGINE = Field("ioengine", Choice(("libaio", "io_uring", "psync", "sync")), says="fio's ioengine (default: libaio)")
+DIRECT = Field("direct", Flag(), says="bypass the page cache (default: true)")
+ROLE = Record((DISK, RW, BS, IODEPTH, IOENGINE, DIRECT, *(option.field for option in OPTIONS.values())))
+
+RAMP = Field("ramp", time(0, HOUR), required=True, says="time before the measured window, such as 1s")
+RUNTIME = Field("runtime", time(SECOND // 10, HOUR), required=True, says="length of the measured window, such as 8s")
+WINDOW = Field("window", Record((RAMP, RUNTIME)), says="when a load is measured")
+LOAD = Record((WINDOW,), (Field(NAME, ROLE, says="names of roles (a-z, 0-9 and -)"),))
+
+SCHEDULER = "scheduler"
+_QUEUE: tuple[Field[int] | Field[str], ...] = (
+    Field(SCHEDULER, Choice(("none", "mq-deadline", "kyber", "bfq")), says="the elevator"),
+    Field("nr_requests", Integer(4, 10240)),
+    Field("read_ahead_kb", Integer(0, 1 << 20)),
+    Field("max_sectors_kb", Integer(4, 1 << 20)),
+    Field("nomerges", Integer(0, 2)),
+    Field("rq_affinity", Integer(0, 2)),
+    Field("rotational", Integer(0, 1)),
+    Field("wbt_lat_usec", Integer(0, 10**8)),
+)
+_IOSCHED = Field(r"iosched\.[a-z_]{1,40}", Integer(0, (1 << 31) - 1), says="iosched.NAME")
+QUEUE_RECORD = Record(_QUEUE, (_IOSCHED,))
+QUEUE = Field("queue", QUEUE_RECORD, says="settings of every LUN's request queue")
+_ARM_QUEUE = (
+    *(Field[object](f"queue.{field.name}", field.kind, says=field.says) for field in _QUEUE),
+    Field(rf"queue\.{_IOSCHED.name}", _IOSCHED.kind, says="queue.iosched.NAME"),
+)
+KNOBS = Record((), knob_fields())
+ARM = Record((TOPOLOGY, TEACHES, *_ARM_QUEUE[:-1]), (*KNOBS.patterns, _ARM_QUEUE[-1]))
+
+FROM_REPORT = Field("report", Text(), required=True, says="title of the report or thread")
+FROM_BY = Field("by", Text())
+FROM_ON = Field("on", Text("a date such as 2006-03-14", r"\d{4}(-\d{2}(-\d{2})?)?"))
+FROM_KERNEL = Field("kernel", Text())
+FROM_LINK = Field("link", Text("an address", r"https?://\S+|lore\.kernel\.org/\S+"))
+FROM = Field("from", Record((FROM_REPORT, FROM_BY, FROM_ON, FROM_KERNEL, FROM_LINK)), says="the field report")
+
+THAT = Field("that", Text(), required=True, says="the claim, in a sentence")
+RATIO = Field("ratio", Text(longest=400), required=True, says="arm.load.role.metric / arm.load.role.metric")
+EXPECT = Field(
+    "expect", Text('a bound such as ">= 0.9" or "0.98 .. 1.02"', BOUND_PATTERN), required=True, says="its bound"
+)
+OPTIONAL = Field("optional", Flag(), says="shown, but does not decide")
+MEANS = Field("means", Text(), says="what it means when the claim holds")
+OTHERWISE = Field("otherwise", Text(), says="what it means when it does not")
+MUTANT = Field("mutant", name_text(), says="the patched kernel under which the ratio turns red")
+CLAIM = Record((THAT, RATIO, EXPECT, OPTIONAL, MEANS, OTHERWISE))
+CONTROL = Record((THAT, RATIO, EXPECT, MUTANT))
+
+NAME_FIELD = Field("scenario", name_text(), required=True, says="the scenario's name, that of its file")
+TITLE = Field("title", Text(), required=True, says="what it shows, in a sentence")
+CLOCK = Field("clock", Choice(tuple(Clock)), says="virtual (default) or wall")
+SCHEMA = Field("schema", Integer(SCHEMA_VERSION, SCHEMA_VERSION), required=True, says="schema: 1")
+SEEDS = Field("seeds", Integer(1, 64), says=f"boots of each arm (default: {DEFAULT_SEEDS})")
+PAUSE = Field("pause", time(0, HOUR), says="rest before each load (default: 65s)")
+ARMS: Field[dict[str, Row]] = Field("arms", Named(ARM, "arm", most=64, reserved=(BOUND, BASELINE)), required=True)
+LOADS: Field[dict[str, Row]] = Field("loads", Named(LOAD, "load", most=64), required=True)
+CLAIMS: Field[list[Row]] = Field("claims", ListOf(CLAIM, least=1), required=True, says="at least one claim")
+CONTROLS: Field[list[Row]] = Field(
+    "controls",
+    ListOf(CONTROL, least=1),
+    required=True,
+    says="add a ratio that must turn red: a scenario that cannot turn red proves nothing",
+)
+SCENARIO = Record(
+    (
+        NAME_FIELD,
+        TITLE,
+        FROM,
+        TEACHES,
+        CLOCK,
+        SCHEMA,
+        TOPOLOGY,
+        QUEUE,
+        SEEDS,
+        WINDOW,
+        PAUSE,
+        ARMS,
+        LOADS,
+        CLAIMS,
+        CONTROLS,
+    )
+)
