@@ -19,7 +19,7 @@ help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
 
 setup:  ## make the virtual environment and install what the host lacks
-	@scripts/setup >/dev/null
+	@venv=$$(scripts/setup) && echo "blklab: ready in $$venv"
 
 scenario:  ## run a scenario: NAME= [KERNEL=debian:6.1] [BASE=] [SEEDS=] [VERIFY=1] [RESULTS=]
 	$(named)
