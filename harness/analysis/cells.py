@@ -1,0 +1,77 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What one cell says to judgement: its status and its figures."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field, replace
+
+from harness.analysis.statuses import ending
+from harness.metrics.errors import MeasurementError
+from harness.metrics.figures import Figures, figures_of
+from harness.scenario.model import Arm, Load, Status
+from lab.record import BootRecord, Outcome
+
+_SHOWN_WARNINGS = 3
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """One arm under one seed. ``outcome`` is None when nothing was booted (SKIP, or never run).
+
+    ``figures`` maps (load, role, metric) to a value and is empty unless ``status`` is PASS.
+    ``reasons`` are complete sentences for a person.
+    """
+
+    arm: str
+    seed: int
+    status: Status
+    reasons: tuple[str, ...] = ()
+    figures: Figures = field(default_factory=dict)
+    digest: str | None = None
+    outcome: Outcome | None = None
+    lab_broke: bool = False
+
+
+def skipped(arm: str, seed: int, reasons: Sequence[str]) -> CellResult:
+    """A cell that was not booted because requirements are missing: all of them."""
+    return CellResult(arm, seed, Status.SKIP, tuple(reasons))
+
+
+def not_run(arm: str, seed: int) -> CellResult:
+    """A cell that was planned and has no complete record."""
+    return CellResult(arm, seed, Status.MISS, (f"arm {arm} under seed {seed} was not measured",))
+
+
+def measured(arm: Arm, seed: int, record: BootRecord, loads: Iterable[Load]) -> CellResult:
+    """Judge how a boot ended, and read its figures when it ended well."""
+    verdict = ending(record.outcome, warned=bool(record.warnings))
+    result = CellResult(
+        arm.name, seed, verdict.status, digest=record.digest, outcome=record.outcome, lab_broke=verdict.lab_broke
+    )
+    if verdict.status is not Status.PASS:
+        return replace(result, reasons=(_reason(verdict.says, record),))
+    try:
+        return replace(result, figures=figures_of(record.files, arm.topology, loads))
+    except MeasurementError as error:
+        return replace(result, status=Status.ERROR, reasons=(error.message,))
+
+
+def agreed(repetitions: Sequence[CellResult]) -> CellResult:
+    """One result for several boots of the same cell: ERROR unless all left the same digest."""
+    first, *others = repetitions
+    for other in others:
+        if other.status is not Status.PASS and first.status is Status.PASS:
+            return other
+    digests = sorted({result.digest or "none" for result in repetitions if result.status is Status.PASS})
+    if len(digests) > 1:
+        short = ", ".join(digest[:12] for digest in digests)
+        reason = f"arm {first.arm} under seed {first.seed} is not repeatable: its digests are {short}"
+        return replace(first, status=Status.ERROR, reasons=(reason,), figures={}, lab_broke=True)
+    return first
+
+
+def _reason(says: str, record: BootRecord) -> str:
+    if record.outcome is Outcome.BYE:
+        shown = "; ".join(record.warnings[:_SHOWN_WARNINGS])
+        rest = len(record.warnings) - _SHOWN_WARNINGS
+        return f"{says}: {shown}" + (f"; and {rest} more" if rest > 0 else "")
+    return f"{says}: {record.detail}" if record.detail else says

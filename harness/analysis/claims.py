@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Claims and controls, judged over the whole ensemble of seeds."""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.analysis.ensemble import Ensemble
+from harness.analysis.operands import Evidence, Unavailable, figure_of, operands, ratio_value
+from harness.analysis.statuses import worst
+from harness.metrics.figures import GUEST, IDLE
+from harness.scenario.model import Bound, Claim, Control, Ratio, Status
+from harness.scenario.ratio import BOUND, NUMBER
+
+LEAST_IDLE = 0.2
+NOT_RUN = "not run"
+_NOT_BOUND_BY_DEVICE = (
+    "the guest was idle for less than a fifth of the window, so the processor and not the device set the figure: "
+    "this cannot support a claim about the device"
+)
+RED, NOT_RED = "red, as it must be", "not red: the scenario cannot turn red"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One ratio against its bound. ``ensemble`` is None when there was nothing to compute.
+
+    ``reason`` says why in a sentence; it is empty for a plain PASS or FAIL.
+    """
+
+    status: Status
+    ensemble: Ensemble | None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class ClaimVerdict:
+    """``sentence`` is what the outcome means, for a person."""
+
+    that: str
+    ratio: str
+    expect: str
+    optional: bool
+    judgement: Judgement
+    sentence: str
+
+
+@dataclass(frozen=True)
+class ControlVerdict:
+    """``judgement`` is None for a control that needs a mutant kernel: listed, never counted."""
+
+    that: str
+    ratio: str
+    expect: str
+    mutant: str
+    judgement: Judgement | None
+    sentence: str
+
+
+def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int]) -> ClaimVerdict:
+    judgement = judge_ratio(claim.ratio, claim.expect, evidence, seeds)
+    sentence = judgement.reason
+    if judgement.status is Status.PASS:
+        sentence = claim.means
+    elif judgement.status is Status.FAIL and not sentence:
+        sentence = claim.otherwise
+    return ClaimVerdict(claim.that, claim.ratio.text, claim.expect.text, claim.optional, judgement, sentence)
+
+
+def judge_control(control: Control, evidence: Evidence, seeds: Sequence[int]) -> ControlVerdict:
+    """An arm control must be red under every seed: red under none is ERROR, under some DONE."""
+    if control.mutant:
+        sentence = f"{NOT_RUN}: needs a kernel with the mutant {control.mutant}"
+        return _control(control, None, sentence)
+    judgement = judge_ratio(control.ratio, control.expect, evidence, seeds)
+    if judgement.status is Status.PASS:
+        return _control(control, judgement, RED)
+    if judgement.status is Status.FAIL and judgement.ensemble is not None:
+        judgement = Judgement(Status.ERROR, judgement.ensemble, NOT_RED)
+    return _control(control, judgement, judgement.reason)
+
+
+def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence[int]) -> Judgement:
+    """PASS when the bound holds under every seed, FAIL when under none, DONE when they disagree."""
+    try:
+        ensemble = _ensemble(ratio, evidence, seeds)
+    except Unavailable as lacking:
+        return Judgement(lacking.status, None, lacking.reason)
+    if _needs_idle_guest(ratio) and not _guest_idle(ratio, evidence, seeds):
+        return Judgement(Status.DONE, ensemble, _NOT_BOUND_BY_DEVICE)
+    holding = ensemble.holding(expect)
+    if len(holding) == len(seeds):
+        return Judgement(Status.PASS, ensemble)
+    if not holding:
+        return Judgement(Status.FAIL, ensemble)
+    named = ", ".join(str(seed) for seed in holding)
+    return Judgement(
+        Status.DONE, ensemble, f"inconclusive: the bound lies inside the ensemble (it holds under seed {named} only)"
+    )
+
+
+def _ensemble(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> Ensemble:
+    values: dict[int, float] = {}
+    lacking: list[Unavailable] = []
+    for seed in seeds:
+        try:
+            values[seed] = ratio_value(ratio, seed, evidence)
+        except Unavailable as unavailable:
+            lacking.append(unavailable)
+    if not seeds:
+        raise Unavailable(Status.MISS, "no seed was run")
+    if lacking:
+        status = worst(unavailable.status for unavailable in lacking)
+        raise Unavailable(status, _joined(item.reason for item in lacking if item.status is status))
+    return Ensemble(values)
+
+
+def _joined(reasons: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(reasons))
+
+
+def _needs_idle_guest(ratio: Ratio) -> bool:
+    return any(operand.kind == BOUND for operand in operands(ratio))
+
+
+def _guest_idle(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> bool:
+    """Whether the CPU was idle for at least a fifth of every window that the ratio looks at."""
+    windows = {
+        (figure.arm, figure.load)
+        for figure in (figure_of(operand) for operand in operands(ratio) if operand.kind not in (BOUND, NUMBER))
+    }
+    return all(
+        evidence.cells[arm, seed].figures.get((load, GUEST, IDLE), 0.0) >= LEAST_IDLE
+        for arm, load in windows
+        for seed in seeds
+    )
+
+
+def _control(control: Control, judgement: Judgement | None, sentence: str) -> ControlVerdict:
+    return ControlVerdict(control.that, control.ratio.text, control.expect.text, control.mutant, judgement, sentence)

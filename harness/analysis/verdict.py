@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The verdict of a run: pure, so that it can be recomputed from the raw artefacts at any time."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.analysis.cells import CellResult, not_run
+from harness.analysis.claims import ClaimVerdict, ControlVerdict, judge_claim, judge_control
+from harness.analysis.ensemble import Ensemble
+from harness.analysis.operands import Evidence
+from harness.analysis.statuses import exit_code, roll_up
+from harness.scenario.model import Scenario, Status
+
+SHOWN_METRIC = "iops"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """IOPS of one role over the seeds that were measured."""
+
+    arm: str
+    load: str
+    role: str
+    iops: Ensemble
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``cells`` are all that were planned, in the order of arms and seeds; ``exit_code`` is the process's."""
+
+    scenario: str
+    scenario_digest: str
+    status: Status
+    exit_code: int
+    seeds: tuple[int, ...]
+    claims: tuple[ClaimVerdict, ...]
+    controls: tuple[ControlVerdict, ...]
+    measured: tuple[Measurement, ...]
+    cells: tuple[CellResult, ...]
+
+    @property
+    def incidents(self) -> tuple[CellResult, ...]:
+        """Cells that did not end as they should."""
+        return tuple(cell for cell in self.cells if cell.status is not Status.PASS)
+
+
+def judge(
+    scenario: Scenario,
+    results: Sequence[CellResult],
+    baseline: Sequence[CellResult] | None = None,
+    seeds: Sequence[int] | None = None,
+) -> Verdict:
+    """Judge every claim and control of ``scenario`` over its cells.
+
+    ``seeds`` are those that were planned (all that occur in ``results`` when not given); a cell
+    of any arm that has no result is MISS. ``baseline`` holds the same cells on the BASE kernel.
+    """
+    planned = tuple(sorted({cell.seed for cell in results})) if seeds is None else tuple(seeds)
+    cells = _complete(scenario, results, planned)
+    evidence = Evidence(scenario, _table(cells), None if baseline is None else _table(baseline))
+    claims = tuple(judge_claim(claim, evidence, planned) for claim in scenario.claims)
+    controls = tuple(judge_control(control, evidence, planned) for control in scenario.controls)
+    required = [claim.judgement.status for claim in claims if not claim.optional]
+    required += [control.judgement.status for control in controls if control.judgement is not None]
+    status = roll_up((cell.status for cell in cells), required)
+    return Verdict(
+        scenario=scenario.name,
+        scenario_digest=scenario.digest,
+        status=status,
+        exit_code=exit_code(status, lab_broke=any(cell.lab_broke for cell in cells)),
+        seeds=planned,
+        claims=claims,
+        controls=controls,
+        measured=tuple(_measurements(scenario, cells)),
+        cells=cells,
+    )
+
+
+def _table(cells: Sequence[CellResult]) -> Mapping[tuple[str, int], CellResult]:
+    return {(cell.arm, cell.seed): cell for cell in cells}
+
+
+def _complete(scenario: Scenario, results: Sequence[CellResult], seeds: Sequence[int]) -> tuple[CellResult, ...]:
+    known = _table(results)
+    return tuple(known.get((arm, seed), not_run(arm, seed)) for arm in scenario.arms for seed in seeds)
+
+
+def _measurements(scenario: Scenario, cells: Sequence[CellResult]) -> list[Measurement]:
+    rows = []
+    for arm in scenario.arms:
+        for load in scenario.loads.values():
+            for role in load.roles:
+                key = (load.name, role, SHOWN_METRIC)
+                values = {cell.seed: cell.figures[key] for cell in cells if cell.arm == arm and key in cell.figures}
+                if values:
+                    rows.append(Measurement(arm, load.name, role, Ensemble(values)))
+    return rows

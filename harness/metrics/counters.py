@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Kernel counters read on both sides of a window, and what they did in between.
+
+A counter file is a sequence of sections, each ``== PATH`` and then that file's own text.
+"""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from harness.metrics.errors import MeasurementError
+
+_SECTION = "== "
+_DISKSTATS, _STAT = "/proc/diskstats", "/proc/stat"
+# Documentation/admin-guide/iostats.rst: fields 1 to 11 are in every kernel since 2.6.
+_DISK_FIELDS = (
+    "reads",
+    "reads.merged",
+    "reads.sectors",
+    "reads.ms",
+    "writes",
+    "writes.merged",
+    "writes.sectors",
+    "writes.ms",
+    "inflight",
+    "busy.ms",
+    "weighted.ms",
+)
+_GAUGES = frozenset({"inflight"})
+# proc(5): user nice system idle iowait irq softirq steal; guest time is already part of user.
+_CPU_FIELDS, _IDLE_FIELDS = 8, (3, 4)
+
+
+@dataclass(frozen=True)
+class Window:
+    """What happened between two readings: deltas by device and counter, and the idle share, 0 to 1."""
+
+    disks: Mapping[str, Mapping[str, float]]
+    idle: float
+
+
+def read_sections(data: bytes, file: str) -> dict[str, str]:
+    """Section path -> its text. Raises MeasurementError for text before the first section or a double one."""
+    sections: dict[str, list[str]] = {}
+    current: list[str] | None = None
+    for line in data.decode("utf-8", "replace").splitlines():
+        if line.startswith(_SECTION):
+            path = line[len(_SECTION) :].strip()
+            if path in sections:
+                raise MeasurementError(file, f"section {path} appears twice")
+            current = sections[path] = []
+        elif current is not None:
+            current.append(line)
+        elif line.strip():
+            raise MeasurementError(file, f'"{line}" stands before the first section')
+    return {path: "\n".join(lines) for path, lines in sections.items()}
+
+
+def read_window(before: bytes, after: bytes, load: str) -> Window:
+    """Compare ``LOAD.before`` with ``LOAD.after``. Raises MeasurementError."""
+    first_file, second_file = f"{load}.before", f"{load}.after"
+    first, second = read_sections(before, first_file), read_sections(after, second_file)
+    old_cpu, new_cpu = _cpu(first, first_file), _cpu(second, second_file)
+    old_disks, new_disks = _disks(first, first_file), _disks(second, second_file)
+    if old_disks.keys() != new_disks.keys():
+        changed = ", ".join(sorted(old_disks.keys() ^ new_disks.keys()))
+        raise MeasurementError(second_file, f"block devices came or went in the window: {changed}")
+    disks = {name: _delta(old_disks[name], new, name, second_file) for name, new in new_disks.items()}
+    return Window(disks, _idle_share(old_cpu, new_cpu, second_file))
+
+
+def _section(sections: Mapping[str, str], path: str, file: str) -> list[str]:
+    if path not in sections:
+        raise MeasurementError(file, f"section {path} is missing")
+    return [line for line in sections[path].splitlines() if line.strip()]
+
+
+def _cpu(sections: Mapping[str, str], file: str) -> tuple[int, ...]:
+    for line in _section(sections, _STAT, file):
+        name, *values = line.split()
+        if name == "cpu":
+            return _integers(values[:_CPU_FIELDS], _CPU_FIELDS, f"{_STAT} row cpu", file)
+    raise MeasurementError(file, f"{_STAT} has no row for all CPUs")
+
+
+def _disks(sections: Mapping[str, str], file: str) -> dict[str, tuple[int, ...]]:
+    table = {}
+    for line in _section(sections, _DISKSTATS, file):
+        _, _, name, *values = [*line.split(), "", "", ""][: len(_DISK_FIELDS) + 3]
+        table[name] = _integers(values, len(_DISK_FIELDS), f"{_DISKSTATS} row {name}", file)
+    return table
+
+
+def _integers(values: list[str], count: int, where: str, file: str) -> tuple[int, ...]:
+    if len(values) != count or not all(value.isdecimal() for value in values):
+        raise MeasurementError(file, f"{where} does not hold {count} counters")
+    return tuple(int(value) for value in values)
+
+
+def _delta(old: tuple[int, ...], new: tuple[int, ...], name: str, file: str) -> dict[str, float]:
+    deltas = {}
+    for field, was, now in zip(_DISK_FIELDS, old, new, strict=True):
+        if field in _GAUGES:
+            continue
+        if now < was:
+            raise MeasurementError(file, f"{_DISKSTATS} counter {field} of {name} went backwards")
+        deltas[field] = float(now - was)
+    deltas["merges"] = deltas["reads.merged"] + deltas["writes.merged"]
+    return deltas
+
+
+def _idle_share(old: tuple[int, ...], new: tuple[int, ...], file: str) -> float:
+    spent = [now - was for was, now in zip(old, new, strict=True)]
+    total = sum(spent)
+    if total <= 0:
+        raise MeasurementError(file, "no CPU time passed in the window")
+    # /proc/stat may take iowait back (kernel/sched/cputime.c), so the share is kept within 0 and 1.
+    return min(1.0, max(0.0, sum(spent[index] for index in _IDLE_FIELDS) / total))

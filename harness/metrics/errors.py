@@ -1,0 +1,13 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A measured file that cannot be believed."""
+
+from lab.errors import CannotJudge
+
+
+class MeasurementError(CannotJudge):
+    """``file`` (as the guest named it) does not hold what was to be measured."""
+
+    def __init__(self, file: str, what: str, *, remedy: str = "") -> None:
+        super().__init__(f"{file}: {what}", remedy=remedy)
+        self.file = file
+        self.what = what

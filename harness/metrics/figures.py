@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""All figures of one cell, by (load, role, metric)."""
+
+from collections.abc import Iterable, Mapping
+
+from harness.metrics.counters import Window, read_window
+from harness.metrics.errors import MeasurementError
+from harness.metrics.fio import read_fio
+from harness.metrics.readback import FILE as READBACK
+from harness.metrics.readback import devices, read_readback
+from harness.scenario.model import Load
+from lab.topology.model import Topology
+
+GUEST = "guest"
+IDLE = "idle"
+
+Figures = Mapping[tuple[str, str, str], float]
+
+
+def figures_of(
+    files: Mapping[str, bytes], topology: Topology, loads: Iterable[Load]
+) -> dict[tuple[str, str, str], float]:
+    """Figures of every role of every load, from the measured files of one boot.
+
+    Besides fio's own figures a role has ``disk.merges``, ``disk.reads`` ...: the counters of the
+    block device that its disk lies on, over the window with its ramp (two roles on one LUN share
+    them). ``(load, "guest", "idle")`` is the share of the window in which the CPU had nothing to
+    do, 0 to 1. Raises MeasurementError.
+    """
+    block = devices(read_readback(_file(files, READBACK)))
+    figures: dict[tuple[str, str, str], float] = {}
+    for load in loads:
+        record = f"{load.name}.json"
+        for role, sample in read_fio(_file(files, record), load.roles.keys(), record).items():
+            figures.update({(load.name, role, metric): value for metric, value in sample.metrics().items()})
+        window = read_window(_file(files, f"{load.name}.before"), _file(files, f"{load.name}.after"), load.name)
+        figures[load.name, GUEST, IDLE] = window.idle
+        figures.update(_disk_figures(window, load, topology, block))
+    return figures
+
+
+def _disk_figures(
+    window: Window, load: Load, topology: Topology, block: Mapping[str, str]
+) -> dict[tuple[str, str, str], float]:
+    figures = {}
+    for role in load.roles.values():
+        lun = topology.region(role.disk).lun
+        if lun not in block:
+            raise MeasurementError(READBACK, f"no block device is named for LUN {lun}")
+        if block[lun] not in window.disks:
+            raise MeasurementError(f"{load.name}.after", f"/proc/diskstats has no row for {block[lun]} (LUN {lun})")
+        for counter, value in window.disks[block[lun]].items():
+            figures[load.name, role.name, f"disk.{counter}"] = value
+    return figures
+
+
+def _file(files: Mapping[str, bytes], name: str) -> bytes:
+    if name not in files:
+        raise MeasurementError(name, "the guest did not send it", remedy="look at console.txt of this boot")
+    return files[name]

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""fio's own JSON, read strictly: whatever is missing or odd is an error, never a zero.
+
+Rates are per second of guest time, latencies and run times in nanoseconds, bandwidth in bytes
+per second. fio counts after its ramp time, so the ramp is in none of these figures.
+"""
+
+import json
+import math
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.metrics.errors import MeasurementError
+
+_DIRECTIONS = ("read", "write", "trim")
+_MIXED = "mixed"
+_LATENCIES = ("lat", "clat", "slat")
+_NS_PER_MS = 1_000_000
+
+
+@dataclass(frozen=True)
+class Latency:
+    """``percentiles`` maps ``p50``, ``p99.9`` ... to ns; empty where fio did not record them.
+
+    The percentiles of reads and writes that fio counted apart cannot be combined, so a mix has
+    them only under ``unified_rw_reporting``.
+    """
+
+    count: int
+    mean: float
+    max: float
+    percentiles: Mapping[str, float]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One job over one window: all its directions together. ``runtime`` is the longest, in ns."""
+
+    iops: float
+    bw: float
+    total_ios: int
+    runtime: int
+    latency: Mapping[str, Latency]
+
+    def metrics(self) -> dict[str, float]:
+        """Every figure by the name it has in a ratio: ``iops``, ``bw``, ``lat.mean``, ``clat.p99.9`` ..."""
+        figures = {
+            "iops": self.iops,
+            "bw": self.bw,
+            "total_ios": float(self.total_ios),
+            "runtime": float(self.runtime),
+        }
+        for kind, latency in self.latency.items():
+            figures[f"{kind}.mean"] = latency.mean
+            figures[f"{kind}.max"] = latency.max
+            figures.update({f"{kind}.{name}": value for name, value in latency.percentiles.items()})
+        return figures
+
+
+def read_fio(data: bytes, roles: Collection[str], file: str = "fio.json") -> dict[str, Sample]:
+    """The sample of each role, from ``fio --output-format=json`` whose jobs are named after roles.
+
+    Raises MeasurementError when the document is truncated, lacks a field, holds other jobs than
+    ``roles``, or reports a job that failed or did no I/O.
+    """
+    document = _Node(_parse(data, file), file, "")
+    document.text("fio version")
+    samples: dict[str, Sample] = {}
+    for job in document.nodes("jobs"):
+        name = job.text("jobname")
+        if name in samples:
+            raise MeasurementError(file, f'job "{name}" is reported twice', remedy="set group_reporting with numjobs")
+        samples[name] = _sample(job, name, file)
+    _check_roles(samples.keys(), roles, file)
+    return samples
+
+
+def _parse(data: bytes, file: str) -> Any:
+    def refuse(constant: str) -> None:
+        raise ValueError(f"{constant} is not a figure")
+
+    if not data.strip():
+        raise MeasurementError(file, "is empty: fio wrote no result")
+    try:
+        return json.loads(data, parse_constant=refuse)
+    except ValueError as error:
+        start = data.lstrip()[:60].decode("utf-8", "replace").splitlines()[0]
+        raise MeasurementError(file, f'is not complete JSON ({error}); it starts with "{start}"') from error
+
+
+def _check_roles(found: Collection[str], wanted: Collection[str], file: str) -> None:
+    missing, extra = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
+    if missing:
+        raise MeasurementError(file, f"no job for role {', '.join(missing)}")
+    if extra:
+        raise MeasurementError(file, f"a job that is no role of this load: {', '.join(extra)}")
+
+
+def _sample(job: "_Node", name: str, file: str) -> Sample:
+    error = job.whole("error")
+    if error:
+        raise MeasurementError(file, f'fio job "{name}" failed with error {error}')
+    parts = [part for part in _directions(job) if part.whole("total_ios")]
+    if not parts:
+        raise MeasurementError(
+            file, f'fio job "{name}" did no I/O in its window', remedy="lengthen window.runtime or look at console.txt"
+        )
+    return Sample(
+        iops=sum(part.number("iops") for part in parts),
+        bw=sum(part.number("bw_bytes") for part in parts),
+        total_ios=sum(part.whole("total_ios") for part in parts),
+        runtime=max(part.whole("runtime") for part in parts) * _NS_PER_MS,
+        latency={kind: _combined([_latency(part.node(f"{kind}_ns")) for part in parts]) for kind in _LATENCIES},
+    )
+
+
+def _directions(job: "_Node") -> list["_Node"]:
+    if _MIXED in job:
+        return [job.node(_MIXED)]
+    return [job.node(name) for name in _DIRECTIONS if name != "trim" or name in job]
+
+
+def _latency(node: "_Node") -> Latency:
+    percentiles: dict[str, float] = {}
+    if "percentile" in node:
+        table = node.node("percentile")
+        percentiles = {f"p{float(key):g}": table.number(key) for key in table}
+    return Latency(node.whole("N"), node.number("mean"), node.number("max"), percentiles)
+
+
+def _combined(parts: Sequence[Latency]) -> Latency:
+    if len(parts) == 1:
+        return parts[0]
+    count = sum(part.count for part in parts)
+    mean = sum(part.mean * part.count for part in parts) / count if count else 0.0
+    return Latency(count, mean, max(part.max for part in parts), {})
+
+
+class _Node:
+    """A JSON object that knows where it stands, so that an error can name the field."""
+
+    def __init__(self, value: Any, file: str, where: str) -> None:
+        if not isinstance(value, dict):
+            raise MeasurementError(file, f"{where or 'the document'} is not an object")
+        self._value, self._file, self._where = value, file, where
+
+    def __contains__(self, key: str) -> bool:
+        return key in self._value
+
+    def __iter__(self) -> Any:
+        return iter(self._value)
+
+    def _get(self, key: str) -> Any:
+        if key not in self._value:
+            raise MeasurementError(self._file, f'field "{self._path(key)}" is missing')
+        return self._value[key]
+
+    def _path(self, key: str) -> str:
+        return f"{self._where}.{key}" if self._where else key
+
+    def text(self, key: str) -> str:
+        value = self._get(key)
+        if not isinstance(value, str):
+            raise MeasurementError(self._file, f'field "{self._path(key)}" is not a string')
+        return value
+
+    def number(self, key: str) -> float:
+        value = self._get(key)
+        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
+            raise MeasurementError(self._file, f'field "{self._path(key)}" is not a figure: {value!r}')
+        return float(value)
+
+    def whole(self, key: str) -> int:
+        value = self.number(key)
+        if value != int(value):
+            raise MeasurementError(self._file, f'field "{self._path(key)}" is not a whole number: {value!r}')
+        return int(value)
+
+    def node(self, key: str) -> "_Node":
+        return _Node(self._get(key), self._file, self._path(key))
+
+    def nodes(self, key: str) -> list["_Node"]:
+        value = self._get(key)
+        if not isinstance(value, list):
+            raise MeasurementError(self._file, f'field "{self._path(key)}" is not a list')
+        return [_Node(item, self._file, f"{self._path(key)}[{index}]") for index, item in enumerate(value)]

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Bounds against closed forms."""
+
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.analysis.bounds import active_luns, arm_bound, bound, fair_share
+from harness.scenario.model import Arm
+from lab.errors import Misuse
+from lab.topology.model import Disk, Driver, Hba, Lun, Topology
+from tests.unit.analysis_samples import GIB, MS, SOLO, TOGETHER, load, null_topology, role
+
+
+def test_shared_tags_have_closed_forms() -> None:
+    topology = null_topology()
+    assert bound(topology, SOLO, SOLO.roles["fast"], "iops") == pytest.approx(16_000)
+    assert bound(topology, TOGETHER, TOGETHER.roles["fast"], "iops") == pytest.approx(8_000)
+    assert bound(topology, TOGETHER, TOGETHER.roles["slow"], "iops") == pytest.approx(80)
+
+
+@pytest.mark.parametrize(("iodepth", "iops"), [(1, 250), (8, 2_000), (32, 8_000), (256, 8_000)])
+def test_a_shallow_victim_is_bound_by_its_own_depth(iodepth: int, iops: float) -> None:
+    together = load("together", role("victim", "fast", iodepth), role("slow", "slow"))
+    assert bound(null_topology(), together, together.roles["victim"], "iops") == pytest.approx(iops)
+
+
+def test_bandwidth_and_latency_follow_from_the_rate() -> None:
+    topology, fast = null_topology(), SOLO.roles["fast"]
+    assert bound(topology, SOLO, fast, "bw") == pytest.approx(16_000 * 4096)
+    assert bound(topology, SOLO, fast, "lat.mean") == pytest.approx(4 * MS)
+    with pytest.raises(Misuse, match=r"no bound on lat\.p99"):
+        bound(topology, SOLO, fast, "lat.p99")
+
+
+def test_limits_of_hba_and_disk_and_queue_hold_back_the_tags() -> None:
+    topology = null_topology()
+    narrow = replace(topology, hbas={"nullb": replace(topology.hbas["nullb"], cmd_per_lun=16)})
+    assert bound(narrow, SOLO, SOLO.roles["fast"], "iops") == pytest.approx(4_000)
+    shallow = replace(topology, disks={**topology.disks, "fast": replace(topology.disks["fast"], iodepth=2)})
+    assert bound(shallow, SOLO, SOLO.roles["fast"], "iops") == pytest.approx(500)
+    arm = Arm("few", topology, {"nr_requests": "8"}, {})
+    assert arm_bound(arm, SOLO, "fast", "iops") == pytest.approx(2_000)
+
+
+def one_queue() -> Topology:
+    disks = {"p0": Disk("p0", GIB, rate=10**6), "p1": Disk("p1", GIB, service=MS)}
+    return Topology(
+        "one", "", 1, {"h": Hba("h", Driver.TCM_LOOP, 64, 64)}, disks, {"all": Lun("all", "h", ("p0", "p1"))}
+    )
+
+
+def test_behind_one_queue_each_role_is_allowed_what_its_own_disk_allows() -> None:
+    lopsided = load("lopsided", role("hog", "p0", 256), role("victim", "p1", 1))
+    topology = one_queue()
+    assert active_luns(topology, lopsided, "h") == 1
+    assert bound(topology, lopsided, lopsided.roles["victim"], "iops") == pytest.approx(1_000)
+    # null_blk at 1 MB/s serves 20,971 bytes in each of 50 ticks a second: five requests of 4 KiB.
+    assert bound(topology, lopsided, lopsided.roles["hog"], "iops") == pytest.approx(250)
+
+
+def test_a_disk_without_limits_has_no_bound() -> None:
+    topology = one_queue()
+    free = replace(topology, disks={**topology.disks, "p1": Disk("p1", GIB)})
+    solo = load("solo", role("victim", "p1", 1))
+    with pytest.raises(Misuse, match="no bound"):
+        bound(free, solo, solo.roles["victim"], "iops")
+
+
+@given(st.integers(1, 4096), st.integers(1, 512))
+def test_a_fair_share_never_exceeds_the_set_and_never_starves(can_queue: int, users: int) -> None:
+    share = fair_share(can_queue, users)
+    assert min(4, can_queue) <= share <= can_queue
+    assert share * users >= can_queue
+
+
+@given(st.integers(1, 512), st.integers(1, 512), st.integers(1, 1024))
+def test_more_depth_or_more_tags_never_lower_a_bound(shallow: int, more: int, can_queue: int) -> None:
+    def iops(iodepth: int, tags: int) -> float:
+        together = load("together", role("fast", "fast", iodepth), role("slow", "slow"))
+        return bound(null_topology(tags), together, together.roles["fast"], "iops")
+
+    assert iops(shallow, can_queue) <= iops(shallow + more, can_queue)
+    assert iops(shallow, can_queue) <= iops(shallow, can_queue + more)

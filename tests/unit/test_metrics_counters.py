@@ -1,0 +1,78 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Counters around a window, in the form that the guest's runner writes them."""
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.metrics.counters import read_sections, read_window
+from harness.metrics.errors import MeasurementError
+from harness.metrics.readback import devices, read_readback
+
+ROW = "   8       0 sda {} 7 800 40 20 3 160 10 0 30 50 0 0 0 0 0 0"
+
+
+def reading(reads: int, cpu: str, device: str = "sda") -> bytes:
+    row = ROW.format(reads).replace("sda", device)
+    return f"== /proc/stat\ncpu  {cpu}\ncpu0 {cpu}\nintr 5\n== /proc/diskstats\n{row}\n".encode()
+
+
+def test_a_window_is_the_difference_of_two_readings() -> None:
+    window = read_window(reading(100, "10 0 10 100 0 0 0 0 0 0"), reading(350, "20 0 30 150 20 0 0 0 0 0"), "solo")
+    assert window.disks["sda"]["reads"] == 250
+    assert window.disks["sda"]["merges"] == 0
+    assert "inflight" not in window.disks["sda"]
+    assert window.idle == pytest.approx(70 / 100)
+
+
+def test_waiting_for_io_counts_as_idle_and_guest_time_is_not_counted_twice() -> None:
+    window = read_window(reading(0, "0 0 0 0 0 0 0 0 0 0"), reading(0, "50 0 0 0 50 0 0 0 50 0"), "solo")
+    assert window.idle == 0.5
+
+
+@given(st.lists(st.integers(0, 10**9), min_size=8, max_size=8), st.lists(st.integers(0, 10**6), min_size=8, max_size=8))
+def test_the_idle_share_is_a_share(start: list[int], spent: list[int]) -> None:
+    before = reading(0, " ".join(map(str, start)))
+    after = reading(0, " ".join(str(was + more) for was, more in zip(start, spent, strict=True)))
+    if sum(spent) == 0:
+        with pytest.raises(MeasurementError, match="no CPU time"):
+            read_window(before, after, "solo")
+    else:
+        assert 0.0 <= read_window(before, after, "solo").idle <= 1.0
+
+
+GOOD = reading(1, "1 1 1 1 1 1 1 1")
+LATER = reading(2, "2 2 2 2 2 2 2 2")
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (GOOD, GOOD, "no CPU time passed"),
+        (reading(9, "0 0 0 0 0 0 0 0"), LATER, "went backwards"),
+        (GOOD, reading(2, "2 2 2 2 2 2 2 2", "sdb"), "came or went in the window: sda, sdb"),
+        (GOOD, b"== /proc/stat\ncpu 2 2 2 2 2 2 2 2\n", "section /proc/diskstats is missing"),
+        (GOOD, b"== /proc/diskstats\n", "section /proc/stat is missing"),
+        (b"stray\n" + GOOD, LATER, "before the first section"),
+        (GOOD + GOOD, LATER, "appears twice"),
+        (GOOD.replace(b" 7 800", b" x 800"), LATER, "row sda does not hold 11 counters"),
+        (b"== /proc/stat\ncpu0 1\n== /proc/diskstats\n", LATER, "no row for all CPUs"),
+        (b"== /proc/stat\ncpu 1 2\n== /proc/diskstats\n", LATER, "row cpu does not hold 8 counters"),
+        (b"== /proc/stat\ncpu 1 2 3 4 5 6 7 8\n== /proc/diskstats\n8 0\n", LATER, "does not hold 11 counters"),
+    ],
+)
+def test_counters_that_cannot_be_believed_are_named(before: bytes, after: bytes, says: str) -> None:
+    with pytest.raises(MeasurementError, match=says):
+        read_window(before, after, "solo")
+
+
+def test_sections_keep_their_text() -> None:
+    assert read_sections(b"== /a\n1\n2\n== /b\n", "x") == {"/a": "1\n2", "/b": ""}
+
+
+def test_the_read_back_names_devices_and_knobs() -> None:
+    rows = read_readback(b"device\t/lab/p0\tsda\nqueue.scheduler\t/sys/block/sda/queue/scheduler\tnone\n")
+    assert devices(rows) == {"p0": "sda"}
+    assert rows[1].value == "none"
+    with pytest.raises(MeasurementError, match="line 1 has 1 fields"):
+        read_readback(b"nonsense\n")

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""fio's JSON, from files that fio 3.39 wrote."""
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.metrics.errors import MeasurementError
+from harness.metrics.fio import read_fio
+
+FIXTURES = Path(__file__).parent / "fixtures"
+
+
+def recorded(name: str) -> bytes:
+    return (FIXTURES / f"fio-{name}.json").read_bytes()
+
+
+def altered(name: str, change: Callable[[Any], None]) -> bytes:
+    document = json.loads(recorded(name))
+    change(document)
+    return json.dumps(document).encode()
+
+
+def test_one_direction_is_read_as_fio_reports_it() -> None:
+    sample = read_fio(recorded("aio"), {"victim"})["victim"]
+    read = json.loads(recorded("aio"))["jobs"][0]["read"]
+    figures = sample.metrics()
+    assert figures["iops"] == read["iops"]
+    assert figures["bw"] == read["bw_bytes"]
+    assert figures["runtime"] == read["runtime"] * 1e6
+    assert figures["lat.p99.9"] == read["lat_ns"]["percentile"]["99.900000"]
+    assert figures["clat.p50"] == read["clat_ns"]["percentile"]["50.000000"]
+    assert figures["slat.max"] == read["slat_ns"]["max"]
+
+
+def test_a_mix_is_the_sum_of_its_directions_with_weighted_means() -> None:
+    sample = read_fio(recorded("mix"), {"hog", "victim"})["hog"]
+    hog = next(job for job in json.loads(recorded("mix"))["jobs"] if job["jobname"] == "hog")
+    read, write = hog["read"], hog["write"]
+    assert read["total_ios"] and write["total_ios"]
+    assert sample.iops == pytest.approx(read["iops"] + write["iops"])
+    assert sample.bw == read["bw_bytes"] + write["bw_bytes"]
+    assert sample.total_ios == read["total_ios"] + write["total_ios"]
+    weighted = sum(part["lat_ns"]["mean"] * part["lat_ns"]["N"] for part in (read, write)) / sample.total_ios
+    assert sample.latency["lat"].mean == pytest.approx(weighted)
+    assert sample.latency["lat"].max == max(read["lat_ns"]["max"], write["lat_ns"]["max"])
+
+
+def test_percentiles_of_a_mix_exist_only_when_fio_counted_it_together() -> None:
+    apart = read_fio(recorded("mix"), {"hog", "victim"})["hog"].metrics()
+    together = read_fio(recorded("unified"), {"hog"})["hog"].metrics()
+    assert not [name for name in apart if ".p" in name]
+    assert "lat.p99" in together
+
+
+def drop(*path: str | int) -> Callable[[Any], None]:
+    def change(document: Any) -> None:
+        for key in path[:-1]:
+            document = document[key]
+        del document[path[-1]]
+
+    return change
+
+
+def put(value: object, *path: str | int) -> Callable[[Any], None]:
+    def change(document: Any) -> None:
+        for key in path[:-1]:
+            document = document[key]
+        document[path[-1]] = value
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (drop("jobs"), '"jobs" is missing'),
+        (drop("jobs", 0, "read", "iops"), 'jobs[0].read.iops" is missing'),
+        (drop("jobs", 0, "read", "lat_ns"), 'jobs[0].read.lat_ns" is missing'),
+        (drop("jobs", 0, "error"), 'jobs[0].error" is missing'),
+        (put(5, "jobs", 0, "error"), 'job "victim" failed with error 5'),
+        (put("many", "jobs", 0, "read", "iops"), "is not a figure: 'many'"),
+        (put(-1, "jobs", 0, "read", "iops"), "is not a figure: -1"),
+        (put(True, "jobs", 0, "read", "iops"), "is not a figure: True"),
+        (put(1.5, "jobs", 0, "read", "total_ios"), "is not a whole number: 1.5"),
+        (put(0, "jobs", 0, "read", "total_ios"), "did no I/O"),
+        (put([], "jobs"), "no job for role victim"),
+        (put({}, "jobs"), '"jobs" is not a list'),
+        (put("hog", "jobs", 0, "jobname"), "no job for role victim"),
+        (put(float("nan"), "jobs", 0, "read", "iops"), "NaN is not a figure"),
+    ],
+)
+def test_what_is_missing_or_odd_is_named(change: Callable[[Any], None], says: str) -> None:
+    with pytest.raises(MeasurementError) as caught:
+        read_fio(altered("aio", change), {"victim"}, "solo.json")
+    assert caught.value.file == "solo.json"
+    assert says in caught.value.message
+
+
+def test_a_job_that_is_no_role_is_refused() -> None:
+    with pytest.raises(MeasurementError, match="no role of this load: hog"):
+        read_fio(recorded("mix"), {"victim"})
+
+
+def test_a_role_reported_twice_is_refused() -> None:
+    def twice(document: Any) -> None:
+        document["jobs"] *= 2
+
+    with pytest.raises(MeasurementError, match="reported twice"):
+        read_fio(altered("aio", twice), {"victim"})
+
+
+@pytest.mark.parametrize("length", [0, 1, 700, -3])
+def test_a_truncated_file_is_refused(length: int) -> None:
+    with pytest.raises(MeasurementError):
+        read_fio(recorded("aio")[:length], {"victim"})
+
+
+def test_a_failed_fio_is_refused_with_its_own_words() -> None:
+    with pytest.raises(MeasurementError, match="fio: pid=0, err=1"):
+        read_fio(recorded("failed"), {"victim"})
