@@ -162,9 +162,7 @@ class Machine:
         self._refuse_if_never_started(ending)
         return ending
 
-    def _verdict(
-        self, note: Note | None, *, exited: bool, ready: bool, abort: threading.Event | None
-    ) -> Reason | None:
+    def _verdict(self, note: Note | None, *, exited: bool, ready: bool, abort: threading.Event | None) -> Reason | None:
         elapsed = time.monotonic() - self._started
         allowed = self._limits.total_seconds if ready else min(self._limits.ready_seconds, self._limits.total_seconds)
         reasons = (
@@ -260,7 +258,7 @@ def _launch(argv: tuple[str, ...], folder: Path) -> "tuple[subprocess.Popen[byte
         with (folder / LOG_FILE).open("wb") as log:
             # A session of its own: Ctrl-C in the terminal reaches blklab alone, which then
             # stops its machines.
-            process = subprocess.Popen(  # noqa: S603
+            process = subprocess.Popen(
                 command,
                 cwd=folder,
                 stdin=subprocess.DEVNULL,

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0-only
+import os
+import signal
+import threading
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lab import host
+from lab.errors import LabBroken
+from lab.qemu.machine import Channel, Limits, Machine, Note, Reason, run
+from tests.process.conftest import FakeQemu, Recorder
+
+SHORT = Limits(ready_seconds=0.5, total_seconds=1.5, stop_seconds=0.3)
+LONG = Limits(ready_seconds=60, total_seconds=60, stop_seconds=5)
+OOPS = "BUG: kernel NULL pointer dereference, address: 0000000000000000"
+
+
+def reaped(pid: int) -> bool:
+    return not Path(f"/proc/{pid}").exists()
+
+
+def test_a_plain_run(fake_qemu: FakeQemu, folder: Path) -> None:
+    spec = fake_qemu('console.write(b"one\\r\\ntwo\\r\\n"); results.write(b"READY\\nbye\\n")')
+    watch = Recorder({"READY": Note.READY})
+    ending = run(spec, folder, watch, LONG)
+    assert (ending.returncode, ending.signal, ending.reason, ending.ready) == (0, None, Reason.EXITED, True)
+    assert watch.on(Channel.CONSOLE) == ["one", "two"]
+    assert watch.on(Channel.RESULTS) == ["READY", "bye"]
+    assert (folder / "console.txt").read_bytes() == b"one\r\ntwo\r\n"
+
+
+def test_lines_are_handed_over_while_the_machine_runs(fake_qemu: FakeQemu, folder: Path) -> None:
+    spec = fake_qemu('results.write(b"half "); results.write(b"a line\\n"); forever()')
+    ending = run(spec, folder, Recorder({"half a line": Note.STOP}), LONG)
+    assert (ending.reason, ending.signal) == (Reason.WATCH, signal.SIGTERM)
+
+
+def test_large_results_arrive_whole(fake_qemu: FakeQemu, folder: Path) -> None:
+    spec = fake_qemu(
+        "for number in range(9000): results.write(b'%06d ' % number + b'A' * 90 + (b'\\n' if number < 8999 else b''))"
+    )
+    watch = Recorder()
+    run(spec, folder, watch, LONG)
+    assert watch.on(Channel.RESULTS) == [f"{number:06d} {'A' * 90}" for number in range(9000)]
+
+
+def test_leftovers_of_an_earlier_run_are_not_read(fake_qemu: FakeQemu, folder: Path) -> None:
+    for name in ("console.txt", "results.txt"):
+        (folder / name).write_text("READY\n")
+    watch = Recorder()
+    run(fake_qemu("pass"), folder, watch, LONG)
+    assert watch.lines == []
+
+
+def test_exit_with_an_error_before_a_word_is_a_refusal(fake_qemu: FakeQemu, folder: Path) -> None:
+    spec = fake_qemu('sys.exit("qemu: -frobnicate: invalid option")')
+    with pytest.raises(LabBroken, match="invalid option") as caught:
+        run(spec, folder, Recorder(), LONG)
+    assert "fake-qemu -M pc" in caught.value.message
+
+
+def test_error_after_a_word_is_an_ending(fake_qemu: FakeQemu, folder: Path) -> None:
+    ending = run(fake_qemu('console.write(b"x"); sys.exit("no more")'), folder, Recorder(), LONG)
+    assert (ending.returncode, ending.reason, ending.stderr) == (1, Reason.EXITED, "no more\n")
+
+
+def test_silence_ends_at_the_deadline_for_ready(fake_qemu: FakeQemu, folder: Path) -> None:
+    ending = run(fake_qemu("forever()"), folder, Recorder(), SHORT)
+    assert (ending.reason, ending.ready) == (Reason.DEADLINE, False)
+    assert 0.5 <= ending.wall < 1.5
+
+
+def test_a_hang_after_ready_ends_at_the_deadline_in_total(fake_qemu: FakeQemu, folder: Path) -> None:
+    spec = fake_qemu('results.write(b"READY\\n"); forever()')
+    ending = run(spec, folder, Recorder({"READY": Note.READY}), SHORT)
+    assert (ending.reason, ending.ready) == (Reason.DEADLINE, True)
+    assert ending.wall >= 1.5
+
+
+def test_closed_channels_are_not_an_ending(fake_qemu: FakeQemu, folder: Path) -> None:
+    spec = fake_qemu('results.write(b"bye\\n"); results.close(); console.close(); forever()')
+    assert run(spec, folder, Recorder(), SHORT).reason is Reason.DEADLINE
+
+
+def test_what_ignores_the_polite_request_is_killed(fake_qemu: FakeQemu, folder: Path) -> None:
+    spec = fake_qemu('signal.signal(signal.SIGTERM, signal.SIG_IGN); console.write(b"deaf\\n"); forever()')
+    ending = run(spec, folder, Recorder({"deaf": Note.STOP}), SHORT)
+    assert (ending.reason, ending.signal) == (Reason.WATCH, signal.SIGKILL)
+
+
+@pytest.mark.parametrize("chunk", ["b'x' * 4096", "b'WARNING\\n' * 512"], ids=["one-endless-line", "many-lines"])
+def test_a_flooding_console_is_stopped(fake_qemu: FakeQemu, folder: Path, chunk: str) -> None:
+    limits = Limits(console_bytes=100_000)
+    ending = run(fake_qemu(f"while True: console.write({chunk})"), folder, Recorder(), limits)
+    assert ending.reason is Reason.FLOOD
+
+
+def test_an_oops_reaches_the_watcher_who_may_stop(fake_qemu: FakeQemu, folder: Path) -> None:
+    spec = fake_qemu(f'console.write(b"[    1.0] fine\\n{OOPS}\\n"); forever()')
+    watch = Recorder({OOPS: Note.STOP})
+    assert run(spec, folder, watch, LONG).reason is Reason.WATCH
+    assert watch.on(Channel.CONSOLE)[-1] == OOPS
+
+
+def test_death_by_a_signal_is_told(fake_qemu: FakeQemu, folder: Path) -> None:
+    ending = run(fake_qemu("os.kill(os.getpid(), signal.SIGSEGV)"), folder, Recorder(), LONG)
+    assert (ending.returncode, ending.signal, ending.reason) == (None, signal.SIGSEGV, Reason.EXITED)
+
+
+def test_garbage_is_passed_on_as_text(fake_qemu: FakeQemu, folder: Path) -> None:
+    watch = Recorder()
+    run(fake_qemu('results.write(b"\\xff\\x00\\r\\n\\n\\xc3")'), folder, watch, LONG)
+    assert watch.on(Channel.RESULTS) == ["\ufffd\0", "", "\ufffd"]
+
+
+def test_another_thread_can_end_it(fake_qemu: FakeQemu, folder: Path) -> None:
+    abort = threading.Event()
+    aborter = threading.Timer(0.1, abort.set)
+    aborter.start()
+    ending = run(fake_qemu("forever()"), folder, Recorder(), LONG, abort)
+    aborter.join()
+    assert ending.reason is Reason.ABORTED
+
+
+def test_an_exception_of_the_watcher_leaves_no_machine(fake_qemu: FakeQemu, folder: Path) -> None:
+    class Faulty:
+        def line(self, channel: Channel, text: str) -> Note | None:
+            raise ValueError(text)
+
+    machine = Machine(fake_qemu('console.write(b"up\\n"); forever()'), folder, LONG)
+    with pytest.raises(ValueError, match="up"), machine:
+        machine.follow(Faulty())
+    assert reaped(machine.pid)
+
+
+def test_only_the_thread_that_started_a_machine_may_follow_it(fake_qemu: FakeQemu, folder: Path) -> None:
+    caught: list[BaseException] = []
+
+    def follow_elsewhere() -> None:
+        try:
+            machine.follow(Recorder())
+        except RuntimeError as error:
+            caught.append(error)
+
+    with Machine(fake_qemu("forever()"), folder, LONG) as machine:
+        thread = threading.Thread(target=follow_elsewhere)
+        thread.start()
+        thread.join()
+    assert len(caught) == 1
+
+
+def test_missing_things_are_named(fake_qemu: FakeQemu, folder: Path, tmp_path: Path) -> None:
+    spec = fake_qemu("pass")
+    gone = tmp_path / "gone"
+    for broken, what in (
+        (replace(spec, program=gone), "QEMU"),
+        (replace(spec, kernel=gone), "kernel image"),
+        (replace(spec, initrd=gone), "initramfs"),
+    ):
+        with pytest.raises(LabBroken, match=f"{what} .*gone does not exist"):
+            run(broken, folder, Recorder(), LONG)
+    with pytest.raises(LabBroken, match="no such folder"):
+        run(spec, gone, Recorder(), LONG)
+
+
+def test_a_program_that_cannot_be_executed(fake_qemu: FakeQemu, folder: Path) -> None:
+    spec = fake_qemu("pass")
+    spec.program.write_bytes(b"\x7fELF but not really")
+    with pytest.raises(LabBroken, match=r"cannot run .*fake-qemu: Exec format error"):
+        run(spec, folder, Recorder(), LONG)
+
+
+def test_a_guest_larger_than_the_host_is_refused(fake_qemu: FakeQemu, folder: Path) -> None:
+    spec = replace(fake_qemu("pass"), memory=host.memory_available() >> 20)
+    with pytest.raises(LabBroken, match="does not fit"):
+        run(spec, folder, Recorder(), LONG)
+
+
+def test_nothing_is_left_after_many_runs(fake_qemu: FakeQemu, folder: Path) -> None:
+    spec = fake_qemu("pass")
+    spec.program.write_text("#!/bin/sh\necho up >console.txt\n")
+    run(spec, folder, Recorder(), LONG)
+    before = len(list(Path("/proc/self/fd").iterdir()))
+    for _ in range(50):
+        run(spec, folder, Recorder(), LONG)
+    assert len(list(Path("/proc/self/fd").iterdir())) == before
+    with pytest.raises(ChildProcessError):
+        os.waitpid(-1, os.WNOHANG)
