@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From what a person asks for (``KERNEL=``) to a kernel on this host."""
+
+from collections.abc import Mapping
+from typing import Protocol
+
+from lab.cache import Cache
+from lab.errors import Misuse
+from lab.kernels import debian, distro, local
+from lab.kernels.model import Kernel
+from lab.packages.apt import Tell, silent
+
+DEFAULT = "distro"
+FORMS = (
+    "debian:6.1 (a series; also an exact version, debian:6.1.176-1, or a suite, debian:trixie)",
+    "distro (the newest that this host's distribution packages)",
+    "path:DIR (an unpacked package, an installed build, or a built tree)",
+    "host (the one that this machine runs)",
+)
+
+
+class Provider(Protocol):
+    """Makes a kernel out of what follows the colon of a spec (empty when there is no colon)."""
+
+    def __call__(self, wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel: ...
+
+
+PROVIDERS: Mapping[str, Provider] = {
+    "debian:": debian.resolve,
+    "distro": distro.resolve,
+    "path:": local.resolve_path,
+    "host": local.resolve_host,
+}
+
+
+def resolve(spec: str, cache: Cache, *, refresh: bool = False, tell: Tell = silent) -> Kernel:
+    """The kernel that ``spec`` names (``distro`` when empty), fetched and unpacked if need be.
+
+    A packaged kernel is pinned at first use: later calls give the same one, without the network,
+    until ``refresh``. ``tell`` hears what is being waited for. Raises Misuse for a spec in no known
+    form, CannotJudge when there is no such kernel, LabBroken when it cannot be fetched or stored.
+    """
+    name, colon, wanted = (spec or DEFAULT).partition(":")
+    provider = PROVIDERS.get(name + colon)
+    if provider is None or bool(colon) != bool(wanted):
+        raise Misuse(f'"{spec}" is not a kernel that blklab knows', remedy="use one of:\n    " + "\n    ".join(FORMS))
+    return provider(wanted, cache, refresh=refresh, tell=tell)

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The ELF kernel inside an x86 bzImage.
+
+The layout is that of the boot protocol (Documentation/arch/x86/boot.rst): ``setup_sects`` at
+0x1f1, "HdrS" at 0x202, the version at 0x206, ``kernel_version`` at 0x20e, and from protocol 2.08 on
+``payload_offset`` and ``payload_length`` at 0x248 and 0x24c, counted from the end of the set-up code.
+"""
+
+import bz2
+import lzma
+import struct
+import zlib
+from collections.abc import Callable
+
+import zstandard
+
+from lab.process import run
+
+_SECTOR = 512
+_PAYLOAD_PROTOCOL = 0x0208
+_PT_NOTE = 4
+_XEN_ELFNOTE_PHYS32_ENTRY = 18  # include/xen/interface/elfnote.h: the entry of the PVH boot protocol
+
+
+def is_bzimage(image: bytes) -> bool:
+    return len(image) > 0x250 and image[0x202:0x206] == b"HdrS"
+
+
+def image_release(image: bytes) -> str | None:
+    """What ``uname -r`` will say, None when the image does not tell."""
+    if not is_bzimage(image):
+        return None
+    (offset,) = struct.unpack_from("<H", image, 0x20E)
+    text = image[offset + 0x200 : offset + 0x300].split(b"\0")[0].decode("ascii", errors="replace")
+    return text.split()[0] if offset and text.split() else None
+
+
+def extract_vmlinux(image: bytes) -> bytes | None:
+    """The uncompressed ELF if it can be booted through a PVH note, else None."""
+    payload = _payload(image)
+    elf = _decompressed(payload) if payload else None
+    return elf if elf and has_pvh_note(elf) else None
+
+
+def has_pvh_note(elf: bytes) -> bool:
+    """Whether a 64-bit ELF carries the Xen note that names a PVH entry point."""
+    if elf[:5] != b"\x7fELF\x02":
+        return False
+    (phoff,) = struct.unpack_from("<Q", elf, 0x20)
+    phentsize, phnum = struct.unpack_from("<HH", elf, 0x36)
+    for at in range(phoff, phoff + phentsize * phnum, phentsize):
+        kind, _, offset, _, _, size = struct.unpack_from("<IIQQQQ", elf, at)
+        if kind == _PT_NOTE and _notes_have_pvh(elf[offset : offset + size]):
+            return True
+    return False
+
+
+def _notes_have_pvh(notes: bytes) -> bool:
+    at = 0
+    while at + 12 <= len(notes):
+        name_size, value_size, kind = struct.unpack_from("<III", notes, at)
+        name = notes[at + 12 : at + 12 + name_size].rstrip(b"\0")
+        if name == b"Xen" and kind == _XEN_ELFNOTE_PHYS32_ENTRY:
+            return True
+        at += 12 + (name_size + 3 & ~3) + (value_size + 3 & ~3)
+    return False
+
+
+def _payload(image: bytes) -> bytes | None:
+    if not is_bzimage(image) or struct.unpack_from("<H", image, 0x206)[0] < _PAYLOAD_PROTOCOL:
+        return None
+    start = ((image[0x1F1] or 4) + 1) * _SECTOR
+    offset, length = struct.unpack_from("<II", image, 0x248)
+    return image[start + offset : start + offset + length]
+
+
+def _decompressed(payload: bytes) -> bytes | None:
+    if payload[:4] == b"\x7fELF":
+        return payload
+    for magic, decompress in _FORMATS.items():
+        if payload.startswith(magic):
+            return decompress(payload)
+    return None
+
+
+def _zstd(payload: bytes) -> bytes:
+    # The build appends the uncompressed size: four bytes behind the frame, ignored here.
+    return zstandard.ZstdDecompressor().decompressobj().decompress(payload)
+
+
+def _lz4(payload: bytes) -> bytes:
+    return run(["lz4", "-dcq"], stdin=payload[:-4], hint="apt install lz4").stdout
+
+
+_FORMATS: dict[bytes, Callable[[bytes], bytes]] = {
+    b"\xfd7zXZ\0": lambda payload: lzma.LZMADecompressor().decompress(payload),
+    b"\x28\xb5\x2f\xfd": _zstd,
+    b"\x1f\x8b": lambda payload: zlib.decompressobj(31).decompress(payload),
+    b"BZh": lambda payload: bz2.BZ2Decompressor().decompress(payload),
+    b"\x5d\0\0": lambda payload: lzma.LZMADecompressor(lzma.FORMAT_ALONE).decompress(payload),
+    b"\x02\x21\x4c\x18": _lz4,
+}

@@ -1,0 +1,288 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Packages from a Debian or Ubuntu archive by a private apt: its own state, lists and sources.
+
+The host's apt is read (mirrors, proxies and other ``Acquire`` options), never written, and nothing
+is ever installed. apt itself verifies the archive's signature and each package's checksum.
+"""
+
+import hashlib
+import json
+import os
+import re
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.cache import Cache
+from lab.errors import CannotJudge, LabBroken
+from lab.packages.deb822 import paragraphs
+from lab.packages.sources import Distribution, archive_variable
+from lab.packages.version import version_key
+from lab.process import run
+
+# A killed session must not leave an apt behind that goes on writing and holds apt's locks.
+BOUND = ("setpriv", "--pdeathsig", "KILL", "--")
+_FRESH = 3600.0  # seconds for which a suite's package lists are taken as current
+_DEPENDENCY = re.compile(r"([a-z0-9][a-z0-9.+-]*)(?::\w+)?(?:\s*\((<<|<=|=|>=|>>)\s*([^)]+)\))?")
+_INSTALL_APT = "blklab fetches kernels with apt: on Debian and Ubuntu it is there; elsewhere use KERNEL=path:DIR"
+_CARRIED = re.compile(r"Acquire::(?!IndexTargets|Allow|Languages|GzipIndexes)[^ ]+ ")
+
+Tell = Callable[[str], None]
+
+
+def silent(_: str) -> None:
+    """Say nothing of progress."""
+
+
+@dataclass(frozen=True)
+class Dependency:
+    """One alternative of a dependency; ``relation`` and ``version`` are empty when any version will do."""
+
+    name: str
+    relation: str
+    version: str
+
+
+@dataclass(frozen=True)
+class Package:
+    """A package version as its archive offers it. ``size`` is that of the .deb, in bytes.
+
+    ``depends`` holds Depends and Pre-Depends: each item is a tuple of alternatives.
+    """
+
+    suite: str
+    name: str
+    version: str
+    sha256: str
+    size: int
+    depends: tuple[tuple[Dependency, ...], ...]
+
+
+@dataclass(frozen=True)
+class Deb:
+    """A package's file, its checksum verified."""
+
+    path: Path
+    package: Package
+
+
+class Archive:
+    """The packages of one distribution, for amd64. ``tell`` is told what is being waited for."""
+
+    def __init__(self, cache: Cache, distribution: Distribution, tell: Tell = silent) -> None:
+        self.distribution = distribution
+        self._cache = cache
+        self._tell = tell
+        self._updated = set[str]()
+
+    def search(self, suite: str, pattern: str) -> tuple[Package, ...]:
+        """All versions of all packages of ``suite`` whose whole name matches the regular expression ``pattern``."""
+        with self._suite(suite) as apt:
+            listed = apt("apt-cache", "pkgnames", re.split(r"[\\\[(.?*+^$|]", pattern)[0])
+            names = sorted(name for name in listed.splitlines() if re.fullmatch(pattern, name))
+            return self._show(apt, suite, names)
+
+    def versions(self, suite: str, package: str) -> tuple[str, ...]:
+        """The versions of ``package`` that ``suite`` offers, the newest first; empty when there is none."""
+        return tuple(found.version for found in self.search(suite, re.escape(package)))
+
+    def find(self, suite: str, package: str, version: str | None = None) -> Package:
+        """The newest or the given version. Raises CannotJudge when the suite does not have it."""
+        for fresh in (False, True):
+            if fresh:
+                self.expire(suite)
+            for found in self.search(suite, re.escape(package)):
+                if version in (None, found.version):
+                    return found
+        raise vanished(suite, package, version)
+
+    def depends(self, suite: str, package: str, version: str | None = None) -> tuple[tuple[Dependency, ...], ...]:
+        """What the package depends on, as tuples of alternatives."""
+        return self.find(suite, package, version).depends
+
+    def fetch(self, suite: str, packages: Sequence[Package], into: Path) -> tuple[Deb, ...]:
+        """Download ``packages`` into the folder ``into``, checksums verified."""
+        into.mkdir(parents=True, exist_ok=True)
+        for package in packages:
+            self._tell(f"fetching {package.name} {package.version} from {suite} ({package.size / 1e6:.1f} MB)")
+        with self._suite(suite) as apt:
+            return tuple(self._fetch(apt, package, into) for package in packages)
+
+    def expire(self, suite: str) -> None:
+        """Take the suite's lists as stale, unless this archive has just updated them."""
+        if suite not in self._updated:
+            with self._workspace(suite) as root:
+                (root / "updated").unlink(missing_ok=True)
+
+    def _fetch(self, apt: "_Apt", package: Package, into: Path) -> Deb:
+        folder = into / package.name
+        folder.mkdir()
+        apt("apt-get", "download", f"{package.name}={package.version}", cwd=folder)
+        path = next(folder.glob("*.deb"))
+        if sha256_of(path) != package.sha256:
+            raise LabBroken(f"{path.name} is not the {package.name} {package.version} that {package.suite} lists")
+        return Deb(path, package)
+
+    def _show(self, apt: "_Apt", suite: str, names: Sequence[str]) -> tuple[Package, ...]:
+        if not names:
+            return ()
+        shown = paragraphs(apt("apt-cache", "show", *names))
+        found = {(p.name, p.version): p for p in (_package(suite, fields) for fields in shown)}
+        return tuple(sorted(found.values(), key=lambda package: version_key(package.version), reverse=True))
+
+    @contextmanager
+    def _workspace(self, suite: str) -> Iterator[Path]:
+        source = f"{self.distribution.uri(suite)} {self.distribution.keyring}"
+        key = f"{self.distribution.name}-{suite}-{hashlib.sha256(source.encode()).hexdigest()[:12]}"
+        with self._cache.workspace("apt", key) as root:
+            yield root
+
+    @contextmanager
+    def _suite(self, suite: str) -> Iterator["_Apt"]:
+        """The suite's apt with current lists, to one process at a time."""
+        with self._workspace(suite) as root:
+            apt = _Apt(root, self.distribution, suite)
+            stamp = root / "updated"
+            if not stamp.is_file() or not 0 <= time.time() - stamp.stat().st_mtime < _FRESH:
+                self._tell(f"updating the package lists of {suite}")
+                apt.update()
+                stamp.touch()
+                self._updated.add(suite)
+            yield apt
+
+
+class _Apt:
+    """apt's tools, confined to ``root``."""
+
+    def __init__(self, root: Path, distribution: Distribution, suite: str) -> None:
+        self._suite = suite
+        self._distribution = distribution
+        self._root = root
+        for folder in ("state/lists/partial", "cache/archives/partial", "empty.d"):
+            (root / folder).mkdir(parents=True, exist_ok=True)
+        (root / "status").touch()
+        (root / "blklab.sources").write_text(
+            f"Types: deb\nURIs: {distribution.uri(suite)}\nSuites: {suite}\nComponents: main\n"
+            f"Architectures: amd64\nTargets: Packages\nSigned-By: {distribution.keyring}\n"
+        )
+        (root / "apt.conf").write_text(_configuration(root))
+        self._environment = {**os.environ, "LC_ALL": "C", "APT_CONFIG": str(root / "apt.conf")}
+
+    def __call__(self, *argv: str, cwd: Path | None = None) -> str:
+        try:
+            return run([*BOUND, *argv], cwd=cwd, env=self._environment, hint=_INSTALL_APT).stdout.decode()
+        except LabBroken as error:
+            raise self._explained(error) from error
+
+    def update(self) -> None:
+        self("apt-get", "update", "-q")
+        listed = self("apt-get", "indextargets", "--format", "$(FILENAME)").split()
+        if not any(Path(path).exists() for path in listed):
+            raise self._no_network(f"no package list of {self._suite} could be fetched")
+
+    def _explained(self, error: LabBroken) -> LabBroken | CannotJudge:
+        words = error.message
+        uri, suite = self._distribution.uri(self._suite), self._suite
+        if any(sign in words for sign in ("NO_PUBKEY", "is not signed", "EXPKEYSIG", "BADSIG", "signatures were invalid")):
+            return LabBroken(
+                f"the signature of {suite} at {uri} cannot be verified with {self._distribution.keyring}\n{_last(words)}",
+                remedy=f"update the keyring package, or name a keyring, BLKLAB_{self._distribution.name.upper()}_KEYRING=",
+            )
+        if "404" in words or "does not have a Release file" in words and "Temporary failure" not in words:
+            return CannotJudge(
+                f"{uri} does not have what was asked of {suite} (any more)\n{_last(words)}",
+                remedy=f"name the archive that it moved to: {archive_variable(suite)}=URI",
+            )
+        if any(sign in words for sign in ("Failed to fetch", "Could not resolve", "Could not connect", "Unable to connect")):
+            return self._no_network(_last(words))
+        return error
+
+    def _no_network(self, detail: str) -> LabBroken:
+        uri = self._distribution.uri(self._suite)
+        return LabBroken(
+            f"{self._suite} cannot be fetched from {uri}, and the cache does not hold what is wanted\n{detail}",
+            remedy=f"check the network and proxies, or name another mirror: {self._distribution.variables[0]}=URI",
+        )
+
+
+def vanished(suite: str, package: str, version: str | None) -> CannotJudge:
+    """The archive does not have (any more) what was asked for."""
+    return CannotJudge(
+        f"{suite} has no {package}{f' {version}' if version else ''} (any more)",
+        remedy=f"name an archive that still has it: {archive_variable(suite)}=URI",
+    )
+
+
+def sha256_of(path: Path) -> str:
+    with path.open("rb") as stream:
+        return hashlib.file_digest(stream, "sha256").hexdigest()
+
+
+def _last(words: str) -> str:
+    lines = [line for line in words.splitlines() if line.startswith(("E:", "W:", "Err:"))]
+    return "\n".join(lines[-3:]) or words[-300:]
+
+
+def _package(suite: str, fields: Mapping[str, str]) -> Package:
+    return Package(
+        suite=suite,
+        name=fields["package"],
+        version=fields["version"],
+        sha256=fields["sha256"],
+        size=int(fields["size"]),
+        depends=parse_depends(", ".join(filter(None, (fields.get("pre-depends"), fields.get("depends"))))),
+    )
+
+
+def parse_depends(text: str) -> tuple[tuple[Dependency, ...], ...]:
+    """Parse a Depends field into alternatives."""
+    return tuple(
+        tuple(
+            Dependency(match[1], match[2] or "", (match[3] or "").strip())
+            for match in (_DEPENDENCY.match(alternative.strip()) for alternative in item.split("|"))
+            if match is not None
+        )
+        for item in text.split(",")
+        if item.strip()
+    )
+
+
+def _configuration(root: Path) -> str:
+    """apt.conf: the host's ``Acquire`` options, everything else private.
+
+    apt reads the host's own apt.conf.d only if ``Dir::Etc::parts`` still points there when it has
+    read this file, so none of the host's hooks (``APT::Update::Post-Invoke``) runs.
+    """
+    dumped = run(["apt-config", "dump"], env={**os.environ, "LC_ALL": "C"}, hint=_INSTALL_APT).stdout.decode()
+    carried = [line for line in dumped.splitlines() if _CARRIED.match(line)]
+    private = {
+        "Dir::State": root / "state",
+        "Dir::State::lists": "lists",
+        "Dir::State::status": root / "status",
+        "Dir::Cache": root / "cache",
+        "Dir::Cache::archives": "archives",
+        "Dir::Cache::pkgcache": "pkgcache.bin",
+        "Dir::Cache::srcpkgcache": "",
+        "Dir::Log": root,
+        "Dir::Etc::sourcelist": root / "blklab.sources",
+        "Dir::Etc::sourceparts": root / "empty.d",
+        "Dir::Etc::main": root / "empty.conf",
+        "Dir::Etc::parts": root / "empty.d",
+        "Dir::Etc::preferences": root / "empty.conf",
+        "Dir::Etc::preferencesparts": root / "empty.d",
+        "Dir::Etc::trusted": root / "empty.gpg",
+        "Dir::Etc::trustedparts": root / "empty.d",
+        "APT::Architecture": "amd64",
+        "APT::Architectures": "amd64",
+        "APT::Sandbox::User": "root",
+        "APT::Update::Error-Mode": "any",
+        "APT::Get::AllowUnauthenticated": "false",
+        "Acquire::AllowInsecureRepositories": "false",
+        "Acquire::AllowWeakRepositories": "false",
+        "Acquire::AllowDowngradeToInsecureRepositories": "false",
+        "Acquire::Languages": "none",
+        "Acquire::Retries": "2",
+    }
+    return "\n".join([*carried, *(f"{name} {json.dumps(str(value))};" for name, value in private.items())]) + "\n"

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which mirrors this host's own apt configuration names (man 5 sources.list)."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from urllib.parse import urlsplit
+
+from lab.errors import LabBroken, Misuse
+from lab.packages.deb822 import paragraphs
+
+HOST_APT = Path("/etc/apt")
+KEYRINGS = Path("/usr/share/keyrings")
+_ONE_LINE = re.compile(r"deb\s+(?:\[[^\]]*\]\s+)?(\S+)\s+(\S+)\s*(.*)")
+_SNAPSHOT = re.compile(r"/\d{8}T\d{6}Z$")
+_DEBIAN_SUITE = re.compile(
+    r"(?:bullseye|bookworm|trixie|forky|duke|(?:old)*stable|testing|unstable|sid)"
+    r"(?:-updates|-backports(?:-sloppy)?|-proposed-updates|-security|/updates)?"
+)
+
+
+@dataclass(frozen=True)
+class Source:
+    """One archive in one suite."""
+
+    uri: str
+    suite: str
+    components: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Distribution:
+    """Where one distribution's suites are served. ``security`` is empty when there is no such archive.
+
+    ``variables`` are the environment variables that override ``main`` and ``security``.
+    """
+
+    name: str
+    main: str
+    security: str
+    keyring: Path
+    variables: tuple[str, str]
+
+    def has(self, suite: str) -> bool:
+        """Whether there is an archive that could serve ``suite``."""
+        return bool(self._served_by(suite))
+
+    def uri(self, suite: str) -> str:
+        """The archive that serves ``suite``. Raises Misuse when the host's configuration names none."""
+        uri = self._served_by(suite)
+        if not uri:
+            variable = self.variables[1] if suite.endswith("-security") else self.variables[0]
+            raise Misuse(
+                f"this host's apt configuration names no {self.name} archive that serves {suite}",
+                remedy=f"name a mirror, {variable}=URI, or one for this suite, {archive_variable(suite)}=URI",
+            )
+        return uri
+
+    def _served_by(self, suite: str) -> str:
+        override = os.environ.get(archive_variable(suite))
+        return override or (self.security if suite.endswith("-security") else self.main)
+
+
+def archive_variable(suite: str) -> str:
+    """The environment variable that overrides the archive of one suite."""
+    return "BLKLAB_ARCHIVE_" + re.sub(r"[^A-Za-z0-9]", "_", suite).upper()
+
+
+def debian(apt: Path = HOST_APT, keyrings: Path = KEYRINGS, environ: Mapping[str, str] = os.environ) -> Distribution:
+    """Debian as the host's apt configuration under ``apt`` and the environment name it."""
+    sources = tuple(host_sources(apt))
+    suites = [source for source in sources if _DEBIAN_SUITE.fullmatch(source.suite) and "main" in source.components]
+    main = [source.uri for source in suites if _path(source.uri) == "debian"]
+    security = [s.uri for s in suites if _path(s.uri) == "debian-security" or s.suite.endswith("-security")]
+    return _distribution("debian", main, security, keyrings, environ)
+
+
+def ubuntu(apt: Path = HOST_APT, keyrings: Path = KEYRINGS, environ: Mapping[str, str] = os.environ) -> Distribution:
+    """Ubuntu likewise; its security pocket is also in the main archive under ``-updates``."""
+    sources = [s for s in host_sources(apt) if "main" in s.components and _path(s.uri) in ("ubuntu", "ubuntu-ports")]
+    security = [source.uri for source in sources if source.suite.endswith("-security")]
+    main = [source.uri for source in sources if not source.suite.endswith("-security")]
+    return _distribution("ubuntu", main, security, keyrings, environ)
+
+
+def host_sources(apt: Path) -> Iterator[Source]:
+    """Yield every enabled binary source in ``sources.list`` and ``sources.list.d``, in apt's order."""
+    parts = sorted((apt / "sources.list.d").glob("*")) if (apt / "sources.list.d").is_dir() else []
+    for path in [apt / "sources.list", *parts]:
+        if path.suffix not in (".list", ".sources") or not path.is_file():
+            continue
+        try:
+            text = path.read_text(encoding="utf-8", errors="replace")
+        except PermissionError:
+            continue  # may hold credentials; apt itself would skip it for this user too
+        yield from _deb822_sources(text) if path.suffix == ".sources" else _one_line_sources(text)
+
+
+def _one_line_sources(text: str) -> Iterator[Source]:
+    for line in text.splitlines():
+        match = _ONE_LINE.fullmatch(line.partition("#")[0].strip())
+        if match is not None and not match[1].startswith("cdrom:"):
+            yield Source(match[1].rstrip("/"), match[2], tuple(match[3].split()))
+
+
+def _deb822_sources(text: str) -> Iterator[Source]:
+    for fields in paragraphs(text):
+        if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes").lower() in ("no", "false", "0"):
+            continue
+        for uri in fields.get("uris", "").split():
+            for suite in fields.get("suites", "").split():
+                yield Source(uri.rstrip("/"), suite, tuple(fields.get("components", "").split()))
+
+
+def _path(uri: str) -> str:
+    """The last component of the archive's path; ``mirror+file:`` lists are named after what they list."""
+    path = _SNAPSHOT.sub("", urlsplit(uri).path.rstrip("/"))
+    return path.rpartition("/")[2].removesuffix(".list")
+
+
+def _distribution(
+    name: str, main: list[str], security: list[str], keyrings: Path, environ: Mapping[str, str]
+) -> Distribution:
+    prefix = f"BLKLAB_{name.upper()}"
+    variables = (f"{prefix}_MIRROR", f"{prefix}_SECURITY_MIRROR")
+    return Distribution(
+        name=name,
+        main=environ.get(variables[0]) or next(iter(main), ""),
+        security=environ.get(variables[1]) or next(iter(security), ""),
+        keyring=_keyring(name, keyrings, environ),
+        variables=variables,
+    )
+
+
+def _keyring(name: str, keyrings: Path, environ: Mapping[str, str]) -> Path:
+    """The keys that sign the archive. Raises LabBroken when the host does not have them."""
+    variable = f"BLKLAB_{name.upper()}_KEYRING"
+    named = environ.get(variable)
+    if named:
+        if not Path(named).is_file():
+            raise Misuse(f"{variable} names {named}, which is not a file", remedy="name a keyring file, or unset it")
+        return Path(named).absolute()
+    for suffix in ("gpg", "pgp"):
+        path = keyrings / f"{name}-archive-keyring.{suffix}"
+        if path.is_file():
+            return path
+    package = "debian-archive-keyring" if name == "debian" else "ubuntu-keyring"
+    raise LabBroken(
+        f"the keys that sign the {name} archive are not on this host ({keyrings}/{name}-archive-keyring.gpg)",
+        remedy=f"apt install {package}, or name a keyring with {variable}=FILE",
+    )

@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Packages pinned by version and checksum at first use, and kept unpacked in the cache.
+
+A pin is the file ``pins/<name>.json`` in the cache. As long as it stands, the same bytes are used,
+without the network if they are still unpacked, and fetched again (exactly those) if they are not.
+"""
+
+import hashlib
+import json
+from collections.abc import Callable, Sequence
+from dataclasses import asdict, dataclass
+from datetime import UTC, datetime
+from pathlib import Path
+
+from lab.cache import Cache
+from lab.errors import CannotJudge, LabBroken
+from lab.packages.apt import BOUND, Archive, Package
+from lab.process import run
+
+_SCHEMA = 1
+
+
+@dataclass(frozen=True)
+class Pinned:
+    """One package, exactly."""
+
+    suite: str
+    name: str
+    version: str
+    sha256: str
+
+
+@dataclass(frozen=True)
+class Pin:
+    """The packages behind one name, in the order in which they were chosen."""
+
+    name: str
+    packages: tuple[Pinned, ...]
+
+    @property
+    def digest(self) -> str:
+        """Identifies the packages' bytes: sha256 in hex."""
+        return hashlib.sha256("\n".join(sorted(package.sha256 for package in self.packages)).encode()).hexdigest()
+
+
+@dataclass(frozen=True)
+class Unpacked:
+    """A complete folder made from the pinned packages."""
+
+    folder: Path
+    pin: Pin
+
+
+Choose = Callable[[Archive], Sequence[Package]]
+Finish = Callable[[Path, Path, Pin], None]
+
+
+def move_tree(tree: Path, into: Path, _: Pin) -> None:
+    """Keep everything that the packages hold."""
+    for item in tree.iterdir():
+        item.rename(into / item.name)
+
+
+def newest(*wanted: tuple[str, str]) -> Choose:
+    """Choose the newest version of each (suite, package)."""
+    return lambda archive: [archive.find(suite, package) for suite, package in wanted]
+
+
+def unpacked(
+    cache: Cache,
+    archive: Callable[[], Archive],
+    name: str,
+    choose: Choose,
+    *,
+    kind: str = "packages",
+    finish: Finish = move_tree,
+    refresh: bool = False,
+) -> Unpacked:
+    """The packages pinned as ``name``, unpacked; when there is no pin (or at ``refresh``) as ``choose`` says now.
+
+    ``finish(tree, into, pin)`` makes the entry ``into`` of ``kind`` from the tree with all packages
+    unpacked over one another. ``archive`` is only called when something has to be asked or fetched.
+    Raises CannotJudge when a pinned version has vanished, LabBroken when nothing can be fetched.
+    """
+    pin = None if refresh else read_pin(cache, name)
+    if pin is not None and (folder := cache.find(kind, pin.digest)):
+        return Unpacked(folder, pin)
+    offered = archive()
+    packages = _same(offered, pin) if pin is not None else tuple(choose(offered))
+    chosen = Pin(name, tuple(Pinned(p.suite, p.name, p.version, p.sha256) for p in packages))
+
+    def fill(into: Path) -> None:
+        tree = into / ".unpacked"
+        for package in packages:
+            _unpack(offered, package, into / ".debs", tree)
+        (into / ".debs").rmdir()
+        finish(tree, into, chosen)
+        run(["rm", "-rf", str(tree)])
+
+    folder = cache.entry(kind, chosen.digest, fill)
+    if pin is None:
+        write_pin(cache, chosen)
+    return Unpacked(folder, chosen)
+
+
+def read_pin(cache: Cache, name: str) -> Pin | None:
+    """The pin of that name, None when there is none. Raises LabBroken when it cannot be read."""
+    path = _pin_path(cache, name)
+    try:
+        document = json.loads(path.read_text())
+        return Pin(name, tuple(Pinned(**package) for package in document["packages"]))
+    except FileNotFoundError:
+        return None
+    except (ValueError, TypeError, KeyError) as error:
+        raise LabBroken(f"the pin {path} cannot be read: {error}", remedy=f"remove {path}") from error
+
+
+def write_pin(cache: Cache, pin: Pin) -> None:
+    document = {
+        "schema": _SCHEMA,
+        "pinned": datetime.now(UTC).isoformat(timespec="seconds"),
+        "packages": [asdict(package) for package in pin.packages],
+    }
+    cache.write_text("pins", _pin_path(cache, pin.name).name, json.dumps(document, indent=2) + "\n")
+
+
+def _pin_path(cache: Cache, name: str) -> Path:
+    return cache.root / "pins" / f"{name}.json"
+
+
+def _same(archive: Archive, pin: Pin) -> tuple[Package, ...]:
+    found = tuple(archive.find(pinned.suite, pinned.name, pinned.version) for pinned in pin.packages)
+    for package, pinned in zip(found, pin.packages, strict=True):
+        if package.sha256 != pinned.sha256:
+            raise CannotJudge(
+                f"{pinned.suite} offers {pinned.name} {pinned.version} with other contents than those pinned",
+                remedy="use the archive that it was pinned from, or ask for a refresh of the pin",
+            )
+    return found
+
+
+def _unpack(archive: Archive, package: Package, debs: Path, tree: Path) -> None:
+    deb = archive.fetch(package.suite, [package], debs)[0]
+    run([*BOUND, "dpkg-deb", "-x", str(deb.path), str(tree)], hint="install dpkg")
+    deb.path.unlink()
+    deb.path.parent.rmdir()
