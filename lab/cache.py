@@ -24,6 +24,7 @@ from lab.errors import BlklabError, LabBroken
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,200}")
 _FULL = (errno.ENOSPC, errno.EDQUOT)
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 _FULL_WORDS = ("No space left on device", "Disk quota exceeded")
 
 
@@ -203,7 +204,7 @@ class Cache:
         except OSError as error:
             if error.errno in _FULL:
                 raise self._full(kind, key) from error
-            if error.errno in (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR, errno.EEXIST, errno.ENOENT):
+            if error.errno in _REFUSED:
                 raise LabBroken(
                     f"the cache {self.root} cannot be written: {error.strerror} ({error.filename})",
                     remedy="make it writable, or name another folder with BLKLAB_CACHE=",

@@ -19,8 +19,6 @@ from lab.kernels.vmlinux import extract_vmlinux, is_bzimage
 from lab.process import run
 
 KIND = "kernels"
-SHAPE = "1"
-_MODULE_FILES = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -45,12 +43,9 @@ def store(parts: Parts, into: Path) -> None:
     """Move the kernel's files into the entry ``into`` and complete them."""
     modules = into / "lib/modules" / parts.release
     modules.parent.mkdir(parents=True)
-    for source, target in ((parts.modules, modules), (parts.image, into / "image"), (parts.config, into / "config")):
+    # From 7.x on image and configuration lie among the modules: they go first.
+    for source, target in ((parts.image, into / "image"), (parts.config, into / "config"), (parts.modules, modules)):
         source.rename(target)
-    # Packages from 7.x on keep image and configuration among the modules; those have moved by name.
-    for inside, name in ((modules / parts.image.name, "image"), (modules / parts.config.name, "config")):
-        if inside.exists() and not (into / name).exists():
-            inside.rename(into / name)
     finish(into, parts.release)
 
 
