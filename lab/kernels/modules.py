@@ -28,7 +28,7 @@ class Closure:
 
 def module_name(path: Path | str) -> str:
     """The name under which the kernel knows a module: ``dm-mod.ko.xz`` is ``dm_mod``."""
-    name = Path(path).name
+    name = str(path).rpartition("/")[2]
     for suffix in _SUFFIXES:
         name = name.removesuffix(suffix)
     return name.replace("-", "_")
@@ -37,20 +37,21 @@ def module_name(path: Path | str) -> str:
 def module_closure(kernel: Kernel, names: Iterable[str]) -> Closure:
     """The files that ``modprobe`` would load for ``names``, each once. ``-`` and ``_`` are the same.
 
+    What a module merely asks to be loaded before it (``softdep pre:``) is included, save variants
+    bound to a CPU feature: they are not needed and refuse to load where the CPU lacks it.
     Raises LabBroken when the kernel has no readable ``modules.dep``.
     """
-    table = _dependencies(kernel.modules)
-    builtin = _builtin(kernel.modules)
-    load, needless, missing = dict[Path, None](), list[str](), list[str]()
+    index = _index(kernel.modules)
+    load, builtin, missing = dict[str, None](), list[str](), list[str]()
     for name in names:
         wanted = module_name(name)
-        if wanted in table:
-            load.update(dict.fromkeys(table[wanted]))
-        elif wanted in builtin:
-            needless.append(name)
+        if wanted in index.files:
+            index.add(wanted, load)
+        elif wanted in index.builtin:
+            builtin.append(name)
         else:
             missing.append(name)
-    return Closure(tuple(load), tuple(needless), tuple(missing))
+    return Closure(tuple(kernel.modules / index.files[name] for name in load), tuple(builtin), tuple(missing))
 
 
 def read_module(path: Path) -> bytes:
@@ -65,20 +66,67 @@ def read_module(path: Path) -> bytes:
     return stored
 
 
+@dataclass(frozen=True)
+class _Index:
+    """depmod's tables by module name: file, hard dependencies in load order, soft ones, aliases."""
+
+    files: Mapping[str, str]
+    needs: Mapping[str, tuple[str, ...]]
+    soft: Mapping[str, tuple[str, ...]]
+    aliases: Mapping[str, tuple[str, ...]]
+    builtin: frozenset[str]
+
+    def add(self, name: str, load: dict[str, None]) -> None:
+        """Append ``name`` to ``load``, behind all that has to be there first."""
+        for module in (*self.needs[name], name):
+            if module in load:
+                continue
+            for wanted in self.soft.get(module, ()):
+                for before in (wanted,) if wanted in self.files else self.aliases.get(wanted, ()):
+                    if before not in load and before != module:
+                        self.add(before, load)
+            load[module] = None
+
+
 @lru_cache(maxsize=8)
-def _dependencies(modules: Path) -> Mapping[str, tuple[Path, ...]]:
-    """Each module's name to its files in load order. modules.dep lists the last to load first."""
-    table = {}
+def _index(modules: Path) -> _Index:
+    files, needs = dict[str, str](), dict[str, tuple[str, ...]]()
     for line in _lines(modules / "modules.dep"):
-        target, _, needs = line.partition(":")
-        table[module_name(target)] = tuple(modules / path for path in [*reversed(needs.split()), target])
-    return table
+        target, _, listed = line.partition(":")
+        files[module_name(target)] = target
+        # modules.dep names the one to load first last.
+        needs[module_name(target)] = tuple(map(module_name, reversed(listed.split())))
+    return _Index(files, needs, _soft(modules), _aliases(modules), _builtin(modules))
 
 
-@lru_cache(maxsize=8)
+def _soft(modules: Path) -> Mapping[str, tuple[str, ...]]:
+    soft = {}
+    for line in _lines_if_any(modules / "modules.softdep"):
+        words = line.split()
+        if words[:1] == ["softdep"] and "pre:" in words:
+            before = words[words.index("pre:") + 1 :]
+            soft[words[1]] = tuple(module_name(w) for w in before[: before.index("post:") if "post:" in before else None])
+    return soft
+
+
+def _aliases(modules: Path) -> Mapping[str, tuple[str, ...]]:
+    """Plain names (no bus patterns) to the modules behind them that any CPU can load."""
+    lines = [line.split() for line in _lines_if_any(modules / "modules.alias") if line.startswith("alias ")]
+    cpu_bound = {module for _, alias, module in lines if alias.startswith("cpu:")}
+    aliases = dict[str, tuple[str, ...]]()
+    for _, alias, module in lines:
+        if ":" not in alias and module not in cpu_bound:
+            name = module_name(alias)
+            aliases[name] = (*aliases.get(name, ()), module)
+    return aliases
+
+
 def _builtin(modules: Path) -> frozenset[str]:
-    path = modules / "modules.builtin"
-    return frozenset(map(module_name, _lines(path))) if path.exists() else frozenset()
+    return frozenset(map(module_name, _lines_if_any(modules / "modules.builtin")))
+
+
+def _lines_if_any(path: Path) -> list[str]:
+    return _lines(path) if path.exists() else []
 
 
 def _lines(path: Path) -> list[str]:

@@ -27,7 +27,7 @@ BOUND = ("setpriv", "--pdeathsig", "KILL", "--")
 _FRESH = 3600.0  # seconds for which a suite's package lists are taken as current
 _DEPENDENCY = re.compile(r"([a-z0-9][a-z0-9.+-]*)(?::\w+)?(?:\s*\((<<|<=|=|>=|>>)\s*([^)]+)\))?")
 _INSTALL_APT = "blklab fetches kernels with apt: on Debian and Ubuntu it is there; elsewhere use KERNEL=path:DIR"
-_CARRIED = re.compile(r"Acquire::(?!IndexTargets|Allow|Languages|GzipIndexes)[^ ]+ ")
+_CARRIED = re.compile(r"Acquire::(?!IndexTargets|Allow|Languages|GzipIndexes|Changelogs|cdrom)[^ ]+ ")
 
 Tell = Callable[[str], None]
 
@@ -282,6 +282,7 @@ def _configuration(root: Path) -> str:
         "Acquire::AllowInsecureRepositories": "false",
         "Acquire::AllowWeakRepositories": "false",
         "Acquire::AllowDowngradeToInsecureRepositories": "false",
+        "Acquire::GzipIndexes": "true",
         "Acquire::Languages": "none",
         "Acquire::Retries": "2",
     }
