@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The content-addressed cache: complete folders by kind and key, safe against kills and races.
 
-    <root>/<kind>/<key>/          a complete entry
-    <root>/.fill/<kind>/<key>.X/  a fill in progress, or what a killed one left
-    <root>/.lock/<kind>/<key>     flock: exclusive while filling or removing, shared while in use;
-                                  its time stamp is when the entry was last used
+<root>/<kind>/<key>/          a complete entry
+<root>/.fill/<kind>/<key>.X/  a fill in progress, or what a killed one left
+<root>/.lock/<kind>/<key>     flock: exclusive while filling or removing, shared while in use;
+                              its time stamp is when the entry was last used
 """
 
 import errno
@@ -265,7 +265,7 @@ class Cache:
 
 def _sync(folder: Path) -> None:
     """Flush the file system of ``folder``: one call for thousands of files."""
-    subprocess.run(["sync", "-f", str(folder)], check=True)  # noqa: S603, S607
+    subprocess.run(["sync", "-f", str(folder)], check=True)  # noqa: S607
 
 
 def _size(folder: Path) -> int:
@@ -273,5 +273,5 @@ def _size(folder: Path) -> int:
     for base, _, names in os.walk(folder):
         for name in names:
             with suppress(FileNotFoundError):
-                total += os.lstat(os.path.join(base, name)).st_blocks * 512  # noqa: PTH118, PTH116
+                total += os.lstat(os.path.join(base, name)).st_blocks * 512  # noqa: PTH118
     return total

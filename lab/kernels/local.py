@@ -1,15 +1,181 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernels that are on this host already: ``path:DIR`` and ``host``."""
+"""Kernels that are on this host already: ``path:DIR`` and ``host``.
+
+They are copied into the cache, so that a rebuild or an upgrade cannot change one that is in use.
+"""
+
+import hashlib
+import json
+import os
+import platform
+import shutil
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
 
 from lab.cache import Cache
-from lab.errors import Misuse
+from lab.errors import CannotJudge, LabBroken, Misuse, no_such_file
+from lab.kernels import store
 from lab.kernels.model import Kernel
+from lab.kernels.vmlinux import image_release
 from lab.packages.apt import Tell
+
+_TREE_IMAGE = Path("arch/x86/boot/bzImage")
+_TREE_RELEASE = Path("include/config/kernel.release")
+_TABLES = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
+
+
+@dataclass(frozen=True)
+class Found:
+    """A kernel's files where they lie. ``files`` maps names below lib/modules/<release> to paths."""
+
+    release: str
+    image: Path
+    config: Path
+    files: Mapping[str, Path]
 
 
 def resolve_path(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
-    raise Misuse("not yet")
+    """Raises Misuse when the folder holds no kernel or several, CannotJudge when it is not built or no image."""
+    folder = Path(wanted).expanduser().absolute()
+    return _copied(find(folder), f"path:{wanted}", f"folder {folder}", cache, tell)
 
 
 def resolve_host(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
-    raise Misuse("not yet")
+    """Raises Misuse when the running kernel's image cannot be read, CannotJudge when it is not there."""
+    release = platform.release()
+    return _copied(find_host(Path("/"), release), "host", f"this host's {release}", cache, tell)
+
+
+def find(folder: Path) -> Found:
+    """The one kernel in ``folder``: a built tree, an unpacked package or an installed build."""
+    if folder.is_file():
+        store.demand_bzimage(folder)
+        raise Misuse(f"{folder} is an image without its modules", remedy="name the folder that holds both")
+    if not folder.is_dir():
+        raise no_such_file(folder, "the kernel folder")
+    if (folder / "Kbuild").exists() and (folder / "scripts").is_dir():
+        return _checked(_tree(folder))
+    found = store.find_parts(folder)
+    if not found:
+        raise Misuse(
+            f"{folder} holds no kernel: neither a built tree ({_TREE_IMAGE}) nor boot/vmlinuz-RELEASE with "
+            "boot/config-RELEASE and lib/modules/RELEASE (or vmlinuz and config among the modules)",
+            remedy="name a built kernel tree, the folder of an unpacked package, or INSTALL_MOD_PATH of a build",
+        )
+    if len(found) > 1:
+        raise Misuse(
+            f"{folder} holds several kernels: {', '.join(parts.release for parts in found)}",
+            remedy="name a folder that holds one",
+        )
+    return _checked(_installed(found[0]))
+
+
+def find_host(root: Path, release: str) -> Found:
+    """The kernel ``release`` as installed below ``root``."""
+    modules = root / "lib/modules" / release
+    images = (root / f"boot/vmlinuz-{release}", modules / "vmlinuz")
+    configs = (root / f"boot/config-{release}", modules / "config", root / "proc/config.gz")
+    image, config = (next((path for path in paths if path.exists()), None) for paths in (images, configs))
+    if image is None or config is None or not modules.is_dir():
+        wanted = {images[0]: image is None, configs[0]: config is None, modules: not modules.is_dir()}
+        missing = ", ".join(str(path) for path, absent in wanted.items() if absent)
+        raise CannotJudge(
+            f"the running kernel {release} is not installed here: no {missing}",
+            remedy="name a packaged kernel, such as KERNEL=distro or KERNEL=debian:6.1",
+        )
+    if not os.access(image, os.R_OK):
+        raise Misuse(
+            f"{image} cannot be read: Ubuntu makes kernel images readable by root alone",
+            remedy=f"sudo chmod +r {image} (to outlast upgrades of this image: "
+            f"sudo dpkg-statoverride --update --add root root 0644 {image})",
+        )
+    return _checked(_installed(store.Parts(release, image, config, modules)))
+
+
+def _tree(tree: Path) -> Found:
+    for path, target in ((_TREE_IMAGE, "bzImage"), (_TREE_RELEASE, "prepare"), (Path(".config"), "defconfig")):
+        if not (tree / path).is_file():
+            raise CannotJudge(f"the kernel tree {tree} is not built: no {path}", remedy=f"make -C {tree} {target}")
+    order = tree / "modules.order"
+    listed = order.read_text().split() if order.exists() else []
+    # Up to 5.x "kernel/block/x.ko", later "block/x.ko", from 6.3 (f65a486821cf) "block/x.o".
+    built = [str(Path(line.removeprefix("kernel/")).with_suffix(".ko")) for line in listed]
+    missing = [name for name in built if not (tree / name).is_file()]
+    if missing:
+        raise CannotJudge(
+            f"{len(missing)} modules of the kernel tree {tree} are not built, such as {missing[0]}",
+            remedy=f"make -C {tree} modules",
+        )
+    files = {f"kernel/{name}": tree / name for name in built}
+    release = (tree / _TREE_RELEASE).read_text().strip()
+    return Found(release, tree / _TREE_IMAGE, tree / ".config", {**files, **_tables(tree)})
+
+
+def _installed(parts: store.Parts) -> Found:
+    files = {name: parts.modules / name for name in store.modules_of(parts.modules)}
+    return Found(parts.release, parts.image, parts.config, {**files, **_tables(parts.modules)})
+
+
+def _tables(folder: Path) -> Mapping[str, Path]:
+    return {name: folder / name for name in _TABLES if (folder / name).is_file()}
+
+
+def _checked(found: Found) -> Found:
+    store.demand_bzimage(found.image)
+    release = image_release(found.image.read_bytes())
+    if release not in (None, found.release):
+        raise CannotJudge(
+            f"{found.image} is {release}, its modules are for {found.release}",
+            remedy="build image and modules together",
+        )
+    return found
+
+
+def _copied(found: Found, spec: str, origin: str, cache: Cache, tell: Tell) -> Kernel:
+    digest = _digest(found, cache)
+
+    def fill(into: Path) -> None:
+        tell(f"copying {origin} into the cache")
+        modules = into / "lib/modules" / found.release
+        modules.mkdir(parents=True)
+        shutil.copyfile(found.image, into / "image")
+        shutil.copyfile(found.config, into / "config")
+        for name, path in found.files.items():
+            (modules / name).parent.mkdir(parents=True, exist_ok=True)
+            shutil.copyfile(path, modules / name)
+        store.finish(into, found.release)
+        if json.loads((into / "kernel.json").read_text())["digest"] != digest:
+            raise LabBroken(f"{origin} changed while it was copied", remedy="try again when its build has ended")
+
+    config = hashlib.sha256(found.config.read_bytes()).hexdigest()
+    key = hashlib.sha256(f"{digest} {config}".encode()).hexdigest()
+    return store.load(cache.entry(store.KIND, key, fill), spec, origin)
+
+
+def _digest(found: Found, cache: Cache) -> str:
+    """The digest of image and modules; files unchanged in time stamp and size are not read again."""
+    wanted = {"image": found.image, **{name: path for name, path in found.files.items() if name not in _TABLES}}
+    known_name = hashlib.sha256(str(found.image).encode()).hexdigest()[:16] + ".json"
+    known = _known(cache.root / "hashes" / known_name)
+    stamps = {str(path): _stamp(path) for path in wanted.values()}
+    hashes = {
+        path: known[path][1] if path in known and known[path][0] == stamp else store.sha256(Path(path))
+        for path, stamp in stamps.items()
+    }
+    current = {path: (stamp, hashes[path]) for path, stamp in stamps.items()}
+    if current != known:
+        cache.write_text("hashes", known_name, json.dumps(current))
+    return store.digest_of({name: hashes[str(path)] for name, path in wanted.items()})
+
+
+def _stamp(path: Path) -> str:
+    facts = path.stat()
+    return f"{facts.st_mtime_ns} {facts.st_size} {facts.st_ino}"
+
+
+def _known(path: Path) -> dict[str, tuple[str, str]]:
+    try:
+        return {name: (stamp, digest) for name, (stamp, digest) in json.loads(path.read_text()).items()}
+    except (FileNotFoundError, ValueError):
+        return {}

@@ -6,6 +6,7 @@ import lzma
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
+from itertools import takewhile
 from pathlib import Path
 
 import zstandard
@@ -104,8 +105,8 @@ def _soft(modules: Path) -> Mapping[str, tuple[str, ...]]:
     for line in _lines_if_any(modules / "modules.softdep"):
         words = line.split()
         if words[:1] == ["softdep"] and "pre:" in words:
-            before = words[words.index("pre:") + 1 :]
-            soft[words[1]] = tuple(module_name(w) for w in before[: before.index("post:") if "post:" in before else None])
+            before = takewhile(lambda word: word != "post:", words[words.index("pre:") + 1 :])
+            soft[words[1]] = tuple(map(module_name, before))
     return soft
 
 
@@ -133,4 +134,4 @@ def _lines(path: Path) -> list[str]:
     try:
         return path.read_text().splitlines()
     except OSError as error:
-        raise LabBroken(f"{path}: {error.strerror}", remedy="remove this kernel from the cache, or run depmod") from error
+        raise LabBroken(f"{path}: {error.strerror}", remedy="run depmod, or prune the cache") from error

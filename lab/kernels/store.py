@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The one shape in which the cache keeps a kernel, and how it is made and read.
 
-    image  vmlinux (if there is one)  config  lib/modules/<release>/  kernel.json
+image  vmlinux (if there is one)  config  lib/modules/<release>/  kernel.json
 """
 
 import gzip
@@ -54,7 +54,8 @@ def finish(into: Path, release: str) -> None:
     make_dependencies(into, release)
     store_vmlinux(into / "image", into)
     modules = into / "lib/modules" / release
-    digest = digest_of({"image": sha256(into / "image"), **{name: sha256(modules / name) for name in modules_of(modules)}})
+    files = {"image": into / "image", **{name: modules / name for name in modules_of(modules)}}
+    digest = digest_of({name: sha256(path) for name, path in files.items()})
     (into / "kernel.json").write_text(json.dumps({"release": release, "digest": digest}) + "\n")
 
 

@@ -23,7 +23,7 @@ _XEN_ELFNOTE_PHYS32_ENTRY = 18  # include/xen/interface/elfnote.h: the entry of 
 
 
 def is_bzimage(image: bytes) -> bool:
-    return len(image) > 0x250 and image[0x202:0x206] == b"HdrS"
+    return len(image) >= _SECTOR * 2 and image[0x202:0x206] == b"HdrS"
 
 
 def image_release(image: bytes) -> str | None:

@@ -28,6 +28,9 @@ _FRESH = 3600.0  # seconds for which a suite's package lists are taken as curren
 _DEPENDENCY = re.compile(r"([a-z0-9][a-z0-9.+-]*)(?::\w+)?(?:\s*\((<<|<=|=|>=|>>)\s*([^)]+)\))?")
 _INSTALL_APT = "blklab fetches kernels with apt: on Debian and Ubuntu it is there; elsewhere use KERNEL=path:DIR"
 _CARRIED = re.compile(r"Acquire::(?!IndexTargets|Allow|Languages|GzipIndexes|Changelogs|cdrom)[^ ]+ ")
+_UNSIGNED = ("NO_PUBKEY", "EXPKEYSIG", "BADSIG", "REVKEYSIG", "signatures were invalid", "is no longer signed")
+_UNREACHABLE = ("Temporary failure", "Could not resolve", "Could not connect", "Unable to connect", "Connection failed")
+_ABSENT = ("404 ", "does not have a Release file", "File not found", "is not signed")
 
 Tell = Callable[[str], None]
 
@@ -76,6 +79,7 @@ class Archive:
         self._cache = cache
         self._tell = tell
         self._updated = set[str]()
+        self._fresh_for = _FRESH
 
     def search(self, suite: str, pattern: str) -> tuple[Package, ...]:
         """All versions of all packages of ``suite`` whose whole name matches the regular expression ``pattern``."""
@@ -90,12 +94,9 @@ class Archive:
 
     def find(self, suite: str, package: str, version: str | None = None) -> Package:
         """The newest or the given version. Raises CannotJudge when the suite does not have it."""
-        for fresh in (False, True):
-            if fresh:
-                self.expire(suite)
-            for found in self.search(suite, re.escape(package)):
-                if version in (None, found.version):
-                    return found
+        for found in self.search(suite, re.escape(package)):
+            if version in (None, found.version):
+                return found
         raise vanished(suite, package, version)
 
     def depends(self, suite: str, package: str, version: str | None = None) -> tuple[tuple[Dependency, ...], ...]:
@@ -110,11 +111,9 @@ class Archive:
         with self._suite(suite) as apt:
             return tuple(self._fetch(apt, package, into) for package in packages)
 
-    def expire(self, suite: str) -> None:
-        """Take the suite's lists as stale, unless this archive has just updated them."""
-        if suite not in self._updated:
-            with self._workspace(suite) as root:
-                (root / "updated").unlink(missing_ok=True)
+    def renew(self) -> None:
+        """Update the lists of every suite before they are next asked, however new they are."""
+        self._fresh_for = 0.0
 
     def _fetch(self, apt: "_Apt", package: Package, into: Path) -> Deb:
         folder = into / package.name
@@ -145,12 +144,20 @@ class Archive:
         with self._workspace(suite) as root:
             apt = _Apt(root, self.distribution, suite)
             stamp = root / "updated"
-            if not stamp.is_file() or not 0 <= time.time() - stamp.stat().st_mtime < _FRESH:
+            if suite not in self._updated and not self._is_fresh(stamp):
                 self._tell(f"updating the package lists of {suite}")
                 apt.update()
                 stamp.touch()
                 self._updated.add(suite)
-            yield apt
+            try:
+                yield apt
+            except CannotJudge:
+                # The lists may be older than the archive: the next run asks again.
+                stamp.unlink(missing_ok=True)
+                raise
+
+    def _is_fresh(self, stamp: Path) -> bool:
+        return stamp.is_file() and 0 <= time.time() - stamp.stat().st_mtime < self._fresh_for
 
 
 class _Apt:
@@ -183,20 +190,20 @@ class _Apt:
             raise self._no_network(f"no package list of {self._suite} could be fetched")
 
     def _explained(self, error: LabBroken) -> LabBroken | CannotJudge:
-        words = error.message
-        uri, suite = self._distribution.uri(self._suite), self._suite
-        if any(sign in words for sign in ("NO_PUBKEY", "is not signed", "EXPKEYSIG", "BADSIG", "signatures were invalid")):
+        words, distribution = error.message, self._distribution
+        uri = distribution.uri(self._suite)
+        if any(sign in words for sign in _UNSIGNED):
             return LabBroken(
-                f"the signature of {suite} at {uri} cannot be verified with {self._distribution.keyring}\n{_last(words)}",
-                remedy=f"update the keyring package, or name a keyring, BLKLAB_{self._distribution.name.upper()}_KEYRING=",
+                f"{distribution.keyring} does not verify the signature of {self._suite} at {uri}\n{_last(words)}",
+                remedy=f"update the keyring package, or name a keyring: {distribution.keyring_variable}=FILE",
             )
-        if "404" in words or "does not have a Release file" in words and "Temporary failure" not in words:
-            return CannotJudge(
-                f"{uri} does not have what was asked of {suite} (any more)\n{_last(words)}",
-                remedy=f"name the archive that it moved to: {archive_variable(suite)}=URI",
-            )
-        if any(sign in words for sign in ("Failed to fetch", "Could not resolve", "Could not connect", "Unable to connect")):
+        if any(sign in words for sign in _UNREACHABLE):
             return self._no_network(_last(words))
+        if any(sign in words for sign in _ABSENT):
+            return CannotJudge(
+                f"{uri} does not have what was asked of {self._suite} (any more)\n{_last(words)}",
+                remedy=f"name the archive that it moved to: {archive_variable(self._suite)}=URI",
+            )
         return error
 
     def _no_network(self, detail: str) -> LabBroken:

@@ -43,6 +43,10 @@ class Distribution:
     keyring: Path
     variables: tuple[str, str]
 
+    @property
+    def keyring_variable(self) -> str:
+        return f"BLKLAB_{self.name.upper()}_KEYRING"
+
     def has(self, suite: str) -> bool:
         """Whether there is an archive that could serve ``suite``."""
         return bool(self._served_by(suite))

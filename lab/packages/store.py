@@ -86,6 +86,8 @@ def unpacked(
     if pin is not None and (folder := cache.find(kind, pin.digest)):
         return Unpacked(folder, pin)
     offered = archive()
+    if refresh:
+        offered.renew()
     packages = _same(offered, pin) if pin is not None else tuple(choose(offered))
     chosen = Pin(name, tuple(Pinned(p.suite, p.name, p.version, p.sha256) for p in packages))
 
