@@ -12,9 +12,9 @@ class VirtualClock:
     shift: int = 0
 
     name: ClassVar[str] = "virtual"
-    cannot_see: ClassVar[tuple[str, ...]] = (
-        "Lock and cache-line contention are not modelled: every instruction takes the same time.",
-        "True parallelism is not modelled: all vCPUs share one stream of instructions.",
+    cannot_see: ClassVar[str] = (
+        "It cannot see lock and cache-line contention or true parallelism: "
+        "every instruction takes the same time, and all vCPUs share one stream of them."
     )
 
 
@@ -30,9 +30,7 @@ class WallClock:
     model: str = "host"
 
     name: ClassVar[str] = "wall"
-    cannot_see: ClassVar[tuple[str, ...]] = (
-        "Small effects drown in the host's noise: figures are distributions, not digits.",
-    )
+    cannot_see: ClassVar[str] = "It cannot see small effects: they drown in the host's noise."
 
 
 Clock = VirtualClock | WallClock

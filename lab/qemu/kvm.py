@@ -20,8 +20,7 @@ from lab.qemu.probe import Qemu
 
 DEVICE = Path("/dev/kvm")
 _MODELS = ("host", "qemu64")
-_CODE_SECONDS = 5.0
-_KERNEL_SECONDS = 10.0
+_PATIENCE = 10.0
 _GREETING = "guest code runs"
 _BANNER, _NO_ROOT = "Linux version", "Unable to mount root fs"
 _FIRMWARE_BYTES = 1 << 16
@@ -44,18 +43,20 @@ class Kvm:
     model: str = ""
 
 
-def prove_kvm(qemu: Qemu, kernel_image: Path | None = None, device: Path = DEVICE) -> Kvm:
+def prove_kvm(
+    qemu: Qemu, kernel_image: Path | None = None, *, device: Path = DEVICE, patience: float = _PATIENCE
+) -> Kvm:
     """Boot ``kernel_image`` under KVM up to its panic for want of a root: WORKS.
 
     Without an image a few bytes of code are run, which proves less: UNPROVED. Takes a second or
-    two where KVM works, some ten where it hangs.
+    two where KVM works, ``patience`` seconds where it hangs.
     """
     refusal = _refusal(device)
     if refusal is not None:
         return refusal
     failures = []
     for model in _MODELS:
-        state, proof, hung = _boot(qemu, model, kernel_image)
+        state, proof, hung = _boot(qemu, model, kernel_image, patience)
         if state is not KvmState.HANGS:
             return Kvm(state, proof, model)
         failures.append(f"-cpu {model}: {proof}")
@@ -83,19 +84,19 @@ def _refusal(device: Path) -> Kvm | None:
     return None
 
 
-def _boot(qemu: Qemu, model: str, kernel: Path | None) -> tuple[KvmState, str, bool]:
+def _boot(qemu: Qemu, model: str, kernel: Path | None, patience: float) -> tuple[KvmState, str, bool]:
     """The state that was seen, what was seen, and whether it took a deadline to end it."""
     with tempfile.TemporaryDirectory(prefix="blklab-kvm-") as name:
         folder = Path(name)
-        ran, proof, hung = _run(_bare_spec(qemu, model, folder), folder, (_GREETING,), _CODE_SECONDS)
+        ran, proof, hung = _run(_bare_spec(qemu, model, folder), folder, (_GREETING,), patience)
         if not ran:
             return KvmState.HANGS, f"not even bare code ran: {proof}", hung
         if kernel is None:
             return KvmState.UNPROVED, "no kernel was at hand to boot", False
-        ran, proof, hung = _run(_kernel_spec(qemu, model, kernel), folder, (_BANNER, _NO_ROOT), _KERNEL_SECONDS)
+        ran, proof, hung = _run(_kernel_spec(qemu, model, kernel), folder, (_BANNER, _NO_ROOT), patience)
         if ran:
-            return KvmState.WORKS, f"{kernel.name} booted until it wanted a root", False
-        return KvmState.HANGS, f"{kernel.name} did not boot: {proof}", hung
+            return KvmState.WORKS, f"{kernel} booted until it wanted a root", False
+        return KvmState.HANGS, f"{kernel} did not boot: {proof}", hung
 
 
 def _bare_spec(qemu: Qemu, model: str, folder: Path) -> MachineSpec:

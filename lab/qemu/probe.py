@@ -9,14 +9,13 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import process
+from lab import host, process
 from lab.errors import LabBroken, Misuse
 
 PROGRAM = "qemu-system-x86_64"
 OVERRIDE = "BLKLAB_QEMU"
 OLDEST = (7, 2)
 FAST_FIRMWARE = "qboot.rom"
-INSTALL = "apt-get install qemu-system-x86 (Debian, Ubuntu); blklab doctor names other distributions' packages"
 # What QEMU itself puts into a guest that is started by -kernel, with either firmware.
 _GUEST_CODE = (FAST_FIRMWARE, "bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "linuxboot.bin", "kvmvapic.bin")
 _PROBE_SECONDS = 30.0
@@ -28,17 +27,18 @@ _DEVICE = re.compile(r'^name "([^"]+)"', re.MULTILINE)
 class Qemu:
     """A usable QEMU.
 
-    ``package`` is the distribution's version text, empty where there is none; ``firmware`` the
-    file for -bios, None for QEMU's own; ``digest`` covers the program and the firmware files,
-    sha256 in hex.
+    ``package`` is the distribution's version text, empty where there is none; ``fast_firmware`` is
+    a name for -bios, None where only QEMU's own firmware is there. ``binary_digest`` is of the
+    program, ``firmware_digest`` of all that QEMU itself puts into a guest: sha256 in hex.
     """
 
     path: Path
     version: tuple[int, int, int]
     package: str
     devices: frozenset[str]
-    firmware: str | None
-    digest: str
+    fast_firmware: str | None
+    binary_digest: str
+    firmware_digest: str
 
     @property
     def version_text(self) -> str:
@@ -61,7 +61,7 @@ def parse_version(text: str) -> tuple[tuple[int, int, int], str]:
     match = _VERSION.match(text)
     if match is None:
         first = text.strip().partition("\n")[0]
-        raise LabBroken(f'this is no QEMU, it says "{first}"', remedy=f"correct {OVERRIDE}, or {INSTALL}")
+        raise LabBroken(f'this is no QEMU, it says "{first}"', remedy=f"correct {OVERRIDE}, or {_installation()}")
     return (int(match[1]), int(match[2]), int(match[3])), match[4] or ""
 
 
@@ -77,7 +77,13 @@ def _locate() -> Path:
         return Path(found).resolve()
     if named:
         raise Misuse(f"{OVERRIDE}={named} is no program", remedy=f"correct it, or unset it to use {PROGRAM} from PATH")
-    raise LabBroken(f"{PROGRAM} is not installed", remedy=INSTALL)
+    raise LabBroken(f"{PROGRAM} is not installed", remedy=_installation())
+
+
+def _installation() -> str:
+    manager = host.os_release().manager
+    packages = tuple(need.package(manager) for need in host.NEEDS if need.program == PROGRAM)
+    return f"as root: {host.install_line(manager, packages)}"
 
 
 @functools.cache
@@ -88,7 +94,7 @@ def _probe(path: Path, mtime_ns: int, size: int) -> Qemu:
         text, oldest = ".".join(map(str, version)), ".".join(map(str, OLDEST))
         raise LabBroken(
             f"{path} is QEMU {text}, blklab needs {oldest} or later",
-            remedy=f"upgrade it, or name a later one in {OVERRIDE} ({INSTALL})",
+            remedy=f"name a later one in {OVERRIDE}, or {_installation()}",
         )
     firmware = _guest_code(path)
     return Qemu(
@@ -96,8 +102,9 @@ def _probe(path: Path, mtime_ns: int, size: int) -> Qemu:
         version=version,
         package=package,
         devices=parse_devices(_ask(path, "-device", "help")),
-        firmware=FAST_FIRMWARE if FAST_FIRMWARE in {file.name for file in firmware} else None,
-        digest=_digest(path, *firmware),
+        fast_firmware=FAST_FIRMWARE if FAST_FIRMWARE in {file.name for file in firmware} else None,
+        binary_digest=_digest(path),
+        firmware_digest=_digest(*firmware),
     )
 
 

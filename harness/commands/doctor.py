@@ -1,0 +1,156 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab doctor``: what this host offers, what is missing, and what to do about it."""
+
+import os
+from collections.abc import Iterator
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import TextIO
+
+from lab import host
+from lab.cache import Cache
+from lab.errors import EXIT_LAB_BROKEN, EXIT_PASS, BlklabError
+from lab.qemu.clock import VirtualClock, WallClock
+from lab.qemu.kvm import Kvm, KvmState, prove_kvm
+from lab.qemu.probe import Qemu, find_qemu
+
+_LEAST_MEMORY = 1 << 30
+_LEAST_DISK = 2 << 30
+_WALL_CLOCK_DEVICES = ("mptsas1068", "megasas", "virtio-scsi-pci", "nvme", "pcie-root-port", "pxb-pcie")
+_KVM_REMEDY = {
+    KvmState.ABSENT: "none needed; for KVM, enable virtualisation in the firmware or nested virtualisation outside",
+    KvmState.NO_PERMISSION: 'sudo usermod -aG kvm "$USER", then log in again',
+    KvmState.HANGS: "none on this host: whatever it runs under does not really virtualise",
+    KvmState.UNPROVED: "run a scenario once, which fetches a kernel, and ask again",
+}
+
+
+class Status(StrEnum):
+    """MISSING stops scenarios of the virtual clock; NOTE does not."""
+
+    OK = "ok"
+    NOTE = "note"
+    MISSING = "missing"
+
+
+@dataclass(frozen=True)
+class Finding:
+    status: Status
+    subject: str
+    fact: str
+    remedy: str = ""
+
+
+def doctor(out: TextIO) -> int:
+    """Print a line for each finding as it is made; 0 when a scenario of the virtual clock could run, else 128."""
+    statuses = set()
+    for finding in _findings():
+        statuses.add(finding.status)
+        out.write(show(finding))
+        out.flush()
+    able = Status.MISSING not in statuses
+    out.write(
+        "\nscenarios of the virtual clock can run here\n" if able else "\nno scenario can run here yet, see above\n"
+    )
+    return EXIT_PASS if able else EXIT_LAB_BROKEN
+
+
+def show(finding: Finding) -> str:
+    remedy = f"{'':22}remedy: {finding.remedy}\n" if finding.remedy else ""
+    return f"{finding.status:<8}{finding.subject:<14}{finding.fact}\n{remedy}"
+
+
+def _findings() -> Iterator[Finding]:
+    distribution = host.os_release()
+    yield Finding(Status.OK, "host", f"{distribution.pretty}, kernel {os.uname().release}")
+    yield Finding(Status.OK, "cores", f"{host.usable_cores()} usable, load {host.load():.1f}")
+    yield memory_finding(host.memory_available())
+    yield from _cache_findings()
+    yield from program_findings(distribution.manager, _host_needs())
+    try:
+        qemu = find_qemu()
+    except BlklabError as error:
+        yield Finding(Status.MISSING, "QEMU", error.message, error.remedy)
+        return
+    yield from _qemu_findings(qemu)
+    yield kvm_finding(prove_kvm(qemu, _a_kernel()))
+    yield from _clock_findings()
+
+
+def memory_finding(available: int) -> Finding:
+    fact = f"{_gib(available)} available"
+    if available < _LEAST_MEMORY:
+        return Finding(Status.MISSING, "memory", fact, f"free some: a guest needs {_gib(_LEAST_MEMORY)}")
+    return Finding(Status.OK, "memory", fact)
+
+
+def program_findings(manager: host.Manager, needs: tuple[host.Need, ...]) -> Iterator[Finding]:
+    for need in needs:
+        found = need.find()
+        if found is None:
+            remedy = host.install_line(manager, (need.package(manager),))
+            yield Finding(Status.MISSING, "program", f"{need.program}, to {need.purpose}", remedy)
+        else:
+            yield Finding(Status.OK, "program", f"{found}, to {need.purpose}")
+    missing = host.missing_packages(manager, needs)
+    if missing:
+        yield Finding(Status.NOTE, "packages", "everything at once", host.install_line(manager, missing))
+
+
+def kvm_finding(kvm: Kvm) -> Finding:
+    if kvm.state is KvmState.WORKS:
+        return Finding(Status.OK, "KVM", f"{kvm.state} (-cpu {kvm.model}): {kvm.proof}; the virtual clock uses TCG")
+    return Finding(Status.NOTE, "KVM", f"{kvm.state}: {kvm.proof}; blklab uses TCG", _KVM_REMEDY[kvm.state])
+
+
+def _host_needs() -> tuple[host.Need, ...]:
+    """All needs but QEMU, which BLKLAB_QEMU may name and which has its own finding."""
+    return tuple(need for need in host.NEEDS if not need.program.startswith("qemu"))
+
+
+def _cache_findings() -> Iterator[Finding]:
+    cache = Cache.default()
+    free = host.disk_free(cache.root)
+    fact = f"{_gib(free)} free under {cache.root}"
+    if free < _LEAST_DISK:
+        remedy = "free some, run blklab cache prune, or name another place in BLKLAB_CACHE"
+        yield Finding(Status.MISSING, "disk", fact, f"{remedy}; {_gib(_LEAST_DISK)} are needed")
+    else:
+        yield Finding(Status.OK, "disk", fact)
+    there = next(folder for folder in (cache.root, *cache.root.parents) if folder.exists())
+    if not os.access(there, os.W_OK | os.X_OK):
+        yield Finding(Status.MISSING, "cache", f"{there} cannot be written", "name another place in BLKLAB_CACHE")
+        return
+    entries = cache.entries()
+    yield Finding(Status.OK, "cache", f"{len(entries)} entries, {_gib(sum(entry.size for entry in entries))}")
+
+
+def _qemu_findings(qemu: Qemu) -> Iterator[Finding]:
+    package = f" ({qemu.package})" if qemu.package else ""
+    yield Finding(Status.OK, "QEMU", f"{qemu.version_text}{package}, {len(qemu.devices)} devices, {qemu.path}")
+    if qemu.fast_firmware is None:
+        fact = "no qboot.rom in its data folders: boots take a little longer"
+        yield Finding(Status.NOTE, "firmware", fact, "on Debian it is in the package qemu-system-data")
+    absent = [name for name in _WALL_CLOCK_DEVICES if name not in qemu.devices]
+    if absent:
+        remedy = "only scenarios of the wall clock want them; install the full QEMU package"
+        yield Finding(Status.NOTE, "devices", f"not in this QEMU: {', '.join(absent)}", remedy)
+
+
+def _a_kernel() -> Path | None:
+    """The newest kernel image at hand, the cache's before the host's own."""
+    for folder, pattern in ((Cache.default().root, "kernels/*/image"), (Path("/boot"), "vmlinuz-*")):
+        images = [path for path in folder.glob(pattern) if path.is_file() and os.access(path, os.R_OK)]
+        if images:
+            return max(images, key=lambda path: (path.stat().st_mtime, path))
+    return None
+
+
+def _clock_findings() -> Iterator[Finding]:
+    for clock in (VirtualClock, WallClock):
+        yield Finding(Status.OK, f"{clock.name} clock", clock.cannot_see)
+
+
+def _gib(size: int) -> str:
+    return f"{size / (1 << 30):.1f} GiB"

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-only
+import io
+from pathlib import Path
+
+import pytest
+
+from harness.commands.doctor import Finding, Status, doctor, kvm_finding, memory_finding, program_findings, show
+from lab.errors import EXIT_LAB_BROKEN
+from lab.host import Need
+from lab.qemu.kvm import Kvm, KvmState
+
+ABSENT = Need("no-such-program", "test", apt="a-pkg", dnf="d-pkg", pacman="p-pkg", zypper="z-pkg")
+
+
+def test_a_finding_has_its_remedy_below() -> None:
+    assert show(Finding(Status.OK, "cores", "2")) == "ok      cores         2\n"
+    assert show(Finding(Status.MISSING, "QEMU", "none", "get one")).splitlines()[1].strip() == "remedy: get one"
+
+
+def test_too_little_memory_stops_scenarios() -> None:
+    assert memory_finding(1 << 29).status is Status.MISSING
+    assert memory_finding(1 << 31).status is Status.OK
+
+
+def test_missing_programs_come_with_the_line_to_type() -> None:
+    single, together = program_findings("pacman", (ABSENT,))
+    assert (single.status, single.remedy) == (Status.MISSING, "pacman -S p-pkg")
+    assert together.remedy == "pacman -S p-pkg"
+
+
+@pytest.mark.parametrize("state", KvmState)
+def test_kvm_never_stops_the_virtual_clock(state: KvmState) -> None:
+    finding = kvm_finding(Kvm(state, "seen this"))
+    assert finding.status is (Status.OK if state is KvmState.WORKS else Status.NOTE)
+    assert finding.fact.startswith(f"{state}")
+    assert "TCG" in finding.fact
+    assert bool(finding.remedy) is (state is not KvmState.WORKS)
+
+
+def test_without_qemu_the_exit_code_says_so(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("BLKLAB_QEMU", str(tmp_path / "none"))
+    monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
+    out = io.StringIO()
+    assert doctor(out) == EXIT_LAB_BROKEN
+    assert "missing QEMU" in out.getvalue()
+    assert "remedy: correct it, or unset it" in out.getvalue()

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-only
+import os
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lab import host
+from lab.cgroup import Cgroups
+from lab.host import NEEDS, Need, OsRelease
+
+SCRIPT = Path(__file__).parents[2] / "scripts/host-packages"
+GIB = 1 << 30
+ABSENT = Need("no-such-program", "test", apt="a-pkg", dnf="d-pkg", pacman="p-pkg", zypper="z-pkg")
+PRESENT = Need("sh", "test", apt="dash", dnf="bash", pacman="bash", zypper="bash")
+
+
+def groups(tmp_path: Path, membership: str, files: dict[str, str]) -> Cgroups:
+    (tmp_path / "membership").write_text(membership)
+    for name, text in files.items():
+        path = tmp_path / "mount" / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_text(text)
+    return Cgroups(tmp_path / "membership", tmp_path / "mount")
+
+
+def test_no_groups_no_limits(tmp_path: Path) -> None:
+    nothing = Cgroups(tmp_path / "none", tmp_path / "none")
+    assert (nothing.cpu_limit(), nothing.memory_left()) == (None, None)
+
+
+def test_version_2_takes_the_narrowest_of_nested_groups(tmp_path: Path) -> None:
+    found = groups(
+        tmp_path,
+        "0::/outer/inner\n",
+        {
+            "outer/cpu.max": "150000 100000\n",
+            "outer/inner/cpu.max": "max 100000\n",
+            "outer/memory.max": f"{2 * GIB}\n",
+            "outer/memory.current": f"{GIB}\n",
+            "outer/memory.stat": f"anon 1\nactive_file {GIB // 4}\ninactive_file {GIB // 4}\n",
+            "outer/inner/memory.max": "max\n",
+            "outer/inner/memory.current": "5\n",
+        },
+    )
+    assert found.cpu_limit() == 1.5
+    assert found.memory_left() == GIB + GIB // 2
+
+
+def test_version_1(tmp_path: Path) -> None:
+    found = groups(
+        tmp_path,
+        "4:memory:/g\n2:cpu,cpuacct:/g\n0::/\n",
+        {
+            "memory/g/memory.limit_in_bytes": f"{GIB}\n",
+            "memory/g/memory.usage_in_bytes": "1000\n",
+            "memory/g/memory.stat": "active_file 1\ntotal_active_file 300\ntotal_inactive_file 200\n",
+            "cpu,cpuacct/g/cpu.cfs_quota_us": "50000\n",
+            "cpu,cpuacct/g/cpu.cfs_period_us": "100000\n",
+            "cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
+            "cpu,cpuacct/cpu.cfs_period_us": "100000\n",
+        },
+    )
+    assert found.cpu_limit() == 0.5
+    assert found.memory_left() == GIB - 500
+
+
+def test_in_a_container_the_mounted_root_counts(tmp_path: Path) -> None:
+    files = {"memory.max": "4096\n", "memory.current": "96\n", "cpu.max": "200000 100000\n"}
+    found = groups(tmp_path, "0::/the/hosts/path\n", files)
+    assert (found.memory_left(), found.cpu_limit()) == (4000, 2.0)
+
+
+def test_cores_are_at_least_one(tmp_path: Path) -> None:
+    tenth = groups(tmp_path, "0::/\n", {"cpu.max": "10000 100000\n"})
+    assert host.usable_cores(tenth) == 1
+    assert host.usable_cores(Cgroups(tmp_path / "none", tmp_path)) == len(os.sched_getaffinity(0))
+
+
+def test_memory_is_the_smaller_of_host_and_group(tmp_path: Path) -> None:
+    meminfo = tmp_path / "meminfo"
+    meminfo.write_text("MemTotal:  100 kB\nMemAvailable:    8 kB\n")
+    roomy = groups(tmp_path, "0::/\n", {"memory.max": f"{GIB}\n", "memory.current": "0\n"})
+    assert host.memory_available(roomy, meminfo) == 8192
+    (tmp_path / "mount/memory.max").write_text("4096\n")
+    assert host.memory_available(roomy, meminfo) == 4096
+    (tmp_path / "mount/memory.current").write_text("5000\n")
+    assert host.memory_available(roomy, meminfo) == 0
+
+
+def test_free_space_of_a_folder_to_come(tmp_path: Path) -> None:
+    there, to_come = host.disk_free(tmp_path), host.disk_free(tmp_path / "a/b/c")
+    assert abs(there - to_come) < GIB
+    assert there > 0
+
+
+@pytest.mark.parametrize(
+    ("name", "like", "manager"),
+    [
+        ("debian", (), "apt"),
+        ("linuxmint", ("ubuntu", "debian"), "apt"),
+        ("rocky", ("rhel", "centos", "fedora"), "dnf"),
+        ("opensuse-tumbleweed", ("opensuse", "suse"), "zypper"),
+        ("arch", (), "pacman"),
+        ("nixos", (), ""),
+    ],
+)
+def test_package_manager(name: str, like: tuple[str, ...], manager: str) -> None:
+    assert OsRelease(name, like, "", "").manager == manager
+
+
+def test_packages_to_install_have_the_distributions_own_names() -> None:
+    needs = (ABSENT, PRESENT)
+    assert host.missing_packages("zypper", needs) == ("z-pkg",)
+    assert host.missing_packages("", needs) == ("a-pkg",)
+    assert host.install_line("dnf", ("d-pkg",)) == "dnf install d-pkg"
+
+
+def test_what_a_distribution_does_not_package_is_not_asked_of_it() -> None:
+    unpackaged = replace(ABSENT, zypper="")
+    assert host.missing_packages("zypper", (unpackaged,)) == ()
+    assert "does not package" in host.install_line("zypper", (unpackaged.package("zypper"),))
+
+
+def test_patterns_of_files_are_needs_too(tmp_path: Path) -> None:
+    need = Need(f"{tmp_path}/keys.*", "test", apt="k", dnf="k", pacman="k", zypper="k")
+    assert need.find() is None
+    (tmp_path / "keys.gpg").write_bytes(b"")
+    assert need.find() == tmp_path / "keys.gpg"
+
+
+def test_set_up_installs_what_the_doctor_asks_for() -> None:
+    """The shell script runs before there is any Python, so it has a table of its own."""
+    table = SCRIPT.read_text().partition("run_table='\n")[2].partition("'")[0]
+    rows = [["" if field == "-" else field for field in line.split("|")] for line in table.splitlines()]
+    assert [[need.program, need.apt, need.dnf, need.pacman, need.zypper, need.purpose] for need in NEEDS] == rows
