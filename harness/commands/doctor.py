@@ -129,7 +129,7 @@ def _cache_findings() -> Iterator[Finding]:
 def _qemu_findings(qemu: Qemu) -> Iterator[Finding]:
     package = f" ({qemu.package})" if qemu.package else ""
     yield Finding(Status.OK, "QEMU", f"{qemu.version_text}{package}, {len(qemu.devices)} devices, {qemu.path}")
-    if qemu.fast_firmware is None:
+    if qemu.firmware is None:
         fact = "no qboot.rom in its data folders: boots take a little longer"
         yield Finding(Status.NOTE, "firmware", fact, "on Debian it is in the package qemu-system-data")
     absent = [name for name in _WALL_CLOCK_DEVICES if name not in qemu.devices]

@@ -27,18 +27,17 @@ _DEVICE = re.compile(r'^name "([^"]+)"', re.MULTILINE)
 class Qemu:
     """A usable QEMU.
 
-    ``package`` is the distribution's version text, empty where there is none; ``fast_firmware`` is
-    a name for -bios, None where only QEMU's own firmware is there. ``binary_digest`` is of the
-    program, ``firmware_digest`` of all that QEMU itself puts into a guest: sha256 in hex.
+    ``package`` is the distribution's version text, empty where there is none; ``firmware`` is
+    a name for -bios, None where only QEMU's own is there; ``digest`` covers the program and all
+    that QEMU itself puts into a guest: sha256 in hex.
     """
 
     path: Path
     version: tuple[int, int, int]
     package: str
     devices: frozenset[str]
-    fast_firmware: str | None
-    binary_digest: str
-    firmware_digest: str
+    firmware: str | None
+    digest: str
 
     @property
     def version_text(self) -> str:
@@ -102,9 +101,8 @@ def _probe(path: Path, mtime_ns: int, size: int) -> Qemu:
         version=version,
         package=package,
         devices=parse_devices(_ask(path, "-device", "help")),
-        fast_firmware=FAST_FIRMWARE if FAST_FIRMWARE in {file.name for file in firmware} else None,
-        binary_digest=_digest(path),
-        firmware_digest=_digest(*firmware),
+        firmware=FAST_FIRMWARE if FAST_FIRMWARE in {file.name for file in firmware} else None,
+        digest=_digest(path, *firmware),
     )
 
 

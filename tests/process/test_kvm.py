@@ -19,7 +19,7 @@ host = sys.argv[sys.argv.index("-cpu") + 1] == "host"
 
 def verdict(fake_qemu: FakeQemu, tmp_path: Path, body: str, *, with_kernel: bool, patience: float = 60) -> Kvm:
     spec = fake_qemu(BOTH + body)
-    qemu = Qemu(spec.program, (7, 2, 0), "", frozenset(), None, "", "")
+    qemu = Qemu(spec.program, (7, 2, 0), "", frozenset(), None, "")
     device = tmp_path / "kvm"
     device.write_bytes(b"")
     return prove_kvm(qemu, spec.kernel if with_kernel else None, device=device, patience=patience)
