@@ -16,7 +16,7 @@ import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -75,7 +75,7 @@ class Cache:
         while not self._hold(kind, key):
             with self._writing(kind, key), self._exclusive(kind, key):
                 if not path.is_dir():
-                    self._remove_leftovers()
+                    self._remove_leftovers(locked=(kind, key))
                     self._fill(kind, key, fill)
         return path
 
@@ -253,13 +253,15 @@ class Cache:
             return False
         return True
 
-    def _remove_leftovers(self) -> None:
-        """Remove what killed fills left. A fill that still runs holds its lock and is left alone."""
+    def _remove_leftovers(self, locked: tuple[str, str] | None = None) -> None:
+        """Remove what killed fills left. A fill that still runs holds its lock and is left alone.
+
+        ``locked`` is the kind and key whose lock the caller holds itself.
+        """
         for leftover in (self.root / ".fill").glob("*/*"):
             kind, key = leftover.parent.name, leftover.name.rpartition(".")[0]
-            if (kind, key) in self._held:
-                continue
-            with suppress(BlockingIOError), self._exclusive(kind, key, wait=False):
+            mine = nullcontext() if (kind, key) == locked else self._exclusive(kind, key, wait=False)
+            with suppress(BlockingIOError), mine:
                 shutil.rmtree(leftover, ignore_errors=True)
 
 
