@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """However blklab dies, and whenever, no machine is left a second later."""
 
+import os
+import signal
 import subprocess
 import sys
 import time
@@ -60,6 +62,8 @@ def start(request: pytest.FixtureRequest, fake_qemu: FakeQemu, folder: Path, tmp
     for parent in parents:
         parent.kill()
         parent.communicate()
+    for left in machines_in(folder):
+        os.kill(left, signal.SIGKILL)
 
 
 def machines_in(folder: Path) -> set[int]:
