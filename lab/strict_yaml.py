@@ -20,6 +20,7 @@ from lab.errors import InputErrors, Misuse, Problem
 
 MAX_BYTES = 1 << 20
 MAX_DEPTH = 16
+_SHOWN = 60
 
 _INTEGER = re.compile(r"[-+]?[0-9]+|0o[0-7]+|0x[0-9a-fA-F]+")
 _FLOAT = re.compile(r"[-+]?(\.[0-9]+|[0-9]+(\.[0-9]*)?)([eE][-+]?[0-9]+)?|[-+]?\.(inf|Inf|INF)|\.(nan|NaN|NAN)")
@@ -122,7 +123,7 @@ def nearest(word: str, known: Iterable[str]) -> str:
 
 def quoted(text: str) -> str:
     """The text as an error shows it: in quotes, shortened."""
-    return f'"{text}"' if len(text) <= 60 else f'"{text[:57]}..."'
+    return f'"{text}"' if len(text) <= _SHOWN else f'"{text[:_SHOWN]}..."'
 
 
 def shown_path(path: Path) -> str:

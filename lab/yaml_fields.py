@@ -19,6 +19,8 @@ T_co = TypeVar("T_co", covariant=True)
 Json = dict[str, object]
 
 NAME = r"[a-z0-9][a-z0-9-]{0,39}"
+_SHOWN_KEYS = 20
+_LONGEST_NUMBER = 30
 _DIGITS = re.compile(r"[-+]?[0-9]+")
 
 
@@ -51,7 +53,7 @@ class Integer:
             _refuse(problems, label, node, "an integer", "remove the quotes" if is_number else "")
             return None
         # Checked before int(), which refuses thousands of digits.
-        value = int(node.text) if len(node.text) <= 20 else None
+        value = int(node.text) if len(node.text) <= _LONGEST_NUMBER else None
         if value is None or not self.low <= value <= self.high:
             _refuse(problems, label, node, f"an integer from {self.low} to {self.high}")
             return None
@@ -147,6 +149,7 @@ class Quantity:
     low: int
     high: int
     bare_number: bool = False
+    step: int = 1
 
     def read(self, problems: Problems, label: str, node: Node) -> int | None:
         if _is_reported(node):
@@ -158,13 +161,16 @@ class Quantity:
             _refuse(problems, label, node, wanted, "give the unit" if lacks_unit else "")
             return None
         try:
-            value = self.parse(node.text) if len(node.text) <= 40 else None
+            value = self.parse(node.text) if len(node.text) <= _LONGEST_NUMBER else None
         except (ValueError, OverflowError):
             value = None
         if value is None:
             _refuse(problems, label, node, wanted)
         elif not self.low <= value <= self.high:
             problems.add(node.mark, f"{label}: {quoted(node.text)} is too {'small' if value < self.low else 'large'}")
+            return None
+        elif value % self.step:
+            problems.add(node.mark, f"{label}: {quoted(node.text)} is finer than can be set")
             return None
         return value
 
@@ -182,8 +188,9 @@ def rate(low: int = 1, high: int = 10**11) -> Quantity:
     return Quantity(parse_rate, r"\d+(\.\d+)? *[kMG]?B/s", "a rate such as 1 MB/s", low, high)
 
 
-def time(low: int, high: int) -> Quantity:
-    return Quantity(parse_time, r"\d+(\.\d+)? *(ns|us|ms|s|min)", "a time such as 400ms or 20s", low, high)
+def time(low: int, high: int, step: int = 1) -> Quantity:
+    pattern = r"\d+(\.\d+)? *(ns|us|ms|s|min)"
+    return Quantity(parse_time, pattern, "a time such as 400ms or 20s", low, high, step=step)
 
 
 @dataclass(frozen=True)
@@ -238,12 +245,13 @@ class Record:
 
     def _check_keys(self, problems: Problems, label: str, node: Map) -> None:
         known = {entry.name for entry in self.fields}
-        for key, entry in node.entries.items():
-            if key in known or self.pattern(key):
-                continue
+        unknown = [key for key in node.entries if key not in known and not self.pattern(key)]
+        for key in unknown[:_SHOWN_KEYS]:
             shown = [entry.name for entry in self.fields] + [entry.says for entry in self.patterns if entry.says]
             guess = nearest(key, known)
-            problems.add(entry.key.mark, f"{key}: unknown key{guess}", "" if guess else f"known: {names(shown)}")
+            problems.add(
+                node.entries[key].key.mark, f"{key}: unknown key{guess}", "" if guess else f"known: {names(shown)}"
+            )
         for wanted in self.fields:
             if wanted.required and wanted.name not in node.entries:
                 problems.add(node.mark, f"{label}: {wanted.name} is missing", wanted.says)

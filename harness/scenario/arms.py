@@ -86,8 +86,8 @@ def _with_settings(name: str, row: Row, topology: Topology) -> Topology | None:
     if not sound:
         return None
     reasons = list(refusals(topology))
-    for kind, thing, reason in reasons:
-        row.problems.add(row.mark, f"arm {name}: {kind} {thing}: {reason}")
+    for reason in reasons:
+        row.problems.add(row.mark, f"arm {name}: {reason}")
     return None if reasons else topology
 
 

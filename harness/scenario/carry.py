@@ -21,12 +21,12 @@ def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) 
         if role is None:
             continue
         for arm in arms.values():
-            for key, reason, remedy in _reasons(role, loads[load].roles.values(), arm):
+            for key, reason, remedy in refused(role, loads[load].roles.values(), arm):
                 role_row.problems.add(role_row.place(key), f"{key}: {reason}", remedy)
 
 
-def _reasons(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[str, str, str]]:
-    """(key of the role, reason, remedy)."""
+def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[str, str, str]]:
+    """Why the arm cannot carry the role beside the others: (key of the role, reason, remedy)."""
     topology = arm.topology
     if role.disk not in topology.disks:
         guess, known = nearest(role.disk, topology.disks), names(topology.disks)

@@ -9,8 +9,8 @@ from pathlib import Path
 
 from harness.scenario import schema
 from harness.scenario.arms import read_arms
-from harness.scenario.claims import known_names, read_claims, read_controls
 from harness.scenario.carry import check_carried
+from harness.scenario.claims import known_names, read_claims, read_controls
 from harness.scenario.loads import read_loads
 from harness.scenario.model import Arm, Clock, Scenario, Source
 from lab.errors import Misuse

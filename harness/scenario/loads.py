@@ -20,7 +20,7 @@ def role_rows(row: Row) -> Iterator[tuple[str, str, Row]]:
     for load, load_row in (row.get(schema.LOADS) or {}).items():
         for name, entry in load_row.node.entries.items():
             role = schema.ROLE.read(row.problems, name, entry.value) if schema.LOAD.pattern(name) else None
-            if role is not None and name != schema.WINDOW.name:
+            if role is not None:
                 yield load, name, role
 
 
@@ -39,7 +39,9 @@ def read_loads(row: Row) -> dict[str, Load]:
             row.problems.add(load_row.mark, f"load {name}: window is missing", "window: {ramp: 1s, runtime: 8s}")
         if not set(load_row.node.entries) - {schema.WINDOW.name}:
             row.problems.add(load_row.mark, f"load {name}: no role", "victim: {disk: ..., rw: ..., bs: 4k, iodepth: 1}")
-        if own and name in roles:
+        if len(roles.get(name, ())) > schema.MOST_ROLES:
+            row.problems.add(load_row.mark, f"load {name}: more than {schema.MOST_ROLES} roles")
+        elif own and name in roles:
             loads[name] = Load(name, roles[name], runtime=own[1], ramp=own[0])
     return loads
 

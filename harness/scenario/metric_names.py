@@ -14,7 +14,7 @@ class Metric:
     bounded: bool = False
 
 
-_PERCENTILES = ("p50", "p90", "p95", "p99", "p99.5", "p99.9", "p99.95", "p99.99")
+_PERCENTILES = ("p50", "p90", "p99", "p99.9")
 _LATENCIES = {
     "lat": ("mean", "max", *_PERCENTILES),
     "clat": ("mean", "max", *_PERCENTILES),

@@ -47,8 +47,7 @@ def parse_ratio(text: str, known: Names) -> Ratio:
     if tokens[1].text != "/":
         raise ExpressionError(tokens[1].offset, f"expected /, got {quoted(tokens[1].text)}")
     right = _operand(tokens, 2, known, text)
-    if len(tokens) > 3:
-        extra = tokens[3]
+    for extra in tokens[3:]:
         raise ExpressionError(extra.offset, f"expected the end, got {quoted(extra.text)}", "a ratio has two operands")
     _refuse_empty(left, right, tokens[2].offset)
     return Ratio(text, left, right)
@@ -89,7 +88,7 @@ def _operand(tokens: list[_Token], index: int, known: Names, text: str) -> Opera
 
 def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
     parts = text.split(".", 3)
-    if len(parts) < 4 or not all(parts):
+    if len(parts) < len(_SHAPE.split(".")) or not all(parts):
         raise ExpressionError(offset, f"expected {_SHAPE}, got {quoted(text)}")
     arm, load, role, metric = parts
     _known(offset, "arm", arm, known.arms)

@@ -15,7 +15,6 @@ from lab.yaml_fields import (
     Field,
     Flag,
     Integer,
-    Kind,
     ListOf,
     Named,
     Record,
@@ -27,6 +26,7 @@ from lab.yaml_fields import (
     time,
 )
 
+MICROSECOND = 10**3
 SECOND = 10**9
 HOUR = 3600 * SECOND
 SCHEMA_VERSION = 1
@@ -52,7 +52,7 @@ def _as_flag(value: object) -> str:
 
 
 def _as_microseconds(nanoseconds: object) -> str:
-    return str(int(str(nanoseconds)) // 1000)
+    return str(int(str(nanoseconds)) // MICROSECOND)
 
 
 _DISTRIBUTION = (
@@ -64,7 +64,10 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("rwmixread", Integer(0, 100), says="per cent of reads in a mix")),
         Option(Field("rate_iops", Integer(1, 10**7), says="requests per second at most")),
         Option(Field("rate", rate(), says="bytes per second at most")),
-        Option(Field("thinktime", time(1000, HOUR), says="time between two requests"), _as_microseconds),
+        Option(
+            Field("thinktime", time(MICROSECOND, HOUR, step=MICROSECOND), says="time between two requests"),
+            _as_microseconds,
+        ),
         Option(Field("fsync", Integer(0, 10**6), says="fsync after so many writes")),
         Option(Field("fdatasync", Integer(0, 10**6), says="fdatasync after so many writes")),
         Option(Field("size", size(512), says="bytes of the disk to use")),
@@ -87,10 +90,16 @@ IOENGINE = Field("ioengine", Choice(("libaio", "io_uring", "psync", "sync")), sa
 DIRECT = Field("direct", Flag(), says="bypass the page cache (default: true)")
 ROLE = Record((DISK, RW, BS, IODEPTH, IOENGINE, DIRECT, *(option.field for option in OPTIONS.values())))
 
-RAMP = Field("ramp", time(0, HOUR), required=True, says="time before the measured window, such as 1s")
-RUNTIME = Field("runtime", time(SECOND // 10, HOUR), required=True, says="length of the measured window, such as 8s")
+RAMP = Field("ramp", time(0, HOUR, step=MICROSECOND), required=True, says="time before the measured window, such as 1s")
+RUNTIME = Field(
+    "runtime",
+    time(SECOND // 10, HOUR, step=MICROSECOND),
+    required=True,
+    says="length of the measured window, such as 8s",
+)
 WINDOW = Field("window", Record((RAMP, RUNTIME)), says="when a load is measured")
-LOAD = Record((WINDOW,), (Field(NAME, ROLE, says="names of roles (a-z, 0-9 and -)"),))
+LOAD = Record((WINDOW,), (Field(f"(?!window$){NAME}", ROLE, says="names of roles (a-z, 0-9 and -)"),))
+MOST_ROLES = 32
 
 SCHEDULER = "scheduler"
 _QUEUE: tuple[Field[int] | Field[str], ...] = (

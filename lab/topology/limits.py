@@ -7,6 +7,7 @@ bytes fit in what is left of the tick; what is left over is lost with the tick.
 """
 
 from collections.abc import Iterator
+from dataclasses import dataclass
 
 from lab.topology.model import Disk, Driver, Hba, Topology
 from lab.units import show_rate, show_size, show_time
@@ -15,6 +16,10 @@ TICKS_PER_SECOND = 50
 TICK_BYTES_PER_MB = (1 << 20) // TICKS_PER_SECOND
 BYTES_PER_MB = 10**6
 COMMAND_TIMEOUT = 30 * 10**9
+MOST_TAGS = {Driver.TCM_LOOP: 1024, Driver.SCSI_DEBUG: 192, Driver.NULL_BLK: 10240}
+"""For tcm_loop the tags of the null_blk that is each disk; for scsi_debug SDEBUG_CANQUEUE, three words of 64 bits;
+null_blk takes as many as blk-mq does (BLK_MQ_MAX_DEPTH)."""
+
 SIZE_STEP = 1 << 20
 """null_blk and scsi_debug take their sizes in MiB."""
 
@@ -60,37 +65,51 @@ def longest_wait(disk: Disk, bs: int, in_flight: int) -> int:
     return in_flight * 10**9 // iops if iops else COMMAND_TIMEOUT + 1
 
 
-def refusals(topology: Topology) -> Iterator[tuple[str, str, str]]:
-    """What no recipe can carry, as (kind, name, reason); kind is disk, hba or lun."""
+@dataclass(frozen=True)
+class Refusal:
+    """``kind`` is disk, hba or lun."""
+
+    kind: str
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}: {self.reason}"
+
+
+def refusals(topology: Topology) -> Iterator[Refusal]:
+    """Everything in a topology whose names are sound that no recipe can carry."""
     for disk in topology.disks.values():
         if disk.rate is not None and (reason := rate_reason(disk.rate)):
-            yield "disk", disk.name, reason
+            yield Refusal("disk", disk.name, reason)
         if disk.size % SIZE_STEP:
-            yield "disk", disk.name, f"size {show_size(disk.size)} is not a whole number of MiB"
+            yield Refusal("disk", disk.name, f"size {show_size(disk.size)} is not a whole number of MiB")
         if disk.service is not None and disk.service >= COMMAND_TIMEOUT:
-            yield "disk", disk.name, f"service {show_time(disk.service)} reaches the command timeout of 30 s"
+            reason = f"service {show_time(disk.service)} reaches the command timeout of 30 s"
+            yield Refusal("disk", disk.name, reason)
     for hba in topology.hbas.values():
         for reason in _hba_reasons(hba, topology):
-            yield "hba", hba.name, reason
+            yield Refusal("hba", hba.name, reason)
     for lun in topology.luns.values():
         driver = topology.hbas[lun.hba].driver
         if driver is not Driver.TCM_LOOP and len(lun.disks) > 1:
-            yield "lun", lun.name, f"several disks on one LUN need driver tcm_loop, not {driver}"
+            yield Refusal("lun", lun.name, f"several disks on one LUN need driver tcm_loop, not {driver}")
 
 
 def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     if hba.cmd_per_lun > hba.can_queue:
         yield f"cmd_per_lun {hba.cmd_per_lun} is more than can_queue {hba.can_queue}"
+    if hba.name != next(iter(topology.hbas)):
+        yield "one HBA is possible: its limits are parameters of the module that plays it"
+    most = MOST_TAGS[hba.driver]
+    if hba.can_queue > most:
+        yield f"can_queue {hba.can_queue} is more than {most}, the limit of {hba.driver}"
     if hba.driver is Driver.TCM_LOOP:
         return
-    if any(other.driver is hba.driver for other in topology.hbas.values() if other.name != hba.name):
-        yield f"only one HBA of driver {hba.driver} is possible: its limits are parameters of the module"
     disks = [topology.disks[name] for lun in topology.luns.values() if lun.hba == hba.name for name in lun.disks]
     for disk in disks:
         if disk.service is None:
             yield f"driver {hba.driver} takes disks with service, and disk {disk.name} has a rate (use tcm_loop)"
-        if disk.iodepth is not None:
-            yield f"driver {hba.driver} has no queue for each disk, and disk {disk.name} sets iodepth"
     if hba.driver is Driver.NULL_BLK and hba.cmd_per_lun != hba.can_queue:
         yield f"null_blk has no cmd_per_lun: any device may hold all {hba.can_queue} tags, so say {hba.can_queue}"
     if hba.driver is Driver.SCSI_DEBUG and len({(disk.size, disk.service) for disk in disks}) > 1:

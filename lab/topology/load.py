@@ -40,7 +40,6 @@ MEMORY = Field("memory", size(128 * _MEBIBYTE, 1 << 38), required=True, says="th
 SIZE = Field("size", size(_MEBIBYTE), required=True, says="capacity, such as 1G")
 RATE = Field("rate", rate(), says="bytes per second of a disk that serves one request after another")
 SERVICE = Field("service", time(*SERVICE_RANGE), says="time of a request on a disk that serves all at once")
-IODEPTH = Field("iodepth", Integer(1, 4096), says="requests that the disk itself takes")
 MODEL = Field("model", Text(), says="the adapter that the HBA stands for")
 DRIVER = Field("driver", Choice((*Driver, *QEMU_DRIVERS)), required=True, says="the device that plays the HBA")
 CAN_QUEUE = Field("can_queue", Integer(1, 10240), required=True, says="tags that all LUNs of the HBA share")
@@ -49,7 +48,7 @@ HW_QUEUES = Field("hw_queues", Integer(1, 64), says="hardware queues (default: 1
 HBA = Field("hba", name_text(), required=True, says="the HBA that shows the LUN")
 LUN_DISKS = Field("disks", ListOf(name_text(), least=1), required=True, says="disks whose sectors it shows, in order")
 
-_DISK = Record((SIZE, RATE, SERVICE, IODEPTH))
+_DISK = Record((SIZE, RATE, SERVICE))
 _HBA = Record((MODEL, DRIVER, CAN_QUEUE, CMD_PER_LUN, HW_QUEUES))
 _LUN = Record((HBA, LUN_DISKS))
 DISKS = Field("disks", Named(_DISK, "disk"), required=True)
@@ -127,13 +126,13 @@ def _read(node: Node, name: str, source: str, problems: Problems) -> Topology | 
         return None
     topology = Topology(name, title, memory, hbas, disks, luns, source)
     places = {"disk": disk_rows, "hba": hba_rows, "lun": lun_rows}
-    for kind, thing, reason in refusals(topology):
-        problems.add(places[kind][thing].mark, f"{kind} {thing}: {reason}")
+    for refusal in refusals(topology):
+        problems.add(places[refusal.kind][refusal.name].mark, str(refusal))
     return topology if len(problems.found) == before else None
 
 
 def _disk(name: str, row: Row) -> Disk:
-    disk = Disk(name, row.get_or(SIZE, 0), row.get(RATE), row.get(SERVICE), row.get(IODEPTH))
+    disk = Disk(name, row.get_or(SIZE, 0), row.get(RATE), row.get(SERVICE))
     if ("rate" in row.node.entries) == ("service" in row.node.entries):
         row.problems.add(row.mark, f"disk {name}: expected either rate or service", "one of the two")
     return disk
@@ -190,7 +189,7 @@ def apply_setting(topology: Topology, key: str, value: int) -> Topology:
     Limits that belong together are not checked here (see ``limits.refusals``), so that several
     knobs can be turned one after another. Raises ValueError for a name or knob that is not there.
     """
-    kind, *name, knob = key.split(".")
+    (kind, *name), knob = key.split(".")[:-1] or [""], key.rsplit(".", maxsplit=1)[-1]
     if kind == "hba" and knob in _HBA_KNOBS and len(name) <= 1:
         chosen = _chosen(name, topology.hbas, "HBA")
         hbas = {each: _turned(hba, knob, value) if each in chosen else hba for each, hba in topology.hbas.items()}

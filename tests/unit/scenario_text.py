@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A small sound scenario that tests break in one place at a time."""
+
+from pathlib import Path
+
+from harness.scenario.load import load_scenario
+from harness.scenario.model import Scenario
+
+GOOD = """\
+scenario: t
+title: A test
+clock: virtual
+schema: 1
+topology: 3ware-8506
+queue: {scheduler: none}
+seeds: 2
+window: {ramp: 1s, runtime: 8s}
+arms:
+  shared: {hba.cmd_per_lun: 64}
+  limited: {hba.cmd_per_lun: 16}
+loads:
+  solo:
+    victim: {disk: p1, rw: randread, bs: 4k, iodepth: 1}
+  lopsided:
+    hog: {disk: p0, rw: randread, bs: 4k, iodepth: 256}
+    victim: {disk: p1, rw: randread, bs: 4k, iodepth: 1}
+claims:
+  - that: the cure works
+    ratio: limited.lopsided.victim.iops / limited.solo.victim.iops
+    expect: ">= 0.9"
+controls:
+  - that: it can turn red
+    ratio: shared.lopsided.hog.iops / shared.solo.victim.iops
+    expect: "<= 0.5"
+"""
+
+
+def load(text: str, folder: Path) -> Scenario:
+    (folder / "t.yaml").write_text(text)
+    return load_scenario("t", search=folder)

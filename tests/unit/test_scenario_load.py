@@ -1,0 +1,280 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The scenario loader: what a file means, and every mistake with its place and its remedy."""
+
+import time
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.scenario.carry import refused
+from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.model import Clock, Operand
+from lab.errors import EXIT_MISUSE, InputErrors, Misuse
+from tests.unit.scenario_text import GOOD, load
+
+SCENARIOS = Path(__file__).parents[2] / "scenarios"
+
+
+def mistakes(text: str, folder: Path) -> str:
+    with pytest.raises(InputErrors) as caught:
+        load(text, folder)
+    assert caught.value.exit_code == EXIT_MISUSE
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+@pytest.mark.parametrize("name", find_scenarios(SCENARIOS))
+def test_the_scenarios_of_the_house_load(name: str) -> None:
+    scenario = load_scenario(name, search=SCENARIOS)
+    assert scenario.name == name
+    assert scenario.claims
+    assert scenario.controls
+
+
+def test_what_a_file_means(tmp_path: Path) -> None:
+    scenario = load(GOOD, tmp_path)
+    assert (scenario.clock, scenario.seeds, scenario.pause) == (Clock.VIRTUAL, 2, 65 * 10**9)
+    limited = scenario.arms["limited"]
+    assert limited.topology.hbas["twa0"].cmd_per_lun == 16
+    assert limited.queue == {"scheduler": "none"}
+    assert limited.settings == {"hba.cmd_per_lun": "16"}
+    lopsided = scenario.loads["lopsided"]
+    assert (lopsided.ramp, lopsided.runtime) == (10**9, 8 * 10**9)
+    hog = lopsided.roles["hog"]
+    assert (hog.disk, hog.rw, hog.bs, hog.iodepth, hog.ioengine, hog.direct) == (
+        "p0", "randread", 4096, 256, "libaio", True,
+    )  # fmt: skip
+    ratio = scenario.claims[0].ratio
+    assert ratio.left == Operand("figure", ("limited", "lopsided", "victim", "iops"))
+    assert scenario.claims[0].expect.low == 0.9
+    assert scenario.controls[0].mutant == ""
+
+
+def test_options_of_fio_are_written_as_fio_reads_them(tmp_path: Path) -> None:
+    options = "rw: randrw, rwmixread: 70, rate: 1 MB/s, thinktime: 2ms, norandommap: true, size: 64M, offset: 1M"
+    scenario = load(GOOD.replace("rw: randread, bs: 4k, iodepth: 256", f"{options}, bs: 4k, iodepth: 8"), tmp_path)
+    assert scenario.loads["lopsided"].roles["hog"].options == {
+        "rwmixread": "70",
+        "rate": "1000000",
+        "thinktime": "2000",
+        "norandommap": "1",
+        "size": str(64 << 20),
+        "offset": str(1 << 20),
+    }
+
+
+def test_a_load_may_have_a_window_of_its_own(tmp_path: Path) -> None:
+    scenario = load(GOOD.replace("  solo:\n", "  solo:\n    window: {ramp: 0s, runtime: 2s}\n"), tmp_path)
+    assert scenario.loads["solo"].runtime == 2 * 10**9
+    assert scenario.loads["lopsided"].runtime == 8 * 10**9
+    assert set(scenario.loads["solo"].roles) == {"victim"}
+
+
+def test_settings_of_the_queue_come_with_the_scheduler_first(tmp_path: Path) -> None:
+    arm = "shared: {queue.nr_requests: 128, queue.iosched.read_expire: 100, queue.scheduler: mq-deadline}"
+    scenario = load(GOOD.replace("shared: {hba.cmd_per_lun: 64}", arm), tmp_path)
+    assert list(scenario.arms["shared"].queue.items()) == [
+        ("scheduler", "mq-deadline"),
+        ("nr_requests", "128"),
+        ("iosched/read_expire", "100"),
+    ]
+
+
+def test_an_arm_may_bring_its_own_topology(tmp_path: Path) -> None:
+    text = GOOD.replace("limited: {", "limited: {topology: 3ware-one-queue, ")
+    scenario = load(text, tmp_path)
+    assert scenario.arms["shared"].topology.name == "3ware-8506"
+    assert scenario.arms["limited"].topology.name == "3ware-one-queue"
+    assert scenario.arms["limited"].settings["topology"] == "3ware-one-queue"
+
+
+def test_an_inline_topology(tmp_path: Path) -> None:
+    inline = """\
+topology:
+  memory: 512M
+  disks: {p0: {size: 1G, service: 1ms}, p1: {size: 1G, service: 1ms}}
+  hbas: {h: {driver: tcm_loop, can_queue: 64}}
+  luns: {p0: {hba: h, disks: [p0]}, p1: {hba: h, disks: [p1]}}
+"""
+    text = GOOD.replace("topology: 3ware-8506\n", inline)
+    assert load(text, tmp_path).arms["shared"].topology.name == "inline"
+    assert "t.yaml:7:22: size: expected a size" in mistakes(text.replace("p0: {size: 1G", "p0: {size: x"), tmp_path)
+
+
+def test_a_topology_in_a_file_beside_the_scenario(tmp_path: Path) -> None:
+    catalogue = SCENARIOS.parent / "lab" / "topology" / "catalogue" / "3ware-8506.yaml"
+    (tmp_path / "mine.yaml").write_text(catalogue.read_text().replace("rate: 1 MB/s", "rate: 9 MB/s"))
+    text = GOOD.replace("topology: 3ware-8506", "topology: ./mine.yaml")
+    assert load(text, tmp_path).arms["shared"].topology.disks["p0"].rate == 9 * 10**6
+
+
+def test_the_digest_covers_the_file_and_its_topology(tmp_path: Path) -> None:
+    first = load(GOOD, tmp_path).digest
+    assert load(GOOD, tmp_path).digest == first
+    assert load(GOOD + "# more\n", tmp_path).digest != first
+    text = GOOD.replace("topology: 3ware-8506", "topology: ./mine.yaml")
+    source = (SCENARIOS.parent / "lab" / "topology" / "catalogue" / "3ware-8506.yaml").read_text()
+    (tmp_path / "mine.yaml").write_text(source)
+    before = load(text, tmp_path).digest
+    (tmp_path / "mine.yaml").write_text(source.replace("rate: 1 MB/s", "rate: 2 MB/s"))
+    assert load(text, tmp_path).digest != before
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("iodepth: 256", 'iodepth: "32"', 't.yaml:16:52: iodepth: expected an integer, got "32" (remove the quotes)'),
+        ("iodepth: 256", "iodpeth: 256", "t.yaml:16:43: iodpeth: unknown key, did you mean iodepth?"),
+        ("iodepth: 256", "iodepth: 0", "iodepth: expected an integer from 1 to 4096, got 0"),
+        ("iodepth: 256", "iodepth: 1, iodepth: 2", "t.yaml:16:55: iodepth: duplicate key, first seen in line 16"),
+        (
+            "title: A test",
+            "title: A test\nfrom: {report: x, kernel: 6.10}",
+            'which YAML takes for a number (quote it: "6.10")',
+        ),
+        (
+            "title: A test",
+            "title: A test\nfrom: {report: x, on: 2006-03-14, by: y}\nextra: 1",
+            "t.yaml:4:1: extra: unknown key",
+        ),
+        ("schema: 1\n", "", "scenario: schema is missing (schema: 1)"),
+        ("schema: 1", "schema: 2", "t.yaml:4:9: schema: expected an integer from 1 to 1, got 2"),
+        ("clock: virtual", "clock: wall", "t.yaml:3:8: clock: wall is not there yet"),
+        ("clock: virtual", "clock: vitual", "(did you mean virtual?)"),
+        ("seeds: 2", "seeds: 65", "seeds: expected an integer from 1 to 64, got 65"),
+        ("seeds: 2", "pause: 60s", "t.yaml:7:8: pause: must be more than 60s"),
+        ("scenario: t", "scenario: u", "scenario: expected t, the name of the file, got u"),
+        ("scenario: t", "scenario: T_x", "scenario: expected a name of a-z, 0-9 and -"),
+        (
+            "topology: 3ware-8506",
+            "topology: 3ware-8505",
+            "topology: no topology 3ware-8505 in the catalogue, did you mean",
+        ),
+        ("topology: 3ware-8506", "topology: ./none.yaml", "t.yaml:5:11: topology: topology none.yaml does not exist"),
+        ("topology: 3ware-8506\n", "", "t.yaml:9:11: topology is missing"),
+        ("queue: {scheduler: none}\n", "", "t.yaml:9:11: arm shared: queue.scheduler is missing"),
+        ("scheduler: none", "scheduler: cfq", "scheduler: expected one of none, mq-deadline, kyber, bfq, got cfq"),
+        ("scheduler: none", "scheduler: none, nr_requests: 65", "nr_requests 65 is more than 64"),
+        ("scheduler: none", "scheduler: bfq, nr_requests: 2049", "nr_requests 2049 is more than 2048"),
+        ("scheduler: none", "scheduler: none, iosched.low_latency: 0", "queue.iosched needs an elevator"),
+        ("window: {ramp: 1s, runtime: 8s}\n", "", "load solo: window is missing"),
+        ("ramp: 1s, runtime: 8s", "ramp: 1, runtime: 8s", "ramp: expected a time such as 400ms or 20s, got 1"),
+        ("hba.cmd_per_lun: 64", "hba.cmd_per_lun: 65", "t.yaml:10:11: arm shared: hba twa0: cmd_per_lun 65 is more"),
+        ("hba.cmd_per_lun: 64", "hba.cmd_per_lum: 64", "hba.cmd_per_lum: unknown key"),
+        ("hba.cmd_per_lun: 64", "hba.twa9.can_queue: 64", "hba.twa9.can_queue: no HBA twa9"),
+        ("hba.cmd_per_lun: 64", "disk.p0.rate: 1500 kB/s", "arm shared: disk p0: 1.5 MB/s is not a whole number"),
+        ("  shared: {", "  bound: {", "arm bound: the name means something else"),
+        ("disk: p0", "disk: p2", "t.yaml:16:17: disk: no disk p2 in topology 3ware-8506 of arm shared"),
+        ("rw: randread, bs: 4k, iodepth: 256", "rw: randread, bs: 64k, iodepth: 1", "would wait for ever"),
+        ("rw: randread, bs: 4k, iodepth: 256", "rw: read, bs: 4k, iodepth: 8", "sequential requests in flight"),
+        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 1, direct: false", "direct: the page cache makes requests of any"),
+        ("bs: 4k, iodepth: 256", "bs: 1000, iodepth: 1", "bs: 1000 is not a multiple of 512"),
+        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, ioengine: psync", "iodepth: psync has one request in flight"),
+        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, rwmixread: 5", "rwmixread: rw: randread is no mix"),
+        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, fsync: 5", "fsync: rw: randread writes nothing"),
+        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, size: 2G", "disk p0 of 1G has no room"),
+        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, offset: 1G", "disk p0 of 1G has no room"),
+        (
+            "bs: 4k, iodepth: 256",
+            "bs: 4k, iodepth: 2, random_distribution: zipf:1.0",
+            "a distribution such as zipf:1.2",
+        ),
+        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, filename: /dev/sda", "filename: unknown key"),
+        ("    hog:", "    Hog:", "Hog: unknown key"),
+        (
+            "    ratio: limited.lopsided",
+            "    ratio: limited.lopsidde",
+            "t.yaml:20:20: ratio, character 9: no load lopsidde, did",
+        ),
+        ("ratio: shared.lopsided.hog.iops", "ratio: shared.lopsided.hog.iosp", "no metric iosp, did you mean iops?"),
+        ('expect: ">= 0.9"', 'expect: "=> 0.9"', "t.yaml:21:13: expect: expected a bound such as"),
+        ('expect: ">= 0.9"', "expect: 0.9", "expect: expected a bound"),
+        ('expect: ">= 0.9"', 'expect: ">= 0"', 'expect, character 1: ">= 0" always holds'),
+        ("  - that: it can turn red", "  - mutant: X Y\n    that: it can turn red", "mutant: expected a name"),
+        ("    hog: {disk", "    hog: [disk", "t.yaml:16:"),
+        ("arms:\n", "arms: none\narm:\n", "arms: expected a mapping from names to arms"),
+    ],
+)
+def test_mistakes(old: str, new: str, wanted: str, tmp_path: Path) -> None:
+    assert old in GOOD
+    found = mistakes(GOOD.replace(old, new), tmp_path)
+    assert wanted in found, found
+
+
+def test_one_mistake_is_reported_once(tmp_path: Path) -> None:
+    for old, new in [("iodepth: 256", "iodpeth: 256"), ("disk: p0", "disk: p2"), ("size: 1G", "")]:
+        found = mistakes(GOOD.replace(old, new), tmp_path) if old in GOOD else "-"
+        places = [line.split(": ")[0] for line in found.splitlines()]
+        assert len(set(found.splitlines())) == len(places)
+    assert len(mistakes(GOOD.replace("iodepth: 256", 'iodepth: "256"'), tmp_path).splitlines()) == 1
+
+
+def test_all_mistakes_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
+    text = GOOD.replace("iodepth: 256", 'iodepth: "32"').replace("seeds: 2", "seeds: two")
+    text = text.replace("limited.solo", "limited.sol").replace("schema: 1", "schema: 1\nschema: 1")
+    lines = mistakes(text, tmp_path).splitlines()
+    assert [int(line.split(":")[1]) for line in lines] == [5, 8, 17, 21]
+
+
+def test_a_scenario_that_cannot_turn_red_is_refused(tmp_path: Path) -> None:
+    found = mistakes(GOOD.split("controls:")[0], tmp_path)
+    assert "a scenario that cannot turn red proves nothing" in found
+    assert "controls: expected 1 to" in mistakes(GOOD.split("controls:")[0] + "controls: []\n", tmp_path)
+
+
+def test_commands_that_would_time_out_are_refused(tmp_path: Path) -> None:
+    scenario = load(GOOD.replace("bs: 4k, iodepth: 256", "bs: 20k, iodepth: 4096"), tmp_path)
+    arm, roles = scenario.arms["shared"], scenario.loads["lopsided"].roles
+    # 50 requests of 20 KiB a second: 64 in flight wait for 1.3 s, 2,000 would wait for 40 s.
+    assert not list(refused(roles["hog"], roles.values(), arm))
+    deep = replace(arm.topology.hbas["twa0"], can_queue=2000, cmd_per_lun=2000)
+    arm = replace(arm, topology=replace(arm.topology, hbas={"twa0": deep}))
+    (reason,) = refused(roles["hog"], roles.values(), arm)
+    assert reason[0] == "iodepth"
+    assert "serves 2000 requests in 40 s, the command timeout is 30 s" in reason[1]
+
+
+def test_a_load_has_a_bounded_number_of_roles(tmp_path: Path) -> None:
+    many = "".join(f"    r{i}: {{disk: p1, rw: randread, bs: 4k, iodepth: 1}}\n" for i in range(33))
+    assert "load solo: more than 32 roles" in mistakes(GOOD.replace("  solo:\n", "  solo:\n" + many), tmp_path)
+
+
+@pytest.mark.parametrize("line", ["a{}: 1", "- {}", "  h{}: {{disk: p0}}", "a{}: {{b: [1, 2]}}"])
+def test_a_huge_file_is_answered_in_bounded_time(line: str, tmp_path: Path) -> None:
+    text = "\n".join(line.format(number) for number in range(4000))
+    started = time.process_time()
+    mistakes(text, tmp_path)
+    assert time.process_time() - started < 20
+
+
+def test_a_mix_of_clocks_is_refused(tmp_path: Path) -> None:
+    source = (SCENARIOS.parent / "lab" / "topology" / "catalogue" / "3ware-8506.yaml").read_text()
+    (tmp_path / "mine.yaml").write_text(source.replace("driver: tcm_loop", "driver: megasas"))
+    found = mistakes(GOOD.replace("topology: 3ware-8506", "topology: ./mine.yaml"), tmp_path)
+    assert "a mix of clocks" in found
+    assert "mine.yaml:9:39" in found
+
+
+def test_an_unknown_scenario_names_its_neighbour() -> None:
+    with pytest.raises(Misuse, match="did you mean shared-queue") as caught:
+        load_scenario("shared-qeue", search=SCENARIOS)
+    assert "null-shared-tags" in caught.value.remedy
+    with pytest.raises(Misuse, match="does not exist"):
+        load_scenario("./none.yaml", search=SCENARIOS)
+    with pytest.raises(Misuse, match="no scenario"):
+        load_scenario("", search=SCENARIOS)
+    with pytest.raises(Misuse, match="not an ordinary file"):
+        load_scenario("./", search=SCENARIOS)
+
+
+def test_a_scenario_from_any_path(tmp_path: Path) -> None:
+    path = tmp_path / "other-name.yaml"
+    path.write_text(GOOD)
+    assert load_scenario(str(path), search=SCENARIOS).name == "t"
+
+
+def test_scenarios_of_a_folder_are_found_by_name(tmp_path: Path) -> None:
+    for name in ("b.yaml", "a.yaml", "Bad Name.yaml", "c.txt"):
+        (tmp_path / name).write_text("")
+    assert list(find_scenarios(tmp_path)) == ["a", "b"]
+    assert find_scenarios(tmp_path / "none") == {}

@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Topologies: what loads, what is refused, and the arithmetic of the token bucket."""
+
+from pathlib import Path
+
+import pytest
+
+from lab.errors import InputErrors, Misuse
+from lab.strict_yaml import Problems, parse
+from lab.topology.limits import carries, effective_iops, longest_wait, refusals
+from lab.topology.load import CATALOGUE, apply_setting, load_topology
+from lab.topology.model import Disk, Driver, Region, Topology
+
+GOOD = """\
+topology: t
+memory: 512M
+disks:
+  a: {size: 1G, rate: 2 MB/s}
+  b: {size: 2G, service: 1ms}
+hbas:
+  h: {driver: tcm_loop, can_queue: 64, cmd_per_lun: 32}
+luns:
+  la: {hba: h, disks: [a]}
+  lb: {hba: h, disks: [b]}
+"""
+
+
+def load(text: str, folder: Path) -> Topology:
+    (folder / "t.yaml").write_text(text)
+    return load_topology("t.yaml", near=folder)
+
+
+def mistakes(text: str, folder: Path) -> str:
+    with pytest.raises(InputErrors) as caught:
+        load(text, folder)
+    return str(caught.value)
+
+
+@pytest.mark.parametrize("path", sorted(CATALOGUE.glob("*.yaml")), ids=lambda path: path.stem)
+def test_the_whole_catalogue_loads(path: Path) -> None:
+    topology = load_topology(path.stem, near=Path())
+    assert topology.name == path.stem
+    assert topology.title
+    assert not list(refusals(topology))
+
+
+def test_values_have_their_units(tmp_path: Path) -> None:
+    topology = load(GOOD, tmp_path)
+    assert topology.memory == 512 << 20
+    assert topology.disks["a"] == Disk("a", 1 << 30, rate=2 * 10**6)
+    assert topology.disks["b"] == Disk("b", 2 << 30, service=10**6)
+    assert topology.hbas["h"].driver is Driver.TCM_LOOP
+    assert topology.hbas["h"].hw_queues == 1
+    assert topology.region("b") == Region("lb", 0, 2 << 30)
+
+
+def test_disks_on_one_lun_follow_one_another() -> None:
+    assert load_topology("3ware-one-queue", near=Path()).region("p1") == Region("all", 1 << 30, 1 << 30)
+
+
+def test_cmd_per_lun_defaults_to_can_queue(tmp_path: Path) -> None:
+    assert load(GOOD.replace(", cmd_per_lun: 32", ""), tmp_path).hbas["h"].cmd_per_lun == 64
+
+
+def test_a_topology_may_stand_inline() -> None:
+    problems = Problems()
+    node = parse(GOOD.replace("topology: t\n", "").encode(), "s.yaml", problems)
+    assert load_topology(node, near=Path()).name == "inline"
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("driver: tcm_loop", "driver: tcm_lop", "got tcm_lop (did you mean tcm_loop?)"),
+        ("driver: tcm_loop", "driver: megasas", "driver megasas is a device of QEMU on the host's clock"),
+        ("hba: h, disks: [a]", "hba: g, disks: [a]", "t.yaml:9:13: lun la: no HBA g"),
+        ("disks: [b]", "disks: [b, a]", "t.yaml:10:23: disk a is on lun la already"),
+        ("disks: [b]", "disks: [c]", "lun lb: no disk c"),
+        ("disks: [b]", "disks: [c]", "t.yaml:5:6: disk b is on no lun"),
+        ("disks: [b]", "disks: []", "disks: expected 1 to 256 entries, got 0"),
+        ("cmd_per_lun: 32", "cmd_per_lun: 65", "t.yaml:7:6: hba h: cmd_per_lun 65 is more than can_queue 64"),
+        ("can_queue: 64", 'can_queue: "64"', 'can_queue: expected an integer, got "64" (remove the quotes)'),
+        ("can_queue: 64", "can_queue: 0", "can_queue: expected an integer from 1 to 10240, got 0"),
+        ("memory: 512M\n", "", "topology: memory is missing"),
+        ("memory: 512M", "memory: 1M", 'memory: "1M" is too small'),
+        ("topology: t\n", "", "topology is missing"),
+        ("rate: 2 MB/s", "rate: 1500 kB/s", "disk a: 1.5 MB/s is not a whole number of MB/s"),
+        ("rate: 2 MB/s", "rate: 10 kB/s", "is not a whole number of MB/s"),
+        ("rate: 2 MB/s", "rate: 2", "rate: expected a rate such as 1 MB/s, got 2 (give the unit)"),
+        ("rate: 2 MB/s", "rate: 2 MB/s, service: 1ms", "disk a: expected either rate or service"),
+        (", rate: 2 MB/s", "", "disk a: expected either rate or service"),
+        ("size: 1G", "size: 1049k", "size 1.02441M is not a whole number of MiB"),
+        ("service: 1ms", "service: 30s", "service 30 s reaches the command timeout of 30 s"),
+        ("tcm_loop", "null_blk", "takes disks with service, and disk a has a rate"),
+        ("tcm_loop", "null_blk", "null_blk has no cmd_per_lun"),
+        ("tcm_loop", "scsi_debug", "the disks of scsi_debug have one size and one service"),
+        ("disks:\n", "diks:\n", "diks: unknown key, did you mean disks?"),
+        ("  lb:", "  LB:", 'LUN "LB": expected a name of a-z, 0-9 and -'),
+        ("luns:", "  g: {driver: tcm_loop, can_queue: 1}\nluns:", "hba g has no lun"),
+    ],
+)
+def test_refusals(old: str, new: str, wanted: str, tmp_path: Path) -> None:
+    assert old in GOOD
+    found = mistakes(GOOD.replace(old, new), tmp_path)
+    assert wanted in found, found
+
+
+def test_several_hbas_and_several_disks_on_a_null_blk_lun_are_refused(tmp_path: Path) -> None:
+    two = GOOD.replace("luns:", "  g: {driver: tcm_loop, can_queue: 1}\nluns:").replace(
+        "{hba: h, disks: [b]", "{hba: g, disks: [b]"
+    )
+    assert "hba g: one HBA is possible" in mistakes(two, tmp_path)
+    text = GOOD.replace("rate: 2 MB/s", "service: 1ms").replace(
+        "tcm_loop, can_queue: 64, cmd_per_lun: 32", "null_blk, can_queue: 64"
+    )
+    text = text.replace("disks: [a]}", "disks: [a, b]}").replace("  lb: {hba: h, disks: [b]}\n", "")
+    assert "lun la: several disks on one LUN need driver tcm_loop" in mistakes(text, tmp_path)
+
+
+def test_scsi_debug_has_its_own_limit_of_tags(tmp_path: Path) -> None:
+    text = (
+        GOOD.replace("size: 2G", "size: 1G").replace("rate: 2 MB/s", "service: 1ms").replace("tcm_loop", "scsi_debug")
+    )
+    assert load(text, tmp_path).hbas["h"].driver is Driver.SCSI_DEBUG
+    assert "can_queue 193 is more than 192, the limit of scsi_debug" in mistakes(
+        text.replace("can_queue: 64", "can_queue: 193"), tmp_path
+    )
+
+
+def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
+    text = GOOD.replace("size: 1G", "size: 1Q").replace("can_queue: 64", "can_queue: no").replace("512M", "x")
+    assert len(mistakes(text, tmp_path).splitlines()) == 3
+
+
+def test_an_unknown_name_lists_the_catalogue() -> None:
+    with pytest.raises(Misuse, match=r"no topology 3ware-8505 in the catalogue, did you mean 3ware-8506\?"):
+        load_topology("3ware-8505", near=Path())
+
+
+def test_a_missing_file_is_misuse(tmp_path: Path) -> None:
+    with pytest.raises(Misuse, match="does not exist"):
+        load_topology("./none.yaml", near=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("rate", "bs", "iops"),
+    [
+        # 20,971 bytes in a tick hold five requests of 4 KiB; 50 ticks a second.
+        (10**6, 4096, 250),
+        (10**6, 16384, 50),
+        (10**6, 20480, 50),
+        (2 * 10**6, 4096, 500),
+        (10 * 10**6, 65536, 150),
+    ],
+)
+def test_a_disk_with_a_rate_serves_whole_requests_in_each_tick(rate: int, bs: int, iops: int) -> None:
+    disk = Disk("d", 1 << 30, rate=rate)
+    assert effective_iops(disk, bs) == iops
+    assert carries(disk, bs) is None
+
+
+def test_a_request_larger_than_a_tick_is_never_served() -> None:
+    slow = Disk("d", 1 << 30, rate=10**6)
+    reason = carries(slow, 24 << 10)
+    assert reason is not None
+    assert "20971 bytes in a tick of 20 ms" in reason
+    assert carries(slow, 20971) is None
+    assert carries(slow, 20972) is not None
+    assert carries(Disk("d", 1 << 30, service=1), 1 << 30) is None
+    assert effective_iops(Disk("d", 1 << 30, service=1), 4096) is None
+
+
+def test_the_last_of_many_waits_on_a_serial_disk_only() -> None:
+    assert longest_wait(Disk("d", 1 << 30, rate=10**6), 4096, 500) == 2 * 10**9
+    assert longest_wait(Disk("d", 1 << 30, service=10**6), 4096, 500) == 10**6
+
+
+def test_settings_turn_one_knob() -> None:
+    base = load_topology("3ware-8506", near=Path())
+    assert apply_setting(base, "hba.cmd_per_lun", 16).hbas["twa0"].cmd_per_lun == 16
+    assert apply_setting(base, "hba.twa0.can_queue", 128).hbas["twa0"].can_queue == 128
+    assert apply_setting(base, "hba.hw_queues", 2).hbas["twa0"].hw_queues == 2
+    assert apply_setting(base, "disk.p1.rate", 10**6).disks["p1"] == Disk("p1", 1 << 30, rate=10**6)
+    assert apply_setting(base, "disk.p0.service", 10**6).disks["p0"] == Disk("p0", 1 << 30, service=10**6)
+    assert base.hbas["twa0"].cmd_per_lun == 64
+
+
+@pytest.mark.parametrize("key", ["hba.twa1.can_queue", "disk.p2.rate", "hba.depth", "disk.rate", "x.y", "hba", ""])
+def test_settings_of_what_is_not_there_are_refused(key: str) -> None:
+    with pytest.raises(ValueError, match=r"no (HBA|disk|such)"):
+        apply_setting(load_topology("3ware-8506", near=Path()), key, 1)
+
+
+def test_the_tag_set_of_null_blk_is_one_number() -> None:
+    topology = apply_setting(load_topology("null-shared-tags", near=Path()), "hba.can_queue", 32)
+    assert topology.hbas["nullb"].cmd_per_lun == 32
+    assert not list(refusals(topology))
