@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The verdict of a run: pure, so that it can be recomputed from the raw artefacts at any time."""
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.analysis.cells import CellResult, not_run
+from harness.analysis.cells import CellResult, not_run, skipped
 from harness.analysis.claims import ClaimVerdict, ControlVerdict, judge_claim, judge_control
 from harness.analysis.ensemble import Ensemble
 from harness.analysis.operands import Evidence
@@ -12,6 +12,7 @@ from harness.analysis.statuses import exit_code, roll_up
 from harness.scenario.model import Scenario, Status
 
 SHOWN_METRIC = "iops"
+_NOT_ASKED = "it was not asked for"
 
 
 @dataclass(frozen=True)
@@ -49,14 +50,16 @@ def judge(
     results: Sequence[CellResult],
     baseline: Sequence[CellResult] | None = None,
     seeds: Sequence[int] | None = None,
+    arms: Collection[str] | None = None,
 ) -> Verdict:
     """Judge every claim and control of ``scenario`` over its cells.
 
-    ``seeds`` are those that were planned (all that occur in ``results`` when not given); a cell
-    of any arm that has no result is MISS. ``baseline`` holds the same cells on the BASE kernel.
+    ``seeds`` are those that were planned (all that occur in ``results`` when not given) and
+    ``arms`` those that were asked for (all): a planned cell without a result is MISS, a cell of
+    another arm SKIP. ``baseline`` holds the same cells on the BASE kernel.
     """
     planned = tuple(sorted({cell.seed for cell in results})) if seeds is None else tuple(seeds)
-    cells = _complete(scenario, results, planned)
+    cells = _complete(scenario, results, planned, scenario.arms if arms is None else arms)
     evidence = Evidence(scenario, _table(cells), None if baseline is None else _table(baseline))
     claims = tuple(judge_claim(claim, evidence, planned) for claim in scenario.claims)
     controls = tuple(judge_control(control, evidence, planned) for control in scenario.controls)
@@ -80,9 +83,15 @@ def _table(cells: Sequence[CellResult]) -> Mapping[tuple[str, int], CellResult]:
     return {(cell.arm, cell.seed): cell for cell in cells}
 
 
-def _complete(scenario: Scenario, results: Sequence[CellResult], seeds: Sequence[int]) -> tuple[CellResult, ...]:
+def _complete(
+    scenario: Scenario, results: Sequence[CellResult], seeds: Sequence[int], arms: Collection[str]
+) -> tuple[CellResult, ...]:
     known = _table(results)
-    return tuple(known.get((arm, seed), not_run(arm, seed)) for arm in scenario.arms for seed in seeds)
+    return tuple(
+        known.get((arm, seed)) or (not_run(arm, seed) if arm in arms else skipped(arm, seed, [_NOT_ASKED]))
+        for arm in scenario.arms
+        for seed in seeds
+    )
 
 
 def _measurements(scenario: Scenario, cells: Sequence[CellResult]) -> list[Measurement]:

@@ -1,0 +1,52 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Figures and words as people read them."""
+
+from harness.analysis.ensemble import Ensemble
+from harness.scenario.model import Status
+
+STYLES = {
+    Status.PASS: "bold green",
+    Status.FAIL: "bold red",
+    Status.ERROR: "bold magenta",
+    Status.MISS: "bold yellow",
+    Status.DONE: "bold cyan",
+    Status.SKIP: "bold blue",
+}
+_DIGITS = 4
+_SMALL = 1e-4
+_MINUTE = 60
+
+
+def figure(value: float) -> str:
+    """Four digits that count: ``15,923``, ``329.4``, ``1.000``, ``0.006012``."""
+    if value == 0:
+        return "0"
+    if abs(value) >= 10 ** (_DIGITS - 1):
+        return f"{value:,.0f}"
+    return f"{value:#.{_DIGITS}g}" if abs(value) >= _SMALL else f"{value:.2e}"
+
+
+def limits(ensemble: Ensemble) -> str:
+    """``low .. high``, or nothing when the seeds agree to the digits shown."""
+    low, high = figure(ensemble.low), figure(ensemble.high)
+    return "" if low == high else f"{low} .. {high}"
+
+
+def spread(ensemble: Ensemble) -> str:
+    """``median [low .. high]``, or the one value when the seeds agree to the digits shown."""
+    between = limits(ensemble)
+    return figure(ensemble.median) + (f" [{between}]" if between else "")
+
+
+def duration(seconds: float) -> str:
+    """``8.4 s``, ``72 s`` or ``12 min 5 s``."""
+    if seconds < 10:  # noqa: PLR2004
+        return f"{seconds:.1f} s"
+    if seconds < 2 * _MINUTE:
+        return f"{seconds:.0f} s"
+    minutes, rest = divmod(round(seconds), _MINUTE)
+    return f"{minutes} min {rest} s"
+
+
+def plural(count: int, one: str) -> str:
+    return f"{count} {one}" if count == 1 else f"{count} {one}s"

@@ -1,0 +1,199 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A verdict for the terminal: what was measured, each claim, what it means, how to repeat it."""
+
+import shlex
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from rich.console import Console
+from rich.padding import Padding
+from rich.table import Table
+from rich.text import Text
+
+from harness.analysis.claims import ClaimVerdict, ControlVerdict, Judgement
+from harness.analysis.verdict import Verdict
+from harness.report.conclusion import conclusion
+from harness.report.format import STYLES, duration, plural, spread
+from harness.report.measured import print_measured
+from harness.scenario.model import Clock, Scenario, Status
+
+WIDEST = 120
+_STATUS_WIDTH, _CONTROL_WIDTH = 5, 7
+BLIND = {
+    Clock.VIRTUAL: (
+        "virtual: time is counted in guest instructions, so repetitions agree to the last digit",
+        "It sees queueing, tag fairness, merging, scheduling and code-path length; it cannot see"
+        " lock and cache-line contention or true parallelism.",
+    ),
+    Clock.WALL: (
+        "wall: the host's own time, so figures are a distribution",
+        "It cannot see small effects.",
+    ),
+}
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What the run cost. ``phases`` maps boot, setup, measure and send to host seconds summed over boots."""
+
+    boots: int
+    elapsed: float | None
+    phases: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What the report says beside the figures. ``command`` repeats the run; ``folder`` holds it."""
+
+    kernel: str
+    origin: str
+    qemu: str
+    effort: Effort
+    command: tuple[str, ...] = ()
+    folder: str = ""
+
+
+def print_verdict(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
+    """Write the whole report. Colour follows the console (none when it is no terminal or NO_COLOR is set)."""
+    _heading(console, scenario, around)
+    _arms(console, scenario)
+    print_measured(console, scenario, verdict)
+    _claims(console, verdict)
+    _controls(console, verdict)
+    _incidents(console, verdict)
+    _surroundings(console, scenario, around)
+    console.print()
+    console.print(_status(verdict.status).append(f"  {conclusion(verdict)}", "default"), highlight=False)
+
+
+def _heading(console: Console, scenario: Scenario, around: Surroundings) -> None:
+    console.print(Text(f"{scenario.name}: {scenario.title}", "bold"), width=_width(console))
+    console.print(Text(f"on Linux {around.kernel} ({around.origin})"), width=_width(console))
+    if scenario.source:
+        source = scenario.source
+        parts = [part for part in (source.report, source.by, source.on) if part]
+        kernel = f", Linux {source.kernel}" if source.kernel else ""
+        console.print(Text(f"after {', '.join(parts)}{kernel}"), width=_width(console))
+    if scenario.teaches:
+        console.print()
+        console.print(Text(scenario.teaches), width=_width(console))
+
+
+def _arms(console: Console, scenario: Scenario) -> None:
+    _section(console, "Arms")
+    table = _grid(None)
+    for arm in scenario.arms.values():
+        settings = ", ".join(f"{key} {value}" for key, value in arm.settings.items())
+        table.add_row(Text(arm.name), Text(settings + (f": {arm.teaches}" if arm.teaches else "")))
+    _indented(console, table)
+
+
+def _claims(console: Console, verdict: Verdict) -> None:
+    if not verdict.claims:
+        return
+    _section(console, "Claims")
+    for claim in verdict.claims:
+        _claim(console, claim)
+
+
+def _claim(console: Console, claim: ClaimVerdict) -> None:
+    table = _grid(_STATUS_WIDTH)
+    note = " (optional)" if claim.optional else ""
+    table.add_row(_status(claim.judgement.status), Text(claim.that + note, "bold"))
+    table.add_row("", Text(f"{_value(claim.judgement)}, expected {claim.expect}"))
+    table.add_row("", Text(claim.ratio, "dim"))
+    if claim.sentence:
+        table.add_row("", Text(claim.sentence, "italic"))
+    _indented(console, table)
+
+
+def _controls(console: Console, verdict: Verdict) -> None:
+    if not verdict.controls:
+        return
+    _section(console, "Controls: what must turn red, or the scenario proves nothing")
+    for control in verdict.controls:
+        _control(console, control)
+
+
+def _control(console: Console, control: ControlVerdict) -> None:
+    table = _grid(_CONTROL_WIDTH)
+    judgement = control.judgement
+    if judgement is None:
+        table.add_row(Text("not run", "dim"), Text(control.that))
+        table.add_row("", Text(f"needs a kernel with the mutant {control.mutant}", "dim"))
+    else:
+        red = judgement.status is Status.PASS
+        word = Text("red", "bold green") if red else _status(judgement.status)
+        table.add_row(word, Text(control.that))
+        table.add_row("", Text(f"{_value(judgement)}, must be {control.expect}"))
+        table.add_row("", Text(control.ratio, "dim"))
+        if not red:
+            table.add_row("", Text(control.sentence, "italic"))
+    _indented(console, table)
+
+
+def _incidents(console: Console, verdict: Verdict) -> None:
+    if not verdict.incidents:
+        return
+    _section(console, "Cells that were not measured")
+    reasons: dict[tuple[Status, str, str], list[int]] = {}
+    for cell in verdict.incidents:
+        key = (cell.status, cell.arm, "; ".join(cell.reasons))
+        reasons.setdefault(key, []).append(cell.seed)
+    table = _grid(_STATUS_WIDTH)
+    for (status, arm, why), seeds in reasons.items():
+        which = f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
+        table.add_row(_status(status), Text(f"{arm} ({which}): {why}"))
+    _indented(console, table)
+
+
+def _surroundings(console: Console, scenario: Scenario, around: Surroundings) -> None:
+    _section(console, "How")
+    clock, blind = BLIND[scenario.clock]
+    table = Table.grid(padding=(0, 2))
+    table.add_column(style="dim")
+    table.add_column(overflow="fold")
+    table.add_row("clock", Text(f"{clock}. {blind}"))
+    table.add_row("machine", Text(f"QEMU {around.qemu}, kernel {around.kernel}"))
+    table.add_row("time", Text(_effort(around.effort)))
+    _indented(console, table)
+    # Not wrapped, so that they can be copied.
+    if around.command:
+        console.print(Text("  repeat   ", "dim").append(shlex.join(around.command), "default"), soft_wrap=True)
+    if around.folder:
+        console.print(Text("  results  ", "dim").append(around.folder, "default"), soft_wrap=True)
+
+
+def _effort(effort: Effort) -> str:
+    total = "" if effort.elapsed is None else f" in {duration(effort.elapsed)}"
+    spent = ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in effort.phases.items())
+    return f"{plural(effort.boots, 'boot')}{total}" + (f"; summed over boots: {spent}" if spent else "")
+
+
+def _value(judgement: Judgement) -> str:
+    return "not measured" if judgement.ensemble is None else spread(judgement.ensemble)
+
+
+def _status(status: Status) -> Text:
+    return Text(str(status), STYLES[status])
+
+
+def _grid(width: int | None) -> Table:
+    """A column of words, ``width`` wide (as wide as need be), and one of text beside it."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(width=width, no_wrap=True)
+    table.add_column(overflow="fold")
+    return table
+
+
+def _width(console: Console) -> int:
+    return min(console.width, WIDEST)
+
+
+def _section(console: Console, title: str) -> None:
+    console.print()
+    console.print(Text(title, "bold underline"), highlight=False)
+
+
+def _indented(console: Console, table: Table) -> None:
+    console.print(Padding(table, (0, 0, 0, 2), expand=False), highlight=False, width=_width(console))

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Boots and runs made of recorded fio results."""
+
+import json
+from collections.abc import Mapping
+from pathlib import Path
+
+from harness.boot_files import save_boot
+from harness.scenario.model import Scenario
+from harness.store import KernelFacts, PlannedCell, RunFacts, RunFolder, Store, planned
+from lab.digest import digest_results
+from lab.record import BootRecord, Outcome
+
+RECORDED = json.loads((Path(__file__).parent / "fixtures" / "fio-aio.json").read_bytes())
+COUNTERS = "== /proc/stat\ncpu  {busy} 0 0 {idle} 0 0 0 0 0 0\n== /proc/diskstats\n{rows}"
+KERNEL = KernelFacts("debian:6.1", "6.1.0-18-amd64", "Debian bookworm", "k" * 64)
+
+
+def fio_result(iops: Mapping[str, float]) -> bytes:
+    """A recorded result with one job for each role, whose IOPS are replaced."""
+    jobs = []
+    for role, value in iops.items():
+        job = json.loads(json.dumps(RECORDED["jobs"][0]))
+        job["jobname"], job["read"]["iops"] = role, value
+        jobs.append(job)
+    return json.dumps({**RECORDED, "jobs": jobs}).encode()
+
+
+def counters(reads: int, *, busy: int = 0, idle: int = 0) -> bytes:
+    rows = "".join(f" 252 {n} nullb{n} {reads} 0 0 0 0 0 0 0 0 0 0\n" for n in range(2))
+    return COUNTERS.format(busy=busy, idle=idle, rows=rows).encode()
+
+
+def files(solo: float = 100.0, together: float = 95.0) -> dict[str, bytes]:
+    measured = {"readback": b"device\t/lab/fast\tnullb0\ndevice\t/lab/slow\tnullb1\n", "kmsg": b"quiet\n"}
+    for load, iops in {"solo": {"fast": solo}, "together": {"fast": together, "slow": 80.0}}.items():
+        measured[f"{load}.json"] = fio_result(iops)
+        measured[f"{load}.before"] = counters(0)
+        measured[f"{load}.after"] = counters(1000, busy=10, idle=90)
+    return measured
+
+
+def record(
+    folder: Path, measured: Mapping[str, bytes], outcome: Outcome = Outcome.BYE, *, warnings: tuple[str, ...] = ()
+) -> BootRecord:
+    return BootRecord(
+        folder=folder,
+        outcome=outcome,
+        detail="" if outcome is Outcome.BYE else "as it happened",
+        warnings=warnings,
+        files=measured,
+        digest=digest_results(measured) if outcome is Outcome.BYE else None,
+        fingerprint={"kernel": "k" * 64},
+        wall={"boot": 3.0, "setup": 1.0, "measure": 6.0, "send": 0.2},
+        virtual={"boot": 1.0, "setup": 0.5, "measure": 90.0, "send": 0.1},
+    )
+
+
+def facts(model: Scenario, cells: tuple[PlannedCell, ...]) -> RunFacts:
+    return RunFacts(
+        run_id="",
+        scenario=model.name,
+        scenario_digest=model.digest,
+        kernel=KERNEL,
+        seeds=tuple(sorted({cell.seed for cell in cells})),
+        arms=tuple(dict.fromkeys(cell.arm for cell in cells)),
+        cells=cells,
+        qemu="7.2.22",
+        command=("blklab", "run", model.name),
+    )
+
+
+def new_run(root: Path, model: Scenario, *, seeds: int = 3, repeats: int = 1) -> RunFolder:
+    cells = planned([(arm, seed, ()) for seed in range(1, seeds + 1) for arm in model.arms], repeats=repeats)
+    return Store(root).new_run(model, facts(model, cells))
+
+
+def boot_all(run: RunFolder, together: Mapping[str, float]) -> None:
+    """Boot every cell that is missing; ``together`` is the fast role's IOPS by arm."""
+    for cell in run.missing():
+        save_boot(record(run.fresh_boot_folder(cell), files(together=together[cell.arm] + cell.seed)))
