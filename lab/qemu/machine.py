@@ -118,13 +118,14 @@ class Machine:
         initrd = spec.initrd.absolute() if spec.initrd else None
         self._spec = replace(spec, program=spec.program.absolute(), kernel=kernel, initrd=initrd)
         self._folder, self._limits = folder.absolute(), limits
+        self._tails: dict[Channel, Tail] = {}
 
     def __enter__(self) -> Self:
         _check_host(self._spec, self._folder)
         self._thread = threading.get_ident()
         self._started = time.monotonic()
-        self._tails = self._open_tails()
         try:
+            self._open_tails()
             self._process, self._pidfd = _launch(machine_argv(self._spec), self._folder)
         except BaseException:
             self._close_tails()
@@ -184,11 +185,14 @@ class Machine:
             for text in tail.read(last=last):
                 yield channel, text
 
-    def _open_tails(self) -> dict[Channel, Tail]:
-        return {
-            Channel.CONSOLE: Tail(self._folder / CONSOLE_FILE, self._limits.console_bytes),
-            Channel.RESULTS: Tail(self._folder / RESULTS_FILE, self._limits.results_bytes),
-        }
+    def _open_tails(self) -> None:
+        limits = self._limits
+        try:
+            self._tails[Channel.CONSOLE] = Tail(self._folder / CONSOLE_FILE, limits.console_bytes)
+            self._tails[Channel.RESULTS] = Tail(self._folder / RESULTS_FILE, limits.results_bytes)
+        except OSError as error:
+            remedy = "free some space, or use another results folder"
+            raise LabBroken(f"cannot write {error.filename}: {error.strerror}", remedy=remedy) from error
 
     def _close_tails(self) -> None:
         for tail in self._tails.values():

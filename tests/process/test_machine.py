@@ -165,6 +165,13 @@ def test_missing_things_are_named(fake_qemu: FakeQemu, folder: Path, tmp_path: P
         run(spec, gone, Recorder(), LONG)
 
 
+@pytest.mark.parametrize("name", ["console.txt", "results.txt", "qemu.log"])
+def test_a_folder_that_cannot_be_written(fake_qemu: FakeQemu, folder: Path, name: str) -> None:
+    (folder / name).mkdir()
+    with pytest.raises(LabBroken, match="Is a directory"):
+        run(fake_qemu("pass"), folder, Recorder(), LONG)
+
+
 def test_a_program_that_cannot_be_executed(fake_qemu: FakeQemu, folder: Path) -> None:
     spec = fake_qemu("pass")
     spec.program.write_bytes(b"\x7fELF but not really")
