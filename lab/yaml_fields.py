@@ -19,6 +19,10 @@ T_co = TypeVar("T_co", covariant=True)
 Json = dict[str, object]
 
 NAME = r"[a-z0-9][a-z0-9-]{0,39}"
+_MEANT = {
+    **dict.fromkeys(("true", "yes", "on", "y"), "write true, without quotes"),
+    **dict.fromkeys(("false", "no", "off", "n"), "write false, without quotes"),
+}
 _SHOWN_KEYS = 20
 _LONGEST_NUMBER = 30
 _DIGITS = re.compile(r"[-+]?[0-9]+")
@@ -70,21 +74,22 @@ class Flag:
             return None
         if isinstance(node, Scalar) and node.plain and node.text in {"true", "false"}:
             return node.text == "true"
-        quoted_flag = isinstance(node, Scalar) and not node.plain and node.text in {"true", "false"}
-        _refuse(problems, label, node, "true or false", "remove the quotes" if quoted_flag else "")
+        word = node.text.lower() if isinstance(node, Scalar) else ""
+        _refuse(problems, label, node, "true or false", _MEANT.get(word, ""))
         return None
 
     def json(self) -> Json:
         return {"type": "boolean"}
 
 
-def _string(problems: Problems, label: str, node: Node, wanted: str) -> Scalar | None:
-    """A scalar that YAML takes for a string."""
+def _string(problems: Problems, label: str, node: Node, wanted: str, pattern: str = "") -> Scalar | None:
+    """A scalar that YAML takes for a string; quotes are proposed where they would make it match ``pattern``."""
     if _is_reported(node):
         return None
     if isinstance(node, Scalar) and node.kind == "string":
         return node
-    remedy = f'quote it: "{node.text}"' if isinstance(node, Scalar) and node.text else ""
+    quotes_help = isinstance(node, Scalar) and bool(re.fullmatch(pattern or ".+", node.text))
+    remedy = f'quote it: "{node.text}"' if isinstance(node, Scalar) and quotes_help else ""
     if isinstance(node, Scalar) and node.kind == "float":
         problems.add(node.mark, f"{label}: expected {wanted}, got {node.text}, which YAML takes for a number", remedy)
     else:
@@ -101,7 +106,7 @@ class Text:
     longest: int = 4000
 
     def read(self, problems: Problems, label: str, node: Node) -> str | None:
-        scalar = _string(problems, label, node, self.wanted)
+        scalar = _string(problems, label, node, self.wanted, self.pattern)
         if scalar is None:
             return None
         good = bool(scalar.text.strip()) and len(scalar.text) <= self.longest
@@ -126,7 +131,7 @@ class Choice:
 
     def read(self, problems: Problems, label: str, node: Node) -> str | None:
         wanted = f"one of {names(self.values)}"
-        scalar = _string(problems, label, node, wanted)
+        scalar = _string(problems, label, node, wanted, "|".join(self.values))
         if scalar is None:
             return None
         if scalar.text not in self.values:
@@ -246,14 +251,16 @@ class Record:
     def _check_keys(self, problems: Problems, label: str, node: Map) -> None:
         known = {entry.name for entry in self.fields}
         unknown = [key for key in node.entries if key not in known and not self.pattern(key)]
+        meant: set[str] = set()
         for key in unknown[:_SHOWN_KEYS]:
             shown = [entry.name for entry in self.fields] + [entry.says for entry in self.patterns if entry.says]
             guess = nearest(key, known)
+            meant.update(name for name in known if guess.endswith(f" {name}?"))
             problems.add(
                 node.entries[key].key.mark, f"{key}: unknown key{guess}", "" if guess else f"known: {names(shown)}"
             )
         for wanted in self.fields:
-            if wanted.required and wanted.name not in node.entries:
+            if wanted.required and wanted.name not in meant.union(node.entries):
                 problems.add(node.mark, f"{label}: {wanted.name} is missing", wanted.says)
 
     def pattern(self, key: str) -> Field[object] | None:

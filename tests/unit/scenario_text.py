@@ -34,6 +34,19 @@ controls:
     expect: "<= 0.5"
 """
 
+RIG = """\
+topology: rig
+memory: 512M
+disks:
+  p0: {size: 1G, rate: 1 MB/s}
+  p1: {size: 1G, service: 1ms}
+hbas:
+  twa0: {driver: tcm_loop, can_queue: 64}
+luns:
+  p0: {hba: twa0, disks: [p0]}
+  p1: {hba: twa0, disks: [p1]}
+"""
+
 
 def load(text: str, folder: Path) -> Scenario:
     (folder / "t.yaml").write_text(text)

@@ -11,7 +11,7 @@ from harness.scenario.carry import refused
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Clock, Operand
 from lab.errors import EXIT_MISUSE, InputErrors, Misuse
-from tests.unit.scenario_text import GOOD, load
+from tests.unit.scenario_text import GOOD, RIG, load
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 
@@ -102,8 +102,7 @@ topology:
 
 
 def test_a_topology_in_a_file_beside_the_scenario(tmp_path: Path) -> None:
-    catalogue = SCENARIOS.parent / "lab" / "topology" / "catalogue" / "3ware-8506.yaml"
-    (tmp_path / "mine.yaml").write_text(catalogue.read_text().replace("rate: 1 MB/s", "rate: 9 MB/s"))
+    (tmp_path / "mine.yaml").write_text(RIG.replace("rate: 1 MB/s", "rate: 9 MB/s"))
     text = GOOD.replace("topology: 3ware-8506", "topology: ./mine.yaml")
     assert load(text, tmp_path).arms["shared"].topology.disks["p0"].rate == 9 * 10**6
 
@@ -113,10 +112,9 @@ def test_the_digest_covers_the_file_and_its_topology(tmp_path: Path) -> None:
     assert load(GOOD, tmp_path).digest == first
     assert load(GOOD + "# more\n", tmp_path).digest != first
     text = GOOD.replace("topology: 3ware-8506", "topology: ./mine.yaml")
-    source = (SCENARIOS.parent / "lab" / "topology" / "catalogue" / "3ware-8506.yaml").read_text()
-    (tmp_path / "mine.yaml").write_text(source)
+    (tmp_path / "mine.yaml").write_text(RIG)
     before = load(text, tmp_path).digest
-    (tmp_path / "mine.yaml").write_text(source.replace("rate: 1 MB/s", "rate: 2 MB/s"))
+    (tmp_path / "mine.yaml").write_text(RIG.replace("rate: 1 MB/s", "rate: 2 MB/s"))
     assert load(text, tmp_path).digest != before
 
 
@@ -248,11 +246,10 @@ def test_a_huge_file_is_answered_in_bounded_time(line: str, tmp_path: Path) -> N
 
 
 def test_a_mix_of_clocks_is_refused(tmp_path: Path) -> None:
-    source = (SCENARIOS.parent / "lab" / "topology" / "catalogue" / "3ware-8506.yaml").read_text()
-    (tmp_path / "mine.yaml").write_text(source.replace("driver: tcm_loop", "driver: megasas"))
+    (tmp_path / "mine.yaml").write_text(RIG.replace("driver: tcm_loop", "driver: megasas"))
     found = mistakes(GOOD.replace("topology: 3ware-8506", "topology: ./mine.yaml"), tmp_path)
     assert "a mix of clocks" in found
-    assert "mine.yaml:9:39" in found
+    assert "mine.yaml:7:18" in found
 
 
 def test_an_unknown_scenario_names_its_neighbour() -> None:

@@ -114,10 +114,11 @@ def test_a_scalar_tells_where_its_characters_stand() -> None:
         (Integer(1, 64), "k: [1]", None, "k: expected an integer, got a list"),
         (Integer(1, 64), "k:", None, "k: expected an integer, got nothing"),
         (Flag(), "k: true", True, ""),
-        (Flag(), "k: on", None, "k: expected true or false, got on"),
-        (Flag(), 'k: "true"', None, 'k: expected true or false, got "true" (remove the quotes)'),
+        (Flag(), "k: on", None, "k: expected true or false, got on (write true, without quotes)"),
+        (Flag(), 'k: "true"', None, 'k: expected true or false, got "true" (write true, without quotes)'),
         (Text(), 'k: "6.10"', "6.10", ""),
         (Text(), "k: 6.10", None, 'k: expected a string, got 6.10, which YAML takes for a number (quote it: "6.10")'),
+        (Text("a bound", ">= .*"), "k: 0.9", None, "k: expected a bound, got 0.9, which YAML takes for a number"),
         (Text(), "k: 6", None, 'k: expected a string, got 6 (quote it: "6")'),
         (Text(), "k: true", None, 'k: expected a string, got true (quote it: "true")'),
         (Text(), "k: null", None, "k: expected a string, got nothing"),
@@ -146,14 +147,14 @@ def test_typed_values(kind: object, text: str, value: object, problem: str) -> N
 
 def test_a_misspelt_key_names_its_neighbour_and_a_missing_one_is_told() -> None:
     problems = Problems()
-    record = Record((Field("iodepth", Integer(1, 9), required=True),))
+    record = Record((Field("iodepth", Integer(1, 9), required=True), Field("bs", size(), required=True)))
     record.read(problems, "victim", parse(b"iodpeth: 1\nzzz: 2\n", "f.yaml", problems))
     with pytest.raises(InputErrors) as caught:
         problems.raise_if_any()
     assert str(caught.value).splitlines() == [
         "f.yaml:1:1: iodpeth: unknown key, did you mean iodepth?",
-        "f.yaml:1:1: victim: iodepth is missing",
-        "f.yaml:2:1: zzz: unknown key (known: iodepth)",
+        "f.yaml:1:1: victim: bs is missing",
+        "f.yaml:2:1: zzz: unknown key (known: iodepth, bs)",
     ]
     assert caught.value.exit_code == EXIT_MISUSE
 
