@@ -12,8 +12,6 @@ export $(values)
 
 blklab := @scripts/run blklab
 named = @[ -n "$$NAME" ] || { echo "make $@: which scenario? remedy: make $@ NAME=shared-queue (make list shows them all)" >&2; exit 129; }
-results := $${RESULTS:+"--results=$$RESULTS"}
-kernel := $${KERNEL:+"--kernel=$$KERNEL"}
 
 help:  ## show this list
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "  make %-10s %s\n", $$1, $$2 }' $(firstword $(MAKEFILE_LIST))
@@ -23,18 +21,19 @@ setup:  ## make the virtual environment and install what the host lacks
 
 scenario:  ## run a scenario: NAME= [KERNEL=debian:6.1] [BASE=] [SEEDS=] [VERIFY=1] [RESULTS=]
 	$(named)
-	$(blklab) scenario "$$NAME" $(kernel) $${BASE:+"--base=$$BASE"} $${SEEDS:+"--seeds=$$SEEDS"} $${VERIFY:+--verify} $(results)
+	$(blklab) run $${KERNEL:+"--kernel=$$KERNEL"} $${BASE:+"--base=$$BASE"} $${SEEDS:+"--seeds=$$SEEDS"} $${VERIFY:+--verify} \
+		$${RESULTS:+"--results=$$RESULTS"} -- "$$NAME"
 
 list:  ## list the scenarios
 	$(blklab) list
 
-show:  ## what a scenario builds, in words and in exact commands: NAME= [KERNEL=]
+show:  ## what a scenario builds, in words and in exact commands: NAME=
 	$(named)
-	$(blklab) show "$$NAME" $(kernel)
+	$(blklab) show -- "$$NAME"
 
 judge:  ## judge a finished run again from its raw files: RUN=results/NAME/latest
 	@[ -n "$$RUN" ] || { echo "make judge: which run? remedy: make judge RUN=results/shared-queue/latest" >&2; exit 129; }
-	$(blklab) judge "$$RUN"
+	$(blklab) judge -- "$$RUN"
 
 doctor:  ## what this host offers and what is missing, with remedies
 	$(blklab) doctor

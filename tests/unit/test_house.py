@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Rules of the house that no other tool holds."""
+
+import ast
+import re
+import subprocess
+import tomllib
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+LICENCE = "SPDX-License-Identifier: GPL-2.0-only"
+SOURCE_SUFFIXES = {".py", ".sh", ".yaml", ".toml", ".config", ".c", ".in"}
+SOURCE_NAMES = {"Makefile", "init", ".gitignore"}
+MODULE_LINES = 450
+FUNCTION_LINES = 60
+
+# Written in pieces, so that this file does not hold what it looks for.
+FOREIGN = re.compile(
+    "|".join(
+        [
+            r"\bdeb\." + r"debian\.org",
+            r"\b(archive|ports|security)\." + r"(ubuntu\.com|debian\.org)",
+            r"\bsnapshot\." + r"debian\.org",
+            r"\bpypi\." + r"org",
+            r"\bfiles\.python" + r"hosted\.org",
+            r"--(extra-)?index" + r"-url",
+            r"(?<![\w.$}])/" + r"work/",
+            r"(?<![\w.$}])/" + r"home/\w",
+            r"(?<![\w.$}])/" + r"root/\w",
+        ]
+    )
+)
+
+
+@pytest.fixture(scope="module")
+def files(checkout: Path) -> tuple[Path, ...]:
+    """Every file that belongs to the project: tracked, or about to be."""
+    command = ["git", "-C", str(checkout), "ls-files", "-z", "--cached", "--others", "--exclude-standard"]
+    listing = subprocess.run(command, check=True, capture_output=True, text=True).stdout
+    found = (checkout / name for name in sorted(set(listing.split("\0"))) if name)
+    return tuple(path for path in found if path.is_file())
+
+
+def _is_script(path: Path) -> bool:
+    with path.open("rb") as file:
+        return file.read(2) == b"#!"
+
+
+def _is_source(path: Path) -> bool:
+    return path.suffix in SOURCE_SUFFIXES or path.name in SOURCE_NAMES or _is_script(path)
+
+
+def test_every_source_file_names_its_licence_in_its_first_lines(files: tuple[Path, ...], checkout: Path) -> None:
+    def unlicensed(path: Path) -> bool:
+        return LICENCE not in "\n".join(path.read_text(encoding="utf-8").splitlines()[:2])
+
+    sources = [path for path in files if _is_source(path) and "fixtures" not in path.parts]
+    assert checkout / "Makefile" in sources
+    assert [str(path.relative_to(checkout)) for path in sources if unlicensed(path)] == []
+
+
+def test_no_module_outgrows_its_subject(files: tuple[Path, ...], checkout: Path) -> None:
+    lengths = {path: len(path.read_text().splitlines()) for path in files if path.suffix == ".py"}
+    assert {str(p.relative_to(checkout)): n for p, n in lengths.items() if n > MODULE_LINES} == {}
+
+
+def _functions(path: Path) -> Iterator[tuple[str, int]]:
+    for node in ast.walk(ast.parse(path.read_text())):
+        if isinstance(node, ast.FunctionDef | ast.AsyncFunctionDef) and node.end_lineno is not None:
+            yield f"{path.name}:{node.lineno} {node.name}", node.end_lineno - node.lineno + 1
+
+
+def test_no_function_assembles_everything(files: tuple[Path, ...]) -> None:
+    functions = [entry for path in files if path.suffix == ".py" for entry in _functions(path)]
+    assert [(name, length) for name, length in functions if length > FUNCTION_LINES] == []
+
+
+def test_no_file_knows_a_machine_or_a_mirror(files: tuple[Path, ...], checkout: Path) -> None:
+    found = []
+    for path in files:
+        for number, line in enumerate(path.read_text(encoding="utf-8", errors="replace").splitlines(), 1):
+            if FOREIGN.search(line):
+                found.append(f"{path.relative_to(checkout)}:{number}: {line.strip()}")
+    assert found == []
+
+
+@pytest.mark.parametrize(
+    "line",
+    [
+        "deb http://deb." + "debian.org/debian trixie main",
+        "see https://pypi." + "org/project/x",
+        "cache = Path('/" + "work/cache')",
+        "cd /" + "home/jane/blklab",
+    ],
+)
+def test_the_search_for_machines_and_mirrors_finds(line: str) -> None:
+    assert FOREIGN.search(line)
+
+
+@pytest.mark.parametrize("kind", ["run", "dev"])
+def test_every_requirement_is_pinned_by_version_and_hash(checkout: Path, kind: str) -> None:
+    text = (checkout / "requirements" / f"{kind}.txt").read_text()
+    code = [line for line in text.splitlines() if line and not line.startswith("#")]
+    entries = "\n".join(code).replace("\\\n", " ").splitlines()
+    assert len(entries) >= 3
+    for entry in entries:
+        assert re.fullmatch(r"[a-z0-9-]+==\S+( ; [^\\]+?)?(\s+--hash=sha256:[0-9a-f]{64})+", entry.strip()), entry
+    assert "://" not in text
+
+
+def test_what_runs_is_pinned_alike_for_development(checkout: Path) -> None:
+    def pins(kind: str) -> set[str]:
+        text = (checkout / "requirements" / f"{kind}.txt").read_text()
+        return set(re.findall(r"^([a-z0-9-]+==\S+)", text, re.MULTILINE))
+
+    assert pins("run") <= pins("dev")
+
+
+def test_dependencies_of_the_package_are_those_that_are_pinned(checkout: Path) -> None:
+    project = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]
+    lines = (checkout / "requirements" / "run.in").read_text().splitlines()
+    assert set(project["dependencies"]) == {line for line in lines if line and not line.startswith("#")}
+
+
+def test_every_room_has_its_place_in_the_directions(checkout: Path) -> None:
+    contracts = tomllib.loads((checkout / "pyproject.toml").read_text())["tool"]["importlinter"]["contracts"]
+    placed = set(re.findall(r"[\w.]+", " ".join(contracts[0]["layers"])))
+    rooms = {
+        f"{package}.{path.stem}"
+        for package in ("lab", "harness")
+        for path in (checkout / package).iterdir()
+        if (path.suffix == ".py" and path.stem != "__init__") or (path / "__init__.py").exists()
+    }
+    assert rooms - placed == set()
