@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Claims and controls from a scenario's rows, with every name in their ratios resolved."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import TypeVar
 
 from harness.scenario import schema
 from harness.scenario.bound import parse_bound
 from harness.scenario.expression import ExpressionError
+from harness.scenario.loads import MIXED
 from harness.scenario.model import Bound, Claim, Control, Ratio
 from harness.scenario.ratio import Names, parse_ratio
-from lab.strict_yaml import Map, Scalar
+from lab.strict_yaml import Entry, Map, Node, Scalar
 from lab.yaml_fields import Field, Row
 
 T = TypeVar("T")
@@ -17,11 +18,18 @@ T = TypeVar("T")
 
 def known_names(row: Row) -> Names:
     """The arms, loads and roles that the file has, be they right or wrong, so that no mistake is reported twice."""
-    loads = {}
+    loads: dict[str, tuple[str, ...]] = {}
+    mixed: set[tuple[str, str]] = set()
     for name, value in _members(row, "loads").items():
-        members = value.entries if isinstance(value, Map) else {}
+        members: Mapping[str, Entry] = value.entries if isinstance(value, Map) else {}
         loads[name] = tuple(role for role in members if role != schema.WINDOW.name)
-    return Names(tuple(_members(row, "arms")), loads)
+        mixed.update((name, role) for role in loads[name] if _mixes(members[role].value))
+    return Names(tuple(_members(row, "arms")), loads, frozenset(mixed))
+
+
+def _mixes(role: Node) -> bool:
+    rw = role.entries.get(schema.RW.name) if isinstance(role, Map) else None
+    return rw is not None and isinstance(rw.value, Scalar) and rw.value.text in MIXED
 
 
 def _members(row: Row, key: str) -> dict[str, object]:

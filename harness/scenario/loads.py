@@ -8,7 +8,7 @@ from harness.scenario.model import Load, Role
 from lab.yaml_fields import Row
 
 _SYNCHRONOUS = {"psync", "sync"}
-_MIXED = {"rw", "readwrite", "randrw"}
+MIXED = {"rw", "readwrite", "randrw"}
 _READS_ONLY = {"read", "randread"}
 _RANDOM = {"randread", "randwrite", "randrw"}
 _ONLY_RANDOM = ("norandommap", "random_distribution")
@@ -80,7 +80,7 @@ def _check_together(role: Role, row: Row) -> None:
         row.problems.add(
             row.place("iodepth"), "iodepth: buffered libaio has one request in flight", "write 1, or direct: true"
         )
-    if role.rw not in _MIXED and "rwmixread" in role.options:
+    if role.rw not in MIXED and "rwmixread" in role.options:
         row.problems.add(row.place("rwmixread"), f"rwmixread: rw: {role.rw} is no mix", "use rw or randrw")
     for key in _ONLY_RANDOM:
         if key in role.options and role.rw not in _RANDOM:

@@ -12,6 +12,7 @@ class Metric:
     unit: str
     more_is_better: bool
     bounded: bool = False
+    percentile: bool = False
 
 
 _PERCENTILES = ("p50", "p90", "p99", "p99.9")
@@ -25,8 +26,9 @@ METRICS: Mapping[str, Metric] = {
     "iops": Metric("1/s", more_is_better=True, bounded=True),
     "bw": Metric("B/s", more_is_better=True, bounded=True),
     **{
-        f"{kind}.{figure}": Metric("ns", more_is_better=False)
+        f"{kind}.{figure}": Metric("ns", more_is_better=False, percentile=figure in _PERCENTILES)
         for kind, figures in _LATENCIES.items()
         for figure in figures
     },
+    "lat.mean": Metric("ns", more_is_better=False, bounded=True),
 }

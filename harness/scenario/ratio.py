@@ -24,10 +24,15 @@ _SHAPE = "arm.load.role.metric"
 
 @dataclass(frozen=True)
 class Names:
-    """What an operand may name: the arms, and the roles of each load."""
+    """What an operand may name: the arms, and the roles of each load.
+
+    ``mixed`` has the (load, role) that both read and write: fio counts the two apart, and their
+    percentiles cannot be combined.
+    """
 
     arms: tuple[str, ...]
     loads: Mapping[str, tuple[str, ...]]
+    mixed: frozenset[tuple[str, str]] = frozenset()
 
 
 @dataclass(frozen=True)
@@ -96,6 +101,9 @@ def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
     _known(offset + len(arm) + len(load) + 2, f"role of load {load}:", role, known.loads[load])
     metrics = [name for name, entry in METRICS.items() if entry.bounded or kind != BOUND]
     what = "metric with a bound:" if kind == BOUND else "metric"
+    if (load, role) in known.mixed:
+        metrics = [name for name in metrics if not METRICS[name].percentile]
+        what = "metric of a role that reads and writes:"
     _known(offset + len(arm) + len(load) + len(role) + 3, what, metric, metrics)
     return arm, load, role, metric
 

@@ -5,6 +5,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from harness.analysis import bounds
 from harness.scenario.bound import parse_bound
 from harness.scenario.expression import ExpressionError
 from harness.scenario.metric_names import METRICS
@@ -24,6 +25,10 @@ def test_operands() -> None:
     assert right == Operand("baseline", ("shared", "solo", "victim", "iops"))
 
 
+def test_the_metrics_with_a_bound_are_those_that_the_analysis_knows() -> None:
+    assert {name for name, metric in METRICS.items() if metric.bounded} == set(bounds.METRICS)
+
+
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_metric_can_be_named(metric: str) -> None:
     assert parse_ratio(f"shared.solo.victim.{metric} / 2", KNOWN).left.path[3] == metric
@@ -37,7 +42,7 @@ def test_every_metric_can_be_named(metric: str) -> None:
         ("shared.solo.hog.iops", 12, "no role of load solo: hog"),
         ("shared.solo.victim.iosp", 19, "no metric iosp, did you mean iops?"),
         ("1 / baseline.shared.sole.victim.iops", 20, "no load sole"),
-        ("shared.solo.victim.lat.mean / bound.shared.solo.victim.lat.mean", 55, "no metric with a bound: lat.mean"),
+        ("shared.solo.victim.lat.max / bound.shared.solo.victim.lat.max", 54, "no metric with a bound: lat.max"),
         ("shared.solo.victim", 0, "expected arm.load.role.metric"),
         ("shared..victim.iops", 0, "expected arm.load.role.metric"),
         ("", 0, "an operand is missing"),

@@ -232,6 +232,13 @@ def test_commands_that_would_time_out_are_refused(tmp_path: Path) -> None:
     assert "serves 2000 requests in 40 s, the command timeout is 30 s" in reason[1]
 
 
+def test_a_mix_of_reads_and_writes_has_no_percentiles(tmp_path: Path) -> None:
+    text = GOOD.replace("shared.lopsided.hog.iops", "shared.lopsided.hog.clat.p99")
+    load(text, tmp_path)
+    found = mistakes(text.replace("disk: p0, rw: randread", "disk: p0, rw: randrw"), tmp_path)
+    assert "no metric of a role that reads and writes: clat.p99" in found
+
+
 def test_a_load_has_a_bounded_number_of_roles(tmp_path: Path) -> None:
     many = "".join(f"    r{i}: {{disk: p1, rw: randread, bs: 4k, iodepth: 1}}\n" for i in range(33))
     assert "load solo: more than 32 roles" in mistakes(GOOD.replace("  solo:\n", "  solo:\n" + many), tmp_path)
