@@ -35,7 +35,10 @@ class Latency:
 
 @dataclass(frozen=True)
 class Sample:
-    """One job over one window: all its directions together. ``runtime`` is the longest, in ns."""
+    """One job over one window: all its directions together. ``runtime`` is the longest, in ns.
+
+    A job that was starved of all I/O has zero ``iops`` and no latencies.
+    """
 
     iops: float
     bw: float
@@ -62,7 +65,8 @@ def read_fio(data: bytes, roles: Collection[str], file: str = "fio.json") -> dic
     """The sample of each role, from ``fio --output-format=json`` whose jobs are named after roles.
 
     Raises MeasurementError when the document is truncated, lacks a field, holds other jobs than
-    ``roles``, or reports a job that failed or did no I/O.
+    ``roles``, reports a job that failed, or when no job did any I/O. A job without I/O beside one
+    that had some was starved, which is a result.
     """
     document = _Node(_parse(data, file), file, "")
     document.text("fio version")
@@ -73,6 +77,10 @@ def read_fio(data: bytes, roles: Collection[str], file: str = "fio.json") -> dic
             raise MeasurementError(file, f'job "{name}" is reported twice', remedy="set group_reporting with numjobs")
         samples[name] = _sample(job, name, file)
     _check_roles(samples.keys(), roles, file)
+    if not any(sample.total_ios for sample in samples.values()):
+        raise MeasurementError(
+            file, "no job did any I/O in the window", remedy="lengthen window.runtime or look at console.txt"
+        )
     return samples
 
 
@@ -103,9 +111,7 @@ def _sample(job: "_Node", name: str, file: str) -> Sample:
         raise MeasurementError(file, f'fio job "{name}" failed with error {error}')
     parts = [part for part in _directions(job) if part.whole("total_ios")]
     if not parts:
-        raise MeasurementError(
-            file, f'fio job "{name}" did no I/O in its window', remedy="lengthen window.runtime or look at console.txt"
-        )
+        return Sample(iops=0.0, bw=0.0, total_ios=0, runtime=0, latency={})
     return Sample(
         iops=sum(part.number("iops") for part in parts),
         bw=sum(part.number("bw_bytes") for part in parts),

@@ -18,6 +18,7 @@ from harness.report.measured import print_measured
 from harness.scenario.model import Clock, Scenario, Status
 
 WIDEST = 120
+PHASES = ("boot", "setup", "measure", "send")
 _STATUS_WIDTH, _CONTROL_WIDTH = 5, 7
 BLIND = {
     Clock.VIRTUAL: (
@@ -43,7 +44,11 @@ class Effort:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the report says beside the figures. ``command`` repeats the run; ``folder`` holds it."""
+    """What the report says beside the figures.
+
+    ``qemu`` names the program and its version, ``base`` the kernel that ``baseline.*`` means (empty
+    without one), ``command`` repeats the run and ``folder`` holds it.
+    """
 
     kernel: str
     origin: str
@@ -51,6 +56,7 @@ class Surroundings:
     effort: Effort
     command: tuple[str, ...] = ()
     folder: str = ""
+    base: str = ""
 
 
 def print_verdict(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
@@ -154,7 +160,9 @@ def _surroundings(console: Console, scenario: Scenario, around: Surroundings) ->
     table.add_column(style="dim")
     table.add_column(overflow="fold")
     table.add_row("clock", Text(f"{clock}. {blind}"))
-    table.add_row("machine", Text(f"QEMU {around.qemu}, kernel {around.kernel}"))
+    table.add_row("machine", Text(f"{around.qemu}, kernel {around.kernel}"))
+    if around.base:
+        table.add_row("baseline", Text(around.base))
     table.add_row("time", Text(_effort(around.effort)))
     _indented(console, table)
     # Not wrapped, so that they can be copied.
@@ -166,7 +174,9 @@ def _surroundings(console: Console, scenario: Scenario, around: Surroundings) ->
 
 def _effort(effort: Effort) -> str:
     total = "" if effort.elapsed is None else f" in {duration(effort.elapsed)}"
-    spent = ", ".join(f"{phase} {duration(seconds)}" for phase, seconds in effort.phases.items())
+    known = [phase for phase in PHASES if phase in effort.phases]
+    order = (*known, *sorted(effort.phases.keys() - set(PHASES)))
+    spent = ", ".join(f"{phase} {duration(effort.phases[phase])}" for phase in order)
     return f"{plural(effort.boots, 'boot')}{total}" + (f"; summed over boots: {spent}" if spent else "")
 
 

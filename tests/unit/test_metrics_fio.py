@@ -86,7 +86,7 @@ def put(value: object, *path: str | int) -> Callable[[Any], None]:
         (put(-1, "jobs", 0, "read", "iops"), "is not a figure: -1"),
         (put(True, "jobs", 0, "read", "iops"), "is not a figure: True"),
         (put(1.5, "jobs", 0, "read", "total_ios"), "is not a whole number: 1.5"),
-        (put(0, "jobs", 0, "read", "total_ios"), "did no I/O"),
+        (put(0, "jobs", 0, "read", "total_ios"), "no job did any I/O"),
         (put([], "jobs"), "no job for role victim"),
         (put({}, "jobs"), '"jobs" is not a list'),
         (put("hog", "jobs", 0, "jobname"), "no job for role victim"),
@@ -98,6 +98,16 @@ def test_what_is_missing_or_odd_is_named(change: Callable[[Any], None], says: st
         read_fio(altered("aio", change), {"victim"}, "solo.json")
     assert caught.value.file == "solo.json"
     assert says in caught.value.message
+
+
+def test_a_role_without_io_beside_a_busy_one_was_starved() -> None:
+    def starve(document: Any) -> None:
+        job = next(job for job in document["jobs"] if job["jobname"] == "victim")
+        job["read"].update(total_ios=0, iops=0.0, bw_bytes=0)
+
+    samples = read_fio(altered("mix", starve), {"hog", "victim"})
+    assert samples["victim"].metrics() == {"iops": 0.0, "bw": 0.0, "total_ios": 0.0, "runtime": 0.0}
+    assert samples["hog"].iops > 0
 
 
 def test_a_job_that_is_no_role_is_refused() -> None:

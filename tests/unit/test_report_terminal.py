@@ -4,7 +4,6 @@
 import io
 import re
 from dataclasses import replace
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -14,19 +13,16 @@ from rich.console import Console
 from harness.analysis.cells import CellResult, skipped
 from harness.analysis.ensemble import Ensemble
 from harness.analysis.verdict import Verdict, judge
-from harness.judging import judge_run
 from harness.report.conclusion import conclusion
 from harness.report.format import duration, figure, spread
-from harness.report.run import print_run
 from harness.report.terminal import Effort, Surroundings, print_verdict
 from harness.scenario.model import Scenario, Status
 from tests.unit.analysis_samples import AT_MOST, SEEDS, cells, claim, control, scenario
-from tests.unit.store_samples import boot_all, new_run
 
 AROUND = Surroundings(
     kernel="6.1.0-18-amd64",
     origin="Debian bookworm",
-    qemu="7.2.22",
+    qemu="QEMU 7.2.22",
     effort=Effort(6, 71.2, {"boot": 20.0, "setup": 3.0, "measure": 40.0}),
     command=("blklab", "run", "sample", "--kernel", "debian:6.1", "--arm", "a b"),
     folder="results/sample/20240101T000000.000Z-6.1",
@@ -56,6 +52,7 @@ def test_a_report_says_what_was_measured_and_what_it_means() -> None:
     assert "none.together.fast.iops / none.solo.fast.iops" in text
     assert "it keeps it" in text and "it starves" not in text
     assert "6 boots in 71 s; summed over boots: boot 20 s, setup 3.0 s, measure 40 s" in text
+    assert re.search(r"machine +QEMU 7\.2\.22, kernel 6\.1\.0-18-amd64", text)
     assert "cannot see lock and cache-line contention" in re.sub(r"\s+", " ", text)
     assert "blklab run sample --kernel debian:6.1 --arm 'a b'" in text
     assert text.rstrip().endswith("PASS  the claim held under all 3 seeds, and the control turned red (exit 0)")
@@ -115,17 +112,13 @@ def test_brackets_in_a_title_are_not_markup() -> None:
     assert "a [bold]title[/bold]" in shown(model, judge(model, RESULTS))
 
 
-def test_a_run_folder_is_reported_with_its_effort(tmp_path: Path) -> None:
-    run = new_run(tmp_path, MODEL)
-    boot_all(run, {"none": 94.0, "red": 5.0})
-    verdict = judge_run(run)
-    run.finish(verdict, elapsed=30.0)
+def test_phases_are_shown_in_the_order_in_which_they_happen() -> None:
+    phases = {"measure": 40.0, "setup": 3.0, "extra": 1.0, "boot": 20.0, "send": 2.0}
+    around = replace(AROUND, effort=Effort(1, None, phases), base="5.10.0-30-amd64")
     out = io.StringIO()
-    print_run(Console(file=out, width=100), run, verdict)
-    assert "6 boots in 30 s; summed over boots: boot 18 s, setup 6.0 s, measure 36 s, send 1.2 s" in re.sub(
-        r"\s+", " ", out.getvalue()
-    )
-    assert str(run.path) in out.getvalue()
+    print_verdict(Console(file=out, width=120), MODEL, judge(MODEL, RESULTS), around)
+    assert "1 boot; summed over boots: boot 20 s, setup 3.0 s, measure 40 s, send 2.0 s, extra 1.0 s" in out.getvalue()
+    assert re.search(r"baseline +5\.10\.0-30-amd64", out.getvalue())
 
 
 def test_an_optional_claim_does_not_enter_the_conclusion() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs on disk: atomic, resumable, judged again from what they left."""
 
+import errno
 import json
 import os
 import subprocess
@@ -14,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.boot_files import load_boot, save_boot
-from harness.files import write_atomic
+from harness.files import write_atomic, writing
 from harness.judging import judge_run, rejudge
 from harness.plain import from_plain, to_plain
 from harness.scenario.load import load_scenario
@@ -207,6 +208,15 @@ def test_a_read_only_folder_is_refused_before_anything_boots() -> None:
     # sysfs refuses new files even to root, as a read-only file system does.
     with pytest.raises(LabBroken, match="cannot write"):
         Store(Path("/sys/kernel")).check()
+
+
+def test_a_full_disk_is_the_lab_with_a_remedy(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with pytest.raises(LabBroken, match="No space left") as caught, writing(tmp_path / "verdict.json"):
+        raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
+    assert caught.value.remedy.startswith("free some space")
+    monkeypatch.setattr("harness.store.LEAST_SPACE", 1 << 62)
+    with pytest.raises(LabBroken, match="MiB left, a run may need"):
+        Store(tmp_path).check()
 
 
 def test_a_good_folder_is_left_empty_by_the_check(tmp_path: Path) -> None:

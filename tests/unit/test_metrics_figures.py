@@ -1,0 +1,47 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The figures of a cell from the files that its boot left."""
+
+import pytest
+
+from harness.metrics.errors import MeasurementError
+from harness.metrics.figures import figures_of
+from tests.unit.analysis_samples import SOLO, TOGETHER, null_topology
+from tests.unit.store_samples import files
+
+LOADS = (SOLO, TOGETHER)
+
+
+def test_every_role_of_every_load_has_its_figures() -> None:
+    figures = figures_of(files(solo=100.0, together=95.0), null_topology(), LOADS)
+    assert figures["solo", "fast", "iops"] == 100.0
+    assert figures["together", "fast", "iops"] == 95.0
+    assert figures["together", "slow", "iops"] == 80.0
+    assert figures["together", "slow", "lat.p99"] > 0
+    assert figures["together", "slow", "disk.reads"] == 1000
+    assert figures["solo", "guest", "idle"] == 0.9
+    assert ("solo", "slow", "iops") not in figures
+
+
+@pytest.mark.parametrize("name", [name for name in files() if name != "kmsg"])
+def test_no_file_may_be_missing(name: str) -> None:
+    measured = files()
+    del measured[name]
+    with pytest.raises(MeasurementError, match="the guest did not send it") as caught:
+        figures_of(measured, null_topology(), LOADS)
+    assert caught.value.file == name
+
+
+@pytest.mark.parametrize(
+    ("name", "was", "now", "says"),
+    [
+        ("readback", b"/lab/slow", b"/lab/other", "no block device is named for LUN slow"),
+        ("readback", b"nullb1", b"sdz", r"no row for sdz \(LUN slow\)"),
+        ("together.json", b'"slow"', b'"other"', "no job for role slow"),
+        ("together.json", b'"slow"', b'"fast"', "reported twice"),
+    ],
+)
+def test_files_that_do_not_fit_together_are_named(name: str, was: bytes, now: bytes, says: str) -> None:
+    measured = files()
+    measured[name] = measured[name].replace(was, now)
+    with pytest.raises(MeasurementError, match=says):
+        figures_of(measured, null_topology(), LOADS)
