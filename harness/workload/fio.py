@@ -38,6 +38,8 @@ def _global_options(load: Load, seed: int) -> Iterator[tuple[str, str]]:
     yield "thread", "1"
     # fio's own counter of CPU cycles is calibrated in a busy loop at every start.
     yield "clocksource", "clock_gettime"
+    yield "lat_percentiles", "1"
+    yield "clat_percentiles", "1"
     yield "percentile_list", "50:90:99:99.9"
     yield "group_reporting", "0"
 

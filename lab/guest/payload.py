@@ -7,12 +7,18 @@ that the payload's bytes do not depend on the host.
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from functools import cached_property
 from pathlib import Path
 
+from lab.cache import Cache
+from lab.digest import digest_bytes
 from lab.errors import LabBroken
 from lab.guest import initramfs
 from lab.guest.initramfs import Entry
 from lab.guest.trim import drop_libraries
+from lab.packages import sources
+from lab.packages.apt import Archive, Tell
+from lab.packages.store import newest, unpacked
 
 SUITE = "trixie"
 PACKAGES = (
@@ -52,6 +58,22 @@ class Payload:
 
     entries: Mapping[str, Entry]
     versions: Mapping[str, str]
+
+    @cached_property
+    def digest(self) -> str:
+        return digest_bytes(initramfs.archive(self.entries))
+
+
+def fetch(cache: Cache, tell: Tell) -> Payload:
+    """The payload from the cache, or from the archive when it is not there yet."""
+    tree = unpacked(
+        cache,
+        lambda: Archive(cache, sources.debian(), tell),
+        f"payload-{SUITE}",
+        newest(*((SUITE, package) for package in PACKAGES)),
+        kind="payload",
+    )
+    return assemble(tree.folder, {package.name: package.version for package in tree.pin.packages})
 
 
 def assemble(root: Path, versions: Mapping[str, str]) -> Payload:

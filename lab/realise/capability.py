@@ -36,10 +36,10 @@ def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
         yield f"{kernel.release} has no module {', '.join(closure.missing)}"
         return
     wanted = [assignment.split("=", 1)[0] for assignment in step.parameters.split()]
-    if not wanted or not closure.files:
+    if not wanted or not closure.load:
         return
-    image = read_module(closure.files[-1])
-    absent = [name for name in wanted if f"parm={name}:".encode() not in image]
+    image = read_module(closure.load[-1])
+    absent = [name for name in wanted if f"parmtype={name}:".encode() not in image]
     if absent:
         yield f"{step.name} of {kernel.release} has no parameter {', '.join(absent)}{_hint(step.name)}"
 

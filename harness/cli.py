@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The console script. Nothing but the standard library is imported before failures are caught here."""
+
+import argparse
+import sys
+import traceback
+from collections.abc import Sequence
+from typing import NoReturn
+
+MISUSE = 129
+LAB_BROKEN = 128
+INTERRUPTED = 130
+
+
+def main(arguments: Sequence[str] | None = None) -> int:
+    """Run one verb and return the process's exit code.
+
+    ``git bisect run`` reads 1 to 127 as a verdict, so everything unforeseen, a failed import
+    included, ends in 128 or above.
+    """
+    try:
+        return _dispatch(sys.argv[1:] if arguments is None else arguments)
+    except KeyboardInterrupt:
+        print("blklab: interrupted", file=sys.stderr)
+        return INTERRUPTED
+    except BrokenPipeError:
+        sys.stderr.close()
+        return LAB_BROKEN
+    except Exception as error:
+        return _report(error)
+
+
+class Parser(argparse.ArgumentParser):
+    """Raises Misuse instead of leaving with 2, which git bisect would read as a bad commit."""
+
+    def error(self, message: str) -> NoReturn:
+        from lab.errors import Misuse
+
+        raise Misuse(message, remedy=f"{self.prog} --help")
+
+
+def _dispatch(arguments: Sequence[str]) -> int:
+    from harness.commands import COMMANDS
+
+    parser = Parser(prog="blklab", description="Linux block-layer performance verdicts that repeat to the last digit.")
+    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
+    for command in COMMANDS:
+        described = verbs.add_parser(command.NAME, help=command.HELP, description=command.HELP)
+        command.configure(described)
+        described.set_defaults(execute=command.execute)
+    options = parser.parse_args(arguments)
+    code: int = options.execute(options)
+    return code
+
+
+def _report(error: Exception) -> int:
+    try:
+        from lab.errors import BlklabError
+    except ImportError:
+        traceback.print_exc()
+        return LAB_BROKEN
+    if isinstance(error, BlklabError):
+        print(f"blklab: {error}", file=sys.stderr)
+        return error.exit_code
+    traceback.print_exc()
+    print("blklab: this is a bug of blklab, not a verdict", file=sys.stderr)
+    return LAB_BROKEN

@@ -1,0 +1,33 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a module of this folder offers, and what several of them share."""
+
+import argparse
+import os
+from pathlib import Path
+from typing import Protocol
+
+CHECKOUT = Path(__file__).resolve().parents[2]
+SCENARIOS = CHECKOUT / "scenarios"
+
+
+class Command(Protocol):
+    NAME: str
+    HELP: str
+
+    def configure(self, parser: argparse.ArgumentParser) -> None: ...
+
+    def execute(self, options: argparse.Namespace) -> int: ...
+
+
+def results_root(chosen: str | None) -> Path:
+    """Where runs are kept: as chosen, else $BLKLAB_RESULTS, else the checkout's results/."""
+    return Path(chosen or os.environ.get("BLKLAB_RESULTS") or CHECKOUT / "results")
+
+
+def add_kernel(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kernel",
+        default=os.environ.get("KERNEL") or "distro",
+        metavar="SPEC",
+        help="debian:6.1, an exact debian:VERSION, debian:SUITE, distro, path:DIR or host (default: distro)",
+    )

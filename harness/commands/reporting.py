@@ -1,0 +1,40 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A run folder and its verdict, told on the terminal."""
+
+from collections import Counter
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.analysis.verdict import Verdict
+from harness.report.terminal import Effort, Surroundings, print_verdict
+from harness.store import RunFolder
+
+
+def print_run(console: Console, run: RunFolder, verdict: Verdict) -> None:
+    """Write the report of a run as its artefacts have it."""
+    facts = run.facts
+    around = Surroundings(
+        kernel=facts.kernel.release,
+        origin=facts.kernel.origin,
+        qemu=facts.qemu,
+        effort=_effort(run),
+        command=facts.command,
+        folder=_shown(run.path),
+    )
+    print_verdict(console, run.scenario, verdict, around)
+
+
+def _effort(run: RunFolder) -> Effort:
+    phases: Counter[str] = Counter()
+    boots = 0
+    for cell in run.facts.cells:
+        record = run.boot(cell) if not cell.skip else None
+        if record is not None:
+            boots += 1
+            phases.update(record.wall)
+    return Effort(boots, run.elapsed(), dict(phases))
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)

@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab run``: one scenario on one kernel, from its file to its verdict."""
+
+import argparse
+import sys
+
+from rich.console import Console
+
+from harness.commands.command import SCENARIOS, add_kernel, results_root
+from harness.commands.reporting import print_run
+from harness.report.progress import progress
+from harness.runner import Request, Run, run_scenario
+from harness.scenario.load import load_scenario
+from harness.store import Store
+from lab.cache import Cache
+from lab.errors import Misuse
+from lab.kernels.resolve import resolve
+from lab.session import Lab, open_lab
+
+NAME = "run"
+HELP = "boot a kernel under a scenario's loads and judge it: exit 0 pass, 1 fail, 125 cannot judge, 128 and above broken"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scenario", help="a name that blklab list shows, or the path of a scenario file")
+    add_kernel(parser)
+    parser.add_argument("--base", metavar="SPEC", help="measure this kernel first; baseline.* in claims are its figures")
+    parser.add_argument("--seeds", type=int, metavar="N", help="as many as this instead of what the scenario says")
+    parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
+    parser.add_argument("--verify", action="store_true", help="boot every cell twice; other digests are an ERROR")
+    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+    parser.add_argument("--refresh", action="store_true", help="take the newest package of the kernel, not the pinned one")
+
+
+def execute(options: argparse.Namespace) -> int:
+    _check(options)
+    scenario = load_scenario(options.scenario, search=SCENARIOS)
+    store = Store(results_root(options.results))
+    store.check()
+    cache = Cache.default()
+    lab = open_lab(cache, _tell)
+    baseline = ""
+    if options.base:
+        kernel = resolve(options.base, cache, refresh=options.refresh, tell=_tell)
+        request = Request(scenario, kernel, options.seeds, tuple(options.arm), command=_command(options, options.base))
+        baseline = _run(lab, request, store, options).folder.facts.run_id
+    kernel = resolve(options.kernel, cache, refresh=options.refresh, tell=_tell)
+    request = Request(
+        scenario, kernel, options.seeds, tuple(options.arm), options.verify, baseline, _command(options, options.kernel)
+    )
+    return _run(lab, request, store, options).verdict.exit_code
+
+
+def _run(lab: Lab, request: Request, store: Store, options: argparse.Namespace) -> Run:
+    with progress(Console(stderr=True)) as listener:
+        run = run_scenario(lab, request, store, listener, options.jobs)
+    if run.resumed:
+        _tell(f"{run.resumed} boots were taken over from a run that had been stopped")
+    print_run(Console(), run.folder, run.verdict)
+    return run
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.seeds is not None and not 1 <= options.seeds <= 64:
+        raise Misuse(f"--seeds {options.seeds}", remedy="a number from 1 to 64")
+    if options.jobs < 0:
+        raise Misuse(f"--jobs {options.jobs}", remedy="0 (one a core) or more")
+
+
+def _command(options: argparse.Namespace, kernel: str) -> tuple[str, ...]:
+    words = ["blklab", "run", options.scenario, "--kernel", kernel]
+    words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
+    for arm in options.arm:
+        words += ["--arm", arm]
+    return (*words, "--verify") if options.verify else tuple(words)
+
+
+def _tell(text: str) -> None:
+    print(f"blklab: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,189 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Carrying out a scenario on a kernel: plan, boot side by side, keep every record, judge at the end."""
+
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from contextlib import contextmanager
+from dataclasses import dataclass, field, replace
+
+from harness.analysis.cells import CellResult, measured
+from harness.analysis.verdict import Verdict
+from harness.boot_files import save_boot
+from harness.events import CellFinished, CellPhase, CellStarted, Listener, RunFinished, RunStarted, nobody
+from harness.jobs import guest_job
+from harness.judging import judge_run
+from harness.scenario.expand import expand
+from harness.scenario.model import Scenario
+from harness.store import KernelFacts, PlannedCell, RunFacts, RunFolder, Store, load_run, planned
+from lab import host
+from lab.errors import Misuse
+from lab.kernels.model import Kernel
+from lab.realise.capability import missing
+from lab.session import Lab, PreparedJob, prepare_job, run_job
+
+_QEMU_OVERHEAD = 256 << 20
+
+
+@dataclass(frozen=True)
+class Request:
+    """What somebody wants to know. ``seeds`` None means as many as the scenario says; no ``arms`` means all."""
+
+    scenario: Scenario
+    kernel: Kernel
+    seeds: int | None = None
+    arms: tuple[str, ...] = ()
+    verify: bool = False
+    baseline: str = ""
+    command: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Run:
+    """A judged run. ``elapsed`` in seconds; ``resumed`` counts the boots that an earlier, killed run had made."""
+
+    folder: RunFolder
+    verdict: Verdict
+    elapsed: float
+    resumed: int = 0
+
+
+def run_scenario(lab: Lab, request: Request, store: Store, listener: Listener = nobody, at_once: int = 0) -> Run:
+    """Boot every cell of the request that has no record yet, and judge.
+
+    A run of the same request that was killed is taken up again. ``at_once`` 0 means as many boots
+    as the host carries. Raises what boots raise, after the boots under way were stopped.
+    """
+    started = time.monotonic()
+    _check_arms(request)
+    store.check()
+    with _folder(store, _facts(lab, request), request.scenario) as folder:
+        jobs = _prepared(lab, request)
+        waiting = [cell for cell in folder.facts.cells if not cell.skip and not _recorded(folder, cell, jobs)]
+        resumed = sum(not cell.skip for cell in folder.facts.cells) - len(waiting)
+        workers = _workers(request.scenario, len(waiting), at_once)
+        listener(RunStarted(request.scenario.name, request.kernel.release, len(waiting), workers))
+        _Boots(lab, request.scenario, folder, jobs, listener).make(waiting, workers)
+        verdict = judge_run(folder)
+        elapsed = time.monotonic() - started
+        folder.finish(verdict, elapsed=elapsed)
+        listener(RunFinished(verdict.status, elapsed))
+    return Run(folder, verdict, elapsed, resumed)
+
+
+def _check_arms(request: Request) -> None:
+    unknown = [arm for arm in request.arms if arm not in request.scenario.arms]
+    if unknown:
+        known = ", ".join(request.scenario.arms)
+        raise Misuse(f"{request.scenario.name} has no arm {', '.join(unknown)}", remedy=f"its arms are {known}")
+
+
+def _facts(lab: Lab, request: Request) -> RunFacts:
+    kernel, scenario = request.kernel, request.scenario
+    cells = expand(scenario, request.seeds, request.arms or None)
+    lacking = {cell.arm.name: missing(kernel, cell.arm.topology, cell.arm.queue) for cell in cells}
+    package = f" ({lab.qemu.package})" if lab.qemu.package else ""
+    return RunFacts(
+        run_id="",
+        scenario=scenario.name,
+        scenario_digest=scenario.digest,
+        kernel=KernelFacts(kernel.spec, kernel.release, kernel.origin, kernel.digest),
+        seeds=tuple(dict.fromkeys(cell.seed for cell in cells)),
+        arms=tuple(dict.fromkeys(cell.arm.name for cell in cells)),
+        cells=planned(
+            ((cell.arm.name, cell.seed, lacking[cell.arm.name]) for cell in cells), repeats=2 if request.verify else 1
+        ),
+        qemu=f"QEMU {lab.qemu.version_text}{package}",
+        command=request.command,
+        baseline=request.baseline,
+    )
+
+
+@contextmanager
+def _folder(store: Store, facts: RunFacts, scenario: Scenario) -> Iterator[RunFolder]:
+    """A run that was killed over the same facts, else a new one; held until the context ends."""
+    for path in reversed(store.unfinished(scenario.name)):
+        try:
+            found = load_run(path)
+            if replace(found.facts, run_id="", started="", command=()) == replace(facts, command=()):
+                with found.held():
+                    yield found
+                return
+        except Misuse:
+            # Damaged, of another version, or being worked on: not ours to take up.
+            continue
+    new = store.new_run(scenario, facts)
+    with new.held():
+        yield new
+
+
+def _prepared(lab: Lab, request: Request) -> Mapping[tuple[str, int], PreparedJob]:
+    jobs = {}
+    for cell in expand(request.scenario, request.seeds, request.arms or None):
+        if not missing(request.kernel, cell.arm.topology, cell.arm.queue):
+            job = guest_job(request.scenario, cell.arm, cell.seed)
+            jobs[cell.arm.name, cell.seed] = prepare_job(lab, request.kernel, cell.arm.topology, job)
+    return jobs
+
+
+def _recorded(folder: RunFolder, cell: PlannedCell, jobs: Mapping[tuple[str, int], PreparedJob]) -> bool:
+    """Whether the cell has a complete record of exactly this job: never one of another fingerprint."""
+    record = folder.boot(cell)
+    return record is not None and dict(record.fingerprint) == dict(jobs[cell.arm, cell.seed].fingerprint)
+
+
+def _workers(scenario: Scenario, boots: int, at_once: int) -> int:
+    memory = max(arm.topology.memory for arm in scenario.arms.values()) + _QEMU_OVERHEAD
+    carried = max(1, host.memory_available() // memory)
+    wanted = at_once or int(os.environ.get("BLKLAB_JOBS") or 0) or host.usable_cores()
+    return max(1, min(wanted, carried, boots))
+
+
+@dataclass
+class _Boots:
+    """Makes the boots of one run in threads. A thread starts a machine and stays with it to its end."""
+
+    lab: Lab
+    scenario: Scenario
+    folder: RunFolder
+    jobs: Mapping[tuple[str, int], PreparedJob]
+    listener: Listener
+    abort: threading.Event = field(default_factory=threading.Event)
+
+    def make(self, cells: Sequence[PlannedCell], workers: int) -> None:
+        pool = ThreadPoolExecutor(workers, thread_name_prefix="boot")
+        futures = [pool.submit(self._boot, number, cell) for number, cell in enumerate(cells, start=1)]
+        try:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            _raise_first(done)
+        finally:
+            self.abort.set()
+            pool.shutdown(cancel_futures=True)
+
+    def _boot(self, number: int, cell: PlannedCell) -> None:
+        started = time.monotonic()
+        self.listener(CellStarted(number, cell.arm, cell.seed))
+        record = run_job(
+            self.lab,
+            self.jobs[cell.arm, cell.seed],
+            self.folder.fresh_boot_folder(cell),
+            phase_seen=lambda phase: self.listener(CellPhase(number, phase)),
+            abort=self.abort,
+        )
+        if self.abort.is_set():
+            return
+        save_boot(record)
+        arm = self.scenario.arms[cell.arm]
+        result: CellResult = measured(arm, cell.seed, record, self.scenario.loads.values())
+        seconds = time.monotonic() - started
+        reason = "; ".join(result.reasons)
+        self.listener(CellFinished(number, cell.arm, cell.seed, result.status, seconds, reason))
+
+
+def _raise_first(done: "set[Future[None]]") -> None:
+    for future in done:
+        error = future.exception()
+        if error is not None:
+            raise error

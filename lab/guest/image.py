@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The initramfs of one boot: what all boots of a kernel share, cached, and the job behind it."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+from lab.cache import Cache
+from lab.digest import canonical, digest_bytes, digest_file
+from lab.errors import CannotJudge
+from lab.guest import initramfs
+from lab.guest.payload import Payload
+from lab.guest.script import Module, Step
+from lab.kernels.model import Kernel
+from lab.kernels.modules import Closure, module_closure, module_name, read_module
+
+KIND = "initramfs"
+_FILE = "base.cpio"
+
+
+@dataclass(frozen=True)
+class BaseImage:
+    """Archive with the payload and some modules of a kernel; ``digest`` is its sha256."""
+
+    path: Path
+    digest: str
+
+
+def base_image(cache: Cache, kernel: Kernel, payload: Payload, modules: Sequence[str]) -> BaseImage:
+    """The cached archive for these modules (their dependencies included)."""
+    closure = _complete(kernel, modules)
+    key = digest_bytes(canonical([payload.digest, kernel.digest, sorted(path.name for path in closure.load)]))
+
+    def fill(into: Path) -> None:
+        entries = dict(payload.entries)
+        for path in closure.load:
+            entries[f"modules/{module_name(path)}.ko"] = initramfs.regular(read_module(path))
+        (into / _FILE).write_bytes(initramfs.archive(entries))
+
+    path = cache.entry(KIND, key, fill) / _FILE
+    return BaseImage(path, digest_file(path))
+
+
+def job_archive(files: Mapping[str, bytes]) -> bytes:
+    """Archive with the files of the guest's /job folder."""
+    return initramfs.archive({f"job/{name}": initramfs.regular(data) for name, data in files.items()})
+
+
+def with_dependencies(kernel: Kernel, steps: Iterable[Step]) -> tuple[Step, ...]:
+    """The steps with each module preceded by what it depends on; built-in and loaded ones drop out."""
+    loaded: set[str] = set()
+    complete: list[Step] = []
+    for step in steps:
+        if not isinstance(step, Module):
+            complete.append(step)
+            continue
+        for path in _complete(kernel, [step.name]).load:
+            name = module_name(path)
+            if name not in loaded:
+                loaded.add(name)
+                own = name == module_name(step.name)
+                complete.append(replace(step, name=name) if own else Module(name))
+    return tuple(complete)
+
+
+def _complete(kernel: Kernel, modules: Sequence[str]) -> Closure:
+    closure = module_closure(kernel, modules)
+    if closure.missing:
+        raise CannotJudge(f"{kernel.release} has no module {', '.join(closure.missing)}")
+    return closure

@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Watching one boot: what its two channels said, and what that makes of it."""
+
+import time
+from collections import deque
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from lab.digest import digest_results
+from lab.guest import console
+from lab.guest.protocol import ResultReader
+from lab.qemu.machine import Channel, Ending, Note, Reason
+from lab.record import BootRecord, Outcome
+
+_KEPT_LINES = 2000
+_PHASES = {"set-up": "setup", "rest": "measure", "send": "send"}
+
+
+class Observer:
+    """Feeds the result channel's reader, keeps the end of the console, and times the phases."""
+
+    def __init__(self, phase_seen: Callable[[str], None]) -> None:
+        self._reader = ResultReader()
+        self._phase_seen = phase_seen
+        self._console: deque[str] = deque(maxlen=_KEPT_LINES)
+        self._death = ""
+        self._started = time.monotonic()
+        self._marks: list[tuple[str, float, float]] = [("boot", 0.0, 0.0)]
+
+    def line(self, channel: Channel, text: str) -> Note | None:
+        if channel is Channel.CONSOLE:
+            self._console.append(text)
+            self._death = self._death or console.death([text])
+            return None
+        was_ready = self._reader.ready
+        mark = self._reader.feed(text.rstrip("\r"))
+        if mark is not None:
+            self._phase_seen(mark.name)
+            self._note_phase(_PHASES.get(mark.name, mark.name), mark.uptime)
+        return Note.READY if self._reader.ready and not was_ready else None
+
+    def record(self, folder: Path, ending: Ending, fingerprint: Mapping[str, str]) -> BootRecord:
+        """What the boot leaves behind, now that its machine is gone."""
+        self._reader.finish()
+        outcome, detail = self._outcome(ending)
+        files = dict(self._reader.files)
+        return BootRecord(
+            folder=folder,
+            outcome=outcome,
+            detail=detail,
+            warnings=console.warnings(files.get("kmsg", b"").decode(errors="replace")),
+            files=files,
+            digest=digest_results(files) if outcome is Outcome.BYE else None,
+            fingerprint=fingerprint,
+            wall=self._spans(1, ending.wall),
+            virtual=self._spans(2, self._marks[-1][2]),
+        )
+
+    def _note_phase(self, name: str, uptime: float) -> None:
+        if name.startswith("load ") or name == self._marks[-1][0]:
+            return
+        self._marks.append((name, time.monotonic() - self._started, uptime))
+
+    def _spans(self, clock: int, end: float) -> dict[str, float]:
+        """Seconds spent in each phase by one of the two clocks of ``_marks``."""
+        times = [(str(mark[0]), float(mark[clock])) for mark in self._marks]
+        ends = [*(start for _, start in times[1:]), end]
+        return {
+            name: round(stop - start, 3) for (name, start), stop in zip(times, ends, strict=True) if name != "end"
+        }
+
+    def _outcome(self, ending: Ending) -> tuple[Outcome, str]:
+        reader = self._reader
+        if reader.bye and not reader.fault:
+            return Outcome.BYE, ""
+        if ending.reason is Reason.ABORTED:
+            return Outcome.LOST, "it was stopped by request"
+        if ending.signal is not None and ending.reason is Reason.EXITED:
+            return Outcome.LOST, f"QEMU was killed by signal {ending.signal}: {ending.stderr.strip()}"
+        if ending.returncode:
+            return Outcome.LOST, f"QEMU ended with {ending.returncode}: {ending.stderr.strip()}"
+        if not reader.ready:
+            return self._never_ready(ending)
+        if self._death:
+            return Outcome.OOPS, self._death
+        if reader.unfit and reader.ended and not reader.fault:
+            return Outcome.UNFIT, reader.unfit
+        return self._cut_short(ending)
+
+    def _never_ready(self, ending: Ending) -> tuple[Outcome, str]:
+        if self._reader.fault:
+            return Outcome.GARBLED, self._reader.fault
+        last = self._death or next((line.strip() for line in reversed(self._console) if line.strip()), "")
+        said = f"; its console ends with: {last}" if last else "; its console is empty"
+        return Outcome.NOT_READY, f"the guest was not ready after {ending.wall:.0f} s ({ending.reason}){said}"
+
+    def _cut_short(self, ending: Ending) -> tuple[Outcome, str]:
+        if self._reader.deadline_passed or ending.reason is Reason.DEADLINE:
+            stuck = console.stall(self._console)
+            phase = self._reader.phases[-1].name
+            return Outcome.HANG, f"no end of phase {phase}" + (f"; {stuck}" if stuck else "")
+        if ending.reason is Reason.FLOOD:
+            return Outcome.HANG, "the console did not stop"
+        return Outcome.GARBLED, self._reader.fault

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The lab's only door: boot this kernel with this topology, run this job, hand back the evidence."""
+
+import threading
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.cache import Cache
+from lab.digest import digest_bytes
+from lab.errors import LabBroken
+from lab.guest import image, payload
+from lab.guest.image import BaseImage
+from lab.guest.payload import Payload
+from lab.guest.script import Pause, Phase, RunLoad, Step, job_files
+from lab.kernels.model import Kernel
+from lab.observe import Observer
+from lab.packages.apt import Tell, silent
+from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
+from lab.qemu.machine import Limits, run
+from lab.qemu.probe import Qemu, find_qemu
+from lab.realise import in_guest
+from lab.record import BootRecord
+from lab.topology.model import Topology
+
+NANOSECONDS = 10**9
+_MARGIN = 120
+_INITRD = "initrd"
+
+PhaseSeen = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class GuestLoad:
+    """A fio job file under a name, and how long it takes in nanoseconds of guest time."""
+
+    name: str
+    fio: str
+    time: int
+
+
+@dataclass(frozen=True)
+class Job:
+    """What a guest does once its devices are there.
+
+    ``queue`` applies to every LUN. ``pause`` is the rest before each load and ``phase`` is added to
+    it, both in nanoseconds. ``labels`` go into the fingerprint and nowhere else.
+    """
+
+    queue: Mapping[str, str]
+    loads: tuple[GuestLoad, ...]
+    pause: int
+    phase: int
+    labels: Mapping[str, str]
+
+
+@dataclass(frozen=True)
+class Lab:
+    """What every boot shares on this host."""
+
+    cache: Cache
+    qemu: Qemu
+    payload: Payload
+
+
+def open_lab(cache: Cache, tell: Tell = silent) -> Lab:
+    """Raises LabBroken when QEMU is missing or too old, or the payload cannot be had."""
+    return Lab(cache, find_qemu(), payload.fetch(cache, tell))
+
+
+def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
+    """Everything that the guest will do, in order."""
+    steps = [*in_guest.devices(topology), *in_guest.queue_settings(topology, job.queue)]
+    for load in job.loads:
+        # Scanning a LUN is I/O too: the first load rests like the others.
+        steps += [Phase("rest"), Pause(job.pause + job.phase), RunLoad(load.name, load.fio)]
+    return tuple(steps)
+
+
+@dataclass(frozen=True)
+class PreparedJob:
+    """A job that could start now. Two boots with the same ``fingerprint`` must leave the same digest."""
+
+    kernel: Kernel
+    memory: int
+    base: BaseImage
+    job_archive: bytes
+    wall_limit: float
+    fingerprint: Mapping[str, str]
+
+
+def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> PreparedJob:
+    """Everything short of booting. Raises CannotJudge when the kernel lacks a module."""
+    steps = image.with_dependencies(kernel, guest_steps(topology, job))
+    base = image.base_image(lab.cache, kernel, lab.payload, in_guest.modules(topology, job.queue))
+    own = image.job_archive(job_files(steps, deadline=_deadline(job)))
+    spec = _machine(lab.qemu, kernel, topology.memory, Path(_INITRD))
+    fingerprint = {
+        "kernel": kernel.digest,
+        "base": base.digest,
+        "job": digest_bytes(own),
+        "qemu": f"{lab.qemu.version_text} {lab.qemu.package} {lab.qemu.digest}",
+        "argv": " ".join(fingerprint_argv(spec)),
+        "cmdline": command_line(spec),
+        **job.labels,
+    }
+    return PreparedJob(kernel, topology.memory, base, own, _wall_limit(job), fingerprint)
+
+
+def run_job(
+    lab: Lab,
+    prepared: PreparedJob,
+    folder: Path,
+    *,
+    phase_seen: PhaseSeen = silent,
+    abort: threading.Event | None = None,
+) -> BootRecord:
+    """Boot once in ``folder``, which must exist and be empty; the raw artefacts stay there.
+
+    Blocks the calling thread until the machine is gone. Raises LabBroken when QEMU cannot be
+    started or the folder cannot be written.
+    """
+    initrd = folder / _INITRD
+    try:
+        (folder / "job.cpio").write_bytes(prepared.job_archive)
+        initrd.write_bytes(prepared.base.path.read_bytes() + prepared.job_archive)
+    except OSError as error:
+        raise LabBroken(f"{folder}: {error.strerror}", remedy="free some space, or use another results folder") from error
+    observer = Observer(phase_seen)
+    try:
+        spec = _machine(lab.qemu, prepared.kernel, prepared.memory, initrd)
+        ending = run(spec, folder, observer, Limits(total_seconds=prepared.wall_limit), abort)
+    finally:
+        initrd.unlink(missing_ok=True)
+    return observer.record(folder, ending, prepared.fingerprint)
+
+
+def _machine(qemu: Qemu, kernel: Kernel, memory: int, initrd: Path) -> MachineSpec:
+    return MachineSpec(
+        program=qemu.path,
+        version=qemu.version,
+        kernel=kernel.vmlinux or kernel.image,
+        initrd=initrd,
+        firmware=qemu.firmware,
+        memory=memory >> 20,
+        append=("oops=panic", "tsc=reliable"),
+    )
+
+
+def _deadline(job: Job) -> int:
+    """Seconds of guest time within which a healthy guest has finished."""
+    loads = sum(load.time + job.pause + job.phase for load in job.loads)
+    return 2 * loads // NANOSECONDS + _MARGIN
+
+
+def _wall_limit(job: Job) -> float:
+    """Seconds of host time; a guest that is busy throughout runs some twenty times slower than its clock."""
+    return 600 + 40 * sum(load.time for load in job.loads) / NANOSECONDS
+
+
