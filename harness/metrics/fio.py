@@ -61,8 +61,14 @@ class Sample:
         return figures
 
 
-def read_fio(data: bytes, roles: Collection[str], file: str = "fio.json") -> dict[str, Sample]:
+def read_fio(
+    data: bytes, roles: Collection[str], file: str = "fio.json", window: int | None = None
+) -> dict[str, Sample]:
     """The sample of each role, from ``fio --output-format=json`` whose jobs are named after roles.
+
+    ``window`` is the run time that was asked for, in ns. fio stops counting I/Os there, yet goes on
+    until those in flight are back and divides by the longer time: a job with 64 requests of 400 ms
+    in flight would lose a sixth of its rate in a window of 2 s. Rates are taken over the window.
 
     Raises MeasurementError when the document is truncated, lacks a field, holds other jobs than
     ``roles``, reports a job that failed, or when no job did any I/O. A job without I/O beside one
@@ -75,7 +81,7 @@ def read_fio(data: bytes, roles: Collection[str], file: str = "fio.json") -> dic
         name = job.text("jobname")
         if name in samples:
             raise MeasurementError(file, f'job "{name}" is reported twice', remedy="set group_reporting with numjobs")
-        samples[name] = _sample(job, name, file)
+        samples[name] = _sample(job, name, file, window)
     _check_roles(samples.keys(), roles, file)
     if not any(sample.total_ios for sample in samples.values()):
         raise MeasurementError(
@@ -105,7 +111,7 @@ def _check_roles(found: Collection[str], wanted: Collection[str], file: str) -> 
         raise MeasurementError(file, f"a job that is no role of this load: {', '.join(extra)}")
 
 
-def _sample(job: "_Node", name: str, file: str) -> Sample:
+def _sample(job: "_Node", name: str, file: str, window: int | None) -> Sample:
     error = job.whole("error")
     if error:
         raise MeasurementError(file, f'fio job "{name}" failed with error {error}')
@@ -113,12 +119,19 @@ def _sample(job: "_Node", name: str, file: str) -> Sample:
     if not parts:
         return Sample(iops=0.0, bw=0.0, total_ios=0, runtime=0, latency={})
     return Sample(
-        iops=sum(part.number("iops") for part in parts),
-        bw=sum(part.number("bw_bytes") for part in parts),
+        iops=sum(part.whole("total_ios") / _seconds(part, window) for part in parts),
+        bw=sum(part.whole("io_bytes") / _seconds(part, window) for part in parts),
         total_ios=sum(part.whole("total_ios") for part in parts),
         runtime=max(part.whole("runtime") for part in parts) * _NS_PER_MS,
         latency={kind: _combined([_latency(part.node(f"{kind}_ns")) for part in parts]) for kind in _LATENCIES},
     )
+
+
+def _seconds(part: "_Node", window: int | None) -> float:
+    """The time over which a direction counted its I/Os. A job that ended early counted for less."""
+    runtime = part.whole("runtime") * _NS_PER_MS
+    counted = runtime if window is None else min(runtime, window)
+    return max(counted, _NS_PER_MS) / 1e9
 
 
 def _directions(job: "_Node") -> list["_Node"]:
