@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The content-addressed cache: complete folders by kind and key, safe against kills and races.
 
-<root>/<kind>/<key>/          a complete entry
-<root>/.fill/<kind>/<key>.X/  a fill in progress, or what a killed one left
-<root>/.lock/<kind>/<key>     flock: exclusive while filling or removing, shared while in use;
-                              its time stamp is when the entry was last used
+<root>/<kind>/<key>/            a complete entry
+<root>/.fill/<kind>/<key>.X/    a fill in progress, or what a killed one left
+<root>/.lock/<kind>/<key>       flock: shared while the entry is in use, exclusive while it is removed;
+                                its time stamp is when the entry was last used
+<root>/.lock/<kind>/<key>.fill  flock: exclusive while the entry is filled or changed
 """
 
 import errno
@@ -23,6 +24,7 @@ from pathlib import Path
 from lab.errors import BlklabError, LabBroken
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,200}")
+_SINGLY = 64  # above so many files one flush of the whole file system is the faster way
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 _FULL_WORDS = ("No space left on device", "Disk quota exceeded")
@@ -73,7 +75,7 @@ class Cache:
         """
         path = self._path(kind, key)
         while not self._hold(kind, key):
-            with self._writing(kind, key), self._exclusive(kind, key):
+            with self._writing(kind, key), self._exclusive(kind, f"{key}.fill"):
                 if not path.is_dir():
                     self._remove_leftovers(locked=(kind, key))
                     self._fill(kind, key, fill)
@@ -87,9 +89,9 @@ class Cache:
     def workspace(self, kind: str, key: str) -> Iterator[Path]:
         """A lasting folder ``kind/key`` that changes over time, to one user at a time."""
         path = self._path(kind, key)
-        with self._exclusive(kind, key):
-            with self._writing(kind, key):
-                path.mkdir(parents=True, exist_ok=True)
+        with self._writing(kind, key), self._exclusive(kind, f"{key}.fill"):
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock_path(kind, key).touch()
             yield path
 
     def write_text(self, kind: str, name: str, text: str) -> Path:
@@ -140,7 +142,7 @@ class Cache:
 
     def _path(self, kind: str, key: str) -> Path:
         for name in (kind, key):
-            if _NAME.fullmatch(name) is None:
+            if _NAME.fullmatch(name) is None or name.endswith(".fill"):
                 raise ValueError(f"not fit for a cache name: {name!r}")
         return self.root / kind / key
 
@@ -154,7 +156,7 @@ class Cache:
             _sync(aside)
             (self.root / kind).mkdir(exist_ok=True)
             aside.rename(self.root / kind / key)
-            _sync(self.root / kind)
+            _sync_one(self.root / kind)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 
@@ -181,11 +183,12 @@ class Cache:
         return self.root / ".lock" / kind / key
 
     @contextmanager
-    def _exclusive(self, kind: str, key: str, *, wait: bool = True) -> Iterator[None]:
+    def _exclusive(self, kind: str, name: str, *, wait: bool = True) -> Iterator[None]:
         """Raises BlockingIOError when ``wait`` is false and somebody holds the lock."""
-        with self._writing(kind, key):
-            self._lock_path(kind, key).parent.mkdir(parents=True, exist_ok=True)
-            lock = os.open(self._lock_path(kind, key), os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        path = self._lock_path(kind, name)
+        with self._writing(kind, name):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
             fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
             yield
@@ -214,7 +217,7 @@ class Cache:
     def _full(self, kind: str, key: str) -> LabBroken:
         free = shutil.disk_usage(self.root).free
         return LabBroken(
-            f"no space left for {kind} {key} in the cache {self.root} ({free / 1e6:.0f} MB free)",
+            f"no space left for {kind} {key[:20]} in the cache {self.root} ({free / 1e6:.0f} MB free without it)",
             remedy="free some with `blklab cache prune`, or name a folder on a larger disk with BLKLAB_CACHE=",
         )
 
@@ -224,11 +227,12 @@ class Cache:
             last_used = self._lock_path(kind, key).stat().st_mtime
         except FileNotFoundError:
             last_used = path.stat().st_mtime
-        return Entry(kind, key, path, _size(path), last_used, self._is_locked(kind, key))
+        in_use = any(self._is_locked(kind, name) for name in (key, f"{key}.fill"))
+        return Entry(kind, key, path, _size(path), last_used, in_use)
 
-    def _is_locked(self, kind: str, key: str) -> bool:
+    def _is_locked(self, kind: str, name: str) -> bool:
         try:
-            lock = os.open(self._lock_path(kind, key), os.O_RDONLY | os.O_CLOEXEC)
+            lock = os.open(self._lock_path(kind, name), os.O_RDONLY | os.O_CLOEXEC)
         except OSError:
             return False
         try:
@@ -241,11 +245,12 @@ class Cache:
 
     def _remove(self, entry: Entry) -> bool:
         """Whether the entry could be removed; renamed away first, so it is never seen half gone."""
+        kind, key = entry.kind, entry.key
         try:
-            with self._writing(entry.kind, entry.key), self._exclusive(entry.kind, entry.key, wait=False):
-                aside = self.root / ".fill" / entry.kind
+            with self._exclusive(kind, f"{key}.fill", wait=False), self._exclusive(kind, key, wait=False):
+                aside = self.root / ".fill" / kind
                 aside.mkdir(parents=True, exist_ok=True)
-                doomed = Path(tempfile.mkdtemp(prefix=f"{entry.key}.", dir=aside))
+                doomed = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=aside))
                 with suppress(FileNotFoundError):
                     entry.path.rename(doomed / "entry")
                 shutil.rmtree(doomed, ignore_errors=True)
@@ -260,14 +265,27 @@ class Cache:
         """
         for leftover in (self.root / ".fill").glob("*/*"):
             kind, key = leftover.parent.name, leftover.name.rpartition(".")[0]
-            mine = nullcontext() if (kind, key) == locked else self._exclusive(kind, key, wait=False)
+            mine = nullcontext() if (kind, key) == locked else self._exclusive(kind, f"{key}.fill", wait=False)
             with suppress(BlockingIOError), mine:
                 shutil.rmtree(leftover, ignore_errors=True)
 
 
 def _sync(folder: Path) -> None:
-    """Flush the file system of ``folder``: one call for thousands of files."""
-    subprocess.run(["sync", "-f", str(folder)], check=True)  # noqa: S607
+    """Bring everything below ``folder`` to the disk."""
+    paths = [folder, *(path for path in folder.rglob("*") if not path.is_symlink())]
+    if len(paths) > _SINGLY:
+        subprocess.run(["sync", "-f", str(folder)], check=True)  # noqa: S607
+        return
+    for path in paths:
+        _sync_one(path)
+
+
+def _sync_one(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def _size(folder: Path) -> int:

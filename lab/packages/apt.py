@@ -291,6 +291,6 @@ def _configuration(root: Path) -> str:
         "Acquire::AllowDowngradeToInsecureRepositories": "false",
         "Acquire::GzipIndexes": "true",
         "Acquire::Languages": "none",
-        "Acquire::Retries": "2",
+        "Acquire::Retries": "1",
     }
     return "\n".join([*carried, *(f"{name} {json.dumps(str(value))};" for name, value in private.items())]) + "\n"

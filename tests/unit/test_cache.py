@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The cache: complete or absent, whoever is killed and whoever else is there."""
+
+import errno
+import os
+import signal
+import subprocess
+import sys
+import threading
+import time
+from pathlib import Path
+
+import pytest
+
+from lab.cache import Cache
+from lab.errors import LabBroken
+
+
+def put(text: str = "x"):
+    return lambda into: (into / "file").write_text(text)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "cache")
+
+
+def leftovers(cache: Cache) -> list[Path]:
+    return list((cache.root / ".fill").glob("*/*"))
+
+
+def test_fills_once(cache: Cache) -> None:
+    calls = []
+
+    def fill(into: Path) -> None:
+        calls.append(into)
+        (into / "file").write_text("x")
+
+    first, second = (cache.entry("kind", "key", fill) for _ in range(2))
+    assert first == second == cache.root / "kind/key"
+    assert (first / "file").read_text() == "x"
+    assert len(calls) == 1
+    assert not leftovers(cache)
+
+
+def test_a_fill_that_fails_leaves_nothing(cache: Cache) -> None:
+    def fill(into: Path) -> None:
+        (into / "half").write_text("x")
+        raise LabBroken("no")
+
+    with pytest.raises(LabBroken, match="no"):
+        cache.entry("kind", "key", fill)
+    assert cache.find("kind", "key") is None
+    assert not leftovers(cache)
+    assert (cache.entry("kind", "key", put()) / "file").exists()
+
+
+def test_find_never_fills(cache: Cache) -> None:
+    assert cache.find("kind", "key") is None
+    made = cache.entry("kind", "key", put())
+    assert Cache(cache.root).find("kind", "key") == made
+
+
+@pytest.mark.parametrize("name", ["", "../x", "a/b", ".hidden"])
+def test_refuses_names_that_lead_elsewhere(cache: Cache, name: str) -> None:
+    with pytest.raises(ValueError, match="not fit"):
+        cache.entry("kind", name, put())
+
+
+def test_default_follows_the_environment(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.setenv("HOME", str(tmp_path))
+    monkeypatch.delenv("XDG_CACHE_HOME", raising=False)
+    monkeypatch.delenv("BLKLAB_CACHE", raising=False)
+    assert Cache.default().root == tmp_path / ".cache/blklab"
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "xdg"))
+    assert Cache.default().root == tmp_path / "xdg/blklab"
+    monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "own"))
+    assert Cache.default().root == tmp_path / "own"
+
+
+@pytest.mark.parametrize("code", [errno.ENOSPC, errno.EDQUOT])
+def test_a_full_disk_names_the_remedies(cache: Cache, code: int) -> None:
+    def fill(into: Path) -> None:
+        raise OSError(code, os.strerror(code), str(into))
+
+    with pytest.raises(LabBroken) as caught:
+        cache.entry("kind", "key", fill)
+    assert str(cache.root) in caught.value.message
+    assert "MB free" in caught.value.message
+    assert "blklab cache prune" in caught.value.remedy
+    assert "BLKLAB_CACHE=" in caught.value.remedy
+
+
+def test_a_full_disk_is_known_from_the_words_of_a_tool(cache: Cache) -> None:
+    def fill(into: Path) -> None:
+        raise LabBroken("exit 2 from: dpkg-deb\nfailed to write (No space left on device)")
+
+    with pytest.raises(LabBroken, match="no space left for kind key"):
+        cache.entry("kind", "key", fill)
+
+
+def test_a_cache_that_cannot_be_written(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    with pytest.raises(LabBroken, match="cannot be written") as caught:
+        Cache(tmp_path / "file/cache").entry("kind", "key", put())
+    assert "BLKLAB_CACHE=" in caught.value.remedy
+
+
+def test_an_error_of_the_fill_itself_is_not_blamed_on_the_cache(cache: Cache) -> None:
+    with pytest.raises(FileNotFoundError):
+        cache.entry("kind", "key", lambda into: (into / "absent").unlink())
+
+
+FILL_AND_HANG = """
+import sys, time
+from pathlib import Path
+from lab.cache import Cache
+def fill(into):
+    (into / "half").write_text("x")
+    print("filling", flush=True)
+    time.sleep(600)
+Cache(Path(sys.argv[1])).entry("kind", sys.argv[2], fill)
+"""
+
+
+def hanging_fill(cache: Cache, key: str, checkout: Path) -> subprocess.Popen[str]:
+    argv = [sys.executable, "-c", FILL_AND_HANG, str(cache.root), key]
+    process = subprocess.Popen(argv, cwd=checkout, stdout=subprocess.PIPE, text=True)
+    assert process.stdout is not None
+    assert process.stdout.readline() == "filling\n"
+    return process
+
+
+@pytest.mark.parametrize("key", ["killed", "another"])
+def test_the_next_fill_removes_what_a_killed_one_left(cache: Cache, key: str, checkout: Path) -> None:
+    with hanging_fill(cache, "killed", checkout) as process:
+        process.send_signal(signal.SIGKILL)
+    assert len(leftovers(cache)) == 1
+    assert cache.find("kind", "killed") is None
+    made = cache.entry("kind", key, put())
+    assert [path.name for path in made.iterdir()] == ["file"]
+    assert not leftovers(cache)
+
+
+def test_a_fill_that_still_runs_is_left_alone(cache: Cache, checkout: Path) -> None:
+    with hanging_fill(cache, "running", checkout) as process:
+        try:
+            cache.entry("kind", "another", put())
+            cache.prune()
+            assert len(leftovers(cache)) == 1
+            assert (leftovers(cache)[0] / "half").exists()
+        finally:
+            process.kill()
+
+
+def test_a_second_process_waits_for_the_first(cache: Cache) -> None:
+    started, finish = threading.Event(), threading.Event()
+    results = []
+
+    def slow(into: Path) -> None:
+        (into / "file").write_text("slow")
+        started.set()
+        assert finish.wait(30)
+
+    def use(fill) -> None:
+        results.append((Cache(cache.root).entry("kind", "key", fill) / "file").read_text())
+
+    first = threading.Thread(target=use, args=(slow,))
+    first.start()
+    assert started.wait(30)
+    second = threading.Thread(target=use, args=(put("second"),))
+    second.start()
+    finish.set()
+    first.join(30)
+    second.join(30)
+    assert results == ["slow", "slow"]
+
+
+def test_prune_spares_what_is_in_use(cache: Cache) -> None:
+    used = cache.entry("kind", "used", put())
+    other = Cache(cache.root)
+    idle = other.entry("kind", "idle", put())
+    other.close()
+    pruned = Cache(cache.root).prune()
+    assert [entry.path for entry in pruned.removed] == [idle]
+    assert [entry.path for entry in pruned.in_use] == [used]
+    assert not idle.exists()
+    assert used.exists()
+    cache.close()
+    assert len(cache.prune().removed) == 1
+    assert not leftovers(cache)
+
+
+def fill_aged(cache: Cache, **ages: float) -> None:
+    for key, age in ages.items():
+        cache.entry("kind", key, put("x" * 100_000))
+        cache.close()
+        os.utime(cache.root / ".lock/kind" / key, (0, time.time() - age))
+
+
+def test_prune_takes_the_longest_unused_first(cache: Cache) -> None:
+    fill_aged(cache, new=10, old=1000, older=2000)
+    entries = cache.entries()
+    assert [entry.key for entry in entries] == ["older", "old", "new"]
+    assert not any(entry.in_use for entry in entries)
+    assert entries[0].size >= 100_000
+    pruned = cache.prune(keep_bytes=entries[0].size)
+    assert [entry.key for entry in pruned.removed] == ["older", "old"]
+    assert pruned.freed == entries[0].size * 2
+
+
+def test_prune_by_age_and_kind(cache: Cache) -> None:
+    fill_aged(cache, new=10, old=1000)
+    assert not cache.prune(older_than=500, kind="other").removed
+    assert [entry.key for entry in cache.prune(older_than=500).removed] == ["old"]
+    assert [entry.key for entry in cache.prune(kind="kind").removed] == ["new"]
+
+
+def test_use_is_remembered(cache: Cache) -> None:
+    fill_aged(cache, old=1000, older=2000)
+    Cache(cache.root).find("kind", "older")
+    assert [entry.key for entry in cache.entries()] == ["old", "older"]
+
+
+def test_small_files_are_replaced_whole(cache: Cache) -> None:
+    cache.write_text("pins", "a.json", "one")
+    path = cache.write_text("pins", "a.json", "two")
+    assert path.read_text() == "two"
+    assert [item.name for item in path.parent.iterdir()] == ["a.json"]
