@@ -31,7 +31,8 @@ def figures_of(
     figures: dict[tuple[str, str, str], float] = {}
     for load in loads:
         record = f"{load.name}.json"
-        for role, sample in read_fio(_file(files, record), load.roles.keys(), record, load.runtime).items():
+        sizes = {role.name: role.bs for role in load.roles.values()}
+        for role, sample in read_fio(_file(files, record), sizes, record, load.runtime).items():
             figures.update({(load.name, role, metric): value for metric, value in sample.metrics().items()})
         window = read_window(_file(files, f"{load.name}.before"), _file(files, f"{load.name}.after"), load.name)
         figures[load.name, GUEST, IDLE] = window.idle

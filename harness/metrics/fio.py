@@ -62,13 +62,15 @@ class Sample:
 
 
 def read_fio(
-    data: bytes, roles: Collection[str], file: str = "fio.json", window: int | None = None
+    data: bytes, roles: Mapping[str, int], file: str = "fio.json", window: int | None = None
 ) -> dict[str, Sample]:
     """The sample of each role, from ``fio --output-format=json`` whose jobs are named after roles.
 
-    ``window`` is the run time that was asked for, in ns. fio stops counting I/Os there, yet goes on
-    until those in flight are back and divides by the longer time: a job with 64 requests of 400 ms
-    in flight would lose a sixth of its rate in a window of 2 s. Rates are taken over the window.
+    ``roles`` maps the role to its block size in bytes, ``window`` is the run time that was asked
+    for, in ns. fio counts the I/Os that it starts before the end of the window, yet goes on until
+    those in flight are back and divides by the longer time: 64 requests of 400 ms would lose a
+    sixth of their rate in a window of 2 s. Its io_bytes has the stragglers of both ends and would
+    gain as much. So rates are the counted I/Os over the window, times the block size for ``bw``.
 
     Raises MeasurementError when the document is truncated, lacks a field, holds other jobs than
     ``roles``, reports a job that failed, or when no job did any I/O. A job without I/O beside one
@@ -81,7 +83,7 @@ def read_fio(
         name = job.text("jobname")
         if name in samples:
             raise MeasurementError(file, f'job "{name}" is reported twice', remedy="set group_reporting with numjobs")
-        samples[name] = _sample(job, name, file, window)
+        samples[name] = _sample(job, name, file, window, roles.get(name, 0))
     _check_roles(samples.keys(), roles, file)
     if not any(sample.total_ios for sample in samples.values()):
         raise MeasurementError(
@@ -111,16 +113,17 @@ def _check_roles(found: Collection[str], wanted: Collection[str], file: str) -> 
         raise MeasurementError(file, f"a job that is no role of this load: {', '.join(extra)}")
 
 
-def _sample(job: "_Node", name: str, file: str, window: int | None) -> Sample:
+def _sample(job: "_Node", name: str, file: str, window: int | None, bs: int) -> Sample:
     error = job.whole("error")
     if error:
         raise MeasurementError(file, f'fio job "{name}" failed with error {error}')
     parts = [part for part in _directions(job) if part.whole("total_ios")]
     if not parts:
         return Sample(iops=0.0, bw=0.0, total_ios=0, runtime=0, latency={})
+    iops = sum(part.whole("total_ios") / _seconds(part, window) for part in parts)
     return Sample(
-        iops=sum(part.whole("total_ios") / _seconds(part, window) for part in parts),
-        bw=sum(part.whole("io_bytes") / _seconds(part, window) for part in parts),
+        iops=iops,
+        bw=iops * bs,
         total_ios=sum(part.whole("total_ios") for part in parts),
         runtime=max(part.whole("runtime") for part in parts) * _NS_PER_MS,
         latency={kind: _combined([_latency(part.node(f"{kind}_ns")) for part in parts]) for kind in _LATENCIES},

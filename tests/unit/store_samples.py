@@ -13,15 +13,19 @@ from lab.record import BootRecord, Outcome
 
 RECORDED = json.loads((Path(__file__).parent / "fixtures" / "fio-aio.json").read_bytes())
 COUNTERS = "== /proc/stat\ncpu  {busy} 0 0 {idle} 0 0 0 0 0 0\n== /proc/diskstats\n{rows}"
+RUNTIME = 8000
+"""Milliseconds, as in the sample loads."""
+
 KERNEL = KernelFacts("debian:6.1", "6.1.0-18-amd64", "Debian bookworm", "k" * 64)
 
 
 def fio_result(iops: Mapping[str, float]) -> bytes:
-    """A recorded result with one job for each role, whose IOPS are replaced."""
+    """A recorded result with one job for each role, over the whole window, with these IOPS."""
     jobs = []
     for role, value in iops.items():
         job = json.loads(json.dumps(RECORDED["jobs"][0]))
-        job["jobname"], job["read"]["iops"] = role, value
+        job["jobname"] = role
+        job["read"].update(total_ios=round(value * RUNTIME / 1000), runtime=RUNTIME)
         jobs.append(job)
     return json.dumps({**RECORDED, "jobs": jobs}).encode()
 

@@ -25,24 +25,42 @@ def altered(name: str, change: Callable[[Any], None]) -> bytes:
 
 
 def test_one_direction_is_read_as_fio_reports_it() -> None:
-    sample = read_fio(recorded("aio"), {"victim"})["victim"]
+    sample = read_fio(recorded("aio"), {"victim": 4096})["victim"]
     read = json.loads(recorded("aio"))["jobs"][0]["read"]
     figures = sample.metrics()
-    assert figures["iops"] == read["iops"]
-    assert figures["bw"] == read["bw_bytes"]
+    assert figures["iops"] == pytest.approx(read["iops"])
+    assert figures["bw"] == pytest.approx(read["iops"] * 4096)
     assert figures["runtime"] == read["runtime"] * 1e6
     assert figures["lat.p99.9"] == read["lat_ns"]["percentile"]["99.900000"]
     assert figures["clat.p50"] == read["clat_ns"]["percentile"]["50.000000"]
     assert figures["slat.max"] == read["slat_ns"]["max"]
 
 
+def test_rates_are_over_the_window_and_not_over_the_wait_for_stragglers() -> None:
+    # 64 requests of 400 ms over 2 s, as fio reports them: 160 started, 223 seen to end, 401 ms of waiting.
+    def slow(document: Any) -> None:
+        document["jobs"][0]["read"].update(total_ios=160, io_bytes=223 * 4096, runtime=2401, iops=66.6389)
+
+    sample = read_fio(altered("aio", slow), {"victim": 4096}, window=2 * 10**9)["victim"]
+    assert sample.iops == 80
+    assert sample.bw == 80 * 4096
+    assert sample.runtime == 2401 * 10**6
+
+
+def test_a_job_that_ended_before_the_window_did_is_rated_over_its_own_time() -> None:
+    def short(document: Any) -> None:
+        document["jobs"][0]["read"].update(total_ios=100, runtime=500)
+
+    assert read_fio(altered("aio", short), {"victim": 4096}, window=2 * 10**9)["victim"].iops == 200
+
+
 def test_a_mix_is_the_sum_of_its_directions_with_weighted_means() -> None:
-    sample = read_fio(recorded("mix"), {"hog", "victim"})["hog"]
+    sample = read_fio(recorded("mix"), {"hog": 4096, "victim": 4096})["hog"]
     hog = next(job for job in json.loads(recorded("mix"))["jobs"] if job["jobname"] == "hog")
     read, write = hog["read"], hog["write"]
     assert read["total_ios"] and write["total_ios"]
     assert sample.iops == pytest.approx(read["iops"] + write["iops"])
-    assert sample.bw == read["bw_bytes"] + write["bw_bytes"]
+    assert sample.bw == pytest.approx(sample.iops * 4096)
     assert sample.total_ios == read["total_ios"] + write["total_ios"]
     weighted = sum(part["lat_ns"]["mean"] * part["lat_ns"]["N"] for part in (read, write)) / sample.total_ios
     assert sample.latency["lat"].mean == pytest.approx(weighted)
@@ -50,8 +68,8 @@ def test_a_mix_is_the_sum_of_its_directions_with_weighted_means() -> None:
 
 
 def test_percentiles_of_a_mix_exist_only_when_fio_counted_it_together() -> None:
-    apart = read_fio(recorded("mix"), {"hog", "victim"})["hog"].metrics()
-    together = read_fio(recorded("unified"), {"hog"})["hog"].metrics()
+    apart = read_fio(recorded("mix"), {"hog": 4096, "victim": 4096})["hog"].metrics()
+    together = read_fio(recorded("unified"), {"hog": 4096})["hog"].metrics()
     assert not [name for name in apart if ".p" in name]
     assert "lat.p99" in together
 
@@ -78,13 +96,13 @@ def put(value: object, *path: str | int) -> Callable[[Any], None]:
     ("change", "says"),
     [
         (drop("jobs"), '"jobs" is missing'),
-        (drop("jobs", 0, "read", "iops"), 'jobs[0].read.iops" is missing'),
+        (drop("jobs", 0, "read", "runtime"), 'jobs[0].read.runtime" is missing'),
         (drop("jobs", 0, "read", "lat_ns"), 'jobs[0].read.lat_ns" is missing'),
         (drop("jobs", 0, "error"), 'jobs[0].error" is missing'),
         (put(5, "jobs", 0, "error"), 'job "victim" failed with error 5'),
-        (put("many", "jobs", 0, "read", "iops"), "is not a figure: 'many'"),
-        (put(-1, "jobs", 0, "read", "iops"), "is not a figure: -1"),
-        (put(True, "jobs", 0, "read", "iops"), "is not a figure: True"),
+        (put("many", "jobs", 0, "read", "runtime"), "is not a figure: 'many'"),
+        (put(-1, "jobs", 0, "read", "total_ios"), "is not a figure: -1"),
+        (put(True, "jobs", 0, "read", "runtime"), "is not a figure: True"),
         (put(1.5, "jobs", 0, "read", "total_ios"), "is not a whole number: 1.5"),
         (put(0, "jobs", 0, "read", "total_ios"), "no job did any I/O"),
         (put([], "jobs"), "no job for role victim"),
@@ -95,7 +113,7 @@ def put(value: object, *path: str | int) -> Callable[[Any], None]:
 )
 def test_what_is_missing_or_odd_is_named(change: Callable[[Any], None], says: str) -> None:
     with pytest.raises(MeasurementError) as caught:
-        read_fio(altered("aio", change), {"victim"}, "solo.json")
+        read_fio(altered("aio", change), {"victim": 4096}, "solo.json")
     assert caught.value.file == "solo.json"
     assert says in caught.value.message
 
@@ -105,14 +123,14 @@ def test_a_role_without_io_beside_a_busy_one_was_starved() -> None:
         job = next(job for job in document["jobs"] if job["jobname"] == "victim")
         job["read"].update(total_ios=0, iops=0.0, bw_bytes=0)
 
-    samples = read_fio(altered("mix", starve), {"hog", "victim"})
+    samples = read_fio(altered("mix", starve), {"hog": 4096, "victim": 4096})
     assert samples["victim"].metrics() == {"iops": 0.0, "bw": 0.0, "total_ios": 0.0, "runtime": 0.0}
     assert samples["hog"].iops > 0
 
 
 def test_a_job_that_is_no_role_is_refused() -> None:
     with pytest.raises(MeasurementError, match="no role of this load: hog"):
-        read_fio(recorded("mix"), {"victim"})
+        read_fio(recorded("mix"), {"victim": 4096})
 
 
 def test_a_role_reported_twice_is_refused() -> None:
@@ -120,15 +138,15 @@ def test_a_role_reported_twice_is_refused() -> None:
         document["jobs"] *= 2
 
     with pytest.raises(MeasurementError, match="reported twice"):
-        read_fio(altered("aio", twice), {"victim"})
+        read_fio(altered("aio", twice), {"victim": 4096})
 
 
 @pytest.mark.parametrize("length", [0, 1, 700, -3])
 def test_a_truncated_file_is_refused(length: int) -> None:
     with pytest.raises(MeasurementError):
-        read_fio(recorded("aio")[:length], {"victim"})
+        read_fio(recorded("aio")[:length], {"victim": 4096})
 
 
 def test_a_failed_fio_is_refused_with_its_own_words() -> None:
     with pytest.raises(MeasurementError, match="fio: pid=0, err=1"):
-        read_fio(recorded("failed"), {"victim"})
+        read_fio(recorded("failed"), {"victim": 4096})
