@@ -17,4 +17,5 @@ def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
         for load in scenario.loads.values()
     )
     labels = {"scenario": scenario.digest, "arm": arm.name, "seed": str(seed)}
-    return Job(arm.queue, loads, scenario.pause, start_phase(scenario.name, seed), labels)
+    inject = scenario.selftest.inject if scenario.selftest else ""
+    return Job(arm.queue, loads, scenario.pause, start_phase(scenario.name, seed), labels, inject)

@@ -16,7 +16,7 @@ from harness.events import CellFinished, CellPhase, CellStarted, Listener, RunFi
 from harness.jobs import guest_job
 from harness.judging import judge_run
 from harness.scenario.expand import expand
-from harness.scenario.model import Scenario
+from harness.scenario.model import Arm, Scenario
 from harness.store import KernelFacts, PlannedCell, RunFacts, RunFolder, Store, load_run, planned
 from lab import host
 from lab.errors import Misuse
@@ -83,7 +83,7 @@ def _check_arms(request: Request) -> None:
 def _facts(lab: Lab, request: Request) -> RunFacts:
     kernel, scenario = request.kernel, request.scenario
     cells = expand(scenario, request.seeds, request.arms or None)
-    lacking = {cell.arm.name: missing(kernel, cell.arm.topology, cell.arm.queue) for cell in cells}
+    lacking = {cell.arm.name: _lacking(request, cell.arm) for cell in cells}
     package = f" ({lab.qemu.package})" if lab.qemu.package else ""
     return RunFacts(
         run_id="",
@@ -99,6 +99,11 @@ def _facts(lab: Lab, request: Request) -> RunFacts:
         command=request.command,
         baseline=request.baseline,
     )
+
+
+def _lacking(request: Request, arm: Arm) -> tuple[str, ...]:
+    requires = request.scenario.requires
+    return missing(request.kernel, arm.topology, arm.queue, options=requires.config, modules=requires.modules)
 
 
 @contextmanager
@@ -122,7 +127,7 @@ def _folder(store: Store, facts: RunFacts, scenario: Scenario) -> Iterator[RunFo
 def _prepared(lab: Lab, request: Request) -> Mapping[tuple[str, int], PreparedJob]:
     jobs = {}
     for cell in expand(request.scenario, request.seeds, request.arms or None):
-        if not missing(request.kernel, cell.arm.topology, cell.arm.queue):
+        if not _lacking(request, cell.arm):
             job = guest_job(request.scenario, cell.arm, cell.seed)
             jobs[cell.arm.name, cell.seed] = prepare_job(lab, request.kernel, cell.arm.topology, job)
     return jobs

@@ -81,6 +81,8 @@ class Observer:
             return Outcome.LOST, f"QEMU ended with {ending.returncode}: {ending.stderr.strip()}"
         if not reader.ready:
             return self._never_ready(ending)
+        if reader.broken:
+            return Outcome.LOST, reader.broken
         if self._death:
             return Outcome.OOPS, self._death
         if reader.unfit and reader.ended and not reader.fault:

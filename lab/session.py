@@ -12,7 +12,7 @@ from lab.errors import LabBroken
 from lab.guest import image, payload
 from lab.guest.image import BaseImage
 from lab.guest.payload import Payload
-from lab.guest.script import Pause, Phase, RunLoad, Step, job_files
+from lab.guest.script import Inject, Module, Pause, Phase, RunLoad, Step, job_files
 from lab.kernels.model import Kernel
 from lab.observe import Observer
 from lab.packages.apt import Tell, silent
@@ -44,7 +44,8 @@ class Job:
     """What a guest does once its devices are there.
 
     ``queue`` applies to every LUN. ``pause`` is the rest before each load and ``phase`` is added to
-    it, both in nanoseconds. ``labels`` go into the fingerprint and nowhere else.
+    it, both in nanoseconds. ``labels`` go into the fingerprint and nowhere else. ``inject`` names a
+    fault of ``lab.guest.script.FAULTS`` that strikes in the middle of the first load.
     """
 
     queue: Mapping[str, str]
@@ -52,6 +53,7 @@ class Job:
     pause: int
     phase: int
     labels: Mapping[str, str]
+    inject: str = ""
 
 
 @dataclass(frozen=True)
@@ -71,9 +73,14 @@ def open_lab(cache: Cache, tell: Tell = silent) -> Lab:
 def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
     """Everything that the guest will do, in order."""
     steps = [*in_guest.devices(topology), *in_guest.queue_settings(topology, job.queue)]
-    for load in job.loads:
+    if job.inject:
+        steps.append(Module("dm-mod"))
+    for number, load in enumerate(job.loads):
         # Scanning a LUN is I/O too: the first load rests like the others.
-        steps += [Phase("rest"), Pause(job.pause + job.phase), RunLoad(load.name, load.fio)]
+        steps += [Phase("rest"), Pause(job.pause + job.phase)]
+        if job.inject and number == 0:
+            steps.append(Inject(job.inject, load.time // 2))
+        steps.append(RunLoad(load.name, load.fio))
     return tuple(steps)
 
 
@@ -92,7 +99,8 @@ class PreparedJob:
 def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> PreparedJob:
     """Everything short of booting. Raises CannotJudge when the kernel lacks a module."""
     steps = image.with_dependencies(kernel, guest_steps(topology, job))
-    base = image.base_image(lab.cache, kernel, lab.payload, in_guest.modules(topology, job.queue))
+    wanted = [step.name for step in guest_steps(topology, job) if isinstance(step, Module)]
+    base = image.base_image(lab.cache, kernel, lab.payload, wanted)
     own = image.job_archive(job_files(steps, deadline=_deadline(job)))
     spec = _machine(lab.qemu, kernel, topology.memory, Path(_INITRD))
     fingerprint = {

@@ -12,7 +12,7 @@ from harness.scenario.arms import read_arms
 from harness.scenario.carry import check_carried
 from harness.scenario.claims import known_names, read_claims, read_controls
 from harness.scenario.loads import read_loads
-from harness.scenario.model import Arm, Clock, Scenario, Source
+from harness.scenario.model import Arm, Clock, Requirements, Scenario, Selftest, Source, Status
 from lab.errors import Misuse
 from lab.strict_yaml import Broken, Node, Problems, names, nearest, parse, quoted, read_bytes, shown_path
 from lab.yaml_fields import NAME, Row
@@ -70,10 +70,25 @@ def _read(node: Node, path: Path, data: bytes, search: Path, problems: Problems)
     clock, pause = _clock(row), _pause(row, load_count=len(known.loads))
     source, teaches = _source(row), row.get_or(schema.TEACHES, "")
     seeds = row.get_or(schema.SEEDS, schema.DEFAULT_SEEDS)
+    requires, selftest = _requires(row), _selftest(row)
     if problems.found or name is None or title is None:
         return None
     return Scenario(
-        name, title, path, _digest(data, arms), clock, source, teaches, seeds, pause, arms, loads, claims, controls
+        name=name,
+        title=title,
+        path=path,
+        digest=_digest(data, arms),
+        clock=clock,
+        source=source,
+        teaches=teaches,
+        seeds=seeds,
+        pause=pause,
+        arms=arms,
+        loads=loads,
+        claims=claims,
+        controls=controls,
+        requires=requires,
+        selftest=selftest,
     )
 
 
@@ -97,6 +112,26 @@ def _pause(row: Row, load_count: int) -> int:
             "idle time is free under the virtual clock",
         )
     return pause
+
+
+def _requires(row: Row) -> Requirements:
+    requires = row.get(schema.REQUIRES)
+    if requires is None:
+        return Requirements()
+    return Requirements(
+        tuple(requires.get_or(schema.REQUIRES_CONFIG, [])), tuple(requires.get_or(schema.REQUIRES_MODULES, []))
+    )
+
+
+def _selftest(row: Row) -> Selftest | None:
+    selftest = row.get(schema.SELFTEST)
+    if selftest is None:
+        return None
+    status, code = selftest.get(schema.SELFTEST_STATUS), selftest.get(schema.SELFTEST_EXIT)
+    if status is None or code is None:
+        return None
+    inject, says = selftest.get_or(schema.SELFTEST_INJECT, ""), selftest.get_or(schema.SELFTEST_SAYS, "")
+    return Selftest(Status(status), code, inject, says)
 
 
 def _source(row: Row) -> Source | None:

@@ -136,6 +136,24 @@ class Control:
 
 
 @dataclass(frozen=True)
+class Requirements:
+    """What a kernel must have beyond what its topology needs: options without ``CONFIG_``, and modules."""
+
+    config: tuple[str, ...] = ()
+    modules: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Selftest:
+    """How a scenario that tests the lab itself must end, what is done to its guests, and what the report must say."""
+
+    status: Status
+    exit_code: int
+    inject: str = ""
+    says: str = ""
+
+
+@dataclass(frozen=True)
 class Scenario:
     name: str
     title: str
@@ -150,6 +168,8 @@ class Scenario:
     loads: Mapping[str, Load]
     claims: tuple[Claim, ...]
     controls: tuple[Control, ...]
+    requires: Requirements = field(default_factory=Requirements)
+    selftest: Selftest | None = None
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,9 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from harness.scenario.bound import BOUND_PATTERN
-from harness.scenario.model import Clock
+from harness.scenario.model import Clock, Status
 from harness.scenario.ratio import BASELINE, BOUND
+from lab.guest.script import FAULTS
 from lab.topology.load import TOPOLOGY_RECORD, knob_fields
 from lab.yaml_fields import (
     NAME,
@@ -156,6 +157,22 @@ CONTROLS: Field[list[Row]] = Field(
     required=True,
     says="add a ratio that must turn red: a scenario that cannot turn red proves nothing",
 )
+REQUIRES_CONFIG = Field(
+    "config", ListOf(Text("an option without CONFIG_, such as BLK_DEV_NULL_BLK", "[A-Z0-9_]{1,80}")), says="options"
+)
+REQUIRES_MODULES = Field("modules", ListOf(Text("a module's name", "[A-Za-z0-9_-]{1,80}")), says="modules")
+REQUIRES = Field(
+    "requires", Record((REQUIRES_CONFIG, REQUIRES_MODULES)), says="what the kernel must have, else its cells are SKIP"
+)
+SELFTEST_STATUS = Field("status", Choice(tuple(Status)), required=True, says="the status that the run must have")
+SELFTEST_EXIT = Field("exit", Integer(0, 255), required=True, says="the exit code that it must have")
+SELFTEST_INJECT = Field("inject", Choice(FAULTS), says="what is done to each guest")
+SELFTEST_SAYS = Field("says", Text(), says="words that the report must contain")
+SELFTEST = Field(
+    "selftest",
+    Record((SELFTEST_STATUS, SELFTEST_EXIT, SELFTEST_INJECT, SELFTEST_SAYS)),
+    says="this scenario tests the lab itself",
+)
 SCENARIO = Record(
     (
         NAME_FIELD,
@@ -173,5 +190,7 @@ SCENARIO = Record(
         LOADS,
         CLAIMS,
         CONTROLS,
+        REQUIRES,
+        SELFTEST,
     )
 )

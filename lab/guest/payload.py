@@ -48,7 +48,7 @@ _LIBRARIES = (
 )
 _PROGRAMS = {"bin/fio": "usr/bin/fio", "bin/dmsetup": "usr/sbin/dmsetup"}
 _APPLETS = (
-    "sh mount stty uname sleep reboot mkdir ln cat dmesg rm sha256sum base64 wc insmod tail ls head seq".split()
+    "sh mount stty uname sleep reboot mkdir ln cat tr dmesg rm sha256sum base64 wc insmod tail head yes".split()
 )
 
 

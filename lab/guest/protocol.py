@@ -11,6 +11,7 @@
     END <files> <uptime>
     BYE                             only after a complete run
     DEADLINE                        the guest's own deadline passed; nothing follows
+    BROKEN <message>                a part of the lab in the guest died; nothing follows
 
 ``ResultReader`` is fed lines as they arrive and never raises: the first departure from the format
 is kept in ``fault`` and everything behind it is ignored.
@@ -60,6 +61,7 @@ class ResultReader:
     ended: bool = False
     bye: bool = False
     deadline_passed: bool = False
+    broken: str = ""
     _greeted: bool = False
     _incoming: _Incoming | None = None
 
@@ -67,9 +69,13 @@ class ResultReader:
     def ready(self) -> bool:
         return bool(self.release)
 
+    @property
+    def _closed(self) -> bool:
+        return bool(self.fault or self.bye or self.deadline_passed or self.broken)
+
     def feed(self, line: str) -> PhaseMark | None:
         """Take one line without its newline; return the phase that it announced, if it did."""
-        if self.fault or self.bye or self.deadline_passed:
+        if self._closed:
             return None
         if not self._greeted:
             self._greet(line)
@@ -83,7 +89,7 @@ class ResultReader:
 
     def finish(self) -> None:
         """No more lines will come."""
-        if self.fault or self.bye or self.deadline_passed:
+        if self._closed:
             return
         if self._incoming is not None:
             self.fault = f"the channel ended inside file {self._incoming.name}"
@@ -148,6 +154,11 @@ class ResultReader:
         self.deadline_passed = True
         return None
 
+    def _on_broken(self, line: str) -> PhaseMark | None:
+        self._incoming = None
+        self.broken = line.partition(" ")[2] or "a part of the lab in the guest died"
+        return None
+
     def _take_data(self, line: str) -> None:
         incoming = self._incoming
         if incoming is None or self.ended:
@@ -193,4 +204,5 @@ _HANDLERS = {
     "END": ResultReader._on_end,
     "BYE": ResultReader._on_bye,
     "DEADLINE": ResultReader._on_deadline,
+    "BROKEN": ResultReader._on_broken,
 }

@@ -5,6 +5,7 @@
 
 TAB='	'
 step=0
+fault=
 
 uptime_now() { read -r now _ </proc/uptime; }
 
@@ -84,6 +85,35 @@ run_load() {
 	counters "$1.after"
 }
 
+# A device of device-mapper's own that fails or holds whatever is asked of it; prints its node.
+broken_device() {
+	echo '0 2048 error' | dmsetup create "$1" --noudevrules --noudevsync 3>&- || unfit "dmsetup create $1"
+	echo "/dev/dm-$(dmsetup info --columns --noheadings --options minor "$1" | tr -d ' ')"
+}
+
+# Selftests break the guest here, to prove that the lab notices.
+inject() {
+	case $1 in
+	oops) (sleep "$2" && echo c >/proc/sysrq-trigger) 3>&- & ;;
+	hang) sleep 1000000 ;;
+	hung-task)
+		node=$(broken_device stuck)
+		dmsetup suspend stuck
+		cat "$node" >/dev/null 3>&- &
+		sleep 1000
+		;;
+	oom) (sleep "$2" && tail /dev/zero) 3>&- & ;;
+	io-error)
+		node=$(broken_device broken)
+		(sleep "$2" && cat "$node" >/dev/null) 3>&- &
+		;;
+	flood) (sleep "$2" && yes 'a console that never stops' >/dev/ttyS0) 3>&- & ;;
+	lose-runner) (sleep "$2" && kill -9 $$) 3>&- & ;;
+	*-result) fault=$1 ;;
+	*) unfit "unknown fault $1" ;;
+	esac
+}
+
 carry_out() {
 	case $1 in
 	phase) phase "$2" ;;
@@ -107,6 +137,7 @@ carry_out() {
 			unfit "dmsetup create $2: $(cat /out/.error)"
 		;;
 	pause) sleep "$2" ;;
+	inject) inject "$2" "$3" ;;
 	load) run_load "$2" ;;
 	*) unfit "unknown step $1" ;;
 	esac
@@ -127,7 +158,12 @@ send() {
 		[ -f "$file" ] || continue
 		sum=$(sha256sum <"$file")
 		printf 'FILE %s %s %s\n' "${file##*/}" "$(wc -c <"$file")" "${sum%% *}" >&3
-		base64 <"$file" >&3
+		case $fault in
+		corrupt-result) tr 'A' 'B' <"$file" | base64 >&3 ;;
+		truncate-result) head -c 100 "$file" | base64 >&3 && reboot -f ;;
+		omit-result) ;;
+		*) base64 <"$file" >&3 ;;
+		esac
 		count=$((count + 1))
 	done
 	uptime_now

@@ -198,7 +198,36 @@ class RunLoad:
         return f"fio --output-format=json --output={self.name}.json {self.file}"
 
 
-Step = Phase | Module | Mount | MakeFolder | Write | Link | Tune | Confirm | NameBlock | Table | Pause | RunLoad
+FAULTS = (
+    "oops",
+    "hang",
+    "hung-task",
+    "oom",
+    "io-error",
+    "flood",
+    "lose-runner",
+    "corrupt-result",
+    "truncate-result",
+    "omit-result",
+)
+"""What ``Inject`` can do to a guest, to prove that the lab notices."""
+
+
+@dataclass(frozen=True)
+class Inject:
+    """Break the guest on purpose, ``after`` nanoseconds from now; only selftests do this."""
+
+    fault: str
+    after: int
+
+    def fields(self) -> tuple[str, ...]:
+        return ("inject", self.fault, f"{self.after / 1e9:.6f}")
+
+    def shell(self) -> str:
+        return f"# selftest: {self.fault} after {self.after / 1e9:.6f} s"
+
+
+Step = Inject | Phase | Module | Mount | MakeFolder | Write | Link | Tune | Confirm | NameBlock | Table | Pause | RunLoad
 
 
 def job_files(steps: Iterable[Step], *, deadline: int) -> dict[str, bytes]:

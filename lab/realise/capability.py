@@ -19,11 +19,23 @@ REQUIRED_OPTIONS = {
 }
 
 
-def missing(kernel: Kernel, topology: Topology, queue: Mapping[str, str]) -> tuple[str, ...]:
-    """Sentences, one for each thing that ``kernel`` lacks; empty when it can realise the topology."""
+def missing(
+    kernel: Kernel,
+    topology: Topology,
+    queue: Mapping[str, str],
+    *,
+    options: Iterable[str] = (),
+    modules: Iterable[str] = (),
+) -> tuple[str, ...]:
+    """Sentences, one for each thing that ``kernel`` lacks; empty when it can realise the topology.
+
+    ``options`` (without CONFIG_) and ``modules`` are wanted besides.
+    """
     reasons = [
         f"CONFIG_{option} is not set: {why}" for option, why in REQUIRED_OPTIONS.items() if not kernel.has(option)
     ]
+    reasons += [f"CONFIG_{option} is not set" for option in options if not kernel.has(option)]
+    reasons += [f"{kernel.release} has no module {name}" for name in module_closure(kernel, modules).missing]
     steps = [*in_guest.devices(topology), *in_guest.queue_settings(topology, queue)]
     for step in dict.fromkeys(step for step in steps if isinstance(step, Module)):
         reasons.extend(_module_reasons(kernel, step))

@@ -23,12 +23,6 @@ NULL_BLK_TAGS = 1024
 SCHEDULER_MODULES = {"bfq": "bfq", "kyber": "kyber-iosched", "mq-deadline": "mq-deadline"}
 
 
-def modules(topology: Topology, queue: Mapping[str, str]) -> tuple[str, ...]:
-    """Names of the kernel modules that the steps of this topology load, without their dependencies."""
-    steps = [*devices(topology), *queue_settings(topology, queue)]
-    return tuple(dict.fromkeys(step.name for step in steps if isinstance(step, Module)))
-
-
 def devices(topology: Topology) -> tuple[Step, ...]:
     """Steps that make every LUN of the topology appear under its name."""
     if len(topology.hbas) != 1:
