@@ -8,6 +8,7 @@ import subprocess
 import sys
 import threading
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
@@ -15,9 +16,14 @@ import pytest
 from lab.cache import Cache
 from lab.errors import LabBroken
 
+Fill = Callable[[Path], None]
 
-def put(text: str = "x"):
-    return lambda into: (into / "file").write_text(text)
+
+def put(text: str = "x") -> Fill:
+    def fill(into: Path) -> None:
+        (into / "file").write_text(text)
+
+    return fill
 
 
 @pytest.fixture
@@ -162,7 +168,7 @@ def test_a_second_process_waits_for_the_first(cache: Cache) -> None:
         started.set()
         assert finish.wait(30)
 
-    def use(fill) -> None:
+    def use(fill: Fill) -> None:
         results.append((Cache(cache.root).entry("kind", "key", fill) / "file").read_text())
 
     first = threading.Thread(target=use, args=(slow,))

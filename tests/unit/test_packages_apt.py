@@ -7,8 +7,8 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-
 from kernel_samples import Repository
+
 from lab.cache import Cache
 from lab.errors import CannotJudge, LabBroken
 from lab.packages.apt import Archive

@@ -1,0 +1,329 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From a spec to a kernel: packaged ones out of an archive made on the spot, and local ones."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+from kernel_samples import Repository, bzimage, elf, install_kernel, module
+
+from lab.cache import Cache
+from lab.errors import BlklabError, CannotJudge, LabBroken, Misuse
+from lab.kernels import distro, local, store
+from lab.kernels.model import Kernel
+from lab.kernels.modules import module_closure
+from lab.kernels.resolve import resolve
+
+HAS_DEPMOD = shutil.which("depmod", path=os.environ["PATH"] + ":/usr/sbin:/sbin") is not None
+HAS_APT = all(shutil.which(tool) for tool in ("apt-get", "dpkg-deb", "gpg"))
+needs_depmod = pytest.mark.skipif(not HAS_DEPMOD, reason="needs kmod")
+needs_apt = pytest.mark.skipif(not (HAS_APT and HAS_DEPMOD), reason="needs apt, dpkg, gpg and kmod")
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "cache")
+
+
+@pytest.fixture
+def repository(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Repository]:
+    made = Repository(tmp_path / "archive", tmp_path_factory.mktemp("g") / "h")
+    made.make_key()
+    for name in ("DEBIAN", "UBUNTU"):
+        monkeypatch.setenv(f"BLKLAB_{name}_MIRROR", made.uri)
+        monkeypatch.setenv(f"BLKLAB_{name}_SECURITY_MIRROR", made.uri)
+        monkeypatch.setenv(f"BLKLAB_{name}_KEYRING", str(made.keyring))
+    yield made
+    made.stop()
+
+
+def add_old(repository: Repository, suite: str, abi: str, version: str) -> None:
+    tree = repository.root.parent / f"kernel-{abi}"
+    install_kernel(tree, f"{abi}-amd64")
+    repository.add(suite, f"linux-image-{abi}-amd64", version, tree)
+
+
+def add_split(repository: Repository, suite: str, version: str) -> None:
+    """The packages from 7.x on: a shell of image, modules and base."""
+    release = f"{version}+deb14-amd64"
+    whole = repository.root.parent / f"whole-{version}"
+    install_kernel(whole, release, split=True, modules="usr/lib/modules")
+    folder = whole / "usr/lib/modules" / release
+    parts = {"binary": ["vmlinuz"], "modules": ["kernel"], "base": sorted({"config", *local._TABLES})}
+    for part, names in parts.items():
+        into = repository.root.parent / f"{part}-{version}"
+        (into / "usr/lib/modules" / release).mkdir(parents=True)
+        for name in names:
+            (folder / name).rename(into / "usr/lib/modules" / release / name)
+        repository.add(suite, f"linux-{part}-{release}", f"{version}-1", into)
+    needs = ", ".join(f"linux-{part}-{release} (= {version}-1)" for part in parts)
+    repository.add(suite, f"linux-image-{release}", f"{version}-1", depends=f"kmod, linux-base (>= 4.3~), {needs}")
+
+
+def assert_complete(kernel: Kernel, release: str) -> None:
+    assert kernel.release == release
+    assert kernel.version.text == release
+    assert kernel.image.read_bytes().startswith(bzimage(b"", release)[:0x200])
+    assert kernel.vmlinux is not None
+    assert kernel.vmlinux.read_bytes() == elf()
+    assert kernel.config["CONFIG_BLOCK"] == "y"
+    assert kernel.config["CONFIG_LOCALVERSION"] == "-a"
+    assert "CONFIG_X" not in kernel.config
+    assert kernel.has("BLK_DEV_NULL_BLK")
+    assert not kernel.has("X")
+    closure = module_closure(kernel, ["null_blk", "mq-deadline", "absent"])
+    assert [path.name for path in closure.load] == ["null_blk.ko"]
+    assert closure.load[0].read_bytes().startswith(module())
+    assert (closure.builtin, closure.missing) == (("mq-deadline",), ("absent",))
+
+
+@needs_apt
+def test_a_series_takes_its_newest_in_the_first_suite(repository: Repository, cache: Cache) -> None:
+    for abi, version in (("6.1.0-9", "6.1.27-1"), ("6.1.0-50", "6.1.176-1"), ("6.1.0-50-cloud", "6.1.176-1")):
+        add_old(repository, "bookworm", abi, version)
+    repository.add("bookworm", "linux-image-amd64", "6.1.176-1", depends="linux-image-6.1.0-50-amd64 (= 6.1.176-1)")
+    repository.publish("bookworm")
+    kernel = resolve("debian:6.1", cache)
+    assert_complete(kernel, "6.1.0-50-amd64")
+    assert kernel.origin == "Debian bookworm, linux-image-6.1.0-50-amd64 6.1.176-1"
+    exact = resolve("debian:6.1.27-1", cache)
+    assert_complete(exact, "6.1.0-9-amd64")
+    assert exact.digest != kernel.digest
+    assert resolve("debian:bookworm", cache).digest == kernel.digest
+
+
+@needs_apt
+def test_the_group_of_a_suite_and_its_security_updates(repository: Repository, cache: Cache) -> None:
+    add_old(repository, "bullseye", "5.10.0-32", "5.10.223-1")
+    add_old(repository, "bullseye-security", "5.10.0-46", "5.10.262-1")
+    repository.publish("bullseye", "bullseye-security")
+    assert resolve("debian:5.10", cache).release == "5.10.0-46-amd64"
+
+
+@needs_apt
+def test_split_packages(repository: Repository, cache: Cache) -> None:
+    add_split(repository, "forky", "7.2.12")
+    repository.publish("forky")
+    kernel = resolve("debian:7.2", cache)
+    assert_complete(kernel, "7.2.12+deb14-amd64")
+    assert not (kernel.modules / "vmlinuz").exists()
+
+
+@needs_apt
+def test_pinned_kernels_need_no_archive(repository: Repository, cache: Cache) -> None:
+    add_old(repository, "bookworm", "6.1.0-9", "6.1.27-1")
+    repository.publish("bookworm")
+    first = resolve("debian:6.1", cache)
+    add_old(repository, "bookworm", "6.1.0-50", "6.1.176-1")
+    repository.publish("bookworm")
+    assert resolve("debian:6.1", Cache(cache.root)) == first
+    assert resolve("debian:6.1", cache, refresh=True).release == "6.1.0-50-amd64"
+    shutil.rmtree(repository.root)
+    assert resolve("debian:6.1", cache).release == "6.1.0-50-amd64"
+
+
+@needs_apt
+@pytest.mark.parametrize("spec", ["debian:6.1", "debian:6.1.99-1"])
+def test_a_kernel_that_no_suite_has(repository: Repository, cache: Cache, spec: str) -> None:
+    add_old(repository, "bookworm", "6.12.0-1", "6.12.1-1")
+    repository.publish("bookworm", "bookworm-security")
+    with pytest.raises(CannotJudge, match="bookworm-security") as caught:
+        resolve(spec, cache)
+    assert "BLKLAB_ARCHIVE_BOOKWORM=" in caught.value.remedy
+
+
+@needs_apt
+def test_ubuntu_splits_modules_off(repository: Repository, cache: Cache) -> None:
+    def tree(name: str) -> Path:
+        made = repository.root.parent / name
+        made.mkdir()
+        return made
+
+    release = "6.8.0-31-generic"
+    whole, image, extra = tree("whole"), tree("image"), tree("extra")
+    install_kernel(whole, release)
+    (image / "boot").mkdir()
+    (whole / f"boot/vmlinuz-{release}").rename(image / f"boot/vmlinuz-{release}")
+    drivers = f"lib/modules/{release}/kernel/drivers"
+    (extra / drivers).mkdir(parents=True)
+    (whole / drivers / "null_blk.ko").rename(extra / drivers / "null_blk.ko")
+    for suite, wanted in (("noble", "6.8.0-11-generic"), ("noble-updates", release)):
+        version = wanted.removesuffix("-generic").replace("-", ".", 1).replace("6.8.0.", "6.8.0-") + ".1"
+        repository.add(suite, "linux-image-generic", version, depends=f"linux-image-{wanted}, linux-firmware")
+    repository.add("noble-updates", f"linux-image-{release}", "6.8.0-31.31", image, f"linux-modules-{release}")
+    repository.add("noble-updates", f"linux-modules-{release}", "6.8.0-31.31", whole)
+    repository.add("noble-updates", f"linux-modules-extra-{release}", "6.8.0-31.31", extra)
+    repository.publish("noble", "noble-updates")
+    kernel = distro.resolve_ubuntu("noble", cache, refresh=False, tell=lambda _: None)
+    assert_complete(kernel, release)
+    assert kernel.spec == "distro"
+    assert "Ubuntu noble-updates" in kernel.origin
+
+
+@needs_depmod
+@pytest.mark.parametrize(("split", "modules"), [(False, "lib/modules"), (True, "usr/lib/modules")])
+def test_an_unpacked_package(cache: Cache, tmp_path: Path, split: bool, modules: str) -> None:
+    install_kernel(tmp_path / "k", "6.1.0-50-amd64", split=split, modules=modules)
+    kernel = resolve(f"path:{tmp_path}/k", cache)
+    assert_complete(kernel, "6.1.0-50-amd64")
+    shutil.rmtree(tmp_path / "k")
+    assert kernel.image.exists()
+
+
+def built_tree(root: Path, listed: str) -> Path:
+    for folder in ("arch/x86/boot", "include/config", "scripts", "drivers/block"):
+        (root / folder).mkdir(parents=True)
+    (root / "Kbuild").touch()
+    (root / "arch/x86/boot/bzImage").write_bytes(bzimage(elf(), "6.12.1"))
+    (root / "include/config/kernel.release").write_text("6.12.1\n")
+    (root / ".config").write_text("CONFIG_BLOCK=y\n")
+    (root / "modules.order").write_text(f"{listed}\n")
+    (root / "modules.builtin").write_text("kernel/block/mq-deadline.ko\n")
+    (root / "drivers/block/null_blk.ko").write_bytes(module())
+    return root
+
+
+@needs_depmod
+@pytest.mark.parametrize("prefix", ["kernel/drivers/block/null_blk.ko", "drivers/block/null_blk.o"])
+def test_a_built_tree(cache: Cache, tmp_path: Path, prefix: str) -> None:
+    kernel = resolve(f"path:{built_tree(tmp_path / 'linux', prefix)}", cache)
+    assert kernel.release == "6.12.1"
+    closure = module_closure(kernel, ["null_blk", "mq-deadline"])
+    assert closure.load == (kernel.modules / "kernel/drivers/block/null_blk.ko",)
+    assert closure.builtin == ("mq-deadline",)
+
+
+@needs_depmod
+def test_a_rebuilt_tree_is_another_kernel(cache: Cache, tmp_path: Path) -> None:
+    tree = built_tree(tmp_path / "linux", "drivers/block/null_blk.o")
+    first = resolve(f"path:{tree}", cache)
+    assert resolve(f"path:{tree}", cache) == first
+    (tree / "drivers/block/null_blk.ko").write_bytes(module() + b"changed")
+    second = resolve(f"path:{tree}", cache)
+    assert second.digest != first.digest
+    assert second.image != first.image
+
+
+def remove(*names: str) -> Callable[[Path], None]:
+    def change(tree: Path) -> None:
+        for name in names:
+            (tree / name).unlink()
+
+    return change
+
+
+def write(name: str, text: str) -> Callable[[Path], None]:
+    def change(tree: Path) -> None:
+        (tree / name).write_text(text)
+
+    return change
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "remedy"),
+    [
+        (remove("arch/x86/boot/bzImage"), "not built", "make -C"),
+        (remove("drivers/block/null_blk.ko"), "drivers/block/null_blk.ko", "modules"),
+        (remove(".config"), r"no \.config", "defconfig"),
+        (write("arch/x86/boot/bzImage", "junk"), "not an x86 kernel", "bzImage"),
+        (write("include/config/kernel.release", "6.13"), r"6\.12\.1.*6\.13", "together"),
+    ],
+)
+def test_trees_that_cannot_be_used(
+    cache: Cache, tmp_path: Path, change: Callable[[Path], None], words: str, remedy: str
+) -> None:
+    tree = built_tree(tmp_path / "linux", "drivers/block/null_blk.o")
+    change(tree)
+    with pytest.raises(CannotJudge, match=words) as caught:
+        resolve(f"path:{tree}", cache)
+    assert remedy in caught.value.remedy
+
+
+def test_folders_that_hold_no_kernel_or_several(cache: Cache, tmp_path: Path) -> None:
+    with pytest.raises(Misuse, match="does not exist"):
+        resolve(f"path:{tmp_path}/absent", cache)
+    with pytest.raises(Misuse, match="holds no kernel"):
+        resolve(f"path:{tmp_path}", cache)
+    for release in ("6.1.0-50-amd64", "6.1.0-9-amd64"):
+        install_kernel(tmp_path / "both", release)
+    with pytest.raises(Misuse, match=r"several kernels: 6\.1\.0-9-amd64, 6\.1\.0-50-amd64"):
+        resolve(f"path:{tmp_path}/both", cache)
+
+
+def test_files_instead_of_folders(cache: Cache, tmp_path: Path) -> None:
+    (tmp_path / "junk").write_bytes(b"junk")
+    with pytest.raises(CannotJudge, match="not an x86 kernel image"):
+        resolve(f"path:{tmp_path}/junk", cache)
+    (tmp_path / "bzImage").write_bytes(bzimage(elf()))
+    with pytest.raises(Misuse, match="without its modules"):
+        resolve(f"path:{tmp_path}/bzImage", cache)
+
+
+def test_the_host_kernel(tmp_path: Path) -> None:
+    install_kernel(tmp_path, "6.1.0-50-amd64")
+    found = local.find_host(tmp_path, "6.1.0-50-amd64")
+    assert "kernel/drivers/null_blk.ko" in found.files
+    with pytest.raises(CannotJudge, match=r"boot/vmlinuz-6\.2, .*lib/modules/6\.2") as caught:
+        local.find_host(tmp_path, "6.2")
+    assert "KERNEL=distro" in caught.value.remedy
+
+
+UNREADABLE = """
+import os, sys
+from pathlib import Path
+from lab.errors import Misuse
+from lab.kernels import local
+if os.getuid() == 0:
+    os.setgid(65534)
+    os.setuid(65534)
+try:
+    local.find_host(Path(sys.argv[1]), "6.1.0-50-amd64")
+except Misuse as error:
+    print(error.remedy)
+"""
+
+
+def test_an_image_that_root_alone_may_read(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> None:
+    root = Path(tmp_path_factory.mktemp("host"))
+    install_kernel(root, "6.1.0-50-amd64")
+    image = root / "boot/vmlinuz-6.1.0-50-amd64"
+    image.chmod(0o000)
+    for folder in (root, *list(root.parents)[:2]):
+        folder.chmod(0o755)
+    program = subprocess.run(
+        [sys.executable, "-c", UNREADABLE, str(root)], cwd=checkout, capture_output=True, text=True, check=False
+    )
+    assert f"sudo chmod +r {image}" in program.stdout, program.stderr
+
+
+@pytest.mark.parametrize("spec", ["foo", "debian", "debian:", "path:", "host:x", "distro:x", "6.1"])
+def test_unknown_specs_list_the_forms(cache: Cache, spec: str) -> None:
+    with pytest.raises(Misuse) as caught:
+        resolve(spec, cache)
+    for form in ("debian:6.1", "distro", "path:DIR", "host"):
+        assert form in caught.value.remedy
+
+
+@pytest.mark.parametrize("spec", ["debian:6.1 ", "debian:Trixie", "debian:../x", "debian:6.1.x"])
+def test_misspelt_debian_specs(cache: Cache, spec: str) -> None:
+    with pytest.raises(Misuse, match="is not a kernel"):
+        resolve(spec, cache)
+
+
+def test_every_way_to_have_no_kernel_spares_the_commit(cache: Cache, tmp_path: Path) -> None:
+    for spec in ("foo", "debian:x!", f"path:{tmp_path}", f"path:{tmp_path}/absent"):
+        with pytest.raises(BlklabError) as caught:
+            resolve(spec, cache)
+        assert caught.value.exit_code >= 125
+
+
+def test_a_damaged_entry_says_how_to_be_rid_of_it(tmp_path: Path) -> None:
+    with pytest.raises(LabBroken, match="not a stored kernel") as caught:
+        store.load(tmp_path, "host", "here")
+    assert str(tmp_path) in caught.value.remedy
