@@ -48,13 +48,16 @@ class Observer:
             folder=folder,
             outcome=outcome,
             detail=detail,
-            warnings=console.warnings(files.get("kmsg", b"").decode(errors="replace")),
+            warnings=console.warnings(files.get("kmsg", b"").decode(errors="replace"), self._set_up_until()),
             files=files,
             digest=digest_results(files) if outcome is Outcome.BYE else None,
             fingerprint=fingerprint,
             wall=self._spans(1, ending.wall),
             virtual=self._spans(2, self._marks[-1][2]),
         )
+
+    def _set_up_until(self) -> float:
+        return next((mark.uptime for mark in self._reader.phases if mark.name == "rest"), 0.0)
 
     def _note_phase(self, name: str, uptime: float) -> None:
         if name.startswith("load ") or name == self._marks[-1][0]:

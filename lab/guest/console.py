@@ -16,6 +16,8 @@ _WARNINGS = re.compile(
     r"|Sense Key|scsi_eh|SCSI error|FAILED Result|device reset|bus reset|host reset|hung_task|lockup"
     r"|blocked for more than|Out of memory|page allocation failure|ABORT_TASK"
 )
+# The unit attention with which a SCSI disk greets whoever finds it.
+_POWER_ON = re.compile(r"\[\s*(\d+\.\d+)\] .*Power-on or device reset occurred")
 
 
 def death(lines: Iterable[str]) -> str:
@@ -28,9 +30,20 @@ def stall(lines: Iterable[str]) -> str:
     return next((line.strip() for line in lines if _STALLS.search(line)), "")
 
 
-def warnings(log: str) -> tuple[str, ...]:
-    """Lines of a kernel log behind the ready mark that make its figures unfit to be judged."""
+def warnings(log: str, set_up: float = 0.0) -> tuple[str, ...]:
+    """Lines of a kernel log behind the ready mark that make its figures unfit to be judged.
+
+    ``set_up`` is the uptime in seconds at which set-up ended: until then disks may announce that
+    they were powered on.
+    """
     _, mark, behind = log.partition(READY_MARK)
     if not mark:
         return ()
-    return tuple(line.strip() for line in behind.splitlines() if _WARNINGS.search(line))
+    return tuple(
+        line.strip() for line in behind.splitlines() if _WARNINGS.search(line) and not _greeting(line, set_up)
+    )
+
+
+def _greeting(line: str, set_up: float) -> bool:
+    found = _POWER_ON.search(line)
+    return found is not None and float(found[1]) <= set_up
