@@ -25,6 +25,8 @@ from lab.topology.model import Topology
 
 NANOSECONDS = 10**9
 _MARGIN = 120
+_CONSOLE_LIMIT = 1 << 20
+"""A healthy boot writes a few KiB; at the speed of its serial port a guest needs 90 s for this much."""
 _INITRD = "initrd"
 
 PhaseSeen = Callable[[str], None]
@@ -137,7 +139,7 @@ def run_job(
     observer = Observer(phase_seen)
     try:
         spec = _machine(lab.qemu, prepared.kernel, prepared.memory, initrd)
-        ending = run(spec, folder, observer, Limits(total_seconds=prepared.wall_limit), abort)
+        ending = run(spec, folder, observer, Limits(total_seconds=prepared.wall_limit, console_bytes=_CONSOLE_LIMIT), abort)
     finally:
         initrd.unlink(missing_ok=True)
     return observer.record(folder, ending, prepared.fingerprint)

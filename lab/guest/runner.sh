@@ -99,15 +99,16 @@ inject() {
 	hung-task)
 		node=$(broken_device stuck)
 		dmsetup suspend stuck
-		cat "$node" >/dev/null 3>&- &
+		# Writeback to a suspended device waits uninterruptibly, and that is what the detector looks for.
+		head -c 4096 /dev/zero >"$node" 3>&- &
 		sleep 1000
 		;;
-	oom) (sleep "$2" && tail /dev/zero) 3>&- & ;;
+	oom) tail /dev/zero 3>&- ;;
 	io-error)
 		node=$(broken_device broken)
 		(sleep "$2" && cat "$node" >/dev/null) 3>&- &
 		;;
-	flood) (sleep "$2" && yes 'a console that never stops' >/dev/ttyS0) 3>&- & ;;
+	flood) yes 'a console that never stops' >/dev/ttyS0 3>&- ;;
 	lose-runner) (sleep "$2" && kill -9 $$) 3>&- & ;;
 	*-result) fault=$1 ;;
 	*) unfit "unknown fault $1" ;;
