@@ -10,6 +10,7 @@ import json
 from collections.abc import Callable, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
+from functools import partial
 from pathlib import Path
 
 from lab.cache import Cache
@@ -88,7 +89,7 @@ def unpacked(
     offered = archive()
     if refresh:
         offered.renew()
-    packages = _same(offered, pin) if pin is not None else tuple(choose(offered))
+    packages = tuple(_asked(offered, choose if pin is None else partial(_same, pin)))
     chosen = Pin(name, tuple(Pinned(p.suite, p.name, p.version, p.sha256) for p in packages))
 
     def fill(into: Path) -> None:
@@ -130,7 +131,16 @@ def _pin_path(cache: Cache, name: str) -> Path:
     return cache.root / "pins" / f"{name}.json"
 
 
-def _same(archive: Archive, pin: Pin) -> tuple[Package, ...]:
+def _asked(archive: Archive, choose: Choose) -> Sequence[Package]:
+    """What ``choose`` finds, by current package lists before it may say that there is nothing."""
+    try:
+        return choose(archive)
+    except CannotJudge:
+        archive.renew()
+        return choose(archive)
+
+
+def _same(pin: Pin, archive: Archive) -> tuple[Package, ...]:
     found = tuple(archive.find(pinned.suite, pinned.name, pinned.version) for pinned in pin.packages)
     for package, pinned in zip(found, pin.packages, strict=True):
         if package.sha256 != pinned.sha256:

@@ -9,7 +9,6 @@ from collections.abc import Callable, Iterator
 from pathlib import Path
 
 import pytest
-from kernel_samples import Repository, bzimage, elf, install_kernel, module
 
 from lab.cache import Cache
 from lab.errors import BlklabError, CannotJudge, LabBroken, Misuse
@@ -17,6 +16,7 @@ from lab.kernels import distro, local, store
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure
 from lab.kernels.resolve import resolve
+from tests.unit.kernel_samples import Repository, bzimage, elf, install_kernel, module
 
 HAS_DEPMOD = shutil.which("depmod", path=os.environ["PATH"] + ":/usr/sbin:/sbin") is not None
 HAS_APT = all(shutil.which(tool) for tool in ("apt-get", "dpkg-deb", "gpg"))

@@ -8,9 +8,9 @@ import struct
 
 import pytest
 import zstandard
-from kernel_samples import OTHER_NOTE, PVH, bzimage, elf
 
 from lab.kernels.vmlinux import extract_vmlinux, has_pvh_note, image_release, is_bzimage
+from tests.unit.kernel_samples import OTHER_NOTE, PVH, bzimage, elf
 
 SIZE = struct.pack("<I", len(elf()))
 COMPRESSED = {

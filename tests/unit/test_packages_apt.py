@@ -7,13 +7,13 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from kernel_samples import Repository
 
 from lab.cache import Cache
 from lab.errors import CannotJudge, LabBroken
 from lab.packages.apt import Archive
 from lab.packages.sources import Distribution
 from lab.packages.store import newest, unpacked
+from tests.unit.kernel_samples import Repository
 
 pytestmark = pytest.mark.skipif(
     any(shutil.which(tool) is None for tool in ("apt-get", "dpkg-deb", "gpg")), reason="needs apt, dpkg and gpg"
@@ -141,6 +141,15 @@ def test_a_pin_stays_until_refreshed(repository: Repository, cache: Cache, tmp_p
     assert read(repository, cache) == "1-1"
     assert read(repository, cache, refresh=True) == "2-1"
     assert read(repository, cache) == "2-1"
+
+
+def test_lists_are_renewed_before_a_version_is_missing(repository: Repository, cache: Cache, tmp_path: Path) -> None:
+    publish(repository, "1-1", tmp_path)
+    assert archive(repository, cache).versions(SUITE, "tool") == ("1-1",)
+    publish(repository, "2-1", tmp_path)
+    assert archive(repository, cache).versions(SUITE, "tool") == ("1-1",)
+    made = unpacked(cache, lambda: archive(repository, cache), "exact", lambda apt: [apt.find(SUITE, "tool", "2-1")])
+    assert made.pin.packages[0].version == "2-1"
 
 
 def test_what_is_pinned_and_unpacked_needs_no_archive(repository: Repository, cache: Cache, tmp_path: Path) -> None:
