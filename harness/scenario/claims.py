@@ -7,8 +7,9 @@ from typing import TypeVar
 from harness.scenario import schema
 from harness.scenario.bound import parse_bound
 from harness.scenario.expression import ExpressionError
+from harness.scenario.known import parse_range
 from harness.scenario.loads import MIXED
-from harness.scenario.model import Bound, Claim, Control, Ratio
+from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio
 from harness.scenario.ratio import Names, parse_ratio
 from lab.strict_yaml import Entry, Map, Node, Scalar
 from lab.yaml_fields import Field, Row
@@ -45,8 +46,9 @@ def read_claims(row: Row, known: Names) -> tuple[Claim, ...]:
         that, ratio, expect = claim.get(schema.THAT), _ratio(claim, known), _bound(claim)
         optional = claim.get_or(schema.OPTIONAL, False)
         means, otherwise = claim.get_or(schema.MEANS, ""), claim.get_or(schema.OTHERWISE, "")
+        known_failures = _known_failures(claim)
         if that is not None and ratio is not None and expect is not None:
-            claims.append(Claim(that, ratio, expect, optional, means, otherwise))
+            claims.append(Claim(that, ratio, expect, optional, means, otherwise, known_failures))
     return tuple(claims)
 
 
@@ -58,6 +60,17 @@ def read_controls(row: Row, known: Names) -> tuple[Control, ...]:
         if that is not None and ratio is not None and expect is not None:
             controls.append(Control(that, ratio, expect, mutant))
     return tuple(controls)
+
+
+def _known_failures(claim: Row) -> tuple[KnownFailure, ...]:
+    found = []
+    for row in claim.get(schema.KNOWN) or ():
+        because, link = row.get(schema.BECAUSE), row.get(schema.LINK)
+        kernels = row.get(schema.KERNELS)
+        sound = _parsed(row, schema.KERNELS, parse_range) is not None
+        if sound and kernels is not None and because is not None and link is not None:
+            found.append(KnownFailure(kernels, because, link))
+    return tuple(found)
 
 
 def _ratio(row: Row, known: Names) -> Ratio | None:

@@ -114,6 +114,15 @@ class Bound:
 
 
 @dataclass(frozen=True)
+class KnownFailure:
+    """A range of kernels (``harness.scenario.known``) on which a claim is known to fail, and why."""
+
+    kernels: str
+    because: str
+    link: str
+
+
+@dataclass(frozen=True)
 class Claim:
     """``means`` and ``otherwise`` are the sentences shown when the claim holds or does not."""
 
@@ -123,6 +132,7 @@ class Claim:
     optional: bool = False
     means: str = ""
     otherwise: str = ""
+    known: tuple[KnownFailure, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 
 from harness.scenario.bound import BOUND_PATTERN
+from harness.scenario.known import RANGE_PATTERN
 from harness.scenario.model import Clock, Status
 from harness.scenario.ratio import BASELINE, BOUND
 from lab.guest.script import FAULTS
@@ -127,7 +128,8 @@ FROM_REPORT = Field("report", Text(), required=True, says="title of the report o
 FROM_BY = Field("by", Text())
 FROM_ON = Field("on", Text("a date such as 2006-03-14", r"\d{4}(-\d{2}(-\d{2})?)?"))
 FROM_KERNEL = Field("kernel", Text())
-FROM_LINK = Field("link", Text("an address", r"https?://\S+|lore\.kernel\.org/\S+"))
+_ADDRESS = Text("an address", r"https?://\S+|lore\.kernel\.org/\S+")
+FROM_LINK = Field("link", _ADDRESS)
 FROM = Field("from", Record((FROM_REPORT, FROM_BY, FROM_ON, FROM_KERNEL, FROM_LINK)), says="the field report")
 
 THAT = Field("that", Text(), required=True, says="the claim, in a sentence")
@@ -139,7 +141,20 @@ OPTIONAL = Field("optional", Flag(), says="shown, but does not decide")
 MEANS = Field("means", Text(), says="what it means when the claim holds")
 OTHERWISE = Field("otherwise", Text(), says="what it means when it does not")
 MUTANT = Field("mutant", name_text(), says="the patched kernel under which the ratio turns red")
-CLAIM = Record((THAT, RATIO, EXPECT, OPTIONAL, MEANS, OTHERWISE))
+KERNELS = Field(
+    "kernels",
+    Text('kernels such as "5.10" or ">= 5.8, < 5.14" (no <= and no >)', RANGE_PATTERN),
+    required=True,
+    says="which kernels",
+)
+BECAUSE = Field("because", Text(), required=True, says="why the claim fails there")
+LINK = Field("link", _ADDRESS, required=True, says="where that is discussed or fixed")
+KNOWN: Field[list[Row]] = Field(
+    "known",
+    ListOf(Record((KERNELS, BECAUSE, LINK)), least=1),
+    says="kernels on which the claim is known to fail; when it holds there, the run fails",
+)
+CLAIM = Record((THAT, RATIO, EXPECT, OPTIONAL, MEANS, OTHERWISE, KNOWN))
 CONTROL = Record((THAT, RATIO, EXPECT, MUTANT))
 
 NAME_FIELD = Field("scenario", name_text(), required=True, says="the scenario's name, that of its file")
