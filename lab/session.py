@@ -100,15 +100,16 @@ class PreparedJob:
 
 def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> PreparedJob:
     """Everything short of booting. Raises CannotJudge when the kernel lacks a module."""
-    steps = image.with_dependencies(kernel, guest_steps(topology, job))
-    wanted = [step.name for step in guest_steps(topology, job) if isinstance(step, Module)]
-    base = image.base_image(lab.cache, kernel, lab.payload, wanted)
-    own = image.job_archive(job_files(steps, deadline=_deadline(job)))
+    work = guest_steps(topology, job)
+    base = image.base_image(lab.cache, kernel, lab.payload, [step.name for step in work if isinstance(step, Module)])
+    own = image.job_archive(job_files(image.with_dependencies(kernel, work), deadline=_deadline(job)))
     spec = _machine(lab.qemu, kernel, topology.memory, Path(_INITRD))
     fingerprint = {
         "kernel": kernel.digest,
         "base": base.digest,
         "job": digest_bytes(own),
+        # The job without what it takes to load its modules, which is each kernel's own.
+        "work": digest_bytes(image.job_archive(job_files(work, deadline=_deadline(job)))),
         "qemu": f"{lab.qemu.version_text} {lab.qemu.package} {lab.qemu.digest}",
         "argv": " ".join(fingerprint_argv(spec)),
         "cmdline": command_line(spec),
@@ -135,11 +136,15 @@ def run_job(
         (folder / "job.cpio").write_bytes(prepared.job_archive)
         initrd.write_bytes(prepared.base.path.read_bytes() + prepared.job_archive)
     except OSError as error:
-        raise LabBroken(f"{folder}: {error.strerror}", remedy="free some space, or use another results folder") from error
+        raise LabBroken(
+            f"{folder}: {error.strerror}", remedy="free some space, or use another results folder"
+        ) from error
     observer = Observer(phase_seen)
     try:
         spec = _machine(lab.qemu, prepared.kernel, prepared.memory, initrd)
-        ending = run(spec, folder, observer, Limits(total_seconds=prepared.wall_limit, console_bytes=_CONSOLE_LIMIT), abort)
+        ending = run(
+            spec, folder, observer, Limits(total_seconds=prepared.wall_limit, console_bytes=_CONSOLE_LIMIT), abort
+        )
     finally:
         initrd.unlink(missing_ok=True)
     return observer.record(folder, ending, prepared.fingerprint)
@@ -166,5 +171,3 @@ def _deadline(job: Job) -> int:
 def _wall_limit(job: Job) -> float:
     """Seconds of host time; a guest that is busy throughout runs some twenty times slower than its clock."""
     return 600 + 40 * sum(load.time for load in job.loads) / NANOSECONDS
-
-
