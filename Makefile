@@ -35,6 +35,9 @@ judge:  ## judge a finished run again from its raw files: RUN=results/NAME/lates
 	@[ -n "$$RUN" ] || { echo "make judge: which run? remedy: make judge RUN=results/shared-queue/latest" >&2; exit 129; }
 	$(blklab) judge -- "$$RUN"
 
+calibrate:  ## the device models of a kernel against their closed forms: [KERNEL=] [RESULTS=]
+	$(blklab) calibrate $${KERNEL:+"--kernel=$$KERNEL"} $${RESULTS:+"--results=$$RESULTS"}
+
 doctor:  ## what this host offers and what is missing, with remedies
 	$(blklab) doctor
 
@@ -63,4 +66,4 @@ clean:  ## remove the virtual environments and caches of tools (not the results)
 	@rm -rf .venv .venv-* .venv.lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
-.PHONY: help setup scenario list show judge doctor cache schema check test test-all bench lock clean
+.PHONY: help setup scenario list show judge calibrate doctor cache schema check test test-all bench lock clean

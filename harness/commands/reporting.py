@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.analysis.verdict import Verdict
+from harness.calibration import note
 from harness.report.terminal import Effort, Surroundings, print_verdict
 from harness.store import RunFolder
 
@@ -21,6 +22,7 @@ def print_run(console: Console, run: RunFolder, verdict: Verdict) -> None:
         effort=_effort(run),
         command=facts.command,
         folder=_shown(run.path),
+        models=note(run.path.parent.parent, run),
     )
     print_verdict(console, run.scenario, verdict, around)
 

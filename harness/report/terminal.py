@@ -47,7 +47,8 @@ class Surroundings:
     """What the report says beside the figures.
 
     ``qemu`` names the program and its version, ``base`` the kernel that ``baseline.*`` means (empty
-    without one), ``command`` repeats the run and ``folder`` holds it.
+    without one), ``command`` repeats the run and ``folder`` holds it. ``models`` says how far this
+    kernel's device models can be trusted.
     """
 
     kernel: str
@@ -57,6 +58,7 @@ class Surroundings:
     command: tuple[str, ...] = ()
     folder: str = ""
     base: str = ""
+    models: str = ""
 
 
 def print_verdict(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
@@ -163,6 +165,8 @@ def _surroundings(console: Console, scenario: Scenario, around: Surroundings) ->
     table.add_row("machine", Text(f"{around.qemu}, kernel {around.kernel}"))
     if around.base:
         table.add_row("baseline", Text(around.base))
+    if around.models:
+        table.add_row("models", Text(around.models))
     table.add_row("time", Text(_effort(around.effort)))
     _indented(console, table)
     # Not wrapped, so that they can be copied.

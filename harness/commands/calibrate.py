@@ -1,0 +1,85 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab calibrate``: the device models of a kernel against their closed forms."""
+
+import argparse
+import os
+import sys
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.calibration import FOLDER, Calibration, keep, models_of, qemu_of
+from harness.commands.command import SCENARIOS, results_root
+from harness.report.calibration import print_calibration, print_kernels
+from harness.report.progress import progress
+from harness.runner import Request, Run, run_scenario
+from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.model import Scenario
+from harness.store import Store
+from lab.cache import Cache
+from lab.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS
+from lab.kernels.model import Kernel
+from lab.kernels.resolve import resolve
+from lab.session import Lab, open_lab
+
+NAME = "calibrate"
+HELP = "measure the device models of a kernel against their closed forms, and keep the errors for later verdicts"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kernel",
+        action="append",
+        metavar="SPEC",
+        help="as blklab run takes it; may be repeated (default: $KERNEL or distro)",
+    )
+    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+
+
+def execute(options: argparse.Namespace) -> int:
+    folder = SCENARIOS / FOLDER
+    scenarios = [load_scenario(name, search=folder) for name in find_scenarios(folder)]
+    root = results_root(options.results)
+    cache = Cache.default()
+    lab = open_lab(cache, _tell)
+    calibrations, codes = [], []
+    for spec in options.kernel or [os.environ.get("KERNEL") or "distro"]:
+        kernel = resolve(spec, cache, tell=_tell)
+        runs = [_run(lab, scenario, kernel, root, options.jobs) for scenario in scenarios]
+        calibration = _calibration(kernel, spec, runs)
+        keep(root, calibration)
+        print_calibration(Console(), calibration)
+        calibrations.append(calibration)
+        codes += [run.verdict.exit_code for run in runs]
+    if len(calibrations) > 1:
+        print_kernels(Console(), calibrations)
+    return worst_code(codes)
+
+
+def worst_code(codes: Iterable[int]) -> int:
+    """One exit code for several runs: a broken lab before a failed kernel before what could not be judged."""
+    found = set(codes)
+    broken = [code for code in found if code >= EXIT_LAB_BROKEN]
+    if broken:
+        return max(broken)
+    if EXIT_FAIL in found:
+        return EXIT_FAIL
+    return EXIT_PASS if found <= {EXIT_PASS} else EXIT_CANNOT_JUDGE
+
+
+def _run(lab: Lab, scenario: Scenario, kernel: Kernel, root: Path, jobs: int) -> Run:
+    command = ("blklab", "calibrate", "--kernel", kernel.spec)
+    with progress(Console(stderr=True)) as listener:
+        return run_scenario(lab, Request(scenario, kernel, command=command), Store(root / FOLDER), listener, jobs)
+
+
+def _calibration(kernel: Kernel, spec: str, runs: list[Run]) -> Calibration:
+    models = tuple(model for run in runs for model in models_of(run.folder, run.verdict))
+    qemu = next(filter(None, (qemu_of(run.folder) for run in runs)), "")
+    return Calibration(kernel.release, kernel.digest, qemu, ("blklab", "calibrate", "--kernel", spec), models)
+
+
+def _tell(text: str) -> None:
+    print(f"blklab: {text}", file=sys.stderr, flush=True)
