@@ -44,6 +44,9 @@ doctor:  ## what this host offers and what is missing, with remedies
 cache:  ## list what is cached and how large it is
 	$(blklab) cache list
 
+selftest:  ## does the lab see what must pass, fail, oops and hang? [KERNEL=]
+	$(blklab) selftest $${KERNEL:+"--kernel=$$KERNEL"}
+
 schema:  ## print the JSON schema of scenario files, for editors
 	$(blklab) schema
 
@@ -66,4 +69,4 @@ clean:  ## remove the virtual environments and caches of tools (not the results)
 	@rm -rf .venv .venv-* .venv.lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
-.PHONY: help setup scenario list show judge calibrate doctor cache schema check test test-all bench lock clean
+.PHONY: help setup scenario list show judge calibrate doctor cache selftest schema check test test-all bench lock clean
