@@ -33,10 +33,12 @@ def digest_results(files: Mapping[str, bytes]) -> str:
 def _content(name: str, data: bytes) -> Any:
     if name.endswith(".json"):
         try:
-            return json.loads(data)
-        except ValueError:
-            # A file that fio left half written is still part of what was measured.
+            value = json.loads(data)
+            canonical(value)
+        except (ValueError, RecursionError):
+            # A file that fio left half written, or with NaN in it, is still part of what was measured.
             return data.decode("utf-8", "replace")
+        return value
     return data.decode("utf-8", "replace")
 
 

@@ -68,9 +68,7 @@ class Observer:
         """Seconds spent in each phase by one of the two clocks of ``_marks``."""
         times = [(str(mark[0]), float(mark[clock])) for mark in self._marks]
         ends = [*(start for _, start in times[1:]), end]
-        return {
-            name: round(stop - start, 3) for (name, start), stop in zip(times, ends, strict=True) if name != "end"
-        }
+        return {name: round(stop - start, 3) for (name, start), stop in zip(times, ends, strict=True) if name != "end"}
 
     def _outcome(self, ending: Ending) -> tuple[Outcome, str]:
         reader = self._reader
@@ -93,7 +91,7 @@ class Observer:
         return self._cut_short(ending)
 
     def _never_ready(self, ending: Ending) -> tuple[Outcome, str]:
-        if self._reader.fault:
+        if self._reader.fault and not self._death:
             return Outcome.GARBLED, self._reader.fault
         last = self._death or next((line.strip() for line in reversed(self._console) if line.strip()), "")
         said = f"; its console ends with: {last}" if last else "; its console is empty"

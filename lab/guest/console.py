@@ -34,14 +34,13 @@ def warnings(log: str, set_up: float = 0.0) -> tuple[str, ...]:
     """Lines of a kernel log behind the ready mark that make its figures unfit to be judged.
 
     ``set_up`` is the uptime in seconds at which set-up ended: until then disks may announce that
-    they were powered on.
+    they were powered on. A log without the mark is all behind it: so much was logged that the
+    kernel's buffer lost its beginning.
     """
-    _, mark, behind = log.partition(READY_MARK)
+    before, mark, behind = log.partition(READY_MARK)
     if not mark:
-        return ()
-    return tuple(
-        line.strip() for line in behind.splitlines() if _WARNINGS.search(line) and not _greeting(line, set_up)
-    )
+        behind = before
+    return tuple(line.strip() for line in behind.splitlines() if _WARNINGS.search(line) and not _greeting(line, set_up))
 
 
 def _greeting(line: str, set_up: float) -> bool:

@@ -18,18 +18,18 @@ is kept in ``fault`` and everything behind it is ignored.
 """
 
 import base64
-import binascii
 import hashlib
 import re
 from dataclasses import dataclass, field
 
 VERSION = 1
 MAX_FILE = 16 << 20
-_FILE = re.compile(r"FILE ([A-Za-z0-9][A-Za-z0-9._-]{0,99}) (\d{1,9}) ([0-9a-f]{64})")
-_READY = re.compile(r"READY (\S+) (\d+(?:\.\d+)?)")
-_PHASE = re.compile(r"PHASE (\d+(?:\.\d+)?) (.+)")
-_END = re.compile(r"END (\d+) (\d+(?:\.\d+)?)")
-_UNFIT = re.compile(r"UNFIT (\d+) (.*)")
+_FILE = re.compile(r"FILE ([A-Za-z0-9][A-Za-z0-9._-]{0,99}) ([0-9]{1,9}) ([0-9a-f]{64})")
+_UPTIME = r"([0-9]{1,12}(?:\.[0-9]{1,9})?)"
+_READY = re.compile(rf"READY (\S+) {_UPTIME}")
+_PHASE = re.compile(rf"PHASE {_UPTIME} (.+)")
+_END = re.compile(rf"END ([0-9]{{1,9}}) {_UPTIME}")
+_UNFIT = re.compile(r"UNFIT ([0-9]{1,9}) (.*)")
 
 
 @dataclass(frozen=True)
@@ -80,9 +80,8 @@ class ResultReader:
         if not self._greeted:
             self._greet(line)
             return None
-        word = line.split(" ", 1)[0]
-        handler = _HANDLERS.get(word)
-        if handler is None:
+        handler = _HANDLERS.get(line.split(" ", 1)[0])
+        if handler is None or self._is_data(line):
             self._take_data(line)
             return None
         return handler(self, line)
@@ -117,7 +116,7 @@ class ResultReader:
 
     def _on_unfit(self, line: str) -> PhaseMark | None:
         match = _UNFIT.fullmatch(line)
-        if match is None or not self.ready or self.ended:
+        if match is None or not self.ready or self.ended or self._incoming is not None:
             return self._break(line)
         self.unfit = self.unfit or f"step {match[1]}: {match[2].strip()}"
         return None
@@ -159,9 +158,13 @@ class ResultReader:
         self.broken = line.partition(" ")[2] or "a part of the lab in the guest died"
         return None
 
+    def _is_data(self, line: str) -> bool:
+        """FILE by itself is also base64; no other word of the protocol stands alone with four letters."""
+        return line == "FILE" and self._incoming is not None
+
     def _take_data(self, line: str) -> None:
         incoming = self._incoming
-        if incoming is None or self.ended:
+        if incoming is None or self.ended or not line:
             self._break(line)
             return
         incoming.received += len(line) * 3 // 4
@@ -176,7 +179,8 @@ class ResultReader:
             return True
         try:
             data = base64.b64decode("".join(incoming.encoded), validate=True)
-        except binascii.Error as error:
+        except ValueError as error:
+            # binascii.Error for what is no base64, plain ValueError for what is not even ASCII.
             self.fault = f"file {incoming.name}: {error}"
             return False
         if len(data) != incoming.size:

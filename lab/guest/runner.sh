@@ -16,8 +16,9 @@ phase() {
 
 unfit() {
 	# Split into words and joined again, so that the message is one line whatever a program said.
+	set -f
 	# shellcheck disable=SC2086
-	set -f -- $1
+	set -- $1
 	printf 'UNFIT %s %s\n' "$step" "$*" >&3
 	set +f
 	dmesg >/out/kmsg

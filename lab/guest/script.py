@@ -227,7 +227,9 @@ class Inject:
         return f"# selftest: {self.fault} after {self.after / 1e9:.6f} s"
 
 
-Step = Inject | Phase | Module | Mount | MakeFolder | Write | Link | Tune | Confirm | NameBlock | Table | Pause | RunLoad
+Step = (
+    Inject | Phase | Module | Mount | MakeFolder | Write | Link | Tune | Confirm | NameBlock | Table | Pause | RunLoad
+)
 
 
 def job_files(steps: Iterable[Step], *, deadline: int) -> dict[str, bytes]:
@@ -249,4 +251,8 @@ def _line(step: Step) -> str:
     for field in fields:
         if any(not char.isprintable() for char in field):
             raise LabBroken(f"a step of the guest cannot carry {field!r}", remedy="report this scenario as a bug")
-    return "\t".join(fields).rstrip("\t") + "\n"
+    line = "\t".join(fields).rstrip("\t")
+    if "\t\t" in line:
+        # The guest's shell takes several tabs for one.
+        raise LabBroken(f"a step of the guest cannot carry an empty field: {fields!r}", remedy="report this as a bug")
+    return line + "\n"
