@@ -6,7 +6,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
 from harness.analysis.cells import CellResult, measured
@@ -22,6 +22,7 @@ from lab import host
 from lab.errors import Misuse
 from lab.kernels.model import Kernel
 from lab.realise.capability import missing
+from lab.record import Outcome
 from lab.session import Lab, PreparedJob, prepare_job, run_job
 
 _QEMU_OVERHEAD = 256 << 20
@@ -109,19 +110,18 @@ def _lacking(request: Request, arm: Arm) -> tuple[str, ...]:
 @contextmanager
 def _folder(store: Store, facts: RunFacts, scenario: Scenario) -> Iterator[RunFolder]:
     """A run that was killed over the same facts, else a new one; held until the context ends."""
-    for path in reversed(store.unfinished(scenario.name)):
-        try:
-            found = load_run(path)
-            if replace(found.facts, run_id="", started="", command=()) == replace(facts, command=()):
-                with found.held():
-                    yield found
-                return
-        except Misuse:
+    with ExitStack() as stack:
+        for path in reversed(store.unfinished(scenario.name)):
             # Damaged, of another version, or being worked on: not ours to take up.
-            continue
-    new = store.new_run(scenario, facts)
-    with new.held():
-        yield new
+            with suppress(Misuse):
+                found = load_run(path)
+                if replace(found.facts, run_id="", started="", command=()) == replace(facts, command=()):
+                    stack.enter_context(found.held())
+                    break
+        else:
+            found = store.new_run(scenario, facts)
+            stack.enter_context(found.held())
+        yield found
 
 
 def _prepared(lab: Lab, request: Request) -> Mapping[tuple[str, int], PreparedJob]:
@@ -134,16 +134,24 @@ def _prepared(lab: Lab, request: Request) -> Mapping[tuple[str, int], PreparedJo
 
 
 def _recorded(folder: RunFolder, cell: PlannedCell, jobs: Mapping[tuple[str, int], PreparedJob]) -> bool:
-    """Whether the cell has a complete record of exactly this job: never one of another fingerprint."""
+    """Whether the cell has a complete record of exactly this job: never of another fingerprint, nor of a lost QEMU."""
     record = folder.boot(cell)
-    return record is not None and dict(record.fingerprint) == dict(jobs[cell.arm, cell.seed].fingerprint)
+    if record is None or record.outcome is Outcome.LOST:
+        return False
+    return dict(record.fingerprint) == dict(jobs[cell.arm, cell.seed].fingerprint)
 
 
 def _workers(scenario: Scenario, boots: int, at_once: int) -> int:
     memory = max(arm.topology.memory for arm in scenario.arms.values()) + _QEMU_OVERHEAD
     carried = max(1, host.memory_available() // memory)
-    wanted = at_once or int(os.environ.get("BLKLAB_JOBS") or 0) or host.usable_cores()
-    return max(1, min(wanted, carried, boots))
+    return max(1, min(at_once or _jobs_of_environment() or host.usable_cores(), carried, boots))
+
+
+def _jobs_of_environment() -> int:
+    named = os.environ.get("BLKLAB_JOBS", "")
+    if named and not named.isdecimal():
+        raise Misuse(f"BLKLAB_JOBS={named} is no number of boots", remedy="set it to 1 or more, or unset it")
+    return int(named or 0)
 
 
 @dataclass

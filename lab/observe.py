@@ -74,16 +74,10 @@ class Observer:
         reader = self._reader
         if reader.bye and not reader.fault:
             return Outcome.BYE, ""
-        if ending.reason is Reason.ABORTED:
-            return Outcome.LOST, "it was stopped by request"
-        if ending.signal is not None and ending.reason is Reason.EXITED:
-            return Outcome.LOST, f"QEMU was killed by signal {ending.signal}: {ending.stderr.strip()}"
-        if ending.returncode:
-            return Outcome.LOST, f"QEMU ended with {ending.returncode}: {ending.stderr.strip()}"
+        if lost := _how_lost(ending) or reader.broken:
+            return Outcome.LOST, lost
         if not reader.ready:
             return self._never_ready(ending)
-        if reader.broken:
-            return Outcome.LOST, reader.broken
         if self._death:
             return Outcome.OOPS, self._death
         if reader.unfit and reader.ended and not reader.fault:
@@ -105,3 +99,13 @@ class Observer:
         if ending.reason is Reason.FLOOD:
             return Outcome.HANG, "the console did not stop"
         return Outcome.GARBLED, self._reader.fault
+
+
+def _how_lost(ending: Ending) -> str:
+    """How QEMU itself came to grief, or an empty string."""
+    said = f": {ending.stderr.strip()}" if ending.stderr.strip() else ""
+    if ending.reason is Reason.ABORTED:
+        return "it was stopped by request"
+    if ending.signal is not None and ending.reason is Reason.EXITED:
+        return f"QEMU was killed by signal {ending.signal}{said}"
+    return f"QEMU ended with {ending.returncode}{said}" if ending.returncode else ""

@@ -15,22 +15,30 @@ from harness.store import Store
 from lab.cache import Cache
 from lab.errors import Misuse
 from lab.kernels.resolve import resolve
+from lab.qemu.probe import find_qemu
 from lab.session import Lab, open_lab
 
 NAME = "run"
-HELP = "boot a kernel under a scenario's loads and judge it: exit 0 pass, 1 fail, 125 cannot judge, 128 and above broken"
+HELP = (
+    "boot a kernel under a scenario's loads and judge it: exit 0 pass, 1 fail, 125 cannot judge, 128 and above broken"
+)
+_MOST_SEEDS = 64
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", help="a name that blklab list shows, or the path of a scenario file")
     add_kernel(parser)
-    parser.add_argument("--base", metavar="SPEC", help="measure this kernel first; baseline.* in claims are its figures")
+    parser.add_argument(
+        "--base", metavar="SPEC", help="measure this kernel first; baseline.* in claims are its figures"
+    )
     parser.add_argument("--seeds", type=int, metavar="N", help="as many as this instead of what the scenario says")
     parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
     parser.add_argument("--verify", action="store_true", help="boot every cell twice; other digests are an ERROR")
     parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
-    parser.add_argument("--refresh", action="store_true", help="take the newest package of the kernel, not the pinned one")
+    parser.add_argument(
+        "--refresh", action="store_true", help="take the newest package of the kernel, not the pinned one"
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -39,13 +47,14 @@ def execute(options: argparse.Namespace) -> int:
     store = Store(results_root(options.results))
     store.check()
     cache = Cache.default()
+    find_qemu()  # nothing is fetched for a host that cannot boot it
+    kernel = resolve(options.kernel, cache, refresh=options.refresh, tell=_tell)
+    base = resolve(options.base, cache, refresh=options.refresh, tell=_tell) if options.base else None
     lab = open_lab(cache, _tell)
     baseline = ""
-    if options.base:
-        kernel = resolve(options.base, cache, refresh=options.refresh, tell=_tell)
-        request = Request(scenario, kernel, options.seeds, tuple(options.arm), command=_command(options, options.base))
+    if base:
+        request = Request(scenario, base, options.seeds, tuple(options.arm), command=_command(options, options.base))
         baseline = _run(lab, request, store, options).folder.facts.run_id
-    kernel = resolve(options.kernel, cache, refresh=options.refresh, tell=_tell)
     request = Request(
         scenario, kernel, options.seeds, tuple(options.arm), options.verify, baseline, _command(options, options.kernel)
     )
@@ -62,8 +71,8 @@ def _run(lab: Lab, request: Request, store: Store, options: argparse.Namespace) 
 
 
 def _check(options: argparse.Namespace) -> None:
-    if options.seeds is not None and not 1 <= options.seeds <= 64:
-        raise Misuse(f"--seeds {options.seeds}", remedy="a number from 1 to 64")
+    if options.seeds is not None and not 1 <= options.seeds <= _MOST_SEEDS:
+        raise Misuse(f"--seeds {options.seeds}", remedy=f"a number from 1 to {_MOST_SEEDS}")
     if options.jobs < 0:
         raise Misuse(f"--jobs {options.jobs}", remedy="0 (one a core) or more")
 

@@ -196,8 +196,9 @@ class ResultReader:
         self.phases.append(mark)
         return mark
 
-    def _break(self, line: str) -> None:
+    def _break(self, line: str) -> PhaseMark | None:
         self.fault = f"unexpected line {line[:80]!r}"
+        return None
 
 
 _HANDLERS = {

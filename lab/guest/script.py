@@ -145,7 +145,8 @@ class NameBlock:
         return ("block", self.lun, self.path)
 
     def shell(self) -> str:
-        return f"mkdir -p {LAB}; ln -s {self.path} {sysfs(self.lun)}; ln -s /dev/$(basename {self.path}) {device(self.lun)}"
+        node = f"/dev/$(basename {self.path})"
+        return f"mkdir -p {LAB}; ln -s {self.path} {sysfs(self.lun)}; ln -s {node} {device(self.lun)}"
 
 
 @dataclass(frozen=True)
