@@ -25,7 +25,7 @@ def judge_run(run: RunFolder) -> Verdict:
     """The verdict from what the boots left, computed anew. Raises Misuse when the baseline run is gone."""
     facts = run.facts
     baseline = results_of(load_run(_baseline(run))) if facts.baseline else None
-    return judge(run.scenario, results_of(run), baseline, facts.seeds, facts.arms)
+    return judge(run.scenario, results_of(run), baseline, facts.seeds, facts.arms, release=facts.kernel.release)
 
 
 def rejudge(path: Path) -> Rejudged:

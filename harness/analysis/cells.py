@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What one cell says to judgement: its status and its figures."""
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.analysis.statuses import ending
@@ -18,7 +18,7 @@ class CellResult:
     """One arm under one seed. ``outcome`` is None when nothing was booted (SKIP, or never run).
 
     ``figures`` maps (load, role, metric) to a value and is empty unless ``status`` is PASS.
-    ``reasons`` are complete sentences for a person.
+    ``reasons`` are complete sentences for a person. ``fingerprint`` is that of the boot.
     """
 
     arm: str
@@ -29,6 +29,7 @@ class CellResult:
     digest: str | None = None
     outcome: Outcome | None = None
     lab_broke: bool = False
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
 
 
 def skipped(arm: str, seed: int, reasons: Sequence[str]) -> CellResult:
@@ -45,7 +46,13 @@ def measured(arm: Arm, seed: int, record: BootRecord, loads: Iterable[Load]) -> 
     """Judge how a boot ended, and read its figures when it ended well."""
     verdict = ending(record.outcome, warned=bool(record.warnings))
     result = CellResult(
-        arm.name, seed, verdict.status, digest=record.digest, outcome=record.outcome, lab_broke=verdict.lab_broke
+        arm.name,
+        seed,
+        verdict.status,
+        digest=record.digest,
+        outcome=record.outcome,
+        lab_broke=verdict.lab_broke,
+        fingerprint=record.fingerprint,
     )
     if verdict.status is not Status.PASS:
         return replace(result, reasons=(_reason(verdict.says, record),))

@@ -1,5 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Claims and controls, judged over the whole ensemble of seeds."""
+"""Claims and controls, judged over the whole ensemble of seeds.
+
+A claim may be known to fail on the kernel under test. Then a failure is what was expected (XFAIL)
+and does not fail the run. That the claim holds (XPASS) does: the file says something of this
+kernel that is not so, and a run that passed over it would hide the day on which a fix arrived and
+let the entry excuse the next failure too. Seeds that disagree, and whatever could not be judged,
+stay what they are. ``Judgement.status`` never changes, so that a bisect can look past the file.
+"""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -8,8 +15,9 @@ from harness.analysis.ensemble import Ensemble
 from harness.analysis.operands import Evidence, Unavailable, figure_of, operands, ratio_value
 from harness.analysis.statuses import worst
 from harness.metrics.figures import GUEST, IDLE
-from harness.scenario.model import Bound, Claim, Control, Ratio, Status
-from harness.scenario.ratio import BOUND, NUMBER
+from harness.scenario.known import is_in
+from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Status
+from harness.scenario.ratio import BASELINE, BOUND, NUMBER
 
 LEAST_IDLE = 0.2
 NOT_RUN = "not run"
@@ -17,6 +25,7 @@ _NOT_BOUND_BY_DEVICE = (
     "the guest was idle for less than a fifth of the window, so the processor and not the device set the figure: "
     "this cannot support a claim about the device"
 )
+XFAIL, XPASS = "XFAIL", "XPASS"
 RED, NOT_RED = "red, as it must be", "not red: the scenario cannot turn red"
 
 
@@ -34,7 +43,10 @@ class Judgement:
 
 @dataclass(frozen=True)
 class ClaimVerdict:
-    """``sentence`` is what the outcome means, for a person."""
+    """``sentence`` is what the outcome means, for a person.
+
+    ``known`` is the entry by which the claim is known to fail on this kernel, None without one.
+    """
 
     that: str
     ratio: str
@@ -42,6 +54,19 @@ class ClaimVerdict:
     optional: bool
     judgement: Judgement
     sentence: str
+    known: KnownFailure | None = None
+
+    @property
+    def word(self) -> str:
+        """What a report calls it: a status, or XFAIL or XPASS where a failure was expected."""
+        if self.known is not None and self.judgement.status in (Status.PASS, Status.FAIL):
+            return XFAIL if self.judgement.status is Status.FAIL else XPASS
+        return str(self.judgement.status)
+
+    @property
+    def counts_as(self) -> Status:
+        """What it adds to the status of the run."""
+        return {XFAIL: Status.PASS, XPASS: Status.FAIL}.get(self.word, self.judgement.status)
 
 
 @dataclass(frozen=True)
@@ -56,14 +81,21 @@ class ControlVerdict:
     sentence: str
 
 
-def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int]) -> ClaimVerdict:
+def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release: str = "") -> ClaimVerdict:
+    """``release`` is that of the kernel under test; without one nothing is known to fail."""
     judgement = judge_ratio(claim.ratio, claim.expect, evidence, seeds)
     sentence = judgement.reason
     if judgement.status is Status.PASS:
         sentence = claim.means
     elif judgement.status is Status.FAIL and not sentence:
         sentence = claim.otherwise
-    return ClaimVerdict(claim.that, claim.ratio.text, claim.expect.text, claim.optional, judgement, sentence)
+    known = next((entry for entry in claim.known if is_in(release, entry.kernels)), None)
+    # A kernel that died or hung is not the failure that somebody knew of.
+    if known is not None and judgement.ensemble is not None:
+        sentence = _expectation(known, judgement.status) or sentence
+    else:
+        known = None
+    return ClaimVerdict(claim.that, claim.ratio.text, claim.expect.text, claim.optional, judgement, sentence, known)
 
 
 def judge_control(control: Control, evidence: Evidence, seeds: Sequence[int]) -> ControlVerdict:
@@ -124,15 +156,27 @@ def _needs_idle_guest(ratio: Ratio) -> bool:
 
 def _guest_idle(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> bool:
     """Whether the CPU was idle for at least a fifth of every window that the ratio looks at."""
-    windows = {
-        (figure.arm, figure.load)
-        for figure in (figure_of(operand) for operand in operands(ratio) if operand.kind not in (BOUND, NUMBER))
-    }
+    windows = [
+        (figure_of(operand), (evidence.baseline or {}) if operand.kind == BASELINE else evidence.cells)
+        for operand in operands(ratio)
+        if operand.kind not in (BOUND, NUMBER)
+    ]
     return all(
-        evidence.cells[arm, seed].figures.get((load, GUEST, IDLE), 0.0) >= LEAST_IDLE
-        for arm, load in windows
+        cells[figure.arm, seed].figures.get((figure.load, GUEST, IDLE), 0.0) >= LEAST_IDLE
+        for figure, cells in windows
         for seed in seeds
     )
+
+
+def _expectation(known: KnownFailure, status: Status) -> str:
+    if status is Status.FAIL:
+        return f"known to fail on kernels {known.kernels}: {known.because} ({known.link})"
+    if status is Status.PASS:
+        return (
+            f"it holds, yet it is known to fail on kernels {known.kernels} ({known.because}, {known.link}): "
+            "the expectation is out of date, narrow its range or remove it"
+        )
+    return ""
 
 
 def _control(control: Control, judgement: Judgement | None, sentence: str) -> ControlVerdict:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A verdict as the JSON document that other programs read: verdict.json."""
 
+from dataclasses import asdict
 from typing import Any
 
 from harness.analysis.cells import CellResult
@@ -8,7 +9,7 @@ from harness.analysis.claims import NOT_RUN, Judgement
 from harness.analysis.ensemble import Ensemble
 from harness.analysis.verdict import Verdict
 
-SCHEMA = 1
+SCHEMA = 2
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
@@ -28,6 +29,8 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
                 "optional": claim.optional,
                 "sentence": claim.sentence,
                 **_judgement(claim.judgement),
+                "word": claim.word,
+                "known": None if claim.known is None else asdict(claim.known),
             }
             for claim in verdict.claims
         ],
@@ -43,10 +46,17 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
             for control in verdict.controls
         ],
         "measured": [
-            {"arm": row.arm, "load": row.load, "role": row.role, "iops": _ensemble(row.iops)}
+            {
+                "arm": row.arm,
+                "load": row.load,
+                "role": row.role,
+                "iops": _ensemble(row.iops),
+                "base": None if row.base is None else _ensemble(row.base),
+            }
             for row in verdict.measured
         ],
         "cells": [_cell(cell) for cell in verdict.cells],
+        "base": None if verdict.base is None else [_cell(cell) for cell in verdict.base],
     }
 
 

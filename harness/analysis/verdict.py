@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The verdict of a run: pure, so that it can be recomputed from the raw artefacts at any time."""
 
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.analysis.baseline import compared
 from harness.analysis.cells import CellResult, not_run, skipped
 from harness.analysis.claims import ClaimVerdict, ControlVerdict, judge_claim, judge_control
 from harness.analysis.ensemble import Ensemble
@@ -17,17 +18,21 @@ _NOT_ASKED = "it was not asked for"
 
 @dataclass(frozen=True)
 class Measurement:
-    """IOPS of one role over the seeds that were measured."""
+    """IOPS of one role over the seeds that were measured. ``base`` is the same on the BASE kernel, None without."""
 
     arm: str
     load: str
     role: str
     iops: Ensemble
+    base: Ensemble | None = None
 
 
 @dataclass(frozen=True)
 class Verdict:
-    """``cells`` are all that were planned, in the order of arms and seeds; ``exit_code`` is the process's."""
+    """``cells`` are all that were planned, in the order of arms and seeds; ``exit_code`` is the process's.
+
+    ``base`` has the same cells on the BASE kernel, None when there is none.
+    """
 
     scenario: str
     scenario_digest: str
@@ -38,11 +43,17 @@ class Verdict:
     controls: tuple[ControlVerdict, ...]
     measured: tuple[Measurement, ...]
     cells: tuple[CellResult, ...]
+    base: tuple[CellResult, ...] | None = None
 
     @property
     def incidents(self) -> tuple[CellResult, ...]:
         """Cells that did not end as they should."""
         return tuple(cell for cell in self.cells if cell.status is not Status.PASS)
+
+    @property
+    def base_incidents(self) -> tuple[CellResult, ...]:
+        """Cells of the BASE kernel that did not end as they should, or cannot be compared."""
+        return tuple(cell for cell in self.base or () if cell.status is not Status.PASS)
 
 
 def judge(
@@ -51,31 +62,37 @@ def judge(
     baseline: Sequence[CellResult] | None = None,
     seeds: Sequence[int] | None = None,
     arms: Collection[str] | None = None,
+    *,
+    release: str = "",
 ) -> Verdict:
     """Judge every claim and control of ``scenario`` over its cells.
 
     ``seeds`` are those that were planned (all that occur in ``results`` when not given) and
     ``arms`` those that were asked for (all): a planned cell without a result is MISS, a cell of
-    another arm SKIP. ``baseline`` holds the same cells on the BASE kernel.
+    another arm SKIP. ``baseline`` holds the same cells on the BASE kernel. ``release`` is that of
+    the kernel under test, by which claims are known to fail.
     """
     planned = tuple(sorted({cell.seed for cell in results})) if seeds is None else tuple(seeds)
     cells = _complete(scenario, results, planned, scenario.arms if arms is None else arms)
-    evidence = Evidence(scenario, _table(cells), None if baseline is None else _table(baseline))
-    claims = tuple(judge_claim(claim, evidence, planned) for claim in scenario.claims)
+    base = None if baseline is None else compared(cells, baseline)
+    evidence = Evidence(scenario, _table(cells), None if base is None else _table(base))
+    claims = tuple(judge_claim(claim, evidence, planned, release) for claim in scenario.claims)
     controls = tuple(judge_control(control, evidence, planned) for control in scenario.controls)
-    required = [claim.judgement.status for claim in claims if not claim.optional]
+    required = [claim.counts_as for claim in claims if not claim.optional]
     required += [control.judgement.status for control in controls if control.judgement is not None]
-    status = roll_up((cell.status for cell in cells), required)
+    every = (*cells, *(base or ()))
+    status = roll_up((cell.status for cell in every), required)
     return Verdict(
         scenario=scenario.name,
         scenario_digest=scenario.digest,
         status=status,
-        exit_code=exit_code(status, lab_broke=any(cell.lab_broke for cell in cells)),
+        exit_code=exit_code(status, lab_broke=any(cell.lab_broke for cell in every)),
         seeds=planned,
         claims=claims,
         controls=controls,
-        measured=tuple(_measurements(scenario, cells)),
+        measured=tuple(_measurements(scenario, cells, base or ())),
         cells=cells,
+        base=base,
     )
 
 
@@ -94,13 +111,16 @@ def _complete(
     )
 
 
-def _measurements(scenario: Scenario, cells: Sequence[CellResult]) -> list[Measurement]:
-    rows = []
+def _measurements(scenario: Scenario, cells: Sequence[CellResult], base: Sequence[CellResult]) -> Iterator[Measurement]:
     for arm in scenario.arms:
         for load in scenario.loads.values():
             for role in load.roles:
                 key = (load.name, role, SHOWN_METRIC)
-                values = {cell.seed: cell.figures[key] for cell in cells if cell.arm == arm and key in cell.figures}
-                if values:
-                    rows.append(Measurement(arm, load.name, role, Ensemble(values)))
-    return rows
+                measured, beside = _ensemble(arm, key, cells), _ensemble(arm, key, base)
+                if measured is not None:
+                    yield Measurement(arm, load.name, role, measured, beside)
+
+
+def _ensemble(arm: str, key: tuple[str, str, str], cells: Sequence[CellResult]) -> Ensemble | None:
+    values = {cell.seed: cell.figures[key] for cell in cells if cell.arm == arm and key in cell.figures}
+    return Ensemble(values) if values else None

@@ -1,16 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Figures and words as people read them."""
 
+from collections.abc import Mapping
+
+from harness.analysis.claims import XFAIL, XPASS
 from harness.analysis.ensemble import Ensemble
 from harness.scenario.model import Status
 
-STYLES = {
+STYLES: Mapping[str, str] = {
     Status.PASS: "bold green",
     Status.FAIL: "bold red",
     Status.ERROR: "bold magenta",
     Status.MISS: "bold yellow",
     Status.DONE: "bold cyan",
     Status.SKIP: "bold blue",
+    XFAIL: "bold yellow",
+    XPASS: "bold red",
 }
 _DIGITS = 4
 _SMALL = 1e-4

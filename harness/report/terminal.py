@@ -2,7 +2,7 @@
 """A verdict for the terminal: what was measured, each claim, what it means, how to repeat it."""
 
 import shlex
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 
 from rich.console import Console
@@ -10,11 +10,12 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from harness.analysis.cells import CellResult
 from harness.analysis.claims import ClaimVerdict, ControlVerdict, Judgement
 from harness.analysis.verdict import Verdict
 from harness.report.conclusion import conclusion
 from harness.report.format import STYLES, duration, plural, spread
-from harness.report.measured import print_measured
+from harness.report.measured import Pair, print_measured
 from harness.scenario.model import Clock, Scenario, Status
 
 WIDEST = 120
@@ -65,7 +66,7 @@ def print_verdict(console: Console, scenario: Scenario, verdict: Verdict, around
     """Write the whole report. Colour follows the console (none when it is no terminal or NO_COLOR is set)."""
     _heading(console, scenario, around)
     _arms(console, scenario)
-    print_measured(console, scenario, verdict)
+    print_measured(console, scenario, verdict, Pair(around.kernel, around.base))
     _claims(console, verdict)
     _controls(console, verdict)
     _incidents(console, verdict)
@@ -107,7 +108,7 @@ def _claims(console: Console, verdict: Verdict) -> None:
 def _claim(console: Console, claim: ClaimVerdict) -> None:
     table = _grid(_STATUS_WIDTH)
     note = " (optional)" if claim.optional else ""
-    table.add_row(_status(claim.judgement.status), Text(claim.that + note, "bold"))
+    table.add_row(_status(claim.word), Text(claim.that + note, "bold"))
     table.add_row("", Text(f"{_value(claim.judgement)}, expected {claim.expect}"))
     table.add_row("", Text(claim.ratio, "dim"))
     if claim.sentence:
@@ -141,11 +142,16 @@ def _control(console: Console, control: ControlVerdict) -> None:
 
 
 def _incidents(console: Console, verdict: Verdict) -> None:
-    if not verdict.incidents:
+    _cells(console, "Cells that were not measured", verdict.incidents)
+    _cells(console, "Cells of the BASE kernel that were not measured or cannot be compared", verdict.base_incidents)
+
+
+def _cells(console: Console, title: str, cells: Sequence[CellResult]) -> None:
+    if not cells:
         return
-    _section(console, "Cells that were not measured")
+    _section(console, title)
     reasons: dict[tuple[Status, str, str], list[int]] = {}
-    for cell in verdict.incidents:
+    for cell in cells:
         key = (cell.status, cell.arm, "; ".join(cell.reasons))
         reasons.setdefault(key, []).append(cell.seed)
     table = _grid(_STATUS_WIDTH)
@@ -188,8 +194,8 @@ def _value(judgement: Judgement) -> str:
     return "not measured" if judgement.ensemble is None else spread(judgement.ensemble)
 
 
-def _status(status: Status) -> Text:
-    return Text(str(status), STYLES[status])
+def _status(word: str) -> Text:
+    return Text(str(word), STYLES[word])
 
 
 def _grid(width: int | None) -> Table:

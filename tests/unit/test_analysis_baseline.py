@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Two kernels on one scenario: what may be compared, and how it is shown."""
+
+import io
+import re
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from harness.analysis.baseline import differences
+from harness.analysis.cells import CellResult
+from harness.analysis.document import verdict_document
+from harness.analysis.verdict import Verdict, judge
+from harness.report.conclusion import conclusion
+from harness.report.terminal import Effort, Surroundings, print_verdict
+from harness.scenario.model import Bound, Status
+from lab.record import Outcome
+from tests.unit.analysis_samples import SEEDS, cells, claim, ratio, scenario
+
+PRINT = {"kernel": "k1", "base": "b1", "job": "j1", "qemu": "7.2", "argv": "-m", "seed": "1"}
+OTHER_KERNEL = {**PRINT, "kernel": "k0", "base": "b0", "job": "j0"}
+MODEL = scenario([claim(of=ratio("none.together.fast.iops", "baseline.none.together.fast.iops"))])
+AROUND = Surroundings("6.1.0-50", "Debian", "QEMU", Effort(3, None), base="5.10.0-46")
+
+
+def printed(results: list[CellResult], prints: Mapping[str, str]) -> list[CellResult]:
+    return [replace(cell, fingerprint=prints) for cell in results]
+
+
+def compared(base: list[CellResult], *figures: float) -> Verdict:
+    return judge(MODEL, printed(cells("none", *(figures or (95, 96, 97))), PRINT), base)
+
+
+def shown(verdict: Verdict) -> str:
+    out = io.StringIO()
+    print_verdict(Console(file=out, width=160), MODEL, verdict, AROUND)
+    return out.getvalue()
+
+
+def test_two_kernels_are_compared_when_all_else_is_the_same() -> None:
+    verdict = compared(printed(cells("none", 50, 51, 52), OTHER_KERNEL))
+    assert verdict.status is Status.PASS
+    ensemble = verdict.claims[0].judgement.ensemble
+    assert ensemble is not None and ensemble.median == pytest.approx(96 / 51)
+
+
+@pytest.mark.parametrize(
+    ("change", "named"),
+    [
+        ({"qemu": "10.0"}, "beside the kernel, qemu differs too"),
+        ({"argv": "-m 2", "seed": "2"}, "beside the kernel, argv, seed differ too"),
+        ({"more": "x"}, "beside the kernel, more differs too"),
+    ],
+)
+def test_whatever_else_differs_is_named_and_an_error(change: Mapping[str, str], named: str) -> None:
+    verdict = compared(printed(cells("none", 50, 51, 52), {**OTHER_KERNEL, **change}))
+    assert (verdict.status, verdict.exit_code) == (Status.ERROR, 125)
+    assert named in verdict.claims[0].sentence
+    assert "3 of 3 boots of the BASE kernel went wrong or cannot be compared" in conclusion(verdict)
+    assert named in re.sub(r"\s+", " ", shown(verdict))
+
+
+def test_a_difference_is_an_error_even_if_no_claim_looks_at_the_base_kernel() -> None:
+    base = printed(cells("none", 50, 51, 52), {**OTHER_KERNEL, "qemu": "10.0"})
+    verdict = judge(scenario([claim()]), printed(cells("none", 95, 95, 95), PRINT), base)
+    assert verdict.status is Status.ERROR
+    assert verdict.claims[0].judgement.status is Status.PASS
+
+
+def test_a_base_kernel_that_fails_convicts_nobody_else() -> None:
+    dead = [CellResult("none", seed, Status.FAIL, ("it oopsed",), outcome=Outcome.OOPS) for seed in SEEDS]
+    verdict = compared(dead)
+    assert (verdict.status, verdict.exit_code) == (Status.ERROR, 125)
+    assert "on the BASE kernel arm none: it oopsed" in verdict.claims[0].sentence
+
+
+def test_a_lab_that_broke_under_the_base_kernel_is_the_lab() -> None:
+    lost = [CellResult("none", seed, Status.ERROR, ("killed",), outcome=Outcome.LOST, lab_broke=True) for seed in SEEDS]
+    assert compared(lost).exit_code == 128
+
+
+def test_arms_that_only_the_base_kernel_has_are_left_out() -> None:
+    extra = cells("red", 1, 1, 1)
+    verdict = judge(
+        scenario([claim()], arms=["none", "red"]), cells("none", 95, 95, 95), cells("none", 9, 9, 9) + extra
+    )
+    assert verdict.base is not None and {cell.arm for cell in verdict.base} == {"none", "red"}
+    verdict = compared(cells("none", 9, 9, 9) + extra)
+    assert verdict.base is not None and {cell.arm for cell in verdict.base} == {"none"}
+
+
+def test_both_kernels_stand_side_by_side() -> None:
+    text = shown(compared(printed(cells("none", 50, 51, 52), OTHER_KERNEL)))
+    assert re.search(r"arm +load +role +5\.10\.0-46 +6\.1\.0-50 +quotient", text)
+    assert re.search(r"together +fast +51\.00 \[50\.00 \.\. 52\.00\] +96\.00 \[95\.00 \.\. 97\.00\] +1\.882", text)
+    assert re.search(r"solo +fast +100\.0 +100\.0 +no difference", text)
+
+
+def test_ranges_that_overlap_are_no_difference() -> None:
+    text = shown(compared(printed(cells("none", 94, 95, 96), OTHER_KERNEL)))
+    assert re.search(r"together +fast +95\.00 \[.*\] +96\.00 \[.*\] +no difference", text)
+
+
+def test_a_figure_that_the_base_kernel_lacks_is_a_dash() -> None:
+    text = shown(compared(printed(cells("none", 50, 51, 52), {**OTHER_KERNEL, "qemu": "10"})))
+    assert re.search(r"together +fast +- +96\.00 \[.*\] +-", text)
+
+
+def test_the_document_has_both() -> None:
+    document = verdict_document(compared(printed(cells("none", 50, 51, 52), OTHER_KERNEL)))
+    row = next(row for row in document["measured"] if (row["load"], row["role"]) == ("together", "fast"))
+    assert (row["iops"]["median"], row["base"]["median"]) == (96, 51)
+    assert len(document["base"]) == 3
+    alone = verdict_document(judge(MODEL, cells("none", 95, 95, 95)))
+    assert alone["base"] is None and alone["measured"][0]["base"] is None
+
+
+def test_a_claim_about_the_device_looks_at_the_kernel_that_it_names() -> None:
+    bound = ratio("baseline.none.together.fast.iops", "bound.none.together.fast.iops")
+    model = scenario([claim(Bound("", 0.98, 1.02), bound)])
+    busy = judge(model, cells("none", 95, 95, 95), cells("none", 8000, 8000, 8000, idle=0.1))
+    assert busy.status is Status.DONE
+    spare = judge(model, cells("none", 95, 95, 95, idle=0.1), cells("none", 8000, 8000, 8000))
+    assert spare.status is Status.PASS
+
+
+def test_only_what_kernels_cannot_help_is_left_out_of_the_comparison() -> None:
+    assert differences(PRINT, OTHER_KERNEL) == ()
+    assert differences(PRINT, {}) == ("argv", "qemu", "seed")

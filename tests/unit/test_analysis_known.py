@@ -1,0 +1,99 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Claims that are known to fail on some kernels: an expected failure is none, an unexpected pass is one."""
+
+import io
+from dataclasses import replace
+
+import pytest
+from rich.console import Console
+
+from harness.analysis.cells import CellResult
+from harness.analysis.claims import XFAIL, XPASS
+from harness.analysis.document import verdict_document
+from harness.analysis.verdict import Verdict, judge
+from harness.report.conclusion import conclusion
+from harness.report.terminal import Effort, Surroundings, print_verdict
+from harness.scenario.model import Claim, KnownFailure, Scenario, Status
+from lab.record import Outcome
+from tests.unit.analysis_samples import SEEDS, cell, cells, claim, scenario
+
+KNOWN = KnownFailure(">= 5.8, < 5.14", "tags are first come, first served", "https://example.org/fix")
+OLD, NEW = "5.10.0-46-amd64", "6.1.0-50-amd64"
+AROUND = Surroundings("5.10.0-46-amd64", "Debian", "QEMU", Effort(3, None))
+
+
+def known_claim(*, optional: bool = False) -> Claim:
+    return replace(claim(optional=optional), known=(replace(KNOWN, kernels="4.19"), KNOWN))
+
+
+def judged(*together: float, release: str = OLD, model: Scenario | None = None) -> Verdict:
+    return judge(model or scenario([known_claim()]), cells("none", *together), release=release)
+
+
+def shown(verdict: Verdict) -> str:
+    out = io.StringIO()
+    print_verdict(Console(file=out, width=200), scenario([known_claim()]), verdict, AROUND)
+    return out.getvalue()
+
+
+def test_an_expected_failure_does_not_fail_the_run() -> None:
+    verdict = judged(5, 6, 7)
+    (one,) = verdict.claims
+    assert (verdict.status, verdict.exit_code) == (Status.PASS, 0)
+    assert (one.word, one.judgement.status, one.known) == (XFAIL, Status.FAIL, KNOWN)
+    assert one.sentence == (
+        "known to fail on kernels >= 5.8, < 5.14: tags are first come, first served (https://example.org/fix)"
+    )
+    assert conclusion(verdict) == "1 claim failed as known (exit 0)"
+    assert "XFAIL  the share is kept" in shown(verdict)
+
+
+def test_an_unexpected_pass_fails_the_run_and_says_why() -> None:
+    verdict = judged(95, 96, 97)
+    (one,) = verdict.claims
+    assert (verdict.status, verdict.exit_code) == (Status.FAIL, 1)
+    assert (one.word, one.judgement.status) == (XPASS, Status.PASS)
+    assert "the expectation is out of date" in one.sentence
+    assert conclusion(verdict) == "1 claim held although known to fail (exit 1)"
+    assert "XPASS  the share is kept" in shown(verdict)
+
+
+@pytest.mark.parametrize("release", [NEW, "", "next-20240101"])
+@pytest.mark.parametrize(("figure", "status", "word"), [(5, Status.FAIL, "FAIL"), (95, Status.PASS, "PASS")])
+def test_other_kernels_are_judged_as_ever(release: str, figure: float, status: Status, word: str) -> None:
+    verdict = judged(figure, figure, figure, release=release)
+    assert (verdict.status, verdict.claims[0].word, verdict.claims[0].known) == (status, word, None)
+
+
+def test_seeds_that_disagree_stay_inconclusive() -> None:
+    verdict = judged(95, 5, 95)
+    assert (verdict.status, verdict.claims[0].word) == (Status.DONE, "DONE")
+    assert "inconclusive" in verdict.claims[0].sentence
+
+
+@pytest.mark.parametrize("outcome", [Outcome.OOPS, Outcome.HANG])
+def test_a_kernel_that_dies_is_not_the_failure_that_was_known(outcome: Outcome) -> None:
+    dead = [CellResult("none", seed, Status.FAIL, ("it died",), outcome=outcome) for seed in SEEDS]
+    verdict = judge(scenario([known_claim()]), dead, release=OLD)
+    assert (verdict.status, verdict.exit_code, verdict.claims[0].word) == (Status.FAIL, 1, "FAIL")
+
+
+def test_an_expected_failure_beside_others_hides_none_of_them() -> None:
+    model = scenario([known_claim(), claim()])
+    assert judged(5, 5, 5, model=model).status is Status.FAIL
+    mixed = judge(model, [cell("none", seed, 5) for seed in SEEDS], release=OLD)
+    assert conclusion(mixed) == "1 of 1 claim failed (exit 1)"
+
+
+def test_optional_claims_decide_nothing_however_they_end() -> None:
+    for figure, word in ((5, XFAIL), (95, XPASS)):
+        verdict = judged(figure, figure, figure, model=scenario([known_claim(optional=True)]))
+        assert (verdict.status, verdict.claims[0].word) == (Status.DONE, word)
+
+
+def test_the_document_has_the_word_and_the_entry() -> None:
+    document = verdict_document(judged(5, 5, 5))
+    (one,) = document["claims"]
+    assert document["schema"] == 2
+    assert (one["status"], one["word"], one["known"]["kernels"]) == ("FAIL", XFAIL, KNOWN.kernels)
+    assert verdict_document(judged(5, 5, 5, release=NEW))["claims"][0]["known"] is None
