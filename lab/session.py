@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab import kit
 from lab.cache import Cache
 from lab.digest import digest_bytes
 from lab.errors import LabBroken
@@ -94,6 +95,7 @@ class PreparedJob:
     memory: int
     base: BaseImage
     job_archive: bytes
+    steps: tuple[Step, ...]
     wall_limit: float
     fingerprint: Mapping[str, str]
 
@@ -115,7 +117,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
         "cmdline": command_line(spec),
         **job.labels,
     }
-    return PreparedJob(kernel, topology.memory, base, own, _wall_limit(job), fingerprint)
+    return PreparedJob(kernel, topology.memory, base, own, work, _wall_limit(job), fingerprint)
 
 
 def run_job(
@@ -133,7 +135,8 @@ def run_job(
     """
     initrd = folder / _INITRD
     try:
-        (folder / "job.cpio").write_bytes(prepared.job_archive)
+        (folder / kit.JOB).write_bytes(prepared.job_archive)
+        _write_repeat(lab, prepared, folder)
         initrd.write_bytes(prepared.base.path.read_bytes() + prepared.job_archive)
     except OSError as error:
         raise LabBroken(
@@ -147,7 +150,23 @@ def run_job(
         )
     finally:
         initrd.unlink(missing_ok=True)
+    kit.write_expected(folder)
     return observer.record(folder, ending, prepared.fingerprint)
+
+
+def _write_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
+    """What repeats this boot without blklab. Raises OSError."""
+    spec = _machine(lab.qemu, prepared.kernel, prepared.memory, Path(_INITRD))
+    boots = spec.kernel or prepared.kernel.image
+    inputs = kit.Inputs(
+        kernel=boots,
+        kernel_digest=kit.digest_of(boots),
+        base=prepared.base.path,
+        base_digest=prepared.base.digest,
+        job_digest=prepared.fingerprint["job"],
+        qemu=f"{lab.qemu.version_text} {lab.qemu.package}".rstrip(),
+    )
+    kit.write_repeat(folder, kit.repeat_script(spec, inputs, prepared.wall_limit), prepared.steps)
 
 
 def _machine(qemu: Qemu, kernel: Kernel, memory: int, initrd: Path) -> MachineSpec:

@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from harness.jobs import guest_job
 from harness.scenario.model import Arm, Claim, Control, Load, Scenario
 from lab.errors import Misuse
-from lab.guest.script import RunLoad, Step
+from lab.kit import by_hand
 from lab.session import guest_steps
 from lab.topology.model import Disk, Hba, Topology
 from lab.units import show_rate, show_size, show_time
@@ -67,8 +67,8 @@ def _arm(scenario: Scenario, arm: Arm) -> Iterator[str]:
     for attribute, value in arm.queue.items():
         yield f"  queue {attribute} = {value}"
     yield "\n  by hand, as root, on a machine that can be spared:"
-    for step in guest_steps(arm.topology, guest_job(scenario, arm, 1)):
-        yield from _by_hand(step)
+    # Not indented: the ends of here-documents must start their lines.
+    yield from by_hand(guest_steps(arm.topology, guest_job(scenario, arm, 1)))
 
 
 def _topology(topology: Topology) -> Iterator[str]:
@@ -91,11 +91,3 @@ def _hba(hba: Hba) -> str:
 def _disk(disk: Disk) -> str:
     speed = f"{show_time(disk.service)} a request" if disk.service is not None else show_rate(disk.rate or 0)
     return f"disk {disk.name} of {show_size(disk.size)} ({speed})"
-
-
-def _by_hand(step: Step) -> Iterator[str]:
-    if isinstance(step, RunLoad):
-        yield f"    cat > {step.file} <<'EOF'"
-        yield from step.fio.rstrip("\n").split("\n")
-        yield "EOF"
-    yield f"    {step.shell()}"

@@ -1,0 +1,64 @@
+#!/bin/sh
+# SPDX-License-Identifier: GPL-2.0-only
+# Repeats one boot without blklab and compares what comes out of it, which must be the same to the byte.
+#
+#   sh repeat.sh [FOLDER]     FOLDER takes console.txt and results.txt (default: a new one below $TMPDIR)
+#
+# QEMU=PROGRAM names another QEMU. Ends with 0 when the results are the same, 1 when they are not,
+# 128 when the boot could not be repeated.
+
+set -u
+here=$(cd "$(dirname "$0")" && pwd) || exit 128
+qemu=${QEMU:-@QEMU@}
+made_with=@QEMU_VERSION@
+
+fail() {
+	printf 'repeat.sh: %s\n' "$1" >&2
+	[ -z "${2:-}" ] || printf '  remedy: %s\n' "$2" >&2
+	exit 128
+}
+
+# input NAME WHERE SHA256: sets $found to the file beside this script, else to the one in blklab's cache.
+input() {
+	found=$here/$1
+	[ -e "$found" ] || found=$2
+	[ -e "$found" ] || fail "$1 is neither beside this script nor at $2" \
+		"blklab kit RUN $(basename "$here") --to DIR collects everything again and rebuilds what the cache has lost"
+	printf '%s  %s\n' "$3" "$found" | sha256sum -c --status || fail "$found is not the file of this boot (sha256 $3)" \
+		"blklab kit RUN $(basename "$here") --to DIR"
+}
+
+command -v "$qemu" >/dev/null || fail "$qemu is not installed" "install QEMU for x86, or name it: QEMU=PROGRAM sh $0"
+input kernel @KERNEL@ @KERNEL_SHA256@
+# shellcheck disable=SC2034 # the line that starts QEMU has it
+kernel=$found
+input base.cpio @BASE@ @BASE_SHA256@
+base=$found
+input job.cpio "$here/job.cpio" @JOB_SHA256@
+job=$found
+
+if [ $# -gt 0 ]; then
+	mkdir -p "$1" || fail "cannot make $1"
+	out=$(cd "$1" && pwd) || fail "cannot enter $1"
+else
+	out=$(mktemp -d "${TMPDIR:-/tmp}/blklab-repeat.XXXXXX") || fail 'cannot make a folder' 'TMPDIR=DIR'
+fi
+[ ! -e "$out/results.txt" ] || fail "$out holds results already" 'give another folder'
+cd "$out" || fail "cannot enter $out"
+cat "$base" "$job" >initrd || fail "cannot write $out" "TMPDIR=DIR or another folder"
+
+echo "repeat.sh: booting in $out"
+timeout @SECONDS@ \
+	@COMMAND@ || fail "QEMU ended with $? in $out"
+rm -f initrd
+
+if [ ! -e "$here/expected.sha256" ]; then
+	echo 'repeat.sh: done; nothing to compare with: the boot that this repeats left no results'
+elif sha256sum -c --status "$here/expected.sha256"; then
+	echo 'repeat.sh: the results are the same to the byte'
+else
+	echo "repeat.sh: the results are NOT the same: expected sha256 $(cut -d ' ' -f 1 "$here/expected.sha256")," \
+		"got $(sha256sum <results.txt | cut -d ' ' -f 1)"
+	echo "  it was made with QEMU $made_with; this is $("$qemu" --version | head -n 1)"
+	exit 1
+fi

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a boot's folder holds so that the boot can be repeated without blklab.
+
+``repeat.sh`` starts QEMU with the same words in an empty folder and compares the result channel:
+under the virtual clock it must be the same to the byte. The kernel and the archive that boots of a
+kernel share lie beside the script (a kit that was taken along) or in blklab's cache.
+"""
+
+import shlex
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from functools import lru_cache
+from pathlib import Path
+
+from lab.digest import digest_file
+from lab.guest.script import RunLoad, Step
+from lab.qemu.argv import RESULTS_FILE, MachineSpec, machine_argv
+
+REPEAT, BY_HAND, EXPECTED = "repeat.sh", "by-hand.txt", "expected.sha256"
+KERNEL, BASE, JOB = "kernel", "base.cpio", "job.cpio"
+"""Names of the three inputs beside ``repeat.sh`` in a kit."""
+
+_TEMPLATE = Path(__file__).parent / "guest" / "repeat.sh"
+_PLACES = {"QEMU": '"$qemu"', "KERNEL": '"$kernel"', "INITRD": "initrd"}
+
+
+@dataclass(frozen=True)
+class Inputs:
+    """Where the two large inputs are, and the sha256 of all three in hex. ``qemu`` is its version's text."""
+
+    kernel: Path
+    kernel_digest: str
+    base: Path
+    base_digest: str
+    job_digest: str
+    qemu: str
+
+
+def repeat_script(spec: MachineSpec, inputs: Inputs, wall_limit: float) -> str:
+    """The shell script that repeats a boot of ``spec``."""
+    kernel, initrd = (Path(name) for name in ("KERNEL", "INITRD"))
+    roles = machine_argv(replace(spec, program=Path("QEMU"), kernel=kernel, initrd=initrd))
+    words = " ".join(_PLACES.get(word) or shlex.quote(word) for word in roles)
+    values = {
+        "@KERNEL@": shlex.quote(str(inputs.kernel)),
+        "@KERNEL_SHA256@": inputs.kernel_digest,
+        "@BASE@": shlex.quote(str(inputs.base)),
+        "@BASE_SHA256@": inputs.base_digest,
+        "@JOB_SHA256@": inputs.job_digest,
+        "@QEMU@": shlex.quote(spec.program.name),
+        "@QEMU_VERSION@": shlex.quote(inputs.qemu),
+        "@SECONDS@": str(round(wall_limit)),
+        "@COMMAND@": words,
+    }
+    text = _TEMPLATE.read_text()
+    for place, value in values.items():
+        text = text.replace(place, value)
+    return text
+
+
+def by_hand(steps: Iterable[Step]) -> Iterator[str]:
+    """The lines that a kernel developer would type as root to do what the guest does."""
+    for step in steps:
+        if isinstance(step, RunLoad):
+            yield f"cat > {step.file} <<'EOF'"
+            yield from step.fio.rstrip("\n").split("\n")
+            yield "EOF"
+        yield step.shell()
+
+
+def write_repeat(folder: Path, script: str, steps: Iterable[Step]) -> None:
+    """Raises OSError."""
+    path = folder / REPEAT
+    path.write_text(script)
+    path.chmod(0o755)
+    (folder / BY_HAND).write_text("".join(f"{line}\n" for line in (*_PREFACE, *by_hand(steps))))
+
+
+def write_expected(folder: Path) -> None:
+    """Note what the result channel of the boot in ``folder`` said, if it said anything. Raises OSError."""
+    results = folder / RESULTS_FILE
+    if results.is_file():
+        (folder / EXPECTED).write_text(f"{digest_file(results)}  {RESULTS_FILE}\n")
+
+
+def digest_of(path: Path) -> str:
+    """sha256 of a file in hex, computed once for as long as the file is not replaced. Raises OSError."""
+    status = path.stat()
+    return _digest(path, status.st_mtime_ns, status.st_size)
+
+
+@lru_cache(maxsize=16)
+def _digest(path: Path, mtime_ns: int, size: int) -> str:
+    """Keyed by what changes when the file is replaced."""
+    return digest_file(path)
+
+
+_PREFACE = (
+    "# What this boot did, as lines to be typed as root on a machine that can be spared.",
+    "# Time differs there: under blklab it was counted in instructions of the guest.",
+    "",
+)
