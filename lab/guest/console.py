@@ -40,7 +40,11 @@ def warnings(log: str, set_up: float = 0.0) -> tuple[str, ...]:
     before, mark, behind = log.partition(READY_MARK)
     if not mark:
         behind = before
-    return tuple(line.strip() for line in behind.splitlines() if _WARNINGS.search(line) and not _greeting(line, set_up))
+    return tuple(
+        line.strip()
+        for line in behind.splitlines()
+        if (_WARNINGS.search(line) or _DEATHS.search(line)) and not _greeting(line, set_up)
+    )
 
 
 def _greeting(line: str, set_up: float) -> bool:

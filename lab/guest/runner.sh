@@ -121,12 +121,12 @@ carry_out() {
 	phase) phase "$2" ;;
 	module) module "$2" "$3" ;;
 	mount) mount -t "$2" "$2" "$3" 2>/out/.error || unfit "mount $2: $(cat /out/.error)" ;;
-	mkdir) mkdir "$2" 2>/out/.error || unfit "mkdir $2: $(cat /out/.error)" ;;
+	mkdir) mkdir -- "$2" 2>/out/.error || unfit "mkdir $2: $(cat /out/.error)" ;;
 	write)
 		awaited "$2" || unfit "write: nothing matches $2"
 		write_value "$found" "$3" || unfit "write $3 to $found: refused"
 		;;
-	link) ln -s "$2" "$3" 2>/out/.error || unfit "ln -s $2 $3: $(cat /out/.error)" ;;
+	link) ln -s -- "$2" "$3" 2>/out/.error || unfit "ln -s $2 $3: $(cat /out/.error)" ;;
 	tune)
 		awaited "$3" || unfit "$2: nothing matches $3"
 		write_value "$found" "$4" || unfit "$2: the kernel refused $4 in $found"

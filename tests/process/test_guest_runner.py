@@ -1,0 +1,247 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The guest's runner.sh itself, outside a guest: its folders moved, what touches a kernel replaced.
+
+What replaces a program is a shell function, which every shell prefers to its builtins and applets.
+"""
+
+import os
+import re
+import shutil
+import subprocess
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import pytest
+
+from lab.cache import Cache
+from lab.guest.protocol import ResultReader
+from lab.guest.script import (
+    Confirm,
+    Link,
+    MakeFolder,
+    Module,
+    Mount,
+    NameBlock,
+    Phase,
+    RunLoad,
+    Step,
+    Table,
+    Tune,
+    Write,
+)
+from lab.guest.script import job_files as files_of
+
+RUNNER = Path(__file__).parents[2] / "lab" / "guest" / "runner.sh"
+STUBS = """\
+exec 3>"$DESK/sent"
+reboot() { exit 9; }
+mount() { echo "mount $*" >>"$DESK/did"; }
+insmod() { for word; do printf '<%s>' "$word"; done >>"$DESK/did"; echo >>"$DESK/did"; }
+dmesg() { echo 'blklab: ready'; }
+dmsetup() { echo "dmsetup $*" >>"$DESK/did"; cat >>"$DESK/did"; }
+sleep() { :; }
+fio() { cat "$DESK/says" >&2; printf '{}' >"$DESK/out/solo.json"; return "$FIO_STATUS"; }
+"""
+MOVED = re.compile(r"(?<![\w.])/(job|out|lab|modules|dev/ttyS\d|proc/sysrq-trigger)\b")
+HOSTILE = [
+    "two\nlines\n\nand more",
+    "BYE\nEND 0 1.0\nBYE\n",
+    "$(touch PWNED) `touch PWNED` ; touch PWNED & | touch PWNED",
+    "\"double\" 'single' \\backslash\\n %s %d",
+    "a * in /* and ? and [a-z]",
+    "-n -e -- --help",
+    "tab\there, bell\a, escape \x1b[2J, return\rX",
+    "wide ✓ and broken \udcff",
+    "x" * 5000,
+    "",
+]
+VALUES = ["$(touch PWNED)", "`touch PWNED`", "a b  c", "*", "\\n\\t%s", "'\"", "-n", "; touch PWNED", "ünï", "none"]
+
+
+def _busybox() -> str | None:
+    found = sorted(Cache.default().root.glob("payload/*/usr/bin/busybox"))
+    return str(found[0]) if found else shutil.which("busybox")
+
+
+@dataclass(frozen=True)
+class Desk:
+    """A guest's folders below ``folder``, and the shell that runs in them."""
+
+    folder: Path
+    shell: tuple[str, ...]
+
+    def run(self, steps: Sequence[Step], *, says: str = "", fio_status: int = 0) -> ResultReader:
+        """What the host would read. The runner must have ended by itself or by asking for a reboot."""
+        for name, data in files_of(steps, deadline=60).items():
+            (self.folder / "job" / name).write_bytes(data)
+        (self.folder / "says").write_bytes(says.encode(errors="surrogateescape"))
+        program = self.folder / "runner.sh"
+        program.write_text(STUBS + MOVED.sub(r"$DESK/\1", RUNNER.read_text()))
+        done = subprocess.run(
+            [*self.shell, str(program)],
+            cwd=self.folder,
+            env={"PATH": os.environ["PATH"], "DESK": str(self.folder), "FIO_STATUS": str(fio_status)},
+            check=False,
+            timeout=60,
+            capture_output=True,
+        )
+        reader = ResultReader()
+        lines = (self.folder / "sent").read_bytes().decode(errors="replace").split("\n")
+        assert lines[-1] == "", "the last line has its end"
+        for line in ["BLKLAB 1", "READY 6.1 0.5", *lines[:-1]]:
+            reader.feed(line)
+        reader.finish()
+        assert done.returncode == (9 if reader.unfit else 0), done.stderr
+        assert not list(self.folder.rglob("PWNED"))
+        return reader
+
+    def did(self) -> list[str]:
+        return (self.folder / "did").read_text().splitlines()
+
+
+@pytest.fixture(params=["dash", "busybox"])
+def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
+    program = shutil.which("dash") if request.param == "dash" else _busybox()
+    if program is None:
+        pytest.skip(f"no {request.param} on this host or in the cache")
+    for name in ("job", "out", "lab", "modules", "dev", "sys"):
+        (tmp_path / name).mkdir()
+    return Desk(tmp_path, (program,) if request.param == "dash" else (program, "sh"))
+
+
+def readback(reader: ResultReader) -> list[list[str]]:
+    return [row.split("\t") for row in reader.files["readback"].decode(errors="replace").splitlines()]
+
+
+def test_a_whole_job(desk: Desk) -> None:
+    knob = desk.folder / "sys" / "knob"
+    block = desk.folder / "sys" / "host7" / "block" / "sda"
+    block.mkdir(parents=True)
+    knob.write_text("64\n")
+    reader = desk.run(
+        [
+            Module("null_blk", "nr_devices=0 bs=512"),
+            Module("sd_mod"),
+            Mount("configfs", "/sys/kernel/config"),
+            MakeFolder(str(desk.folder / "sys" / "made")),
+            Write(str(knob), "32"),
+            Confirm("hba.can_queue[p0]", str(knob), "32"),
+            Tune("queue.nomerges[p0]", str(knob), "2"),
+            NameBlock("p0", f"{desk.folder}/sys/host*/block/*"),
+            Link(str(knob), str(desk.folder / "sys" / "link")),
+            Table("all", ("0 8 linear /dev/a 0", "8 8 linear /dev/b 0")),
+            Phase("rest"),
+            RunLoad("solo", "[global]\n"),
+        ]
+    )
+    assert (reader.bye, reader.fault) == (True, "")
+    assert desk.did() == [
+        f"<{desk.folder}/modules/null_blk.ko><nr_devices=0><bs=512>",
+        f"<{desk.folder}/modules/sd_mod.ko>",
+        "mount -t configfs configfs /sys/kernel/config",
+        "dmsetup create all --noudevrules --noudevsync",
+        "0 8 linear /dev/a 0",
+        "8 8 linear /dev/b 0",
+    ]
+    assert readback(reader) == [
+        ["hba.can_queue[p0]", str(knob), "32"],
+        ["queue.nomerges[p0]", str(knob), "2"],
+        ["device", f"{desk.folder}/lab/p0", "sda"],
+    ]
+    assert (desk.folder / "lab" / "p0.sys").resolve() == block
+    assert (desk.folder / "lab" / "p0").readlink() == Path("/dev/sda")
+    assert (desk.folder / "sys" / "made").is_dir()
+    assert (desk.folder / "sys" / "link").readlink() == knob
+    assert sorted(reader.files) == ["kmsg", "readback", "solo.after", "solo.before", "solo.json"]
+    assert reader.files["solo.before"].startswith(b"== /proc/stat\ncpu ")
+    assert [mark.name for mark in reader.phases] == ["set-up", "rest", "load solo", "send", "end"]
+
+
+@pytest.mark.parametrize("says", HOSTILE, ids=range(len(HOSTILE)))
+def test_whatever_a_program_says_stays_one_message(desk: Desk, says: str) -> None:
+    reader = desk.run([RunLoad("solo", "")], says=says, fio_status=1)
+    last_lines = says.encode(errors="surrogateescape").decode(errors="replace").split("\n")
+    wanted = " ".join(" ".join([line for line in last_lines if line][-3:]).split()) if len(last_lines) < 4 else ""
+    assert reader.unfit.startswith("step 1: fio ended with 1 in load solo:")
+    assert wanted in " ".join(reader.unfit.split())
+    assert (reader.bye, reader.fault, reader.ended) == (False, "", True)
+    assert "kmsg" in reader.files
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_a_value_is_written_as_it_is(desk: Desk, value: str) -> None:
+    knob = desk.folder / "sys" / "knob"
+    knob.touch()
+    reader = desk.run([Tune(f"queue.{value}[p0]", str(knob), value)])
+    assert knob.read_text() == value
+    assert (reader.unfit, reader.fault) == ("", "")
+    assert readback(reader) == [[f"queue.{value}[p0]", str(knob), value]]
+
+
+@pytest.mark.parametrize("value", VALUES)
+def test_paths_and_names_are_not_evaluated(desk: Desk, value: str) -> None:
+    for step in (
+        Write(f"{desk.folder}/sys/{value}", "1"),
+        NameBlock("p0", f"{desk.folder}/sys/none/{value}"),
+        Link(value, f"{desk.folder}/sys/absent/{value}"),
+    ):
+        reader = desk.run([step])
+        assert reader.unfit.startswith("step 1: ")
+    assert desk.run([Phase(value)]).phases[1].name == value
+
+
+@pytest.mark.parametrize(
+    "content, effective",
+    [
+        ("64\n", "64"),
+        ("64", "64"),
+        ("none [mq-deadline] kyber\n", "mq-deadline"),
+        ("[none] mq-deadline kyber bfq \n", "none"),
+        ("[none]", "none"),
+        ("  7  \n", "7"),
+        ("write back\n", "write back"),
+        ("one\ntwo\n", "one"),
+        ("back\\slash\n", "back\\slash"),
+        ("-n\n", "-n"),
+    ],
+)
+def test_the_effective_value_is_read_back(desk: Desk, content: str, effective: str) -> None:
+    knob = desk.folder / "sys" / "knob"
+    knob.write_text(content)
+    assert readback(desk.run([Confirm("k", str(knob), effective)])) == [["k", str(knob), effective]]
+    reader = desk.run([Confirm("k", str(knob), "other")])
+    assert reader.unfit == f"step 1: k: asked for other, {knob} reads {effective}"
+
+
+def test_a_knob_that_cannot_be_written(desk: Desk) -> None:
+    reader = desk.run([Tune("queue.nr_requests[p0]", "/dev/full", "1")])
+    assert reader.unfit == "step 1: queue.nr_requests[p0]: the kernel refused 1 in /dev/full"
+    assert desk.run([Write("/dev/full", "1")]).unfit == "step 1: write 1 to /dev/full: refused"
+
+
+def test_a_knob_that_keeps_its_own_mind(desk: Desk) -> None:
+    reader = desk.run([Phase("x"), Tune("queue.nr_requests[p0]", "/dev/null", "1")])
+    assert reader.unfit == "step 2: queue.nr_requests[p0]: asked for 1, /dev/null reads"
+
+
+def test_an_empty_value_can_be_written(desk: Desk) -> None:
+    knob = desk.folder / "sys" / "knob"
+    knob.write_text("full")
+    assert desk.run([Write(str(knob), "")]).bye
+    assert knob.read_text() == ""
+
+
+def test_nothing_behind_an_unfit_step_is_done(desk: Desk) -> None:
+    reader = desk.run([MakeFolder(str(desk.folder / "absent" / "x")), MakeFolder(str(desk.folder / "later"))])
+    assert reader.unfit.startswith("step 1: mkdir ")
+    assert not (desk.folder / "later").exists()
+
+
+class _Unknown(Phase):
+    def fields(self) -> tuple[str, ...]:
+        return ("frobnicate", self.name)
+
+
+def test_an_unknown_step_is_unfit(desk: Desk) -> None:
+    assert desk.run([_Unknown("x")]).unfit == "step 1: unknown step frobnicate"
