@@ -6,9 +6,10 @@ under the virtual clock it must be the same to the byte. The kernel and the arch
 kernel share lie beside the script (a kit that was taken along) or in blklab's cache.
 """
 
+import json
 import shlex
 from collections.abc import Iterable, Iterator
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
@@ -16,7 +17,7 @@ from lab.digest import digest_file
 from lab.guest.script import RunLoad, Step
 from lab.qemu.argv import RESULTS_FILE, MachineSpec, machine_argv
 
-REPEAT, BY_HAND, EXPECTED = "repeat.sh", "by-hand.txt", "expected.sha256"
+REPEAT, BY_HAND, EXPECTED, INPUTS = "repeat.sh", "by-hand.txt", "expected.sha256", "inputs.json"
 KERNEL, BASE, JOB = "kernel", "base.cpio", "job.cpio"
 """Names of the three inputs beside ``repeat.sh`` in a kit."""
 
@@ -68,12 +69,30 @@ def by_hand(steps: Iterable[Step]) -> Iterator[str]:
         yield step.shell()
 
 
-def write_repeat(folder: Path, script: str, steps: Iterable[Step]) -> None:
+def write_repeat(folder: Path, script: str, inputs: Inputs, steps: Iterable[Step]) -> None:
     """Raises OSError."""
     path = folder / REPEAT
     path.write_text(script)
     path.chmod(0o755)
+    (folder / INPUTS).write_text(json.dumps(asdict(inputs), default=str, indent=1, sort_keys=True) + "\n")
     (folder / BY_HAND).write_text("".join(f"{line}\n" for line in (*_PREFACE, *by_hand(steps))))
+
+
+def read_inputs(folder: Path) -> Inputs | None:
+    """The inputs of the boot in ``folder``, None when it holds no such note."""
+    try:
+        found = json.loads((folder / INPUTS).read_bytes())
+        return Inputs(**{**found, "kernel": Path(found["kernel"]), "base": Path(found["base"])})
+    except (OSError, ValueError, TypeError, KeyError):
+        return None
+
+
+def intact(path: Path, digest: str) -> bool:
+    """Whether the file is there and is the one with this sha256."""
+    try:
+        return digest_of(path) == digest
+    except OSError:
+        return False
 
 
 def write_expected(folder: Path) -> None:

@@ -157,8 +157,14 @@ def run_job(
 def _write_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
     """What repeats this boot without blklab. Raises OSError."""
     spec = _machine(lab.qemu, prepared.kernel, prepared.memory, Path(_INITRD))
-    boots = spec.kernel or prepared.kernel.image
-    inputs = kit.Inputs(
+    inputs = boot_inputs(lab, prepared)
+    kit.write_repeat(folder, kit.repeat_script(spec, inputs, prepared.wall_limit), inputs, prepared.steps)
+
+
+def boot_inputs(lab: Lab, prepared: PreparedJob) -> kit.Inputs:
+    """The files that a boot of this job starts from. Raises OSError."""
+    boots = prepared.kernel.vmlinux or prepared.kernel.image
+    return kit.Inputs(
         kernel=boots,
         kernel_digest=kit.digest_of(boots),
         base=prepared.base.path,
@@ -166,7 +172,6 @@ def _write_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
         job_digest=prepared.fingerprint["job"],
         qemu=f"{lab.qemu.version_text} {lab.qemu.package}".rstrip(),
     )
-    kit.write_repeat(folder, kit.repeat_script(spec, inputs, prepared.wall_limit), prepared.steps)
 
 
 def _machine(qemu: Qemu, kernel: Kernel, memory: int, initrd: Path) -> MachineSpec:

@@ -1,0 +1,46 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab kit``: one boot of a run, to be repeated on a machine that has QEMU and no blklab."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from harness.jobs import guest_job
+from harness.kit import chosen_boot, collect
+from harness.store import PlannedCell, RunFolder, load_run
+from lab.cache import Cache
+from lab.errors import EXIT_PASS
+from lab.kernels.resolve import resolve
+from lab.kit import REPEAT, Inputs
+from lab.session import boot_inputs, open_lab, prepare_job
+
+NAME = "kit"
+HELP = "copy everything that repeats one boot into a folder or archive that needs QEMU alone"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, help="a run folder, such as results/shared-queue/latest")
+    parser.add_argument("boot", nargs="?", default="", help="number of the boot, such as 000 (default: the first)")
+    parser.add_argument(
+        "--to", type=Path, required=True, metavar="DIR", help="a new folder, or an archive if it ends in .tar.gz"
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    run = load_run(options.run)
+    cell = chosen_boot(run, options.boot)
+    collect(run, cell, options.to, lambda: _rebuilt(run, cell))
+    print(f"boot {cell.boot} (arm {cell.arm}, seed {cell.seed}) is in {options.to}; sh {REPEAT} repeats it")
+    return EXIT_PASS
+
+
+def _rebuilt(run: RunFolder, cell: PlannedCell) -> Inputs:
+    cache = Cache.default()
+    lab = open_lab(cache, _tell)
+    kernel = resolve(run.facts.kernel.spec, cache, tell=_tell)
+    arm = run.scenario.arms[cell.arm]
+    return boot_inputs(lab, prepare_job(lab, kernel, arm.topology, guest_job(run.scenario, arm, cell.seed)))
+
+
+def _tell(text: str) -> None:
+    print(f"blklab: {text}", file=sys.stderr, flush=True)
