@@ -30,7 +30,10 @@ _QEMU_OVERHEAD = 256 << 20
 
 @dataclass(frozen=True)
 class Request:
-    """What somebody wants to know. ``seeds`` None means as many as the scenario says; no ``arms`` means all."""
+    """What somebody wants to know. ``seeds`` None means as many as the scenario says; no ``arms`` means all.
+
+    ``baseline`` is the run id of the same on the BASE kernel ``base``.
+    """
 
     scenario: Scenario
     kernel: Kernel
@@ -39,6 +42,7 @@ class Request:
     verify: bool = False
     baseline: str = ""
     command: tuple[str, ...] = ()
+    base: KernelFacts | None = None
 
 
 @dataclass(frozen=True)
@@ -99,6 +103,7 @@ def _facts(lab: Lab, request: Request) -> RunFacts:
         qemu=f"QEMU {lab.qemu.version_text}{package}",
         command=request.command,
         baseline=request.baseline,
+        base=request.base,
     )
 
 

@@ -72,7 +72,8 @@ class PlannedCell:
 class RunFacts:
     """What run.json holds. ``started`` is UTC in ISO 8601; ``command`` repeats the run.
 
-    ``baseline`` is the run id of the same scenario on the BASE kernel, empty without one.
+    ``baseline`` is the run id of the same scenario on the BASE kernel and ``base`` that kernel: empty
+    and None without one.
     ``arms`` are those that were asked for.
     """
 
@@ -88,6 +89,7 @@ class RunFacts:
     baseline: str = ""
     started: str = ""
     schema: int = SCHEMA
+    base: KernelFacts | None = None
 
 
 @dataclass(frozen=True)

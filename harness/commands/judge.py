@@ -5,8 +5,7 @@ import argparse
 import sys
 from pathlib import Path
 
-from rich.console import Console
-
+from harness.commands.exporting import add_exports, check_exports, export, report_console
 from harness.commands.reporting import print_run
 from harness.judging import rejudge
 
@@ -16,11 +15,14 @@ HELP = "judge a run again from its raw artefacts, and say whether its stored ver
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, help="a run folder, such as results/shared-queue/latest")
+    add_exports(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
+    check_exports(options)
     rejudged = rejudge(options.run)
-    print_run(Console(), rejudged.run, rejudged.verdict)
+    print_run(report_console(options), rejudged.run, rejudged.verdict)
+    export(options, rejudged.run.scenario, rejudged.verdict, rejudged.run.facts)
     if rejudged.agrees is None:
         print("blklab: this run had not been judged before", file=sys.stderr)
     else:

@@ -22,6 +22,7 @@ def print_run(console: Console, run: RunFolder, verdict: Verdict) -> None:
         effort=_effort(run),
         command=facts.command,
         folder=_shown(run.path),
+        base=facts.base.release if facts.base else "",
         models=note(run.path.parent.parent, run),
     )
     print_verdict(console, run.scenario, verdict, around)

@@ -3,10 +3,12 @@
 
 import argparse
 import sys
+from dataclasses import replace
 
 from rich.console import Console
 
 from harness.commands.command import SCENARIOS, add_kernel, results_root
+from harness.commands.exporting import add_exports, check_exports, export, report_console
 from harness.commands.reporting import print_run
 from harness.report.progress import progress
 from harness.runner import Request, Run, run_scenario
@@ -39,6 +41,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--refresh", action="store_true", help="take the newest package of the kernel, not the pinned one"
     )
+    add_exports(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -51,14 +54,18 @@ def execute(options: argparse.Namespace) -> int:
     kernel = resolve(options.kernel, cache, refresh=options.refresh, tell=_tell)
     base = resolve(options.base, cache, refresh=options.refresh, tell=_tell) if options.base else None
     lab = open_lab(cache, _tell)
-    baseline = ""
-    if base:
-        request = Request(scenario, base, options.seeds, tuple(options.arm), command=_command(options, options.base))
-        baseline = _run(lab, request, store, options).folder.facts.run_id
     request = Request(
-        scenario, kernel, options.seeds, tuple(options.arm), options.verify, baseline, _command(options, options.kernel)
+        scenario, kernel, options.seeds, tuple(options.arm), options.verify, command=_command(options, options.kernel)
     )
-    return _run(lab, request, store, options).verdict.exit_code
+    if base:
+        facts = _run(lab, replace(request, kernel=base), store, options).folder.facts
+        _tell(f"{facts.kernel.release} was measured as the BASE kernel, now {kernel.release}")
+        command = (*request.command, "--base", options.base)
+        request = replace(request, baseline=facts.run_id, base=facts.kernel, command=command)
+    run = _run(lab, request, store, options)
+    print_run(report_console(options), run.folder, run.verdict)
+    export(options, run.folder.scenario, run.verdict, run.folder.facts)
+    return run.verdict.exit_code
 
 
 def _run(lab: Lab, request: Request, store: Store, options: argparse.Namespace) -> Run:
@@ -66,11 +73,11 @@ def _run(lab: Lab, request: Request, store: Store, options: argparse.Namespace) 
         run = run_scenario(lab, request, store, listener, options.jobs)
     if run.resumed:
         _tell(f"{run.resumed} boots were taken over from a run that had been stopped")
-    print_run(Console(), run.folder, run.verdict)
     return run
 
 
 def _check(options: argparse.Namespace) -> None:
+    check_exports(options)
     if options.seeds is not None and not 1 <= options.seeds <= _MOST_SEEDS:
         raise Misuse(f"--seeds {options.seeds}", remedy=f"a number from 1 to {_MOST_SEEDS}")
     if options.jobs < 0:

@@ -32,3 +32,14 @@ METRICS: Mapping[str, Metric] = {
     },
     "lat.mean": Metric("ns", more_is_better=False, bounded=True),
 }
+_UNITS_BY_ENDING = {".ms": "ms", ".sectors": "sectors", "runtime": "ns"}
+_LATENCY_PREFIXES = tuple(f"{kind}." for kind in _LATENCIES)
+
+
+def unit(metric: str) -> str:
+    """The unit of any figure that is measured, be it one for ratios or not; empty for counts and shares."""
+    if metric in METRICS:
+        return METRICS[metric].unit
+    if metric.startswith(_LATENCY_PREFIXES):
+        return "ns"
+    return next((unit for ending, unit in _UNITS_BY_ENDING.items() if metric.endswith(ending)), "")
