@@ -34,9 +34,9 @@ PACKAGES = (
     "libudev1",
 )
 
-_LIBRARY_FOLDER = "usr/lib/x86_64-linux-gnu"
-_LOADER = "ld-linux-x86-64.so.2"
-_LIBRARIES = (
+LIBRARY_FOLDER = "usr/lib/x86_64-linux-gnu"
+LOADER = "ld-linux-x86-64.so.2"
+LIBRARIES = (
     "libc.so.6",
     "libm.so.6",
     "libaio.so.1t64",
@@ -46,10 +46,32 @@ _LIBRARIES = (
     "libselinux.so.1",
     "libudev.so.1",
 )
-_PROGRAMS = {"bin/fio": "usr/bin/fio", "bin/dmsetup": "usr/sbin/dmsetup"}
-_APPLETS = (
-    "sh mount stty uname sleep reboot mkdir ln cat tr dmesg rm sha256sum base64 wc insmod tail head yes".split()
-)
+"""Shared objects besides the loader that go into the guest."""
+
+PROGRAMS = {"bin/fio": "usr/bin/fio", "bin/dmsetup": "usr/sbin/dmsetup"}
+"""Where a program goes in the guest, and where its package has it."""
+
+_APPLETS = [
+    "sh",
+    "mount",
+    "stty",
+    "uname",
+    "sleep",
+    "reboot",
+    "mkdir",
+    "ln",
+    "cat",
+    "tr",
+    "dmesg",
+    "rm",
+    "sha256sum",
+    "base64",
+    "wc",
+    "insmod",
+    "tail",
+    "head",
+    "yes",
+]
 
 
 @dataclass(frozen=True)
@@ -78,20 +100,20 @@ def fetch(cache: Cache, tell: Tell) -> Payload:
 
 def assemble(root: Path, versions: Mapping[str, str]) -> Payload:
     """Payload from ``root``, where the packages were unpacked. Raises LabBroken when a file is absent."""
-    keep = {*_LIBRARIES, _LOADER}
+    keep = {*LIBRARIES, LOADER}
     entries = {
         "bin/busybox": initramfs.regular(_read(root, "usr/bin/busybox"), executable=True),
         "init": initramfs.regular(_own("init"), executable=True),
         "runner.sh": initramfs.regular(_own("runner.sh")),
-        f"lib64/{_LOADER}": initramfs.regular(_read(root, f"{_LIBRARY_FOLDER}/{_LOADER}"), executable=True),
+        f"lib64/{LOADER}": initramfs.regular(_read(root, f"{LIBRARY_FOLDER}/{LOADER}"), executable=True),
         "lib/x86_64-linux-gnu": initramfs.symlink("/lib64"),
     }
     for applet in _APPLETS:
         entries[f"bin/{applet}"] = initramfs.symlink("busybox")
-    for name, source in _PROGRAMS.items():
+    for name, source in PROGRAMS.items():
         entries[name] = initramfs.regular(drop_libraries(_read(root, source), keep), executable=True)
-    for name in _LIBRARIES:
-        entries[f"lib64/{name}"] = initramfs.regular(drop_libraries(_read(root, f"{_LIBRARY_FOLDER}/{name}"), keep))
+    for name in LIBRARIES:
+        entries[f"lib64/{name}"] = initramfs.regular(drop_libraries(_read(root, f"{LIBRARY_FOLDER}/{name}"), keep))
     for name in ("dev", "proc", "sys", "out", "lab", "job", "modules", "tmp", "run"):
         entries[name] = initramfs.folder()
     return Payload(entries, dict(versions))

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A guest payload whose programs are all one small program of the host's, and a kernel to go with it."""
+
+from collections.abc import Mapping
+from pathlib import Path
+
+from lab.guest.payload import LIBRARIES, LIBRARY_FOLDER, LOADER, PROGRAMS
+from lab.kernels.model import Kernel
+from lab.kernels.release import Release
+from tests.unit.kernel_samples import module
+
+SMALL_PROGRAM = Path("/bin/true")
+CONFIG = dict.fromkeys(
+    (
+        "CONFIG_BLK_DEV_INITRD",
+        "CONFIG_DEVTMPFS",
+        "CONFIG_CONFIGFS_FS",
+        "CONFIG_SERIAL_8250_CONSOLE",
+        "CONFIG_TMPFS",
+        "CONFIG_HPET_TIMER",
+    ),
+    "y",
+)
+
+
+def lay_out(root: Path) -> None:
+    """Everything that ``payload.assemble`` looks for, below ``root``."""
+    program = SMALL_PROGRAM.read_bytes()
+    libraries = (f"{LIBRARY_FOLDER}/{name}" for name in (LOADER, *LIBRARIES))
+    for name in ("usr/bin/busybox", *PROGRAMS.values(), *libraries):
+        path = root / name
+        path.parent.mkdir(parents=True, exist_ok=True)
+        path.write_bytes(program)
+
+
+def kernel(
+    folder: Path,
+    modules: Mapping[str, str],
+    *,
+    builtin: tuple[str, ...] = (),
+    parameters: Mapping[str, tuple[str, ...]] = {},
+    config: Mapping[str, str] = CONFIG,
+) -> Kernel:
+    """A kernel whose ``modules`` (name: names it needs) are empty ELF objects with some module parameters."""
+    folder.mkdir(parents=True, exist_ok=True)
+    rows = []
+    for name, needs in modules.items():
+        kinds = b"".join(f"parmtype={parameter}:int\0".encode() for parameter in parameters.get(name, ()))
+        (folder / f"{name}.ko").write_bytes(module() + name.encode() + kinds)
+        rows.append(f"{name}.ko: {' '.join(f'{need}.ko' for need in needs.split())}\n")
+    (folder / "modules.dep").write_text("".join(rows))
+    (folder / "modules.builtin").write_text("".join(f"kernel/{name}.ko\n" for name in builtin))
+    image = folder / "image"
+    image.write_bytes(b"image")
+    release = "6.1.0-50-amd64"
+    return Kernel("path:x", release, Release.parse(release), "made up", image, None, folder, config, "k" * 64)

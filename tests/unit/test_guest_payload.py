@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-only
+import re
+import stat
+from pathlib import Path
+
+import pytest
+
+from lab.cache import Cache
+from lab.errors import LabBroken
+from lab.guest import initramfs, payload
+from lab.guest.trim import needed_libraries
+from lab.packages.store import Pin, Pinned, write_pin
+from tests.unit.payload_samples import SMALL_PROGRAM, lay_out
+
+GUEST = Path(payload.__file__).parent
+
+
+@pytest.fixture
+def root(tmp_path: Path) -> Path:
+    lay_out(tmp_path / "root")
+    return tmp_path / "root"
+
+
+def test_what_is_in_it(root: Path) -> None:
+    made = payload.assemble(root, {"fio": "3.39"})
+    assert made.versions == {"fio": "3.39"}
+    assert made.entries["init"].data == (GUEST / "init").read_bytes()
+    assert made.entries["runner.sh"].data == (GUEST / "runner.sh").read_bytes()
+    assert made.entries["bin/sh"] == initramfs.symlink("busybox")
+    programs = ("init", "bin/busybox", "bin/fio", "bin/dmsetup", f"lib64/{payload.LOADER}")
+    assert all(made.entries[name].mode & stat.S_IXUSR for name in programs)
+    assert all(f"lib64/{name}" in made.entries for name in payload.LIBRARIES)
+
+
+def test_every_program_finds_the_libraries_it_needs(root: Path) -> None:
+    made = payload.assemble(root, {})
+    for name, entry in made.entries.items():
+        if entry.data.startswith(b"\x7fELF") and name not in ("bin/busybox", f"lib64/{payload.LOADER}"):
+            assert {f"lib64/{needed}" for needed in needed_libraries(entry.data)} <= made.entries.keys()
+
+
+def test_every_program_that_the_guest_calls_is_there(root: Path) -> None:
+    """Words at the place of a command in init and runner.sh, but for the shell's own and their functions."""
+    own = set(
+        [
+            "break",
+            "case",
+            "continue",
+            "do",
+            "done",
+            "echo",
+            "elif",
+            "else",
+            "esac",
+            "exec",
+            "exit",
+            "export",
+            "fi",
+            "for",
+            "if",
+            "kill",
+            "printf",
+            "read",
+        ]
+    )
+    own |= set(["return", "set", "shift", "test", "then", "trap", "while"])
+    entries = payload.assemble(root, {}).entries
+    for script in ("init", "runner.sh"):
+        text = re.sub(r"(?m)(^|\s)#.*$|'[^']*'|\$\(\(.*?\)\)", "", (GUEST / script).read_text())
+        functions = set(re.findall(r"^(\w+)\(\)", text, re.MULTILINE))
+        place = r"(?:^|[;|&(]|\bdo\b|\bthen\b|\) )[ \t]*"
+        commands = set(re.findall(place + r"([a-z][a-z0-9_]*)(?=[ \t;]|$)", text, re.MULTILINE))
+        assert {"insmod", "fio"} <= commands or script == "init"
+        missing = {word for word in commands - own - functions if f"bin/{word}" not in entries}
+        assert not missing, script
+
+
+def test_the_digest_is_that_of_the_bytes(root: Path) -> None:
+    made = payload.assemble(root, {"fio": "1"})
+    assert payload.assemble(root, {"fio": "2"}).digest == made.digest
+    (root / "usr/bin/busybox").write_bytes(b"another")
+    assert payload.assemble(root, {}).digest != made.digest
+
+
+def test_a_file_that_is_not_there_is_named(root: Path) -> None:
+    (root / "usr/bin/fio").unlink()
+    with pytest.raises(LabBroken, match="lacks usr/bin/fio") as caught:
+        payload.assemble(root, {})
+    assert "blklab cache prune --kind payload" in caught.value.remedy
+
+
+def test_a_pinned_payload_needs_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BLKLAB_DEBIAN_MIRROR", "http://127.0.0.1:1")
+    cache = Cache(tmp_path)
+    pin = Pin(f"payload-{payload.SUITE}", (Pinned(payload.SUITE, "fio", "3.39-1", "0" * 64),))
+    cache.entry("payload", pin.digest, lay_out)
+    write_pin(cache, pin)
+    told: list[str] = []
+    made = payload.fetch(cache, told.append)
+    assert (made.versions, told) == ({"fio": "3.39-1"}, [])
+    assert made.entries["bin/busybox"].data == SMALL_PROGRAM.read_bytes()

@@ -1,0 +1,124 @@
+# SPDX-License-Identifier: GPL-2.0-only
+import shlex
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.errors import LabBroken
+from lab.guest.script import (
+    FAULTS,
+    Confirm,
+    Inject,
+    Link,
+    MakeFolder,
+    Module,
+    Mount,
+    NameBlock,
+    Pause,
+    Phase,
+    RunLoad,
+    Step,
+    Table,
+    Tune,
+    Write,
+    device,
+    job_files,
+    sysfs,
+)
+
+EVERY: list[tuple[Step, str]] = [
+    (Phase("load solo"), "phase\tload solo"),
+    (Module("null_blk"), "module\tnull_blk"),
+    (Module("null_blk", "nr_devices=0 bs=512"), "module\tnull_blk\tnr_devices=0 bs=512"),
+    (Mount("configfs", "/sys/kernel/config"), "mount\tconfigfs\t/sys/kernel/config"),
+    (MakeFolder("/a"), "mkdir\t/a"),
+    (Write("/a/b", "$(x)"), "write\t/a/b\t$(x)"),
+    (Write("/a/b", ""), "write\t/a/b"),
+    (Link("/a", "/b"), "link\t/a\t/b"),
+    (Tune("queue.scheduler[p0]", "/a", "none"), "tune\tqueue.scheduler[p0]\t/a\tnone"),
+    (Confirm("hba.can_queue[p0]", "/a*/b", "64"), "confirm\thba.can_queue[p0]\t/a*/b\t64"),
+    (NameBlock("p0", "/sys/host*/block/*"), "block\tp0\t/sys/host*/block/*"),
+    (Table("all", ("0 8 linear /dev/a 0",)), "table\tall\tall.table"),
+    (Pause(65_000_000_000), "pause\t65.000000"),
+    (Pause(1_000), "pause\t0.000001"),
+    (RunLoad("solo", "[global]\n"), "load\tsolo"),
+    (Inject("oops", 1_500_000_000), "inject\toops\t1.500000"),
+]
+
+
+@pytest.mark.parametrize("step, line", EVERY, ids=[line.split("\t")[0] for _, line in EVERY])
+def test_each_step_is_a_line(step: Step, line: str) -> None:
+    assert job_files([step], deadline=9)["script"].decode() == f"{line}\n"
+
+
+def test_the_files_of_a_job() -> None:
+    steps: list[Step] = [
+        Table("all", ("0 8 linear /dev/a 0", "8 8 linear /dev/b 0")),
+        RunLoad("solo", "[v]\nrw=read\n"),
+    ]
+    assert job_files(steps, deadline=321) == {
+        "deadline": b"321\n",
+        "all.table": b"0 8 linear /dev/a 0\n8 8 linear /dev/b 0\n",
+        "solo.fio": b"[v]\nrw=read\n",
+        "script": b"table\tall\tall.table\nload\tsolo\n",
+    }
+
+
+def test_names_in_the_guest() -> None:
+    assert (device("p0"), sysfs("p0")) == ("/lab/p0", "/lab/p0.sys")
+
+
+@pytest.mark.parametrize("text", ["a\tb", "a\nb", "a\rb", "a\0b", "a\x1bb", "a\x85b", "a\u2028b", "\udcff"])
+@pytest.mark.parametrize("make", [Phase, MakeFolder, lambda text: Write("/a", text), lambda text: Module("m", text)])
+def test_what_cannot_be_a_field_is_refused(make: "type[Phase]", text: str) -> None:
+    with pytest.raises(LabBroken, match="cannot carry"):
+        job_files([make(text)], deadline=1)
+
+
+@pytest.mark.parametrize("step", [Write("", "1"), Link("", "/b"), Tune("", "/a", "1"), Confirm("k", "", "1")])
+def test_a_field_that_the_guest_would_lose_is_refused(step: Step) -> None:
+    with pytest.raises(LabBroken, match="empty field"):
+        job_files([step], deadline=1)
+
+
+FIELD = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z"), include_characters=" "), min_size=1)
+
+
+@given(st.tuples(FIELD, FIELD, FIELD))
+def test_fields_come_back_from_a_line(fields: tuple[str, str, str]) -> None:
+    line = job_files([Tune(*fields)], deadline=1)["script"].decode()
+    assert line.removesuffix("\n").split("\t") == ["tune", *fields]
+
+
+@pytest.mark.parametrize("value", ["$(touch PWNED)", "`touch PWNED`", "a'b", 'a"b', "a b", "*", "; touch PWNED"])
+def test_the_shell_line_writes_the_value_and_nothing_else(value: str, tmp_path: Path) -> None:
+    for step in (Write("knob", value), Tune("k", "knob", value)):
+        subprocess.run(["bash", "-c", step.shell()], cwd=tmp_path, check=True)
+        assert (tmp_path / "knob").read_text() == f"{value}\n"
+    assert not (tmp_path / "PWNED").exists()
+
+
+def test_the_shell_line_of_a_table_feeds_it_to_dmsetup(tmp_path: Path) -> None:
+    (tmp_path / "dmsetup").write_text('#!/bin/sh\necho "$@"\ncat\n')
+    (tmp_path / "dmsetup").chmod(0o755)
+    line = Table("all", ("0 8 linear /dev/a 0", "8 8 linear /dev/b 0")).shell()
+    path = f"{tmp_path}:/usr/bin:/bin"
+    done = subprocess.run(["bash", "-c", line], env={"PATH": path}, check=True, capture_output=True, text=True)
+    assert done.stdout == "create all\n0 8 linear /dev/a 0\n8 8 linear /dev/b 0\n"
+
+
+@pytest.mark.parametrize("step", [step for step, _ in EVERY])
+def test_every_shell_line_is_one_that_a_shell_can_read(step: Step) -> None:
+    line = step.shell()
+    assert shlex.split(line, comments=True) or line.startswith("#")
+    subprocess.run(["bash", "-n", "-c", line], check=True)
+
+
+def test_every_fault_is_one_that_the_runner_knows() -> None:
+    runner = (Path(__file__).parents[2] / "lab" / "guest" / "runner.sh").read_text()
+    body = runner[runner.index("inject() {") : runner.index("carry_out() {")]
+    for fault in FAULTS:
+        assert f"\t{fault})" in body or (fault.endswith("-result") and fault in runner)
