@@ -1,0 +1,89 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab judge RUN`` with files and standard output as targets of the formats."""
+
+import csv
+import json
+import os
+import threading
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.judging import judge_run
+from harness.store import RunFolder
+from lab.errors import EXIT_MISUSE, EXIT_PASS
+from tests.unit.analysis_samples import claim, control, scenario
+from tests.unit.store_samples import boot_all, new_run
+
+
+@pytest.fixture
+def run(tmp_path: Path) -> RunFolder:
+    folder = new_run(tmp_path / "results", scenario([claim()], [control()], ["none", "red"]))
+    boot_all(folder, {"none": 95, "red": 5})
+    folder.finish(judge_run(folder), elapsed=1.0)
+    return folder
+
+
+def test_every_format_is_written_to_its_file(run: RunFolder, tmp_path: Path) -> None:
+    names = {"--junit": "r.xml", "--ktap": "r.ktap", "--kcidb": "r.json", "--csv": "r.csv"}
+    options = [word for option, name in names.items() for word in (option, str(tmp_path / name))]
+    assert main(["judge", str(run.path), *options]) == EXIT_PASS
+    assert (tmp_path / "r.xml").read_text().startswith("<?xml")
+    assert (tmp_path / "r.ktap").read_text().startswith("KTAP version 1\n1..1\n")
+    assert json.loads((tmp_path / "r.json").read_text())["version"]["major"] == 5
+    assert len(list(csv.DictReader((tmp_path / "r.csv").open()))) > 6
+
+
+def test_standard_output_has_nothing_but_the_format(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["judge", str(run.path), "--ktap", "-"]) == EXIT_PASS
+    said = capsys.readouterr()
+    assert said.out.startswith("KTAP version 1\n") and said.out.endswith("turned red (exit 0)\n")
+    assert "the claim held under all 3 seeds" in said.err
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["--ktap", "-", "--csv", "-"], "only one format can go to standard output"),
+        (["--junit", "nowhere/r.xml"], "--junit nowhere/r.xml: there is no folder nowhere"),
+        (["--kcidb", "."], "--kcidb .: that is a folder"),
+    ],
+)
+def test_what_cannot_be_written_is_refused_first(
+    run: RunFolder, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert main(["judge", str(run.path), *options]) == EXIT_MISUSE
+    said = capsys.readouterr()
+    assert message in said.err
+    assert said.out == ""
+
+
+def test_run_refuses_a_target_before_it_fetches_a_kernel(capsys: pytest.CaptureFixture[str]) -> None:
+    options = ["--kernel", "debian:6.1", "--junit", "nowhere/r.xml"]
+    assert main(["run", "null-shared-tags", *options]) == EXIT_MISUSE
+    assert "there is no folder nowhere" in capsys.readouterr().err
+
+
+@pytest.fixture
+def pipe(tmp_path: Path) -> Iterator[tuple[Path, list[bytes]]]:
+    path, received = tmp_path / "pipe", list[bytes]()
+    os.mkfifo(path)
+    reader = threading.Thread(target=lambda: received.append(path.read_bytes()))
+    reader.start()
+    yield path, received
+    reader.join()
+
+
+def test_a_pipe_is_written_to_and_stays_a_pipe(run: RunFolder, pipe: tuple[Path, list[bytes]]) -> None:
+    path, _ = pipe
+    assert main(["judge", str(run.path), "--ktap", str(path)]) == EXIT_PASS
+    assert path.is_fifo()
+
+
+def test_the_report_is_for_people_when_no_format_takes_standard_output(
+    run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(["judge", str(run.path)]) == EXIT_PASS
+    assert "the claim held under all 3 seeds" in capsys.readouterr().out
