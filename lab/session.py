@@ -13,7 +13,22 @@ from lab.errors import LabBroken
 from lab.guest import image, payload
 from lab.guest.image import BaseImage
 from lab.guest.payload import Payload
-from lab.guest.script import Inject, Module, Pause, Phase, RunLoad, Step, job_files
+from lab.guest.script import (
+    TRACE_INSTANCE,
+    TRACING,
+    Inject,
+    MakeFolder,
+    Module,
+    Mount,
+    Pause,
+    Phase,
+    RunLoad,
+    Step,
+    TraceOff,
+    TraceOn,
+    Write,
+    job_files,
+)
 from lab.kernels.model import Kernel
 from lab.observe import Observer
 from lab.packages.apt import Tell, silent
@@ -29,6 +44,10 @@ _MARGIN = 120
 _CONSOLE_LIMIT = 1 << 20
 """A healthy boot writes a few KiB; at the speed of its serial port a guest needs 90 s for this much."""
 _INITRD = "initrd"
+_TRACE_BUFFER = 48 << 20
+"""Bytes of a ring that overwrites its oldest events: a few hundred thousand of them."""
+_TRACE_TIME = 12 * 3600
+"""Seconds of guest time that a trace may take to leave through the serial port; idle time costs nothing."""
 
 PhaseSeen = Callable[[str], None]
 
@@ -49,6 +68,7 @@ class Job:
     ``queue`` applies to every LUN. ``pause`` is the rest before each load and ``phase`` is added to
     it, both in nanoseconds. ``labels`` go into the fingerprint and nowhere else. ``inject`` names a
     fault of ``lab.guest.script.FAULTS`` that strikes in the middle of the first load.
+    ``trace`` are the ftrace events that are recorded during each load; figures are then no evidence.
     """
 
     queue: Mapping[str, str]
@@ -57,6 +77,7 @@ class Job:
     phase: int
     labels: Mapping[str, str]
     inject: str = ""
+    trace: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -78,12 +99,16 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
     steps = [*in_guest.devices(topology), *in_guest.queue_settings(topology, job.queue)]
     if job.inject:
         steps.append(Module("dm-mod"))
+    if job.trace:
+        steps += [Mount("tracefs", TRACING), MakeFolder(TRACE_INSTANCE)]
+        steps.append(Write(f"{TRACE_INSTANCE}/buffer_size_kb", str(_TRACE_BUFFER >> 10)))
     for number, load in enumerate(job.loads):
         # Scanning a LUN is I/O too: the first load rests like the others.
         steps += [Phase("rest"), Pause(job.pause + job.phase)]
         if job.inject and number == 0:
             steps.append(Inject(job.inject, load.time // 2))
-        steps.append(RunLoad(load.name, load.fio))
+        run_load = RunLoad(load.name, load.fio)
+        steps += [TraceOn(job.trace), run_load, TraceOff(load.name)] if job.trace else [run_load]
     return tuple(steps)
 
 
@@ -189,7 +214,7 @@ def _machine(qemu: Qemu, kernel: Kernel, memory: int, initrd: Path) -> MachineSp
 def _deadline(job: Job) -> int:
     """Seconds of guest time within which a healthy guest has finished."""
     loads = sum(load.time + job.pause + job.phase for load in job.loads)
-    return 2 * loads // NANOSECONDS + _MARGIN
+    return 2 * loads // NANOSECONDS + _MARGIN + (_TRACE_TIME if job.trace else 0)
 
 
 def _wall_limit(job: Job) -> float:

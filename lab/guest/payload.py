@@ -66,6 +66,7 @@ _APPLETS = [
     "rm",
     "sha256sum",
     "base64",
+    "gzip",
     "wc",
     "insmod",
     "tail",

@@ -86,6 +86,25 @@ run_load() {
 	counters "$1.after"
 }
 
+tracing=/sys/kernel/tracing/instances/blklab
+
+trace_on() {
+	set -f
+	for event in $1; do
+		printf '%s\n' "$event" 2>/out/.error >>"$tracing/set_event" || {
+			cat "$tracing/../../available_events" >/out/available_events
+			unfit "no trace event $event"
+		}
+	done
+	set +f
+}
+
+trace_off() {
+	: >"$tracing/set_event"
+	gzip -c <"$tracing/trace" >"/out/$1"
+	: >"$tracing/trace"
+}
+
 # A device of device-mapper's own that fails or holds whatever is asked of it; prints its node.
 broken_device() {
 	echo '0 2048 error' | dmsetup create "$1" --noudevrules --noudevsync 3>&- || unfit "dmsetup create $1"
@@ -141,6 +160,8 @@ carry_out() {
 	pause) sleep "$2" ;;
 	inject) inject "$2" "$3" ;;
 	load) run_load "$2" ;;
+	trace-on) trace_on "$2" ;;
+	trace-off) trace_off "$2" ;;
 	*) unfit "unknown step $1" ;;
 	esac
 }

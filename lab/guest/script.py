@@ -228,8 +228,57 @@ class Inject:
         return f"# selftest: {self.fault} after {self.after / 1e9:.6f} s"
 
 
+TRACING = "/sys/kernel/tracing"
+TRACE_INSTANCE = f"{TRACING}/instances/blklab"
+TRACE_FILE = "trace.{load}.txt.gz"
+UNKNOWN_EVENT = "no trace event"
+"""What the guest says of an event that it does not have, before the event's name."""
+
+
+@dataclass(frozen=True)
+class TraceOn:
+    """Enable trace events, as ``set_event`` takes them (``block:*``, ``scsi``), in the lab's own instance."""
+
+    events: tuple[str, ...]
+
+    def fields(self) -> tuple[str, ...]:
+        return ("trace-on", " ".join(self.events))
+
+    def shell(self) -> str:
+        return "; ".join(f"echo {shlex.quote(event)} >> {TRACE_INSTANCE}/set_event" for event in self.events)
+
+
+@dataclass(frozen=True)
+class TraceOff:
+    """Disable all events and keep what was traced in ``load``."""
+
+    load: str
+
+    def fields(self) -> tuple[str, ...]:
+        return ("trace-off", TRACE_FILE.format(load=self.load))
+
+    def shell(self) -> str:
+        kept = shlex.quote(TRACE_FILE.format(load=self.load))
+        trace = f"{TRACE_INSTANCE}/trace"
+        return f"echo > {TRACE_INSTANCE}/set_event; gzip -c < {trace} > {kept}; echo > {trace}"
+
+
 Step = (
-    Inject | Phase | Module | Mount | MakeFolder | Write | Link | Tune | Confirm | NameBlock | Table | Pause | RunLoad
+    Inject
+    | Phase
+    | Module
+    | Mount
+    | MakeFolder
+    | Write
+    | Link
+    | Tune
+    | Confirm
+    | NameBlock
+    | Table
+    | Pause
+    | RunLoad
+    | TraceOn
+    | TraceOff
 )
 
 
