@@ -41,29 +41,27 @@ def test_every_program_finds_the_libraries_it_needs(root: Path) -> None:
 
 def test_every_program_that_the_guest_calls_is_there(root: Path) -> None:
     """Words at the place of a command in init and runner.sh, but for the shell's own and their functions."""
-    own = set(
-        [
-            "break",
-            "case",
-            "continue",
-            "do",
-            "done",
-            "echo",
-            "elif",
-            "else",
-            "esac",
-            "exec",
-            "exit",
-            "export",
-            "fi",
-            "for",
-            "if",
-            "kill",
-            "printf",
-            "read",
-        ]
-    )
-    own |= set(["return", "set", "shift", "test", "then", "trap", "while"])
+    own = {
+        "break",
+        "case",
+        "continue",
+        "do",
+        "done",
+        "echo",
+        "elif",
+        "else",
+        "esac",
+        "exec",
+        "exit",
+        "export",
+        "fi",
+        "for",
+        "if",
+        "kill",
+        "printf",
+        "read",
+    }
+    own |= {"return", "set", "shift", "test", "then", "trap", "while"}
     entries = payload.assemble(root, {}).entries
     for script in ("init", "runner.sh"):
         text = re.sub(r"(?m)(^|\s)#.*$|'[^']*'|\$\(\(.*?\)\)", "", (GUEST / script).read_text())

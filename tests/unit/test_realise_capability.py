@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only
+from dataclasses import replace
+from pathlib import Path
+
+from lab.kernels.model import Kernel
+from lab.realise.capability import REQUIRED_OPTIONS, missing
+from lab.topology.load import load_topology
+from lab.topology.model import Topology
+from tests.unit.payload_samples import kernel
+
+PARAMETERS = {
+    "null_blk": ("nr_devices", "shared_tags", "hw_queue_depth", "submit_queues"),
+    "tcm_loop": ("can_queue", "cmd_per_lun", "nr_hw_queues"),
+}
+MODULES = dict.fromkeys(("null_blk", "target_core_iblock", "sd_mod", "tcm_loop", "dm-mod", "bfq"), "")
+BUILTIN = ("configfs", "mq-deadline")
+
+
+def able(folder: Path, **changes: object) -> Kernel:
+    made = kernel(folder, MODULES, builtin=BUILTIN, parameters=PARAMETERS)
+    return replace(made, **changes)  # type: ignore[arg-type]
+
+
+def topology(name: str) -> Topology:
+    return load_topology(name, near=Path())
+
+
+def test_a_kernel_that_has_it_all(tmp_path: Path) -> None:
+    for name in ("3ware-8506", "3ware-one-queue", "null-shared-tags"):
+        assert missing(able(tmp_path), topology(name), {"scheduler": "bfq"}) == ()
+
+
+def test_all_reasons_at_once(tmp_path: Path) -> None:
+    poor = kernel(tmp_path, {"null_blk": "", "tcm_loop": ""}, parameters={"null_blk": ("nr_devices",)}, config={})
+    reasons = missing(
+        poor, topology("3ware-8506"), {"scheduler": "bfq"}, options=("BLK_WBT",), modules=("nosuch", "null_blk")
+    )
+    release = "6.1.0-50-amd64"
+    assert reasons == (
+        *(f"CONFIG_{option} is not set: {why}" for option, why in REQUIRED_OPTIONS.items()),
+        "CONFIG_BLK_WBT is not set",
+        f"{release} has no module nosuch",
+        f"{release} has no module configfs",
+        f"{release} has no module target_core_iblock",
+        f"{release} has no module sd_mod",
+        f"tcm_loop of {release} has no parameter can_queue, cmd_per_lun, nr_hw_queues"
+        " (its can_queue and cmd_per_lun are fixed at 1024)",
+        f"{release} has no module bfq",
+    )
+
+
+def test_options_of_a_scenario(tmp_path: Path) -> None:
+    config = dict.fromkeys((f"CONFIG_{option}" for option in REQUIRED_OPTIONS), "y")
+    made = able(tmp_path, config={**config, "CONFIG_A": "m", "CONFIG_B": "n", "CONFIG_C": "1000"})
+    reasons = missing(made, topology("null-shared-tags"), {}, options=("A", "B", "C", "D"))
+    assert reasons == tuple(f"CONFIG_{option} is not set" for option in "BCD")
+
+
+def test_parameters_of_a_fixed_tcm_loop_are_not_asked_for(tmp_path: Path) -> None:
+    old = kernel(tmp_path, MODULES, builtin=BUILTIN, parameters={"null_blk": PARAMETERS["null_blk"]})
+    assert missing(old, topology("3ware-one-queue"), {"scheduler": "none"}) == ()
+    (reason,) = missing(old, topology("3ware-8506"), {"scheduler": "none"})
+    assert "fixed at 1024" in reason
+
+
+def test_a_parameter_whose_name_is_only_part_of_another_does_not_count(tmp_path: Path) -> None:
+    parameters = {**PARAMETERS, "null_blk": ("nr_devices", "g_shared_tags_x", "hw_queue_depth", "submit_queues")}
+    made = kernel(tmp_path, MODULES, builtin=BUILTIN, parameters=parameters)
+    (reason,) = missing(made, topology("null-shared-tags"), {})
+    assert reason.endswith("has no parameter shared_tags")
+    parameters["null_blk"] = ("nr_devices", "no_shared_tags", "hw_queue_depth", "submit_queues")
+    made = kernel(tmp_path / "other", MODULES, builtin=BUILTIN, parameters=parameters)
+    (reason,) = missing(made, topology("null-shared-tags"), {})
+    assert reason.endswith("has no parameter shared_tags")
+
+
+def test_what_is_built_in_needs_no_file(tmp_path: Path) -> None:
+    made = kernel(tmp_path, {}, builtin=(*BUILTIN, *MODULES))
+    assert missing(made, topology("3ware-8506"), {"scheduler": "mq-deadline"}) == ()

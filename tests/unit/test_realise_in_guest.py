@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Golden steps: what each driver's topology becomes inside the guest, line by line."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from lab.errors import LabBroken
+from lab.guest.script import Module, Step, Table, job_files
+from lab.realise.in_guest import devices, queue_settings
+from lab.topology.load import CATALOGUE, load_topology
+from lab.topology.model import Disk, Driver, Hba, Lun, Topology
+
+GIB = 1 << 30
+CONFIG = "/sys/kernel/config"
+LOOP = "/sys/devices/tcm_loop_0/tcm_loop_adapter_0/host*"
+DEBUG = "/sys/devices/pseudo*/adapter0/host*"
+
+
+def catalogue(name: str) -> Topology:
+    return load_topology(name, near=Path())
+
+
+def script(steps: tuple[Step, ...]) -> list[str]:
+    return [line.replace("\t", " ") for line in job_files(steps, deadline=1)["script"].decode().splitlines()]
+
+
+def disk_lines(index: int, *model: str) -> list[str]:
+    folder = f"{CONFIG}/nullb/nullb{index}"
+    writes = ["size 1024", "hw_queue_depth 1024", "irqmode 2", *model, "power 1"]
+    return [f"mkdir {folder}", *(f"write {folder}/{write}" for write in writes)]
+
+
+HOST_LINES = [
+    "module target_core_iblock",
+    "module sd_mod",
+    "module tcm_loop can_queue=64 cmd_per_lun=16 nr_hw_queues=1",
+    f"mkdir {CONFIG}/target/core/iblock_0",
+]
+PORT = f"{CONFIG}/target/loopback/naa.5001405000000001/tpgt_1"
+PORT_LINES = [
+    f"mkdir {CONFIG}/target/loopback",
+    f"mkdir {CONFIG}/target/loopback/naa.5001405000000001",
+    f"mkdir {PORT}",
+    f"write {PORT}/nexus naa.5001405000000002",
+]
+OPENING = ["module configfs", f"mount configfs {CONFIG}"]
+
+
+def backstore_lines(lun: str, node: str) -> list[str]:
+    folder = f"{CONFIG}/target/core/iblock_0/{lun}"
+    return [f"mkdir {folder}", f"write {folder}/control udev_path={node}", f"write {folder}/enable 1"]
+
+
+def lun_lines(number: int, lun: str, *, can_queue: int, cmd_per_lun: int) -> list[str]:
+    return [
+        f"mkdir {PORT}/lun/lun_{number}",
+        f"link {CONFIG}/target/core/iblock_0/{lun} {PORT}/lun/lun_{number}/{lun}",
+        f"block {lun} {LOOP}/target*/*:0:1:{number}/block/*",
+        f"tune hba.cmd_per_lun[{lun}] /lab/{lun}.sys/device/queue_depth {cmd_per_lun}",
+        f"confirm hba.can_queue[{lun}] {LOOP}/scsi_host/host*/can_queue {can_queue}",
+    ]
+
+
+def rig(luns: dict[str, tuple[str, ...]], **limits: int) -> Topology:
+    """A serial disk p0 and a parallel disk p1 behind one tcm_loop."""
+    return Topology(
+        name="rig",
+        title="",
+        memory=GIB,
+        hbas={"twa0": Hba("twa0", Driver.TCM_LOOP, **limits)},
+        disks={"p0": Disk("p0", GIB, rate=10**6), "p1": Disk("p1", GIB, service=2_000_000)},
+        luns={name: Lun(name, "twa0", disks) for name, disks in luns.items()},
+    )
+
+
+def test_tcm_loop() -> None:
+    assert script(devices(rig({"p0": ("p0",), "p1": ("p1",)}, can_queue=64, cmd_per_lun=16))) == [
+        *OPENING,
+        "module null_blk nr_devices=0",
+        *disk_lines(0, "completion_nsec 0", "mbps 1"),
+        *disk_lines(1, "completion_nsec 2000000"),
+        *HOST_LINES,
+        *backstore_lines("p0", "/dev/nullb0"),
+        *backstore_lines("p1", "/dev/nullb1"),
+        *PORT_LINES,
+        *lun_lines(0, "p0", can_queue=64, cmd_per_lun=16),
+        *lun_lines(1, "p1", can_queue=64, cmd_per_lun=16),
+    ]
+
+
+def test_one_queue_for_several_disks() -> None:
+    steps = devices(rig({"all": ("p0", "p1")}, can_queue=1024, cmd_per_lun=64))
+    assert script(steps) == [
+        *OPENING,
+        "module null_blk nr_devices=0",
+        *disk_lines(0, "completion_nsec 0", "mbps 1"),
+        *disk_lines(1, "completion_nsec 2000000"),
+        "module target_core_iblock",
+        "module sd_mod",
+        # 1024 is what tcm_loop has where it cannot be told, so it is not told.
+        "module tcm_loop",
+        f"mkdir {CONFIG}/target/core/iblock_0",
+        "module dm-mod",
+        "table all all.table",
+        *backstore_lines("all", "/dev/dm-0"),
+        *PORT_LINES,
+        *lun_lines(0, "all", can_queue=1024, cmd_per_lun=64),
+    ]
+    (table,) = (step for step in steps if isinstance(step, Table))
+    assert table.rows == ("0 2097152 linear /dev/nullb0 0", "2097152 2097152 linear /dev/nullb1 0")
+
+
+def test_null_blk_with_shared_tags() -> None:
+    lines = [*OPENING, "module null_blk nr_devices=0 shared_tags=1 hw_queue_depth=64 submit_queues=1"]
+    for index, (name, service) in enumerate((("fast", 4_000_000), ("slow", 400_000_000))):
+        folder = f"{CONFIG}/nullb/nullb{index}"
+        writes = ["size 1024", "irqmode 2", f"completion_nsec {service}", "power 1"]
+        lines += [f"mkdir {folder}", *(f"write {folder}/{write}" for write in writes)]
+        lines.append(f"block {name} /sys/block/nullb{index}")
+    assert script(devices(catalogue("null-shared-tags"))) == lines
+
+
+def made(driver: Driver, *, luns: int = 2, **hba: int) -> Topology:
+    disks = {f"d{number}": Disk(f"d{number}", GIB, service=100_000) for number in range(luns)}
+    limits = {"can_queue": 32, "cmd_per_lun": 8, **hba}
+    return Topology(
+        name="t",
+        title="",
+        memory=GIB,
+        hbas={"h": Hba("h", driver, **limits)},
+        disks=disks,
+        luns={name: Lun(name, "h", (name,)) for name in disks},
+    )
+
+
+def test_scsi_debug() -> None:
+    parameters = "num_tgts=2 max_luns=1 dev_size_mb=1024 ndelay=100000 submit_queues=2 max_queue=32 host_max_queue=32"
+    lines = [*OPENING, "module sd_mod", f"module scsi_debug {parameters} fake_rw=1"]
+    for number, lun in enumerate(("d0", "d1")):
+        lines += [
+            f"block {lun} {DEBUG}/target*/*:0:{number}:0/block/*",
+            f"tune hba.cmd_per_lun[{lun}] /lab/{lun}.sys/device/queue_depth 8",
+            f"confirm hba.can_queue[{lun}] {DEBUG}/scsi_host/host*/can_queue 32",
+        ]
+    assert script(devices(made(Driver.SCSI_DEBUG, hw_queues=2))) == lines
+
+
+@pytest.mark.parametrize("driver", list(Driver))
+def test_each_lun_gets_its_name_once(driver: Driver) -> None:
+    lines = script(devices(made(driver, luns=5, cmd_per_lun=32)))
+    assert [line.split()[1] for line in lines if line.startswith("block ")] == [f"d{number}" for number in range(5)]
+
+
+def test_several_mapped_devices_keep_their_minors_apart() -> None:
+    topology = made(Driver.TCM_LOOP, luns=5)
+    luns = {"a": Lun("a", "h", ("d0",)), "b": Lun("b", "h", ("d1", "d2")), "c": Lun("c", "h", ("d3", "d4"))}
+    lines = script(devices(replace(topology, luns=luns)))
+    paths = [line.rpartition("=")[2] for line in lines if "udev_path" in line]
+    assert paths == ["/dev/nullb0", "/dev/dm-0", "/dev/dm-1"]
+    tables = [line for line in lines if line.startswith("table")]
+    assert tables == ["table b b.table", "table c c.table"]
+
+
+def test_another_number_of_hbas_is_the_loader_s_mistake() -> None:
+    topology = made(Driver.TCM_LOOP)
+    with pytest.raises(LabBroken, match="0 HBAs"):
+        devices(replace(topology, hbas={}))
+
+
+def test_every_topology_of_the_catalogue_can_be_built() -> None:
+    for path in CATALOGUE.glob("*.yaml"):
+        assert devices(catalogue(path.stem))
+
+
+@pytest.mark.parametrize(
+    "scheduler, module", [("bfq", "bfq"), ("kyber", "kyber-iosched"), ("mq-deadline", "mq-deadline"), ("none", None)]
+)
+def test_the_scheduler_comes_first_with_its_module(scheduler: str, module: str | None) -> None:
+    steps = queue_settings(made(Driver.NULL_BLK), {"nr_requests": "32", "iosched/x": "1", "scheduler": scheduler})
+    assert [step.name for step in steps if isinstance(step, Module)] == ([module] if module else [])
+    assert script(tuple(step for step in steps if not isinstance(step, Module))) == [
+        f"tune queue.{key}[{lun}] /lab/{lun}.sys/queue/{key} {value}"
+        for lun in ("d0", "d1")
+        for key, value in (("scheduler", scheduler), ("nr_requests", "32"), ("iosched/x", "1"))
+    ]
