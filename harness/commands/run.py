@@ -10,6 +10,7 @@ from rich.console import Console
 from harness.commands.command import SCENARIOS, add_kernel, results_root
 from harness.commands.exporting import add_exports, check_exports, export, report_console
 from harness.commands.reporting import print_run
+from harness.commands.tracing import add_tracing, execute_trace
 from harness.report.progress import progress
 from harness.runner import Request, Run, run_scenario
 from harness.scenario.load import load_scenario
@@ -42,10 +43,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--refresh", action="store_true", help="take the newest package of the kernel, not the pinned one"
     )
     add_exports(parser)
+    add_tracing(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
     _check(options)
+    if options.trace is not None:
+        return execute_trace(options)
     scenario = load_scenario(options.scenario, search=SCENARIOS)
     store = Store(results_root(options.results))
     store.check()

@@ -1,0 +1,62 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab run --trace``: one boot again, with trace events, unjudged."""
+
+import argparse
+import sys
+
+from harness.commands.command import SCENARIOS, results_root
+from harness.scenario.load import load_scenario
+from harness.store import Store
+from harness.tracing import DEFAULT_EVENTS, Trace, chosen_cell, parse_events, trace_boot
+from lab.cache import Cache
+from lab.errors import EXIT_PASS, Misuse
+from lab.kernels.resolve import resolve
+from lab.qemu.probe import find_qemu
+from lab.session import open_lab
+
+
+def add_tracing(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("tracing")
+    group.add_argument(
+        "--trace",
+        nargs="?",
+        const=DEFAULT_EVENTS,
+        metavar="EVENTS",
+        help=f"boot once, unjudged, with these ftrace events recorded, such as block,scsi (default: {DEFAULT_EVENTS})",
+    )
+    group.add_argument("--seed", type=int, metavar="N", help="the seed to trace (default: 1)")
+
+
+def execute_trace(options: argparse.Namespace) -> int:
+    _check(options)
+    events = parse_events(options.trace)
+    scenario = load_scenario(options.scenario, search=SCENARIOS)
+    cell = chosen_cell(scenario, options.arm[0] if options.arm else None, options.seed)
+    store = Store(results_root(options.results))
+    store.check()
+    cache = Cache.default()
+    find_qemu()  # nothing is fetched for a host that cannot boot it
+    kernel = resolve(options.kernel, cache, refresh=options.refresh, tell=_tell)
+    lab = open_lab(cache, _tell)
+    _tell(f"{scenario.name} on {kernel.release}: arm {cell.arm.name}, seed {cell.seed}, tracing {', '.join(events)}")
+    _print(trace_boot(lab, cell, kernel, events, store.root, phase_seen=_tell))
+    return EXIT_PASS
+
+
+def _check(options: argparse.Namespace) -> None:
+    unused = [name for name in ("base", "seeds", "verify") if getattr(options, name)]
+    if unused:
+        raise Misuse(f"--trace and --{unused[0]}: one boot is traced and nothing judged", remedy=f"omit --{unused[0]}")
+    if len(options.arm) > 1:
+        raise Misuse("--trace takes one --arm", remedy="trace the arms one after another")
+
+
+def _print(traces: tuple[Trace, ...]) -> None:
+    for trace in traces:
+        lost = f" (the newest of {trace.written}: the buffer was full)" if trace.written > trace.kept else ""
+        print(f"{trace.load}: {trace.kept} events{lost} in {trace.path}")
+    print("unjudged: tracing changes the instruction stream, so these are not the figures of a run")
+
+
+def _tell(text: str) -> None:
+    print(f"blklab: {text}", file=sys.stderr, flush=True)
