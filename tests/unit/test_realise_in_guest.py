@@ -63,13 +63,13 @@ def lun_lines(number: int, lun: str, *, can_queue: int, cmd_per_lun: int) -> lis
     ]
 
 
-def rig(luns: dict[str, tuple[str, ...]], **limits: int) -> Topology:
+def rig(luns: dict[str, tuple[str, ...]], *, can_queue: int, cmd_per_lun: int) -> Topology:
     """A serial disk p0 and a parallel disk p1 behind one tcm_loop."""
     return Topology(
         name="rig",
         title="",
         memory=GIB,
-        hbas={"twa0": Hba("twa0", Driver.TCM_LOOP, **limits)},
+        hbas={"twa0": Hba("twa0", Driver.TCM_LOOP, can_queue, cmd_per_lun)},
         disks={"p0": Disk("p0", GIB, rate=10**6), "p1": Disk("p1", GIB, service=2_000_000)},
         luns={name: Lun(name, "twa0", disks) for name, disks in luns.items()},
     )
@@ -122,14 +122,13 @@ def test_null_blk_with_shared_tags() -> None:
     assert script(devices(catalogue("null-shared-tags"))) == lines
 
 
-def made(driver: Driver, *, luns: int = 2, **hba: int) -> Topology:
+def made(driver: Driver, *, luns: int = 2, cmd_per_lun: int = 8, hw_queues: int = 1) -> Topology:
     disks = {f"d{number}": Disk(f"d{number}", GIB, service=100_000) for number in range(luns)}
-    limits = {"can_queue": 32, "cmd_per_lun": 8, **hba}
     return Topology(
         name="t",
         title="",
         memory=GIB,
-        hbas={"h": Hba("h", driver, **limits)},
+        hbas={"h": Hba("h", driver, 32, cmd_per_lun, hw_queues)},
         disks=disks,
         luns={name: Lun(name, "h", (name,)) for name in disks},
     )

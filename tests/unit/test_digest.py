@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-only
+import hashlib
+import json
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from lab.digest import canonical, digest_bytes, digest_file, digest_fingerprint, digest_results
+
+GOLDEN = {"solo.json": b'{"b": 1.50, "a": [1, "x"]}\n', "readback": b"k\tp\t1\n", "kmsg": b"[ 1.0] noise"}
+
+
+def test_the_definition() -> None:
+    text = '{"readback":"k\\tp\\t1\\n","solo.json":{"a":[1,"x"],"b":1.5}}'
+    assert digest_results(GOLDEN) == hashlib.sha256(text.encode()).hexdigest()
+
+
+def test_evidence_and_white_space_and_order_do_not_count() -> None:
+    same = {"kmsg": b"other", "readback": GOLDEN["readback"], "solo.json": b'{"a":[1,"x"],"b":15e-1}'}
+    assert digest_results(same) == digest_results(GOLDEN)
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"solo.json": b'{"b": 1.5000000000000002, "a": [1, "x"]}'},
+        {"solo.json": b'{"b": 1.50, "a": [1, "x"]'},
+        {"solo.json": b""},
+        {"readback": b"k\tp\t2\n"},
+        {"readback": b"k\tp\t1"},
+        {"solo.before": b""},
+    ],
+)
+def test_every_measured_byte_counts(change: dict[str, bytes]) -> None:
+    assert digest_results({**GOLDEN, **change}) != digest_results(GOLDEN)
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        b"NaN",
+        b'{"iops": Infinity}',
+        b'{"iops": -Infinity}',
+        b'{"iops": 1e999}',
+        b'"\\ud800"',
+        b"[" * 100_000,
+        b"9" * 5000,
+        b"\xff\xfe",
+        b"",
+        b"{",
+    ],
+    ids=range(10),
+)
+def test_a_document_that_is_no_sound_json_has_a_digest_all_the_same(data: bytes) -> None:
+    assert digest_results({"solo.json": data}) == digest_results({"solo.json": data})
+    assert digest_results({"solo.json": data}) != digest_results({"solo.json": data + b"0"})
+
+
+VALUES = st.recursive(
+    st.one_of(st.none(), st.booleans(), st.integers(), st.floats(allow_nan=False, allow_infinity=False), st.text()),
+    lambda inner: st.one_of(st.lists(inner), st.dictionaries(st.text(), inner)),
+    max_leaves=10,
+)
+SOUND = VALUES.filter(lambda value: "\\ud" not in json.dumps(value))
+
+
+@given(SOUND)
+def test_canonical_text_means_the_same_value(value: object) -> None:
+    assert json.loads(canonical(value)) == value
+    assert digest_results({"a.json": json.dumps(value, indent=3).encode()}) == digest_results(
+        {"a.json": canonical(value)}
+    )
+
+
+@given(st.dictionaries(st.text("abcdefgh.json", min_size=1), st.binary(max_size=60), max_size=4))
+def test_any_files_have_a_digest_that_does_not_depend_on_their_order(files: dict[str, bytes]) -> None:
+    assert digest_results(files) == digest_results(dict(reversed(files.items())))
+
+
+def test_files_and_fingerprints(tmp_path: Path) -> None:
+    (tmp_path / "f").write_bytes(b"x" * 10**6)
+    assert digest_file(tmp_path / "f") == digest_bytes(b"x" * 10**6) == hashlib.sha256(b"x" * 10**6).hexdigest()
+    assert digest_fingerprint({"a": "1", "b": "2"}) == digest_fingerprint({"b": "2", "a": "1"})
+    assert digest_fingerprint({"a": "1"}) != digest_fingerprint({"a": "2"})

@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Every outcome of lab.record.Outcome, from what the two channels said and how QEMU ended."""
+
+from collections.abc import Sequence
+from pathlib import Path
+
+import pytest
+
+from lab.digest import digest_results
+from lab.observe import Observer
+from lab.qemu.machine import Channel, Ending, Note, Reason
+from lab.record import BootRecord, Outcome
+from tests.unit.guest_samples import FILES, GREETING, PHASES, file_lines, sent, transcript
+
+PANIC = "[   12.3] Kernel panic - not syncing: Fatal exception"
+BLOCKED = "[  245.7] INFO: task fio:123 blocked for more than 120 seconds."
+
+
+def ended(reason: Reason = Reason.EXITED, *, returncode: int | None = 0, signal: int | None = None) -> Ending:
+    return Ending(returncode, signal, reason, ready=True, wall=12.0, stderr="qemu: its last words\n")
+
+
+CUT = ended(Reason.DEADLINE, returncode=None, signal=15)
+
+
+def observed(results: Sequence[str], console: Sequence[str] = (), ending: Ending | None = None) -> BootRecord:
+    seen: list[str] = []
+    observer = Observer(seen.append)
+    for text in console:
+        observer.line(Channel.CONSOLE, text)
+    for text in results:
+        observer.line(Channel.RESULTS, text)
+    return observer.record(Path("folder"), ending or ended(), {"kernel": "k"})
+
+
+RESULTS: list[tuple[str, Sequence[str], Sequence[str], Ending, Outcome, str]] = [
+    ("bye", transcript(), [], ended(), Outcome.BYE, ""),
+    ("bye, then QEMU crashed", transcript(), [], ended(returncode=None, signal=11), Outcome.BYE, ""),
+    ("bye, then it hung", transcript(), [], CUT, Outcome.BYE, ""),
+    ("silence", [], [], CUT, Outcome.NOT_READY, "not ready after 12 s (deadline); its console is empty"),
+    ("no root", [], ["Linux", PANIC, ""], ended(), Outcome.NOT_READY, f"its console ends with: {PANIC}"),
+    ("early hang", [], ["Linux", "Freeing memory", " "], CUT, Outcome.NOT_READY, "ends with: Freeing memory"),
+    ("early flood", [], ["x"] * 9, ended(Reason.FLOOD), Outcome.NOT_READY, "(flood)"),
+    ("cut in the greeting by a panic", ["BLKLAB 1", "REA"], [PANIC], ended(), Outcome.NOT_READY, PANIC),
+    ("panic", GREETING, [PANIC], ended(), Outcome.OOPS, PANIC),
+    ("panic within a file", [*GREETING, *file_lines("a", b"x" * 99)[:2]], [PANIC], ended(), Outcome.OOPS, PANIC),
+    ("panic that did not end", GREETING, [PANIC], CUT, Outcome.OOPS, PANIC),
+    ("oops, then unfit", [*GREETING, "UNFIT 1 x", *sent(FILES)], [PANIC], ended(), Outcome.OOPS, PANIC),
+    ("hang", [*GREETING, *PHASES], [], CUT, Outcome.HANG, "no end of phase load solo"),
+    ("hang with a blocked task", [*GREETING, *PHASES], [BLOCKED], CUT, Outcome.HANG, f"load solo; {BLOCKED}"),
+    ("the guest's deadline", [*GREETING, *PHASES, "DEADLINE"], [], ended(), Outcome.HANG, "no end of phase load solo"),
+    ("deadline in set-up", [*GREETING, "DEADLINE"], [], ended(), Outcome.HANG, "no end of phase set-up"),
+    ("flood", [*GREETING, *PHASES], ["x"] * 9, ended(Reason.FLOOD), Outcome.HANG, "the console did not stop"),
+    ("unfit", [*GREETING, "UNFIT 4 asked for a, got b", *sent(FILES)], [], ended(), Outcome.UNFIT, "step 4: asked for"),
+    ("unfit, then the deadline", [*GREETING, "UNFIT 4 x", *sent(FILES)], [], CUT, Outcome.UNFIT, "step 4: x"),
+    ("noise", ["noise"], [], ended(), Outcome.GARBLED, "expected BLKLAB 1, got 'noise'"),
+    ("another version", ["BLKLAB 2", GREETING[1]], [], ended(), Outcome.GARBLED, "expected BLKLAB 1"),
+    ("a reboot without bye", transcript()[:-1], [], ended(), Outcome.GARBLED, "the channel ended before BYE"),
+    ("a reboot in a file", [*GREETING, *file_lines("a", b"x")], [], ended(), Outcome.GARBLED, "ended inside file a"),
+    ("a wrong file", [*GREETING, "FILE x"], [], ended(), Outcome.GARBLED, "unexpected line 'FILE x'"),
+    ("unfit and cut", [*GREETING, "UNFIT 4 x", *sent(FILES)[:-1]], [], ended(), Outcome.GARBLED, "ended inside file"),
+    ("unfit and garbled", [*GREETING, "UNFIT 4 x", "noise"], [], ended(), Outcome.GARBLED, "unexpected line 'noise'"),
+    ("killed", [*GREETING], [], ended(returncode=None, signal=9), Outcome.LOST, "killed by signal 9: qemu: its last"),
+    ("killed early", [], [], ended(returncode=None, signal=9), Outcome.LOST, "killed by signal 9"),
+    ("QEMU failed", [*GREETING], [], ended(returncode=1), Outcome.LOST, "QEMU ended with 1: qemu: its last words"),
+    ("stopped", [*GREETING], [], ended(Reason.ABORTED, returncode=None, signal=15), Outcome.LOST, "by request"),
+    ("no runner", [*GREETING, "BROKEN the runner ended with 137"], [], ended(), Outcome.LOST, "ended with 137"),
+]
+
+
+@pytest.mark.parametrize(
+    "results, console, ending, outcome, detail", [r[1:] for r in RESULTS], ids=[r[0] for r in RESULTS]
+)
+def test_outcomes(
+    results: Sequence[str], console: Sequence[str], ending: Ending, outcome: Outcome, detail: str
+) -> None:
+    record = observed(results, console, ending)
+    assert record.outcome is outcome, record.detail
+    assert detail in record.detail
+    assert (record.digest is not None) is (outcome is Outcome.BYE)
+
+
+def test_every_outcome_is_in_the_table() -> None:
+    assert {row[4] for row in RESULTS} == set(Outcome)
+
+
+def test_a_complete_boot() -> None:
+    record = observed(transcript())
+    assert (record.folder, record.fingerprint) == (Path("folder"), {"kernel": "k"})
+    assert record.files == FILES
+    assert record.digest == digest_results(FILES)
+    assert record.warnings == ()
+    assert record.virtual == {"boot": 0.83, "setup": 0.27, "measure": 69.4, "send": 0.75}
+    assert record.wall.keys() == record.virtual.keys()
+    assert 0 <= sum(record.wall.values()) < 12.0, "what follows the end is nobody's phase"
+
+
+def test_a_boot_that_never_came_up_has_one_phase() -> None:
+    record = observed([], ending=CUT)
+    assert (record.wall, record.virtual) == ({"boot": 12.0}, {"boot": 0.0})
+
+
+def test_warnings_are_those_of_the_kernel_s_own_log() -> None:
+    log = b"[ 0.1] I/O error, dev sda\n[ 0.8] blklab: ready\n[ 9.9] I/O error, dev sdb\n"
+    assert observed(transcript({"kmsg": log}), [BLOCKED]).warnings == ("[ 9.9] I/O error, dev sdb",)
+
+
+def test_power_on_messages_count_from_the_first_rest_on() -> None:
+    rows = [f"[    {at}] sd 2:0:1:0: Power-on or device reset occurred" for at in ("1.05", "1.20")]
+    log = "\n".join(["blklab: ready", *rows]).encode()
+    assert observed(transcript({"kmsg": log})).warnings == (rows[1],)
+
+
+def test_a_document_that_cannot_be_read_is_no_crash_of_the_lab() -> None:
+    record = observed(transcript({"solo.json": b'{"iops": NaN}', "kmsg": b"\xff\x00"}))
+    assert (record.outcome, record.digest is None) == (Outcome.BYE, False)
+
+
+def test_ready_is_noted_once_and_phases_are_told() -> None:
+    seen: list[str] = []
+    observer = Observer(seen.append)
+    notes = [observer.line(Channel.RESULTS, f"{text}\r") for text in transcript()]
+    assert [note for note in notes if note] == [Note.READY]
+    assert notes[1] is Note.READY
+    assert seen == ["set-up", "rest", "load solo", "send", "end"]
+    assert observer.line(Channel.CONSOLE, "BYE") is None
+
+
+def test_what_the_console_says_is_never_a_result() -> None:
+    assert observed([], transcript()).outcome is Outcome.NOT_READY
