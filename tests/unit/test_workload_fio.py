@@ -1,0 +1,197 @@
+# SPDX-License-Identifier: GPL-2.0-only
+import configparser
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.jobs import guest_job
+from harness.scenario import schema
+from harness.scenario.model import Load, Role, Scenario
+from harness.workload.fio import FIO_SEEDS, job_file, start_phase
+from lab.topology.model import Disk, Driver, Hba, Lun, Topology
+from lab.units import parse_size
+from tests.unit.scenario_text import GOOD, RIG, load
+
+GIB = 1 << 30
+TOPOLOGY = Topology(
+    name="t",
+    title="",
+    memory=GIB,
+    hbas={"h": Hba("h", Driver.TCM_LOOP, 64, 64)},
+    disks={name: Disk(name, GIB, service=1000) for name in ("a", "b", "c")},
+    luns={"all": Lun("all", "h", ("a", "b")), "c": Lun("c", "h", ("c",))},
+)
+VICTIM = Role("victim", "b", "randread", 4096, 1, "libaio", direct=True)
+HOG = Role("hog", "c", "write", 65536, 256, "io_uring", direct=False, options={"rwmixread": "70", "fsync": "1"})
+
+
+def window(*roles: Role, ramp: int = 10**9) -> Load:
+    return Load("lopsided", {role.name: role for role in roles}, runtime=8 * 10**9, ramp=ramp)
+
+
+def sections(text: str) -> dict[str, dict[str, str]]:
+    """As fio's own parser sees them: name, then key=value up to the end of the line."""
+    parser = configparser.RawConfigParser(
+        delimiters=("=",), comment_prefixes=("#", ";"), strict=True, empty_lines_in_values=False
+    )
+    parser.optionxform = str  # type: ignore[assignment, method-assign]
+    parser.read_string(text)
+    return {name: dict(parser[name]) for name in parser.sections()}
+
+
+def test_golden() -> None:
+    assert job_file(window(VICTIM, HOG), TOPOLOGY, seed=2) == (
+        "[global]\n"
+        "time_based=1\n"
+        "runtime=8000000us\n"
+        "ramp_time=1000000us\n"
+        "randseed=15838\n"
+        "thread=1\n"
+        "clocksource=clock_gettime\n"
+        "lat_percentiles=1\n"
+        "clat_percentiles=1\n"
+        "percentile_list=50:90:99:99.9\n"
+        "group_reporting=0\n"
+        "\n"
+        "[victim]\n"
+        "filename=/lab/all\n"
+        "offset=1073741824\n"
+        "size=1073741824\n"
+        "rw=randread\n"
+        "bs=4096\n"
+        "iodepth=1\n"
+        "ioengine=libaio\n"
+        "direct=1\n"
+        "\n"
+        "[hog]\n"
+        "filename=/lab/c\n"
+        "offset=0\n"
+        "size=1073741824\n"
+        "rw=write\n"
+        "bs=65536\n"
+        "iodepth=256\n"
+        "ioengine=io_uring\n"
+        "direct=0\n"
+        "fsync=1\n"
+        "rwmixread=70\n"
+    )
+
+
+def test_a_window_without_ramp_names_none() -> None:
+    assert "ramp_time" not in job_file(window(VICTIM, ramp=0), TOPOLOGY, 1)
+
+
+@pytest.mark.parametrize(
+    "options, region",
+    [
+        ({}, (GIB, GIB)),
+        ({"offset": "1m"}, (GIB + (1 << 20), GIB - (1 << 20))),
+        ({"size": "1m"}, (GIB, 1 << 20)),
+        ({"offset": "1m", "size": "2m"}, (GIB + (1 << 20), 2 << 20)),
+        ({"offset": "1023m", "size": "1g"}, (2 * GIB - (1 << 20), 1 << 20)),
+    ],
+)
+def test_a_role_stays_on_its_disk(options: dict[str, str], region: tuple[int, int]) -> None:
+    job = sections(job_file(window(replace(VICTIM, options=options)), TOPOLOGY, 1))["victim"]
+    assert (int(job["offset"]), int(job["size"])) == region
+
+
+def test_seeds_differ_in_random_numbers_and_phase_and_nothing_else(tmp_path: Path) -> None:
+    scenario = load(GOOD, tmp_path)
+    arm = scenario.arms["shared"]
+    first, second = (guest_job(scenario, arm, seed) for seed in (1, 2))
+    assert first == guest_job(scenario, arm, 1)
+    assert first.phase != second.phase
+    assert first.labels != second.labels
+    for one, other in zip(first.loads, second.loads, strict=True):
+        differing = [
+            pair for pair in zip(one.fio.split("\n"), other.fio.split("\n"), strict=True) if pair[0] != pair[1]
+        ]
+        assert [pair[0].partition("=")[0] for pair in differing] == ["randseed"]
+
+
+def test_a_cell_s_job_has_every_load_in_order(tmp_path: Path) -> None:
+    scenario = load(GOOD, tmp_path)
+    job = guest_job(scenario, scenario.arms["limited"], 1)
+    assert [load.name for load in job.loads] == ["solo", "lopsided"]
+    assert {load.time for load in job.loads} == {9 * 10**9}
+    assert (job.queue, job.pause) == ({"scheduler": "none"}, scenario.pause)
+    assert job.labels["arm"] == "limited"
+
+
+@given(st.text(), st.integers(1, 64))
+def test_the_phase_is_below_a_tick_of_the_disk_model(name: str, seed: int) -> None:
+    phase = start_phase(name, seed)
+    assert 0 <= phase < 20_000_000
+    assert phase % 1000 == 0
+    assert phase == start_phase(name, seed)
+
+
+def test_sixty_four_seeds_are_sixty_four_phases_and_random_seeds() -> None:
+    assert len({start_phase("shared-queue", seed) for seed in range(1, 65)}) == 64
+    texts = [job_file(window(VICTIM), TOPOLOGY, seed) for seed in range(1, 65)]
+    randoms = {int(sections(text)["global"]["randseed"]) for text in texts}
+    assert len(randoms) == 64
+    assert all(0 < random < FIO_SEEDS for random in randoms)
+
+
+SAMPLES = {
+    "rwmixread": st.integers(0, 100),
+    "rate_iops": st.integers(1, 10**7),
+    "rate": st.integers(1, 9).map(lambda number: f"{number} MB/s"),
+    "thinktime": st.integers(1, 10**6).map(lambda number: f"{number}us"),
+    "fsync": st.integers(0, 10**6),
+    "fdatasync": st.integers(0, 10**6),
+    "size": st.integers(1, 1000).map(lambda number: f"{number}M"),
+    "offset": st.integers(0, 20).map(lambda number: f"{number}M"),
+    "norandommap": st.sampled_from(("true", "false")),
+    "random_distribution": st.sampled_from(("random", "zipf:1.2", "pareto:0.9", "normal:50")),
+}
+ROLES = st.fixed_dictionaries(
+    {
+        "rw": st.just("randrw"),
+        "bs": st.sampled_from(("512", "4k", "8k", "16k")),
+        "iodepth": st.integers(1, 64),
+        "ioengine": st.sampled_from(("libaio", "io_uring")),
+        "direct": st.just("true"),
+    },
+    optional=SAMPLES,
+)
+
+
+def test_every_allowed_option_has_a_sample() -> None:
+    assert SAMPLES.keys() == schema.OPTIONS.keys()
+
+
+def with_role(role: dict[str, object], folder: Path) -> Scenario:
+    """The sample scenario whose hog on a disk without rate limits is ``role``."""
+    (folder / "rig.yaml").write_text(RIG)
+    text = GOOD.replace("topology: 3ware-8506", "topology: ./rig.yaml")
+    rows = ", ".join(f"{key}: {value}" for key, value in {"disk": "p1", **role}.items())
+    return load(text.replace("hog: {disk: p0, rw: randread, bs: 4k, iodepth: 256}", f"hog: {{{rows}}}"), folder)
+
+
+@given(ROLES)
+def test_any_allowed_role_comes_back_from_its_job_file(
+    tmp_path_factory: pytest.TempPathFactory, role: dict[str, object]
+) -> None:
+    scenario = with_role(role, tmp_path_factory.mktemp("s"))
+    load = scenario.loads["lopsided"]
+    topology = scenario.arms["shared"].topology
+    text = job_file(load, topology, 1)
+    jobs = sections(text)
+    assert list(jobs) == ["global", *load.roles]
+    hog, job = load.roles["hog"], jobs["hog"]
+    assert all(line.isprintable() for line in text.splitlines())
+    assert (job["rw"], job["bs"], job["iodepth"]) == (hog.rw, str(hog.bs), str(hog.iodepth))
+    assert (job["ioengine"], job["direct"]) == (hog.ioengine, "1")
+    kept = {key: value for key, value in hog.options.items() if key not in ("size", "offset")}
+    assert {key: job[key] for key in kept} == kept
+    assert len(job) == 8 + len(kept)
+    region = topology.region("p1")
+    start, size = int(job["offset"]), int(job["size"])
+    assert region.offset <= start < start + size <= region.offset + region.size
+    assert start == region.offset + parse_size(hog.options.get("offset", "0"))
