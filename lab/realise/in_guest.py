@@ -48,8 +48,8 @@ def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, 
 
 
 def _null_blk_disk(index: int, disk: Disk) -> Iterator[Step]:
-    # From 6.1 on the block device takes the name of its configfs folder (49c3b9266a71); before, it
-    # was nullb<index>. Naming the folders so gives the same device everywhere.
+    # On 6.1 and later the block device takes the name of its configfs folder; on 5.10 it is
+    # nullb<index>. Naming the folders so gives the same device everywhere.
     folder = f"{_CONFIGFS}/nullb/nullb{index}"
     yield MakeFolder(folder)
     yield Write(f"{folder}/size", str(disk.size // _MIB))
@@ -97,7 +97,7 @@ def _tcm_loop_parameters(hba: Hba) -> str:
 
 
 TCM_LOOP_FIXED_QUEUE = 1024
-"""can_queue and cmd_per_lun of tcm_loop before its module parameters came (59e00e2a0ae7, 6.1)."""
+"""can_queue and cmd_per_lun of tcm_loop where it has no parameters for them, as in 5.10."""
 
 
 def _backing_nodes(topology: Topology) -> dict[str, str]:
