@@ -1,0 +1,193 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""repeat.sh with a stand-in for QEMU, and the kit that carries it elsewhere."""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import tarfile
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.kit import chosen_boot, collect
+from harness.store import RunFolder
+from lab import kit
+from lab.errors import LabBroken, Misuse
+from lab.guest.script import Module, RunLoad
+from lab.qemu.argv import MachineSpec
+from tests.unit.analysis_samples import claim, scenario
+from tests.unit.store_samples import boot_all, new_run
+
+RESULTS = "BLKLAB 1\nBYE\n"
+FAKE = """\
+#!/bin/sh
+[ "$1" != --version ] || { echo 'QEMU emulator version 9.9'; exit 0; }
+printf '%s\\n' "$@" >argv
+cp initrd initrd.seen
+printf 'BLKLAB 1\\nBYE\\n' >results.txt
+exit "${FAKE_EXIT:-0}"
+"""
+
+
+def sha256(data: bytes) -> str:
+    return hashlib.sha256(data).hexdigest()
+
+
+@pytest.fixture
+def cached(tmp_path: Path) -> kit.Inputs:
+    """Kernel and base archive in a cache whose path needs quoting."""
+    cache = tmp_path / "it's a $(cache)"
+    cache.mkdir()
+    (cache / "vmlinux").write_bytes(b"kernel")
+    (cache / "base.cpio").write_bytes(b"base")
+    return kit.Inputs(
+        cache / "vmlinux", sha256(b"kernel"), cache / "base.cpio", sha256(b"base"), sha256(b"job"), "7.2.22 (Debian)"
+    )
+
+
+@pytest.fixture
+def run(tmp_path: Path, cached: kit.Inputs) -> RunFolder:
+    """A run of one boot that left what repeats it."""
+    found = new_run(tmp_path / "results", scenario([claim()]), seeds=1)
+    boot_all(found, {"none": 95.0})
+    folder = found.boot_folder(found.facts.cells[0])
+    spec = MachineSpec(program=Path("/opt/qemu-system-x86_64"), version=(7, 2, 22), kernel=cached.kernel)
+    spec = MachineSpec(**{**spec.__dict__, "initrd": Path("initrd"), "append": ("it's=quoted",)})
+    steps = [Module("null_blk", "nr_devices=0"), RunLoad("solo", "[global]\nbs=4k\n")]
+    kit.write_repeat(folder, kit.repeat_script(spec, cached, 60.0), cached, steps)
+    (folder / kit.JOB).write_bytes(b"job")
+    (folder / "results.txt").write_text(RESULTS)
+    kit.write_expected(folder)
+    return found
+
+
+@pytest.fixture
+def qemu(tmp_path: Path) -> Path:
+    path = tmp_path / "fake-qemu"
+    path.write_text(FAKE)
+    path.chmod(0o755)
+    return path
+
+
+def repeat(folder: Path, qemu: Path, into: Path, **more: str) -> subprocess.CompletedProcess[str]:
+    env = {**os.environ, "QEMU": str(qemu), **more}
+    command = ["sh", str(folder / kit.REPEAT), str(into)]
+    return subprocess.run(command, env=env, capture_output=True, text=True, timeout=60, check=False)
+
+
+def boot_of(run: RunFolder) -> Path:
+    return run.boot_folder(run.facts.cells[0])
+
+
+def test_a_repetition_with_the_same_results(run: RunFolder, qemu: Path, tmp_path: Path, cached: kit.Inputs) -> None:
+    into = tmp_path / "again"
+    done = repeat(boot_of(run), qemu, into)
+    assert done.returncode == 0, done.stderr
+    assert "the same to the byte" in done.stdout
+    argv = (into / "argv").read_text().splitlines()
+    assert argv[argv.index("-kernel") + 1] == str(cached.kernel)
+    assert "it's=quoted" in argv[argv.index("-append") + 1].split()
+    assert (into / "initrd.seen").read_bytes() == b"basejob"
+
+
+def test_other_results_are_told_with_both_versions(run: RunFolder, qemu: Path, tmp_path: Path) -> None:
+    (boot_of(run) / kit.EXPECTED).write_text(f"{'0' * 64}  results.txt\n")
+    done = repeat(boot_of(run), qemu, tmp_path / "again")
+    assert done.returncode == 1
+    assert "NOT the same" in done.stdout
+    assert "7.2.22 (Debian)" in done.stdout and "9.9" in done.stdout
+    assert sha256(RESULTS.encode()) in done.stdout
+
+
+def test_a_boot_without_results_is_repeated_all_the_same(run: RunFolder, qemu: Path, tmp_path: Path) -> None:
+    (boot_of(run) / kit.EXPECTED).unlink()
+    done = repeat(boot_of(run), qemu, tmp_path / "again")
+    assert done.returncode == 0 and "nothing to compare with" in done.stdout
+
+
+def test_a_lost_cache_entry_names_the_remedy(run: RunFolder, qemu: Path, tmp_path: Path, cached: kit.Inputs) -> None:
+    cached.base.unlink()
+    done = repeat(boot_of(run), qemu, tmp_path / "again")
+    assert done.returncode == 128
+    assert "base.cpio is neither beside this script nor at" in done.stderr
+    assert "blklab kit RUN 000" in done.stderr
+
+
+def test_an_altered_input_is_not_booted(run: RunFolder, qemu: Path, tmp_path: Path, cached: kit.Inputs) -> None:
+    cached.kernel.write_bytes(b"another kernel")
+    done = repeat(boot_of(run), qemu, tmp_path / "again")
+    assert done.returncode == 128 and "is not the file of this boot" in done.stderr
+    assert not (tmp_path / "again").exists()
+
+
+def test_a_failure_of_qemu_is_no_difference(run: RunFolder, qemu: Path, tmp_path: Path) -> None:
+    done = repeat(boot_of(run), qemu, tmp_path / "again", FAKE_EXIT="3")
+    assert done.returncode == 128 and "QEMU ended with 3" in done.stderr
+
+
+def test_older_results_are_not_overwritten(run: RunFolder, qemu: Path, tmp_path: Path) -> None:
+    assert repeat(boot_of(run), qemu, tmp_path / "again").returncode == 0
+    done = repeat(boot_of(run), qemu, tmp_path / "again")
+    assert done.returncode == 128 and "holds results already" in done.stderr
+
+
+def test_the_lines_by_hand_keep_their_here_documents(run: RunFolder) -> None:
+    lines = (boot_of(run) / kit.BY_HAND).read_text().splitlines()
+    assert "modprobe null_blk nr_devices=0" in lines
+    start = lines.index("cat > solo.fio <<'EOF'")
+    assert lines[start + 1 : start + 4] == ["[global]", "bs=4k", "EOF"]
+
+
+def never() -> kit.Inputs:
+    raise AssertionError("nothing was lost")
+
+
+@pytest.mark.parametrize("name", ["kit", "kit.tar.gz"])
+def test_a_kit_needs_nothing_of_the_run_or_the_cache(
+    run: RunFolder, qemu: Path, tmp_path: Path, cached: kit.Inputs, name: str
+) -> None:
+    to = tmp_path / "away" / name
+    collect(run, chosen_boot(run, ""), to, never)
+    shutil.rmtree(run.path)
+    shutil.rmtree(cached.kernel.parent)
+    if to.is_file():
+        with tarfile.open(to) as tar:
+            tar.extractall(to.parent, filter="data")
+    assert sorted(path.name for path in to.parent.iterdir()) == sorted({"kit", name})
+    done = repeat(to.parent / "kit", qemu, tmp_path / "again")
+    assert done.returncode == 0, done.stderr
+
+
+def test_what_the_cache_lost_is_made_again(run: RunFolder, tmp_path: Path, cached: kit.Inputs) -> None:
+    again = tmp_path / "rebuilt.cpio"
+    again.write_bytes(b"base")
+    cached.base.unlink()
+    collect(run, chosen_boot(run, "000"), tmp_path / "kit", _as(cached, again))
+    assert (tmp_path / "kit" / kit.BASE).read_bytes() == b"base"
+
+
+def test_something_else_is_not_passed_off_for_it(run: RunFolder, tmp_path: Path, cached: kit.Inputs) -> None:
+    again = tmp_path / "rebuilt.cpio"
+    again.write_bytes(b"another base")
+    cached.base.unlink()
+    with pytest.raises(LabBroken, match="initramfs of this boot is gone"):
+        collect(run, chosen_boot(run, ""), tmp_path / "kit", _as(cached, again))
+    assert not (tmp_path / "kit").exists()
+
+
+def test_a_kit_overwrites_nothing(run: RunFolder, tmp_path: Path) -> None:
+    (tmp_path / "kit").mkdir()
+    with pytest.raises(Misuse, match="is there already"):
+        collect(run, chosen_boot(run, ""), tmp_path / "kit", never)
+
+
+def test_a_boot_that_is_not_there_is_refused_with_those_that_are(run: RunFolder) -> None:
+    with pytest.raises(Misuse, match="no boot 007") as refused:
+        chosen_boot(run, "007")
+    assert "000" in refused.value.remedy
+
+
+def _as(inputs: kit.Inputs, base: Path) -> Callable[[], kit.Inputs]:
+    return lambda: kit.Inputs(**{**inputs.__dict__, "base": base})
