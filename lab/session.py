@@ -9,6 +9,7 @@ from pathlib import Path
 from lab import kit
 from lab.cache import Cache
 from lab.digest import digest_bytes
+from lab.diskd import build
 from lab.errors import LabBroken
 from lab.guest import image, payload
 from lab.guest.image import BaseImage
@@ -16,6 +17,7 @@ from lab.guest.payload import Payload
 from lab.guest.script import (
     TRACE_INSTANCE,
     TRACING,
+    Daemon,
     Inject,
     MakeFolder,
     Module,
@@ -126,9 +128,12 @@ class PreparedJob:
 
 
 def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> PreparedJob:
-    """Everything short of booting. Raises CannotJudge when the kernel lacks a module."""
+    """Everything short of booting. Raises CannotJudge when the kernel lacks a module,
+    LabBroken when the disk handler is needed and cannot be built.
+    """
     work = guest_steps(topology, job)
-    base = image.base_image(lab.cache, kernel, lab.payload, [step.name for step in work if isinstance(step, Module)])
+    modules = [step.name for step in work if isinstance(step, Module)]
+    base = image.base_image(lab.cache, kernel, lab.payload, modules, _programs(lab.cache, work))
     own = image.job_archive(job_files(image.with_dependencies(kernel, work), deadline=_deadline(job)))
     spec = _machine(lab.qemu, kernel, topology.memory, Path(_INITRD))
     fingerprint = {
@@ -143,6 +148,11 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
         **job.labels,
     }
     return PreparedJob(kernel, topology.memory, base, own, work, _wall_limit(job), fingerprint)
+
+
+def _programs(cache: Cache, steps: tuple[Step, ...]) -> Mapping[str, bytes]:
+    """Programs of the lab's own that these steps run in the guest."""
+    return {build.PROGRAM: build.program(cache)} if any(isinstance(step, Daemon) for step in steps) else {}
 
 
 def run_job(

@@ -6,14 +6,21 @@ LUNs that are active on one tag set is max(ceil(can_queue / active), 4): ``hctx_
 block/blk-mq.h. Parallel disks finish tags / service requests per second (J. D. C. Little, "A
 Proof for the Queuing Formula L = lambda W", 1961); serial ones what their rate allows, whatever
 the depth. Requests are taken to be always waiting, and the CPU to cost nothing.
+
+A disk of driver tcmu serves 1 / (seek + size / rate) requests per second, without the seek where one
+sequential role is alone on it. Disks on one link share its capacity so that none gets more while
+another that wants it gets less (max-min fairness: Bertsekas and Gallager, Data Networks, 6.5.2).
 """
+
+from collections.abc import Mapping
 
 from harness.scenario.model import Arm, Load, Role
 from lab.errors import Misuse
-from lab.topology.limits import effective_iops
-from lab.topology.model import Disk, Lun, Topology
+from lab.topology.limits import effective_iops, service_time
+from lab.topology.model import Driver, Link, Lun, Topology
 
 _FAIR_MINIMUM = 4
+_SEQUENTIAL = {"read", "write", "rw", "readwrite"}
 _NS = 1e9
 METRICS = ("iops", "bw", "lat.mean")
 
@@ -25,10 +32,10 @@ def bound(topology: Topology, load: Load, role: Role, metric: str, nr_requests: 
     disk, each is given what it could do there alone: the bound is what its own disk allows.
     Raises Misuse for another metric, or for a disk that nothing limits.
     """
-    tags = tags_available(topology, load, role)
+    tags, driver = tags_available(topology, load, role), topology.driver(role.disk)
     if nr_requests is not None:
         tags = min(tags, nr_requests)
-    iops = _disk_iops(topology.disks[role.disk], role.bs, tags)
+    iops = _disk_iops(topology, role, tags) if driver is not Driver.TCMU else _modelled_iops(topology, load, role)
     if metric == "iops":
         return iops
     if metric == "bw":
@@ -69,11 +76,48 @@ def _lun_of(topology: Topology, role: Role) -> Lun:
     return topology.luns[topology.region(role.disk).lun]
 
 
-def _disk_iops(disk: Disk, bs: int, tags: int) -> float:
+def max_min_shares(capacity: float, demands: Mapping[str, float]) -> dict[str, float]:
+    """What each of ``demands`` gets of ``capacity``: all of it, or as much as any other that wants more."""
+    shares, left = {}, capacity
+    for count, name in enumerate(sorted(demands, key=lambda each: demands[each])):
+        shares[name] = min(demands[name], left / (len(demands) - count))
+        left -= shares[name]
+    return shares
+
+
+def _modelled_iops(topology: Topology, load: Load, role: Role) -> float:
+    """The bytes that the role's disk can do and its share of the link's time allow, in requests."""
+    alone = _modelled_alone(topology, load, role)
+    disk = topology.disks[role.disk]
+    if disk.link is None:
+        return alone
+    link = topology.links[disk.link]
+    # In units of the link's time, so that disks with requests of different sizes compare.
+    demands: dict[str, float] = {}
+    for other in load.roles.values():
+        if topology.disks[other.disk].link == link.name:
+            wanted = _modelled_alone(topology, load, other) * _link_time(link, other)
+            demands[other.disk] = max(wanted, demands.get(other.disk, 0.0))
+    return min(alone, max_min_shares(1.0, demands)[role.disk] / _link_time(link, role))
+
+
+def _modelled_alone(topology: Topology, load: Load, role: Role) -> float:
+    sharing = [other for other in load.roles.values() if other.disk == role.disk]
+    sequential = role.rw in _SEQUENTIAL and len(sharing) == 1
+    return _NS / service_time(topology.disks[role.disk], role.bs, sequential=sequential)
+
+
+def _link_time(link: Link, role: Role) -> float:
+    """Seconds of the link's time for a request."""
+    return link.cost / _NS + role.bs / link.rate
+
+
+def _disk_iops(topology: Topology, role: Role, tags: int) -> float:
+    disk, bs = topology.disks[role.disk], role.bs
     limits: list[float] = []
     if disk.service:
         limits.append(tags / (disk.service / _NS))
-    serial = effective_iops(disk, bs)
+    serial = effective_iops(disk, bs, topology.driver(disk.name))
     if serial is not None:
         limits.append(serial)
     if not limits or not min(limits):

@@ -6,8 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from harness.scenario.loads import role_rows
 from harness.scenario.model import Arm, Load, Role
 from lab.strict_yaml import names, nearest
-from lab.topology.limits import COMMAND_TIMEOUT, carries, longest_wait
-from lab.topology.model import Disk, Topology
+from lab.topology.limits import COMMAND_TIMEOUT, carries, longest_wait, tick_bytes
+from lab.topology.model import Disk, Driver, Topology
 from lab.units import parse_size, show_size, show_time
 from lab.yaml_fields import Row
 
@@ -36,12 +36,12 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
     used, start = _extent(role, disk)
     if start + used > disk.size or role.bs > used:
         yield "disk", f"disk {disk.name} of {show_size(disk.size)} has no room for this role", "see size, offset, bs"
-    unserved = list(_token_bucket(role, disk))
+    unserved = list(_token_bucket(role, disk, topology.driver(disk.name)))
     yield from unserved
     if unserved:
         return
     in_flight = _in_flight(role, together, topology)
-    wait = longest_wait(disk, role.bs, in_flight)
+    wait = longest_wait(disk, role.bs, in_flight, topology)
     if wait >= COMMAND_TIMEOUT:
         yield (
             "iodepth",
@@ -57,23 +57,27 @@ def _extent(role: Role, disk: Disk) -> tuple[int, int]:
     return (parse_size(size) if size else max(disk.size - start, 0)), start
 
 
-def _token_bucket(role: Role, disk: Disk) -> Iterator[tuple[str, str, str]]:
-    if disk.rate is None:
+def _token_bucket(role: Role, disk: Disk, driver: Driver) -> Iterator[tuple[str, str, str]]:
+    if tick_bytes(disk, driver) is None:
         return
-    if reason := carries(disk, role.bs):
+    if reason := carries(disk, role.bs, driver):
         yield "bs", reason, "a smaller bs or a faster disk"
     elif not role.direct:
-        yield "direct", f"the page cache makes requests of any size: {_largest(disk)}", "direct: true, or service"
-    elif role.rw in _SEQUENTIAL and carries(disk, role.bs * role.iodepth):
+        yield (
+            "direct",
+            f"the page cache makes requests of any size: {_largest(disk, driver)}",
+            "direct: true, or service",
+        )
+    elif role.rw in _SEQUENTIAL and carries(disk, role.bs * role.iodepth, driver):
         yield (
             "rw",
-            f"sequential requests in flight together are merged: {_largest(disk)}",
+            f"sequential requests in flight together are merged: {_largest(disk, driver)}",
             "a smaller iodepth, random requests, or a disk with service",
         )
 
 
-def _largest(disk: Disk) -> str:
-    return carries(disk, 1 << 40) or ""
+def _largest(disk: Disk, driver: Driver) -> str:
+    return carries(disk, 1 << 40, driver) or ""
 
 
 def _in_flight(role: Role, together: Iterable[Role], topology: Topology) -> int:

@@ -72,6 +72,9 @@ OPTIONS: Mapping[str, Option] = {
         ),
         Option(Field("fsync", Integer(0, 10**6), says="fsync after so many writes")),
         Option(Field("fdatasync", Integer(0, 10**6), says="fdatasync after so many writes")),
+        Option(
+            Field("verify", Choice(("crc32c", "md5")), says="write blocks with checksums, check those that are read")
+        ),
         Option(Field("size", size(512), says="bytes of the disk to use")),
         Option(Field("offset", size(0), says="where on the disk to start")),
         Option(Field("norandommap", Flag(), says="do not care which blocks were done"), _as_flag),

@@ -4,6 +4,7 @@
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
+from types import MappingProxyType
 
 from lab.cache import Cache
 from lab.digest import canonical, digest_bytes, digest_file
@@ -26,15 +27,24 @@ class BaseImage:
     digest: str
 
 
-def base_image(cache: Cache, kernel: Kernel, payload: Payload, modules: Sequence[str]) -> BaseImage:
-    """The cached archive for these modules (their dependencies included)."""
+def base_image(
+    cache: Cache,
+    kernel: Kernel,
+    payload: Payload,
+    modules: Sequence[str],
+    programs: Mapping[str, bytes] = MappingProxyType({}),
+) -> BaseImage:
+    """The cached archive for these modules (their dependencies included) and ``programs`` by name."""
     closure = _complete(kernel, modules)
-    key = digest_bytes(canonical([payload.digest, kernel.digest, sorted(path.name for path in closure.load)]))
+    built = {name: digest_bytes(program) for name, program in programs.items()}
+    key = digest_bytes(canonical([payload.digest, kernel.digest, sorted(path.name for path in closure.load), built]))
 
     def fill(into: Path) -> None:
         entries = dict(payload.entries)
         for path in closure.load:
             entries[f"modules/{module_name(path)}.ko"] = initramfs.regular(read_module(path))
+        for name, program in programs.items():
+            entries[f"bin/{name}"] = initramfs.regular(program, executable=True)
         (into / _FILE).write_bytes(initramfs.archive(entries))
 
     path = cache.entry(KIND, key, fill) / _FILE

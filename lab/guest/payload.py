@@ -72,6 +72,7 @@ _APPLETS = [
     "tail",
     "head",
     "yes",
+    "cp",
 ]
 
 

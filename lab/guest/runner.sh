@@ -6,6 +6,7 @@
 TAB='	'
 step=0
 fault=
+handler=
 
 uptime_now() { read -r now _ </proc/uptime; }
 
@@ -78,12 +79,37 @@ counters() {
 	done >"/out/$1"
 }
 
+# What the disk handler counted so far goes beside the kernel's counters.
+handler_counters() {
+	[ -n "$handler" ] || return 0
+	rm -f /tmp/diskd.json
+	kill -USR1 "$handler"
+	awaited /tmp/diskd.json || unfit "the disk handler did not write its counters"
+	cp /tmp/diskd.json "/out/$1.disks.json"
+}
+
+# The disk handler is part of the lab: when it ends there are no disks, and nothing of this boot counts.
+start_handler() {
+	(
+		exec 3>&- 0</dev/null
+		/bin/diskd "/job/$1" /tmp/diskd.ready /tmp/diskd.json 2>/tmp/diskd.error
+		ended="the disk handler ended with $?: $(tail -n 1 /tmp/diskd.error)"
+		[ -e /tmp/measured ] && exit
+		printf '\nBROKEN %s\n' "$ended" >/dev/ttyS1
+		reboot -f
+	) &
+	awaited /tmp/diskd.ready || unfit "the disk handler is not ready"
+	read -r handler </tmp/diskd.ready
+}
+
 run_load() {
 	phase "load $1"
 	counters "$1.before"
+	handler_counters "$1.before"
 	fio --output-format=json --output="/out/$1.json" "/job/$1.fio" >/out/.error 2>&1 3>&- ||
 		unfit "fio ended with $? in load $1: $(tail -n 3 /out/.error)"
 	counters "$1.after"
+	handler_counters "$1.after"
 }
 
 tracing=/sys/kernel/tracing/instances/blklab
@@ -130,6 +156,7 @@ inject() {
 		;;
 	flood) yes 'a console that never stops' >/dev/ttyS0 3>&- ;;
 	lose-runner) (sleep "$2" && kill -9 $$) 3>&- & ;;
+	lose-handler) (sleep "$2" && kill -9 "$handler") 3>&- & ;;
 	*-result) fault=$1 ;;
 	*) unfit "unknown fault $1" ;;
 	esac
@@ -157,6 +184,7 @@ carry_out() {
 		dmsetup create "$2" --noudevrules --noudevsync 3>&- <"/job/$3" >/out/.error 2>&1 ||
 			unfit "dmsetup create $2: $(cat /out/.error)"
 		;;
+	daemon) start_handler "$2" ;;
 	pause) sleep "$2" ;;
 	inject) inject "$2" "$3" ;;
 	load) run_load "$2" ;;
@@ -174,6 +202,7 @@ module() {
 }
 
 send() {
+	: >/tmp/measured
 	phase send
 	rm -f /out/.error
 	count=0

@@ -168,6 +168,25 @@ class Table:
         return f"printf {shlex.quote(rows + chr(92) + 'n')} | dmsetup create {self.name}"
 
 
+HANDLER_CONFIG = "diskd.conf"
+HANDLER_READY = "/tmp/diskd.ready"  # noqa: S108
+HANDLER_COUNTERS = "/tmp/diskd.json"  # noqa: S108
+
+
+@dataclass(frozen=True)
+class Daemon:
+    """Start the disk handler on ``config`` and wait until it serves; its death from then on ends the boot."""
+
+    config: tuple[str, ...]
+
+    def fields(self) -> tuple[str, ...]:
+        return ("daemon", HANDLER_CONFIG)
+
+    def shell(self) -> str:
+        rows = shlex.quote("\\n".join((*self.config, "")))
+        return f"printf {rows} > {HANDLER_CONFIG}; diskd {HANDLER_CONFIG} {HANDLER_READY} {HANDLER_COUNTERS} &"
+
+
 @dataclass(frozen=True)
 class Pause:
     """Rest for ``time`` nanoseconds of guest time."""
@@ -207,6 +226,7 @@ FAULTS = (
     "io-error",
     "flood",
     "lose-runner",
+    "lose-handler",
     "corrupt-result",
     "truncate-result",
     "omit-result",
@@ -275,6 +295,7 @@ Step = (
     | Confirm
     | NameBlock
     | Table
+    | Daemon
     | Pause
     | RunLoad
     | TraceOn
@@ -283,13 +304,15 @@ Step = (
 
 
 def job_files(steps: Iterable[Step], *, deadline: int) -> dict[str, bytes]:
-    """Files of the guest's /job folder: ``script``, ``deadline`` (seconds), tables and fio jobs."""
+    """Files of the guest's /job folder: ``script``, ``deadline`` (seconds), tables, fio jobs, the disks' model."""
     files = {"deadline": f"{deadline}\n".encode()}
     lines = []
     for step in steps:
         lines.append(_line(step))
         if isinstance(step, Table):
             files[step.file] = "".join(f"{row}\n" for row in step.rows).encode()
+        elif isinstance(step, Daemon):
+            files[HANDLER_CONFIG] = "".join(f"{line}\n" for line in step.config).encode()
         elif isinstance(step, RunLoad):
             files[step.file] = step.fio.encode()
     files["script"] = "".join(lines).encode()

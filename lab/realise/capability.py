@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from lab.guest.script import Module
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure, read_module
-from lab.realise import in_guest
+from lab.realise import in_guest, loopback
 from lab.topology.model import Topology
 
 REQUIRED_OPTIONS = {
@@ -58,5 +58,5 @@ def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
 
 def _hint(module: str) -> str:
     if module == "tcm_loop":
-        return f" (its can_queue and cmd_per_lun are fixed at {in_guest.TCM_LOOP_FIXED_QUEUE})"
+        return f" (its can_queue and cmd_per_lun are fixed at {loopback.FIXED_QUEUE})"
     return ""

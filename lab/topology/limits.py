@@ -4,6 +4,8 @@
 A disk with a rate is a null_blk with ``mbps``, a token bucket that ``null_blk/main.c`` refills
 every 20 ms (TICKS_PER_SEC 50) with mbps * (1 MiB / 50) bytes. A request is served when all of its
 bytes fit in what is left of the tick; what is left over is lost with the tick.
+
+A disk of driver tcmu is exact: one request after another, each its seek and size / rate.
 """
 
 from collections.abc import Iterator
@@ -16,9 +18,14 @@ TICKS_PER_SECOND = 50
 TICK_BYTES_PER_MB = (1 << 20) // TICKS_PER_SECOND
 BYTES_PER_MB = 10**6
 COMMAND_TIMEOUT = 30 * 10**9
-MOST_TAGS = {Driver.TCM_LOOP: 1024, Driver.SCSI_DEBUG: 192, Driver.NULL_BLK: 10240}
-"""For tcm_loop the tags of the null_blk that is each disk; for scsi_debug SDEBUG_CANQUEUE, three words of 64 bits;
+MOST_TAGS = {Driver.TCM_LOOP: 1024, Driver.SCSI_DEBUG: 192, Driver.NULL_BLK: 10240, Driver.TCMU: 1024}
+"""For tcm_loop and tcmu the tags of the null_blk that is each disk, and as many;
+for scsi_debug SDEBUG_CANQUEUE, three words of 64 bits;
 null_blk takes as many as blk-mq does (BLK_MQ_MAX_DEPTH)."""
+
+_GUEST_MEMORY = 256 << 20
+_RING_MEMORY = 8 << 20
+"""CMDR_SIZE of target_core_user, which it allocates for each disk."""
 
 SIZE_STEP = 1 << 20
 """null_blk and scsi_debug take their sizes in MiB."""
@@ -31,14 +38,14 @@ def rate_reason(rate: int) -> str | None:
     return None
 
 
-def tick_bytes(disk: Disk) -> int | None:
-    """Bytes that a disk with a rate serves in one tick of 20 ms; None for a disk without a rate."""
-    return None if disk.rate is None else disk.rate // BYTES_PER_MB * TICK_BYTES_PER_MB
+def tick_bytes(disk: Disk, driver: Driver) -> int | None:
+    """Bytes that a disk with a rate serves in one tick of 20 ms; None for a disk that is no token bucket."""
+    return None if disk.rate is None or driver is Driver.TCMU else disk.rate // BYTES_PER_MB * TICK_BYTES_PER_MB
 
 
-def carries(disk: Disk, bs: int) -> str | None:
+def carries(disk: Disk, bs: int, driver: Driver) -> str | None:
     """Why the disk can never serve a request of ``bs`` bytes, or None if it can."""
-    tick = tick_bytes(disk)
+    tick = tick_bytes(disk, driver)
     if tick is None or bs <= tick:
         return None
     return (
@@ -47,22 +54,47 @@ def carries(disk: Disk, bs: int) -> str | None:
     )
 
 
-def effective_iops(disk: Disk, bs: int) -> int | None:
-    """Requests of ``bs`` bytes per second that a disk with a rate serves: ``floor(tick / bs) * 50``.
+def service_time(disk: Disk, bs: int, *, sequential: bool = False) -> float:
+    """Nanoseconds that a serial disk of driver tcmu takes for a request of ``bs`` bytes."""
+    return (0 if sequential else disk.seek) + bs * 10**9 / (disk.rate or 1)
 
-    None for a disk that has a service time instead: it serves all its requests in parallel, so
+
+def effective_iops(disk: Disk, bs: int, driver: Driver) -> int | None:
+    """Requests of ``bs`` bytes per second that a token bucket serves: ``floor(tick / bs) * 50``.
+
+    None for a disk of driver tcmu (see ``service_time``) and for
+    a disk that has a service time instead: it serves all its requests in parallel, so
     its throughput depends on how many there are (``depth / service``).
     """
-    tick = tick_bytes(disk)
+    tick = tick_bytes(disk, driver)
     return None if tick is None else tick // bs * TICKS_PER_SECOND
 
 
-def longest_wait(disk: Disk, bs: int, in_flight: int) -> int:
-    """Nanoseconds until the last of ``in_flight`` requests that arrive together is served."""
-    iops = effective_iops(disk, bs)
+def longest_wait(disk: Disk, bs: int, in_flight: int, topology: Topology) -> int:
+    """Nanoseconds until the last of ``in_flight`` requests that arrive together is served.
+
+    Disks that share a link are taken to be all busy.
+    """
+    driver = topology.driver(disk.name)
+    if driver is Driver.TCMU:
+        return round(in_flight * (service_time(disk, bs) + _link_time(disk, bs, topology)))
+    iops = effective_iops(disk, bs, driver)
     if iops is None:
         return disk.service or 0
     return in_flight * 10**9 // iops if iops else COMMAND_TIMEOUT + 1
+
+
+def _link_time(disk: Disk, bs: int, topology: Topology) -> float:
+    if disk.link is None:
+        return 0
+    link = topology.links[disk.link]
+    users = sum(other.link == disk.link for other in topology.disks.values())
+    return users * (link.cost + bs * 10**9 / link.rate)
+
+
+def handler_memory(luns: int) -> int:
+    """Bytes of memory that a guest needs at least for ``luns`` disks of driver tcmu; what is written comes on top."""
+    return _GUEST_MEMORY + luns * _RING_MEMORY
 
 
 @dataclass(frozen=True)
@@ -80,7 +112,7 @@ class Refusal:
 def refusals(topology: Topology) -> Iterator[Refusal]:
     """Everything in a topology whose names are sound that no recipe can carry."""
     for disk in topology.disks.values():
-        if disk.rate is not None and (reason := rate_reason(disk.rate)):
+        for reason in _driver_reasons(disk, topology.driver(disk.name)):
             yield Refusal("disk", disk.name, reason)
         if disk.size % SIZE_STEP:
             yield Refusal("disk", disk.name, f"size {show_size(disk.size)} is not a whole number of MiB")
@@ -96,6 +128,18 @@ def refusals(topology: Topology) -> Iterator[Refusal]:
             yield Refusal("lun", lun.name, f"several disks on one LUN need driver tcm_loop, not {driver}")
 
 
+def _driver_reasons(disk: Disk, driver: Driver) -> Iterator[str]:
+    if driver is Driver.TCMU:
+        if disk.rate is None:
+            yield "driver tcmu takes disks with a rate: they serve one request after another"
+        return
+    if disk.rate is not None and (reason := rate_reason(disk.rate)):
+        yield reason
+    for key in ("seek", "link"):
+        if getattr(disk, key):
+            yield f"{key} needs driver tcmu, not {driver}"
+
+
 def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     if hba.cmd_per_lun > hba.can_queue:
         yield f"cmd_per_lun {hba.cmd_per_lun} is more than can_queue {hba.can_queue}"
@@ -104,7 +148,12 @@ def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     most = MOST_TAGS[hba.driver]
     if hba.can_queue > most:
         yield f"can_queue {hba.can_queue} is more than {most}, the limit of {hba.driver}"
-    if hba.driver is Driver.TCM_LOOP:
+    if hba.driver is Driver.TCMU and topology.memory < (needed := handler_memory(len(topology.luns))):
+        yield (
+            f"memory {show_size(topology.memory)} is too little: the rings of {len(topology.luns)} disks need"
+            f" {show_size(needed)} with the rest of the guest"
+        )
+    if hba.driver in {Driver.TCM_LOOP, Driver.TCMU}:
         return
     disks = [topology.disks[name] for lun in topology.luns.values() if lun.hba == hba.name for name in lun.disks]
     for disk in disks:

@@ -9,7 +9,7 @@ from pathlib import Path
 from lab.errors import Misuse
 from lab.strict_yaml import Map, Node, Problems, names, nearest, parse, read_bytes, shown_path
 from lab.topology.limits import refusals
-from lab.topology.model import Disk, Driver, Hba, Lun, Topology
+from lab.topology.model import Disk, Driver, Hba, Link, Lun, Topology
 from lab.yaml_fields import (
     NAME,
     Choice,
@@ -40,6 +40,10 @@ MEMORY = Field("memory", size(128 * _MEBIBYTE, 1 << 38), required=True, says="th
 SIZE = Field("size", size(_MEBIBYTE), required=True, says="capacity, such as 1G")
 RATE = Field("rate", rate(), says="bytes per second of a disk that serves one request after another")
 SERVICE = Field("service", time(*SERVICE_RANGE), says="time of a request on a disk that serves all at once")
+SEEK = Field("seek", time(0, 10**9), says="time before a request that does not start where the last one ended")
+DISK_LINK = Field("link", name_text(), says="the link that carries the disk's data")
+LINK_RATE = Field("rate", rate(), required=True, says="bytes per second that its disks share")
+COST = Field("cost", time(0, 10**9), says="time that the link spends on each request beside its bytes")
 MODEL = Field("model", Text(), says="the adapter that the HBA stands for")
 DRIVER = Field("driver", Choice((*Driver, *QEMU_DRIVERS)), required=True, says="the device that plays the HBA")
 CAN_QUEUE = Field("can_queue", Integer(1, 10240), required=True, says="tags that all LUNs of the HBA share")
@@ -48,23 +52,27 @@ HW_QUEUES = Field("hw_queues", Integer(1, 64), says="hardware queues (default: 1
 HBA = Field("hba", name_text(), required=True, says="the HBA that shows the LUN")
 LUN_DISKS = Field("disks", ListOf(name_text(), least=1), required=True, says="disks whose sectors it shows, in order")
 
-_DISK = Record((SIZE, RATE, SERVICE))
+_DISK = Record((SIZE, RATE, SERVICE, SEEK, DISK_LINK))
+_LINK = Record((LINK_RATE, COST))
 _HBA = Record((MODEL, DRIVER, CAN_QUEUE, CMD_PER_LUN, HW_QUEUES))
 _LUN = Record((HBA, LUN_DISKS))
 DISKS = Field("disks", Named(_DISK, "disk"), required=True)
 HBAS = Field("hbas", Named(_HBA, "HBA", most=32), required=True)
 LUNS = Field("luns", Named(_LUN, "LUN"), required=True)
-TOPOLOGY_RECORD = Record((TOPOLOGY, TITLE, MEMORY, DISKS, HBAS, LUNS))
+LINKS = Field("links", Named(_LINK, "link"), says="capacities that disks share")
+TOPOLOGY_RECORD = Record((TOPOLOGY, TITLE, MEMORY, LINKS, DISKS, HBAS, LUNS))
 
 _HBA_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in (CAN_QUEUE, CMD_PER_LUN, HW_QUEUES)}
-_DISK_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in (RATE, SERVICE)}
+_DISK_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in (RATE, SERVICE, SEEK)}
+_LINK_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in (LINK_RATE, COST)}
 
 
 def knob_fields() -> tuple[Field[int], ...]:
     """Settings of an arm that change a topology, as fields whose names are patterns."""
     hba = [Field(rf"hba\.({NAME}\.)?{key}", kind, says=f"hba.{key}") for key, kind in _HBA_KNOBS.items()]
     disk = [Field(rf"disk\.{NAME}\.{key}", kind, says=f"disk.NAME.{key}") for key, kind in _DISK_KNOBS.items()]
-    return (*hba, *disk)
+    link = [Field(rf"link\.{NAME}\.{key}", kind, says=f"link.NAME.{key}") for key, kind in _LINK_KNOBS.items()]
+    return (*hba, *disk, *link)
 
 
 def load_topology(ref: str | Node, *, near: Path) -> Topology:
@@ -115,24 +123,31 @@ def _read(node: Node, name: str, source: str, problems: Problems) -> Topology | 
         return None
     before = len(problems.found)
     memory = row.get(MEMORY)
-    disk_rows, hba_rows, lun_rows = (row.get(field) or {} for field in (DISKS, HBAS, LUNS))
-    disks = {key: _disk(key, disk) for key, disk in disk_rows.items()}
+    disk_rows, hba_rows, lun_rows, link_rows = (row.get(field) or {} for field in (DISKS, HBAS, LUNS, LINKS))
+    links = {key: Link(key, one.get_or(LINK_RATE, 1), one.get_or(COST, 0)) for key, one in link_rows.items()}
+    disks = {key: _disk(key, disk, links) for key, disk in disk_rows.items()}
     hbas = {key: hba for key, one in hba_rows.items() if (hba := _hba(key, one))}
     luns = {key: lun for key, one in lun_rows.items() if (lun := _lun(key, one, disk_rows, hba_rows))}
     title = row.get_or(TITLE, "")
     name = row.get_or(TOPOLOGY, name)
     _check_use(lun_rows, disk_rows, hba_rows, problems)
+    for key in set(links) - {disk.link for disk in disks.values()}:
+        problems.add(link_rows[key].mark, f"link {key} carries no disk", "remove it or name it as link of a disk")
     if len(problems.found) > before or memory is None:
         return None
-    topology = Topology(name, title, memory, hbas, disks, luns, source)
+    topology = Topology(name, title, memory, hbas, disks, luns, source, links)
     places = {"disk": disk_rows, "hba": hba_rows, "lun": lun_rows}
     for refusal in refusals(topology):
         problems.add(places[refusal.kind][refusal.name].mark, str(refusal))
     return topology if len(problems.found) == before else None
 
 
-def _disk(name: str, row: Row) -> Disk:
-    disk = Disk(name, row.get_or(SIZE, 0), row.get(RATE), row.get(SERVICE))
+def _disk(name: str, row: Row, links: Iterable[str]) -> Disk:
+    size, link = row.get_or(SIZE, 0), row.get(DISK_LINK)
+    disk = Disk(name, size, row.get(RATE), row.get(SERVICE), seek=row.get_or(SEEK, 0), link=link)
+    if link is not None and link not in links:
+        known = f"known: {names(links)}" if links else "add it under links"
+        row.problems.add(row.place("link"), f"disk {name}: no link {link}{nearest(link, links)}", known)
     if ("rate" in row.node.entries) == ("service" in row.node.entries):
         row.problems.add(row.mark, f"disk {name}: expected either rate or service", "one of the two")
     return disk
@@ -184,7 +199,8 @@ def _check_use(luns: Mapping[str, Row], disks: Mapping[str, Row], hbas: Mapping[
 
 
 def apply_setting(topology: Topology, key: str, value: int) -> Topology:
-    """The topology with one knob turned: ``hba.KNOB`` (all HBAs), ``hba.NAME.KNOB`` or ``disk.NAME.KNOB``.
+    """The topology with one knob turned: ``hba.KNOB`` (all HBAs), ``hba.NAME.KNOB``,
+    ``disk.NAME.KNOB`` or ``link.NAME.KNOB``.
 
     Limits that belong together are not checked here (see ``limits.refusals``), so that several
     knobs can be turned one after another. Raises ValueError for a name or knob that is not there.
@@ -196,9 +212,12 @@ def apply_setting(topology: Topology, key: str, value: int) -> Topology:
         return replace(topology, hbas=hbas)
     if kind == "disk" and knob in _DISK_KNOBS and len(name) == 1:
         _chosen(name, topology.disks, "disk")
-        disk = replace(topology.disks[name[0]], rate=None, service=None)
-        turned = replace(disk, rate=value) if knob == "rate" else replace(disk, service=value)
-        return replace(topology, disks={**topology.disks, name[0]: turned})
+        return replace(topology, disks={**topology.disks, name[0]: _turned_disk(topology.disks[name[0]], knob, value)})
+    if kind == "link" and knob in _LINK_KNOBS and len(name) == 1:
+        _chosen(name, topology.links, "link")
+        link = topology.links[name[0]]
+        turned = replace(link, rate=value) if knob == "rate" else replace(link, cost=value)
+        return replace(topology, links={**topology.links, name[0]: turned})
     raise ValueError(f"{key}: no such knob")
 
 
@@ -208,6 +227,12 @@ def _turned(hba: Hba, knob: str, value: int) -> Hba:
         cmd_per_lun = value if hba.driver is Driver.NULL_BLK else hba.cmd_per_lun
         return replace(hba, can_queue=value, cmd_per_lun=cmd_per_lun)
     return replace(hba, cmd_per_lun=value) if knob == "cmd_per_lun" else replace(hba, hw_queues=value)
+
+
+def _turned_disk(disk: Disk, knob: str, value: int) -> Disk:
+    if knob == "seek":
+        return replace(disk, seek=value)
+    return replace(disk, rate=value, service=None) if knob == "rate" else replace(disk, rate=None, service=value)
 
 
 def _chosen(name: list[str], known: Iterable[str], what: str) -> set[str]:

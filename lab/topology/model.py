@@ -15,17 +15,33 @@ class Driver(StrEnum):
     TCM_LOOP = "tcm_loop"
     SCSI_DEBUG = "scsi_debug"
     NULL_BLK = "null_blk"
+    TCMU = "tcmu"
 
 
 @dataclass(frozen=True)
 class Disk:
-    """One spindle or flash device. It is serial at ``rate``, or parallel with ``service`` per request."""
+    """One spindle or flash device. It is serial at ``rate``, or parallel with ``service`` per request.
+
+    ``seek`` is the time of a serial disk before a request that does not start where the last one
+    ended; ``link`` names what it shares with other disks.
+    """
 
     name: str
     size: int
     rate: int | None = None
     service: int | None = None
     iodepth: int | None = None
+    seek: int = 0
+    link: str | None = None
+
+
+@dataclass(frozen=True)
+class Link:
+    """A capacity that disks share; it carries one request at a time, taking ``cost`` and its bytes at ``rate``."""
+
+    name: str
+    rate: int
+    cost: int = 0
 
 
 @dataclass(frozen=True)
@@ -70,6 +86,7 @@ class Topology:
     disks: Mapping[str, Disk]
     luns: Mapping[str, Lun]
     source: str = field(default="", compare=False)
+    links: Mapping[str, Link] = field(default_factory=dict)
 
     def region(self, disk: str) -> Region:
         """The part of a LUN that is this disk. Raises KeyError for a disk that no LUN shows."""
@@ -80,3 +97,7 @@ class Topology:
                     return Region(lun.name, offset, self.disks[disk].size)
                 offset += self.disks[member].size
         raise KeyError(disk)
+
+    def driver(self, disk: str) -> Driver:
+        """What plays the HBA of this disk. Raises KeyError for a disk that no LUN shows."""
+        return self.hbas[self.luns[self.region(disk).lun].hba].driver

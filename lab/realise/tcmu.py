@@ -1,0 +1,45 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Disks that the handler of lab.diskd models, behind LIO's target_core_user, one tcm_loop host above."""
+
+from collections.abc import Iterator
+
+from lab.guest.script import Daemon, MakeFolder, Module, Step, Write
+from lab.realise import loopback
+from lab.topology.model import Hba, Topology
+
+_CORE = "user_0"
+_BLOCK = 512
+_NAA = 0x5001405100000000
+"""NAA of the first disk; the next ones count up from it."""
+
+
+def steps(topology: Topology, hba: Hba) -> Iterator[Step]:
+    yield Module("target_core_user")
+    yield from loopback.host_modules(hba)
+    yield MakeFolder(f"{loopback.TARGET}/core/{_CORE}")
+    for lun in topology.luns.values():
+        folder = f"{loopback.TARGET}/core/{_CORE}/{lun.name}"
+        size = topology.disks[lun.disks[0]].size
+        yield MakeFolder(folder)
+        # No daemon listens on netlink, so the kernel must not wait for an answer there.
+        yield Write(
+            f"{folder}/control",
+            f"dev_config=lab/{lun.name},dev_size={size},hw_block_size={_BLOCK},nl_reply_supported=-1",
+        )
+        yield Write(f"{folder}/enable", "1")
+    yield Daemon(tuple(model_lines(topology)))
+    yield from loopback.show_luns(topology, hba, _CORE)
+
+
+def model_lines(topology: Topology) -> Iterator[str]:
+    """The handler's model, as lab/diskd/config.h describes it."""
+    for link in topology.links.values():
+        yield f"link {link.name} {link.rate} {link.cost}"
+    numbers = {name: number for number, name in enumerate(topology.disks)}
+    for disk in topology.disks.values():
+        yield f"disk {disk.name} {disk.size} {disk.rate} {disk.seek}"
+    for lun in topology.luns.values():
+        disk = topology.disks[lun.disks[0]]
+        number = numbers[disk.name]
+        path = f" {disk.link}" if disk.link else ""
+        yield f"backstore {lun.name} {disk.name} lab{number:05} {_NAA + number:x}{path}"
