@@ -91,11 +91,11 @@ handler_counters() {
 # The disk handler is part of the lab: when it ends there are no disks, and nothing of this boot counts.
 start_handler() {
 	(
-		exec 3>&- 0</dev/null
-		/bin/diskd "/job/$1" /tmp/diskd.ready /tmp/diskd.json 2>/tmp/diskd.error
+		exec 0</dev/null
+		/bin/diskd "/job/$1" /tmp/diskd.ready /tmp/diskd.json 2>/tmp/diskd.error 3>&-
 		ended="the disk handler ended with $?: $(tail -n 1 /tmp/diskd.error)"
 		[ -e /tmp/measured ] && exit
-		printf '\nBROKEN %s\n' "$ended" >/dev/ttyS1
+		printf 'BROKEN %s\n' "$ended" >&3
 		reboot -f
 	) &
 	awaited /tmp/diskd.ready || unfit "the disk handler is not ready"

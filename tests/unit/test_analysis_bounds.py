@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.bounds import active_luns, arm_bound, bound, fair_share
-from harness.scenario.model import Arm
+from harness.analysis.bounds import active_luns, arm_bound, bound, fair_share, max_min_shares
+from harness.scenario.model import Arm, Role
 from lab.errors import Misuse
-from lab.topology.model import Disk, Driver, Hba, Lun, Topology
+from lab.topology.model import Disk, Driver, Hba, Link, Lun, Topology
 from tests.unit.analysis_samples import GIB, MS, SOLO, TOGETHER, load, null_topology, role
 
 
@@ -59,6 +59,53 @@ def test_behind_one_queue_each_role_is_allowed_what_its_own_disk_allows() -> Non
     assert bound(topology, lopsided, lopsided.roles["victim"], "iops") == pytest.approx(1_000)
     # null_blk at 1 MB/s serves 20,971 bytes in each of 50 ticks a second: five requests of 4 KiB.
     assert bound(topology, lopsided, lopsided.roles["hog"], "iops") == pytest.approx(250)
+
+
+def modelled(seek: int = 0) -> Topology:
+    disks = {
+        "left": Disk("left", GIB, rate=8 * 10**6, seek=seek, link="wire"),
+        "right": Disk("right", GIB, rate=8 * 10**6, seek=seek, link="wire"),
+        "slow": Disk("slow", GIB, rate=2 * 10**6, seek=seek, link="wire"),
+        "alone": Disk("alone", GIB, rate=8 * 10**6, seek=seek),
+    }
+    luns = {name: Lun(name, "h", (name,)) for name in disks}
+    hba = Hba("h", Driver.TCMU, 64, 64)
+    return Topology("m", "", 1, {"h": hba}, disks, luns, links={"wire": Link("wire", 12 * 10**6)})
+
+
+def stream(name: str, disk: str) -> Role:
+    return replace(role(name, disk, 4), rw="read", bs=64 << 10)
+
+
+def test_a_modelled_disk_seeks_for_all_but_a_lone_stream() -> None:
+    topology = modelled(seek=8 * MS)
+    one = load("one", stream("s", "alone"))
+    assert bound(topology, one, one.roles["s"], "bw") == pytest.approx(8e6)
+    random = load("random", role("r", "alone", 8))
+    assert bound(topology, random, random.roles["r"], "iops") == pytest.approx(1 / (0.008 + 4096 / 8e6))
+    two = load("two", stream("s", "alone"), stream("t", "alone"))
+    assert bound(topology, two, two.roles["s"], "iops") == pytest.approx(1 / (0.008 + 65536 / 8e6))
+
+
+def test_disks_on_a_link_share_it_and_what_one_leaves_the_others_get() -> None:
+    topology = modelled()
+    pair = load("pair", stream("l", "left"), stream("r", "right"), stream("a", "alone"))
+    assert bound(topology, pair, pair.roles["l"], "bw") == pytest.approx(6e6)
+    assert bound(topology, pair, pair.roles["a"], "bw") == pytest.approx(8e6)
+    three = load("three", stream("l", "left"), stream("r", "right"), stream("s", "slow"))
+    assert bound(topology, three, three.roles["s"], "bw") == pytest.approx(2e6)
+    assert bound(topology, three, three.roles["l"], "bw") == pytest.approx(5e6)
+    costly = replace(topology, links={"wire": Link("wire", 12 * 10**6, cost=10 * MS)})
+    assert bound(costly, pair, pair.roles["l"], "iops") == pytest.approx(0.5 / (0.010 + 65536 / 12e6))
+
+
+@given(st.floats(0.1, 1e3), st.dictionaries(st.text(max_size=3), st.floats(0.1, 1e3), min_size=1, max_size=9))
+def test_max_min_shares_are_fair_and_use_all_that_is_wanted(capacity: float, demands: dict[str, float]) -> None:
+    shares = max_min_shares(capacity, demands)
+    assert sum(shares.values()) == pytest.approx(min(capacity, sum(demands.values())))
+    assert all(shares[name] <= demands[name] * (1 + 1e-9) for name in demands)
+    cut = [shares[name] for name in demands if shares[name] < demands[name] * (1 - 1e-9)]
+    assert all(share == pytest.approx(max(shares.values())) for share in cut)
 
 
 def test_a_disk_without_limits_has_no_bound() -> None:

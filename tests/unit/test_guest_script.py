@@ -11,6 +11,7 @@ from lab.errors import LabBroken
 from lab.guest.script import (
     FAULTS,
     Confirm,
+    Daemon,
     Inject,
     Link,
     MakeFolder,
@@ -42,6 +43,7 @@ EVERY: list[tuple[Step, str]] = [
     (Confirm("hba.can_queue[p0]", "/a*/b", "64"), "confirm\thba.can_queue[p0]\t/a*/b\t64"),
     (NameBlock("p0", "/sys/host*/block/*"), "block\tp0\t/sys/host*/block/*"),
     (Table("all", ("0 8 linear /dev/a 0",)), "table\tall\tall.table"),
+    (Daemon(("disk a 1 1 0",)), "daemon\tdiskd.conf"),
     (Pause(65_000_000_000), "pause\t65.000000"),
     (Pause(1_000), "pause\t0.000001"),
     (RunLoad("solo", "[global]\n"), "load\tsolo"),
@@ -57,13 +59,15 @@ def test_each_step_is_a_line(step: Step, line: str) -> None:
 def test_the_files_of_a_job() -> None:
     steps: list[Step] = [
         Table("all", ("0 8 linear /dev/a 0", "8 8 linear /dev/b 0")),
+        Daemon(("disk a 512 1 0", "backstore a a s 1")),
         RunLoad("solo", "[v]\nrw=read\n"),
     ]
     assert job_files(steps, deadline=321) == {
         "deadline": b"321\n",
         "all.table": b"0 8 linear /dev/a 0\n8 8 linear /dev/b 0\n",
+        "diskd.conf": b"disk a 512 1 0\nbackstore a a s 1\n",
         "solo.fio": b"[v]\nrw=read\n",
-        "script": b"table\tall\tall.table\nload\tsolo\n",
+        "script": b"table\tall\tall.table\ndaemon\tdiskd.conf\nload\tsolo\n",
     }
 
 

@@ -10,7 +10,7 @@ from lab.errors import LabBroken
 from lab.guest.script import Module, Step, Table, job_files
 from lab.realise.in_guest import devices, queue_settings
 from lab.topology.load import CATALOGUE, load_topology
-from lab.topology.model import Disk, Driver, Hba, Lun, Topology
+from lab.topology.model import Disk, Driver, Hba, Link, Lun, Topology
 
 GIB = 1 << 30
 CONFIG = "/sys/kernel/config"
@@ -110,6 +110,38 @@ def test_one_queue_for_several_disks() -> None:
     ]
     (table,) = (step for step in steps if isinstance(step, Table))
     assert table.rows == ("0 2097152 linear /dev/nullb0 0", "2097152 2097152 linear /dev/nullb1 0")
+
+
+def test_modelled_disks() -> None:
+    topology = rig({"p0": ("p0",), "p1": ("p1",)}, can_queue=64, cmd_per_lun=16)
+    disks = {
+        "p0": Disk("p0", GIB, rate=10**6, seek=8_000_000, link="wire"),
+        "p1": Disk("p1", GIB, rate=2 * 10**6),
+    }
+    topology = replace(
+        topology,
+        hbas={"twa0": replace(topology.hbas["twa0"], driver=Driver.TCMU)},
+        disks=disks,
+        links={"wire": Link("wire", 12 * 10**6, 5000)},
+    )
+    lines = [*OPENING, "module target_core_user", *HOST_LINES[1:3], f"mkdir {CONFIG}/target/core/user_0"]
+    for lun in disks:
+        folder = f"{CONFIG}/target/core/user_0/{lun}"
+        control = f"dev_config=lab/{lun},dev_size={GIB},hw_block_size=512,nl_reply_supported=-1"
+        lines += [f"mkdir {folder}", f"write {folder}/control {control}", f"write {folder}/enable 1"]
+    lines += ["daemon diskd.conf", *PORT_LINES]
+    for number, lun in enumerate(disks):
+        shown = lun_lines(number, lun, can_queue=64, cmd_per_lun=16)
+        lines += [line.replace("iblock_0", "user_0") for line in shown]
+    steps = devices(topology)
+    assert script(steps) == lines
+    assert job_files(steps, deadline=1)["diskd.conf"].decode().splitlines() == [
+        "link wire 12000000 5000",
+        f"disk p0 {GIB} 1000000 8000000",
+        f"disk p1 {GIB} 2000000 0",
+        "backstore p0 p0 lab00000 5001405100000000 wire",
+        "backstore p1 p1 lab00001 5001405100000001",
+    ]
 
 
 def test_null_blk_with_shared_tags() -> None:

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Topologies: what loads, what is refused, and the arithmetic of the token bucket."""
 
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,7 +10,7 @@ from lab.errors import InputErrors, Misuse
 from lab.strict_yaml import Problems, parse
 from lab.topology.limits import carries, effective_iops, longest_wait, refusals
 from lab.topology.load import CATALOGUE, apply_setting, load_topology
-from lab.topology.model import Disk, Driver, Region, Topology
+from lab.topology.model import Disk, Driver, Link, Region, Topology
 
 GOOD = """\
 topology: t
@@ -155,24 +156,89 @@ def test_a_missing_file_is_misuse(tmp_path: Path) -> None:
 )
 def test_a_disk_with_a_rate_serves_whole_requests_in_each_tick(rate: int, bs: int, iops: int) -> None:
     disk = Disk("d", 1 << 30, rate=rate)
-    assert effective_iops(disk, bs) == iops
-    assert carries(disk, bs) is None
+    assert effective_iops(disk, bs, Driver.TCM_LOOP) == iops
+    assert carries(disk, bs, Driver.TCM_LOOP) is None
 
 
 def test_a_request_larger_than_a_tick_is_never_served() -> None:
     slow = Disk("d", 1 << 30, rate=10**6)
-    reason = carries(slow, 24 << 10)
+    reason = carries(slow, 24 << 10, Driver.TCM_LOOP)
     assert reason is not None
     assert "20971 bytes in a tick of 20 ms" in reason
-    assert carries(slow, 20971) is None
-    assert carries(slow, 20972) is not None
-    assert carries(Disk("d", 1 << 30, service=1), 1 << 30) is None
-    assert effective_iops(Disk("d", 1 << 30, service=1), 4096) is None
+    assert carries(slow, 20971, Driver.TCM_LOOP) is None
+    assert carries(slow, 20972, Driver.TCM_LOOP) is not None
+    assert carries(Disk("d", 1 << 30, service=1), 1 << 30, Driver.TCM_LOOP) is None
+    assert effective_iops(Disk("d", 1 << 30, service=1), 4096, Driver.TCM_LOOP) is None
 
 
-def test_the_last_of_many_waits_on_a_serial_disk_only() -> None:
-    assert longest_wait(Disk("d", 1 << 30, rate=10**6), 4096, 500) == 2 * 10**9
-    assert longest_wait(Disk("d", 1 << 30, service=10**6), 4096, 500) == 10**6
+def test_the_last_of_many_waits_on_a_serial_disk_only(tmp_path: Path) -> None:
+    topology = load(GOOD, tmp_path)
+    assert longest_wait(topology.disks["a"], 4096, 500, topology) == 10**9
+    assert longest_wait(topology.disks["b"], 4096, 500, topology) == 10**6
+
+
+MODELLED = """\
+topology: t
+memory: 512M
+links:
+  wire: {rate: 12 MB/s, cost: 1ms}
+disks:
+  a: {size: 1G, rate: 8500 kB/s, seek: 8ms, link: wire}
+  b: {size: 1G, rate: 80 MB/s}
+hbas:
+  h: {driver: tcmu, can_queue: 64, cmd_per_lun: 32}
+luns:
+  la: {hba: h, disks: [a]}
+  lb: {hba: h, disks: [b]}
+"""
+
+
+def test_modelled_disks_have_any_rate_a_seek_and_a_link(tmp_path: Path) -> None:
+    topology = load(MODELLED, tmp_path)
+    assert topology.disks["a"] == Disk("a", 1 << 30, rate=8_500_000, seek=8 * 10**6, link="wire")
+    assert topology.links == {"wire": Link("wire", 12 * 10**6, 10**6)}
+    assert topology.driver("a") is Driver.TCMU
+    assert carries(topology.disks["a"], 1 << 40, Driver.TCMU) is None
+    assert effective_iops(topology.disks["a"], 4096, Driver.TCMU) is None
+
+
+def test_requests_on_a_modelled_disk_wait_for_disk_and_link(tmp_path: Path) -> None:
+    topology = load(MODELLED.replace("8500 kB/s", "1 MB/s").replace("12 MB/s", "1 MB/s"), tmp_path)
+    each = 8_000_000 + 4_096_000 + 1_000_000 + 4_096_000
+    assert longest_wait(topology.disks["a"], 4096, 10, topology) == 10 * each
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("link: wire", "link: wier", "t.yaml:6:51: disk a: no link wier, did you mean wire? (known: wire)"),
+        (", link: wire", "", "t.yaml:4:9: link wire carries no disk"),
+        ("rate: 80 MB/s", "service: 1ms", "disk b: driver tcmu takes disks with a rate"),
+        ("driver: tcmu", "driver: tcm_loop", "disk a: seek needs driver tcmu, not tcm_loop"),
+        ("driver: tcmu", "driver: tcm_loop", "disk a: link needs driver tcmu, not tcm_loop"),
+        ("driver: tcmu", "driver: tcm_loop", "disk a: 8.5 MB/s is not a whole number of MB/s"),
+        ("{rate: 12 MB/s, cost: 1ms}", "{cost: 1ms}", "wire: rate is missing"),
+        ("memory: 512M", "memory: 256M", "memory 256M is too little: the rings of 2 disks need 272M"),
+        (
+            "  la: {hba: h, disks: [a]}\n  lb: {hba: h, disks: [b]}",
+            "  la: {hba: h, disks: [a, b]}",
+            "several disks on one",
+        ),
+    ],
+)
+def test_mistakes_about_modelled_disks(old: str, new: str, wanted: str, tmp_path: Path) -> None:
+    assert old in MODELLED
+    assert wanted in mistakes(MODELLED.replace(old, new), tmp_path)
+
+
+def test_settings_turn_what_modelled_disks_have(tmp_path: Path) -> None:
+    base = load(MODELLED, tmp_path)
+    assert apply_setting(base, "disk.a.seek", 5).disks["a"] == replace(base.disks["a"], seek=5)
+    assert apply_setting(base, "disk.a.rate", 5).disks["a"] == replace(base.disks["a"], rate=5)
+    assert apply_setting(base, "link.wire.rate", 7).links["wire"] == Link("wire", 7, 10**6)
+    assert apply_setting(base, "link.wire.cost", 7).links["wire"] == Link("wire", 12 * 10**6, 7)
+    with pytest.raises(ValueError, match="no link wier"):
+        apply_setting(base, "link.wier.rate", 7)
 
 
 def test_settings_turn_one_knob() -> None:
