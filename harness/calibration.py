@@ -33,7 +33,7 @@ class Model:
 
     ``driver`` is the in-guest device family. ``measured`` is None when there is no figure, and
     ``reason`` then says why. ``cost`` is the processor's time for a request in nanoseconds: what
-    latency has beyond the service time, where one request was in flight.
+    latency has beyond the closed form's, where one request was in flight.
     """
 
     name: str
@@ -150,14 +150,13 @@ def _closed(run: RunFolder, operand: Operand) -> float:
 
 def _cost(run: RunFolder, verdict: Verdict, figure: tuple[str, str, str]) -> float | None:
     arm, load, role = figure
-    topology = run.scenario.arms[arm].topology
     asked = run.scenario.loads[load].roles[role]
-    service = topology.disks[asked.disk].service
     latencies = [cell.figures.get((load, role, _LATENCY)) for cell in verdict.cells if cell.arm == arm]
     known = [latency for latency in latencies if latency is not None]
-    if service is None or asked.iodepth != 1 or not known:
+    if asked.iodepth != 1 or not known:
         return None
-    return sum(known) / len(known) - service
+    closed = arm_bound(run.scenario.arms[arm], run.scenario.loads[load], role, _LATENCY)
+    return sum(known) / len(known) - closed
 
 
 def _path(root: Path, kernel: str, qemu: str) -> Path:

@@ -18,6 +18,7 @@ from lab.cache import Cache
 from lab.guest.protocol import ResultReader
 from lab.guest.script import (
     Confirm,
+    Daemon,
     Link,
     MakeFolder,
     Module,
@@ -33,6 +34,7 @@ from lab.guest.script import (
 from lab.guest.script import job_files as files_of
 
 RUNNER = Path(__file__).parents[2] / "lab" / "guest" / "runner.sh"
+NO_NAPS = "sleep() { :; }\n"
 STUBS = """\
 exec 3>"$DESK/sent"
 reboot() { exit 9; }
@@ -43,7 +45,7 @@ dmsetup() { echo "dmsetup $*" >>"$DESK/did"; cat >>"$DESK/did"; }
 sleep() { :; }
 fio() { cat "$DESK/says" >&2; printf '{}' >"$DESK/out/solo.json"; return "$FIO_STATUS"; }
 """
-MOVED = re.compile(r"(?<![\w.])/(job|out|lab|modules|dev/ttyS\d|proc/sysrq-trigger)\b")
+MOVED = re.compile(r"(?<![\w.])/(job|out|lab|modules|tmp|bin/diskd|dev/ttyS\d|proc/sysrq-trigger)\b")
 HOSTILE = [
     "two\nlines\n\nand more",
     "BYE\nEND 0 1.0\nBYE\n",
@@ -71,13 +73,14 @@ class Desk:
     folder: Path
     shell: tuple[str, ...]
 
-    def run(self, steps: Sequence[Step], *, says: str = "", fio_status: int = 0) -> ResultReader:
+    def run(self, steps: Sequence[Step], *, says: str = "", fio_status: int = 0, naps: bool = False) -> ResultReader:
         """What the host would read. The runner must have ended by itself or by asking for a reboot."""
         for name, data in files_of(steps, deadline=60).items():
             (self.folder / "job" / name).write_bytes(data)
         (self.folder / "says").write_bytes(says.encode(errors="surrogateescape"))
         program = self.folder / "runner.sh"
-        program.write_text(STUBS + MOVED.sub(r"$DESK/\1", RUNNER.read_text()))
+        stubs = STUBS.replace(NO_NAPS, "") if naps else STUBS
+        program.write_text(stubs + MOVED.sub(r"$DESK/\1", RUNNER.read_text()))
         done = subprocess.run(
             [*self.shell, str(program)],
             cwd=self.folder,
@@ -92,7 +95,7 @@ class Desk:
         for line in ["BLKLAB 1", "READY 6.1 0.5", *lines[:-1]]:
             reader.feed(line)
         reader.finish()
-        assert done.returncode == (9 if reader.unfit else 0), done.stderr
+        assert done.returncode == (9 if reader.unfit or reader.broken else 0), done.stderr
         assert not list(self.folder.rglob("PWNED"))
         return reader
 
@@ -105,7 +108,7 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
     program = shutil.which("dash") if request.param == "dash" else _busybox()
     if program is None:
         pytest.skip(f"no {request.param} on this host or in the cache")
-    for name in ("job", "out", "lab", "modules", "dev", "sys"):
+    for name in ("job", "out", "lab", "modules", "dev", "sys", "tmp", "bin"):
         (tmp_path / name).mkdir()
     return Desk(tmp_path, (program,) if request.param == "dash" else (program, "sh"))
 
@@ -245,3 +248,39 @@ class _Unknown(Phase):
 
 def test_an_unknown_step_is_unfit(desk: Desk) -> None:
     assert desk.run([_Unknown("x")]).unfit == "step 1: unknown step frobnicate"
+
+
+HANDLER = """\
+#!/bin/sh
+echo "$0 $*" >>"$DESK/did"
+trap 'echo "{}" >"$DESK/tmp/diskd.json.part"; mv "$DESK/tmp/diskd.json.part" "$DESK/tmp/diskd.json"' USR1
+echo $$ >"$DESK/tmp/diskd.ready.part"
+mv "$DESK/tmp/diskd.ready.part" "$DESK/tmp/diskd.ready"
+"""
+UNTIL_SENT = """\
+until grep -q PHASE.*send "$DESK/sent"; do :; done
+"""
+
+
+def handled(desk: Desk, rest: str) -> Desk:
+    """The desk with a stand-in for the disk handler, which goes on to do ``rest``."""
+    program = desk.folder / "bin" / "diskd"
+    program.write_text(HANDLER + rest)
+    program.chmod(0o755)
+    return desk
+
+
+def test_the_disk_handler_serves_and_counts(desk: Desk) -> None:
+    steps: list[Step] = [Daemon(("disk a 512 1 0",)), RunLoad("solo", "[global]\n")]
+    reader = handled(desk, UNTIL_SENT).run(steps, naps=True)
+    assert (reader.bye, reader.fault, reader.broken) == (True, "", "")
+    assert {"solo.before.disks.json", "solo.after.disks.json"} <= set(reader.files)
+    assert (desk.folder / "job" / "diskd.conf").read_text() == "disk a 512 1 0\n"
+    words = ("bin/diskd", "job/diskd.conf", "tmp/diskd.ready", "tmp/diskd.json")
+    assert desk.did() == [" ".join(f"{desk.folder}/{word}" for word in words)]
+
+
+def test_the_death_of_the_disk_handler_is_said_with_its_last_words(desk: Desk) -> None:
+    hang = Write(f"{desk.folder}/sys/never", "1")
+    reader = handled(desk, "echo 'no memory' >&2\nexit 3\n").run([Daemon(("disk a 512 1 0",)), hang], naps=True)
+    assert reader.broken == "the disk handler ended with 3: no memory"

@@ -49,6 +49,11 @@ def test_all_reasons_at_once(tmp_path: Path) -> None:
     )
 
 
+def test_modelled_disks_need_target_core_user(tmp_path: Path) -> None:
+    (reason,) = missing(able(tmp_path), topology("calibration-tcmu"), {})
+    assert reason == "6.1.0-50-amd64 has no module target_core_user"
+
+
 def test_options_of_a_scenario(tmp_path: Path) -> None:
     config = dict.fromkeys((f"CONFIG_{option}" for option in REQUIRED_OPTIONS), "y")
     made = able(tmp_path, config={**config, "CONFIG_A": "m", "CONFIG_B": "n", "CONFIG_C": "1000"})
