@@ -130,6 +130,7 @@ inject() {
 		;;
 	flood) yes 'a console that never stops' >/dev/ttyS0 3>&- ;;
 	lose-runner) (sleep "$2" && kill -9 $$) 3>&- & ;;
+	host-noise) cat /job/noise >/out/noise ;;
 	*-result) fault=$1 ;;
 	*) unfit "unknown fault $1" ;;
 	esac

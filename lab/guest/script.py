@@ -199,6 +199,7 @@ class RunLoad:
         return f"fio --output-format=json --output={self.name}.json {self.file}"
 
 
+HOST_NOISE = "host-noise"
 FAULTS = (
     "oops",
     "hang",
@@ -210,6 +211,7 @@ FAULTS = (
     "corrupt-result",
     "truncate-result",
     "omit-result",
+    HOST_NOISE,
 )
 """What ``Inject`` can do to a guest, to prove that the lab notices."""
 
