@@ -65,23 +65,22 @@ def never_compares(repetitions: "list[cells_module.CellResult]") -> cells_module
 
 
 @pytest.mark.parametrize(
-    ("name", "owner", "attribute", "mutation"),
+    ("name", "target", "mutation"),
     [
-        ("must-fail", Bound, "holds", always_holds),
-        ("must-io-error", cells_module, "ending", never_minds_warnings),
-        ("must-not-repeat", judging, "agreed", never_compares),
+        ("must-fail", (Bound, "holds"), always_holds),
+        ("must-io-error", (cells_module, "ending"), never_minds_warnings),
+        ("must-not-repeat", (judging, "agreed"), never_compares),
     ],
 )
 def test_a_broken_judge_turns_a_selftest_red(
     runs: Path,
     monkeypatch: pytest.MonkeyPatch,
     name: str,
-    owner: object,
-    attribute: str,
+    target: tuple[object, str],
     mutation: Callable[..., object],
 ) -> None:
     assert missing_now(runs, name) == []
-    monkeypatch.setattr(owner, attribute, mutation)
+    monkeypatch.setattr(*target, mutation)
     assert missing_now(runs, name) != []
 
 
