@@ -145,6 +145,8 @@ def _scsi_debug(topology: Topology, hba: Hba) -> Iterator[Step]:
     }
     yield Module("sd_mod")
     yield Module("scsi_debug", " ".join(f"{key}={value}" for key, value in parameters.items()))
+    # A value that scsi_debug does not like it replaces without an error.
+    yield Confirm("disk.service", "/sys/bus/pseudo/drivers/scsi_debug/ndelay", str(disks[0].service))
     host = "/sys/devices/pseudo*/adapter0/host*"
     for number, lun in enumerate(topology.luns.values()):
         yield NameBlock(lun.name, f"{host}/target*/*:0:{number}:0/block/*")
@@ -152,9 +154,7 @@ def _scsi_debug(topology: Topology, hba: Hba) -> Iterator[Step]:
 
 
 def _null_blk(topology: Topology, hba: Hba) -> Iterator[Step]:
-    yield Module(
-        "null_blk", f"nr_devices=0 shared_tags=1 hw_queue_depth={hba.can_queue} submit_queues={hba.hw_queues}"
-    )
+    yield Module("null_blk", f"nr_devices=0 shared_tags=1 hw_queue_depth={hba.can_queue} submit_queues={hba.hw_queues}")
     for index, lun in enumerate(topology.luns.values()):
         disk = topology.disks[lun.disks[0]]
         folder = f"{_CONFIGFS}/nullb/nullb{index}"
