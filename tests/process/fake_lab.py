@@ -68,7 +68,8 @@ class FakeLab:
 
     def words(self, *options: str, scenario: str | Path | None = None) -> list[str]:
         """The command line of a run of the sample scenario; options come last and win."""
-        run = ["run", str(scenario or self.scenario), "--kernel", f"path:{self.folder / 'kernel'}"]
+        chosen = self.scenario if scenario is None else scenario
+        run = ["run", str(chosen), "--kernel", f"path:{self.folder / 'kernel'}"]
         return [*run, "--results", str(self.results), *options]
 
     def call(self, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -95,7 +96,8 @@ class FakeLab:
     def boots(self, what: str = "boot") -> list[str]:
         """Folders of the boots so far, or of those that reached a moment (``held-load``)."""
         lines = self.log.read_text().splitlines() if self.log.exists() else []
-        return [words[3] for words in map(str.split, lines) if words[1] == what]
+        rows = (line.split(" ", 2) for line in lines)
+        return [json.loads(folder) for _, happened, folder in rows if happened == what]
 
     def await_boots(self, count: int, what: str = "boot") -> None:
         deadline = time.monotonic() + 60

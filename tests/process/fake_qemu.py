@@ -67,7 +67,7 @@ class Guest:
             fcntl.flock(log, fcntl.LOCK_EX)
             log.seek(0)
             number = self.boot if what != "boot" else 1 + sum(" boot " in line for line in log)
-            log.write(f"{number} {what} {os.getpid()} {Path.cwd()}\n")
+            log.write(f"{number} {what} {json.dumps(str(Path.cwd()))}\n")
         return number
 
     def say(self, *lines: str) -> None:
