@@ -78,6 +78,23 @@ def run_scenario(lab: Lab, request: Request, store: Store, listener: Listener = 
     return Run(folder, verdict, elapsed, resumed)
 
 
+def measured_before(lab: Lab, request: Request, store: Store) -> RunFolder | None:
+    """The newest finished run that a run of this request would repeat boot for boot, None when there is none."""
+    _check_arms(request)
+    facts, jobs = _facts(lab, request), _prepared(lab, request)
+    for path in reversed(store.runs(request.scenario.name)):
+        with suppress(Misuse):
+            found = load_run(path)
+            if _same(found.facts, facts) and all(cell.skip or _recorded(found, cell, jobs) for cell in facts.cells):
+                return found
+    return None
+
+
+def _same(one: RunFacts, other: RunFacts) -> bool:
+    """Whether two runs ask for the same boots."""
+    return replace(one, run_id="", started="", command=()) == replace(other, run_id="", started="", command=())
+
+
 def _check_arms(request: Request) -> None:
     unknown = [arm for arm in request.arms if arm not in request.scenario.arms]
     if unknown:
@@ -120,7 +137,7 @@ def _folder(store: Store, facts: RunFacts, scenario: Scenario) -> Iterator[RunFo
             # Damaged, of another version, or being worked on: not ours to take up.
             with suppress(Misuse):
                 found = load_run(path)
-                if replace(found.facts, run_id="", started="", command=()) == replace(facts, command=()):
+                if _same(found.facts, facts):
                     stack.enter_context(found.held())
                     break
         else:

@@ -39,7 +39,7 @@ def run_selftests(lab: Lab, scenarios: Sequence[Scenario], kernel: Kernel, store
 def _trial(lab: Lab, scenario: Scenario, kernel: Kernel, store: Store) -> Trial:
     if scenario.selftest is None:
         raise Misuse(f"{scenario.path} has no key selftest", remedy="say which status it must reach")
-    verdict = run_scenario(lab, Request(scenario, kernel), store, at_once=1).verdict
+    verdict = run_scenario(lab, Request(scenario, kernel, verify=scenario.selftest.verify), store, at_once=1).verdict
     missing = tuple(shortfalls(scenario.selftest, verdict))
     return Trial(scenario.name, kernel.spec, scenario.selftest, verdict, missing)
 
@@ -50,6 +50,7 @@ def shortfalls(wanted: Selftest, verdict: Verdict) -> Iterator[str]:
         yield f"its status is {verdict.status}, not {wanted.status}"
     if verdict.exit_code != wanted.exit_code:
         yield f"its exit code is {verdict.exit_code}, not {wanted.exit_code}"
-    said = " ".join([*(claim.sentence for claim in verdict.claims), *(r for cell in verdict.cells for r in cell.reasons)])
+    sentences = [claim.sentence for claim in verdict.claims]
+    said = " ".join([*sentences, *(reason for cell in verdict.cells for reason in cell.reasons)])
     if wanted.says not in said:
         yield f'its reasons do not say "{wanted.says}": {said[:300]}'

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The lab's only door: boot this kernel with this topology, run this job, hand back the evidence."""
 
+import secrets
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,6 +16,7 @@ from lab.guest import image, payload
 from lab.guest.image import BaseImage
 from lab.guest.payload import Payload
 from lab.guest.script import (
+    HOST_NOISE,
     TRACE_INSTANCE,
     TRACING,
     Daemon,
@@ -172,7 +174,7 @@ def run_job(
     try:
         (folder / kit.JOB).write_bytes(prepared.job_archive)
         _write_repeat(lab, prepared, folder)
-        initrd.write_bytes(prepared.base.path.read_bytes() + prepared.job_archive)
+        initrd.write_bytes(prepared.base.path.read_bytes() + prepared.job_archive + _host_noise(prepared.steps))
     except OSError as error:
         raise LabBroken(
             f"{folder}: {error.strerror}", remedy="free some space, or use another results folder"
@@ -187,6 +189,13 @@ def run_job(
         initrd.unlink(missing_ok=True)
     kit.write_expected(folder)
     return observer.record(folder, ending, prepared.fingerprint)
+
+
+def _host_noise(steps: Iterable[Step]) -> bytes:
+    """Nothing, save for the selftest in which two boots of one fingerprint must be found to differ."""
+    if not any(isinstance(step, Inject) and step.fault == HOST_NOISE for step in steps):
+        return b""
+    return image.job_archive({"noise": secrets.token_bytes(16)})
 
 
 def _write_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:

@@ -46,7 +46,7 @@ ENDINGS = {
     Outcome.HANG: Ending(Status.FAIL, lab_broke=False, says="the kernel hung after it was ready"),
     Outcome.UNFIT: Ending(Status.ERROR, lab_broke=False, says="the guest could not be set up as asked"),
     Outcome.GARBLED: Ending(Status.ERROR, lab_broke=True, says="the result channel broke its format"),
-    Outcome.LOST: Ending(Status.ERROR, lab_broke=True, says="QEMU died or was killed"),
+    Outcome.LOST: Ending(Status.ERROR, lab_broke=True, says="the lab lost the guest"),
 }
 WARNED = Ending(Status.ERROR, lab_broke=False, says="the kernel complained inside the measured window")
 

@@ -12,9 +12,9 @@ from harness.commands.exporting import add_exports, check_exports, export, repor
 from harness.commands.reporting import print_run
 from harness.commands.tracing import add_tracing, execute_trace
 from harness.report.progress import progress
-from harness.runner import Request, Run, run_scenario
+from harness.runner import Request, Run, measured_before, run_scenario
 from harness.scenario.load import load_scenario
-from harness.store import Store
+from harness.store import RunFolder, Store
 from lab.cache import Cache
 from lab.errors import Misuse
 from lab.kernels.resolve import resolve
@@ -62,14 +62,24 @@ def execute(options: argparse.Namespace) -> int:
         scenario, kernel, options.seeds, tuple(options.arm), options.verify, command=_command(options, options.kernel)
     )
     if base:
-        facts = _run(lab, replace(request, kernel=base), store, options).folder.facts
-        _tell(f"{facts.kernel.release} was measured as the BASE kernel, now {kernel.release}")
+        facts = _measured(lab, replace(request, kernel=base), store, options).facts
         command = (*request.command, "--base", options.base)
         request = replace(request, baseline=facts.run_id, base=facts.kernel, command=command)
     run = _run(lab, request, store, options)
     print_run(report_console(options), run.folder, run.verdict)
     export(options, run.folder.scenario, run.verdict, run.folder.facts)
     return run.verdict.exit_code
+
+
+def _measured(lab: Lab, request: Request, store: Store, options: argparse.Namespace) -> RunFolder:
+    """The BASE kernel's run: an earlier one when it would be the same again and nobody wants to verify that."""
+    earlier = None if options.verify else measured_before(lab, request, store)
+    if earlier is not None:
+        _tell(f"BASE kernel {earlier.facts.kernel.release}: as measured in {earlier.facts.run_id}")
+        return earlier
+    folder = _run(lab, request, store, options).folder
+    _tell(f"BASE kernel {folder.facts.kernel.release}: measured in {folder.facts.run_id}")
+    return folder
 
 
 def _run(lab: Lab, request: Request, store: Store, options: argparse.Namespace) -> Run:

@@ -7,13 +7,13 @@ import sys
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.command import SCENARIOS, add_kernel, results_root
+from harness.commands.command import SCENARIOS, results_root
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.selftest import Trial, run_selftests
 from harness.store import Store
 from lab.cache import Cache
 from lab.errors import EXIT_LAB_BROKEN, EXIT_PASS
-from lab.kernels.resolve import resolve
+from lab.kernels.resolve import DEFAULT, resolve
 from lab.session import open_lab
 
 NAME = "selftest"
@@ -23,7 +23,9 @@ _FOLDER = SCENARIOS / "selftest"
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these, such as must-oops (default: all)")
-    add_kernel(parser)
+    parser.add_argument(
+        "--kernel", action="append", metavar="SPEC", help="as for run; may be repeated (default: distro)"
+    )
     parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
 
 
@@ -33,12 +35,13 @@ def execute(options: argparse.Namespace) -> int:
     store, cache = Store(results_root(options.results)), Cache.default()
     store.check()
     lab = open_lab(cache, _tell)
-    kernel = resolve(options.kernel, cache, tell=_tell)
+    kernels = [resolve(spec, cache, tell=_tell) for spec in options.kernel or [DEFAULT]]
     trials = []
-    for trial in run_selftests(lab, scenarios, kernel, store):
-        word = "ok" if trial.passed else "NOT as it must be: " + "; ".join(trial.missing)
-        _tell(f"{trial.scenario} on {trial.kernel}: {trial.verdict.status}, {word}")
-        trials.append(trial)
+    for kernel in kernels:
+        for trial in run_selftests(lab, scenarios, kernel, store):
+            word = "ok" if trial.passed else "NOT as it must be: " + "; ".join(trial.missing)
+            _tell(f"{trial.scenario} on {trial.kernel}: {trial.verdict.status}, {word}")
+            trials.append(trial)
     _print(trials)
     return EXIT_PASS if all(trial.passed for trial in trials) else EXIT_LAB_BROKEN
 

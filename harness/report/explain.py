@@ -53,6 +53,8 @@ def _load(load: Load) -> Iterator[str]:
 def _claim(claim: Claim) -> Iterator[str]:
     yield f"  {claim.that}{' (optional)' if claim.optional else ''}"
     yield f"    {claim.ratio.text} {claim.expect.text}"
+    for known in claim.known:
+        yield f"    known to fail on kernels {known.kernels}: {known.because} ({known.link})"
 
 
 def _control(control: Control) -> Iterator[str]:

@@ -131,7 +131,7 @@ def _selftest(row: Row) -> Selftest | None:
     if status is None or code is None:
         return None
     inject, says = selftest.get_or(schema.SELFTEST_INJECT, ""), selftest.get_or(schema.SELFTEST_SAYS, "")
-    return Selftest(Status(status), code, inject, says)
+    return Selftest(Status(status), code, inject, says, selftest.get_or(schema.SELFTEST_VERIFY, False))
 
 
 def _source(row: Row) -> Source | None:

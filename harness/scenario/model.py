@@ -155,12 +155,16 @@ class Requirements:
 
 @dataclass(frozen=True)
 class Selftest:
-    """How a scenario that tests the lab itself must end, what is done to its guests, and what the report must say."""
+    """How a scenario that tests the lab itself must end.
+
+    ``inject`` is done to its guests, ``says`` must occur in the reasons, ``verify`` boots each cell twice.
+    """
 
     status: Status
     exit_code: int
     inject: str = ""
     says: str = ""
+    verify: bool = False
 
 
 @dataclass(frozen=True)

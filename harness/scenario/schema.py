@@ -186,9 +186,10 @@ SELFTEST_STATUS = Field("status", Choice(tuple(Status)), required=True, says="th
 SELFTEST_EXIT = Field("exit", Integer(0, 255), required=True, says="the exit code that it must have")
 SELFTEST_INJECT = Field("inject", Choice(FAULTS), says="what is done to each guest")
 SELFTEST_SAYS = Field("says", Text(), says="words that the report must contain")
+SELFTEST_VERIFY = Field("verify", Flag(), says="boot every cell twice")
 SELFTEST = Field(
     "selftest",
-    Record((SELFTEST_STATUS, SELFTEST_EXIT, SELFTEST_INJECT, SELFTEST_SAYS)),
+    Record((SELFTEST_STATUS, SELFTEST_EXIT, SELFTEST_INJECT, SELFTEST_SAYS, SELFTEST_VERIFY)),
     says="this scenario tests the lab itself",
 )
 SCENARIO = Record(

@@ -218,6 +218,7 @@ class RunLoad:
         return f"fio --output-format=json --output={self.name}.json {self.file}"
 
 
+HOST_NOISE = "host-noise"
 FAULTS = (
     "oops",
     "hang",
@@ -230,6 +231,7 @@ FAULTS = (
     "corrupt-result",
     "truncate-result",
     "omit-result",
+    HOST_NOISE,
 )
 """What ``Inject`` can do to a guest, to prove that the lab notices."""
 

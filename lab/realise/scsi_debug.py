@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator
 
-from lab.guest.script import Module, NameBlock, Step
+from lab.guest.script import Confirm, Module, NameBlock, Step
 from lab.realise.loopback import queue_limits
 from lab.topology.model import Hba, Topology
 
@@ -25,6 +25,8 @@ def steps(topology: Topology, hba: Hba) -> Iterator[Step]:
     }
     yield Module("sd_mod")
     yield Module("scsi_debug", " ".join(f"{key}={value}" for key, value in parameters.items()))
+    # A value that scsi_debug does not like it replaces without an error.
+    yield Confirm("disk.service", "/sys/bus/pseudo/drivers/scsi_debug/ndelay", str(disks[0].service))
     host = "/sys/devices/pseudo*/adapter0/host*"
     for number, lun in enumerate(topology.luns.values()):
         yield NameBlock(lun.name, f"{host}/target*/*:0:{number}:0/block/*")

@@ -18,10 +18,11 @@ TICKS_PER_SECOND = 50
 TICK_BYTES_PER_MB = (1 << 20) // TICKS_PER_SECOND
 BYTES_PER_MB = 10**6
 COMMAND_TIMEOUT = 30 * 10**9
+SCSI_DEBUG_NDELAY = 10**9
+"""scsi_debug ignores an ndelay of a second or more."""
 MOST_TAGS = {Driver.TCM_LOOP: 1024, Driver.SCSI_DEBUG: 192, Driver.NULL_BLK: 10240, Driver.TCMU: 1024}
-"""For tcm_loop and tcmu the tags of the null_blk that is each disk, and as many;
-for scsi_debug SDEBUG_CANQUEUE, three words of 64 bits;
-null_blk takes as many as blk-mq does (BLK_MQ_MAX_DEPTH)."""
+"""For tcm_loop the tags of the null_blk that is each disk, and as many for tcmu; for scsi_debug
+SDEBUG_CANQUEUE, three words of 64 bits; null_blk takes as many as blk-mq does (BLK_MQ_MAX_DEPTH)."""
 
 _GUEST_MEMORY = 256 << 20
 _RING_MEMORY = 8 << 20
@@ -161,5 +162,8 @@ def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
             yield f"driver {hba.driver} takes disks with service, and disk {disk.name} has a rate (use tcm_loop)"
     if hba.driver is Driver.NULL_BLK and hba.cmd_per_lun != hba.can_queue:
         yield f"null_blk has no cmd_per_lun: any device may hold all {hba.can_queue} tags, so say {hba.can_queue}"
+    for disk in disks:
+        if hba.driver is Driver.SCSI_DEBUG and disk.service is not None and disk.service >= SCSI_DEBUG_NDELAY:
+            yield f"scsi_debug takes a service below 1 s, and disk {disk.name} has {show_time(disk.service)}"
     if hba.driver is Driver.SCSI_DEBUG and len({(disk.size, disk.service) for disk in disks}) > 1:
         yield "the disks of scsi_debug have one size and one service: both are parameters of the module"

@@ -2,7 +2,7 @@
 """Stand-ins for QEMU: small programs that write to the two channels and then misbehave."""
 
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -10,6 +10,7 @@ import pytest
 
 from lab.qemu.argv import MachineSpec
 from lab.qemu.machine import Channel, Note
+from tests.process.fake_lab import FakeLab, standing
 
 PREAMBLE = f"""\
 #!{sys.executable} -IS
@@ -58,3 +59,9 @@ def folder(tmp_path: Path) -> Path:
     path = tmp_path / "boot"
     path.mkdir()
     return path
+
+
+@pytest.fixture
+def lab(tmp_path: Path) -> Iterator[FakeLab]:
+    """blklab on a made-up QEMU, kernel and payload."""
+    yield from standing(tmp_path)

@@ -15,7 +15,7 @@ from harness.kit import chosen_boot, collect
 from harness.store import RunFolder
 from lab import kit
 from lab.errors import LabBroken, Misuse
-from lab.guest.script import Module, RunLoad
+from lab.guest.script import Module, RunLoad, Step
 from lab.qemu.argv import MachineSpec
 from tests.unit.analysis_samples import claim, scenario
 from tests.unit.store_samples import boot_all, new_run
@@ -55,7 +55,7 @@ def run(tmp_path: Path, cached: kit.Inputs) -> RunFolder:
     folder = found.boot_folder(found.facts.cells[0])
     spec = MachineSpec(program=Path("/opt/qemu-system-x86_64"), version=(7, 2, 22), kernel=cached.kernel)
     spec = MachineSpec(**{**spec.__dict__, "initrd": Path("initrd"), "append": ("it's=quoted",)})
-    steps = [Module("null_blk", "nr_devices=0"), RunLoad("solo", "[global]\nbs=4k\n")]
+    steps: list[Step] = [Module("null_blk", "nr_devices=0"), RunLoad("solo", "[global]\nbs=4k\n")]
     kit.write_repeat(folder, kit.repeat_script(spec, cached, 60.0), cached, steps)
     (folder / kit.JOB).write_bytes(b"job")
     (folder / "results.txt").write_text(RESULTS)

@@ -58,7 +58,7 @@ RESULTS = [
     *cells("red", 5, 6, 7),
     *cells("mixed", 95, 5, 95),
     *ended("stuck", Status.FAIL, "the kernel hung after it was ready: no end of phase load", Outcome.HANG),
-    *ended("lost", Status.ERROR, "QEMU died or was killed: signal 9", Outcome.LOST, lab_broke=True),
+    *ended("lost", Status.ERROR, "the lab lost the guest: signal 9", Outcome.LOST, lab_broke=True),
     *ended("dark", Status.MISS, "the guest never said ready", Outcome.NOT_READY),
     *(skipped("bare", seed, ("no CONFIG_A", "no module b")) for seed in SEEDS),
 ]

@@ -3,7 +3,7 @@ import hashlib
 from collections.abc import Iterable
 
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.guest.protocol import MAX_FILE, PhaseMark, ResultReader
@@ -163,6 +163,7 @@ def sound(reader: ResultReader) -> None:
         assert len(data) <= MAX_FILE
 
 
+@settings(max_examples=500)
 @given(st.lists(ANYTHING, max_size=30), st.booleans())
 def test_arbitrary_lines_never_raise(lines: list[str], greeted: bool) -> None:
     sound(read([*GREETING, *lines] if greeted else lines))
@@ -190,12 +191,13 @@ def mutated(draw: st.DrawFn) -> list[str]:
             lines.insert(at, draw(ANYTHING))
         elif lines[at]:
             place = draw(st.integers(0, len(lines[at]) - 1))
-            byte = draw(st.characters(codec="utf-8", exclude_characters="\n"))
+            byte = draw(st.one_of(st.just("\ufffd"), st.characters(codec="utf-8", exclude_characters="\n")))
             kept = lines[at][place + 1 :] if fault == "corrupt" else ""
             lines[at] = lines[at][:place] + (byte if fault == "corrupt" else "") + kept
     return lines
 
 
+@settings(max_examples=500)
 @given(mutated())
 def test_a_mutated_transcript_never_passes_a_wrong_file(lines: list[str]) -> None:
     reader = read(lines)

@@ -169,6 +169,7 @@ def made(driver: Driver, *, luns: int = 2, cmd_per_lun: int = 8, hw_queues: int 
 def test_scsi_debug() -> None:
     parameters = "num_tgts=2 max_luns=1 dev_size_mb=1024 ndelay=100000 submit_queues=2 max_queue=32 host_max_queue=32"
     lines = [*OPENING, "module sd_mod", f"module scsi_debug {parameters} fake_rw=1"]
+    lines.append("confirm disk.service /sys/bus/pseudo/drivers/scsi_debug/ndelay 100000")
     for number, lun in enumerate(("d0", "d1")):
         lines += [
             f"block {lun} {DEBUG}/target*/*:0:{number}:0/block/*",

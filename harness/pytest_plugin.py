@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""pytest collects scenario files: ``pytest scenarios --kernel debian:6.1 -k shared -x --junitxml=...``.
+
+An item is a scenario on a kernel, ``shared-queue[debian:6.1]``. What it came to, in pytest's words:
+
+===========================  =====================================================
+PASS                         passed; xfailed when a claim failed as it is known to
+FAIL, XPASS                  failed, with the report that ``blklab run`` prints
+SKIP, DONE (inconclusive)    skipped, with all reasons
+ERROR, MISS                  error: it happens in the set-up of the item
+a scenario that is wrong     error while collecting, with file:line:column
+===========================  =====================================================
+
+A scenario with the key ``selftest`` passes when it reaches the status that it must reach. Boots are
+made in the set-up of an item; an interrupt stops the machines before pytest ends.
+"""
+
+import io
+import os
+import re
+from collections.abc import Generator, Iterable, Iterator
+from pathlib import Path
+from typing import Protocol
+
+import pytest
+from rich.console import Console
+
+from harness.analysis.claims import XFAIL
+from harness.analysis.verdict import Verdict
+from harness.commands.command import results_root
+from harness.commands.reporting import print_run
+from harness.report.conclusion import conclusion
+from harness.report.progress import progress
+from harness.runner import Request, Run, run_scenario
+from harness.scenario.load import load_scenario
+from harness.scenario.model import Scenario, Status
+from harness.selftest import shortfalls
+from harness.store import Store
+from lab.cache import Cache
+from lab.errors import BlklabError
+from lab.kernels.model import Kernel
+from lab.kernels.resolve import resolve
+from lab.session import Lab, open_lab
+from lab.strict_yaml import shown_path
+
+_ENDINGS = (".yaml", ".yml")
+_SNIFFED = 1 << 16
+_MOST_SEEDS = 64
+_REPORT_WIDTH = 100
+
+
+class Runner(Protocol):
+    """Runs a scenario on the kernel that a spec names, and judges it. Raises BlklabError."""
+
+    def __call__(self, scenario: Scenario, kernel: str) -> Run: ...
+
+
+class Hooks:
+    """What other plugins and conftest files may change."""
+
+    @pytest.hookspec(firstresult=True)
+    def pytest_blklab_runner(self, config: pytest.Config) -> Runner | None:
+        """What carries scenarios out, asked for once before the first of them."""
+
+
+class LabRunner:
+    """Boots real kernels; the lab is opened, and each kernel resolved, when it is first needed."""
+
+    def __init__(self, results: Path, seeds: int | None) -> None:
+        self._store, self._seeds = Store(results), seeds
+        self._cache = Cache.default()
+        self._lab: Lab | None = None
+        self._kernels: dict[str, Kernel] = {}
+
+    def __call__(self, scenario: Scenario, kernel: str) -> Run:
+        self._store.check()
+        if kernel not in self._kernels:
+            self._kernels[kernel] = resolve(kernel, self._cache)
+        self._lab = self._lab or open_lab(self._cache)
+        seeds = None if scenario.selftest else self._seeds
+        request = Request(scenario, self._kernels[kernel], seeds, command=_command(scenario, kernel, seeds))
+        with progress(Console(stderr=True)) as listener:
+            return run_scenario(self._lab, request, self._store, listener)
+
+
+def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
+    pluginmanager.add_hookspecs(Hooks)
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    group = parser.getgroup("blklab", "scenarios of blklab")
+    group.addoption(
+        "--kernel", action="append", default=[], metavar="SPEC", help="run scenarios on this kernel (may be repeated)"
+    )
+    group.addoption("--seeds", type=int, metavar="N", help="as many seeds as this instead of what a scenario says")
+    group.addoption("--blklab-results", metavar="DIR", help="where runs are kept (default: as blklab run has it)")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    seeds = config.getoption("--seeds")
+    if seeds is not None and not 1 <= seeds <= _MOST_SEEDS:
+        raise pytest.UsageError(f"--seeds {seeds}: expected a number from 1 to {_MOST_SEEDS}")
+
+
+@pytest.hookimpl(trylast=True)
+def pytest_blklab_runner(config: pytest.Config) -> Runner:
+    return LabRunner(results_root(config.getoption("--blklab-results")), config.getoption("--seeds"))
+
+
+_RUNNER = pytest.StashKey[Runner]()
+
+
+def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ScenarioFile | None":
+    if file_path.suffix not in _ENDINGS or not is_scenario(file_path, parent.config.rootpath):
+        return None
+    return ScenarioFile.from_parent(parent, path=file_path)
+
+
+def is_scenario(path: Path, root: Path) -> bool:
+    """Whether a file says that it is one, or lies in a folder ``scenarios`` below ``root`` and is no topology."""
+    try:
+        with path.open("rb") as file:
+            text = file.read(_SNIFFED)
+    except OSError:
+        return False
+    if re.search(rb"^scenario\s*:", text, re.MULTILINE):
+        return True
+    inside = path.parts[len(root.parts) : -1] if path.is_relative_to(root) else ()
+    return "scenarios" in inside and not re.search(rb"^(hbas|luns)\s*:", text, re.MULTILINE)
+
+
+class ScenarioFile(pytest.File):
+    """One scenario, an item for each kernel."""
+
+    def collect(self) -> Iterator["ScenarioItem"]:
+        try:
+            scenario = load_scenario(str(self.path), search=self.path.parent)
+        except BlklabError as error:
+            raise self.CollectError(str(error)) from error
+        for spec in _specs(self.config):
+            yield ScenarioItem.from_parent(self, name=f"{scenario.name}[{spec}]", scenario=scenario, spec=spec)
+
+
+class ScenarioItem(pytest.Item):
+    """A scenario on a kernel. It is measured in its set-up; its call says what the figures mean."""
+
+    def __init__(self, *, scenario: Scenario, spec: str, **others: object) -> None:
+        super().__init__(**others)  # type: ignore[arg-type]
+        self.scenario, self.spec = scenario, spec
+        self._run: Run | None = None
+        if self.config.pluginmanager.hasplugin("timeout"):
+            # Machines have deadlines of their own, and a plugin's would not stop them.
+            self.add_marker(pytest.mark.timeout(0))
+
+    def reportinfo(self) -> tuple[Path, int, str]:
+        return self.path, 0, self.name
+
+    def setup(self) -> None:
+        try:
+            self._run = _runner(self.config)(self.scenario, self.spec)
+        except BlklabError as error:
+            pytest.fail(str(error), pytrace=False)
+        verdict = self._run.verdict
+        self._note(self._run)
+        if self.scenario.selftest is None and verdict.status in (Status.ERROR, Status.MISS):
+            pytest.fail(_report(self._run), pytrace=False)
+
+    def runtest(self) -> None:
+        if self._run is None:
+            raise RuntimeError("the set-up of a scenario left no run")
+        verdict = self._run.verdict
+        if self.scenario.selftest is not None:
+            lacking = tuple(shortfalls(self.scenario.selftest, verdict))
+            if lacking:
+                pytest.fail("\n".join((*lacking, "", _report(self._run))), pytrace=False)
+        elif verdict.status is Status.FAIL:
+            pytest.fail(_report(self._run), pytrace=False)
+        elif verdict.status is not Status.PASS:
+            pytest.skip("; ".join(reasons(verdict)) or conclusion(verdict))
+        else:
+            expected = [claim.sentence for claim in verdict.claims if claim.word == XFAIL and not claim.optional]
+            if expected:
+                pytest.xfail("; ".join(expected))
+
+    def _note(self, run: Run) -> None:
+        facts = {
+            "blklab_status": str(run.verdict.status),
+            "blklab_exit_code": str(run.verdict.exit_code),
+            "blklab_kernel": run.folder.facts.kernel.release,
+            "blklab_run": str(run.folder.path),
+        }
+        self.user_properties += facts.items()
+
+
+@pytest.hookimpl(wrapper=True)
+def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
+    """A skipped scenario is reported where its file is, not at the line above that skips it."""
+    report = yield
+    if isinstance(item, ScenarioItem) and report.skipped and isinstance(report.longrepr, tuple):
+        report.longrepr = (str(item.path), 1, report.longrepr[2])
+    return report
+
+
+def reasons(verdict: Verdict) -> tuple[str, ...]:
+    """Why a verdict is neither PASS nor FAIL: every reason that any part gives, once."""
+    cells = [f"arm {cell.arm}: {'; '.join(cell.reasons)}" for cell in verdict.incidents]
+    claims = [claim.sentence for claim in verdict.claims if _undecided(claim.judgement.status)]
+    controls = [one.sentence for one in verdict.controls if one.judgement and _undecided(one.judgement.status)]
+    return tuple(dict.fromkeys(filter(None, (*cells, *claims, *controls))))
+
+
+def _undecided(status: Status) -> bool:
+    return status not in (Status.PASS, Status.FAIL)
+
+
+def _runner(config: pytest.Config) -> Runner:
+    if _RUNNER not in config.stash:
+        config.stash[_RUNNER] = config.hook.pytest_blklab_runner(config=config)
+    return config.stash[_RUNNER]
+
+
+def _specs(config: pytest.Config) -> Iterable[str]:
+    return dict.fromkeys(config.getoption("--kernel") or [os.environ.get("KERNEL") or "distro"])
+
+
+def _report(run: Run) -> str:
+    out = io.StringIO()
+    print_run(Console(file=out, width=_REPORT_WIDTH, force_terminal=False), run.folder, run.verdict)
+    return out.getvalue().rstrip()
+
+
+def _command(scenario: Scenario, kernel: str, seeds: int | None) -> tuple[str, ...]:
+    words = ("blklab", "run", shown_path(scenario.path), "--kernel", kernel)
+    return words if seeds is None else (*words, "--seeds", str(seeds))

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A whole blklab on made-up parts: ``python -m harness`` with a QEMU, a kernel and a payload of nothing.
+
+The console script, loader, cache, runner, machine, store and judgement are the real ones.
+"""
+
+import json
+import lzma
+import os
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+
+from lab.cache import Cache
+from lab.guest import payload
+from lab.packages.store import Pin, Pinned, write_pin
+from tests.unit.kernel_samples import bzimage, elf
+from tests.unit.payload_samples import CONFIG, lay_out
+from tests.unit.scenario_text import GOOD
+
+CHECKOUT = Path(__file__).parents[2]
+FIXTURES = CHECKOUT / "tests" / "unit" / "fixtures"
+RELEASE = "6.1.0-1-fake"
+BUILTIN = ("configfs", "null_blk", "target_core_iblock", "sd_mod", "tcm_loop", "dm-mod", "mq-deadline", "bfq")
+CELLS = 4
+"""Boots of a run of the sample scenario: two arms, two seeds."""
+
+
+@dataclass
+class FakeLab:
+    """Folders of one made-up host. ``variables`` are added to the environment of each blklab."""
+
+    folder: Path
+    variables: dict[str, str] = field(default_factory=dict)
+    started: "list[subprocess.Popen[str]]" = field(default_factory=list)
+
+    @property
+    def scenario(self) -> Path:
+        return self.folder / "t.yaml"
+
+    @property
+    def results(self) -> Path:
+        return self.folder / "results"
+
+    @property
+    def log(self) -> Path:
+        return self.folder / "boots.log"
+
+    def environment(self, **variables: str) -> dict[str, str]:
+        own = {
+            "PATH": os.environ["PATH"],
+            "HOME": str(self.folder / "home"),
+            "BLKLAB_CACHE": str(self.folder / "cache"),
+            "BLKLAB_QEMU": str(self.folder / "fake-qemu"),
+            "BLKLAB_DEBIAN_MIRROR": "http://127.0.0.1:1/debian",
+            "FAKE_LOG": str(self.log),
+            "FAKE_FIO": str(FIXTURES / "fio-aio.json"),
+        }
+        return {**own, **self.variables, **variables}
+
+    def plan(self, **plan: object) -> dict[str, str]:
+        return {"FAKE_PLAN": json.dumps(plan)}
+
+    def words(self, *options: str, scenario: str | Path | None = None) -> list[str]:
+        """The command line of a run of the sample scenario; options come last and win."""
+        chosen = self.scenario if scenario is None else scenario
+        run = ["run", str(chosen), "--kernel", f"path:{self.folder / 'kernel'}"]
+        return [*run, "--results", str(self.results), *options]
+
+    def call(self, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+        """``blklab WORDS`` to its end."""
+        process = self.start(*words, **variables)
+        out, err = process.communicate(timeout=120)
+        return subprocess.CompletedProcess(words, process.returncode, out, err)
+
+    def run(self, *options: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+        return self.call(*self.words(*options), **variables)
+
+    def start(self, *words: str, **variables: str) -> "subprocess.Popen[str]":
+        process = subprocess.Popen(
+            [sys.executable, "-m", "harness", *words],
+            cwd=CHECKOUT,
+            env=self.environment(**variables),
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        self.started.append(process)
+        return process
+
+    def boots(self, what: str = "boot") -> list[str]:
+        """Folders of the boots so far, or of those that reached a moment (``held-load``)."""
+        lines = self.log.read_text().splitlines() if self.log.exists() else []
+        rows = (line.split(" ", 2) for line in lines)
+        return [json.loads(folder) for _, happened, folder in rows if happened == what]
+
+    def await_boots(self, count: int, what: str = "boot") -> None:
+        deadline = time.monotonic() + 60
+        while len(self.boots(what)) < count:
+            assert time.monotonic() < deadline, f"{count} {what} expected: {self.boots(what)}"
+            assert any(process.poll() is None for process in self.started), "blklab ended before that"
+            time.sleep(0.002)
+
+    def machines(self) -> set[int]:
+        """Processes of this lab's QEMU that are alive, launchers among them."""
+        found = set()
+        for link in Path("/proc").glob("[0-9]*/cwd"):
+            with suppress(OSError):
+                if link.readlink().is_relative_to(self.folder):
+                    found.add(int(link.parent.name))
+        return found
+
+    def verdicts(self) -> list[Path]:
+        return sorted(self.results.glob("t/[0-9]*/verdict.json"))
+
+    def stop(self) -> None:
+        for process in self.started:
+            process.kill()
+            process.communicate()
+        for left in self.machines():
+            with suppress(ProcessLookupError):
+                os.kill(left, signal.SIGKILL)
+
+
+def make(folder: Path) -> FakeLab:
+    """Lay everything out below ``folder``."""
+    program = folder / "fake-qemu"
+    program.write_text(f"#!{sys.executable} -IS\n" + (Path(__file__).parent / "fake_qemu.py").read_text())
+    program.chmod(0o755)
+    _lay_out_kernel(folder / "kernel")
+    cache = Cache(folder / "cache")
+    pin = Pin(f"payload-{payload.SUITE}", (Pinned(payload.SUITE, "fio", "3.39-1", "0" * 64),))
+    cache.entry("payload", pin.digest, lay_out)
+    write_pin(cache, pin)
+    (folder / "t.yaml").write_text(GOOD)
+    return FakeLab(folder)
+
+
+def _lay_out_kernel(root: Path) -> None:
+    modules = root / "lib" / "modules" / RELEASE
+    modules.mkdir(parents=True)
+    (modules / "modules.builtin").write_text("".join(f"kernel/{name}.ko\n" for name in BUILTIN))
+    (modules / "modules.order").write_text("")
+    (root / "boot").mkdir()
+    (root / f"boot/vmlinuz-{RELEASE}").write_bytes(bzimage(lzma.compress(elf()), RELEASE))
+    (root / f"boot/config-{RELEASE}").write_text("".join(f"{name}={value}\n" for name, value in CONFIG.items()))
+
+
+def standing(folder: Path) -> Iterator[FakeLab]:
+    """For fixtures: nothing of it outlives the test."""
+    lab = make(folder)
+    yield lab
+    lab.stop()

@@ -1,0 +1,158 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A QEMU with a guest in it, both made up: it carries out the job of its initramfs in milliseconds.
+
+Copied behind a "#!" line by ``fake_lab``; imports nothing of blklab. Every boot is a line in the
+file ``FAKE_LOG``. ``FAKE_PLAN`` is JSON: ``iops`` by role or load.role, ``hold`` [boot, moment] to stop
+there for ever, ``garble`` [boot, moment] to end there, ``fill`` [boot, moment] to fill the disk,
+``jitter`` for results that do not repeat.
+"""
+
+import base64
+import copy
+import fcntl
+import hashlib
+import json
+import os
+import signal
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from pathlib import Path
+
+VERSION = "QEMU emulator version 7.2.22 (Debian 1:7.2+dfsg-7+deb12u18)"
+IOPS = {"hog": 10.0, "victim": 1000.0}
+DISKSTATS = " 252 {number} {name} {reads} 0 0 0 0 0 0 0 0 0 0\n"
+
+
+def main(argv: list[str]) -> int:
+    if "--version" in argv:
+        print(os.environ.get("FAKE_VERSION", VERSION))
+        return 0
+    if "help" in argv:
+        return 0
+    initrd = Path(argv[argv.index("-initrd") + 1])
+    guest = Guest(members(initrd.read_bytes()))
+    guest.run()
+    return 0
+
+
+def members(archive: bytes) -> dict[str, bytes]:
+    """Files of concatenated "newc" archives."""
+    found, at = {}, 0
+    while at < len(archive):
+        size, length = (int(archive[at + 6 + 8 * field : at + 14 + 8 * field], 16) for field in (6, 11))
+        name = archive[at + 110 : at + 109 + length].decode()
+        start = at + (110 + length + 3) // 4 * 4
+        found[name] = archive[start : start + size]
+        at = start + (size + 3) // 4 * 4
+    return found
+
+
+class Guest:
+    """Speaks the result protocol; ``moment`` is where plans strike."""
+
+    def __init__(self, files: dict[str, bytes]) -> None:
+        self.job = {name.removeprefix("job/"): data.decode() for name, data in files.items() if name.startswith("job/")}
+        self.plan = json.loads(os.environ.get("FAKE_PLAN", "{}"))
+        self.results = Path("results.txt").open("ab", buffering=0)  # noqa: SIM115
+        self.console = Path("console.txt").open("ab", buffering=0)  # noqa: SIM115
+        self.out = {"kmsg": "[    0.9] blklab: ready\n", "readback": ""}
+        self.luns: list[str] = []
+        self.boot = self.log("boot")
+
+    def log(self, what: str) -> int:
+        """Append a line with the number of this boot, which is returned."""
+        with Path(os.environ["FAKE_LOG"]).open("a+") as log:
+            fcntl.flock(log, fcntl.LOCK_EX)
+            log.seek(0)
+            number = self.boot if what != "boot" else 1 + sum(" boot " in line for line in log)
+            log.write(f"{number} {what} {json.dumps(str(Path.cwd()))}\n")
+        return number
+
+    def say(self, *lines: str) -> None:
+        self.results.write("".join(f"{line}\n" for line in lines).encode())
+
+    def moment(self, name: str) -> None:
+        if self.plan.get("garble") == [self.boot, name]:
+            sys.exit(0)
+        if self.plan.get("fill") == [self.boot, name]:
+            with suppress(OSError), Path("filler").open("wb", buffering=0) as filler:
+                while True:
+                    filler.write(bytes(1 << 16))
+        if self.plan.get("hold") == [self.boot, name]:
+            self.log(f"held-{name}")
+            while True:
+                signal.pause()
+        time.sleep(self.plan.get("linger", 0))
+
+    def run(self) -> None:
+        self.moment("start")
+        self.console.write(b"Linux version 6.1.0\r\n")
+        self.results.write(b"BLKLAB 1\nREA")
+        self.moment("greeting")
+        self.say("DY 6.1.0-1-fake 0.50")
+        self.moment("ready")
+        for line in self.job["script"].splitlines():
+            self.step(*line.split("\t"))
+        self.say("PHASE 70.0 send")
+        for name, data in self.out.items():
+            self.send(name, data.encode())
+        self.say(f"END {len(self.out)} 71.0")
+        self.moment("end")
+        self.say("BYE")
+        self.moment("bye")
+
+    def step(self, verb: str, *fields: str) -> None:
+        if verb in ("tune", "confirm"):
+            self.out["readback"] += "\t".join(fields) + "\n"
+        elif verb == "block":
+            self.out["readback"] += f"device\t/lab/{fields[0]}\tsd{fields[0]}\n"
+            self.luns.append(fields[0])
+        elif verb == "phase":
+            self.say(f"PHASE 1.0 {fields[0]}")
+        elif verb == "load":
+            self.say(f"PHASE 2.0 load {fields[0]}")
+            self.moment("load")
+            self.load(fields[0])
+
+    def load(self, name: str) -> None:
+        sections = dict(jobs(self.job[f"{name}.fio"]))
+        options = sections.pop("global")
+        recorded = json.loads(Path(os.environ["FAKE_FIO"]).read_bytes())
+        runtime = int(options["runtime"].removesuffix("us")) // 1000
+        document = {**recorded, "jobs": [self.figures(recorded, name, role, runtime) for role in sections]}
+        document["global options"] = options
+        if self.plan.get("jitter"):
+            document["boot"] = self.boot
+        self.out[f"{name}.json"] = json.dumps(document)
+        for when, busy, idle, reads in (("before", 0, 0, 0), ("after", 10, 90, 1000)):
+            rows = [DISKSTATS.format(number=n, name=f"sd{lun}", reads=reads) for n, lun in enumerate(self.luns)]
+            stat = f"== /proc/stat\ncpu  {busy} 0 0 {idle} 0 0 0 0 0 0\n"
+            self.out[f"{name}.{when}"] = f"{stat}== /proc/diskstats\n{''.join(rows)}"
+
+    def figures(self, recorded: dict, load: str, role: str, runtime: int) -> dict:  # type: ignore[type-arg]
+        planned = {**IOPS, **self.plan.get("iops", {})}
+        rate = planned.get(f"{load}.{role}", planned.get(role, 500.0))
+        job = copy.deepcopy(recorded["jobs"][0])
+        job["jobname"] = role
+        job["read"].update(total_ios=round(rate * runtime / 1000), runtime=runtime)
+        return dict(job)
+
+    def send(self, name: str, data: bytes) -> None:
+        encoded = base64.b64encode(data).decode()
+        lines = [encoded[at : at + 76] for at in range(0, len(encoded), 76)]
+        self.say(f"FILE {name} {len(data)} {hashlib.sha256(data).hexdigest()}", *lines[:1])
+        if name.endswith(".json"):
+            self.moment("file")
+        self.say(*lines[1:])
+
+
+def jobs(text: str) -> Iterator[tuple[str, dict[str, str]]]:
+    for section in text.split("[")[1:]:
+        name, _, rows = section.partition("]\n")
+        yield name, dict(row.split("=", 1) for row in rows.splitlines() if row)
+
+
+if __name__ == "__main__":
+    sys.exit(main(sys.argv[1:]))

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whole runs of the console script, in milliseconds: what they boot, and what they exit with."""
+
+import json
+import os
+import shutil
+import signal
+
+import pytest
+
+from lab.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
+from tests.process.fake_lab import CELLS, RELEASE, FakeLab
+
+STARVED = {"lopsided.victim": 10.0}
+
+
+def test_a_run_boots_every_cell_once_and_passes(lab: FakeLab) -> None:
+    done = lab.run()
+    assert (done.returncode, len(lab.boots())) == (EXIT_PASS, CELLS), done.stderr
+    assert "exit 0" in done.stdout
+    (verdict,) = lab.verdicts()
+    assert verdict.parent.parent.joinpath("latest").resolve() == verdict.parent
+    boots = sorted(path.name for path in (verdict.parent / "boots").iterdir())
+    assert boots == ["000", "001", "002", "003"]
+    kept = {path.name for path in (verdict.parent / "boots" / "000").iterdir()}
+    assert {"boot.json", "console.txt", "job.cpio", "out", "qemu.log", "results.txt"} <= kept
+
+
+def test_a_claim_that_does_not_hold_fails(lab: FakeLab) -> None:
+    done = lab.run(**lab.plan(iops=STARVED))
+    assert (done.returncode, len(lab.boots())) == (EXIT_FAIL, CELLS)
+    assert "FAIL" in done.stdout
+
+
+def test_a_control_that_does_not_turn_red_is_no_pass(lab: FakeLab) -> None:
+    done = lab.run(**lab.plan(iops={"hog": 1000.0}))
+    assert done.returncode != EXIT_PASS
+    assert len(lab.boots()) == CELLS
+
+
+@pytest.mark.parametrize(
+    "moment, code",
+    [
+        ("start", EXIT_CANNOT_JUDGE),
+        ("greeting", EXIT_LAB_BROKEN),
+        ("ready", EXIT_LAB_BROKEN),
+        ("load", EXIT_LAB_BROKEN),
+        ("file", EXIT_LAB_BROKEN),
+        ("end", EXIT_LAB_BROKEN),
+        ("bye", EXIT_PASS),
+    ],
+)
+def test_a_guest_that_leaves_early_is_no_verdict(lab: FakeLab, moment: str, code: int) -> None:
+    done = lab.run(**lab.plan(garble=[2, moment]))
+    assert (done.returncode, len(lab.boots())) == (code, CELLS), done.stdout
+
+
+def test_a_run_that_was_judged_is_not_taken_up_again(lab: FakeLab) -> None:
+    assert lab.run().returncode == lab.run().returncode == EXIT_PASS
+    assert len(lab.boots()) == 2 * CELLS
+    assert len(lab.verdicts()) == 2
+
+
+def test_verify_boots_each_cell_twice(lab: FakeLab) -> None:
+    assert lab.run("--verify").returncode == EXIT_PASS
+    assert len(lab.boots()) == 2 * CELLS
+
+
+def test_verify_tells_results_that_do_not_repeat(lab: FakeLab) -> None:
+    done = lab.run("--verify", "--seeds", "1", **lab.plan(jitter=True))
+    assert done.returncode == EXIT_LAB_BROKEN
+    assert "is not repeatable" in done.stdout
+    assert lab.run("--seeds", "1", **lab.plan(jitter=True)).returncode == EXIT_PASS
+
+
+def test_arms_and_seeds_choose_cells(lab: FakeLab) -> None:
+    lab.run("--arm", "shared", "--seeds", "3", "--jobs", "1")
+    assert len(lab.boots()) == 3
+    assert lab.run("--arm", "nosuch").returncode == EXIT_MISUSE
+    assert lab.run("--seeds", "0").returncode == lab.run("--seeds", "65").returncode == EXIT_MISUSE
+    assert lab.run("--jobs", "-1").returncode == EXIT_MISUSE
+    assert len(lab.boots()) == 3
+
+
+def test_boots_go_side_by_side_up_to_a_limit(lab: FakeLab) -> None:
+    assert "4 boots, up to 3 at once" in lab.run(BLKLAB_JOBS="3").stderr
+    assert "4 boots, up to 1 at once" in lab.run("--jobs", "1", BLKLAB_JOBS="3").stderr
+    done = lab.run(BLKLAB_JOBS="many")
+    assert done.returncode == EXIT_MISUSE
+    assert "BLKLAB_JOBS=many is no number of boots" in done.stderr
+
+
+def test_a_base_kernel_is_measured_first(lab: FakeLab) -> None:
+    text = lab.scenario.read_text().replace(
+        "ratio: limited.lopsided.victim.iops / limited.solo.victim.iops",
+        "ratio: limited.lopsided.victim.iops / baseline.limited.lopsided.victim.iops",
+    )
+    lab.scenario.write_text(text)
+    done = lab.run("--base", f"path:{lab.folder / 'kernel'}")
+    assert (done.returncode, len(lab.boots())) == (EXIT_PASS, 2 * CELLS), done.stderr
+
+
+def test_both_kernels_are_there_before_anything_boots(lab: FakeLab) -> None:
+    done = lab.run("--base", "path:/nonexistent")
+    assert (done.returncode, lab.boots()) == (EXIT_MISUSE, [])
+    done = lab.run("--base", f"path:{lab.folder / 'kernel'}", "--kernel", "path:/nonexistent")
+    assert (done.returncode, lab.boots()) == (EXIT_MISUSE, [])
+
+
+def test_a_kernel_that_lacks_things_is_skipped_with_all_reasons(lab: FakeLab) -> None:
+    builtin = lab.folder / "kernel" / "lib" / "modules" / RELEASE / "modules.builtin"
+    builtin.write_text("kernel/configfs.ko\nkernel/null_blk.ko\n")
+    config = lab.folder / "kernel" / "boot" / f"config-{RELEASE}"
+    config.write_text(config.read_text().replace("CONFIG_HPET_TIMER=y\n", ""))
+    done = lab.run()
+    assert (done.returncode, lab.boots()) == (EXIT_CANNOT_JUDGE, [])
+    for reason in ("HPET_TIMER", "target_core_iblock", "sd_mod", "tcm_loop"):
+        assert reason in done.stdout
+
+
+def test_judge_recomputes_the_verdict_and_notices_a_change(lab: FakeLab) -> None:
+    lab.run()
+    (verdict,) = lab.verdicts()
+    done = lab.call("judge", str(verdict.parent))
+    assert done.returncode == EXIT_PASS
+    assert "the same as the stored verdict" in done.stderr
+    document = json.loads(verdict.read_text())
+    verdict.write_text(json.dumps({**document, "status": "FAIL"}))
+    done = lab.call("judge", str(verdict.parent))
+    assert done.returncode == EXIT_PASS
+    assert "NOT the same as" in done.stderr
+    assert len(lab.boots()) == CELLS
+
+
+def test_judge_does_not_count_a_boot_whose_files_were_altered(lab: FakeLab) -> None:
+    lab.run()
+    (verdict,) = lab.verdicts()
+    record = verdict.parent / "boots" / "002" / "out" / "solo.json"
+    record.write_bytes(record.read_bytes().replace(b"1000", b"2000", 1))
+    assert lab.call("judge", str(verdict.parent)).returncode == EXIT_CANNOT_JUDGE
+
+
+@pytest.mark.parametrize("damage", ["boot.json", "out/solo.json", "out/readback", "cut", "folder"])
+def test_only_damaged_records_are_made_again(lab: FakeLab, damage: str) -> None:
+    lab.run()
+    (verdict,) = lab.verdicts()
+    boot = verdict.parent / "boots" / "001"
+    if damage == "folder":
+        shutil.rmtree(boot)
+    elif damage == "cut":
+        (boot / "boot.json").write_bytes((boot / "boot.json").read_bytes()[:-20])
+    else:
+        (boot / damage).unlink()
+    verdict.unlink()
+    done = lab.run()
+    assert (done.returncode, len(lab.boots())) == (EXIT_PASS, CELLS + 1), done.stderr
+    assert "3 boots were taken over" in done.stderr
+    assert lab.boots()[-1] == str(boot)
+    assert lab.verdicts() == [verdict]
+
+
+def test_another_request_takes_no_boots_over(lab: FakeLab) -> None:
+    lab.run()
+    lab.verdicts()[0].unlink()
+    lab.run("--arm", "shared")
+    assert len(lab.boots()) == CELLS + 2
+    lab.verdicts()[0].unlink()
+    lab.scenario.write_text(lab.scenario.read_text() + "# changed\n")
+    lab.run()
+    assert len(lab.boots()) == 2 * CELLS + 2
+
+
+def test_boots_of_another_qemu_are_not_taken_over(lab: FakeLab) -> None:
+    lab.run()
+    lab.verdicts()[0].unlink()
+    program = lab.folder / "fake-qemu"
+    program.write_text(program.read_text() + "# another build of the same version\n")
+    lab.run()
+    assert len(lab.boots()) == 2 * CELLS
+
+
+def test_interrupted_leaves_nothing_behind_and_is_taken_up(lab: FakeLab) -> None:
+    process = lab.start(*lab.words("--jobs", "1"), **lab.plan(hold=[3, "load"]))
+    lab.await_boots(1, "held-load")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=30)
+    assert process.returncode == EXIT_INTERRUPTED, err
+    assert "Traceback" not in err
+    assert not lab.machines()
+    assert not lab.verdicts()
+    assert lab.run().returncode == EXIT_PASS
+    assert len(lab.boots()) == CELLS + 1
+
+
+def test_a_qemu_that_somebody_kills_is_the_lab_s_trouble(lab: FakeLab) -> None:
+    process = lab.start(*lab.words("--jobs", "1"), **lab.plan(hold=[2, "load"]))
+    lab.await_boots(1, "held-load")
+    (machine,) = lab.machines()
+    os.kill(machine, signal.SIGKILL)
+    out, _ = process.communicate(timeout=30)
+    assert process.returncode == EXIT_LAB_BROKEN
+    assert "killed by signal 9" in out

@@ -1,0 +1,302 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Bad input and a bad host: each has its own words, an exit code that convicts no commit, and boots nothing."""
+
+import os
+import re
+import subprocess
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
+from pathlib import Path
+
+import pytest
+
+from lab.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, InputErrors
+from tests.process.fake_lab import CELLS, FakeLab
+from tests.unit.scenario_text import GOOD, RIG, load
+
+
+def refused(lab: FakeLab, done: "subprocess.CompletedProcess[str]", code: int, words: str) -> None:
+    """It said ``words`` (a pattern) and a remedy, told nothing of Python, and left no run behind."""
+    assert done.returncode == code, done.stderr
+    assert re.search(words, done.stderr), done.stderr
+    assert "Traceback" not in done.stderr
+    assert done.stdout == ""
+    assert lab.boots() == []
+    assert not list(lab.results.glob("*/*/run.json"))
+
+
+FILE_MISTAKES: list[tuple[str, Callable[[str], str], str]] = [
+    ("a misspelt key", lambda t: t.replace("seeds:", "sceds:"), r"t\.yaml:7:1: sceds: .*seeds"),
+    (
+        "a quoted number",
+        lambda t: t.replace("iodepth: 256", 'iodepth: "256"'),
+        r'iodepth: expected an integer, got "256"',
+    ),
+    ("a duplicate key", lambda t: t + "seeds: 3\n", r"t\.yaml:\d+:1: .*seeds.*(twice|again|duplicate|already)"),
+    ("an unquoted 6.10", lambda t: t + "from: {report: x, kernel: 6.10}\n", r"t\.yaml:\d+:\d+: .*6\.10"),
+    (
+        "a ratio of a load that is not there",
+        lambda t: t.replace("limited.lopsided.victim.iops /", "limited.lopsidet.victim.iops /"),
+        r"t\.yaml:\d+:\d+: .*lopsidet.*lopsided",
+    ),
+    (
+        "the wall clock",
+        lambda t: t.replace("clock: virtual", "clock: wall"),
+        r"t\.yaml:3:\d+: clock: wall .*mix of clocks",
+    ),
+    (
+        "a device of the other clock",
+        lambda t: t.replace("topology: 3ware-8506", "topology: ./rig.yaml"),
+        r"driver nvme is a device of QEMU on the host's clock: .*mix of clocks",
+    ),
+    ("no control", lambda t: t[: t.index("controls:")], r"controls is missing .*cannot turn red"),
+    ("no YAML", lambda t: "{" + t, r"t\.yaml:\d+:\d+: "),
+    ("nothing", lambda t: "", r"t\.yaml:1:1: "),
+    ("bytes", lambda t: "\0\0", r"t\.yaml"),
+]
+
+
+@pytest.mark.parametrize("change, words", [row[1:] for row in FILE_MISTAKES], ids=[row[0] for row in FILE_MISTAKES])
+def test_a_mistake_in_a_scenario_file(lab: FakeLab, change: Callable[[str], str], words: str) -> None:
+    (lab.folder / "rig.yaml").write_text(RIG.replace("driver: tcm_loop", "driver: nvme"))
+    lab.scenario.write_text(change(GOOD))
+    refused(lab, lab.run(), EXIT_MISUSE, words)
+
+
+def test_all_mistakes_at_once(lab: FakeLab) -> None:
+    text = GOOD.replace("seeds: 2", 'sceds: "2"').replace("iodepth: 256", 'iodepth: "256"').replace("p1, rw", "p9, rw")
+    lab.scenario.write_text(text)
+    done = lab.run()
+    refused(lab, done, EXIT_MISUSE, "sceds")
+    assert "iodepth" in done.stderr
+    assert "p9" in done.stderr
+
+
+@pytest.mark.parametrize(
+    "name, words",
+    [
+        ("shared-que", "no scenario .*shared-que.*shared-queue"),
+        ("/nonexistent/x.yaml", "/nonexistent/x.yaml"),
+        (".", "."),
+        ("", "no scenario"),
+    ],
+)
+def test_an_unknown_scenario(lab: FakeLab, name: str, words: str) -> None:
+    refused(lab, lab.call(*lab.words(scenario=name)[:2], "--results", str(lab.results)), EXIT_MISUSE, words)
+
+
+@pytest.mark.parametrize(
+    "kernel, code, words",
+    [
+        ("fedora:40", EXIT_MISUSE, r'"fedora:40" is not a kernel that blklab knows[\s\S]*debian:'),
+        ("debian", EXIT_MISUSE, '"debian" is not a kernel'),
+        ("debian:6,1", EXIT_MISUSE, '"debian:6,1" is not a kernel'),
+        ("path:/nonexistent", EXIT_MISUSE, "/nonexistent does not exist"),
+        ("path:.", EXIT_MISUSE, "holds no kernel"),
+    ],
+)
+def test_an_unknown_kernel(lab: FakeLab, kernel: str, code: int, words: str) -> None:
+    refused(lab, lab.run("--kernel", kernel), code, words)
+
+
+def test_an_image_that_is_none(lab: FakeLab) -> None:
+    next((lab.folder / "kernel" / "boot").glob("vmlinuz-*")).write_bytes(b"no image at all" * 99)
+    refused(lab, lab.run(), EXIT_CANNOT_JUDGE, "is not an x86 kernel image")
+
+
+def test_modules_of_another_kernel(lab: FakeLab) -> None:
+    for path in (lab.folder / "kernel").rglob("*6.1.0-1-fake"):
+        path.rename(path.with_name(path.name.replace("6.1.0", "6.2.0")))
+    refused(lab, lab.run(), EXIT_CANNOT_JUDGE, "is 6.1.0-1-fake, its modules are for 6.2.0-1-fake")
+
+
+def test_no_network_and_an_empty_cache(lab: FakeLab) -> None:
+    done = lab.run("--kernel", "debian:6.1", BLKLAB_CACHE=str(lab.folder / "empty"))
+    refused(
+        lab,
+        done,
+        EXIT_LAB_BROKEN,
+        r"cannot be fetched from http://127\.0\.0\.1:1/debian[\s\S]*remedy: check the network",
+    )
+
+
+def test_no_network_and_no_payload(lab: FakeLab) -> None:
+    done = lab.run(BLKLAB_CACHE=str(lab.folder / "empty"))
+    refused(lab, done, EXIT_LAB_BROKEN, r"trixie cannot be fetched[\s\S]*remedy: check the network")
+
+
+def test_a_qemu_that_is_not_there(lab: FakeLab) -> None:
+    done = lab.run(BLKLAB_QEMU="", PATH=str(lab.folder))
+    refused(lab, done, EXIT_LAB_BROKEN, r"qemu-system-x86_64 is not installed\n  remedy: ")
+    done = lab.run(BLKLAB_QEMU="/nonexistent/qemu")
+    refused(lab, done, EXIT_MISUSE, "BLKLAB_QEMU=/nonexistent/qemu is no program")
+
+
+def test_a_qemu_that_is_too_old(lab: FakeLab) -> None:
+    done = lab.run(FAKE_VERSION="QEMU emulator version 6.2.0 (Debian 1:6.2+dfsg-2ubuntu6)")
+    refused(
+        lab,
+        done,
+        EXIT_LAB_BROKEN,
+        r"is QEMU 6\.2\.0, blklab needs 7\.2 or later\n  remedy: name a later one in BLKLAB_QEMU",
+    )
+
+
+def test_what_is_no_qemu(lab: FakeLab) -> None:
+    refused(lab, lab.run(FAKE_VERSION="GNU bash, version 5.2"), EXIT_LAB_BROKEN, "this is no QEMU, it says")
+
+
+def test_the_host_is_looked_at_before_anything_is_fetched(lab: FakeLab) -> None:
+    """Otherwise a missing QEMU would be told after the download of a kernel."""
+    done = lab.run(
+        "--kernel", "debian:6.1", FAKE_VERSION="QEMU emulator version 6.2.0", BLKLAB_CACHE=str(lab.folder / "e")
+    )
+    refused(lab, done, EXIT_LAB_BROKEN, "is QEMU 6.2.0")
+    assert not (lab.folder / "e").exists()
+
+
+@contextmanager
+def mounted(folder: Path, *options: str) -> Iterator[Path]:
+    """``folder`` as a mount point; skips where that is not allowed."""
+    folder.mkdir(exist_ok=True)
+    if os.geteuid() != 0:
+        pytest.skip("only root may mount")
+    done = subprocess.run(["mount", *options, str(folder)], check=False, capture_output=True, text=True)
+    if done.returncode:
+        pytest.skip(f"this host lets nobody mount: {done.stderr.strip()}")
+    try:
+        yield folder
+    finally:
+        subprocess.run(["umount", str(folder)], check=True)
+
+
+def tmpfs(folder: Path, size: str) -> AbstractContextManager[Path]:
+    return mounted(folder, "-t", "tmpfs", "-o", f"size={size}", "none")
+
+
+def test_results_without_space(lab: FakeLab) -> None:
+    with tmpfs(lab.results, "1m"):
+        refused(
+            lab,
+            lab.run(),
+            EXIT_LAB_BROKEN,
+            r"results has \d MiB left, a run may need 64 MiB\n  remedy: free some space",
+        )
+    with tmpfs(lab.results, "4k"):
+        refused(lab, lab.run(), EXIT_LAB_BROKEN, r"results.*\n  remedy: free some space")
+
+
+def test_a_cache_without_space(lab: FakeLab) -> None:
+    with tmpfs(lab.folder / "small", "4k") as small:
+        done = lab.run(BLKLAB_CACHE=str(small))
+        refused(lab, done, EXIT_LAB_BROKEN, r"small.*\n  remedy: .*(space|BLKLAB_CACHE|prune)")
+
+
+def test_results_that_fill_up_meanwhile(lab: FakeLab) -> None:
+    with tmpfs(lab.results, "70m"):
+        done = lab.run("--jobs", "1", **lab.plan(fill=[2, "load"]))
+        assert done.returncode == EXIT_LAB_BROKEN, done.stdout
+        assert "Traceback" not in done.stderr
+        assert lab.verdicts() == []
+        next(lab.results.rglob("filler")).unlink()
+        done = lab.run()
+        assert done.returncode == EXIT_PASS, done.stderr
+        assert "1 boots were taken over" in done.stderr
+
+
+def test_results_that_cannot_be_written(lab: FakeLab) -> None:
+    done = lab.run("--results", "/proc/sys/nosuch")
+    refused(lab, done, EXIT_LAB_BROKEN, r"cannot write /proc/sys/nosuch.*\n  remedy: name a folder that can be written")
+    lab.results.mkdir()
+    with mounted(lab.results, "--bind", str(lab.results)):
+        subprocess.run(["mount", "-o", "remount,ro,bind", str(lab.results)], check=True)
+        refused(lab, lab.run(), EXIT_LAB_BROKEN, r"cannot write .*results.*: Read-only file system\n  remedy: ")
+
+
+def test_results_that_are_a_file(lab: FakeLab) -> None:
+    lab.results.write_text("")
+    refused(lab, lab.run(), EXIT_LAB_BROKEN, r"cannot write .*results: File exists\n  remedy: ")
+
+
+HOSTILE = [
+    "a b",
+    "it's",
+    '"q"',
+    "$(touch PWNED)",
+    "`touch PWNED`",
+    "; touch PWNED;",
+    "new\nline",
+    "tab\there",
+    "-n",
+    "*",
+    "%s[red]",
+]
+
+
+@pytest.fixture
+def hostile_place(lab: FakeLab) -> Iterator[FakeLab]:
+    yield lab
+    assert not [path for place in (lab.folder, Path.cwd()) for path in place.glob("**/PWNED")]
+
+
+@pytest.mark.parametrize("name", ["-n", " ".join(HOSTILE)], ids=["an option", "everything"])
+def test_paths_reach_no_shell(hostile_place: FakeLab, name: str) -> None:
+    lab = hostile_place
+    folder = lab.folder / name
+    folder.mkdir()
+    (folder / "rig.yaml").write_text(RIG)
+    scenario = folder / f"{name}.yaml"
+    scenario.write_text(GOOD.replace("topology: 3ware-8506", f"topology: {_quoted(f'./{name}/../rig.yaml')}"))
+    (folder / name).mkdir()
+    (lab.folder / "kernel").rename(folder / "kernel")
+    options = ["--kernel", f"path:{folder / 'kernel'}", "--results", str(folder / "results")]
+    done = lab.call(*lab.words(*options, scenario=scenario))
+    assert (done.returncode, len(lab.boots())) == (EXIT_PASS, CELLS), done.stderr
+    (verdict,) = (folder / "results").glob("t/[0-9]*/verdict.json")
+    assert lab.call("judge", str(verdict.parent)).returncode == EXIT_PASS
+
+
+def _quoted(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"').replace("\n", "\\n").replace("\t", "\\t")
+    return f'"{escaped}"'
+
+
+@pytest.mark.parametrize("text", HOSTILE)
+def test_names_and_options_of_a_scenario_are_refused(tmp_path: Path, text: str) -> None:
+    quoted = _quoted(text)
+    for old, new in (
+        ("scenario: t", f"scenario: {quoted}"),
+        ("shared: {hba", f"{quoted}: {{hba"),
+        ("solo:", f"{quoted}:"),
+        ("hog: {disk: p0", f"{quoted}: {{disk: p0"),
+        ("disk: p0", f"disk: {quoted}"),
+        ("rw: randread", f"rw: {quoted}"),
+        ("bs: 4k", f"bs: {quoted}"),
+        ("iodepth: 256", f"iodepth: 256, random_distribution: {quoted}"),
+        ("iodepth: 256", f"iodepth: 256, {quoted}: 1"),
+        ("queue: {scheduler: none}", f"queue: {{scheduler: {quoted}}}"),
+        ("queue: {scheduler: none}", f"queue: {{scheduler: none, {quoted}: 1}}"),
+        ("limited.solo.victim.iops", "limited.solo." + text.replace("\n", " ").replace("\t", " ")),
+    ):
+        assert old in GOOD
+        with pytest.raises(InputErrors, match=r"t\.yaml:\d+:\d+: "):
+            load(GOOD.replace(old, new, 1), tmp_path)
+
+
+def test_a_hostile_scenario_boots_nothing(hostile_place: FakeLab) -> None:
+    lab = hostile_place
+    lab.scenario.write_text(GOOD.replace("topology: 3ware-8506", "topology: $(touch PWNED)"))
+    refused(lab, lab.run(), EXIT_MISUSE, r"touch PWNED")
+
+
+def test_words_for_people_may_be_anything(hostile_place: FakeLab) -> None:
+    lab = hostile_place
+    every = " ".join(HOSTILE)
+    text = GOOD.replace("title: A test", f"title: {_quoted(every)}\nteaches: {_quoted(every)}")
+    lab.scenario.write_text(
+        text.replace("that: the cure works", f"that: {_quoted(every)}\n    means: {_quoted(every)}")
+    )
+    done = lab.run()
+    assert done.returncode == EXIT_PASS, done.stderr
+    assert "$(touch PWNED)" in done.stdout
+    assert "[red]" in done.stdout

@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which run folder a request works in; whole runs are in tests/process/test_run.py."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.runner import _folder
+from harness.scenario.model import Scenario
+from harness.store import RunFacts, Store, planned
+from lab.errors import Misuse
+from tests.unit.scenario_text import GOOD, load
+from tests.unit.store_samples import facts
+
+
+@pytest.fixture
+def scenario(tmp_path: Path) -> Scenario:
+    return load(GOOD, tmp_path)
+
+
+@pytest.fixture
+def wanted(scenario: Scenario) -> RunFacts:
+    return facts(scenario, planned([(arm, seed, ()) for seed in (1, 2) for arm in scenario.arms]))
+
+
+@pytest.fixture
+def store(tmp_path: Path) -> Store:
+    return Store(tmp_path / "results")
+
+
+def test_an_unfinished_run_of_the_same_facts_is_taken_up(store: Store, scenario: Scenario, wanted: RunFacts) -> None:
+    with _folder(store, wanted, scenario) as first:
+        pass
+    with _folder(store, replace(wanted, command=("another", "way")), scenario) as second:
+        assert second.path == first.path
+
+
+def test_the_newest_of_several_is(store: Store, scenario: Scenario, wanted: RunFacts) -> None:
+    with _folder(store, wanted, scenario) as first, _folder(store, wanted, scenario) as second:
+        assert second.path != first.path, "the first is being worked on"
+    with _folder(store, wanted, scenario) as third:
+        assert third.path == max(first.path, second.path)
+
+
+@pytest.mark.parametrize(
+    "change", [{"scenario_digest": "x"}, {"seeds": (1,)}, {"arms": ("shared",)}, {"qemu": "8.0"}, {"baseline": "r"}]
+)
+def test_other_facts_make_another_run(
+    store: Store, scenario: Scenario, wanted: RunFacts, change: dict[str, object]
+) -> None:
+    with _folder(store, wanted, scenario) as first:
+        pass
+    with _folder(store, replace(wanted, **change), scenario) as second:  # type: ignore[arg-type]
+        assert second.path != first.path
+
+
+@pytest.mark.parametrize("damage", [b"", b"{", b"{}", b"[]", b'{"schema": 99}'])
+def test_a_damaged_run_is_left_alone(store: Store, scenario: Scenario, wanted: RunFacts, damage: bytes) -> None:
+    with _folder(store, wanted, scenario) as first:
+        (first.path / "run.json").write_bytes(damage)
+    with _folder(store, wanted, scenario) as second:
+        assert second.path != first.path
+    assert (first.path / "run.json").read_bytes() == damage
+
+
+def test_a_judged_run_is_not_taken_up(store: Store, scenario: Scenario, wanted: RunFacts) -> None:
+    with _folder(store, wanted, scenario) as first:
+        (first.path / "verdict.json").write_text("{}")
+    with _folder(store, wanted, scenario) as second:
+        assert second.path != first.path
+
+
+def test_what_goes_wrong_inside_is_told_as_it_is(store: Store, scenario: Scenario, wanted: RunFacts) -> None:
+    """Misuse decides only whether a folder is fit to be taken up, not what happens in it."""
+    for _ in range(2):
+        with pytest.raises(Misuse, match="the BASE run is gone"), _folder(store, wanted, scenario):
+            raise Misuse("the BASE run is gone")
+    assert len(store.unfinished(scenario.name)) == 1

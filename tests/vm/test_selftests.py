@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The selftests on a real kernel, and what becomes of them when the judging code is broken on purpose."""
+
+from collections.abc import Callable, Iterable
+from pathlib import Path
+
+import pytest
+
+from harness import judging
+from harness.analysis import cells as cells_module
+from harness.analysis.statuses import ENDINGS, Ending
+from harness.commands.command import SCENARIOS
+from harness.judging import judge_run
+from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.model import Bound
+from harness.selftest import run_selftests, shortfalls
+from harness.store import Store, load_run
+from lab.cache import Cache
+from lab.errors import BlklabError
+from lab.kernels.resolve import resolve
+from lab.record import Outcome
+from lab.session import open_lab
+
+SELFTESTS = SCENARIOS / "selftest"
+KERNEL = "debian:6.1"
+JUDGED_ANEW = ("must-fail", "must-io-error", "must-not-repeat")
+
+
+def run(names: Iterable[str], results: Path) -> dict[str, tuple[str, ...]]:
+    """What was not as it must be, by selftest."""
+    cache = Cache.default()
+    try:
+        kernel, lab = resolve(KERNEL, cache), open_lab(cache)
+    except BlklabError as error:
+        pytest.skip(f"{KERNEL} cannot be had here: {error.message}")
+    scenarios = [load_scenario(name, search=SELFTESTS) for name in names]
+    return {trial.scenario: trial.missing for trial in run_selftests(lab, scenarios, kernel, Store(results))}
+
+
+@pytest.fixture(scope="module")
+def runs(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Results of the selftests that are judged anew below, each of which passed."""
+    results = tmp_path_factory.mktemp("results")
+    assert run(JUDGED_ANEW, results) == dict.fromkeys(JUDGED_ANEW, ())
+    return results
+
+
+def missing_now(runs: Path, name: str) -> list[str]:
+    """Judge the run again from its raw artefacts, by the code as it is now."""
+    folder = load_run(runs / name / "latest")
+    assert folder.scenario.selftest is not None
+    return list(shortfalls(folder.scenario.selftest, judge_run(folder)))
+
+
+def always_holds(bound: Bound, value: float) -> bool:
+    return True
+
+
+def never_minds_warnings(outcome: object, *, warned: bool) -> Ending:
+    return ENDINGS[Outcome.BYE]
+
+
+def never_compares(repetitions: "list[cells_module.CellResult]") -> cells_module.CellResult:
+    return repetitions[0]
+
+
+@pytest.mark.parametrize(
+    ("name", "target", "mutation"),
+    [
+        ("must-fail", (Bound, "holds"), always_holds),
+        ("must-io-error", (cells_module, "ending"), never_minds_warnings),
+        ("must-not-repeat", (judging, "agreed"), never_compares),
+    ],
+)
+def test_a_broken_judge_turns_a_selftest_red(
+    runs: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    name: str,
+    target: tuple[object, str],
+    mutation: Callable[..., object],
+) -> None:
+    assert missing_now(runs, name) == []
+    monkeypatch.setattr(*target, mutation)
+    assert missing_now(runs, name) != []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+def test_every_selftest_ends_as_it_must(tmp_path: Path) -> None:
+    names = list(find_scenarios(SELFTESTS))
+    assert run(names, tmp_path) == dict.fromkeys(names, ())
