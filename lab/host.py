@@ -87,6 +87,15 @@ NEEDS = (
     Need("depmod", "list kernel modules", apt="kmod", dnf="kmod", pacman="kmod", zypper="kmod"),
     Need("apt-get", "fetch packaged kernels", apt="apt", dnf="apt", pacman="apt", zypper=""),
     Need("dpkg-deb", "unpack packaged kernels", apt="dpkg", dnf="dpkg", pacman="dpkg", zypper="dpkg"),
+    Need("cc", "build what keeps QEMU steady", apt="gcc", dnf="gcc", pacman="gcc", zypper="gcc"),
+    Need(
+        "/usr/include/stdlib.h",
+        "build what keeps QEMU steady",
+        apt="libc6-dev",
+        dnf="glibc-devel",
+        pacman="glibc",
+        zypper="glibc-devel",
+    ),
     Need("xz", "unpack kernel modules", apt="xz-utils", dnf="xz", pacman="xz", zypper="xz"),
     Need(
         "/usr/share/keyrings/debian-archive-keyring.*",
