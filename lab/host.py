@@ -87,10 +87,10 @@ NEEDS = (
     Need("depmod", "list kernel modules", apt="kmod", dnf="kmod", pacman="kmod", zypper="kmod"),
     Need("apt-get", "fetch packaged kernels", apt="apt", dnf="apt", pacman="apt", zypper=""),
     Need("dpkg-deb", "unpack packaged kernels", apt="dpkg", dnf="dpkg", pacman="dpkg", zypper="dpkg"),
-    Need("gcc", "build the in-guest disk", apt="gcc", dnf="gcc", pacman="gcc", zypper="gcc"),
+    Need("gcc", "build the in-guest disk and what keeps QEMU steady", apt="gcc", dnf="gcc", pacman="gcc", zypper="gcc"),
     Need(
         "/usr/include/stdio.h",
-        "build the in-guest disk",
+        "build the in-guest disk and what keeps QEMU steady",
         apt="libc6-dev",
         dnf="glibc-static",
         pacman="glibc",

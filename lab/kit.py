@@ -12,14 +12,15 @@ from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from functools import lru_cache
 from pathlib import Path
+from shutil import copyfile
 
 from lab.digest import digest_file
 from lab.guest.script import RunLoad, Step
 from lab.qemu.argv import RESULTS_FILE, MachineSpec, machine_argv
 
 REPEAT, BY_HAND, EXPECTED, INPUTS = "repeat.sh", "by-hand.txt", "expected.sha256", "inputs.json"
-KERNEL, BASE, JOB = "kernel", "base.cpio", "job.cpio"
-"""Names of the three inputs beside ``repeat.sh`` in a kit."""
+KERNEL, BASE, JOB, STEADY = "kernel", "base.cpio", "job.cpio", "steady.so"
+"""Names of the inputs beside ``repeat.sh`` in a kit."""
 
 _TEMPLATE = Path(__file__).parent / "guest" / "repeat.sh"
 _PLACES = {"QEMU": '"$qemu"', "KERNEL": '"$kernel"', "INITRD": "initrd"}
@@ -34,6 +35,7 @@ class Inputs:
     base: Path
     base_digest: str
     job_digest: str
+    steady: Path
     qemu: str
 
 
@@ -74,6 +76,7 @@ def write_repeat(folder: Path, script: str, inputs: Inputs, steps: Iterable[Step
     path = folder / REPEAT
     path.write_text(script)
     path.chmod(0o755)
+    copyfile(inputs.steady, folder / STEADY)
     (folder / INPUTS).write_text(json.dumps(asdict(inputs), default=str, indent=1, sort_keys=True) + "\n")
     (folder / BY_HAND).write_text("".join(f"{line}\n" for line in (*_PREFACE, *by_hand(steps))))
 
@@ -82,7 +85,7 @@ def read_inputs(folder: Path) -> Inputs | None:
     """The inputs of the boot in ``folder``, None when it holds no such note."""
     try:
         found = json.loads((folder / INPUTS).read_bytes())
-        return Inputs(**{**found, "kernel": Path(found["kernel"]), "base": Path(found["base"])})
+        return Inputs(**{**found, **{name: Path(found[name]) for name in ("kernel", "base", "steady")}})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

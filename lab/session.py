@@ -39,6 +39,7 @@ from lab.packages.apt import Tell, silent
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
 from lab.qemu.machine import Limits, run
 from lab.qemu.probe import Qemu, find_qemu
+from lab.qemu.steady import Steady, steady
 from lab.realise import in_guest
 from lab.record import BootRecord
 from lab.topology.model import Topology
@@ -90,12 +91,13 @@ class Lab:
 
     cache: Cache
     qemu: Qemu
+    steady: Steady
     payload: Payload
 
 
 def open_lab(cache: Cache, tell: Tell = silent) -> Lab:
     """Raises LabBroken when QEMU is missing or too old, or the payload cannot be had."""
-    return Lab(cache, find_qemu(), payload.fetch(cache, tell))
+    return Lab(cache, find_qemu(), steady(cache), payload.fetch(cache, tell))
 
 
 def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
@@ -137,7 +139,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     modules = [step.name for step in work if isinstance(step, Module)]
     base = image.base_image(lab.cache, kernel, lab.payload, modules, _programs(lab.cache, work))
     own = image.job_archive(job_files(image.with_dependencies(kernel, work), deadline=_deadline(job)))
-    spec = _machine(lab.qemu, kernel, topology.memory, Path(_INITRD))
+    spec = _machine(lab, kernel, topology.memory, Path(_INITRD))
     fingerprint = {
         "kernel": kernel.digest,
         "base": base.digest,
@@ -145,6 +147,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
         # The job without what it takes to load its modules, which is each kernel's own.
         "work": digest_bytes(image.job_archive(job_files(work, deadline=_deadline(job)))),
         "qemu": f"{lab.qemu.version_text} {lab.qemu.package} {lab.qemu.digest}",
+        "steady": lab.steady.digest,
         "argv": " ".join(fingerprint_argv(spec)),
         "cmdline": command_line(spec),
         **job.labels,
@@ -181,7 +184,7 @@ def run_job(
         ) from error
     observer = Observer(phase_seen)
     try:
-        spec = _machine(lab.qemu, prepared.kernel, prepared.memory, initrd)
+        spec = _machine(lab, prepared.kernel, prepared.memory, initrd)
         ending = run(
             spec, folder, observer, Limits(total_seconds=prepared.wall_limit, console_bytes=_CONSOLE_LIMIT), abort
         )
@@ -200,7 +203,7 @@ def _host_noise(steps: Iterable[Step]) -> bytes:
 
 def _write_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
     """What repeats this boot without blklab. Raises OSError."""
-    spec = _machine(lab.qemu, prepared.kernel, prepared.memory, Path(_INITRD))
+    spec = _machine(lab, prepared.kernel, prepared.memory, Path(_INITRD))
     inputs = boot_inputs(lab, prepared)
     kit.write_repeat(folder, kit.repeat_script(spec, inputs, prepared.wall_limit), inputs, prepared.steps)
 
@@ -214,19 +217,21 @@ def boot_inputs(lab: Lab, prepared: PreparedJob) -> kit.Inputs:
         base=prepared.base.path,
         base_digest=prepared.base.digest,
         job_digest=prepared.fingerprint["job"],
+        steady=lab.steady.library,
         qemu=f"{lab.qemu.version_text} {lab.qemu.package}".rstrip(),
     )
 
 
-def _machine(qemu: Qemu, kernel: Kernel, memory: int, initrd: Path) -> MachineSpec:
+def _machine(lab: Lab, kernel: Kernel, memory: int, initrd: Path) -> MachineSpec:
     return MachineSpec(
-        program=qemu.path,
-        version=qemu.version,
+        program=lab.qemu.path,
+        version=lab.qemu.version,
         kernel=kernel.vmlinux or kernel.image,
         initrd=initrd,
-        firmware=qemu.firmware,
+        firmware=lab.qemu.firmware,
         memory=memory >> 20,
         append=("oops=panic", "tsc=reliable"),
+        preload=lab.steady.library,
     )
 
 

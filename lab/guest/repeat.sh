@@ -48,7 +48,8 @@ cd "$out" || fail "cannot enter $out"
 cat "$base" "$job" >initrd || fail "cannot write $out" "TMPDIR=DIR or another folder"
 
 echo "repeat.sh: booting in $out"
-timeout @SECONDS@ \
+# The library keeps QEMU's main loop off the virtual clock while the CPU executes.
+timeout @SECONDS@ env LD_PRELOAD="$here/steady.so" \
 	@COMMAND@ || fail "QEMU ended with $? in $out"
 rm -f initrd
 

@@ -25,7 +25,8 @@ class MachineSpec:
     ``version`` is QEMU's, as far as it is known; ``firmware`` is a file in QEMU's data folders
     or a path, None for QEMU's own choice; without a ``kernel`` only the firmware runs; ``memory``
     is in MiB; ``seed`` feeds every random source that the guest can reach; ``append`` are words
-    for the kernel command line, after the machine's own; ``devices`` are values of -device.
+    for the kernel command line, after the machine's own; ``devices`` are values of -device;
+    ``preload`` is a library to be loaded into QEMU, which no word of the command line shows.
     """
 
     program: Path
@@ -39,6 +40,7 @@ class MachineSpec:
     clock: Clock = field(default_factory=VirtualClock)
     append: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
+    preload: Path | None = None
 
 
 def machine_argv(spec: MachineSpec) -> tuple[str, ...]:

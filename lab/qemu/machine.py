@@ -126,7 +126,7 @@ class Machine:
         self._started = time.monotonic()
         try:
             self._open_tails()
-            self._process, self._pidfd = _launch(machine_argv(self._spec), self._folder)
+            self._process, self._pidfd = _launch(self._spec, self._folder)
         except BaseException:
             self._close_tails()
             raise
@@ -241,7 +241,12 @@ class Machine:
 def _check_host(spec: MachineSpec, folder: Path) -> None:
     if not folder.is_dir():
         raise LabBroken(f"{folder}: no such folder for a machine's output", remedy="create it first")
-    for path, what in ((spec.program, "QEMU"), (spec.kernel, "kernel image"), (spec.initrd, "initramfs")):
+    for path, what in (
+        (spec.program, "QEMU"),
+        (spec.kernel, "kernel image"),
+        (spec.initrd, "initramfs"),
+        (spec.preload, "library"),
+    ):
         if path is not None and not path.is_file():
             raise LabBroken(f"{what} {path} does not exist", remedy="see blklab doctor; the cache may have been pruned")
         if path is not None and not os.access(path, os.R_OK):
@@ -254,8 +259,9 @@ def _check_host(spec: MachineSpec, folder: Path) -> None:
         )
 
 
-def _launch(argv: tuple[str, ...], folder: Path) -> "tuple[subprocess.Popen[bytes], int]":
-    """Start ``argv`` through the launcher; once it runs, return it with its pidfd. Raises LabBroken."""
+def _launch(spec: MachineSpec, folder: Path) -> "tuple[subprocess.Popen[bytes], int]":
+    """Start ``spec`` through the launcher; once it runs, return it with its pidfd. Raises LabBroken."""
+    argv = machine_argv(spec)
     read_end, write_end = os.pipe()
     try:
         command = [sys.executable, "-I", "-S", launcher.__file__, str(os.getpid()), str(write_end), "--", *argv]
@@ -265,6 +271,7 @@ def _launch(argv: tuple[str, ...], folder: Path) -> "tuple[subprocess.Popen[byte
             process = subprocess.Popen(
                 command,
                 cwd=folder,
+                env=_environment(spec),
                 stdin=subprocess.DEVNULL,
                 stdout=log,
                 stderr=subprocess.STDOUT,
@@ -285,6 +292,13 @@ def _launch(argv: tuple[str, ...], folder: Path) -> "tuple[subprocess.Popen[byte
         raise
     finally:
         os.close(read_end)
+
+
+def _environment(spec: MachineSpec) -> dict[str, str]:
+    if spec.preload is None:
+        return dict(os.environ)
+    others = os.environ.get("LD_PRELOAD", "").split()
+    return {**os.environ, "LD_PRELOAD": " ".join([str(spec.preload), *others])}
 
 
 def _await_exec(status: int, program: str) -> None:

@@ -14,9 +14,11 @@ import pytest
 from harness.kit import chosen_boot, collect
 from harness.store import RunFolder
 from lab import kit
+from lab.cache import Cache
 from lab.errors import LabBroken, Misuse
 from lab.guest.script import Module, RunLoad, Step
 from lab.qemu.argv import MachineSpec
+from lab.qemu.steady import steady
 from tests.unit.analysis_samples import claim, scenario
 from tests.unit.store_samples import boot_all, new_run
 
@@ -42,8 +44,15 @@ def cached(tmp_path: Path) -> kit.Inputs:
     cache.mkdir()
     (cache / "vmlinux").write_bytes(b"kernel")
     (cache / "base.cpio").write_bytes(b"base")
+    library = steady(Cache(tmp_path / "built")).library
     return kit.Inputs(
-        cache / "vmlinux", sha256(b"kernel"), cache / "base.cpio", sha256(b"base"), sha256(b"job"), "7.2.22 (Debian)"
+        kernel=cache / "vmlinux",
+        kernel_digest=sha256(b"kernel"),
+        base=cache / "base.cpio",
+        base_digest=sha256(b"base"),
+        job_digest=sha256(b"job"),
+        steady=library,
+        qemu="7.2.22 (Debian)",
     )
 
 

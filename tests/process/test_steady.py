@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The library that holds QEMU's main loop: how it is built, and that QEMU still ends when it is told to."""
+
+import shutil
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lab.cache import Cache
+from lab.errors import LabBroken
+from lab.qemu.steady import steady
+
+
+def test_two_builds_are_the_same_bytes(tmp_path: Path) -> None:
+    first, second = (steady(Cache(tmp_path / name)).library.read_bytes() for name in ("a", "somewhere/else"))
+    assert first == second
+
+
+def test_without_a_compiler_the_remedy_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("PATH", str(tmp_path))
+    with pytest.raises(LabBroken) as raised:
+        steady(Cache(tmp_path / "cache"))
+    assert "gcc" in raised.value.remedy
+
+
+@pytest.mark.parametrize("number", [signal.SIGTERM, signal.SIGINT])
+def test_qemu_ends_on_a_signal_while_its_cpu_never_waits(tmp_path: Path, number: signal.Signals) -> None:
+    """The guest's firmware writes a letter and jumps to itself, so the CPU's thread never comes to wait."""
+    qemu = shutil.which("qemu-system-x86_64")
+    assert qemu is not None
+    image = bytearray(b"\x90" * 65536)
+    # At the reset vector: mov dx, 0x3f8; mov al, 'A'; out dx, al; jmp to itself
+    image[-16:-8] = b"\xba\xf8\x03\xb0A\xee\xeb\xfe"
+    firmware = tmp_path / "spin.bin"
+    firmware.write_bytes(image)
+    library = steady(Cache(tmp_path / "cache")).library
+    serial = tmp_path / "serial"
+    words = [qemu, "-M", "pc", "-nodefaults", "-display", "none", "-accel", "tcg", "-icount", "shift=0,sleep=off"]
+    process = subprocess.Popen(
+        [*words, "-bios", str(firmware), "-serial", f"file:{serial}"], env={"LD_PRELOAD": str(library)}, cwd=tmp_path
+    )
+    try:
+        while not serial.exists() or not serial.stat().st_size:
+            assert process.poll() is None
+        process.send_signal(number)
+        assert process.wait(timeout=30) == 0
+    finally:
+        process.kill()
+        process.wait()
