@@ -16,7 +16,8 @@ def version_key(version: str) -> Key:
 
 
 def _key(text: str) -> tuple[tuple[tuple[int, ...], int], ...]:
-    parts = [(words, digits) for words, digits in _PARTS.findall(text) if words or digits]
+    # A bare zero is the same as nothing, as in a revision that is not there.
+    parts = [(words, digits) for words, digits in _PARTS.findall(text if text.strip("0") else "") if words or digits]
     # The closing part stands for "nothing more": it sorts behind ~ and before any letter.
     return (*((_weights(words), int(digits or 0)) for words, digits in parts), ((0,), 0))
 

@@ -21,6 +21,10 @@ def test_order(older: str, newer: str) -> None:
     assert version_key(older) < version_key(newer)
 
 
+def test_no_revision_is_revision_zero() -> None:
+    assert version_key("0") == version_key("0-0")
+
+
 VERSIONS = st.from_regex(r"([0-2]:)?[0-2][0-2a+~.]{0,4}(-[0-2a+~.]{1,3})?", fullmatch=True)
 
 
