@@ -5,6 +5,8 @@ import re
 
 _PARTS = re.compile(r"(\D*)(\d*)")
 
+_NOTHING = ((0,), 0)
+
 Key = tuple[int, tuple[tuple[tuple[int, ...], int], ...], tuple[tuple[tuple[int, ...], int], ...]]
 
 
@@ -16,10 +18,10 @@ def version_key(version: str) -> Key:
 
 
 def _key(text: str) -> tuple[tuple[tuple[int, ...], int], ...]:
-    # A bare zero is the same as nothing, as in a revision that is not there.
-    parts = [(words, digits) for words, digits in _PARTS.findall(text if text.strip("0") else "") if words or digits]
-    # The closing part stands for "nothing more": it sorts behind ~ and before any letter.
-    return (*((_weights(words), int(digits or 0)) for words, digits in parts), ((0,), 0))
+    found = [(_weights(words), int(digits or 0)) for words, digits in _PARTS.findall(text) if words or digits]
+    # dpkg goes on past the end as if there were no words and a zero, for ever. A zero at the start is
+    # the only part that looks the same, so two such parts order as well as endless ones.
+    return (*(() if found == [_NOTHING] else found), _NOTHING, _NOTHING)
 
 
 def _weights(words: str) -> tuple[int, ...]:
