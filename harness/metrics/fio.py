@@ -147,7 +147,7 @@ def _latency(node: "_Node") -> Latency:
     percentiles: dict[str, float] = {}
     if "percentile" in node:
         table = node.node("percentile")
-        percentiles = {f"p{float(key):g}": table.number(key) for key in table}
+        percentiles = {f"p{table.key_number(key):g}": table.number(key) for key in table}
     return Latency(node.whole("N"), node.number("mean"), node.number("max"), percentiles)
 
 
@@ -186,6 +186,13 @@ class _Node:
         if not isinstance(value, str):
             raise MeasurementError(self._file, f'field "{self._path(key)}" is not a string')
         return value
+
+    def key_number(self, key: str) -> float:
+        """A key that is itself a figure, as percentiles are."""
+        try:
+            return float(key)
+        except ValueError as error:
+            raise MeasurementError(self._file, f'field "{self._path(key)}" is named by no figure') from error
 
     def number(self, key: str) -> float:
         value = self._get(key)
