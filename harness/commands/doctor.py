@@ -11,6 +11,9 @@ from typing import TextIO
 from lab import host
 from lab.cache import Cache
 from lab.errors import EXIT_LAB_BROKEN, EXIT_PASS, BlklabError
+from lab.guest import payload
+from lab.packages import sources
+from lab.packages.store import read_pin
 from lab.qemu.clock import VirtualClock, WallClock
 from lab.qemu.kvm import Kvm, KvmState, prove_kvm
 from lab.qemu.probe import Qemu, find_qemu
@@ -68,6 +71,7 @@ def _findings() -> Iterator[Finding]:
     yield memory_finding(host.memory_available())
     yield from _cache_findings()
     yield from program_findings(distribution.manager, _host_needs())
+    yield archive_finding(sources.debian())
     try:
         qemu = find_qemu()
     except BlklabError as error:
@@ -96,6 +100,15 @@ def program_findings(manager: host.Manager, needs: tuple[host.Need, ...]) -> Ite
     missing = host.missing_packages(manager, needs)
     if missing:
         yield Finding(Status.NOTE, "packages", "everything at once", host.install_line(manager, missing))
+
+
+def archive_finding(debian: sources.Distribution) -> Finding:
+    """Kernels of Debian and the guest's programs come from its archive, on every host."""
+    try:
+        return Finding(Status.OK, "archive", debian.uri(payload.SUITE))
+    except BlklabError as error:
+        status = Status.NOTE if read_pin(Cache.default(), payload.PIN) else Status.MISSING
+        return Finding(status, "archive", error.message, error.remedy)
 
 
 def kvm_finding(kvm: Kvm) -> Finding:

@@ -21,6 +21,7 @@ from lab.packages.apt import Archive, Tell
 from lab.packages.store import newest, unpacked
 
 SUITE = "trixie"
+PIN = f"payload-{SUITE}"
 PACKAGES = (
     "busybox-static",
     "fio",
@@ -93,7 +94,7 @@ def fetch(cache: Cache, tell: Tell) -> Payload:
     tree = unpacked(
         cache,
         lambda: Archive(cache, sources.debian(), tell),
-        f"payload-{SUITE}",
+        PIN,
         newest(*((SUITE, package) for package in PACKAGES)),
         kind="payload",
     )

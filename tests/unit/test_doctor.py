@@ -4,9 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.doctor import Finding, Status, doctor, kvm_finding, memory_finding, program_findings, show
+from harness.commands.doctor import (
+    Finding,
+    Status,
+    archive_finding,
+    doctor,
+    kvm_finding,
+    memory_finding,
+    program_findings,
+    show,
+)
 from lab.errors import EXIT_LAB_BROKEN
 from lab.host import Need
+from lab.packages import sources
 from lab.qemu.kvm import Kvm, KvmState
 
 ABSENT = Need("no-such-program", "test", apt="a-pkg", dnf="d-pkg", pacman="p-pkg", zypper="z-pkg")
@@ -44,3 +54,12 @@ def test_without_qemu_the_exit_code_says_so(monkeypatch: pytest.MonkeyPatch, tmp
     assert doctor(out) == EXIT_LAB_BROKEN
     assert "missing QEMU" in out.getvalue()
     assert "remedy: correct it, or unset it" in out.getvalue()
+
+
+def test_a_host_without_a_debian_mirror_is_told_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
+    (tmp_path / "debian-archive-keyring.gpg").touch()
+    none = sources.debian(tmp_path, tmp_path, {})
+    finding = archive_finding(none)
+    assert finding.status is Status.MISSING
+    assert "BLKLAB_DEBIAN_MIRROR" in finding.remedy
