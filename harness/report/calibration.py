@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The device models of one or several kernels, as tables."""
 
+import re
 from collections.abc import Sequence
 
 from rich.box import SIMPLE_HEAD
@@ -34,11 +35,17 @@ def print_kernels(console: Console, calibrations: Sequence[Calibration]) -> None
     """The errors of several kernels side by side."""
     console.print()
     console.print(Text("error against the closed form", "bold"))
-    table = _table("model", *(calibration.release for calibration in calibrations))
+    table = _table("model", *headings([calibration.release for calibration in calibrations]))
     errors = [{model.name: model for model in calibration.models} for calibration in calibrations]
     for name in dict.fromkeys(name for known in errors for name in known):
         table.add_row(Text(name), *(_error(known[name]) if name in known else Text("-") for known in errors))
     console.print(table)
+
+
+def headings(releases: list[str]) -> list[str]:
+    """Releases without what a distribution appends, as far as that tells them apart."""
+    short = [re.split(r"[-+]", release)[0] for release in releases]
+    return short if len(set(short)) == len(set(releases)) else releases
 
 
 def _table(first: str, *others: str) -> Table:
