@@ -11,6 +11,7 @@ from harness.scenario import schema
 from harness.scenario.arms import read_arms
 from harness.scenario.carry import check_carried
 from harness.scenario.claims import known_names, read_claims, read_controls
+from harness.scenario.interference import with_default_loads
 from harness.scenario.loads import read_loads
 from harness.scenario.model import Arm, Clock, Requirements, Scenario, Selftest, Source, Status
 from lab.errors import Misuse
@@ -46,7 +47,7 @@ def load_scenario(ref: str, *, search: Path) -> Scenario:
     path = find_scenario(ref, search=search)
     data = read_bytes(path, "scenario")
     problems = Problems()
-    node = parse(data, shown_path(path), problems)
+    node = with_default_loads(parse(data, shown_path(path), problems), problems)
     scenario = None if isinstance(node, Broken) else _read(node, path, data, search, problems)
     problems.raise_if_any()
     if scenario is None:
@@ -62,6 +63,7 @@ def _read(node: Node, path: Path, data: bytes, search: Path, problems: Problems)
     if name is not None and path.parent == search and name != path.stem:
         problems.add(row.place("scenario"), f"scenario: expected {path.stem}, the name of the file, got {name}")
     row.get(schema.SCHEMA)
+    row.get(schema.INTERFERENCE)
     loads = read_loads(row)
     arms = read_arms(row, near=path.parent)
     check_carried(row, arms, loads)

@@ -167,7 +167,12 @@ SCHEMA = Field("schema", Integer(SCHEMA_VERSION, SCHEMA_VERSION), required=True,
 SEEDS = Field("seeds", Integer(1, 64), says=f"boots of each arm (default: {DEFAULT_SEEDS})")
 PAUSE = Field("pause", time(0, HOUR), says="rest before each load (default: 65s)")
 ARMS: Field[dict[str, Row]] = Field("arms", Named(ARM, "arm", most=64, reserved=(BOUND, BASELINE)), required=True)
-LOADS: Field[dict[str, Row]] = Field("loads", Named(LOAD, "load", most=64), required=True)
+LOADS: Field[dict[str, Row]] = Field("loads", Named(LOAD, "load", most=64), says="names of loads")
+INTERFERENCE = Field(
+    "interference",
+    Record((Field("hog", ROLE, required=True), Field("victim", ROLE, required=True))),
+    says="instead of loads: the default ones, solo, lopsided and balanced",
+)
 CLAIMS: Field[list[Row]] = Field("claims", ListOf(CLAIM, least=1), required=True, says="at least one claim")
 CONTROLS: Field[list[Row]] = Field(
     "controls",
@@ -207,6 +212,7 @@ SCENARIO = Record(
         PAUSE,
         ARMS,
         LOADS,
+        INTERFERENCE,
         CLAIMS,
         CONTROLS,
         REQUIRES,
