@@ -217,7 +217,7 @@ def boot_inputs(lab: Lab, prepared: PreparedJob) -> kit.Inputs:
         base=prepared.base.path,
         base_digest=prepared.base.digest,
         job_digest=prepared.fingerprint["job"],
-        steady=lab.steady.library,
+        steady=lab.steady.path,
         qemu=f"{lab.qemu.version_text} {lab.qemu.package}".rstrip(),
     )
 
@@ -231,7 +231,7 @@ def _machine(lab: Lab, kernel: Kernel, memory: int, initrd: Path) -> MachineSpec
         firmware=lab.qemu.firmware,
         memory=memory >> 20,
         append=("oops=panic", "tsc=reliable"),
-        preload=lab.steady.library,
+        preload=lab.steady.path,
     )
 
 

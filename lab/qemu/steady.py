@@ -16,9 +16,9 @@ _FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"
 
 @dataclass(frozen=True)
 class Steady:
-    """``library`` is to be preloaded into QEMU; ``digest`` is that of its source, sha256 in hex."""
+    """``path`` is a library to be preloaded into QEMU; ``digest`` is that of its source, sha256 in hex."""
 
-    library: Path
+    path: Path
     digest: str
 
 

@@ -44,7 +44,7 @@ def cached(tmp_path: Path) -> kit.Inputs:
     cache.mkdir()
     (cache / "vmlinux").write_bytes(b"kernel")
     (cache / "base.cpio").write_bytes(b"base")
-    library = steady(Cache(tmp_path / "built")).library
+    library = steady(Cache(tmp_path / "built")).path
     return kit.Inputs(
         kernel=cache / "vmlinux",
         kernel_digest=sha256(b"kernel"),

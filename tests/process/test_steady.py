@@ -14,7 +14,7 @@ from lab.qemu.steady import steady
 
 
 def test_two_builds_are_the_same_bytes(tmp_path: Path) -> None:
-    first, second = (steady(Cache(tmp_path / name)).library.read_bytes() for name in ("a", "somewhere/else"))
+    first, second = (steady(Cache(tmp_path / name)).path.read_bytes() for name in ("a", "somewhere/else"))
     assert first == second
 
 
@@ -35,7 +35,7 @@ def test_qemu_ends_on_a_signal_while_its_cpu_never_waits(tmp_path: Path, number:
     image[-16:-8] = b"\xba\xf8\x03\xb0A\xee\xeb\xfe"
     firmware = tmp_path / "spin.bin"
     firmware.write_bytes(image)
-    library = steady(Cache(tmp_path / "cache")).library
+    library = steady(Cache(tmp_path / "cache")).path
     serial = tmp_path / "serial"
     words = [qemu, "-M", "pc", "-nodefaults", "-display", "none", "-accel", "tcg", "-icount", "shift=0,sleep=off"]
     process = subprocess.Popen(
