@@ -54,10 +54,8 @@ def arm_bound(arm: Arm, load: Load, role: str, metric: str) -> float:
 def tags_available(topology: Topology, load: Load, role: Role) -> int:
     """How many requests of ``role`` can be in flight at its disk at once in this load."""
     lun = _lun_of(topology, role)
-    hba, disk = topology.hbas[lun.hba], topology.disks[role.disk]
+    hba = topology.hbas[lun.hba]
     limits = [role.iodepth, hba.cmd_per_lun, fair_share(hba.can_queue, active_luns(topology, load, lun.hba))]
-    if disk.iodepth is not None:
-        limits.append(disk.iodepth)
     return min(limits)
 
 
@@ -88,17 +86,19 @@ def max_min_shares(capacity: float, demands: Mapping[str, float]) -> dict[str, f
 def _modelled_iops(topology: Topology, load: Load, role: Role) -> float:
     """The bytes that the role's disk can do and its share of the link's time allow, in requests."""
     alone = _modelled_alone(topology, load, role)
-    disk = topology.disks[role.disk]
-    if disk.link is None:
-        return alone
-    link = topology.links[disk.link]
+    lun = _lun_of(topology, role)
+    return min((alone, *(_link_iops(topology, load, role, name) for name in topology.path(lun.name, role.disk))))
+
+
+def _link_iops(topology: Topology, load: Load, role: Role, name: str) -> float:
+    link = topology.links[name]
     # In units of the link's time, so that disks with requests of different sizes compare.
     demands: dict[str, float] = {}
     for other in load.roles.values():
-        if topology.disks[other.disk].link == link.name:
+        if name in topology.path(_lun_of(topology, other).name, other.disk):
             wanted = _modelled_alone(topology, load, other) * _link_time(link, other)
             demands[other.disk] = max(wanted, demands.get(other.disk, 0.0))
-    return min(alone, max_min_shares(1.0, demands)[role.disk] / _link_time(link, role))
+    return max_min_shares(1.0, demands)[role.disk] / _link_time(link, role)
 
 
 def _modelled_alone(topology: Topology, load: Load, role: Role) -> float:

@@ -9,8 +9,9 @@ from harness.scenario.model import Arm
 from lab.errors import Misuse
 from lab.strict_yaml import Map, Node, Scalar
 from lab.topology.limits import refusals
-from lab.topology.load import apply_setting, read_topology
+from lab.topology.load import read_topology
 from lab.topology.model import Topology
+from lab.topology.settings import apply_setting
 from lab.yaml_fields import Record, Row, mapping_values
 
 _QUEUE_PREFIX = "queue."
@@ -75,7 +76,7 @@ def _with_settings(name: str, row: Row, topology: Topology) -> Topology | None:
         if knob is None:
             continue
         value = knob.kind.read(row.problems, key, entry.value)
-        if not isinstance(value, int):
+        if not isinstance(value, int | str):
             sound = False
             continue
         try:

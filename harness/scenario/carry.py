@@ -27,15 +27,17 @@ def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) 
 
 def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[str, str, str]]:
     """Why the arm cannot carry the role beside the others: (key of the role, reason, remedy)."""
-    topology = arm.topology
+    topology, targets = arm.topology, arm.topology.targets()
+    if role.disk not in targets:
+        yield "disk", _no_target(role.disk, arm), f"known: {names(targets)}"
+        return
+    size = topology.region(role.disk).size
+    used, start = _extent(role, size)
+    if start + used > size or role.bs > used:
+        yield "disk", f"{role.disk} of {show_size(size)} has no room for this role", "see size, offset, bs"
     if role.disk not in topology.disks:
-        guess, known = nearest(role.disk, topology.disks), names(topology.disks)
-        yield "disk", f"no disk {role.disk} in topology {topology.name} of arm {arm.name}{guess}", f"known: {known}"
         return
     disk = topology.disks[role.disk]
-    used, start = _extent(role, disk)
-    if start + used > disk.size or role.bs > used:
-        yield "disk", f"disk {disk.name} of {show_size(disk.size)} has no room for this role", "see size, offset, bs"
     unserved = list(_token_bucket(role, disk, topology.driver(disk.name)))
     yield from unserved
     if unserved:
@@ -50,11 +52,19 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
         )
 
 
-def _extent(role: Role, disk: Disk) -> tuple[int, int]:
+def _no_target(name: str, arm: Arm) -> str:
+    topology = arm.topology
+    paths = [lun.name for lun in topology.luns.values() if name in lun.disks]
+    if paths:
+        return f"disk {name} in topology {topology.name} is reached by {names(paths)}, so name one of these"
+    return f"no disk {name} in topology {topology.name} of arm {arm.name}{nearest(name, topology.targets())}"
+
+
+def _extent(role: Role, whole: int) -> tuple[int, int]:
     """Bytes that the role uses and where on its disk they start."""
     start = parse_size(role.options.get("offset", "0"))
     size = role.options.get("size")
-    return (parse_size(size) if size else max(disk.size - start, 0)), start
+    return (parse_size(size) if size else max(whole - start, 0)), start
 
 
 def _token_bucket(role: Role, disk: Disk, driver: Driver) -> Iterator[tuple[str, str, str]]:

@@ -9,7 +9,8 @@ from harness.scenario.known import RANGE_PATTERN
 from harness.scenario.model import Clock, Status
 from harness.scenario.ratio import BASELINE, BOUND
 from lab.guest.script import FAULTS
-from lab.topology.load import TOPOLOGY_RECORD, knob_fields
+from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
+from lab.topology.settings import knob_fields
 from lab.yaml_fields import (
     NAME,
     Choice,
@@ -82,7 +83,7 @@ OPTIONS: Mapping[str, Option] = {
     )
 }
 
-DISK = Field("disk", name_text(), required=True, says="a disk of the topology")
+DISK = Field("disk", name_text(), required=True, says="a disk, LUN or stack of the topology")
 RW = Field(
     "rw",
     Choice(("read", "write", "rw", "readwrite", "randread", "randwrite", "randrw")),
@@ -107,21 +108,11 @@ LOAD = Record((WINDOW,), (Field(f"(?!window$){NAME}", ROLE, says="names of roles
 MOST_ROLES = 32
 
 SCHEDULER = "scheduler"
-_QUEUE: tuple[Field[int] | Field[str], ...] = (
-    Field(SCHEDULER, Choice(("none", "mq-deadline", "kyber", "bfq")), says="the elevator"),
-    Field("nr_requests", Integer(4, 10240)),
-    Field("read_ahead_kb", Integer(0, 1 << 20)),
-    Field("max_sectors_kb", Integer(4, 1 << 20)),
-    Field("nomerges", Integer(0, 2)),
-    Field("rq_affinity", Integer(0, 2)),
-    Field("rotational", Integer(0, 1)),
-    Field("wbt_lat_usec", Integer(0, 10**8)),
-)
 _IOSCHED = Field(r"iosched\.[a-z_]{1,40}", Integer(0, (1 << 31) - 1), says="iosched.NAME")
-QUEUE_RECORD = Record(_QUEUE, (_IOSCHED,))
+QUEUE_RECORD = Record(QUEUE_FIELDS, (_IOSCHED,))
 QUEUE = Field("queue", QUEUE_RECORD, says="settings of every LUN's request queue")
 _ARM_QUEUE = (
-    *(Field[object](f"queue.{field.name}", field.kind, says=field.says) for field in _QUEUE),
+    *(Field[object](f"queue.{field.name}", field.kind, says=field.says) for field in QUEUE_FIELDS),
     Field(rf"queue\.{_IOSCHED.name}", _IOSCHED.kind, says="queue.iosched.NAME"),
 )
 KNOBS = Record((), knob_fields())

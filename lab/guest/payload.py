@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What every guest carries besides its kernel's modules: busybox, fio, dmsetup and their libraries.
+"""What every guest carries besides its kernel's modules: busybox, fio, dmsetup, mdadm and their libraries.
 
 All of it comes from one Debian suite's packages, unpacked into the cache, whatever the host is, so
 that the payload's bytes do not depend on the host.
@@ -21,11 +21,11 @@ from lab.packages.apt import Archive, Tell
 from lab.packages.store import newest, unpacked
 
 SUITE = "trixie"
-PIN = f"payload-{SUITE}"
 PACKAGES = (
     "busybox-static",
     "fio",
     "dmsetup",
+    "mdadm",
     "libc6",
     "libaio1t64",
     "libnuma1",
@@ -34,6 +34,9 @@ PACKAGES = (
     "libselinux1",
     "libudev1",
 )
+
+# A payload of other packages is another one, beside it in the cache.
+PIN = f"payload-{SUITE}-{digest_bytes(' '.join(PACKAGES).encode())[:12]}"
 
 LIBRARY_FOLDER = "usr/lib/x86_64-linux-gnu"
 LOADER = "ld-linux-x86-64.so.2"
@@ -49,7 +52,7 @@ LIBRARIES = (
 )
 """Shared objects besides the loader that go into the guest."""
 
-PROGRAMS = {"bin/fio": "usr/bin/fio", "bin/dmsetup": "usr/sbin/dmsetup"}
+PROGRAMS = {"bin/fio": "usr/bin/fio", "bin/dmsetup": "usr/sbin/dmsetup", "bin/mdadm": "usr/sbin/mdadm"}
 """Where a program goes in the guest, and where its package has it."""
 
 _APPLETS = [

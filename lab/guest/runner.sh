@@ -72,6 +72,22 @@ name_block() {
 	printf '%s\t%s\t%s\n' "device" "/lab/$1" "${found##*/}" >>/out/readback
 }
 
+# Without udev a mapped device has its kernel name only.
+make_mapped() {
+	dmsetup create "$1" --noudevrules --noudevsync 3>&- <"/job/$2" >/out/.error 2>&1 ||
+		unfit "dmsetup create $1: $(cat /out/.error)"
+	name_block "$1" "/sys/block/dm-$(dmsetup info --columns --noheadings --options minor "$1" 3>&- | tr -d ' ')"
+	dmsetup table "$1" 3>&- >"/out/$1.table"
+}
+
+make_array() {
+	# Arguments and devices are separated by blanks.
+	# shellcheck disable=SC2086
+	mdadm --create "/dev/md$2" --run --metadata=1.2 $3 3>&- >/out/.error 2>&1 ||
+		unfit "mdadm --create $1: $(tail -n 3 /out/.error)"
+	name_block "$1" "/sys/block/md$2"
+}
+
 counters() {
 	for source in /proc/stat /proc/diskstats /proc/interrupts; do
 		printf '== %s\n' "$source"
@@ -181,10 +197,8 @@ carry_out() {
 		;;
 	confirm) confirm "$2" "$3" "$4" ;;
 	block) name_block "$2" "$3" ;;
-	table)
-		dmsetup create "$2" --noudevrules --noudevsync 3>&- <"/job/$3" >/out/.error 2>&1 ||
-			unfit "dmsetup create $2: $(cat /out/.error)"
-		;;
+	table) make_mapped "$2" "$3" ;;
+	array) make_array "$2" "$3" "$4" ;;
 	daemon) start_handler "$2" ;;
 	pause) sleep "$2" ;;
 	inject) inject "$2" "$3" ;;

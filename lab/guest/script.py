@@ -151,7 +151,7 @@ class NameBlock:
 
 @dataclass(frozen=True)
 class Table:
-    """Create a device-mapper device from a table (one target a line)."""
+    """Create a device-mapper device from a table (one target a line), under the lab's name for it."""
 
     name: str
     rows: tuple[str, ...]
@@ -166,6 +166,25 @@ class Table:
     def shell(self) -> str:
         rows = "\\n".join(self.rows)
         return f"printf {shlex.quote(rows + chr(92) + 'n')} | dmsetup create {self.name}"
+
+
+@dataclass(frozen=True)
+class Array:
+    """Create an md array of the named devices with mdadm's ``arguments``, under the lab's name for it."""
+
+    name: str
+    number: int
+    arguments: tuple[str, ...]
+    members: tuple[str, ...]
+
+    def fields(self) -> tuple[str, ...]:
+        return ("array", self.name, str(self.number), self._words())
+
+    def _words(self) -> str:
+        return " ".join((*self.arguments, *(device(member) for member in self.members)))
+
+    def shell(self) -> str:
+        return f"mdadm --create /dev/md{self.number} --run --metadata=1.2 {self._words()}"
 
 
 HANDLER_CONFIG = "diskd.conf"
@@ -297,6 +316,7 @@ Step = (
     | Confirm
     | NameBlock
     | Table
+    | Array
     | Daemon
     | Pause
     | RunLoad

@@ -2,18 +2,17 @@
 """A topology as devices inside the guest: pure functions from values to the guest's steps.
 
 ===========  =====================================================================================
-tcm_loop     each disk a null_blk, LIO iblock on top, one tcm_loop host whose LUNs share can_queue
+tcm_loop     each disk a null_blk, LIO iblock on top, tcm_loop hosts whose LUNs share can_queue
 scsi_debug   one host of scsi_debug, a target for each LUN, host_max_queue as the shared can_queue
-tcmu         each disk modelled by the handler of lab.diskd, one tcm_loop host above
+tcmu         each disk modelled by the handler of lab.diskd, tcm_loop hosts above
 null_blk     devices on one shared tag set (shared_tags=1), can_queue being its depth
 ===========  =====================================================================================
 """
 
 from collections.abc import Mapping
 
-from lab.errors import LabBroken
 from lab.guest.script import Module, Mount, Step, Tune, sysfs
-from lab.realise import null_blk, scsi_debug, tcm_loop, tcmu
+from lab.realise import null_blk, scsi_debug, stacks, tcm_loop, tcmu
 from lab.realise.loopback import CONFIGFS
 from lab.topology.model import Driver, Topology
 
@@ -27,11 +26,9 @@ SCHEDULER_MODULES = {"bfq": "bfq", "kyber": "kyber-iosched", "mq-deadline": "mq-
 
 
 def devices(topology: Topology) -> tuple[Step, ...]:
-    """Steps that make every LUN of the topology appear under its name."""
-    if len(topology.hbas) != 1:
-        raise LabBroken(f"topology {topology.name}: {len(topology.hbas)} HBAs, the in-guest realisation builds one")
-    (hba,) = topology.hbas.values()
-    return (Module("configfs"), Mount("configfs", CONFIGFS), *_BUILDERS[hba.driver](topology, hba))
+    """Steps that make every LUN and stack of the topology appear under its name."""
+    driver = next(iter(topology.hbas.values())).driver
+    return (Module("configfs"), Mount("configfs", CONFIGFS), *_BUILDERS[driver](topology), *stacks.steps(topology))
 
 
 def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, ...]:

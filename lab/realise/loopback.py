@@ -1,34 +1,42 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The tcm_loop host itself: LUNs over any backstores of LIO share its can_queue."""
+"""The tcm_loop hosts themselves: LUNs over any backstores of LIO share their host's can_queue."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lab.guest.script import Confirm, Link, MakeFolder, Module, NameBlock, Step, Tune, Write, sysfs
 from lab.topology.model import Hba, Lun, Topology
 
 CONFIGFS = "/sys/kernel/config"
 TARGET = f"{CONFIGFS}/target"
+_TARGET_NAA = 0x5001405000000001
 FIXED_QUEUE = 1024
 """can_queue and cmd_per_lun of tcm_loop where it has no parameters for them, as in 5.10."""
 
 
-def host_modules(hba: Hba) -> Iterator[Step]:
+def host_modules(topology: Topology) -> Iterator[Step]:
     yield Module("sd_mod")
-    yield Module("tcm_loop", _parameters(hba))
+    yield Module("tcm_loop", _parameters(topology))
 
 
-def show_luns(topology: Topology, hba: Hba, core: str) -> Iterator[Step]:
+def show_luns(topology: Topology, core: str) -> Iterator[Step]:
     """Show the backstore of each LUN's name under ``core`` (iblock_0, say) as a LUN, and name its block device."""
-    # Any NAA name does; the host is one of this guest alone.
-    port = f"{TARGET}/loopback/naa.5001405000000001/tpgt_1"
-    for folder in (f"{TARGET}/loopback", f"{TARGET}/loopback/naa.5001405000000001", port):
+    yield MakeFolder(f"{TARGET}/loopback")
+    for number, hba in enumerate(topology.hbas.values()):
+        yield from _host(number, hba, [lun for lun in topology.luns.values() if lun.hba == hba.name], core)
+
+
+def _host(number: int, hba: Hba, luns: Iterable[Lun], core: str) -> Iterator[Step]:
+    # Any NAA names do; the hosts are ones of this guest alone.
+    target = f"{TARGET}/loopback/naa.{_TARGET_NAA + 16 * number:x}"
+    port = f"{target}/tpgt_1"
+    for folder in (target, port):
         yield MakeFolder(folder)
-    yield Write(f"{port}/nexus", "naa.5001405000000002")
-    for number, lun in enumerate(topology.luns.values()):
-        yield MakeFolder(f"{port}/lun/lun_{number}")
-        yield Link(f"{TARGET}/core/{core}/{lun.name}", f"{port}/lun/lun_{number}/{lun.name}")
-        host = "/sys/devices/tcm_loop_0/tcm_loop_adapter_0/host*"
-        yield NameBlock(lun.name, f"{host}/target*/*:0:1:{number}/block/*")
+    yield Write(f"{port}/nexus", f"naa.{_TARGET_NAA + 16 * number + 1:x}")
+    for place, lun in enumerate(luns):
+        yield MakeFolder(f"{port}/lun/lun_{place}")
+        yield Link(f"{TARGET}/core/{core}/{lun.name}", f"{port}/lun/lun_{place}/{lun.name}")
+        host = f"/sys/devices/tcm_loop_0/tcm_loop_adapter_{number}/host*"
+        yield NameBlock(lun.name, f"{host}/target*/*:0:1:{place}/block/*")
         yield from queue_limits(hba, lun, f"{host}/scsi_host/host*/can_queue")
 
 
@@ -38,7 +46,9 @@ def queue_limits(hba: Hba, lun: Lun, can_queue: str) -> Iterator[Step]:
     yield Confirm(f"hba.can_queue[{lun.name}]", can_queue, str(hba.can_queue))
 
 
-def _parameters(hba: Hba) -> str:
-    if hba.can_queue == FIXED_QUEUE:
+def _parameters(topology: Topology) -> str:
+    first, *_ = topology.hbas.values()
+    if first.can_queue == FIXED_QUEUE:
         return ""
-    return f"can_queue={hba.can_queue} cmd_per_lun={hba.cmd_per_lun} nr_hw_queues={hba.hw_queues}"
+    cmd_per_lun = max(hba.cmd_per_lun for hba in topology.hbas.values())
+    return f"can_queue={first.can_queue} cmd_per_lun={cmd_per_lun} nr_hw_queues={first.hw_queues}"

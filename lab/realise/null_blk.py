@@ -5,12 +5,13 @@ from collections.abc import Iterator
 
 from lab.guest.script import MakeFolder, Module, NameBlock, Step, Write
 from lab.realise.loopback import CONFIGFS
-from lab.topology.model import Hba, Topology
+from lab.topology.model import Topology
 
 _MIB = 1 << 20
 
 
-def steps(topology: Topology, hba: Hba) -> Iterator[Step]:
+def steps(topology: Topology) -> Iterator[Step]:
+    (hba,) = topology.hbas.values()
     yield Module("null_blk", f"nr_devices=0 shared_tags=1 hw_queue_depth={hba.can_queue} submit_queues={hba.hw_queues}")
     for index, lun in enumerate(topology.luns.values()):
         disk = topology.disks[lun.disks[0]]

@@ -5,12 +5,13 @@ from collections.abc import Iterator
 
 from lab.guest.script import Confirm, Module, NameBlock, Step
 from lab.realise.loopback import queue_limits
-from lab.topology.model import Hba, Topology
+from lab.topology.model import Topology
 
 _MIB = 1 << 20
 
 
-def steps(topology: Topology, hba: Hba) -> Iterator[Step]:
+def steps(topology: Topology) -> Iterator[Step]:
+    (hba,) = topology.hbas.values()
     disks = [topology.disks[lun.disks[0]] for lun in topology.luns.values()]
     parameters = {
         "num_tgts": len(disks),

@@ -3,9 +3,9 @@
 
 from collections.abc import Iterator, Mapping
 
-from lab.guest.script import MakeFolder, Module, Step, Table, Write
+from lab.guest.script import MakeFolder, Module, Step, Table, Write, device
 from lab.realise import loopback
-from lab.topology.model import Disk, Hba, Lun, Topology
+from lab.topology.model import Disk, Lun, Topology
 
 _MIB = 1 << 20
 _MB = 10**6
@@ -13,12 +13,12 @@ NULL_BLK_TAGS = 1024
 """Tags of a null_blk that stands for a disk: above any depth that a scenario's hosts allow."""
 
 
-def steps(topology: Topology, hba: Hba) -> Iterator[Step]:
+def steps(topology: Topology) -> Iterator[Step]:
     yield Module("null_blk", "nr_devices=0")
     for index, disk in enumerate(topology.disks.values()):
         yield from _null_blk_disk(index, disk)
     yield Module("target_core_iblock")
-    yield from loopback.host_modules(hba)
+    yield from loopback.host_modules(topology)
     yield MakeFolder(f"{loopback.TARGET}/core/iblock_0")
     nodes = _backing_nodes(topology)
     yield from _linear_devices(topology)
@@ -27,7 +27,7 @@ def steps(topology: Topology, hba: Hba) -> Iterator[Step]:
         yield MakeFolder(folder)
         yield Write(f"{folder}/control", f"udev_path={nodes[lun.name]}")
         yield Write(f"{folder}/enable", "1")
-    yield from loopback.show_luns(topology, hba, "iblock_0")
+    yield from loopback.show_luns(topology, "iblock_0")
 
 
 def _null_blk_disk(index: int, disk: Disk) -> Iterator[Step]:
@@ -45,11 +45,14 @@ def _null_blk_disk(index: int, disk: Disk) -> Iterator[Step]:
 
 
 def _backing_nodes(topology: Topology) -> dict[str, str]:
-    """The block device under each LUN. Without udev a mapped device has its kernel name only."""
+    """The block device under each LUN."""
     disks = {name: f"/dev/nullb{index}" for index, name in enumerate(topology.disks)}
-    composite = [lun.name for lun in topology.luns.values() if len(lun.disks) > 1]
     nodes = {lun.name: disks[lun.disks[0]] for lun in topology.luns.values()}
-    return nodes | {name: f"/dev/dm-{minor}" for minor, name in enumerate(composite)}
+    return nodes | {lun.name: device(_backing(lun)) for lun in topology.luns.values() if len(lun.disks) > 1}
+
+
+def _backing(lun: Lun) -> str:
+    return f"{lun.name}.backing"
 
 
 def _linear_devices(topology: Topology) -> Iterator[Step]:
@@ -57,7 +60,7 @@ def _linear_devices(topology: Topology) -> Iterator[Step]:
     for lun in topology.luns.values():
         if len(lun.disks) > 1:
             yield Module("dm-mod")
-            yield Table(lun.name, _linear_rows(topology, lun, disks))
+            yield Table(_backing(lun), _linear_rows(topology, lun, disks))
 
 
 def _linear_rows(topology: Topology, lun: Lun, nodes: Mapping[str, str]) -> tuple[str, ...]:

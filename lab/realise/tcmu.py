@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Disks that the handler of lab.diskd models, behind LIO's target_core_user, one tcm_loop host above."""
+"""Disks that the handler of lab.diskd models, behind LIO's target_core_user, tcm_loop hosts above."""
 
 from collections.abc import Iterator
 
 from lab.guest.script import Daemon, MakeFolder, Module, Step, Write
 from lab.realise import loopback
-from lab.topology.model import Hba, Topology
+from lab.topology.model import Topology
 
 _CORE = "user_0"
 _BLOCK = 512
@@ -13,9 +13,9 @@ _NAA = 0x5001405100000000
 """NAA of the first disk; the next ones count up from it."""
 
 
-def steps(topology: Topology, hba: Hba) -> Iterator[Step]:
+def steps(topology: Topology) -> Iterator[Step]:
     yield Module("target_core_user")
-    yield from loopback.host_modules(hba)
+    yield from loopback.host_modules(topology)
     yield MakeFolder(f"{loopback.TARGET}/core/{_CORE}")
     for lun in topology.luns.values():
         folder = f"{loopback.TARGET}/core/{_CORE}/{lun.name}"
@@ -28,7 +28,7 @@ def steps(topology: Topology, hba: Hba) -> Iterator[Step]:
         )
         yield Write(f"{folder}/enable", "1")
     yield Daemon(tuple(model_lines(topology)))
-    yield from loopback.show_luns(topology, hba, _CORE)
+    yield from loopback.show_luns(topology, _CORE)
 
 
 def model_lines(topology: Topology) -> Iterator[str]:
@@ -39,7 +39,7 @@ def model_lines(topology: Topology) -> Iterator[str]:
     for disk in topology.disks.values():
         yield f"disk {disk.name} {disk.size} {disk.rate} {disk.seek}"
     for lun in topology.luns.values():
-        disk = topology.disks[lun.disks[0]]
-        number = numbers[disk.name]
-        path = f" {disk.link}" if disk.link else ""
-        yield f"backstore {lun.name} {disk.name} lab{number:05} {_NAA + number:x}{path}"
+        (name,) = lun.disks
+        number = numbers[name]
+        path = "".join(f" {link}" for link in topology.path(lun.name, name))
+        yield f"backstore {lun.name} {name} lab{number:05} {_NAA + number:x}{path}"

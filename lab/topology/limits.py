@@ -11,7 +11,7 @@ A disk of driver tcmu is exact: one request after another, each its seek and siz
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lab.topology.model import Disk, Driver, Hba, Topology
+from lab.topology.model import Disk, Driver, Hba, Lun, Stack, StackKind, Topology
 from lab.units import show_rate, show_size, show_time
 
 TICKS_PER_SECOND = 50
@@ -24,6 +24,8 @@ MOST_TAGS = {Driver.TCM_LOOP: 1024, Driver.SCSI_DEBUG: 192, Driver.NULL_BLK: 102
 """For tcm_loop the tags of the null_blk that is each disk, and as many for tcmu; for scsi_debug
 SDEBUG_CANQUEUE, three words of 64 bits; null_blk takes as many as blk-mq does (BLK_MQ_MAX_DEPTH)."""
 
+MOST_LINKS = 4
+"""MODEL_LINKS of lab/diskd: links on the way from a host to a disk."""
 _GUEST_MEMORY = 256 << 20
 _RING_MEMORY = 8 << 20
 """CMDR_SIZE of target_core_user, which it allocates for each disk."""
@@ -76,21 +78,37 @@ def longest_wait(disk: Disk, bs: int, in_flight: int, topology: Topology) -> int
 
     Disks that share a link are taken to be all busy.
     """
-    driver = topology.driver(disk.name)
+    driver = _driver_of(disk, topology)
     if driver is Driver.TCMU:
-        return round(in_flight * (service_time(disk, bs) + _link_time(disk, bs, topology)))
+        return round(in_flight * (slowest_service(disk, bs) + _links_time(disk, bs, topology)))
     iops = effective_iops(disk, bs, driver)
     if iops is None:
         return disk.service or 0
     return in_flight * 10**9 // iops if iops else COMMAND_TIMEOUT + 1
 
 
-def _link_time(disk: Disk, bs: int, topology: Topology) -> float:
-    if disk.link is None:
-        return 0
-    link = topology.links[disk.link]
-    users = sum(other.link == disk.link for other in topology.disks.values())
-    return users * (link.cost + bs * 10**9 / link.rate)
+def slowest_service(disk: Disk, bs: int) -> float:
+    """Nanoseconds of the longest service that a request of ``bs`` bytes can have on a disk of driver tcmu."""
+    slowest = min((disk.rate or 1, *(zone.rate for zone in disk.zones)))
+    return disk.seek + disk.rotation + bs * 10**9 / slowest
+
+
+def _driver_of(disk: Disk, topology: Topology) -> Driver:
+    return next(topology.hbas[lun.hba].driver for lun in topology.luns.values() if disk.name in lun.disks)
+
+
+def _links_time(disk: Disk, bs: int, topology: Topology) -> float:
+    """The time that the busiest link on a way to the disk takes for one request of each disk on it."""
+    users: dict[str, set[str]] = {}
+    own: set[str] = set()
+    for lun in topology.luns.values():
+        for name in lun.disks:
+            path = topology.path(lun.name, name)
+            own.update(path if name == disk.name else ())
+            for link in path:
+                users.setdefault(link, set()).add(name)
+    links = [topology.links[name] for name in own]
+    return max((len(users[link.name]) * (link.cost + bs * 10**9 / link.rate) for link in links), default=0)
 
 
 def handler_memory(luns: int) -> int:
@@ -100,7 +118,7 @@ def handler_memory(luns: int) -> int:
 
 @dataclass(frozen=True)
 class Refusal:
-    """``kind`` is disk, hba or lun."""
+    """``kind`` is disk, hba, lun or stack."""
 
     kind: str
     name: str
@@ -113,39 +131,79 @@ class Refusal:
 def refusals(topology: Topology) -> Iterator[Refusal]:
     """Everything in a topology whose names are sound that no recipe can carry."""
     for disk in topology.disks.values():
-        for reason in _driver_reasons(disk, topology.driver(disk.name)):
-            yield Refusal("disk", disk.name, reason)
-        if disk.size % SIZE_STEP:
-            yield Refusal("disk", disk.name, f"size {show_size(disk.size)} is not a whole number of MiB")
-        if disk.service is not None and disk.service >= COMMAND_TIMEOUT:
-            reason = f"service {show_time(disk.service)} reaches the command timeout of 30 s"
+        for reason in _disk_reasons(disk, _driver_of(disk, topology)):
             yield Refusal("disk", disk.name, reason)
     for hba in topology.hbas.values():
-        for reason in _hba_reasons(hba, topology):
+        for reason in (*_hba_reasons(hba, topology), *_company_reasons(hba, topology)):
             yield Refusal("hba", hba.name, reason)
     for lun in topology.luns.values():
-        driver = topology.hbas[lun.hba].driver
-        if driver is not Driver.TCM_LOOP and len(lun.disks) > 1:
-            yield Refusal("lun", lun.name, f"several disks on one LUN need driver tcm_loop, not {driver}")
+        for reason in _lun_reasons(lun, topology):
+            yield Refusal("lun", lun.name, reason)
+    for stack in topology.stacks.values():
+        for reason in _stack_reasons(stack, topology):
+            yield Refusal("stack", stack.name, reason)
 
 
-def _driver_reasons(disk: Disk, driver: Driver) -> Iterator[str]:
+def _disk_reasons(disk: Disk, driver: Driver) -> Iterator[str]:
+    if disk.size % SIZE_STEP:
+        yield f"size {show_size(disk.size)} is not a whole number of MiB"
+    if disk.service is not None and disk.service >= COMMAND_TIMEOUT:
+        yield f"service {show_time(disk.service)} reaches the command timeout of 30 s"
     if driver is Driver.TCMU:
         if disk.rate is None:
             yield "driver tcmu takes disks with a rate: they serve one request after another"
         return
     if disk.rate is not None and (reason := rate_reason(disk.rate)):
         yield reason
-    for key in ("seek", "link"):
-        if getattr(disk, key):
+    mechanics = {"seek": disk.seek, "rpm": disk.rotation, "zones": disk.zones, "ncq": disk.ncq > 1, "links": disk.links}
+    for key, is_set in mechanics.items():
+        if is_set:
             yield f"{key} needs driver tcmu, not {driver}"
+
+
+def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
+    driver = topology.hbas[lun.hba].driver
+    if driver is not Driver.TCM_LOOP and len(lun.disks) > 1:
+        yield f"several disks on one LUN need driver tcm_loop, not {driver}"
+    for disk in lun.disks:
+        path = topology.path(lun.name, disk)
+        if path and driver is not Driver.TCMU:
+            yield f"links need driver tcmu, not {driver}"
+        if len(path) > MOST_LINKS:
+            yield f"the way to disk {disk} has {len(path)} links, and {MOST_LINKS} are possible"
+        first = next(other for other in topology.luns.values() if disk in other.disks)
+        if first is not lun and driver is not Driver.TCMU:
+            yield f"disk {disk} is on lun {first.name} already: only disks of driver tcmu have several paths"
+
+
+def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
+    if stack.kind is StackKind.MULTIPATH:
+        behind = {topology.luns[name].disks if name in topology.luns else (name,) for name in stack.over}
+        if len(behind) > 1:
+            yield "the paths of a multipath device lead to one disk"
+    sizes = [topology.stack_size(each) if each in topology.stacks else topology.lun_size(each) for each in stack.over]
+    if stack.kind is StackKind.LINEAR and stack.offset + stack.size > sum(sizes):
+        yield f"the part ends behind the {show_size(sum(sizes))} that {stack.over[0]} has"
+    if stack.kind is StackKind.MD and stack.size > min(sizes):
+        yield f"size {show_size(stack.size)} is more than its smallest member has"
+
+
+def _company_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
+    """What several HBAs must have in common: their limits are parameters of the module that plays them."""
+    first = next(iter(topology.hbas.values()))
+    if hba is first:
+        return
+    if hba.driver is not first.driver:
+        yield f"driver {hba.driver} beside {first.driver} of HBA {first.name}: one driver plays all HBAs"
+    elif hba.driver not in {Driver.TCM_LOOP, Driver.TCMU}:
+        yield f"one HBA is possible with driver {hba.driver}"
+    elif (hba.can_queue, hba.hw_queues) != (first.can_queue, first.hw_queues):
+        yield f"can_queue and hw_queues must be those of HBA {first.name}: they are parameters of one module"
 
 
 def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     if hba.cmd_per_lun > hba.can_queue:
         yield f"cmd_per_lun {hba.cmd_per_lun} is more than can_queue {hba.can_queue}"
-    if hba.name != next(iter(topology.hbas)):
-        yield "one HBA is possible: its limits are parameters of the module that plays it"
     most = MOST_TAGS[hba.driver]
     if hba.can_queue > most:
         yield f"can_queue {hba.can_queue} is more than {most}, the limit of {hba.driver}"

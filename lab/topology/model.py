@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Storage topologies as frozen values: what there is, never how it is made.
 
-Sizes are bytes, rates bytes per second, service times nanoseconds.
+Sizes are bytes, rates bytes per second, times nanoseconds; all are the lab's own, that is with the
+topology's ``scale`` applied to what its file says of the hardware.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
@@ -19,29 +20,44 @@ class Driver(StrEnum):
 
 
 @dataclass(frozen=True)
+class Zone:
+    """From byte ``start`` on a disk reads and writes at ``rate``."""
+
+    start: int
+    rate: int
+
+
+@dataclass(frozen=True)
 class Disk:
     """One spindle or flash device. It is serial at ``rate``, or parallel with ``service`` per request.
 
-    ``seek`` is the time of a serial disk before a request that does not start where the last one
-    ended; ``link`` names what it shares with other disks.
+    Of a serial disk: ``seek`` is the time before a request that does not start where the last one
+    ended, ``rotation`` that of a revolution (0: it does not turn), ``zones`` are further rates from some
+    byte on, ``ncq`` is how many queued requests it chooses among. ``links`` carry its data alone.
     """
 
     name: str
     size: int
     rate: int | None = None
     service: int | None = None
-    iodepth: int | None = None
     seek: int = 0
-    link: str | None = None
+    rotation: int = 0
+    zones: tuple[Zone, ...] = ()
+    ncq: int = 1
+    links: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
 class Link:
-    """A capacity that disks share; it carries one request at a time, taking ``cost`` and its bytes at ``rate``."""
+    """A capacity that paths share; it carries one request at a time, taking ``cost`` and its bytes at ``rate``.
+
+    ``what`` says what it is: ``PCIe 1.0 x8``, say.
+    """
 
     name: str
     rate: int
     cost: int = 0
+    what: str = ""
 
 
 @dataclass(frozen=True)
@@ -49,6 +65,7 @@ class Hba:
     """A host adapter: its LUNs share ``can_queue`` tags and each may hold ``cmd_per_lun`` of them.
 
     For null_blk ``can_queue`` is the tag set's depth, shared by all disks (``shared_tags=1``).
+    ``links`` carry the data of all its LUNs; ``slot`` and NUMA ``node`` say where it sits.
     """
 
     name: str
@@ -57,20 +74,85 @@ class Hba:
     cmd_per_lun: int
     hw_queues: int = 1
     model: str = ""
+    links: tuple[str, ...] = ()
+    slot: str = ""
+    node: int = 0
 
 
 @dataclass(frozen=True)
 class Lun:
-    """A block device that the host shows; its sectors are those of ``disks``, one after another."""
+    """A block device that the host shows; its sectors are those of ``disks``, one after another.
+
+    LUNs that show the same disk are paths to it. ``links`` lie between the host and its disks.
+    """
 
     name: str
     hba: str
     disks: tuple[str, ...]
+    links: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Enclosure:
+    """A box of disks; ``links`` carry the data of all of them."""
+
+    name: str
+    disks: tuple[str, ...]
+    model: str = ""
+    links: tuple[str, ...] = ()
+
+
+class StackKind(StrEnum):
+    """What is laid over LUNs: dm-linear, dm-stripe (as LVM makes its stripes), dm-multipath, md."""
+
+    LINEAR = "linear"
+    STRIPE = "stripe"
+    MULTIPATH = "multipath"
+    MD = "md"
+
+
+@dataclass(frozen=True)
+class Stack:
+    """A block device over ``over``, names of LUNs or of other stacks.
+
+    linear: one after another, or of a single one the part of ``size`` bytes from ``offset`` on. stripe: ``chunk``
+    bytes of each in turn. multipath: all are paths to one disk, chosen by ``selector``; ``policy`` multibus has
+    them in one group, failover in one for each; ``mode`` is rq or bio. md: an array of ``level`` with
+    ``chunk``; of each member ``size`` bytes are used (0: all); ``resync`` False takes it for clean.
+    ``settings`` maps attributes below /sys/block/DEV (``md/stripe_cache_size``) to values.
+    """
+
+    name: str
+    kind: StackKind
+    over: tuple[str, ...]
+    chunk: int = 0
+    offset: int = 0
+    size: int = 0
+    selector: str = "round-robin"
+    policy: str = "multibus"
+    mode: str = "rq"
+    repeat_count: int = 1
+    level: str = ""
+    bitmap: str = "none"
+    resync: bool = False
+    settings: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Origin:
+    """Where the value of a parameter comes from: ``of`` is a pattern such as ``disk.*.seek``.
+
+    ``kind`` is cites, fitted (``text`` says on what) or chosen (the ratios do not hang on it).
+    """
+
+    of: str
+    kind: str
+    text: str
 
 
 @dataclass(frozen=True)
 class Region:
-    """Where one disk's sectors lie: on ``lun``, ``offset`` and ``size`` in bytes."""
+    """Where a role's sectors lie: on the block device ``lun``, ``offset`` and ``size`` in bytes."""
 
     lun: str
     offset: int
@@ -79,6 +161,8 @@ class Region:
 
 @dataclass(frozen=True)
 class Topology:
+    """``scale`` is by how much rates are lower and times longer than the hardware's."""
+
     name: str
     title: str
     memory: int
@@ -87,17 +171,80 @@ class Topology:
     luns: Mapping[str, Lun]
     source: str = field(default="", compare=False)
     links: Mapping[str, Link] = field(default_factory=dict)
+    enclosures: Mapping[str, Enclosure] = field(default_factory=dict)
+    stacks: Mapping[str, Stack] = field(default_factory=dict)
+    scale: int = 1
+    origins: tuple[Origin, ...] = ()
 
-    def region(self, disk: str) -> Region:
-        """The part of a LUN that is this disk. Raises KeyError for a disk that no LUN shows."""
-        for lun in self.luns.values():
-            offset = 0
-            for member in lun.disks:
-                if member == disk:
-                    return Region(lun.name, offset, self.disks[disk].size)
-                offset += self.disks[member].size
-        raise KeyError(disk)
+    def region(self, name: str) -> Region:
+        """The sectors that are this disk, LUN or stack. Raises KeyError for a disk that no or several LUNs show."""
+        if name in self.stacks:
+            return Region(name, 0, self.stack_size(name))
+        shown = [lun for lun in self.luns.values() if name in lun.disks]
+        if len(shown) == 1:
+            (lun,) = shown
+            before = lun.disks[: lun.disks.index(name)]
+            return Region(lun.name, sum(self.disks[each].size for each in before), self.disks[name].size)
+        if name in self.luns and name not in self.disks:
+            return Region(name, 0, self.lun_size(name))
+        raise KeyError(name)
 
-    def driver(self, disk: str) -> Driver:
-        """What plays the HBA of this disk. Raises KeyError for a disk that no LUN shows."""
-        return self.hbas[self.luns[self.region(disk).lun].hba].driver
+    def targets(self) -> tuple[str, ...]:
+        """Everything that a role can do I/O on: names that ``region`` knows."""
+        shown = [disk for lun in self.luns.values() for disk in lun.disks]
+        disks = [name for name in self.disks if shown.count(name) == 1]
+        return (*disks, *(name for name in self.luns if name not in self.disks), *self.stacks)
+
+    def leaves(self, name: str) -> tuple[str, ...]:
+        """The LUNs below a disk, a LUN or a stack, each once."""
+        if name not in self.stacks:
+            return (self.region(name).lun,)
+        below = (leaf for member in self.stacks[name].over for leaf in self._members_leaves(member))
+        return tuple(dict.fromkeys(below))
+
+    def _members_leaves(self, member: str) -> tuple[str, ...]:
+        return self.leaves(member) if member in self.stacks else (member,)
+
+    def path(self, lun: str, disk: str) -> tuple[str, ...]:
+        """The links between a LUN's host and one of its disks, each once, from the host on."""
+        box = [name for enclosure in self.enclosures.values() if disk in enclosure.disks for name in enclosure.links]
+        own = self.luns[lun]
+        return tuple(dict.fromkeys((*self.hbas[own.hba].links, *own.links, *box, *self.disks[disk].links)))
+
+    def driver(self, name: str) -> Driver:
+        """What plays the HBA of this disk, LUN or stack. Raises KeyError as ``region`` does."""
+        return self.hbas[self.luns[self.leaves(name)[0]].hba].driver
+
+    def lun_size(self, lun: str) -> int:
+        return sum(self.disks[name].size for name in self.luns[lun].disks)
+
+    def stack_size(self, name: str) -> int:
+        """Bytes that a stack shows; of md arrays the most that it can be, for its labels take some."""
+        stack = self.stacks[name]
+        sizes = [self.stack_size(each) if each in self.stacks else self.lun_size(each) for each in stack.over]
+        if stack.kind is StackKind.LINEAR:
+            return stack.size or sum(sizes) - stack.offset
+        if stack.kind is StackKind.MULTIPATH:
+            return sizes[0]
+        return _striped_size(stack, min(stack.size or sizes[0], *sizes))
+
+
+_PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
+
+
+def _striped_size(stack: Stack, member: int) -> int:
+    if stack.level == "raid1":
+        return member
+    per_member = member // stack.chunk * stack.chunk
+    data = len(stack.over) - _PARITY.get(stack.level, 0)
+    return per_member * data // (2 if stack.level == "raid10" else 1)
+
+
+def build_order(topology: Topology) -> Iterator[Stack]:
+    """Stacks in an order in which each one's members exist already. Stacks in a circle are left out."""
+    made: set[str] = set(topology.luns)
+    waiting = list(topology.stacks.values())
+    while ready := [stack for stack in waiting if made.issuperset(stack.over)]:
+        yield from ready
+        made.update(stack.name for stack in ready)
+        waiting = [stack for stack in waiting if stack.name not in made]

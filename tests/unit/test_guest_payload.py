@@ -90,7 +90,7 @@ def test_a_file_that_is_not_there_is_named(root: Path) -> None:
 def test_a_pinned_payload_needs_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BLKLAB_DEBIAN_MIRROR", "http://127.0.0.1:1")
     cache = Cache(tmp_path)
-    pin = Pin(f"payload-{payload.SUITE}", (Pinned(payload.SUITE, "fio", "3.39-1", "0" * 64),))
+    pin = Pin(payload.PIN, (Pinned(payload.SUITE, "fio", "3.39-1", "0" * 64),))
     cache.entry("payload", pin.digest, lay_out)
     write_pin(cache, pin)
     told: list[str] = []

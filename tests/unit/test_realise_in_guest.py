@@ -6,7 +6,6 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import LabBroken
 from lab.guest.script import Module, Step, Table, job_files
 from lab.realise.in_guest import devices, queue_settings
 from lab.topology.load import CATALOGUE, load_topology
@@ -103,8 +102,8 @@ def test_one_queue_for_several_disks() -> None:
         "module tcm_loop",
         f"mkdir {CONFIG}/target/core/iblock_0",
         "module dm-mod",
-        "table all all.table",
-        *backstore_lines("all", "/dev/dm-0"),
+        "table all.backing all.backing.table",
+        *backstore_lines("all", "/lab/all.backing"),
         *PORT_LINES,
         *lun_lines(0, "all", can_queue=1024, cmd_per_lun=64),
     ]
@@ -115,7 +114,7 @@ def test_one_queue_for_several_disks() -> None:
 def test_modelled_disks() -> None:
     topology = rig({"p0": ("p0",), "p1": ("p1",)}, can_queue=64, cmd_per_lun=16)
     disks = {
-        "p0": Disk("p0", GIB, rate=10**6, seek=8_000_000, link="wire"),
+        "p0": Disk("p0", GIB, rate=10**6, seek=8_000_000, links=("wire",)),
         "p1": Disk("p1", GIB, rate=2 * 10**6),
     }
     topology = replace(
@@ -185,20 +184,14 @@ def test_each_lun_gets_its_name_once(driver: Driver) -> None:
     assert [line.split()[1] for line in lines if line.startswith("block ")] == [f"d{number}" for number in range(5)]
 
 
-def test_several_mapped_devices_keep_their_minors_apart() -> None:
+def test_several_mapped_devices_are_known_by_their_names() -> None:
     topology = made(Driver.TCM_LOOP, luns=5)
     luns = {"a": Lun("a", "h", ("d0",)), "b": Lun("b", "h", ("d1", "d2")), "c": Lun("c", "h", ("d3", "d4"))}
     lines = script(devices(replace(topology, luns=luns)))
     paths = [line.rpartition("=")[2] for line in lines if "udev_path" in line]
-    assert paths == ["/dev/nullb0", "/dev/dm-0", "/dev/dm-1"]
+    assert paths == ["/dev/nullb0", "/lab/b.backing", "/lab/c.backing"]
     tables = [line for line in lines if line.startswith("table")]
-    assert tables == ["table b b.table", "table c c.table"]
-
-
-def test_another_number_of_hbas_is_the_loader_s_mistake() -> None:
-    topology = made(Driver.TCM_LOOP)
-    with pytest.raises(LabBroken, match="0 HBAs"):
-        devices(replace(topology, hbas={}))
+    assert tables == ["table b.backing b.backing.table", "table c.backing c.backing.table"]
 
 
 def test_every_topology_of_the_catalogue_can_be_built() -> None:

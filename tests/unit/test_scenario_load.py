@@ -170,8 +170,8 @@ def test_the_digest_covers_the_file_and_its_topology(tmp_path: Path) -> None:
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, ioengine: psync", "iodepth: psync has one request in flight"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, rwmixread: 5", "rwmixread: rw: randread is no mix"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, fsync: 5", "fsync: rw: randread writes nothing"),
-        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, size: 2G", "disk p0 of 1G has no room"),
-        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, offset: 1G", "disk p0 of 1G has no room"),
+        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, size: 2G", "p0 of 1G has no room"),
+        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, offset: 1G", "p0 of 1G has no room"),
         (
             "bs: 4k, iodepth: 256",
             "bs: 4k, iodepth: 2, random_distribution: zipf:1.0",

@@ -9,8 +9,9 @@ import pytest
 from lab.errors import InputErrors, Misuse
 from lab.strict_yaml import Problems, parse
 from lab.topology.limits import carries, effective_iops, longest_wait, refusals
-from lab.topology.load import CATALOGUE, apply_setting, load_topology
+from lab.topology.load import CATALOGUE, load_topology
 from lab.topology.model import Disk, Driver, Link, Region, Topology
+from lab.topology.settings import apply_setting
 
 GOOD = """\
 topology: t
@@ -75,7 +76,7 @@ def test_a_topology_may_stand_inline() -> None:
         ("driver: tcm_loop", "driver: tcm_lop", "got tcm_lop (did you mean tcm_loop?)"),
         ("driver: tcm_loop", "driver: megasas", "driver megasas is a device of QEMU on the host's clock"),
         ("hba: h, disks: [a]", "hba: g, disks: [a]", "t.yaml:9:13: lun la: no HBA g"),
-        ("disks: [b]", "disks: [b, a]", "t.yaml:10:23: disk a is on lun la already"),
+        ("disks: [b]", "disks: [b, a]", "t.yaml:10:7: lun lb: disk a is on lun la already"),
         ("disks: [b]", "disks: [c]", "lun lb: no disk c"),
         ("disks: [b]", "disks: [c]", "t.yaml:5:6: disk b is on no lun"),
         ("disks: [b]", "disks: []", "disks: expected 1 to 256 entries, got 0"),
@@ -110,7 +111,7 @@ def test_several_hbas_and_several_disks_on_a_null_blk_lun_are_refused(tmp_path: 
     two = GOOD.replace("luns:", "  g: {driver: tcm_loop, can_queue: 1}\nluns:").replace(
         "{hba: h, disks: [b]", "{hba: g, disks: [b]"
     )
-    assert "hba g: one HBA is possible" in mistakes(two, tmp_path)
+    assert "hba g: can_queue and hw_queues must be those of HBA h" in mistakes(two, tmp_path)
     text = GOOD.replace("rate: 2 MB/s", "service: 1ms").replace(
         "tcm_loop, can_queue: 64, cmd_per_lun: 32", "null_blk, can_queue: 64"
     )
@@ -183,7 +184,7 @@ memory: 512M
 links:
   wire: {rate: 12 MB/s, cost: 1ms}
 disks:
-  a: {size: 1G, rate: 8500 kB/s, seek: 8ms, link: wire}
+  a: {size: 1G, rate: 8500 kB/s, seek: 8ms, links: [wire]}
   b: {size: 1G, rate: 80 MB/s}
 hbas:
   h: {driver: tcmu, can_queue: 64, cmd_per_lun: 32}
@@ -195,7 +196,7 @@ luns:
 
 def test_modelled_disks_have_any_rate_a_seek_and_a_link(tmp_path: Path) -> None:
     topology = load(MODELLED, tmp_path)
-    assert topology.disks["a"] == Disk("a", 1 << 30, rate=8_500_000, seek=8 * 10**6, link="wire")
+    assert topology.disks["a"] == Disk("a", 1 << 30, rate=8_500_000, seek=8 * 10**6, links=("wire",))
     assert topology.links == {"wire": Link("wire", 12 * 10**6, 10**6)}
     assert topology.driver("a") is Driver.TCMU
     assert carries(topology.disks["a"], 1 << 40, Driver.TCMU) is None
@@ -211,13 +212,13 @@ def test_requests_on_a_modelled_disk_wait_for_disk_and_link(tmp_path: Path) -> N
 @pytest.mark.parametrize(
     ("old", "new", "wanted"),
     [
-        ("link: wire", "link: wier", "t.yaml:6:51: disk a: no link wier, did you mean wire? (known: wire)"),
-        (", link: wire", "", "t.yaml:4:9: link wire carries no disk"),
+        ("links: [wire]", "links: [wier]", "t.yaml:6:52: disk a: no link wier, did you mean wire? (known: wire)"),
+        (", links: [wire]", "", "t.yaml:4:9: link wire carries no disk"),
         ("rate: 80 MB/s", "service: 1ms", "disk b: driver tcmu takes disks with a rate"),
         ("driver: tcmu", "driver: tcm_loop", "disk a: seek needs driver tcmu, not tcm_loop"),
-        ("driver: tcmu", "driver: tcm_loop", "disk a: link needs driver tcmu, not tcm_loop"),
+        ("driver: tcmu", "driver: tcm_loop", "disk a: links needs driver tcmu, not tcm_loop"),
         ("driver: tcmu", "driver: tcm_loop", "disk a: 8.5 MB/s is not a whole number of MB/s"),
-        ("{rate: 12 MB/s, cost: 1ms}", "{cost: 1ms}", "wire: rate is missing"),
+        ("{rate: 12 MB/s, cost: 1ms}", "{cost: 1ms}", "link wire: expected one of rate, pcie and sas"),
         ("memory: 512M", "memory: 256M", "memory 256M is too little: the rings of 2 disks need 272M"),
         (
             "  la: {hba: h, disks: [a]}\n  lb: {hba: h, disks: [b]}",

@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What lies over the LUNs: device-mapper tables and md arrays, each named as in the topology.
+
+LVM's striped volumes are tables of dm-stripe with a physical extent's offset; the data path is the same.
+"""
+
+from collections.abc import Iterator
+
+from lab.guest.script import Array, Module, Step, Table, Tune, device, sysfs
+from lab.topology.model import Stack, StackKind, Topology, build_order
+
+_SECTOR = 512
+_SELECTOR_MODULES = {
+    "round-robin": "dm-round-robin",
+    "queue-length": "dm-queue-length",
+    "service-time": "dm-service-time",
+    "historical-service-time": "dm-historical-service-time",
+}
+_SELECTOR_ARGUMENTS = {"round-robin": "1 {count}", "queue-length": "1 {count}", "service-time": "2 {count} 1"}
+"""What follows each path in a table: how many arguments, the repeat count, and service-time's relative throughput."""
+_MD_MODULES = {"raid0": "raid0", "raid1": "raid1", "raid10": "raid10"}
+
+
+def steps(topology: Topology) -> Iterator[Step]:
+    arrays = 0
+    for stack in build_order(topology):
+        if stack.kind is StackKind.MD:
+            yield from _array(stack, arrays)
+            arrays += 1
+        else:
+            yield Module("dm-mod")
+            yield from _modules(stack)
+            yield Table(stack.name, _rows(topology, stack))
+        for attribute, value in stack.settings.items():
+            yield Tune(f"stack.{attribute.replace('/', '.')}[{stack.name}]", f"{sysfs(stack.name)}/{attribute}", value)
+
+
+def _modules(stack: Stack) -> Iterator[Step]:
+    if stack.kind is StackKind.MULTIPATH:
+        yield Module("dm-multipath")
+        yield Module(_SELECTOR_MODULES[stack.selector])
+
+
+def _rows(topology: Topology, stack: Stack) -> tuple[str, ...]:
+    if stack.kind is StackKind.LINEAR:
+        return tuple(_linear(topology, stack))
+    sectors = topology.stack_size(stack.name) // _SECTOR
+    if stack.kind is StackKind.STRIPE:
+        members = "".join(f" {device(member)} 0" for member in stack.over)
+        return (f"0 {sectors} striped {len(stack.over)} {stack.chunk // _SECTOR}{members}",)
+    return (f"0 {sectors} multipath {_multipath(stack)}",)
+
+
+def _linear(topology: Topology, stack: Stack) -> Iterator[str]:
+    start = 0
+    for member in stack.over:
+        whole = topology.stack_size(member) if member in topology.stacks else topology.lun_size(member)
+        sectors = (stack.size or whole - stack.offset) // _SECTOR
+        yield f"{start} {sectors} linear {device(member)} {stack.offset // _SECTOR}"
+        start += sectors
+
+
+def _multipath(stack: Stack) -> str:
+    groups = [stack.over] if stack.policy == "multibus" else [(path,) for path in stack.over]
+    features = "2 queue_mode bio" if stack.mode == "bio" else "0"
+    return f"{features} 0 {len(groups)} 1 " + " ".join(_group(stack, group) for group in groups)
+
+
+def _group(stack: Stack, paths: tuple[str, ...]) -> str:
+    arguments = _SELECTOR_ARGUMENTS.get(stack.selector, "0").format(count=stack.repeat_count)
+    count, *values = arguments.split()
+    each = " ".join(" ".join((device(path), *values)) for path in paths)
+    return f"{stack.selector} 0 {len(paths)} {count} {each}"
+
+
+def _array(stack: Stack, number: int) -> Iterator[Step]:
+    yield Module("md-mod")
+    yield Module(_MD_MODULES.get(stack.level, "raid456"))
+    arguments = [f"--level={stack.level}", f"--raid-devices={len(stack.over)}", f"--bitmap={stack.bitmap}"]
+    if stack.chunk:
+        arguments.append(f"--chunk={stack.chunk >> 10}K")
+    if stack.size:
+        arguments.append(f"--size={stack.size >> 10}K")
+    if not stack.resync and stack.level != "raid0":
+        arguments.append("--assume-clean")
+    yield Array(stack.name, number, tuple(arguments), stack.over)

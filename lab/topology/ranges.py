@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Many names in one: ``d00..23`` stands for d00, d01 and so on up to d23.
+
+As a key it stands for as many rows, in which each range of the same length stands for the name in
+its own place. In a list it stands for all of its names.
+"""
+
+import re
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from lab.strict_yaml import Entry, Items, Map, Node, Problems, Scalar, quoted
+from lab.yaml_fields import NAME, Json, Kind, ListOf, Named, Row, Text, name_text
+
+_RANGE = re.compile(r"([a-z0-9-]*?[a-z-]|)(\d{1,4})\.\.(\d{1,4})([a-z-][a-z0-9-]*)?")
+_NAME_OR_RANGE = rf"{NAME}|[a-z0-9-]*\d{{1,4}}\.\.\d{{1,4}}[a-z0-9-]*"
+_MOST = 256
+
+
+def range_names(text: str) -> tuple[str, ...]:
+    """The names that a range stands for; empty for a text that is none."""
+    match = _RANGE.fullmatch(text)
+    if match is None:
+        return ()
+    before, first, last, after = match.groups()
+    numbers = range(int(first), int(last) + 1)
+    if len(numbers) > _MOST:
+        return ()
+    return tuple(f"{before}{number:0{len(first)}d}{after or ''}" for number in numbers)
+
+
+@dataclass(frozen=True)
+class Reference:
+    """A name; in a row whose key is a range also a range, which is a name by the time that it is read."""
+
+    def read(self, problems: Problems, label: str, node: Node) -> str | None:
+        return name_text().read(problems, label, node)
+
+    def json(self) -> Json:
+        return Text(pattern=_NAME_OR_RANGE).json()
+
+
+@dataclass(frozen=True)
+class References:
+    """A list of names and ranges."""
+
+    least: int = 0
+
+    def read(self, problems: Problems, label: str, node: Node) -> list[str] | None:
+        if isinstance(node, Items):
+            node = replace(node, items=tuple(name for item in node.items for name in _all_names(item)))
+        return ListOf(name_text(), self.least).read(problems, label, node)
+
+    def json(self) -> Json:
+        return ListOf(Reference(), self.least).json()
+
+
+def _all_names(item: Node) -> Iterator[Node]:
+    names = range_names(item.text) if isinstance(item, Scalar) else ()
+    if not isinstance(item, Scalar) or not names:
+        yield item
+        return
+    for name in names:
+        yield replace(item, text=name, verbatim=False)
+
+
+@dataclass(frozen=True)
+class NamedRanges:
+    """As ``Named``, with ranges among the keys."""
+
+    value: Kind[Row]
+    what: str
+    most: int = 256
+
+    def read(self, problems: Problems, label: str, node: Node) -> dict[str, Row] | None:
+        if isinstance(node, Map):
+            node = _spread(problems, node)
+        return Named(self.value, self.what, most=self.most).read(problems, label, node)
+
+    def json(self) -> Json:
+        shape = Named(self.value, self.what, most=self.most).json()
+        return {**shape, "patternProperties": {f"^(?:{_NAME_OR_RANGE})$": self.value.json()}}
+
+
+def _spread(problems: Problems, node: Map) -> Map:
+    entries: dict[str, Entry] = {}
+    for key, entry in node.entries.items():
+        names = range_names(key)
+        for place, name in enumerate(names or (key,)):
+            if name in entries:
+                problems.add(entry.key.mark, f"{quoted(name)} is there twice, here as part of {key}")
+            value = _in_place(problems, entry.value, place, len(names)) if names else entry.value
+            entries[name] = Entry(replace(entry.key, text=name), value)
+    return replace(node, entries=entries)
+
+
+def _in_place(problems: Problems, node: Node, place: int, count: int) -> Node:
+    """The node of one row of ``count`` with the names that stand in its place."""
+    if isinstance(node, Map):
+        entries = {
+            key: replace(entry, value=_in_place(problems, entry.value, place, count))
+            for key, entry in node.entries.items()
+        }
+        return replace(node, entries=entries)
+    if isinstance(node, Items):
+        return replace(node, items=tuple(_in_place(problems, item, place, count) for item in node.items))
+    names = range_names(node.text) if isinstance(node, Scalar) else ()
+    if not names or not isinstance(node, Scalar):
+        return node
+    if len(names) != count:
+        problems.add(node.mark, f"{node.text} has {len(names)} names, the row's key {count}", "ranges of one length")
+        return node
+    return replace(node, text=names[place], verbatim=False)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Settings of an arm that change a topology: ``hba.can_queue``, ``disk.p0.rate``, ``stack.vol.chunk`` ..."""
+
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import replace
+from fnmatch import fnmatchcase
+from typing import TypeVar
+
+from lab.strict_yaml import names, nearest
+from lab.topology.fields import ATTRIBUTES, DISK_KNOBS, HBA_KNOBS, LINK_KNOBS, STACK_KNOBS
+from lab.topology.model import Disk, Driver, Hba, Link, Stack, Topology
+from lab.yaml_fields import NAME, Field, Kind
+
+T = TypeVar("T", Hba, Disk, Link, Stack)
+Value = int | str
+_CHOSEN = r"[a-z0-9*][a-z0-9*-]{0,39}"
+_MINUTE = 60 * 10**9
+_SCALED_RATES, _SCALED_TIMES = {"rate"}, {"service", "seek", "cost"}
+_RPM = "rpm"
+
+
+def knob_fields() -> tuple[Field[object], ...]:
+    """The settings as fields whose names are patterns; ``*`` in a name stands for any part of names."""
+    tables: tuple[tuple[str, Mapping[str, Kind[object]]], ...] = (
+        ("disk", DISK_KNOBS),
+        ("link", LINK_KNOBS),
+        ("stack", STACK_KNOBS),
+    )
+    fields: list[Field[object]] = [
+        Field(rf"hba\.({NAME}\.)?{key}", kind, says=f"hba.{key}") for key, kind in HBA_KNOBS.items()
+    ]
+    for what, knobs in tables:
+        for key, kind in knobs.items():
+            fields.append(Field(rf"{what}\.{_CHOSEN}\.{key}", kind, says=f"{what}.NAME.{key}"))
+    for folder, attributes in ATTRIBUTES.items():
+        for attribute in attributes:
+            key = f"{folder}.{attribute.name}"
+            fields.append(
+                Field(rf"stack\.{_CHOSEN}\.{folder}\.{attribute.name}", attribute.kind, says=f"stack.NAME.{key}")
+            )
+    return tuple(fields)
+
+
+def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
+    """The topology with one knob turned, ``value`` being the hardware's, as in the topology's file.
+
+    ``hba.KNOB`` turns that of all HBAs; else the kind is followed by a name, in which ``*`` stands for any
+    part of names. Limits that belong together are not checked here (see ``limits.refusals``), so that several
+    knobs can be turned one after another. Raises ValueError for a name or knob that is not there.
+    """
+    kind, *rest = key.split(".")
+    if kind == "hba" and len(rest) == 1:
+        rest = ["*", *rest]
+    if len(rest) > 1:
+        name, knob = rest[0], ".".join(rest[1:])
+        if kind == "hba" and knob in HBA_KNOBS:
+            return replace(topology, hbas=_turned(topology.hbas, "HBA", name, lambda hba: _hba(hba, knob, int(value))))
+        if kind == "disk" and knob in DISK_KNOBS:
+            scaled = _scaled(topology.scale, knob, int(value))
+            return replace(topology, disks=_turned(topology.disks, "disk", name, lambda one: _disk(one, knob, scaled)))
+        if kind == "link" and knob in LINK_KNOBS:
+            scaled = _scaled(topology.scale, knob, int(value))
+            links = _turned(topology.links, "link", name, lambda link: _link(link, knob, scaled))
+            return replace(topology, links=links)
+        if kind == "stack" and _is_stack_knob(knob):
+            stacks = _turned(topology.stacks, "stack", name, lambda stack: _stack(stack, knob, value))
+            return replace(topology, stacks=stacks)
+    raise ValueError(f"{key}: no such knob")
+
+
+def _turned(known: Mapping[str, T], what: str, pattern: str, turn: Callable[[T], T]) -> dict[str, T]:
+    chosen = {name for name in known if fnmatchcase(name, pattern)}
+    if not chosen:
+        raise ValueError(f"no {what} {pattern}{nearest(pattern, known)} ({_known(known)})")
+    return {name: turn(each) if name in chosen else each for name, each in known.items()}
+
+
+def _known(known: Iterable[str]) -> str:
+    return f"known: {names(known)}" if known else "there are none"
+
+
+def _scaled(scale: int, knob: str, value: int) -> int:
+    if knob == _RPM:
+        return revolution(value, scale)
+    if knob in _SCALED_RATES:
+        return max(1, value // scale)
+    return value * scale if knob in _SCALED_TIMES else value
+
+
+def revolution(rpm: int, scale: int) -> int:
+    """Nanoseconds of the lab's time."""
+    return _MINUTE * scale // rpm
+
+
+def _hba(hba: Hba, knob: str, value: int) -> Hba:
+    if knob == "can_queue":
+        # null_blk knows no limit but that of its tag set.
+        cmd_per_lun = value if hba.driver is Driver.NULL_BLK else hba.cmd_per_lun
+        return replace(hba, can_queue=value, cmd_per_lun=cmd_per_lun)
+    return replace(hba, cmd_per_lun=value) if knob == "cmd_per_lun" else replace(hba, hw_queues=value)
+
+
+def _disk(disk: Disk, knob: str, value: int) -> Disk:
+    if knob == "rate":
+        return replace(disk, rate=value, service=None)
+    if knob == "service":
+        return replace(disk, rate=None, service=value)
+    if knob == _RPM:
+        return replace(disk, rotation=value)
+    return replace(disk, seek=value) if knob == "seek" else replace(disk, ncq=value)
+
+
+def _link(link: Link, knob: str, value: int) -> Link:
+    return replace(link, rate=value) if knob == "rate" else replace(link, cost=value)
+
+
+def _is_stack_knob(knob: str) -> bool:
+    folder, _, attribute = knob.partition(".")
+    return knob in STACK_KNOBS or any(field.name == attribute for field in ATTRIBUTES.get(folder, ()))
+
+
+def _stack(stack: Stack, knob: str, value: Value) -> Stack:
+    if "." in knob:
+        return replace(stack, settings={**stack.settings, knob.replace(".", "/"): str(value)})
+    changes: dict[str, int | str] = {knob: value}
+    return replace(stack, **changes)  # type: ignore[arg-type]

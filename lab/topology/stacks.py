@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Stacks from their rows: dm-linear, dm-stripe, dm-multipath and md arrays over LUNs and other stacks."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import replace
+
+from lab.strict_yaml import names, nearest
+from lab.topology import fields
+from lab.topology.model import Stack, StackKind, Topology, build_order
+from lab.yaml_fields import Row
+
+_LEAST_MEMBERS = {"raid0": 1, "raid1": 2, "raid10": 2, "raid4": 3, "raid5": 3, "raid6": 4}
+_OWN_KEYS: Mapping[StackKind, frozenset[str]] = {
+    StackKind.LINEAR: frozenset({"offset", "size"}),
+    StackKind.STRIPE: frozenset({"chunk"}),
+    StackKind.MULTIPATH: frozenset({"selector", "policy", "mode", "repeat_count"}),
+    StackKind.MD: frozenset({"level", "chunk", "size", "bitmap", "resync", "md"}),
+}
+_COMMON_KEYS = {"kind", "over", "queue"}
+
+
+def read_stacks(topology: Topology, rows: Mapping[str, Row]) -> Topology:
+    """The topology with its stacks; mistakes are reported at their rows."""
+    stacks = {name: stack for name, row in rows.items() if (stack := _stack(name, row))}
+    known = {*topology.luns, *rows}
+    for name, stack in stacks.items():
+        row = rows[name]
+        if name in topology.luns or name in topology.disks:
+            row.problems.add(row.mark, f"stack {name}: a LUN or a disk has that name", "choose another")
+        for member in dict.fromkeys(stack.over):
+            if member not in known:
+                remedy = f"LUNs and stacks: {names(known - {name})}"
+                text = f"stack {name}: nothing is called {member}{nearest(member, known)}"
+                row.problems.add(row.place("over"), text, remedy)
+    sound = {name: stack for name, stack in stacks.items() if known.issuperset(stack.over)}
+    found = replace(topology, stacks=sound)
+    made = {stack.name for stack in build_order(found)}
+    there = {*topology.luns, *sound}
+    for name in sound.keys() - made:
+        if there.issuperset(sound[name].over):
+            rows[name].problems.add(rows[name].mark, f"stack {name}: it lies over itself")
+    return replace(found, stacks={name: stack for name, stack in sound.items() if name in made})
+
+
+def _stack(name: str, row: Row) -> Stack | None:
+    kind_text, over = row.get(fields.KIND), row.get(fields.OVER)
+    if kind_text is None or not over:
+        return None
+    kind = StackKind(kind_text)
+    for key in row.node.entries.keys() - _OWN_KEYS[kind] - _COMMON_KEYS:
+        row.problems.add(row.place(key), f"stack {name}: {key} is nothing that {kind} has")
+    settings = {
+        f"{field.name}/{attribute.name}": str(value)
+        for field in (fields.STACK_QUEUE, fields.STACK_MD)
+        if (own := row.get(field))
+        for attribute in fields.ATTRIBUTES[field.name]
+        if (value := own.get(attribute)) is not None
+    }
+    stack = Stack(
+        name,
+        kind,
+        tuple(over),
+        chunk=row.get_or(fields.CHUNK, 0),
+        offset=row.get_or(fields.OFFSET, 0),
+        size=row.get_or(fields.STACK_SIZE, 0),
+        selector=row.get_or(fields.SELECTOR, "round-robin"),
+        policy=row.get_or(fields.POLICY, "multibus"),
+        mode=row.get_or(fields.MODE, "rq"),
+        repeat_count=row.get_or(fields.REPEAT_COUNT, 1),
+        level=row.get_or(fields.LEVEL, ""),
+        bitmap=row.get_or(fields.BITMAP, "none"),
+        resync=row.get_or(fields.RESYNC, False),
+        settings=settings,
+    )
+    for key, reason in _lacks(stack):
+        row.problems.add(row.place(key), f"stack {name}: {reason}")
+    return stack
+
+
+def _lacks(stack: Stack) -> Iterator[tuple[str, str]]:
+    """What the keys of a stack lack, as (key, reason)."""
+    if stack.kind is StackKind.MD:
+        least = _LEAST_MEMBERS.get(stack.level)
+        if least is None:
+            yield "level", "md needs a level"
+        elif len(stack.over) < least:
+            yield "over", f"{stack.level} needs {least} members at least"
+        if stack.level != "raid1" and not stack.chunk:
+            yield "chunk", "chunk is missing"
+    if stack.kind is StackKind.STRIPE and not stack.chunk:
+        yield "chunk", "chunk is missing"
+    if stack.chunk & (stack.chunk - 1):
+        yield "chunk", "chunk must be a power of two"
+    if (stack.offset or stack.size) and stack.kind is StackKind.LINEAR and len(stack.over) > 1:
+        yield "over", "a part is one of a single member"
+    repeated = {member for member in stack.over if stack.over.count(member) > 1}
+    if repeated:
+        yield "over", f"{names(repeated)} is there twice (make two linear parts of it)"

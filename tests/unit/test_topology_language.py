@@ -1,0 +1,157 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Ranges of names, scale, paths, enclosures and stacks of the topology language."""
+
+from pathlib import Path
+
+import pytest
+
+from lab.guest.script import Array, Table
+from lab.realise.in_guest import devices
+from lab.topology.load import load_topology
+from lab.topology.model import Link, Origin, Region, StackKind, Topology, Zone, build_order
+from lab.topology.ranges import range_names
+from lab.topology.settings import apply_setting
+from tests.unit.test_topology_load import mistakes
+
+J4400 = """\
+topology: t
+memory: 1G
+scale: 10
+links:
+  pcie0..1: {pcie: {generation: 1, lanes: 8}}
+  port0..1: {sas: {gbit: 3, lanes: 4}, efficiency: 94, cost: 2us}
+  box: {rate: 900 MB/s}
+disks:
+  d0..3: {size: 1G, rate: 80 MB/s, seek: 8ms, rpm: 7200, ncq: 4, zones: [{from: 512M, rate: 45 MB/s}]}
+  e0..3: {size: 1G, rate: 80 MB/s}
+enclosures:
+  j0: {model: J4400, disks: [d0..3], links: [box]}
+hbas:
+  mpt0..1: {model: SAS1068E, driver: tcmu, can_queue: 127, cmd_per_lun: 64, links: [pcie0..1], slot: "3", node: 1}
+luns:
+  a0..3: {hba: mpt0, disks: [d0..3], links: [port0]}
+  b0..3: {hba: mpt0, disks: [d0..3], links: [port1]}
+  e0..3: {hba: mpt1, disks: [e0..3]}
+stacks:
+  mp0..3: {kind: multipath, over: [a0..3, b0..3], selector: service-time, repeat_count: 3}
+  vol: {kind: stripe, chunk: 64k, over: [mp0..3], queue: {read_ahead_kb: 512}}
+  head: {kind: linear, over: [e0], offset: 16M, size: 64M}
+  both: {kind: linear, over: [head, e1]}
+  raid: {kind: md, level: raid6, chunk: 128k, over: [both, e2, e3, vol], size: 64M, md: {stripe_cache_size: 512}}
+origins:
+  - {of: disk.*.rate, cites: the report}
+  - {of: disk.*.seek, fitted: the stripe on one disk}
+"""
+
+
+@pytest.fixture
+def topology(tmp_path: Path) -> Topology:
+    (tmp_path / "t.yaml").write_text(J4400)
+    return load_topology("./t.yaml", near=tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("text", "names"),
+    [
+        ("d8..11", ("d8", "d9", "d10", "d11")),
+        ("d08..11", ("d08", "d09", "d10", "d11")),
+        ("j0-d0..1-x", ("j0-d0-x", "j0-d1-x")),
+        ("d3..1", ()),
+        ("d0..9999", ()),
+        ("d0", ()),
+    ],
+)
+def test_ranges(text: str, names: tuple[str, ...]) -> None:
+    assert range_names(text) == names
+
+
+def test_rates_are_lower_and_times_longer_by_the_scale(topology: Topology) -> None:
+    disk = topology.disks["d2"]
+    assert (disk.rate, disk.seek, disk.rotation, disk.ncq) == (8_000_000, 80_000_000, 83_333_333, 4)
+    assert disk.zones == (Zone(512 << 20, 4_500_000),)
+    assert topology.links["pcie0"] == Link("pcie0", 200_000_000, 0, "PCIe 1.0 x8")
+    assert topology.links["port1"] == Link("port1", 112_800_000, 20_000, "SAS 3 Gbit/s x4")
+
+
+def test_settings_are_the_hardware_s_too(topology: Topology) -> None:
+    assert apply_setting(topology, "disk.d1.rate", 50_000_000).disks["d1"].rate == 5_000_000
+    assert apply_setting(topology, "disk.d1.rpm", 6000).disks["d1"].rotation == 100_000_000
+    turned = apply_setting(topology, "disk.d*.seek", 1_000_000)
+    assert {disk.seek for name, disk in turned.disks.items() if name[0] == "d"} == {10_000_000}
+    assert turned.disks["e0"].seek == 0
+    assert apply_setting(topology, "stack.vol.chunk", 4096).stacks["vol"].chunk == 4096
+    assert apply_setting(topology, "stack.mp*.selector", "queue-length").stacks["mp3"].selector == "queue-length"
+    raid = apply_setting(topology, "stack.raid.md.stripe_cache_size", 256).stacks["raid"]
+    assert raid.settings == {"md/stripe_cache_size": "256"}
+    with pytest.raises(ValueError, match="no such knob"):
+        apply_setting(topology, "stack.raid.md.level", 1)
+
+
+def test_a_path_goes_through_host_port_box_and_disk(topology: Topology) -> None:
+    assert topology.path("b1", "d1") == ("pcie0", "port1", "box")
+    assert topology.path("e1", "e1") == ("pcie1",)
+    assert topology.leaves("vol") == ("a0", "b0", "a1", "b1", "a2", "b2", "a3", "b3")
+
+
+def test_targets_are_what_has_one_place(topology: Topology) -> None:
+    assert set(topology.targets()) == {"e0", "e1", "e2", "e3", *topology.luns, *topology.stacks} - set()
+    with pytest.raises(KeyError):
+        topology.region("d0")
+    assert topology.region("vol") == Region("vol", 0, 4 << 30)
+    assert topology.region("both") == Region("both", 0, (64 << 20) + (1 << 30))
+    assert topology.region("raid").size == 2 * (64 << 20)
+
+
+def test_stacks_are_built_from_below(topology: Topology) -> None:
+    order = [stack.name for stack in build_order(topology)]
+    assert order.index("mp3") < order.index("vol") < order.index("raid")
+    assert order.index("head") < order.index("both") < order.index("raid")
+    rows = {step.name: step.rows for step in devices(topology) if isinstance(step, Table)}
+    assert rows["mp1"] == ("0 2097152 multipath 0 0 1 1 service-time 0 2 2 /lab/a1 3 1 /lab/b1 3 1",)
+    assert rows["vol"] == ("0 8388608 striped 4 128 /lab/mp0 0 /lab/mp1 0 /lab/mp2 0 /lab/mp3 0",)
+    assert rows["head"] == ("0 131072 linear /lab/e0 32768",)
+    assert rows["both"] == ("0 131072 linear /lab/head 0", "131072 2097152 linear /lab/e1 0")
+    (array,) = (step for step in devices(topology) if isinstance(step, Array))
+    assert array.fields()[3] == (
+        "--level=raid6 --raid-devices=4 --bitmap=none --chunk=128K --size=65536K --assume-clean"
+        " /lab/both /lab/e2 /lab/e3 /lab/vol"
+    )
+
+
+def test_origins_are_kept(topology: Topology) -> None:
+    assert topology.origins == (
+        Origin("disk.*.rate", "cites", "the report"),
+        Origin("disk.*.seek", "fitted", "the stripe on one disk"),
+    )
+    assert topology.stacks["raid"].kind is StackKind.MD
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("disks: [d0..3], links: [port0]", "disks: [d0..2], links: [port0]", "d0..2 has 3 names, the row's key 4"),
+        ("  e0..3: {size", "  d3..6: {size", '"d3" is there twice, here as part of d3..6'),
+        (
+            "{pcie: {generation: 1, lanes: 8}}",
+            "{rate: 1 MB/s, pcie: {generation: 1, lanes: 8}}",
+            "expected one of rate",
+        ),
+        ("from: 512M", "from: 2G", "disk d0: zones must ascend within the disk"),
+        ("over: [mp0..3]", "over: [mp0..4]", "stack vol: nothing is called mp4, did you mean"),
+        ("over: [head, e1]", "over: [raid, e1]", "it lies over itself"),
+        ("kind: stripe, chunk: 64k", "kind: stripe", "stack vol: chunk is missing"),
+        ("kind: stripe, chunk: 64k", "kind: stripe, chunk: 65k", "stack vol: chunk must be a power of two"),
+        ("kind: linear, over: [head", "kind: linear, level: raid1, over: [head", "level is nothing that linear has"),
+        ("over: [both, e2, e3, vol]", "over: [both, e2, e3]", "raid6 needs 4 members"),
+        ("over: [both, e2, e3, vol]", "over: [both, e2, e3, e3]", "e3 is there twice"),
+        ("offset: 16M, size: 64M", "offset: 1G, size: 64M", "the part ends behind the 1G that e0 has"),
+        ("size: 64M, md", "size: 8G, md", "size 8G is more than its smallest member has"),
+        ("over: [a0..3, b0..3]", "over: [a0..3, e0..3]", "the paths of a multipath device lead to one disk"),
+        ("  raid: {", "  e1: {", "stack e1: a LUN or a disk has that name"),
+        ("fitted: the stripe on one disk", "fitted: x, cites: y", "expected one of cites, fitted and chosen"),
+        ("  j0: {model: J4400, disks: [d0..3]", "  i0: {disks: [d3]}\n  j0: {disks: [d0..3]", "enclosure i0 already"),
+    ],
+)
+def test_mistakes(old: str, new: str, wanted: str, tmp_path: Path) -> None:
+    assert old in J4400
+    assert wanted in mistakes(J4400.replace(old, new), tmp_path)
