@@ -7,10 +7,9 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import kit
+from lab import kit, programs
 from lab.cache import Cache
 from lab.digest import digest_bytes
-from lab.diskd import build
 from lab.errors import LabBroken
 from lab.guest import image, payload
 from lab.guest.image import BaseImage
@@ -157,7 +156,11 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
 
 def _programs(cache: Cache, steps: tuple[Step, ...]) -> Mapping[str, bytes]:
     """Programs of the lab's own that these steps run in the guest."""
-    return {build.PROGRAM: build.program(cache)} if any(isinstance(step, Daemon) for step in steps) else {}
+    return (
+        {programs.DISKD: programs.build(cache, programs.DISKD)}
+        if any(isinstance(step, Daemon) for step in steps)
+        else {}
+    )
 
 
 def run_job(

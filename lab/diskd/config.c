@@ -5,8 +5,10 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define LINE_MAX_LENGTH 512
-#define MOST_WORDS (5 + MODEL_LINKS)
+#define LINE_MAX_LENGTH 2048
+#define DISK_WORDS 5
+#define PATH_WORDS 5
+#define MOST_WORDS (DISK_WORDS + 2 + MODEL_ZONES)
 
 static bool number(const char *word, int base, uint64_t least, uint64_t *value)
 {
@@ -24,6 +26,11 @@ static bool name(char *to, const char *word)
 	return true;
 }
 
+static bool read_memory(struct config *config, char **words, int count)
+{
+	return count == 2 && !config->memory && number(words[1], 10, 1, &config->memory);
+}
+
 static bool read_link(struct config *config, char **words, int count)
 {
 	struct named_link *link = &config->links[config->link_count];
@@ -32,16 +39,43 @@ static bool read_link(struct config *config, char **words, int count)
 	       number(words[2], 10, 1, &link->link.rate) && number(words[3], 10, 0, &link->link.cost);
 }
 
+static bool read_zone(struct model_disk *model, char *word)
+{
+	char *rate = word, *from = strsep(&rate, ":");
+	uint64_t start, speed;
+
+	return rate && number(from, 10, 1, &start) && number(rate, 10, 1, &speed) &&
+	       model_disk_zone(model, start, speed);
+}
+
+static bool read_key(struct model_disk *model, char *word)
+{
+	char *value = word, *key = strsep(&value, "=");
+
+	if (!value)
+		return false;
+	if (!strcmp(key, "rotation"))
+		return !model->rotation && number(value, 10, 1, &model->rotation);
+	if (!strcmp(key, "ncq"))
+		return model->ncq == 1 && number(value, 10, 1, &model->ncq) && model->ncq <= CONFIG_NCQ;
+	return !strcmp(key, "zone") && read_zone(model, value);
+}
+
 static bool read_disk(struct config *config, char **words, int count)
 {
 	struct named_disk *disk = &config->disks[config->disk_count];
+	struct model_disk *model = &config->models[config->disk_count];
 	uint64_t rate, seek;
 
-	if (count != 5 || config->disk_count == CONFIG_MOST || !name(disk->name, words[1]) ||
+	if (count < DISK_WORDS || config->disk_count == CONFIG_MOST || !name(disk->name, words[1]) ||
 	    !number(words[2], 10, SCSI_BLOCK, &disk->size) || !number(words[3], 10, 1, &rate) ||
 	    !number(words[4], 10, 0, &seek))
 		return false;
-	model_disk_init(&config->models[config->disk_count++], rate, seek);
+	model_disk_init(model, rate, seek);
+	config->disk_count++;
+	for (int i = DISK_WORDS; i < count; i++)
+		if (!read_key(model, words[i]))
+			return false;
 	return true;
 }
 
@@ -65,14 +99,15 @@ static bool read_backstore(struct config *config, char **words, int count)
 {
 	struct backstore *store = &config->backstores[config->backstore_count];
 
-	if (count < 5 || config->backstore_count++ == CONFIG_MOST || !name(store->name, words[1]) ||
+	if (count < PATH_WORDS || count > PATH_WORDS + MODEL_LINKS ||
+	    config->backstore_count++ == CONFIG_MOST || !name(store->name, words[1]) ||
 	    !find_disk(config, words[2], &store->disk) || strlen(words[3]) > SCSI_SERIAL_MAX ||
 	    !number(words[4], 16, 1, &store->identity.wwn))
 		return false;
 	strcpy(store->identity.serial, words[3]);
 	store->identity.blocks = config->disks[store->disk].size / SCSI_BLOCK;
-	for (int i = 5; i < count; i++)
-		if (!(store->links[i - 5] = find_link(config, words[i])))
+	for (int i = PATH_WORDS; i < count; i++)
+		if (!(store->links[i - PATH_WORDS] = find_link(config, words[i])))
 			return false;
 	return true;
 }
@@ -91,6 +126,8 @@ static bool read_line(struct config *config, char *text)
 	}
 	if (!count)
 		return true;
+	if (!strcmp(words[0], "memory"))
+		return read_memory(config, words, count);
 	if (!strcmp(words[0], "link"))
 		return read_link(config, words, count);
 	if (!strcmp(words[0], "disk"))

@@ -2,11 +2,19 @@
 /*
  * The model as text, one thing a line, names before they are used:
  *
+ *   memory BYTES                     the most that may be written to all disks together
  *   link NAME RATE COST              bytes per second, ns for each request
- *   disk NAME SIZE RATE SEEK         bytes, bytes per second, ns (0: none)
+ *   disk NAME SIZE RATE SEEK [KEY=VALUE...]
  *   backstore NAME DISK SERIAL WWN [LINK...]
  *
- * A backstore is a path to a disk; WWN is its NAA in hex.
+ * A disk has a size in bytes, a rate in bytes per second and a seek in ns (0: none). Its keys are
+ *
+ *   rotation=NS       of one revolution: after a seek the disk waits for the sector
+ *   ncq=N             among its first N jobs it takes the one that starts nearest to its head
+ *   zone=FROM:RATE    another rate from byte FROM on; several in ascending order
+ *
+ * A backstore is a path to a disk, through its links; those of one disk share its head, its line and its
+ * data. WWN is its NAA in hex.
  */
 #ifndef DISKD_CONFIG_H
 #define DISKD_CONFIG_H
@@ -19,6 +27,7 @@
 #include <stdio.h>
 
 #define CONFIG_MOST 256
+#define CONFIG_NCQ 256
 #define NAME_MAX_LENGTH 40
 
 struct named_link {
@@ -37,6 +46,8 @@ struct backstore {
 	unsigned int disk;
 	struct model_link *links[MODEL_LINKS];
 	struct scsi_identity identity;
+	struct level held; /* commands */
+	uint64_t requests, bytes;
 };
 
 struct config {
@@ -45,6 +56,7 @@ struct config {
 	struct model_disk models[CONFIG_MOST]; /* models[i] is that of disks[i] */
 	struct backstore backstores[CONFIG_MOST];
 	unsigned int link_count, disk_count, backstore_count;
+	uint64_t memory; /* 0 where nothing is said */
 };
 
 /* False with the number of the offending line in *LINE; CONFIG must not be moved afterwards. */

@@ -4,93 +4,201 @@
 #include <stddef.h>
 
 #define SECOND 1000000000u
+#define LONGEST (1ull << 46) /* ns of one transfer, most of a day: a flow counts in 1/65536 of them */
+#define FRACTION 16
 
 static uint64_t transfer(uint64_t bytes, uint64_t rate)
 {
-	return (uint64_t)(((unsigned __int128)bytes * SECOND + rate - 1) / rate);
-}
+	unsigned __int128 time = ((unsigned __int128)bytes * SECOND + rate - 1) / rate;
 
-static uint64_t later(uint64_t a, uint64_t b)
-{
-	return a > b ? a : b;
+	return time < LONGEST ? (uint64_t)time : LONGEST;
 }
 
 void model_disk_init(struct model_disk *disk, uint64_t rate, uint64_t seek)
 {
-	*disk = (struct model_disk){ .rate = rate, .seek = seek };
+	*disk = (struct model_disk){ .zones = { { 0, rate } }, .zone_count = 1, .seek = seek, .ncq = 1 };
 	disk->last = &disk->first;
 }
 
-static uint64_t through_link(struct model_link *link, uint64_t bytes, uint64_t from)
+bool model_disk_zone(struct model_disk *disk, uint64_t from, uint64_t rate)
 {
-	uint64_t start = later(link->free_at, from);
-	uint64_t time = link->cost + transfer(bytes, link->rate);
-
-	link->free_at = start + time;
-	link->busy += time;
-	link->bytes += bytes;
-	link->jobs++;
-	return link->free_at;
+	if (disk->zone_count == MODEL_ZONES || from <= disk->zones[disk->zone_count - 1].from)
+		return false;
+	disk->zones[disk->zone_count++] = (struct model_zone){ from, rate };
+	return true;
 }
 
-static void move(struct model_disk *disk, uint64_t from)
+static unsigned int zone_of(const struct model_disk *disk, uint64_t at)
+{
+	unsigned int zone = (unsigned int)disk->zone_count - 1;
+
+	while (disk->zones[zone].from > at)
+		zone--;
+	return zone;
+}
+
+static uint64_t at_own_rate(const struct model_disk *disk, uint64_t at, uint64_t bytes)
+{
+	uint64_t time = 0;
+
+	for (unsigned int zone = zone_of(disk, at); bytes; zone++) {
+		bool last = zone + 1 == disk->zone_count;
+		uint64_t room = last ? bytes : disk->zones[zone + 1].from - at;
+		uint64_t part = bytes < room ? bytes : room;
+
+		time += transfer(part, disk->zones[zone].rate);
+		at += part;
+		bytes -= part;
+	}
+	return time < LONGEST ? time : LONGEST;
+}
+
+/* How long after NOW the sector at AT comes by. */
+static uint64_t until_sector(const struct model_disk *disk, uint64_t at, uint64_t now)
+{
+	uint64_t track = (uint64_t)((unsigned __int128)disk->zones[zone_of(disk, at)].rate * disk->rotation / SECOND);
+	uint64_t angle = track ? (uint64_t)((unsigned __int128)(at % track) * disk->rotation / track) : 0;
+
+	return (angle + disk->rotation - now % disk->rotation) % disk->rotation;
+}
+
+/* A flow comes or goes; the others notice only where a link is wanted by more than it can carry. */
+static void join_links(struct model *model, const struct model_disk *disk, bool come, uint64_t now)
+{
+	const struct model_flow *flow = &disk->flow;
+	bool crowded = false;
+
+	for (int i = 0; i < MODEL_LINKS && disk->first->links[i]; i++) {
+		struct model_link *link = disk->first->links[i];
+		uint64_t demand = (uint64_t)(((unsigned __int128)flow->links[i] * MODEL_ALONE) / flow->least);
+		uint64_t without = come ? link->demand : link->demand - demand;
+
+		crowded |= without + demand > MODEL_ALONE;
+		link->demand = come ? without + demand : without;
+	}
+	if (crowded) {
+		model->changed = true;
+		model->changed_at = now;
+	}
+}
+
+static void move(struct model *model, struct model_disk *disk, uint64_t now)
 {
 	const struct model_job *job = disk->first;
-	uint64_t end = from;
+	struct model_flow *flow = &disk->flow;
 
-	if (job->bytes) {
-		end = from + transfer(job->bytes, disk->rate);
-		for (int i = 0; i < MODEL_LINKS && job->links[i]; i++)
-			end = later(end, through_link(job->links[i], job->bytes, from));
-	}
 	disk->phase = MODEL_MOVING;
-	disk->event = end;
+	*flow = (struct model_flow){ .began = now, .since = now, .speed = MODEL_ALONE };
+	if (job->bytes) {
+		flow->own = flow->least = at_own_rate(disk, job->at, job->bytes);
+		for (int i = 0; i < MODEL_LINKS && job->links[i]; i++) {
+			flow->links[i] = job->links[i]->cost + transfer(job->bytes, job->links[i]->rate);
+			if (flow->links[i] > flow->least)
+				flow->least = flow->links[i];
+		}
+		flow->left = flow->least << FRACTION;
+		join_links(model, disk, true, now);
+	}
+	disk->event = now + flow->least;
 }
 
-static void start(struct model_disk *disk, uint64_t now)
+static void start(struct model *model, struct model_disk *disk, uint64_t now)
 {
+	const struct model_job *job = disk->first;
+
 	disk->started = now;
-	if (disk->first->bytes && disk->seek && disk->first->at != disk->head) {
-		disk->seeks++;
-		disk->phase = MODEL_SEEKING;
-		disk->event = now + disk->seek;
-	} else {
-		move(disk, now);
+	if (!job->bytes || job->at == disk->head || (!disk->seek && !disk->rotation)) {
+		move(model, disk, now);
+		return;
+	}
+	disk->seeks++;
+	disk->phase = MODEL_SEEKING;
+	disk->event = now + disk->seek;
+	if (disk->rotation)
+		disk->event += until_sector(disk, job->at, disk->event);
+}
+
+static uint64_t distance(const struct model_disk *disk, const struct model_job *job)
+{
+	return job->at > disk->head ? job->at - disk->head : disk->head - job->at;
+}
+
+/*
+ * Bring the job that starts nearest to the head to the front. A job without bytes ends when all before
+ * it has ended, so nothing goes past it; and none is passed over more often than the disk has choices.
+ */
+static void choose(struct model_disk *disk)
+{
+	struct model_job **nearest = &disk->first, **at = &disk->first, *chosen;
+
+	if (disk->first->passed >= disk->ncq)
+		return;
+	for (uint64_t i = 0; i < disk->ncq && *at && (*at)->bytes; i++, at = &(*at)->next)
+		if (distance(disk, *at) < distance(disk, *nearest))
+			nearest = at;
+	chosen = *nearest;
+	if (chosen == disk->first)
+		return;
+	for (struct model_job *job = disk->first; job != chosen; job = job->next)
+		job->passed++;
+	*nearest = chosen->next;
+	if (disk->last == &chosen->next)
+		disk->last = nearest;
+	chosen->next = disk->first;
+	disk->first = chosen;
+}
+
+static void leave_links(struct model *model, struct model_disk *disk)
+{
+	const struct model_job *job = disk->first;
+
+	join_links(model, disk, false, disk->event);
+	for (int i = 0; i < MODEL_LINKS && job->links[i]; i++) {
+		job->links[i]->busy += disk->flow.links[i];
+		job->links[i]->bytes += job->bytes;
+		job->links[i]->jobs++;
 	}
 }
 
-static struct model_job *finish(struct model_disk *disk)
+static struct model_job *finish(struct model *model, struct model_disk *disk)
 {
 	struct model_job *job = disk->first;
 	uint64_t now = disk->event;
 
-	disk->first = job->next;
-	disk->busy += now - disk->started;
-	disk->jobs++;
 	if (job->bytes) {
+		leave_links(model, disk);
 		disk->bytes += job->bytes;
 		disk->head = job->at + job->bytes;
 	}
+	disk->busy += now - disk->started;
+	disk->waited += now - disk->flow.began - disk->flow.own;
+	disk->jobs++;
+	disk->writes += job->write;
+	level_add(&disk->queue, -1, now);
+	disk->first = job->next;
+	disk->phase = MODEL_IDLE;
 	if (disk->first) {
-		start(disk, now);
+		choose(disk);
+		start(model, disk, now);
 	} else {
 		disk->last = &disk->first;
-		disk->phase = MODEL_IDLE;
 	}
 	job->next = NULL;
 	return job;
 }
 
-void model_submit(struct model_disk *disk, struct model_job *job, uint64_t now)
+void model_submit(struct model *model, struct model_disk *disk, struct model_job *job, uint64_t now)
 {
 	job->next = NULL;
+	job->passed = 0;
 	*disk->last = job;
 	disk->last = &job->next;
+	level_add(&disk->queue, 1, now);
 	if (disk->phase == MODEL_IDLE)
-		start(disk, now);
+		start(model, disk, now);
 }
 
-static struct model_disk *earliest(const struct model *model)
+static struct model_disk *first_event(const struct model *model)
 {
 	struct model_disk *found = NULL;
 
@@ -103,7 +211,19 @@ static struct model_disk *earliest(const struct model *model)
 	return found;
 }
 
-bool model_next(const struct model *model, uint64_t *when)
+static struct model_disk *earliest(struct model *model)
+{
+	struct model_disk *found = first_event(model);
+
+	/* What else happens at the same time comes first, so that speeds are shared once. */
+	if (!model->changed || (found && found->event <= model->changed_at))
+		return found;
+	model->changed = false;
+	model_share(model, model->changed_at);
+	return first_event(model);
+}
+
+bool model_next(struct model *model, uint64_t *when)
 {
 	const struct model_disk *disk = earliest(model);
 
@@ -118,8 +238,8 @@ struct model_job *model_finished(struct model *model, uint64_t now)
 
 	while ((disk = earliest(model)) && disk->event <= now) {
 		if (disk->phase == MODEL_MOVING)
-			return finish(disk);
-		move(disk, disk->event);
+			return finish(model, disk);
+		move(model, disk, disk->event);
 	}
 	return NULL;
 }
@@ -129,8 +249,40 @@ uint64_t model_disk_busy(const struct model_disk *disk, uint64_t now)
 	return disk->busy + (disk->phase == MODEL_IDLE || now < disk->started ? 0 : now - disk->started);
 }
 
-uint64_t model_link_busy(const struct model_link *link, uint64_t now)
+uint64_t model_flow_left(const struct model_flow *flow, uint64_t now)
 {
-	/* What is reserved lies behind the present without gaps. */
-	return link->busy - (link->free_at > now ? link->free_at - now : 0);
+	uint64_t time = now > flow->since ? now - flow->since : 0;
+	unsigned __int128 done = (unsigned __int128)time * flow->speed >> (32 - FRACTION);
+
+	return done < flow->left ? flow->left - (uint64_t)done : 0;
+}
+
+/* How much of TIME, which the whole of a flow takes, lies before NOW. */
+static uint64_t past(const struct model_flow *flow, uint64_t time, uint64_t now)
+{
+	uint64_t whole = flow->least << FRACTION;
+
+	return whole ? (uint64_t)((unsigned __int128)time * (whole - model_flow_left(flow, now)) / whole) : 0;
+}
+
+uint64_t model_disk_waited(const struct model_disk *disk, uint64_t now)
+{
+	uint64_t moving = disk->phase == MODEL_MOVING && now > disk->flow.began ? now - disk->flow.began : 0;
+	uint64_t own = moving ? past(&disk->flow, disk->flow.own, now) : 0;
+
+	return disk->waited + (moving > own ? moving - own : 0);
+}
+
+uint64_t model_link_busy(const struct model *model, const struct model_link *link, uint64_t now)
+{
+	uint64_t busy = link->busy;
+
+	for (unsigned int i = 0; i < model->disk_count; i++) {
+		const struct model_disk *disk = &model->disks[i];
+
+		for (int l = 0; disk->phase == MODEL_MOVING && l < MODEL_LINKS && disk->first->links[l]; l++)
+			if (disk->first->links[l] == link)
+				busy += past(&disk->flow, disk->flow.links[l], now);
+	}
+	return busy;
 }

@@ -2,61 +2,98 @@
 /*
  * When a disk would have finished: arithmetic alone, no clock and no memory.
  *
- * A disk serves one job at a time in the order of arrival: a seek when the job does not start where
- * the head is, then the transfer. The transfer also occupies each link of the job's path, one job
- * after another, and ends when disk and links are all done. Times are nanoseconds of one clock;
+ * A disk serves one job at a time: a seek and the wait for the sector when the job does not start where
+ * the head is, then the transfer, which flows through every link of the job's path. Jobs that flow at
+ * the same time share their links by max-min fairness (share.c): none gets more of a link while
+ * another that wants it gets less, and a link that is wanted is never idle. Times are nanoseconds of one clock;
  * each step starts at the exact time at which the step before it ended, however late the caller is.
  */
 #ifndef DISKD_MODEL_H
 #define DISKD_MODEL_H
 
+#include "level.h"
+
 #include <stdbool.h>
 #include <stdint.h>
 
 #define MODEL_LINKS 4
+#define MODEL_ZONES 16
+#define MODEL_ALONE (1ull << 32) /* speed of a job that shares no link with another */
 
 struct model_link {
-	uint64_t rate; /* bytes per second */
-	uint64_t cost; /* ns for each job beside its bytes */
-	uint64_t free_at;
+	uint64_t rate;   /* bytes per second */
+	uint64_t cost;   /* ns for each job beside its bytes */
+	uint64_t demand; /* of the jobs that flow, as if each were alone, in 1/2^32 of the link */
 	uint64_t busy, jobs, bytes;
+	double room, load; /* of share.c */
 };
 
 struct model_job {
 	struct model_job *next;
 	struct model_link *links[MODEL_LINKS]; /* NULL behind the last */
 	uint64_t at, bytes;                    /* a job without bytes waits for its turn and takes no time */
+	uint32_t write, passed;                /* passed: how often a later job went before it */
+};
+
+struct model_zone {
+	uint64_t from, rate;
 };
 
 enum model_phase { MODEL_IDLE, MODEL_SEEKING, MODEL_MOVING };
 
+/* The transfer of the job being served. */
+struct model_flow {
+	uint64_t own, least;        /* ns: at the disk's rate, and as the slowest of disk and links allows */
+	uint64_t links[MODEL_LINKS]; /* ns of each link's time */
+	uint64_t began, since;      /* since: when SPEED was set */
+	uint64_t left;              /* of LEAST at SINCE, in 1/65536 ns */
+	uint64_t speed;
+	uint64_t settled; /* of share.c */
+};
+
 struct model_disk {
-	uint64_t rate, seek;
+	struct model_zone zones[MODEL_ZONES]; /* the first from 0 */
+	uint64_t zone_count, seek, rotation;  /* rotation: ns of a revolution, 0 where sectors are always there */
+	uint64_t ncq;                         /* among how many jobs it chooses the next; 1 serves in order */
 	uint64_t head;
 	struct model_job *first, **last; /* the job at the front is being served */
 	enum model_phase phase;
 	uint64_t started, event; /* of the job being served: when its turn came, when its phase ends */
-	uint64_t busy, jobs, bytes, seeks;
+	struct model_flow flow;
+	uint64_t busy, waited, jobs, writes, bytes, seeks; /* waited: ns of busy in which links held a transfer back */
+	struct level queue;
 };
 
 struct model {
 	struct model_disk *disks;
 	unsigned int disk_count;
+	bool changed; /* jobs began or ended to flow at CHANGED_AT, and speeds are to be shared anew */
+	uint64_t changed_at;
 };
 
 void model_disk_init(struct model_disk *disk, uint64_t rate, uint64_t seek);
 
+/* From byte FROM on the rate is RATE; false when FROM does not ascend or there are too many zones. */
+bool model_disk_zone(struct model_disk *disk, uint64_t from, uint64_t rate);
+
 /* A job arrives at NOW; everything due up to then must have been taken from model_finished. */
-void model_submit(struct model_disk *disk, struct model_job *job, uint64_t now);
+void model_submit(struct model *model, struct model_disk *disk, struct model_job *job, uint64_t now);
 
 /* When something happens next; false when all disks are idle. */
-bool model_next(const struct model *model, uint64_t *when);
+bool model_next(struct model *model, uint64_t *when);
 
 /* The next job that is done by NOW, or NULL. */
 struct model_job *model_finished(struct model *model, uint64_t now);
 
-/* Busy time up to NOW, with the part of the present job that lies before it. */
+/* Busy time up to NOW, with the part of the present jobs that lies before it. */
 uint64_t model_disk_busy(const struct model_disk *disk, uint64_t now);
-uint64_t model_link_busy(const struct model_link *link, uint64_t now);
+uint64_t model_disk_waited(const struct model_disk *disk, uint64_t now);
+uint64_t model_link_busy(const struct model *model, const struct model_link *link, uint64_t now);
+
+/* What is left of a flow at NOW, in 1/65536 ns of the time that it takes alone. */
+uint64_t model_flow_left(const struct model_flow *flow, uint64_t now);
+
+/* Give every flow its speed from NOW on (share.c). */
+void model_share(struct model *model, uint64_t now);
 
 #endif

@@ -98,10 +98,10 @@ counters() {
 # What the disk handler counted so far goes beside the kernel's counters.
 handler_counters() {
 	[ -n "$handler" ] || return 0
-	rm -f /tmp/diskd.json
+	rm -f /tmp/diskd.json.0
 	kill -USR1 "$handler"
-	awaited /tmp/diskd.json || unfit "the disk handler did not write its counters"
-	cp /tmp/diskd.json "/out/$1.disks.json"
+	awaited /tmp/diskd.json.0 || unfit "the disk handler did not write its counters"
+	cp /tmp/diskd.json.0 "/out/$1.disks.json"
 }
 
 # The disk handler is part of the lab: when it ends there are no disks, and nothing of this boot counts.

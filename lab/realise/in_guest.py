@@ -4,7 +4,7 @@
 ===========  =====================================================================================
 tcm_loop     each disk a null_blk, LIO iblock on top, tcm_loop hosts whose LUNs share can_queue
 scsi_debug   one host of scsi_debug, a target for each LUN, host_max_queue as the shared can_queue
-tcmu         each disk modelled by the handler of lab.diskd, tcm_loop hosts above
+tcmu         each disk modelled by the handler lab/diskd, tcm_loop hosts above
 null_blk     devices on one shared tag set (shared_tags=1), can_queue being its depth
 ===========  =====================================================================================
 """

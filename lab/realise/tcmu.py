@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Disks that the handler of lab.diskd models, behind LIO's target_core_user, tcm_loop hosts above."""
+"""Disks that the handler lab/diskd models, behind LIO's target_core_user, tcm_loop hosts above."""
 
 from collections.abc import Iterator
 

@@ -107,10 +107,44 @@ static void fuzz_cdb(void)
 	free(cdb);
 }
 
+/* What arrives comes back, once each, whatever the disks and their paths. */
+static void fuzz_model(void)
+{
+	struct model_disk disks[5];
+	struct model_link links[3] = { 0 };
+	struct model_job jobs[64], *job;
+	struct model model = { .disks = disks, .disk_count = 5 };
+	uint64_t now = any(1ull << 40), count = any(65), done = 0;
+
+	for (int i = 0; i < 5; i++) {
+		model_disk_init(&disks[i], 1 + any(1ull << any(45)), any(1ull << any(30)));
+		disks[i].rotation = any(2) ? 1 + any(1u << any(25)) : 0;
+		disks[i].ncq = 1 + any(40);
+		while (any(3))
+			model_disk_zone(&disks[i], any(1ull << any(45)), 1 + any(1ull << any(40)));
+	}
+	for (int i = 0; i < 3; i++)
+		links[i] = (struct model_link){ .rate = 1 + any(1ull << any(45)), .cost = any(1ull << any(30)) };
+	for (uint64_t i = 0; i < count; i++) {
+		now += any(1ull << any(34));
+		while (model_finished(&model, now))
+			done++;
+		jobs[i] = (struct model_job){ .at = any(1ull << any(50)), .bytes = any(4) ? any(1ull << any(32)) : 0 };
+		for (uint64_t l = any(4); l; l--)
+			jobs[i].links[l - 1] = &links[any(3)];
+		model_submit(&model, &disks[any(5)], &jobs[i], now);
+	}
+	while (model_next(&model, &now))
+		while ((job = model_finished(&model, now)))
+			done++;
+	if (done != count)
+		abort();
+}
+
 static void fuzz_config(void)
 {
 	static const char *const words[] = { "link", "disk", "backstore", "a", "b", "1", "4096", "99999999999999999999",
-					     "-1", "ff", "\n", "\n", "a-name-that-is-longer-than-forty-letters-as-it-is" };
+					     "-1", "ff", "memory", "rotation=5", "ncq=3", "zone=9:7", "zone=", "=", ":", "\n", "\n", "a-name-that-is-longer-than-forty-letters-as-it-is" };
 	static struct config config;
 	char text[2048] = "";
 	unsigned int line;
@@ -134,6 +168,7 @@ int main(int argc, char **argv)
 		fuzz_ring();
 		fuzz_cdb();
 		fuzz_config();
+		fuzz_model();
 	}
 	return 0;
 }

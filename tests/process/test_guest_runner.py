@@ -253,7 +253,7 @@ def test_an_unknown_step_is_unfit(desk: Desk) -> None:
 HANDLER = """\
 #!/bin/sh
 echo "$0 $*" >>"$DESK/did"
-trap 'echo "{}" >"$DESK/tmp/diskd.json.part"; mv "$DESK/tmp/diskd.json.part" "$DESK/tmp/diskd.json"' USR1
+trap 'echo "{}" >"$DESK/tmp/diskd.json.part"; mv "$DESK/tmp/diskd.json.part" "$DESK/tmp/diskd.json.0"' USR1
 echo $$ >"$DESK/tmp/diskd.ready.part"
 mv "$DESK/tmp/diskd.ready.part" "$DESK/tmp/diskd.ready"
 """

@@ -6,9 +6,11 @@ import subprocess
 from ctypes import (
     POINTER,
     Structure,
+    byref,
     c_bool,
     c_char,
     c_char_p,
+    c_double,
     c_int,
     c_size_t,
     c_uint,
@@ -17,40 +19,79 @@ from ctypes import (
     c_uint32,
     c_uint64,
     c_void_p,
+    pointer,
 )
 from functools import cache
 from pathlib import Path
 
-from lab.diskd.build import DIALECT, SOURCES, WARNINGS
+from lab.programs import DIALECT, ROOT, WARNINGS
 
-PARTS = ("config.c", "model.c", "ring.c", "scsi.c", "store.c")
+SOURCES = ROOT / "diskd"
+PARTS = ("config.c", "level.c", "model.c", "ring.c", "scsi.c", "share.c", "store.c")
+ALONE = 1 << 32
 SENSE_LENGTH = 18
 LINKS = 4
 
 
+ZONES = 16
+
+
 class Link(Structure):
-    _fields_ = [(name, c_uint64) for name in ("rate", "cost", "free_at", "busy", "jobs", "bytes")]
+    _fields_ = [
+        *((name, c_uint64) for name in ("rate", "cost", "demand", "busy", "jobs", "bytes")),
+        ("room", c_double),
+        ("load", c_double),
+    ]
 
 
 class Job(Structure):
     pass
 
 
-Job._fields_ = [("next", POINTER(Job)), ("links", POINTER(Link) * LINKS), ("at", c_uint64), ("bytes", c_uint64)]
+Job._fields_ = [
+    ("next", POINTER(Job)),
+    ("links", POINTER(Link) * LINKS),
+    ("at", c_uint64),
+    ("bytes", c_uint64),
+    ("write", c_uint32),
+    ("passed", c_uint32),
+]
+
+
+class Zone(Structure):
+    _fields_ = [("start", c_uint64), ("rate", c_uint64)]
+
+
+class Flow(Structure):
+    _fields_ = [
+        ("own", c_uint64),
+        ("least", c_uint64),
+        ("links", c_uint64 * LINKS),
+        *((name, c_uint64) for name in ("began", "since", "left", "speed", "settled")),
+    ]
+
+
+class Level(Structure):
+    _fields_ = [(name, c_uint64) for name in ("held", "most", "sum", "since")]
 
 
 class Disk(Structure):
     _fields_ = [
-        *((name, c_uint64) for name in ("rate", "seek", "head")),
+        ("zones", Zone * ZONES),
+        *((name, c_uint64) for name in ("zone_count", "seek", "rotation", "ncq", "head")),
         ("first", POINTER(Job)),
         ("last", c_void_p),
         ("phase", c_int),
-        *((name, c_uint64) for name in ("started", "event", "busy", "jobs", "bytes", "seeks")),
+        ("started", c_uint64),
+        ("event", c_uint64),
+        ("flow", Flow),
+        *((name, c_uint64) for name in ("busy", "waited", "jobs", "writes", "bytes", "seeks")),
+        ("queue", Level),
     ]
 
 
 class Model(Structure):
-    _fields_ = [("disks", POINTER(Disk)), ("disk_count", c_uint)]
+    _fields_ = [("disks", POINTER(Disk)), ("disk_count", c_uint), ("changed", c_bool), ("changed_at", c_uint64)]
 
 
 class Identity(Structure):
@@ -69,7 +110,7 @@ class Command(Structure):
 
 
 class Store(Structure):
-    _fields_ = [("slots", c_void_p), ("capacity", c_size_t), ("used", c_size_t)]
+    _fields_ = [(name, c_void_p if name == "slots" else c_size_t) for name in ("slots", "capacity", "used", "kept")]
 
 
 class Ring(Structure):
@@ -103,8 +144,41 @@ def library(folder: Path) -> ctypes.CDLL:
     sources = [str(SOURCES / name) for name in PARTS]
     subprocess.run(["gcc", *DIALECT, *WARNINGS, "-O1", "-shared", "-fPIC", "-o", str(path), *sources], check=True)
     loaded = ctypes.CDLL(str(path))
-    for name in ("model_next", "ring_open", "ring_next", "ring_complete", "store_write"):
+    for name in ("model_disk_zone", "model_next", "ring_open", "ring_next", "ring_complete", "store_write"):
         getattr(loaded, name).restype = c_bool
     loaded.model_finished.restype = POINTER(Job)
-    loaded.model_disk_busy.restype = loaded.model_link_busy.restype = c_uint64
+    for name in ("model_disk_busy", "model_disk_waited", "model_link_busy", "level_sum"):
+        getattr(loaded, name).restype = c_uint64
     return loaded
+
+
+class Rig:
+    """Disks and links of the C model, driven by arrivals at given times."""
+
+    def __init__(self, lib: ctypes.CDLL, *disks: tuple[int, int], rotation: int = 0, ncq: int = 1) -> None:
+        self.lib = lib
+        self.disks = (Disk * len(disks))()
+        for disk, (rate, seek) in zip(self.disks, disks, strict=True):
+            lib.model_disk_init(byref(disk), c_uint64(rate), c_uint64(seek))
+            disk.rotation, disk.ncq = rotation, ncq
+        self.model = Model(self.disks, len(disks))
+        self.jobs: list[Job] = []
+
+    def submit(self, disk: int, now: int, at: int, size: int, *links: Link) -> None:
+        job = Job(at=at, bytes=size)
+        for number, link in enumerate(links):
+            job.links[number] = pointer(link)
+        self.jobs.append(job)
+        self.lib.model_submit(byref(self.model), byref(self.disks[disk]), byref(job), c_uint64(now))
+
+    def next(self) -> int | None:
+        when = c_uint64()
+        return when.value if self.lib.model_next(byref(self.model), byref(when)) else None
+
+    def drain(self) -> list[tuple[int, int]]:
+        """(when, offset) of every job, taken exactly when it is due."""
+        done = []
+        while (when := self.next()) is not None:
+            while job := self.lib.model_finished(byref(self.model), c_uint64(when)):
+                done.append((when, job.contents.at))
+        return done

@@ -13,16 +13,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.cache import Cache
-from lab.diskd import build
 from lab.errors import LabBroken
+from lab.programs import DIALECT, DISKD, PROGRAMS, WARNINGS, build
 from tests.unit.diskd_library import (
     SENSE_LENGTH,
+    SOURCES,
     Command,
-    Disk,
     Identity,
-    Job,
-    Link,
-    Model,
     Ring,
     RingCommand,
     Store,
@@ -30,9 +27,6 @@ from tests.unit.diskd_library import (
 )
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
-MS = 10**6
-MB = 10**6
-KIB64 = 64 << 10
 FUZZ = Path(__file__).parents[1] / "diskd" / "fuzz.c"
 REPLY, READ, WRITE, FLUSH, CHECK = range(5)
 
@@ -40,116 +34,6 @@ REPLY, READ, WRITE, FLUSH, CHECK = range(5)
 @pytest.fixture(scope="session")
 def lib(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return library(tmp_path_factory.getbasetemp())
-
-
-class Rig:
-    """Disks and links of the C model, driven by arrivals at given times."""
-
-    def __init__(self, lib: ctypes.CDLL, *disks: tuple[int, int]) -> None:
-        self.lib = lib
-        self.disks = (Disk * len(disks))()
-        for disk, (rate, seek) in zip(self.disks, disks, strict=True):
-            lib.model_disk_init(byref(disk), c_uint64(rate), c_uint64(seek))
-        self.model = Model(self.disks, len(disks))
-        self.jobs: list[Job] = []
-
-    def submit(self, disk: int, now: int, at: int, size: int, *links: Link) -> None:
-        job = Job(at=at, bytes=size)
-        for number, link in enumerate(links):
-            job.links[number] = ctypes.pointer(link)
-        self.jobs.append(job)
-        self.lib.model_submit(byref(self.disks[disk]), byref(job), c_uint64(now))
-
-    def next(self) -> int | None:
-        when = c_uint64()
-        return when.value if self.lib.model_next(byref(self.model), byref(when)) else None
-
-    def drain(self) -> list[tuple[int, int]]:
-        """(when, offset) of every job, taken exactly when it is due."""
-        done = []
-        while (when := self.next()) is not None:
-            while job := self.lib.model_finished(byref(self.model), c_uint64(when)):
-                done.append((when, job.contents.at))
-        return done
-
-
-def test_a_disk_serves_one_job_after_another_at_its_rate(lib: ctypes.CDLL) -> None:
-    rig = Rig(lib, (8 * MB, 0))
-    for number in range(3):
-        rig.submit(0, 1000, number * KIB64, KIB64)
-    assert rig.drain() == [(1000 + 8_192_000 * (number + 1), number * KIB64) for number in range(3)]
-
-
-def test_lateness_of_the_caller_does_not_add_up(lib: ctypes.CDLL) -> None:
-    rig = Rig(lib, (8 * MB, 0))
-    for number in range(100):
-        rig.submit(0, 0, number * KIB64, KIB64)
-    late = 100 * 8_192_000 + 5
-    done = 0
-    while rig.lib.model_finished(byref(rig.model), c_uint64(late)):
-        done += 1
-    assert (done, rig.disks[0].busy) == (100, 100 * 8_192_000)
-
-
-def test_a_seek_precedes_what_is_not_next_to_the_head(lib: ctypes.CDLL) -> None:
-    rig = Rig(lib, (4096 * 1000, 8 * MS))
-    for at in (0, 4096, 1 << 20, 0):
-        rig.submit(0, 0, at, 4096)
-    assert [when for when, _ in rig.drain()] == [1 * MS, 2 * MS, 11 * MS, 20 * MS]
-    assert (rig.disks[0].seeks, rig.disks[0].jobs, rig.disks[0].bytes) == (2, 4, 4 * 4096)
-
-
-def test_a_flush_waits_for_its_turn_and_moves_nothing(lib: ctypes.CDLL) -> None:
-    rig = Rig(lib, (4096 * 1000, 8 * MS))
-    rig.submit(0, 0, 0, 4096)
-    rig.submit(0, 0, 0, 0)
-    rig.submit(0, 0, 4096, 4096)
-    assert [when for when, _ in rig.drain()] == [1 * MS, 1 * MS, 2 * MS]
-
-
-def test_disks_on_a_link_share_its_capacity(lib: ctypes.CDLL) -> None:
-    rig, link = Rig(lib, (8 * MB, 0), (8 * MB, 0), (8 * MB, 0)), Link(rate=12 * MB)
-    own = Link(rate=12 * MB)
-    for number in range(200):
-        for disk in range(3):
-            rig.submit(disk, 0, number * KIB64, KIB64, link if disk < 2 else own)
-    rig.drain()
-    ends = [disk.busy for disk in rig.disks]
-    shared = 400 * KIB64 * 1e9 / (12 * MB)
-    assert max(ends[:2]) == pytest.approx(shared, rel=0.01)
-    assert min(ends[:2]) == pytest.approx(shared, rel=0.01)
-    assert ends[2] == pytest.approx(200 * KIB64 * 1e9 / (8 * MB), rel=1e-6)
-    assert link.busy == pytest.approx(shared, rel=1e-6)
-
-
-def test_a_link_is_free_while_its_disks_seek(lib: ctypes.CDLL) -> None:
-    rig, link = Rig(lib, (80 * MB, 8 * MS), (80 * MB, 8 * MS)), Link(rate=4096 * 1000)
-    for number in range(1, 101):
-        for disk in range(2):
-            rig.submit(disk, 0, number << 20, 4096, link)
-    # 8 ms of seek and 1 ms of link each, so one disk's link time falls into the other's seek.
-    assert rig.drain()[-1][0] == pytest.approx(100 * 9 * MS, rel=0.02)
-
-
-def test_a_cost_per_request_takes_the_link_s_time(lib: ctypes.CDLL) -> None:
-    rig, link = Rig(lib, (10**9, 0)), Link(rate=4096 * 1000, cost=3 * MS)
-    for number in range(5):
-        rig.submit(0, 0, number * 4096, 4096, link)
-    assert rig.drain()[-1][0] == 5 * 4 * MS
-
-
-@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(0, 5)), max_size=60))
-def test_every_job_comes_back_in_the_order_of_its_disk(lib: ctypes.CDLL, wanted: list[tuple[int, int, int]]) -> None:
-    rig, link = Rig(lib, (MB, MS), (2 * MB, 0), (MB, 5 * MS)), Link(rate=MB)
-    order: dict[int, list[int]] = {0: [], 1: [], 2: []}
-    for number, (disk, pages, linked) in enumerate(wanted):
-        # The offset is the job's number too, so that its disk and place can be told when it comes back.
-        order[disk].append(number)
-        rig.submit(disk, 0, number, pages * 512, *([link] if linked else []))
-    done = [at for _, at in rig.drain()]
-    assert sorted(done) == list(range(len(wanted)))
-    for numbers in order.values():
-        assert [number for number in done if number in numbers] == numbers
 
 
 IDENTITY = Identity(blocks=(1 << 30) // 512, wwn=0x5001405100000000, serial=b"lab00000")
@@ -245,10 +129,25 @@ def test_a_store_grows(lib: ctypes.CDLL) -> None:
     store, page = Store(), ctypes.create_string_buffer(8)
     for number in range(5000):
         assert lib.store_write(byref(store), c_uint64(number << 20), struct.pack("<Q", number), ctypes.c_size_t(8))
-    assert store.used == 5000
+    assert store.used == 4999, "the first page holds zeros"
     for number in range(5000):
         lib.store_read(byref(store), c_uint64(number << 20), page, ctypes.c_size_t(8))
         assert struct.unpack("<Q", page.raw) == (number,)
+    lib.store_drop(byref(store))
+
+
+def test_zeros_take_no_memory_and_give_it_back(lib: ctypes.CDLL) -> None:
+    store, page = Store(), ctypes.create_string_buffer(4096)
+    assert lib.store_write(byref(store), c_uint64(100), bytes(9000), ctypes.c_size_t(9000))
+    assert store.kept == 0
+    assert lib.store_write(byref(store), c_uint64(4096), b"x" * 8192, ctypes.c_size_t(8192))
+    assert store.kept == 2
+    assert lib.store_write(byref(store), c_uint64(4096), bytes(4100), ctypes.c_size_t(4100))
+    assert store.kept == 1, "the second page still holds something else than zeros"
+    lib.store_read(byref(store), c_uint64(8192), page, ctypes.c_size_t(4096))
+    assert page.raw == bytes(4) + b"x" * 4092
+    assert lib.store_write(byref(store), c_uint64(4096), b"y", ctypes.c_size_t(1))
+    assert (store.kept, store.used) == (2, 2)
     lib.store_drop(byref(store))
 
 
@@ -391,9 +290,9 @@ def test_completing_more_than_was_commanded_is_a_fault(lib: ctypes.CDLL) -> None
 
 def test_nothing_is_touched_that_is_not_the_handler_s(tmp_path: Path) -> None:
     sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    sources = [str(path) for path in build.sources() if path.suffix == ".c" and path.name != "main.c"]
+    sources = [str(path) for path in PROGRAMS[DISKD].sources() if path.suffix == ".c" and path.name != "main.c"]
     program = tmp_path / "fuzz"
-    flags = [*build.DIALECT, *build.WARNINGS, "-g", "-O1", *sanitizers, f"-I{build.SOURCES}"]
+    flags = [*DIALECT, *WARNINGS, "-g", "-O1", *sanitizers, f"-I{SOURCES}"]
     subprocess.run(["gcc", *flags, "-o", str(program), str(FUZZ), *sources], check=True)
     for seed in range(1, 5):
         done = subprocess.run([str(program), str(seed), "2000"], capture_output=True, text=True, check=False)
@@ -401,19 +300,19 @@ def test_nothing_is_touched_that_is_not_the_handler_s(tmp_path: Path) -> None:
 
 
 def test_the_program_is_static_and_the_same_wherever_it_is_built(tmp_path: Path) -> None:
-    first = build.program(Cache(tmp_path / "one"))
-    assert first == build.program(Cache(tmp_path / "two"))
+    first = build(Cache(tmp_path / "one"), DISKD)
+    assert first == build(Cache(tmp_path / "two"), DISKD)
     assert first[:4] == b"\x7fELF"
     (headers,), (size, count) = struct.unpack_from("<Q", first, 32), struct.unpack_from("<HH", first, 54)
     kinds = {struct.unpack_from("<I", first, headers + size * number)[0] for number in range(count)}
     assert INTERPRETER not in kinds, "it needs no loader"
-    assert str(build.SOURCES).encode() not in first
+    assert str(SOURCES).encode() not in first
 
 
 def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LabBroken, match="no C compiler") as caught:
-        build.program(Cache(tmp_path / "cache"))
+        build(Cache(tmp_path / "cache"), DISKD)
     assert "apt-get install gcc libc6-dev" in caught.value.remedy
 
 
@@ -430,7 +329,7 @@ def test_without_a_compiler_the_error_says_what_to_install(tmp_path: Path, monke
 )
 def test_a_wrong_model_ends_the_program_with_the_line(text: str, wrong: str, tmp_path: Path) -> None:
     program = tmp_path / "diskd"
-    program.write_bytes(build.program(Cache(tmp_path / "cache")))
+    program.write_bytes(build(Cache(tmp_path / "cache"), DISKD))
     program.chmod(0o755)
     (tmp_path / "conf").write_text(text)
     done = subprocess.run([program, tmp_path / "conf", "r", "c"], capture_output=True, text=True, check=False)

@@ -1,0 +1,16 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* How many there are, over time. */
+#ifndef DISKD_LEVEL_H
+#define DISKD_LEVEL_H
+
+#include <stdint.h>
+
+/* SUM is the integral up to SINCE, in ns; MOST is the most that were held. */
+struct level {
+	uint64_t held, most, sum, since;
+};
+
+void level_add(struct level *level, int change, uint64_t now);
+uint64_t level_sum(const struct level *level, uint64_t now);
+
+#endif

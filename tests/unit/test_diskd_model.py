@@ -1,0 +1,268 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The time arithmetic of the in-guest disk on the host: seeks, rotation, zones, queues and shared links."""
+
+import ctypes
+import shutil
+from ctypes import byref, c_uint64
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tests.unit.diskd_library import ALONE, Link, Rig, library
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+MS = 10**6
+MB = 10**6
+KIB64 = 64 << 10
+SEEKING, MOVING = 1, 2
+
+
+@pytest.fixture(scope="session")
+def lib(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
+    return library(tmp_path_factory.getbasetemp())
+
+
+def test_a_disk_serves_one_job_after_another_at_its_rate(lib: ctypes.CDLL) -> None:
+    rig = Rig(lib, (8 * MB, 0))
+    for number in range(3):
+        rig.submit(0, 1000, number * KIB64, KIB64)
+    assert rig.drain() == [(1000 + 8_192_000 * (number + 1), number * KIB64) for number in range(3)]
+
+
+def test_lateness_of_the_caller_does_not_add_up(lib: ctypes.CDLL) -> None:
+    rig = Rig(lib, (8 * MB, 0))
+    for number in range(100):
+        rig.submit(0, 0, number * KIB64, KIB64)
+    late = 100 * 8_192_000 + 5
+    done = 0
+    while rig.lib.model_finished(byref(rig.model), c_uint64(late)):
+        done += 1
+    assert (done, rig.disks[0].busy) == (100, 100 * 8_192_000)
+
+
+def test_a_seek_precedes_what_is_not_next_to_the_head(lib: ctypes.CDLL) -> None:
+    rig = Rig(lib, (4096 * 1000, 8 * MS))
+    for at in (0, 4096, 1 << 20, 0):
+        rig.submit(0, 0, at, 4096)
+    assert [when for when, _ in rig.drain()] == [1 * MS, 2 * MS, 11 * MS, 20 * MS]
+    assert (rig.disks[0].seeks, rig.disks[0].jobs, rig.disks[0].bytes) == (2, 4, 4 * 4096)
+
+
+def test_a_flush_waits_for_its_turn_and_moves_nothing(lib: ctypes.CDLL) -> None:
+    rig = Rig(lib, (4096 * 1000, 8 * MS))
+    rig.submit(0, 0, 0, 4096)
+    rig.submit(0, 0, 0, 0)
+    rig.submit(0, 0, 4096, 4096)
+    assert [when for when, _ in rig.drain()] == [1 * MS, 1 * MS, 2 * MS]
+
+
+def test_disks_on_a_link_share_its_capacity(lib: ctypes.CDLL) -> None:
+    rig, link = Rig(lib, (8 * MB, 0), (8 * MB, 0), (8 * MB, 0)), Link(rate=12 * MB)
+    own = Link(rate=12 * MB)
+    for number in range(200):
+        for disk in range(3):
+            rig.submit(disk, 0, number * KIB64, KIB64, link if disk < 2 else own)
+    rig.drain()
+    ends = [disk.busy for disk in rig.disks]
+    shared = 400 * KIB64 * 1e9 / (12 * MB)
+    assert max(ends[:2]) == pytest.approx(shared, rel=0.01)
+    assert min(ends[:2]) == pytest.approx(shared, rel=0.01)
+    assert ends[2] == pytest.approx(200 * KIB64 * 1e9 / (8 * MB), rel=1e-6)
+    assert link.busy == pytest.approx(shared, rel=1e-6)
+
+
+def test_a_link_is_free_while_its_disks_seek(lib: ctypes.CDLL) -> None:
+    rig, link = Rig(lib, (80 * MB, 8 * MS), (80 * MB, 7 * MS)), Link(rate=4096 * 1000)
+    for number in range(1, 101):
+        for disk in range(2):
+            rig.submit(disk, 0, number << 20, 4096, link)
+    # 1 ms of link each. The slower disk meets the other's link time in some of its rounds only.
+    assert 100 * 9 * MS < rig.drain()[-1][0] < 100 * 9.5 * MS
+    assert link.busy == 200 * MS
+
+
+def test_a_cost_per_request_takes_the_link_s_time(lib: ctypes.CDLL) -> None:
+    rig, link = Rig(lib, (10**9, 0)), Link(rate=4096 * 1000, cost=3 * MS)
+    for number in range(5):
+        rig.submit(0, 0, number * 4096, 4096, link)
+    assert rig.drain()[-1][0] == 5 * 4 * MS
+
+
+@given(st.lists(st.tuples(st.integers(0, 2), st.integers(0, 9), st.integers(0, 5)), max_size=60))
+def test_every_job_comes_back_in_the_order_of_its_disk(lib: ctypes.CDLL, wanted: list[tuple[int, int, int]]) -> None:
+    rig, link = Rig(lib, (MB, MS), (2 * MB, 0), (MB, 5 * MS)), Link(rate=MB)
+    order: dict[int, list[int]] = {0: [], 1: [], 2: []}
+    for number, (disk, pages, linked) in enumerate(wanted):
+        # The offset is the job's number too, so that its disk and place can be told when it comes back.
+        order[disk].append(number)
+        rig.submit(disk, 0, number, pages * 512, *([link] if linked else []))
+    done = [at for _, at in rig.drain()]
+    assert sorted(done) == list(range(len(wanted)))
+    for numbers in order.values():
+        assert [number for number in done if number in numbers] == numbers
+
+
+def test_after_a_seek_the_disk_waits_for_the_sector(lib: ctypes.CDLL) -> None:
+    # A track is 4 ms, 16384 bytes.
+    rig = Rig(lib, (4096 * 1000, 1 * MS), rotation=4 * MS)
+    for at in (4096, 8192, 0, 4096 + 16384, 2048):
+        rig.submit(0, 0, at, 4096)
+    # Angles in ms: 1 comes by at 1; 2 follows; 0 is at 4; 1 at 7 = 3, so 9; half a sector is 0.5, at 11 = 3, so 12.5.
+    assert [when for when, _ in rig.drain()] == [2 * MS, 3 * MS, 5 * MS, 10 * MS, 13_500_000]
+    assert rig.disks[0].seeks == 4
+
+
+def test_a_zone_has_its_own_rate_and_a_request_across_its_border_is_the_sum_of_its_parts(lib: ctypes.CDLL) -> None:
+    rig = Rig(lib, (4096 * 1000, 0))
+    assert lib.model_disk_zone(byref(rig.disks[0]), c_uint64(8192), c_uint64(2048 * 1000))
+    assert lib.model_disk_zone(byref(rig.disks[0]), c_uint64(16384), c_uint64(1024 * 1000))
+    assert not lib.model_disk_zone(byref(rig.disks[0]), c_uint64(16384), c_uint64(1))
+    for at, size in ((0, 8192), (4096, 8192), (8192, 4096), (4096, 16384), (1 << 20, 4096)):
+        rig.submit(0, 0, at, size)
+    assert [when for when, _ in rig.drain()] == [2 * MS, 5 * MS, 7 * MS, 16 * MS, 20 * MS]
+
+
+def test_a_queue_takes_what_is_nearest_to_the_head(lib: ctypes.CDLL) -> None:
+    rig = Rig(lib, (4096 * 1000, 1 * MS), ncq=4)
+    for page in (10, 90, 11, 50, 12, 9):
+        rig.submit(0, 0, page * 4096, 4096)
+    assert [at // 4096 for _, at in rig.drain()] == [10, 11, 12, 9, 50, 90]
+
+
+def test_a_line_of_one_serves_in_the_order_of_arrival(lib: ctypes.CDLL) -> None:
+    rig = Rig(lib, (4096 * 1000, 1 * MS))
+    for page in (10, 90, 11, 50, 12):
+        rig.submit(0, 0, page * 4096, 4096)
+    assert [at // 4096 for _, at in rig.drain()] == [10, 90, 11, 50, 12]
+
+
+def test_nothing_goes_past_a_flush(lib: ctypes.CDLL) -> None:
+    rig = Rig(lib, (4096 * 1000, 1 * MS), ncq=32)
+    for page, size in ((10, 4096), (90, 4096), (0, 0), (11, 4096)):
+        rig.submit(0, 0, page * 4096, size)
+    assert [at // 4096 for _, at in rig.drain()] == [10, 90, 0, 11]
+
+
+def test_none_is_passed_over_more_often_than_the_disk_has_choices(lib: ctypes.CDLL) -> None:
+    rig, far = Rig(lib, (4096 * 1000, 1 * MS), ncq=8), 1 << 30
+    rig.submit(0, 0, 0, 4096)
+    rig.submit(0, 0, far, 4096)
+    for number in range(1, 40):
+        rig.submit(0, 0, number * 4096, 4096)
+    assert [at for _, at in rig.drain()].index(far) == 1 + 8
+
+
+@pytest.mark.parametrize(
+    ("rates", "capacity", "shares"),
+    [((5, 8), 12, (5, 7)), ((2, 8, 8), 12, (2, 5, 5)), ((1, 3, 9), 100, (1, 3, 9)), ((8,) * 24, 48, (2,) * 24)],
+)
+def test_unlike_disks_have_max_min_shares(
+    lib: ctypes.CDLL, rates: tuple[int, ...], capacity: int, shares: tuple[int, ...]
+) -> None:
+    rig, link = Rig(lib, *((rate * MB, 0) for rate in rates)), Link(rate=capacity * MB)
+    for number in range(400):
+        for disk in range(len(rates)):
+            rig.submit(disk, 0, number * KIB64, KIB64, link)
+    second = 10**9
+    while (when := rig.next()) is not None and when <= second:
+        rig.lib.model_finished(byref(rig.model), c_uint64(when))
+    done = [disk.bytes / MB for disk in rig.disks]
+    # A request of each may be unfinished.
+    assert done == [pytest.approx(share, abs=2 * KIB64 / MB) for share in shares]
+    busy = rig.lib.model_link_busy(byref(rig.model), byref(link), c_uint64(second))
+    assert busy == pytest.approx(second * min(1, sum(rates) / capacity), rel=1e-3)
+
+
+def test_a_path_is_as_narrow_as_its_narrowest_link(lib: ctypes.CDLL) -> None:
+    rig = Rig(lib, (80 * MB, 0), (80 * MB, 0))
+    wide, narrow, other = Link(rate=100 * MB), Link(rate=20 * MB), Link(rate=70 * MB)
+    for number in range(200):
+        rig.submit(0, 0, number * KIB64, KIB64, wide, narrow)
+        rig.submit(1, 0, number * KIB64, KIB64, wide, other)
+    rig.drain()
+    assert rig.disks[0].busy == pytest.approx(200 * KIB64 * 1e9 / (20 * MB), rel=1e-6)
+    assert rig.disks[1].busy == pytest.approx(200 * KIB64 * 1e9 / (70 * MB), rel=1e-6)
+    # What a disk cannot do because of its links is not its own time.
+    assert rig.disks[0].waited == pytest.approx(200 * KIB64 * 1e9 * (1 / (20 * MB) - 1 / (80 * MB)), rel=1e-6)
+
+
+def test_two_paths_to_a_disk_share_its_head_and_its_line(lib: ctypes.CDLL) -> None:
+    rig, one, two = Rig(lib, (4096 * 1000, 8 * MS)), Link(rate=10**9), Link(rate=10**9)
+    for number in range(6):
+        rig.submit(0, 0, number * 4096, 4096, two if number % 2 else one)
+    assert [when for when, _ in rig.drain()] == [(number + 1) * MS for number in range(6)]
+    assert (rig.disks[0].seeks, one.jobs, two.jobs) == (0, 3, 3)
+
+
+def test_the_line_of_a_disk_is_counted_over_time(lib: ctypes.CDLL) -> None:
+    rig = Rig(lib, (4096 * 1000, 0))
+    for number in range(3):
+        rig.submit(0, 0, number * 4096, 4096)
+    rig.drain()
+    # Three for the first ms, two for the second, one for the third.
+    assert (rig.disks[0].queue.sum, rig.disks[0].queue.most, rig.disks[0].queue.held) == (6 * MS, 3, 0)
+
+
+def _use(rig: Rig, link: Link) -> float:
+    """What is used of a link now, 1 being all."""
+    use = 0.0
+    for disk in rig.disks:
+        if disk.phase != MOVING or not disk.flow.least:
+            continue
+        for place in range(4):
+            if disk.first.contents.links[place] and ctypes.addressof(disk.first.contents.links[place].contents) == (
+                ctypes.addressof(link)
+            ):
+                use += disk.flow.speed / ALONE * disk.flow.links[place] / disk.flow.least
+    return use
+
+
+def _held_back(rig: Rig, links: list[Link]) -> None:
+    """A flow is as fast as alone, or one of its links is full; and no link carries more than it can."""
+    use = {ctypes.addressof(link): _use(rig, link) for link in links}
+    assert max(use.values()) < 1 + 1e-6
+    for disk in rig.disks:
+        if disk.phase != MOVING or disk.flow.speed == ALONE:
+            continue
+        own = [disk.first.contents.links[place] for place in range(4)]
+        assert max(use[ctypes.addressof(link.contents)] for link in own if link) > 1 - 1e-6
+
+
+ARRIVALS = st.lists(
+    st.tuples(st.integers(0, 3), st.integers(0, 30), st.integers(0, 9), st.integers(0, 7), st.integers(0, 4000)),
+    max_size=60,
+)
+
+
+@given(ARRIVALS, st.integers(1, 8), st.sampled_from((0, 3 * MS)))
+def test_what_is_wanted_is_never_idle_and_nothing_is_lost(
+    lib: ctypes.CDLL, arrivals: list[tuple[int, int, int, int, int]], ncq: int, rotation: int
+) -> None:
+    rig = Rig(lib, (8 * MB, MS), (20 * MB, 0), (3 * MB, 2 * MS), (50 * MB, 0), ncq=ncq, rotation=rotation)
+    links = [Link(rate=10 * MB), Link(rate=30 * MB, cost=50_000), Link(rate=7 * MB)]
+    done, now = list[int](), 0
+    wanted = [0, 0, 0]
+
+    def run(until: int | None) -> None:
+        while (when := rig.next()) is not None and (until is None or when <= until):
+            _held_back(rig, links)
+            assert all(disk.phase for disk in rig.disks if disk.first), "a disk with jobs rests"
+            while job := rig.lib.model_finished(byref(rig.model), c_uint64(when)):
+                assert job.contents.passed <= ncq
+                done.append(job.contents.at)
+
+    for number, (disk, place, sectors, path, later) in enumerate(arrivals):
+        run(now := now + later * 1000)
+        mine = [link for bit, link in enumerate(links) if path >> bit & 1]
+        for bit in range(3):
+            if path >> bit & 1 and sectors:
+                wanted[bit] += links[bit].cost + -(-sectors * 512 * 10**9 // links[bit].rate)
+        # The offset is the job's number too.
+        rig.submit(disk, now, place * 1000 + number, sectors * 512, *mine)
+    run(None)
+    assert sorted(at % 1000 for at in done) == list(range(len(arrivals)))
+    assert sum(disk.bytes for disk in rig.disks) == sum(sectors * 512 for _, _, sectors, _, _ in arrivals)
+    assert [link.busy for link in links] == wanted
+    assert [link.demand for link in links] == [0, 0, 0]
+    assert [disk.queue.held for disk in rig.disks] == [0] * 4
