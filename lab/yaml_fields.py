@@ -26,6 +26,7 @@ _MEANT = {
 _SHOWN_KEYS = 20
 _LONGEST_NUMBER = 30
 _DIGITS = re.compile(r"[-+]?[0-9]+")
+_DECIMAL = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
 class Kind(Protocol[T_co]):
@@ -65,6 +66,31 @@ class Integer:
 
     def json(self) -> Json:
         return {"type": "integer", "minimum": self.low, "maximum": self.high}
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number with or without a fraction, above ``above`` and at most ``high``."""
+
+    above: float
+    high: float
+
+    def read(self, problems: Problems, label: str, node: Node) -> float | None:
+        if _is_reported(node):
+            return None
+        wanted = f"a number above {self.above:g} and up to {self.high:g}"
+        plain = isinstance(node, Scalar) and node.kind in {"integer", "float"}
+        if not isinstance(node, Scalar) or not plain or not _DECIMAL.fullmatch(node.text):
+            _refuse(problems, label, node, wanted)
+            return None
+        value = float(node.text)
+        if not self.above < value <= self.high:
+            _refuse(problems, label, node, wanted)
+            return None
+        return value
+
+    def json(self) -> Json:
+        return {"type": "number", "exclusiveMinimum": self.above, "maximum": self.high}
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from harness.analysis.operands import Evidence, Unavailable, figure_of, operands
 from harness.analysis.statuses import worst
 from harness.metrics.figures import GUEST, IDLE
 from harness.scenario.known import is_in
-from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Status
+from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction, Status
 from harness.scenario.ratio import BASELINE, BOUND, NUMBER
 
 LEAST_IDLE = 0.2
@@ -79,6 +79,32 @@ class ControlVerdict:
     mutant: str
     judgement: Judgement | None
     sentence: str
+
+
+@dataclass(frozen=True)
+class ReproductionVerdict:
+    """A ratio of the field report beside ours. ``ensemble`` is None when not measured, and ``reason`` says why."""
+
+    that: str
+    ratio: str
+    reported: float
+    because: str
+    ensemble: Ensemble | None
+    reason: str = ""
+
+    @property
+    def off(self) -> float | None:
+        """By which share our median is above (or below, negative) the report's figure."""
+        return None if self.ensemble is None else self.ensemble.median / self.reported - 1
+
+
+def judge_reproduction(one: Reproduction, evidence: Evidence, seeds: Sequence[int]) -> ReproductionVerdict:
+    """It is shown and never counted: that the hardware of the report was the same is no claim."""
+    try:
+        ensemble, reason = _ensemble(one.ratio, evidence, seeds), ""
+    except Unavailable as lacking:
+        ensemble, reason = None, lacking.reason
+    return ReproductionVerdict(one.that, one.ratio.text, one.reported, one.because, ensemble, reason)
 
 
 def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release: str = "") -> ClaimVerdict:

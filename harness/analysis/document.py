@@ -9,7 +9,7 @@ from harness.analysis.claims import NOT_RUN, Judgement
 from harness.analysis.ensemble import Ensemble
 from harness.analysis.verdict import Verdict
 
-SCHEMA = 2
+SCHEMA = 3
 
 
 def verdict_document(verdict: Verdict) -> dict[str, Any]:
@@ -44,6 +44,17 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
                 **_judgement(control.judgement),
             }
             for control in verdict.controls
+        ],
+        "reproductions": [
+            {
+                "that": one.that,
+                "ratio": one.ratio,
+                "reported": one.reported,
+                "because": one.because,
+                "reason": one.reason,
+                "value": None if one.ensemble is None else _ensemble(one.ensemble),
+            }
+            for one in verdict.reproductions
         ],
         "measured": [
             {

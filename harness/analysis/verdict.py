@@ -6,7 +6,14 @@ from dataclasses import dataclass
 
 from harness.analysis.baseline import compared
 from harness.analysis.cells import CellResult, not_run, skipped
-from harness.analysis.claims import ClaimVerdict, ControlVerdict, judge_claim, judge_control
+from harness.analysis.claims import (
+    ClaimVerdict,
+    ControlVerdict,
+    ReproductionVerdict,
+    judge_claim,
+    judge_control,
+    judge_reproduction,
+)
 from harness.analysis.ensemble import Ensemble
 from harness.analysis.operands import Evidence
 from harness.analysis.statuses import exit_code, roll_up
@@ -44,6 +51,7 @@ class Verdict:
     measured: tuple[Measurement, ...]
     cells: tuple[CellResult, ...]
     base: tuple[CellResult, ...] | None = None
+    reproductions: tuple[ReproductionVerdict, ...] = ()
 
     @property
     def incidents(self) -> tuple[CellResult, ...]:
@@ -93,6 +101,7 @@ def judge(
         measured=tuple(_measurements(scenario, cells, base or ())),
         cells=cells,
         base=base,
+        reproductions=tuple(judge_reproduction(one, evidence, planned) for one in scenario.reproduces),
     )
 
 

@@ -1,8 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The verbs of the console script, a module each: NAME, HELP, configure(parser), execute(options) -> exit code."""
 
-from harness.commands import cache, calibrate, diagnose, judge, kit, run, schema, selftest, show
+from harness.commands import cache, calibrate, diagnose, field_reports, judge, kit, run, schema, selftest, show
 from harness.commands import list as listing
 from harness.commands.command import Command
 
-COMMANDS: tuple[Command, ...] = (run, listing, show, judge, selftest, calibrate, kit, diagnose, cache, schema)
+COMMANDS: tuple[Command, ...] = (
+    run,
+    listing,
+    show,
+    judge,
+    selftest,
+    calibrate,
+    kit,
+    field_reports,
+    diagnose,
+    cache,
+    schema,
+)

@@ -69,6 +69,7 @@ def print_verdict(console: Console, scenario: Scenario, verdict: Verdict, around
     print_measured(console, scenario, verdict, Pair(around.kernel, around.base))
     _claims(console, verdict)
     _controls(console, verdict)
+    _reproductions(console, verdict)
     _incidents(console, verdict)
     _surroundings(console, scenario, around)
     console.print()
@@ -122,6 +123,21 @@ def _controls(console: Console, verdict: Verdict) -> None:
     _section(console, "Controls: what must turn red, or the scenario proves nothing")
     for control in verdict.controls:
         _control(console, control)
+
+
+def _reproductions(console: Console, verdict: Verdict) -> None:
+    if not verdict.reproductions:
+        return
+    _section(console, "Beside the report")
+    for one in verdict.reproductions:
+        table = _grid(_STATUS_WIDTH)
+        here = one.reason if one.ensemble is None else spread(one.ensemble)
+        table.add_row(Text(f"{one.reported:g}"), Text(one.that))
+        table.add_row("", Text(f"here {here}", "bold" if one.ensemble else "dim"))
+        table.add_row("", Text(one.ratio, "dim"))
+        if one.because:
+            table.add_row("", Text(one.because, "italic"))
+        _indented(console, table)
 
 
 def _control(console: Console, control: ControlVerdict) -> None:

@@ -9,7 +9,7 @@ from harness.scenario.bound import parse_bound
 from harness.scenario.expression import ExpressionError
 from harness.scenario.known import parse_range
 from harness.scenario.loads import MIXED
-from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio
+from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction
 from harness.scenario.ratio import Names, parse_ratio
 from lab.strict_yaml import Entry, Map, Node, Scalar
 from lab.yaml_fields import Field, Row
@@ -60,6 +60,16 @@ def read_controls(row: Row, known: Names) -> tuple[Control, ...]:
         if that is not None and ratio is not None and expect is not None:
             controls.append(Control(that, ratio, expect, mutant))
     return tuple(controls)
+
+
+def read_reproductions(row: Row, known: Names) -> tuple[Reproduction, ...]:
+    found = []
+    for one in row.get(schema.REPRODUCES) or ():
+        that, ratio, reported = one.get(schema.THAT), _ratio(one, known), one.get(schema.REPORTED)
+        because = one.get_or(schema.BECAUSE_OFF, "")
+        if that is not None and ratio is not None and reported is not None:
+            found.append(Reproduction(that, ratio, reported, because))
+    return tuple(found)
 
 
 def _known_failures(claim: Row) -> tuple[KnownFailure, ...]:

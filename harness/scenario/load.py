@@ -10,7 +10,7 @@ from pathlib import Path
 from harness.scenario import schema
 from harness.scenario.arms import read_arms
 from harness.scenario.carry import check_carried
-from harness.scenario.claims import known_names, read_claims, read_controls
+from harness.scenario.claims import known_names, read_claims, read_controls, read_reproductions
 from harness.scenario.interference import with_default_loads
 from harness.scenario.loads import read_loads
 from harness.scenario.model import Arm, Clock, Requirements, Scenario, Selftest, Source, Status
@@ -69,6 +69,7 @@ def _read(node: Node, path: Path, data: bytes, search: Path, problems: Problems)
     check_carried(row, arms, loads)
     known = known_names(row)
     claims, controls = read_claims(row, known), read_controls(row, known)
+    reproduces = read_reproductions(row, known)
     clock, pause = _clock(row), _pause(row, load_count=len(known.loads))
     source, teaches = _source(row), row.get_or(schema.TEACHES, "")
     seeds = row.get_or(schema.SEEDS, schema.DEFAULT_SEEDS)
@@ -91,6 +92,7 @@ def _read(node: Node, path: Path, data: bytes, search: Path, problems: Problems)
         controls=controls,
         requires=requires,
         selftest=selftest,
+        reproduces=reproduces,
     )
 
 

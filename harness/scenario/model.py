@@ -146,6 +146,16 @@ class Control:
 
 
 @dataclass(frozen=True)
+class Reproduction:
+    """A ratio of the field report beside ours. ``because`` says why ours is another, where it is."""
+
+    that: str
+    ratio: Ratio
+    reported: float
+    because: str = ""
+
+
+@dataclass(frozen=True)
 class Requirements:
     """What a kernel must have beyond what its topology needs: options without ``CONFIG_``, and modules."""
 
@@ -184,6 +194,7 @@ class Scenario:
     controls: tuple[Control, ...]
     requires: Requirements = field(default_factory=Requirements)
     selftest: Selftest | None = None
+    reproduces: tuple[Reproduction, ...] = ()
 
 
 @dataclass(frozen=True)

@@ -20,6 +20,7 @@ from lab.yaml_fields import (
     Integer,
     ListOf,
     Named,
+    Number,
     Record,
     Row,
     Text,
@@ -151,6 +152,14 @@ KNOWN: Field[list[Row]] = Field(
 CLAIM = Record((THAT, RATIO, EXPECT, OPTIONAL, MEANS, OTHERWISE, KNOWN))
 CONTROL = Record((THAT, RATIO, EXPECT, MUTANT))
 
+REPORTED = Field("reported", Number(0, 1e6), required=True, says="the report's own figure for it")
+BECAUSE_OFF = Field("because", Text(), says="why ours is another, if it is off by more than a fifth")
+REPRODUCES: Field[list[Row]] = Field(
+    "reproduces",
+    ListOf(Record((THAT, RATIO, REPORTED, BECAUSE_OFF)), least=1),
+    says="ratios of the field report, shown beside ours",
+)
+
 NAME_FIELD = Field("scenario", name_text(), required=True, says="the scenario's name, that of its file")
 TITLE = Field("title", Text(), required=True, says="what it shows, in a sentence")
 CLOCK = Field("clock", Choice(tuple(Clock)), says="virtual (default) or wall")
@@ -206,6 +215,7 @@ SCENARIO = Record(
         INTERFERENCE,
         CLAIMS,
         CONTROLS,
+        REPRODUCES,
         REQUIRES,
         SELFTEST,
     )

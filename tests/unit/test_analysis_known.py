@@ -94,6 +94,6 @@ def test_optional_claims_decide_nothing_however_they_end() -> None:
 def test_the_document_has_the_word_and_the_entry() -> None:
     document = verdict_document(judged(5, 5, 5))
     (one,) = document["claims"]
-    assert document["schema"] == 2
+    assert document["schema"] == 3
     assert (one["status"], one["word"], one["known"]["kernels"]) == ("FAIL", XFAIL, KNOWN.kernels)
     assert verdict_document(judged(5, 5, 5, release=NEW))["claims"][0]["known"] is None

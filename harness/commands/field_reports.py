@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab field-reports``: the page that holds the reports' ratios beside those of the newest runs."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from harness.commands.command import CHECKOUT, SCENARIOS, results_root
+from harness.files import write_atomic
+from harness.judging import judge_run
+from harness.report.field_reports import Measured, page, unexplained
+from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.model import Scenario
+from harness.store import RunFolder, Store, load_run
+from lab.errors import EXIT_FAIL, EXIT_PASS, Misuse
+from lab.kernels.release import Release
+
+NAME = "field-reports"
+HELP = "write docs/field-reports.md from the newest run of each scenario on each kernel"
+PAGE = CHECKOUT / "docs" / "field-reports.md"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    parser.add_argument(
+        "--out", type=Path, default=PAGE, metavar="FILE", help="the page (default: docs/ of the checkout)"
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    store = Store(results_root(options.results))
+    wanted = [load_scenario(name, search=SCENARIOS) for name in find_scenarios(SCENARIOS)]
+    runs = [measured for scenario in wanted if scenario.reproduces for measured in _newest(store, scenario)]
+    if not runs:
+        raise Misuse(
+            f"{store.root} holds no run of a scenario that reproduces a report, as it is now",
+            remedy="blklab run sas-multipath --kernel debian:6.1, say, then again",
+        )
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(options.out, page(runs, "blklab field-reports").encode())
+    print(f"blklab: {len(runs)} runs are in {options.out}", file=sys.stderr)
+    for text in unexplained(runs):
+        print(f"blklab: off by more than a fifth, and the scenario does not say why: {text}", file=sys.stderr)
+    return EXIT_FAIL if unexplained(runs) else EXIT_PASS
+
+
+def _newest(store: Store, scenario: Scenario) -> list[Measured]:
+    """The newest judged run on each kernel series of the scenario as its file is today."""
+    newest: dict[str, RunFolder] = {}
+    for path in store.runs(scenario.name):
+        run = load_run(path)
+        if run.facts.scenario_digest == scenario.digest:
+            newest[Release.parse(run.facts.kernel.release).series] = run
+    return [_measured(run, series) for series, run in newest.items()]
+
+
+def _measured(run: RunFolder, series: str) -> Measured:
+    facts = run.facts
+    return Measured(run.scenario, judge_run(run), facts.kernel.release, series, facts.qemu, facts.run_id)

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Ratios of a field report beside ours: in the file, in the verdict and on the page."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.analysis.document import verdict_document
+from harness.analysis.verdict import judge
+from harness.report.field_reports import Measured, page, unexplained
+from harness.scenario.model import Reproduction, Scenario, Source, Status
+from lab.errors import InputErrors
+from tests.unit.analysis_samples import SHARE, cells, claim, scenario
+from tests.unit.scenario_text import GOOD, load
+
+
+def reproducing(reported: float, because: str = "") -> Scenario:
+    base = scenario([claim()])
+    return replace(
+        base, source=Source("A slow array"), reproduces=(Reproduction("it halves", SHARE, reported, because),)
+    )
+
+
+def measured(model: Scenario, series: str, *together: float) -> Measured:
+    verdict = judge(model, cells("none", *together))
+    return Measured(model, verdict, f"{series}.1-amd64", series, "QEMU 7.2", f"run-{series}")
+
+
+def test_a_scenario_says_what_it_reproduces(tmp_path: Path) -> None:
+    text = "reproduces:\n  - {that: it starves, ratio: shared.lopsided.victim.iops / 1, reported: 0.62, because: so}\n"
+    (one,) = load(GOOD + text, tmp_path).reproduces
+    assert (one.that, one.reported, one.because) == ("it starves", 0.62, "so")
+
+
+@pytest.mark.parametrize("reported", ["0", "-1", "much", '"0.6"', "1e3", ".5", "10000000"])
+def test_what_was_reported_is_a_number(reported: str, tmp_path: Path) -> None:
+    text = f"reproduces:\n  - {{that: x, ratio: shared.lopsided.victim.iops, reported: {reported}}}\n"
+    with pytest.raises(InputErrors, match="expected a number above 0 and up to"):
+        load(GOOD + text, tmp_path)
+
+
+def test_a_reproduction_is_shown_and_never_counted() -> None:
+    model = reproducing(0.5)
+    verdict = judge(model, cells("none", 95, 97, 91))
+    assert verdict.status is Status.PASS
+    (one,) = verdict.reproductions
+    assert one.off == pytest.approx(0.9)
+    assert verdict_document(verdict)["reproductions"][0]["value"]["median"] == pytest.approx(0.95)
+
+
+def test_without_measurement_it_says_why() -> None:
+    (one,) = judge(reproducing(0.5), [], seeds=(1,)).reproductions
+    assert (one.ensemble, one.off) == (None, None)
+    assert "was not measured" in one.reason
+
+
+def test_the_page_has_a_column_for_each_kernel_and_marks_what_is_far_off() -> None:
+    model = reproducing(0.95, "the disks are others")
+    text = page([measured(model, "6.12", 95, 95), measured(model, "5.10", 60, 61)], "blklab field-reports")
+    assert "| ratio | reported | 5.10 | 6.12 |" in text
+    assert "| it halves | 0.95 | **0.6050 [0.6000 .. 0.6100]** | 0.9500 |" in text
+    assert "- it halves: the disks are others" in text
+    assert "After A slow array." in text
+
+
+def test_what_is_far_off_needs_its_reason() -> None:
+    far = [measured(reproducing(0.95), "5.10", 60, 61)]
+    assert unexplained(far) == ("sample on 5.10: it halves: reported 0.95, here 0.6050 [0.6000 .. 0.6100]",)
+    assert unexplained([measured(reproducing(0.95, "so"), "5.10", 60, 61)]) == ()
+    assert unexplained([measured(reproducing(0.65), "5.10", 60, 61)]) == ()
