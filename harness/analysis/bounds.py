@@ -12,7 +12,7 @@ sequential role is alone on it. Disks on one link share its capacity so that non
 another that wants it gets less (max-min fairness: Bertsekas and Gallager, Data Networks, 6.5.2).
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 
 from harness.scenario.model import Arm, Load, Role
 from lab.errors import Misuse
@@ -29,9 +29,12 @@ def bound(topology: Topology, load: Load, role: Role, metric: str, nr_requests: 
     """The most (``iops``; ``bw`` in bytes/s) or the least (``lat.mean`` in ns) that the topology allows.
 
     ``nr_requests`` is the queue's, where the arm sets it. When several roles share a LUN or a
-    disk, each is given what it could do there alone: the bound is what its own disk allows.
-    Raises Misuse for another metric, or for a disk that nothing limits.
+    disk, each is given what it could do there alone: the bound is what its own disk allows. That of a role
+    on several disks is the sum over them. Raises Misuse for another metric, or for a disk that nothing limits.
     """
+    load = load.apart()
+    if len(role.disks) > 1:
+        return _sum_of_bounds(topology, load, role.apart(), metric, nr_requests)
     tags, driver = tags_available(topology, load, role), topology.driver(role.disk)
     if nr_requests is not None:
         tags = min(tags, nr_requests)
@@ -43,6 +46,17 @@ def bound(topology: Topology, load: Load, role: Role, metric: str, nr_requests: 
     if metric == "lat.mean":
         return tags / iops * _NS
     raise Misuse(f"the topology sets no bound on {metric}", remedy=f"use one of {', '.join(METRICS)}")
+
+
+def _sum_of_bounds(
+    topology: Topology, load: Load, roles: Sequence[Role], metric: str, nr_requests: int | None
+) -> float:
+    """``load`` has every role apart. Latencies are weighted by the requests that have them."""
+    if metric != "lat.mean":
+        return sum(bound(topology, load, role, metric, nr_requests) for role in roles)
+    weights = {role.name: bound(topology, load, role, "iops", nr_requests) for role in roles}
+    waited = sum(bound(topology, load, role, metric, nr_requests) * weights[role.name] for role in roles)
+    return waited / sum(weights.values())
 
 
 def arm_bound(arm: Arm, load: Load, role: str, metric: str) -> float:

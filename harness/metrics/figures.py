@@ -23,8 +23,8 @@ def figures_of(
     """Figures of every role of every load, from the measured files of one boot.
 
     Besides fio's own figures a role has ``disk.merges``, ``disk.reads`` ...: the counters of the
-    block device that its disk lies on, over the window with its ramp (two roles on one LUN share
-    them). ``(load, "guest", "idle")`` is the share of the window in which the CPU had nothing to
+    block devices that its disks lie on, added up over the window with its ramp (two roles on one LUN
+    share them). ``(load, "guest", "idle")`` is the share of the window in which the CPU had nothing to
     do, 0 to 1. Raises MeasurementError.
     """
     block = devices(read_readback(_file(files, READBACK)))
@@ -43,15 +43,16 @@ def figures_of(
 def _disk_figures(
     window: Window, load: Load, topology: Topology, block: Mapping[str, str]
 ) -> dict[tuple[str, str, str], float]:
-    figures = {}
+    figures: dict[tuple[str, str, str], float] = {}
     for role in load.roles.values():
-        lun = topology.region(role.disk).lun
-        if lun not in block:
-            raise MeasurementError(READBACK, f"no block device is named for LUN {lun}")
-        if block[lun] not in window.disks:
-            raise MeasurementError(f"{load.name}.after", f"/proc/diskstats has no row for {block[lun]} (LUN {lun})")
-        for counter, value in window.disks[block[lun]].items():
-            figures[load.name, role.name, f"disk.{counter}"] = value
+        for lun in dict.fromkeys(topology.region(disk).lun for disk in role.disks):
+            if lun not in block:
+                raise MeasurementError(READBACK, f"no block device is named for LUN {lun}")
+            if block[lun] not in window.disks:
+                raise MeasurementError(f"{load.name}.after", f"/proc/diskstats has no row for {block[lun]} (LUN {lun})")
+            for counter, value in window.disks[block[lun]].items():
+                name = load.name, role.name, f"disk.{counter}"
+                figures[name] = figures.get(name, 0.0) + value
     return figures
 
 

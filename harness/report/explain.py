@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Sequence
 
 from harness.jobs import guest_job
-from harness.scenario.model import Arm, Claim, Control, Load, Scenario
+from harness.scenario.model import Arm, Claim, Control, Load, Role, Scenario
 from lab.errors import Misuse
 from lab.kit import by_hand
 from lab.session import guest_steps
@@ -46,8 +46,14 @@ def _load(load: Load) -> Iterator[str]:
         path = "direct" if role.direct else "buffered"
         yield (
             f"    {role.name}: {role.rw} of {show_size(role.bs)} at iodepth {role.iodepth}"
-            f" on disk {role.disk} ({role.ioengine}, {path})"
+            f" on {_disks(role)} ({role.ioengine}, {path})"
         )
+
+
+def _disks(role: Role) -> str:
+    if len(role.disks) == 1:
+        return f"disk {role.disk}"
+    return f"each of {len(role.disks)} disks, {role.disks[0]} to {role.disks[-1]}"
 
 
 def _claim(claim: Claim) -> Iterator[str]:

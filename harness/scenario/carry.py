@@ -20,13 +20,16 @@ def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) 
         role = loads[load].roles.get(name) if load in loads else None
         if role is None:
             continue
+        together = loads[load].apart().roles.values()
         for arm in arms.values():
-            for key, reason, remedy in refused(role, loads[load].roles.values(), arm):
+            # One disk speaks for the others that are refused for the same key.
+            found = [refusal for one in role.apart() for refusal in refused(one, together, arm)]
+            for key, reason, remedy in {refusal[0]: refusal for refusal in reversed(found)}.values():
                 role_row.problems.add(role_row.place(key), f"{key}: {reason}", remedy)
 
 
 def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[str, str, str]]:
-    """Why the arm cannot carry the role beside the others: (key of the role, reason, remedy)."""
+    """Why the arm cannot carry a role on one disk beside the others: (key of the role, reason, remedy)."""
     topology, targets = arm.topology, arm.topology.targets()
     if role.disk not in targets:
         yield "disk", _no_target(role.disk, arm), f"known: {names(targets)}"

@@ -55,18 +55,18 @@ def _window(row: Row) -> tuple[int, int] | None:
 
 
 def _role(name: str, row: Row) -> Role | None:
-    disk, rw, bs, iodepth = row.get(schema.DISK), row.get(schema.RW), row.get(schema.BS), row.get(schema.IODEPTH)
+    disks, rw, bs, iodepth = row.get(schema.DISK), row.get(schema.RW), row.get(schema.BS), row.get(schema.IODEPTH)
     ioengine, direct = row.get_or(schema.IOENGINE, "libaio"), row.get_or(schema.DIRECT, True)
     options = {}
     for key, option in schema.OPTIONS.items():
         value = row.get(option.field)
         if value is not None:
             options[key] = option.to_fio(value)
-    if disk is None or rw is None or bs is None or iodepth is None:
+    if disks is None or rw is None or bs is None or iodepth is None:
         return None
     if bs % 512:
         row.problems.add(row.place("bs"), f"bs: {bs} is not a multiple of 512")
-    role = Role(name, disk, rw, bs, iodepth, ioengine, direct, options)
+    role = Role(name, disks, rw, bs, iodepth, ioengine, direct, options)
     _check_together(role, row)
     return role
 

@@ -2,7 +2,7 @@
 """A scenario as frozen values, after its file was loaded and every name in it was resolved."""
 
 from collections.abc import Mapping
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
@@ -38,20 +38,32 @@ class Source:
 
 @dataclass(frozen=True)
 class Role:
-    """One fio job with a name that says what it is for (victim, hog). ``disk`` names a disk of the topology.
+    """fio jobs with a name that says what they are for (victim, hog), one on each of ``disks`` of the topology.
 
-    ``bs`` in bytes; ``runtime``, ``ramp`` in nanoseconds of guest time; ``options`` are further
-    fio options, already checked against the list of those that are allowed.
+    ``bs`` in bytes; ``options`` are further fio options, already checked against the list of those that
+    are allowed. ``iodepth`` and the options hold for each disk.
     """
 
     name: str
-    disk: str
+    disks: tuple[str, ...]
     rw: str
     bs: int
     iodepth: int
     ioengine: str
     direct: bool
     options: Mapping[str, str] = field(default_factory=dict)
+
+    @property
+    def disk(self) -> str:
+        """The disk of a role on one disk, as those of ``apart`` are. Raises ValueError for one on several."""
+        (disk,) = self.disks
+        return disk
+
+    def apart(self) -> tuple["Role", ...]:
+        """As many roles on one disk each; their names tell them apart."""
+        if len(self.disks) == 1:
+            return (self,)
+        return tuple(replace(self, name=f"{self.name}.{disk}", disks=(disk,)) for disk in self.disks)
 
 
 @dataclass(frozen=True)
@@ -62,6 +74,10 @@ class Load:
     roles: Mapping[str, Role]
     runtime: int
     ramp: int
+
+    def apart(self) -> "Load":
+        """The same I/O with a role of its own on every disk."""
+        return replace(self, roles={one.name: one for role in self.roles.values() for one in role.apart()})
 
 
 @dataclass(frozen=True)

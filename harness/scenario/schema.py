@@ -10,6 +10,7 @@ from harness.scenario.model import Clock, Status
 from harness.scenario.ratio import BASELINE, BOUND
 from lab.guest.script import FAULTS
 from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
+from lab.topology.ranges import Names
 from lab.topology.settings import knob_fields
 from lab.yaml_fields import (
     NAME,
@@ -84,7 +85,7 @@ OPTIONS: Mapping[str, Option] = {
     )
 }
 
-DISK = Field("disk", name_text(), required=True, says="a disk, LUN or stack of the topology")
+DISK = Field("disk", Names(), required=True, says="a disk, LUN or stack of the topology, or several: d00..23, [a, b]")
 RW = Field(
     "rw",
     Choice(("read", "write", "rw", "readwrite", "randread", "randwrite", "randrw")),
@@ -92,7 +93,7 @@ RW = Field(
     says="fio's rw",
 )
 BS = Field("bs", size(512, 1 << 26), required=True, says="size of a request, such as 4k")
-IODEPTH = Field("iodepth", Integer(1, 4096), required=True, says="requests in flight")
+IODEPTH = Field("iodepth", Integer(1, 4096), required=True, says="requests in flight on each disk")
 IOENGINE = Field("ioengine", Choice(("libaio", "io_uring", "psync", "sync")), says="fio's ioengine (default: libaio)")
 DIRECT = Field("direct", Flag(), says="bypass the page cache (default: true)")
 ROLE = Record((DISK, RW, BS, IODEPTH, IOENGINE, DIRECT, *(option.field for option in OPTIONS.values())))

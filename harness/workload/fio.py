@@ -2,7 +2,8 @@
 """fio job files for the loads of a scenario; option names and meanings are those of fio's HOWTO."""
 
 import hashlib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from itertools import chain
 
 from harness.scenario.model import Load, Role
 from lab.guest.script import device
@@ -14,9 +15,16 @@ _READS = {"read", "randread"}
 
 
 def job_file(load: Load, topology: Topology, seed: int) -> str:
-    """The job file of one load under one seed (counted from 1)."""
+    """The job file of one load under one seed (counted from 1).
+
+    A role on several disks is a section for each under the role's name, all in one group of fio's, for
+    which fio reports one result: sums, and percentiles over the requests of all.
+    """
     sections = [_section("global", _global_options(load, seed))]
-    sections += [_section(role.name, _role_options(role, topology)) for role in load.roles.values()]
+    for role in load.roles.values():
+        for place, one in enumerate(role.apart()):
+            grouping = _grouping(place) if len(role.disks) > 1 else ()
+            sections.append(_section(role.name, chain(grouping, _role_options(one, topology))))
     return "\n".join(sections)
 
 
@@ -45,6 +53,12 @@ def _global_options(load: Load, seed: int) -> Iterator[tuple[str, str]]:
     yield "group_reporting", "0"
 
 
+def _grouping(place: int) -> Iterator[tuple[str, str]]:
+    if not place:
+        yield "new_group", "1"
+    yield "group_reporting", "1"
+
+
 def _role_options(role: Role, topology: Topology) -> Iterator[tuple[str, str]]:
     region = topology.region(role.disk)
     options = dict(role.options)
@@ -63,5 +77,5 @@ def _role_options(role: Role, topology: Topology) -> Iterator[tuple[str, str]]:
         yield "do_verify", "0"
 
 
-def _section(name: str, options: Iterator[tuple[str, str]]) -> str:
+def _section(name: str, options: Iterable[tuple[str, str]]) -> str:
     return f"[{name}]\n" + "".join(f"{key}={value}\n" for key, value in options)

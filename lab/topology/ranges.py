@@ -55,6 +55,25 @@ class References:
         return ListOf(Reference(), self.least).json()
 
 
+@dataclass(frozen=True)
+class Names:
+    """A name or a range, or a list of names and ranges, none of them twice."""
+
+    def read(self, problems: Problems, label: str, node: Node) -> tuple[str, ...] | None:
+        if isinstance(node, Map):
+            name_text().read(problems, label, node)
+            return None
+        listed = Items(node.mark, (node,)) if isinstance(node, Scalar) else node
+        names = References(1).read(problems, label, listed) or []
+        for name in dict.fromkeys(names):
+            if names.count(name) > 1:
+                problems.add(node.mark, f"{label}: {quoted(name)} is there twice")
+        return tuple(dict.fromkeys(names)) or None
+
+    def json(self) -> Json:
+        return {"anyOf": [Reference().json(), References(1).json()]}
+
+
 def _all_names(item: Node) -> Iterator[Node]:
     names = range_names(item.text) if isinstance(item, Scalar) else ()
     if not isinstance(item, Scalar) or not names:

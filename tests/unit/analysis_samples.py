@@ -26,8 +26,9 @@ def null_topology(can_queue: int = 64) -> Topology:
     )
 
 
-def role(name: str, disk: str, iodepth: int = 64, bs: int = 4096) -> Role:
-    return Role(name, disk, "randread", bs, iodepth, "libaio", True)
+def role(name: str, disk: str | tuple[str, ...], iodepth: int = 64, bs: int = 4096) -> Role:
+    disks = (disk,) if isinstance(disk, str) else disk
+    return Role(name, disks, "randread", bs, iodepth, "libaio", True)
 
 
 def load(name: str, *roles: Role) -> Load:

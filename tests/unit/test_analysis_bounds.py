@@ -97,6 +97,18 @@ def test_disks_on_a_link_share_it_and_what_one_leaves_the_others_get() -> None:
     assert bound(costly, pair, pair.roles["l"], "iops") == pytest.approx(0.5 / (0.010 + 65536 / 12e6))
 
 
+def test_a_role_on_several_disks_is_allowed_what_they_are_together() -> None:
+    topology = modelled()
+    all_three = load("all", replace(stream("s", "left"), disks=("left", "right", "alone")))
+    assert bound(topology, all_three, all_three.roles["s"], "bw") == pytest.approx(20e6)
+    beside = load("beside", replace(stream("s", "left"), disks=("left", "right")), stream("t", "slow"))
+    assert bound(topology, beside, beside.roles["s"], "bw") == pytest.approx(10e6)
+    assert bound(topology, beside, beside.roles["t"], "bw") == pytest.approx(2e6)
+    # Three queues of four: by Little's law the mean time in them is their sum over their throughput.
+    total = bound(topology, all_three, all_three.roles["s"], "iops")
+    assert bound(topology, all_three, all_three.roles["s"], "lat.mean") == pytest.approx(12 / total * 1e9)
+
+
 @given(st.floats(0.1, 1e3), st.dictionaries(st.text(max_size=3), st.floats(0.1, 1e3), min_size=1, max_size=9))
 def test_max_min_shares_are_fair_and_use_all_that_is_wanted(capacity: float, demands: dict[str, float]) -> None:
     shares = max_min_shares(capacity, demands)

@@ -5,7 +5,7 @@ import pytest
 
 from harness.metrics.errors import MeasurementError
 from harness.metrics.figures import figures_of
-from tests.unit.analysis_samples import SOLO, TOGETHER, null_topology
+from tests.unit.analysis_samples import SOLO, TOGETHER, load, null_topology, role
 from tests.unit.store_samples import files
 
 LOADS = (SOLO, TOGETHER)
@@ -20,6 +20,13 @@ def test_every_role_of_every_load_has_its_figures() -> None:
     assert figures["together", "slow", "disk.reads"] == 1000
     assert figures["solo", "guest", "idle"] == 0.9
     assert ("solo", "slow", "iops") not in figures
+
+
+def test_a_role_on_several_disks_has_the_sum_of_their_counters() -> None:
+    both = load("together", role("fast", ("fast", "slow")), role("slow", "slow"))
+    figures = figures_of(files(), null_topology(), (both,))
+    assert figures["together", "fast", "disk.reads"] == 2000
+    assert figures["together", "slow", "disk.reads"] == 1000
 
 
 @pytest.mark.parametrize("name", [name for name in files() if name != "kmsg"])

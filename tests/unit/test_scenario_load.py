@@ -41,8 +41,8 @@ def test_what_a_file_means(tmp_path: Path) -> None:
     lopsided = scenario.loads["lopsided"]
     assert (lopsided.ramp, lopsided.runtime) == (10**9, 8 * 10**9)
     hog = lopsided.roles["hog"]
-    assert (hog.disk, hog.rw, hog.bs, hog.iodepth, hog.ioengine, hog.direct) == (
-        "p0", "randread", 4096, 256, "libaio", True,
+    assert (hog.disks, hog.rw, hog.bs, hog.iodepth, hog.ioengine, hog.direct) == (
+        ("p0",), "randread", 4096, 256, "libaio", True,
     )  # fmt: skip
     ratio = scenario.claims[0].ratio
     assert ratio.left == Operand("figure", ("limited", "lopsided", "victim", "iops"))
@@ -61,6 +61,17 @@ def test_options_of_fio_are_written_as_fio_reads_them(tmp_path: Path) -> None:
         "size": str(64 << 20),
         "offset": str(1 << 20),
     }
+
+
+@pytest.mark.parametrize("disks", ["p0..1", "[p0, p1]", "[p0..1]"])
+def test_a_role_may_be_on_several_disks(disks: str, tmp_path: Path) -> None:
+    (tmp_path / "rig.yaml").write_text(RIG.replace("rate: 1 MB/s", "service: 1ms"))
+    text = GOOD.replace("topology: 3ware-8506", "topology: ./rig.yaml").replace("disk: p0", f"disk: {disks}")
+    hog = load(text, tmp_path).loads["lopsided"].roles["hog"]
+    assert hog.disks == ("p0", "p1")
+    assert [(one.name, one.disk, one.iodepth) for one in hog.apart()] == [("hog.p0", "p0", 256), ("hog.p1", "p1", 256)]
+    with pytest.raises(ValueError, match="too many"):
+        _ = hog.disk
 
 
 def test_a_load_may_have_a_window_of_its_own(tmp_path: Path) -> None:
@@ -163,6 +174,11 @@ def test_the_digest_covers_the_file_and_its_topology(tmp_path: Path) -> None:
         ("hba.cmd_per_lun: 64", "disk.p0.rate: 1500 kB/s", "arm shared: disk p0: 1.5 MB/s is not a whole number"),
         ("  shared: {", "  bound: {", "arm bound: the name means something else"),
         ("disk: p0", "disk: p2", "t.yaml:16:17: disk: no disk p2 in topology 3ware-8506 of arm shared"),
+        ("disk: p0", "disk: [p0, p2]", "t.yaml:16:17: disk: no disk p2 in topology 3ware-8506 of arm shared"),
+        ("disk: p0", "disk: [p0, p0]", 't.yaml:16:17: disk: "p0" is there twice'),
+        ("disk: p0", "disk: []", "disk: expected 1 to"),
+        ("disk: p0", "disk: {p0: 1}", "t.yaml:16:17: disk: expected a name"),
+        ("disk: p0", "disk: p2..9", "t.yaml:16:17: disk: no disk p2 in topology 3ware-8506 of arm shared"),
         ("rw: randread, bs: 4k, iodepth: 256", "rw: randread, bs: 64k, iodepth: 1", "would wait for ever"),
         ("rw: randread, bs: 4k, iodepth: 256", "rw: read, bs: 4k, iodepth: 8", "sequential requests in flight"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 1, direct: false", "direct: the page cache makes requests of any"),

@@ -24,8 +24,8 @@ TOPOLOGY = Topology(
     disks={name: Disk(name, GIB, service=1000) for name in ("a", "b", "c")},
     luns={"all": Lun("all", "h", ("a", "b")), "c": Lun("c", "h", ("c",))},
 )
-VICTIM = Role("victim", "b", "randread", 4096, 1, "libaio", direct=True)
-HOG = Role("hog", "c", "write", 65536, 256, "io_uring", direct=False, options={"rwmixread": "70", "fsync": "1"})
+VICTIM = Role("victim", ("b",), "randread", 4096, 1, "libaio", direct=True)
+HOG = Role("hog", ("c",), "write", 65536, 256, "io_uring", direct=False, options={"rwmixread": "70", "fsync": "1"})
 
 
 def window(*roles: Role, ramp: int = 10**9) -> Load:
@@ -78,6 +78,17 @@ def test_golden() -> None:
         "fsync=1\n"
         "rwmixread=70\n"
     )
+
+
+def test_a_role_on_several_disks_is_one_group_of_fio_s() -> None:
+    text = job_file(window(VICTIM, replace(HOG, disks=("a", "c"))), TOPOLOGY, 1)
+    _, _, victim, first, second = text.split("[")
+    assert "group" not in victim
+    head, rest = first.split("\n", 1), second.split("\n", 1)
+    assert head[0] == rest[0] == "hog]"
+    assert head[1].startswith("new_group=1\ngroup_reporting=1\nfilename=/lab/all\n")
+    assert rest[1].startswith("group_reporting=1\nfilename=/lab/c\n")
+    assert head[1].split("size=")[1].strip() == rest[1].split("size=")[1].strip()
 
 
 def test_a_window_without_ramp_names_none() -> None:
