@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from lab.guest.script import Daemon, MakeFolder, Module, Step, Write
 from lab.realise import loopback
-from lab.topology.model import Topology
+from lab.topology.model import Disk, Topology
 
 _CORE = "user_0"
 _BLOCK = 512
@@ -37,9 +37,16 @@ def model_lines(topology: Topology) -> Iterator[str]:
         yield f"link {link.name} {link.rate} {link.cost}"
     numbers = {name: number for number, name in enumerate(topology.disks)}
     for disk in topology.disks.values():
-        yield f"disk {disk.name} {disk.size} {disk.rate} {disk.seek}"
+        yield f"disk {disk.name} {disk.size} {disk.rate} {disk.seek}{_mechanics(disk)}"
     for lun in topology.luns.values():
         (name,) = lun.disks
         number = numbers[name]
         path = "".join(f" {link}" for link in topology.path(lun.name, name))
         yield f"backstore {lun.name} {name} lab{number:05} {_NAA + number:x}{path}"
+
+
+def _mechanics(disk: Disk) -> str:
+    """What a disk has beside its rate and seek; what it lacks is left out."""
+    rotation = f" rotation={disk.rotation}" if disk.rotation else ""
+    ncq = f" ncq={disk.ncq}" if disk.ncq > 1 else ""
+    return rotation + ncq + "".join(f" zone={zone.start}:{zone.rate}" for zone in disk.zones)
