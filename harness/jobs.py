@@ -13,7 +13,7 @@ def cell_job(cell: Cell) -> Job:
 def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
     """The job of one arm under one seed (counted from 1)."""
     loads = tuple(
-        GuestLoad(load.name, job_file(load, arm.topology, seed), load.runtime + load.ramp)
+        GuestLoad(load.name, job_file(load, arm.topology, seed), load.runtime + load.ramp, load.ramp)
         for load in scenario.loads.values()
     )
     labels = {"scenario": scenario.digest, "arm": arm.name, "seed": str(seed)}

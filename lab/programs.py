@@ -31,9 +31,12 @@ class Program:
         return tuple(sorted(path for path in found if path.suffix in {".c", ".h"}))
 
 
-DISKD = "diskd"
+DISKD, SAMPLER = "diskd", "sampler"
 PROGRAMS = {
     DISKD: Program(("diskd",), "the disks of driver tcmu are a C program"),
+    SAMPLER: Program(
+        ("sampler", "diskd/process.c", "diskd/process.h"), "what samples queues in the guest is a C program"
+    ),
 }
 
 

@@ -29,6 +29,7 @@ from lab.guest.script import (
     Step,
     TraceOff,
     TraceOn,
+    Watch,
     Write,
     job_files,
 )
@@ -53,16 +54,23 @@ _TRACE_BUFFER = 48 << 20
 _TRACE_TIME = 12 * 3600
 """Seconds of guest time that a trace may take to leave through the serial port; idle time costs nothing."""
 
+_SAMPLE_PERIOD = 9_973_000
+"""Nanoseconds between two samples of a queue: a prime number of microseconds, so that no load keeps step with it."""
+_SAMPLE_COST = 5_000
+_SAMPLE_SHARE = 100
+"""A sample of one file takes up to so many nanoseconds of the guest's CPU, which is given one part in so many."""
+
 PhaseSeen = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class GuestLoad:
-    """A fio job file under a name, and how long it takes in nanoseconds of guest time."""
+    """A fio job file under a name, and how long it takes in nanoseconds of guest time, ``ramp`` included."""
 
     name: str
     fio: str
     time: int
+    ramp: int = 0
 
 
 @dataclass(frozen=True)
@@ -112,9 +120,17 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         steps += [Phase("rest"), Pause(job.pause + job.phase)]
         if job.inject and number == 0:
             steps.append(Inject(job.inject, load.time // 2))
-        run_load = RunLoad(load.name, load.fio)
+        run_load = RunLoad(load.name, load.fio, watch_of(topology, load))
         steps += [TraceOn(job.trace), run_load, TraceOff(load.name)] if job.trace else [run_load]
     return tuple(steps)
+
+
+def watch_of(topology: Topology, load: GuestLoad) -> Watch | None:
+    """What is sampled while ``load`` is measured; None when its window is shorter than two periods."""
+    files = in_guest.watches(topology)
+    period = max(_SAMPLE_PERIOD, len(files) * _SAMPLE_COST * _SAMPLE_SHARE)
+    length = load.time - load.ramp
+    return Watch(period, load.ramp, length, files) if length >= 2 * period else None
 
 
 @dataclass(frozen=True)
@@ -156,11 +172,9 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
 
 def _programs(cache: Cache, steps: tuple[Step, ...]) -> Mapping[str, bytes]:
     """Programs of the lab's own that these steps run in the guest."""
-    return (
-        {programs.DISKD: programs.build(cache, programs.DISKD)}
-        if any(isinstance(step, Daemon) for step in steps)
-        else {}
-    )
+    wanted = {programs.DISKD for step in steps if isinstance(step, Daemon)}
+    wanted |= {programs.SAMPLER for step in steps if isinstance(step, RunLoad) and step.watch}
+    return {name: programs.build(cache, name) for name in sorted(wanted)}
 
 
 def run_job(

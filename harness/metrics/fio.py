@@ -5,13 +5,11 @@ Rates are per second of guest time, latencies and run times in nanoseconds, band
 per second. fio counts after its ramp time, so the ramp is in none of these figures.
 """
 
-import json
-import math
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
-from typing import Any
 
 from harness.metrics.errors import MeasurementError
+from harness.metrics.node import Node, parse
 
 _DIRECTIONS = ("read", "write", "trim")
 _MIXED = "mixed"
@@ -76,7 +74,7 @@ def read_fio(
     ``roles``, reports a job that failed, or when no job did any I/O. A job without I/O beside one
     that had some was starved, which is a result.
     """
-    document = _Node(_parse(data, file), file, "")
+    document = Node(parse(data, file), file, "")
     document.text("fio version")
     samples: dict[str, Sample] = {}
     for job in document.nodes("jobs"):
@@ -92,19 +90,6 @@ def read_fio(
     return samples
 
 
-def _parse(data: bytes, file: str) -> Any:
-    def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is not a figure")
-
-    if not data.strip():
-        raise MeasurementError(file, "is empty: fio wrote no result")
-    try:
-        return json.loads(data, parse_constant=refuse)
-    except ValueError as error:
-        start = data.lstrip()[:60].decode("utf-8", "replace").splitlines()[0]
-        raise MeasurementError(file, f'is not complete JSON ({error}); it starts with "{start}"') from error
-
-
 def _check_roles(found: Collection[str], wanted: Collection[str], file: str) -> None:
     missing, extra = sorted(set(wanted) - set(found)), sorted(set(found) - set(wanted))
     if missing:
@@ -113,7 +98,7 @@ def _check_roles(found: Collection[str], wanted: Collection[str], file: str) -> 
         raise MeasurementError(file, f"a job that is no role of this load: {', '.join(extra)}")
 
 
-def _sample(job: "_Node", name: str, file: str, window: int | None, bs: int) -> Sample:
+def _sample(job: Node, name: str, file: str, window: int | None, bs: int) -> Sample:
     error = job.whole("error")
     if error:
         raise MeasurementError(file, f'fio job "{name}" failed with error {error}')
@@ -130,20 +115,20 @@ def _sample(job: "_Node", name: str, file: str, window: int | None, bs: int) -> 
     )
 
 
-def _seconds(part: "_Node", window: int | None) -> float:
+def _seconds(part: Node, window: int | None) -> float:
     """The time over which a direction counted its I/Os. A job that ended early counted for less."""
     runtime = part.whole("runtime") * _NS_PER_MS
     counted = runtime if window is None else min(runtime, window)
     return max(counted, _NS_PER_MS) / 1e9
 
 
-def _directions(job: "_Node") -> list["_Node"]:
+def _directions(job: Node) -> list[Node]:
     if _MIXED in job:
         return [job.node(_MIXED)]
     return [job.node(name) for name in _DIRECTIONS if name != "trim" or name in job]
 
 
-def _latency(node: "_Node") -> Latency:
+def _latency(node: Node) -> Latency:
     percentiles: dict[str, float] = {}
     if "percentile" in node:
         table = node.node("percentile")
@@ -157,60 +142,3 @@ def _combined(parts: Sequence[Latency]) -> Latency:
     count = sum(part.count for part in parts)
     mean = sum(part.mean * part.count for part in parts) / count if count else 0.0
     return Latency(count, mean, max(part.max for part in parts), {})
-
-
-class _Node:
-    """A JSON object that knows where it stands, so that an error can name the field."""
-
-    def __init__(self, value: Any, file: str, where: str) -> None:
-        if not isinstance(value, dict):
-            raise MeasurementError(file, f"{where or 'the document'} is not an object")
-        self._value, self._file, self._where = value, file, where
-
-    def __contains__(self, key: str) -> bool:
-        return key in self._value
-
-    def __iter__(self) -> Any:
-        return iter(self._value)
-
-    def _get(self, key: str) -> Any:
-        if key not in self._value:
-            raise MeasurementError(self._file, f'field "{self._path(key)}" is missing')
-        return self._value[key]
-
-    def _path(self, key: str) -> str:
-        return f"{self._where}.{key}" if self._where else key
-
-    def text(self, key: str) -> str:
-        value = self._get(key)
-        if not isinstance(value, str):
-            raise MeasurementError(self._file, f'field "{self._path(key)}" is not a string')
-        return value
-
-    def key_number(self, key: str) -> float:
-        """A key that is itself a figure, as percentiles are."""
-        try:
-            return float(key)
-        except ValueError as error:
-            raise MeasurementError(self._file, f'field "{self._path(key)}" is named by no figure') from error
-
-    def number(self, key: str) -> float:
-        value = self._get(key)
-        if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-            raise MeasurementError(self._file, f'field "{self._path(key)}" is not a figure: {value!r}')
-        return float(value)
-
-    def whole(self, key: str) -> int:
-        value = self.number(key)
-        if value != int(value):
-            raise MeasurementError(self._file, f'field "{self._path(key)}" is not a whole number: {value!r}')
-        return int(value)
-
-    def node(self, key: str) -> "_Node":
-        return _Node(self._get(key), self._file, self._path(key))
-
-    def nodes(self, key: str) -> list["_Node"]:
-        value = self._get(key)
-        if not isinstance(value, list):
-            raise MeasurementError(self._file, f'field "{self._path(key)}" is not a list')
-        return [_Node(item, self._file, f"{self._path(key)}[{index}]") for index, item in enumerate(value)]

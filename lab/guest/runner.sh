@@ -44,21 +44,15 @@ awaited() {
 	return 1
 }
 
-# sysfs shows a choice as "none [mq-deadline] kyber": the effective one stands in brackets. md adds where
-# a speed comes from: "1000 (local)".
+# sysfs shows a choice as "none [mq-deadline] kyber": the effective one stands in brackets.
 effective() {
 	value=
-	case $1 in
-	# The shell reads a byte at a time, and a number of /proc/sys is there only for who reads all of it.
-	/proc/sys/*) value=$(cat "$1") ;;
-	*) read -r value <"$1" || [ -n "$value" ] ;;
-	esac
+	read -r value <"$1" || [ -n "$value" ]
 	case $value in
 	*\[*\]*)
 		value=${value#*\[}
 		value=${value%%\]*}
 		;;
-	*' ('*')') value=${value%% (*} ;;
 	esac
 }
 
@@ -101,13 +95,25 @@ counters() {
 	done >"/out/$1"
 }
 
-# What the disk handler counted so far goes beside the kernel's counters.
-handler_counters() {
+# Samples what the load has queued where, and has the disk handler's counters read, inside its window.
+start_sampler() {
+	sampler=
+	[ -e "/job/$1.watch" ] || return 0
+	rm -f /tmp/diskd.json.*
+	# Without a handler there is no fourth word.
+	# shellcheck disable=SC2086
+	/bin/sampler "/job/$1.watch" "/out/$1.samples.json" "$load" $handler 2>/tmp/sampler.error 3>&- 0</dev/null &
+	sampler=$!
+}
+
+stop_sampler() {
+	[ -n "$sampler" ] || return 0
+	kill -TERM "$sampler" 2>/dev/null
+	wait "$sampler" || unfit "the sampler ended with $?: $(tail -n 1 /tmp/sampler.error)"
 	[ -n "$handler" ] || return 0
-	rm -f /tmp/diskd.json.0
-	kill -USR1 "$handler"
-	awaited /tmp/diskd.json.0 || unfit "the disk handler did not write its counters"
-	cp /tmp/diskd.json.0 "/out/$1.disks.json"
+	awaited /tmp/diskd.json.1 || unfit "the disk handler did not write its counters"
+	cp /tmp/diskd.json.0 "/out/$1.before.disks.json"
+	cp /tmp/diskd.json.1 "/out/$1.after.disks.json"
 }
 
 # The disk handler is part of the lab: when it ends there are no disks, and nothing of this boot counts.
@@ -127,11 +133,12 @@ start_handler() {
 run_load() {
 	phase "load $1"
 	counters "$1.before"
-	handler_counters "$1.before"
-	fio --output-format=json --output="/out/$1.json" "/job/$1.fio" >/out/.error 2>&1 3>&- ||
-		unfit "fio ended with $? in load $1: $(tail -n 3 /out/.error)"
+	fio --output-format=json --output="/out/$1.json" "/job/$1.fio" >/out/.error 2>&1 3>&- &
+	load=$!
+	start_sampler "$1"
+	wait "$load" || unfit "fio ended with $? in load $1: $(tail -n 3 /out/.error)"
 	counters "$1.after"
-	handler_counters "$1.after"
+	stop_sampler "$1"
 }
 
 tracing=/sys/kernel/tracing/instances/blklab

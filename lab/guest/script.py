@@ -7,7 +7,7 @@ evaluates it, and what cannot be a field (a tab, a newline, an empty path) is re
 """
 
 import shlex
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from lab.errors import LabBroken
@@ -220,15 +220,45 @@ class Pause:
 
 
 @dataclass(frozen=True)
+class Watch:
+    """Files of the guest that are sampled every ``period`` from ``start`` after a load's beginning, for ``length``.
+
+    Times in nanoseconds. ``files`` maps a name to a pattern of a path; lab/sampler/main.c says what such a file
+    holds.
+    """
+
+    period: int
+    start: int
+    length: int
+    files: Mapping[str, str]
+
+    def config(self) -> str:
+        times = f"period {self.period}\nstart {self.start}\nlength {self.length}\n"
+        return times + "".join(f"watch {name} {path}\n" for name, path in self.files.items())
+
+
+SAMPLES = "{load}.samples.json"
+"""What the sampler saw during a load."""
+
+
+@dataclass(frozen=True)
 class RunLoad:
-    """Run fio on the job file of a load, between two readings of the kernel's counters."""
+    """Run fio on the job file of a load, between two readings of the kernel's counters.
+
+    Beside it the sampler carries out ``watch``, and the disk handler's counters are read at its two ends.
+    """
 
     name: str
     fio: str
+    watch: Watch | None = None
 
     @property
     def file(self) -> str:
         return f"{self.name}.fio"
+
+    @property
+    def watch_file(self) -> str:
+        return f"{self.name}.watch"
 
     def fields(self) -> tuple[str, ...]:
         return ("load", self.name)
@@ -337,6 +367,8 @@ def job_files(steps: Iterable[Step], *, deadline: int) -> dict[str, bytes]:
             files[HANDLER_CONFIG] = "".join(f"{line}\n" for line in step.config).encode()
         elif isinstance(step, RunLoad):
             files[step.file] = step.fio.encode()
+            if step.watch:
+                files[step.watch_file] = step.watch.config().encode()
     files["script"] = "".join(lines).encode()
     return files
 

@@ -28,14 +28,7 @@ SCHEDULER_MODULES = {"bfq": "bfq", "kyber": "kyber-iosched", "mq-deadline": "mq-
 def devices(topology: Topology) -> tuple[Step, ...]:
     """Steps that make every LUN and stack of the topology appear under its name."""
     driver = next(iter(topology.hbas.values())).driver
-    page_cache = [Tune(f"vm.{name}", f"/proc/sys/vm/{name}", value) for name, value in topology.vm.items()]
-    return (
-        Module("configfs"),
-        Mount("configfs", CONFIGFS),
-        *_BUILDERS[driver](topology),
-        *stacks.steps(topology),
-        *page_cache,
-    )
+    return (Module("configfs"), Mount("configfs", CONFIGFS), *_BUILDERS[driver](topology), *stacks.steps(topology))
 
 
 def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, ...]:
@@ -52,3 +45,15 @@ def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, 
         for attribute, value in ordered:
             steps.append(Tune(f"queue.{attribute}[{lun}]", f"{sysfs(lun)}/queue/{attribute}", value))
     return tuple(steps)
+
+
+def watches(topology: Topology) -> dict[str, str]:
+    """Files of the guest that tell how much is queued where, by name: ``inflight[LUN]``, ``device_busy[LUN]``,
+    ``host_busy[HBA]``. What they hold is a number, or several that add up.
+    """
+    files = {f"inflight[{name}]": f"{sysfs(name)}/inflight" for name in (*topology.luns, *topology.stacks)}
+    scsi = [lun for lun in topology.luns.values() if topology.hbas[lun.hba].driver is not Driver.NULL_BLK]
+    files |= {f"device_busy[{lun.name}]": f"{sysfs(lun.name)}/device/device_busy" for lun in scsi}
+    # The folder above a LUN's target is its host's.
+    hosts = {f"host_busy[{lun.hba}]": f"{sysfs(lun.name)}/device/../../scsi_host/host*/host_busy" for lun in scsi}
+    return files | hosts

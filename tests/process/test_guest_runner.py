@@ -29,6 +29,7 @@ from lab.guest.script import (
     Step,
     Table,
     Tune,
+    Watch,
     Write,
 )
 from lab.guest.script import job_files as files_of
@@ -43,9 +44,12 @@ insmod() { for word; do printf '<%s>' "$word"; done >>"$DESK/did"; echo >>"$DESK
 dmesg() { echo 'blklab: ready'; }
 dmsetup() { echo "dmsetup $*" >>"$DESK/did"; cat >>"$DESK/did"; }
 sleep() { :; }
-fio() { cat "$DESK/says" >&2; printf '{}' >"$DESK/out/solo.json"; return "$FIO_STATUS"; }
+fio() {
+until [ ! -e "$DESK/bin/sampler" ] || [ -e "$DESK/tmp/sampled" ]; do :; done
+cat "$DESK/says" >&2; printf '{}' >"$DESK/out/solo.json"; return "$FIO_STATUS"
+}
 """
-MOVED = re.compile(r"(?<![\w.])/(job|out|lab|modules|tmp|bin/diskd|dev/ttyS\d|proc/sysrq-trigger)\b")
+MOVED = re.compile(r"(?<![\w.])/(job|out|lab|modules|tmp|bin/diskd|bin/sampler|dev/ttyS\d|proc/sysrq-trigger)\b")
 HOSTILE = [
     "two\nlines\n\nand more",
     "BYE\nEND 0 1.0\nBYE\n",
@@ -204,8 +208,6 @@ def test_paths_and_names_are_not_evaluated(desk: Desk, value: str) -> None:
         ("[none]", "none"),
         ("  7  \n", "7"),
         ("write back\n", "write back"),
-        ("1000 (local)\n", "1000"),
-        ("200000 (system)\n", "200000"),
         ("one\ntwo\n", "one"),
         ("back\\slash\n", "back\\slash"),
         ("-n\n", "-n"),
@@ -255,9 +257,19 @@ def test_an_unknown_step_is_unfit(desk: Desk) -> None:
 HANDLER = """\
 #!/bin/sh
 echo "$0 $*" >>"$DESK/did"
-trap 'echo "{}" >"$DESK/tmp/diskd.json.part"; mv "$DESK/tmp/diskd.json.part" "$DESK/tmp/diskd.json.0"' USR1
 echo $$ >"$DESK/tmp/diskd.ready.part"
 mv "$DESK/tmp/diskd.ready.part" "$DESK/tmp/diskd.ready"
+"""
+SAMPLER = """\
+#!/bin/sh
+echo "$0 $1 $2" >>"$DESK/did"
+trap '' TERM
+[ -d "/proc/$3" ] && [ "$#" -le 4 ] || exit 4
+for reading in 0 1; do
+	[ -z "$4" ] || echo "{\\"reading\\": $reading}" >"$DESK/tmp/diskd.json.$reading"
+done
+echo '{}' >"$2"
+: >"$DESK/tmp/sampled"
 """
 UNTIL_SENT = """\
 until grep -q PHASE.*send "$DESK/sent"; do :; done
@@ -272,14 +284,44 @@ def handled(desk: Desk, rest: str) -> Desk:
     return desk
 
 
+def sampled(desk: Desk, program: str = SAMPLER) -> Desk:
+    """The desk with a stand-in for the sampler."""
+    path = desk.folder / "bin" / "sampler"
+    path.write_text(program)
+    path.chmod(0o755)
+    return desk
+
+
+WATCHED = RunLoad("solo", "[global]\n", Watch(1000, 0, 10**6, {"inflight[p0]": "/lab/p0.sys/inflight"}))
+
+
+def test_what_is_sampled_is_sent(desk: Desk) -> None:
+    reader = sampled(desk).run([WATCHED])
+    assert (reader.bye, reader.fault) == (True, "")
+    assert reader.files["solo.samples.json"] == b"{}\n"
+    assert desk.did() == [
+        " ".join(f"{desk.folder}/{word}" for word in ("bin/sampler", "job/solo.watch", "out/solo.samples.json"))
+    ]
+    watch = (desk.folder / "job" / "solo.watch").read_text()
+    assert watch == "period 1000\nstart 0\nlength 1000000\nwatch inflight[p0] /lab/p0.sys/inflight\n"
+
+
+def test_a_sampler_that_fails_is_said_with_its_last_words(desk: Desk) -> None:
+    reader = sampled(desk, "#!/bin/sh\ntrap '' TERM\n: >\"$DESK/tmp/sampled\"\necho 'no memory' >&2\nexit 3\n").run(
+        [WATCHED]
+    )
+    assert reader.unfit == "step 1: the sampler ended with 3: no memory"
+
+
 def test_the_disk_handler_serves_and_counts(desk: Desk) -> None:
-    steps: list[Step] = [Daemon(("disk a 512 1 0",)), RunLoad("solo", "[global]\n")]
-    reader = handled(desk, UNTIL_SENT).run(steps, naps=True)
+    steps: list[Step] = [Daemon(("disk a 512 1 0",)), WATCHED]
+    reader = handled(sampled(desk), UNTIL_SENT).run(steps, naps=True)
     assert (reader.bye, reader.fault, reader.broken) == (True, "", "")
-    assert {"solo.before.disks.json", "solo.after.disks.json"} <= set(reader.files)
+    assert reader.files["solo.before.disks.json"] == b'{"reading": 0}\n'
+    assert reader.files["solo.after.disks.json"] == b'{"reading": 1}\n'
     assert (desk.folder / "job" / "diskd.conf").read_text() == "disk a 512 1 0\n"
     words = ("bin/diskd", "job/diskd.conf", "tmp/diskd.ready", "tmp/diskd.json")
-    assert desk.did() == [" ".join(f"{desk.folder}/{word}" for word in words)]
+    assert desk.did()[0] == " ".join(f"{desk.folder}/{word}" for word in words)
 
 
 def test_the_death_of_the_disk_handler_is_said_with_its_last_words(desk: Desk) -> None:

@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the sampler and the disk handler leave behind; the files in fixtures/samples are of a boot of 6.1.
+
+It ran load together of scenarios/calibration/tcmu.yaml: two disks of 8 MB/s on a link of 12 MB/s, one on its own.
+"""
+
+import json
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.metrics.errors import MeasurementError
+from harness.metrics.handler import HandlerWindow, read_handler
+from harness.metrics.samples import Samples, read_samples
+
+FIXTURES = Path(__file__).parent / "fixtures" / "samples"
+SAMPLES = (FIXTURES / "together.samples.json").read_bytes()
+BEFORE = (FIXTURES / "together.before.disks.json").read_bytes()
+AFTER = (FIXTURES / "together.after.disks.json").read_bytes()
+
+
+def samples(data: bytes = SAMPLES) -> Samples:
+    return read_samples(data, "together.samples.json")
+
+
+def handler(before: bytes = BEFORE, after: bytes = AFTER) -> HandlerWindow:
+    return read_handler(before, after, "together")
+
+
+def test_samples_of_a_boot() -> None:
+    seen = samples()
+    assert set(seen.series) == {
+        *(f"{kind}[{lun}]" for kind in ("inflight", "device_busy") for lun in ("stream", "seeking", "left", "right")),
+        *("inflight[alone]", "device_busy[alone]", "host_busy[loop]"),
+    }
+    host = seen.series["host_busy[loop]"]
+    assert (host.count, host.max, host.ended) == (1002, 12, "")
+    assert host.mean == pytest.approx(12, rel=0.01)
+    assert host.share_at_least(12) > 0.99
+    assert host.share_at_least(13) == 0.0
+    assert len(host.parts) == 100
+    assert seen.series["inflight[stream]"].mean == 0.0
+    assert seen.ended - seen.began == pytest.approx(10**10, rel=1e-4)
+    assert (seen.period, seen.missed) == (9_973_000, 0)
+    assert 0 < seen.cost < 0.01
+
+
+def test_counters_of_a_boot() -> None:
+    use = handler()
+    assert use.time == pytest.approx(10**10, rel=1e-4)
+    assert use.links["narrow"].busy == pytest.approx(1, abs=1e-3)
+    assert use.links["wide"].busy == pytest.approx(8 / 12, abs=1e-3)
+    # Each of the two has half of 12 MB/s, so 8 MB/s stand still for a quarter of the time.
+    assert use.disks["left"].waited == pytest.approx(1 / 4, abs=1e-3)
+    assert use.disks["alone"].waited == 0.0
+    assert {name: round(disk.busy, 2) for name, disk in use.disks.items()} == {
+        **dict.fromkeys(("left", "right", "alone"), 1.0),
+        **dict.fromkeys(("stream", "seeking"), 0.0),
+    }
+    assert use.disks["left"].bytes + use.disks["right"].bytes == pytest.approx(120e6, rel=0.01)
+    assert use.paths["left"].depth == pytest.approx(4, rel=0.01)
+    assert (use.paths["left"].most, use.paths["stream"].requests, use.disks["left"].seeks) == (4, 0, 0)
+
+
+def changed(data: bytes, *path: str, to: Any) -> bytes:
+    """The document with another value at ``path``, or without it where that is None."""
+    document = json.loads(data)
+    *folders, last = path
+    place = document
+    for key in folders:
+        place = place[key]
+    if to is None:
+        del place[last]
+    else:
+        place[last] = to
+    return json.dumps(document).encode()
+
+
+HOST = ("series", "host_busy[loop]")
+
+
+@pytest.mark.parametrize(
+    ("data", "says"),
+    [
+        (b"", "is empty"),
+        (SAMPLES[:-40], "not complete JSON"),
+        (changed(SAMPLES, "period", to=None), 'field "period" is missing'),
+        (changed(SAMPLES, *HOST, "count", to=7), "does not add up"),
+        (changed(SAMPLES, *HOST, "max", to=-1), "is not a figure"),
+        (changed(SAMPLES, *HOST, "histogram", to={"many": 3}), "named by no figure"),
+        (changed(SAMPLES, *HOST, "parts", to=["x"]), "something else than numbers"),
+        (changed(SAMPLES, "ended", to=1), "ends before it begins"),
+    ],
+)
+def test_samples_that_cannot_be_believed(data: bytes, says: str) -> None:
+    with pytest.raises(MeasurementError, match=says):
+        samples(data)
+
+
+def test_a_series_that_ended_says_why() -> None:
+    data = changed(SAMPLES, "ended_early", to={"host_busy[loop]": "No such device"})
+    assert samples(data).series["host_busy[loop]"].ended == "No such device"
+
+
+@pytest.mark.parametrize(
+    ("before", "after", "says"),
+    [
+        (AFTER, BEFORE, "no time passed"),
+        (BEFORE, changed(AFTER, "disks", "left", to=None), "other rows"),
+        (BEFORE, changed(AFTER, "links", "narrow", "bytes", to=1), "went backwards"),
+        (BEFORE, changed(AFTER, "paths", "left", "most", to=None), "is missing"),
+    ],
+)
+def test_counters_that_cannot_be_believed(before: bytes, after: bytes, says: str) -> None:
+    with pytest.raises(MeasurementError, match=says):
+        handler(before, after)
