@@ -80,6 +80,7 @@ OPTIONS: Mapping[str, Option] = {
         ),
         Option(Field("size", size(512), says="bytes of the disk to use")),
         Option(Field("offset", size(0), says="where on the disk to start")),
+        Option(Field("zero_buffers", Flag(), says="write zeros, which a modelled disk need not keep"), _as_flag),
         Option(Field("norandommap", Flag(), says="do not care which blocks were done"), _as_flag),
         Option(Field("random_distribution", Text("a distribution such as zipf:1.2", _DISTRIBUTION))),
     )

@@ -44,15 +44,21 @@ awaited() {
 	return 1
 }
 
-# sysfs shows a choice as "none [mq-deadline] kyber": the effective one stands in brackets.
+# sysfs shows a choice as "none [mq-deadline] kyber": the effective one stands in brackets. md adds where
+# a speed comes from: "1000 (local)".
 effective() {
 	value=
-	read -r value <"$1" || [ -n "$value" ]
+	case $1 in
+	# The shell reads a byte at a time, and a number of /proc/sys is there only for who reads all of it.
+	/proc/sys/*) value=$(cat "$1") ;;
+	*) read -r value <"$1" || [ -n "$value" ] ;;
+	esac
 	case $value in
 	*\[*\]*)
 		value=${value#*\[}
 		value=${value%%\]*}
 		;;
+	*' ('*')') value=${value%% (*} ;;
 	esac
 }
 

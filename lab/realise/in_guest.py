@@ -28,7 +28,14 @@ SCHEDULER_MODULES = {"bfq": "bfq", "kyber": "kyber-iosched", "mq-deadline": "mq-
 def devices(topology: Topology) -> tuple[Step, ...]:
     """Steps that make every LUN and stack of the topology appear under its name."""
     driver = next(iter(topology.hbas.values())).driver
-    return (Module("configfs"), Mount("configfs", CONFIGFS), *_BUILDERS[driver](topology), *stacks.steps(topology))
+    page_cache = [Tune(f"vm.{name}", f"/proc/sys/vm/{name}", value) for name, value in topology.vm.items()]
+    return (
+        Module("configfs"),
+        Mount("configfs", CONFIGFS),
+        *_BUILDERS[driver](topology),
+        *stacks.steps(topology),
+        *page_cache,
+    )
 
 
 def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, ...]:

@@ -38,7 +38,7 @@ def model_lines(topology: Topology) -> Iterator[str]:
         yield f"link {link.name} {link.rate} {link.cost}"
     numbers = {name: number for number, name in enumerate(topology.disks)}
     for disk in topology.disks.values():
-        yield f"disk {disk.name} {disk.size} {disk.rate} {disk.seek}{_keys(disk)}"
+        yield f"disk {disk.name} {disk.size} {disk.rate} {disk.seek}{_mechanics(disk)}"
     for lun in topology.luns.values():
         (name,) = lun.disks
         number = numbers[name]
@@ -46,11 +46,8 @@ def model_lines(topology: Topology) -> Iterator[str]:
         yield f"backstore {lun.name} {name} lab{number:05} {_NAA + number:x}{path}"
 
 
-def _keys(disk: Disk) -> str:
-    """What a disk has beside the four words that every disk has."""
-    keys = [f"zone={zone.start}:{zone.rate}" for zone in disk.zones]
-    if disk.ncq > 1:
-        keys.insert(0, f"ncq={disk.ncq}")
-    if disk.rotation:
-        keys.insert(0, f"rotation={disk.rotation}")
-    return "".join(f" {key}" for key in keys)
+def _mechanics(disk: Disk) -> str:
+    """What a disk has beside its rate and seek; what it lacks is left out."""
+    rotation = f" rotation={disk.rotation}" if disk.rotation else ""
+    ncq = f" ncq={disk.ncq}" if disk.ncq > 1 else ""
+    return rotation + ncq + "".join(f" zone={zone.start}:{zone.rate}" for zone in disk.zones)

@@ -101,6 +101,12 @@ ATTRIBUTES: Mapping[str, tuple[Field[int] | Field[str], ...]] = {"queue": QUEUE_
 STACK_QUEUE = Field("queue", Record(QUEUE_FIELDS), says="settings of its request queue")
 STACK_MD = Field("md", Record(MD_FIELDS), says="settings of the array")
 
+VM_FIELDS: tuple[Field[int], ...] = (
+    Field("dirty_bytes", size(1 << 16, 1 << 38), says="unwritten bytes at which who writes has to wait"),
+    Field("dirty_background_bytes", size(1 << 16, 1 << 38), says="unwritten bytes from which the kernel writes them"),
+)
+VM = Field("vm", Record(VM_FIELDS), says="settings of the guest's page cache (/proc/sys/vm)")
+
 ORIGIN_OF = Field("of", Text("parameters such as disk.*.seek", r"[a-z]+(\.[a-z0-9_*-]+)*"), required=True)
 ORIGIN_TEXTS = (
     Field("cites", Text(), says="the source of the value"),
@@ -140,11 +146,12 @@ LUNS = Field("luns", NamedRanges(_LUN, "LUN"), required=True)
 LINKS = Field("links", NamedRanges(_LINK, "link"), says="capacities that disks share")
 ENCLOSURES = Field("enclosures", NamedRanges(_BOX, "enclosure"), says="boxes of disks")
 STACKS = Field("stacks", NamedRanges(_STACK, "stack"), says="what is laid over the LUNs")
-TOPOLOGY_RECORD = Record((TOPOLOGY, TITLE, MEMORY, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS))
+TOPOLOGY_RECORD = Record((TOPOLOGY, TITLE, MEMORY, VM, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS))
 
 HBA_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in (CAN_QUEUE, CMD_PER_LUN, HW_QUEUES)}
 DISK_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in (RATE, SERVICE, SEEK, RPM, NCQ)}
 LINK_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in (LINK_RATE, COST)}
+VM_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in VM_FIELDS}
 STACK_KNOBS: Mapping[str, Kind[int] | Kind[str]] = {
     **{field.name: field.kind for field in (CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT)},
     **{field.name: field.kind for field in (SELECTOR, POLICY, MODE, LEVEL, BITMAP)},

@@ -97,7 +97,7 @@ def _read(node: Node, name: str, source: str, problems: Problems) -> Topology | 
     origins = _origins(row)
     if len(problems.found) > before or memory is None:
         return None
-    topology = Topology(name, title, memory, hbas, disks, luns, source, links, boxes, {}, scale, origins)
+    topology = Topology(name, title, memory, hbas, disks, luns, source, links, boxes, {}, scale, origins, _vm(row))
     topology = read_stacks(topology, stack_rows)
     places = {"disk": disk_rows, "hba": hba_rows, "lun": lun_rows, "stack": stack_rows}
     if len(problems.found) > before:
@@ -246,6 +246,12 @@ def _origins(row: Row) -> tuple[Origin, ...]:
         elif of is not None:
             origins.append(Origin(of, *texts[0]))
     return tuple(origins)
+
+
+def _vm(row: Row) -> dict[str, str]:
+    own = row.get(fields.VM)
+    values = {field.name: own.get(field) for field in fields.VM_FIELDS} if own else {}
+    return {name: str(value) for name, value in values.items() if value is not None}
 
 
 def topology_schema() -> Json:

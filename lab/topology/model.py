@@ -161,7 +161,10 @@ class Region:
 
 @dataclass(frozen=True)
 class Topology:
-    """``scale`` is by how much rates are lower and times longer than the hardware's."""
+    """``scale`` is by how much rates are lower and times longer than the hardware's.
+
+    ``vm`` maps names of /proc/sys/vm to values of the guest.
+    """
 
     name: str
     title: str
@@ -175,6 +178,7 @@ class Topology:
     stacks: Mapping[str, Stack] = field(default_factory=dict)
     scale: int = 1
     origins: tuple[Origin, ...] = ()
+    vm: Mapping[str, str] = field(default_factory=dict)
 
     def region(self, name: str) -> Region:
         """The sectors that are this disk, LUN or stack. Raises KeyError for a disk that no or several LUNs show."""

@@ -7,7 +7,7 @@ from fnmatch import fnmatchcase
 from typing import TypeVar
 
 from lab.strict_yaml import names, nearest
-from lab.topology.fields import ATTRIBUTES, DISK_KNOBS, HBA_KNOBS, LINK_KNOBS, STACK_KNOBS
+from lab.topology.fields import ATTRIBUTES, DISK_KNOBS, HBA_KNOBS, LINK_KNOBS, STACK_KNOBS, VM_KNOBS
 from lab.topology.model import Disk, Driver, Hba, Link, Stack, Topology
 from lab.yaml_fields import NAME, Field, Kind
 
@@ -29,6 +29,7 @@ def knob_fields() -> tuple[Field[object], ...]:
     fields: list[Field[object]] = [
         Field(rf"hba\.({NAME}\.)?{key}", kind, says=f"hba.{key}") for key, kind in HBA_KNOBS.items()
     ]
+    fields += [Field(rf"vm\.{key}", kind, says=f"vm.{key}") for key, kind in VM_KNOBS.items()]
     for what, knobs in tables:
         for key, kind in knobs.items():
             fields.append(Field(rf"{what}\.{_CHOSEN}\.{key}", kind, says=f"{what}.NAME.{key}"))
@@ -51,6 +52,8 @@ def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
     kind, *rest = key.split(".")
     if kind == "hba" and len(rest) == 1:
         rest = ["*", *rest]
+    if kind == "vm" and rest[0] in VM_KNOBS:
+        return replace(topology, vm={**topology.vm, rest[0]: str(value)})
     if len(rest) > 1:
         name, knob = rest[0], ".".join(rest[1:])
         if kind == "hba" and knob in HBA_KNOBS:

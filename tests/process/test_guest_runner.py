@@ -208,6 +208,8 @@ def test_paths_and_names_are_not_evaluated(desk: Desk, value: str) -> None:
         ("[none]", "none"),
         ("  7  \n", "7"),
         ("write back\n", "write back"),
+        ("1000 (local)\n", "1000"),
+        ("200000 (system)\n", "200000"),
         ("one\ntwo\n", "one"),
         ("back\\slash\n", "back\\slash"),
         ("-n\n", "-n"),

@@ -8,7 +8,6 @@ import pytest
 
 from lab.guest.script import Module, Step, Table, job_files
 from lab.realise.in_guest import devices, queue_settings, watches
-from lab.realise.tcmu import model_lines
 from lab.topology.load import CATALOGUE, load_topology
 from lab.topology.model import Disk, Driver, Hba, Link, Lun, Topology, Zone
 
@@ -116,7 +115,7 @@ def test_modelled_disks() -> None:
     topology = rig({"p0": ("p0",), "p1": ("p1",)}, can_queue=64, cmd_per_lun=16)
     disks = {
         "p0": Disk("p0", GIB, rate=10**6, seek=8_000_000, links=("wire",)),
-        "p1": Disk("p1", GIB, rate=2 * 10**6),
+        "p1": Disk("p1", GIB, rate=2 * 10**6, rotation=8_333_333, ncq=32, zones=(Zone(1 << 29, 10**6),)),
     }
     topology = replace(
         topology,
@@ -139,19 +138,10 @@ def test_modelled_disks() -> None:
         f"memory {GIB // 2}",
         "link wire 12000000 5000",
         f"disk p0 {GIB} 1000000 8000000",
-        f"disk p1 {GIB} 2000000 0",
+        f"disk p1 {GIB} 2000000 0 rotation=8333333 ncq=32 zone=536870912:1000000",
         "backstore p0 p0 lab00000 5001405100000000 wire",
         "backstore p1 p1 lab00001 5001405100000001",
     ]
-
-
-def test_a_modelled_disk_says_what_more_it_has() -> None:
-    topology = rig({"p0": ("p0",)}, can_queue=64, cmd_per_lun=16)
-    zones = (Zone(1000, 5), Zone(2000, 4))
-    disk = Disk("p0", GIB, rate=6, seek=8, rotation=8_333_333, ncq=32, zones=zones)
-    assert f"disk p0 {GIB} 6 8 rotation=8333333 ncq=32 zone=1000:5 zone=2000:4" in list(
-        model_lines(replace(topology, disks={"p0": disk}))
-    )
 
 
 def test_what_is_sampled_of_each_driver() -> None:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.guest.script import Array, Table
+from lab.guest.script import Array, Table, Tune
 from lab.realise.in_guest import devices
 from lab.topology.load import load_topology
 from lab.topology.model import Link, Origin, Region, StackKind, Topology, Zone, build_order
@@ -17,6 +17,7 @@ J4400 = """\
 topology: t
 memory: 1G
 scale: 10
+vm: {dirty_bytes: 64M}
 links:
   pcie0..1: {pcie: {generation: 1, lanes: 8}}
   port0..1: {sas: {gbit: 3, lanes: 4}, efficiency: 94, cost: 2us}
@@ -116,6 +117,18 @@ def test_stacks_are_built_from_below(topology: Topology) -> None:
         "--level=raid6 --raid-devices=4 --bitmap=none --chunk=128K --size=65536K --assume-clean"
         " /lab/both /lab/e2 /lab/e3 /lab/vol"
     )
+
+
+def test_the_page_cache_is_set_and_read_back(topology: Topology) -> None:
+    assert topology.vm == {"dirty_bytes": "67108864"}
+    turned = apply_setting(topology, "vm.dirty_background_bytes", 1 << 20)
+    tunes = [step.fields() for step in devices(turned) if isinstance(step, Tune) and step.knob.startswith("vm.")]
+    assert tunes == [
+        ("tune", f"vm.{name}", f"/proc/sys/vm/{name}", str(value))
+        for name, value in (("dirty_bytes", 64 << 20), ("dirty_background_bytes", 1 << 20))
+    ]
+    with pytest.raises(ValueError, match="no such knob"):
+        apply_setting(topology, "vm.swappiness", 1)
 
 
 def test_origins_are_kept(topology: Topology) -> None:
