@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the sampler makes of the numbers that it reads, on the host."""
+
+import ctypes
+import json
+import shutil
+import subprocess
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.metrics.samples import LIMIT, read_samples
+from lab.programs import DIALECT, PROGRAMS, ROOT, SAMPLER, WARNINGS
+
+pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
+SOURCES = ROOT / "sampler"
+SHOW = """
+#include "series.h"
+int main(void)
+{
+	static struct series series;
+	unsigned long value, tick, ticks;
+
+	while (scanf("%lu %lu %lu", &value, &tick, &ticks) == 3)
+		series_add(&series, value, tick, ticks);
+	series_write(&series, stdout);
+	return 0;
+}
+"""
+
+
+@pytest.fixture(scope="session")
+def parse(tmp_path_factory: pytest.TempPathFactory) -> "ctypes._NamedFuncPointer":
+    path = tmp_path_factory.mktemp("sampler") / "libseries.so"
+    command = ["gcc", *DIALECT, *WARNINGS, "-shared", "-fPIC", "-o", str(path), str(SOURCES / "series.c")]
+    subprocess.run(command, check=True)
+    function = ctypes.CDLL(str(path)).series_parse
+    function.restype = ctypes.c_int64
+    return function
+
+
+@pytest.fixture(scope="session")
+def show(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("series")
+    (folder / "show.c").write_text(SHOW)
+    files = [str(folder / "show.c"), str(SOURCES / "series.c")]
+    subprocess.run(["gcc", *DIALECT, *WARNINGS, f"-I{SOURCES}", "-o", str(folder / "show"), *files], check=True)
+    return folder / "show"
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        (b"12\n", 12),
+        (b"       3        4\n", 7),
+        (b"0", 0),
+        (b"", -1),
+        (b"\n", -1),
+        (b"-3\n", -1),
+        (b"3 of 4\n", -1),
+        (b"99999999999999999999\n", -1),
+    ],
+)
+def test_a_file_holds_numbers_that_add_up(parse: "ctypes._NamedFuncPointer", text: bytes, value: int) -> None:
+    assert parse(text) == value
+
+
+@given(st.lists(st.integers(0, 5000), min_size=1, max_size=300))
+def test_every_sample_is_counted_in_its_place(show: Path, values: list[int]) -> None:
+    ticks = len(values)
+    said = "".join(f"{value} {tick} {ticks}\n" for tick, value in enumerate(values))
+    done = subprocess.run([show], input=said, capture_output=True, text=True, check=True)
+    head = {"period": 1, "began": 0, "ended": ticks, "epoch": 0, "missed": 0, "spent": 0, "ended_early": {}}
+    document = json.dumps(head | {"series": {"x": json.loads(done.stdout)}}).encode()
+    series = read_samples(document, "x.json").series["x"]
+    assert (series.count, series.total, series.max) == (ticks, sum(values), max(values))
+    assert series.larger == sum(value > LIMIT for value in values)
+    for least in (0, 1, 2500, LIMIT):
+        assert series.share_at_least(least) == sum(value >= least for value in values) / ticks
+    parts = [[value for tick, value in enumerate(values) if tick * 100 // ticks == part] for part in range(100)]
+    means = [sum(part) / len(part) if part else None for part in parts]
+    assert series.parts == tuple(mean if mean is None else pytest.approx(mean, abs=1e-3) for mean in means)
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        ("period 5\nlength x\n", "line 2 is wrong"),
+        ("watch inflight\n", "line 1 is wrong"),
+        ("period 5\nlength 4\n", "has no sample"),
+        ("length 4\n", "has no sample"),
+        (f"watch {'n' * 81} /x\n", "line 1 is wrong"),
+    ],
+)
+def test_a_wrong_configuration_ends_the_program(tmp_path: Path, text: str, says: str) -> None:
+    program, config = tmp_path / "sampler", tmp_path / "watch"
+    sources = [str(path) for path in PROGRAMS[SAMPLER].sources() if path.suffix == ".c"]
+    sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
+    subprocess.run(["gcc", *DIALECT, *WARNINGS, *sanitizers, "-o", str(program), *sources], check=True)
+    config.write_text(text)
+    done = subprocess.run([program, config, tmp_path / "out", "1"], capture_output=True, text=True, check=False)
+    assert done.returncode == 3
+    assert says in done.stderr
