@@ -8,6 +8,7 @@
 #define LINE_MAX_LENGTH 2048
 #define DISK_WORDS 5
 #define PATH_WORDS 5
+#define MORE_WORDS 2
 #define MOST_WORDS (DISK_WORDS + 2 + MODEL_ZONES)
 
 static bool number(const char *word, int base, uint64_t least, uint64_t *value)
@@ -95,21 +96,36 @@ static bool find_disk(const struct config *config, const char *wanted, unsigned 
 	return false;
 }
 
+static bool add_extent(struct config *config, struct backstore *store, const char *disk, char **links, int count)
+{
+	struct extent *extent = &store->extents[store->extent_count];
+
+	if (store->extent_count == CONFIG_EXTENTS || count > MODEL_LINKS || !find_disk(config, disk, &extent->disk))
+		return false;
+	for (int i = 0; i < count; i++)
+		if (!(extent->links[i] = find_link(config, links[i])))
+			return false;
+	store->extent_count++;
+	store->identity.blocks += config->disks[extent->disk].size / SCSI_BLOCK;
+	return true;
+}
+
 static bool read_backstore(struct config *config, char **words, int count)
 {
 	struct backstore *store = &config->backstores[config->backstore_count];
 
-	if (count < PATH_WORDS || count > PATH_WORDS + MODEL_LINKS ||
-	    config->backstore_count++ == CONFIG_MOST || !name(store->name, words[1]) ||
-	    !find_disk(config, words[2], &store->disk) || strlen(words[3]) > SCSI_SERIAL_MAX ||
-	    !number(words[4], 16, 1, &store->identity.wwn))
+	if (count < PATH_WORDS || config->backstore_count++ == CONFIG_MOST || !name(store->name, words[1]) ||
+	    strlen(words[3]) > SCSI_SERIAL_MAX || !number(words[4], 16, 1, &store->identity.wwn))
 		return false;
 	strcpy(store->identity.serial, words[3]);
-	store->identity.blocks = config->disks[store->disk].size / SCSI_BLOCK;
-	for (int i = PATH_WORDS; i < count; i++)
-		if (!(store->links[i - PATH_WORDS] = find_link(config, words[i])))
-			return false;
-	return true;
+	return add_extent(config, store, words[2], words + PATH_WORDS, count - PATH_WORDS);
+}
+
+static bool read_more(struct config *config, char **words, int count)
+{
+	return count >= MORE_WORDS && config->backstore_count &&
+	       add_extent(config, &config->backstores[config->backstore_count - 1], words[1], words + MORE_WORDS,
+			  count - MORE_WORDS);
 }
 
 static bool read_line(struct config *config, char *text)
@@ -132,6 +148,8 @@ static bool read_line(struct config *config, char *text)
 		return read_link(config, words, count);
 	if (!strcmp(words[0], "disk"))
 		return read_disk(config, words, count);
+	if (!strcmp(words[0], "more"))
+		return read_more(config, words, count);
 	return !strcmp(words[0], "backstore") && read_backstore(config, words, count);
 }
 
@@ -144,4 +162,16 @@ bool config_read(struct config *config, FILE *file, unsigned int *line)
 		if (!read_line(config, text))
 			return false;
 	return config->backstore_count > 0;
+}
+
+struct piece config_piece(const struct config *config, const struct backstore *backstore, uint64_t offset,
+			  uint64_t length)
+{
+	const struct extent *on = backstore->extents, *last = on + backstore->extent_count - 1;
+	uint64_t left;
+
+	while (on < last && offset >= config->disks[on->disk].size)
+		offset -= config->disks[on++->disk].size;
+	left = config->disks[on->disk].size - offset;
+	return (struct piece){ .on = on, .at = offset, .bytes = length < left ? length : left };
 }

@@ -6,6 +6,7 @@
  *   link NAME RATE COST              bytes per second, ns for each request
  *   disk NAME SIZE RATE SEEK [KEY=VALUE...]
  *   backstore NAME DISK SERIAL WWN [LINK...]
+ *   more DISK [LINK...]              further sectors of the backstore above: those of DISK
  *
  * A disk has a size in bytes, a rate in bytes per second and a seek in ns (0: none). Its keys are
  *
@@ -28,6 +29,7 @@
 
 #define CONFIG_MOST 256
 #define CONFIG_NCQ 256
+#define CONFIG_EXTENTS 16
 #define NAME_MAX_LENGTH 40
 
 struct named_link {
@@ -41,10 +43,16 @@ struct named_disk {
 	struct store store;
 };
 
-struct backstore {
-	char name[NAME_MAX_LENGTH + 1];
+/* A disk behind a backstore, and the way to it. */
+struct extent {
 	unsigned int disk;
 	struct model_link *links[MODEL_LINKS];
+};
+
+struct backstore {
+	char name[NAME_MAX_LENGTH + 1];
+	struct extent extents[CONFIG_EXTENTS]; /* their sectors follow each other */
+	unsigned int extent_count;
 	struct scsi_identity identity;
 	struct level held; /* commands */
 	uint64_t requests, bytes;
@@ -61,5 +69,15 @@ struct config {
 
 /* False with the number of the offending line in *LINE; CONFIG must not be moved afterwards. */
 bool config_read(struct config *config, FILE *file, unsigned int *line);
+
+/* What a transfer does on one disk. */
+struct piece {
+	const struct extent *on;
+	uint64_t at, bytes;
+};
+
+/* The first piece of the transfer of LENGTH bytes at OFFSET of a backstore, which must lie within it. */
+struct piece config_piece(const struct config *config, const struct backstore *backstore, uint64_t offset,
+			  uint64_t length);
 
 #endif

@@ -16,6 +16,8 @@
 struct request {
 	struct model_job job; /* first: the model hands it back */
 	struct device *device;
+	struct request *whole; /* the one that stands for all pieces of a command */
+	uint32_t missing;      /* of that one: pieces that are not done */
 	uint16_t id;
 };
 
@@ -80,9 +82,14 @@ void device_open(struct device *device, struct config *config, struct model *mod
 		die("backstore %s: %s", backstore->name, device->ring.fault);
 }
 
-static struct named_disk *disk_of(const struct device *device)
+static struct named_disk *disk_of(const struct device *device, const struct piece *piece)
 {
-	return &device->config->disks[device->backstore->disk];
+	return &device->config->disks[piece->on->disk];
+}
+
+static struct piece piece_at(const struct device *device, uint64_t offset, uint64_t length)
+{
+	return config_piece(device->config, device->backstore, offset, length);
 }
 
 static size_t least(uint64_t a, uint64_t b)
@@ -106,39 +113,54 @@ static void give_reply(struct device *device, const struct ring_command *to, con
 static void give(struct device *device, const struct ring_command *to, uint64_t offset, uint64_t length)
 {
 	for (uint32_t i = 0; i < to->part_count && length; i++) {
-		size_t part = least(to->parts[i].length, length);
+		uint8_t *data = device->ring.map + to->parts[i].offset;
+		uint64_t part = least(to->parts[i].length, length);
 
-		store_read(&disk_of(device)->store, offset, device->ring.map + to->parts[i].offset, part);
-		offset += part;
 		length -= part;
+		while (part) {
+			struct piece piece = piece_at(device, offset, part);
+
+			store_read(&disk_of(device, &piece)->store, piece.at, data, piece.bytes);
+			offset += piece.bytes;
+			data += piece.bytes;
+			part -= piece.bytes;
+		}
 	}
 }
 
-static void check_memory(const struct device *device)
+static void check_memory(const struct config *config, const struct named_disk *disk)
 {
-	const struct config *config = device->config;
-
 	if (config->memory && kept > config->memory)
 		die("more than %" PRIu64 " MiB written to the disks: disk %s holds %" PRIu64 " MiB of it",
-		    config->memory >> MIB, disk_of(device)->name, (uint64_t)disk_of(device)->store.kept * STORE_PAGE >> MIB);
+		    config->memory >> MIB, disk->name, (uint64_t)disk->store.kept * STORE_PAGE >> MIB);
+}
+
+static void keep_piece(struct named_disk *disk, const struct piece *piece, const uint8_t *data)
+{
+	kept -= (uint64_t)disk->store.kept * STORE_PAGE;
+	if (!store_write(&disk->store, piece->at, data, piece->bytes))
+		die("no memory for what is written to the disks: disk %s holds %" PRIu64 " MiB", disk->name,
+		    (uint64_t)disk->store.kept * STORE_PAGE >> MIB);
+	kept += (uint64_t)disk->store.kept * STORE_PAGE;
 }
 
 static void keep(struct device *device, const struct ring_command *from, uint64_t offset, uint64_t length)
 {
-	struct store *store = &disk_of(device)->store;
-
-	kept -= (uint64_t)store->kept * STORE_PAGE;
 	for (uint32_t i = 0; i < from->part_count && length; i++) {
-		size_t part = least(from->parts[i].length, length);
+		const uint8_t *data = device->ring.map + from->parts[i].offset;
+		uint64_t part = least(from->parts[i].length, length);
 
-		if (!store_write(store, offset, device->ring.map + from->parts[i].offset, part))
-			die("no memory for what is written to the disks: disk %s holds %" PRIu64 " MiB",
-			    disk_of(device)->name, (uint64_t)store->kept * STORE_PAGE >> MIB);
-		offset += part;
 		length -= part;
+		while (part) {
+			struct piece piece = piece_at(device, offset, part);
+
+			keep_piece(disk_of(device, &piece), &piece, data);
+			check_memory(device->config, disk_of(device, &piece));
+			offset += piece.bytes;
+			data += piece.bytes;
+			part -= piece.bytes;
+		}
 	}
-	kept += (uint64_t)store->kept * STORE_PAGE;
-	check_memory(device);
 }
 
 static void complete(struct device *device, uint16_t id, const uint8_t *sense)
@@ -147,9 +169,8 @@ static void complete(struct device *device, uint16_t id, const uint8_t *sense)
 		die("backstore %s: %s", device->backstore->name, device->ring.fault);
 }
 
-static void queue(struct device *device, uint16_t id, const struct scsi_command *command, uint64_t now)
+static struct request *new_request(struct device *device, uint16_t id)
 {
-	struct backstore *path = device->backstore;
 	struct request *request = (struct request *)spare;
 
 	if (request)
@@ -157,12 +178,46 @@ static void queue(struct device *device, uint16_t id, const struct scsi_command 
 	else if (!(request = malloc(sizeof(*request))))
 		die("no memory for a request");
 	*request = (struct request){ .device = device, .id = id };
-	request->job = (struct model_job){
-		.at = command->offset, .bytes = command->length, .write = command->kind == SCSI_WRITE
-	};
-	memcpy(request->job.links, path->links, sizeof(request->job.links));
+	return request;
+}
+
+static void recycle(struct request *request)
+{
+	request->job.next = spare;
+	spare = &request->job;
+}
+
+static void submit(struct request *whole, const struct piece *piece, bool write, uint64_t now)
+{
+	struct device *device = whole->device;
+	struct request *request = whole->missing++ ? new_request(device, whole->id) : whole;
+
+	request->whole = whole;
+	request->job = (struct model_job){ .at = piece->at, .bytes = piece->bytes, .write = write };
+	memcpy(request->job.links, piece->on->links, sizeof(request->job.links));
+	model_submit(device->model, &device->config->models[piece->on->disk], &request->job, now);
+}
+
+/* Everything due by NOW was taken from the model, so that no piece is done before the last is submitted. */
+static void queue(struct device *device, uint16_t id, const struct scsi_command *command, uint64_t now)
+{
+	struct backstore *path = device->backstore;
+	struct request *whole = new_request(device, id);
+	uint64_t offset = command->offset, left = command->length;
+
 	level_add(&path->held, 1, now);
-	model_submit(device->model, &device->config->models[path->disk], &request->job, now);
+	if (command->kind == SCSI_FLUSH) {
+		for (unsigned int i = 0; i < path->extent_count; i++)
+			submit(whole, &(struct piece){ .on = &path->extents[i] }, false, now);
+		return;
+	}
+	do {
+		struct piece piece = piece_at(device, offset, left);
+
+		submit(whole, &piece, command->kind == SCSI_WRITE, now);
+		offset += piece.bytes;
+		left -= piece.bytes;
+	} while (left);
 }
 
 /*
@@ -219,15 +274,18 @@ void devices_finish(struct model *model, uint64_t now)
 	struct model_job *job;
 
 	while ((job = model_finished(model, now))) {
-		struct request *request = (struct request *)job;
-		struct backstore *path = request->device->backstore;
+		struct request *request = (struct request *)job, *whole = request->whole;
+		struct backstore *path = whole->device->backstore;
 
-		path->requests++;
 		path->bytes += job->bytes;
+		if (request != whole)
+			recycle(request);
+		if (--whole->missing)
+			continue;
+		path->requests++;
 		level_add(&path->held, -1, now);
-		complete(request->device, request->id, NULL);
-		job->next = spare;
-		spare = job;
+		complete(whole->device, whole->id, NULL);
+		recycle(whole);
 	}
 }
 

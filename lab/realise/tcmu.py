@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from lab.guest.script import Daemon, MakeFolder, Module, Step, Write
 from lab.realise import loopback
-from lab.topology.model import Disk, Topology
+from lab.topology.model import Disk, Lun, Topology
 
 _CORE = "user_0"
 _BLOCK = 512
@@ -19,7 +19,7 @@ def steps(topology: Topology) -> Iterator[Step]:
     yield MakeFolder(f"{loopback.TARGET}/core/{_CORE}")
     for lun in topology.luns.values():
         folder = f"{loopback.TARGET}/core/{_CORE}/{lun.name}"
-        size = topology.disks[lun.disks[0]].size
+        size = topology.lun_size(lun.name)
         yield MakeFolder(folder)
         # No daemon listens on netlink, so the kernel must not wait for an answer there.
         yield Write(
@@ -40,10 +40,15 @@ def model_lines(topology: Topology) -> Iterator[str]:
     for disk in topology.disks.values():
         yield f"disk {disk.name} {disk.size} {disk.rate} {disk.seek}{_mechanics(disk)}"
     for lun in topology.luns.values():
-        (name,) = lun.disks
-        number = numbers[name]
-        path = "".join(f" {link}" for link in topology.path(lun.name, name))
-        yield f"backstore {lun.name} {name} lab{number:05} {_NAA + number:x}{path}"
+        first, *further = lun.disks
+        identity = f"lab{numbers[first]:05} {_NAA + numbers[first]:x}"
+        yield f"backstore {lun.name} {first} {identity}{_path(topology, lun, first)}"
+        for name in further:
+            yield f"more {name}{_path(topology, lun, name)}"
+
+
+def _path(topology: Topology, lun: Lun, disk: str) -> str:
+    return "".join(f" {link}" for link in topology.path(lun.name, disk))
 
 
 def _mechanics(disk: Disk) -> str:

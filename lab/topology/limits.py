@@ -24,6 +24,8 @@ MOST_TAGS = {Driver.TCM_LOOP: 1024, Driver.SCSI_DEBUG: 192, Driver.NULL_BLK: 102
 """For tcm_loop the tags of the null_blk that is each disk, and as many for tcmu; for scsi_debug
 SDEBUG_CANQUEUE, three words of 64 bits; null_blk takes as many as blk-mq does (BLK_MQ_MAX_DEPTH)."""
 
+MOST_DISKS = 16
+"""CONFIG_EXTENTS of lab/diskd: disks that one LUN shows."""
 MOST_LINKS = 4
 """MODEL_LINKS of lab/diskd: links on the way from a host to a disk."""
 _GUEST_MEMORY = 256 << 20
@@ -163,8 +165,10 @@ def _disk_reasons(disk: Disk, driver: Driver) -> Iterator[str]:
 
 def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
     driver = topology.hbas[lun.hba].driver
-    if driver is not Driver.TCM_LOOP and len(lun.disks) > 1:
-        yield f"several disks on one LUN need driver tcm_loop, not {driver}"
+    if len(lun.disks) > 1 and driver not in {Driver.TCM_LOOP, Driver.TCMU}:
+        yield f"several disks on one LUN need driver tcm_loop or tcmu, not {driver}"
+    if len(lun.disks) > MOST_DISKS:
+        yield f"{len(lun.disks)} disks on one LUN, and {MOST_DISKS} are possible"
     for disk in lun.disks:
         path = topology.path(lun.name, disk)
         if path and driver is not Driver.TCMU:
@@ -174,6 +178,8 @@ def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
         first = next(other for other in topology.luns.values() if disk in other.disks)
         if first is not lun and driver is not Driver.TCMU:
             yield f"disk {disk} is on lun {first.name} already: only disks of driver tcmu have several paths"
+        if first is not lun and first.disks != lun.disks:
+            yield f"disk {disk} is on lun {first.name} already: paths show the same disks"
 
 
 def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:

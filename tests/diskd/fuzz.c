@@ -143,7 +143,7 @@ static void fuzz_model(void)
 
 static void fuzz_config(void)
 {
-	static const char *const words[] = { "link", "disk", "backstore", "a", "b", "1", "4096", "99999999999999999999",
+	static const char *const words[] = { "link", "disk", "backstore", "more", "a", "b", "1", "4096", "99999999999999999999",
 					     "-1", "ff", "memory", "rotation=5", "ncq=3", "zone=9:7", "zone=", "=", ":", "\n", "\n", "a-name-that-is-longer-than-forty-letters-as-it-is" };
 	static struct config config;
 	char text[2048] = "";

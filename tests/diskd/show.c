@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
-/* show: the model on standard input as it was understood, in the language that it was written in. */
+/*
+ * show [OFFSET LENGTH]: the model on standard input as it was understood, in the language that it was written in,
+ * and the pieces of a transfer on its first backstore.
+ */
 #include "config.h"
 
 #include <inttypes.h>
@@ -20,18 +23,39 @@ static void show_disk(const struct config *config, unsigned int number)
 	putchar('\n');
 }
 
-static void show_path(const struct config *config, const struct backstore *path)
+static void show_links(const struct config *config, const struct extent *extent)
 {
-	printf("backstore %s %s %s %" PRIx64, path->name, config->disks[path->disk].name, path->identity.serial,
-	       path->identity.wwn);
-	for (int i = 0; i < MODEL_LINKS && path->links[i]; i++)
+	for (int i = 0; i < MODEL_LINKS && extent->links[i]; i++)
 		for (unsigned int l = 0; l < config->link_count; l++)
-			if (&config->links[l].link == path->links[i])
+			if (&config->links[l].link == extent->links[i])
 				printf(" %s", config->links[l].name);
 	putchar('\n');
 }
 
-int main(void)
+static void show_path(const struct config *config, const struct backstore *path)
+{
+	printf("backstore %s %s %s %" PRIx64, path->name, config->disks[path->extents[0].disk].name,
+	       path->identity.serial, path->identity.wwn);
+	show_links(config, &path->extents[0]);
+	for (unsigned int i = 1; i < path->extent_count; i++) {
+		printf("more %s", config->disks[path->extents[i].disk].name);
+		show_links(config, &path->extents[i]);
+	}
+}
+
+static void show_pieces(const struct config *config, uint64_t offset, uint64_t left)
+{
+	struct piece piece;
+
+	do {
+		piece = config_piece(config, &config->backstores[0], offset, left);
+		printf("piece %s %" PRIu64 " %" PRIu64 "\n", config->disks[piece.on->disk].name, piece.at, piece.bytes);
+		offset += piece.bytes;
+		left -= piece.bytes;
+	} while (left);
+}
+
+int main(int argc, char **argv)
 {
 	static struct config config;
 	unsigned int line;
@@ -49,5 +73,7 @@ int main(void)
 		show_disk(&config, i);
 	for (unsigned int i = 0; i < config.backstore_count; i++)
 		show_path(&config, &config.backstores[i]);
+	if (argc == 3)
+		show_pieces(&config, strtoull(argv[1], NULL, 10), strtoull(argv[2], NULL, 10));
 	return 0;
 }

@@ -39,6 +39,8 @@ backstore a0 a lab00000 5001405100000000 port slot
 backstore a1 a lab00000 5001405100000000 slot
 backstore b0 b lab00001 5001405100000001
 backstore c0 c lab00002 5001405100000002 port slot port slot
+more a slot
+more b
 """
     assert understood(show, text).stdout == text
 
@@ -69,9 +71,31 @@ def test_as_many_backstores_as_a_topology_may_have(show: Path) -> None:
         "disk b 1024 1",
         "backstore p a s 1 l l l l l",
         "backstore p a s 1 m",
+        "more a",
+        "backstore p a s 1\nmore b",
+        "backstore p a s 1\nmore a m",
+        "backstore p a s 1\nmore a l l l l l",
+        "backstore p a s 1" + 16 * "\nmore a",
         "link m 1",
     ],
 )
 def test_what_is_wrong_is_told_by_its_line(show: Path, line: str) -> None:
     done = understood(show, f"link l 1 0\ndisk a 1024 1 0\n{line}\nbackstore a a s 1\n")
-    assert (done.returncode, done.stderr) == (1, "line 3\n")
+    assert (done.returncode, done.stderr) == (1, f"line {3 + line.count(chr(10))}\n")
+
+
+@pytest.mark.parametrize(
+    ("offset", "length", "pieces"),
+    [
+        (0, 512, ["a 0 512"]),
+        (1024, 512, ["b 0 512"]),
+        (512, 1024, ["a 512 512", "b 0 512"]),
+        (0, 4096, ["a 0 1024", "b 0 2048", "c 0 1024"]),
+        (4096, 0, ["c 1024 0"]),
+    ],
+)
+def test_a_transfer_goes_to_the_disks_that_it_lies_on(show: Path, offset: int, length: int, pieces: list[str]) -> None:
+    disks = "disk a 1024 1 0\ndisk b 2048 1 0\ndisk c 1024 1 0\n"
+    command, text = [str(show), str(offset), str(length)], disks + "backstore all a s 1\nmore b\nmore c\n"
+    done = subprocess.run(command, input=text, capture_output=True, text=True, check=True)
+    assert [line.removeprefix("piece ") for line in done.stdout.splitlines() if line.startswith("piece")] == pieces

@@ -157,6 +157,24 @@ def test_what_is_sampled_of_each_driver() -> None:
     assert list(watches(null)) == ["inflight[p0]", "inflight[p1]"]
 
 
+def test_one_queue_for_several_modelled_disks() -> None:
+    topology = rig({"all": ("p0", "p1")}, can_queue=64, cmd_per_lun=16)
+    topology = replace(
+        topology,
+        hbas={"twa0": replace(topology.hbas["twa0"], driver=Driver.TCMU, links=("slot",))},
+        disks={"p0": Disk("p0", GIB, rate=10**6), "p1": Disk("p1", GIB, rate=2 * 10**6, links=("wire",))},
+        links={"wire": Link("wire", 12 * 10**6), "slot": Link("slot", 10**8)},
+    )
+    steps = devices(topology)
+    folder = f"{CONFIG}/target/core/user_0/all"
+    control = f"dev_config=lab/all,dev_size={2 * GIB},hw_block_size=512,nl_reply_supported=-1"
+    assert f"write {folder}/control {control}" in script(steps)
+    assert job_files(steps, deadline=1)["diskd.conf"].decode().splitlines()[-2:] == [
+        "backstore all p0 lab00000 5001405100000000 slot",
+        "more p1 slot wire",
+    ]
+
+
 def test_null_blk_with_shared_tags() -> None:
     lines = [*OPENING, "module null_blk nr_devices=0 shared_tags=1 hw_queue_depth=64 submit_queues=1"]
     for index, (name, service) in enumerate((("fast", 4_000_000), ("slow", 400_000_000))):

@@ -222,8 +222,8 @@ def test_requests_on_a_modelled_disk_wait_for_disk_and_link(tmp_path: Path) -> N
         ("memory: 512M", "memory: 256M", "memory 256M is too little: the rings of 2 disks need 272M"),
         (
             "  la: {hba: h, disks: [a]}\n  lb: {hba: h, disks: [b]}",
-            "  la: {hba: h, disks: [a, b]}",
-            "several disks on one",
+            "  la: {hba: h, disks: [a, b]}\n  lb: {hba: h, disks: [b]}",
+            "disk b is on lun la already: paths show the same disks",
         ),
     ],
 )
