@@ -80,7 +80,7 @@ def longest_wait(disk: Disk, bs: int, in_flight: int, topology: Topology) -> int
 
     Disks that share a link are taken to be all busy.
     """
-    driver = _driver_of(disk, topology)
+    driver = driver_of(disk, topology)
     if driver is Driver.TCMU:
         return round(in_flight * (slowest_service(disk, bs) + _links_time(disk, bs, topology)))
     iops = effective_iops(disk, bs, driver)
@@ -95,7 +95,8 @@ def slowest_service(disk: Disk, bs: int) -> float:
     return disk.seek + disk.rotation + bs * 10**9 / slowest
 
 
-def _driver_of(disk: Disk, topology: Topology) -> Driver:
+def driver_of(disk: Disk, topology: Topology) -> Driver:
+    """What plays the HBA that shows a disk."""
     return next(topology.hbas[lun.hba].driver for lun in topology.luns.values() if disk.name in lun.disks)
 
 
@@ -133,7 +134,7 @@ class Refusal:
 def refusals(topology: Topology) -> Iterator[Refusal]:
     """Everything in a topology whose names are sound that no recipe can carry."""
     for disk in topology.disks.values():
-        for reason in _disk_reasons(disk, _driver_of(disk, topology)):
+        for reason in _disk_reasons(disk, driver_of(disk, topology)):
             yield Refusal("disk", disk.name, reason)
     for hba in topology.hbas.values():
         for reason in (*_hba_reasons(hba, topology), *_company_reasons(hba, topology)):

@@ -1,0 +1,229 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How flows share the elements that they go through: max-min fairness by progressive filling.
+
+A level rises for all flows alike until something is full; the flows behind it stay, and the others rise on
+(Bertsekas and Gallager, Data Networks, 6.5.2). Where a flow may choose its way, the level at which nothing more
+goes through is found by minimum cuts: each cut that is too small gives a lower level, until none is
+(Dinkelbach, "On Nonlinear Fractional Programming", 1967). A cut mixes ways only where the ways of two
+elements overlap without those of one being among those of the other; in a tree of links they do not.
+"""
+
+from collections.abc import Collection, Mapping, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+from itertools import pairwise
+
+import networkx
+
+_SAME = 1e-9
+_UNIT = 1 << 10
+"""Capacities are whole numbers of bytes/1024 per second, so that flows are exact."""
+_CUT_SLACK = 1e-6
+_ROUNDS = 100
+_HALVINGS = 10
+_DREAM = 1e30
+
+
+class Kind(StrEnum):
+    """What can be full."""
+
+    DISK = "disk"
+    LINK = "link"
+    HOST = "host queue"
+    LUN = "LUN queue"
+    DEPTH = "depth"
+
+
+@dataclass(frozen=True)
+class Element:
+    """``capacity`` is one second a second of disks and links, of queues the requests that fit.
+
+    ``role`` is set where each role is given a queue of its own.
+    """
+
+    kind: Kind
+    name: str
+    capacity: float
+    role: str = ""
+
+
+@dataclass(frozen=True)
+class Choice:
+    """``share`` bytes for each byte of the flow go by any of ``ways``: each the elements on it, from the
+    disk on, and how many seconds each takes for a byte.
+    """
+
+    share: float
+    ways: tuple[Mapping[Element, float], ...]
+
+
+@dataclass(frozen=True)
+class Flow:
+    """``fixed`` maps elements to their seconds (tag-seconds of queues) for each byte of the flow.
+
+    ``pace`` is its bytes per second at level 1.
+    """
+
+    name: str
+    pace: float
+    fixed: Mapping[Element, float]
+    choices: tuple[Choice, ...] = ()
+
+    def elements(self) -> set[Element]:
+        """Everything that it goes through."""
+        return {*self.fixed, *(element for choice in self.choices for way in choice.ways for element in way)}
+
+
+@dataclass(frozen=True)
+class Filled:
+    """``rates`` in bytes per second by flow, ``use`` the part of each capacity that they take.
+
+    Where flows may choose, ``use`` is that of the most even choice. ``full`` are elements that hold a flow back.
+    """
+
+    rates: Mapping[str, float]
+    use: Mapping[Element, float]
+    full: frozenset[Element]
+
+
+def fill(flows: Sequence[Flow]) -> Filled:
+    """The max-min fair rates of flows of which each goes through something."""
+    rates: dict[str, float] = {}
+    full: set[Element] = set()
+    level = 0.0
+    while waiting := [flow for flow in flows if flow.name not in rates]:
+        state = _State(flows, rates)
+        level, tight, blocked = _highest(state, level)
+        held = [flow for flow in waiting if flow.name in blocked or not tight.isdisjoint(flow.fixed)] or waiting
+        rates.update({flow.name: level * flow.pace for flow in held})
+        full |= tight
+    use = _even_use(_State(flows, rates), full)
+    return Filled(rates, use, frozenset(full))
+
+
+class _State:
+    """The flows at some point of the filling: those in ``rates`` are settled, the others rise with the level."""
+
+    def __init__(self, flows: Sequence[Flow], rates: Mapping[str, float]) -> None:
+        self._rates = rates
+        self.choices = [(flow, choice) for flow in flows for choice in flow.choices]
+        self.free: dict[Element, float] = {}
+        self.rise: dict[Element, float] = {}
+        for flow in flows:
+            for element in flow.elements():
+                self.free.setdefault(element, element.capacity)
+            for element, seconds in flow.fixed.items():
+                taken, rising = self._pair(flow)
+                self.free[element] -= taken * seconds
+                self.rise[element] = self.rise.get(element, 0.0) + rising * seconds
+        self.seconds = self._least_seconds()
+        self._ways = self._chains()
+
+    def _pair(self, flow: Flow) -> tuple[float, float]:
+        """Bytes per second at level 0, and more for each level."""
+        return (self._rates[flow.name], 0.0) if flow.name in self._rates else (0.0, flow.pace)
+
+    def demand(self, flow: Flow, choice: Choice) -> tuple[float, float]:
+        taken, rising = self._pair(flow)
+        return taken * choice.share, rising * choice.share
+
+    def room(self, element: Element) -> tuple[float, float]:
+        """Bytes per second that it leaves to choices: at level 0, and less for each level."""
+        seconds = self.seconds[element]
+        return self.free[element] / seconds, self.rise.get(element, 0.0) / seconds
+
+    def _least_seconds(self) -> dict[Element, float]:
+        """Seconds for a byte of choices; where they differ, the fewest, so that the room is never too small."""
+        found: dict[Element, float] = {}
+        for _, choice in self.choices:
+            for way in choice.ways:
+                for element, seconds in way.items():
+                    found[element] = min(seconds, found.get(element, seconds))
+        return found
+
+    def _chains(self) -> list[list[tuple[Element, ...]]]:
+        """Each choice's ways: the disk first, then from what few ways use to what many use."""
+        users: dict[Element, int] = {}
+        for _, choice in self.choices:
+            for way in choice.ways:
+                for element in way:
+                    users[element] = users.get(element, 0) + 1
+
+        def place(element: Element) -> tuple[bool, bool, int]:
+            return element.kind is not Kind.DISK, element.kind is not Kind.LUN, users[element]
+
+        return [[tuple(sorted(way, key=place)) for way in choice.ways] for _, choice in self.choices]
+
+    def network(self, level: float, loose: float, full: Collection[Element]) -> "networkx.DiGraph[object]":
+        """Source, choices, elements (an edge each), sink. All but ``full`` have ``loose`` times their capacity."""
+        graph: networkx.DiGraph[object] = networkx.DiGraph()
+        for number, (flow, choice) in enumerate(self.choices):
+            taken, rising = self.demand(flow, choice)
+            graph.add_edge(_SOURCE, number, capacity=_whole(taken + level * rising))
+            for chain in self._ways[number]:
+                steps: list[object] = [number]
+                for element in chain:
+                    at_level_0, less = self.room(element)
+                    beyond = self.free[element] / self.seconds[element] * (1 - loose) if element not in full else 0.0
+                    graph.add_edge((element, 0), (element, 1), capacity=_whole(at_level_0 - level * less - beyond))
+                    steps += [(element, 0), (element, 1)]
+                for one, other in pairwise([*steps, _SINK]):
+                    if not graph.has_edge(one, other):
+                        graph.add_edge(one, other)
+        return graph
+
+
+_SOURCE, _SINK = "source", "sink"
+
+
+def _whole(rate: float) -> int:
+    return max(0, round(rate * _UNIT))
+
+
+def _highest(state: _State, level: float) -> tuple[float, set[Element], set[str]]:
+    """The level at which something is full, what that is, and the flows that it blocks by their choices."""
+    levels = {element: state.free[element] / rise for element, rise in state.rise.items() if rise > 0}
+    highest = max(min(levels.values(), default=_DREAM), level)
+    tight = {element for element, each in levels.items() if each <= highest * (1 + _SAME)}
+    blocked: set[str] = set()
+    for _ in range(_ROUNDS if state.choices else 0):
+        cut, behind = _smallest_cut(state, highest)
+        lower = _level_of(state, cut, behind)
+        if lower >= highest * (1 - _CUT_SLACK):
+            break
+        highest = max(lower, level)
+        tight, blocked = cut, {state.choices[number][0].name for number in behind}
+    return highest, tight, blocked
+
+
+def _smallest_cut(state: _State, level: float) -> tuple[set[Element], set[int]]:
+    """Elements of the cut, and the choices that are behind it as seen from the sink."""
+    graph = state.network(level, 1.0, ())
+    _, (source_side, _) = networkx.minimum_cut(graph, _SOURCE, _SINK)
+    cut = {element for element in state.seconds if (element, 0) in source_side and (element, 1) not in source_side}
+    return cut, {node for node in source_side if isinstance(node, int)}
+
+
+def _level_of(state: _State, cut: Collection[Element], behind: Collection[int]) -> float:
+    """The level at which the choices behind a cut fill it."""
+    demands = [state.demand(*state.choices[number]) for number in behind]
+    rooms = [state.room(element) for element in cut]
+    rising = sum(rise for _, rise in demands) + sum(less for _, less in rooms)
+    left = sum(room for room, _ in rooms) - sum(taken for taken, _ in demands)
+    return left / rising if rising > 0 else _DREAM
+
+
+def _even_use(state: _State, full: Collection[Element]) -> dict[Element, float]:
+    use = {element: (element.capacity - free) / element.capacity for element, free in state.free.items()}
+    if not state.choices:
+        return use
+    low, high = 0.0, 1.0
+    wanted = sum(_whole(state.demand(*each)[0]) for each in state.choices) * (1 - 2 * _CUT_SLACK)
+    for _ in range(_HALVINGS):
+        middle = (low + high) / 2
+        value = networkx.maximum_flow_value(state.network(0.0, middle, full), _SOURCE, _SINK)
+        low, high = (low, middle) if value >= wanted else (middle, high)
+    _, paths = networkx.maximum_flow(state.network(0.0, high, full), _SOURCE, _SINK)
+    for element, seconds in state.seconds.items():
+        use[element] += paths[element, 0][element, 1] / _UNIT * seconds / element.capacity
+    return use

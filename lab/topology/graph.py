@@ -1,0 +1,213 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Where the data of a disk, a LUN or a stack goes: which share of it to which disk, and by which ways.
+
+Layouts are those of the drivers in Linux 5.10 to 7.2: drivers/md/dm-stripe.c, raid0.c, raid5.c
+(raid5_compute_sector), raid10.c; selectors drivers/md/dm-ps-*.c.
+"""
+
+from collections.abc import Callable, Iterator, Mapping
+from dataclasses import dataclass, replace
+
+from lab.topology.model import Disk, Stack, StackKind, Topology, Zone
+
+PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
+ENDLESS = 0
+_FIXED_SELECTORS = {"round-robin"}
+
+
+@dataclass(frozen=True)
+class Access:
+    """How something is used: its bytes ``start`` to ``start + size``, ``transfer`` of them at a time.
+
+    A ``sequential`` one is one stream, ``reads`` the part of it that reads, from 0 to 1.
+    """
+
+    start: int
+    size: int
+    transfer: int
+    sequential: bool
+    reads: float = 1.0
+
+
+@dataclass(frozen=True)
+class Way:
+    """A disk, reached through a LUN."""
+
+    lun: str
+    disk: str
+
+
+@dataclass(frozen=True)
+class Part:
+    """``share`` bytes of one disk for each byte of the whole, by any of ``ways``, whichever has room.
+
+    ``request`` is the size of a request at the LUN, the largest that merging can make of it. ``run`` bytes are
+    contiguous before the part jumps on its disk, ENDLESS of a stream. It uses ``size`` bytes there, from ``start`` on.
+    """
+
+    ways: tuple[Way, ...]
+    share: float
+    request: int
+    run: int
+    start: int
+    size: int
+
+
+def parts(topology: Topology, target: str, access: Access) -> tuple[Part, ...]:
+    """The parts of a target that ``Topology.targets`` knows; parts of one disk at one place are paths to it.
+
+    A stream over a linear stack is taken to stay on the member where it starts.
+    Raises KeyError for a name that is no target.
+    """
+    if target in topology.stacks:
+        return tuple(_of_stack(topology, target, access, 1.0))
+    region = topology.region(target)
+    return tuple(_of_lun(topology, region.lun, replace(access, start=region.offset + access.start), 1.0))
+
+
+def rate_of(disk: Disk, part: Part) -> float:
+    """Bytes per second of a serial disk for a part: of a stream where it starts, else the mean over its place."""
+    zones = (Zone(0, disk.rate or 1), *disk.zones)
+    if part.run == ENDLESS or len(zones) == 1:
+        return float(next(zone.rate for zone in reversed(zones) if zone.start <= part.start))
+    ends = (*(zone.start for zone in zones[1:]), disk.size)
+    stop = max(part.start + part.size, part.start + 1)
+    overlaps = [max(0, min(end, stop) - max(zone.start, part.start)) for zone, end in zip(zones, ends, strict=True)]
+    seconds = sum(size / zone.rate for size, zone in zip(overlaps, zones, strict=True))
+    return sum(overlaps) / seconds if seconds else float(zones[-1].rate)
+
+
+def _of_member(topology: Topology, name: str, access: Access, share: float) -> Iterator[Part]:
+    if name in topology.stacks:
+        yield from _of_stack(topology, name, access, share)
+    else:
+        yield from _of_lun(topology, name, access, share)
+
+
+def _of_stack(topology: Topology, name: str, access: Access, share: float) -> Iterator[Part]:
+    stack = topology.stacks[name]
+    yield from _LAYOUTS[stack.kind](topology, stack, access, share)
+
+
+def _of_lun(topology: Topology, name: str, access: Access, share: float) -> Iterator[Part]:
+    disks = topology.luns[name].disks
+    sizes = {disk: topology.disks[disk].size for disk in disks}
+    run = ENDLESS if access.sequential else access.transfer
+    for disk, own, weight in _pieces(sizes, access):
+        yield Part((Way(name, disk),), share * weight, access.transfer, run, own.start, own.size)
+
+
+def _pieces(sizes: Mapping[str, int], access: Access) -> Iterator[tuple[str, Access, float]]:
+    """What an access uses of parts that lie one after another: (name, its own access, share)."""
+    before = 0
+    for name, size in sizes.items():
+        start = max(access.start - before, 0)
+        overlap = min(access.start + access.size - before, size) - start
+        if access.sequential and 0 <= access.start - before < size:
+            yield name, replace(access, start=start, size=min(access.size, size - start)), 1.0
+        elif not access.sequential and overlap > 0:
+            yield name, replace(access, start=start, size=overlap), overlap / access.size
+        before += size
+
+
+def _linear(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+    sizes = {name: _size(topology, name) for name in stack.over}
+    for name, own, weight in _pieces(sizes, replace(access, start=access.start + stack.offset)):
+        yield from _of_member(topology, name, own, share * weight)
+
+
+def _size(topology: Topology, name: str) -> int:
+    return topology.stack_size(name) if name in topology.stacks else topology.lun_size(name)
+
+
+def _striped(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+    count = len(stack.over)
+    own = _on_member(access, count, stack.chunk)
+    for member in stack.over:
+        yield from _of_member(topology, member, own, share / count)
+
+
+def _on_member(access: Access, data: int, chunk: int) -> Access:
+    """What one of ``data`` members sees of an access: the chunks of a transfer that adjoin there may be merged."""
+    transfer = access.transfer if access.transfer <= chunk else max(chunk, access.transfer // data)
+    return replace(access, start=access.start // data, size=max(access.size // data, 1), transfer=transfer)
+
+
+def _multipath(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+    paths = stack.over if stack.policy == "multibus" else stack.over[:1]
+    found = [part for path in paths for part in _of_member(topology, path, access, share)]
+    if stack.selector in _FIXED_SELECTORS or len(paths) == 1:
+        yield from (replace(part, share=part.share / len(paths)) for part in found)
+        return
+    ways: dict[int, list[Way]] = {}
+    for part in found:
+        ways.setdefault(part.start, []).extend(part.ways)
+    for part in found[: len(ways)]:
+        yield replace(part, ways=tuple(ways[part.start]))
+
+
+def _array(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+    reading, writing = _ARRAYS.get(stack.level, (_striped, _striped))
+    if access.reads:
+        yield from reading(topology, stack, access, share * access.reads)
+    if access.reads < 1:
+        yield from writing(topology, stack, access, share * (1 - access.reads))
+
+
+def _mirror_reads(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+    """From any mirror; several disks under each are taken to share evenly."""
+    mirrors = [list(_of_member(topology, member, access, share)) for member in stack.over]
+    if all(len(mirror) == 1 for mirror in mirrors):
+        first, *others = (mirror[0] for mirror in mirrors)
+        yield replace(first, ways=first.ways + tuple(way for other in others for way in other.ways))
+    else:
+        yield from (replace(part, share=part.share / len(mirrors)) for mirror in mirrors for part in mirror)
+
+
+def _mirror_writes(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+    for member in stack.over:
+        yield from _of_member(topology, member, access, share)
+
+
+def _two_copies(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+    """raid10 in its near layout."""
+    yield from _striped(topology, stack, access, 2 * share)
+
+
+def _parity_reads(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+    """Parity turns from member to member; a stream jumps over it, once in as many chunks as there are members."""
+    parity = PARITY[stack.level]
+    data = len(stack.over) - parity
+    members = stack.over[:data] if stack.level == "raid4" else stack.over
+    own = _on_member(access, data, stack.chunk)
+    for member in members:
+        for part in _of_member(topology, member, own, share / len(members)):
+            endless = part.run == ENDLESS and stack.level != "raid4"
+            yield replace(part, run=data * stack.chunk) if endless else part
+
+
+def _parity_writes(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+    """Whole stripes of a stream. Of random ones each chunk takes the old data and parity and the new.
+
+    Or, with few members, all other data in place of what is old (raid5.c, handle_stripe_dirtying).
+    """
+    parity, count = PARITY[stack.level], len(stack.over)
+    own = _on_member(access, count - parity, stack.chunk)
+    whole = access.sequential or access.transfer >= (count - parity) * stack.chunk
+    weight = 1 / (count - parity) if whole else min(2 * (1 + parity), count) / count
+    for member in stack.over:
+        yield from _of_member(topology, member, own, share * weight)
+
+
+_Layout = Callable[[Topology, Stack, Access, float], Iterator[Part]]
+_ARRAYS: Mapping[str, tuple[_Layout, _Layout]] = {
+    "raid1": (_mirror_reads, _mirror_writes),
+    "raid10": (_striped, _two_copies),
+    **dict.fromkeys(PARITY, (_parity_reads, _parity_writes)),
+}
+_LAYOUTS: Mapping[StackKind, _Layout] = {
+    StackKind.LINEAR: _linear,
+    StackKind.STRIPE: _striped,
+    StackKind.MULTIPATH: _multipath,
+    StackKind.MD: _array,
+}

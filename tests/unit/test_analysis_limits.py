@@ -1,0 +1,241 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Limits of stacks against closed forms."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.analysis.bounds import bound
+from harness.analysis.filling import Choice, Element, Flow, Kind, fill
+from harness.analysis.limits import allowed, limits
+from harness.scenario.model import Role
+from lab.topology.model import Disk, Driver, Hba, Link, Lun, Stack, StackKind, Topology, Zone
+from tests.unit.analysis_samples import GIB, MS, load, role
+
+MB = 10**6
+KIB = 1 << 10
+
+
+def topology(
+    disks: Mapping[str, Disk],
+    stacks: tuple[Stack, ...] = (),
+    *,
+    links: tuple[Link, ...] = (),
+    paths: Mapping[str, Lun] | None = None,
+    hba: Hba | None = None,
+) -> Topology:
+    return Topology(
+        "t",
+        "",
+        1,
+        {"h": hba or Hba("h", Driver.TCMU, 1024, 64)},
+        disks,
+        paths or {name: Lun(name, "h", (name,)) for name in disks},
+        links={link.name: link for link in links},
+        stacks={stack.name: stack for stack in stacks},
+    )
+
+
+def disks(*rates: int, seek: int = 0, links: tuple[str, ...] = ()) -> dict[str, Disk]:
+    return {f"d{n}": Disk(f"d{n}", GIB, rate=rate * MB, seek=seek, links=links) for n, rate in enumerate(rates)}
+
+
+def stream(disk: str, rw: str = "read", bs: int = 1024 * KIB, iodepth: int = 4) -> Role:
+    return replace(role("s", disk, iodepth, bs), rw=rw)
+
+
+def most(topology: Topology, role: Role) -> float:
+    one = load("one", role)
+    return bound(topology, one, one.roles[role.name], "bw")
+
+
+def stripe(count: int, chunk: int = 64 * KIB) -> Stack:
+    return Stack("vol", StackKind.STRIPE, tuple(f"d{n}" for n in range(count)), chunk=chunk)
+
+
+def raid(level: str, count: int, chunk: int = 128 * KIB) -> Stack:
+    return Stack("vol", StackKind.MD, tuple(f"d{n}" for n in range(count)), chunk=chunk, level=level)
+
+
+def test_a_stripe_runs_at_as_many_times_its_slowest_member() -> None:
+    four = topology(disks(45, 70, 75, 75), (stripe(4),))
+    assert most(four, stream("vol")) == pytest.approx(4 * 45 * MB)
+    assert most(replace(four, stacks={"vol": raid("raid0", 4)}), stream("vol")) == pytest.approx(180 * MB)
+
+
+def test_one_request_within_a_chunk_keeps_one_member_busy() -> None:
+    four = topology(disks(80, 80, 80, 80), (stripe(4),))
+    assert most(four, stream("vol", bs=64 * KIB, iodepth=1)) == pytest.approx(80 * MB)
+    assert most(four, stream("vol", bs=64 * KIB, iodepth=2)) == pytest.approx(160 * MB)
+    assert most(four, stream("vol", bs=256 * KIB, iodepth=1)) == pytest.approx(320 * MB)
+
+
+def test_two_parts_of_one_disk_under_a_stripe_take_turns() -> None:
+    """A stripe over four disks and a second place on one of them, chunk by chunk: 5 t / (2 s + 2 t)."""
+    parts = (
+        Stack("left", StackKind.LINEAR, ("d0",), size=GIB // 4),
+        Stack("right", StackKind.LINEAR, ("d0",), offset=GIB // 2, size=GIB // 4),
+    )
+    vol = Stack("vol", StackKind.STRIPE, ("left", "right", "d1", "d2", "d3"), chunk=64 * KIB)
+    bad = topology(disks(80, 80, 80, 80, seek=8 * MS), (*parts, vol))
+    seek, chunk = 0.008, 64 * KIB / (80 * MB)
+    # Requests of five chunks: one of each member.
+    assert most(bad, stream("vol", bs=320 * KIB)) == pytest.approx(5 * 64 * KIB / (2 * seek + 2 * chunk))
+    good = topology(disks(80, 80, 80, 80, seek=8 * MS), (stripe(4),))
+    ratio = most(bad, stream("vol", bs=320 * KIB)) / most(good, stream("vol", bs=320 * KIB))
+    assert ratio == pytest.approx(5 * chunk / (4 * (2 * seek + 2 * chunk)))
+    # Adjoining chunks of a larger request may be merged on their member: fewer seeks.
+    assert most(bad, stream("vol", bs=1280 * KIB)) == pytest.approx(20 * 64 * KIB / (2 * seek + 8 * chunk))
+
+
+@pytest.mark.parametrize(
+    ("level", "rw", "members"),
+    [
+        ("raid5", "read", 4), ("raid5", "write", 3), ("raid6", "read", 4), ("raid6", "write", 2), ("raid4", "read", 3),
+        ("raid1", "read", 4), ("raid1", "write", 1), ("raid10", "read", 4), ("raid10", "write", 2),
+    ],
+)  # fmt: skip
+def test_arrays_of_four_give_what_their_layout_leaves(level: str, rw: str, members: int) -> None:
+    array = topology(disks(8, 8, 8, 8), (raid(level, 4),))
+    assert most(array, stream("vol", rw, bs=1536 * KIB, iodepth=16)) == pytest.approx(members * 8 * MB, rel=1e-5)
+
+
+def test_a_stream_from_an_array_jumps_over_its_parity() -> None:
+    array = topology(disks(*[80] * 12, seek=8 * MS), (raid("raid6", 12),))
+    run = 10 * 128 * KIB
+    assert most(array, stream("vol", bs=run, iodepth=4)) == pytest.approx(12 * run / (0.008 + run / (80 * MB)))
+    assert most(array, stream("vol", "write", bs=run)) == pytest.approx(10 * 80 * MB)
+
+
+def test_small_random_writes_to_raid5_are_four_requests_each() -> None:
+    array = topology(disks(*[80] * 8, seek=8 * MS), (raid("raid5", 8),))
+    wanted = 8 / 4 / (0.008 + 4096 / (80 * MB))
+    one = load("one", replace(role("s", "vol", 64), rw="randwrite"))
+    assert bound(array, one, one.roles["s"], "iops") == pytest.approx(wanted)
+
+
+PORTS = (Link("p0", 60 * MB), Link("p1", 30 * MB))
+
+
+def multipath(selector: str, policy: str = "multibus", count: int = 1, links: tuple[Link, ...] = PORTS) -> Topology:
+    """``count`` disks of 80 MB/s, each behind both ports."""
+    luns = {
+        f"{path}{n}": Lun(f"{path}{n}", "h", (f"d{n}",), (link.name,))
+        for path, link in zip("ab", links, strict=True)
+        for n in range(count)
+    }
+    stacks = tuple(
+        Stack(f"m{n}", StackKind.MULTIPATH, (f"a{n}", f"b{n}"), selector=selector, policy=policy) for n in range(count)
+    )
+    return topology(disks(*[80] * count), stacks, links=links, paths=luns)
+
+
+@pytest.mark.parametrize(
+    ("selector", "policy", "rate"),
+    [
+        ("round-robin", "multibus", 60),
+        ("queue-length", "multibus", 80),
+        ("service-time", "multibus", 80),
+        ("service-time", "failover", 60),
+    ],
+)
+def test_selectors_over_unequal_paths(selector: str, policy: str, rate: int) -> None:
+    assert most(multipath(selector, policy), stream("m0")) == pytest.approx(rate * MB, rel=1e-5)
+
+
+@pytest.mark.parametrize(("selector", "rate"), [("round-robin", 60), ("queue-length", 90)])
+def test_many_disks_share_the_ports_and_the_cut_is_named(selector: str, rate: int) -> None:
+    three = multipath(selector, count=3)
+    all_three = load("all", replace(stream("m0"), disks=("m0", "m1", "m2")))
+    found = allowed(three, all_three)
+    assert found.rates["s"] == pytest.approx(rate * MB, rel=1e-5)
+    assert bound(three, all_three, all_three.roles["s"], "bw") == pytest.approx(rate * MB, rel=1e-5)
+    binding = {limit.element.name for limit in found.limits if limit.use > 0.999}
+    assert binding == ({"p1"} if selector == "round-robin" else {"p0", "p1"})
+    use = {limit.element.name: limit.use for limit in found.limits if limit.element.kind is Kind.DISK}
+    assert all(each == pytest.approx(rate / 3 / 80, rel=1e-4) for each in use.values())
+
+
+def test_a_choice_beside_fixed_splits() -> None:
+    """A stripe over two multipath devices goes on at the pace of the slower member, by both ports."""
+    two = multipath("service-time", count=2)
+    vol = Stack("vol", StackKind.STRIPE, ("m0", "m1"), chunk=64 * KIB)
+    slow = replace(two, stacks={**two.stacks, "vol": vol})
+    assert most(slow, stream("vol")) == pytest.approx(90 * MB, rel=1e-5)
+    slower = replace(slow, disks={**slow.disks, "d1": Disk("d1", GIB, rate=20 * MB)})
+    assert most(slower, stream("vol")) == pytest.approx(40 * MB, rel=1e-5)
+
+
+def test_tags_of_a_host_carry_by_little_s_law() -> None:
+    many = topology(disks(*[8] * 24), hba=Hba("h", Driver.TCMU, 6, 6))
+    every = load("all", replace(stream("d0", bs=64 * KIB), disks=tuple(many.disks)))
+    found = allowed(many, every)
+    assert found.rates["s"] == pytest.approx(6 * 8 * MB)
+    first = found.limits[0]
+    assert (first.element.kind, first.element.name, first.why) == (Kind.HOST, "h", "6 requests in flight")
+    assert first.rate == pytest.approx(48 * MB)
+
+
+def test_a_cost_for_each_request_weighs_on_small_ones() -> None:
+    slow = topology(disks(80, 80, links=("w",)), (stripe(2),), links=(Link("w", 100 * MB, cost=MS),))
+    small = 64 * KIB / (0.001 + 64 * KIB / (100 * MB))
+    assert most(slow, stream("vol", bs=64 * KIB)) == pytest.approx(small)
+    # 512 KiB arrive at each member for a request of a MiB, when what adjoins is merged.
+    assert most(slow, stream("vol")) == pytest.approx(512 * KIB / (0.001 + 512 * KIB / (100 * MB)))
+
+
+def test_zones_are_slower_tracks() -> None:
+    zoned = {"d0": Disk("d0", GIB, rate=80 * MB, zones=(Zone(GIB // 2, 40 * MB),))}
+    there = topology(zoned)
+    assert most(there, stream("d0")) == pytest.approx(80 * MB)
+    assert most(there, replace(stream("d0"), options={"offset": "768M"})) == pytest.approx(40 * MB)
+    anywhere = replace(stream("d0", "randread", bs=4096))
+    assert most(there, anywhere) == pytest.approx(2 / (1 / (80 * MB) + 1 / (40 * MB)))
+
+
+def test_a_stream_on_a_linear_stack_is_on_one_member() -> None:
+    both = topology(disks(80, 40), (Stack("vol", StackKind.LINEAR, ("d0", "d1")),))
+    assert most(both, stream("vol")) == pytest.approx(80 * MB)
+    assert most(both, replace(stream("vol"), options={"offset": "1G"})) == pytest.approx(40 * MB)
+
+
+def test_buffered_streams_come_in_read_ahead() -> None:
+    costly = topology(disks(80, links=("w",)), links=(Link("w", 80 * MB, cost=MS),))
+    one = load("one", replace(stream("d0", bs=4096, iodepth=1), direct=False))
+
+    def rate(read_ahead: Mapping[str, str]) -> float:
+        return bound(costly, one, one.roles["s"], "bw", read_ahead)
+
+    assert rate({}) == pytest.approx(128 * KIB / (0.001 + 128 * KIB / (80 * MB)))
+    assert rate({"read_ahead_kb": "512"}) == pytest.approx(512 * KIB / (0.001 + 512 * KIB / (80 * MB)))
+
+
+def test_every_element_comes_with_what_it_allows() -> None:
+    two = topology(disks(8, 8, links=("w",)), (stripe(2),), links=(Link("w", 12 * MB, what="SAS"),))
+    found = {limit.element.kind: limit for limit in limits(two, load("one", stream("vol")))}
+    assert found[Kind.LINK].rate == pytest.approx(12 * MB)
+    assert found[Kind.LINK].use == pytest.approx(1)
+    assert found[Kind.LINK].why == "SAS, 12 MB/s"
+    assert found[Kind.DISK].rate == pytest.approx(16 * MB)
+    assert found[Kind.DISK].use == pytest.approx(0.75)
+
+
+RATES = st.integers(1, 100)
+
+
+@given(st.lists(RATES, min_size=1, max_size=5), RATES, RATES)
+def test_a_choice_is_a_maximum_flow(speeds: list[int], left: int, right: int) -> None:
+    """Disks that all choose between two links: nothing is left over that any of them could have used."""
+    wires = [Element(Kind.LINK, "left", left), Element(Kind.LINK, "right", right)]
+    flows = []
+    for number, speed in enumerate(speeds):
+        own = Element(Kind.DISK, f"d{number}", speed)
+        flows.append(Flow(f"f{number}", 1.0, {}, (Choice(1.0, tuple({own: 1.0, wire: 1.0} for wire in wires)),)))
+    found = fill(flows)
+    assert sum(found.rates.values()) == pytest.approx(min(sum(speeds), left + right), rel=1e-4)
+    held = [found.rates[f"f{n}"] for n, speed in enumerate(speeds) if found.rates[f"f{n}"] < speed * 0.999]
+    assert all(each == pytest.approx(max(found.rates.values()), rel=1e-3) for each in held)
+    assert all(use <= 1 + 1e-4 for use in found.use.values())
