@@ -10,7 +10,8 @@ from lab.strict_yaml import Map, Node, Problems, names, nearest, parse, read_byt
 from lab.topology import fields
 from lab.topology.fields import TOPOLOGY, TOPOLOGY_RECORD
 from lab.topology.limits import refusals
-from lab.topology.model import Disk, Driver, Enclosure, Hba, Link, Lun, Origin, Topology, Zone
+from lab.topology.model import Disk, Driver, Enclosure, Hba, Link, Lun, Topology, Zone
+from lab.topology.origins import read_origins
 from lab.topology.settings import revolution
 from lab.topology.stacks import read_stacks
 from lab.yaml_fields import NAME, Field, Json, Row
@@ -44,8 +45,9 @@ def read_topology(ref: str | Node, *, near: Path, problems: Problems) -> Topolog
     node = parse(read_bytes(path, "topology"), shown, problems)
     if isinstance(node, Map) and "topology" not in node.entries:
         problems.add(node.mark, "topology is missing", TOPOLOGY.says)
-    topology = _read(node, path.stem, shown, problems)
-    if topology and path.parent == CATALOGUE and topology.name != path.stem and isinstance(node, Map):
+    in_catalogue = path.parent == CATALOGUE
+    topology = _read(node, path.stem, shown, problems, in_catalogue=in_catalogue)
+    if topology and in_catalogue and topology.name != path.stem and isinstance(node, Map):
         problems.add(node.entries["topology"].value.mark, f"topology: expected {path.stem}, the name of the file")
     return topology
 
@@ -67,7 +69,7 @@ def find_topology(ref: str, *, near: Path) -> Path:
 Rows = Mapping[str, Row]
 
 
-def _read(node: Node, name: str, source: str, problems: Problems) -> Topology | None:
+def _read(node: Node, name: str, source: str, problems: Problems, *, in_catalogue: bool = False) -> Topology | None:
     row = TOPOLOGY_RECORD.read(problems, "topology", node)
     if row is None:
         return None
@@ -94,7 +96,7 @@ def _read(node: Node, name: str, source: str, problems: Problems) -> Topology | 
     for key in set(links) - used:
         problems.add(link_rows[key].mark, f"link {key} carries no disk", "remove it or list it under links of a part")
     title, name = row.get_or(fields.TITLE, ""), row.get_or(TOPOLOGY, name)
-    origins = _origins(row)
+    origins = read_origins(row, complete=in_catalogue)
     if len(problems.found) > before or memory is None:
         return None
     topology = Topology(name, title, memory, hbas, disks, luns, source, links, boxes, {}, scale, origins, _vm(row))
@@ -234,18 +236,6 @@ def _check_boxes(boxes: Mapping[str, Enclosure], rows: Rows) -> None:
                 row = rows[name]
                 row.problems.add(row.place("disks"), f"disk {disk} is in enclosure {housed[disk]} already")
             housed[disk] = name
-
-
-def _origins(row: Row) -> tuple[Origin, ...]:
-    origins = []
-    for one in row.get(fields.ORIGINS) or ():
-        of = one.get(fields.ORIGIN_OF)
-        texts = [(field.name, text) for field in fields.ORIGIN_TEXTS if (text := one.get(field))]
-        if len(texts) != 1:
-            one.problems.add(one.mark, "origins: expected one of cites, fitted and chosen")
-        elif of is not None:
-            origins.append(Origin(of, *texts[0]))
-    return tuple(origins)
 
 
 def _vm(row: Row) -> dict[str, str]:

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Every free parameter of the catalogue has an origin, and every origin a parameter."""
+
+from pathlib import Path
+
+import pytest
+
+from lab.errors import InputErrors
+from lab.topology import load as loading
+from lab.topology.load import load_topology
+from tests.unit.test_topology_load import mistakes
+
+BARE = """\
+topology: t
+title: t
+memory: 1G
+links:
+  wide: {pcie: {generation: 1, lanes: 8}, efficiency: 90}
+disks:
+  d0..3: {size: 1G, rate: 80 MB/s, seek: 8ms, links: [wide]}
+  e: {size: 1G, rate: 80 MB/s, links: [wide]}
+hbas:
+  h: {driver: tcmu, can_queue: 64}
+luns:
+  d0..3: {hba: h, disks: [d0..3]}
+  e: {hba: h, disks: [e]}
+"""
+SOME = "origins:\n  - {of: disk.*.rate, cites: the data sheet}\n  - {of: disk.d*.seek, fitted: the stripe}\n"
+REST = "  - {of: hba.h.can_queue, cites: x}\n  - {of: link.*.*, chosen: x}\n"
+
+
+def in_catalogue(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> str:
+    monkeypatch.setattr(loading, "CATALOGUE", folder)
+    (folder / "t.yaml").write_text(text)
+    try:
+        load_topology("t", near=Path())
+    except InputErrors as errors:
+        return str(errors)
+    return ""
+
+
+def test_the_catalogue_says_where_everything_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    found = in_catalogue(BARE, tmp_path, monkeypatch)
+    every = "disk.*.rate, disk.*.seek, link.*.rate, link.*.efficiency, hba.*.can_queue"
+    assert f"nothing says where these come from: {every} (under origins: " in found
+    found = in_catalogue(BARE + SOME, tmp_path, monkeypatch)
+    assert "t.yaml:15:3" in found
+    assert "come from: link.*.rate, link.*.efficiency, hba.*.can_queue (" in found
+    assert in_catalogue(BARE + SOME + REST, tmp_path, monkeypatch) == ""
+
+
+def test_what_is_not_covered_is_named_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    few = (SOME + REST).replace("disk.*.rate", "disk.e.rate")
+    found = in_catalogue(BARE + few, tmp_path, monkeypatch)
+    assert "come from: disk.d0.rate, disk.d1.rate, disk.d2.rate, disk.d3.rate (" in found
+
+
+def test_an_origin_of_nothing_is_an_error_anywhere(tmp_path: Path) -> None:
+    found = mistakes(BARE + SOME.replace("d*.seek", "*.rpm"), tmp_path)
+    assert "t.yaml:16:10: origins: disk.*.rpm is no parameter of this file" in found
+    assert "(disk.*.rate, disk.*.seek, link.*.rate, link.*.efficiency, hba.*.can_queue)" in found
