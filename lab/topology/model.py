@@ -49,7 +49,7 @@ class Disk:
 
 @dataclass(frozen=True)
 class Link:
-    """A capacity that paths share; it carries one request at a time, taking ``cost`` and its bytes at ``rate``.
+    """A capacity that paths share fairly; a request takes ``cost`` and its bytes at ``rate`` of its time.
 
     ``what`` says what it is: ``PCIe 1.0 x8``, say.
     """
