@@ -107,6 +107,27 @@ NEEDS = (
     ),
 )
 
+BUILD_NEEDS = (
+    Need("git", "read kernel sources", apt="git", dnf="git", pacman="git", zypper="git"),
+    Need("make", "build kernels", apt="make", dnf="make", pacman="make", zypper="make"),
+    Need("gcc", "build kernels", apt="gcc", dnf="gcc", pacman="gcc", zypper="gcc"),
+    Need("ld", "build kernels", apt="binutils", dnf="binutils", pacman="binutils", zypper="binutils"),
+    Need("flex", "configure kernels", apt="flex", dnf="flex", pacman="flex", zypper="flex"),
+    Need("bison", "configure kernels", apt="bison", dnf="bison", pacman="bison", zypper="bison"),
+    Need("bc", "build kernels", apt="bc", dnf="bc", pacman="bc", zypper="bc"),
+    Need("perl", "build kernels", apt="perl", dnf="perl", pacman="perl", zypper="perl"),
+    Need(
+        "/usr/include/gelf.h",
+        "build kernels",
+        apt="libelf-dev",
+        dnf="elfutils-libelf-devel",
+        pacman="libelf",
+        zypper="libelf-devel",
+    ),
+    Need("xz", "unpack kernel sources", apt="xz-utils", dnf="xz", pacman="xz", zypper="xz"),
+)
+"""What it takes besides to build kernels; ccache is used where it is there."""
+
 
 def os_release() -> OsRelease:
     """This host's distribution; empty fields where it does not say."""

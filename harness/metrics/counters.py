@@ -104,8 +104,14 @@ def _delta(old: tuple[int, ...], new: tuple[int, ...], name: str, file: str) -> 
         if now < was:
             raise MeasurementError(file, f"{_DISKSTATS} counter {field} of {name} went backwards")
         deltas[field] = float(now - was)
-    deltas["merges"] = deltas["reads.merged"] + deltas["writes.merged"]
-    return deltas
+    return deltas | _sums(deltas)
+
+
+def _sums(deltas: Mapping[str, float]) -> dict[str, float]:
+    merges = deltas["reads.merged"] + deltas["writes.merged"]
+    requests = deltas["reads"] + deltas["writes"]
+    sectors = deltas["reads.sectors"] + deltas["writes.sectors"]
+    return {"merges": merges, "requests": requests, "bios": requests + merges, "sectors": sectors}
 
 
 def _idle_share(old: tuple[int, ...], new: tuple[int, ...], file: str) -> float:

@@ -24,7 +24,8 @@ def figures_of(
 
     Besides fio's own figures a role has ``disk.merges``, ``disk.reads`` ...: the counters of the
     block devices that its disks lie on, added up over the window with its ramp (two roles on one LUN
-    share them). ``(load, "guest", "idle")`` is the share of the window in which the CPU had nothing to
+    share them), and as ``members.merges`` ... those of the LUNs below these devices.
+    ``(load, "guest", "idle")`` is the share of the window in which the CPU had nothing to
     do, 0 to 1. Raises MeasurementError.
     """
     block = devices(read_readback(_file(files, READBACK)))
@@ -45,15 +46,22 @@ def _disk_figures(
 ) -> dict[tuple[str, str, str], float]:
     figures: dict[tuple[str, str, str], float] = {}
     for role in load.roles.values():
-        for lun in dict.fromkeys(topology.region(disk).lun for disk in role.disks):
-            if lun not in block:
-                raise MeasurementError(READBACK, f"no block device is named for LUN {lun}")
-            if block[lun] not in window.disks:
-                raise MeasurementError(f"{load.name}.after", f"/proc/diskstats has no row for {block[lun]} (LUN {lun})")
-            for counter, value in window.disks[block[lun]].items():
-                name = load.name, role.name, f"disk.{counter}"
-                figures[name] = figures.get(name, 0.0) + value
+        own = dict.fromkeys(topology.region(disk).lun for disk in role.disks)
+        below = dict.fromkeys(lun for disk in role.disks for lun in topology.leaves(disk))
+        for where, luns in (("disk", own), ("members", below)):
+            for lun in luns:
+                for counter, value in _counters(lun, window, load, block).items():
+                    name = load.name, role.name, f"{where}.{counter}"
+                    figures[name] = figures.get(name, 0.0) + value
     return figures
+
+
+def _counters(lun: str, window: Window, load: Load, block: Mapping[str, str]) -> Mapping[str, float]:
+    if lun not in block:
+        raise MeasurementError(READBACK, f"no block device is named for LUN {lun}")
+    if block[lun] not in window.disks:
+        raise MeasurementError(f"{load.name}.after", f"/proc/diskstats has no row for {block[lun]} (LUN {lun})")
+    return window.disks[block[lun]]
 
 
 def _file(files: Mapping[str, bytes], name: str) -> bytes:

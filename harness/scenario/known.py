@@ -1,53 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``known:`` of a claim: the kernels on which it is known to fail.
-
-A range is ``>= 5.8``, ``< 5.14`` or both with a comma between them, or one version alone, which
-means everything that starts with its numbers: ``5.10`` is the whole series with its release
-candidates. ``<=`` and ``>`` are refused, as nobody can tell whether ``<= 5.14`` means 5.14.9 too.
-
-A kernel is known by its own release (``uname -r``) as ``lab.kernels.release`` orders it: 5.14-rc3
-lies before 5.14, and ``< 5.14-rc1`` leaves the candidates out. Where a distribution keeps the patch
-level out of the release (Debian's ``6.1.0-50-amd64`` is 6.1.176), only series can be told apart.
-"""
-
-import re
-from dataclasses import dataclass
+"""``known:`` of a claim: the kernels on which it is known to fail, as a range of ``lab.kernels.ranges``."""
 
 from harness.scenario.expression import ExpressionError
+from lab.kernels import ranges
+from lab.kernels.ranges import RANGE_PATTERN, KernelRange, RangeError
 from lab.kernels.release import Release
 
-_VERSION = r"\d{1,4}\.\d{1,4}(?:\.\d{1,5})?(?:-rc\d{1,3})?"
-_ALONE = re.compile(rf"\s*({_VERSION})\s*", re.ASCII)
-_LIMITS = re.compile(rf"\s*(?:>=\s*({_VERSION})\s*(?:,\s*<\s*({_VERSION})\s*)?|<\s*({_VERSION})\s*)", re.ASCII)
-RANGE_PATTERN = f"{_ALONE.pattern}|{_LIMITS.pattern}".replace(r"\d", "[0-9]")
-
-
-@dataclass(frozen=True)
-class KernelRange:
-    """Kernels from ``least`` on and before ``below`` (None is no limit), or those that ``alone`` names."""
-
-    least: Release | None = None
-    below: Release | None = None
-    alone: Release | None = None
-
-    def has(self, release: Release) -> bool:
-        if self.alone is not None:
-            return _starts(self.alone, release)
-        above = self.least is None or release >= self.least
-        return above and (self.below is None or release < self.below)
+__all__ = ["RANGE_PATTERN", "is_in", "parse_range"]
 
 
 def parse_range(text: str) -> KernelRange:
     """Raises ExpressionError for text that is no range and for a range without kernels in it."""
-    if match := _ALONE.fullmatch(text):
-        return KernelRange(alone=Release.parse(match[1]))
-    match = _LIMITS.fullmatch(text)
-    if match is None:
-        raise ExpressionError(0, f'expected kernels, got "{text[:60]}"', 'such as "5.10" or ">= 5.8, < 5.14"')
-    least, below = (Release.parse(limit) if limit else None for limit in (match[1], match[2] or match[3]))
-    if least and below and least >= below:
-        raise ExpressionError(match.start(1), f"no kernel is in {text.strip()}", "put the older version first")
-    return KernelRange(least, below)
+    try:
+        return ranges.parse_range(text)
+    except RangeError as error:
+        raise ExpressionError(error.offset, error.message, error.remedy) from error
 
 
 def is_in(release: str, kernels: str) -> bool:
@@ -57,10 +24,3 @@ def is_in(release: str, kernels: str) -> bool:
     except ValueError:
         return False
     return parse_range(kernels).has(version)
-
-
-def _starts(named: Release, release: Release) -> bool:
-    if "-rc" in named.text:
-        return (named.numbers, named.candidate) == (release.numbers, release.candidate)
-    written = named.text.count(".") + 1
-    return named.numbers[:written] == release.numbers[:written]

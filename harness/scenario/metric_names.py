@@ -15,12 +15,25 @@ class Metric:
     percentile: bool = False
 
 
+def _counter_unit(counter: str) -> str:
+    last = counter.rpartition(".")[2]
+    return last if last in ("ms", "sectors") else ""
+
+
 _PERCENTILES = ("p50", "p90", "p99", "p99.9")
 _LATENCIES = {
     "lat": ("mean", "max", *_PERCENTILES),
     "clat": ("mean", "max", *_PERCENTILES),
     "slat": ("mean", "max"),
 }
+
+COUNTED_ON = ("disk", "members")
+"""The role's own block device, and the sum over the LUNs below it (the same where it is a LUN itself)."""
+COUNTERS = (
+    *(f"{way}{count}" for way in ("reads", "writes") for count in ("", ".merged", ".sectors", ".ms")),
+    *("busy.ms", "weighted.ms", "merges", "requests", "bios", "sectors"),
+)
+"""What /proc/diskstats counts, and sums of it: ``requests`` that were issued, ``bios`` that became them."""
 
 METRICS: Mapping[str, Metric] = {
     "iops": Metric("1/s", more_is_better=True, bounded=True),
@@ -31,8 +44,13 @@ METRICS: Mapping[str, Metric] = {
         for figure in figures
     },
     "lat.mean": Metric("ns", more_is_better=False, bounded=True),
+    **{
+        f"{where}.{counter}": Metric(_counter_unit(counter), more_is_better=False)
+        for where in COUNTED_ON
+        for counter in COUNTERS
+    },
 }
-_UNITS_BY_ENDING = {".ms": "ms", ".sectors": "sectors", "runtime": "ns"}
+_UNITS_BY_ENDING = {"runtime": "ns"}
 _LATENCY_PREFIXES = tuple(f"{kind}." for kind in _LATENCIES)
 
 

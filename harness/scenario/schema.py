@@ -81,6 +81,8 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("size", size(512), says="bytes of the disk to use")),
         Option(Field("offset", size(0), says="where on the disk to start")),
         Option(Field("zero_buffers", Flag(), says="write zeros, which a modelled disk need not keep"), _as_flag),
+        Option(Field("prioclass", Integer(1, 3), says="I/O priority class: 1 real time, 2 best effort, 3 idle")),
+        Option(Field("prio", Integer(0, 7), says="I/O priority in its class, 0 the highest")),
         Option(Field("norandommap", Flag(), says="do not care which blocks were done"), _as_flag),
         Option(Field("random_distribution", Text("a distribution such as zipf:1.2", _DISTRIBUTION))),
     )

@@ -55,7 +55,7 @@ def find(folder: Path) -> Found:
     if not folder.is_dir():
         raise no_such_file(folder, "the kernel folder")
     if (folder / "Kbuild").exists() and (folder / "scripts").is_dir():
-        return _checked(_tree(folder))
+        return built_tree(folder)
     found = store.find_parts(folder)
     if not found:
         raise Misuse(
@@ -91,6 +91,11 @@ def find_host(root: Path, release: str) -> Found:
             f"sudo dpkg-statoverride --update --add root root 0644 {image})",
         )
     return _checked(_installed(store.Parts(release, image, config, modules)))
+
+
+def built_tree(tree: Path) -> Found:
+    """The kernel that was built in ``tree``: a source folder, or the folder of an out-of-tree build."""
+    return _checked(_tree(tree))
 
 
 def _tree(tree: Path) -> Found:
@@ -132,19 +137,24 @@ def _checked(found: Found) -> Found:
     return found
 
 
+def copy(found: Found, into: Path) -> None:
+    """Make ``into`` a complete entry of the kernel store from files that stay where they are."""
+    modules = into / "lib/modules" / found.release
+    modules.mkdir(parents=True)
+    shutil.copyfile(found.image, into / "image")
+    shutil.copyfile(found.config, into / "config")
+    for name, path in found.files.items():
+        (modules / name).parent.mkdir(parents=True, exist_ok=True)
+        shutil.copyfile(path, modules / name)
+    store.finish(into, found.release)
+
+
 def _copied(found: Found, spec: str, origin: str, cache: Cache, tell: Tell) -> Kernel:
     digest = _digest(found, cache)
 
     def fill(into: Path) -> None:
         tell(f"copying {origin} into the cache")
-        modules = into / "lib/modules" / found.release
-        modules.mkdir(parents=True)
-        shutil.copyfile(found.image, into / "image")
-        shutil.copyfile(found.config, into / "config")
-        for name, path in found.files.items():
-            (modules / name).parent.mkdir(parents=True, exist_ok=True)
-            shutil.copyfile(path, modules / name)
-        store.finish(into, found.release)
+        copy(found, into)
         if json.loads((into / "kernel.json").read_text())["digest"] != digest:
             raise LabBroken(f"{origin} changed while it was copied", remedy="try again when its build has ended")
 

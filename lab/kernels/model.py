@@ -17,7 +17,7 @@ class Kernel:
     maps ``CONFIG_X`` to ``y``, ``m`` or its value; options that are not set are absent.
     ``vmlinux`` is the image's uncompressed ELF, to be booted through its PVH note (saves seconds of
     decompression under emulation), None where the image has none. ``digest`` identifies image and
-    modules together: sha256 in hex.
+    modules together: sha256 in hex. ``mutant`` names the patch by which it was broken on purpose.
     """
 
     spec: str
@@ -29,6 +29,7 @@ class Kernel:
     modules: Path
     config: Mapping[str, str]
     digest: str
+    mutant: str = ""
 
     def has(self, option: str) -> bool:
         """Whether ``CONFIG_<option>`` is built in or a module."""

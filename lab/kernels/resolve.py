@@ -6,7 +6,7 @@ from typing import Protocol
 
 from lab.cache import Cache
 from lab.errors import Misuse
-from lab.kernels import debian, distro, local
+from lab.kernels import debian, distro, local, tree
 from lab.kernels.model import Kernel
 from lab.packages.apt import Tell, silent
 
@@ -15,6 +15,7 @@ FORMS = (
     "debian:6.1 (a series; also an exact version, debian:6.1.176-1, or a suite, debian:trixie)",
     "distro (the newest that this host's distribution packages)",
     "path:DIR (an unpacked package, an installed build, or a built tree)",
+    "tree:PATH@REV (a commit of a git tree, built with kconfigs/; tree:PATH is a folder's content; +MUTANT behind it)",
     "host (the one that this machine runs)",
 )
 
@@ -29,6 +30,7 @@ PROVIDERS: Mapping[str, Provider] = {
     "debian:": debian.resolve,
     "distro": distro.resolve,
     "path:": local.resolve_path,
+    "tree:": tree.resolve,
     "host": local.resolve_host,
 }
 

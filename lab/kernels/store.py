@@ -65,7 +65,7 @@ def store_vmlinux(image: Path, into: Path) -> None:
         (into / "vmlinux").write_bytes(vmlinux)
 
 
-def load(entry: Path, spec: str, origin: str, modules: Path | None = None) -> Kernel:
+def load(entry: Path, spec: str, origin: str, modules: Path | None = None, mutant: str = "") -> Kernel:
     """The kernel in a cache entry; ``modules`` when they are kept elsewhere."""
     try:
         facts = json.loads((entry / "kernel.json").read_text())
@@ -81,6 +81,7 @@ def load(entry: Path, spec: str, origin: str, modules: Path | None = None) -> Ke
         modules=modules or entry / "lib/modules" / facts["release"],
         config=read_config(entry / "config"),
         digest=facts["digest"],
+        mutant=mutant,
     )
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from lab import host
 from lab.cgroup import Cgroups
-from lab.host import NEEDS, Need, OsRelease
+from lab.host import BUILD_NEEDS, NEEDS, Need, OsRelease
 
 SCRIPT = Path(__file__).parents[2] / "scripts/host-packages"
 GIB = 1 << 30
@@ -129,8 +129,9 @@ def test_patterns_of_files_are_needs_too(tmp_path: Path) -> None:
     assert need.find() == tmp_path / "keys.gpg"
 
 
-def test_set_up_installs_what_the_doctor_asks_for() -> None:
-    """The shell script runs before there is any Python, so it has a table of its own."""
-    table = SCRIPT.read_text().partition("run_table='\n")[2].partition("'")[0]
-    rows = [["" if field == "-" else field for field in line.split("|")] for line in table.splitlines()]
-    assert [[need.program, need.apt, need.dnf, need.pacman, need.zypper, need.purpose] for need in NEEDS] == rows
+@pytest.mark.parametrize(("table", "needs"), [("run_table", NEEDS), ("build_table", BUILD_NEEDS)])
+def test_set_up_installs_what_the_doctor_asks_for(table: str, needs: tuple[Need, ...]) -> None:
+    """The shell script runs before there is any Python, so it has tables of its own."""
+    text = SCRIPT.read_text().partition(f"{table}='\n")[2].partition("'")[0]
+    rows = [["" if field == "-" else field for field in line.split("|")] for line in text.splitlines()]
+    assert [[need.program, need.apt, need.dnf, need.pacman, need.zypper, need.purpose] for need in needs] == rows

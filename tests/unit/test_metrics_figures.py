@@ -5,6 +5,7 @@ import pytest
 
 from harness.metrics.errors import MeasurementError
 from harness.metrics.figures import figures_of
+from harness.scenario.metric_names import COUNTED_ON, COUNTERS, METRICS
 from tests.unit.analysis_samples import SOLO, TOGETHER, load, null_topology, role
 from tests.unit.store_samples import files
 
@@ -18,6 +19,7 @@ def test_every_role_of_every_load_has_its_figures() -> None:
     assert figures["together", "slow", "iops"] == 80.0
     assert figures["together", "slow", "lat.p99"] > 0
     assert figures["together", "slow", "disk.reads"] == 1000
+    assert figures["together", "slow", "members.reads"] == 1000
     assert figures["solo", "guest", "idle"] == 0.9
     assert ("solo", "slow", "iops") not in figures
 
@@ -27,6 +29,23 @@ def test_a_role_on_several_disks_has_the_sum_of_their_counters() -> None:
     figures = figures_of(files(), null_topology(), (both,))
     assert figures["together", "fast", "disk.reads"] == 2000
     assert figures["together", "slow", "disk.reads"] == 1000
+
+
+def test_every_counter_has_a_name_for_ratios_and_every_name_a_counter() -> None:
+    figures = figures_of(files(solo=100.0, together=95.0), null_topology(), LOADS)
+    measured = {metric for _, _, metric in figures if metric.startswith(tuple(f"{where}." for where in COUNTED_ON))}
+    assert measured == {f"{where}.{counter}" for where in COUNTED_ON for counter in COUNTERS}
+    assert measured <= set(METRICS)
+
+
+def test_sums_are_over_reads_and_writes() -> None:
+    figures = figures_of(files(solo=100.0, together=95.0), null_topology(), LOADS)
+    for whole, parts in {"requests": ("reads", "writes"), "merges": ("reads.merged", "writes.merged")}.items():
+        assert figures["solo", "fast", f"disk.{whole}"] == sum(
+            figures["solo", "fast", f"disk.{part}"] for part in parts
+        )
+    bios = figures["solo", "fast", "disk.requests"] + figures["solo", "fast", "disk.merges"]
+    assert figures["solo", "fast", "disk.bios"] == bios > 0
 
 
 @pytest.mark.parametrize("name", [name for name in files() if name != "kmsg"])

@@ -1,0 +1,222 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Building a kernel out of tree, to the same bytes each time, in a folder that the next build goes on from."""
+
+import os
+import re
+import shutil
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab import host
+from lab.compiler import compiler_version
+from lab.digest import canonical, digest_bytes
+from lab.errors import CannotJudge, LabBroken
+from lab.kernels import kconfig
+from lab.kernels.fixups import FIXUPS, Fixup, fixups_for, major_version
+from lab.kernels.kconfig import Wanted
+from lab.kernels.release import Release
+from lab.kernels.store import read_config
+from lab.packages.apt import BOUND, Tell
+from lab.process import run
+
+LOCALVERSION = "-blklab"
+_EPOCH = "1704067200"
+_FIXED = {
+    "KBUILD_BUILD_TIMESTAMP": "Mon Jan  1 00:00:00 UTC 2024",
+    "KBUILD_BUILD_USER": "blklab",
+    "KBUILD_BUILD_HOST": "blklab",
+    "KBUILD_BUILD_VERSION": "1",
+    "SOURCE_DATE_EPOCH": _EPOCH,
+    "LC_ALL": "C",
+    "TZ": "UTC",
+}
+# make reads its environment: whatever else is in ours could change a build.
+_CARRIED = re.compile(r"PATH|HOME|TMPDIR|XDG_CACHE_HOME|CCACHE_\w+")
+_ARCHITECTURE = "x86_64"
+_SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
+_REMEDY = "scripts/host-packages --build"
+_SAYS_WHERE = re.compile(r"^(?P<file>[^\s:]+):\d+:(?:\d+:)? (?:fatal )?error: ", re.MULTILINE)
+_FAILURES = (
+    _SAYS_WHERE,
+    re.compile(r"^ERROR: modpost: ", re.MULTILINE),
+    re.compile(r"(?:undefined reference|multiple definition)", re.MULTILINE),
+    re.compile(r"^make\[?\d*\]?: \*\*\* .*", re.MULTILINE),
+    re.compile(r"error", re.MULTILINE | re.IGNORECASE),
+)
+# None of these is a property of the source, so none may cost a commit its verdict.
+_HOST_FAILURES = re.compile(
+    r"No space left on device|Disk quota exceeded|Cannot allocate memory|virtual memory exhausted|"
+    r"Too many open files|Killed signal terminated program|terminated by signal|command not found"
+)
+
+
+@dataclass(frozen=True)
+class Toolchain:
+    """``identity`` is what compiler and linker say of themselves; ``major`` is the compiler's version."""
+
+    identity: str
+    major: int
+
+    @property
+    def name(self) -> str:
+        return self.identity.partition("\n")[0]
+
+
+@dataclass(frozen=True)
+class Recipe:
+    """All that a build depends on besides its source."""
+
+    release: Release
+    wanted: tuple[Wanted, ...]
+    fragments: tuple[Path, ...]
+    fixups: tuple[Fixup, ...]
+    toolchain: Toolchain
+
+    @property
+    def digest(self) -> str:
+        """Identifies configuration, fixups, compiler and what is fixed here: sha256 in hex."""
+        asked = [[option.option, option.value, option.names, option.kernels] for option in self.wanted]
+        rows = [[fixup.variables, fixup.options] for fixup in self.fixups]
+        return digest_bytes(canonical([asked, rows, self.toolchain.identity, _FIXED, LOCALVERSION]))
+
+
+@dataclass(frozen=True)
+class Output:
+    """A finished build in its folder ``objects``; ``seconds`` of host time that it took."""
+
+    objects: Path
+    release: str
+    seconds: float
+
+
+def toolchain() -> Toolchain:
+    """The host's tools. Raises LabBroken with the line to type when one that builds need is missing."""
+    missing = host.missing_needs(host.BUILD_NEEDS)
+    if missing:
+        manager = host.os_release().manager
+        line = host.install_line(manager, host.missing_packages(manager, host.BUILD_NEEDS))
+        purposes = ", ".join(f"{need.program} (to {need.purpose})" for need in missing)
+        raise LabBroken(f"kernels cannot be built here without {purposes}", remedy=f"{_REMEDY}, or as root: {line}")
+    compiler = compiler_version("kernels are built with it")
+    linker = run(["ld", "--version"], hint="apt-get install binutils").stdout.decode(errors="replace")
+    first = "\n".join(said.partition("\n")[0] for said in (compiler, linker))
+    return Toolchain(first, major_version(compiler))
+
+
+def recipe(release: Release, tools: Toolchain, fragments: Sequence[Path] | None = None) -> Recipe:
+    """How a kernel of that release is built. Raises InputErrors for fragments that cannot be read."""
+    paths = tuple(kconfig.fragments() if fragments is None else fragments)
+    return Recipe(release, kconfig.read_fragments(paths), paths, fixups_for(release, tools.major, FIXUPS), tools)
+
+
+class Builder:
+    """Builds ``source`` in ``objects``, which keeps what can be used again by the next build."""
+
+    def __init__(self, source: Path, objects: Path, log: Path, how: Recipe, tell: Tell) -> None:
+        self._source, self._objects, self._log, self._how, self._tell = source, objects, log, how, tell
+        self._said: list[str] = []
+
+    def build(self, name: str) -> Output:
+        """Raises CannotJudge when the source cannot be built, with the first error and the log's path."""
+        started = time.monotonic()
+        self._log.parent.mkdir(parents=True, exist_ok=True)
+        used = (self._objects / "vmlinux").exists()
+        self._tell(f"building {name}" + ("" if used else ": a first build takes minutes, the next ones seconds"))
+        self._configure()
+        failed = self._make("bzImage", "modules")
+        if failed and used and not self._is_of_source(failed):
+            # What an older build left may be at fault.
+            self._tell(f"building {name} once more, from nothing")
+            self._clear()
+            self._configure()
+            failed = self._make("bzImage", "modules")
+        if failed:
+            raise self._failure(name, failed)
+        release_text = (self._objects / "include/config/kernel.release").read_text().strip()
+        return Output(self._objects, release_text, time.monotonic() - started)
+
+    def _configure(self) -> None:
+        self._objects.mkdir(exist_ok=True)
+        self._demand(self._make("allnoconfig"), "allnoconfig")
+        own = self._objects / "fixups.config"
+        own.write_text("".join(f"{line}\n" for fixup in self._how.fixups for line in fixup.options))
+        fragments = [*map(str, self._how.fragments), str(own)]
+        merge = self._source / "scripts/kconfig/merge_config.sh"
+        if not merge.is_file():
+            raise CannotJudge(f"this source has no {merge.relative_to(self._source)}", remedy="it is too old")
+        argv = ["sh", str(merge), "-m", "-O", str(self._objects), str(self._objects / ".config"), *fragments]
+        run(argv, cwd=self._objects, env=self._environment(), hint=_REMEDY)
+        self._demand(self._make("olddefconfig"), "olddefconfig")
+        config = read_config(self._objects / ".config")
+        kconfig.demand_survivors(self._how.wanted, config, self._how.release, self._source)
+
+    def _make(self, *targets: str) -> str:
+        """What make said when it failed, empty when it did not. The log grows by everything."""
+        variables = {"O": str(self._objects), "ARCH": _ARCHITECTURE, "LOCALVERSION": LOCALVERSION}
+        variables |= {name: value for fixup in self._how.fixups for name, value in fixup.variables}
+        dialect = variables.pop("CC_DIALECT", "")
+        variables["CC"] = " ".join(filter(None, (_ccache(), "gcc", dialect)))
+        words = [f"{name}={value}" for name, value in variables.items()]
+        jobs = f"-j{host.usable_cores()}"
+        argv = [*BOUND, "nice", "-n", "19", "make", "-C", str(self._source), jobs, *words, *targets]
+        done = run(argv, env=self._environment(), accept=range(256), hint=_REMEDY)
+        said = (done.stdout + done.stderr).decode(errors="replace")
+        self._said.append(f"$ make {' '.join(targets)}\n{said}")
+        self._log.write_text("\n".join(self._said))
+        if not done.returncode:
+            return ""
+        found = _HOST_FAILURES.search(said)
+        if found:
+            raise LabBroken(
+                f"the build failed for want of something on this host: {_line_at(said, found.start())}",
+                remedy=f"see {self._log}; disk, memory and installed programs are in blklab doctor",
+            )
+        return done.stderr.decode(errors="replace") or said or f"make ended with {done.returncode}"
+
+    def _environment(self) -> Mapping[str, str]:
+        carried = {name: value for name, value in os.environ.items() if _CARRIED.fullmatch(name)}
+        return {**carried, "PATH": f"{os.environ.get('PATH', '')}:{_SBIN}", **_FIXED}
+
+    def _demand(self, failed: str, what: str) -> None:
+        if failed:
+            raise self._failure(what, failed)
+
+    def _failure(self, name: str, said: str) -> CannotJudge:
+        kept = self._log.with_suffix(".failed.log")
+        shutil.copyfile(self._log, kept)
+        return CannotJudge(
+            f"{name} does not build: {first_error(said)}",
+            remedy=f"see {kept}; a tree that is too old for {self._how.toolchain.name} may need a row in "
+            "lab/kernels/fixups.py",
+        )
+
+    def _is_of_source(self, said: str) -> bool:
+        """Whether the compiler pointed into a file of the source, not into one that a build generates."""
+        match = _SAYS_WHERE.search(said)
+        if match is None:
+            return False
+        named = Path(match["file"])
+        return (named if named.is_absolute() else self._objects / named).resolve().is_relative_to(self._source)
+
+    def _clear(self) -> None:
+        shutil.rmtree(self._objects)
+
+
+def first_error(said: str) -> str:
+    """The line that tells most of why a build failed: the compiler's first error before make's."""
+    for pattern in _FAILURES:
+        match = pattern.search(said)
+        if match is not None:
+            return _line_at(said, match.start())
+    return (said.strip().splitlines() or ["make said nothing"])[-1]
+
+
+def _line_at(said: str, offset: int) -> str:
+    start = said.rfind("\n", 0, offset) + 1
+    return said[start:].partition("\n")[0].strip()
+
+
+def _ccache() -> str:
+    return "ccache" if shutil.which("ccache") else ""

@@ -1,0 +1,136 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Kernel sources as git trees: what a folder or a commit holds, patched and checked out without touching it.
+
+A user's repository is only read: objects that are made here (of a folder's content, of patches) go
+into a repository of the lab's own, which borrows the user's objects.
+"""
+
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.errors import CannotJudge, LabBroken, Misuse
+from lab.packages.apt import BOUND
+from lab.process import run
+
+_INSTALL = "apt-get install git"
+# The user's own settings would decide which files are taken and how they are written.
+_SETTINGS = {
+    "core.compression": "1",
+    "core.fsync": "none",
+    "core.excludesFile": os.devnull,
+    "core.attributesFile": os.devnull,
+    "core.autocrlf": "false",
+    "core.fileMode": "true",
+    "core.untrackedCache": "false",
+    "gc.auto": "0",
+    "advice.detachedHead": "false",
+}
+
+_PRODUCTS = (".config", "vmlinux", "include/config", "include/generated")
+
+
+def is_repository(folder: Path) -> bool:
+    """Whether ``folder`` is the top of a git work tree, or a bare repository."""
+    return (folder / ".git").exists() or ((folder / "HEAD").is_file() and (folder / "objects").is_dir())
+
+
+def commit_of(folder: Path, revision: str) -> str:
+    """The full hash of ``revision``. Raises Misuse when the repository has no such commit."""
+    if revision.startswith("-"):
+        raise Misuse(f'"{revision}" is not a revision', remedy="name a commit, a tag or a branch")
+    done = run(
+        ["git", "-C", str(folder), "rev-parse", "--verify", "--quiet", f"{revision}^{{commit}}"],
+        accept=(0, 1, 128),
+        hint=_INSTALL,
+    )
+    if done.returncode:
+        words = done.stderr.decode(errors="replace").strip()
+        raise Misuse(f"{folder} has no commit {revision}" + (f"\n{words}" if words else ""), remedy="see git log there")
+    return done.stdout.decode().strip()
+
+
+def objects_of(folder: Path) -> Path:
+    """Where the repository at ``folder`` keeps its objects (shared by its linked worktrees)."""
+    said = run(["git", "-C", str(folder), "rev-parse", "--git-path", "objects"], hint=_INSTALL).stdout.decode().strip()
+    return (folder / said).resolve()
+
+
+class Checkout:
+    """A lab-owned repository in ``folder`` with one work tree, ``folder``/src, to one user at a time.
+
+    ``borrowed`` are object stores of other repositories, which are read and never written.
+    """
+
+    def __init__(self, folder: Path, borrowed: Sequence[Path] = ()) -> None:
+        self.source = folder / "src"
+        self._git = folder / "git"
+        self._borrowed = borrowed
+        if not (self._git / "HEAD").is_file():
+            run(["git", "init", "-q", "--bare", str(self._git)], hint=_INSTALL)
+        self.source.mkdir(exist_ok=True)
+        # Whoever was killed here is gone: the folder has one user.
+        for stale in self._git.glob("*.lock"):
+            stale.unlink()
+
+    def tree_of_folder(self, folder: Path) -> str:
+        """The id of the content of ``folder``; of a git work tree less what its .gitignore files leave out.
+
+        Raises Misuse for an unpacked source in which a kernel was built: its products are no source.
+        """
+        if is_repository(folder):
+            self._run("add", "--all", ".", index="import", work_tree=folder)
+            return self._run("write-tree", index="import")
+        products = [name for name in _PRODUCTS if (folder / name).exists()]
+        if products:
+            raise Misuse(f"{folder} holds products of a build: {', '.join(products)}", remedy="make mrproper there")
+        # Debian's .gitignore leaves the source itself out.
+        self._run("add", "--all", "--force", ".", index="import", work_tree=folder)
+        return self._run("write-tree", index="import")
+
+    def tree_of_commit(self, commit: str) -> str:
+        return self._run("rev-parse", "--verify", f"{commit}^{{tree}}")
+
+    def patched(self, tree: str, patch: Path) -> str:
+        """The id of ``tree`` with ``patch`` applied. Raises CannotJudge when it does not apply."""
+        self._run("read-tree", tree, index="patch")
+        try:
+            self._run("apply", "--cached", "--whitespace=nowarn", str(patch.resolve()), index="patch")
+        except LabBroken as error:
+            raise CannotJudge(
+                f"{patch.name} does not apply to this source:\n{error.message.partition(chr(10))[2]}",
+                remedy="write it for this version, or narrow the range of kernels that it names",
+            ) from error
+        return self._run("write-tree", index="patch")
+
+    def file(self, tree: str, path: str) -> str | None:
+        """The text of a file of ``tree``, None when it has no such file."""
+        listed = self._run("ls-tree", "--name-only", tree, "--", path)
+        return self._run("cat-file", "blob", f"{tree}:{path}") if listed else None
+
+    def check_out(self, tree: str) -> None:
+        """Make ``source`` hold exactly ``tree``; files that are the same already keep their time stamps."""
+        self._run("read-tree", "--reset", "-u", tree, index="index", work_tree=self.source)
+        self._run("clean", "-ffdxq", index="index", work_tree=self.source)
+
+    def _run(self, *words: str, index: str = "", work_tree: Path | None = None) -> str:
+        settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
+        done = run(
+            [*BOUND, "git", *settings, *words],
+            cwd=work_tree or self._git,
+            env=self._environment(index, work_tree),
+            hint=_INSTALL,
+        )
+        return done.stdout.decode(errors="replace").strip()
+
+    def _environment(self, index: str, work_tree: Path | None) -> dict[str, str]:
+        environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}
+        environment |= {"GIT_DIR": str(self._git), "GIT_CONFIG_NOSYSTEM": "1", "GIT_CONFIG_GLOBAL": os.devnull}
+        environment["LC_ALL"] = "C"
+        if self._borrowed:
+            environment["GIT_ALTERNATE_OBJECT_DIRECTORIES"] = os.pathsep.join(map(str, self._borrowed))
+        if index:
+            environment["GIT_INDEX_FILE"] = str(self._git / index)
+        if work_tree is not None:
+            environment["GIT_WORK_TREE"] = str(work_tree)
+        return environment

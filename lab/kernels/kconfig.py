@@ -1,0 +1,175 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Configurations: the fragments of kconfigs/, what of them survived, and how two kernels' differ.
+
+A fragment holds lines of a .config, and comments. Two kinds of comment are for the reader of this
+module (kconfigs/README.md has them too):
+
+``#: CONFIG_X >= 5.0``       the option exists in these kernels only
+``#: CONFIG_X or CONFIG_Y``  one option under its names of different times: one of them must survive
+"""
+
+import re
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import CannotJudge, InputErrors, Problem
+from lab.kernels.ranges import RangeError, parse_range
+from lab.kernels.release import Release
+from lab.strict_yaml import shown_path
+
+FRAGMENTS = Path(__file__).resolve().parents[2] / "kconfigs"
+UNSET = "n"
+_SET = re.compile(r"(CONFIG_[A-Za-z0-9_]+)=(\S.*)")
+_NOT_SET = re.compile(r"# (CONFIG_[A-Za-z0-9_]+) is not set")
+_NAMES = re.compile(r"#: (CONFIG_\w+(?: or CONFIG_\w+)+)")
+_KERNELS = re.compile(r"#: (CONFIG_\w+) ((?:>=|<|\d).*)")
+# What the compiler and the architecture can do is no choice of a configuration.
+_GIVEN = re.compile(r"CONFIG_(CC|GCC|CLANG|AS|LD|LLD|RUSTC?|PAHOLE|TOOLS|HAVE|ARCH|GENERIC)_")
+
+
+@dataclass(frozen=True)
+class Wanted:
+    """One option of a fragment. ``value`` is ``y``, ``m``, ``n`` or as a .config has it, without quotes.
+
+    ``names`` are all names that the option has had, its own among them; ``kernels`` is a range, empty for all.
+    """
+
+    option: str
+    value: str
+    place: str
+    names: tuple[str, ...]
+    kernels: str = ""
+
+
+@dataclass(frozen=True)
+class Lost:
+    """An option that the kernel's own configuration did not take over. ``got`` is its value there, ``n`` when unset."""
+
+    wanted: Wanted
+    got: str
+
+    def __str__(self) -> str:
+        names = " or ".join(self.wanted.names)
+        return f"{names}={self.wanted.value} ({self.wanted.place}) is {self.got}"
+
+
+@dataclass(frozen=True)
+class Drift:
+    """Options that differ between two configurations: name to (first, second), ``n`` where it is not set.
+
+    ``given`` counts differences that no configuration chooses: abilities of compiler and architecture.
+    """
+
+    options: Mapping[str, tuple[str, str]]
+    given: int
+
+
+def fragments(folder: Path = FRAGMENTS) -> tuple[Path, ...]:
+    """The fragments that every lab kernel is made of, in the order in which they are merged."""
+    return tuple(sorted(folder.glob("*.config")))
+
+
+def read_fragments(paths: Iterable[Path]) -> tuple[Wanted, ...]:
+    """What the fragments ask for; of an option that is named twice the last. Raises InputErrors."""
+    wanted: dict[str, Wanted] = {}
+    problems: list[Problem] = []
+    for path in paths:
+        for option in _Reader(path, problems).read():
+            wanted[option.option] = option
+    if problems:
+        raise InputErrors(problems)
+    return tuple(wanted.values())
+
+
+class _Reader:
+    def __init__(self, path: Path, problems: list[Problem]) -> None:
+        self._path, self._problems = path, problems
+        self._names: dict[str, tuple[str, ...]] = {}
+        self._kernels: dict[str, str] = {}
+
+    def read(self) -> Iterator[Wanted]:
+        for number, line in enumerate(self._path.read_text().splitlines(), start=1):
+            if line.startswith("#:"):
+                self._note(number, line)
+            elif (match := _SET.fullmatch(line)) or (match := _NOT_SET.fullmatch(line)):
+                option = match[1]
+                value = match[2].strip('"') if match.re is _SET else UNSET
+                names = self._names.get(option, (option,))
+                yield Wanted(option, value, f"{self._path.name}:{number}", names, self._kernels.get(option, ""))
+            elif line.strip() and not line.startswith("#"):
+                self._problem(number, 1, "neither an option nor a comment", "write CONFIG_X=y")
+
+    def _note(self, number: int, line: str) -> None:
+        if match := _NAMES.fullmatch(line):
+            names = tuple(match[1].split(" or "))
+            self._names.update(dict.fromkeys(names, names))
+        elif match := _KERNELS.fullmatch(line):
+            try:
+                parse_range(match[2])
+            except RangeError as error:
+                self._problem(number, match.start(2) + 1 + error.offset, error.message, error.remedy)
+            self._kernels[match[1]] = match[2]
+        else:
+            self._problem(
+                number, 1, f'"{line[:60]}" is no note', "write #: CONFIG_X >= 5.0, or #: CONFIG_X or CONFIG_Y"
+            )
+
+    def _problem(self, line: int, column: int, message: str, remedy: str) -> None:
+        self._problems.append(Problem(shown_path(self._path), line, column, message, remedy))
+
+
+def lost(wanted: Iterable[Wanted], config: Mapping[str, str], release: Release) -> tuple[Lost, ...]:
+    """The options that ``config`` should have on a kernel of that release, and has not."""
+    found: dict[tuple[str, ...], Lost] = {}
+    for option in wanted:
+        if option.kernels and not parse_range(option.kernels).has(release):
+            continue
+        if all(config.get(name, UNSET) != option.value for name in option.names):
+            found[option.names] = Lost(option, config.get(option.option, UNSET))
+    return tuple(found.values())
+
+
+def demand_survivors(wanted: Sequence[Wanted], config: Mapping[str, str], release: Release, tree: Path) -> None:
+    """Raises CannotJudge that lists every option of ``wanted`` that the kernel in ``tree`` did not take over."""
+    missing = lost(wanted, config, release)
+    if not missing:
+        return
+    known = _known_options(tree)
+    lines = [
+        f"    {one}" + ("" if known.intersection(one.wanted.names) else ": this tree has no option of that name")
+        for one in missing
+    ]
+    raise CannotJudge(
+        f"{len(missing)} options of the lab's configuration did not survive olddefconfig of {release}:\n"
+        + "\n".join(lines),
+        remedy="an option that is known lacks a dependency, one that is not was renamed or is of other kernels: "
+        "see kconfigs/README.md",
+    )
+
+
+def drift(first: Mapping[str, str], second: Mapping[str, str]) -> Drift:
+    """How two configurations differ, options without a value counting as ``n``."""
+    names = sorted(first.keys() | second.keys())
+    pairs = {name: (first.get(name, UNSET), second.get(name, UNSET)) for name in names}
+    differing = {name: pair for name, pair in pairs.items() if pair[0] != pair[1]}
+    options = {name: pair for name, pair in differing.items() if _GIVEN.match(name) is None}
+    return Drift(options, len(differing) - len(options))
+
+
+def describe_drift(drifted: Drift, first: str, second: str) -> str:
+    """The differences as text, a line for each option; ``first`` and ``second`` name the two kernels."""
+    if not drifted.options:
+        return f"the configurations of {first} and {second} agree\n"
+    width = max(map(len, drifted.options))
+    lines = [f"{name:<{width}}  {one} -> {other}" for name, (one, other) in drifted.options.items()]
+    given = f", {drifted.given} more that compiler and architecture decide" if drifted.given else ""
+    return "\n".join([f"{len(lines)} options differ from {first} to {second}{given}:", *lines]) + "\n"
+
+
+def _known_options(tree: Path) -> frozenset[str]:
+    names = set[str]()
+    for path in tree.rglob("Kconfig*"):
+        if path.is_file():
+            names.update(re.findall(r"^\s*(?:menu)?config\s+(\w+)", path.read_text(errors="replace"), re.MULTILINE))
+    return frozenset(f"CONFIG_{name}" for name in names)

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Mutants: small patches that break a kernel's behaviour on purpose, each for the kernels that it names.
+
+A mutant is scenarios/mutants/NAME.patch (or NAME.SERIES.patch where versions need texts of their own).
+Its header, before the first line of the diff, has the lines ``Mutant:`` what it breaks, ``Kernels:``
+a range, and may have ``From:`` the published bug that it brings back.
+"""
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.errors import CannotJudge, InputErrors, Misuse, Problem
+from lab.kernels.ranges import RangeError, parse_range
+from lab.kernels.release import Release
+from lab.strict_yaml import names, nearest, shown_path
+
+MUTANTS = Path(__file__).resolve().parents[2] / "scenarios/mutants"
+NAME_FORM = r"[a-z0-9]+(?:-[a-z0-9]+)*"
+_FILE = re.compile(rf"({NAME_FORM})(?:\.\d+\.\d+)?\.patch")
+_KEYS = ("Mutant", "Kernels", "From")
+_HEADER = re.compile(rf"({'|'.join(_KEYS)}): (\S.*)")
+
+
+@dataclass(frozen=True)
+class Mutation:
+    """One patch of a mutant. ``kernels`` is a range; ``source`` is a link, empty when nobody published such a bug."""
+
+    name: str
+    breaks: str
+    kernels: str
+    source: str
+    patch: Path
+
+
+def catalogue(folder: Path = MUTANTS) -> Mapping[str, tuple[Mutation, ...]]:
+    """Every mutant by name, with its patches. Raises InputErrors with all mistakes of all headers."""
+    problems: list[Problem] = []
+    found: dict[str, tuple[Mutation, ...]] = {}
+    for path in sorted(folder.glob("*.patch")):
+        mutation = _read(path, problems)
+        if mutation is not None:
+            found[mutation.name] = (*found.get(mutation.name, ()), mutation)
+    if problems:
+        raise InputErrors(problems)
+    return found
+
+
+def mutation(name: str, release: Release, known: Mapping[str, tuple[Mutation, ...]]) -> Mutation:
+    """The patch of mutant ``name`` for a kernel of that release.
+
+    Raises Misuse for a name that nobody knows, CannotJudge when the mutant is not for this kernel.
+    """
+    if name not in known:
+        raise Misuse(f"there is no mutant {name}{nearest(name, known)}", remedy=f"the mutants are {names(known)}")
+    for candidate in known[name]:
+        if parse_range(candidate.kernels).has(release):
+            return candidate
+    kernels = "; ".join(candidate.kernels for candidate in known[name])
+    raise CannotJudge(f"mutant {name} is for kernels {kernels}, and this is {release}", remedy="take another source")
+
+
+def _read(path: Path, problems: list[Problem]) -> Mutation | None:
+    match = _FILE.fullmatch(path.name)
+    if match is None:
+        problems.append(Problem(shown_path(path), 1, 1, "not the name of a mutant's file", "NAME.patch, a-z, 0-9, -"))
+        return None
+    header: dict[str, str] = {}
+    for number, line in enumerate(path.read_text().splitlines(), start=1):
+        if line.startswith(("--- ", "diff ")):
+            break
+        field = _HEADER.fullmatch(line.strip())
+        if field is not None:
+            header[field[1]] = field[2]
+            if field[1] == "Kernels":
+                _check_range(path, number, field[2], problems)
+    for key in ("Mutant", "Kernels"):
+        if key not in header:
+            problems.append(Problem(shown_path(path), 1, 1, f"the line {key}: is missing before the diff"))
+            return None
+    return Mutation(match[1], header["Mutant"], header["Kernels"], header.get("From", ""), path)
+
+
+def _check_range(path: Path, line: int, text: str, problems: list[Problem]) -> None:
+    try:
+        parse_range(text)
+    except RangeError as error:
+        column = len("Kernels: ") + 1 + error.offset
+        problems.append(Problem(shown_path(path), line, column, error.message, error.remedy))

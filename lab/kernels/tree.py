@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Kernels built from source: ``tree:PATH@REV`` of a git repository, ``tree:PATH`` of a folder's content as it is.
+
+``+MUTANT`` behind either applies a patch of scenarios/mutants/ first. What is built is kept under the id
+of the (patched) git tree, the configuration asked for and the compiler, so commits with the same content
+are one kernel. Each source has a lasting workspace in the cache:
+
+<cache>/trees/<key>/git  src/  objects/  logs/
+"""
+
+import json
+import re
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.cache import Cache
+from lab.digest import canonical, digest_bytes
+from lab.errors import Misuse, no_such_file
+from lab.kernels import build, git, local, mutants, store
+from lab.kernels.build import Builder, Recipe, Toolchain
+from lab.kernels.model import Kernel
+from lab.kernels.mutants import Mutation
+from lab.kernels.release import Release
+from lab.packages.apt import Tell, silent
+
+KIND = "trees"
+_FACTS = "build.json"
+_MUTANT_SUFFIX = re.compile(rf"(.*)\+({mutants.NAME_FORM})")
+_MAKEFILE = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION) *= *(.*?)\s*$", re.MULTILINE)
+
+
+@dataclass(frozen=True)
+class Source:
+    """A kernel's source. ``revision`` is empty for the content of the folder as it is now.
+
+    ``git_tree`` names a git tree in the repository ``path`` directly (a packaged source); ``mutant``
+    is empty for the source as it is. ``spec`` and ``title`` are what people call it.
+    """
+
+    path: Path
+    spec: str
+    title: str
+    revision: str = ""
+    git_tree: str = ""
+    mutant: str = ""
+
+
+@dataclass(frozen=True)
+class Options:
+    """``slot`` numbers workspaces of one source, for builds side by side; ``fragments`` None are those of kconfigs/."""
+
+    slot: int = 0
+    fragments: Sequence[Path] | None = None
+    mutants: Path = mutants.MUTANTS
+
+
+def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
+    """``wanted`` is what follows ``tree:``. Raises what ``built`` raises."""
+    return built(read_source(wanted), cache, tell=tell)
+
+
+def read_source(wanted: str, folder: Path = mutants.MUTANTS) -> Source:
+    """``PATH``, ``PATH@REV``, either with ``+MUTANT``. Raises Misuse for a path or mutant that is not there."""
+    spec, mutant = f"tree:{wanted}", ""
+    suffixed = _MUTANT_SUFFIX.fullmatch(wanted)
+    # A path or a revision may hold a plus sign too: then what follows it is no mutant's name.
+    if suffixed and not Path(wanted).expanduser().is_dir() and suffixed[2] in mutants.catalogue(folder):
+        wanted, mutant = suffixed[1], suffixed[2]
+    path, revision = _split(wanted)
+    if revision and not git.is_repository(path):
+        raise Misuse(
+            f"{path} is not the top of a git repository, so it has no revision {revision}",
+            remedy=f"tree:{path} builds what the folder holds",
+        )
+    title = f"{path} at {revision}" if revision else f"the content of {path}"
+    return Source(path, spec, title, revision, mutant=mutant)
+
+
+def built(source: Source, cache: Cache, *, options: Options | None = None, tell: Tell = silent) -> Kernel:
+    """The kernel of ``source``, from the cache or built now.
+
+    Raises Misuse when the source or mutant does not exist, CannotJudge when it cannot be built or
+    configured as the lab needs it, LabBroken when this host lacks a tool or room.
+    """
+    chosen = options or Options()
+    tools = build.toolchain()
+    commit = git.commit_of(source.path, source.revision) if source.revision else ""
+    with cache.workspace(KIND, _workspace_key(source, chosen.slot)) as workspace:
+        return _Workshop(source, commit, chosen, tools, workspace, cache, tell).kernel()
+
+
+@dataclass(frozen=True)
+class _Workshop:
+    """One source in its workspace, which is this process's alone. ``commit`` is a hash, empty for a folder."""
+
+    source: Source
+    commit: str
+    options: Options
+    tools: Toolchain
+    workspace: Path
+    cache: Cache
+    tell: Tell
+
+    def kernel(self) -> Kernel:
+        checkout = git.Checkout(self.workspace, _borrowed(self.source))
+        tree = self._tree(checkout)
+        release = _version(self.source, checkout.file(tree, "Makefile"))
+        mutation = self._mutation(release)
+        patched = checkout.patched(tree, mutation.patch) if mutation else tree
+        recipe = build.recipe(release, self.tools, self.options.fragments)
+        key = digest_bytes(canonical([patched, recipe.digest]))
+        entry = self.cache.entry(store.KIND, key, lambda into: self._build(checkout, patched, recipe, into))
+        return store.load(entry, self.source.spec, self._origin(tree, mutation), mutant=self.source.mutant)
+
+    def _tree(self, checkout: git.Checkout) -> str:
+        if self.source.git_tree:
+            return self.source.git_tree
+        if self.commit:
+            return checkout.tree_of_commit(self.commit)
+        self.tell(f"reading {self.source.path}")
+        return checkout.tree_of_folder(self.source.path)
+
+    def _mutation(self, release: Release) -> Mutation | None:
+        if not self.source.mutant:
+            return None
+        return mutants.mutation(self.source.mutant, release, mutants.catalogue(self.options.mutants))
+
+    def _build(self, checkout: git.Checkout, tree: str, recipe: Recipe, into: Path) -> None:
+        checkout.check_out(tree)
+        log = self.workspace / "logs" / f"{tree[:12]}.log"
+        builder = Builder(checkout.source, self.workspace / "objects", log, recipe, self.tell)
+        output = builder.build(self._name())
+        found = local.built_tree(output.objects)
+        local.copy(found, into)
+        facts = {
+            "source": self.source.title,
+            "commit": self.commit,
+            "tree": tree,
+            "mutant": self.source.mutant,
+            "compiler": recipe.toolchain.identity,
+            "configuration": digest_bytes(found.config.read_bytes()),
+            "fixups": [fixup.because for fixup in recipe.fixups],
+            "seconds": round(output.seconds, 1),
+        }
+        (into / _FACTS).write_text(json.dumps(facts, indent=2) + "\n")
+        self.tell(f"built {found.release} in {output.seconds:.0f} s")
+
+    def _name(self) -> str:
+        return self.source.title + (f" with {self.source.mutant}" if self.source.mutant else "")
+
+    def _origin(self, tree: str, mutation: Mutation | None) -> str:
+        parts = [self.source.title]
+        if self.commit and not self.commit.startswith(self.source.revision):
+            parts.append(f"commit {self.commit[:12]}")
+        if not self.source.revision:
+            parts.append(f"git tree {tree[:12]}")
+        if mutation is not None:
+            parts.append(f"mutant {mutation.name}")
+        return ", ".join([*parts, self.tools.name])
+
+
+def facts(kernel: Kernel) -> Mapping[str, object]:
+    """What build.json says of a kernel that was built here, empty for any other."""
+    try:
+        document = json.loads((kernel.image.parent / _FACTS).read_text())
+    except (FileNotFoundError, ValueError):
+        return {}
+    return document if isinstance(document, dict) else {}
+
+
+def _split(wanted: str) -> tuple[Path, str]:
+    """Path and revision: the shortest path before an ``@`` that is a folder."""
+    whole = Path(wanted).expanduser()
+    if whole.is_dir():
+        return whole.resolve(), ""
+    parts = wanted.split("@")
+    for count in range(1, len(parts)):
+        path, revision = Path("@".join(parts[:count])).expanduser(), "@".join(parts[count:])
+        if path.is_dir() and revision:
+            return path.resolve(), revision
+    raise no_such_file(Path(parts[0]).expanduser().absolute(), "the kernel source")
+
+
+def _borrowed(source: Source) -> tuple[Path, ...]:
+    return (git.objects_of(source.path),) if source.revision or source.git_tree else ()
+
+
+def _workspace_key(source: Source, slot: int) -> str:
+    store_of_objects = git.objects_of(source.path) if source.revision or source.git_tree else source.path
+    return f"{digest_bytes(str(store_of_objects).encode())[:16]}-{slot}"
+
+
+def _version(source: Source, makefile: str | None) -> Release:
+    numbers = dict(_MAKEFILE.findall(makefile or ""))
+    try:
+        text = f"{numbers['VERSION']}.{numbers['PATCHLEVEL']}.{numbers['SUBLEVEL'] or 0}{numbers['EXTRAVERSION']}"
+        return Release.parse(text)
+    except (KeyError, ValueError) as error:
+        raise Misuse(
+            f"{source.title} is not a kernel's source: its Makefile names no version", remedy="name the top of a tree"
+        ) from error

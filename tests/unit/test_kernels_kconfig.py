@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Configuration fragments: what they ask for, what was lost of it, and how two configurations differ."""
+
+from pathlib import Path
+
+import pytest
+
+from lab.errors import InputErrors
+from lab.kernels.fixups import FIXUPS, Fixup, fixups_for, major_version
+from lab.kernels.kconfig import describe_drift, drift, fragments, lost, read_fragments
+from lab.kernels.ranges import parse_range
+from lab.kernels.release import Release
+from lab.realise.capability import REQUIRED_OPTIONS
+
+RELEASE = Release.parse("6.12.7")
+
+
+def wanted(tmp_path: Path, text: str) -> tuple[str, ...]:
+    path = tmp_path / "a.config"
+    path.write_text(text)
+    return tuple(map(str, lost(read_fragments([path]), {"CONFIG_A": "y", "CONFIG_NEW": "m"}, RELEASE)))
+
+
+@pytest.mark.parametrize(
+    ("text", "missing"),
+    [
+        ("CONFIG_A=y\n", ()),
+        ("CONFIG_A=m\n", ("CONFIG_A=m (a.config:1) is y",)),
+        ("# CONFIG_A is not set\n", ("CONFIG_A=n (a.config:1) is y",)),
+        ("# CONFIG_B is not set\n", ()),
+        ("CONFIG_B=y\n", ("CONFIG_B=y (a.config:1) is n",)),
+        ("#: CONFIG_B >= 6.13\nCONFIG_B=y\n", ()),
+        ("#: CONFIG_B < 6.13\nCONFIG_B=y\n", ("CONFIG_B=y (a.config:2) is n",)),
+        ("#: CONFIG_NEW or CONFIG_OLD\nCONFIG_NEW=m\nCONFIG_OLD=m\n", ()),
+        (
+            "#: CONFIG_B or CONFIG_OLD\nCONFIG_B=y\nCONFIG_OLD=y\n",
+            ("CONFIG_B or CONFIG_OLD=y (a.config:3) is n",),
+        ),
+    ],
+)
+def test_what_was_lost(tmp_path: Path, text: str, missing: tuple[str, ...]) -> None:
+    assert wanted(tmp_path, text) == missing
+
+
+def test_all_mistakes_of_a_fragment_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "a.config"
+    path.write_text("CONFIG_A y\n#: whatever\n#: CONFIG_A >= 6.2, < 6.1\nCONFIG_A=y\n")
+    with pytest.raises(InputErrors) as caught:
+        read_fragments([path])
+    assert [(problem.line, problem.column) for problem in caught.value.problems] == [(1, 1), (2, 1), (3, 16)]
+
+
+def test_the_labs_own_fragments_hold_what_the_lab_requires() -> None:
+    own = {option.option: option.value for option in read_fragments(fragments())}
+    assert {f"CONFIG_{option}" for option in REQUIRED_OPTIONS} <= {name for name, value in own.items() if value != "n"}
+    # Modules with parameters of a scenario: a built-in one could be given none.
+    assert {own[f"CONFIG_{name}"] for name in ("BLK_DEV_NULL_BLK", "SCSI_DEBUG", "LOOPBACK_TARGET")} == {"m"}
+
+
+def test_drift_is_in_options_and_not_in_abilities() -> None:
+    first = {"CONFIG_A": "y", "CONFIG_B": "m", "CONFIG_HAVE_X": "y", "CONFIG_SAME": "1"}
+    second = {"CONFIG_B": "y", "CONFIG_C": "8", "CONFIG_GCC_VERSION": "12", "CONFIG_SAME": "1"}
+    found = drift(first, second)
+    assert found.options == {"CONFIG_A": ("y", "n"), "CONFIG_B": ("m", "y"), "CONFIG_C": ("n", "8")}
+    assert found.given == 2
+    assert describe_drift(found, "good", "bad").splitlines() == [
+        "3 options differ from good to bad, 2 more that compiler and architecture decide:",
+        "CONFIG_A  y -> n",
+        "CONFIG_B  m -> y",
+        "CONFIG_C  n -> 8",
+    ]
+    assert "agree" in describe_drift(drift(first, first), "good", "bad")
+
+
+def test_fixups_go_by_kernel_and_compiler() -> None:
+    rows = (Fixup("old", kernels="< 5.15"), Fixup("new compiler", compiler=12), Fixup("both", "< 5.15", 12))
+    because = {
+        (release, compiler): [row.because for row in fixups_for(Release.parse(release), compiler, rows)]
+        for release in ("5.10.3", "6.12")
+        for compiler in (10, 12)
+    }
+    assert because == {
+        ("5.10.3", 10): ["old"],
+        ("5.10.3", 12): ["old", "new compiler", "both"],
+        ("6.12", 10): [],
+        ("6.12", 12): ["new compiler"],
+    }
+
+
+@pytest.mark.parametrize("row", FIXUPS, ids=lambda row: row.because[:30])
+def test_every_fixup_does_something_on_a_range_that_can_be_read(row: Fixup) -> None:
+    assert row.variables or row.options
+    assert not row.kernels or not parse_range(row.kernels).has(Release.parse("99.0"))
+
+
+@pytest.mark.parametrize(
+    ("said", "major"),
+    [
+        ("gcc (Debian 12.2.0-14+deb12u1) 12.2.0", 12),
+        ("gcc (GCC) 15.1.1 20250425 (Red Hat 15.1.1-1)", 15),
+        ("tcc", 0),
+    ],
+)
+def test_major_version_of_a_compiler(said: str, major: int) -> None:
+    assert major_version(said) == major

@@ -1,0 +1,203 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Kernels built from source, with a make that builds a toy: what is built, what is kept, what an error says."""
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.cache import Cache
+from lab.errors import CannotJudge, LabBroken, Misuse
+from lab.kernels import tree
+from lab.kernels.model import Kernel
+from lab.kernels.tree import Options
+from tests.unit.tree_samples import commit, fake_tools, git, write_fragments, write_source
+
+PATCH = """Mutant: it is broken
+Kernels: >= 6.1
+From: https://example.org/thread
+
+--- a/block/blk.c
++++ b/block/blk.c
+@@ -1 +1 @@
+-int blk;
++int mutant;
+"""
+
+
+@pytest.fixture(autouse=True)
+def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    fake_tools(tmp_path, monkeypatch)
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Iterator[Cache]:
+    cache = Cache(tmp_path / "cache")
+    yield cache
+    cache.close()
+
+
+@pytest.fixture
+def mutants(tmp_path: Path) -> Path:
+    folder = tmp_path / "mutants"
+    folder.mkdir()
+    (folder / "broken-blk.patch").write_text(PATCH)
+    return folder
+
+
+def build(cache: Cache, wanted: str, tmp_path: Path, *lines: str, slot: int = 0) -> Kernel:
+    options = Options(slot, write_fragments(tmp_path / "kconfigs", *lines), tmp_path / "mutants")
+    return tree.built(tree.read_source(wanted, tmp_path / "mutants"), cache, options=options)
+
+
+def makes(cache: Cache) -> list[str]:
+    """The targets of every call of make, in order."""
+    logs = sorted((cache.root / "trees").glob("*/made"))
+    return [line.split()[-1] for log in logs for line in log.read_text().splitlines()]
+
+
+def module_text(kernel: Kernel) -> str:
+    return (kernel.modules / "kernel/null_blk.ko").read_bytes().decode(errors="replace")
+
+
+def test_a_commit_is_built_once_and_the_users_tree_is_left_alone(tmp_path: Path, cache: Cache) -> None:
+    source = write_source(tmp_path / "linux")
+    first = commit(source, "first")
+    write_source(source, "int second;\n")
+    commit(source, "second")
+    (source / "block/blk.c").write_text("int work in progress;\n")
+    before = {path: path.stat().st_mtime_ns for path in source.rglob("*")}
+    kernel = build(cache, f"tree:{source}@{first}".removeprefix("tree:"), tmp_path)
+    assert (kernel.release, kernel.mutant) == ("6.12.7-blklab", "")
+    assert "int blk;" in module_text(kernel)
+    assert first[:12] in kernel.origin or first in kernel.origin
+    assert kernel.config["CONFIG_BLK_DEV_NULL_BLK"] == "m"
+    assert build(cache, f"{source}@HEAD~1", tmp_path).digest == kernel.digest
+    assert makes(cache).count("modules") == 1
+    assert {path: path.stat().st_mtime_ns for path in source.rglob("*")} == before
+
+
+def test_the_next_commit_goes_on_in_the_same_folder(tmp_path: Path, cache: Cache) -> None:
+    source = write_source(tmp_path / "linux")
+    first = commit(source, "first")
+    write_source(source, "int second;\n")
+    second = commit(source, "second")
+    build(cache, f"{source}@{first}", tmp_path)
+    (workspace,) = (cache.root / "trees").iterdir()
+    unchanged = (workspace / "src/Makefile").stat().st_mtime_ns
+    assert "int second" in module_text(build(cache, f"{source}@{second}", tmp_path))
+    assert (workspace / "src/Makefile").stat().st_mtime_ns == unchanged
+    assert build(cache, f"{source}@{first}", tmp_path, slot=1).release
+    assert len(list((cache.root / "trees").iterdir())) == 2
+
+
+def test_a_folder_is_built_as_it_is_now(tmp_path: Path, cache: Cache) -> None:
+    source = write_source(tmp_path / "linux-source-6.12")
+    # As in Debian's source packages, whose .gitignore leaves out everything but debian/.
+    (source / ".gitignore").write_text("/*\n!/debian/\n")
+    one = build(cache, str(source), tmp_path)
+    again = build(cache, str(source), tmp_path)
+    write_source(source, "int other;\n")
+    other = build(cache, str(source), tmp_path)
+    assert one.digest == again.digest != other.digest
+    assert makes(cache).count("modules") == 2
+    assert "int other" in module_text(other)
+    assert not (source / ".git").exists()
+
+
+def test_a_folder_in_which_was_built_is_refused(tmp_path: Path, cache: Cache) -> None:
+    source = write_source(tmp_path / "linux")
+    (source / ".config").write_text("")
+    with pytest.raises(Misuse, match=r"products of a build: \.config") as caught:
+        build(cache, str(source), tmp_path)
+    assert "mrproper" in caught.value.remedy
+
+
+def test_a_configuration_of_its_own_is_a_kernel_of_its_own(tmp_path: Path, cache: Cache) -> None:
+    source = write_source(tmp_path / "linux")
+    one = build(cache, str(source), tmp_path)
+    other = build(cache, str(source), tmp_path, "CONFIG_BLOCK=y", "CONFIG_BLK_DEV_NULL_BLK=y")
+    assert one.image != other.image
+    assert other.config["CONFIG_BLK_DEV_NULL_BLK"] == "y"
+
+
+def test_an_option_that_did_not_survive_is_named_with_its_place(tmp_path: Path, cache: Cache) -> None:
+    source = write_source(tmp_path / "linux")
+    with pytest.raises(CannotJudge) as caught:
+        build(cache, str(source), tmp_path, "CONFIG_BLOCK=y", "CONFIG_GONE=y")
+    assert "CONFIG_GONE=y (base.config:2) is n: this tree has no option of that name" in caught.value.message
+
+
+def test_the_first_error_and_the_log_of_a_failure(tmp_path: Path, cache: Cache) -> None:
+    source = write_source(tmp_path / "linux", "int a;\n#error broken\n")
+    with pytest.raises(CannotJudge, match=r"block/blk\.c:3:2: error: #error broken") as caught:
+        build(cache, str(source), tmp_path)
+    (log,) = (cache.root / "trees").glob("*/logs/*.failed.log")
+    assert str(log) in caught.value.remedy
+    assert "Error 1" in log.read_text()
+    assert caught.value.exit_code == 125
+
+
+def test_a_full_disk_is_no_property_of_a_commit(tmp_path: Path, cache: Cache) -> None:
+    source = write_source(tmp_path / "linux", "full disk\n")
+    with pytest.raises(LabBroken, match=r"no space left|No space left"):
+        build(cache, str(source), tmp_path)
+
+
+def test_what_an_older_build_left_convicts_no_commit(tmp_path: Path, cache: Cache) -> None:
+    source = write_source(tmp_path / "linux")
+    commit(source, "first")
+    build(cache, f"{source}@HEAD", tmp_path)
+    write_source(source, "stale objects break this\n")
+    commit(source, "second")
+    assert "stale objects" in module_text(build(cache, f"{source}@HEAD", tmp_path))
+    assert makes(cache).count("modules") == 3
+
+
+def test_a_mutant_is_the_source_with_its_patch(tmp_path: Path, cache: Cache, mutants: Path) -> None:
+    source = write_source(tmp_path / "linux")
+    commit(source, "first")
+    stock = build(cache, f"{source}@HEAD", tmp_path)
+    mutant = build(cache, f"{source}@HEAD+broken-blk", tmp_path)
+    assert (mutant.mutant, stock.mutant) == ("broken-blk", "")
+    assert "int mutant;" in module_text(mutant)
+    assert "mutant broken-blk" in mutant.origin
+    assert git(source, "status", "--porcelain") == ""
+    assert build(cache, f"{source}+broken-blk", tmp_path).digest == mutant.digest
+
+
+def test_a_mutant_that_does_not_apply_cannot_be_judged(tmp_path: Path, cache: Cache, mutants: Path) -> None:
+    source = write_source(tmp_path / "linux", "int other;\n")
+    with pytest.raises(CannotJudge, match=r"broken-blk\.patch does not apply"):
+        build(cache, f"{source}+broken-blk", tmp_path)
+    write_source(source, minor=0)
+    with pytest.raises(CannotJudge, match=r"mutant broken-blk is for kernels >= 6\.1, and this is 6\.0\.7"):
+        build(cache, f"{source}+broken-blk", tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("wanted", "says"),
+    [
+        ("{root}/none", "does not exist"),
+        ("{root}/linux@HEAD", "not the top of a git repository"),
+        ("{root}/linux@", "does not exist"),
+        ("{root}/repository@v1", "has no commit v1"),
+        ("{root}/repository@--all", "not a revision"),
+        ("{root}/repository@HEAD+no-such", "has no commit"),
+        ("{root}/empty", "is not a kernel's source"),
+    ],
+)
+def test_mistakes_are_misuse(tmp_path: Path, cache: Cache, mutants: Path, wanted: str, says: str) -> None:
+    write_source(tmp_path / "linux")
+    commit(write_source(tmp_path / "repository"), "first")
+    (tmp_path / "empty").mkdir()
+    with pytest.raises(Misuse, match=says):
+        build(cache, wanted.format(root=tmp_path), tmp_path)
+
+
+def test_paths_may_hold_signs_that_mean_something(tmp_path: Path, cache: Cache, mutants: Path) -> None:
+    source = write_source(tmp_path / "linux@home+broken-blk")
+    commit(source, "first")
+    assert build(cache, str(source), tmp_path).mutant == ""
+    assert build(cache, f"{source}@HEAD", tmp_path).release
+    assert build(cache, f"{source}@HEAD+broken-blk", tmp_path).mutant == "broken-blk"

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A kernel source as small as it can be, and a make that builds it: what a compiler would do is one Python script."""
+
+import lzma
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from tests.unit.kernel_samples import bzimage, elf, module
+
+MAKEFILE = "VERSION = 6\nPATCHLEVEL = {minor}\nSUBLEVEL = 7\nEXTRAVERSION =\nNAME = Test\n"
+OPTIONS = ("CONFIG_BLOCK=y", "CONFIG_BLK_DEV_NULL_BLK=m")
+_MERGE = '#!/bin/sh\nset -e\nshift 3\nconfig=$1\nshift\ncat "$@" >>"$config"\n'
+_MAKE = """#!{python}
+import pathlib, re, shutil, sys
+words = sys.argv[1:]
+source = pathlib.Path(words[words.index("-C") + 1])
+values = dict(word.split("=", 1) for word in words if "=" in word)
+objects = pathlib.Path(values["O"])
+with open(objects.parent / "made", "a") as log:
+    log.write(" ".join(words) + "\\n")
+if "allnoconfig" in words:
+    (objects / ".config").write_text("")
+if "olddefconfig" in words:
+    known = set(re.findall(r"config (\\w+)", (source / "Kconfig").read_text()))
+    lines = dict(re.findall(r"(CONFIG_\\w+)=(.*)", (objects / ".config").read_text()))
+    kept = [f"{{name}}={{value}}" for name, value in lines.items() if name.removeprefix("CONFIG_") in known]
+    (objects / ".config").write_text("\\n".join(kept) + "\\n")
+if "bzImage" in words:
+    text = (source / "block/blk.c").read_text()
+    if "#error" in text:
+        print("block/blk.c:3:2: error: #error broken", file=sys.stderr)
+        print("make[1]: *** [scripts/Makefile.build:229: block/blk.o] Error 1", file=sys.stderr)
+        sys.exit(2)
+    if "full disk" in text:
+        print("fatal error: error writing to /tmp/x.s: No space left on device", file=sys.stderr)
+        sys.exit(2)
+    if "stale" in text and (objects / "vmlinux").exists():
+        print("ld: undefined reference to `gone'", file=sys.stderr)
+        sys.exit(2)
+    made = pathlib.Path({made!r})
+    (objects / "include/config").mkdir(parents=True, exist_ok=True)
+    (objects / "include/config/kernel.release").write_text(made.joinpath("release").read_text())
+    (objects / "arch/x86/boot").mkdir(parents=True, exist_ok=True)
+    shutil.copy(made / "bzImage", objects / "arch/x86/boot/bzImage")
+    (objects / "vmlinux").write_text(text)
+    (objects / "null_blk.ko").write_bytes(made.joinpath("module").read_bytes() + text.encode())
+    (objects / "modules.order").write_text("null_blk.o\\n")
+    (objects / "modules.builtin").write_text("kernel/drivers/md/dm-mod.ko\\n")
+"""
+
+
+def fake_tools(folder: Path, monkeypatch: pytest.MonkeyPatch, release: str = "6.12.7-blklab") -> None:
+    """Put a make in PATH that builds what ``write_source`` wrote, and ask for no other tool."""
+    made, tools = folder / "made", folder / "bin"
+    made.mkdir()
+    tools.mkdir()
+    (made / "release").write_text(f"{release}\n")
+    (made / "bzImage").write_bytes(bzimage(lzma.compress(elf()), release))
+    (made / "module").write_bytes(module())
+    (tools / "make").write_text(_MAKE.format(python=sys.executable, made=str(made)))
+    (tools / "make").chmod(0o755)
+    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+    monkeypatch.setattr("lab.host.BUILD_NEEDS", ())
+
+
+def write_source(folder: Path, text: str = "int blk;\n", *, minor: int = 12) -> Path:
+    for name in ("block", "scripts/kconfig"):
+        (folder / name).mkdir(parents=True, exist_ok=True)
+    (folder / "Makefile").write_text(MAKEFILE.format(minor=minor))
+    (folder / "Kconfig").write_text("config BLOCK\nconfig BLK_DEV_NULL_BLK\n")
+    (folder / "scripts/kconfig/merge_config.sh").write_text(_MERGE)
+    (folder / "block/blk.c").write_text(text)
+    return folder
+
+
+def write_fragments(folder: Path, *lines: str) -> tuple[Path, ...]:
+    folder.mkdir(exist_ok=True)
+    path = folder / "base.config"
+    path.write_text("".join(f"{line}\n" for line in lines or OPTIONS))
+    return (path,)
+
+
+def git(folder: Path, *words: str) -> str:
+    own = ["-c", "user.name=t", "-c", "user.email=t@example.org", "-c", "commit.gpgsign=false"]
+    done = subprocess.run(["git", "-C", str(folder), *own, *words], check=True, capture_output=True, text=True)
+    return done.stdout.strip()
+
+
+def commit(folder: Path, message: str) -> str:
+    if not (folder / ".git").exists():
+        git(folder, "init", "-q")
+    git(folder, "add", "-A")
+    git(folder, "commit", "-q", "-m", message)
+    return git(folder, "rev-parse", "HEAD")
