@@ -1,7 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The verbs of the console script, a module each: NAME, HELP, configure(parser), execute(options) -> exit code."""
 
-from harness.commands import cache, calibrate, diagnose, field_reports, judge, kit, run, schema, selftest, show
+from harness.commands import (
+    cache,
+    calibrate,
+    diagnose,
+    field_reports,
+    judge,
+    kit,
+    run,
+    schema,
+    selftest,
+    sensitivity,
+    show,
+)
 from harness.commands import list as listing
 from harness.commands.command import Command
 
@@ -14,6 +26,7 @@ COMMANDS: tuple[Command, ...] = (
     calibrate,
     kit,
     field_reports,
+    sensitivity,
     diagnose,
     cache,
     schema,

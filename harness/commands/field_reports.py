@@ -11,6 +11,7 @@ from harness.judging import judge_run
 from harness.report.field_reports import Measured, page, unexplained
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Scenario
+from harness.sensitivity import kept
 from harness.store import RunFolder, Store, load_run
 from lab.errors import EXIT_FAIL, EXIT_PASS, Misuse
 from lab.kernels.release import Release
@@ -37,7 +38,8 @@ def execute(options: argparse.Namespace) -> int:
             remedy="blklab run sas-multipath --kernel debian:6.1, say, then again",
         )
     options.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(options.out, page(runs, "blklab field-reports").encode())
+    sensitivities = [found for scenario in wanted for found in kept(store, scenario)]
+    write_atomic(options.out, page(runs, "blklab field-reports", sensitivities).encode())
     print(f"blklab: {len(runs)} runs are in {options.out}", file=sys.stderr)
     for text in unexplained(runs):
         print(f"blklab: off by more than a fifth, and the scenario does not say why: {text}", file=sys.stderr)

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.analysis.claims import ReproductionVerdict
+from harness.analysis.sensitivity import FACTORS, Sensitivity
 from harness.analysis.verdict import Verdict
-from harness.report.format import spread
+from harness.report.format import figure, spread
 from harness.scenario.model import Arm, Scenario
 from lab.topology.model import Origin
 
@@ -27,7 +28,7 @@ class Measured:
     run_id: str
 
 
-def page(runs: Sequence[Measured], command: str) -> str:
+def page(runs: Sequence[Measured], command: str, sensitivities: Sequence[Sensitivity] = ()) -> str:
     """The page in Markdown. ``runs`` are of any scenarios and kernels; ``command`` made the page."""
     lines = [
         "<!-- SPDX-License-Identifier: GPL-2.0-only -->",
@@ -42,6 +43,8 @@ def page(runs: Sequence[Measured], command: str) -> str:
     names = sorted({run.scenario.name for run in runs if run.scenario.reproduces})
     for name in names:
         lines += [*_scenario([run for run in runs if run.scenario.name == name]), ""]
+        for found in (one for one in sensitivities if one.scenario == name):
+            lines += [*_sensitivity(found), ""]
     return "\n".join(lines)
 
 
@@ -101,6 +104,18 @@ def _notes(scenario: Scenario, newest: Mapping[str, Measured], columns: Sequence
     notes += [f"- {text} ({', '.join(where)})" for text, where in lacking.items()]
     if notes:
         yield from (*notes, "")
+
+
+def _sensitivity(found: Sensitivity) -> Iterator[str]:
+    yield f"How much the ratios hang on what was fitted (kernel {found.release}, one seed):"
+    yield ""
+    yield "| parameter | ratio | " + " | ".join(f"x {factor:g}" for factor in FACTORS) + " |"
+    yield "|---|---|" + "---|" * len(FACTORS)
+    for of in found.parameters:
+        for that in dict.fromkeys(row.that for row in found.rows):
+            ratios = found.of(of, that)
+            shown = (_NOT_MEASURED if (value := ratios.get(factor)) is None else figure(value) for factor in FACTORS)
+            yield f"| `{of}` | {that} | " + " | ".join(shown) + " |"
 
 
 def _origins(scenario: Scenario) -> Iterator[str]:

@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.analysis.document import verdict_document
+from harness.analysis.sensitivity import FACTORS, Row, Sensitivity
 from harness.analysis.verdict import judge
 from harness.report.field_reports import Measured, page, unexplained
 from harness.scenario.model import Reproduction, Scenario, Source, Status
@@ -69,3 +70,13 @@ def test_what_is_far_off_needs_its_reason() -> None:
     assert unexplained(far) == ("sample on 5.10: it halves: reported 0.95, here 0.6050 [0.6000 .. 0.6100]",)
     assert unexplained([measured(reproducing(0.95, "so"), "5.10", 60, 61)]) == ()
     assert unexplained([measured(reproducing(0.65), "5.10", 60, 61)]) == ()
+
+
+def test_the_page_shows_how_much_a_ratio_hangs_on_what_was_fitted() -> None:
+    rows = tuple(
+        Row("disk.*.seek", factor, "it halves", ratio) for factor, ratio in zip(FACTORS, (0.7, 0.6, None), strict=True)
+    )
+    model = reproducing(0.6)
+    found = Sensitivity(model.name, model.digest, "6.1.0", rows)
+    text = page([measured(model, "6.1", 60, 60)], "blklab field-reports", [found])
+    assert "| `disk.*.seek` | it halves | 0.7000 | 0.6000 | - |" in text

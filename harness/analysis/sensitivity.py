@@ -1,0 +1,37 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a reproduced ratio becomes when a fitted parameter is another: values only."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+FACTORS = (0.8, 1.0, 1.25)
+
+
+@dataclass(frozen=True)
+class Row:
+    """The median of one reproduced ratio when the parameters ``of`` are ``factor`` times what was fitted.
+
+    ``ratio`` is None where it was not measured.
+    """
+
+    of: str
+    factor: float
+    that: str
+    ratio: float | None
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """``digest`` is that of the scenario."""
+
+    scenario: str
+    digest: str
+    release: str
+    rows: tuple[Row, ...]
+
+    def of(self, parameter: str, that: str) -> Mapping[float, float | None]:
+        return {row.factor: row.ratio for row in self.rows if (row.of, row.that) == (parameter, that)}
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(row.of for row in self.rows))

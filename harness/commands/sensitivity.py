@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab sensitivity``: how much the reproduced ratios hang on what was fitted."""
+
+import argparse
+import sys
+
+from rich.console import Console
+from rich.table import Table
+
+from harness.analysis.sensitivity import FACTORS, Sensitivity
+from harness.commands.command import SCENARIOS, add_kernel, results_root
+from harness.report.format import figure
+from harness.report.progress import progress
+from harness.scenario.load import load_scenario
+from harness.sensitivity import keep, measure
+from harness.store import Store
+from lab.cache import Cache
+from lab.errors import EXIT_PASS
+from lab.kernels.resolve import resolve
+from lab.session import open_lab
+
+NAME = "sensitivity"
+HELP = "how much the ratios that a scenario reproduces hang on its topology's fitted parameters"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scenario", help="a name that blklab list shows, or the path of a scenario file")
+    add_kernel(parser)
+    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+
+
+def execute(options: argparse.Namespace) -> int:
+    scenario = load_scenario(options.scenario, search=SCENARIOS)
+    store = Store(results_root(options.results))
+    store.check()
+    cache = Cache.default()
+    kernel = resolve(options.kernel, cache, tell=_tell)
+    lab = open_lab(cache, _tell)
+    with progress(Console(stderr=True)) as listener:
+        found = measure(lab, scenario, kernel, store, listener=listener, at_once=options.jobs)
+    path = keep(store, found)
+    _print(found)
+    _tell(f"kept in {path}; blklab field-reports shows it")
+    return EXIT_PASS
+
+
+def _print(found: Sensitivity) -> None:
+    table = Table(box=None, pad_edge=False)
+    for column in ("parameter", *(f"x {factor:g}" for factor in FACTORS), "ratio"):
+        table.add_column(column)
+    for of in found.parameters:
+        for that in dict.fromkeys(row.that for row in found.rows):
+            ratios = found.of(of, that)
+            shown = ("-" if (ratio := ratios.get(factor)) is None else figure(ratio) for factor in FACTORS)
+            table.add_row(of, *shown, that)
+    Console().print(table)
+
+
+def _tell(text: str) -> None:
+    print(f"blklab: {text}", file=sys.stderr, flush=True)
