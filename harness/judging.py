@@ -1,15 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """From a run's raw artefacts to its verdict, now or years later."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
+from statistics import fmean
 
+from harness.analysis.bottleneck import Bottleneck, bottleneck
 from harness.analysis.cells import CellResult, agreed, measured, not_run, skipped
 from harness.analysis.document import verdict_document
 from harness.analysis.verdict import Verdict, judge
 from harness.files import json_bytes
+from harness.metrics.errors import MeasurementError
+from harness.metrics.use import read_use
+from harness.scenario.model import Load, Status
 from harness.store import PlannedCell, RunFolder, load_run
 from lab.errors import Misuse
+from lab.record import BootRecord
 
 
 @dataclass(frozen=True)
@@ -43,6 +50,43 @@ def results_of(run: RunFolder) -> list[CellResult]:
     for cell in run.facts.cells:
         repetitions.setdefault((cell.arm, cell.seed), []).append(_result(run, cell))
     return [agreed(results) for results in repetitions.values()]
+
+
+@dataclass(frozen=True)
+class Unexplained:
+    """A load of an arm whose use was not recorded, and why."""
+
+    arm: str
+    load: str
+    reason: str
+
+
+def explain_run(run: RunFolder) -> tuple[Bottleneck | Unexplained, ...]:
+    """What limits each load of each arm that was measured, from what the boots left."""
+    return tuple(_explained(run))
+
+
+def _explained(run: RunFolder) -> Iterator[Bottleneck | Unexplained]:
+    for arm in run.scenario.arms.values():
+        boots: list[tuple[BootRecord, CellResult]] = []
+        for cell in run.facts.cells:
+            record = run.boot(cell) if cell.arm == arm.name and not cell.skip else None
+            if record is None:
+                continue
+            result = measured(arm, cell.seed, record, run.scenario.loads.values())
+            if result.status is Status.PASS:
+                boots.append((record, result))
+        for load in run.scenario.loads.values() if boots else ():
+            try:
+                uses = [read_use(record.files, arm.topology, load) for record, _ in boots]
+            except MeasurementError as error:
+                yield Unexplained(arm.name, load.name, error.message)
+            else:
+                yield bottleneck(arm, load, uses, fmean(_bandwidth(result, load) for _, result in boots))
+
+
+def _bandwidth(result: CellResult, load: Load) -> float:
+    return sum(result.figures[load.name, role, "bw"] for role in load.roles)
 
 
 def _result(run: RunFolder, cell: PlannedCell) -> CellResult:

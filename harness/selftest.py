@@ -5,10 +5,12 @@ from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from harness.analysis.bottleneck import Bottleneck
 from harness.analysis.verdict import Verdict
+from harness.judging import explain_run
 from harness.runner import Request, run_scenario
 from harness.scenario.model import Scenario, Selftest
-from harness.store import Store
+from harness.store import RunFolder, Store
 from lab import host
 from lab.errors import Misuse
 from lab.kernels.model import Kernel
@@ -39,9 +41,22 @@ def run_selftests(lab: Lab, scenarios: Sequence[Scenario], kernel: Kernel, store
 def _trial(lab: Lab, scenario: Scenario, kernel: Kernel, store: Store) -> Trial:
     if scenario.selftest is None:
         raise Misuse(f"{scenario.path} has no key selftest", remedy="say which status it must reach")
-    verdict = run_scenario(lab, Request(scenario, kernel, verify=scenario.selftest.verify), store, at_once=1).verdict
-    missing = tuple(shortfalls(scenario.selftest, verdict))
-    return Trial(scenario.name, kernel.spec, scenario.selftest, verdict, missing)
+    run = run_scenario(lab, Request(scenario, kernel, verify=scenario.selftest.verify), store, at_once=1)
+    missing = (*shortfalls(scenario.selftest, run.verdict), *misnamed(scenario.selftest, run.folder))
+    return Trial(scenario.name, kernel.spec, scenario.selftest, run.verdict, missing)
+
+
+def misnamed(wanted: Selftest, run: RunFolder) -> Iterator[str]:
+    """Sentences, one for each load whose bottleneck is not named as it must be; arms that are SKIP need no name."""
+    explained = {f"{one.arm}.{one.load}": one for one in explain_run(run)}
+    skipped = {cell.arm for cell in run.facts.cells if cell.skip}
+    for key, label in wanted.bottleneck.items():
+        found = explained.get(key)
+        if isinstance(found, Bottleneck):
+            if found.label != label:
+                yield f"{key} is limited by {label}, and it says {found.label} ({found.figure})"
+        elif key.partition(".")[0] not in skipped:
+            yield f"{key} is not explained: {found.reason if found else 'it was not measured'}"
 
 
 def shortfalls(wanted: Selftest, verdict: Verdict) -> Iterator[str]:

@@ -6,8 +6,10 @@ from pathlib import Path
 
 from rich.console import Console
 
+from harness.analysis.bottleneck import Bottleneck
 from harness.analysis.verdict import Verdict
 from harness.calibration import note
+from harness.judging import explain_run
 from harness.report.terminal import Effort, Surroundings, print_verdict
 from harness.store import RunFolder
 
@@ -24,6 +26,7 @@ def print_run(console: Console, run: RunFolder, verdict: Verdict) -> None:
         folder=_shown(run.path),
         base=facts.base.release if facts.base else "",
         models=note(run.path.parent.parent, run),
+        bottlenecks=tuple(one for one in explain_run(run) if isinstance(one, Bottleneck)),
     )
     print_verdict(console, run.scenario, verdict, around)
 

@@ -45,7 +45,7 @@ class Samples:
     """``series`` by name: ``inflight[LUN]``, ``device_busy[LUN]``, ``host_busy[HBA]``.
 
     ``began`` and ``ended`` are CLOCK_MONOTONIC in ns, ``epoch`` is CLOCK_REALTIME at ``began``. ``cost`` is the
-    share of the window that sampling itself took, 0 to 1.
+    share of the window that sampling itself took, 0 to 1, and ``idle`` that in which the CPU had nothing to do.
     """
 
     series: Mapping[str, Series]
@@ -55,6 +55,7 @@ class Samples:
     epoch: int
     missed: int
     cost: float
+    idle: float
 
 
 def read_samples(data: bytes, file: str) -> Samples:
@@ -72,7 +73,16 @@ def read_samples(data: bytes, file: str) -> Samples:
         epoch=document.whole("epoch"),
         missed=document.whole("missed"),
         cost=document.whole("spent") / max(1, ended - began),
+        idle=_idle(document.node("cpu")),
     )
+
+
+def _idle(cpu: Node) -> float:
+    ticks, idle = cpu.whole("ticks"), cpu.whole("idle")
+    if not ticks:
+        raise cpu.wrong("ticks", "is zero: no CPU time passed in the window")
+    # The kernel may take iowait back (kernel/sched/cputime.c), and then more is idle than passed.
+    return min(1.0, idle / ticks)
 
 
 def _series(node: Node, ended: str) -> Series:

@@ -10,9 +10,11 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from harness.analysis.bottleneck import Bottleneck
 from harness.analysis.cells import CellResult
 from harness.analysis.claims import ClaimVerdict, ControlVerdict, Judgement
 from harness.analysis.verdict import Verdict
+from harness.report.bottleneck import bottleneck_lines
 from harness.report.conclusion import conclusion
 from harness.report.format import STYLES, duration, plural, spread
 from harness.report.measured import Pair, print_measured
@@ -49,7 +51,7 @@ class Surroundings:
 
     ``qemu`` names the program and its version, ``base`` the kernel that ``baseline.*`` means (empty
     without one), ``command`` repeats the run and ``folder`` holds it. ``models`` says how far this
-    kernel's device models can be trusted.
+    kernel's device models can be trusted. ``bottlenecks`` are those of all arms and loads whose use was recorded.
     """
 
     kernel: str
@@ -60,6 +62,7 @@ class Surroundings:
     folder: str = ""
     base: str = ""
     models: str = ""
+    bottlenecks: tuple[Bottleneck, ...] = ()
 
 
 def print_verdict(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
@@ -70,6 +73,7 @@ def print_verdict(console: Console, scenario: Scenario, verdict: Verdict, around
     _claims(console, verdict)
     _controls(console, verdict)
     _reproductions(console, verdict)
+    _bottlenecks(console, around)
     _incidents(console, verdict)
     _surroundings(console, scenario, around)
     console.print()
@@ -175,6 +179,12 @@ def _cells(console: Console, title: str, cells: Sequence[CellResult]) -> None:
         which = f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
         table.add_row(_status(status), Text(f"{arm} ({which}): {why}"))
     _indented(console, table)
+
+
+def _bottlenecks(console: Console, around: Surroundings) -> None:
+    if around.bottlenecks:
+        _section(console, "Bottleneck")
+        _indented(console, bottleneck_lines(around.bottlenecks))
 
 
 def _surroundings(console: Console, scenario: Scenario, around: Surroundings) -> None:

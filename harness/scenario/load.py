@@ -3,7 +3,7 @@
 
 import hashlib
 import re
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import asdict
 from pathlib import Path
 
@@ -16,7 +16,7 @@ from harness.scenario.loads import read_loads
 from harness.scenario.model import Arm, Clock, Requirements, Scenario, Selftest, Source, Status
 from lab.errors import Misuse
 from lab.strict_yaml import Broken, Node, Problems, names, nearest, parse, quoted, read_bytes, shown_path
-from lab.yaml_fields import NAME, Row
+from lab.yaml_fields import NAME, Row, mapping_values
 
 _NAME_IN_FOLDER = re.compile(rf"{NAME}(/{NAME})*")
 
@@ -73,7 +73,7 @@ def _read(node: Node, path: Path, data: bytes, search: Path, problems: Problems)
     clock, pause = _clock(row), _pause(row, load_count=len(known.loads))
     source, teaches = _source(row), row.get_or(schema.TEACHES, "")
     seeds = row.get_or(schema.SEEDS, schema.DEFAULT_SEEDS)
-    requires, selftest = _requires(row), _selftest(row)
+    requires, selftest = _requires(row), _selftest(row, arms, known.loads)
     if problems.found or name is None or title is None:
         return None
     return Scenario(
@@ -127,7 +127,7 @@ def _requires(row: Row) -> Requirements:
     )
 
 
-def _selftest(row: Row) -> Selftest | None:
+def _selftest(row: Row, arms: Mapping[str, Arm], loads: Collection[str]) -> Selftest | None:
     selftest = row.get(schema.SELFTEST)
     if selftest is None:
         return None
@@ -135,7 +135,20 @@ def _selftest(row: Row) -> Selftest | None:
     if status is None or code is None:
         return None
     inject, says = selftest.get_or(schema.SELFTEST_INJECT, ""), selftest.get_or(schema.SELFTEST_SAYS, "")
-    return Selftest(Status(status), code, inject, says, selftest.get_or(schema.SELFTEST_VERIFY, False))
+    verify = selftest.get_or(schema.SELFTEST_VERIFY, False)
+    return Selftest(Status(status), code, inject, says, verify, _bottlenecks(selftest, arms, loads))
+
+
+def _bottlenecks(selftest: Row, arms: Mapping[str, Arm], loads: Collection[str]) -> dict[str, str]:
+    row = selftest.get(schema.SELFTEST_BOTTLENECK)
+    if row is None:
+        return {}
+    for key in row.node.entries:
+        arm, _, load = key.partition(".")
+        if arm not in arms or load not in loads:
+            remedy = f"arms: {names(arms)}; loads: {names(loads)}"
+            row.problems.add(row.place(key), f"bottleneck: nothing is measured as {key}", remedy)
+    return dict(mapping_values(row))
 
 
 def _source(row: Row) -> Source | None:

@@ -184,6 +184,7 @@ class Selftest:
     """How a scenario that tests the lab itself must end.
 
     ``inject`` is done to its guests, ``says`` must occur in the reasons, ``verify`` boots each cell twice.
+    ``bottleneck`` maps ``ARM.LOAD`` to the name of what must be found to limit it.
     """
 
     status: Status
@@ -191,6 +192,7 @@ class Selftest:
     inject: str = ""
     says: str = ""
     verify: bool = False
+    bottleneck: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -196,9 +196,11 @@ SELFTEST_EXIT = Field("exit", Integer(0, 255), required=True, says="the exit cod
 SELFTEST_INJECT = Field("inject", Choice(FAULTS), says="what is done to each guest")
 SELFTEST_SAYS = Field("says", Text(), says="words that the report must contain")
 SELFTEST_VERIFY = Field("verify", Flag(), says="boot every cell twice")
+_BOTTLENECK = Field(rf"{NAME}\.{NAME}", Text(), says="ARM.LOAD: what limits it, such as link.wire or cpu")
+SELFTEST_BOTTLENECK = Field("bottleneck", Record((), (_BOTTLENECK,)), says="what must be found to limit a load")
 SELFTEST = Field(
     "selftest",
-    Record((SELFTEST_STATUS, SELFTEST_EXIT, SELFTEST_INJECT, SELFTEST_SAYS, SELFTEST_VERIFY)),
+    Record((SELFTEST_STATUS, SELFTEST_EXIT, SELFTEST_INJECT, SELFTEST_SAYS, SELFTEST_VERIFY, SELFTEST_BOTTLENECK)),
     says="this scenario tests the lab itself",
 )
 SCENARIO = Record(

@@ -113,13 +113,12 @@ def _time(clock: Clock) -> tuple[str, ...]:
 
 def _processor(spec: MachineSpec) -> tuple[str, ...]:
     # -seed makes QEMU's own randomness (the fw_cfg and device-tree seeds of the guest's RNG)
-    # repeatable; rdrand and rdseed would let the host's through. Without erms and fsrm memory is copied
-    # a word at a time: QEMU counts each turn of "rep movsb", so that a byte would cost an instruction.
+    # repeatable; rdrand and rdseed would let the host's through.
     match spec.clock:
         case WallClock(accelerator="kvm", model=model):
             pass
         case _:
-            model = "max,-rdrand,-rdseed,-erms,-fsrm"
+            model = "max,-rdrand,-rdseed"
     return ("-cpu", model, "-smp", str(spec.cpus), "-seed", str(spec.seed))
 
 

@@ -8,8 +8,8 @@
  *   watch NAME PATH  the first file that matches PATH (a pattern) holds one number, or several to be summed
  *
  * It ends with the window, or at SIGTERM, and writes OUT then; nothing is written before. At the window's two
- * ends the disk handler, process HANDLER, is asked for its counters (0 and 1). It runs before ordinary processes,
- * as it must to see what they do while they run, and after the disk handler.
+ * ends the disk handler, process HANDLER, is asked for its counters (0 and 1), and the CPU's times are read. It
+ * runs before ordinary processes, as it must to see what they do while they run, and after the disk handler.
  */
 #include "../diskd/process.h"
 #include "load.h"
@@ -32,6 +32,8 @@
 #define LINE_MAX_LENGTH 512
 #define PRIORITY 1
 
+enum { CPU_IDLE = 3, CPU_IOWAIT, CPU_FIELDS = 8 }; /* user nice system idle iowait irq softirq steal */
+
 struct watch {
 	char name[NAME_MAX_LENGTH + 1];
 	int fd;
@@ -43,6 +45,9 @@ static struct watch watches[MOST_WATCHES];
 static unsigned int watch_count;
 static uint64_t period, start, length;
 static uint64_t began, ended, spent, missed;
+static struct {
+	int64_t ticks, idle;
+} cpu; /* of the window */
 
 static void open_watch(struct watch *watch, const char *pattern)
 {
@@ -117,6 +122,23 @@ static void take_all(uint64_t tick)
 	spent += clock_now() - before;
 }
 
+/* Take what the CPU did up to now (SIGN 1), or take it away (-1). */
+static void count_cpu(int64_t sign)
+{
+	FILE *file = fopen("/proc/stat", "re");
+	int64_t ticks;
+	bool read = file && fscanf(file, "cpu") != EOF;
+
+	for (int field = 0; field < CPU_FIELDS && read; field++) {
+		read = fscanf(file, "%" SCNi64, &ticks) == 1;
+		cpu.ticks += sign * ticks;
+		cpu.idle += field == CPU_IDLE || field == CPU_IOWAIT ? sign * ticks : 0;
+	}
+	if (!read)
+		die("/proc/stat does not have the times of the CPU");
+	fclose(file);
+}
+
 static void ask_handler(pid_t handler, int reading)
 {
 	const union sigval value = { .sival_int = reading };
@@ -183,8 +205,9 @@ static void write_samples(const char *path)
 	whole_file_open(&whole, "%s", path);
 	fprintf(whole.file,
 		"{\"epoch\": %" PRIu64 ", \"period\": %" PRIu64 ", \"began\": %" PRIu64 ", \"ended\": %" PRIu64 ", \"spent\": %" PRIu64
-		", \"missed\": %" PRIu64 ", \"series\": {",
-		epoch_at(began), period, began, ended, spent, missed);
+		", \"missed\": %" PRIu64 ", \"cpu\": {\"ticks\": %" PRIi64 ", \"idle\": %" PRIi64 "}, \"series\": {",
+		epoch_at(began), period, began, ended, spent, missed, cpu.ticks,
+		cpu.idle > 0 ? cpu.idle : 0);
 	for (unsigned int i = 0; i < watch_count; i++) {
 		fprintf(whole.file, "%s\n\"%s\": ", i ? "," : "", watches[i].name);
 		series_write(watches[i].series, whole.file);
@@ -216,11 +239,13 @@ int main(int argc, char **argv)
 	if (!on_time)
 		began = clock_now();
 	ask_handler(handler, 0);
+	count_cpu(-1);
 	/* The samples lie in the middle of their periods. */
 	timer_set(timer, began + period / 2, period);
 	if (on_time && sample_window(timer, signals))
 		wait_until(began + length, timer, signals);
 	ask_handler(handler, 1);
+	count_cpu(1);
 	ended = clock_now();
 	write_samples(argv[2]);
 	return 0;

@@ -6,7 +6,7 @@ its own place. In a list it stands for all of its names.
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 
 from lab.strict_yaml import Entry, Items, Map, Node, Problems, Scalar, quoted
@@ -130,3 +130,32 @@ def _in_place(problems: Problems, node: Node, place: int, count: int) -> Node:
         problems.add(node.mark, f"{node.text} has {len(names)} names, the row's key {count}", "ranges of one length")
         return node
     return replace(node, text=names[place], verbatim=False)
+
+
+_NUMBERED = re.compile(r"(.*?)(\d+)(\D*)")
+
+
+def in_ranges(names: Sequence[str]) -> str:
+    """Names as short as ranges make them: ``d00..23``, ``a, b``, ``d0..3, d5``."""
+    runs: list[list[str]] = []
+    for name in names:
+        if runs and _next_name(runs[-1][-1]) == name:
+            runs[-1].append(name)
+        else:
+            runs.append([name])
+    return ", ".join(run[0] if len(run) == 1 else _range(run[0], run[-1]) for run in runs)
+
+
+def _next_name(name: str) -> str | None:
+    match = _NUMBERED.fullmatch(name)
+    if match is None:
+        return None
+    before, number, after = match.groups()
+    return f"{before}{int(number) + 1:0{len(number)}d}{after}"
+
+
+def _range(first: str, last: str) -> str:
+    one, other = _NUMBERED.fullmatch(first), _NUMBERED.fullmatch(last)
+    if one is None or other is None:
+        raise ValueError(f"{first} and {last} are no ends of a range")
+    return f"{one[1]}{one[2]}..{other[2]}{one[3]}"

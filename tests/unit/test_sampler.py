@@ -72,7 +72,16 @@ def test_every_sample_is_counted_in_its_place(show: Path, values: list[int]) -> 
     ticks = len(values)
     said = "".join(f"{value} {tick} {ticks}\n" for tick, value in enumerate(values))
     done = subprocess.run([show], input=said, capture_output=True, text=True, check=True)
-    head = {"period": 1, "began": 0, "ended": ticks, "epoch": 0, "missed": 0, "spent": 0, "ended_early": {}}
+    head: dict[str, object] = {
+        "period": 1,
+        "began": 0,
+        "ended": ticks,
+        "epoch": 0,
+        "missed": 0,
+        "spent": 0,
+        "ended_early": {},
+    }
+    head["cpu"] = {"ticks": 4, "idle": 3}
     document = json.dumps(head | {"series": {"x": json.loads(done.stdout)}}).encode()
     series = read_samples(document, "x.json").series["x"]
     assert (series.count, series.total, series.max) == (ticks, sum(values), max(values))

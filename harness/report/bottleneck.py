@@ -1,0 +1,51 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What limits each load of each arm, as lines of a report."""
+
+from collections.abc import Iterator, Sequence
+
+from rich.box import SIMPLE_HEAD
+from rich.table import Table
+from rich.text import Text
+
+from harness.analysis.bottleneck import NOTHING, Bottleneck
+
+
+def bottleneck_lines(found: Sequence[Bottleneck]) -> Table:
+    """A line for each arm and load: what limits it, and its figure."""
+    table = Table.grid(padding=(0, 2))
+    table.add_column(min_width=max(len(f"{one.arm}.{one.load}") for one in found), overflow="fold")
+    table.add_column(min_width=max(len(one.label) for one in found), overflow="fold")
+    for one in found:
+        figure = one.binding.figure if one.binding else one.figure
+        table.add_row(Text(f"{one.arm}.{one.load}"), Text(one.label, "bold" if one.binding else "dim"), Text(figure))
+    return table
+
+
+def bottleneck_table(found: Sequence[Bottleneck]) -> Table:
+    """One row for each arm and load: what binds, its figure, and the throughput over what the topology allows."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
+    table.add_column("arm", overflow="fold")
+    table.add_column("load", no_wrap=True)
+    table.add_column("limited by", overflow="fold")
+    table.add_column("of bound", justify="right", no_wrap=True)
+    table.add_column("because", overflow="fold")
+    arm = ""
+    for one in found:
+        shown, arm = ("" if one.arm == arm else one.arm), one.arm
+        reached = "-" if one.reached is None else f"{one.reached:.2f}"
+        style = "bold" if one.binding else "dim"
+        table.add_row(Text(shown), one.load, Text(one.label, style), reached, Text(one.figure))
+    return table
+
+
+def sentences(found: Sequence[Bottleneck]) -> Iterator[str]:
+    """A sentence for each bottleneck that was named, on all loads that it limits."""
+    limited: dict[str, list[Bottleneck]] = {}
+    for one in found:
+        limited.setdefault(one.label, []).append(one)
+    for label, loads in limited.items():
+        where = ", ".join(f"{one.arm}.{one.load}" for one in loads)
+        if label == NOTHING:
+            yield f"In {where} nothing is saturated: {loads[0].figure}."
+        else:
+            yield f"{label} limits {where}: {loads[0].figure}."
