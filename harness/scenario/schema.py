@@ -83,6 +83,7 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("zero_buffers", Flag(), says="write zeros, which a modelled disk need not keep"), _as_flag),
         Option(Field("prioclass", Integer(1, 3), says="I/O priority class: 1 real time, 2 best effort, 3 idle")),
         Option(Field("prio", Integer(0, 7), says="I/O priority in its class, 0 the highest")),
+        Option(Field("fadvise_hint", Flag(), says="tell the page cache how it will be read (fio's default)"), _as_flag),
         Option(Field("norandommap", Flag(), says="do not care which blocks were done"), _as_flag),
         Option(Field("random_distribution", Text("a distribution such as zipf:1.2", _DISTRIBUTION))),
     )
