@@ -11,7 +11,7 @@
  * A disk has a size in bytes, a rate in bytes per second and a seek in ns (0: none). Its keys are
  *
  *   rotation=NS       of one revolution: after a seek the disk waits for the sector
- *   ncq=N             among its first N jobs it takes the one that starts nearest to its head
+ *   ncq=N             among its first N jobs it takes the one that it can begin first
  *   zone=FROM:RATE    another rate from byte FROM on; several in ascending order
  *
  * A backstore is a path to a disk, through its links; those of one disk share its head, its line and its

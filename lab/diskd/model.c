@@ -102,20 +102,26 @@ static void move(struct model *model, struct model_disk *disk, uint64_t now)
 	disk->event = now + flow->least;
 }
 
+/* How long a disk that is free at NOW takes until it can move the first byte of a job. */
+static uint64_t positioning(const struct model_disk *disk, const struct model_job *job, uint64_t now)
+{
+	if (!job->bytes || job->at == disk->head || (!disk->seek && !disk->rotation))
+		return 0;
+	return disk->seek + (disk->rotation ? until_sector(disk, job->at, now + disk->seek) : 0);
+}
+
 static void start(struct model *model, struct model_disk *disk, uint64_t now)
 {
-	const struct model_job *job = disk->first;
+	uint64_t time = positioning(disk, disk->first, now);
 
 	disk->started = now;
-	if (!job->bytes || job->at == disk->head || (!disk->seek && !disk->rotation)) {
+	if (!time) {
 		move(model, disk, now);
 		return;
 	}
 	disk->seeks++;
 	disk->phase = MODEL_SEEKING;
-	disk->event = now + disk->seek;
-	if (disk->rotation)
-		disk->event += until_sector(disk, job->at, disk->event);
+	disk->event = now + time;
 }
 
 static uint64_t distance(const struct model_disk *disk, const struct model_job *job)
@@ -124,26 +130,33 @@ static uint64_t distance(const struct model_disk *disk, const struct model_job *
 }
 
 /*
- * Bring the job that starts nearest to the head to the front. A job without bytes ends when all before
- * it has ended, so nothing goes past it; and none is passed over more often than the disk has choices.
+ * Bring the job that can move first to the front, of several the one that starts nearest to the head. A
+ * job without bytes ends when all before it has ended, so nothing goes past it; and none is passed over
+ * more often than the disk has choices.
  */
-static void choose(struct model_disk *disk)
+static void choose(struct model_disk *disk, uint64_t now)
 {
-	struct model_job **nearest = &disk->first, **at = &disk->first, *chosen;
+	struct model_job **best = &disk->first, **at = &disk->first, *chosen;
+	uint64_t soonest = UINT64_MAX;
 
 	if (disk->first->passed >= disk->ncq)
 		return;
-	for (uint64_t i = 0; i < disk->ncq && *at && (*at)->bytes; i++, at = &(*at)->next)
-		if (distance(disk, *at) < distance(disk, *nearest))
-			nearest = at;
-	chosen = *nearest;
+	for (uint64_t i = 0; i < disk->ncq && *at && (*at)->bytes; i++, at = &(*at)->next) {
+		uint64_t time = positioning(disk, *at, now);
+
+		if (time < soonest || (time == soonest && distance(disk, *at) < distance(disk, *best))) {
+			best = at;
+			soonest = time;
+		}
+	}
+	chosen = *best;
 	if (chosen == disk->first)
 		return;
 	for (struct model_job *job = disk->first; job != chosen; job = job->next)
 		job->passed++;
-	*nearest = chosen->next;
+	*best = chosen->next;
 	if (disk->last == &chosen->next)
-		disk->last = nearest;
+		disk->last = best;
 	chosen->next = disk->first;
 	disk->first = chosen;
 }
@@ -178,7 +191,7 @@ static struct model_job *finish(struct model *model, struct model_disk *disk)
 	disk->first = job->next;
 	disk->phase = MODEL_IDLE;
 	if (disk->first) {
-		choose(disk);
+		choose(disk, now);
 		start(model, disk, now);
 	} else {
 		disk->last = &disk->first;

@@ -37,7 +37,7 @@ RATE = Field("rate", rate(), says="bytes per second of a disk that serves one re
 SERVICE = Field("service", time(*SERVICE_RANGE), says="time of a request on a disk that serves all at once")
 SEEK = Field("seek", time(0, _SECOND), says="time before a request that does not start where the last one ended")
 RPM = Field("rpm", Integer(60, 10**6), says="revolutions a minute: after a seek the sector must come by")
-NCQ = Field("ncq", Integer(1, 256), says="queued requests among which the disk takes the nearest (default: 1)")
+NCQ = Field("ncq", Integer(1, 256), says="queued requests among which the disk takes the soonest (default: 1)")
 ZONE_FROM = Field("from", size(_MEBIBYTE), required=True, says="where the zone starts")
 ZONE_RATE = Field("rate", rate(), required=True, says="bytes per second from there on")
 ZONES: Field[list[Row]] = Field(

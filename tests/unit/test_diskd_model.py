@@ -130,6 +130,17 @@ def test_a_queue_takes_what_is_nearest_to_the_head(lib: ctypes.CDLL) -> None:
     assert [at // 4096 for _, at in rig.drain()] == [10, 11, 12, 9, 50, 90]
 
 
+def test_a_queue_takes_what_comes_by_first(lib: ctypes.CDLL) -> None:
+    # A track is 8 ms, 32768 bytes; seeks end a sector's time later. Page 0 ends at 1, so the head is at angle 2
+    # after a seek: of pages 7, 6 and 3, though 6 was asked for before 3, the one at angle 3 comes by first, and then
+    # after one more seek 6 and behind it, without one, 7.
+    rig = Rig(lib, (4096 * 1000, 1 * MS), rotation=8 * MS, ncq=8)
+    rig.disks[0].head = 0
+    for page in (0, 7, 6, 3):
+        rig.submit(0, 0, page * 4096, 4096)
+    assert [(when // MS, at // 4096) for when, at in rig.drain()] == [(1, 0), (4, 3), (7, 6), (8, 7)]
+
+
 def test_a_line_of_one_serves_in_the_order_of_arrival(lib: ctypes.CDLL) -> None:
     rig = Rig(lib, (4096 * 1000, 1 * MS))
     for page in (10, 90, 11, 50, 12):
