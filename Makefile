@@ -27,7 +27,7 @@ scenario:  ## run a scenario: NAME= [KERNEL=debian:6.1] [BASE=] [SEEDS=] [VERIFY
 list:  ## list the scenarios
 	$(blklab) list
 
-show:  ## what a scenario builds, in words and in exact commands: NAME=
+show:  ## a scenario in words and exact commands, or a topology with its bounds: NAME=
 	$(named)
 	$(blklab) show -- "$$NAME"
 

@@ -1,23 +1,55 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab show``: what a scenario builds, in words and in the lines that a kernel developer would type."""
+"""``blklab show``: what a scenario builds, or what a topology is and allows."""
 
 import argparse
+from pathlib import Path
 
 from harness.commands.command import SCENARIOS
+from harness.files import write_atomic
 from harness.report.explain import describe_scenario
-from harness.scenario.load import load_scenario
-from lab.errors import EXIT_PASS
+from harness.report.svg import topology_svg
+from harness.report.topology import describe_topology
+from harness.scenario.load import find_scenario, load_scenario
+from lab.errors import EXIT_PASS, Misuse
+from lab.strict_yaml import Map, Problems, parse, read_bytes
+from lab.topology.load import CATALOGUE, load_topology
 
 NAME = "show"
-HELP = "what a scenario builds and claims, in words and in exact modprobe, configfs and fio lines"
+HELP = "a scenario in words and in exact modprobe, configfs and fio lines, or a topology, drawn and with its bounds"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scenario", help="a name that blklab list shows, or the path of a scenario file")
+    parser.add_argument("name", help="a scenario or a topology of the catalogue, or the path of either's file")
     parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
+    parser.add_argument("--topology", action="store_true", help="the topology, where a scenario has the same name")
+    parser.add_argument("--svg", metavar="FILE", type=Path, help="draw the topology into this file as well")
 
 
 def execute(options: argparse.Namespace) -> int:
-    scenario = load_scenario(options.scenario, search=SCENARIOS)
+    if options.topology or _is_topology(options.name):
+        return _show_topology(options)
+    if options.svg:
+        raise Misuse(f"{options.name} is a scenario, and --svg draws topologies", remedy="name its topology")
+    scenario = load_scenario(options.name, search=SCENARIOS)
     print(describe_scenario(scenario, tuple(options.arm)))
     return EXIT_PASS
+
+
+def _show_topology(options: argparse.Namespace) -> int:
+    if options.arm:
+        raise Misuse(f"{options.name} is a topology and has no arms", remedy="leave out --arm")
+    topology = load_topology(options.name, near=Path())
+    if options.svg:
+        write_atomic(options.svg, topology_svg(topology).encode())
+    print(describe_topology(topology))
+    return EXIT_PASS
+
+
+def _is_topology(name: str) -> bool:
+    """Scenarios come first; of a file its keys tell."""
+    try:
+        path = find_scenario(name, search=SCENARIOS)
+    except Misuse:
+        return (CATALOGUE / f"{name}.yaml").is_file()
+    node = parse(read_bytes(path, "scenario or topology"), str(path), Problems())
+    return isinstance(node, Map) and "scenario" not in node.entries and "disks" in node.entries

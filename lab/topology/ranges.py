@@ -6,7 +6,7 @@ its own place. In a list it stands for all of its names.
 """
 
 import re
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
 from lab.strict_yaml import Entry, Items, Map, Node, Problems, Scalar, quoted
@@ -14,6 +14,7 @@ from lab.yaml_fields import NAME, Json, Kind, ListOf, Named, Row, Text, name_tex
 
 _RANGE = re.compile(r"([a-z0-9-]*?[a-z-]|)(\d{1,4})\.\.(\d{1,4})([a-z-][a-z0-9-]*)?")
 _NAME_OR_RANGE = rf"{NAME}|[a-z0-9-]*\d{{1,4}}\.\.\d{{1,4}}[a-z0-9-]*"
+_NUMBERED = re.compile(r"([a-z0-9-]*?)(\d{1,4})([a-z-]*)")
 _MOST = 256
 
 
@@ -27,6 +28,29 @@ def range_names(text: str) -> tuple[str, ...]:
     if len(numbers) > _MOST:
         return ()
     return tuple(f"{before}{number:0{len(first)}d}{after or ''}" for number in numbers)
+
+
+def ranged(names: Iterable[str]) -> tuple[str, ...]:
+    """Names with those that follow one another as ranges, which ``range_names`` takes apart again."""
+    runs: list[list[str]] = []
+    for name in names:
+        if not (runs and range_names(_range(runs[-1][0], name)) == (*runs[-1], name)):
+            runs.append([])
+        runs[-1].append(name)
+    return tuple(_range(run[0], run[-1]) if len(run) > 1 else run[0] for run in runs)
+
+
+def in_ranges(names: Iterable[str]) -> str:
+    """Names as short as ranges make them: ``d00..23``, ``a, b``, ``d0..3, d5``."""
+    return ", ".join(ranged(names))
+
+
+def _range(first: str, last: str) -> str:
+    """``d00..23``, or nothing when the two differ by more than their last number."""
+    one, other = _NUMBERED.fullmatch(first), _NUMBERED.fullmatch(last)
+    if not one or not other or one.group(1, 3) != other.group(1, 3):
+        return ""
+    return f"{one[1]}{one[2]}..{other[2]}{one[3]}"
 
 
 @dataclass(frozen=True)
@@ -130,32 +154,3 @@ def _in_place(problems: Problems, node: Node, place: int, count: int) -> Node:
         problems.add(node.mark, f"{node.text} has {len(names)} names, the row's key {count}", "ranges of one length")
         return node
     return replace(node, text=names[place], verbatim=False)
-
-
-_NUMBERED = re.compile(r"(.*?)(\d+)(\D*)")
-
-
-def in_ranges(names: Sequence[str]) -> str:
-    """Names as short as ranges make them: ``d00..23``, ``a, b``, ``d0..3, d5``."""
-    runs: list[list[str]] = []
-    for name in names:
-        if runs and _next_name(runs[-1][-1]) == name:
-            runs[-1].append(name)
-        else:
-            runs.append([name])
-    return ", ".join(run[0] if len(run) == 1 else _range(run[0], run[-1]) for run in runs)
-
-
-def _next_name(name: str) -> str | None:
-    match = _NUMBERED.fullmatch(name)
-    if match is None:
-        return None
-    before, number, after = match.groups()
-    return f"{before}{int(number) + 1:0{len(number)}d}{after}"
-
-
-def _range(first: str, last: str) -> str:
-    one, other = _NUMBERED.fullmatch(first), _NUMBERED.fullmatch(last)
-    if one is None or other is None:
-        raise ValueError(f"{first} and {last} are no ends of a range")
-    return f"{one[1]}{one[2]}..{other[2]}{one[3]}"

@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab show TOPOLOGY``: the drawing, what it allows, the timers that a scale crosses."""
+
+import re
+from dataclasses import replace
+from itertools import combinations
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from harness.cli import main
+from harness.report.drawing import drawing
+from harness.report.layout import layout
+from harness.report.svg import topology_svg
+from harness.report.topology import describe_topology
+from lab.topology.flow import maximum_flow
+from lab.topology.load import CATALOGUE, load_topology
+from lab.topology.model import Topology
+from lab.topology.ranges import ranged
+from lab.topology.timers import crossings
+from tests.unit.analysis_samples import null_topology
+
+MIB = 1 << 20
+TWO_BOXES = """\
+topology: t
+title: Two boxes <behind> two ports & a bus
+memory: 1G
+scale: 10
+links:
+  pcie: {pcie: {generation: 1, lanes: 8}}
+  port0..1: {sas: {gbit: 3, lanes: 1}}
+  bus: {rate: 132 MB/s, cost: 100us}
+disks:
+  d00..11: {size: 1G, rate: 80 MB/s, seek: 8ms, rpm: 7200}
+  e0..1: {size: 1G, rate: 75 MB/s, links: [bus]}
+  f: {size: 1G, rate: 45 MB/s}
+enclosures:
+  j0: {model: J4400, disks: [d00..11]}
+hbas:
+  mpt: {model: SAS1068E, driver: tcmu, can_queue: 64, cmd_per_lun: 32, links: [pcie]}
+  ahci: {driver: tcmu, can_queue: 64, cmd_per_lun: 32, slot: "4", node: 1}
+luns:
+  a00..11: {hba: mpt, disks: [d00..11], links: [port0]}
+  b00..11: {hba: mpt, disks: [d00..11], links: [port1]}
+  e0..1: {hba: ahci, disks: [e0..1]}
+  f: {hba: ahci, disks: [f]}
+stacks:
+  m00..11: {kind: multipath, over: [a00..11, b00..11], selector: service-time}
+  vol: {kind: stripe, chunk: 64k, over: [e0, e1, f]}
+origins:
+  - {of: disk.*.rate, cites: the data sheet}
+"""
+TREE = """\
+m00..11  12 stacks: multipath of 2, service-time, multibus, rq, over a00..11, b00..11
+vol  stripe of 3 x 64k, over e0..1, f
+
+mpt  SAS1068E, played by tcmu, can_queue 64, cmd_per_lun 32
+└─ pcie  PCIe 1.0 x8, 2 GB/s [200 MB/s]
+   ├─ port0  SAS 3 Gbit/s x1, 300 MB/s [30 MB/s]
+   │  └─ j0  J4400
+   │     └─ d00..11  12 disks: 1G, 80 MB/s [8 MB/s], seek 8 ms [80 ms], 7200 rpm
+   └─ port1  SAS 3 Gbit/s x1, 300 MB/s [30 MB/s]
+      └─ j0  J4400
+         └─ d00..11  12 disks: 1G, 80 MB/s [8 MB/s], seek 8 ms [80 ms], 7200 rpm
+ahci  played by tcmu, slot 4, node 1, can_queue 64, cmd_per_lun 32
+├─ bus  132 MB/s [13.2 MB/s], 100 us [1 ms] a request
+│  └─ e0..1  2 disks: 1G, 75 MB/s [7.5 MB/s]
+└─ f  1G, 45 MB/s [4.5 MB/s]
+"""
+
+
+@pytest.fixture
+def boxes(tmp_path: Path) -> Topology:
+    (tmp_path / "t.yaml").write_text(TWO_BOXES)
+    return load_topology("./t.yaml", near=tmp_path)
+
+
+def test_what_is_alike_is_one_line(boxes: Topology) -> None:
+    assert TREE in describe_topology(boxes)
+
+
+def test_the_maximum_flow_names_its_cut(boxes: Topology) -> None:
+    bus = MIB / (0.001 + MIB / 13.2e6)
+    found = maximum_flow(boxes, MIB)
+    assert found
+    assert found.rate == pytest.approx(60e6 + bus + 4.5e6, rel=1e-6)
+    assert set(found.cut) == {("link", "port0"), ("link", "port1"), ("link", "bus"), ("disk", "f")}
+    one = maximum_flow(boxes, MIB, "ahci")
+    assert one
+    assert one.rate == pytest.approx(bus + 4.5e6, rel=1e-6)
+    assert maximum_flow(null_topology(), MIB) is None
+
+
+def test_stacks_and_tags_have_their_bounds(boxes: Topology) -> None:
+    text = describe_topology(boxes)
+    assert "stack m00..11: each all by whichever has room of a00, b00" in text
+    assert re.search(
+        r"read in 1M: 80 MB/s \[8 MB/s\], bound by disk d00;"
+        r" all at once 600 MB/s \[60 MB/s\], bound by link port0..1",
+        text,
+    )
+    assert "stack vol: 1/3 by e0..1, f" in text
+    assert "read in 1M: 131.2 MB/s [13.12 MB/s], bound by link bus" not in text
+    assert "read in 1M: 135 MB/s [13.5 MB/s], bound by disk f" in text
+
+
+def test_tags_that_bind_are_told(boxes: Topology) -> None:
+    few = replace(boxes, hbas={**boxes.hbas, "mpt": replace(boxes.hbas["mpt"], can_queue=2, cmd_per_lun=2)})
+    # Two requests of 1M at 8 MB/s each, whatever the ports carry.
+    assert "streams of 1M: 160 MB/s [16 MB/s] by Little's law; the tags bind" in describe_topology(few)
+
+
+def test_times_that_the_scale_carries_across_a_timer_are_warned_of(boxes: Topology) -> None:
+    found = {(each.timer.name, each.what) for each in crossings(boxes)}
+    assert ("wbt", "d00..11: a seek") in found
+    # 8.33 ms turn is more than the 8 ms of BFQ on the hardware already, and the seek is not less than them.
+    assert not [what for name, what in found if name == "slice_idle" and what.endswith(("a seek", "a revolution"))]
+    assert ("timeout", "d00..11: 64 requests of 4k queued") not in found
+    assert ("write_expire", "d00..11: 64 requests of 4k queued") in found
+    assert "75 ms  wbt (block/blk-wbt.c" in describe_topology(boxes)
+    assert crossings(replace(boxes, scale=1)) == ()
+
+
+def test_origins_are_shown(boxes: Topology) -> None:
+    assert "where its figures come from\n  disk.*.rate  cites: the data sheet" in describe_topology(boxes)
+
+
+@pytest.mark.parametrize(
+    ("names", "shown"),
+    [
+        (("d00", "d01", "d02", "x"), ("d00..02", "x")),
+        (("d8", "d9", "d10"), ("d8..10",)),
+        (("c0t6", "c0t7", "c1t6"), ("c0t6..7", "c1t6")),
+        (("d1", "d3"), ("d1", "d3")),
+        (("p0a", "p1a"), ("p0..1a",)),
+    ],
+)
+def test_names_in_a_row_are_a_range(names: tuple[str, ...], shown: tuple[str, ...]) -> None:
+    assert ranged(names) == shown
+
+
+def _all(boxes: Topology) -> list[Topology]:
+    return [boxes, *(load_topology(path.stem, near=Path()) for path in CATALOGUE.glob("*.yaml"))]
+
+
+def test_no_box_stands_on_another(boxes: Topology) -> None:
+    for topology in _all(boxes):
+        places = layout(drawing(topology)).places.values()
+        for one, other in combinations(places, 2):
+            beside = one.x + one.width <= other.x or other.x + other.width <= one.x
+            above = one.y + one.height <= other.y or other.y + other.height <= one.y
+            assert beside or above
+
+
+def test_the_svg_is_whole_and_has_every_name(boxes: Topology) -> None:
+    for topology in _all(boxes):
+        svg = topology_svg(topology)
+        root = ElementTree.fromstring(svg)  # noqa: S314
+        texts = [element.text for element in root.iter() if element.tag.endswith("text")]
+        shown = " ".join(text for text in texts if text)
+        for name in (*topology.hbas, *topology.enclosures):
+            assert name in shown
+        several = [box for box in {way[-1] for way in drawing(topology).ways} if len(box.names) > 1]
+        assert {name for box in several for name in box.names} <= set(texts)
+        assert "prefers-color-scheme:dark" in svg
+        assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
+
+
+def test_one_verb_shows_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "t.yaml").write_text(TWO_BOXES)
+    target = tmp_path / "t.svg"
+    assert main(["show", str(tmp_path / "t.yaml"), "--svg", str(target)]) == 0
+    assert TREE in capsys.readouterr().out
+    assert target.read_text().startswith("<svg")
+    assert main(["show", "calibration-tcmu"]) == 0
+    assert "bound by disk stream, seeking, alone and link narrow" in capsys.readouterr().out
+    assert main(["show", "null-shared-tags"]) == 0
+    assert "\nclaims" in capsys.readouterr().out
+    assert main(["show", "--topology", "null-shared-tags"]) == 0
+    assert "the tags bind" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize(
+    ("words", "wanted"),
+    [
+        (["shared-queue", "--svg", "x.svg"], "shared-queue is a scenario, and --svg draws topologies"),
+        (["calibration-tcmu", "--arm", "a"], "calibration-tcmu is a topology and has no arms"),
+        (["no-such-thing"], "no-such-thing"),
+    ],
+)
+def test_misuse(words: list[str], wanted: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", *words]) == 129
+    assert wanted in capsys.readouterr().err
