@@ -2,22 +2,39 @@
 """``blklab explain``: what limited each load of a run, from its raw artefacts, and the proof of it."""
 
 import argparse
+import sys
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from harness.analysis.bottleneck import Bottleneck
+from harness.explain import Bench, prove
 from harness.judging import Unexplained, explain_run
-from harness.report.bottleneck import bottleneck_table, sentences
-from harness.store import load_run
-from lab.errors import EXIT_PASS, CannotJudge
+from harness.report.bottleneck import bottleneck_table, proof_sentence, proof_table, sentences
+from harness.report.progress import progress
+from harness.store import RunFolder, Store, load_run
+from lab.cache import Cache
+from lab.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
+from lab.kernels.resolve import resolve
+from lab.session import open_lab
 
 NAME = "explain"
-HELP = "name what limits each load of a run, and prove it"
+HELP = "name what limits each load of a run; --prove: exit 0 proven, 1 refuted, 125 cannot be proven"
+_ALL = ""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", type=Path, help="a run folder, such as results/shared-queue/latest")
+    parser.add_argument(
+        "--prove",
+        nargs="?",
+        const=_ALL,
+        metavar="ARM.LOAD",
+        help="boot again with each limit a quarter higher: only the named one may gain (default: all loads)",
+    )
+    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="boots for each limit (default: 1)")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -28,7 +45,9 @@ def execute(options: argparse.Namespace) -> int:
     if not found:
         why = f": {unknown[0].reason}" if unknown else ": nothing was measured"
         raise CannotJudge(f"{options.run} cannot be explained{why}", remedy="run the scenario again")
-    console = Console(soft_wrap=False)
+    console = Console()
+    if options.prove is not None:
+        return _prove(console, run, _chosen(found, options.prove), options)
     console.print(f"{run.facts.scenario} on Linux {run.facts.kernel.release}\n", highlight=False)
     console.print(bottleneck_table(found), highlight=False)
     console.print()
@@ -37,3 +56,38 @@ def execute(options: argparse.Namespace) -> int:
     for one in unknown:
         console.print(f"{one.arm}.{one.load} cannot be explained: {one.reason}", highlight=False)
     return EXIT_PASS
+
+
+def _chosen(found: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
+    named = [one for one in found if one.binding]
+    chosen = [one for one in named if wanted in (_ALL, f"{one.arm}.{one.load}")]
+    if not chosen:
+        known = ", ".join(f"{one.arm}.{one.load}" for one in named) or "none"
+        raise Misuse(f"no bottleneck is named for {wanted or 'any load'}", remedy=f"those that are: {known}")
+    return chosen
+
+
+def _prove(console: Console, run: RunFolder, chosen: Sequence[Bottleneck], options: argparse.Namespace) -> int:
+    cache = Cache.default()
+    kernel = resolve(run.facts.kernel.spec, cache, tell=_tell)
+    if kernel.digest != run.facts.kernel.digest:
+        raise CannotJudge(
+            f"{run.facts.kernel.spec} is now {kernel.release}, another kernel than the run's",
+            remedy="run the scenario again",
+        )
+    lab, codes = open_lab(cache, _tell), []
+    for one in chosen:
+        with progress(Console(stderr=True)) as listener:
+            bench = Bench(lab, kernel, Store(run.path.parent.parent), options.seeds, options.jobs, listener)
+            proof = prove(bench, run, one)
+        console.print(f"\n{one.arm}.{one.load}: {one.label}, {one.figure}", highlight=False)
+        console.print(proof_table(proof), highlight=False)
+        console.print(proof_sentence(proof), highlight=False)
+        if proof.named.gain is None:
+            raise CannotJudge(proof_sentence(proof))
+        codes.append(EXIT_PASS if proof.proven else EXIT_FAIL)
+    return max(codes)
+
+
+def _tell(text: str) -> None:
+    print(f"blklab: {text}", file=sys.stderr, flush=True)

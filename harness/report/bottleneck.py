@@ -8,6 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.analysis.bottleneck import NOTHING, Bottleneck
+from harness.analysis.counterfactual import Proof, Row
 
 
 def bottleneck_lines(found: Sequence[Bottleneck]) -> Table:
@@ -49,3 +50,38 @@ def sentences(found: Sequence[Bottleneck]) -> Iterator[str]:
             yield f"In {where} nothing is saturated: {loads[0].figure}."
         else:
             yield f"{label} limits {where}: {loads[0].figure}."
+
+
+def proof_table(proof: Proof) -> Table:
+    """One row for each limit: what was changed, what throughput gained, and what that says."""
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
+    table.add_column("limit", overflow="fold")
+    table.add_column("changed", overflow="fold")
+    table.add_column("throughput", justify="right", no_wrap=True)
+    table.add_column("", overflow="fold")
+    for row in proof.rows:
+        gain = "-" if row.gain is None else f"{100 * row.gain:+.1f} %"
+        style = "bold" if row.change.named else ""
+        table.add_row(Text(row.change.label, style), Text(row.change.says), gain, Text(*_word(row)))
+    return table
+
+
+def _word(row: Row) -> tuple[str, str]:
+    if row.gain is None:
+        return row.reason, "dim"
+    if not row.change.counts:
+        return "does not count: a latency, or what the selector overloads", "dim"
+    if row.change.named:
+        return ("the bottleneck", "green") if row.agrees else ("named, and gains nothing", "red")
+    return ("no limit here", "") if row.agrees else ("not named, and gains as well", "red")
+
+
+def proof_sentence(proof: Proof) -> str:
+    """Whether the name holds, in one line."""
+    one, named = proof.bottleneck, proof.named
+    if named.gain is None:
+        return f"{one.label} of {one.arm}.{one.load} cannot be proven: {named.reason}"
+    if proof.proven:
+        return f"Proven: {one.label} limits {one.arm}.{one.load}; raised, it gives {100 * named.gain:+.1f} %."
+    against = ", ".join(row.change.label for row in proof.rows if not row.agrees)
+    return f"Refuted: {one.label} does not limit {one.arm}.{one.load} alone; see {against}."

@@ -16,7 +16,7 @@ _SELECTOR_MODULES = {
     "service-time": "dm-service-time",
     "historical-service-time": "dm-historical-service-time",
 }
-_SELECTOR_ARGUMENTS = {"round-robin": "1 {count}", "queue-length": "1 {count}", "service-time": "2 {count} 1"}
+_SELECTOR_ARGUMENTS = {"round-robin": "1 {count}", "queue-length": "1 {count}", "service-time": "2 {count} {weight}"}
 """What follows each path in a table: how many arguments, the repeat count, and service-time's relative throughput."""
 _MD_MODULES = {"raid0": "raid0", "raid1": "raid1", "raid10": "raid10"}
 
@@ -61,16 +61,20 @@ def _linear(topology: Topology, stack: Stack) -> Iterator[str]:
 
 
 def _multipath(stack: Stack) -> str:
-    groups = [stack.over] if stack.policy == "multibus" else [(path,) for path in stack.over]
+    every = tuple(zip(stack.over, stack.throughput or (1,) * len(stack.over), strict=True))
+    groups = [every] if stack.policy == "multibus" else [(path,) for path in every]
     features = "2 queue_mode bio" if stack.mode == "bio" else "0"
     return f"{features} 0 {len(groups)} 1 " + " ".join(_group(stack, group) for group in groups)
 
 
-def _group(stack: Stack, paths: tuple[str, ...]) -> str:
-    arguments = _SELECTOR_ARGUMENTS.get(stack.selector, "0").format(count=stack.repeat_count)
-    count, *values = arguments.split()
-    each = " ".join(" ".join((device(path), *values)) for path in paths)
-    return f"{stack.selector} 0 {len(paths)} {count} {each}"
+def _group(stack: Stack, paths: tuple[tuple[str, int], ...]) -> str:
+    """``paths`` come with their relative throughput."""
+    arguments = _SELECTOR_ARGUMENTS.get(stack.selector, "0")
+    each = []
+    for path, weight in paths:
+        count, *values = arguments.format(count=stack.repeat_count, weight=weight).split()
+        each.append(" ".join((device(path), *values)))
+    return f"{stack.selector} 0 {len(paths)} {count} {' '.join(each)}"
 
 
 def _array(stack: Stack, number: int) -> Iterator[Step]:

@@ -75,6 +75,7 @@ SELECTOR = Field("selector", Choice(SELECTORS), says="how a path is chosen (defa
 POLICY = Field("policy", Choice(("multibus", "failover")), says="all paths at once (default), or one after another")
 MODE = Field("mode", Choice(("rq", "bio")), says="dm-multipath on requests (default) or bios")
 REPEAT_COUNT = Field("repeat_count", Integer(1, 10**6), says="requests on a path before the next (rr_min_io)")
+THROUGHPUT = Field("throughput", ListOf(Integer(1, 100)), says="of each path, relative to the others (service-time)")
 LEVEL = Field("level", Choice(("raid0", "raid1", "raid10", "raid4", "raid5", "raid6")), says="of an md array")
 BITMAP = Field("bitmap", Choice(("none", "internal")), says="write-intent bitmap (default: none)")
 RESYNC = Field("resync", Flag(), says="start out of sync, and resynchronise (default: false)")
@@ -133,6 +134,7 @@ _STACK = Record(
         POLICY,
         MODE,
         REPEAT_COUNT,
+        THROUGHPUT,
         LEVEL,
         BITMAP,
         RESYNC,

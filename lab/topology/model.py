@@ -117,8 +117,9 @@ class Stack:
 
     linear: one after another, or of a single one the part of ``size`` bytes from ``offset`` on. stripe: ``chunk``
     bytes of each in turn. multipath: all are paths to one disk, chosen by ``selector``; ``policy`` multibus has
-    them in one group, failover in one for each; ``mode`` is rq or bio. md: an array of ``level`` with
-    ``chunk``; of each member ``size`` bytes are used (0: all); ``resync`` False takes it for clean.
+    them in one group, failover in one for each; ``mode`` is rq or bio; service-time weighs them by ``throughput``
+    (empty: alike). md: an array of ``level`` with ``chunk``; of each member ``size`` bytes are used
+    (0: all); ``resync`` False takes it for clean.
     ``settings`` maps attributes below /sys/block/DEV (``md/stripe_cache_size``) to values.
     """
 
@@ -132,6 +133,7 @@ class Stack:
     policy: str = "multibus"
     mode: str = "rq"
     repeat_count: int = 1
+    throughput: tuple[int, ...] = ()
     level: str = ""
     bitmap: str = "none"
     resync: bool = False

@@ -13,7 +13,7 @@ _LEAST_MEMBERS = {"raid0": 1, "raid1": 2, "raid10": 2, "raid4": 3, "raid5": 3, "
 _OWN_KEYS: Mapping[StackKind, frozenset[str]] = {
     StackKind.LINEAR: frozenset({"offset", "size"}),
     StackKind.STRIPE: frozenset({"chunk"}),
-    StackKind.MULTIPATH: frozenset({"selector", "policy", "mode", "repeat_count"}),
+    StackKind.MULTIPATH: frozenset({"selector", "policy", "mode", "repeat_count", "throughput"}),
     StackKind.MD: frozenset({"level", "chunk", "size", "bitmap", "resync", "md"}),
 }
 _COMMON_KEYS = {"kind", "over", "queue"}
@@ -67,6 +67,7 @@ def _stack(name: str, row: Row) -> Stack | None:
         policy=row.get_or(fields.POLICY, "multibus"),
         mode=row.get_or(fields.MODE, "rq"),
         repeat_count=row.get_or(fields.REPEAT_COUNT, 1),
+        throughput=tuple(row.get_or(fields.THROUGHPUT, [])),
         level=row.get_or(fields.LEVEL, ""),
         bitmap=row.get_or(fields.BITMAP, "none"),
         resync=row.get_or(fields.RESYNC, False),
@@ -87,6 +88,8 @@ def _lacks(stack: Stack) -> Iterator[tuple[str, str]]:
             yield "over", f"{stack.level} needs {least} members at least"
         if stack.level != "raid1" and not stack.chunk:
             yield "chunk", "chunk is missing"
+    if stack.throughput and len(stack.throughput) != len(stack.over):
+        yield "throughput", f"throughput has {len(stack.throughput)} figures for {len(stack.over)} paths"
     if stack.kind is StackKind.STRIPE and not stack.chunk:
         yield "chunk", "chunk is missing"
     if stack.chunk & (stack.chunk - 1):
