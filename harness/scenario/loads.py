@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Loads and their roles from a scenario's rows."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from harness.scenario import schema
 from harness.scenario.model import Load, Role
+from lab.units import show_time
 from lab.yaml_fields import Row
 
 _SYNCHRONOUS = {"psync", "sync"}
@@ -12,7 +13,7 @@ MIXED = {"rw", "readwrite", "randrw"}
 _READS_ONLY = {"read", "randread"}
 _RANDOM = {"randread", "randwrite", "randrw"}
 _ONLY_RANDOM = ("norandommap", "random_distribution")
-_ONLY_WRITES = ("fsync", "fdatasync")
+_ONLY_WRITES = ("fsync", "fdatasync", "zero_buffers")
 
 
 def role_rows(row: Row) -> Iterator[tuple[str, str, Row]]:
@@ -42,8 +43,17 @@ def read_loads(row: Row) -> dict[str, Load]:
         if len(roles.get(name, ())) > schema.MOST_ROLES:
             row.problems.add(load_row.mark, f"load {name}: more than {schema.MOST_ROLES} roles")
         elif own and name in roles:
+            _check_stagger(load_row, roles[name].values(), ramp=own[0])
             loads[name] = Load(name, roles[name], runtime=own[1], ramp=own[0])
     return loads
+
+
+def _check_stagger(row: Row, roles: Iterable[Role], *, ramp: int) -> None:
+    for role in roles:
+        last = role.stagger * (len(role.disks) - 1)
+        if last > ramp:
+            remedy = "a smaller stagger or a longer ramp"
+            row.problems.add(row.place(role.name), f"stagger: {role.name} starts last after {show_time(last)}", remedy)
 
 
 def _window(row: Row) -> tuple[int, int] | None:
@@ -66,7 +76,7 @@ def _role(name: str, row: Row) -> Role | None:
         return None
     if bs % 512:
         row.problems.add(row.place("bs"), f"bs: {bs} is not a multiple of 512")
-    role = Role(name, disks, rw, bs, iodepth, ioengine, direct, options)
+    role = Role(name, disks, rw, bs, iodepth, ioengine, direct, options, row.get_or(schema.STAGGER, 0))
     _check_together(role, row)
     return role
 

@@ -41,7 +41,8 @@ class Role:
     """fio jobs with a name that says what they are for (victim, hog), one on each of ``disks`` of the topology.
 
     ``bs`` in bytes; ``options`` are further fio options, already checked against the list of those that
-    are allowed. ``iodepth`` and the options hold for each disk.
+    are allowed. ``iodepth`` and the options hold for each disk. The role starts on each disk ``stagger`` ns
+    after the disk before it, within the ramp.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Role:
     ioengine: str
     direct: bool
     options: Mapping[str, str] = field(default_factory=dict)
+    stagger: int = 0
 
     @property
     def disk(self) -> str:

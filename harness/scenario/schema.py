@@ -100,7 +100,8 @@ BS = Field("bs", size(512, 1 << 26), required=True, says="size of a request, suc
 IODEPTH = Field("iodepth", Integer(1, 4096), required=True, says="requests in flight on each disk")
 IOENGINE = Field("ioengine", Choice(("libaio", "io_uring", "psync", "sync")), says="fio's ioengine (default: libaio)")
 DIRECT = Field("direct", Flag(), says="bypass the page cache (default: true)")
-ROLE = Record((DISK, RW, BS, IODEPTH, IOENGINE, DIRECT, *(option.field for option in OPTIONS.values())))
+STAGGER = Field("stagger", time(0, HOUR, step=MICROSECOND), says="by how much later it starts on each further disk")
+ROLE = Record((DISK, RW, BS, IODEPTH, IOENGINE, DIRECT, STAGGER, *(option.field for option in OPTIONS.values())))
 
 RAMP = Field("ramp", time(0, HOUR, step=MICROSECOND), required=True, says="time before the measured window, such as 1s")
 RUNTIME = Field(

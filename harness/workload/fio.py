@@ -23,8 +23,8 @@ def job_file(load: Load, topology: Topology, seed: int) -> str:
     sections = [_section("global", _global_options(load, seed))]
     for role in load.roles.values():
         for place, one in enumerate(role.apart()):
-            grouping = _grouping(place) if len(role.disks) > 1 else ()
-            sections.append(_section(role.name, chain(grouping, _role_options(one, topology))))
+            own = _group_options(place, role, load.ramp) if len(role.disks) > 1 else ()
+            sections.append(_section(role.name, chain(own, _role_options(one, topology))))
     return "\n".join(sections)
 
 
@@ -53,10 +53,14 @@ def _global_options(load: Load, seed: int) -> Iterator[tuple[str, str]]:
     yield "group_reporting", "0"
 
 
-def _grouping(place: int) -> Iterator[tuple[str, str]]:
+def _group_options(place: int, role: Role, ramp: int) -> Iterator[tuple[str, str]]:
     if not place:
         yield "new_group", "1"
     yield "group_reporting", "1"
+    if late := place * role.stagger:
+        # The windows of all begin together all the same.
+        yield "startdelay", f"{late // 1000}us"
+        yield "ramp_time", f"{(ramp - late) // 1000}us"
 
 
 def _role_options(role: Role, topology: Topology) -> Iterator[tuple[str, str]]:
