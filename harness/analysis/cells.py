@@ -7,6 +7,7 @@ from dataclasses import dataclass, field, replace
 from harness.analysis.statuses import ending
 from harness.metrics.errors import MeasurementError
 from harness.metrics.figures import Figures, figures_of
+from harness.metrics.tables import overridden
 from harness.scenario.model import Arm, Load, Status
 from lab.record import BootRecord, Outcome
 
@@ -57,6 +58,8 @@ def measured(arm: Arm, seed: int, record: BootRecord, loads: Iterable[Load]) -> 
     if verdict.status is not Status.PASS:
         return replace(result, reasons=(_reason(verdict.says, record),))
     try:
+        if others := tuple(overridden(record.files, arm.topology)):
+            return replace(result, status=Status.SKIP, reasons=others)
         return replace(result, figures=figures_of(record.files, arm.topology, loads))
     except MeasurementError as error:
         return replace(result, status=Status.ERROR, reasons=(error.message,))

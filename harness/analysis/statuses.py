@@ -15,6 +15,7 @@ unfit                      ERROR   no         125
 garbled                    ERROR   yes        128
 lost                       ERROR   yes        128
 requirement missing        SKIP    no         125
+bye, repeat_count changed  SKIP    no         125
 =========================  ======  =========  ====
 
 A boot that is PASS was measured without incident; its figures say whether a claim holds.

@@ -59,7 +59,32 @@ static bool read_key(struct model_disk *model, char *word)
 		return !model->rotation && number(value, 10, 1, &model->rotation);
 	if (!strcmp(key, "ncq"))
 		return model->ncq == 1 && number(value, 10, 1, &model->ncq) && model->ncq <= CONFIG_NCQ;
+	if (!strcmp(key, "buffer"))
+		return !model->lane_count && number(value, 10, 2, &model->lane_count);
 	return !strcmp(key, "zone") && read_zone(model, value);
+}
+
+static bool has_mechanics(const struct model_disk *model)
+{
+	return model->seek || model->rotation || model->ncq > 1 || model->zone_count > 1;
+}
+
+/* Behind the models of all disks, the lanes of those that have a buffer. */
+static bool lay_lanes(struct config *config)
+{
+	unsigned int count = config->disk_count;
+
+	for (unsigned int i = 0; i < config->disk_count; i++) {
+		struct model_disk *disk = &config->models[i];
+
+		if (disk->lane_count > config->disk_count + CONFIG_LANES - count)
+			return false;
+		if (disk->lane_count)
+			model_disk_buffer(disk, &config->models[count], disk->lane_count);
+		count += (unsigned int)disk->lane_count;
+	}
+	config->model_count = count;
+	return true;
 }
 
 static bool read_disk(struct config *config, char **words, int count)
@@ -77,7 +102,7 @@ static bool read_disk(struct config *config, char **words, int count)
 	for (int i = DISK_WORDS; i < count; i++)
 		if (!read_key(model, words[i]))
 			return false;
-	return true;
+	return !model->lane_count || !has_mechanics(model);
 }
 
 static struct model_link *find_link(struct config *config, const char *wanted)
@@ -100,7 +125,7 @@ static bool add_extent(struct config *config, struct backstore *store, const cha
 {
 	struct extent *extent = &store->extents[store->extent_count];
 
-	if (store->extent_count == CONFIG_EXTENTS || count > MODEL_LINKS || !find_disk(config, disk, &extent->disk))
+	if (store->extent_count == CONFIG_EXTENTS || count > MODEL_PATH || !find_disk(config, disk, &extent->disk))
 		return false;
 	for (int i = 0; i < count; i++)
 		if (!(extent->links[i] = find_link(config, links[i])))
@@ -161,7 +186,7 @@ bool config_read(struct config *config, FILE *file, unsigned int *line)
 	for (*line = 1; fgets(text, sizeof(text), file); ++*line)
 		if (!read_line(config, text))
 			return false;
-	return config->backstore_count > 0;
+	return config->backstore_count > 0 && lay_lanes(config);
 }
 
 struct piece config_piece(const struct config *config, const struct backstore *backstore, uint64_t offset,

@@ -13,6 +13,7 @@
  *   rotation=NS       of one revolution: after a seek the disk waits for the sector
  *   ncq=N             among its first N jobs it takes the one that it can begin first
  *   zone=FROM:RATE    another rate from byte FROM on; several in ascending order
+ *   buffer=N          moves N jobs at a time, which share its rate; then it has no seek and no other key
  *
  * A backstore is a path to a disk, through its links; those of one disk share its head, its line and its
  * data. WWN is its NAA in hex.
@@ -29,6 +30,7 @@
 
 #define CONFIG_MOST 256
 #define CONFIG_NCQ 256
+#define CONFIG_LANES 768 /* of all buffers together */
 #define CONFIG_EXTENTS 16
 #define NAME_MAX_LENGTH 40
 
@@ -46,7 +48,7 @@ struct named_disk {
 /* A disk behind a backstore, and the way to it. */
 struct extent {
 	unsigned int disk;
-	struct model_link *links[MODEL_LINKS];
+	struct model_link *links[MODEL_PATH];
 };
 
 struct backstore {
@@ -61,9 +63,9 @@ struct backstore {
 struct config {
 	struct named_link links[CONFIG_MOST];
 	struct named_disk disks[CONFIG_MOST];
-	struct model_disk models[CONFIG_MOST]; /* models[i] is that of disks[i] */
+	struct model_disk models[CONFIG_MOST + CONFIG_LANES]; /* models[i] is that of disks[i], then come lanes */
 	struct backstore backstores[CONFIG_MOST];
-	unsigned int link_count, disk_count, backstore_count;
+	unsigned int link_count, disk_count, model_count, backstore_count;
 	uint64_t memory; /* 0 where nothing is said */
 };
 

@@ -3,13 +3,38 @@
 
 #include <inttypes.h>
 
-static void write_disk(const struct named_disk *disk, const struct model_disk *model, FILE *file, uint64_t now)
+struct use {
+	uint64_t busy, waited, jobs, writes, bytes, seeks, queued;
+};
+
+static struct use use_of(const struct model_disk *disk, uint64_t now)
+{
+	return (struct use){ model_disk_busy(disk, now), model_disk_waited(disk, now), disk->jobs, disk->writes,
+			     disk->bytes, disk->seeks, level_sum(&disk->queue, now) };
+}
+
+/* A disk with a buffer is busy while its medium is, and that waits for no link. */
+static struct use use_of_lanes(const struct model *model, const struct model_disk *disk, uint64_t now)
+{
+	struct use sum = { .busy = model_link_busy(model, &disk->medium, now) };
+
+	for (uint64_t i = 0; i < disk->lane_count; i++) {
+		const struct use lane = use_of(&disk->lanes[i], now);
+
+		sum.jobs += lane.jobs;
+		sum.writes += lane.writes;
+		sum.bytes += lane.bytes;
+		sum.queued += lane.queued;
+	}
+	return sum;
+}
+
+static void write_disk(const char *name, const struct use *use, FILE *file)
 {
 	fprintf(file,
 		"\"%s\": {\"busy\": %" PRIu64 ", \"waited\": %" PRIu64 ", \"requests\": %" PRIu64
 		", \"writes\": %" PRIu64 ", \"bytes\": %" PRIu64 ", \"seeks\": %" PRIu64 ", \"queued\": %" PRIu64 "}",
-		disk->name, model_disk_busy(model, now), model_disk_waited(model, now), model->jobs, model->writes,
-		model->bytes, model->seeks, level_sum(&model->queue, now));
+		name, use->busy, use->waited, use->jobs, use->writes, use->bytes, use->seeks, use->queued);
 }
 
 static void write_path(struct backstore *path, FILE *file, uint64_t now)
@@ -25,8 +50,11 @@ void counters_write(struct config *config, const struct model *model, FILE *file
 {
 	fprintf(file, "{\"time\": %" PRIu64 ", \"disks\": {", now);
 	for (unsigned int i = 0; i < config->disk_count; i++) {
+		const struct model_disk *disk = &config->models[i];
+		const struct use use = disk->lane_count ? use_of_lanes(model, disk, now) : use_of(disk, now);
+
 		fputs(i ? ", " : "", file);
-		write_disk(&config->disks[i], &config->models[i], file, now);
+		write_disk(config->disks[i].name, &use, file);
 	}
 	fputs("}, \"links\": {", file);
 	for (unsigned int i = 0; i < config->link_count; i++) {

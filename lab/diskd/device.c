@@ -194,7 +194,7 @@ static void submit(struct request *whole, const struct piece *piece, bool write,
 
 	request->whole = whole;
 	request->job = (struct model_job){ .at = piece->at, .bytes = piece->bytes, .write = write };
-	memcpy(request->job.links, piece->on->links, sizeof(request->job.links));
+	memcpy(request->job.links, piece->on->links, sizeof(piece->on->links));
 	model_submit(device->model, &device->config->models[piece->on->disk], &request->job, now);
 }
 

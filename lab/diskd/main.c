@@ -46,7 +46,7 @@ static void read_config(const char *path)
 	if (!config_read(&config, file, &line))
 		die("%s: line %u is wrong", path, line);
 	fclose(file);
-	model = (struct model){ .disks = config.models, .disk_count = config.disk_count };
+	model = (struct model){ .disks = config.models, .disk_count = config.model_count };
 }
 
 static void set_up(void)

@@ -28,6 +28,15 @@ bool model_disk_zone(struct model_disk *disk, uint64_t from, uint64_t rate)
 	return true;
 }
 
+void model_disk_buffer(struct model_disk *disk, struct model_disk *lanes, uint64_t count)
+{
+	for (uint64_t i = 0; i < count; i++)
+		model_disk_init(&lanes[i], disk->zones[0].rate, 0);
+	disk->medium.rate = disk->zones[0].rate;
+	disk->lanes = lanes;
+	disk->lane_count = count;
+}
+
 static unsigned int zone_of(const struct model_disk *disk, uint64_t at)
 {
 	unsigned int zone = (unsigned int)disk->zone_count - 1;
@@ -200,8 +209,25 @@ static struct model_job *finish(struct model *model, struct model_disk *disk)
 	return job;
 }
 
+/* The lane with the shortest line; for a job without bytes, which goes past none, that with the longest. */
+static struct model_disk *lane_for(struct model_disk *disk, struct model_job *job)
+{
+	struct model_disk *found = disk->lanes;
+	int links = 0;
+
+	for (struct model_disk *lane = disk->lanes + 1; lane < disk->lanes + disk->lane_count; lane++)
+		if (job->bytes ? lane->queue.held < found->queue.held : lane->queue.held > found->queue.held)
+			found = lane;
+	while (job->links[links])
+		links++;
+	job->links[links] = &disk->medium;
+	return found;
+}
+
 void model_submit(struct model *model, struct model_disk *disk, struct model_job *job, uint64_t now)
 {
+	if (disk->lane_count)
+		disk = lane_for(disk, job);
 	job->next = NULL;
 	job->passed = 0;
 	*disk->last = job;

@@ -5,7 +5,8 @@
  * A disk serves one job at a time: a seek and the wait for the sector when the job does not start where
  * the head is, then the transfer, which flows through every link of the job's path. Jobs that flow at
  * the same time share their links by max-min fairness (share.c): none gets more of a link while
- * another that wants it gets less, and a link that is wanted is never idle. Times are nanoseconds of one clock;
+ * another that wants it gets less, and a link that is wanted is never idle. A disk with a buffer moves several
+ * jobs at a time: its medium is one more link, which they share, and it does not seek. Times are nanoseconds of one clock;
  * each step starts at the exact time at which the step before it ended, however late the caller is.
  */
 #ifndef DISKD_MODEL_H
@@ -16,7 +17,8 @@
 #include <stdbool.h>
 #include <stdint.h>
 
-#define MODEL_LINKS 4
+#define MODEL_PATH 4  /* links on the way to a disk */
+#define MODEL_LINKS 5 /* with the medium of a buffered disk */
 #define MODEL_ZONES 16
 #define MODEL_ALONE (1ull << 32) /* speed of a job that shares no link with another */
 
@@ -62,6 +64,10 @@ struct model_disk {
 	struct model_flow flow;
 	uint64_t busy, waited, jobs, writes, bytes, seeks; /* waited: ns of busy in which links held a transfer back */
 	struct level queue;
+	/* Of a disk with a buffer, whose jobs all are its lanes'. */
+	struct model_disk *lanes;
+	uint64_t lane_count;
+	struct model_link medium;
 };
 
 struct model {
@@ -75,6 +81,9 @@ void model_disk_init(struct model_disk *disk, uint64_t rate, uint64_t seek);
 
 /* From byte FROM on the rate is RATE; false when FROM does not ascend or there are too many zones. */
 bool model_disk_zone(struct model_disk *disk, uint64_t from, uint64_t rate);
+
+/* DISK moves COUNT jobs at a time, one in each of LANES, which are disks of the model too. */
+void model_disk_buffer(struct model_disk *disk, struct model_disk *lanes, uint64_t count);
 
 /* A job arrives at NOW; everything due up to then must have been taken from model_finished. */
 void model_submit(struct model *model, struct model_disk *disk, struct model_job *job, uint64_t now);

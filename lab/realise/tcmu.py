@@ -55,4 +55,5 @@ def _mechanics(disk: Disk) -> str:
     """What a disk has beside its rate and seek; what it lacks is left out."""
     rotation = f" rotation={disk.rotation}" if disk.rotation else ""
     ncq = f" ncq={disk.ncq}" if disk.ncq > 1 else ""
-    return rotation + ncq + "".join(f" zone={zone.start}:{zone.rate}" for zone in disk.zones)
+    buffer = f" buffer={disk.buffer}" if disk.buffer else ""
+    return rotation + ncq + buffer + "".join(f" zone={zone.start}:{zone.rate}" for zone in disk.zones)

@@ -27,7 +27,9 @@ SDEBUG_CANQUEUE, three words of 64 bits; null_blk takes as many as blk-mq does (
 MOST_DISKS = 16
 """CONFIG_EXTENTS of lab/diskd: disks that one LUN shows."""
 MOST_LINKS = 4
-"""MODEL_LINKS of lab/diskd: links on the way from a host to a disk."""
+"""MODEL_PATH of lab/diskd: links on the way from a host to a disk."""
+MOST_BUFFERED = 768
+"""CONFIG_LANES of lab/diskd: requests that the buffers of all disks hold."""
 _GUEST_MEMORY = 256 << 20
 _RING_MEMORY = 8 << 20
 """CMDR_SIZE of target_core_user, which it allocates for each disk."""
@@ -134,7 +136,7 @@ class Refusal:
 def refusals(topology: Topology) -> Iterator[Refusal]:
     """Everything in a topology whose names are sound that no recipe can carry."""
     for disk in topology.disks.values():
-        for reason in _disk_reasons(disk, driver_of(disk, topology)):
+        for reason in _disk_reasons(disk, topology):
             yield Refusal("disk", disk.name, reason)
     for hba in topology.hbas.values():
         for reason in (*_hba_reasons(hba, topology), *_company_reasons(hba, topology)):
@@ -147,7 +149,8 @@ def refusals(topology: Topology) -> Iterator[Refusal]:
             yield Refusal("stack", stack.name, reason)
 
 
-def _disk_reasons(disk: Disk, driver: Driver) -> Iterator[str]:
+def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
+    driver = driver_of(disk, topology)
     if disk.size % SIZE_STEP:
         yield f"size {show_size(disk.size)} is not a whole number of MiB"
     if disk.service is not None and disk.service >= COMMAND_TIMEOUT:
@@ -155,10 +158,16 @@ def _disk_reasons(disk: Disk, driver: Driver) -> Iterator[str]:
     if driver is Driver.TCMU:
         if disk.rate is None:
             yield "driver tcmu takes disks with a rate: they serve one request after another"
+        if disk.buffer and (disk.seek or disk.rotation or disk.zones or disk.ncq > 1):
+            yield "a disk with a buffer has no seek, rpm, zones or ncq"
+        buffered = sum(other.buffer for other in topology.disks.values())
+        if disk.buffer and buffered > MOST_BUFFERED:
+            yield f"the buffers of all disks hold {buffered} requests, and {MOST_BUFFERED} are possible"
         return
     if disk.rate is not None and (reason := rate_reason(disk.rate)):
         yield reason
-    mechanics = {"seek": disk.seek, "rpm": disk.rotation, "zones": disk.zones, "ncq": disk.ncq > 1, "links": disk.links}
+    mechanics = {"seek": disk.seek, "rpm": disk.rotation, "zones": disk.zones, "ncq": disk.ncq > 1}
+    mechanics |= {"buffer": disk.buffer, "links": disk.links}
     for key, is_set in mechanics.items():
         if is_set:
             yield f"{key} needs driver tcmu, not {driver}"

@@ -142,6 +142,7 @@ def _disk(name: str, row: Row, links: Iterable[str], scale: int) -> Disk:
         rotation=revolution(rpm, scale) if rpm else 0,
         zones=_zones(name, row, size, scale),
         ncq=row.get_or(fields.NCQ, 1),
+        buffer=row.get_or(fields.BUFFER, 0),
         links=_references(f"disk {name}", row, fields.PATH, "link", links),
     )
 

@@ -33,7 +33,9 @@ class Disk:
 
     Of a serial disk: ``seek`` is the time before a request that does not start where the last one
     ended, ``rotation`` that of a revolution (0: it does not turn), ``zones`` are further rates from some
-    byte on, ``ncq`` is how many queued requests it chooses among. ``links`` carry its data alone.
+    byte on, ``ncq`` is how many queued requests it chooses among. ``links`` carry its data alone. With a ``buffer`` it
+    moves as many requests at a time, which share its rate, and has no seek: what streams see of a drive whose
+    cache stands between its ports and its medium.
     """
 
     name: str
@@ -44,6 +46,7 @@ class Disk:
     rotation: int = 0
     zones: tuple[Zone, ...] = ()
     ncq: int = 1
+    buffer: int = 0
     links: tuple[str, ...] = ()
 
 

@@ -110,6 +110,8 @@ def _disk(disk: Disk, knob: str, value: int) -> Disk:
         return replace(disk, rate=None, service=value)
     if knob == _RPM:
         return replace(disk, rotation=value)
+    if knob == "buffer":
+        return replace(disk, buffer=value)
     return replace(disk, seek=value) if knob == "seek" else replace(disk, ncq=value)
 
 

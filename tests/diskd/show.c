@@ -18,6 +18,8 @@ static void show_disk(const struct config *config, unsigned int number)
 		printf(" rotation=%" PRIu64, model->rotation);
 	if (model->ncq > 1)
 		printf(" ncq=%" PRIu64, model->ncq);
+	if (model->lane_count)
+		printf(" buffer=%" PRIu64, model->lane_count);
 	for (unsigned int i = 1; i < model->zone_count; i++)
 		printf(" zone=%" PRIu64 ":%" PRIu64, model->zones[i].from, model->zones[i].rate);
 	putchar('\n');
@@ -25,7 +27,7 @@ static void show_disk(const struct config *config, unsigned int number)
 
 static void show_links(const struct config *config, const struct extent *extent)
 {
-	for (int i = 0; i < MODEL_LINKS && extent->links[i]; i++)
+	for (int i = 0; i < MODEL_PATH && extent->links[i]; i++)
 		for (unsigned int l = 0; l < config->link_count; l++)
 			if (&config->links[l].link == extent->links[i])
 				printf(" %s", config->links[l].name);

@@ -30,7 +30,7 @@ SOURCES = ROOT / "diskd"
 PARTS = ("config.c", "level.c", "model.c", "ring.c", "scsi.c", "share.c", "store.c")
 ALONE = 1 << 32
 SENSE_LENGTH = 18
-LINKS = 4
+LINKS = 5
 
 
 ZONES = 16
@@ -87,6 +87,9 @@ class Disk(Structure):
         ("flow", Flow),
         *((name, c_uint64) for name in ("busy", "waited", "jobs", "writes", "bytes", "seeks")),
         ("queue", Level),
+        ("lanes", c_void_p),
+        ("lane_count", c_uint64),
+        ("medium", Link),
     ]
 
 

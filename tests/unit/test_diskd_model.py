@@ -72,6 +72,47 @@ def test_disks_on_a_link_share_its_capacity(lib: ctypes.CDLL) -> None:
     assert link.busy == pytest.approx(shared, rel=1e-6)
 
 
+def buffered(lib: ctypes.CDLL, rate: int, count: int) -> Rig:
+    """The first disk moves ``count`` jobs at a time."""
+    rig = Rig(lib, (rate, 0), *((rate, 0) for _ in range(count)))
+    lib.model_disk_buffer(byref(rig.disks[0]), byref(rig.disks[1]), c_uint64(count))
+    return rig
+
+
+def test_jobs_in_a_buffer_share_the_medium_s_rate(lib: ctypes.CDLL) -> None:
+    rig = buffered(lib, 8 * MB, 4)
+    for number in range(4):
+        rig.submit(0, 0, number * KIB64, KIB64)
+    assert {when for when, _ in rig.drain()} == {4 * 8_192_000}
+    assert rig.disks[0].medium.busy == 4 * 8_192_000
+
+
+def test_with_a_buffer_a_narrow_port_holds_back_its_own_jobs_alone(lib: ctypes.CDLL) -> None:
+    narrow, wide = Link(rate=2 * MB), Link(rate=8 * MB)
+
+    def ends(rig: Rig) -> tuple[int, int]:
+        for number in range(4):
+            rig.submit(0, 0, number * KIB64, KIB64, narrow if number % 2 else wide)
+        done = {at // KIB64: when for when, at in rig.drain()}
+        return max(done[0], done[2]), max(done[1], done[3])
+
+    # At a level of 0.4 of each job's slowest link the medium is full: two jobs at 3.2 MB/s, two at 0.8.
+    two = 2 * KIB64 * 1e9
+    first = two / (6.4 * MB)
+    rest = (two - 1.6 * MB * first) / (2 * MB)
+    assert ends(buffered(lib, 8 * MB, 4)) == pytest.approx((first, first + rest), rel=1e-6)
+    # Without a buffer the third waits for the second.
+    assert ends(Rig(lib, (8 * MB, 0)))[0] == pytest.approx(two / (8 * MB) + KIB64 * 1e9 / (2 * MB), rel=1e-6)
+
+
+def test_a_flush_waits_in_the_longest_line_of_a_buffer(lib: ctypes.CDLL) -> None:
+    rig = buffered(lib, 8 * MB, 2)
+    for number in range(3):
+        rig.submit(0, 0, number * KIB64, KIB64)
+    rig.submit(0, 0, 0, 0)
+    assert rig.drain()[-1] == (3 * 8_192_000, 0)
+
+
 def test_a_link_is_free_while_its_disks_seek(lib: ctypes.CDLL) -> None:
     rig, link = Rig(lib, (80 * MB, 8 * MS), (80 * MB, 7 * MS)), Link(rate=4096 * 1000)
     for number in range(1, 101):

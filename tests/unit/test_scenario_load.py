@@ -177,6 +177,8 @@ def test_the_digest_covers_the_file_and_its_topology(tmp_path: Path) -> None:
         ("disk: p0", "disk: [p0, p2]", "t.yaml:16:17: disk: no disk p2 in topology 3ware-8506 of arm shared"),
         ("disk: p0", "disk: [p0, p0]", 't.yaml:16:17: disk: "p0" is there twice'),
         ("disk: p0", "disk: []", "disk: expected 1 to"),
+        ("disk: p0", "disk: [p0, p1], stagger: 2s", "t.yaml:16:10: stagger: hog starts last after 2 s"),
+        ("rw: randread, bs: 4k, iodepth: 256", "rw: read, bs: 4k, iodepth: 1, zero_buffers: true", "writes nothing"),
         ("disk: p0", "disk: {p0: 1}", "t.yaml:16:17: disk: expected a name"),
         ("disk: p0", "disk: p2..9", "t.yaml:16:17: disk: no disk p2 in topology 3ware-8506 of arm shared"),
         ("rw: randread, bs: 4k, iodepth: 256", "rw: randread, bs: 64k, iodepth: 1", "would wait for ever"),

@@ -149,6 +149,8 @@ def test_origins_are_kept(topology: Topology) -> None:
             "{rate: 1 MB/s, pcie: {generation: 1, lanes: 8}}",
             "expected one of rate",
         ),
+        ("e0..3: {size: 1G", "e0..3: {size: 1G, seek: 1ms, buffer: 2", "disk e0: a disk with a buffer has no seek"),
+        ("e0..3: {size: 1G", "e0..3: {size: 1G, buffer: 193", "the buffers of all disks hold 772 requests, and 768"),
         ("from: 512M", "from: 2G", "disk d0: zones must ascend within the disk"),
         ("over: [mp0..3]", "over: [mp0..4]", "stack vol: nothing is called mp4, did you mean"),
         ("over: [head, e1]", "over: [raid, e1]", "it lies over itself"),

@@ -91,6 +91,14 @@ def test_a_role_on_several_disks_is_one_group_of_fio_s() -> None:
     assert head[1].split("size=")[1].strip() == rest[1].split("size=")[1].strip()
 
 
+def test_a_stagger_delays_the_starts_and_not_the_windows() -> None:
+    late = window(replace(HOG, disks=("a", "b", "c"), stagger=2_500_000))
+    first, second, third = job_file(late, TOPOLOGY, 1).split("[hog]")[1:]
+    assert "startdelay" not in first
+    assert "startdelay=2500us\nramp_time=997500us\n" in second
+    assert "startdelay=5000us\nramp_time=995000us\n" in third
+
+
 def test_a_window_without_ramp_names_none() -> None:
     assert "ramp_time" not in job_file(window(VICTIM, ramp=0), TOPOLOGY, 1)
 
@@ -159,6 +167,9 @@ SAMPLES = {
     "verify": st.sampled_from(("crc32c", "md5")),
     "size": st.integers(1, 1000).map(lambda number: f"{number}M"),
     "offset": st.integers(0, 20).map(lambda number: f"{number}M"),
+    "zero_buffers": st.sampled_from(("true", "false")),
+    "prioclass": st.integers(1, 3),
+    "prio": st.integers(0, 7),
     "norandommap": st.sampled_from(("true", "false")),
     "random_distribution": st.sampled_from(("random", "zipf:1.2", "pareto:0.9", "normal:50")),
 }
