@@ -35,7 +35,7 @@ class Disk:
     ended, ``rotation`` that of a revolution (0: it does not turn), ``zones`` are further rates from some
     byte on, ``ncq`` is how many queued requests it chooses among. ``links`` carry its data alone. With a ``buffer`` it
     moves as many requests at a time, which share its rate, and has no seek: what streams see of a drive whose
-    cache stands between its ports and its medium.
+    cache stands between its ports and its medium. Without one a slow link holds the disk itself.
     """
 
     name: str
