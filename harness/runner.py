@@ -19,13 +19,12 @@ from harness.scenario.expand import expand
 from harness.scenario.model import Arm, Scenario
 from harness.store import KernelFacts, PlannedCell, RunFacts, RunFolder, Store, load_run, planned
 from lab import host
-from lab.errors import Misuse
+from lab.errors import LabBroken, Misuse
 from lab.kernels.model import Kernel
 from lab.realise.capability import missing
 from lab.record import Outcome
 from lab.session import Lab, PreparedJob, prepare_job, run_job
-
-_QEMU_OVERHEAD = 256 << 20
+from lab.units import show_size
 
 
 @dataclass(frozen=True)
@@ -59,16 +58,18 @@ def run_scenario(lab: Lab, request: Request, store: Store, listener: Listener = 
     """Boot every cell of the request that has no record yet, and judge.
 
     A run of the same request that was killed is taken up again. ``at_once`` 0 means as many boots
-    as the host carries. Raises what boots raise, after the boots under way were stopped.
+    as the host carries. Raises LabBroken, before anything is booted, for a guest that does
+    not fit; else what boots raise, after the boots under way were stopped.
     """
     started = time.monotonic()
     _check_arms(request)
+    _check_memory(request)
     store.check()
     with _folder(store, _facts(lab, request), request.scenario) as folder:
         jobs = _prepared(lab, request)
         waiting = [cell for cell in folder.facts.cells if not cell.skip and not _recorded(folder, cell, jobs)]
         resumed = sum(not cell.skip for cell in folder.facts.cells) - len(waiting)
-        workers = _workers(request.scenario, len(waiting), at_once)
+        workers = _workers(request.scenario, waiting, at_once)
         listener(RunStarted(request.scenario.name, request.kernel.release, len(waiting), workers))
         _Boots(lab, request.scenario, folder, jobs, listener).make(waiting, workers)
         verdict = judge_run(folder)
@@ -163,10 +164,24 @@ def _recorded(folder: RunFolder, cell: PlannedCell, jobs: Mapping[tuple[str, int
     return dict(record.fingerprint) == dict(jobs[cell.arm, cell.seed].fingerprint)
 
 
-def _workers(scenario: Scenario, boots: int, at_once: int) -> int:
-    memory = max(arm.topology.memory for arm in scenario.arms.values()) + _QEMU_OVERHEAD
-    carried = max(1, host.memory_available() // memory)
-    return max(1, min(at_once or _jobs_of_environment() or host.usable_cores(), carried, boots))
+def _check_memory(request: Request) -> None:
+    """Raises LabBroken when a guest does not fit on this host even alone."""
+    arms = [arm for arm in request.scenario.arms.values() if not request.arms or arm.name in request.arms]
+    largest = max(arms, key=lambda arm: arm.topology.memory)
+    available = host.memory_available()
+    if not host.guests_that_fit(largest.topology.memory, available):
+        raise LabBroken(
+            f"arm {largest.name}: a guest of {show_size(largest.topology.memory)} and {show_size(host.GUEST_OVERHEAD)}"
+            f" for QEMU do not fit in the {available >> 20}M that this host has available",
+            remedy="close other programs, or choose arms of smaller topologies with --arm",
+        )
+
+
+def _workers(scenario: Scenario, waiting: Sequence[PlannedCell], at_once: int) -> int:
+    """As many boots as there are cores, as memory carries of the largest guest, and as are waiting."""
+    memory = max((scenario.arms[cell.arm].topology.memory for cell in waiting), default=0)
+    carried = host.guests_that_fit(memory, host.memory_available())
+    return max(1, min(at_once or _jobs_of_environment() or host.usable_cores(), carried, len(waiting)))
 
 
 def _jobs_of_environment() -> int:

@@ -11,6 +11,8 @@ from typing import Literal
 
 from lab.cgroup import Cgroups
 
+GUEST_OVERHEAD = 256 << 20
+"""Bytes that a machine takes beside its guest's memory: translated code, firmware, QEMU's heap."""
 _MEMINFO = Path("/proc/meminfo")
 _OWN_GROUPS = Cgroups()
 # Debian keeps depmod where the PATH of ordinary users does not lead.
@@ -156,6 +158,11 @@ def memory_available(groups: Cgroups = _OWN_GROUPS, meminfo: Path = _MEMINFO) ->
     free = int(fields["MemAvailable"].split()[0]) << 10
     left = groups.memory_left()
     return free if left is None else max(0, min(free, left))
+
+
+def guests_that_fit(memory: int, available: int) -> int:
+    """How many guests of ``memory`` bytes run side by side in ``available`` bytes."""
+    return available // (memory + GUEST_OVERHEAD)
 
 
 def disk_free(path: Path) -> int:

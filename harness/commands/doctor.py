@@ -2,7 +2,7 @@
 """``blklab doctor``: what this host offers, what is missing, and what to do about it."""
 
 import os
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
@@ -17,6 +17,9 @@ from lab.packages.store import read_pin
 from lab.qemu.clock import VirtualClock, WallClock
 from lab.qemu.kvm import Kvm, KvmState, prove_kvm
 from lab.qemu.probe import Qemu, find_qemu
+from lab.topology.load import catalogue
+from lab.topology.model import Topology
+from lab.units import show_size
 
 _LEAST_MEMORY = 1 << 30
 _LEAST_DISK = 2 << 30
@@ -69,6 +72,7 @@ def _findings() -> Iterator[Finding]:
     yield Finding(Status.OK, "host", f"{distribution.pretty}, kernel {os.uname().release}")
     yield Finding(Status.OK, "cores", f"{host.usable_cores()} usable, load {host.load():.1f}")
     yield memory_finding(host.memory_available())
+    yield guests_finding(host.memory_available(), host.usable_cores(), catalogue())
     yield from _cache_findings()
     yield from program_findings(distribution.manager, _host_needs())
     yield archive_finding(sources.debian())
@@ -87,6 +91,20 @@ def memory_finding(available: int) -> Finding:
     if available < _LEAST_MEMORY:
         return Finding(Status.MISSING, "memory", fact, f"free some: a guest needs {_gib(_LEAST_MEMORY)}")
     return Finding(Status.OK, "memory", fact)
+
+
+def guests_finding(available: int, cores: int, topologies: Iterable[Topology]) -> Finding:
+    """Whether the guests of the catalogue fit, and how many of the largest do at once."""
+    by_size = sorted(topologies, key=lambda topology: topology.memory)
+    too_large = [one for one in by_size if not host.guests_that_fit(one.memory, available)]
+    if too_large:
+        shown = ", ".join(f"{one.name} ({show_size(one.memory)})" for one in too_large)
+        return Finding(Status.NOTE, "guests", f"too large for this memory: {shown}", "free some, or leave these out")
+    largest = by_size[-1]
+    at_once = min(cores, host.guests_that_fit(largest.memory, available))
+    return Finding(
+        Status.OK, "guests", f"{at_once} at once of the largest, {largest.name} of {show_size(largest.memory)}"
+    )
 
 
 def program_findings(manager: host.Manager, needs: tuple[host.Need, ...]) -> Iterator[Finding]:

@@ -25,8 +25,6 @@ from lab.qemu.tail import Tail
 LOG_FILE = "qemu.log"
 _STDERR_TAIL = 2000
 _LAUNCH_SECONDS = 30.0
-# QEMU's own needs beside the guest's memory: translated code, firmware, heap.
-_OVERHEAD_MIB = 256
 
 
 class Channel(StrEnum):
@@ -251,10 +249,10 @@ def _check_host(spec: MachineSpec, folder: Path) -> None:
             raise LabBroken(f"{what} {path} does not exist", remedy="see blklab doctor; the cache may have been pruned")
         if path is not None and not os.access(path, os.R_OK):
             raise LabBroken(f"{what} {path} is not readable", remedy=f"make it readable: sudo chmod a+r {path}")
-    available = host.memory_available() >> 20
-    if available < spec.memory + _OVERHEAD_MIB:
+    available = host.memory_available()
+    if not host.guests_that_fit(spec.memory << 20, available):
         raise LabBroken(
-            f"a guest of {spec.memory} MiB does not fit: the host has {available} MiB available",
+            f"a guest of {spec.memory} MiB does not fit: the host has {available >> 20} MiB available",
             remedy="run fewer machines at once, or close other programs",
         )
 

@@ -52,6 +52,11 @@ def read_topology(ref: str | Node, *, near: Path, problems: Problems) -> Topolog
     return topology
 
 
+def catalogue() -> tuple[Topology, ...]:
+    """Every topology of the catalogue, by name. Raises InputErrors."""
+    return tuple(load_topology(path.stem, near=CATALOGUE) for path in sorted(CATALOGUE.glob("*.yaml")))
+
+
 def find_topology(ref: str, *, near: Path) -> Path:
     """The file that a name or a path means. Raises Misuse for a name that the catalogue does not have."""
     if not re.fullmatch(NAME, ref):

@@ -134,7 +134,7 @@ def make(folder: Path) -> FakeLab:
     program.chmod(0o755)
     _lay_out_kernel(folder / "kernel")
     cache = Cache(folder / "cache")
-    pin = Pin(f"payload-{payload.SUITE}", (Pinned(payload.SUITE, "fio", "3.39-1", "0" * 64),))
+    pin = Pin(payload.PIN, (Pinned(payload.SUITE, "fio", "3.39-1", "0" * 64),))
     cache.entry("payload", pin.digest, lay_out)
     write_pin(cache, pin)
     (folder / "t.yaml").write_text(GOOD)

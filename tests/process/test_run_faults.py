@@ -10,7 +10,9 @@ from pathlib import Path
 
 import pytest
 
+from lab import host
 from lab.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, InputErrors
+from lab.topology.load import CATALOGUE
 from tests.process.fake_lab import CELLS, FakeLab
 from tests.unit.scenario_text import GOOD, RIG, load
 
@@ -300,3 +302,16 @@ def test_words_for_people_may_be_anything(hostile_place: FakeLab) -> None:
     assert done.returncode == EXIT_PASS, done.stderr
     assert "$(touch PWNED)" in done.stdout
     assert "[red]" in done.stdout
+
+
+def test_a_guest_that_does_not_fit_is_refused_before_anything_boots(lab: FakeLab) -> None:
+    """Only one of the arms is too large; the other one is not booted either, unless it is chosen."""
+    too_much = f"{(host.memory_available() >> 30) + 1}G"
+    topology = (CATALOGUE / "3ware-8506.yaml").read_text().replace("memory: 512M", f"memory: {too_much}")
+    (lab.folder / "large.yaml").write_text(topology.replace("topology: 3ware-8506", "topology: large"))
+    assert "limited: {" in GOOD
+    lab.scenario.write_text(GOOD.replace("limited: {", "limited: {topology: ./large.yaml, "))
+    words = f"arm limited: a guest of {too_much} and 256M for QEMU do not fit in the .*--arm"
+    refused(lab, lab.run(), EXIT_LAB_BROKEN, f"(?s){words}")
+    lab.run("--arm", "shared", "--seeds", "1")
+    assert len(lab.boots()) == 1

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 import io
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -9,6 +10,7 @@ from harness.commands.doctor import (
     Status,
     archive_finding,
     doctor,
+    guests_finding,
     kvm_finding,
     memory_finding,
     program_findings,
@@ -18,6 +20,7 @@ from lab.errors import EXIT_LAB_BROKEN
 from lab.host import Need
 from lab.packages import sources
 from lab.qemu.kvm import Kvm, KvmState
+from tests.unit.analysis_samples import null_topology
 
 ABSENT = Need("no-such-program", "test", apt="a-pkg", dnf="d-pkg", pacman="p-pkg", zypper="z-pkg")
 
@@ -30,6 +33,15 @@ def test_a_finding_has_its_remedy_below() -> None:
 def test_too_little_memory_stops_scenarios() -> None:
     assert memory_finding(1 << 29).status is Status.MISSING
     assert memory_finding(1 << 31).status is Status.OK
+
+
+def test_guests_of_the_catalogue_are_weighed_against_memory() -> None:
+    small, large = null_topology(), replace(null_topology(), name="large", memory=3 << 30)
+    fits = guests_finding(8 << 30, 4, [large, small])
+    assert (fits.status, fits.fact) == (Status.OK, "2 at once of the largest, large of 3G")
+    assert guests_finding(8 << 30, 1, [large, small]).fact.startswith("1 at once")
+    too_large = guests_finding(3 << 30, 4, [large, small])
+    assert (too_large.status, too_large.fact) == (Status.NOTE, "too large for this memory: large (3G)")
 
 
 def test_missing_programs_come_with_the_line_to_type() -> None:

@@ -135,3 +135,8 @@ def test_set_up_installs_what_the_doctor_asks_for(table: str, needs: tuple[Need,
     text = SCRIPT.read_text().partition(f"{table}='\n")[2].partition("'")[0]
     rows = [["" if field == "-" else field for field in line.split("|")] for line in text.splitlines()]
     assert [[need.program, need.apt, need.dnf, need.pacman, need.zypper, need.purpose] for need in needs] == rows
+
+
+@pytest.mark.parametrize(("available", "fit"), [((768 << 20) - 1, 0), (768 << 20, 1), (8 << 30, 10)])
+def test_guests_take_their_memory_and_what_qemu_needs(available: int, fit: int) -> None:
+    assert host.guests_that_fit(512 << 20, available) == fit
