@@ -6,7 +6,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 # Values go to recipes through the environment and are never expanded, neither by make nor by the shell.
-values := NAME KERNEL BASE SEEDS VERIFY RESULTS RUN
+values := NAME KERNEL BASE SEEDS VERIFY RESULTS RUN TREE GOOD BAD
 $(foreach value,$(values),$(eval override $(value) := $$(value $(value))))
 export $(values)
 
@@ -44,6 +44,11 @@ doctor:  ## what this host offers and what is missing, with remedies
 cache:  ## list what is cached and how large it is
 	$(blklab) cache list
 
+bisect:  ## the commit of a kernel tree at which a scenario's claims fail: NAME= TREE=DIR GOOD=REV BAD=REV [SEEDS=] [RESULTS=]
+	$(named)
+	$(blklab) bisect $${TREE:+"--tree=$$TREE"} $${GOOD:+"--good=$$GOOD"} $${BAD:+"--bad=$$BAD"} $${SEEDS:+"--seeds=$$SEEDS"} \
+		$${RESULTS:+"--results=$$RESULTS"} -- "$$NAME"
+
 selftest:  ## does the lab see what must pass, fail, oops and hang? [KERNEL=]
 	$(blklab) selftest $${KERNEL:+"--kernel=$$KERNEL"}
 
@@ -69,4 +74,4 @@ clean:  ## remove the virtual environments and caches of tools (not the results)
 	@rm -rf .venv .venv-* .venv.lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
-.PHONY: help setup scenario list show judge calibrate doctor cache selftest schema check test test-all bench lock clean
+.PHONY: help setup scenario list show judge calibrate bisect doctor cache selftest schema check test test-all bench lock clean

@@ -2,6 +2,7 @@
 """The verbs of the console script, a module each: NAME, HELP, configure(parser), execute(options) -> exit code."""
 
 from harness.commands import (
+    bisect,
     cache,
     calibrate,
     diagnose,
@@ -20,6 +21,7 @@ from harness.commands.command import Command
 
 COMMANDS: tuple[Command, ...] = (
     run,
+    bisect,
     listing,
     show,
     judge,

@@ -1,0 +1,98 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Commits measured for real: the kernel is built, the scenario runs on it, its claims are read."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.analysis.claims import ClaimVerdict
+from harness.bisect.state import ClaimSeen, Observation
+from harness.events import Listener
+from harness.runner import Request, run_scenario
+from harness.scenario.model import Scenario, Status
+from harness.store import Store
+from lab.digest import canonical, digest_bytes
+from lab.errors import CannotJudge, LabBroken
+from lab.kernels import build, kconfig, tree
+from lab.kernels.model import Kernel
+from lab.packages.apt import Tell
+from lab.session import Lab
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What runs on each commit; no ``arms`` means all, ``seeds`` None as many as the scenario says."""
+
+    scenario: Scenario
+    seeds: int | None = None
+    arms: tuple[str, ...] = ()
+    at_once: int = 0
+
+
+@dataclass(frozen=True)
+class Source:
+    """The repository ``clone`` has the commits; ``spec`` is what people write for it (``tree:PATH``)."""
+
+    clone: Path
+    spec: str
+
+
+@dataclass(frozen=True)
+class Ears:
+    """Who hears what is being waited for."""
+
+    tell: Tell
+    listener: Listener
+
+
+class KernelOracle:
+    """Builds commits and runs the trial on them."""
+
+    def __init__(self, lab: Lab, trial: Trial, source: Source, store: Store, ears: Ears) -> None:
+        self._lab, self._trial, self._source, self._store, self._ears = lab, trial, source, store, ears
+        self.setting = _setting(lab, trial)
+
+    def kernel(self, commit: str, slot: int = 0) -> Kernel:
+        """Raises CannotJudge when it does not build."""
+        spec = self._source.spec
+        source = tree.Source(self._source.clone, f"{spec}@{commit}", f"{spec} at {commit[:12]}", revision=commit)
+        return tree.built(source, self._lab.cache, options=tree.Options(slot=slot), tell=self._ears.tell)
+
+    def prepare(self, commit: str) -> None:
+        # In a workspace of its own, so that the commit that is wanted now need not wait for it.
+        self.kernel(commit, slot=1)
+
+    def measure(self, commit: str) -> Observation:
+        try:
+            kernel = self.kernel(commit)
+        except CannotJudge as error:
+            return Observation(commit, self.setting, untestable=error.message)
+        request = Request(self._trial.scenario, kernel, self._trial.seeds, self._trial.arms)
+        run = run_scenario(self._lab, request, self._store, self._ears.listener, self._trial.at_once)
+        broken = [cell for cell in run.verdict.cells if cell.lab_broke]
+        if broken:
+            raise LabBroken("; ".join(broken[0].reasons) or "a boot broke", remedy=f"look into {run.folder.path}")
+        claims = tuple(_seen(claim) for claim in run.verdict.claims)
+        reasons = {reason for cell in run.verdict.cells if cell.status is not Status.PASS for reason in cell.reasons}
+        untestable = "" if any(claim.values for claim in claims) else "; ".join(sorted(reasons))
+        return Observation(
+            commit, self.setting, claims, untestable, f"{run.folder.path.parent.name}/{run.folder.path.name}"
+        )
+
+    def drift(self, good: str, bad: str) -> str:
+        """How the configurations of two commits differ, in words; empty when they do not."""
+        first, second = self.kernel(good), self.kernel(bad)
+        drifted = kconfig.drift(first.config, second.config)
+        return kconfig.describe_drift(drifted, good[:12], bad[:12])
+
+
+def _seen(claim: ClaimVerdict) -> ClaimSeen:
+    ensemble = claim.judgement.ensemble
+    values = () if ensemble is None else tuple(value for _, value in sorted(ensemble.values.items()))
+    return ClaimSeen(claim.that, claim.ratio, str(claim.judgement.status), values)
+
+
+def _setting(lab: Lab, trial: Trial) -> str:
+    fragments = [path.read_text() for path in kconfig.fragments()]
+    own = [trial.scenario.digest, trial.seeds, list(trial.arms)]
+    qemu = [lab.qemu.version_text, lab.qemu.package, lab.qemu.digest, lab.steady.digest]
+    return digest_bytes(canonical([own, qemu, lab.payload.digest, fragments, build.toolchain().identity]))

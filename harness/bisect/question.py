@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which claims tell the good end from the bad one, and what they say of a commit between."""
+
+from dataclasses import dataclass
+
+from harness.bisect.state import ClaimSeen, Observation, Word
+from harness.scenario.model import Status
+from lab.errors import CannotJudge
+
+_HELD, _FAILED = str(Status.PASS), str(Status.FAIL)
+
+
+@dataclass(frozen=True)
+class Answer:
+    """``reason`` says why a commit is skipped."""
+
+    word: Word
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Question:
+    """The claims that hold on the good end and fail on the bad one, with their ratios' ranges apart."""
+
+    claims: tuple[str, ...]
+
+    @classmethod
+    def between(cls, good: Observation, bad: Observation) -> "Question":
+        """Proves both ends. Raises CannotJudge, saying what is wrong with them."""
+        for name, end in (("good", good), ("bad", bad)):
+            if end.untestable:
+                raise CannotJudge(f"the {name} end {end.commit[:12]} cannot be tested: {end.untestable}")
+        before, since = _by_name(good), _by_name(bad)
+        told = [that for that in before if (before[that].status, since[that].status) == (_HELD, _FAILED)]
+        apart = tuple(that for that in told if _apart(before[that], since[that]))
+        if apart:
+            return cls(apart)
+        if told:
+            raise CannotJudge(f"the ends are not apart: {_shown(told[0], good, bad)}", remedy="more seeds: SEEDS=8")
+        turned = [that for that in before if (before[that].status, since[that].status) == (_FAILED, _HELD)]
+        if turned:
+            raise CannotJudge(
+                f"the good end fails and the bad one passes: {_shown(turned[0], good, bad)}",
+                remedy="exchange GOOD and BAD to look for the commit that cured it",
+            )
+        listing = "; ".join(_shown(that, good, bad) for that in before)
+        raise CannotJudge(f"no claim holds on the good end and fails on the bad one: {listing}")
+
+    def answer(self, seen: Observation) -> Answer:
+        if seen.untestable:
+            return Answer(Word.SKIP, seen.untestable)
+        claims = [claim for claim in seen.claims if claim.that in self.claims]
+        without = [claim for claim in claims if not claim.values]
+        if without:
+            # A kernel that crashes has another fault than the one that is looked for.
+            return Answer(Word.SKIP, f"{without[0].status}: nothing was measured of: {without[0].that}")
+        statuses = {claim.status for claim in claims}
+        if statuses == {_HELD}:
+            return Answer(Word.GOOD)
+        if statuses == {_FAILED}:
+            return Answer(Word.BAD)
+        listing = "; ".join(f"{claim.status} {claim.that}" for claim in claims)
+        return Answer(Word.SKIP, f"its claims are neither all good nor all bad: {listing}")
+
+
+def _by_name(seen: Observation) -> dict[str, ClaimSeen]:
+    return {claim.that: claim for claim in seen.claims}
+
+
+def _apart(one: ClaimSeen, other: ClaimSeen) -> bool:
+    if not one.values or not other.values:
+        return False
+    return max(one.values) < min(other.values) or max(other.values) < min(one.values)
+
+
+def _shown(that: str, good: Observation, bad: Observation) -> str:
+    before, since = _by_name(good)[that], _by_name(bad)[that]
+    return f'"{that}": good {before.status} {_range(before)}, bad {since.status} {_range(since)}'
+
+
+def _range(claim: ClaimSeen) -> str:
+    return f"{min(claim.values):.4g} .. {max(claim.values):.4g}" if claim.values else "(nothing measured)"

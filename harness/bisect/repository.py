@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A kernel's git history, read and searched without touching the tree that a person works in.
+
+The search happens in a bare clone that borrows the objects of the user's repository
+(``git clone --shared``), so its bisection and its revert leave no trace there.
+"""
+
+import os
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from subprocess import CompletedProcess  # the type only: lab.process starts what runs
+
+from lab.errors import LabBroken, Misuse
+from lab.process import run
+
+_FIELDS = "%H%x00%P%x00%an <%ae>%x00%aI%x00%s"
+_CONFLICT = 1
+
+
+@dataclass(frozen=True)
+class Commit:
+    """``author`` is a name with an address, ``date`` ISO 8601; ``files`` are those that it changes."""
+
+    sha: str
+    parents: tuple[str, ...]
+    author: str
+    date: str
+    subject: str
+    files: tuple[str, ...]
+
+    @property
+    def short(self) -> str:
+        return f'{self.sha[:12]} ("{self.subject}")'
+
+
+@dataclass(frozen=True)
+class Step:
+    """Where a bisection stands: ``test`` this commit next, or the ``culprit``, or these ``left`` among skipped ones."""
+
+    test: str = ""
+    culprit: str = ""
+    left: tuple[str, ...] = ()
+
+
+class Repository:
+    """The clone in ``folder`` of the repository at ``source``; it is made when it is not there."""
+
+    def __init__(self, source: Path, folder: Path) -> None:
+        self.source, self.folder = source, folder
+        if not (folder / "HEAD").is_file():
+            found = run(["git", "-C", str(source), "rev-parse", "--git-common-dir"], accept=(0, 128))
+            if found.returncode:
+                raise Misuse(f"{source} is no git repository", remedy="TREE=DIR, a clone of the kernel's history")
+            run(["git", "clone", "--quiet", "--bare", "--shared", "--no-tags", str(source), str(folder)])
+
+    def resolve(self, rev: str) -> str:
+        """The commit that the user's repository knows by ``rev``. Raises Misuse."""
+        found = run(
+            [
+                "git",
+                "-C",
+                str(self.source),
+                "rev-parse",
+                "--verify",
+                "--quiet",
+                "--end-of-options",
+                f"{rev}^{{commit}}",
+            ],
+            accept=(0, 1, 128),
+        )
+        sha = found.stdout.decode().strip()
+        if found.returncode or not sha:
+            raise Misuse(f"{self.source} has no commit {rev}", remedy="a tag, a branch or the beginning of a hash")
+        return sha
+
+    def is_ancestor(self, older: str, newer: str) -> bool:
+        return self._git("merge-base", "--is-ancestor", older, newer, accept=(0, 1)).returncode == 0
+
+    def commit(self, sha: str) -> Commit:
+        words = self._text("show", "--no-patch", f"--format={_FIELDS}", sha).strip("\n").split("\0")
+        found, parents, author, date, subject = words
+        listing = self._text("diff-tree", "--no-commit-id", "--name-only", "-r", "-m", "--first-parent", "-z", sha)
+        files = tuple(dict.fromkeys(name for name in listing.split("\0") if name))
+        return Commit(found, tuple(parents.split()), author, date, subject, files)
+
+    def suspects(self, good: Iterable[str], bad: str, *, first_parent: bool = False) -> tuple[str, ...]:
+        """Commits that ``bad`` has and no ``good`` one has, oldest first."""
+        options = ["--first-parent"] if first_parent else []
+        listing = self._text("rev-list", "--topo-order", "--reverse", *options, bad, *(f"^{sha}" for sha in good))
+        return tuple(listing.split())
+
+    def next_step(self, bad: Sequence[str], good: Sequence[str], skipped: Sequence[str]) -> Step:
+        """What git bisect asks for when these are known; it is asked anew each time and keeps nothing."""
+        self._git("bisect", "reset", accept=(0, 1, 128))
+        said = self._git("bisect", "start", "--no-checkout", bad[0], *good, accept=(0, 1))
+        for word, commits in (("bad", bad[1:]), ("skip", skipped)):
+            for sha in commits:
+                said = self._git("bisect", word, sha, accept=(0, 1, 2))
+        text = said.stdout.decode(errors="replace")
+        if "is the first bad commit" in text:
+            return Step(culprit=text.split()[0])
+        if "only 'skip'ped commits left" in text:
+            return Step(left=tuple(word for word in text.split() if self._is_sha(word)))
+        head = self._git("rev-parse", "--verify", "--quiet", "BISECT_HEAD", accept=(0, 1)).stdout.decode().strip()
+        if not head:
+            raise LabBroken(f"git bisect did not say what to test next: {text.strip()}")
+        return Step(test=head)
+
+    def reverted(self, culprit: str, onto: str) -> str | None:
+        """A commit that is ``onto`` without the changes of ``culprit``; None where these cannot be taken back.
+
+        git merge-tree takes a merge base of one's own from 2.40 on only, so these three get a history in
+        which the culprit is the base of the other two.
+        """
+        parent = self.commit(culprit).parents[0]
+        base = self._made(f"{culprit}^{{tree}}", culprit)
+        ours, theirs = (self._made(f"{sha}^{{tree}}", culprit, base) for sha in (onto, parent))
+        merged = self._git("merge-tree", "--write-tree", ours, theirs, accept=(0, 1))
+        if merged.returncode == _CONFLICT:
+            return None
+        return self._made(merged.stdout.decode().split()[0], culprit, onto)
+
+    def _made(self, tree: str, culprit: str, *parents: str) -> str:
+        """Always the same commit, so that a resumed bisection knows it again."""
+        when = self.commit(culprit).date
+        who = {"NAME": "blklab", "EMAIL": "blklab@localhost", "DATE": when}
+        stamps = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in who.items()}
+        before = [word for parent in parents for word in ("-p", parent)]
+        arguments = ["git", "-C", str(self.folder), "commit-tree", tree, *before, "-m", f"Revert {culprit}"]
+        return run(arguments, env={**os.environ, **stamps}).stdout.decode().strip()
+
+    def _is_sha(self, word: str) -> bool:
+        return len(word) in (40, 64) and all(letter in "0123456789abcdef" for letter in word)
+
+    def _text(self, *arguments: str) -> str:
+        return self._git(*arguments).stdout.decode(errors="replace")
+
+    def _git(self, *arguments: str, accept: Sequence[int] = (0,)) -> CompletedProcess[bytes]:
+        return run(["git", "-C", str(self.folder), *arguments], accept=accept)

@@ -1,0 +1,126 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab bisect``: the commit between two ends at which a scenario's claims stop to hold."""
+
+import argparse
+import os
+import shlex
+import sys
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.bisect.driver import Bisection, Finding
+from harness.bisect.oracle import Ears, KernelOracle, Source, Trial
+from harness.bisect.report import mail, plot, print_finding
+from harness.bisect.repository import Repository
+from harness.bisect.simulation import compare
+from harness.bisect.state import State
+from harness.commands.command import SCENARIOS, results_root
+from harness.files import write_atomic
+from harness.report.progress import progress
+from harness.scenario.load import load_scenario
+from harness.scenario.model import Scenario
+from harness.store import Store
+from lab.cache import Cache
+from lab.digest import canonical, digest_bytes
+from lab.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
+from lab.qemu.probe import find_qemu
+from lab.session import open_lab
+
+NAME = "bisect"
+HELP = "find the commit of a kernel tree at which a scenario's claims stop to hold: exit 0 found and verified, 125 not"
+_SIMULATED = ((256, 2.0, 5, 500), (16384, 2.0, 5, 100))
+"""Suspects, shift in deviations, repeats a step, trials."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("scenario", nargs="?", help="a name that blklab list shows, or the path of a scenario file")
+    parser.add_argument("--tree", type=Path, metavar="DIR", help="a git repository with the kernel's history")
+    parser.add_argument("--good", metavar="REV", help="a commit on which the claims hold")
+    parser.add_argument("--bad", metavar="REV", help="a commit on which they fail")
+    parser.add_argument("--seeds", type=int, metavar="N", help="as many as this instead of what the scenario says")
+    parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
+    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+    parser.add_argument(
+        "--ahead",
+        type=int,
+        default=2 if (os.cpu_count() or 1) > 1 else 0,
+        metavar="N",
+        help="kernels built before it is known that they are wanted (default: 2, on one core 0)",
+    )
+    parser.add_argument("--simulate", action="store_true", help="how often noisy searches find a known truth")
+
+
+def execute(options: argparse.Namespace) -> int:
+    if options.simulate:
+        return _simulate()
+    _check(options)
+    scenario = load_scenario(options.scenario, search=SCENARIOS)
+    store = Store(results_root(options.results))
+    store.check()
+    cache = Cache.default()
+    find_qemu()
+    lab = open_lab(cache, _tell)
+    folder = store.root / "bisect" / _key(options, scenario)
+    folder.mkdir(parents=True, exist_ok=True)
+    tree = options.tree.resolve()
+    repository = Repository(tree, folder / "clone.git")
+    state = State(scenario.digest, str(tree), repository.resolve(options.good), repository.resolve(options.bad))
+    trial = Trial(scenario, options.seeds, tuple(options.arm), options.jobs)
+    with progress(Console(stderr=True)) as listener:
+        source = Source(repository.folder, f"tree:{tree}")
+        oracle = KernelOracle(lab, trial, source, store, Ears(_tell, listener))
+        bisection = Bisection(repository, oracle, state, folder, _tell, ahead=options.ahead)
+        finding = bisection.run()
+    if drift := oracle.drift(state.good, state.bad):
+        _tell(drift)
+    _report(finding, scenario, folder, _repeat(options, finding, tree))
+    order = repository.suspects([state.good], state.bad)
+    write_atomic(folder / "ratio.svg", plot(finding, (state.good, *order)).encode())
+    _tell(f"plot, mail and state are in {folder}")
+    return EXIT_PASS if finding.verified else EXIT_CANNOT_JUDGE
+
+
+def _check(options: argparse.Namespace) -> None:
+    lacking = [name for name in ("scenario", "tree", "good", "bad") if getattr(options, name) is None]
+    if lacking:
+        raise Misuse(
+            f"bisect needs {', '.join(lacking)}",
+            remedy="make bisect NAME=shared-queue TREE=DIR GOOD=v6.1 BAD=v6.12",
+        )
+
+
+def _key(options: argparse.Namespace, scenario: Scenario) -> str:
+    words = [str(options.tree.resolve()), options.good, options.bad, options.seeds, sorted(options.arm)]
+    return f"{scenario.name}-{digest_bytes(canonical(words))[:12]}"
+
+
+def _report(finding: Finding, scenario: Scenario, folder: Path, repeat: list[str]) -> None:
+    print_finding(Console(), finding, repeat)
+    text = mail(finding, scenario, repeat)
+    if text:
+        write_atomic(folder / "mail.txt", text.encode())
+
+
+def _repeat(options: argparse.Namespace, finding: Finding, tree: Path) -> list[str]:
+    words = ["blklab", "bisect", options.scenario, "--tree", str(tree), "--good", options.good, "--bad", options.bad]
+    words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
+    words += [word for arm in options.arm for word in ("--arm", arm)]
+    lines = [shlex.join(words)]
+    for commit in (finding.culprit,) if finding.culprit else ():
+        for sha in (commit.parents[0], commit.sha):
+            lines.append(shlex.join(["blklab", "run", options.scenario, "--kernel", f"tree:{tree}@{sha}"]))
+    return lines
+
+
+def _simulate() -> int:
+    print(f"{'suspects':>8}  {'shift':>5}  {'strategy':18}  {'found':>6}  {'runs':>5}")
+    for suspects, shift, repeats, trials in _SIMULATED:
+        for tried in compare(suspects, shift, repeats, trials):
+            print(f"{suspects:8}  {shift:5.1f}  {tried.strategy:18}  {tried.found:6.1%}  {tried.runs:5.1f}")
+    return EXIT_PASS
+
+
+def _tell(text: str) -> None:
+    print(f"blklab: {text}", file=sys.stderr, flush=True)

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The search for a commit on real git histories, with an oracle that only reads a file."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.bisect.driver import Bisection, Finding
+from harness.bisect.question import Question
+from harness.bisect.repository import Repository
+from harness.bisect.state import ClaimSeen, Observation, State, Word, load_state
+from lab.errors import CannotJudge, LabBroken, Misuse
+from tests.unit.history_samples import THAT, TextOracle, commit, git, history
+
+
+def line(count: int, culprit: int, broken: tuple[int, ...] = ()) -> list[dict[str, str]]:
+    """Commits that touch a file each; ``culprit`` turns the verdict, ``broken`` ones do not build."""
+    changes = []
+    for number in range(count):
+        word = "does not build" if number in broken else "bad" if number >= culprit else "good"
+        changes.append({f"drivers/f{number}.c": str(number), "verdict": word})
+    return changes
+
+
+class Rig:
+    def __init__(self, folder: Path, commits: list[str], good: str = "", bad: str = "") -> None:
+        self.folder, self.commits = folder, commits
+        self.state = State("t", str(folder / "tree"), good or commits[0], bad or commits[-1])
+        self.repository = Repository(folder / "tree", folder / "clone.git")
+        self.oracle = TextOracle(self.repository.folder)
+        self.told: list[str] = []
+
+    def run(self, ahead: int = 0) -> Finding:
+        work = self.folder / "work"
+        work.mkdir(exist_ok=True)
+        return Bisection(self.repository, self.oracle, self.state, work, self.told.append, ahead=ahead).run()
+
+
+def rig(folder: Path, changes: list[dict[str, str]]) -> Rig:
+    return Rig(folder, history(folder / "tree", changes))
+
+
+@pytest.mark.parametrize("culprit", [1, 31, 63])
+def test_the_culprit_is_found_and_verified(culprit: int, tmp_path: Path) -> None:
+    made = rig(tmp_path, line(64, culprit))
+    finding = made.run()
+    assert finding.culprit is not None
+    assert finding.culprit.sha == made.commits[culprit]
+    assert finding.verified
+    assert finding.checks[2][1] is Word.GOOD
+    assert len(made.oracle.measured) <= 2 + 6 + 1
+
+
+def test_commits_that_do_not_build_are_skipped(tmp_path: Path) -> None:
+    made = rig(tmp_path, line(64, 40, broken=(30, 31, 32, 33)))
+    finding = made.run()
+    assert finding.culprit is not None
+    assert finding.culprit.sha == made.commits[40]
+    assert {step.answer.word for step in finding.steps} == {Word.GOOD, Word.BAD, Word.SKIP}
+    assert any("does not build" in step.answer.reason for step in finding.steps)
+
+
+def test_what_lies_between_skipped_commits_is_not_guessed(tmp_path: Path) -> None:
+    made = rig(tmp_path, line(10, 6, broken=(4, 5)))
+    finding = made.run()
+    assert finding.culprit is None
+    assert {found.sha for found in finding.left} == set(made.commits[4:7])
+    assert not finding.verified
+
+
+@pytest.mark.parametrize("last", [1, 2, 3, 6])
+def test_a_killed_bisection_loses_no_verdict(last: int, tmp_path: Path) -> None:
+    made = rig(tmp_path, line(64, 37))
+    whole = TextOracle(made.repository.folder)
+    seen: list[str] = []
+
+    def kill(sha: str) -> None:
+        seen.append(sha)
+        if len(seen) == last:
+            raise KeyboardInterrupt
+
+    made.oracle = TextOracle(made.repository.folder, before=kill)
+    with pytest.raises(KeyboardInterrupt):
+        made.run()
+    first = made.oracle.measured
+    made.oracle = whole
+    finding = made.run()
+    assert finding.culprit is not None
+    assert finding.culprit.sha == made.commits[37]
+    assert not set(first) & set(whole.measured)
+    assert len(finding.steps) >= 8
+
+
+def test_a_verdict_of_another_setting_is_not_reused(tmp_path: Path) -> None:
+    made = rig(tmp_path, line(16, 5))
+    made.run()
+    again = TextOracle(made.repository.folder, setting="another QEMU")
+    made.oracle = again
+    made.run()
+    assert set(made.state.observations) == set()
+    assert len(again.measured) >= 6
+
+
+def test_the_user_s_tree_is_left_alone(tmp_path: Path) -> None:
+    made = rig(tmp_path, line(16, 5))
+    before = git(tmp_path / "tree", "status", "--porcelain", "--branch"), git(tmp_path / "tree", "for-each-ref")
+    made.run()
+    assert (
+        git(tmp_path / "tree", "status", "--porcelain", "--branch"),
+        git(tmp_path / "tree", "for-each-ref"),
+    ) == before
+    assert not (tmp_path / "tree" / ".git" / "BISECT_LOG").exists()
+
+
+def test_it_builds_ahead_what_either_answer_wants(tmp_path: Path) -> None:
+    made = rig(tmp_path, line(64, 37))
+    made.run(ahead=2)
+    wanted = [sha for sha in made.oracle.measured if sha in made.oracle.prepared]
+    assert len(wanted) >= 3
+
+
+def test_a_culprit_behind_a_merge_is_the_commit_on_its_side(tmp_path: Path) -> None:
+    commits = history(tmp_path / "tree", line(4, 99))
+    git(tmp_path / "tree", "checkout", "--quiet", "-b", "side", commits[1])
+    side = [commit(tmp_path / "tree", 10 + number, {f"s{number}": "x"}) for number in range(3)]
+    side.append(commit(tmp_path / "tree", 20, {"verdict": "bad"}))
+    side.append(commit(tmp_path / "tree", 21, {"s9": "x"}))
+    git(tmp_path / "tree", "checkout", "--quiet", "main")
+    git(tmp_path / "tree", "merge", "--quiet", "--no-ff", "-m", "merge side", "side", date=30)
+    tip = commit(tmp_path / "tree", 31, {"t": "x"})
+    finding = Rig(tmp_path, commits, good=commits[0], bad=tip).run()
+    assert finding.culprit is not None
+    assert finding.culprit.sha == side[3]
+    assert finding.cautions == ()
+
+
+@pytest.mark.parametrize(
+    ("files", "caution"),
+    [
+        ({"Documentation/block/x.rst": "x"}, "documentation only"),
+        ({"arch/s390/kernel/x.c": "x"}, "architectures that were not tested"),
+        ({"drivers/block/null_blk/main.c": "x", "block/blk-mq.c": "y"}, "it changes null_blk"),
+        ({"block/blk-mq.c": "y"}, ""),
+    ],
+)
+def test_cautions(files: dict[str, str], caution: str, tmp_path: Path) -> None:
+    changes = line(8, 99)
+    changes[5] = dict(files)
+    made = rig(tmp_path, changes)
+    blamed = made.commits[5]
+
+    class Blames(TextOracle):
+        def measure(self, commit: str) -> Observation:
+            bad = commit in made.commits[5:] and commit != "revert"
+            status, values = ("FAIL", (0.1,)) if bad else ("PASS", (1.0,))
+            return Observation(commit, self.setting, (ClaimSeen(THAT, "a / b", status, values),))
+
+    made.oracle = Blames(made.repository.folder)
+    finding = made.run()
+    assert finding.culprit is not None
+    assert finding.culprit.sha == blamed
+    assert [caution in text for text in finding.cautions] == ([True] if caution else [])
+
+
+def test_a_revert_that_does_not_apply_has_no_word(tmp_path: Path) -> None:
+    changes = line(8, 5)
+    changes[7]["verdict"] = "bad\n"
+    made = rig(tmp_path, [*changes, {"verdict": "bad\n\n"}])
+    finding = made.run()
+    assert finding.culprit is not None
+    assert dict(finding.checks)["the bad end with the commit reverted"] is None
+    assert finding.verified
+
+
+def observation(*claims: ClaimSeen, untestable: str = "") -> Observation:
+    return Observation("c" * 40, "s", claims, untestable)
+
+
+def seen(status: str, *values: float) -> ClaimSeen:
+    return ClaimSeen(THAT, "a / b", status, values)
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "wrong"),
+    [
+        (
+            observation(untestable="no gcc"),
+            observation(seen("FAIL", 0.1)),
+            "the good end c+ cannot be tested",
+        ),
+        (
+            observation(seen("PASS", 1.0)),
+            observation(untestable="no boot"),
+            "the bad end c+ cannot be tested",
+        ),
+        (observation(seen("PASS", 1.0)), observation(seen("PASS", 1.0)), "no claim holds on the good end and fails"),
+        (observation(seen("FAIL", 0.1)), observation(seen("PASS", 1.0)), "the good end fails and the bad one passes"),
+        (observation(seen("PASS", 0.9, 0.5)), observation(seen("FAIL", 0.6, 0.1)), "the ends are not apart"),
+        (observation(seen("PASS", 0.9)), observation(seen("FAIL")), "the ends are not apart"),
+        (observation(seen("DONE", 0.9)), observation(seen("FAIL", 0.1)), "no claim holds"),
+    ],
+)
+def test_ends_that_prove_nothing_stop_the_search(good: Observation, bad: Observation, wrong: str) -> None:
+    with pytest.raises(CannotJudge, match=wrong):
+        Question.between(good, bad)
+
+
+@pytest.mark.parametrize(
+    ("claim", "word"),
+    [
+        (seen("PASS", 1.0), Word.GOOD),
+        (seen("FAIL", 0.1), Word.BAD),
+        (seen("FAIL"), Word.SKIP),
+        (seen("DONE", 0.9, 0.1), Word.SKIP),
+        (seen("ERROR"), Word.SKIP),
+    ],
+)
+def test_answers(claim: ClaimSeen, word: Word) -> None:
+    question = Question.between(observation(seen("PASS", 1.0)), observation(seen("FAIL", 0.1)))
+    assert question.answer(observation(claim)).word is word
+
+
+def test_misuse(tmp_path: Path) -> None:
+    made = rig(tmp_path, line(4, 2))
+    made.state = State("t", "tree", made.commits[-1], made.commits[0])
+    with pytest.raises(Misuse, match="is no ancestor of"):
+        made.run()
+    with pytest.raises(Misuse, match="has no commit v9"):
+        made.repository.resolve("v9")
+    with pytest.raises(Misuse, match="is no git repository"):
+        Repository(tmp_path, tmp_path / "other.git")
+    (tmp_path / "work" / "bisect.json").write_text('{"schema": 1}')
+    with pytest.raises(LabBroken, match="is damaged"):
+        load_state(tmp_path / "work", made.state)
