@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The default loads of a scenario about neighbours: solo, lopsided and balanced, from one hog and one victim.
 
+A bystander, where there is one, is in all three: it shares nothing with the hog and must not notice it.
+
 The three figures that the block layer's maintainers ask for when fair tag sharing is discussed:
 the victim alone, beside a hog, and beside a hog that keeps no more in flight than the victim does.
 """
@@ -11,7 +13,7 @@ from dataclasses import replace
 from lab.strict_yaml import Entry, Map, Node, Problems, Scalar
 
 INTERFERENCE, LOADS = "interference", "loads"
-HOG, VICTIM = "hog", "victim"
+HOG, VICTIM, BYSTANDER = "hog", "victim", "bystander"
 _IODEPTH = "iodepth"
 
 
@@ -38,10 +40,11 @@ def with_default_loads(node: Node, problems: Problems) -> Node:
 
 def _loads(pair: Mapping[str, Entry]) -> dict[str, dict[str, Entry]]:
     hog, victim = pair[HOG], pair[VICTIM]
+    quiet = {name: pair[name] for name in (VICTIM, BYSTANDER) if name in pair}
     return {
-        "solo": {VICTIM: victim},
-        "lopsided": {HOG: hog, VICTIM: victim},
-        "balanced": {HOG: _as_deep_as(hog, victim.value), VICTIM: victim},
+        "solo": quiet,
+        "lopsided": {HOG: hog, **quiet},
+        "balanced": {HOG: _as_deep_as(hog, victim.value), **quiet},
     }
 
 

@@ -176,7 +176,7 @@ ARMS: Field[dict[str, Row]] = Field("arms", Named(ARM, "arm", most=64, reserved=
 LOADS: Field[dict[str, Row]] = Field("loads", Named(LOAD, "load", most=64), says="names of loads")
 INTERFERENCE = Field(
     "interference",
-    Record((Field("hog", ROLE, required=True), Field("victim", ROLE, required=True))),
+    Record((Field("hog", ROLE, required=True), Field("victim", ROLE, required=True), Field("bystander", ROLE))),
     says="instead of loads: the default ones, solo, lopsided and balanced",
 )
 CLAIMS: Field[list[Row]] = Field("claims", ListOf(CLAIM, least=1), required=True, says="at least one claim")

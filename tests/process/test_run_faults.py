@@ -48,7 +48,7 @@ FILE_MISTAKES: list[tuple[str, Callable[[str], str], str]] = [
     ),
     (
         "a device of the other clock",
-        lambda t: t.replace("topology: 3ware-8506", "topology: ./rig.yaml"),
+        lambda t: t.replace("topology: neighbours", "topology: ./rig.yaml"),
         r"driver nvme is a device of QEMU on the host's clock: .*mix of clocks",
     ),
     ("no control", lambda t: t[: t.index("controls:")], r"controls is missing .*cannot turn red"),
@@ -248,7 +248,7 @@ def test_paths_reach_no_shell(hostile_place: FakeLab, name: str) -> None:
     folder.mkdir()
     (folder / "rig.yaml").write_text(RIG)
     scenario = folder / f"{name}.yaml"
-    scenario.write_text(GOOD.replace("topology: 3ware-8506", f"topology: {_quoted(f'./{name}/../rig.yaml')}"))
+    scenario.write_text(GOOD.replace("topology: neighbours", f"topology: {_quoted(f'./{name}/../rig.yaml')}"))
     (folder / name).mkdir()
     (lab.folder / "kernel").rename(folder / "kernel")
     options = ["--kernel", f"path:{folder / 'kernel'}", "--results", str(folder / "results")]
@@ -287,7 +287,7 @@ def test_names_and_options_of_a_scenario_are_refused(tmp_path: Path, text: str) 
 
 def test_a_hostile_scenario_boots_nothing(hostile_place: FakeLab) -> None:
     lab = hostile_place
-    lab.scenario.write_text(GOOD.replace("topology: 3ware-8506", "topology: $(touch PWNED)"))
+    lab.scenario.write_text(GOOD.replace("topology: neighbours", "topology: $(touch PWNED)"))
     refused(lab, lab.run(), EXIT_MISUSE, r"touch PWNED")
 
 
@@ -307,8 +307,8 @@ def test_words_for_people_may_be_anything(hostile_place: FakeLab) -> None:
 def test_a_guest_that_does_not_fit_is_refused_before_anything_boots(lab: FakeLab) -> None:
     """Only one of the arms is too large; the other one is not booted either, unless it is chosen."""
     too_much = f"{(host.memory_available() >> 30) + 1}G"
-    topology = (CATALOGUE / "3ware-8506.yaml").read_text().replace("memory: 512M", f"memory: {too_much}")
-    (lab.folder / "large.yaml").write_text(topology.replace("topology: 3ware-8506", "topology: large"))
+    topology = (CATALOGUE / "neighbours.yaml").read_text().replace("memory: 512M", f"memory: {too_much}")
+    (lab.folder / "large.yaml").write_text(topology.replace("topology: neighbours", "topology: large"))
     assert "limited: {" in GOOD
     lab.scenario.write_text(GOOD.replace("limited: {", "limited: {topology: ./large.yaml, "))
     words = f"arm limited: a guest of {too_much} and 256M for QEMU do not fit in the .*--arm"

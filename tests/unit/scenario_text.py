@@ -11,7 +11,7 @@ scenario: t
 title: A test
 clock: virtual
 schema: 1
-topology: 3ware-8506
+topology: neighbours
 queue: {scheduler: none}
 seeds: 2
 window: {ramp: 1s, runtime: 8s}

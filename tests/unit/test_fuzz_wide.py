@@ -17,7 +17,7 @@ from lab.topology.load import CATALOGUE, load_topology
 from tests.unit.test_metrics_fio import recorded
 from tests.unit.test_scenario_fuzz import HOSTILE, WORDS, refuses_or_loads
 
-TOPOLOGY = (CATALOGUE / "3ware-8506.yaml").read_text()
+TOPOLOGY = (CATALOGUE / "neighbours.yaml").read_text()
 TOPOLOGY_WORDS = re.findall(r"[^\s:{},\[\]\"]+|[:{},\[\]\"]|\s+", TOPOLOGY)
 
 

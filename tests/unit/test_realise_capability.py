@@ -26,14 +26,14 @@ def topology(name: str) -> Topology:
 
 
 def test_a_kernel_that_has_it_all(tmp_path: Path) -> None:
-    for name in ("3ware-8506", "3ware-one-queue", "null-shared-tags"):
+    for name in ("neighbours", "neighbours-one-queue", "null-shared-tags"):
         assert missing(able(tmp_path), topology(name), {"scheduler": "bfq"}) == ()
 
 
 def test_all_reasons_at_once(tmp_path: Path) -> None:
     poor = kernel(tmp_path, {"null_blk": "", "tcm_loop": ""}, parameters={"null_blk": ("nr_devices",)}, config={})
     reasons = missing(
-        poor, topology("3ware-8506"), {"scheduler": "bfq"}, options=("BLK_WBT",), modules=("nosuch", "null_blk")
+        poor, topology("neighbours"), {"scheduler": "bfq"}, options=("BLK_WBT",), modules=("nosuch", "null_blk")
     )
     release = "6.1.0-50-amd64"
     assert reasons == (
@@ -63,8 +63,8 @@ def test_options_of_a_scenario(tmp_path: Path) -> None:
 
 def test_parameters_of_a_fixed_tcm_loop_are_not_asked_for(tmp_path: Path) -> None:
     old = kernel(tmp_path, MODULES, builtin=BUILTIN, parameters={"null_blk": PARAMETERS["null_blk"]})
-    assert missing(old, topology("3ware-one-queue"), {"scheduler": "none"}) == ()
-    (reason,) = missing(old, topology("3ware-8506"), {"scheduler": "none"})
+    assert missing(old, topology("neighbours-one-queue"), {"scheduler": "none"}) == ()
+    (reason,) = missing(old, topology("neighbours"), {"scheduler": "none"})
     assert "fixed at 1024" in reason
 
 
@@ -81,4 +81,4 @@ def test_a_parameter_whose_name_is_only_part_of_another_does_not_count(tmp_path:
 
 def test_what_is_built_in_needs_no_file(tmp_path: Path) -> None:
     made = kernel(tmp_path, {}, builtin=(*BUILTIN, *MODULES))
-    assert missing(made, topology("3ware-8506"), {"scheduler": "mq-deadline"}) == ()
+    assert missing(made, topology("neighbours"), {"scheduler": "mq-deadline"}) == ()

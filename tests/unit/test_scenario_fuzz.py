@@ -19,7 +19,7 @@ HOSTILE = [
     "`", "'", '"', "#", "---", "...", "\t", "\0", "\x7f", "\ufeff", "\u2028", "\ud7ff", "😀", "6.10", "1e999",
     "-1", "0", ".inf", ".nan", "9" * 5000, "true", "on", "0x10", "0o7", "1_000", "../../etc/passwd", "/dev/zero", "/",
     ".", "\\x00", '"\\U00110000"', '"\\ud800"', "a" * 300, "queue.iosched.", "hba..", "disk.p0.rate", "bound", "4k",
-    "1s", "²", "٣", "\r", "\r\n", ": ", "{a: 1, a: 2}", "{? [x] : y}", "window", "3ware-one-queue", "inline",
+    "1s", "²", "٣", "\r", "\r\n", ": ", "{a: 1, a: 2}", "{? [x] : y}", "window", "neighbours-one-queue", "inline",
 ]  # fmt: skip
 
 

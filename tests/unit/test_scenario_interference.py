@@ -41,6 +41,15 @@ def test_solo_lopsided_and_balanced(tmp_path: Path) -> None:
     }
 
 
+def test_a_bystander_is_always_there(tmp_path: Path) -> None:
+    text = TEXT.replace("claims:", "  bystander: {disk: q1, rw: randread, bs: 4k, iodepth: 4}\nclaims:")
+    assert load(tmp_path, text) == {
+        "solo": {"victim": 2, "bystander": 4},
+        "lopsided": {"hog": 32, "victim": 2, "bystander": 4},
+        "balanced": {"hog": 2, "victim": 2, "bystander": 4},
+    }
+
+
 @pytest.mark.parametrize(
     ("change", "said"),
     [

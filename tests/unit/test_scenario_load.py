@@ -66,7 +66,7 @@ def test_options_of_fio_are_written_as_fio_reads_them(tmp_path: Path) -> None:
 @pytest.mark.parametrize("disks", ["p0..1", "[p0, p1]", "[p0..1]"])
 def test_a_role_may_be_on_several_disks(disks: str, tmp_path: Path) -> None:
     (tmp_path / "rig.yaml").write_text(RIG.replace("rate: 1 MB/s", "service: 1ms"))
-    text = GOOD.replace("topology: 3ware-8506", "topology: ./rig.yaml").replace("disk: p0", f"disk: {disks}")
+    text = GOOD.replace("topology: neighbours", "topology: ./rig.yaml").replace("disk: p0", f"disk: {disks}")
     hog = load(text, tmp_path).loads["lopsided"].roles["hog"]
     assert hog.disks == ("p0", "p1")
     assert [(one.name, one.disk, one.iodepth) for one in hog.apart()] == [("hog.p0", "p0", 256), ("hog.p1", "p1", 256)]
@@ -92,11 +92,11 @@ def test_settings_of_the_queue_come_with_the_scheduler_first(tmp_path: Path) -> 
 
 
 def test_an_arm_may_bring_its_own_topology(tmp_path: Path) -> None:
-    text = GOOD.replace("limited: {", "limited: {topology: 3ware-one-queue, ")
+    text = GOOD.replace("limited: {", "limited: {topology: neighbours-one-queue, ")
     scenario = load(text, tmp_path)
-    assert scenario.arms["shared"].topology.name == "3ware-8506"
-    assert scenario.arms["limited"].topology.name == "3ware-one-queue"
-    assert scenario.arms["limited"].settings["topology"] == "3ware-one-queue"
+    assert scenario.arms["shared"].topology.name == "neighbours"
+    assert scenario.arms["limited"].topology.name == "neighbours-one-queue"
+    assert scenario.arms["limited"].settings["topology"] == "neighbours-one-queue"
 
 
 def test_an_inline_topology(tmp_path: Path) -> None:
@@ -107,14 +107,14 @@ topology:
   hbas: {h: {driver: tcm_loop, can_queue: 64}}
   luns: {p0: {hba: h, disks: [p0]}, p1: {hba: h, disks: [p1]}}
 """
-    text = GOOD.replace("topology: 3ware-8506\n", inline)
+    text = GOOD.replace("topology: neighbours\n", inline)
     assert load(text, tmp_path).arms["shared"].topology.name == "inline"
     assert "t.yaml:7:22: size: expected a size" in mistakes(text.replace("p0: {size: 1G", "p0: {size: x"), tmp_path)
 
 
 def test_a_topology_in_a_file_beside_the_scenario(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(RIG.replace("rate: 1 MB/s", "rate: 9 MB/s"))
-    text = GOOD.replace("topology: 3ware-8506", "topology: ./mine.yaml")
+    text = GOOD.replace("topology: neighbours", "topology: ./mine.yaml")
     assert load(text, tmp_path).arms["shared"].topology.disks["p0"].rate == 9 * 10**6
 
 
@@ -122,7 +122,7 @@ def test_the_digest_covers_the_file_and_its_topology(tmp_path: Path) -> None:
     first = load(GOOD, tmp_path).digest
     assert load(GOOD, tmp_path).digest == first
     assert load(GOOD + "# more\n", tmp_path).digest != first
-    text = GOOD.replace("topology: 3ware-8506", "topology: ./mine.yaml")
+    text = GOOD.replace("topology: neighbours", "topology: ./mine.yaml")
     (tmp_path / "mine.yaml").write_text(RIG)
     before = load(text, tmp_path).digest
     (tmp_path / "mine.yaml").write_text(RIG.replace("rate: 1 MB/s", "rate: 2 MB/s"))
@@ -155,12 +155,12 @@ def test_the_digest_covers_the_file_and_its_topology(tmp_path: Path) -> None:
         ("scenario: t", "scenario: u", "scenario: expected t, the name of the file, got u"),
         ("scenario: t", "scenario: T_x", "scenario: expected a name of a-z, 0-9 and -"),
         (
-            "topology: 3ware-8506",
-            "topology: 3ware-8505",
-            "topology: no topology 3ware-8505 in the catalogue, did you mean",
+            "topology: neighbours",
+            "topology: neighbour",
+            "topology: no topology neighbour in the catalogue, did you mean",
         ),
-        ("topology: 3ware-8506", "topology: ./none.yaml", "t.yaml:5:11: topology: topology none.yaml does not exist"),
-        ("topology: 3ware-8506\n", "", "t.yaml:9:11: topology is missing"),
+        ("topology: neighbours", "topology: ./none.yaml", "t.yaml:5:11: topology: topology none.yaml does not exist"),
+        ("topology: neighbours\n", "", "t.yaml:9:11: topology is missing"),
         ("queue: {scheduler: none}\n", "", "t.yaml:9:11: arm shared: queue.scheduler is missing"),
         ("scheduler: none", "scheduler: cfq", "scheduler: expected one of none, mq-deadline, kyber, bfq, got cfq"),
         ("scheduler: none", "scheduler: none, nr_requests: 65", "nr_requests 65 is more than 64"),
@@ -173,14 +173,14 @@ def test_the_digest_covers_the_file_and_its_topology(tmp_path: Path) -> None:
         ("hba.cmd_per_lun: 64", "hba.twa9.can_queue: 64", "hba.twa9.can_queue: no HBA twa9"),
         ("hba.cmd_per_lun: 64", "disk.p0.rate: 1500 kB/s", "arm shared: disk p0: 1.5 MB/s is not a whole number"),
         ("  shared: {", "  bound: {", "arm bound: the name means something else"),
-        ("disk: p0", "disk: p2", "t.yaml:16:17: disk: no disk p2 in topology 3ware-8506 of arm shared"),
-        ("disk: p0", "disk: [p0, p2]", "t.yaml:16:17: disk: no disk p2 in topology 3ware-8506 of arm shared"),
+        ("disk: p0", "disk: p2", "t.yaml:16:17: disk: no disk p2 in topology neighbours of arm shared"),
+        ("disk: p0", "disk: [p0, p2]", "t.yaml:16:17: disk: no disk p2 in topology neighbours of arm shared"),
         ("disk: p0", "disk: [p0, p0]", 't.yaml:16:17: disk: "p0" is there twice'),
         ("disk: p0", "disk: []", "disk: expected 1 to"),
         ("disk: p0", "disk: [p0, p1], stagger: 2s", "t.yaml:16:10: stagger: hog starts last after 2 s"),
         ("rw: randread, bs: 4k, iodepth: 256", "rw: read, bs: 4k, iodepth: 1, zero_buffers: true", "writes nothing"),
         ("disk: p0", "disk: {p0: 1}", "t.yaml:16:17: disk: expected a name"),
-        ("disk: p0", "disk: p2..9", "t.yaml:16:17: disk: no disk p2 in topology 3ware-8506 of arm shared"),
+        ("disk: p0", "disk: p2..9", "t.yaml:16:17: disk: no disk p2 in topology neighbours of arm shared"),
         ("rw: randread, bs: 4k, iodepth: 256", "rw: randread, bs: 64k, iodepth: 1", "would wait for ever"),
         ("rw: randread, bs: 4k, iodepth: 256", "rw: read, bs: 4k, iodepth: 8", "sequential requests in flight"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 1, direct: false", "direct: the page cache makes requests of any"),
@@ -272,7 +272,7 @@ def test_a_huge_file_is_answered_in_bounded_time(line: str, tmp_path: Path) -> N
 
 def test_a_mix_of_clocks_is_refused(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(RIG.replace("driver: tcm_loop", "driver: megasas"))
-    found = mistakes(GOOD.replace("topology: 3ware-8506", "topology: ./mine.yaml"), tmp_path)
+    found = mistakes(GOOD.replace("topology: neighbours", "topology: ./mine.yaml"), tmp_path)
     assert "a mix of clocks" in found
     assert "mine.yaml:7:18" in found
 

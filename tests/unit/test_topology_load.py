@@ -57,7 +57,7 @@ def test_values_have_their_units(tmp_path: Path) -> None:
 
 
 def test_disks_on_one_lun_follow_one_another() -> None:
-    assert load_topology("3ware-one-queue", near=Path()).region("p1") == Region("all", 1 << 30, 1 << 30)
+    assert load_topology("neighbours-one-queue", near=Path()).region("p1") == Region("all", 1 << 30, 1 << 30)
 
 
 def test_cmd_per_lun_defaults_to_can_queue(tmp_path: Path) -> None:
@@ -135,8 +135,8 @@ def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
 
 
 def test_an_unknown_name_lists_the_catalogue() -> None:
-    with pytest.raises(Misuse, match=r"no topology 3ware-8505 in the catalogue, did you mean 3ware-8506\?"):
-        load_topology("3ware-8505", near=Path())
+    with pytest.raises(Misuse, match=r"no topology neighbour in the catalogue, did you mean neighbours\?"):
+        load_topology("neighbour", near=Path())
 
 
 def test_a_missing_file_is_misuse(tmp_path: Path) -> None:
@@ -243,7 +243,7 @@ def test_settings_turn_what_modelled_disks_have(tmp_path: Path) -> None:
 
 
 def test_settings_turn_one_knob() -> None:
-    base = load_topology("3ware-8506", near=Path())
+    base = load_topology("neighbours", near=Path())
     assert apply_setting(base, "hba.cmd_per_lun", 16).hbas["twa0"].cmd_per_lun == 16
     assert apply_setting(base, "hba.twa0.can_queue", 128).hbas["twa0"].can_queue == 128
     assert apply_setting(base, "hba.hw_queues", 2).hbas["twa0"].hw_queues == 2
@@ -255,7 +255,7 @@ def test_settings_turn_one_knob() -> None:
 @pytest.mark.parametrize("key", ["hba.twa1.can_queue", "disk.p2.rate", "hba.depth", "disk.rate", "x.y", "hba", ""])
 def test_settings_of_what_is_not_there_are_refused(key: str) -> None:
     with pytest.raises(ValueError, match=r"no (HBA|disk|such)"):
-        apply_setting(load_topology("3ware-8506", near=Path()), key, 1)
+        apply_setting(load_topology("neighbours", near=Path()), key, 1)
 
 
 def test_the_tag_set_of_null_blk_is_one_number() -> None:

@@ -192,7 +192,7 @@ def test_every_allowed_option_has_a_sample() -> None:
 def with_role(role: dict[str, object], folder: Path) -> Scenario:
     """The sample scenario whose hog on a disk without rate limits is ``role``."""
     (folder / "rig.yaml").write_text(RIG)
-    text = GOOD.replace("topology: 3ware-8506", "topology: ./rig.yaml")
+    text = GOOD.replace("topology: neighbours", "topology: ./rig.yaml")
     rows = ", ".join(f"{key}: {value}" for key, value in {"disk": "p1", **role}.items())
     return load(text.replace("hog: {disk: p0, rw: randread, bs: 4k, iodepth: 256}", f"hog: {{{rows}}}"), folder)
 

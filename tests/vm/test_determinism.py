@@ -31,7 +31,7 @@ scenario: small
 title: One arm, short windows
 clock: virtual
 schema: 1
-topology: 3ware-8506
+topology: neighbours
 queue: {scheduler: mq-deadline}
 seeds: 1
 window: {ramp: 100ms, runtime: 400ms}

@@ -45,7 +45,7 @@ scenario: two-kernels
 title: Two kernels drive the same SCSI host
 clock: virtual
 schema: 1
-topology: 3ware-8506
+topology: neighbours
 queue: {scheduler: none}
 seeds: 1
 window: {ramp: 200ms, runtime: 1s}
