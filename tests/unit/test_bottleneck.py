@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which element is named: the selftests' own topologies and loads, with uses as their boots recorded them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.analysis import bottleneck as precedence_module
+from harness.analysis.bottleneck import NOTHING, PRECEDENCE, bottleneck
+from harness.analysis.elements import Kind
+from harness.commands.command import SCENARIOS
+from harness.metrics.errors import MeasurementError
+from harness.metrics.use import DiskTime, Held, mean_use, read_use
+from harness.report.bottleneck import sentences
+from harness.scenario.load import load_scenario
+from tests.unit.bottleneck_samples import USES, disks, each, named, scenario, use
+
+FIXTURES = Path(__file__).parent / "fixtures" / "samples"
+
+
+def wanted(name: str, key: str) -> str:
+    selftest = scenario(name).selftest
+    assert selftest is not None
+    return selftest.bottleneck[key]
+
+
+@pytest.mark.parametrize(("name", "key"), USES)
+def test_the_selftests_bottlenecks_are_named(name: str, key: str) -> None:
+    assert named(name, key).label == wanted(name, key)
+
+
+def test_every_bottleneck_of_the_selftests_is_tried_here() -> None:
+    files = sorted((SCENARIOS / "selftest").glob("bottleneck-*.yaml"))
+    names = [path.stem.removeprefix("bottleneck-") for path in files]
+    tests = [scenario(name).selftest for name in names]
+    assert {(name, key) for name, test in zip(names, tests, strict=True) if test for key in test.bottleneck} == set(
+        USES
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "says"),
+    [
+        ("devices", "disk.stream", "busy 100 % of the window, itself 100 %"),
+        ("devices", "link.stream", "busy 100 % of the window"),
+        ("queues", "host.random", "d1's part of 16: 8 of 8 held for 60 % of the window, 7 in the mean"),
+        ("queues", "lun.random", "8 of 8 held for 100 % of the window, 8 in the mean"),
+        ("queues", "own.random", "64 of 64 requests at the devices"),
+        ("cpu", "plain.random", "busy 100 % of the window"),
+        ("selector", "round-robin.stream", "link.slow busy 100 % of the window while link.fast is at 33 %"),
+    ],
+)
+def test_the_figure_is_that_of_the_element(name: str, key: str, says: str) -> None:
+    binding = named(name, key).binding
+    assert binding is not None
+    assert binding.figure == says
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "first", "said"),
+    [
+        # Queues fill up before what is slow.
+        ("devices", "disk.stream", Kind.LUN_DEPTH, "lun.d0..1.cmd_per_lun"),
+        ("devices", "link.stream", Kind.LUN_DEPTH, "lun.d0..1.cmd_per_lun"),
+        # The link that round-robin overloads is at its limit too.
+        ("selector", "round-robin.stream", Kind.LINK, "link.slow"),
+        # Requests that wait for the processor are at the devices, as far as SCSI can tell.
+        ("cpu", "plain.random", Kind.IODEPTH, "role.reader.iodepth"),
+    ],
+)
+def test_another_precedence_turns_a_selftest_red(
+    monkeypatch: pytest.MonkeyPatch, name: str, key: str, first: Kind, said: str
+) -> None:
+    order = (first, *(kind for kind in PRECEDENCE if kind is not first))
+    monkeypatch.setattr(precedence_module, "PRECEDENCE", order)
+    assert named(name, key).label == said != wanted(name, key)
+
+
+def test_a_queue_that_nobody_waits_for_is_no_bottleneck() -> None:
+    of = scenario("queues")
+    load = of.loads["random"]
+    shallow = replace(load, roles={"reader": replace(load.roles["reader"], iodepth=8)})
+    found = bottleneck(of.arms["lun"], shallow, [use(each(2, 8))], 1e6)
+    assert found.label == "role.reader.iodepth"
+
+
+def test_a_busy_disk_that_mostly_waits_for_an_easy_link_is_held_up_by_it() -> None:
+    """The time of a serial disk is its own part and the link's, one after another: the larger one is named."""
+    seen = use(each(2, 4), disks=disks(2, 1.0, 0.6), links={"wire": 0.8})
+    assert named("devices", "link.stream", seen).label == "link.wire"
+    seen = use(each(2, 4), disks=disks(2, 1.0, 0.1), links={"wire": 0.3})
+    assert named("devices", "link.stream", seen).label == "disk.d0..1"
+
+
+def test_the_busy_disks_alone_are_named() -> None:
+    seen = use(each(2, 4), disks={"d0": DiskTime(1.0), "d1": DiskTime(0.6)}, links={"wire": 0.6})
+    found = named("devices", "disk.stream", seen)
+    assert found.label == "disk.d0"
+    assert ("disk.d1", 0.6) in [(one.label, one.share) for one in found.elements]
+
+
+def test_round_robin_over_ports_that_are_both_busy_is_not_to_blame() -> None:
+    seen = use(each(8, 4, "f", "s"), disks=disks(8, 1.0, 0.7), links={"fast": 0.97, "slow": 1.0})
+    assert named("selector", "round-robin.stream", seen).label == "link.fast, slow"
+
+
+def test_where_nothing_is_saturated_it_says_so_and_names_the_fullest() -> None:
+    seen = use(each(2, 2), idle=0.5, disks=disks(2, 0.7), links={"wire": 0.6})
+    found = named("devices", "disk.stream", seen)
+    assert (found.label, found.binding) == (NOTHING, None)
+    assert found.figure == "fullest: disk.d0..1 70 %, link.wire 60 %, cpu 50 %"
+    assert list(sentences([found])) == [
+        "In disk.stream nothing is saturated: fullest: disk.d0..1 70 %, link.wire 60 %, cpu 50 %."
+    ]
+
+
+def test_the_mean_over_boots_decides() -> None:
+    one = use(each(2, 4), idle=0.2, disks=disks(2, 1.0), links={"wire": 0.2})
+    other = use(each(2, 8), idle=0.4, disks=disks(2, 0.5, 0.2), links={"wire": 0.4})
+    both = mean_use([one, other])
+    assert both.idle == pytest.approx(0.3)
+    assert both.disks["d0"] == DiskTime(0.75, 0.1)
+    assert both.links["wire"] == pytest.approx(0.3)
+    assert both.luns["d1"] == Held(6, {4: 0.5, 8: 0.5})
+    assert both.luns["d1"].share_at(8) == 0.5
+
+
+def test_use_is_read_from_what_a_boot_left() -> None:
+    of = load_scenario("tcmu", search=SCENARIOS / "calibration")
+    files = {path.name: path.read_bytes() for path in FIXTURES.iterdir()}
+    arm, load = of.arms["modelled"], of.loads["together"]
+    seen = read_use(files, arm.topology, load)
+    assert seen.links["narrow"] == pytest.approx(1, abs=1e-3)
+    assert seen.disks["left"].own == pytest.approx(3 / 4, abs=1e-3)
+    assert seen.hosts["loop"].share_at(12) > 0.99
+    assert bottleneck(arm, load, [seen], 20e6).label == "disk.alone"
+    del files["together.samples.json"]
+    with pytest.raises(MeasurementError, match="did not send"):
+        read_use(files, arm.topology, load)
