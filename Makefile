@@ -6,7 +6,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 # Values go to recipes through the environment and are never expanded, neither by make nor by the shell.
-values := NAME KERNEL BASE SEEDS VERIFY RESULTS RUN TREE GOOD BAD
+values := NAME KERNEL BASE SEEDS VERIFY RESULTS RUN TREE GOOD BAD SOURCE
 $(foreach value,$(values),$(eval override $(value) := $$(value $(value))))
 export $(values)
 
@@ -52,6 +52,10 @@ bisect:  ## the commit of a kernel tree at which a scenario's claims fail: NAME=
 selftest:  ## does the lab see what must pass, fail, oops and hang? [KERNEL=]
 	$(blklab) selftest $${KERNEL:+"--kernel=$$KERNEL"}
 
+controls:  ## build the mutants and print which scenario sees which: [SOURCE=source:6.12] [SEEDS=] [RESULTS=]
+	@scripts/host-packages --build
+	$(blklab) controls $${SOURCE:+"--source=$$SOURCE"} $${SEEDS:+"--seeds=$$SEEDS"} $${RESULTS:+"--results=$$RESULTS"}
+
 schema:  ## print the JSON schema of scenario files, for editors
 	$(blklab) schema
 
@@ -74,4 +78,4 @@ clean:  ## remove the virtual environments and caches of tools (not the results)
 	@rm -rf .venv .venv-* .venv.lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
-.PHONY: help setup scenario list show judge calibrate bisect doctor cache selftest schema check test test-all bench lock clean
+.PHONY: help setup scenario list show judge calibrate bisect doctor cache selftest controls schema check test test-all bench lock clean

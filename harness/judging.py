@@ -32,7 +32,15 @@ def judge_run(run: RunFolder) -> Verdict:
     """The verdict from what the boots left, computed anew. Raises Misuse when the baseline run is gone."""
     facts = run.facts
     baseline = results_of(load_run(_baseline(run))) if facts.baseline else None
-    return judge(run.scenario, results_of(run), baseline, facts.seeds, facts.arms, release=facts.kernel.release)
+    return judge(
+        run.scenario,
+        results_of(run),
+        baseline,
+        facts.seeds,
+        facts.arms,
+        release=facts.kernel.release,
+        mutant=facts.kernel.mutant,
+    )
 
 
 def rejudge(path: Path) -> Rejudged:

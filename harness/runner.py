@@ -112,7 +112,7 @@ def _facts(lab: Lab, request: Request) -> RunFacts:
         run_id="",
         scenario=scenario.name,
         scenario_digest=scenario.digest,
-        kernel=KernelFacts(kernel.spec, kernel.release, kernel.origin, kernel.digest),
+        kernel=KernelFacts(kernel.spec, kernel.release, kernel.origin, kernel.digest, kernel.mutant),
         seeds=tuple(dict.fromkeys(cell.seed for cell in cells)),
         arms=tuple(dict.fromkeys(cell.arm.name for cell in cells)),
         cells=planned(

@@ -52,6 +52,7 @@ class KernelFacts:
     release: str
     origin: str
     digest: str
+    mutant: str = ""
 
 
 @dataclass(frozen=True)

@@ -71,7 +71,7 @@ class ClaimVerdict:
 
 @dataclass(frozen=True)
 class ControlVerdict:
-    """``judgement`` is None for a control that needs a mutant kernel: listed, never counted."""
+    """``judgement`` is None for a control of a mutant that this kernel is not: listed, never counted."""
 
     that: str
     ratio: str
@@ -124,9 +124,13 @@ def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release:
     return ClaimVerdict(claim.that, claim.ratio.text, claim.expect.text, claim.optional, judgement, sentence, known)
 
 
-def judge_control(control: Control, evidence: Evidence, seeds: Sequence[int]) -> ControlVerdict:
-    """An arm control must be red under every seed: red under none is ERROR, under some DONE."""
-    if control.mutant:
+def judge_control(control: Control, evidence: Evidence, seeds: Sequence[int], mutant: str = "") -> ControlVerdict:
+    """A control must be red under every seed: red under none is ERROR, under some DONE.
+
+    ``mutant`` is that of the kernel under test; controls of other mutants are not run. A mutant that
+    kills its kernel is as red as can be.
+    """
+    if control.mutant and control.mutant != mutant:
         sentence = f"{NOT_RUN}: needs a kernel with the mutant {control.mutant}"
         return _control(control, None, sentence)
     judgement = judge_ratio(control.ratio, control.expect, evidence, seeds)
@@ -134,6 +138,8 @@ def judge_control(control: Control, evidence: Evidence, seeds: Sequence[int]) ->
         return _control(control, judgement, RED)
     if judgement.status is Status.FAIL and judgement.ensemble is not None:
         judgement = Judgement(Status.ERROR, judgement.ensemble, NOT_RED)
+    elif judgement.status is Status.FAIL and control.mutant:
+        judgement = Judgement(Status.PASS, None, judgement.reason)
     return _control(control, judgement, judgement.reason)
 
 

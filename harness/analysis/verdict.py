@@ -72,20 +72,21 @@ def judge(
     arms: Collection[str] | None = None,
     *,
     release: str = "",
+    mutant: str = "",
 ) -> Verdict:
     """Judge every claim and control of ``scenario`` over its cells.
 
     ``seeds`` are those that were planned (all that occur in ``results`` when not given) and
     ``arms`` those that were asked for (all): a planned cell without a result is MISS, a cell of
     another arm SKIP. ``baseline`` holds the same cells on the BASE kernel. ``release`` is that of
-    the kernel under test, by which claims are known to fail.
+    the kernel under test, by which claims are known to fail, and ``mutant`` the patch it was broken by.
     """
     planned = tuple(sorted({cell.seed for cell in results})) if seeds is None else tuple(seeds)
     cells = _complete(scenario, results, planned, scenario.arms if arms is None else arms)
     base = None if baseline is None else compared(cells, baseline)
     evidence = Evidence(scenario, _table(cells), None if base is None else _table(base))
     claims = tuple(judge_claim(claim, evidence, planned, release) for claim in scenario.claims)
-    controls = tuple(judge_control(control, evidence, planned) for control in scenario.controls)
+    controls = tuple(judge_control(control, evidence, planned, mutant) for control in scenario.controls)
     required = [claim.counts_as for claim in claims if not claim.optional]
     required += [control.judgement.status for control in controls if control.judgement is not None]
     every = (*cells, *(base or ()))

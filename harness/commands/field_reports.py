@@ -51,7 +51,7 @@ def _newest(store: Store, scenario: Scenario) -> list[Measured]:
     newest: dict[str, RunFolder] = {}
     for path in store.runs(scenario.name):
         run = load_run(path)
-        if run.facts.scenario_digest == scenario.digest:
+        if run.facts.scenario_digest == scenario.digest and not run.facts.kernel.mutant:
             newest[Release.parse(run.facts.kernel.release).series] = run
     return [_measured(run, series) for series, run in newest.items()]
 

@@ -56,6 +56,11 @@ def _resolve(spec: str, pin: str, choose: Choose, cache: Cache, *, refresh: bool
     return store.load(made.folder, spec, origin_of("Debian", made.pin))
 
 
+def suites_of(series: str) -> Sequence[Sequence[str]]:
+    """Groups of suites that carry the kernels of a series, in order of preference."""
+    return SERIES.get(series, _OTHERS)
+
+
 def origin_of(distribution: str, pin: Pin) -> str:
     """Where a pinned kernel comes from, in words."""
     first = pin.packages[0]
@@ -73,7 +78,7 @@ def store_unpacked(tree: Path, into: Path, pin: Pin) -> None:
 
 def _choice(wanted: str) -> Choose:
     if _SERIES_FORM.fullmatch(wanted):
-        return _newest_in(SERIES.get(wanted, _OTHERS), wanted)
+        return _newest_in(suites_of(wanted), wanted)
     if _VERSION_FORM.fullmatch(wanted):
         return _exactly(wanted)
     if _SUITE_FORM.fullmatch(wanted):
@@ -94,7 +99,7 @@ def _newest_in(groups: Sequence[Sequence[str]], series: str) -> Choose:
             if wanted:
                 newest = max(wanted, key=lambda image: Release.parse(image.version))
                 return with_parts(archive, newest)
-        raise _not_found(f"kernel {series}".strip(), groups)
+        raise not_found(f"kernel {series}".strip(), groups)
 
     return choose
 
@@ -104,14 +109,14 @@ def _exactly(version: str) -> Choose:
     if backport is not None:
         groups: Sequence[Sequence[str]] = ((_BACKPORTS.get(backport[1], f"debian{backport[1]}-backports"),),)
     else:
-        groups = SERIES.get(Release.parse(version).series, _OTHERS)
+        groups = suites_of(Release.parse(version).series)
 
     def choose(archive: Archive) -> list[Package]:
         for suite in (suite for group in groups for suite in served(archive, group)):
             for image in archive.search(suite, _IMAGES):
                 if image.version == version:
                     return with_parts(archive, image)
-        raise _not_found(f"kernel {version} (any more)", groups)
+        raise not_found(f"kernel {version} (any more)", groups)
 
     return choose
 
@@ -133,7 +138,8 @@ def with_parts(archive: Archive, image: Package) -> list[Package]:
     return list(chosen.values())
 
 
-def _not_found(what: str, groups: Sequence[Sequence[str]]) -> CannotJudge:
+def not_found(what: str, groups: Sequence[Sequence[str]]) -> CannotJudge:
+    """That none of the suites has it, and where to look for it."""
     suites = [suite for group in groups for suite in group]
     return CannotJudge(
         f"no {what} in Debian's {', '.join(suites)}",

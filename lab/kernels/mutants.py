@@ -52,13 +52,18 @@ def mutation(name: str, release: Release, known: Mapping[str, tuple[Mutation, ..
 
     Raises Misuse for a name that nobody knows, CannotJudge when the mutant is not for this kernel.
     """
-    if name not in known:
-        raise Misuse(f"there is no mutant {name}{nearest(name, known)}", remedy=f"the mutants are {names(known)}")
+    demand_known(name, known)
     for candidate in known[name]:
         if parse_range(candidate.kernels).has(release):
             return candidate
     kernels = "; ".join(candidate.kernels for candidate in known[name])
     raise CannotJudge(f"mutant {name} is for kernels {kernels}, and this is {release}", remedy="take another source")
+
+
+def demand_known(name: str, known: Mapping[str, tuple[Mutation, ...]]) -> None:
+    """Raises Misuse for a name that is no mutant's."""
+    if name not in known:
+        raise Misuse(f"there is no mutant {name}{nearest(name, known)}", remedy=f"the mutants are {names(known)}")
 
 
 def _read(path: Path, problems: list[Problem]) -> Mutation | None:

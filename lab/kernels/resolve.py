@@ -6,7 +6,7 @@ from typing import Protocol
 
 from lab.cache import Cache
 from lab.errors import Misuse
-from lab.kernels import debian, distro, local, tree
+from lab.kernels import debian, distro, local, mainline, packaged, tree
 from lab.kernels.model import Kernel
 from lab.packages.apt import Tell, silent
 
@@ -16,6 +16,9 @@ FORMS = (
     "distro (the newest that this host's distribution packages)",
     "path:DIR (an unpacked package, an installed build, or a built tree)",
     "tree:PATH@REV (a commit of a git tree, built with kconfigs/; tree:PATH is a folder's content; +MUTANT behind it)",
+    "source:6.12 (Debian's linux-source-6.12, built the same way; source:6.12+MUTANT)",
+    "mutant:no-fair-tags (the same as source:6.12+no-fair-tags, or of the tree that BLKLAB_TREE names)",
+    "mainline:v6.12 (as Ubuntu's mainline archive has it; needs virtme-ng)",
     "host (the one that this machine runs)",
 )
 
@@ -31,6 +34,9 @@ PROVIDERS: Mapping[str, Provider] = {
     "distro": distro.resolve,
     "path:": local.resolve_path,
     "tree:": tree.resolve,
+    "source:": packaged.resolve,
+    "mutant:": packaged.resolve_mutant,
+    "mainline:": mainline.resolve,
     "host": local.resolve_host,
 }
 

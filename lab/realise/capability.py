@@ -48,7 +48,10 @@ def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
         yield f"{kernel.release} has no module {', '.join(closure.missing)}"
         return
     wanted = [assignment.split("=", 1)[0] for assignment in step.parameters.split()]
-    if not wanted or not closure.load:
+    if not wanted:
+        return
+    if not closure.load:
+        yield f"{step.name} is built into {kernel.release}, and parameters are given to modules: set it to =m"
         return
     image = read_module(closure.load[-1])
     absent = [name for name in wanted if f"parmtype={name}:".encode() not in image]

@@ -8,11 +8,11 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.analysis.cells import CellResult, agreed, skipped
-from harness.analysis.claims import ClaimVerdict
+from harness.analysis.claims import ClaimVerdict, ControlVerdict
 from harness.analysis.verdict import Verdict, judge
 from harness.scenario.model import Bound, Status
 from lab.record import Outcome
-from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, cell, cells, claim, control, ratio, scenario
+from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, SHARE, cell, cells, claim, control, ratio, scenario
 
 BOUND_CLAIM = claim(
     Bound("0.98 .. 1.02", 0.98, 1.02), ratio("none.together.fast.iops", "bound.none.together.fast.iops")
@@ -104,6 +104,33 @@ def test_an_arm_control_must_be_red(red: tuple[float, ...], status: Status) -> N
     assert verdict.status is status
     if status is Status.ERROR:
         assert "cannot turn red" in verdict.controls[0].sentence
+
+
+def on_mutant(*together: float, mutant: str = "no-fair-tags") -> ControlVerdict:
+    model = scenario([claim()], [control(AT_MOST, SHARE, mutant="no-fair-tags")])
+    return judge(model, cells("none", *together), mutant=mutant).controls[0]
+
+
+def test_a_mutant_control_is_judged_on_its_mutant_only() -> None:
+    red = on_mutant(10, 20, 30)
+    assert red.judgement is not None
+    assert (red.judgement.status, red.sentence) == (Status.PASS, "red, as it must be")
+    green = on_mutant(95, 95, 95)
+    assert green.judgement is not None
+    assert green.judgement.status is Status.ERROR
+    assert on_mutant(10, 20, 30, mutant="lifo-wake").judgement is None
+
+
+def test_a_mutant_that_kills_its_kernel_is_red() -> None:
+    dead = replace(cell("none", 2, 95), status=Status.FAIL, reasons=("the kernel hung",), figures={})
+    results = [cell("none", 1, 95), dead, cell("none", 3, 95)]
+    model = scenario([claim()], [control(AT_MOST, SHARE, mutant="no-fair-tags")])
+    verdict = judge(model, results, mutant="no-fair-tags")
+    judged = verdict.controls[0].judgement
+    assert judged is not None
+    assert (judged.status, judged.ensemble) == (Status.PASS, None)
+    assert "the kernel hung" in verdict.controls[0].sentence
+    assert verdict.status is Status.FAIL
 
 
 def test_a_mutant_control_is_listed_and_not_counted() -> None:

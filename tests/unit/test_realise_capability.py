@@ -79,6 +79,12 @@ def test_a_parameter_whose_name_is_only_part_of_another_does_not_count(tmp_path:
     assert reason.endswith("has no parameter shared_tags")
 
 
-def test_what_is_built_in_needs_no_file(tmp_path: Path) -> None:
-    made = kernel(tmp_path, {}, builtin=(*BUILTIN, *MODULES))
+def test_what_is_built_in_needs_no_file_unless_it_is_given_parameters(tmp_path: Path) -> None:
+    without = {name: path for name, path in MODULES.items() if name in PARAMETERS}
+    rest = tuple(name for name in MODULES if name not in PARAMETERS)
+    made = kernel(tmp_path / "some", without, builtin=(*BUILTIN, *rest), parameters=PARAMETERS)
     assert missing(made, topology("neighbours"), {"scheduler": "mq-deadline"}) == ()
+    made = kernel(tmp_path / "all", {}, builtin=(*BUILTIN, *MODULES))
+    assert missing(made, topology("null-shared-tags"), {"scheduler": "mq-deadline"}) == (
+        f"null_blk is built into {made.release}, and parameters are given to modules: set it to =m",
+    )

@@ -1,0 +1,153 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab controls``: kernels broken on purpose, and the matrix of which scenario sees which."""
+
+import argparse
+import sys
+from collections.abc import Sequence
+
+from rich.console import Console
+from rich.table import Table
+
+from harness.analysis.claims import Judgement
+from harness.commands.command import SCENARIOS, results_root
+from harness.controls import (
+    Campaign,
+    Stock,
+    Trial,
+    arms_against,
+    mutants_named,
+    shortfalls,
+    try_mutants,
+    try_stock,
+)
+from harness.report.format import spread
+from harness.report.progress import progress
+from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.model import Clock
+from harness.store import Store
+from lab.cache import Cache
+from lab.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
+from lab.kernels.model import Kernel
+from lab.kernels.mutants import catalogue, demand_known
+from lab.kernels.packaged import base_spec
+from lab.kernels.resolve import resolve
+from lab.qemu.probe import find_qemu
+from lab.session import open_lab
+
+NAME = "controls"
+HELP = "build the mutants, and print which scenario turns red on which: exit 0 when each is seen and stock is clean"
+_FOLDER = "controls"
+_KINDS = ("tree:", "source:")
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("mutants", nargs="*", metavar="MUTANT", help="only these (default: all of scenarios/mutants/)")
+    parser.add_argument(
+        "--source",
+        default=base_spec(),
+        metavar="SPEC",
+        help="what mutants are made of: source:6.12 (default), tree:PATH or tree:PATH@REV",
+    )
+    parser.add_argument("--seeds", type=int, metavar="N", help="as many as this instead of what the scenarios say")
+    parser.add_argument("--every-pair", action="store_true", help="each mutant under each scenario, named or not")
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+
+
+def execute(options: argparse.Namespace) -> int:
+    if not options.source.startswith(_KINDS):
+        raise Misuse(f"mutants are made of source, not of {options.source}", remedy="--source source:6.12 or tree:PATH")
+    campaign = _campaign(options)
+    store = Store(results_root(options.results) / _FOLDER)
+    store.check()
+    find_qemu()
+    cache = Cache.default()
+    lab = open_lab(cache, _tell)
+
+    def kernel(mutant: str) -> Kernel:
+        return resolve(f"{options.source}+{mutant}" if mutant else options.source, cache, tell=_tell)
+
+    with progress(Console(stderr=True)) as listener:
+        stock = tuple(try_stock(lab, campaign, kernel, store, listener))
+        trials = tuple(try_mutants(lab, campaign, kernel, store, listener))
+    _print(Console(), campaign, stock, trials)
+    wrong = tuple(shortfalls(campaign, stock, trials))
+    for sentence in wrong:
+        _tell(sentence)
+    return _exit_code(wrong, trials)
+
+
+def _campaign(options: argparse.Namespace) -> Campaign:
+    known = catalogue()
+    for mutant in options.mutants:
+        demand_known(mutant, known)
+    found = [load_scenario(name, search=SCENARIOS) for name in find_scenarios(SCENARIOS)]
+    virtual = tuple(one for one in found if one.clock is Clock.VIRTUAL and one.selftest is None)
+    mutants = tuple(options.mutants) or mutants_named(virtual)
+    chosen = virtual
+    if options.mutants and not options.every_pair:
+        chosen = tuple(one for one in virtual if any(arms_against(one, mutant) for mutant in mutants))
+    return Campaign(chosen, mutants, options.seeds, options.every_pair, options.jobs)
+
+
+def _exit_code(wrong: Sequence[str], trials: Sequence[Trial]) -> int:
+    if not wrong:
+        return EXIT_PASS
+    return EXIT_CANNOT_JUDGE if any(trial.verdict is None for trial in trials) else EXIT_LAB_BROKEN
+
+
+def _print(console: Console, campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Trial]) -> None:
+    console.print(_matrix(campaign, stock, trials))
+    console.print("K killed by a control of the scenario, k by a claim that failed, . alive, blank: not tried\n")
+    console.print(_kills(stock, trials))
+
+
+def _matrix(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Trial]) -> Table:
+    tried = list(dict.fromkeys(trial.scenario for trial in trials))
+    marks = {(trial.mutant, trial.scenario): _mark(trial) for trial in trials}
+    table = Table(title="kill matrix")
+    table.add_column("mutant", no_wrap=True)
+    for scenario in tried:
+        table.add_column(scenario.replace("-", "-\n"), justify="center")
+    clean = {one.scenario: str(one.verdict.status) for one in stock}
+    table.add_row("(none)", *(clean.get(scenario, "") for scenario in tried), end_section=True)
+    for mutant in campaign.mutants:
+        table.add_row(mutant, *(marks.get((mutant, scenario), "") for scenario in tried))
+    return table
+
+
+def _mark(trial: Trial) -> str:
+    if trial.verdict is None:
+        return "?"
+    return "K" if trial.red else "k" if trial.failed else "."
+
+
+def _kills(stock: Sequence[Stock], trials: Sequence[Trial]) -> Table:
+    """Each control on its mutant, and the same figure on the kernel without it."""
+    table = Table("mutant", "scenario", "figure", "must be", "without it")
+    clean = {
+        (one.scenario, mutant, control.that): _figure(control.judgement)
+        for one in stock
+        for mutant, verdict in one.judged.items()
+        for control in verdict.controls
+        if control.mutant == mutant
+    }
+    for trial in trials:
+        if trial.verdict is None:
+            table.add_row(trial.mutant, trial.scenario, trial.reason, "", "")
+            continue
+        for control in trial.verdict.controls:
+            if control.mutant == trial.mutant:
+                without = clean.get((trial.scenario, trial.mutant, control.that), "")
+                table.add_row(trial.mutant, trial.scenario, _figure(control.judgement), control.expect, without)
+    return table
+
+
+def _figure(judgement: Judgement | None) -> str:
+    if judgement is None:
+        return ""
+    return judgement.reason if judgement.ensemble is None else spread(judgement.ensemble)
+
+
+def _tell(text: str) -> None:
+    print(f"blklab: {text}", file=sys.stderr, flush=True)

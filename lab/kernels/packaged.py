@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Kernels built from a packaged source: ``source:6.12`` is Debian's linux-source-6.12 with the lab's configuration.
+
+``mutant:NAME`` is that source, or the tree that $BLKLAB_TREE names, with a mutant's patch.
+"""
+
+import os
+import re
+import shutil
+from collections.abc import Sequence
+from pathlib import Path
+
+from lab.cache import Cache
+from lab.errors import LabBroken, Misuse
+from lab.kernels import debian, mutants, tree
+from lab.kernels.git import Checkout
+from lab.kernels.model import Kernel
+from lab.kernels.tree import Source
+from lab.packages import sources
+from lab.packages.apt import Archive, Package, Tell
+from lab.packages.store import Choose, Finish, Pin, unpacked
+from lab.packages.version import version_key
+from lab.process import run
+
+DEFAULT = "source:6.12"
+TREE_VARIABLE = "BLKLAB_TREE"
+_KIND = "sources"
+_ID = "tree-id"
+_FORM = re.compile(rf"(\d+\.\d+)(?:\+({mutants.NAME_FORM}))?")
+
+
+def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
+    """``wanted`` is what follows ``source:``. Raises CannotJudge when Debian has no such source."""
+    match = _FORM.fullmatch(wanted)
+    if match is None:
+        raise Misuse(f'"source:{wanted}" is not a source', remedy="give a series, source:6.12, or source:6.12+MUTANT")
+    series, mutant = match[1], match[2] or ""
+    if mutant:
+        mutants.demand_known(mutant, mutants.catalogue())
+    made = unpacked(
+        cache,
+        lambda: Archive(cache, sources.debian(), tell),
+        f"source-debian-{series}",
+        _newest_source(series),
+        kind=_KIND,
+        finish=_import(tell),
+        refresh=refresh,
+    )
+    package = made.pin.packages[0]
+    source = Source(
+        path=made.folder / "git",
+        spec=f"source:{wanted}",
+        title=f"Debian's {package.name} {package.version}",
+        git_tree=(made.folder / _ID).read_text().strip(),
+        mutant=mutant,
+    )
+    return tree.built(source, cache, tell=tell)
+
+
+def base_spec() -> str:
+    """The spec of the source that mutants are made of: ``$BLKLAB_TREE`` (PATH or PATH@REV), else Debian's."""
+    named = os.environ.get(TREE_VARIABLE, "")
+    return f"tree:{named}" if named else DEFAULT
+
+
+def resolve_mutant(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
+    """``wanted`` is what follows ``mutant:``. Raises Misuse for a name that is no mutant's."""
+    mutants.demand_known(wanted, mutants.catalogue())
+    kind, _, base = base_spec().partition(":")
+    provider = tree.resolve if kind == "tree" else resolve
+    return provider(f"{base}+{wanted}", cache, refresh=refresh, tell=tell)
+
+
+def _newest_source(series: str) -> Choose:
+    name = f"linux-source-{series}"
+
+    def choose(archive: Archive) -> Sequence[Package]:
+        for group in debian.suites_of(series):
+            suites = debian.served(archive, group)
+            found = [package for suite in suites for package in archive.search(suite, re.escape(name))]
+            if found:
+                return [max(found, key=lambda package: version_key(package.version))]
+        raise debian.not_found(f"package {name}", debian.suites_of(series))
+
+    return choose
+
+
+def _import(tell: Tell) -> Finish:
+    def finish(unpacked_tree: Path, into: Path, pin: Pin) -> None:
+        """Keep the source as a git tree: what is built of it is checked out, patched or not."""
+        archives = sorted(unpacked_tree.glob("usr/src/linux-source-*.tar.*"))
+        if len(archives) != 1:
+            raise LabBroken(f"{len(archives)} source archives in {pin.packages[0].name}, 1 expected")
+        tell(f"unpacking {archives[0].name}")
+        plain = into / ".plain"
+        plain.mkdir()
+        run(["tar", "-xf", str(archives[0]), "-C", str(plain), "--strip-components=1"], hint="apt-get install xz-utils")
+        (into / _ID).write_text(Checkout(into).tree_of_folder(plain) + "\n")
+        shutil.rmtree(plain)
+
+    return finish

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The kill matrix: what is tried, what counts as killed, and what a matrix must not lack."""
+
+from dataclasses import replace
+
+from harness.analysis.cells import CellResult
+from harness.analysis.verdict import Verdict, judge
+from harness.controls import Campaign, Stock, Trial, arms_against, mutants_named, shortfalls
+from harness.scenario.model import Control, Scenario
+from tests.unit.analysis_samples import AT_MOST, SHARE, cell, cells, claim, control, scenario
+
+LIFO = control(AT_MOST, SHARE, mutant="lifo-wake")
+ARM = control()
+
+
+def sample(name: str, *controls: Control) -> Scenario:
+    return replace(scenario([claim()], controls, ["red", "none"]), name=name)
+
+
+def on(model: Scenario, mutant: str, *together: float) -> Verdict:
+    other = [replace(one, arm="red") for one in cells("none", *together)]
+    return judge(model, [*cells("none", *together), *other], mutant=mutant)
+
+
+def stock(model: Scenario, *together: float) -> Stock:
+    results: list[CellResult] = [*cells("none", *together), *[cell("red", seed, 5) for seed in (1, 2, 3)]]
+    judged = {mutant: judge(model, results, mutant=mutant) for mutant in mutants_named([model])}
+    return Stock(model.name, judge(model, results), judged)
+
+
+def test_only_pairs_that_a_control_names_are_tried_unless_every_one_is_wanted() -> None:
+    one, two = sample("one", LIFO, ARM), sample("two", ARM)
+    campaign = Campaign((one, two), ("lifo-wake", "no-ioprio"))
+    assert [(mutant, model.name) for mutant, model in campaign.pairs()] == [("lifo-wake", "one")]
+    assert len(list(replace(campaign, every_pair=True).pairs())) == 4
+    assert arms_against(one, "lifo-wake") == ("none",)
+    assert mutants_named([one, two]) == ("lifo-wake",)
+
+
+def test_a_sound_matrix_lacks_nothing() -> None:
+    model = sample("one", LIFO, ARM)
+    trial = Trial("one", "lifo-wake", on(model, "lifo-wake", 5, 6, 7))
+    assert trial.killed
+    assert list(shortfalls(Campaign((model,), ("lifo-wake",)), [stock(model, 95, 95, 95)], [trial])) == []
+
+
+def test_a_claim_that_fails_on_the_mutant_kills_it_too() -> None:
+    model = sample("one", ARM)
+    trial = Trial("one", "lifo-wake", on(model, "lifo-wake", 5, 6, 7))
+    assert (trial.red, trial.failed) == ((), ("the share is kept",))
+    assert trial.killed
+
+
+def test_everything_that_a_matrix_lacks_is_said() -> None:
+    vacuous, lone = sample("vacuous", control(claim().expect, SHARE, mutant="lifo-wake")), sample("lone", LIFO)
+    trials = [
+        Trial("lone", "lifo-wake", on(lone, "lifo-wake", 95, 95, 95)),
+        Trial("lone", "no-ioprio", None, "mutant no-ioprio is for kernels 6.12, and this is 6.1.9"),
+    ]
+    campaign = Campaign((vacuous, lone), ("lifo-wake", "no-ioprio"))
+    found = list(shortfalls(campaign, [stock(vacuous, 95, 95, 95), stock(lone, 5, 5, 5)], trials))
+    assert found == [
+        "mutant lifo-wake lives: no scenario turns red on it",
+        "mutant no-ioprio lives: mutant no-ioprio is for kernels 6.12, and this is 6.1.9",
+        "scenario vacuous kills no mutant and has no control by an arm",
+        "scenario lone kills no mutant and has no control by an arm",
+        "red without the mutant lifo-wake too, under vacuous: it can starve",
+        "the kernel without a mutant is FAIL under lone",
+        "red without the mutant lifo-wake too, under lone: it can starve",
+    ]

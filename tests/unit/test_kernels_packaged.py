@@ -1,0 +1,147 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Kernels of a packaged source (out of an archive made on the spot), mutants of it, and mainline's downloader."""
+
+import os
+import shutil
+import subprocess
+import sys
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.cache import Cache
+from lab.errors import BlklabError, CannotJudge, LabBroken, Misuse
+from lab.host import Need
+from lab.kernels import build, mutants, packaged
+from lab.kernels.resolve import resolve
+from tests.unit.kernel_samples import Repository, install_kernel
+from tests.unit.tree_samples import commit, fake_tools, write_fragments, write_source
+
+HAS_DEPMOD = shutil.which("depmod", path=os.environ["PATH"] + ":/usr/sbin:/sbin") is not None
+HAS_APT = all(shutil.which(tool) for tool in ("apt-get", "dpkg-deb", "gpg", "xz"))
+needs_apt = pytest.mark.skipif(not (HAS_APT and HAS_DEPMOD), reason="needs apt, dpkg, gpg, xz and kmod")
+needs_depmod = pytest.mark.skipif(not HAS_DEPMOD, reason="needs kmod")
+PATCH = "Mutant: x\nKernels: 6.12\n\n--- a/block/blk.c\n+++ b/block/blk.c\n@@ -1 +1 @@\n-int blk;\n+int mutant;\n"
+DOWNLOADER = """
+import pathlib, shutil
+class KernelDownloader:
+    def __init__(self, version, arch):
+        if version == "v6.99":
+            raise FileNotFoundError("failed to retrieve content, error: 404")
+        if version == "v6.98":
+            raise OSError("Name or service not known")
+        shutil.copytree({made!r}, pathlib.Path.home() / ".cache/virtme-ng" / version / arch)
+"""
+
+
+@pytest.fixture
+def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cache]:
+    fake_tools(tmp_path, monkeypatch)
+    fragments = write_fragments(tmp_path / "kconfigs")
+    monkeypatch.setattr("lab.kernels.kconfig.FRAGMENTS", fragments[0].parent)
+    monkeypatch.setattr("lab.kernels.kconfig.fragments", lambda: fragments)
+    cache = Cache(tmp_path / "cache")
+    yield cache
+    cache.close()
+
+
+@pytest.fixture
+def archive(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
+    made = Repository(tmp_path / "archive", tmp_path_factory.mktemp("g") / "h")
+    made.make_key()
+    monkeypatch.setenv("BLKLAB_DEBIAN_MIRROR", made.uri)
+    monkeypatch.setenv("BLKLAB_DEBIAN_SECURITY_MIRROR", made.uri)
+    monkeypatch.setenv("BLKLAB_DEBIAN_KEYRING", str(made.keyring))
+    source = write_source(tmp_path / "plain/linux-source-6.12")
+    (source / ".gitignore").write_text("/*\n!/debian/\n")
+    package = tmp_path / "package"
+    (package / "usr/src").mkdir(parents=True)
+    tar = ["tar", "-C", str(source.parent), "-cJf", str(package / "usr/src/linux-source-6.12.tar.xz"), source.name]
+    subprocess.run(tar, check=True)
+    made.add("trixie", "linux-source-6.12", "6.12.107-1", package)
+    for suite in ("trixie", "trixie-security", "bookworm-backports"):
+        made.publish(suite)
+    yield made.uri
+    made.stop()
+
+
+@needs_apt
+def test_a_packaged_source_and_its_mutants_without_the_network(
+    archive: str, cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "mutants").mkdir()
+    (tmp_path / "mutants/broken-blk.patch").write_text(PATCH)
+    known = mutants.catalogue(tmp_path / "mutants")
+    monkeypatch.setattr("lab.kernels.mutants.catalogue", lambda *_: known)
+    stock = resolve("source:6.12", cache)
+    assert (stock.release, stock.mutant) == ("6.12.7-blklab", "")
+    assert "Debian's linux-source-6.12 6.12.107-1" in stock.origin
+    (tmp_path / "archive").rename(tmp_path / "gone")
+    mutant = resolve("mutant:broken-blk", cache)
+    assert mutant.mutant == "broken-blk"
+    assert mutant.digest != stock.digest
+    assert resolve("source:6.12+broken-blk", cache).digest == mutant.digest
+
+
+@needs_depmod
+def test_mutants_of_a_tree_of_ones_own(cache: Cache, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    source = write_source(tmp_path / "linux")
+    commit(source, "first")
+    monkeypatch.setenv(packaged.TREE_VARIABLE, f"{source}@HEAD")
+    assert packaged.base_spec() == f"tree:{source}@HEAD"
+    with pytest.raises(CannotJudge, match=r"no-fair-tags\.patch does not apply"):
+        resolve("mutant:no-fair-tags", cache)
+
+
+@pytest.mark.parametrize(
+    "spec", ["source:six", "source:6.12+no-such", "mutant:no-such", "mainline:6.12", "mainline:v6"]
+)
+def test_mistakes_are_misuse(spec: str, cache: Cache) -> None:
+    with pytest.raises(Misuse):
+        resolve(spec, cache)
+
+
+def test_tools_that_builds_lack_are_named_with_the_line_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
+    need = Need("no-such-flex", "configure kernels", apt="flex", dnf="flex", pacman="flex", zypper="flex")
+    monkeypatch.setattr("lab.host.BUILD_NEEDS", (need,))
+    with pytest.raises(LabBroken, match=r"no-such-flex \(to configure kernels\)") as caught:
+        build.toolchain()
+    assert "scripts/host-packages --build" in caught.value.remedy
+
+
+@pytest.fixture
+def downloader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that goes by the name of virtme-ng's and fetches from a folder."""
+    made = tmp_path / "mainline"
+    install_kernel(made, "6.12.0-061200-generic")
+    package = tmp_path / "site/virtme_ng"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "mainline.py").write_text(DOWNLOADER.format(made=str(made)))
+    monkeypatch.syspath_prepend(str(package.parent))
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+
+
+@needs_depmod
+def test_a_mainline_kernel_by_virtme_ngs_downloader(cache: Cache, downloader: None) -> None:
+    kernel = resolve("mainline:v6.12", cache)
+    assert kernel.release == "6.12.0-061200-generic"
+    assert (kernel.modules / "modules.dep").exists()
+    assert not (kernel.image.parent / ".home").exists()
+
+
+@pytest.mark.parametrize(
+    ("tag", "kind", "says"), [("v6.99", CannotJudge, "has no v6.99"), ("v6.98", LabBroken, "fetched")]
+)
+def test_mainline_out_of_reach(cache: Cache, downloader: None, tag: str, kind: type[BlklabError], says: str) -> None:
+    with pytest.raises(kind, match=says) as caught:
+        resolve(f"mainline:{tag}", cache)
+    assert "tree:PATH@REV" in caught.value.remedy
+
+
+def test_mainline_without_virtme_ng(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "virtme_ng", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(LabBroken, match="virtme-ng, which fetches mainline kernels, is not installed"):
+        resolve("mainline:v6.12", cache)
