@@ -95,10 +95,12 @@ class Plan:
         self._active = {way.lun for each in self._parts.values() for part in each for way in part.ways}
         self._streams: dict[str, set[tuple[str, int]]] = {}
         self._users: dict[Element, dict[str, None]] = {}
+        self._ways: dict[tuple[str, str], set[Way]] = {}
         for name, each in self._parts.items():
             for part in each:
                 for way in part.ways:
                     self._streams.setdefault(way.disk, set()).add((name, part.start))
+                    self._ways.setdefault((name, way.disk), set()).add(way)
 
     def flow(self, role: Role) -> Flow:
         """The role as a flow through elements. Raises Misuse when nothing limits it."""
@@ -158,7 +160,7 @@ class Plan:
     def _uses(self, role: Role, part: Part, way: Way) -> Iterator[tuple[Element, float]]:
         """Elements of a way, the disk's side first, with seconds (or tag-seconds) for each byte."""
         disk, lun = self._topology.disks[way.disk], self._topology.luns[way.lun]
-        seconds = self._disk_seconds(role, part, disk)
+        seconds = self._disk_seconds(role, part, way)
         if seconds is not None:
             yield Element(Kind.DISK, disk.name, 1.0), seconds
         held = self._held(role, part, way) / part.request
@@ -174,27 +176,35 @@ class Plan:
         tags = min(hba.cmd_per_lun, fair_share(hba.can_queue, active), int(self._queue.get("nr_requests", 1 << 30)))
         return Element(Kind.LUN, lun.name, tags, role.name if self._private else "")
 
-    def _disk_seconds(self, role: Role, part: Part, disk: Disk) -> float | None:
-        """Seconds of a serial disk for each byte; None of one that serves all at once."""
+    def _disk_seconds(self, role: Role, part: Part, way: Way) -> float | None:
+        """Seconds of a serial disk for each byte; None of one that serves all at once.
+
+        Where its paths are unequal, a slower one holds the disk for longer: it moves one request at a time.
+        """
+        disk = self._topology.disks[way.disk]
         driver = driver_of(disk, self._topology)
         if disk.rate is None:
             return None
-        iops = effective_iops(disk, part.request, driver)
         if driver is not Driver.TCMU:
+            iops = effective_iops(disk, part.request, driver)
             return 1 / (iops * part.request) if iops else None
+        if len({self._held(role, part, other) for other in self._ways[role.name, disk.name]}) > 1:
+            return self._held(role, part, way) / part.request
         return 1 / rate_of(disk, part) + self._jump(role, part, disk)
 
     def _jump(self, role: Role, part: Part, disk: Disk) -> float:
         """Seconds of seeking for each byte: after each run, or where streams take turns, each request.
 
-        Of several queued requests a disk with NCQ takes those of one stream first.
+        Of the queued requests among which a disk chooses, those of one stream come first, else the one whose
+        sector comes by first: with n at random places the shortest wait is a revolution over n + 1 in the mean.
         """
         run = part.run
+        waiting = max(1, int(role.iodepth * role.bs * part.share) // part.request)
+        choices = min(disk.ncq, waiting)
         if len(self._streams[disk.name]) > 1 and role.rw in SEQUENTIAL:
-            waiting = max(1, int(role.iodepth * role.bs * part.share) // part.request)
-            turn = part.request * min(disk.ncq, waiting)
+            turn = part.request * choices
             run = turn if run == ENDLESS else min(run, turn)
-        return 0.0 if run == ENDLESS else (disk.seek + disk.rotation / 2) / _NS / run
+        return 0.0 if run == ENDLESS else (disk.seek + disk.rotation / (1 + choices)) / _NS / run
 
     def _held(self, role: Role, part: Part, way: Way) -> float:
         """Seconds that a request takes on this way when no other is there."""

@@ -136,9 +136,10 @@ def multipath(selector: str, policy: str = "multibus", count: int = 1, links: tu
 @pytest.mark.parametrize(
     ("selector", "policy", "rate"),
     [
-        ("round-robin", "multibus", 60),
-        ("queue-length", "multibus", 80),
-        ("service-time", "multibus", 80),
+        # In turn by either path, while the disk moves one request at a time: 2 / (1 / 60 + 1 / 30).
+        ("round-robin", "multibus", 40),
+        ("queue-length", "multibus", 60),
+        ("service-time", "multibus", 60),
         ("service-time", "failover", 60),
     ],
 )
@@ -156,7 +157,8 @@ def test_many_disks_share_the_ports_and_the_cut_is_named(selector: str, rate: in
     binding = {limit.element.name for limit in found.limits if limit.use > 0.999}
     assert binding == ({"p1"} if selector == "round-robin" else {"p0", "p1"})
     use = {limit.element.name: limit.use for limit in found.limits if limit.element.kind is Kind.DISK}
-    assert all(each == pytest.approx(rate / 3 / 80, rel=1e-4) for each in use.values())
+    # In turn: 10 / 60 + 10 / 30. By choice at the least, were all of 30 by the faster port.
+    assert all(each == pytest.approx(0.5, rel=1e-4) for each in use.values())
 
 
 def test_a_choice_beside_fixed_splits() -> None:
@@ -194,6 +196,14 @@ def test_zones_are_slower_tracks() -> None:
     assert most(there, replace(stream("d0"), options={"offset": "768M"})) == pytest.approx(40 * MB)
     anywhere = replace(stream("d0", "randread", bs=4096))
     assert most(there, anywhere) == pytest.approx(2 / (1 / (80 * MB) + 1 / (40 * MB)))
+
+
+@pytest.mark.parametrize(("ncq", "iodepth", "choices"), [(1, 16, 1), (8, 16, 8), (8, 2, 2)])
+def test_a_disk_with_choices_waits_less_for_its_sector(ncq: int, iodepth: int, choices: int) -> None:
+    turning = topology({"d0": Disk("d0", GIB, rate=80 * MB, seek=4 * MS, rotation=8 * MS, ncq=ncq)})
+    one = load("one", role("r", "d0", iodepth))
+    wanted = 1 / (0.004 + 0.008 / (choices + 1) + 4096 / (80 * MB))
+    assert bound(turning, one, one.roles["r"], "iops") == pytest.approx(wanted)
 
 
 def test_a_stream_on_a_linear_stack_is_on_one_member() -> None:
