@@ -51,6 +51,11 @@ def _global_options(load: Load, seed: int) -> Iterator[tuple[str, str]]:
     yield "clat_percentiles", "1"
     yield "percentile_list", "50:90:99:99.9"
     yield "group_reporting", "0"
+    if len(load.apart().roles) > 1:
+        # fio's ramp of a job ends with its first I/O after that time. One that waits long begins its window late
+        # and would count on when its neighbours are gone.
+        yield "exitall", "1"
+        yield "exit_what", "all"
 
 
 def _group_options(place: int, role: Role, ramp: int) -> Iterator[tuple[str, str]]:

@@ -55,6 +55,8 @@ def test_golden() -> None:
         "clat_percentiles=1\n"
         "percentile_list=50:90:99:99.9\n"
         "group_reporting=0\n"
+        "exitall=1\n"
+        "exit_what=all\n"
         "\n"
         "[victim]\n"
         "filename=/lab/all\n"
@@ -78,6 +80,11 @@ def test_golden() -> None:
         "fsync=1\n"
         "rwmixread=70\n"
     )
+
+
+def test_windows_end_together() -> None:
+    assert "exitall" in sections(job_file(window(VICTIM, HOG), TOPOLOGY, 1))["global"]
+    assert "exitall" not in sections(job_file(window(VICTIM), TOPOLOGY, 1))["global"]
 
 
 def test_a_role_on_several_disks_is_one_group_of_fio_s() -> None:
