@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """All figures of one cell, by (load, role, metric)."""
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 from harness.metrics.counters import Window, read_window
 from harness.metrics.errors import MeasurementError
 from harness.metrics.fio import read_fio
+from harness.metrics.handler import read_handler
 from harness.metrics.readback import FILE as READBACK
 from harness.metrics.readback import devices, read_readback
 from harness.scenario.model import Load
@@ -13,6 +14,7 @@ from lab.topology.model import Topology
 
 GUEST = "guest"
 IDLE = "idle"
+_SECOND = 1e9
 
 Figures = Mapping[tuple[str, str, str], float]
 
@@ -38,7 +40,28 @@ def figures_of(
         window = read_window(_file(files, f"{load.name}.before"), _file(files, f"{load.name}.after"), load.name)
         figures[load.name, GUEST, IDLE] = window.idle
         figures.update(_disk_figures(window, load, topology, block))
+        figures.update(handled_figures(files, load, topology))
     return figures
+
+
+def handled_figures(
+    files: Mapping[str, bytes], load: Load, topology: Topology
+) -> Iterator[tuple[tuple[str, str, str], float]]:
+    """``members.bw`` and ``members.iops`` of each role, where the handler's counters are there.
+
+    Raises MeasurementError.
+    """
+    before, after = files.get(f"{load.name}.before.disks.json"), files.get(f"{load.name}.after.disks.json")
+    if before is None or after is None:
+        return
+    window = read_handler(before, after, load.name)
+    for role in load.roles.values():
+        below = {lun for disk in role.disks for lun in topology.leaves(disk)}
+        if missing := sorted(below - window.paths.keys()):
+            raise MeasurementError(f"{load.name}.after.disks.json", f"the handler counted nothing for {missing[0]}")
+        paths = [window.paths[lun] for lun in below]
+        yield (load.name, role.name, "members.bw"), sum(path.bytes for path in paths) / window.time * _SECOND
+        yield (load.name, role.name, "members.iops"), sum(path.requests for path in paths) / window.time * _SECOND
 
 
 def _disk_figures(

@@ -35,6 +35,10 @@ COUNTERS = (
 )
 """What /proc/diskstats counts, and sums of it: ``requests`` that were issued, ``bios`` that became them."""
 
+HANDLED = ("members.bw", "members.iops")
+"""Bytes and requests per second at the modelled disks (driver tcmu) below a role's devices, within the window alone:
+fio's own rates include the time in which, after its end, what is in flight runs out."""
+
 METRICS: Mapping[str, Metric] = {
     "iops": Metric("1/s", more_is_better=True, bounded=True),
     "bw": Metric("B/s", more_is_better=True, bounded=True),
@@ -49,6 +53,7 @@ METRICS: Mapping[str, Metric] = {
         for where in COUNTED_ON
         for counter in COUNTERS
     },
+    **{name: Metric("B/s" if name.endswith("bw") else "1/s", more_is_better=True) for name in HANDLED},
 }
 _UNITS_BY_ENDING = {"runtime": "ns"}
 _LATENCY_PREFIXES = tuple(f"{kind}." for kind in _LATENCIES)

@@ -11,8 +11,11 @@ from typing import Any
 import pytest
 
 from harness.metrics.errors import MeasurementError
+from harness.metrics.figures import handled_figures
 from harness.metrics.handler import HandlerWindow, read_handler
 from harness.metrics.samples import Samples, read_samples
+from lab.topology.load import load_topology
+from tests.unit.analysis_samples import load, role
 
 FIXTURES = Path(__file__).parent / "fixtures" / "samples"
 SAMPLES = (FIXTURES / "together.samples.json").read_bytes()
@@ -44,6 +47,18 @@ def test_samples_of_a_boot() -> None:
     assert seen.ended - seen.began == pytest.approx(10**10, rel=1e-4)
     assert (seen.period, seen.missed) == (9_973_000, 0)
     assert 0 < seen.cost < 0.01
+
+
+def test_rates_at_the_disks_are_those_of_the_window_alone() -> None:
+    files = {"together.before.disks.json": BEFORE, "together.after.disks.json": AFTER}
+    topology = load_topology("calibration-tcmu", near=Path())
+    both = load("together", role("pair", ("left", "right")), role("one", "alone"))
+    figures = dict(handled_figures(files, both, topology))
+    assert figures["together", "pair", "members.bw"] == pytest.approx(12e6, rel=0.01)
+    assert figures["together", "one", "members.iops"] == pytest.approx(8e6 / 65536, rel=0.01)
+    assert not list(handled_figures({}, both, topology))
+    with pytest.raises(MeasurementError, match="counted nothing for alone"):
+        list(handled_figures({name: data.replace(b'"alone"', b'"gone"') for name, data in files.items()}, both, topology))
 
 
 def test_counters_of_a_boot() -> None:
