@@ -58,7 +58,9 @@ def test_rates_at_the_disks_are_those_of_the_window_alone() -> None:
     assert figures["together", "one", "members.iops"] == pytest.approx(8e6 / 65536, rel=0.01)
     assert not list(handled_figures({}, both, topology))
     with pytest.raises(MeasurementError, match="counted nothing for alone"):
-        list(handled_figures({name: data.replace(b'"alone"', b'"gone"') for name, data in files.items()}, both, topology))
+        list(
+            handled_figures({name: data.replace(b'"alone"', b'"gone"') for name, data in files.items()}, both, topology)
+        )
 
 
 def test_counters_of_a_boot() -> None:
