@@ -7,6 +7,7 @@ TAB='	'
 step=0
 fault=
 handler=
+mapped=
 
 uptime_now() { read -r now _ </proc/uptime; }
 
@@ -82,8 +83,22 @@ name_block() {
 make_mapped() {
 	dmsetup create "$1" --noudevrules --noudevsync 3>&- <"/job/$2" >/out/.error 2>&1 ||
 		unfit "dmsetup create $1: $(cat /out/.error)"
-	name_block "$1" "/sys/block/dm-$(dmsetup info --columns --noheadings --options minor "$1" 3>&- | tr -d ' ')"
-	dmsetup table "$1" 3>&- >"/out/$1.table"
+	mapped=yes
+	for named in /sys/block/dm-*/dm/name; do
+		read -r name <"$named"
+		[ "$name" = "$1" ] || continue
+		name_block "$1" "${named%/dm/name}"
+		return
+	done
+	unfit "dmsetup create $1: no device has that name"
+}
+
+# As the kernel took them: a program for each of many devices would take longer than making them.
+keep_tables() {
+	[ -n "$mapped" ] || return 0
+	dmsetup table 3>&- | while IFS=: read -r name table; do
+		printf '%s\n' "${table# }" >>"/out/$name.table"
+	done
 }
 
 make_array() {
@@ -237,6 +252,7 @@ module() {
 
 send() {
 	: >/tmp/measured
+	keep_tables
 	phase send
 	rm -f /out/.error
 	count=0

@@ -42,14 +42,18 @@ reboot() { exit 9; }
 mount() { echo "mount $*" >>"$DESK/did"; }
 insmod() { for word; do printf '<%s>' "$word"; done >>"$DESK/did"; echo >>"$DESK/did"; }
 dmesg() { echo 'blklab: ready'; }
-dmsetup() { echo "dmsetup $*" >>"$DESK/did"; cat >>"$DESK/did"; }
+dmsetup() {
+echo "dmsetup $*" >>"$DESK/did"
+[ "$1" = create ] && cat >>"$DESK/did" && return
+printf 'all: 0 8 linear 8:0 0\\nall: 8 8 linear 8:16 0\\n'
+}
 sleep() { :; }
 fio() {
 until [ ! -e "$DESK/bin/sampler" ] || [ -e "$DESK/tmp/sampled" ]; do :; done
 cat "$DESK/says" >&2; printf '{}' >"$DESK/out/solo.json"; return "$FIO_STATUS"
 }
 """
-MOVED = re.compile(r"(?<![\w.])/(job|out|lab|modules|tmp|bin/diskd|bin/sampler|dev/ttyS\d|proc/sysrq-trigger)\b")
+MOVED = re.compile(r"(?<![\w.])/(job|out|lab|modules|tmp|bin/diskd|bin/sampler|dev/ttyS\d|proc/sysrq-trigger|sys/block)\b")
 HOSTILE = [
     "two\nlines\n\nand more",
     "BYE\nEND 0 1.0\nBYE\n",
@@ -126,6 +130,10 @@ def test_a_whole_job(desk: Desk) -> None:
     block = desk.folder / "sys" / "host7" / "block" / "sda"
     block.mkdir(parents=True)
     knob.write_text("64\n")
+    for number, name in enumerate(("other", "all")):
+        mapped = desk.folder / "sys" / "block" / f"dm-{number}" / "dm"
+        mapped.mkdir(parents=True)
+        (mapped / "name").write_text(f"{name}\n")
     reader = desk.run(
         [
             Module("null_blk", "nr_devices=0 bs=512"),
@@ -150,17 +158,20 @@ def test_a_whole_job(desk: Desk) -> None:
         "dmsetup create all --noudevrules --noudevsync",
         "0 8 linear /dev/a 0",
         "8 8 linear /dev/b 0",
+        "dmsetup table",
     ]
+    assert reader.files["all.table"] == b"0 8 linear 8:0 0\n8 8 linear 8:16 0\n"
     assert readback(reader) == [
         ["hba.can_queue[p0]", str(knob), "32"],
         ["queue.nomerges[p0]", str(knob), "2"],
         ["device", f"{desk.folder}/lab/p0", "sda"],
+        ["device", f"{desk.folder}/lab/all", "dm-1"],
     ]
     assert (desk.folder / "lab" / "p0.sys").resolve() == block
     assert (desk.folder / "lab" / "p0").readlink() == Path("/dev/sda")
     assert (desk.folder / "sys" / "made").is_dir()
     assert (desk.folder / "sys" / "link").readlink() == knob
-    assert sorted(reader.files) == ["kmsg", "readback", "solo.after", "solo.before", "solo.json"]
+    assert sorted(reader.files) == ["all.table", "kmsg", "readback", "solo.after", "solo.before", "solo.json"]
     assert reader.files["solo.before"].startswith(b"== /proc/stat\ncpu ")
     assert [mark.name for mark in reader.phases] == ["set-up", "rest", "load solo", "send", "end"]
 

@@ -174,6 +174,7 @@ SAMPLES = {
     "verify": st.sampled_from(("crc32c", "md5")),
     "size": st.integers(1, 1000).map(lambda number: f"{number}M"),
     "offset": st.integers(0, 20).map(lambda number: f"{number}M"),
+    "fadvise_hint": st.sampled_from(("true", "false")),
     "zero_buffers": st.sampled_from(("true", "false")),
     "prioclass": st.integers(1, 3),
     "prio": st.integers(0, 7),
