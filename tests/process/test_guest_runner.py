@@ -53,7 +53,9 @@ until [ ! -e "$DESK/bin/sampler" ] || [ -e "$DESK/tmp/sampled" ]; do :; done
 cat "$DESK/says" >&2; printf '{}' >"$DESK/out/solo.json"; return "$FIO_STATUS"
 }
 """
-MOVED = re.compile(r"(?<![\w.])/(job|out|lab|modules|tmp|bin/diskd|bin/sampler|dev/ttyS\d|proc/sysrq-trigger|sys/block)\b")
+MOVED = re.compile(
+    r"(?<![\w.])/(job|out|lab|modules|tmp|bin/diskd|bin/sampler|dev/ttyS\d|proc/sysrq-trigger|sys/block)\b"
+)
 HOSTILE = [
     "two\nlines\n\nand more",
     "BYE\nEND 0 1.0\nBYE\n",
