@@ -40,6 +40,9 @@ def routes(topology: Topology) -> tuple[Route, ...]:
 
 def _key(topology: Topology, lun: Lun, users: Counter[str]) -> Iterator[Hashable]:
     yield lun.hba
+    # One route for the first ways to disks that have several, another for the second ways.
+    paths = [other.name for other in topology.luns.values() if lun.disks[0] in other.disks]
+    yield len(paths), paths.index(lun.name)
     for kind, name in _steps(topology, lun):
         if kind == DISK:
             disk = topology.disks[name]
