@@ -179,7 +179,8 @@ class Plan:
     def _disk_seconds(self, role: Role, part: Part, way: Way) -> float | None:
         """Seconds of a serial disk for each byte; None of one that serves all at once.
 
-        Where its paths are unequal, a slower one holds the disk for longer: it moves one request at a time.
+        Where its paths are unequal, a slower one holds the disk for longer: it moves one request at a time,
+        unless it has a buffer.
         """
         disk = self._topology.disks[way.disk]
         driver = driver_of(disk, self._topology)
@@ -188,7 +189,7 @@ class Plan:
         if driver is not Driver.TCMU:
             iops = effective_iops(disk, part.request, driver)
             return 1 / (iops * part.request) if iops else None
-        if len({self._held(role, part, other) for other in self._ways[role.name, disk.name]}) > 1:
+        if not disk.buffer and len({self._held(role, part, other) for other in self._ways[role.name, disk.name]}) > 1:
             return self._held(role, part, way) / part.request
         return 1 / rate_of(disk, part) + self._jump(role, part, disk)
 

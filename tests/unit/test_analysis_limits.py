@@ -147,6 +147,13 @@ def test_selectors_over_unequal_paths(selector: str, policy: str, rate: int) -> 
     assert most(multipath(selector, policy), stream("m0")) == pytest.approx(rate * MB, rel=1e-5)
 
 
+@pytest.mark.parametrize(("selector", "rate"), [("round-robin", 60), ("queue-length", 80)])
+def test_a_disk_with_a_buffer_waits_for_no_path(selector: str, rate: int) -> None:
+    rig = multipath(selector)
+    buffered = replace(rig, disks={name: replace(disk, buffer=8) for name, disk in rig.disks.items()})
+    assert most(buffered, stream("m0")) == pytest.approx(rate * MB, rel=1e-5)
+
+
 @pytest.mark.parametrize(("selector", "rate"), [("round-robin", 60), ("queue-length", 90)])
 def test_many_disks_share_the_ports_and_the_cut_is_named(selector: str, rate: int) -> None:
     three = multipath(selector, count=3)
