@@ -22,6 +22,8 @@ from lab.topology.variation import multiplied
 RAISE = 1.25
 LEAST_GAIN = 0.02
 """What the named limit must gain more than, and any other less."""
+LATENCY = "does not count: a latency, not a limit"
+OVERLOADED = "does not count: what the selector overloads"
 _DISK_RATES, _DISK_TIMES = ("rate", "rpm"), ("seek", "service")
 _MOST_WEIGHT = 100
 """ST_MAX_RELATIVE_THROUGHPUT of drivers/md/dm-ps-service-time.c."""
@@ -31,8 +33,8 @@ _MOST_WEIGHT = 100
 class Change:
     """One limit a quarter higher: the arm and load to run instead, and what their throughput is multiplied with.
 
-    ``named`` is the bottleneck itself. What does not ``count`` is a latency, or part of what is named. ``refused`` says
-    why the limit cannot be raised, and is empty where it can.
+    ``named`` is the bottleneck itself. ``aside`` says why a row does not count, and ``refused`` why the limit cannot
+    be raised; both are empty otherwise.
     """
 
     label: str
@@ -40,7 +42,7 @@ class Change:
     arm: Arm
     load: Load
     named: bool = False
-    counts: bool = True
+    aside: str = ""
     times: float = 1.0
     refused: str = ""
 
@@ -56,7 +58,7 @@ class Row:
     @property
     def agrees(self) -> bool:
         """Whether it is as the name of the bottleneck has it; what does not count or was not measured agrees."""
-        if self.gain is None or not self.change.counts:
+        if self.gain is None or self.change.aside:
             return True
         return self.gain > LEAST_GAIN if self.change.named else self.gain < LEAST_GAIN
 
@@ -125,7 +127,7 @@ def _latency(arm: Arm, load: Load, names: Sequence[str]) -> Iterator[Change]:
     topology = _multiplied(arm.topology, "disk", names, shorter)
     if topology != arm.topology:
         label = f"disk.{in_ranges(names)}"
-        yield Change(label, "seek and service a fifth shorter", _with(arm, topology), load, counts=False)
+        yield Change(label, "seek and service a fifth shorter", _with(arm, topology), load, aside=LATENCY)
 
 
 def _parallel_disks(arm: Arm, load: Load, found: Bottleneck) -> Iterator[Change]:
@@ -144,8 +146,8 @@ def _links(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) ->
     for group in groups:
         topology = _multiplied(arm.topology, "link", group.names, {"rate": RAISE, "cost": 1 / RAISE})
         # What the selector overloads is part of what is said of it.
-        counts = not (group.binds and binding.kind is Kind.SELECTOR)
-        yield Change(group.label, "a quarter faster", _with(arm, topology), load, group == binding, counts)
+        aside = OVERLOADED if group.binds and binding.kind is Kind.SELECTOR else ""
+        yield Change(group.label, "a quarter faster", _with(arm, topology), load, group == binding, aside)
 
 
 def _selectors(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Change]:
