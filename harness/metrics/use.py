@@ -41,8 +41,8 @@ class DiskTime:
 class LoadUse:
     """One load: the CPU's ``idle`` share of the window, and uses by names of the topology.
 
-    ``disks`` and ``links`` are known where the disks are modelled, ``hosts`` where they are SCSI's. What a LUN
-    holds are tags; null_blk has no other count of them than its requests in flight.
+    ``disks`` and ``links`` are known where the disks are modelled, ``hosts`` where they are SCSI's; LUNs and hosts
+    are those of the load. What a LUN holds are tags; null_blk has no other count of them than its requests in flight.
     """
 
     idle: float
@@ -57,15 +57,17 @@ def read_use(files: Mapping[str, bytes], topology: Topology, load: Load) -> Load
     samples_file = f"{load.name}.samples.json"
     samples = read_samples(_file(files, samples_file), samples_file)
     handler = _handler(files, topology, load)
+    luns = dict.fromkeys(lun for role in load.roles.values() for disk in role.disks for lun in topology.leaves(disk))
+    hbas = dict.fromkeys(topology.luns[lun].hba for lun in luns)
     return LoadUse(
         idle=samples.idle,
         disks={name: DiskTime(disk.busy, disk.waited) for name, disk in handler.disks.items()} if handler else {},
         links={name: link.busy for name, link in handler.links.items()} if handler else {},
-        luns={name: _held(samples, _lun_series(topology, name), samples_file) for name in topology.luns},
+        luns={name: _held(samples, _lun_series(topology, name), samples_file) for name in luns},
         hosts={
-            hba.name: _held(samples, f"host_busy[{hba.name}]", samples_file)
-            for hba in topology.hbas.values()
-            if hba.driver is not Driver.NULL_BLK
+            name: _held(samples, f"host_busy[{name}]", samples_file)
+            for name in hbas
+            if topology.hbas[name].driver is not Driver.NULL_BLK
         },
     )
 

@@ -28,8 +28,8 @@ def disks(count: int, busy: float, waited: float = 0.0) -> dict[str, DiskTime]:
     return {f"d{number}": DiskTime(busy, waited) for number in range(count)}
 
 
-def each(count: int, number: int, *prefixes: str) -> dict[str, int]:
-    return {f"{prefix}{place}": number for prefix in prefixes or ("d",) for place in range(count)}
+def each(count: int, number: int) -> dict[str, int]:
+    return {f"d{place}": number for place in range(count)}
 
 
 USES: Mapping[tuple[str, str], LoadUse] = {
@@ -44,7 +44,10 @@ USES: Mapping[tuple[str, str], LoadUse] = {
     ("queues", "own.random"): use(each(2, 32)),
     ("cpu", "plain.random"): use(each(2, 30), idle=0.0),
     ("selector", "round-robin.stream"): use(
-        each(8, 4, "f", "s"), disks=disks(8, 1.0, 0.7), links={"fast": 0.33, "slow": 1.0}
+        {"f0": 2, "s0": 30}, disks=disks(1, 0.17), links={"fast": 0.33, "slow": 1.0}
+    ),
+    ("selector", "queue-length.stream"): use(
+        {"f0": 16, "s0": 16}, disks=disks(1, 0.33), links={"fast": 1.0, "slow": 1.0}
     ),
 }
 
