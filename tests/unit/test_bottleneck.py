@@ -85,6 +85,13 @@ def test_a_queue_that_nobody_waits_for_is_no_bottleneck() -> None:
     assert found.label == "role.reader.iodepth"
 
 
+def test_requests_of_the_page_cache_are_not_the_loads() -> None:
+    of = scenario("queues")
+    load = of.loads["random"]
+    buffered = replace(load, roles={"reader": replace(load.roles["reader"], direct=False, iodepth=1)})
+    assert bottleneck(of.arms["own"], buffered, [use(each(2, 8))], 1e6).label == NOTHING
+
+
 def test_a_busy_disk_that_mostly_waits_for_an_easy_link_is_held_up_by_it() -> None:
     """The time of a serial disk is its own part and the link's, one after another: the larger one is named."""
     seen = use(each(2, 4), disks=disks(2, 1.0, 0.6), links={"wire": 0.8})
