@@ -109,6 +109,9 @@ def judge_reproduction(one: Reproduction, evidence: Evidence, seeds: Sequence[in
 
 def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release: str = "") -> ClaimVerdict:
     """``release`` is that of the kernel under test; without one nothing is known to fail."""
+    if claim.kernels and not is_in(release, claim.kernels):
+        judgement = Judgement(Status.SKIP, None, f"it is made for kernels {claim.kernels}")
+        return ClaimVerdict(claim.that, claim.ratio.text, claim.expect.text, True, judgement, judgement.reason)
     judgement = judge_ratio(claim.ratio, claim.expect, evidence, seeds)
     sentence = judgement.reason
     if judgement.status is Status.PASS:
@@ -124,12 +127,16 @@ def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release:
     return ClaimVerdict(claim.that, claim.ratio.text, claim.expect.text, claim.optional, judgement, sentence, known)
 
 
-def judge_control(control: Control, evidence: Evidence, seeds: Sequence[int], mutant: str = "") -> ControlVerdict:
+def judge_control(
+    control: Control, evidence: Evidence, seeds: Sequence[int], mutant: str = "", release: str = ""
+) -> ControlVerdict:
     """A control must be red under every seed: red under none is ERROR, under some DONE.
 
-    ``mutant`` is that of the kernel under test; controls of other mutants are not run. A mutant that
-    kills its kernel is as red as can be.
+    ``mutant`` and ``release`` are those of the kernel under test; controls of other mutants and kernels are not
+    run. A mutant that kills its kernel is as red as can be.
     """
+    if control.kernels and not is_in(release, control.kernels):
+        return _control(control, None, f"{NOT_RUN}: it is made for kernels {control.kernels}")
     if control.mutant and control.mutant != mutant:
         sentence = f"{NOT_RUN}: needs a kernel with the mutant {control.mutant}"
         return _control(control, None, sentence)

@@ -86,9 +86,11 @@ def judge(
     base = None if baseline is None else compared(cells, baseline)
     evidence = Evidence(scenario, _table(cells), None if base is None else _table(base))
     claims = tuple(judge_claim(claim, evidence, planned, release) for claim in scenario.claims)
-    controls = tuple(judge_control(control, evidence, planned, mutant) for control in scenario.controls)
+    controls = tuple(judge_control(one, evidence, planned, mutant, release) for one in scenario.controls)
     required = [claim.counts_as for claim in claims if not claim.optional]
     required += [control.judgement.status for control in controls if control.judgement is not None]
+    if scenario.claims and all(claim.judgement.status is Status.SKIP and claim.optional for claim in claims):
+        required.append(Status.DONE)
     every = (*cells, *(base or ()))
     status = roll_up((cell.status for cell in every), required)
     return Verdict(

@@ -4,6 +4,7 @@
 A counter file is a sequence of sections, each ``== PATH`` and then that file's own text.
 """
 
+import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
@@ -11,6 +12,9 @@ from harness.metrics.errors import MeasurementError
 
 _SECTION = "== "
 _DISKSTATS, _STAT = "/proc/diskstats", "/proc/stat"
+_MDSTAT, _UPTIME = "/proc/mdstat", "/proc/uptime"
+# drivers/md/md.c, status_resync(): "resync =  1.4% (13824/976631808) finish=..."; KiB of each member.
+_RESYNC = re.compile(r"(?:resync|recovery|check|repair) *= *[0-9.]+% \((\d{1,18})/\d{1,18}\)")
 # Documentation/admin-guide/iostats.rst: fields 1 to 11 are in every kernel since 2.6.
 _DISK_FIELDS = (
     "reads",
@@ -32,10 +36,15 @@ _CPU_FIELDS, _IDLE_FIELDS = 8, (3, 4)
 
 @dataclass(frozen=True)
 class Window:
-    """What happened between two readings: deltas by device and counter, and the idle share, 0 to 1."""
+    """What happened between two readings: deltas by device and counter, and the idle share, 0 to 1.
+
+    ``resync`` is how fast md went over each member of its arrays, in bytes per second of all arrays
+    together; None where nothing was synchronised from the first reading to the last.
+    """
 
     disks: Mapping[str, Mapping[str, float]]
     idle: float
+    resync: float | None = None
 
 
 def read_sections(data: bytes, file: str) -> dict[str, str]:
@@ -65,7 +74,21 @@ def read_window(before: bytes, after: bytes, load: str) -> Window:
         changed = ", ".join(sorted(old_disks.keys() ^ new_disks.keys()))
         raise MeasurementError(second_file, f"block devices came or went in the window: {changed}")
     disks = {name: _delta(old_disks[name], new, name, second_file) for name, new in new_disks.items()}
-    return Window(disks, _idle_share(old_cpu, new_cpu, second_file))
+    return Window(disks, _idle_share(old_cpu, new_cpu, second_file), _resync(first, second, second_file))
+
+
+def _resync(first: Mapping[str, str], second: Mapping[str, str], file: str) -> float | None:
+    done = [_RESYNC.findall(sections.get(_MDSTAT, "")) for sections in (first, second)]
+    if not done[0] or len(done[0]) != len(done[1]):
+        return None
+    kibibytes = sum(map(int, done[1])) - sum(map(int, done[0]))
+    try:
+        seconds = float(second[_UPTIME].split()[0]) - float(first[_UPTIME].split()[0])
+    except (KeyError, IndexError, ValueError) as error:
+        raise MeasurementError(file, f"no time in {_UPTIME}") from error
+    if seconds <= 0 or kibibytes < 0:
+        raise MeasurementError(file, f"{kibibytes} KiB synchronised in {seconds} s")
+    return kibibytes * 1024 / seconds
 
 
 def _section(sections: Mapping[str, str], path: str, file: str) -> list[str]:

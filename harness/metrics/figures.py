@@ -8,12 +8,14 @@ from harness.metrics.errors import MeasurementError
 from harness.metrics.fio import read_fio
 from harness.metrics.handler import read_handler
 from harness.metrics.readback import FILE as READBACK
-from harness.metrics.readback import devices, read_readback
+from harness.metrics.readback import devices, read_readback, read_tried
 from harness.scenario.model import Load
+from lab.guest.script import TRIED
 from lab.topology.model import Topology
 
 GUEST = "guest"
 IDLE = "idle"
+RESYNC = "resync.bw"
 _SECOND = 1e9
 
 Figures = Mapping[tuple[str, str, str], float]
@@ -27,11 +29,14 @@ def figures_of(
     Besides fio's own figures a role has ``disk.merges``, ``disk.reads`` ...: the counters of the
     block devices that its disks lie on, added up over the window with its ramp (two roles on one LUN
     share them), and as ``members.merges`` ... those of the LUNs below these devices.
+    ``resync.bw``, the same for every role of a load, is how fast md went over each member meanwhile.
     ``(load, "guest", "idle")`` is the share of the window in which the CPU had nothing to
     do, 0 to 1. Raises MeasurementError.
     """
     block = devices(read_readback(_file(files, READBACK)))
     figures: dict[tuple[str, str, str], float] = {}
+    if any(stack.tried for stack in topology.stacks.values()):
+        figures.update(read_tried(_file(files, TRIED)))
     for load in loads:
         record = f"{load.name}.json"
         sizes = {role.name: role.bs for role in load.roles.values()}
@@ -39,6 +44,8 @@ def figures_of(
             figures.update({(load.name, role, metric): value for metric, value in sample.metrics().items()})
         window = read_window(_file(files, f"{load.name}.before"), _file(files, f"{load.name}.after"), load.name)
         figures[load.name, GUEST, IDLE] = window.idle
+        if window.resync is not None:
+            figures.update({(load.name, role, RESYNC): window.resync for role in load.roles})
         figures.update(_disk_figures(window, load, topology, block))
         figures.update(handled_figures(files, load, topology))
     return figures

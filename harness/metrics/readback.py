@@ -5,6 +5,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from harness.metrics.errors import MeasurementError
+from lab.guest.script import TRIED
 
 FILE = "readback"
 _DEVICE = "device"
@@ -29,6 +30,18 @@ def read_readback(data: bytes) -> tuple[Reading, ...]:
             raise MeasurementError(FILE, f"line {number} has {len(fields)} fields, not {_FIELDS}")
         readings.append(Reading(*fields))
     return tuple(readings)
+
+
+def read_tried(data: bytes) -> dict[tuple[str, str, str], float]:
+    """Figures ``("tried", "accepted" | "effective", knob)``. Raises MeasurementError."""
+    figures = {}
+    for number, line in enumerate(data.decode("utf-8", "replace").splitlines(), start=1):
+        knob, _, accepted, value, *rest = [*line.split("\t"), *[""] * 4][: max(4, line.count("\t") + 1)]
+        if rest or accepted not in {"0", "1"} or not value.isdecimal():
+            raise MeasurementError(TRIED, f'line {number} is not a knob, a path, 0 or 1, and a number: "{line}"')
+        figures[TRIED, "accepted", knob] = float(accepted)
+        figures[TRIED, "effective", knob] = float(value)
+    return figures
 
 
 def devices(readings: tuple[Reading, ...]) -> dict[str, str]:

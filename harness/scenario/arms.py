@@ -11,7 +11,7 @@ from lab.strict_yaml import Map, Node, Scalar
 from lab.topology.limits import refusals
 from lab.topology.load import read_topology
 from lab.topology.model import Topology
-from lab.topology.settings import apply_setting
+from lab.topology.settings import apply_setting, apply_try
 from lab.yaml_fields import Record, Row, mapping_values
 
 _QUEUE_PREFIX = "queue."
@@ -33,9 +33,16 @@ def read_arms(row: Row, *, near: Path) -> dict[str, Arm]:
         teaches = arm_row.get_or(schema.TEACHES, "")
         if topology:
             _check_requests(name, arm_row, queue, topology)
-            settings = {key: text for key, text in mapping_values(arm_row).items() if key != schema.TEACHES.name}
+            settings = _shown(arm_row)
             arms[name] = Arm(name, topology, _scheduler_first(queue), settings, teaches)
     return arms
+
+
+def _shown(row: Row) -> dict[str, str]:
+    """What the file says of an arm, but for its teaching."""
+    settings = {key: text for key, text in mapping_values(row).items() if key != schema.TEACHES.name}
+    tried = row.get(schema.TRY)
+    return settings | {f"try {key}": text for key, text in (mapping_values(tried) if tried else {}).items()}
 
 
 class _Topologies:
@@ -84,12 +91,27 @@ def _with_settings(name: str, row: Row, topology: Topology) -> Topology | None:
         except ValueError as error:
             row.problems.add(entry.key.mark, f"{key}: {error}")
             sound = False
+    topology = _with_tries(row, topology)
     if not sound:
         return None
     reasons = list(refusals(topology))
     for reason in reasons:
         row.problems.add(row.mark, f"arm {name}: {reason}")
     return None if reasons else topology
+
+
+def _with_tries(row: Row, topology: Topology) -> Topology:
+    tried = row.get(schema.TRY)
+    for key, entry in tried.node.entries.items() if tried else ():
+        knob = schema.TRY_RECORD.pattern(key)
+        value = knob.kind.read(row.problems, key, entry.value) if knob else None
+        if not isinstance(value, int):
+            continue
+        try:
+            topology = apply_try(topology, key, value)
+        except ValueError as error:
+            row.problems.add(entry.key.mark, f"try: {key}: {error}")
+    return topology
 
 
 def _queue(row: Row, record: Record, prefix: str) -> dict[str, str]:

@@ -25,7 +25,14 @@ def known_names(row: Row) -> Names:
         members: Mapping[str, Entry] = value.entries if isinstance(value, Map) else {}
         loads[name] = tuple(role for role in members if role != schema.WINDOW.name)
         mixed.update((name, role) for role in loads[name] if _mixes(members[role].value))
-    return Names(tuple(_members(row, "arms")), loads, frozenset(mixed))
+    arms = _members(row, "arms")
+    tried = {arm: tuple(knobs.entries) for arm, value in arms.items() if (knobs := _tried(value)) is not None}
+    return Names(tuple(arms), loads, frozenset(mixed), tried)
+
+
+def _tried(arm: object) -> Map | None:
+    entry = arm.entries.get(schema.TRY.name) if isinstance(arm, Map) else None
+    return entry.value if entry is not None and isinstance(entry.value, Map) else None
 
 
 def _mixes(role: Node) -> bool:
@@ -46,9 +53,9 @@ def read_claims(row: Row, known: Names) -> tuple[Claim, ...]:
         that, ratio, expect = claim.get(schema.THAT), _ratio(claim, known), _bound(claim)
         optional = claim.get_or(schema.OPTIONAL, False)
         means, otherwise = claim.get_or(schema.MEANS, ""), claim.get_or(schema.OTHERWISE, "")
-        known_failures = _known_failures(claim)
+        known_failures, kernels = _known_failures(claim), _only_on(claim)
         if that is not None and ratio is not None and expect is not None:
-            claims.append(Claim(that, ratio, expect, optional, means, otherwise, known_failures))
+            claims.append(Claim(that, ratio, expect, optional, means, otherwise, known_failures, kernels))
     return tuple(claims)
 
 
@@ -58,7 +65,7 @@ def read_controls(row: Row, known: Names) -> tuple[Control, ...]:
         that, ratio, expect = control.get(schema.THAT), _ratio(control, known), _bound(control)
         mutant = control.get_or(schema.MUTANT, "")
         if that is not None and ratio is not None and expect is not None:
-            controls.append(Control(that, ratio, expect, mutant))
+            controls.append(Control(that, ratio, expect, mutant, _only_on(control)))
     return tuple(controls)
 
 
@@ -70,6 +77,12 @@ def read_reproductions(row: Row, known: Names) -> tuple[Reproduction, ...]:
         if that is not None and ratio is not None and reported is not None:
             found.append(Reproduction(that, ratio, reported, because))
     return tuple(found)
+
+
+def _only_on(row: Row) -> str:
+    kernels = row.get_or(schema.ONLY_ON, "")
+    _parsed(row, schema.ONLY_ON, parse_range)
+    return kernels
 
 
 def _known_failures(claim: Row) -> tuple[KnownFailure, ...]:

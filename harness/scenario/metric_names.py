@@ -48,6 +48,7 @@ METRICS: Mapping[str, Metric] = {
         for figure in figures
     },
     "lat.mean": Metric("ns", more_is_better=False, bounded=True),
+    "resync.bw": Metric("B/s", more_is_better=True),
     **{
         f"{where}.{counter}": Metric(_counter_unit(counter), more_is_better=False)
         for where in COUNTED_ON

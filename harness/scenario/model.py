@@ -142,7 +142,10 @@ class KnownFailure:
 
 @dataclass(frozen=True)
 class Claim:
-    """``means`` and ``otherwise`` are the sentences shown when the claim holds or does not."""
+    """``means`` and ``otherwise`` are the sentences shown when the claim holds or does not.
+
+    ``kernels`` is a range (``harness.scenario.known``) outside of which it is not made; empty: all.
+    """
 
     that: str
     ratio: Ratio
@@ -151,6 +154,7 @@ class Claim:
     means: str = ""
     otherwise: str = ""
     known: tuple[KnownFailure, ...] = ()
+    kernels: str = ""
 
 
 @dataclass(frozen=True)
@@ -161,6 +165,7 @@ class Control:
     ratio: Ratio
     expect: Bound
     mutant: str = ""
+    kernels: str = ""
 
 
 @dataclass(frozen=True)

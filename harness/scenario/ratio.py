@@ -1,13 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The ``ratio:`` of a claim: ``OPERAND`` or ``OPERAND / OPERAND``, parsed and never evaluated.
 
-An operand is a number, ``arm.load.role.metric``, or the same behind ``bound.`` (what the topology
+An operand is a number, ``arm.load.role.metric``, ``arm.tried.accepted.KNOB`` (1 or 0) or ``arm.tried.effective.KNOB``
+of a knob that the arm tries, or the first behind ``bound.`` (what the topology
 allows) or ``baseline.`` (the same figure on the kernel that is compared with).
 """
 
 import re
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from harness.scenario.expression import ExpressionError
 from harness.scenario.metric_names import METRICS
@@ -17,6 +18,7 @@ from lab.strict_yaml import names, nearest, quoted
 FIGURE, BOUND, BASELINE, NUMBER = "figure", "bound", "baseline", "number"
 """The kinds of an operand."""
 
+TRIED, TRY_RESULTS = "tried", ("accepted", "effective")
 _TOKEN = re.compile(r"\s*(?:([A-Za-z0-9_.-]+)|(/)|(\S))")
 _DECIMAL = re.compile(r"\d{1,15}(\.\d{1,15})?")
 _SHAPE = "arm.load.role.metric"
@@ -27,12 +29,13 @@ class Names:
     """What an operand may name: the arms, and the roles of each load.
 
     ``mixed`` has the (load, role) that both read and write: fio counts the two apart, and their
-    percentiles cannot be combined.
+    percentiles cannot be combined. ``tried`` has the knobs that an arm tries.
     """
 
     arms: tuple[str, ...]
     loads: Mapping[str, tuple[str, ...]]
     mixed: frozenset[tuple[str, str]] = frozenset()
+    tried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)
@@ -97,6 +100,10 @@ def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
         raise ExpressionError(offset, f"expected {_SHAPE}, got {quoted(text)}")
     arm, load, role, metric = parts
     _known(offset, "arm", arm, known.arms)
+    if load == TRIED and kind != BOUND and arm in known.tried:
+        _known(offset + len(arm) + len(load) + 2, "result of a try", role, TRY_RESULTS)
+        _known(offset + len(arm) + len(load) + len(role) + 3, "knob that is tried:", metric, known.tried[arm])
+        return arm, load, role, metric
     _known(offset + len(arm) + 1, "load", load, known.loads)
     _known(offset + len(arm) + len(load) + 2, f"role of load {load}:", role, known.loads[load])
     metrics = [name for name, entry in METRICS.items() if entry.bounded or kind != BOUND]

@@ -11,7 +11,7 @@ from harness.scenario.ratio import BASELINE, BOUND
 from lab.guest.script import FAULTS
 from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
 from lab.topology.ranges import Names
-from lab.topology.settings import knob_fields
+from lab.topology.settings import knob_fields, tried_fields
 from lab.yaml_fields import (
     NAME,
     Choice,
@@ -123,7 +123,9 @@ _ARM_QUEUE = (
     Field(rf"queue\.{_IOSCHED.name}", _IOSCHED.kind, says="queue.iosched.NAME"),
 )
 KNOBS = Record((), knob_fields())
-ARM = Record((TOPOLOGY, TEACHES, *_ARM_QUEUE[:-1]), (*KNOBS.patterns, _ARM_QUEUE[-1]))
+TRY_RECORD = Record((), tried_fields())
+TRY = Field("try", TRY_RECORD, says="knobs that the kernel may refuse or change: see tried in a ratio")
+ARM = Record((TOPOLOGY, TEACHES, TRY, *_ARM_QUEUE[:-1]), (*KNOBS.patterns, _ARM_QUEUE[-1]))
 
 FROM_REPORT = Field("report", Text(), required=True, says="title of the report or thread")
 FROM_BY = Field("by", Text())
@@ -155,8 +157,9 @@ KNOWN: Field[list[Row]] = Field(
     ListOf(Record((KERNELS, BECAUSE, LINK)), least=1),
     says="kernels on which the claim is known to fail; when it holds there, the run fails",
 )
-CLAIM = Record((THAT, RATIO, EXPECT, OPTIONAL, MEANS, OTHERWISE, KNOWN))
-CONTROL = Record((THAT, RATIO, EXPECT, MUTANT))
+ONLY_ON = Field(KERNELS.name, KERNELS.kind, says="kernels for which it is made (default: all)")
+CLAIM = Record((THAT, RATIO, EXPECT, ONLY_ON, OPTIONAL, MEANS, OTHERWISE, KNOWN))
+CONTROL = Record((THAT, RATIO, EXPECT, ONLY_ON, MUTANT))
 
 REPORTED = Field("reported", Number(0, 1e6), required=True, says="the report's own figure for it")
 BECAUSE_OFF = Field("because", Text(), says="why ours is another, if it is off by more than a fifth")

@@ -72,6 +72,15 @@ confirm() {
 	[ "$value" = "$3" ] || unfit "$1: asked for $3, $found reads $value"
 }
 
+# A knob that the kernel may refuse or change: both are results.
+try_value() {
+	awaited "$2" || unfit "$1: nothing matches $2"
+	accepted=0
+	write_value "$found" "$3" && accepted=1
+	effective "$found"
+	printf '%s\t%s\t%s\t%s\n' "$1" "$found" "$accepted" "$value" >>/out/tried
+}
+
 name_block() {
 	awaited "$2" || unfit "device $1: nothing matches $2"
 	ln -s "$found" "/lab/$1.sys"
@@ -114,6 +123,11 @@ counters() {
 		printf '== %s\n' "$source"
 		cat "$source"
 	done >"/out/$1"
+	[ -e /proc/mdstat ] || return 0
+	for source in /proc/uptime /proc/mdstat; do
+		printf '== %s\n' "$source"
+		cat "$source"
+	done >>"/out/$1"
 }
 
 # Samples what the load has queued where, and has the disk handler's counters read, inside its window.
@@ -229,6 +243,7 @@ carry_out() {
 		write_value "$found" "$4" || unfit "$2: the kernel refused $4 in $found"
 		confirm "$2" "$3" "$4"
 		;;
+	try) try_value "$2" "$3" "$4" ;;
 	confirm) confirm "$2" "$3" "$4" ;;
 	block) name_block "$2" "$3" ;;
 	table) make_mapped "$2" "$3" ;;

@@ -119,6 +119,25 @@ class Tune:
         return f"echo {shlex.quote(self.value)} > {self.path}  # {self.knob}"
 
 
+TRIED = "tried"
+"""The file of what was tried: knob, sysfs path, 1 where the kernel accepted it, and the effective value."""
+
+
+@dataclass(frozen=True)
+class Try:
+    """Set a knob that the kernel may refuse or change, and keep what came of it in ``TRIED``."""
+
+    knob: str
+    path: str
+    value: str
+
+    def fields(self) -> tuple[str, ...]:
+        return ("try", self.knob, self.path, self.value)
+
+    def shell(self) -> str:
+        return f"echo {shlex.quote(self.value)} > {self.path}; cat {self.path}  # {self.knob}"
+
+
 @dataclass(frozen=True)
 class Confirm:
     """Read a knob that was set in another way (a module parameter, say) and compare."""
@@ -343,6 +362,7 @@ Step = (
     | Write
     | Link
     | Tune
+    | Try
     | Confirm
     | NameBlock
     | Table

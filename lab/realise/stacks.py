@@ -6,7 +6,7 @@ LVM's striped volumes are tables of dm-stripe with a physical extent's offset; t
 
 from collections.abc import Iterator
 
-from lab.guest.script import Array, Module, Step, Table, Tune, device, sysfs
+from lab.guest.script import Array, Module, Step, Table, Try, Tune, device, sysfs
 from lab.topology.model import Stack, StackKind, Topology, build_order
 
 _SECTOR = 512
@@ -33,6 +33,9 @@ def steps(topology: Topology) -> Iterator[Step]:
             yield Table(stack.name, _rows(topology, stack))
         for attribute, value in stack.settings.items():
             yield Tune(f"stack.{attribute.replace('/', '.')}[{stack.name}]", f"{sysfs(stack.name)}/{attribute}", value)
+        for attribute, value in stack.tried.items():
+            knob = attribute.replace("/", ".")
+            yield Try(f"stack.{stack.name}.{knob}", f"{sysfs(stack.name)}/{attribute}", value)
 
 
 def _modules(stack: Stack) -> Iterator[Step]:

@@ -158,4 +158,5 @@ VM_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in VM_FIEL
 STACK_KNOBS: Mapping[str, Kind[int] | Kind[str]] = {
     **{field.name: field.kind for field in (CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT)},
     **{field.name: field.kind for field in (SELECTOR, POLICY, MODE, LEVEL, BITMAP)},
+    RESYNC.name: RESYNC.kind,
 }

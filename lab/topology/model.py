@@ -123,7 +123,8 @@ class Stack:
     them in one group, failover in one for each; ``mode`` is rq or bio; service-time weighs them by ``throughput``
     (empty: alike). md: an array of ``level`` with ``chunk``; of each member ``size`` bytes are used
     (0: all); ``resync`` False takes it for clean.
-    ``settings`` maps attributes below /sys/block/DEV (``md/stripe_cache_size``) to values.
+    ``settings`` maps attributes below /sys/block/DEV (``md/stripe_cache_size``) to values, ``tried`` those that
+    the kernel may refuse or change.
     """
 
     name: str
@@ -141,6 +142,7 @@ class Stack:
     bitmap: str = "none"
     resync: bool = False
     settings: Mapping[str, str] = field(default_factory=dict)
+    tried: Mapping[str, str] = field(default_factory=dict)
 
 
 @dataclass(frozen=True)

@@ -9,7 +9,7 @@ from typing import TypeVar
 from lab.strict_yaml import names, nearest
 from lab.topology.fields import ATTRIBUTES, DISK_KNOBS, HBA_KNOBS, LINK_KNOBS, STACK_KNOBS, VM_KNOBS
 from lab.topology.model import Disk, Driver, Hba, Link, Stack, Topology
-from lab.yaml_fields import NAME, Field, Kind
+from lab.yaml_fields import NAME, Field, Integer, Kind
 
 T = TypeVar("T", Hba, Disk, Link, Stack)
 Value = int | str
@@ -40,6 +40,24 @@ def knob_fields() -> tuple[Field[object], ...]:
                 Field(rf"stack\.{_CHOSEN}\.{folder}\.{attribute.name}", attribute.kind, says=f"stack.NAME.{key}")
             )
     return tuple(fields)
+
+
+def tried_fields() -> tuple[Field[int], ...]:
+    """Attributes of stacks that may be tried, with any number: what they take is for the kernel to say."""
+    folders = "|".join(ATTRIBUTES)
+    return (Field(rf"stack\.{NAME}\.({folders})\.[a-z0-9_]{{1,40}}", Integer(0, 1 << 62), says="stack.NAME.queue.KEY"),)
+
+
+def apply_try(topology: Topology, key: str, value: int) -> Topology:
+    """The topology with one attribute to be tried on a stack. Raises ValueError for a stack that is not there."""
+    _, name, attribute = key.split(".", 2)
+    return replace(
+        topology, stacks=_turned(topology.stacks, "stack", name, lambda stack: _try(stack, attribute, value))
+    )
+
+
+def _try(stack: Stack, attribute: str, value: int) -> Stack:
+    return replace(stack, tried={**stack.tried, attribute.replace(".", "/"): str(value)})
 
 
 def apply_setting(topology: Topology, key: str, value: Value) -> Topology:

@@ -28,6 +28,7 @@ from lab.guest.script import (
     RunLoad,
     Step,
     Table,
+    Try,
     Tune,
     Watch,
     Write,
@@ -234,6 +235,14 @@ def test_the_effective_value_is_read_back(desk: Desk, content: str, effective: s
     assert readback(desk.run([Confirm("k", str(knob), effective)])) == [["k", str(knob), effective]]
     reader = desk.run([Confirm("k", str(knob), "other")])
     assert reader.unfit == f"step 1: k: asked for other, {knob} reads {effective}"
+
+
+def test_a_knob_that_may_be_refused(desk: Desk) -> None:
+    knob = desk.folder / "sys" / "knob"
+    knob.write_text("7\n")
+    reader = desk.run([Try("a", str(knob), "64"), Try("b", "/proc/sys/kernel/ostype", "1")])
+    assert reader.files["tried"].decode() == f"a\t{knob}\t1\t64\nb\t/proc/sys/kernel/ostype\t0\tLinux\n"
+    assert desk.run([Try("a", f"{desk.folder}/sys/absent", "1")]).unfit.startswith("step 1: a: nothing matches")
 
 
 def test_a_knob_that_cannot_be_written(desk: Desk) -> None:

@@ -65,6 +65,17 @@ def test_other_kernels_are_judged_as_ever(release: str, figure: float, status: S
     assert (verdict.status, verdict.claims[0].word, verdict.claims[0].known) == (status, word, None)
 
 
+def test_a_claim_that_is_made_for_other_kernels_decides_nothing() -> None:
+    other = replace(claim(), kernels=">= 5.8, < 5.14")
+    model = scenario([other, claim()])
+    assert [(one.word, one.optional) for one in judged(5, 6, 7, model=model).claims] == [("FAIL", False)] * 2
+    verdict = judged(95, 96, 97, release=NEW, model=model)
+    assert [(one.word, one.optional) for one in verdict.claims] == [("SKIP", True), ("PASS", False)]
+    assert verdict.claims[0].sentence == "it is made for kernels >= 5.8, < 5.14"
+    assert (verdict.status, conclusion(verdict)) == (Status.PASS, "the claim held under all 3 seeds (exit 0)")
+    assert judged(95, 96, 97, release=NEW, model=scenario([other])).status is Status.DONE
+
+
 def test_seeds_that_disagree_stay_inconclusive() -> None:
     verdict = judged(95, 5, 95)
     assert (verdict.status, verdict.claims[0].word) == (Status.DONE, "DONE")

@@ -66,6 +66,23 @@ def test_counters_that_cannot_be_believed_are_named(before: bytes, after: bytes,
         read_window(before, after, "solo")
 
 
+def test_a_resync_has_a_speed() -> None:
+    def at(uptime: str, line: str) -> bytes:
+        return GOOD + f"== /proc/uptime\n{uptime} 1.0\n== /proc/mdstat\nmd0 : active raid6\n {line}\n".encode()
+
+    def later(uptime: str, line: str) -> bytes:
+        return at(uptime, line).replace(b"cpu  1 1 1 1", b"cpu  1 1 1 9")
+
+    first = at("100.50", "[>....]  resync =  0.0% (1000/976631808) finish=1min speed=9K/sec")
+    done = "[>....]  resync =  0.1% (3000/976631808) finish=1min speed=9K/sec"
+    assert read_window(first, later("104.50", done), "x").resync == 2000 * 1024 / 4
+    assert read_window(first, later("104.50", "[9/9] [UUU]"), "x").resync is None
+    with pytest.raises(MeasurementError, match=r"2000 KiB synchronised in 0\.0 s"):
+        read_window(first, later("100.50", done), "x")
+    with pytest.raises(MeasurementError, match="-2000 KiB synchronised"):
+        read_window(later("90", done), later("104", "resync = 0.0% (1000/976631808)").replace(b" 9 ", b" 10 "), "x")
+
+
 def test_sections_keep_their_text() -> None:
     assert read_sections(b"== /a\n1\n2\n== /b\n", "x") == {"/a": "1\n2", "/b": ""}
 

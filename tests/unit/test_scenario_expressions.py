@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Ratios and bounds: the grammar, and the character at which a mistake stands."""
 
+from dataclasses import replace
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -23,6 +25,19 @@ def test_operands() -> None:
     assert parse_ratio("shared.solo.victim.iops", KNOWN).right is None
     right = parse_ratio("shared.solo.victim.iops / baseline.shared.solo.victim.iops", KNOWN).right
     assert right == Operand("baseline", ("shared", "solo", "victim", "iops"))
+
+
+def test_what_an_arm_tries_is_an_operand() -> None:
+    known = replace(KNOWN, tried={"shared": ("stack.md0.queue.max_sectors_kb",)})
+    ratio = parse_ratio("shared.tried.accepted.stack.md0.queue.max_sectors_kb", known)
+    assert ratio.left.path == ("shared", "tried", "accepted", "stack.md0.queue.max_sectors_kb")
+    for text, says in (
+        ("shared.tried.refused.stack.md0.queue.max_sectors_kb", "no result of a try refused"),
+        ("shared.tried.effective.stack.md0.queue.nr_requests", "no knob that is tried: stack.md0.queue.nr_requests"),
+        ("bound.shared.tried.accepted.stack.md0.queue.max_sectors_kb", "no load tried"),
+    ):
+        with pytest.raises(ExpressionError, match=says):
+            parse_ratio(text, known)
 
 
 def test_the_metrics_with_a_bound_are_those_that_the_analysis_knows() -> None:

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from lab.guest.script import Array, Table, Tune
+from lab.guest.script import Array, Table, Try, Tune
 from lab.realise.in_guest import devices
 from lab.topology.load import load_topology
 from lab.topology.model import Link, Origin, Region, StackKind, Topology, Zone, build_order
 from lab.topology.ranges import range_names
-from lab.topology.settings import apply_setting
+from lab.topology.settings import apply_setting, apply_try
 from tests.unit.test_topology_load import mistakes
 
 J4400 = """\
@@ -129,6 +129,17 @@ def test_the_page_cache_is_set_and_read_back(topology: Topology) -> None:
     ]
     with pytest.raises(ValueError, match="no such knob"):
         apply_setting(topology, "vm.swappiness", 1)
+
+
+def test_what_is_tried_comes_after_what_is_set(topology: Topology) -> None:
+    tried = apply_try(topology, "stack.raid.queue.max_sectors_kb", 1280)
+    steps = [step.fields() for step in devices(tried) if isinstance(step, Tune | Try) and "raid" in step.path]
+    assert [fields[:2] for fields in steps] == [
+        ("tune", "stack.md.stripe_cache_size[raid]"),
+        ("try", "stack.raid.queue.max_sectors_kb"),
+    ]
+    with pytest.raises(ValueError, match="no stack rai"):
+        apply_try(topology, "stack.rai.queue.max_sectors_kb", 1280)
 
 
 def test_origins_are_kept(topology: Topology) -> None:
