@@ -31,6 +31,7 @@ PRECEDENCE = (
 )
 NOTHING = "nothing is saturated"
 _OTHERS = 3
+_DEVICES = (Kind.DISK, Kind.LINK)
 
 
 @dataclass(frozen=True)
@@ -52,17 +53,26 @@ class Bottleneck:
         return self.binding.label if self.binding else NOTHING
 
     @property
+    def besides(self) -> tuple[Element, ...]:
+        """Disks and links at their limits beside the one that is named: they limit other roles, or are as tight."""
+        if self.binding is None or self.binding.kind not in _DEVICES:
+            return ()
+        return tuple(one for one in self.elements if one.binds and one.kind in _DEVICES and one != self.binding)
+
+    @property
     def others(self) -> tuple[Element, ...]:
         """The fullest of the rest, fullest first."""
-        rest = [one for one in self.elements if one != self.binding and one.share > 0]
+        rest = [one for one in self.elements if one != self.binding and one not in self.besides and one.share > 0]
         return tuple(sorted(rest, key=lambda one: -one.share)[:_OTHERS])
 
     @property
     def figure(self) -> str:
         """The figure of the binding element, and how full the next ones are."""
-        beside = ", ".join(f"{one.label} {100 * one.share:.0f} %" for one in self.others)
+        beside = ", ".join(f"{one.short} {100 * one.share:.0f} %" for one in self.others)
         if self.binding is None:
             return f"fullest: {beside}"
+        if self.besides:
+            beside = f"{', '.join(one.short for one in self.besides)} at the limit too; {beside}"
         return f"{self.binding.figure}; {beside}" if beside else self.binding.figure
 
 

@@ -13,7 +13,7 @@ from math import inf
 from harness.analysis.limits import fair_share
 from harness.metrics.use import Held, LoadUse
 from harness.scenario.model import Arm, Load, Role
-from lab.topology.model import Stack, StackKind, Topology
+from lab.topology.model import Disk, Link, Stack, StackKind, Topology
 from lab.topology.ranges import in_ranges
 
 SATURATED = 0.95
@@ -23,6 +23,8 @@ FULL = 0.8
 eighth of the tags (sbq_calc_wake_batch in lib/sbitmap.c), and two LUNs' turns at one set need not fit."""
 DELIVERED = 0.9
 """So much of what the load has in flight is at the devices when nothing before them holds it up."""
+PEER = 0.8
+"""Equals of what has no room belong to it when they are so busy: members of an array differ in each window."""
 ROOM = 0.9
 """Below this use a link can take over part of what another one carries."""
 
@@ -41,6 +43,7 @@ class Kind(StrEnum):
 
 QUEUES = frozenset({Kind.HOST_QUEUE, Kind.LUN_DEPTH, Kind.IODEPTH})
 """Depths: where one binds, throughput is depth over latency (Little's law)."""
+_LONGEST = 16
 _LABELS = {
     Kind.DISK: "disk.{}",
     Kind.LINK: "link.{}",
@@ -66,6 +69,14 @@ class Element:
     def label(self) -> str:
         return _LABELS[self.kind].format(in_ranges(self.names))
 
+    @property
+    def short(self) -> str:
+        """The label, of many names with the first one and their number alone."""
+        names = in_ranges(self.names)
+        if len(names) > _LONGEST:
+            names = f"{self.names[0]} +{len(self.names) - 1}"
+        return _LABELS[self.kind].format(names)
+
 
 @dataclass(frozen=True)
 class _Way:
@@ -88,6 +99,8 @@ def elements(arm: Arm, load: Load, use: LoadUse) -> tuple[Element, ...]:
     paths = tuple((lun, disk, topology.path(lun, disk)) for lun in luns for disk in topology.luns[lun].disks)
     way = _Way(roles, luns, paths)
     tight_disks, tight_links = _tight(way, use)
+    tight_disks |= _peers(topology.disks, tight_disks, {name: disk.own for name, disk in use.disks.items()})
+    tight_links |= _peers(topology.links, tight_links, use.links)
     found = [
         *_disks(way, use, tight_disks),
         *_links(way, use, tight_links),
@@ -120,18 +133,26 @@ def _tight(way: _Way, use: LoadUse) -> tuple[set[str], set[str]]:
     return disks, links
 
 
+def _peers(parts: Mapping[str, Disk] | Mapping[str, Link], tight: set[str], shares: Mapping[str, float]) -> set[str]:
+    """Equals of the tight ones that are nearly as busy."""
+    kinds = [replace(parts[name], name="") for name in tight]
+    return {name for name, share in shares.items() if share >= PEER and replace(parts[name], name="") in kinds}
+
+
 def _disks(way: _Way, use: LoadUse, tight: set[str]) -> Iterator[Element]:
     names = list(dict.fromkeys(disk for _, disk, _ in way.paths if disk in use.disks))
     for group, binds in _halves(names, tight):
-        busy, own = (max(each) for each in zip(*((use.disks[n].busy, use.disks[n].own) for n in group), strict=True))
+        busy, own = [use.disks[name].busy for name in group], [use.disks[name].own for name in group]
         # What a disk waits for links is theirs.
-        yield Element(Kind.DISK, group, own, binds, f"busy {_percent(busy)} of the window, itself {_percent(own)}")
+        itself = "" if _percents(own) == _percents(busy) else f", itself {_percents(own)}"
+        says = f"busy {_percents(busy)} of the window{itself}"
+        yield Element(Kind.DISK, group, max(own), binds, says)
 
 
 def _links(way: _Way, use: LoadUse, tight: set[str]) -> Iterator[Element]:
     for group, binds in _halves([name for name in way.links if name in use.links], tight):
-        share = max(use.links[name] for name in group)
-        yield Element(Kind.LINK, group, share, binds, f"busy {_percent(share)} of the window")
+        busy = [use.links[name] for name in group]
+        yield Element(Kind.LINK, group, max(busy), binds, f"busy {_percents(busy)} of the window")
 
 
 def _halves(names: Sequence[str], tight: set[str]) -> Iterator[tuple[tuple[str, ...], bool]]:
@@ -288,6 +309,11 @@ def _says_held(held: Held, limit: int) -> str:
     if not held.shares:
         return f"{held.mean:.3g} of {limit} held in the mean"
     return f"{limit} of {limit} held for {_percent(held.share_at(limit))} of the window, {held.mean:.3g} in the mean"
+
+
+def _percents(shares: Sequence[float]) -> str:
+    low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+    return f"{high} %" if low == high else f"{low} to {high} %"
 
 
 def _percent(share: float) -> str:

@@ -42,7 +42,7 @@ def test_every_bottleneck_of_the_selftests_is_tried_here() -> None:
 @pytest.mark.parametrize(
     ("name", "key", "says"),
     [
-        ("devices", "disk.stream", "busy 100 % of the window, itself 100 %"),
+        ("devices", "disk.stream", "busy 100 % of the window"),
         ("devices", "link.stream", "busy 100 % of the window"),
         ("queues", "host.random", "d1's part of 16: 8 of 8 held for 60 % of the window, 7 in the mean"),
         ("queues", "lun.random", "8 of 8 held for 100 % of the window, 8 in the mean"),
@@ -98,6 +98,22 @@ def test_a_busy_disk_that_mostly_waits_for_an_easy_link_is_held_up_by_it() -> No
     assert named("devices", "link.stream", seen).label == "link.wire"
     seen = use(each(2, 4), disks=disks(2, 1.0, 0.1), links={"wire": 0.3})
     assert named("devices", "link.stream", seen).label == "disk.d0..1"
+
+
+def test_equal_disks_that_are_nearly_as_busy_are_one_bottleneck() -> None:
+    seen = use(each(2, 4), disks={"d0": DiskTime(1.0), "d1": DiskTime(0.85)}, links={"wire": 0.6})
+    found = named("devices", "disk.stream", seen)
+    assert found.label == "disk.d0..1"
+    assert found.binding is not None
+    assert found.binding.figure == "busy 85 to 100 % of the window"
+
+
+def test_what_limits_another_role_is_said_beside() -> None:
+    files = {path.name: path.read_bytes() for path in FIXTURES.iterdir()}
+    of = load_scenario("tcmu", search=SCENARIOS / "calibration")
+    arm, load = of.arms["modelled"], of.loads["together"]
+    found = bottleneck(arm, load, [read_use(files, arm.topology, load)], 20e6)
+    assert found.figure.startswith("busy 100 % of the window; link.narrow at the limit too; ")
 
 
 def test_the_busy_disks_alone_are_named() -> None:
