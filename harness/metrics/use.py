@@ -9,7 +9,7 @@ from harness.metrics.errors import MeasurementError
 from harness.metrics.handler import HandlerWindow, read_handler
 from harness.metrics.samples import Samples, Series, read_samples
 from harness.scenario.model import Load
-from lab.topology.model import Driver, Topology
+from lab.topology.model import SCSI, Driver, Topology
 
 
 @dataclass(frozen=True)
@@ -67,7 +67,7 @@ def read_use(files: Mapping[str, bytes], topology: Topology, load: Load) -> Load
         hosts={
             name: _held(samples, f"host_busy[{name}]", samples_file)
             for name in hbas
-            if topology.hbas[name].driver is not Driver.NULL_BLK
+            if topology.hbas[name].driver in SCSI
         },
     )
 
@@ -86,7 +86,7 @@ def _handler(files: Mapping[str, bytes], topology: Topology, load: Load) -> Hand
 
 
 def _lun_series(topology: Topology, lun: str) -> str:
-    scsi = topology.hbas[topology.luns[lun].hba].driver is not Driver.NULL_BLK
+    scsi = topology.hbas[topology.luns[lun].hba].driver in SCSI
     return f"{'device_busy' if scsi else 'inflight'}[{lun}]"
 
 

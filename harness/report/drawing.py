@@ -121,6 +121,8 @@ def _stack_lines(stack: Stack) -> tuple[str, ...]:
         return (f"stripe of {len(stack.over)} x {show_size(stack.chunk)}",)
     if stack.kind is StackKind.MULTIPATH:
         return (f"multipath of {len(stack.over)}", f"{stack.selector}, {stack.policy}, {stack.mode}")
+    if stack.kind is StackKind.NVME:
+        return (f"NVMe multipath of {len(stack.over)}", stack.iopolicy)
     if stack.kind is StackKind.MD:
         chunk = f" x {show_size(stack.chunk)}" if stack.chunk else ""
         return (f"{stack.level} of {len(stack.over)}{chunk}",)

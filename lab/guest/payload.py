@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What every guest carries besides its kernel's modules: busybox, fio, dmsetup, mdadm and their libraries.
+"""What every guest carries besides its kernel's modules: busybox, fio, dmsetup, mdadm, tc and their libraries.
 
 All of it comes from one Debian suite's packages, unpacked into the cache, whatever the host is, so
 that the payload's bytes do not depend on the host.
@@ -26,6 +26,8 @@ PACKAGES = (
     "fio",
     "dmsetup",
     "mdadm",
+    "iproute2",
+    "libmnl0",
     "libc6",
     "libaio1t64",
     "libnuma1",
@@ -49,10 +51,16 @@ LIBRARIES = (
     "libdevmapper.so.1.02.1",
     "libselinux.so.1",
     "libudev.so.1",
+    "libmnl.so.0",
 )
 """Shared objects besides the loader that go into the guest."""
 
-PROGRAMS = {"bin/fio": "usr/bin/fio", "bin/dmsetup": "usr/sbin/dmsetup", "bin/mdadm": "usr/sbin/mdadm"}
+PROGRAMS = {
+    "bin/fio": "usr/bin/fio",
+    "bin/dmsetup": "usr/sbin/dmsetup",
+    "bin/mdadm": "usr/sbin/mdadm",
+    "bin/tc": "usr/sbin/tc",
+}
 """Where a program goes in the guest, and where its package has it."""
 
 _APPLETS = [
@@ -77,6 +85,7 @@ _APPLETS = [
     "head",
     "yes",
     "cp",
+    "ifconfig",
 ]
 
 

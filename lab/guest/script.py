@@ -206,6 +206,22 @@ class Array:
         return f"mdadm --create /dev/md{self.number} --run --metadata=1.2 {self._words()}"
 
 
+NETWORK_FILE = "network.tc"
+
+
+@dataclass(frozen=True)
+class Network:
+    """Bring the loopback device up and carry out ``commands`` of tc, such as ``qdisc add dev lo ...``."""
+
+    commands: tuple[str, ...]
+
+    def fields(self) -> tuple[str, ...]:
+        return ("network", NETWORK_FILE)
+
+    def shell(self) -> str:
+        return "\n".join(("ifconfig lo up", *(f"tc {command}" for command in self.commands)))
+
+
 HANDLER_CONFIG = "diskd.conf"
 HANDLER_READY = "/tmp/diskd.ready"  # noqa: S108
 HANDLER_COUNTERS = "/tmp/diskd.json"  # noqa: S108
@@ -367,6 +383,7 @@ Step = (
     | NameBlock
     | Table
     | Array
+    | Network
     | Daemon
     | Pause
     | RunLoad
@@ -383,6 +400,8 @@ def job_files(steps: Iterable[Step], *, deadline: int) -> dict[str, bytes]:
         lines.append(_line(step))
         if isinstance(step, Table):
             files[step.file] = "".join(f"{row}\n" for row in step.rows).encode()
+        elif isinstance(step, Network):
+            files[NETWORK_FILE] = "".join(f"{command}\n" for command in step.commands).encode()
         elif isinstance(step, Daemon):
             files[HANDLER_CONFIG] = "".join(f"{line}\n" for line in step.config).encode()
         elif isinstance(step, RunLoad):

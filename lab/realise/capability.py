@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from lab.guest.script import Module
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure, read_module
-from lab.realise import in_guest, loopback
-from lab.topology.model import Topology
+from lab.realise import in_guest, loopback, nvmet
+from lab.topology.model import StackKind, Topology
 
 REQUIRED_OPTIONS = {
     "BLK_DEV_INITRD": "the guest lives in an initramfs",
@@ -17,6 +17,8 @@ REQUIRED_OPTIONS = {
     "TMPFS": "results are kept in memory until they are sent",
     "HPET_TIMER": "the virtual clock boots without the APIC timer",
 }
+
+POLICY_SINCE = {"queue-depth": "Linux 6.11"}
 
 
 def missing(
@@ -39,7 +41,26 @@ def missing(
     steps = [*in_guest.devices(topology), *in_guest.queue_settings(topology, queue)]
     for step in dict.fromkeys(step for step in steps if isinstance(step, Module)):
         reasons.extend(_module_reasons(kernel, step))
+    reasons.extend(_policy_reasons(kernel, topology))
     return tuple(reasons)
+
+
+def _policy_reasons(kernel: Kernel, topology: Topology) -> Iterable[str]:
+    """What NVMe's multipath lacks; its iopolicies are strings of nvme-core."""
+    wanted = {stack.iopolicy for stack in topology.stacks.values() if stack.kind is StackKind.NVME}
+    if not wanted:
+        return
+    if not kernel.has("NVME_MULTIPATH"):
+        yield "CONFIG_NVME_MULTIPATH is not set: the paths of a namespace would be as many devices"
+        return
+    closure = module_closure(kernel, [nvmet.MULTIPATH])
+    if not closure.load:
+        return
+    image = read_module(closure.load[-1])
+    for policy in sorted(wanted):
+        if f"{policy}\0".encode() not in image:
+            since = f", which came with {POLICY_SINCE[policy]}" if policy in POLICY_SINCE else ""
+            yield f"nvme-core of {kernel.release} has no iopolicy {policy}{since}"
 
 
 def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:

@@ -5,6 +5,7 @@
 tcm_loop     each disk a null_blk, LIO iblock on top, tcm_loop hosts whose LUNs share can_queue
 scsi_debug   one host of scsi_debug, a target for each LUN, host_max_queue as the shared can_queue
 tcmu         each disk modelled by the handler lab/diskd, tcm_loop hosts above
+nvmet-tcp    each disk a null_blk behind an NVMe target, reached by TCP over the loopback device
 null_blk     devices on one shared tag set (shared_tags=1), can_queue being its depth
 ===========  =====================================================================================
 """
@@ -12,15 +13,16 @@ null_blk     devices on one shared tag set (shared_tags=1), can_queue being its 
 from collections.abc import Mapping
 
 from lab.guest.script import Module, Mount, Step, Tune, sysfs
-from lab.realise import null_blk, scsi_debug, stacks, tcm_loop, tcmu
+from lab.realise import null_blk, nvmet, scsi_debug, stacks, tcm_loop, tcmu
 from lab.realise.loopback import CONFIGFS
-from lab.topology.model import Driver, Topology
+from lab.topology.model import SCSI, Driver, Topology
 
 _BUILDERS = {
     Driver.TCM_LOOP: tcm_loop.steps,
     Driver.SCSI_DEBUG: scsi_debug.steps,
     Driver.NULL_BLK: null_blk.steps,
     Driver.TCMU: tcmu.steps,
+    Driver.NVMET_TCP: nvmet.steps,
 }
 SCHEDULER_MODULES = {"bfq": "bfq", "kyber": "kyber-iosched", "mq-deadline": "mq-deadline"}
 
@@ -59,7 +61,7 @@ def watches(topology: Topology) -> dict[str, str]:
     ``host_busy[HBA]``. What they hold is a number, or several that add up.
     """
     files = {f"inflight[{name}]": f"{sysfs(name)}/inflight" for name in (*topology.luns, *topology.stacks)}
-    scsi = [lun for lun in topology.luns.values() if topology.hbas[lun.hba].driver is not Driver.NULL_BLK]
+    scsi = [lun for lun in topology.luns.values() if topology.hbas[lun.hba].driver in SCSI]
     files |= {f"device_busy[{lun.name}]": f"{sysfs(lun.name)}/device/device_busy" for lun in scsi}
     # The folder above a LUN's target is its host's.
     hosts = {f"host_busy[{lun.hba}]": f"{sysfs(lun.name)}/device/../../scsi_host/host*/host_busy" for lun in scsi}

@@ -27,7 +27,7 @@ def steps(topology: Topology) -> Iterator[Step]:
         if stack.kind is StackKind.MD:
             yield from _array(stack, arrays)
             arrays += 1
-        else:
+        elif stack.kind is not StackKind.NVME:
             yield Module("dm-mod")
             yield from _modules(stack)
             yield Table(stack.name, _rows(topology, stack))

@@ -16,7 +16,7 @@ NULL_BLK_TAGS = 1024
 def steps(topology: Topology) -> Iterator[Step]:
     yield Module("null_blk", "nr_devices=0")
     for index, disk in enumerate(topology.disks.values()):
-        yield from _null_blk_disk(index, disk)
+        yield from null_blk_disk(index, disk)
     yield Module("target_core_iblock")
     yield from loopback.host_modules(topology)
     yield MakeFolder(f"{loopback.TARGET}/core/iblock_0")
@@ -30,7 +30,8 @@ def steps(topology: Topology) -> Iterator[Step]:
     yield from loopback.show_luns(topology, "iblock_0")
 
 
-def _null_blk_disk(index: int, disk: Disk) -> Iterator[Step]:
+def null_blk_disk(index: int, disk: Disk) -> Iterator[Step]:
+    """The disk as /dev/nullbINDEX."""
     # On 6.1 and later the block device takes the name of its configfs folder; on 5.10 it is
     # nullb<index>. Naming the folders so gives the same device everywhere.
     folder = f"{loopback.CONFIGFS}/nullb/nullb{index}"

@@ -79,6 +79,7 @@ REPEAT_COUNT = Field("repeat_count", Integer(1, 10**6), says="requests on a path
 THROUGHPUT = Field("throughput", ListOf(Integer(1, 100)), says="of each path, relative to the others (service-time)")
 LEVEL = Field("level", Choice(("raid0", "raid1", "raid10", "raid4", "raid5", "raid6")), says="of an md array")
 BITMAP = Field("bitmap", Choice(("none", "internal")), says="write-intent bitmap (default: none)")
+IOPOLICY = Field("iopolicy", Choice(("numa", "round-robin", "queue-depth")), says="how NVMe chooses a path")
 RESYNC = Field("resync", Flag(), says="start out of sync, and resynchronise (default: false)")
 
 QUEUE_FIELDS: tuple[Field[int] | Field[str], ...] = (
@@ -139,6 +140,7 @@ _STACK = Record(
         LEVEL,
         BITMAP,
         RESYNC,
+        IOPOLICY,
         STACK_QUEUE,
         STACK_MD,
     )
@@ -157,6 +159,6 @@ LINK_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in (LINK
 VM_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in VM_FIELDS}
 STACK_KNOBS: Mapping[str, Kind[int] | Kind[str]] = {
     **{field.name: field.kind for field in (CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT)},
-    **{field.name: field.kind for field in (SELECTOR, POLICY, MODE, LEVEL, BITMAP)},
+    **{field.name: field.kind for field in (SELECTOR, POLICY, MODE, LEVEL, BITMAP, IOPOLICY)},
     RESYNC.name: RESYNC.kind,
 }

@@ -135,8 +135,20 @@ def _on_member(access: Access, data: int, chunk: int) -> Access:
 
 def _multipath(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
     paths = stack.over if stack.policy == "multibus" else stack.over[:1]
+    yield from _over_paths(topology, paths, stack.selector, access, share)
+
+
+def _nvme(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+    """Policy numa stays on the nearest path, of several equally near ones the first: drivers/nvme/host/multipath.c."""
+    paths = stack.over[:1] if stack.iopolicy == "numa" else stack.over
+    yield from _over_paths(topology, paths, stack.iopolicy, access, share)
+
+
+def _over_paths(
+    topology: Topology, paths: tuple[str, ...], selector: str, access: Access, share: float
+) -> Iterator[Part]:
     found = [part for path in paths for part in _of_member(topology, path, access, share)]
-    if stack.selector in _FIXED_SELECTORS or len(paths) == 1:
+    if selector in _FIXED_SELECTORS or len(paths) == 1:
         yield from (replace(part, share=part.share / len(paths)) for part in found)
         return
     ways: dict[int, list[Way]] = {}
@@ -210,4 +222,5 @@ _LAYOUTS: Mapping[StackKind, _Layout] = {
     StackKind.STRIPE: _striped,
     StackKind.MULTIPATH: _multipath,
     StackKind.MD: _array,
+    StackKind.NVME: _nvme,
 }

@@ -20,9 +20,18 @@ BYTES_PER_MB = 10**6
 COMMAND_TIMEOUT = 30 * 10**9
 SCSI_DEBUG_NDELAY = 10**9
 """scsi_debug ignores an ndelay of a second or more."""
-MOST_TAGS = {Driver.TCM_LOOP: 1024, Driver.SCSI_DEBUG: 192, Driver.NULL_BLK: 10240, Driver.TCMU: 1024}
+MOST_TAGS = {
+    Driver.TCM_LOOP: 1024,
+    Driver.SCSI_DEBUG: 192,
+    Driver.NULL_BLK: 10240,
+    Driver.TCMU: 1024,
+    Driver.NVMET_TCP: 128,
+}
 """For tcm_loop the tags of the null_blk that is each disk, and as many for tcmu; for scsi_debug
-SDEBUG_CANQUEUE, three words of 64 bits; null_blk takes as many as blk-mq does (BLK_MQ_MAX_DEPTH)."""
+SDEBUG_CANQUEUE, three words of 64 bits; null_blk takes as many as blk-mq does (BLK_MQ_MAX_DEPTH); for nvmet-tcp
+NVMET_QUEUE_SIZE of drivers/nvme/target."""
+LEAST_NVME_TAGS = 16
+"""NVMF_MIN_QUEUE_SIZE of drivers/nvme/host/fabrics.h."""
 
 MOST_DISKS = 16
 """CONFIG_EXTENTS of lab/diskd: disks that one LUN shows."""
@@ -173,30 +182,42 @@ def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
             yield f"{key} needs driver tcmu, not {driver}"
 
 
+_LINKED = {Driver.TCMU, Driver.NVMET_TCP}
+
+
 def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
     driver = topology.hbas[lun.hba].driver
     if len(lun.disks) > 1 and driver not in {Driver.TCM_LOOP, Driver.TCMU}:
         yield f"several disks on one LUN need driver tcm_loop or tcmu, not {driver}"
     if len(lun.disks) > MOST_DISKS:
         yield f"{len(lun.disks)} disks on one LUN, and {MOST_DISKS} are possible"
+    above = [stack for stack in topology.stacks.values() if lun.name in stack.over]
+    if topology.stacks and driver is Driver.NVMET_TCP and [stack.kind for stack in above] != [StackKind.NVME]:
+        yield "a controller of driver nvmet-tcp is part of one stack of kind nvme"
     for disk in lun.disks:
         path = topology.path(lun.name, disk)
-        if path and driver is not Driver.TCMU:
+        if path and driver not in _LINKED:
             yield f"links need driver tcmu, not {driver}"
+        if driver is Driver.NVMET_TCP and (len(path) > 1 or any(topology.links[name].cost for name in path)):
+            yield "the way to a namespace is one link at most, without a cost: a class of the loopback device"
         if len(path) > MOST_LINKS:
             yield f"the way to disk {disk} has {len(path)} links, and {MOST_LINKS} are possible"
         first = next(other for other in topology.luns.values() if disk in other.disks)
-        if first is not lun and driver is not Driver.TCMU:
+        if first is not lun and driver not in _LINKED:
             yield f"disk {disk} is on lun {first.name} already: only disks of driver tcmu have several paths"
         if first is not lun and first.disks != lun.disks:
             yield f"disk {disk} is on lun {first.name} already: paths show the same disks"
 
 
 def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
-    if stack.kind is StackKind.MULTIPATH:
+    if stack.kind in {StackKind.MULTIPATH, StackKind.NVME}:
         behind = {topology.luns[name].disks if name in topology.luns else (name,) for name in stack.over}
         if len(behind) > 1:
             yield "the paths of a multipath device lead to one disk"
+    if stack.kind is StackKind.NVME and any(name in topology.stacks for name in stack.over):
+        yield "the paths of NVMe's multipath are LUNs of driver nvmet-tcp"
+    elif stack.kind is StackKind.NVME and topology.driver(stack.name) is not Driver.NVMET_TCP:
+        yield f"NVMe's multipath needs driver nvmet-tcp, not {topology.driver(stack.name)}"
     sizes = [topology.stack_size(each) if each in topology.stacks else topology.lun_size(each) for each in stack.over]
     if stack.kind is StackKind.LINEAR and stack.offset + stack.size > sum(sizes):
         yield f"the part ends behind the {show_size(sum(sizes))} that {stack.over[0]} has"
@@ -211,6 +232,8 @@ def _company_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
         return
     if hba.driver is not first.driver:
         yield f"driver {hba.driver} beside {first.driver} of HBA {first.name}: one driver plays all HBAs"
+    elif hba.driver is Driver.NVMET_TCP:
+        return
     elif hba.driver not in {Driver.TCM_LOOP, Driver.TCMU}:
         yield f"one HBA is possible with driver {hba.driver}"
     elif (hba.can_queue, hba.hw_queues) != (first.can_queue, first.hw_queues):
@@ -228,7 +251,9 @@ def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
             f"memory {show_size(topology.memory)} is too little: the rings of {len(topology.luns)} disks need"
             f" {show_size(needed)} with the rest of the guest"
         )
-    if hba.driver in {Driver.TCM_LOOP, Driver.TCMU}:
+    if hba.driver is Driver.NVMET_TCP:
+        yield from _nvme_reasons(hba, topology)
+    if hba.driver in {Driver.TCM_LOOP, Driver.TCMU, Driver.NVMET_TCP}:
         return
     disks = [topology.disks[name] for lun in topology.luns.values() if lun.hba == hba.name for name in lun.disks]
     for disk in disks:
@@ -241,3 +266,12 @@ def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
             yield f"scsi_debug takes a service below 1 s, and disk {disk.name} has {show_time(disk.service)}"
     if hba.driver is Driver.SCSI_DEBUG and len({(disk.size, disk.service) for disk in disks}) > 1:
         yield "the disks of scsi_debug have one size and one service: both are parameters of the module"
+
+
+def _nvme_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
+    if hba.can_queue < LEAST_NVME_TAGS:
+        yield f"can_queue {hba.can_queue} is less than {LEAST_NVME_TAGS}, the least that nvme-fabrics takes"
+    if hba.cmd_per_lun != hba.can_queue:
+        yield f"a controller has one namespace, which may hold all {hba.can_queue} tags, so say {hba.can_queue}"
+    if not topology.stacks:
+        yield "namespaces of driver nvmet-tcp are shown by stacks of kind nvme"

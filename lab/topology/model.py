@@ -17,6 +17,11 @@ class Driver(StrEnum):
     SCSI_DEBUG = "scsi_debug"
     NULL_BLK = "null_blk"
     TCMU = "tcmu"
+    NVMET_TCP = "nvmet-tcp"
+
+
+SCSI = frozenset({Driver.TCM_LOOP, Driver.SCSI_DEBUG, Driver.TCMU})
+"""Drivers whose LUNs and hosts are SCSI's."""
 
 
 @dataclass(frozen=True)
@@ -67,7 +72,8 @@ class Link:
 class Hba:
     """A host adapter: its LUNs share ``can_queue`` tags and each may hold ``cmd_per_lun`` of them.
 
-    For null_blk ``can_queue`` is the tag set's depth, shared by all disks (``shared_tags=1``).
+    For null_blk ``can_queue`` is the tag set's depth, shared by all disks (``shared_tags=1``); for nvmet-tcp
+    the HBA is a port of the target, its LUNs are the controllers behind it, each with a queue of ``can_queue``.
     ``links`` carry the data of all its LUNs; ``slot`` and NUMA ``node`` say where it sits.
     """
 
@@ -106,12 +112,13 @@ class Enclosure:
 
 
 class StackKind(StrEnum):
-    """What is laid over LUNs: dm-linear, dm-stripe (as LVM makes its stripes), dm-multipath, md."""
+    """What is laid over LUNs: dm-linear, dm-stripe (as LVM's stripes), dm-multipath, md, NVMe's own multipath."""
 
     LINEAR = "linear"
     STRIPE = "stripe"
     MULTIPATH = "multipath"
     MD = "md"
+    NVME = "nvme"
 
 
 @dataclass(frozen=True)
@@ -122,7 +129,7 @@ class Stack:
     bytes of each in turn. multipath: all are paths to one disk, chosen by ``selector``; ``policy`` multibus has
     them in one group, failover in one for each; ``mode`` is rq or bio; service-time weighs them by ``throughput``
     (empty: alike). md: an array of ``level`` with ``chunk``; of each member ``size`` bytes are used
-    (0: all); ``resync`` False takes it for clean.
+    (0: all); ``resync`` False takes it for clean. nvme: one namespace, among whose paths ``iopolicy`` chooses.
     ``settings`` maps attributes below /sys/block/DEV (``md/stripe_cache_size``) to values, ``tried`` those that
     the kernel may refuse or change.
     """
@@ -141,6 +148,7 @@ class Stack:
     level: str = ""
     bitmap: str = "none"
     resync: bool = False
+    iopolicy: str = "numa"
     settings: Mapping[str, str] = field(default_factory=dict)
     tried: Mapping[str, str] = field(default_factory=dict)
 
@@ -204,7 +212,8 @@ class Topology:
         """Everything that a role can do I/O on: names that ``region`` knows."""
         shown = [disk for lun in self.luns.values() for disk in lun.disks]
         disks = [name for name in self.disks if shown.count(name) == 1]
-        return (*disks, *(name for name in self.luns if name not in self.disks), *self.stacks)
+        whole = [name for name in self.luns if name not in self.disks]
+        return (*(name for name in (*disks, *whole) if self.driver(name) is not Driver.NVMET_TCP), *self.stacks)
 
     def leaves(self, name: str) -> tuple[str, ...]:
         """The LUNs below a disk, a LUN or a stack, each once."""
@@ -235,7 +244,7 @@ class Topology:
         sizes = [self.stack_size(each) if each in self.stacks else self.lun_size(each) for each in stack.over]
         if stack.kind is StackKind.LINEAR:
             return stack.size or sum(sizes) - stack.offset
-        if stack.kind is StackKind.MULTIPATH:
+        if stack.kind in {StackKind.MULTIPATH, StackKind.NVME}:
             return sizes[0]
         return _striped_size(stack, min(stack.size or sizes[0], *sizes))
 

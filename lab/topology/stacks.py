@@ -15,6 +15,7 @@ _OWN_KEYS: Mapping[StackKind, frozenset[str]] = {
     StackKind.STRIPE: frozenset({"chunk"}),
     StackKind.MULTIPATH: frozenset({"selector", "policy", "mode", "repeat_count", "throughput"}),
     StackKind.MD: frozenset({"level", "chunk", "size", "bitmap", "resync", "md"}),
+    StackKind.NVME: frozenset({"iopolicy"}),
 }
 _COMMON_KEYS = {"kind", "over", "queue"}
 
@@ -71,6 +72,7 @@ def _stack(name: str, row: Row) -> Stack | None:
         level=row.get_or(fields.LEVEL, ""),
         bitmap=row.get_or(fields.BITMAP, "none"),
         resync=row.get_or(fields.RESYNC, False),
+        iopolicy=row.get_or(fields.IOPOLICY, "numa"),
         settings=settings,
     )
     for key, reason in _lacks(stack):

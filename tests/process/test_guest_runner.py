@@ -24,6 +24,7 @@ from lab.guest.script import (
     Module,
     Mount,
     NameBlock,
+    Network,
     Phase,
     RunLoad,
     Step,
@@ -48,6 +49,7 @@ echo "dmsetup $*" >>"$DESK/did"
 [ "$1" = create ] && cat >>"$DESK/did" && return
 printf 'all: 0 8 linear 8:0 0\\nall: 8 8 linear 8:16 0\\n'
 }
+ifconfig() { echo "ifconfig $*" >>"$DESK/did"; }
 sleep() { :; }
 fio() {
 until [ ! -e "$DESK/bin/sampler" ] || [ -e "$DESK/tmp/sampled" ]; do :; done
@@ -55,7 +57,7 @@ cat "$DESK/says" >&2; printf '{}' >"$DESK/out/solo.json"; return "$FIO_STATUS"
 }
 """
 MOVED = re.compile(
-    r"(?<![\w.])/(job|out|lab|modules|tmp|bin/diskd|bin/sampler|dev/ttyS\d|proc/sysrq-trigger|sys/block)\b"
+    r"(?<![\w.])/(job|out|lab|modules|tmp|bin/diskd|bin/sampler|bin/tc|dev/ttyS\d|proc/sysrq-trigger|sys/block)\b"
 )
 HOSTILE = [
     "two\nlines\n\nand more",
@@ -122,6 +124,16 @@ def desk(request: pytest.FixtureRequest, tmp_path: Path) -> Desk:
     for name in ("job", "out", "lab", "modules", "dev", "sys", "tmp", "bin"):
         (tmp_path / name).mkdir()
     return Desk(tmp_path, (program,) if request.param == "dash" else (program, "sh"))
+
+
+def test_a_network_is_made_by_one_batch_of_tc(desk: Desk) -> None:
+    program = desk.folder / "bin" / "tc"
+    program.write_text('#!/bin/sh\necho "tc $1" >>"$DESK/did"; cat "$2" >>"$DESK/did"; [ -z "$(cat "$DESK/says")" ]\n')
+    program.chmod(0o755)
+    commands = ("qdisc add dev lo root handle 1: prio", "class show dev lo")
+    assert desk.run([Network(commands)]).bye
+    assert desk.did() == ["ifconfig lo up", "tc -batch", *commands]
+    assert "tc:" in desk.run([Network(commands)], says="no").unfit
 
 
 def readback(reader: ResultReader) -> list[list[str]]:

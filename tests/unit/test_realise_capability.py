@@ -6,6 +6,7 @@ from lab.kernels.model import Kernel
 from lab.realise.capability import REQUIRED_OPTIONS, missing
 from lab.topology.load import load_topology
 from lab.topology.model import Topology
+from lab.topology.settings import apply_setting
 from tests.unit.payload_samples import kernel
 
 PARAMETERS = {
@@ -52,6 +53,22 @@ def test_all_reasons_at_once(tmp_path: Path) -> None:
 def test_modelled_disks_need_target_core_user(tmp_path: Path) -> None:
     (reason,) = missing(able(tmp_path), topology("calibration-tcmu"), {})
     assert reason == "6.1.0-50-amd64 has no module target_core_user"
+
+
+def test_an_iopolicy_is_a_word_of_nvme_core(tmp_path: Path) -> None:
+    modules = ("null_blk", "nvmet-tcp", "nvme-tcp", "nvme-core", "sch_prio", "sch_tbf", "cls_u32")
+    config = dict.fromkeys((f"CONFIG_{option}" for option in (*REQUIRED_OPTIONS, "NVME_MULTIPATH")), "y")
+    made = kernel(tmp_path, dict.fromkeys(modules, ""), builtin=BUILTIN, parameters=PARAMETERS, config=config)
+    core = next(tmp_path.rglob("nvme-core.ko*"))
+    core.write_bytes(core.read_bytes() + b"\0numa\0round-robin\0")
+    adaptive = apply_setting(topology("nvme-two-paths"), "stack.two.iopolicy", "queue-depth")
+    assert missing(made, topology("nvme-two-paths"), {}) == ()
+    assert missing(made, adaptive, {}) == (
+        "nvme-core of 6.1.0-50-amd64 has no iopolicy queue-depth, which came with Linux 6.11",
+    )
+    assert missing(replace(made, config=dict.fromkeys(list(config)[:-1], "y")), adaptive, {}) == (
+        "CONFIG_NVME_MULTIPATH is not set: the paths of a namespace would be as many devices",
+    )
 
 
 def test_options_of_a_scenario(tmp_path: Path) -> None:

@@ -1,0 +1,111 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""NVMe over TCP: its steps, what it allows, and what no recipe carries."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.analysis.bounds import bound
+from harness.scenario.model import Load, Role
+from lab.guest.script import Network, Step, Tune, Write
+from lab.realise.in_guest import devices, watches
+from lab.topology.load import load_topology
+from lab.topology.model import Link, Topology
+from lab.topology.settings import apply_setting
+from tests.unit.test_topology_load import mistakes
+
+TWO_PATHS = """\
+topology: t
+memory: 512M
+links:
+  fast: {rate: 24 MB/s}
+  slow: {rate: 8 MB/s}
+disks:
+  d: {size: 1G, service: 1us}
+hbas:
+  h0..1: {driver: nvmet-tcp, can_queue: 64}
+luns:
+  a: {hba: h0, disks: [d], links: [fast]}
+  b: {hba: h1, disks: [d], links: [slow]}
+stacks:
+  two: {kind: nvme, over: [a, b], iopolicy: round-robin}
+"""
+
+
+@pytest.fixture
+def topology(tmp_path: Path) -> Topology:
+    (tmp_path / "t.yaml").write_text(TWO_PATHS)
+    return load_topology("./t.yaml", near=tmp_path)
+
+
+def steps(topology: Topology) -> tuple[Step, ...]:
+    return devices(topology)
+
+
+def test_each_direction_of_a_link_is_a_bucket(topology: Topology) -> None:
+    (network,) = (step for step in steps(topology) if isinstance(step, Network))
+    limits = "burst 131072 limit 16777216"
+    match = "filter add dev lo parent 1: protocol ip prio 1 u32 match ip"
+    assert network.commands == (
+        "qdisc add dev lo root handle 1: prio bands 5 priomap" + " 0" * 16,
+        f"qdisc add dev lo parent 1:2 handle 2: tbf rate 192000000bit {limits}",
+        f"{match} src 127.0.0.2/32 flowid 1:2",
+        f"qdisc add dev lo parent 1:3 handle 3: tbf rate 192000000bit {limits}",
+        f"{match} dst 127.0.0.2/32 flowid 1:3",
+        f"qdisc add dev lo parent 1:4 handle 4: tbf rate 64000000bit {limits}",
+        f"{match} src 127.0.0.3/32 flowid 1:4",
+        f"qdisc add dev lo parent 1:5 handle 5: tbf rate 64000000bit {limits}",
+        f"{match} dst 127.0.0.3/32 flowid 1:5",
+    )
+
+
+def test_without_links_nothing_waits(topology: Topology) -> None:
+    luns = {name: replace(lun, links=()) for name, lun in topology.luns.items()}
+    (network,) = (step for step in steps(replace(topology, luns=luns)) if isinstance(step, Network))
+    assert network.commands == ()
+
+
+def test_a_controller_for_each_path_and_one_policy(topology: Topology) -> None:
+    connects = [step.value for step in steps(topology) if isinstance(step, Write) and step.path == "/dev/nvme-fabrics"]
+    assert [value.split(",")[1] for value in connects] == ["traddr=127.0.0.2", "traddr=127.0.0.3"]
+    assert all(value.endswith(",nr_io_queues=1,queue_size=64") for value in connects)
+    (policy,) = (step for step in steps(topology) if isinstance(step, Tune))
+    assert (policy.path, policy.value) == ("/sys/class/nvme-subsystem/nvme-subsys0/iopolicy", "round-robin")
+    assert list(watches(topology)) == ["inflight[a]", "inflight[b]", "inflight[two]"]
+
+
+@pytest.mark.parametrize(("policy", "rate"), [("round-robin", 16e6), ("queue-depth", 32e6), ("numa", 24e6)])
+def test_what_each_policy_allows(topology: Topology, policy: str, rate: float) -> None:
+    role = Role("r", ("two",), "randread", 65536, 32, "libaio", direct=True)
+    load = Load("l", {"r": role}, runtime=10**9, ramp=0)
+    assert bound(apply_setting(topology, "stack.two.iopolicy", policy), load, role, "bw") == pytest.approx(rate)
+
+
+def test_only_the_head_of_a_namespace_is_a_place_for_a_role(topology: Topology) -> None:
+    assert topology.targets() == ("two",)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("can_queue: 64", "can_queue: 8", "hba h0: can_queue 8 is less than 16"),
+        ("can_queue: 64", "can_queue: 256", "hba h0: can_queue 256 is more than 128"),
+        ("can_queue: 64", "can_queue: 64, cmd_per_lun: 32", "which may hold all 64 tags, so say 64"),
+        ("rate: 8 MB/s", "rate: 8 MB/s, cost: 1us", "lun b: the way to a namespace is one link at most"),
+        ("over: [a, b]", "over: [a]", "lun b: a controller of driver nvmet-tcp is part of one stack of kind nvme"),
+        ("kind: nvme, over: [a, b], iopolicy: round-robin", "kind: multipath, over: [a, b]", "one stack of kind nvme"),
+        ("nvmet-tcp, can_queue: 64", "tcmu, can_queue: 64", "stack two: NVMe's multipath needs driver nvmet-tcp"),
+        ("over: [a, b], ", "over: [a, b], selector: round-robin, ", "selector is nothing that nvme has"),
+        ("stacks:\n  two: {kind: nvme, over: [a, b], iopolicy: round-robin}\n", "", "shown by stacks of kind nvme"),
+    ],
+)
+def test_what_no_recipe_carries(old: str, new: str, wanted: str, tmp_path: Path) -> None:
+    assert old in TWO_PATHS
+    assert wanted in mistakes(TWO_PATHS.replace(old, new), tmp_path)
+
+
+def test_a_way_of_two_links_is_refused(topology: Topology, tmp_path: Path) -> None:
+    assert topology.links["slow"] == Link("slow", 8_000_000)
+    two = TWO_PATHS.replace("links: [slow]", "links: [slow, fast]")
+    assert "one link at most" in mistakes(two, tmp_path)
