@@ -44,10 +44,10 @@ USES: Mapping[tuple[str, str], LoadUse] = {
     ("queues", "own.random"): use(each(2, 32)),
     ("cpu", "plain.random"): use(each(2, 30), idle=0.0),
     ("selector", "round-robin.stream"): use(
-        {"f0": 2, "s0": 30}, disks=disks(1, 0.17), links={"fast": 0.33, "slow": 1.0}
+        {"f0": 1, "s0": 15}, disks=disks(1, 0.17), links={"fast": 0.33, "slow": 1.0}
     ),
     ("selector", "queue-length.stream"): use(
-        {"f0": 16, "s0": 16}, disks=disks(1, 0.33), links={"fast": 1.0, "slow": 1.0}
+        {"f0": 8, "s0": 8}, disks=disks(1, 0.33), links={"fast": 1.0, "slow": 1.0}
     ),
 }
 

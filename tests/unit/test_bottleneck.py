@@ -124,7 +124,7 @@ def test_the_busy_disks_alone_are_named() -> None:
 
 
 def test_round_robin_over_ports_that_are_both_busy_is_not_to_blame() -> None:
-    seen = use({"f0": 16, "s0": 16}, disks=disks(1, 0.33), links={"fast": 0.97, "slow": 1.0})
+    seen = use({"f0": 8, "s0": 8}, disks=disks(1, 0.33), links={"fast": 0.97, "slow": 1.0})
     assert named("selector", "round-robin.stream", seen).label == "link.fast, slow"
 
 
