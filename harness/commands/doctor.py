@@ -75,6 +75,7 @@ def _findings() -> Iterator[Finding]:
     yield guests_finding(host.memory_available(), host.usable_cores(), catalogue())
     yield from _cache_findings()
     yield from program_findings(distribution.manager, _host_needs())
+    yield builds_finding(distribution.manager, host.BUILD_NEEDS)
     yield archive_finding(sources.debian())
     try:
         qemu = find_qemu()
@@ -118,6 +119,16 @@ def program_findings(manager: host.Manager, needs: tuple[host.Need, ...]) -> Ite
     missing = host.missing_packages(manager, needs)
     if missing:
         yield Finding(Status.NOTE, "packages", "everything at once", host.install_line(manager, missing))
+
+
+def builds_finding(manager: host.Manager, needs: tuple[host.Need, ...]) -> Finding:
+    """Only kernels from source need these, so that their absence stops no scenario."""
+    missing = host.missing_needs(needs)
+    if not missing:
+        return Finding(Status.OK, "builds", "kernels can be built from source")
+    line = host.install_line(manager, host.missing_packages(manager, needs))
+    fact = f"kernels cannot be built from source without {', '.join(need.program for need in missing)}"
+    return Finding(Status.NOTE, "builds", fact, f"scripts/host-packages --build, or: {line}")
 
 
 def archive_finding(debian: sources.Distribution) -> Finding:

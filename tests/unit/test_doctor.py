@@ -9,6 +9,7 @@ from harness.commands.doctor import (
     Finding,
     Status,
     archive_finding,
+    builds_finding,
     doctor,
     guests_finding,
     kvm_finding,
@@ -48,6 +49,14 @@ def test_missing_programs_come_with_the_line_to_type() -> None:
     single, together = program_findings("pacman", (ABSENT,))
     assert (single.status, single.remedy) == (Status.MISSING, "pacman -S p-pkg")
     assert together.remedy == "pacman -S p-pkg"
+
+
+def test_tools_for_builds_are_named_and_stop_no_scenario() -> None:
+    finding = builds_finding("apt", (ABSENT,))
+    assert finding.status is Status.NOTE
+    assert "no-such-program" in finding.fact
+    assert finding.remedy == "scripts/host-packages --build, or: apt-get install -y --no-install-recommends a-pkg"
+    assert builds_finding("apt", ()).status is Status.OK
 
 
 @pytest.mark.parametrize("state", KvmState)

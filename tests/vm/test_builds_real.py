@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Debian's linux-source, built with the lab's configuration: the same bytes anywhere, and a mutant that is seen."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+from lab import host
+from lab.cache import Cache
+from lab.errors import CannotJudge
+from lab.kernels import git, mutants, packaged, tree
+from lab.kernels.kconfig import fragments as own_fragments
+from lab.kernels.kconfig import lost, read_fragments
+from lab.kernels.resolve import resolve
+
+pytestmark = [
+    pytest.mark.network,
+    pytest.mark.vm,
+    pytest.mark.slow,
+    pytest.mark.timeout(5400),
+    pytest.mark.skipif(bool(host.missing_needs(host.BUILD_NEEDS)), reason="needs scripts/host-packages --build"),
+]
+CHECKOUT = Path(__file__).parents[2]
+
+
+def test_every_option_survives_and_every_mutant_applies() -> None:
+    cache = Cache.default()
+    kernel = resolve(packaged.DEFAULT, cache)
+    assert lost(read_fragments(own_fragments()), kernel.config, kernel.version) == ()
+    facts = tree.facts(kernel)
+    (entry,) = {
+        path.parent for path in (cache.root / "sources").glob("*/tree-id") if path.read_text().strip() == facts["tree"]
+    }
+    for name, patches in mutants.catalogue().items():
+        patch = mutants.mutation(name, kernel.version, {name: patches}).patch
+        assert git.Checkout(entry).patched(str(facts["tree"]), patch) != facts["tree"]
+
+
+def test_the_same_bytes_in_another_folder(tmp_path: Path) -> None:
+    kernel = resolve(packaged.DEFAULT, Cache.default())
+    sources = Cache.default().root / "sources"
+    (tmp_path / "cache").mkdir()
+    (tmp_path / "cache/sources").symlink_to(sources)
+    (tmp_path / "cache/pins").symlink_to(Cache.default().root / "pins")
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("CCACHE_DISABLE", "1")
+        assert resolve(packaged.DEFAULT, Cache(tmp_path / "cache")).digest == kernel.digest
+
+
+def test_a_mutant_is_seen_and_its_source_is_clean(tmp_path: Path) -> None:
+    words = ["controls", "no-plug-merge", "--seeds", "1", "--results", str(tmp_path)]
+    argv = [sys.executable, "-m", "harness", *words]
+    done = subprocess.run(argv, cwd=CHECKOUT, env=dict(os.environ), capture_output=True, text=True, check=False)
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "no-plug-merge" in done.stdout
+
+
+def test_a_mutant_of_other_kernels_cannot_be_judged() -> None:
+    with pytest.raises(CannotJudge, match=r"mutant no-plug-merge is for kernels 6\.12"):
+        resolve("source:6.1+no-plug-merge", Cache.default())
