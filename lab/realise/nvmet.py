@@ -7,7 +7,7 @@ multipath. A link is a token bucket for each direction on the address of its por
 
 from collections.abc import Iterator
 
-from lab.guest.script import Link, MakeFolder, Module, NameBlock, Network, Step, Tune, Write
+from lab.guest.script import Link, MakeFolder, Module, NameBlock, Network, Pause, Step, Tune, Write
 from lab.realise.loopback import CONFIGFS
 from lab.realise.tcm_loop import null_blk_disk
 from lab.topology.model import Stack, Topology
@@ -23,6 +23,9 @@ _BURST = 128 << 10
 _LIMIT = 16 << 20
 """Bytes that wait for a link: more than the sockets' buffers hold, so that nothing is dropped."""
 MULTIPATH = "nvme-core"
+_SETTLED = 500_000_000
+"""Nanoseconds before a connection. On 5.10 nvmet_tcp_install_queue flushes the system's workqueue, and the kernel
+warns when there is something in it (check_flush_dependency); later ones flush a queue of nvmet's own."""
 
 
 def steps(topology: Topology) -> Iterator[Step]:
@@ -92,6 +95,7 @@ def _controllers(topology: Topology) -> Iterator[Step]:
                 f"transport=tcp,traddr={addresses[hba.name]},trsvcid={_SERVICE},nqn={_NQN}{stack.name}"
                 f",hostnqn={_HOST_NQN},hostid={_HOST_ID},nr_io_queues={hba.hw_queues},queue_size={hba.can_queue}"
             )
+            yield Pause(_SETTLED)
             yield Write("/dev/nvme-fabrics", options)
             yield NameBlock(lun, f"/sys/block/nvme{first}c{number}n1")
             number += 1
