@@ -53,6 +53,7 @@ def missed(run: RunFolder) -> list[str]:
     return list(misnamed(run.scenario.selftest, run))
 
 
+@pytest.mark.timeout(1200)
 @pytest.mark.parametrize(
     ("name", "first"),
     [
