@@ -23,8 +23,7 @@ _NAME_IN_FOLDER = re.compile(rf"{NAME}(/{NAME})*")
 
 def find_scenarios(folder: Path) -> dict[str, Path]:
     """The scenario files of a folder (not of those below it) by name, sorted. Empty if there is no folder."""
-    found = {path.stem: path for path in folder.glob("*.yaml") if re.fullmatch(NAME, path.stem)}
-    return dict(sorted(found.items()))
+    return {path.stem: path for path in sorted(folder.glob("*.yaml")) if re.fullmatch(NAME, path.stem)}
 
 
 def find_scenario(ref: str, *, search: Path) -> Path:
