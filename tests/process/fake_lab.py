@@ -19,14 +19,16 @@ from pathlib import Path
 from lab.cache import Cache
 from lab.guest import payload
 from lab.packages.store import Pin, Pinned, write_pin
-from tests.unit.kernel_samples import bzimage, elf
+from tests.unit.kernel_samples import bzimage, elf, module
 from tests.unit.payload_samples import CONFIG, lay_out
 from tests.unit.scenario_text import GOOD
 
 CHECKOUT = Path(__file__).parents[2]
 FIXTURES = CHECKOUT / "tests" / "unit" / "fixtures"
 RELEASE = "6.1.0-1-fake"
-BUILTIN = ("configfs", "null_blk", "target_core_iblock", "sd_mod", "tcm_loop", "dm-mod", "mq-deadline", "bfq")
+BUILTIN = ("configfs", "target_core_iblock", "sd_mod", "dm-mod", "mq-deadline", "bfq")
+LOADED = {"null_blk": ("nr_devices",), "tcm_loop": ("can_queue", "cmd_per_lun", "nr_hw_queues")}
+"""Modules with the parameters that they are given."""
 CELLS = 4
 """Boots of a run of the sample scenario: two arms, two seeds."""
 
@@ -145,7 +147,11 @@ def _lay_out_kernel(root: Path) -> None:
     modules = root / "lib" / "modules" / RELEASE
     modules.mkdir(parents=True)
     (modules / "modules.builtin").write_text("".join(f"kernel/{name}.ko\n" for name in BUILTIN))
-    (modules / "modules.order").write_text("")
+    (modules / "kernel").mkdir()
+    for name, parameters in LOADED.items():
+        told = "".join(f"parmtype={parameter}:int\0" for parameter in parameters)
+        (modules / "kernel" / f"{name}.ko").write_bytes(module() + told.encode())
+    (modules / "modules.order").write_text("".join(f"kernel/{name}.ko\n" for name in LOADED))
     (root / "boot").mkdir()
     (root / f"boot/vmlinuz-{RELEASE}").write_bytes(bzimage(lzma.compress(elf()), RELEASE))
     (root / f"boot/config-{RELEASE}").write_text("".join(f"{name}={value}\n" for name, value in CONFIG.items()))
