@@ -78,4 +78,4 @@ clean:  ## remove the virtual environments and caches of tools (not the results)
 	@rm -rf .venv .venv-* .venv.lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
-.PHONY: help setup scenario list show judge calibrate bisect doctor cache selftest controls schema check test test-all bench lock clean
+.PHONY: help setup scenario list show judge calibrate doctor cache bisect selftest controls schema check test test-all bench lock clean

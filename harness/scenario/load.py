@@ -23,7 +23,8 @@ _NAME_IN_FOLDER = re.compile(rf"{NAME}(/{NAME})*")
 
 def find_scenarios(folder: Path) -> dict[str, Path]:
     """The scenario files of a folder (not of those below it) by name, sorted. Empty if there is no folder."""
-    return {path.stem: path for path in sorted(folder.glob("*.yaml")) if re.fullmatch(NAME, path.stem)}
+    found = {path.stem: path for path in folder.glob("*.yaml") if re.fullmatch(NAME, path.stem)}
+    return dict(sorted(found.items()))
 
 
 def find_scenario(ref: str, *, search: Path) -> Path:

@@ -210,7 +210,8 @@ def test_scsi_debug() -> None:
     assert script(devices(made(Driver.SCSI_DEBUG, hw_queues=2))) == lines
 
 
-@pytest.mark.parametrize("driver", list(Driver))
+# Native NVMe multipath makes one block device of all paths, which is a stack's and not a LUN's.
+@pytest.mark.parametrize("driver", sorted(set(Driver) - {Driver.NVMET_TCP}))
 def test_each_lun_gets_its_name_once(driver: Driver) -> None:
     lines = script(devices(made(driver, luns=5, cmd_per_lun=32)))
     assert [line.split()[1] for line in lines if line.startswith("block ")] == [f"d{number}" for number in range(5)]
