@@ -294,7 +294,7 @@ def test_an_image_that_root_alone_may_read(tmp_path_factory: pytest.TempPathFact
     install_kernel(root, "6.1.0-50-amd64")
     image = root / "boot/vmlinuz-6.1.0-50-amd64"
     image.chmod(0o000)
-    for folder in (root, *list(root.parents)[:2]):
+    for folder in (root, *list(root.parents)[:3]):
         folder.chmod(0o755)
     program = subprocess.run(
         [sys.executable, "-c", UNREADABLE, str(root)], cwd=checkout, capture_output=True, text=True, check=False
