@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from harness.analysis.claims import ReproductionVerdict
 from harness.analysis.sensitivity import FACTORS, Sensitivity
 from harness.analysis.verdict import Verdict
-from harness.report.format import figure, spread
+from harness.report.format import figure, plural, spread
 from harness.scenario.model import Arm, Scenario
 from lab.topology.model import Origin
 
@@ -81,9 +81,13 @@ def _scenario(runs: Sequence[Measured]) -> Iterator[str]:
     yield ""
     yield from _notes(scenario, newest, columns)
     yield from _origins(scenario)
-    kernels = ", ".join(f"{newest[column].release}" for column in columns)
+    kernels = ", ".join(_kernel(newest[column]) for column in columns)
     qemu = ", ".join(sorted({run.qemu for run in newest.values() if run.qemu}))
     yield f"Kernels: {kernels}. {qemu}. `blklab run {scenario.name} --kernel debian:SERIES` repeats a column."
+
+
+def _kernel(run: Measured) -> str:
+    return f"{run.release} ({plural(len(run.verdict.seeds), 'seed')})"
 
 
 def _cell(reproductions: Sequence[ReproductionVerdict], place: int) -> str:
