@@ -7,7 +7,7 @@ catalogue or the scenario file has long changed.
 
 import types
 from collections.abc import Mapping
-from dataclasses import fields, is_dataclass
+from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
@@ -28,6 +28,22 @@ def to_plain(value: Any) -> Any:
     if value is None or isinstance(value, bool | int | float | str):
         return value
     raise TypeError(f"{type(value).__name__} has no plain form")
+
+
+def meaning(value: Any) -> Any:
+    """``to_plain`` without what a dataclass has by default: the same however many fields are added to a class later."""
+    if is_dataclass(value) and not isinstance(value, type):
+        items = ((field, getattr(value, field.name)) for field in fields(value))
+        return {field.name: meaning(item) for field, item in items if item != _default(field)}
+    if isinstance(value, Mapping):
+        return {_key(key): meaning(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [meaning(item) for item in value]
+    return to_plain(value)
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default_factory() if field.default_factory is not MISSING else field.default
 
 
 def from_plain(kind: type[T], value: Any) -> T:

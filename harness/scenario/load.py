@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Scenario files into frozen scenarios: strict, every name resolved, all mistakes reported at once."""
 
-import hashlib
 import re
 from collections.abc import Collection, Mapping
-from dataclasses import asdict
+from dataclasses import replace
 from pathlib import Path
 
+from harness.plain import meaning
 from harness.scenario import schema
 from harness.scenario.arms import read_arms
 from harness.scenario.carry import check_carried
@@ -14,6 +14,7 @@ from harness.scenario.claims import known_names, read_claims, read_controls, rea
 from harness.scenario.interference import with_default_loads
 from harness.scenario.loads import read_loads
 from harness.scenario.model import Arm, Clock, Requirements, Scenario, Selftest, Source, Status
+from lab.digest import canonical, digest_bytes
 from lab.errors import Misuse
 from lab.strict_yaml import Broken, Node, Problems, names, nearest, parse, quoted, read_bytes, shown_path
 from lab.yaml_fields import NAME, Row, mapping_values
@@ -161,10 +162,6 @@ def _source(row: Row) -> Source | None:
 
 
 def _digest(data: bytes, arms: Mapping[str, Arm]) -> str:
-    """SHA-256 over the file and over the topologies that it names, which live in files of their own."""
-    digest = hashlib.sha256(data)
-    for arm in arms.values():
-        topology = asdict(arm.topology)
-        del topology["source"]
-        digest.update(repr(topology).encode())
-    return digest.hexdigest()
+    """SHA-256 over the file and what the topologies it names mean; where their figures are from is no part of it."""
+    topologies = [meaning(replace(arm.topology, source="", origins=())) for arm in arms.values()]
+    return digest_bytes(data + canonical(topologies))
