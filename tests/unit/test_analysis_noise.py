@@ -1,0 +1,180 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Intervals, the stopping rule, and what made-up runs with known truth say of both."""
+
+import math
+import random
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.analysis.interval import finest_level, interval
+from harness.analysis.rehearsal import (
+    Noise,
+    Plan,
+    after_every_boot,
+    by_the_rule,
+    rehearse,
+    windows_for_boots,
+)
+from harness.analysis.stopping import ERROR, FEWEST_ROUNDS, MOST_ROUNDS, Decision, decide, more_rounds, stopping_rule
+from harness.report.noise import page
+from harness.scenario.model import Bound, Status
+
+AT_LEAST = Bound(">= 0.9", 0.9, None)
+BETWEEN = Bound("0.98 .. 1.02", 0.98, 1.02)
+POSITIVE = st.lists(st.floats(0.01, 100), min_size=FEWEST_ROUNDS, max_size=30)
+
+
+def test_the_interval_of_six_is_their_range() -> None:
+    seen = interval([1.0, 1.1, 0.9, 1.05, 1.2, 0.95], 1 / 64)
+    assert seen is not None
+    assert (seen.low, seen.high) == pytest.approx((0.9, 1.2))
+    assert (seen.level, seen.rounds) == (1 / 64, 6)
+
+
+def test_two_levels_down_it_is_the_mean_of_the_two_outermost() -> None:
+    seen = interval([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], 2 / 64)
+    assert seen is not None
+    assert (seen.low, seen.high) == pytest.approx((math.sqrt(2), math.sqrt(32 * 16)))
+
+
+def test_too_few_values_prove_nothing() -> None:
+    assert interval([1.0] * 5, ERROR) is None
+    assert interval([], 1.0) is None
+    assert interval([1.0] * 6, ERROR) is not None
+
+
+def test_counts_of_none_are_measured_without_logarithms() -> None:
+    seen = interval([0.0] * 5 + [6.0], 1 / 64)
+    assert seen is not None
+    assert (seen.low, seen.centre, seen.high) == (0.0, 1.0, 6.0)
+
+
+@given(POSITIVE, st.floats(0.1, 10))
+def test_it_moves_with_its_values(values: list[float], factor: float) -> None:
+    one, scaled = interval(values, 1 / 64), interval([factor * value for value in values], 1 / 64)
+    assert one is not None
+    assert scaled is not None
+    assert min(values) * 0.999999 <= one.low <= one.high <= max(values) * 1.000001
+    assert (scaled.low, scaled.high) == pytest.approx((factor * one.low, factor * one.high))
+
+
+@pytest.mark.parametrize("count", [6, 9, 13])
+def test_it_covers_the_truth_as_often_as_it_says(count: int) -> None:
+    dice = random.Random(count)  # noqa: S311
+    level, trials, below, above = 4 * finest_level(count), 800, 0, 0
+    for _ in range(trials):
+        # Symmetric about 1, and far from normal: two deviations, thirty times apart.
+        values = [math.exp(dice.gauss(0, dice.choice((0.01, 0.3)))) for _ in range(count)]
+        seen = interval(values, level)
+        assert seen is not None
+        below += seen.low > 1
+        above += seen.high < 1
+    allowed = 4 * math.sqrt(level * (1 - level) / trials)
+    assert [below / trials, above / trials] == pytest.approx([level, level], abs=allowed)
+
+
+@pytest.mark.parametrize("rounds", range(FEWEST_ROUNDS, MOST_ROUNDS + 1))
+def test_the_looks_share_the_error(rounds: int) -> None:
+    rule = stopping_rule(rounds)
+    assert rule.looks[-1].rounds == rounds
+    assert all(look.rounds >= FEWEST_ROUNDS and look.level >= finest_level(look.rounds) for look in rule.looks)
+    assert ERROR - 0.0095 <= sum(look.level for look in rule.looks) <= ERROR
+
+
+def test_fewer_than_six_boots_a_side_decide_nothing() -> None:
+    assert stopping_rule(FEWEST_ROUNDS - 1).looks == ()
+    assert decide(stopping_rule(5), [2.0] * 5, AT_LEAST) == Decision(Status.DONE, None, 1)
+
+
+@pytest.mark.parametrize(
+    ("values", "bound", "status"),
+    [
+        ([0.95, 0.97, 0.96, 0.99, 0.94, 0.93], AT_LEAST, Status.PASS),
+        ([0.5, 0.6, 0.4, 0.5, 0.3, 0.55], AT_LEAST, Status.FAIL),
+        ([0.95, 0.97, 0.96, 0.99, 0.94, 0.89], AT_LEAST, Status.DONE),
+        ([1.0, 1.01, 0.99, 1.0, 1.0, 1.01], BETWEEN, Status.PASS),
+        ([1.03, 1.04, 1.03, 1.05, 1.03, 1.04], BETWEEN, Status.FAIL),
+        ([1.0, 1.01, 0.99, 1.0, 1.0, 1.03], BETWEEN, Status.DONE),
+        ([1.0] * 6, Bound("> 1", 1.0, None, low_open=True), Status.FAIL),
+        ([0.0] * 6, Bound("<= 0.5", None, 0.5), Status.PASS),
+    ],
+)
+def test_decisions(values: list[float], bound: Bound, status: Status) -> None:
+    decision = decide(stopping_rule(6), values, bound)
+    assert decision.status is status
+    assert (decision.more is None) == (status is not Status.DONE)
+
+
+def test_what_was_decided_stays_decided() -> None:
+    rule = stopping_rule(12)
+    late = decide(rule, [0.95] * 6 + [0.1] * 6, AT_LEAST)
+    assert late.status is Status.PASS
+    assert late.interval is not None
+    assert late.interval.rounds == 6
+
+
+def test_between_two_looks_nothing_is_decided() -> None:
+    rule = stopping_rule(12)
+    undecided = [0.85, 0.95, 0.95, 0.95, 0.95, 0.95]
+    assert decide(rule, [*undecided, *[0.95] * 5], AT_LEAST).status is Status.DONE
+    assert decide(rule, [*undecided, *[0.95] * 6], AT_LEAST).status is Status.PASS
+
+
+def test_more_rounds_grow_with_the_scatter_and_end_where_none_would_do() -> None:
+    def wanted(scatter: float) -> int | None:
+        return more_rounds([math.exp(sign * scatter) for sign in (1, -1) * 6], AT_LEAST)
+
+    quiet, busy = wanted(0.1), wanted(0.2)
+    assert quiet is not None
+    assert busy is not None
+    assert quiet < busy < 64
+    assert wanted(2.0) is None
+
+
+def test_one_more_run_of_that_length_decides_four_times_of_five() -> None:
+    noise = Noise("n", 0.08, 0.0)
+    truth = 0.93
+    more = more_rounds([truth * math.exp(sign * 0.08 * math.sqrt(2)) for sign in (1, -1) * 10], Bound("", 1.0, None))
+    assert more is not None
+    share = rehearse(by_the_rule, noise, truth, Plan(rounds=20 + more, windows=1, trials=300)).verdicts[Status.FAIL]
+    assert 0.7 <= share <= 0.95
+
+
+@pytest.mark.parametrize(
+    "noise",
+    [
+        Noise("even", 0.05, 0.05),
+        Noise("drifting", 0.05, 0.05, drift=0.02),
+        Noise("stolen", 0.05, 0.05, stolen=0.1),
+        Noise("boots only", 0.1, 0.0),
+    ],
+    ids=lambda noise: str(noise.name),
+)
+def test_the_rule_keeps_its_promise(noise: Noise) -> None:
+    plan = Plan(trials=250)
+    at_the_bound = rehearse(by_the_rule, noise, 1.0, plan).verdicts
+    allowed = ERROR + 3 * math.sqrt(ERROR * (1 - ERROR) / plan.trials)
+    assert at_the_bound[Status.FAIL] <= allowed
+    assert at_the_bound[Status.PASS] <= allowed
+
+
+def test_it_stops_early_where_all_is_clear() -> None:
+    outcome = rehearse(by_the_rule, Noise("busy", 0.05, 0.05), 0.5, Plan(trials=100))
+    assert outcome.verdicts[Status.FAIL] == 1
+    assert outcome.rounds == 6
+
+
+@pytest.mark.parametrize("rule", [windows_for_boots, after_every_boot])
+def test_the_ways_that_fool_would_be_seen(rule: object) -> None:
+    assert callable(rule)
+    fooled = rehearse(rule, Noise("boots", 0.1, 0.02), 1.0, Plan(trials=250)).verdicts
+    assert fooled[Status.FAIL] + fooled[Status.PASS] > 0.15
+
+
+def test_the_page_is_made_of_its_seed_alone() -> None:
+    plan = Plan(trials=2)
+    text = page(plan)
+    assert text == page(plan)
+    assert text.count("\n| ") == 1 + 25 + 1 + 15
