@@ -5,13 +5,12 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.analysis.claims import ControlVerdict
-from harness.analysis.operands import figure_of, operands
+from harness.analysis.operands import arms_needed
 from harness.analysis.verdict import Verdict, judge
 from harness.events import Listener, nobody
 from harness.judging import results_of
-from harness.runner import Request, measured_before, run_scenario
+from harness.runner import Request, measured
 from harness.scenario.model import Scenario, Status
-from harness.scenario.ratio import NUMBER
 from harness.store import RunFolder, Store, load_run
 from lab.errors import CannotJudge
 from lab.kernels.model import Kernel
@@ -74,8 +73,7 @@ class Campaign:
 
 def arms_against(scenario: Scenario, mutant: str) -> tuple[str, ...]:
     """The arms that the mutant's controls of a scenario need, in the scenario's order; none when it has no such."""
-    ratios = [control.ratio for control in scenario.controls if control.mutant == mutant]
-    named = {figure_of(one).arm for ratio in ratios for one in operands(ratio) if one.kind != NUMBER}
+    named = arms_needed(control.ratio for control in scenario.controls if control.mutant == mutant)
     return tuple(arm for arm in scenario.arms if arm in named)
 
 
@@ -91,7 +89,7 @@ def try_stock(
     kernel = resolve("")
     for scenario in dict.fromkeys(scenario.name for _, scenario in campaign.pairs()):
         model = next(one for one in campaign.scenarios if one.name == scenario)
-        run = _run(lab, Request(model, kernel, campaign.seeds), store, listener, campaign.at_once)
+        run = measured(lab, Request(model, kernel, campaign.seeds), store, listener, campaign.at_once)
         verdict, mutants = _judged(run, ""), {control.mutant for control in model.controls if control.mutant}
         yield Stock(scenario, verdict, {mutant: _judged(run, mutant) for mutant in sorted(mutants)})
 
@@ -110,7 +108,7 @@ def try_mutants(
         for scenario in scenarios:
             arms = () if campaign.every_pair else arms_against(scenario, mutant)
             request = Request(scenario, kernel, campaign.seeds, arms)
-            run = _run(lab, request, store, listener, campaign.at_once)
+            run = measured(lab, request, store, listener, campaign.at_once)
             yield Trial(scenario.name, mutant, _judged(run, mutant))
 
 
@@ -131,11 +129,6 @@ def shortfalls(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Tria
         for mutant, verdict in one.judged.items():
             for control in red_controls(verdict, mutant):
                 yield f"red without the mutant {mutant} too, under {one.scenario}: {control.that}"
-
-
-def _run(lab: Lab, request: Request, store: Store, listener: Listener, at_once: int) -> RunFolder:
-    earlier = measured_before(lab, request, store)
-    return earlier or run_scenario(lab, request, store, listener, at_once).folder
 
 
 def _judged(run: RunFolder, mutant: str) -> Verdict:

@@ -11,8 +11,9 @@ from harness.analysis.counterfactual import Change, Proof, Row, changes
 from harness.events import Listener, nobody
 from harness.judging import results_of
 from harness.plain import to_plain
-from harness.runner import Request, measured_before, run_scenario
+from harness.runner import Request, measured
 from harness.scenario.model import Arm, Load, Scenario, Status
+from harness.scenario.variant import variant
 from harness.store import RunFolder, Store
 from lab.digest import canonical, digest_bytes
 from lab.errors import CannotJudge
@@ -66,22 +67,8 @@ def _row(change: Change, base: float, value: float | str) -> Row:
 
 def _throughput(bench: Bench, scenario: Scenario, arms: Mapping[str, Arm], load: Load) -> dict[str, float | str]:
     """Bytes per second of all roles together by arm, or why there are none."""
-    variant = replace(
-        scenario,
-        name=f"{scenario.name}.proof",
-        digest=digest_bytes(canonical([scenario.digest, to_plain(arms), to_plain(load)])),
-        arms=arms,
-        loads={load.name: load},
-        claims=(),
-        controls=(),
-        reproduces=(),
-        selftest=None,
-    )
-    request = Request(variant, bench.kernel, seeds=bench.seeds)
-    folder = measured_before(bench.lab, request, bench.store)
-    if folder is None:
-        folder = run_scenario(bench.lab, request, bench.store, bench.listener, bench.at_once).folder
-    results = results_of(folder)
+    request = Request(variant(scenario, "proof", arms, {load.name: load}), bench.kernel, seeds=bench.seeds)
+    results = results_of(measured(bench.lab, request, bench.store, bench.listener, bench.at_once))
     return {name: _of_arm([one for one in results if one.arm == name], load) for name in arms}
 
 

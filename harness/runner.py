@@ -9,7 +9,8 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 
-from harness.analysis.cells import CellResult, measured
+from harness.analysis import cells
+from harness.analysis.cells import CellResult
 from harness.analysis.verdict import Verdict
 from harness.boot_files import save_boot
 from harness.events import CellFinished, CellPhase, CellStarted, Listener, RunFinished, RunStarted, nobody
@@ -77,6 +78,11 @@ def run_scenario(lab: Lab, request: Request, store: Store, listener: Listener = 
         folder.finish(verdict, elapsed=elapsed)
         listener(RunFinished(verdict.status, elapsed))
     return Run(folder, verdict, elapsed, resumed)
+
+
+def measured(lab: Lab, request: Request, store: Store, listener: Listener = nobody, at_once: int = 0) -> RunFolder:
+    """``measured_before``, and ``run_scenario`` where there is no such run."""
+    return measured_before(lab, request, store) or run_scenario(lab, request, store, listener, at_once).folder
 
 
 def measured_before(lab: Lab, request: Request, store: Store) -> RunFolder | None:
@@ -226,7 +232,7 @@ class _Boots:
             return
         save_boot(record)
         arm = self.scenario.arms[cell.arm]
-        result: CellResult = measured(arm, cell.seed, record, self.scenario.loads.values())
+        result: CellResult = cells.measured(arm, cell.seed, record, self.scenario.loads.values())
         seconds = time.monotonic() - started
         reason = "; ".join(result.reasons)
         self.listener(CellFinished(number, cell.arm, cell.seed, result.status, seconds, reason))

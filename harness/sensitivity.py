@@ -5,17 +5,17 @@ from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from harness.analysis.operands import figure_of, operands
+from harness.analysis.operands import arms_needed
 from harness.analysis.sensitivity import FACTORS, Row, Sensitivity
 from harness.analysis.verdict import Verdict
 from harness.events import Listener
 from harness.files import read_json, write_json
+from harness.judging import judge_run
 from harness.plain import from_plain, to_plain
-from harness.runner import Request, run_scenario
+from harness.runner import Request, measured
 from harness.scenario.model import Arm, Scenario
-from harness.scenario.ratio import NUMBER
+from harness.scenario.variant import variant
 from harness.store import Store
-from lab.digest import canonical, digest_bytes
 from lab.errors import Misuse
 from lab.kernels.model import Kernel
 from lab.session import Lab
@@ -47,19 +47,16 @@ def measure(
     rows: list[Row] = []
     for of in parameters:
         for factor in FACTORS:
-            variant = varied(scenario, of, factor)
-            run = run_scenario(lab, Request(variant, kernel, seeds=1), store, listener, at_once)
-            rows += _rows(of, factor, run.verdict)
+            request = Request(varied(scenario, of, factor), kernel, seeds=1)
+            rows += _rows(of, factor, judge_run(measured(lab, request, store, listener, at_once)))
     return Sensitivity(scenario.name, scenario.digest, kernel.release, tuple(rows))
 
 
 def varied(scenario: Scenario, of: str, factor: float) -> Scenario:
     """The arms that reproduced ratios need, with the parameter changed, and nothing claimed."""
-    needed = set(_arms(scenario))
+    needed = arms_needed(one.ratio for one in scenario.reproduces)
     arms = {name: _varied(arm, of, factor) for name, arm in scenario.arms.items() if name in needed}
-    digest = digest_bytes(canonical([scenario.digest, of, factor]))
-    name = f"{scenario.name}.sensitivity"
-    return replace(scenario, name=name, arms=arms, digest=digest, claims=(), controls=())
+    return variant(scenario, "sensitivity", arms)
 
 
 def _varied(arm: Arm, of: str, factor: float) -> Arm:
@@ -69,13 +66,6 @@ def _varied(arm: Arm, of: str, factor: float) -> Arm:
             f"{of} cannot be {factor:g} times as large: {reason}", remedy="report it as chosen, or widen a limit"
         )
     return replace(arm, topology=topology)
-
-
-def _arms(scenario: Scenario) -> Iterator[str]:
-    for one in scenario.reproduces:
-        for operand in operands(one.ratio):
-            if operand.kind != NUMBER:
-                yield figure_of(operand).arm
 
 
 def _rows(of: str, factor: float, verdict: Verdict) -> Iterator[Row]:

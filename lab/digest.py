@@ -40,7 +40,3 @@ def _content(name: str, data: bytes) -> Any:
             return data.decode("utf-8", "replace")
         return value
     return data.decode("utf-8", "replace")
-
-
-def digest_fingerprint(fingerprint: Mapping[str, str]) -> str:
-    return digest_bytes(canonical(dict(fingerprint)))

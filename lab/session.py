@@ -13,6 +13,7 @@ from lab.digest import digest_bytes
 from lab.errors import LabBroken
 from lab.guest import image, payload
 from lab.guest.image import BaseImage
+from lab.guest.job import job_files
 from lab.guest.payload import Payload
 from lab.guest.script import (
     HOST_NOISE,
@@ -31,7 +32,6 @@ from lab.guest.script import (
     TraceOn,
     Watch,
     Write,
-    job_files,
 )
 from lab.kernels.model import Kernel
 from lab.observe import Observer

@@ -247,10 +247,6 @@ class _Open:
     parts: list[Node]
 
 
-class _TooDeep(yaml.YAMLError):
-    pass
-
-
 class _Builder:
     """Builds the tree from the parser's events without recursion, so that nesting cannot exhaust the stack."""
 

@@ -2,7 +2,7 @@
 """Values of a ratio's operands under one seed, and what has to be measured for them."""
 
 import math
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from harness.analysis.bounds import arm_bound
@@ -49,6 +49,11 @@ def figure_of(operand: Operand) -> Figure:
 
 def operands(ratio: Ratio) -> tuple[Operand, ...]:
     return (ratio.left,) if ratio.right is None else (ratio.left, ratio.right)
+
+
+def arms_needed(ratios: Iterable[Ratio]) -> frozenset[str]:
+    """Names of the arms whose figures or bounds the ratios refer to."""
+    return frozenset(figure_of(one).arm for ratio in ratios for one in operands(ratio) if one.kind != NUMBER)
 
 
 def ratio_value(ratio: Ratio, seed: int, evidence: Evidence) -> float:

@@ -4,7 +4,6 @@
 import argparse
 import os
 import shlex
-import sys
 from pathlib import Path
 
 from rich.console import Console
@@ -15,7 +14,7 @@ from harness.bisect.report import mail, plot, print_finding
 from harness.bisect.repository import Repository
 from harness.bisect.simulation import compare
 from harness.bisect.state import State
-from harness.commands.command import SCENARIOS, results_root
+from harness.commands.command import SCENARIOS, results_root, tell
 from harness.files import write_atomic
 from harness.report.progress import progress
 from harness.scenario.load import load_scenario
@@ -61,7 +60,7 @@ def execute(options: argparse.Namespace) -> int:
     store.check()
     cache = Cache.default()
     find_qemu()
-    lab = open_lab(cache, _tell)
+    lab = open_lab(cache, tell)
     folder = store.root / "bisect" / _key(options, scenario)
     folder.mkdir(parents=True, exist_ok=True)
     tree = options.tree.resolve()
@@ -70,15 +69,15 @@ def execute(options: argparse.Namespace) -> int:
     trial = Trial(scenario, options.seeds, tuple(options.arm), options.jobs)
     with progress(Console(stderr=True)) as listener:
         source = Source(repository.folder, f"tree:{tree}")
-        oracle = KernelOracle(lab, trial, source, store, Ears(_tell, listener))
-        bisection = Bisection(repository, oracle, state, folder, _tell, ahead=options.ahead)
+        oracle = KernelOracle(lab, trial, source, store, Ears(tell, listener))
+        bisection = Bisection(repository, oracle, state, folder, tell, ahead=options.ahead)
         finding = bisection.run()
     if drift := oracle.drift(state.good, state.bad):
-        _tell(drift)
+        tell(drift)
     _report(finding, scenario, folder, _repeat(options, finding, tree))
     order = repository.suspects([state.good], state.bad)
     write_atomic(folder / "ratio.svg", plot(finding, (state.good, *order)).encode())
-    _tell(f"plot, mail and state are in {folder}")
+    tell(f"plot, mail and state are in {folder}")
     return EXIT_PASS if finding.verified else EXIT_CANNOT_JUDGE
 
 
@@ -120,7 +119,3 @@ def _simulate() -> int:
         for tried in compare(suspects, shift, repeats, trials):
             print(f"{suspects:8}  {shift:5.1f}  {tried.strategy:18}  {tried.found:6.1%}  {tried.runs:5.1f}")
     return EXIT_PASS
-
-
-def _tell(text: str) -> None:
-    print(f"blklab: {text}", file=sys.stderr, flush=True)

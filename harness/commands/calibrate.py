@@ -3,14 +3,13 @@
 
 import argparse
 import os
-import sys
 from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
 
 from harness.calibration import FOLDER, Calibration, keep, models_of, qemu_of
-from harness.commands.command import SCENARIOS, results_root
+from harness.commands.command import SCENARIOS, results_root, tell
 from harness.report.calibration import print_calibration, print_kernels
 from harness.report.progress import progress
 from harness.runner import Request, Run, run_scenario
@@ -43,10 +42,10 @@ def execute(options: argparse.Namespace) -> int:
     scenarios = [load_scenario(name, search=folder) for name in find_scenarios(folder)]
     root = results_root(options.results)
     cache = Cache.default()
-    lab = open_lab(cache, _tell)
+    lab = open_lab(cache, tell)
     calibrations, codes = [], []
     for spec in options.kernel or [os.environ.get("KERNEL") or "distro"]:
-        kernel = resolve(spec, cache, tell=_tell)
+        kernel = resolve(spec, cache, tell=tell)
         runs = [_run(lab, scenario, kernel, root, options.jobs) for scenario in scenarios]
         calibration = _calibration(kernel, spec, runs)
         keep(root, calibration)
@@ -79,7 +78,3 @@ def _calibration(kernel: Kernel, spec: str, runs: list[Run]) -> Calibration:
     models = tuple(model for run in runs for model in models_of(run.folder, run.verdict))
     qemu = next(filter(None, (qemu_of(run.folder) for run in runs)), "")
     return Calibration(kernel.release, kernel.digest, qemu, ("blklab", "calibrate", "--kernel", spec), models)
-
-
-def _tell(text: str) -> None:
-    print(f"blklab: {text}", file=sys.stderr, flush=True)

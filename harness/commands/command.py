@@ -3,6 +3,7 @@
 
 import argparse
 import os
+import sys
 from pathlib import Path
 from typing import Protocol
 
@@ -22,6 +23,11 @@ class Command(Protocol):
 def results_root(chosen: str | None) -> Path:
     """Where runs are kept: as chosen, else $BLKLAB_RESULTS, else the checkout's results/."""
     return Path(chosen or os.environ.get("BLKLAB_RESULTS") or CHECKOUT / "results")
+
+
+def tell(text: str) -> None:
+    """A line on stderr for the person who waits: what goes on, never a result."""
+    print(f"blklab: {text}", file=sys.stderr, flush=True)
 
 
 def add_kernel(parser: argparse.ArgumentParser) -> None:

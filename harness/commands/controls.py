@@ -2,14 +2,13 @@
 """``blklab controls``: kernels broken on purpose, and the matrix of which scenario sees which."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 
 from rich.console import Console
 from rich.table import Table
 
 from harness.analysis.claims import Judgement
-from harness.commands.command import SCENARIOS, results_root
+from harness.commands.command import SCENARIOS, results_root, tell
 from harness.controls import (
     Campaign,
     Stock,
@@ -62,10 +61,10 @@ def execute(options: argparse.Namespace) -> int:
     store.check()
     find_qemu()
     cache = Cache.default()
-    lab = open_lab(cache, _tell)
+    lab = open_lab(cache, tell)
 
     def kernel(mutant: str) -> Kernel:
-        return resolve(f"{options.source}+{mutant}" if mutant else options.source, cache, tell=_tell)
+        return resolve(f"{options.source}+{mutant}" if mutant else options.source, cache, tell=tell)
 
     with progress(Console(stderr=True)) as listener:
         stock = tuple(try_stock(lab, campaign, kernel, store, listener))
@@ -73,7 +72,7 @@ def execute(options: argparse.Namespace) -> int:
     _print(Console(), campaign, stock, trials)
     wrong = tuple(shortfalls(campaign, stock, trials))
     for sentence in wrong:
-        _tell(sentence)
+        tell(sentence)
     return _exit_code(wrong, trials)
 
 
@@ -147,7 +146,3 @@ def _figure(judgement: Judgement | None) -> str:
     if judgement is None:
         return ""
     return judgement.reason if judgement.ensemble is None else spread(judgement.ensemble)
-
-
-def _tell(text: str) -> None:
-    print(f"blklab: {text}", file=sys.stderr, flush=True)

@@ -2,13 +2,13 @@
 """``blklab explain``: what limited each load of a run, from its raw artefacts, and the proof of it."""
 
 import argparse
-import sys
 from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from harness.analysis.bottleneck import Bottleneck
+from harness.commands.command import tell
 from harness.explain import Bench, prove
 from harness.judging import Unexplained, explain_run
 from harness.report.bottleneck import bottleneck_table, proof_sentence, proof_table, sentences
@@ -69,13 +69,13 @@ def _chosen(found: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
 
 def _prove(console: Console, run: RunFolder, chosen: Sequence[Bottleneck], options: argparse.Namespace) -> int:
     cache = Cache.default()
-    kernel = resolve(run.facts.kernel.spec, cache, tell=_tell)
+    kernel = resolve(run.facts.kernel.spec, cache, tell=tell)
     if kernel.digest != run.facts.kernel.digest:
         raise CannotJudge(
             f"{run.facts.kernel.spec} is now {kernel.release}, another kernel than the run's",
             remedy="run the scenario again",
         )
-    lab, codes = open_lab(cache, _tell), []
+    lab, codes = open_lab(cache, tell), []
     for one in chosen:
         with progress(Console(stderr=True)) as listener:
             bench = Bench(lab, kernel, Store(run.path.parent.parent), options.seeds, options.jobs, listener)
@@ -87,7 +87,3 @@ def _prove(console: Console, run: RunFolder, chosen: Sequence[Bottleneck], optio
             raise CannotJudge(proof_sentence(proof))
         codes.append(EXIT_PASS if proof.proven else EXIT_FAIL)
     return max(codes)
-
-
-def _tell(text: str) -> None:
-    print(f"blklab: {text}", file=sys.stderr, flush=True)

@@ -2,9 +2,9 @@
 """``blklab kit``: one boot of a run, to be repeated on a machine that has QEMU and no blklab."""
 
 import argparse
-import sys
 from pathlib import Path
 
+from harness.commands.command import tell
 from harness.jobs import guest_job
 from harness.kit import chosen_boot, collect
 from harness.store import PlannedCell, RunFolder, load_run
@@ -36,11 +36,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _rebuilt(run: RunFolder, cell: PlannedCell) -> Inputs:
     cache = Cache.default()
-    lab = open_lab(cache, _tell)
-    kernel = resolve(run.facts.kernel.spec, cache, tell=_tell)
+    lab = open_lab(cache, tell)
+    kernel = resolve(run.facts.kernel.spec, cache, tell=tell)
     arm = run.scenario.arms[cell.arm]
     return boot_inputs(lab, prepare_job(lab, kernel, arm.topology, guest_job(run.scenario, arm, cell.seed)))
-
-
-def _tell(text: str) -> None:
-    print(f"blklab: {text}", file=sys.stderr, flush=True)

@@ -2,12 +2,11 @@
 """``blklab run``: one scenario on one kernel, from its file to its verdict."""
 
 import argparse
-import sys
 from dataclasses import replace
 
 from rich.console import Console
 
-from harness.commands.command import SCENARIOS, add_kernel, results_root
+from harness.commands.command import SCENARIOS, add_kernel, results_root, tell
 from harness.commands.exporting import add_exports, check_exports, export, report_console
 from harness.commands.reporting import print_run
 from harness.commands.tracing import add_tracing, execute_trace
@@ -55,9 +54,9 @@ def execute(options: argparse.Namespace) -> int:
     store.check()
     cache = Cache.default()
     find_qemu()  # nothing is fetched for a host that cannot boot it
-    kernel = resolve(options.kernel, cache, refresh=options.refresh, tell=_tell)
-    base = resolve(options.base, cache, refresh=options.refresh, tell=_tell) if options.base else None
-    lab = open_lab(cache, _tell)
+    kernel = resolve(options.kernel, cache, refresh=options.refresh, tell=tell)
+    base = resolve(options.base, cache, refresh=options.refresh, tell=tell) if options.base else None
+    lab = open_lab(cache, tell)
     request = Request(
         scenario, kernel, options.seeds, tuple(options.arm), options.verify, command=_command(options, options.kernel)
     )
@@ -75,10 +74,10 @@ def _measured(lab: Lab, request: Request, store: Store, options: argparse.Namesp
     """The BASE kernel's run: an earlier one when it would be the same again and nobody wants to verify that."""
     earlier = None if options.verify else measured_before(lab, request, store)
     if earlier is not None:
-        _tell(f"BASE kernel {earlier.facts.kernel.release}: as measured in {earlier.facts.run_id}")
+        tell(f"BASE kernel {earlier.facts.kernel.release}: as measured in {earlier.facts.run_id}")
         return earlier
     folder = _run(lab, request, store, options).folder
-    _tell(f"BASE kernel {folder.facts.kernel.release}: measured in {folder.facts.run_id}")
+    tell(f"BASE kernel {folder.facts.kernel.release}: measured in {folder.facts.run_id}")
     return folder
 
 
@@ -86,7 +85,7 @@ def _run(lab: Lab, request: Request, store: Store, options: argparse.Namespace) 
     with progress(Console(stderr=True)) as listener:
         run = run_scenario(lab, request, store, listener, options.jobs)
     if run.resumed:
-        _tell(f"{run.resumed} boots were taken over from a run that had been stopped")
+        tell(f"{run.resumed} boots were taken over from a run that had been stopped")
     return run
 
 
@@ -104,7 +103,3 @@ def _command(options: argparse.Namespace, kernel: str) -> tuple[str, ...]:
     for arm in options.arm:
         words += ["--arm", arm]
     return (*words, "--verify") if options.verify else tuple(words)
-
-
-def _tell(text: str) -> None:
-    print(f"blklab: {text}", file=sys.stderr, flush=True)

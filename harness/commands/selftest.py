@@ -2,12 +2,11 @@
 """``blklab selftest``: the lab proves that it can tell a failing kernel from a failing lab."""
 
 import argparse
-import sys
 
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.command import SCENARIOS, results_root
+from harness.commands.command import SCENARIOS, results_root, tell
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.selftest import Trial, run_selftests
 from harness.store import Store
@@ -34,13 +33,13 @@ def execute(options: argparse.Namespace) -> int:
     scenarios = [load_scenario(name, search=_FOLDER) for name in names]
     store, cache = Store(results_root(options.results)), Cache.default()
     store.check()
-    lab = open_lab(cache, _tell)
-    kernels = [resolve(spec, cache, tell=_tell) for spec in options.kernel or [DEFAULT]]
+    lab = open_lab(cache, tell)
+    kernels = [resolve(spec, cache, tell=tell) for spec in options.kernel or [DEFAULT]]
     trials = []
     for kernel in kernels:
         for trial in run_selftests(lab, scenarios, kernel, store):
             word = "ok" if trial.passed else "NOT as it must be: " + "; ".join(trial.missing)
-            _tell(f"{trial.scenario} on {trial.kernel}: {trial.verdict.status}, {word}")
+            tell(f"{trial.scenario} on {trial.kernel}: {trial.verdict.status}, {word}")
             trials.append(trial)
     _print(trials)
     return EXIT_PASS if all(trial.passed for trial in trials) else EXIT_LAB_BROKEN
@@ -57,7 +56,3 @@ def _print(trials: list[Trial]) -> None:
             "ok" if trial.passed else "NOT ok",
         )
     Console().print(table)
-
-
-def _tell(text: str) -> None:
-    print(f"blklab: {text}", file=sys.stderr, flush=True)

@@ -2,13 +2,12 @@
 """``blklab sensitivity``: how much the reproduced ratios hang on what was fitted."""
 
 import argparse
-import sys
 
 from rich.console import Console
 from rich.table import Table
 
 from harness.analysis.sensitivity import FACTORS, Sensitivity
-from harness.commands.command import SCENARIOS, add_kernel, results_root
+from harness.commands.command import SCENARIOS, add_kernel, results_root, tell
 from harness.report.format import figure
 from harness.report.progress import progress
 from harness.scenario.load import load_scenario
@@ -35,13 +34,13 @@ def execute(options: argparse.Namespace) -> int:
     store = Store(results_root(options.results))
     store.check()
     cache = Cache.default()
-    kernel = resolve(options.kernel, cache, tell=_tell)
-    lab = open_lab(cache, _tell)
+    kernel = resolve(options.kernel, cache, tell=tell)
+    lab = open_lab(cache, tell)
     with progress(Console(stderr=True)) as listener:
         found = measure(lab, scenario, kernel, store, listener=listener, at_once=options.jobs)
     path = keep(store, found)
     _print(found)
-    _tell(f"kept in {path}; blklab field-reports shows it")
+    tell(f"kept in {path}; blklab field-reports shows it")
     return EXIT_PASS
 
 
@@ -55,7 +54,3 @@ def _print(found: Sensitivity) -> None:
             shown = ("-" if (ratio := ratios.get(factor)) is None else figure(ratio) for factor in FACTORS)
             table.add_row(of, *shown, that)
     Console().print(table)
-
-
-def _tell(text: str) -> None:
-    print(f"blklab: {text}", file=sys.stderr, flush=True)

@@ -2,9 +2,8 @@
 """``blklab run --trace``: one boot again, with trace events, unjudged."""
 
 import argparse
-import sys
 
-from harness.commands.command import SCENARIOS, results_root
+from harness.commands.command import SCENARIOS, results_root, tell
 from harness.scenario.load import load_scenario
 from harness.store import Store
 from harness.tracing import DEFAULT_EVENTS, Trace, chosen_cell, parse_events, trace_boot
@@ -36,10 +35,10 @@ def execute_trace(options: argparse.Namespace) -> int:
     store.check()
     cache = Cache.default()
     find_qemu()  # nothing is fetched for a host that cannot boot it
-    kernel = resolve(options.kernel, cache, refresh=options.refresh, tell=_tell)
-    lab = open_lab(cache, _tell)
-    _tell(f"{scenario.name} on {kernel.release}: arm {cell.arm.name}, seed {cell.seed}, tracing {', '.join(events)}")
-    _print(trace_boot(lab, cell, kernel, events, store.root, phase_seen=_tell))
+    kernel = resolve(options.kernel, cache, refresh=options.refresh, tell=tell)
+    lab = open_lab(cache, tell)
+    tell(f"{scenario.name} on {kernel.release}: arm {cell.arm.name}, seed {cell.seed}, tracing {', '.join(events)}")
+    _print(trace_boot(lab, cell, kernel, events, store.root, phase_seen=tell))
     return EXIT_PASS
 
 
@@ -56,7 +55,3 @@ def _print(traces: tuple[Trace, ...]) -> None:
         lost = f" (the newest of {trace.written}: the buffer was full)" if trace.written > trace.kept else ""
         print(f"{trace.load}: {trace.kept} events{lost} in {trace.path}")
     print("unjudged: tracing changes the instruction stream, so these are not the figures of a run")
-
-
-def _tell(text: str) -> None:
-    print(f"blklab: {text}", file=sys.stderr, flush=True)

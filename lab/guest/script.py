@@ -7,10 +7,8 @@ evaluates it, and what cannot be a field (a tab, a newline, an empty path) is re
 """
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass
-
-from lab.errors import LabBroken
 
 LAB = "/lab"
 """Folder of the guest in which every block device has a name of the lab's (a symlink)."""
@@ -390,35 +388,3 @@ Step = (
     | TraceOn
     | TraceOff
 )
-
-
-def job_files(steps: Iterable[Step], *, deadline: int) -> dict[str, bytes]:
-    """Files of the guest's /job folder: ``script``, ``deadline`` (seconds), tables, fio jobs, the disks' model."""
-    files = {"deadline": f"{deadline}\n".encode()}
-    lines = []
-    for step in steps:
-        lines.append(_line(step))
-        if isinstance(step, Table):
-            files[step.file] = "".join(f"{row}\n" for row in step.rows).encode()
-        elif isinstance(step, Network):
-            files[NETWORK_FILE] = "".join(f"{command}\n" for command in step.commands).encode()
-        elif isinstance(step, Daemon):
-            files[HANDLER_CONFIG] = "".join(f"{line}\n" for line in step.config).encode()
-        elif isinstance(step, RunLoad):
-            files[step.file] = step.fio.encode()
-            if step.watch:
-                files[step.watch_file] = step.watch.config().encode()
-    files["script"] = "".join(lines).encode()
-    return files
-
-
-def _line(step: Step) -> str:
-    fields = step.fields()
-    for field in fields:
-        if any(not char.isprintable() for char in field):
-            raise LabBroken(f"a step of the guest cannot carry {field!r}", remedy="report this scenario as a bug")
-    line = "\t".join(fields).rstrip("\t")
-    if "\t\t" in line:
-        # The guest's shell takes several tabs for one.
-        raise LabBroken(f"a step of the guest cannot carry an empty field: {fields!r}", remedy="report this as a bug")
-    return line + "\n"

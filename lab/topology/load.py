@@ -14,7 +14,7 @@ from lab.topology.model import Disk, Driver, Enclosure, Hba, Link, Lun, Topology
 from lab.topology.origins import read_origins
 from lab.topology.settings import revolution
 from lab.topology.stacks import read_stacks
-from lab.yaml_fields import NAME, Field, Json, Row
+from lab.yaml_fields import NAME, Field, Row
 
 CATALOGUE = Path(__file__).parent / "catalogue"
 _PCIE_LANE = {1: 250_000_000, 2: 500_000_000, 3: 984_615_384, 4: 1_969_230_769, 5: 3_938_461_538}
@@ -248,7 +248,3 @@ def _vm(row: Row) -> dict[str, str]:
     own = row.get(fields.VM)
     values = {field.name: own.get(field) for field in fields.VM_FIELDS} if own else {}
     return {name: str(value) for name, value in values.items() if value is not None}
-
-
-def topology_schema() -> Json:
-    return TOPOLOGY_RECORD.json()

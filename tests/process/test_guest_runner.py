@@ -15,6 +15,7 @@ from pathlib import Path
 import pytest
 
 from lab.cache import Cache
+from lab.guest.job import job_files as files_of
 from lab.guest.protocol import ResultReader
 from lab.guest.script import (
     Confirm,
@@ -34,7 +35,6 @@ from lab.guest.script import (
     Watch,
     Write,
 )
-from lab.guest.script import job_files as files_of
 
 RUNNER = Path(__file__).parents[2] / "lab" / "guest" / "runner.sh"
 NO_NAPS = "sleep() { :; }\n"

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.errors import LabBroken
+from lab.guest.job import job_files
 from lab.guest.script import (
     FAULTS,
     Confirm,
@@ -26,7 +27,6 @@ from lab.guest.script import (
     Tune,
     Write,
     device,
-    job_files,
     sysfs,
 )
 

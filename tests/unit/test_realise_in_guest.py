@@ -6,7 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.guest.script import Module, Step, Table, job_files
+from lab.guest.job import job_files
+from lab.guest.script import Module, Step, Table
 from lab.realise.in_guest import devices, queue_settings, watches
 from lab.topology.load import CATALOGUE, load_topology
 from lab.topology.model import Disk, Driver, Hba, Link, Lun, Topology, Zone

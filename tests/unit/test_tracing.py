@@ -6,7 +6,8 @@ import pytest
 from harness.jobs import guest_job
 from harness.tracing import chosen_cell, parse_events
 from lab.errors import Misuse
-from lab.guest.script import RunLoad, TraceOff, TraceOn, job_files
+from lab.guest.job import job_files
+from lab.guest.script import RunLoad, TraceOff, TraceOn
 from lab.session import Job, guest_steps
 from tests.unit.analysis_samples import claim, null_topology, scenario
 

@@ -1,0 +1,26 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A scenario measured another way: its own name and digest, and nothing that a verdict would need."""
+
+from collections.abc import Mapping
+from dataclasses import replace
+
+from harness.plain import meaning
+from harness.scenario.model import Arm, Load, Scenario
+from lab.digest import canonical, digest_bytes
+
+
+def variant(
+    scenario: Scenario, word: str, arms: Mapping[str, Arm], loads: Mapping[str, Load] | None = None
+) -> Scenario:
+    """``scenario`` as ``NAME.word`` with other arms (and loads). Ratios to reproduce are kept, claims are not."""
+    loads = scenario.loads if loads is None else loads
+    return replace(
+        scenario,
+        name=f"{scenario.name}.{word}",
+        digest=digest_bytes(canonical([scenario.digest, word, meaning(arms), meaning(loads)])),
+        arms=arms,
+        loads=loads,
+        claims=(),
+        controls=(),
+        selftest=None,
+    )
