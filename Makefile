@@ -35,6 +35,10 @@ judge:  ## judge a finished run again from its raw files: RUN=results/NAME/lates
 	@[ -n "$$RUN" ] || { echo "make judge: which run? remedy: make judge RUN=results/shared-queue/latest" >&2; exit 129; }
 	$(blklab) judge -- "$$RUN"
 
+report:  ## write a run as one HTML page, and print its path: RUN=results/NAME/latest
+	@[ -n "$$RUN" ] || { echo "make report: which run? remedy: make report RUN=results/shared-queue/latest" >&2; exit 129; }
+	$(blklab) report -- "$$RUN"
+
 calibrate:  ## the device models of a kernel against their closed forms: [KERNEL=] [RESULTS=]
 	$(blklab) calibrate $${KERNEL:+"--kernel=$$KERNEL"} $${RESULTS:+"--results=$$RESULTS"}
 
@@ -78,4 +82,4 @@ clean:  ## remove the virtual environments and caches of tools (not the results)
 	@rm -rf .venv .venv-* .venv.lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
-.PHONY: help setup scenario list show judge calibrate doctor cache bisect selftest controls schema check test test-all bench lock clean
+.PHONY: help setup scenario list show judge report calibrate doctor cache bisect selftest controls schema check test test-all bench lock clean

@@ -16,8 +16,13 @@ from harness.store import RunFolder
 
 def print_run(console: Console, run: RunFolder, verdict: Verdict) -> None:
     """Write the report of a run as its artefacts have it."""
+    print_verdict(console, run.scenario, verdict, surroundings(run))
+
+
+def surroundings(run: RunFolder) -> Surroundings:
+    """What a report says beside the figures."""
     facts = run.facts
-    around = Surroundings(
+    return Surroundings(
         kernel=facts.kernel.release,
         origin=facts.kernel.origin,
         qemu=facts.qemu,
@@ -28,7 +33,6 @@ def print_run(console: Console, run: RunFolder, verdict: Verdict) -> None:
         models=note(run.path.parent.parent, run),
         bottlenecks=tuple(one for one in explain_run(run) if isinstance(one, Bottleneck)),
     )
-    print_verdict(console, run.scenario, verdict, around)
 
 
 def _effort(run: RunFolder) -> Effort:

@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A topology as boxes and lines, before it becomes text or SVG: what is alike is one box."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean
 
+from harness.metrics.use import LoadUse
 from harness.report.scaled import Scaled
 from lab.topology.model import Disk, Stack, StackKind, Topology
 from lab.topology.ranges import ranged
@@ -13,15 +15,26 @@ from lab.units import show_size
 STACK = "stack"
 _PARTS = 4
 _MINUTE = 60e9
+_APART = 0.03
+
+
+@dataclass(frozen=True)
+class Meter:
+    """How much of something a load used: ``share`` of the window or of the tags, 0 to 1, and the same in words."""
+
+    load: str
+    share: float
+    words: str
 
 
 @dataclass(frozen=True)
 class Box:
-    """``names`` are alike; ``lines`` say what one of them is."""
+    """``names`` are alike; ``lines`` say what one of them is, ``meters`` how much of it was in use."""
 
     kind: str
     names: tuple[str, ...]
     lines: tuple[str, ...]
+    meters: tuple[Meter, ...] = ()
 
     @property
     def title(self) -> str:
@@ -37,11 +50,17 @@ class Drawing:
     joins: tuple[tuple[Box, Box], ...]
 
 
-def drawing(topology: Topology) -> Drawing:
-    """Boxes that are equal are one and the same: two ways to the same disks end in one box."""
+def drawing(topology: Topology, uses: Mapping[str, LoadUse] | None = None) -> Drawing:
+    """Boxes that are equal are one and the same: two ways to the same disks end in one box.
+
+    ``uses`` are those of loads by name.
+    """
     scaled = Scaled(topology.scale)
     found = routes(topology)
-    ways = tuple(tuple(_box(topology, step, scaled) for step in _one_disk_step(route)) for route in found)
+    ways = tuple(
+        tuple(_metered(_box(topology, step, scaled), topology, uses or {}) for step in _one_disk_step(route))
+        for route in found
+    )
     stacks = tuple(_stack_boxes(topology))
     over = {name: box for box in stacks for name in box.names}
     hosts = {lun: way[0] for route, way in zip(found, ways, strict=True) for lun in route.luns}
@@ -52,6 +71,29 @@ def drawing(topology: Topology) -> Drawing:
         for member in topology.stacks[name].over
     ]
     return Drawing(stacks, ways, tuple(dict.fromkeys(joins)))
+
+
+def _metered(box: Box, topology: Topology, uses: Mapping[str, LoadUse]) -> Box:
+    """A meter for each load that used something of the box; that of several things is their mean."""
+    meters = []
+    for load, use in uses.items():
+        shares = [share for name in box.names if (share := _share(box.kind, name, topology, use)) is not None]
+        if not shares:
+            continue
+        mean, most = fmean(shares), max(shares)
+        words = f"{100 * mean:.0f} %" + (f", most {100 * most:.0f} %" if most > mean + _APART else "")
+        meters.append(Meter(load, mean, words))
+    return replace(box, meters=tuple(meters))
+
+
+def _share(kind: str, name: str, topology: Topology, use: LoadUse) -> float | None:
+    if kind == LINK:
+        return use.links.get(name)
+    if kind == DISK:
+        return use.disks[name].busy if name in use.disks else None
+    if kind == HBA:
+        return use.hosts[name].mean / topology.hbas[name].can_queue if name in use.hosts else None
+    return None
 
 
 def _one_disk_step(route: Route) -> Iterator[Step]:

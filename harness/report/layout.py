@@ -10,6 +10,7 @@ from lab.topology.routes import DISK, HBA
 
 CHARACTER, LINE, PADDING, GAP, LANE = 7.3, 16.0, 9.0, 16.0, 54.0
 CELL_HEIGHT, CELL_CHARACTER, CELLS_IN_ROW = 17.0, 6.2, 12
+METER_HEIGHT, METER_WIDTH = 15.0, 72.0
 
 Edge = tuple[Box, Box]
 
@@ -62,8 +63,15 @@ def size(box: Box) -> tuple[float, float]:
         return 0.0, LINE / 2
     words = max((len(line) for line in (box.title, *box.lines)), default=0) * CHARACTER
     rows, per_row = cells(box)
-    height = LINE * (1 + len(box.lines)) + rows * CELL_HEIGHT + (4 if rows else 0)
-    return max(words, per_row * cell_width(box)) + 2 * PADDING, height + PADDING
+    height = LINE * (1 + len(box.lines)) + rows * CELL_HEIGHT + (4 if rows else 0) + METER_HEIGHT * len(box.meters)
+    return max(words, per_row * cell_width(box), *meter_widths(box)) + 2 * PADDING, height + PADDING
+
+
+def meter_widths(box: Box) -> tuple[float, ...]:
+    """A bar, and the load and its words beside it."""
+    return tuple(METER_WIDTH + 6 + len(f"{meter.load} {meter.words}") * CELL_CHARACTER for meter in box.meters) or (
+        0.0,
+    )
 
 
 def cells(box: Box) -> tuple[int, int]:

@@ -4,11 +4,14 @@
 from collections.abc import Iterator, Mapping
 from xml.sax.saxutils import escape
 
+from harness.metrics.use import LoadUse
 from harness.report.allowance import flow_words
-from harness.report.drawing import STACK, Box, drawing
+from harness.report.drawing import STACK, Box, Meter, drawing
 from harness.report.layout import (
     CELL_HEIGHT,
     LINE,
+    METER_HEIGHT,
+    METER_WIDTH,
     PADDING,
     VIA,
     Layout,
@@ -22,25 +25,30 @@ from lab.topology.routes import BOX, DISK, HBA, LINK
 from lab.units import show_size
 
 _MARGIN, _HEAD, _FOOT = 24.0, 92.0, 40.0
+_HEADING = 26.0
+_LEAST_SHARE = 0.8
+"""A drawing that is wider than the page shrinks so far, and is scrolled after that."""
 _LEAST_WIDTH = 760.0
 _HEADINGS = {STACK: "stacks", HBA: "hosts", LINK: "links", BOX: "enclosures", DISK: "disks"}
 _LIGHT = {STACK: "#e9e2f8", HBA: "#dbe8fb", LINK: "#fbeed2", BOX: "#eceff1", DISK: "#dcf1e0"}
 _DARK = {STACK: "#3a3053", HBA: "#243a57", LINK: "#4d3d17", BOX: "#34393d", DISK: "#1f4429"}
 _DAY, _NIGHT = ("#ffffff", "#16181c"), ("#14171a", "#e8eaed")
 """Paper and ink."""
+_FULL = 0.95
 
 
 def topology_svg(topology: Topology) -> str:
+    """A file of its own, with a head and what the topology allows."""
     drawn = layout(drawing(topology))
     width = max(drawn.width, _LEAST_WIDTH) + 2 * _MARGIN
     height = drawn.height + _HEAD + _FOOT + 2 * _MARGIN
-    body = [*_edges(drawn), *_headings(drawn), *(line for each in drawn.places.items() for line in _box(*each))]
+    body = _body(drawn)
     return "\n".join(
         [
             f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {width:.0f} {height:.0f}"'
             f' width="{width:.0f}" height="{height:.0f}" role="img">',
             f"<title>{escape(topology.name)}: {escape(topology.title)}</title>",
-            f"<style>{_style()}</style>",
+            f"<style>{topology_style()}</style>",
             '<rect class="paper" width="100%" height="100%"/>',
             *_head(topology),
             f'<g transform="translate({_MARGIN:.0f} {_MARGIN + _HEAD:.0f})">',
@@ -52,17 +60,57 @@ def topology_svg(topology: Topology) -> str:
     )
 
 
-def _style() -> str:
-    fonts = "text{font:12px ui-monospace,Menlo,Consolas,monospace}.name{font-weight:bold}.title{font-size:16px}"
-    small = ".cell-name{font-size:10px;text-anchor:middle}.heading{font-style:italic}"
+def topology_figure(topology: Topology, title: str, uses: Mapping[str, LoadUse]) -> str:
+    """For a page that has ``topology_style``: without a head, and with what each load used of what is drawn."""
+    drawn = layout(drawing(topology, uses))
+    width, height = drawn.width + 4, drawn.height + _HEADING + 4
+    return "\n".join(
+        [
+            f'<svg class="topology" viewBox="-2 {-_HEADING:.0f} {width:.0f} {height:.0f}" width="{width:.0f}"'
+            f' height="{height:.0f}" style="min-width:{_LEAST_SHARE * width:.0f}px" role="img">',
+            f"<title>{escape(title)}</title>",
+            *_body(drawn),
+            "</svg>",
+        ]
+    )
+
+
+def _body(drawn: Layout) -> list[str]:
+    return [*_edges(drawn), *_headings(drawn), *(line for each in drawn.places.items() for line in _box(*each))]
+
+
+def topology_style(within: str = "") -> str:
+    """CSS for light and dark; ``within`` is a selector that keeps it from the rest of a page."""
+    fixed = {
+        "text": "font:12px ui-monospace,Menlo,Consolas,monospace",
+        ".name": "font-weight:bold",
+        ".title": "font-size:16px",
+        ".cell-name": "font-size:10px;text-anchor:middle",
+        ".heading": "font-style:italic",
+        ".meter-name": "font-size:10px",
+        ".meter-name.full": "font-weight:bold",
+    }
     light, dark = _colours(*_DAY, _LIGHT), _colours(*_NIGHT, _DARK)
-    return f"{fonts}{small}{light}@media (prefers-color-scheme:dark){{{dark}}}"
+    return f"{_rules(fixed, within)}{_rules(light, within)}@media (prefers-color-scheme:dark){{{_rules(dark, within)}}}"
 
 
-def _colours(paper: str, ink: str, fills: Mapping[str, str]) -> str:
-    boxes = "".join(f".{kind}{{fill:{fill}}}" for kind, fill in fills.items())
-    lines = f".outline,.edge{{stroke:{ink};stroke-opacity:.55}}.edge{{fill:none}}.cell{{fill:{paper};stroke:none}}"
-    return f"text{{fill:{ink}}}.paper{{fill:{paper}}}{boxes}{lines}"
+def _rules(declared: Mapping[str, str], within: str) -> str:
+    return "".join(f"{within}{selector}{{{text}}}" for selector, text in declared.items())
+
+
+def _colours(paper: str, ink: str, fills: Mapping[str, str]) -> dict[str, str]:
+    line = f"stroke:{ink};stroke-opacity:.55"
+    return {
+        "text": f"fill:{ink}",
+        ".paper": f"fill:{paper}",
+        **{f".{kind}": f"fill:{fill}" for kind, fill in fills.items()},
+        ".outline": line,
+        ".edge": f"fill:none;{line}",
+        ".cell": f"fill:{paper};stroke:none",
+        ".track": f"fill:{paper};stroke:{ink};stroke-opacity:.35",
+        ".used": f"fill:{ink};fill-opacity:.55",
+        ".used.full": f"fill:{ink};fill-opacity:1",
+    }
 
 
 def _head(topology: Topology) -> Iterator[str]:
@@ -108,7 +156,19 @@ def _box(box: Box, place: Place) -> Iterator[str]:
     for line in box.lines:
         y += LINE
         yield _text(place.x + PADDING, y, line, "line")
+    for meter in box.meters:
+        yield from _meter(meter, place.x + PADDING, y + 5)
+        y += METER_HEIGHT
     yield from _cells(box, place.x + PADDING, y + 8)
+
+
+def _meter(meter: Meter, x: float, y: float) -> Iterator[str]:
+    """A bar that is black from end to end says so in words as well."""
+    full = " full" if meter.share >= _FULL else ""
+    used = min(1.0, meter.share) * METER_WIDTH
+    yield f'<rect class="track" x="{x:.1f}" y="{y:.1f}" width="{METER_WIDTH:.0f}" height="9"/>'
+    yield f'<rect class="used{full}" x="{x:.1f}" y="{y:.1f}" width="{used:.1f}" height="9"/>'
+    yield _text(x + METER_WIDTH + 6, y + 8.5, f"{meter.load} {meter.words}", f"meter-name{full}")
 
 
 def _cells(box: Box, x: float, y: float) -> Iterator[str]:

@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The table of what was measured: each arm, load and role, with throughput and latency."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.analysis.cells import CellResult
+from harness.analysis.ensemble import Ensemble
+from harness.analysis.verdict import Measurement, Verdict
+from harness.report.format import figure, limits
+from harness.report.page.latency import time_words
+
+_NONE = "-"
+_MEGA = 1e6
+
+
+@dataclass(frozen=True)
+class FigureRow:
+    """Words; ``share`` is the IOPS as per cent of the most in the table. ``base`` and ``against`` are of BASE.
+
+    ``rows`` is how many rows its arm has, 0 in all but the first of them.
+    """
+
+    arm: str
+    rows: int
+    load: str
+    role: str
+    iops: str
+    range: str
+    share: float
+    base: str
+    against: str
+    bw: str
+    mean: str
+    p99: str
+
+
+def figure_rows(verdict: Verdict) -> Iterator[FigureRow]:
+    most = max((row.iops.median for row in verdict.measured), default=0.0)
+    arm = ""
+    for row in verdict.measured:
+        rows = 0 if row.arm == arm else sum(other.arm == row.arm for other in verdict.measured)
+        arm = row.arm
+        bw, mean, p99 = (_ensemble(verdict.cells, row, metric) for metric in ("bw", "lat.mean", "lat.p99"))
+        yield FigureRow(
+            arm=row.arm,
+            rows=rows,
+            load=row.load,
+            role=row.role,
+            iops=figure(row.iops.median),
+            range=limits(row.iops),
+            share=100 * row.iops.median / most if most else 0.0,
+            base=figure(row.base.median) if row.base else _NONE,
+            against=against(row.iops, row.base),
+            bw=f"{bw.median / _MEGA:.3g}" if bw else _NONE,
+            mean=time_words(mean.median) if mean else _NONE,
+            p99=time_words(p99.median) if p99 else _NONE,
+        )
+
+
+def against(one: Ensemble, base: Ensemble | None) -> str:
+    """How much more than the other, in per cent: only where the ranges are apart."""
+    if base is None or not base.median:
+        return _NONE
+    return f"{100 * (one.median / base.median - 1):+.1f} %" if one.separate_from(base) else "no difference"
+
+
+def _ensemble(cells: Sequence[CellResult], row: Measurement, metric: str) -> Ensemble | None:
+    key = row.load, row.role, metric
+    values = {cell.seed: cell.figures[key] for cell in cells if cell.arm == row.arm and key in cell.figures}
+    return Ensemble(values) if values else None

@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Claims, controls and ratios of the report as a page shows them: a word, a sentence, a strip."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.analysis.claims import NOT_RUN, RED, ControlVerdict, Judgement
+from harness.analysis.verdict import Verdict
+from harness.report.format import spread
+from harness.report.page.strip import Strip, strip
+from harness.scenario.model import Control, Scenario, Status
+
+_NOT_MEASURED = "not measured"
+_RED = "red"
+
+
+@dataclass(frozen=True)
+class Judged:
+    """``word`` is a status, XFAIL, XPASS, ``red`` or ``not run``, and empty for what is only shown."""
+
+    word: str
+    that: str
+    value: str
+    expect: str
+    ratio: str
+    sentence: str
+    strip: Strip | None
+
+
+def claims(scenario: Scenario, verdict: Verdict) -> Iterator[Judged]:
+    for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
+        drawn = strip(claim.that, [("", judged.judgement.ensemble)], claim.expect)
+        that = f"{judged.that} (optional)" if judged.optional else judged.that
+        yield Judged(judged.word, that, _value(judged.judgement), judged.expect, judged.ratio, judged.sentence, drawn)
+
+
+def controls(scenario: Scenario, verdict: Verdict) -> Iterator[Judged]:
+    for control, judged in zip(scenario.controls, verdict.controls, strict=True):
+        yield _control(control, judged)
+
+
+def _control(control: Control, judged: ControlVerdict) -> Judged:
+    judgement = judged.judgement
+    if judgement is None:
+        return Judged(NOT_RUN, judged.that, _NOT_MEASURED, judged.expect, judged.ratio, judged.sentence, None)
+    word = _RED if judgement.status is Status.PASS else str(judgement.status)
+    drawn = strip(control.that, [("", judgement.ensemble)], control.expect)
+    sentence = "" if judged.sentence == RED else judged.sentence
+    return Judged(word, judged.that, _value(judgement), judged.expect, judged.ratio, sentence, drawn)
+
+
+def reproductions(verdict: Verdict) -> Iterator[Judged]:
+    for one in verdict.reproductions:
+        value = _NOT_MEASURED if one.ensemble is None else spread(one.ensemble)
+        drawn = strip(one.that, [("", one.ensemble)], reported=one.reported)
+        off = "" if one.off is None else f"{100 * one.off:+.1f} % off the report's {one.reported:g}. "
+        yield Judged("", one.that, value, "", one.ratio, off + (one.because or one.reason), drawn)
+
+
+def _value(judgement: Judgement) -> str:
+    return _NOT_MEASURED if judgement.ensemble is None else spread(judgement.ensemble)

@@ -1,0 +1,50 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From values to HTML. Everything that is not of this folder's templates is escaped."""
+
+from functools import cache
+from importlib.resources import files
+from typing import Any
+
+from jinja2 import Environment, PackageLoader, StrictUndefined
+from markupsafe import Markup
+
+from harness.analysis.claims import XFAIL, XPASS
+from harness.report.svg import topology_style
+from harness.scenario.model import Status
+
+_KINDS = {**{str(status): str(status).lower() for status in Status}, XFAIL: "miss", XPASS: "fail", "red": "pass"}
+_OTHER = "skip"
+
+
+def render(template: str, **values: Any) -> str:
+    """The whole page. Raises jinja2.UndefinedError for a value that the template lacks."""
+    return _environment().get_template(template).render(style=_style(), **values)
+
+
+@cache
+def _environment() -> Environment:
+    environment = Environment(
+        loader=PackageLoader("harness.report.page"),
+        autoescape=True,
+        undefined=StrictUndefined,
+        trim_blocks=True,
+        lstrip_blocks=True,
+    )
+    environment.filters.update(kind=kind, px=px)
+    return environment
+
+
+def kind(word: object) -> str:
+    """The class and the mark of a status; words that are none look like SKIP."""
+    return _KINDS.get(str(word), _OTHER)
+
+
+def px(value: float) -> str:
+    """A tenth of a pixel is enough."""
+    return f"{value:.1f}".removesuffix(".0")
+
+
+@cache
+def _style() -> Markup:
+    own = files("harness.report.page").joinpath("templates/style.css").read_text(encoding="utf-8")
+    return Markup(own + topology_style(".topology "))  # noqa: S704 - of this program alone

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The page of one run."""
+
+import shlex
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from markupsafe import Markup
+
+from harness.analysis.cells import CellResult
+from harness.analysis.verdict import Verdict
+from harness.report.conclusion import conclusion
+from harness.report.format import duration, plural
+from harness.report.page.figures import figure_rows
+from harness.report.page.judged import claims, controls, reproductions
+from harness.report.page.latency import PERCENTILES, latency_charts
+from harness.report.page.occupancy import occupancy_charts
+from harness.report.page.recorded import Recorded, recorded
+from harness.report.page.render import render
+from harness.report.svg import topology_figure
+from harness.report.terminal import BLIND, Surroundings
+from harness.scenario.model import Arm, Scenario
+from harness.store import PlannedCell, RunFacts, RunFolder
+
+BY_HAND = "by-hand.txt"
+_DIGEST = 16
+
+
+@dataclass(frozen=True)
+class Part:
+    anchor: str
+    name: str
+
+
+@dataclass(frozen=True)
+class CellRow:
+    """``lines`` repeat it: with blklab, and without. ``by_hand`` is a file beside the page, or empty."""
+
+    arm: str
+    seed: int
+    status: str
+    boot: str
+    lines: tuple[str, ...]
+    by_hand: str
+    digest: str
+
+
+@dataclass(frozen=True)
+class Incident:
+    """Cells that were not measured, for the same reasons."""
+
+    status: str
+    where: str
+    reasons: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class TopologyFigure:
+    heading: str
+    svg: Markup
+
+
+def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
+    """HTML. Raises Misuse when a run cannot be read."""
+    found = recorded(run)
+    values = {
+        "claims": list(claims(run.scenario, verdict)),
+        "controls": list(controls(run.scenario, verdict)),
+        "reproductions": list(reproductions(verdict)),
+        "incidents": [*incidents(verdict.incidents), *incidents(verdict.base_incidents, "BASE kernel: ")],
+        "measured": list(figure_rows(verdict)),
+        "bottlenecks": around.bottlenecks,
+        "latency": list(latency_charts(run.scenario, verdict.cells)),
+        "occupancy": list(occupancy_charts(found)),
+        "topologies": list(topology_figures(run.scenario, found)),
+        "cells": list(_cells(run, verdict)),
+        "how": list(_how(run.scenario, run.facts, around)),
+    }
+    return render(
+        "run.html",
+        scenario=run.scenario,
+        facts=run.facts,
+        verdict=verdict,
+        conclusion=conclusion(verdict),
+        seeds=plural(len(verdict.seeds), "seed"),
+        base=around.base,
+        scaled=_scaled(run.scenario),
+        command=shlex.join(around.command),
+        percentiles=PERCENTILES,
+        parts=[Part(anchor, name) for key, anchor, name in _PARTS if values[key]],
+        **values,
+    )
+
+
+_PARTS = (
+    ("claims", "claims", "Claims"),
+    ("controls", "controls", "Controls"),
+    ("reproductions", "report", "Field report"),
+    ("incidents", "incidents", "Not measured"),
+    ("measured", "measured", "Measured"),
+    ("bottlenecks", "limits", "Limits"),
+    ("latency", "latency", "Latency"),
+    ("occupancy", "time", "Over time"),
+    ("topologies", "topology", "Topology"),
+    ("cells", "repeat", "Repeat it"),
+    ("how", "how", "How"),
+)
+"""What may be on the page: a value, its anchor, its name."""
+
+
+def _scaled(scenario: Scenario) -> str:
+    scales = sorted({arm.topology.scale for arm in scenario.arms.values()} - {1})
+    if not scales:
+        return ""
+    times = ", ".join(map(str, scales))
+    return (
+        f"The model is {times} times slower than the hardware: absolute figures are the lab's, ratios are what counts."
+    )
+
+
+def topology_figures(scenario: Scenario, found: Sequence[Recorded]) -> Iterator[TopologyFigure]:
+    """A drawing for each arm, with the use by all of its loads; one for all arms where no use was recorded."""
+    arms = {one.arm.name: one.arm for one in found}
+    for arm in arms.values():
+        uses = {one.load.name: one.use for one in found if one.arm.name == arm.name}
+        yield _topology(
+            arm, f"{arm.topology.name} under arm {arm.name}", topology_figure(arm.topology, _title(arm), uses)
+        )
+    if not found:
+        for arm in list(scenario.arms.values())[:1]:
+            yield _topology(
+                arm, f"{arm.topology.name}, as arm {arm.name} has it", topology_figure(arm.topology, _title(arm), {})
+            )
+
+
+def _topology(arm: Arm, heading: str, svg: str) -> TopologyFigure:
+    settings = ", ".join(f"{key} {value}" for key, value in arm.settings.items())
+    # The drawing escapes its names by itself.
+    return TopologyFigure(heading + (f" ({settings})" if settings else ""), Markup(svg))  # noqa: S704
+
+
+def _title(arm: Arm) -> str:
+    return f"Topology {arm.topology.name}, {arm.topology.title}: hosts on the left, disks on the right, with their use"
+
+
+def incidents(cells: Sequence[CellResult], whose: str = "") -> Iterator[Incident]:
+    """Cells with the same status and the same reasons are one."""
+    alike: dict[tuple[str, tuple[str, ...]], dict[str, list[int]]] = {}
+    for cell in cells:
+        alike.setdefault((str(cell.status), cell.reasons), {}).setdefault(cell.arm, []).append(cell.seed)
+    for (status, reasons), arms in alike.items():
+        of_seeds: dict[str, list[str]] = {}
+        for arm, seeds in arms.items():
+            of_seeds.setdefault(", ".join(map(str, seeds)), []).append(arm)
+        where = "; ".join(
+            f"{'arm' if len(names) == 1 else 'arms'} {', '.join(names)}, {'seeds' if ',' in seeds else 'seed'} {seeds}"
+            for seeds, names in of_seeds.items()
+        )
+        yield Incident(status, whose + where, reasons)
+
+
+def _cells(run: RunFolder, verdict: Verdict) -> Iterator[CellRow]:
+    results = {(cell.arm, cell.seed): cell for cell in verdict.cells}
+    for cell in run.facts.cells:
+        result = results[cell.arm, cell.seed]
+        folder = f"boots/{cell.boot}"
+        by_hand = f"{folder}/{BY_HAND}" if cell.boot and (run.path / folder / BY_HAND).is_file() else ""
+        digest = (result.digest or "")[:_DIGEST]
+        yield CellRow(
+            cell.arm, cell.seed, str(result.status), cell.boot, tuple(_lines(run, cell)), by_hand, digest or "-"
+        )
+
+
+def _lines(run: RunFolder, cell: PlannedCell) -> Iterator[str]:
+    facts = run.facts
+    words = ["blklab", "run", facts.scenario, "--kernel", facts.kernel.spec]
+    words += ["--base", facts.base.spec] if facts.base else []
+    yield shlex.join([*words, "--arm", cell.arm, "--seeds", str(cell.seed)])
+    if cell.boot and (run.path / "boots" / cell.boot / "repeat.sh").is_file():
+        yield f"sh boots/{cell.boot}/repeat.sh"
+
+
+def _how(scenario: Scenario, facts: RunFacts, around: Surroundings) -> Iterator[tuple[str, str]]:
+    clock, blind = BLIND[scenario.clock]
+    yield "clock", f"{clock}. {blind}"
+    yield "kernel", f"{around.kernel} ({around.origin})"
+    if around.base:
+        yield "BASE kernel", around.base
+    yield "machine", around.qemu
+    if around.models:
+        yield "device models", around.models
+    if scenario.source:
+        source = scenario.source
+        kernel = f"Linux {source.kernel}" if source.kernel else ""
+        yield "after", ", ".join(filter(None, (source.report, source.by, source.on, kernel)))
+    for arm in scenario.arms.values():
+        settings = ", ".join(f"{key} {value}" for key, value in arm.settings.items()) or "as the topology has it"
+        yield f"arm {arm.name}", settings + (f": {arm.teaches}" if arm.teaches else "")
+    yield "started", facts.started
+    took = "" if around.effort.elapsed is None else f" in {duration(around.effort.elapsed)}"
+    yield "effort", f"{plural(around.effort.boots, 'boot')}{took}"
+    yield "scenario digest", facts.scenario_digest

@@ -1,0 +1,102 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Pages in a real browser: nothing is said, nothing is fetched, everything has a name, and a phone can show it."""
+
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from tests.process.browser import Browser, browser, program
+from tests.unit.page_samples import HOSTILE, page_run
+
+pytestmark = pytest.mark.skipif(program() is None, reason="no Chromium here (apt-get install chromium)")
+
+PHONE = 390
+_CONTRAST = 4.5
+_NAMED = {"image", "link", "table", "region", "navigation", "heading", "img"}
+_COLOURS = """(() => {
+  const over = node => { for (; node; node = node.parentElement) {
+    const shown = getComputedStyle(node).backgroundColor;
+    if (!/, 0\\)$/.test(shown)) return shown; }
+    return "rgb(255, 255, 255)"; };
+  const words = [...document.querySelectorAll("main *, header *")].filter(node => !node.closest("svg") &&
+    [...node.childNodes].some(child => child.nodeType == 3 && child.textContent.trim()));
+  return words.map(node => [node.textContent.trim().slice(0, 40), getComputedStyle(node).color, over(node)]);
+})()"""
+
+
+@pytest.fixture(scope="module")
+def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
+    with browser(tmp_path_factory.mktemp("profile")) as found:
+        yield found
+
+
+@pytest.fixture(scope="module")
+def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    return _written(page_run(tmp_path_factory.mktemp("results"), hostile=HOSTILE).path)
+
+
+def _written(folder: Path) -> Path:
+    assert main(["report", str(folder)]) == 0
+    return folder / "report.html"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_nothing_is_said_and_nothing_is_fetched(chromium: Browser, page: Path, dark: bool) -> None:
+    chromium.open(page, dark=dark)
+    assert chromium.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") is dark
+    assert chromium.said == []
+    assert chromium.requested == [page.resolve().as_uri()]
+
+
+def test_the_browser_would_tell(chromium: Browser, tmp_path: Path) -> None:
+    bad = tmp_path / "bad.html"
+    bad.write_text("<img src='file:///nowhere.png'><script>console.log('hello'); gone()</script>")
+    chromium.open(bad)
+    assert "file:///nowhere.png" in chromium.requested
+    assert {event["method"] for event in chromium.said} >= {"Runtime.consoleAPICalled", "Runtime.exceptionThrown"}
+
+
+def test_a_phone_scrolls_down_only(chromium: Browser, page: Path) -> None:
+    chromium.open(page, width=PHONE, height=844)
+    assert chromium.evaluate("document.documentElement.scrollWidth") == PHONE
+    # What is wider lies in boxes that scroll by themselves.
+    wider = chromium.evaluate(
+        "[...document.querySelectorAll('body *')].filter(node => node.getBoundingClientRect().right > innerWidth + 1 &&"
+        " !node.closest('.scroll, pre')).map(node => node.outerHTML.slice(0, 80))"
+    )
+    assert wider == []
+
+
+def test_everything_has_a_name_for_those_who_listen(chromium: Browser, page: Path) -> None:
+    chromium.open(page)
+    nodes = [(node["role"]["value"], node.get("name", {}).get("value", "").strip()) for node in chromium.accessible()]
+    roles = {role for role, _ in nodes}
+    assert {"image", "table", "region", "navigation", "heading", "main"} <= roles | {"image" if "img" in roles else ""}
+    assert [role for role, name in nodes if role in _NAMED and not name] == []
+    levels = chromium.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map(node => +node.tagName[1])")
+    assert levels[0] == 1 and all(after <= before + 1 for before, after in pairwise(levels))
+    assert chromium.evaluate("document.documentElement.lang") == "en"
+
+
+@pytest.mark.parametrize("dark", [False, True])
+def test_words_stand_out_from_what_is_behind_them(chromium: Browser, page: Path, dark: bool) -> None:
+    chromium.open(page, dark=dark)
+    words = chromium.evaluate(_COLOURS)
+    assert len(words) > 50
+    assert [text for text, ink, paper in words if _contrast(ink, paper) < _CONTRAST] == []
+
+
+def _contrast(one: str, other: str) -> float:
+    """WCAG 2.2, 1.4.3."""
+    lighter, darker = sorted((_luminance(one), _luminance(other)), reverse=True)
+    return (lighter + 0.05) / (darker + 0.05)
+
+
+def _luminance(colour: str) -> float:
+    red, green, blue = (int(part) / 255 for part in re.findall(r"\d+", colour)[:3])
+    linear = [part / 12.92 if part <= 0.04045 else ((part + 0.055) / 1.055) ** 2.4 for part in (red, green, blue)]
+    return 0.2126 * linear[0] + 0.7152 * linear[1] + 0.0722 * linear[2]
