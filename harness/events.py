@@ -52,6 +52,36 @@ class RunFinished:
     seconds: float
 
 
+@dataclass(frozen=True)
+class MatrixStarted:
+    """``cells`` are scenario, kernel and boots of each cell that is to be decided; ``at_once`` boots side by side."""
+
+    cells: tuple[tuple[str, str, int], ...]
+    at_once: int
+
+
+@dataclass(frozen=True)
+class OfCell:
+    """An event of the run of cell ``cell``, which counts those of MatrixStarted from 0."""
+
+    cell: int
+    event: "Event"
+
+
+@dataclass(frozen=True)
+class CellDecided:
+    """``before`` says that an earlier run was taken; ``seconds`` of host time."""
+
+    cell: int
+    status: Status
+    seconds: float
+    reason: str = ""
+    before: bool = False
+
+
+MatrixEvent = MatrixStarted | OfCell | CellDecided
+
+
 Event = RunStarted | CellStarted | CellPhase | CellFinished | RunFinished
 
 
@@ -59,6 +89,12 @@ class Listener(Protocol):
     """Called from the thread that runs the boot: must be quick, and safe to call from several."""
 
     def __call__(self, event: Event) -> None: ...
+
+
+class MatrixListener(Protocol):
+    """As Listener, for a matrix."""
+
+    def __call__(self, event: MatrixEvent) -> None: ...
 
 
 def nobody(event: Event) -> None:

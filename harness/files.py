@@ -2,6 +2,7 @@
 """Files that appear complete or not at all."""
 
 import errno
+import fcntl
 import json
 import os
 import secrets
@@ -10,7 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
-from lab.errors import LabBroken
+from lab.errors import LabBroken, Misuse
 
 ELSEWHERE = "name a folder that can be written: RESULTS=DIR with make, --results DIR with blklab"
 
@@ -58,6 +59,21 @@ def read_json(path: Path) -> Any:
         return json.loads(path.read_bytes())
     except (OSError, ValueError):
         return None
+
+
+@contextmanager
+def held(folder: Path, what: str) -> Iterator[None]:
+    """Keep others from working on ``folder``. Raises Misuse when somebody is."""
+    with writing(folder):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Misuse(f"{what} {folder} is going on", remedy="wait for it to end") from error
+        yield
+    finally:
+        os.close(handle)
 
 
 @contextmanager

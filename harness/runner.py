@@ -16,8 +16,9 @@ from harness.boot_files import save_boot
 from harness.events import CellFinished, CellPhase, CellStarted, Listener, RunFinished, RunStarted, nobody
 from harness.jobs import guest_job
 from harness.judging import judge_run
+from harness.lanes import Lanes, Stopped
 from harness.scenario.expand import expand
-from harness.scenario.model import Arm, Scenario
+from harness.scenario.model import Arm, Clock, Scenario
 from harness.store import KernelFacts, PlannedCell, RunFacts, RunFolder, Store, load_run, planned
 from lab import host
 from lab.errors import LabBroken, Misuse
@@ -46,6 +47,14 @@ class Request:
 
 
 @dataclass(frozen=True)
+class Turns:
+    """How the boots of a run take their turns among those of others: ``rank`` counts from 0, the first goes first."""
+
+    lanes: Lanes
+    rank: int = 0
+
+
+@dataclass(frozen=True)
 class Run:
     """A judged run. ``elapsed`` in seconds; ``resumed`` counts the boots that an earlier, killed run had made."""
 
@@ -55,24 +64,34 @@ class Run:
     resumed: int = 0
 
 
-def run_scenario(lab: Lab, request: Request, store: Store, listener: Listener = nobody, at_once: int = 0) -> Run:
+def run_scenario(
+    lab: Lab,
+    request: Request,
+    store: Store,
+    listener: Listener = nobody,
+    at_once: int = 0,
+    *,
+    turns: Turns | None = None,
+) -> Run:
     """Boot every cell of the request that has no record yet, and judge.
 
     A run of the same request that was killed is taken up again. ``at_once`` 0 means as many boots
-    as the host carries. Raises LabBroken, before anything is booted, for a guest that does
-    not fit; else what boots raise, after the boots under way were stopped.
+    as the host carries; ``turns`` are those of several runs that share the host. Raises LabBroken,
+    before anything is booted, for a guest that does not fit; else what boots raise, after the boots
+    under way were stopped.
     """
     started = time.monotonic()
     _check_arms(request)
-    _check_memory(request)
+    turns = turns or Turns(lanes_of_host(at_once))
+    _check_memory(request, turns.lanes.memory)
     store.check()
     with _folder(store, _facts(lab, request), request.scenario) as folder:
         jobs = _prepared(lab, request)
         waiting = [cell for cell in folder.facts.cells if not cell.skip and not _recorded(folder, cell, jobs)]
         resumed = sum(not cell.skip for cell in folder.facts.cells) - len(waiting)
-        workers = _workers(request.scenario, waiting, at_once)
+        workers = _workers(request.scenario, waiting, turns.lanes)
         listener(RunStarted(request.scenario.name, request.kernel.release, len(waiting), workers))
-        _Boots(lab, request.scenario, folder, jobs, listener).make(waiting, workers)
+        _Boots(lab, request.scenario, folder, jobs, listener, turns).make(waiting, workers)
         verdict = judge_run(folder)
         elapsed = time.monotonic() - started
         folder.finish(verdict, elapsed=elapsed)
@@ -83,6 +102,11 @@ def run_scenario(lab: Lab, request: Request, store: Store, listener: Listener = 
 def measured(lab: Lab, request: Request, store: Store, listener: Listener = nobody, at_once: int = 0) -> RunFolder:
     """``measured_before``, and ``run_scenario`` where there is no such run."""
     return measured_before(lab, request, store) or run_scenario(lab, request, store, listener, at_once).folder
+
+
+def lanes_of_host(at_once: int = 0) -> Lanes:
+    """As many boots side by side as there are cores (or $BLKLAB_JOBS, or ``at_once``), in the memory there is now."""
+    return Lanes(at_once or _jobs_of_environment() or host.usable_cores(), host.memory_available())
 
 
 def measured_before(lab: Lab, request: Request, store: Store) -> RunFolder | None:
@@ -170,11 +194,10 @@ def _recorded(folder: RunFolder, cell: PlannedCell, jobs: Mapping[tuple[str, int
     return dict(record.fingerprint) == dict(jobs[cell.arm, cell.seed].fingerprint)
 
 
-def _check_memory(request: Request) -> None:
+def _check_memory(request: Request, available: int) -> None:
     """Raises LabBroken when a guest does not fit on this host even alone."""
     arms = [arm for arm in request.scenario.arms.values() if not request.arms or arm.name in request.arms]
     largest = max(arms, key=lambda arm: arm.topology.memory)
-    available = host.memory_available()
     if not host.guests_that_fit(largest.topology.memory, available):
         raise LabBroken(
             f"arm {largest.name}: a guest of {show_size(largest.topology.memory)} and {show_size(host.GUEST_OVERHEAD)}"
@@ -183,11 +206,10 @@ def _check_memory(request: Request) -> None:
         )
 
 
-def _workers(scenario: Scenario, waiting: Sequence[PlannedCell], at_once: int) -> int:
-    """As many boots as there are cores, as memory carries of the largest guest, and as are waiting."""
+def _workers(scenario: Scenario, waiting: Sequence[PlannedCell], lanes: Lanes) -> int:
+    """As many boots as there are lanes, as memory carries of the largest guest, and as are waiting."""
     memory = max((scenario.arms[cell.arm].topology.memory for cell in waiting), default=0)
-    carried = host.guests_that_fit(memory, host.memory_available())
-    return max(1, min(at_once or _jobs_of_environment() or host.usable_cores(), carried, len(waiting)))
+    return max(1, min(lanes.at_once, host.guests_that_fit(memory, lanes.memory), len(waiting)))
 
 
 def _jobs_of_environment() -> int:
@@ -206,6 +228,7 @@ class _Boots:
     folder: RunFolder
     jobs: Mapping[tuple[str, int], PreparedJob]
     listener: Listener
+    turns: Turns
     abort: threading.Event = field(default_factory=threading.Event)
 
     def make(self, cells: Sequence[PlannedCell], workers: int) -> None:
@@ -216,9 +239,16 @@ class _Boots:
             _raise_first(done)
         finally:
             self.abort.set()
+            self.turns.lanes.nudge()
             pool.shutdown(cancel_futures=True)
 
     def _boot(self, number: int, cell: PlannedCell) -> None:
+        arm = self.scenario.arms[cell.arm]
+        alone = self.scenario.clock is Clock.WALL
+        with self.turns.lanes.taken(arm.topology.memory, rank=self.turns.rank, alone=alone, abort=self.abort):
+            self._boot_now(number, cell, arm)
+
+    def _boot_now(self, number: int, cell: PlannedCell, arm: Arm) -> None:
         started = time.monotonic()
         self.listener(CellStarted(number, cell.arm, cell.seed))
         record = run_job(
@@ -229,9 +259,8 @@ class _Boots:
             abort=self.abort,
         )
         if self.abort.is_set():
-            return
+            raise Stopped
         save_boot(record)
-        arm = self.scenario.arms[cell.arm]
         result: CellResult = cells.measured(arm, cell.seed, record, self.scenario.loads.values())
         seconds = time.monotonic() - started
         reason = "; ".join(result.reasons)

@@ -13,13 +13,12 @@
 Run ids sort by time. Runs share nothing but ``latest``, so any number may go on at once.
 """
 
-import fcntl
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Iterator, Sequence
-from contextlib import contextmanager, suppress
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -29,7 +28,7 @@ from harness.analysis.document import SCHEMA as VERDICT_SCHEMA
 from harness.analysis.document import verdict_document
 from harness.analysis.verdict import Verdict
 from harness.boot_files import load_boot
-from harness.files import ELSEWHERE, link_atomic, read_json, write_atomic, write_json, writing
+from harness.files import ELSEWHERE, held, link_atomic, read_json, write_atomic, write_json, writing
 from harness.plain import from_plain, to_plain
 from harness.scenario.model import Scenario
 from lab.errors import LabBroken, Misuse
@@ -138,19 +137,9 @@ class RunFolder:
         effort = read_json(self.path / _EFFORT)
         return float(effort["elapsed"]) if isinstance(effort, dict) and "elapsed" in effort else None
 
-    @contextmanager
-    def held(self) -> Iterator[None]:
+    def held(self) -> AbstractContextManager[None]:
         """Keep others from working on this run. Raises Misuse when somebody is."""
-        with writing(self.path):
-            handle = os.open(self.path, os.O_RDONLY | os.O_DIRECTORY)
-        try:
-            try:
-                fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
-            except BlockingIOError as error:
-                raise Misuse(f"run {self.path} is going on", remedy="wait for it to end") from error
-            yield
-        finally:
-            os.close(handle)
+        return held(self.path, "run")
 
 
 class Store:

@@ -80,6 +80,15 @@ def roll_up(incidents: Iterable[Status], required: Iterable[Status]) -> Status:
     return Status.PASS
 
 
+def matrix_status(cells: Iterable[Status]) -> Status:
+    """Status of a matrix: what a kernel has no means for (SKIP) weighs nothing beside what was judged.
+
+    One cell that could not be decided (DONE) makes the whole undecided.
+    """
+    judged = [status for status in cells if status is not Status.SKIP]
+    return roll_up((), judged or (Status.SKIP,))
+
+
 def exit_code(status: Status, *, lab_broke: bool) -> int:
     """What a process that judged ``status`` exits with; 125 means that it could not judge."""
     if status is Status.PASS:

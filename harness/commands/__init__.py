@@ -11,6 +11,7 @@ from harness.commands import (
     field_reports,
     judge,
     kit,
+    matrix,
     noise,
     report,
     run,
@@ -24,6 +25,7 @@ from harness.commands.command import Command
 
 COMMANDS: tuple[Command, ...] = (
     run,
+    matrix,
     bisect,
     listing,
     show,

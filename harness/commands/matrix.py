@@ -1,0 +1,112 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab matrix``: scenarios x kernels, side by side, begun again wherever it was stopped."""
+
+import argparse
+import os
+from collections.abc import Sequence
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.commands.command import SCENARIOS, results_root, tell
+from harness.matrices import MatrixFolder
+from harness.matrix.driver import run_matrix
+from harness.matrix.plan import Plan, Shard, read_shard
+from harness.report.matrix import print_matrix
+from harness.report.matrix_progress import matrix_progress
+from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.model import Scenario
+from harness.store import Store
+from lab.cache import Cache
+from lab.errors import BlklabError, Misuse
+from lab.kernels.model import Kernel
+from lab.kernels.resolve import resolve
+from lab.qemu.probe import find_qemu
+from lab.session import open_lab
+
+NAME = "matrix"
+HELP = "scenarios x kernels: exit 0 when all that could be judged pass, 1 fail, 125 cannot judge, 128 and above broken"
+KERNELS = "debian:5.10 debian:6.1 debian:6.12 debian:7.2"
+_MOST_SEEDS = 64
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "scenarios", nargs="*", metavar="SCENARIO", help="names or files (default: all that list shows)"
+    )
+    parser.add_argument(
+        "--kernels",
+        action="append",
+        metavar="SPECS",
+        help=f"kernels, separated by spaces (may be repeated; default: {KERNELS})",
+    )
+    parser.add_argument("--seeds", type=int, metavar="N", help="as many as this instead of what the scenarios say")
+    parser.add_argument(
+        "--shard", type=read_shard, default=Shard(), metavar="I/N", help="only part I of N of the cells"
+    )
+    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    parser.add_argument("--refresh", action="store_true", help="take the newest package of each kernel")
+
+
+def execute(options: argparse.Namespace) -> int:
+    _check(options)
+    scenarios = _scenarios(options.scenarios)
+    store = Store(results_root(options.results))
+    store.check()
+    find_qemu()
+    cache = Cache.default()
+    lab = open_lab(cache, tell)
+    kernels = {spec: _kernel(spec, cache, refresh=options.refresh) for spec in _kernels(options.kernels)}
+    plan = Plan(scenarios, kernels, options.seeds, options.shard, options.jobs, _command(options))
+    with matrix_progress(Console(stderr=True)) as listener:
+        folder = run_matrix(lab, plan, store, listener)
+    _print(folder)
+    return folder.record.exit_code
+
+
+def _check(options: argparse.Namespace) -> None:
+    if options.seeds is not None and not 1 <= options.seeds <= _MOST_SEEDS:
+        raise Misuse(f"--seeds {options.seeds}", remedy=f"a number from 1 to {_MOST_SEEDS}")
+    if options.jobs < 0:
+        raise Misuse(f"--jobs {options.jobs}", remedy="0 (one a core) or more")
+
+
+def _scenarios(named: Sequence[str]) -> tuple[Scenario, ...]:
+    refs = [name for words in named for name in words.split()] or list(find_scenarios(SCENARIOS))
+    found = {scenario.name: scenario for scenario in (load_scenario(ref, search=SCENARIOS) for ref in refs)}
+    return tuple(found.values())
+
+
+def _kernels(named: Sequence[str] | None) -> tuple[str, ...]:
+    words = " ".join(named or ()).split() or (os.environ.get("KERNELS") or KERNELS).split()
+    return tuple(dict.fromkeys(words))
+
+
+def _kernel(spec: str, cache: Cache, *, refresh: bool) -> Kernel | BlklabError:
+    """The kernel, or why there is none: the other columns are measured all the same."""
+    try:
+        return resolve(spec, cache, refresh=refresh, tell=tell)
+    except Misuse:
+        raise
+    except BlklabError as error:
+        tell(f"{spec}: {error}")
+        return error
+
+
+def _print(folder: MatrixFolder) -> None:
+    console = Console()
+    print_matrix(console, folder.record)
+    path = folder.path / "matrix.json"
+    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
+    console.print(f"record  {shown}", soft_wrap=True, highlight=False)
+
+
+def _command(options: argparse.Namespace) -> tuple[str, ...]:
+    words = ["blklab", "matrix", *options.scenarios]
+    for kernels in options.kernels or ():
+        words += ["--kernels", kernels]
+    words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
+    if options.shard.of > 1:
+        words += ["--shard", f"{options.shard.number}/{options.shard.of}"]
+    return tuple(words)

@@ -1,0 +1,192 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Deciding the cells of a matrix: runs side by side, their boots sharing the host's lanes.
+
+A cell that fails never stops the others, and nothing is measured twice: a cell that an earlier run
+decided is taken from there, a run that was killed goes on, and a cell that another matrix on this
+store has in hand is waited for.
+"""
+
+import fcntl
+import os
+import threading
+import time
+from collections.abc import Iterator, Mapping
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from contextlib import ExitStack, contextmanager, suppress
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime
+
+from harness.events import CellDecided, Event, MatrixListener, MatrixStarted, OfCell
+from harness.files import writing
+from harness.judging import judge_run
+from harness.lanes import Lanes, Stopped
+from harness.matrices import (
+    FOLDER,
+    MatrixCell,
+    MatrixFolder,
+    MatrixRecord,
+    matrices,
+    new_matrix,
+    same_request,
+    with_cell,
+)
+from harness.matrix.outcome import Outcome, broken, judged
+from harness.matrix.plan import Plan, record_of
+from harness.runner import Request, Turns, lanes_of_host, measured_before, run_scenario
+from harness.scenario.model import Scenario
+from harness.store import Store
+from lab.digest import canonical, digest_bytes
+from lab.errors import BlklabError, LabBroken, Misuse
+from lab.kernels.model import Kernel
+from lab.session import Lab
+
+_POLL = 0.5
+"""Seconds between two looks at a cell that another matrix has in hand."""
+_SPARE_RUNS = 1
+"""Runs open beside those that could fill all lanes: planned and judged while the others boot."""
+
+
+def run_matrix(lab: Lab, plan: Plan, store: Store, listener: MatrixListener) -> MatrixFolder:
+    """Decide every cell of the plan's shard. The same plan, stopped and begun again, goes on.
+
+    Raises LabBroken when results can no longer be kept; whatever was measured until then counts.
+    """
+    store.check()
+    with _folder(store, record_of(plan, lab)) as folder:
+        return _Matrix(lab, plan, store, listener, lanes_of_host(plan.at_once)).decide(folder)
+
+
+@contextmanager
+def _folder(store: Store, planned: MatrixRecord) -> Iterator[MatrixFolder]:
+    """The record of the same matrix that did not come to its end, else a new one; held until the context ends."""
+    with ExitStack() as stack:
+        for found in reversed(matrices(store.root)):
+            if not found.record.ended and same_request(found.record, planned):
+                with suppress(Misuse):
+                    stack.enter_context(found.held())
+                    break
+        else:
+            found = new_matrix(store.root, planned)
+            stack.enter_context(found.held())
+        yield found
+
+
+@dataclass
+class _Matrix:
+    """One matrix under way. Threads decide cells; the caller's thread alone writes the record."""
+
+    lab: Lab
+    plan: Plan
+    store: Store
+    listener: MatrixListener
+    lanes: Lanes
+    stopping: threading.Event = field(default_factory=threading.Event)
+
+    def decide(self, folder: MatrixFolder) -> MatrixFolder:
+        record = replace(folder.record, cells=tuple(cell.undecided() for cell in folder.record.cells))
+        own = record.own
+        self.listener(
+            MatrixStarted(tuple((cell.scenario, _name(cell), cell.boots) for cell in own), self.lanes.at_once)
+        )
+        folder = folder.saved(record)
+        with ThreadPoolExecutor(self.lanes.at_once + _SPARE_RUNS, thread_name_prefix="cell") as pool:
+            try:
+                waiting = {pool.submit(self._cell, number, cell): number for number, cell in enumerate(own)}
+                busy = []
+                for number, cell in self._decided(waiting, own):
+                    if cell is None:
+                        busy.append(number)
+                    else:
+                        folder = folder.saved(with_cell(folder.record, cell))
+                again = {pool.submit(self._cell, number, own[number], patient=True): number for number in busy}
+                for _, cell in self._decided(again, own):
+                    if cell is not None:
+                        folder = folder.saved(with_cell(folder.record, cell))
+            except BaseException:
+                self.stopping.set()
+                self.lanes.stop()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
+        ended = datetime.now(UTC).isoformat(timespec="milliseconds")
+        return folder.saved(replace(folder.record, ended=ended))
+
+    def _decided(
+        self, waiting: "Mapping[Future[Outcome | None], int]", own: tuple[MatrixCell, ...]
+    ) -> Iterator[tuple[int, MatrixCell | None]]:
+        """Cells as they are decided, None for one that another matrix has in hand."""
+        left = set(waiting)
+        while left:
+            done, left = wait(left, return_when=FIRST_COMPLETED)
+            for future in done:
+                number = waiting[future]
+                error = future.exception()
+                outcome = future.result() if error is None else broken(error)
+                if isinstance(error, LabBroken):
+                    # Where results cannot be kept no other cell can be decided either.
+                    self.store.check()
+                if outcome is None:
+                    yield number, None
+                    continue
+                self.listener(
+                    CellDecided(number, outcome.status, outcome.seconds, outcome.reason, before=outcome.before)
+                )
+                yield number, outcome.of(own[number])
+
+    def _cell(self, number: int, cell: MatrixCell, *, patient: bool = False) -> Outcome | None:
+        """Decide one cell; None when another matrix has it in hand, unless ``patient``."""
+        if self.stopping.is_set():
+            raise Stopped
+        kernel = self.plan.kernels[cell.kernel.spec]
+        if isinstance(kernel, BlklabError):
+            return broken(kernel)
+        scenario = next(one for one in self.plan.scenarios if one.name == cell.scenario)
+        with self._in_hand(scenario, kernel, patient=patient) as mine:
+            return self._measure(number, scenario, kernel) if mine else None
+
+    def _measure(self, number: int, scenario: Scenario, kernel: Kernel) -> Outcome:
+        started = time.monotonic()
+        request = Request(scenario, kernel, self.plan.seeds, command=_command(scenario, kernel, self.plan.seeds))
+        earlier = measured_before(self.lab, request, self.store)
+        if earlier is not None:
+            return judged(self.store.root, earlier.path, judge_run(earlier), 0.0, before=True)
+
+        def listen(event: Event) -> None:
+            self.listener(OfCell(number, event))
+
+        run = run_scenario(self.lab, request, self.store, listen, turns=Turns(self.lanes, number))
+        return judged(self.store.root, run.folder.path, run.verdict, time.monotonic() - started)
+
+    @contextmanager
+    def _in_hand(self, scenario: Scenario, kernel: Kernel, *, patient: bool) -> Iterator[bool]:
+        """Whether this matrix, and no other on the store, works on the cell until the context ends."""
+        key = digest_bytes(canonical([scenario.digest, kernel.digest, self.plan.seeds, self.lab.qemu.digest]))
+        folder = self.store.root / FOLDER / "in-hand"
+        with writing(folder):
+            folder.mkdir(parents=True, exist_ok=True)
+            lock = os.open(folder / key[:32], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            mine = _locked(lock)
+            while patient and not mine and not self.stopping.wait(_POLL):
+                mine = _locked(lock)
+            if self.stopping.is_set():
+                raise Stopped
+            yield mine
+        finally:
+            os.close(lock)
+
+
+def _locked(lock: int) -> bool:
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    except BlockingIOError:
+        return False
+    return True
+
+
+def _command(scenario: Scenario, kernel: Kernel, seeds: int | None) -> tuple[str, ...]:
+    words = ("blklab", "run", scenario.name, "--kernel", kernel.spec)
+    return words if seeds is None else (*words, "--seeds", str(seeds))
+
+
+def _name(cell: MatrixCell) -> str:
+    return cell.kernel.release or cell.kernel.spec

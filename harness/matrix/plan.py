@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The cells of a matrix, and which shard has which."""
+
+import re
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+
+from harness.matrices import MatrixCell, MatrixRecord
+from harness.scenario.model import Clock, Scenario
+from harness.store import KernelFacts
+from lab.errors import BlklabError, Misuse
+from lab.kernels.model import Kernel
+from lab.session import Lab
+
+_SHARD = re.compile(r"([1-9]\d{0,3})/([1-9]\d{0,3})")
+
+
+@dataclass(frozen=True)
+class Shard:
+    """Part ``number`` (from 1) of ``of`` parts."""
+
+    number: int = 1
+    of: int = 1
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What was asked for. ``kernels`` maps each spec to the kernel, or to why there is none."""
+
+    scenarios: tuple[Scenario, ...]
+    kernels: Mapping[str, Kernel | BlklabError]
+    seeds: int | None = None
+    shard: Shard = field(default_factory=Shard)
+    at_once: int = 0
+    command: tuple[str, ...] = ()
+
+
+def read_shard(text: str) -> Shard:
+    """``2/4``. Raises Misuse."""
+    match = _SHARD.fullmatch(text)
+    if match is None or int(match[1]) > int(match[2]):
+        raise Misuse(f"--shard {text}", remedy="the part and how many parts there are, such as 2/4")
+    return Shard(int(match[1]), int(match[2]))
+
+
+def record_of(plan: Plan, lab: Lab) -> MatrixRecord:
+    """The matrix before anything was decided: scenario by scenario, those of the wall clock last."""
+    kernels = [_facts(spec, kernel) for spec, kernel in plan.kernels.items()]
+    cells = _dealt(
+        [
+            MatrixCell(scenario.name, scenario.digest, kernel, scenario.clock, boots=_boots(scenario, plan.seeds))
+            for scenario in _in_turn(plan.scenarios)
+            for kernel in kernels
+        ],
+        plan.shard.of,
+    )
+    package = f" ({lab.qemu.package})" if lab.qemu.package else ""
+    return MatrixRecord(
+        matrix_id="",
+        cells=cells,
+        seeds=plan.seeds,
+        shard=plan.shard.number,
+        shards=plan.shard.of,
+        qemu=f"QEMU {lab.qemu.version_text}{package}",
+        command=plan.command,
+    )
+
+
+def _in_turn(scenarios: Iterable[Scenario]) -> list[Scenario]:
+    """Boots of the wall clock run alone: they come when nothing else is left to be done beside them."""
+    return sorted(scenarios, key=lambda scenario: scenario.clock is Clock.WALL)
+
+
+def _dealt(cells: Sequence[MatrixCell], shards: int) -> tuple[MatrixCell, ...]:
+    """Each cell in turn to the shard that has the fewest boots: every machine deals alike."""
+    loads = [0] * shards
+    dealt = []
+    for cell in cells:
+        shard = loads.index(min(loads))
+        loads[shard] += max(1, cell.boots)
+        dealt.append(replace(cell, shard=shard + 1))
+    return tuple(dealt)
+
+
+def _boots(scenario: Scenario, seeds: int | None) -> int:
+    return len(scenario.arms) * (scenario.seeds if seeds is None else seeds)
+
+
+def _facts(spec: str, kernel: Kernel | BlklabError) -> KernelFacts:
+    if isinstance(kernel, BlklabError):
+        return KernelFacts(spec, "", "", "")
+    return KernelFacts(kernel.spec, kernel.release, kernel.origin, kernel.digest, kernel.mutant)
