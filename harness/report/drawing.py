@@ -138,6 +138,8 @@ def _disk_lines(disk: Disk, scaled: Scaled) -> Iterator[str]:
         yield f"{_MINUTE * scaled.scale / disk.rotation:.0f} rpm"
     if disk.ncq > 1:
         yield f"NCQ {disk.ncq}"
+    if disk.look_ahead:
+        yield f"look-ahead {show_size(disk.look_ahead)}"
 
 
 def _stack_boxes(topology: Topology) -> Iterator[Box]:

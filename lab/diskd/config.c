@@ -9,7 +9,7 @@
 #define DISK_WORDS 5
 #define PATH_WORDS 5
 #define MORE_WORDS 2
-#define MOST_WORDS (DISK_WORDS + 2 + MODEL_ZONES)
+#define MOST_WORDS (DISK_WORDS + 3 + MODEL_ZONES)
 
 static bool number(const char *word, int base, uint64_t least, uint64_t *value)
 {
@@ -59,6 +59,8 @@ static bool read_key(struct model_disk *model, char *word)
 		return !model->rotation && number(value, 10, 1, &model->rotation);
 	if (!strcmp(key, "ncq"))
 		return model->ncq == 1 && number(value, 10, 1, &model->ncq) && model->ncq <= CONFIG_NCQ;
+	if (!strcmp(key, "look_ahead"))
+		return !model->look_ahead && number(value, 10, 1, &model->look_ahead);
 	if (!strcmp(key, "buffer"))
 		return !model->lane_count && number(value, 10, 2, &model->lane_count);
 	return !strcmp(key, "zone") && read_zone(model, value);
@@ -66,7 +68,7 @@ static bool read_key(struct model_disk *model, char *word)
 
 static bool has_mechanics(const struct model_disk *model)
 {
-	return model->seek || model->rotation || model->ncq > 1 || model->zone_count > 1;
+	return model->seek || model->rotation || model->ncq > 1 || model->look_ahead || model->zone_count > 1;
 }
 
 /* Behind the models of all disks, the lanes of those that have a buffer. */

@@ -13,6 +13,7 @@
  *   rotation=NS       of one revolution: after a seek the disk waits for the sector
  *   ncq=N             among its first N jobs it takes the one that it can begin first
  *   zone=FROM:RATE    another rate from byte FROM on; several in ascending order
+ *   look_ahead=BYTES  it reads so much further than it was asked to, and keeps it
  *   buffer=N          moves N jobs at a time, which share its rate; then it has no seek and no other key
  *
  * A backstore is a path to a disk, through its links; those of one disk share its head, its line and its

@@ -1,5 +1,5 @@
 // SPDX-License-Identifier: GPL-2.0-only
-#include "model.h"
+#include "ahead.h"
 
 #include <stddef.h>
 
@@ -46,7 +46,7 @@ static unsigned int zone_of(const struct model_disk *disk, uint64_t at)
 	return zone;
 }
 
-static uint64_t at_own_rate(const struct model_disk *disk, uint64_t at, uint64_t bytes)
+uint64_t model_disk_time(const struct model_disk *disk, uint64_t at, uint64_t bytes)
 {
 	uint64_t time = 0;
 
@@ -62,8 +62,7 @@ static uint64_t at_own_rate(const struct model_disk *disk, uint64_t at, uint64_t
 	return time < LONGEST ? time : LONGEST;
 }
 
-/* How long after NOW the sector at AT comes by. */
-static uint64_t until_sector(const struct model_disk *disk, uint64_t at, uint64_t now)
+uint64_t model_disk_turn(const struct model_disk *disk, uint64_t at, uint64_t now)
 {
 	uint64_t track = (uint64_t)((unsigned __int128)disk->zones[zone_of(disk, at)].rate * disk->rotation / SECOND);
 	uint64_t angle = track ? (uint64_t)((unsigned __int128)(at % track) * disk->rotation / track) : 0;
@@ -91,6 +90,20 @@ static void join_links(struct model *model, const struct model_disk *disk, bool 
 	}
 }
 
+/* How long the medium takes for the job whose turn it is: from where the head has come to, or where the buffer ends. */
+static uint64_t own_time(struct model_disk *disk, uint64_t now)
+{
+	const struct model_job *job = disk->first;
+	uint64_t until;
+
+	if (!disk->look_ahead || job->write)
+		return model_disk_time(disk, job->at, job->bytes);
+	if (!disk->run.going)
+		ahead_begin(disk, job, now);
+	until = ahead_until(disk, job->at + job->bytes, now);
+	return until > now ? until - now : 1;
+}
+
 static void move(struct model *model, struct model_disk *disk, uint64_t now)
 {
 	const struct model_job *job = disk->first;
@@ -99,7 +112,7 @@ static void move(struct model *model, struct model_disk *disk, uint64_t now)
 	disk->phase = MODEL_MOVING;
 	*flow = (struct model_flow){ .began = now, .since = now, .speed = MODEL_ALONE };
 	if (job->bytes) {
-		flow->own = flow->least = at_own_rate(disk, job->at, job->bytes);
+		flow->own = flow->least = own_time(disk, now);
 		for (int i = 0; i < MODEL_LINKS && job->links[i]; i++) {
 			flow->links[i] = job->links[i]->cost + transfer(job->bytes, job->links[i]->rate);
 			if (flow->links[i] > flow->least)
@@ -114,9 +127,11 @@ static void move(struct model *model, struct model_disk *disk, uint64_t now)
 /* How long a disk that is free at NOW takes until it can move the first byte of a job. */
 static uint64_t positioning(const struct model_disk *disk, const struct model_job *job, uint64_t now)
 {
-	if (!job->bytes || job->at == disk->head || (!disk->seek && !disk->rotation))
+	if (ahead_covers(disk, job))
+		return ahead_until(disk, job->at, now) - now;
+	if (!job->bytes || (job->at == disk->head && !disk->run.going) || (!disk->seek && !disk->rotation))
 		return 0;
-	return disk->seek + (disk->rotation ? until_sector(disk, job->at, now + disk->seek) : 0);
+	return disk->seek + (disk->rotation ? model_disk_turn(disk, job->at, now + disk->seek) : 0);
 }
 
 static void start(struct model *model, struct model_disk *disk, uint64_t now)
@@ -124,11 +139,12 @@ static void start(struct model *model, struct model_disk *disk, uint64_t now)
 	uint64_t time = positioning(disk, disk->first, now);
 
 	disk->started = now;
+	ahead_turn(disk, disk->first, now);
 	if (!time) {
 		move(model, disk, now);
 		return;
 	}
-	disk->seeks++;
+	disk->seeks += !disk->run.going;
 	disk->phase = MODEL_SEEKING;
 	disk->event = now + time;
 }

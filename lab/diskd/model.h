@@ -6,7 +6,8 @@
  * the head is, then the transfer, which flows through every link of the job's path. Jobs that flow at
  * the same time share their links by max-min fairness (share.c): none gets more of a link while
  * another that wants it gets less, and a link that is wanted is never idle. A disk with a buffer moves several
- * jobs at a time: its medium is one more link, which they share, and it does not seek. Times are nanoseconds of one clock;
+ * jobs at a time: its medium is one more link, which they share, and it does not seek. One with look-ahead finds what it read
+ * before in its buffer (ahead.c). Times are nanoseconds of one clock;
  * each step starts at the exact time at which the step before it ended, however late the caller is.
  */
 #ifndef DISKD_MODEL_H
@@ -41,6 +42,12 @@ struct model_zone {
 	uint64_t from, rate;
 };
 
+/* What a disk with look-ahead reads on (ahead.c): byte FROM at SINCE and on to END, and it has KEPT what lies before. */
+struct model_run {
+	uint64_t kept, from, since, end;
+	bool going;
+};
+
 enum model_phase { MODEL_IDLE, MODEL_SEEKING, MODEL_MOVING };
 
 /* The transfer of the job being served. */
@@ -58,6 +65,8 @@ struct model_disk {
 	uint64_t zone_count, seek, rotation;  /* rotation: ns of a revolution, 0 where sectors are always there */
 	uint64_t ncq;                         /* among how many jobs it chooses the next; 1 serves in order */
 	uint64_t head;
+	uint64_t look_ahead; /* bytes, 0 where it reads nothing that was not asked for */
+	struct model_run run;
 	struct model_job *first, **last; /* the job at the front is being served */
 	enum model_phase phase;
 	uint64_t started, event; /* of the job being served: when its turn came, when its phase ends */
@@ -81,6 +90,12 @@ void model_disk_init(struct model_disk *disk, uint64_t rate, uint64_t seek);
 
 /* From byte FROM on the rate is RATE; false when FROM does not ascend or there are too many zones. */
 bool model_disk_zone(struct model_disk *disk, uint64_t from, uint64_t rate);
+
+/* How long the medium takes for BYTES from AT on. */
+uint64_t model_disk_time(const struct model_disk *disk, uint64_t at, uint64_t bytes);
+
+/* How long after NOW the sector at AT comes by, on a disk that turns. */
+uint64_t model_disk_turn(const struct model_disk *disk, uint64_t at, uint64_t now);
 
 /* DISK moves COUNT jobs at a time, one in each of LANES, which are disks of the model too. */
 void model_disk_buffer(struct model_disk *disk, struct model_disk *lanes, uint64_t count);

@@ -56,4 +56,5 @@ def _mechanics(disk: Disk) -> str:
     rotation = f" rotation={disk.rotation}" if disk.rotation else ""
     ncq = f" ncq={disk.ncq}" if disk.ncq > 1 else ""
     buffer = f" buffer={disk.buffer}" if disk.buffer else ""
-    return rotation + ncq + buffer + "".join(f" zone={zone.start}:{zone.rate}" for zone in disk.zones)
+    ahead = f" look_ahead={disk.look_ahead}" if disk.look_ahead else ""
+    return rotation + ncq + ahead + buffer + "".join(f" zone={zone.start}:{zone.rate}" for zone in disk.zones)

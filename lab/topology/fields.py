@@ -39,6 +39,9 @@ SEEK = Field("seek", time(0, _SECOND), says="time before a request that does not
 RPM = Field("rpm", Integer(60, 10**6), says="revolutions a minute: after a seek the sector must come by")
 BUFFER = Field("buffer", Integer(2, 256), says="requests that it moves at a time, sharing its rate (default: 1)")
 NCQ = Field("ncq", Integer(1, 256), says="queued requests among which the disk takes the soonest (default: 1)")
+LOOK_AHEAD = Field(
+    "look_ahead", size(0, 1 << 30), says="bytes that it reads further than it was asked to, and keeps (default: 0)"
+)
 ZONE_FROM = Field("from", size(_MEBIBYTE), required=True, says="where the zone starts")
 ZONE_RATE = Field("rate", rate(), required=True, says="bytes per second from there on")
 ZONES: Field[list[Row]] = Field(
@@ -120,7 +123,7 @@ ORIGINS: Field[list[Row]] = Field(
     "origins", ListOf(Record((ORIGIN_OF, *ORIGIN_TEXTS))), says="where the values of its parameters come from"
 )
 
-_DISK = Record((SIZE, RATE, SERVICE, SEEK, RPM, ZONES, NCQ, BUFFER, PATH))
+_DISK = Record((SIZE, RATE, SERVICE, SEEK, RPM, ZONES, NCQ, LOOK_AHEAD, BUFFER, PATH))
 _LINK = Record((LINK_RATE, PCIE, SAS, EFFICIENCY, COST))
 _HBA = Record((MODEL, DRIVER, CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, PATH, SLOT, NODE))
 _LUN = Record((HBA, LUN_DISKS, PATH))
@@ -154,7 +157,9 @@ STACKS = Field("stacks", NamedRanges(_STACK, "stack"), says="what is laid over t
 TOPOLOGY_RECORD = Record((TOPOLOGY, TITLE, MEMORY, VM, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS))
 
 HBA_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in (CAN_QUEUE, CMD_PER_LUN, HW_QUEUES)}
-DISK_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in (RATE, SERVICE, SEEK, RPM, NCQ, BUFFER)}
+DISK_KNOBS: Mapping[str, Kind[int]] = {
+    field.name: field.kind for field in (RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, BUFFER)
+}
 LINK_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in (LINK_RATE, COST)}
 VM_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in VM_FIELDS}
 STACK_KNOBS: Mapping[str, Kind[int] | Kind[str]] = {

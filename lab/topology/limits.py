@@ -167,8 +167,8 @@ def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
     if driver is Driver.TCMU:
         if disk.rate is None:
             yield "driver tcmu takes disks with a rate: they serve one request after another"
-        if disk.buffer and (disk.seek or disk.rotation or disk.zones or disk.ncq > 1):
-            yield "a disk with a buffer has no seek, rpm, zones or ncq"
+        if disk.buffer and (disk.seek or disk.rotation or disk.zones or disk.ncq > 1 or disk.look_ahead):
+            yield "a disk with a buffer has no seek, rpm, zones, ncq or look_ahead"
         buffered = sum(other.buffer for other in topology.disks.values())
         if disk.buffer and buffered > MOST_BUFFERED:
             yield f"the buffers of all disks hold {buffered} requests, and {MOST_BUFFERED} are possible"
@@ -176,7 +176,7 @@ def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
     if disk.rate is not None and (reason := rate_reason(disk.rate)):
         yield reason
     mechanics = {"seek": disk.seek, "rpm": disk.rotation, "zones": disk.zones, "ncq": disk.ncq > 1}
-    mechanics |= {"buffer": disk.buffer, "links": disk.links}
+    mechanics |= {"look_ahead": disk.look_ahead, "buffer": disk.buffer, "links": disk.links}
     for key, is_set in mechanics.items():
         if is_set:
             yield f"{key} needs driver tcmu, not {driver}"

@@ -148,6 +148,7 @@ def _disk(name: str, row: Row, links: Iterable[str], scale: int) -> Disk:
         zones=_zones(name, row, size, scale),
         ncq=row.get_or(fields.NCQ, 1),
         buffer=row.get_or(fields.BUFFER, 0),
+        look_ahead=row.get_or(fields.LOOK_AHEAD, 0),
         links=_references(f"disk {name}", row, fields.PATH, "link", links),
     )
 

@@ -38,9 +38,10 @@ class Disk:
 
     Of a serial disk: ``seek`` is the time before a request that does not start where the last one
     ended, ``rotation`` that of a revolution (0: it does not turn), ``zones`` are further rates from some
-    byte on, ``ncq`` is how many queued requests it chooses among. ``links`` carry its data alone. With a ``buffer`` it
-    moves as many requests at a time, which share its rate, and has no seek: what streams see of a drive whose
-    cache stands between its ports and its medium. Without one a slow link holds the disk itself.
+    byte on, ``ncq`` is how many queued requests it chooses among, ``look_ahead`` how many bytes further than
+    asked it reads, and keeps. ``links`` carry its data alone. With a ``buffer`` it moves as many requests at a
+    time, which share its rate, and has no seek: what streams see of a drive whose cache stands between its ports and
+    its medium. Without one a slow link holds the disk itself.
     """
 
     name: str
@@ -52,6 +53,7 @@ class Disk:
     zones: tuple[Zone, ...] = ()
     ncq: int = 1
     buffer: int = 0
+    look_ahead: int = 0
     links: tuple[str, ...] = ()
 
 

@@ -14,7 +14,10 @@ from lab.topology.model import Origin
 from lab.yaml_fields import Field, Row
 
 _KEYS: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]] = {
-    "disk": (fields.DISKS, {key: key for key in ("rate", "service", "seek", "rpm", "ncq", "buffer", "zones")}),
+    "disk": (
+        fields.DISKS,
+        {key: key for key in ("rate", "service", "seek", "rpm", "ncq", "look_ahead", "buffer", "zones")},
+    ),
     "link": (fields.LINKS, {"rate": "rate", "pcie": "rate", "sas": "rate", "efficiency": "efficiency", "cost": "cost"}),
     "hba": (fields.HBAS, {key: key for key in ("can_queue", "cmd_per_lun")}),
 }

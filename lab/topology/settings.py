@@ -130,6 +130,8 @@ def _disk(disk: Disk, knob: str, value: int) -> Disk:
         return replace(disk, rotation=value)
     if knob == "buffer":
         return replace(disk, buffer=value)
+    if knob == "look_ahead":
+        return replace(disk, look_ahead=value)
     return replace(disk, seek=value) if knob == "seek" else replace(disk, ncq=value)
 
 

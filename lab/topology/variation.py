@@ -39,6 +39,7 @@ def multiplied(topology: Topology, of: str, factor: float) -> Topology:
         "seek": lambda disk: replace(disk, seek=round(disk.seek * factor)),
         _NS_PER_REVOLUTION: lambda disk: replace(disk, rotation=round(disk.rotation / factor)),
         "ncq": lambda disk: replace(disk, ncq=times(disk.ncq)),
+        "look_ahead": lambda disk: replace(disk, look_ahead=round(disk.look_ahead * factor)),
         "buffer": lambda disk: replace(disk, buffer=times(disk.buffer)),
     }
     link_keys: dict[str, Callable[[Link], Link]] = {

@@ -120,6 +120,7 @@ static void fuzz_model(void)
 		model_disk_init(&disks[i], 1 + any(1ull << any(45)), any(1ull << any(30)));
 		disks[i].rotation = any(2) ? 1 + any(1u << any(25)) : 0;
 		disks[i].ncq = 1 + any(40);
+		disks[i].look_ahead = any(2) ? any(1ull << any(30)) : 0;
 		while (any(3))
 			model_disk_zone(&disks[i], any(1ull << any(45)), 1 + any(1ull << any(40)));
 	}
@@ -129,7 +130,8 @@ static void fuzz_model(void)
 		now += any(1ull << any(34));
 		while (model_finished(&model, now))
 			done++;
-		jobs[i] = (struct model_job){ .at = any(1ull << any(50)), .bytes = any(4) ? any(1ull << any(32)) : 0 };
+		jobs[i] = (struct model_job){ .at = any(1ull << any(50)), .bytes = any(4) ? any(1ull << any(32)) : 0,
+					      .write = (uint32_t)any(2) };
 		for (uint64_t l = any(4); l; l--)
 			jobs[i].links[l - 1] = &links[any(3)];
 		model_submit(&model, &disks[any(5)], &jobs[i], now);
@@ -144,7 +146,7 @@ static void fuzz_model(void)
 static void fuzz_config(void)
 {
 	static const char *const words[] = { "link", "disk", "backstore", "more", "a", "b", "1", "4096", "99999999999999999999",
-					     "-1", "ff", "memory", "rotation=5", "ncq=3", "zone=9:7", "zone=", "=", ":", "\n", "\n", "a-name-that-is-longer-than-forty-letters-as-it-is" };
+					     "-1", "ff", "memory", "rotation=5", "ncq=3", "look_ahead=512", "zone=9:7", "zone=", "=", ":", "\n", "\n", "a-name-that-is-longer-than-forty-letters-as-it-is" };
 	static struct config config;
 	char text[2048] = "";
 	unsigned int line;

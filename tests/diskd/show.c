@@ -18,6 +18,8 @@ static void show_disk(const struct config *config, unsigned int number)
 		printf(" rotation=%" PRIu64, model->rotation);
 	if (model->ncq > 1)
 		printf(" ncq=%" PRIu64, model->ncq);
+	if (model->look_ahead)
+		printf(" look_ahead=%" PRIu64, model->look_ahead);
 	if (model->lane_count)
 		printf(" buffer=%" PRIu64, model->lane_count);
 	for (unsigned int i = 1; i < model->zone_count; i++)

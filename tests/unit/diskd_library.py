@@ -27,7 +27,7 @@ from pathlib import Path
 from lab.programs import DIALECT, ROOT, WARNINGS
 
 SOURCES = ROOT / "diskd"
-PARTS = ("config.c", "level.c", "model.c", "ring.c", "scsi.c", "share.c", "store.c")
+PARTS = ("ahead.c", "config.c", "level.c", "model.c", "ring.c", "scsi.c", "share.c", "store.c")
 ALONE = 1 << 32
 SENSE_LENGTH = 18
 LINKS = 5
@@ -71,6 +71,10 @@ class Flow(Structure):
     ]
 
 
+class Run(Structure):
+    _fields_ = [*((name, c_uint64) for name in ("kept", "start", "since", "end")), ("going", c_bool)]
+
+
 class Level(Structure):
     _fields_ = [(name, c_uint64) for name in ("held", "most", "sum", "since")]
 
@@ -78,7 +82,8 @@ class Level(Structure):
 class Disk(Structure):
     _fields_ = [
         ("zones", Zone * ZONES),
-        *((name, c_uint64) for name in ("zone_count", "seek", "rotation", "ncq", "head")),
+        *((name, c_uint64) for name in ("zone_count", "seek", "rotation", "ncq", "head", "look_ahead")),
+        ("run", Run),
         ("first", POINTER(Job)),
         ("last", c_void_p),
         ("phase", c_int),
@@ -158,12 +163,14 @@ def library(folder: Path) -> ctypes.CDLL:
 class Rig:
     """Disks and links of the C model, driven by arrivals at given times."""
 
-    def __init__(self, lib: ctypes.CDLL, *disks: tuple[int, int], rotation: int = 0, ncq: int = 1) -> None:
+    def __init__(
+        self, lib: ctypes.CDLL, *disks: tuple[int, int], rotation: int = 0, ncq: int = 1, look_ahead: int = 0
+    ) -> None:
         self.lib = lib
         self.disks = (Disk * len(disks))()
         for disk, (rate, seek) in zip(self.disks, disks, strict=True):
             lib.model_disk_init(byref(disk), c_uint64(rate), c_uint64(seek))
-            disk.rotation, disk.ncq = rotation, ncq
+            disk.rotation, disk.ncq, disk.look_ahead = rotation, ncq, look_ahead
         self.model = Model(self.disks, len(disks))
         self.jobs: list[Job] = []
 

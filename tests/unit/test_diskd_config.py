@@ -17,7 +17,7 @@ SHOW = Path(__file__).parents[1] / "diskd" / "show.c"
 @pytest.fixture(scope="session")
 def show(tmp_path_factory: pytest.TempPathFactory) -> Path:
     program = tmp_path_factory.mktemp("show") / "show"
-    parts = [str(SOURCES / name) for name in ("config.c", "level.c", "model.c", "share.c")]
+    parts = [str(SOURCES / name) for name in ("ahead.c", "config.c", "level.c", "model.c", "share.c")]
     command = ["gcc", *DIALECT, *WARNINGS, f"-I{SOURCES}", "-o", str(program), str(SHOW), *parts]
     subprocess.run(command, check=True)
     return program
@@ -34,7 +34,7 @@ link port 1200000000 0
 link slot 2000000000 500
 disk a 1073741824 80000000 8500000
 disk b 1073741824 80000000 0 rotation=8333333 ncq=32 zone=1000000:70000000 zone=900000000:40000000
-disk c 512 1 0 ncq=256
+disk c 512 1 0 ncq=256 look_ahead=2097152
 disk e 1024 1000 0 buffer=768
 backstore a0 a lab00000 5001405100000000 port slot
 backstore a1 a lab00000 5001405100000000 slot
@@ -62,6 +62,9 @@ def test_as_many_backstores_as_a_topology_may_have(show: Path) -> None:
         "disk b 1024 1 0 buffer=2 buffer=2",
         "disk b 1024 1 5 buffer=2",
         "disk b 1024 1 0 buffer=2 ncq=2",
+        "disk b 1024 1 0 buffer=2 look_ahead=512",
+        "disk b 1024 1 0 look_ahead=0",
+        "disk b 1024 1 0 look_ahead=512 look_ahead=512",
         "disk b 1024 1 0 rotation",
         "disk b 1024 1 0 rotation=0",
         "disk b 1024 1 0 rotation=1 rotation=2",

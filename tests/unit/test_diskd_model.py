@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.diskd_library import ALONE, Link, Rig, library
+from tests.unit.diskd_library import ALONE, Job, Link, Rig, library
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 MS = 10**6
@@ -162,6 +162,60 @@ def test_a_zone_has_its_own_rate_and_a_request_across_its_border_is_the_sum_of_i
     for at, size in ((0, 8192), (4096, 8192), (8192, 4096), (4096, 16384), (1 << 20, 4096)):
         rig.submit(0, 0, at, size)
     assert [when for when, _ in rig.drain()] == [2 * MS, 5 * MS, 7 * MS, 16 * MS, 20 * MS]
+
+
+def ahead(lib: ctypes.CDLL, look_ahead: int = 4 * 4096) -> Rig:
+    """A track is 8 ms, 8 pages."""
+    return Rig(lib, (4096 * 1000, 1 * MS), rotation=8 * MS, look_ahead=look_ahead)
+
+
+def served(rig: Rig, *reads: tuple[int, int]) -> list[float]:
+    """When each read of a page, asked for at a time in ms, was done, in ms; one at a time."""
+    done = []
+    for when, page in reads:
+        rig.submit(0, when * MS, page * 4096, 4096)
+        ((at, _),) = rig.drain()
+        done.append(at / MS)
+    return done
+
+
+def test_a_disk_reads_on_and_a_late_reader_loses_nothing(lib: ctypes.CDLL) -> None:
+    # Page 2 passes while nobody asks for it, and 3 is on its way.
+    assert served(ahead(lib), (0, 0), (3, 2), (3, 3)) == pytest.approx([1, 3, 4], abs=1e-5)
+    # Without look-ahead page 2 comes by 8 ms after it did first.
+    assert served(ahead(lib, 0), (0, 0), (3, 2)) == [1, 11]
+
+
+def test_a_gap_within_the_look_ahead_is_read_through_and_kept(lib: ctypes.CDLL) -> None:
+    rig = ahead(lib)
+    assert served(rig, (0, 0), (1, 3), (4, 1), (4, 2)) == pytest.approx([1, 4, 4, 4], abs=1e-5)
+    assert rig.disks[0].seeks == 0
+
+
+def test_the_disk_stops_at_the_end_of_its_look_ahead_and_goes_on_when_the_sector_comes_by(lib: ctypes.CDLL) -> None:
+    # Pages 1 to 4 are read by 5; 5 comes by at 5 and again at 13.
+    assert served(ahead(lib), (0, 0), (7, 4), (9, 5)) == pytest.approx([1, 7, 14], abs=1e-5)
+    assert served(ahead(lib), (0, 0), (7, 5)) == pytest.approx([1, 14], abs=1e-5)
+
+
+def test_what_lies_far_behind_is_not_kept(lib: ctypes.CDLL) -> None:
+    rig = ahead(lib, 2 * 4096)
+    for page in range(8):
+        rig.submit(0, 0, page * 4096, 4096)
+    rig.drain()
+    # The run ends at page 10 and begins at 6.
+    assert served(rig, (8, 6), (8, 5)) == pytest.approx([8, 14], abs=1e-5)
+
+
+def test_a_write_ends_the_look_ahead(lib: ctypes.CDLL) -> None:
+    rig = ahead(lib)
+    assert served(rig, (0, 0)) == [1]
+    job = Job(at=20 * 4096, bytes=4096, write=1)
+    rig.jobs.append(job)
+    lib.model_submit(byref(rig.model), byref(rig.disks[0]), byref(job), c_uint64(1 * MS))
+    # Page 20 is at angle 4; page 1 comes by at 9, page 2 at 10.
+    assert [when / MS for when, _ in rig.drain()] == [5]
+    assert served(rig, (5, 1), (10, 2)) == pytest.approx([10, 11], abs=1e-5)
 
 
 def test_a_queue_takes_what_is_nearest_to_the_head(lib: ctypes.CDLL) -> None:

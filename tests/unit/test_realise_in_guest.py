@@ -116,7 +116,9 @@ def test_modelled_disks() -> None:
     topology = rig({"p0": ("p0",), "p1": ("p1",)}, can_queue=64, cmd_per_lun=16)
     disks = {
         "p0": Disk("p0", GIB, rate=10**6, seek=8_000_000, links=("wire",)),
-        "p1": Disk("p1", GIB, rate=2 * 10**6, rotation=8_333_333, ncq=32, zones=(Zone(1 << 29, 10**6),)),
+        "p1": Disk(
+            "p1", GIB, rate=2 * 10**6, rotation=8_333_333, ncq=32, look_ahead=1 << 21, zones=(Zone(1 << 29, 10**6),)
+        ),
     }
     topology = replace(
         topology,
@@ -139,7 +141,7 @@ def test_modelled_disks() -> None:
         f"memory {GIB // 2}",
         "link wire 12000000 5000",
         f"disk p0 {GIB} 1000000 8000000",
-        f"disk p1 {GIB} 2000000 0 rotation=8333333 ncq=32 zone=536870912:1000000",
+        f"disk p1 {GIB} 2000000 0 rotation=8333333 ncq=32 look_ahead=2097152 zone=536870912:1000000",
         "backstore p0 p0 lab00000 5001405100000000 wire",
         "backstore p1 p1 lab00001 5001405100000001",
     ]
