@@ -6,9 +6,9 @@ from dataclasses import dataclass
 
 from harness.analysis.claims import ControlVerdict
 from harness.analysis.operands import arms_needed
-from harness.analysis.verdict import Verdict, judge
+from harness.analysis.verdict import Verdict
 from harness.events import Listener, nobody
-from harness.judging import results_of
+from harness.judging import judge_as
 from harness.runner import Request, measured
 from harness.scenario.model import Scenario, Status
 from harness.store import RunFolder, Store, load_run
@@ -132,9 +132,7 @@ def shortfalls(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Tria
 
 
 def _judged(run: RunFolder, mutant: str) -> Verdict:
-    facts = run.facts
-    results = results_of(load_run(run.path))
-    return judge(run.scenario, results, None, facts.seeds, facts.arms, release=facts.kernel.release, mutant=mutant)
+    return judge_as(load_run(run.path), mutant)
 
 
 def mutants_named(scenarios: Iterable[Scenario]) -> tuple[str, ...]:

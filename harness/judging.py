@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """From a run's raw artefacts to its verdict, now or years later."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 from statistics import fmean
@@ -9,6 +9,7 @@ from statistics import fmean
 from harness.analysis.bottleneck import Bottleneck, bottleneck
 from harness.analysis.cells import CellResult, agreed, measured, not_run, skipped
 from harness.analysis.document import verdict_document
+from harness.analysis.sequence import judge_in_sequence
 from harness.analysis.verdict import Verdict, judge
 from harness.files import json_bytes
 from harness.metrics.errors import MeasurementError
@@ -30,17 +31,21 @@ class Rejudged:
 
 def judge_run(run: RunFolder) -> Verdict:
     """The verdict from what the boots left, computed anew. Raises Misuse when the baseline run is gone."""
-    facts = run.facts
+    return judge_as(run, run.facts.kernel.mutant)
+
+
+def judge_as(run: RunFolder, mutant: str) -> Verdict:
+    """The same as if the kernel were broken by ``mutant``, whose controls count then."""
+    facts, results = run.facts, results_of(run)
     baseline = results_of(load_run(_baseline(run))) if facts.baseline else None
-    return judge(
-        run.scenario,
-        results_of(run),
-        baseline,
-        facts.seeds,
-        facts.arms,
-        release=facts.kernel.release,
-        mutant=facts.kernel.mutant,
-    )
+
+    def judged(seeds: Sequence[int]) -> Verdict:
+        release = facts.kernel.release
+        return judge(
+            run.scenario, results, baseline, seeds, facts.arms, release=release, mutant=mutant, rule=facts.rule
+        )
+
+    return judged(facts.seeds) if facts.rule is None else judge_in_sequence(facts.rule, facts.seeds, results, judged)
 
 
 def rejudge(path: Path) -> Rejudged:
@@ -81,12 +86,13 @@ def _explained(run: RunFolder) -> Iterator[Bottleneck | Unexplained]:
             record = run.boot(cell) if cell.arm == arm.name and not cell.skip else None
             if record is None:
                 continue
-            result = measured(arm, cell.seed, record, run.scenario.loads.values())
+            result = _measured(run, cell, record)
             if result.status is Status.PASS:
                 boots.append((record, result))
         for load in run.scenario.loads.values() if boots else ():
             try:
-                uses = [read_use(record.files, arm.topology, load) for record, _ in boots]
+                windows = load.windows(run.scenario.windows)
+                uses = [read_use(record.files, arm.topology, one) for record, _ in boots for one in windows]
             except MeasurementError as error:
                 yield Unexplained(arm.name, load.name, error.message)
             else:
@@ -103,7 +109,12 @@ def _result(run: RunFolder, cell: PlannedCell) -> CellResult:
     record = run.boot(cell)
     if record is None:
         return not_run(cell.arm, cell.seed)
-    return measured(run.scenario.arms[cell.arm], cell.seed, record, run.scenario.loads.values())
+    return _measured(run, cell, record)
+
+
+def _measured(run: RunFolder, cell: PlannedCell, record: BootRecord) -> CellResult:
+    scenario = run.scenario
+    return measured(scenario.arms[cell.arm], cell.seed, record, scenario.loads.values(), scenario.windows)
 
 
 def _baseline(run: RunFolder) -> Path:

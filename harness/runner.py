@@ -8,9 +8,12 @@ from collections.abc import Iterator, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
+from itertools import groupby
 
 from harness.analysis import cells
 from harness.analysis.cells import CellResult
+from harness.analysis.sequence import unmade
+from harness.analysis.stopping import stopping_rule
 from harness.analysis.verdict import Verdict
 from harness.boot_files import save_boot
 from harness.events import CellFinished, CellPhase, CellStarted, Listener, RunFinished, RunStarted, nobody
@@ -75,13 +78,14 @@ def run_scenario(
 ) -> Run:
     """Boot every cell of the request that has no record yet, and judge.
 
-    A run of the same request that was killed is taken up again. ``at_once`` 0 means as many boots
-    as the host carries; ``turns`` are those of several runs that share the host. Raises LabBroken,
-    before anything is booted, for a guest that does not fit; else what boots raise, after the boots
-    under way were stopped.
+    A run of the same request that was killed is taken up again. ``at_once`` 0 means as many boots as the host
+    carries; on the wall clock there is one at a time, until the rule of the run is content. ``turns`` are those of
+    several runs that share the host. Raises LabBroken, before anything is booted, for a guest that does not
+    fit; else what boots raise, after the boots under way were stopped.
     """
     started = time.monotonic()
     _check_arms(request)
+    _check_clock(request)
     turns = turns or Turns(lanes_of_host(at_once))
     _check_memory(request, turns.lanes.memory)
     store.check()
@@ -89,10 +93,10 @@ def run_scenario(
         jobs = _prepared(lab, request)
         waiting = [cell for cell in folder.facts.cells if not cell.skip and not _recorded(folder, cell, jobs)]
         resumed = sum(not cell.skip for cell in folder.facts.cells) - len(waiting)
-        workers = _workers(request.scenario, waiting, turns.lanes)
+        workers = _workers(request.scenario, waiting, turns.lanes) if folder.facts.rule is None else 1
         listener(RunStarted(request.scenario.name, request.kernel.release, len(waiting), workers))
-        _Boots(lab, request.scenario, folder, jobs, listener, turns).make(waiting, workers)
-        verdict = judge_run(folder)
+        boots = _Boots(lab, request.scenario, folder, jobs, listener, turns)
+        verdict = boots.make(waiting, workers) if folder.facts.rule is None else boots.make_in_turn(waiting)
         elapsed = time.monotonic() - started
         folder.finish(verdict, elapsed=elapsed)
         listener(RunFinished(verdict.status, elapsed))
@@ -133,6 +137,20 @@ def _check_arms(request: Request) -> None:
         raise Misuse(f"{request.scenario.name} has no arm {', '.join(unknown)}", remedy=f"its arms are {known}")
 
 
+def _check_clock(request: Request) -> None:
+    if request.scenario.clock is Clock.VIRTUAL:
+        return
+    if request.verify:
+        raise Misuse(
+            f"{request.scenario.name}: no boot repeats exactly on the wall clock", remedy="run it without --verify"
+        )
+    if request.base:
+        raise Misuse(
+            f"{request.scenario.name}: on the wall clock a run of another time is no baseline",
+            remedy="run it on either kernel by itself: its ratios are of boots side by side",
+        )
+
+
 def _facts(lab: Lab, request: Request) -> RunFacts:
     kernel, scenario = request.kernel, request.scenario
     cells = expand(scenario, request.seeds, request.arms or None)
@@ -152,6 +170,7 @@ def _facts(lab: Lab, request: Request) -> RunFacts:
         command=request.command,
         baseline=request.baseline,
         base=request.base,
+        rule=stopping_rule(cells[-1].seed) if scenario.clock is Clock.WALL else None,
     )
 
 
@@ -221,7 +240,10 @@ def _jobs_of_environment() -> int:
 
 @dataclass
 class _Boots:
-    """Makes the boots of one run in threads. A thread starts a machine and stays with it to its end."""
+    """Makes the boots of one run in threads. A thread starts a machine and stays with it to its end.
+
+    The boots that are ``made`` are counted from 1.
+    """
 
     lab: Lab
     scenario: Scenario
@@ -230,10 +252,27 @@ class _Boots:
     listener: Listener
     turns: Turns
     abort: threading.Event = field(default_factory=threading.Event)
+    made: int = 0
 
-    def make(self, cells: Sequence[PlannedCell], workers: int) -> None:
+    def make_in_turn(self, cells: Sequence[PlannedCell]) -> Verdict:
+        """One after another, a round of all arms at a time, for as long as the verdict wants more.
+
+        Rounds of other runs on this host wait meanwhile: they would be noise.
+        """
+        verdict = judge_run(self.folder)
+        for _, together in groupby(cells, key=lambda cell: cell.seed):
+            if not unmade(verdict):
+                break
+            with self.lab.cache.workspace("turn", "wall"):
+                verdict = self.make(list(together), 1)
+        return verdict
+
+    def make(self, cells: Sequence[PlannedCell], workers: int) -> Verdict:
+        """``workers`` at a time; the verdict on all that the run has then."""
+        self.abort.clear()
         pool = ThreadPoolExecutor(workers, thread_name_prefix="boot")
-        futures = [pool.submit(self._boot, number, cell) for number, cell in enumerate(cells, start=1)]
+        futures = [pool.submit(self._boot, number, cell) for number, cell in enumerate(cells, start=self.made + 1)]
+        self.made += len(cells)
         try:
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
             _raise_first(done)
@@ -241,6 +280,7 @@ class _Boots:
             self.abort.set()
             self.turns.lanes.nudge()
             pool.shutdown(cancel_futures=True)
+        return judge_run(self.folder)
 
     def _boot(self, number: int, cell: PlannedCell) -> None:
         arm = self.scenario.arms[cell.arm]
@@ -261,7 +301,7 @@ class _Boots:
         if self.abort.is_set():
             raise Stopped
         save_boot(record)
-        result: CellResult = cells.measured(arm, cell.seed, record, self.scenario.loads.values())
+        result: CellResult = cells.measured(arm, cell.seed, record, self.scenario.loads.values(), self.scenario.windows)
         seconds = time.monotonic() - started
         reason = "; ".join(result.reasons)
         self.listener(CellFinished(number, cell.arm, cell.seed, result.status, seconds, reason))

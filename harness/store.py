@@ -26,6 +26,7 @@ from typing import Any
 
 from harness.analysis.document import SCHEMA as VERDICT_SCHEMA
 from harness.analysis.document import verdict_document
+from harness.analysis.stopping import Rule
 from harness.analysis.verdict import Verdict
 from harness.boot_files import load_boot
 from harness.files import ELSEWHERE, held, link_atomic, read_json, write_atomic, write_json, writing
@@ -74,7 +75,8 @@ class RunFacts:
 
     ``baseline`` is the run id of the same scenario on the BASE kernel and ``base`` that kernel: empty
     and None without one.
-    ``arms`` are those that were asked for.
+    ``arms`` are those that were asked for. ``rule`` says when a run on the wall clock may stop, as fixed
+    before its first boot; None under the virtual clock.
     """
 
     run_id: str
@@ -90,6 +92,7 @@ class RunFacts:
     started: str = ""
     schema: int = SCHEMA
     base: KernelFacts | None = None
+    rule: Rule | None = None
 
 
 @dataclass(frozen=True)

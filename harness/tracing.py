@@ -72,14 +72,15 @@ def trace_boot(
     lacking = missing(kernel, cell.arm.topology, cell.arm.queue)
     if lacking:
         raise CannotJudge("; ".join(lacking), remedy="choose another kernel or another arm")
-    prepared = prepare_job(lab, kernel, cell.arm.topology, replace(cell_job(cell), trace=events))
+    job = replace(cell_job(cell), trace=events)
+    prepared = prepare_job(lab, kernel, cell.arm.topology, job)
     folder = root / cell.scenario.name / FOLDER / new_run_id(datetime.now(UTC), kernel.release)
     with writing(folder):
         folder.mkdir(parents=True)
     record = run_job(lab, prepared, folder, phase_seen=phase_seen)
     save_boot(record)
     _check(record, kernel)
-    return tuple(_trace(record, load) for load in cell.scenario.loads)
+    return tuple(_trace(record, load.name) for load in job.loads)
 
 
 def _check(record: BootRecord, kernel: Kernel) -> None:

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from statistics import fmean, geometric_mean
 
 from harness.analysis.statuses import ending
 from harness.metrics.errors import MeasurementError
@@ -43,8 +44,8 @@ def not_run(arm: str, seed: int) -> CellResult:
     return CellResult(arm, seed, Status.MISS, (f"arm {arm} under seed {seed} was not measured",))
 
 
-def measured(arm: Arm, seed: int, record: BootRecord, loads: Iterable[Load]) -> CellResult:
-    """Judge how a boot ended, and read its figures when it ended well."""
+def measured(arm: Arm, seed: int, record: BootRecord, loads: Iterable[Load], windows: int = 1) -> CellResult:
+    """Judge how a boot ended, and read its figures when it ended well: of each load the mean over its ``windows``."""
     verdict = ending(record.outcome, warned=bool(record.warnings))
     result = CellResult(
         arm.name,
@@ -60,7 +61,7 @@ def measured(arm: Arm, seed: int, record: BootRecord, loads: Iterable[Load]) -> 
     try:
         if others := tuple(overridden(record.files, arm.topology)):
             return replace(result, status=Status.SKIP, reasons=others)
-        return replace(result, figures=figures_of(record.files, arm.topology, loads))
+        return replace(result, figures=_figures(record, arm, tuple(loads), windows))
     except MeasurementError as error:
         return replace(result, status=Status.ERROR, reasons=(error.message,))
 
@@ -77,6 +78,22 @@ def agreed(repetitions: Sequence[CellResult]) -> CellResult:
         reason = f"arm {first.arm} under seed {first.seed} is not repeatable: its digests are {short}"
         return replace(first, status=Status.ERROR, reasons=(reason,), figures={}, lab_broke=True)
     return first
+
+
+def _figures(record: BootRecord, arm: Arm, loads: Sequence[Load], windows: int) -> Figures:
+    figures = figures_of(record.files, arm.topology, [one for load in loads for one in load.windows(windows)])
+    names = {one.name: load.name for load in loads for one in load.windows(windows)}
+    together: dict[tuple[str, str, str], list[float]] = {}
+    for (window, role, metric), value in figures.items():
+        together.setdefault((names.get(window, window), role, metric), []).append(value)
+    return {key: _mean(values) for key, values in together.items()}
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Geometric where it can be: the quotient of two such means is the mean of the windows' quotients."""
+    if len(values) == 1:
+        return values[0]
+    return geometric_mean(values) if min(values) > 0 else fmean(values)
 
 
 def _reason(says: str, record: BootRecord) -> str:

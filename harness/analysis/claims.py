@@ -12,8 +12,10 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from harness.analysis.ensemble import Ensemble
+from harness.analysis.interval import Interval
 from harness.analysis.operands import Evidence, Unavailable, figure_of, operands, ratio_value
 from harness.analysis.statuses import worst
+from harness.analysis.stopping import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Rule, decide
 from harness.metrics.figures import GUEST, IDLE
 from harness.scenario.known import is_in
 from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction, Status
@@ -33,12 +35,16 @@ RED, NOT_RED = "red, as it must be", "not red: the scenario cannot turn red"
 class Judgement:
     """One ratio against its bound. ``ensemble`` is None when there was nothing to compute.
 
-    ``reason`` says why in a sentence; it is empty for a plain PASS or FAIL.
+    ``reason`` says why in a sentence; it is empty for a plain PASS or FAIL. ``interval`` is that of the
+    true ratio on the wall clock, None without noise and before the rule looked first. ``open`` tells
+    that more boots of the same run may still decide.
     """
 
     status: Status
     ensemble: Ensemble | None
     reason: str = ""
+    interval: Interval | None = None
+    open: bool = False
 
 
 @dataclass(frozen=True)
@@ -144,20 +150,25 @@ def judge_control(
     if judgement.status is Status.PASS:
         return _control(control, judgement, RED)
     if judgement.status is Status.FAIL and judgement.ensemble is not None:
-        judgement = Judgement(Status.ERROR, judgement.ensemble, NOT_RED)
+        judgement = Judgement(Status.ERROR, judgement.ensemble, NOT_RED, judgement.interval)
     elif judgement.status is Status.FAIL and control.mutant:
         judgement = Judgement(Status.PASS, None, judgement.reason)
     return _control(control, judgement, judgement.reason)
 
 
 def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence[int]) -> Judgement:
-    """PASS when the bound holds under every seed, FAIL when under none, DONE when they disagree."""
+    """PASS when the bound holds under every seed, FAIL when under none, DONE when they disagree.
+
+    On the wall clock the rule decides by the interval of the true ratio instead.
+    """
     try:
         ensemble = _ensemble(ratio, evidence, seeds)
     except Unavailable as lacking:
         return Judgement(lacking.status, None, lacking.reason)
     if _needs_idle_guest(ratio) and not _guest_idle(ratio, evidence, seeds):
         return Judgement(Status.DONE, ensemble, _NOT_BOUND_BY_DEVICE)
+    if evidence.rule is not None:
+        return _under_noise(evidence.rule, ensemble, expect)
     holding = ensemble.holding(expect)
     if len(holding) == len(seeds):
         return Judgement(Status.PASS, ensemble)
@@ -166,6 +177,24 @@ def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence
     named = ", ".join(str(seed) for seed in holding)
     return Judgement(
         Status.DONE, ensemble, f"inconclusive: the bound lies inside the ensemble (it holds under seed {named} only)"
+    )
+
+
+def _under_noise(rule: Rule, ensemble: Ensemble, expect: Bound) -> Judgement:
+    values = [value for _, value in sorted(ensemble.values.items())]
+    decision = decide(rule, values, expect)
+    if decision.status is not Status.DONE:
+        return Judgement(decision.status, ensemble, interval=decision.interval)
+    open_still = bool(rule.looks) and len(values) < rule.looks[-1].rounds
+    return Judgement(Status.DONE, ensemble, _undecided(decision, len(values)), decision.interval, open_still)
+
+
+def _undecided(decision: Decision, rounds: int) -> str:
+    why = "the interval holds the bound" if decision.interval else f"{FEWEST_ROUNDS} boots a side at least decide"
+    if decision.more is None:
+        return f"inconclusive: {why}, and not even {MOST_ROUNDS} boots a side would decide by what they scatter"
+    return (
+        f"inconclusive: {why}; about {decision.more} more boots a side would decide (boots: {rounds + decision.more})"
     )
 
 

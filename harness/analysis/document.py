@@ -75,7 +75,8 @@ def _judgement(judgement: Judgement | None) -> dict[str, Any]:
     if judgement is None:
         return {"status": NOT_RUN, "reason": "", "value": None}
     value = None if judgement.ensemble is None else _ensemble(judgement.ensemble)
-    return {"status": str(judgement.status), "reason": judgement.reason, "value": value}
+    interval = {} if judgement.interval is None else {"interval": asdict(judgement.interval)}
+    return {"status": str(judgement.status), "reason": judgement.reason, "value": value, **interval}
 
 
 def _ensemble(ensemble: Ensemble) -> dict[str, Any]:

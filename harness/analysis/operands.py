@@ -7,6 +7,7 @@ from dataclasses import dataclass
 
 from harness.analysis.bounds import arm_bound
 from harness.analysis.cells import CellResult
+from harness.analysis.stopping import Rule
 from harness.scenario.model import Operand, Ratio, Scenario, Status
 from harness.scenario.ratio import BASELINE, BOUND, NUMBER
 
@@ -24,11 +25,12 @@ class Unavailable(Exception):
 
 @dataclass(frozen=True)
 class Evidence:
-    """Everything a ratio may refer to. ``baseline`` is None when no BASE kernel was given."""
+    """Everything a ratio may refer to. ``baseline`` is None when no BASE kernel was given, ``rule`` without noise."""
 
     scenario: Scenario
     cells: Cells
     baseline: Cells | None = None
+    rule: Rule | None = None
 
 
 @dataclass(frozen=True)

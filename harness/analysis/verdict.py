@@ -17,7 +17,8 @@ from harness.analysis.claims import (
 from harness.analysis.ensemble import Ensemble
 from harness.analysis.operands import Evidence
 from harness.analysis.statuses import exit_code, roll_up
-from harness.scenario.model import Scenario, Status
+from harness.analysis.stopping import Rule, stopping_rule
+from harness.scenario.model import Clock, Scenario, Status
 
 SHOWN_METRIC = "iops"
 _NOT_ASKED = "it was not asked for"
@@ -63,6 +64,13 @@ class Verdict:
         """Cells of the BASE kernel that did not end as they should, or cannot be compared."""
         return tuple(cell for cell in self.base or () if cell.status is not Status.PASS)
 
+    @property
+    def open(self) -> bool:
+        """Whether something that counts is undecided and more boots of the same run may still decide it."""
+        required = [claim.judgement for claim in self.claims if not claim.optional]
+        required += [control.judgement for control in self.controls if control.judgement is not None]
+        return any(judgement.open for judgement in required)
+
 
 def judge(
     scenario: Scenario,
@@ -73,6 +81,7 @@ def judge(
     *,
     release: str = "",
     mutant: str = "",
+    rule: Rule | None = None,
 ) -> Verdict:
     """Judge every claim and control of ``scenario`` over its cells.
 
@@ -80,11 +89,14 @@ def judge(
     ``arms`` those that were asked for (all): a planned cell without a result is MISS, a cell of
     another arm SKIP. ``baseline`` holds the same cells on the BASE kernel. ``release`` is that of
     the kernel under test, by which claims are known to fail, and ``mutant`` the patch it was broken by.
+    ``rule`` is the one by which a run on the wall clock may stop (that of the scenario's boots when not given).
     """
     planned = tuple(sorted({cell.seed for cell in results})) if seeds is None else tuple(seeds)
     cells = _complete(scenario, results, planned, scenario.arms if arms is None else arms)
     base = None if baseline is None else compared(cells, baseline)
-    evidence = Evidence(scenario, _table(cells), None if base is None else _table(base))
+    if scenario.clock is Clock.WALL and rule is None:
+        rule = stopping_rule(scenario.seeds)
+    evidence = Evidence(scenario, _table(cells), None if base is None else _table(base), rule)
     claims = tuple(judge_claim(claim, evidence, planned, release) for claim in scenario.claims)
     controls = tuple(judge_control(one, evidence, planned, mutant, release) for one in scenario.controls)
     required = [claim.counts_as for claim in claims if not claim.optional]

@@ -19,7 +19,7 @@ from harness.controls import (
     try_mutants,
     try_stock,
 )
-from harness.report.format import spread
+from harness.report.format import value
 from harness.report.progress import progress
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Clock
@@ -145,4 +145,4 @@ def _kills(stock: Sequence[Stock], trials: Sequence[Trial]) -> Table:
 def _figure(judgement: Judgement | None) -> str:
     if judgement is None:
         return ""
-    return judgement.reason if judgement.ensemble is None else spread(judgement.ensemble)
+    return judgement.reason if judgement.ensemble is None else value(judgement)

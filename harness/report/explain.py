@@ -3,8 +3,9 @@
 
 from collections.abc import Iterator, Sequence
 
+from harness.analysis.stopping import stopping_rule
 from harness.jobs import guest_job
-from harness.scenario.model import Arm, Claim, Control, Load, Role, Scenario
+from harness.scenario.model import Arm, Claim, Clock, Control, Load, Role, Scenario
 from lab.errors import Misuse
 from lab.kit import by_hand
 from lab.session import guest_steps
@@ -21,6 +22,13 @@ def describe_scenario(scenario: Scenario, arms: Sequence[str] = ()) -> str:
     return "\n".join([*_preface(scenario), *(line for arm in chosen for line in _arm(scenario, arm))])
 
 
+def _boots(scenario: Scenario) -> str:
+    if scenario.clock is Clock.VIRTUAL:
+        return f"{scenario.seeds} seeds"
+    looks = ", ".join(str(look.rounds) for look in stopping_rule(scenario.seeds).looks)
+    return f"{scenario.seeds} boots of each arm at most, {scenario.windows} windows each; judged after {looks}"
+
+
 def _preface(scenario: Scenario) -> Iterator[str]:
     yield f"{scenario.name}: {scenario.title}"
     if scenario.source:
@@ -28,7 +36,7 @@ def _preface(scenario: Scenario) -> Iterator[str]:
         yield f"from: {scenario.source.report} ({', '.join(filter(None, facts))})"
     if scenario.teaches:
         yield scenario.teaches
-    yield f"clock: {scenario.clock}; {scenario.seeds} seeds; {show_time(scenario.pause)} of rest before each load"
+    yield f"clock: {scenario.clock}; {_boots(scenario)}; {show_time(scenario.pause)} of rest before each load"
     yield "\nloads"
     for load in scenario.loads.values():
         yield from _load(load)

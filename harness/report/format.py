@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from harness.analysis.claims import XFAIL, XPASS
+from harness.analysis.claims import XFAIL, XPASS, Judgement
 from harness.analysis.ensemble import Ensemble
 from harness.scenario.model import Status
 
@@ -41,6 +41,19 @@ def spread(ensemble: Ensemble) -> str:
     """``median [low .. high]``, or the one value when the seeds agree to the digits shown."""
     between = limits(ensemble)
     return figure(ensemble.median) + (f" [{between}]" if between else "")
+
+
+def value(judgement: Judgement) -> str:
+    """The spread of the seeds, and on the wall clock the interval of the true ratio."""
+    if judgement.ensemble is None:
+        return "not measured"
+    seen = judgement.interval
+    if seen is None:
+        return spread(judgement.ensemble)
+    share = f"{1 - 2 * seen.level:.1%}".replace("%", " %")
+    return (
+        f"{figure(seen.centre)}, {share} within {figure(seen.low)} .. {figure(seen.high)} by {seen.rounds} boots a side"
+    )
 
 
 def duration(seconds: float) -> str:

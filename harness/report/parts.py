@@ -8,7 +8,7 @@ from harness.analysis.cells import CellResult
 from harness.analysis.claims import NOT_RUN, ClaimVerdict, ControlVerdict, Judgement
 from harness.analysis.operands import figure_of, operands
 from harness.analysis.verdict import Verdict
-from harness.report.format import spread
+from harness.report.format import value
 from harness.scenario.model import KnownFailure, Ratio, Scenario, Status
 from harness.scenario.ratio import NUMBER
 from lab.record import Outcome
@@ -89,8 +89,7 @@ def _boot(cell: CellResult, whose: str = "") -> Part:
 
 
 def _facts(judgement: Judgement, bound: str, ratio: str) -> tuple[str, ...]:
-    value = "not measured" if judgement.ensemble is None else spread(judgement.ensemble)
-    return (f"{value}, {bound}", ratio)
+    return (f"{value(judgement)}, {bound}", ratio)
 
 
 def _hung(ratio: Ratio, judgement: Judgement | None, verdict: Verdict) -> bool:

@@ -12,11 +12,11 @@ from rich.text import Text
 
 from harness.analysis.bottleneck import Bottleneck
 from harness.analysis.cells import CellResult
-from harness.analysis.claims import ClaimVerdict, ControlVerdict, Judgement
+from harness.analysis.claims import ClaimVerdict, ControlVerdict
 from harness.analysis.verdict import Verdict
 from harness.report.bottleneck import bottleneck_lines
 from harness.report.conclusion import conclusion
-from harness.report.format import STYLES, duration, plural, spread
+from harness.report.format import STYLES, duration, plural, spread, value
 from harness.report.measured import Pair, print_measured
 from harness.scenario.model import Clock, Scenario, Status
 
@@ -30,8 +30,8 @@ BLIND = {
         " lock and cache-line contention or true parallelism.",
     ),
     Clock.WALL: (
-        "wall: the host's own time, so figures are a distribution",
-        "It cannot see small effects.",
+        "wall: the host's own time, so figures scatter and verdicts rest on intervals over boots",
+        "It cannot see small effects (docs/noise.md says how small).",
     ),
 }
 
@@ -114,7 +114,7 @@ def _claim(console: Console, claim: ClaimVerdict) -> None:
     table = _grid(_STATUS_WIDTH)
     note = " (optional)" if claim.optional else ""
     table.add_row(_status(claim.word), Text(claim.that + note, "bold"))
-    table.add_row("", Text(f"{_value(claim.judgement)}, expected {claim.expect}"))
+    table.add_row("", Text(f"{value(claim.judgement)}, expected {claim.expect}"))
     table.add_row("", Text(claim.ratio, "dim"))
     if claim.sentence:
         table.add_row("", Text(claim.sentence, "italic"))
@@ -154,7 +154,7 @@ def _control(console: Console, control: ControlVerdict) -> None:
         red = judgement.status is Status.PASS
         word = Text("red", "bold green") if red else _status(judgement.status)
         table.add_row(word, Text(control.that))
-        table.add_row("", Text(f"{_value(judgement)}, must be {control.expect}"))
+        table.add_row("", Text(f"{value(judgement)}, must be {control.expect}"))
         table.add_row("", Text(control.ratio, "dim"))
         if not red:
             table.add_row("", Text(control.sentence, "italic"))
@@ -214,10 +214,6 @@ def _effort(effort: Effort) -> str:
     order = (*known, *sorted(effort.phases.keys() - set(PHASES)))
     spent = ", ".join(f"{phase} {duration(effort.phases[phase])}" for phase in order)
     return f"{plural(effort.boots, 'boot')}{total}" + (f"; summed over boots: {spent}" if spent else "")
-
-
-def _value(judgement: Judgement) -> str:
-    return "not measured" if judgement.ensemble is None else spread(judgement.ensemble)
 
 
 def _status(word: str) -> Text:

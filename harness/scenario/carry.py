@@ -11,6 +11,7 @@ from lab.topology.model import Disk, Driver, Topology
 from lab.units import parse_size, show_size, show_time
 from lab.yaml_fields import Row
 
+_MILLISECOND, _SECOND = 10**6, 10**9
 _SEQUENTIAL = {"read", "write", "rw", "readwrite"}
 
 
@@ -47,10 +48,12 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
         return
     in_flight = _in_flight(role, together, topology)
     wait = longest_wait(disk, role.bs, in_flight, topology)
-    if wait >= COMMAND_TIMEOUT:
+    timeout = int(arm.queue["io_timeout"]) * _MILLISECOND if "io_timeout" in arm.queue else COMMAND_TIMEOUT
+    if wait >= timeout:
         yield (
             "iodepth",
-            f"disk {disk.name} serves {in_flight} requests in {show_time(wait)}, the command timeout is 30 s",
+            f"disk {disk.name} serves {in_flight} requests in {show_time(wait)}, the command timeout is"
+            f" {timeout / _SECOND:g} s",
             "fewer requests in flight or a faster disk",
         )
 

@@ -9,7 +9,7 @@ from harness.scenario.bound import parse_bound
 from harness.scenario.expression import ExpressionError
 from harness.scenario.known import parse_range
 from harness.scenario.loads import MIXED
-from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction
+from harness.scenario.model import Bound, Claim, Clock, Control, KnownFailure, Ratio, Reproduction
 from harness.scenario.ratio import Names, parse_ratio
 from lab.strict_yaml import Entry, Map, Node, Scalar
 from lab.yaml_fields import Field, Row
@@ -27,7 +27,12 @@ def known_names(row: Row) -> Names:
         mixed.update((name, role) for role in loads[name] if _mixes(members[role].value))
     arms = _members(row, "arms")
     tried = {arm: tuple(knobs.entries) for arm, value in arms.items() if (knobs := _tried(value)) is not None}
-    return Names(tuple(arms), loads, frozenset(mixed), tried)
+    return Names(tuple(arms), loads, frozenset(mixed), tried, noisy=_text(row, schema.CLOCK.name) == Clock.WALL)
+
+
+def _text(row: Row, key: str) -> str:
+    entry = row.entry(key)
+    return entry.value.text if entry is not None and isinstance(entry.value, Scalar) else ""
 
 
 def _tried(arm: object) -> Map | None:

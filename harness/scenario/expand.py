@@ -3,7 +3,7 @@
 
 from collections.abc import Sequence
 
-from harness.scenario.model import Cell, Scenario
+from harness.scenario.model import Arm, Cell, Clock, Scenario
 from lab.errors import Misuse
 from lab.strict_yaml import names, nearest
 
@@ -11,6 +11,7 @@ from lab.strict_yaml import names, nearest
 def expand(scenario: Scenario, seeds: int | None = None, arms: Sequence[str] | None = None) -> tuple[Cell, ...]:
     """All cells, seed by seed: after the first round every ratio has a value, and later rounds narrow it.
 
+    On the wall clock every other round is in the opposite order (A B B A), so that a drift falls on all arms alike.
     ``seeds`` overrides the scenario's number, ``arms`` chooses among its arms (in the order of the
     file). Raises Misuse for an arm that is not there and for fewer than one seed.
     """
@@ -26,6 +27,11 @@ def expand(scenario: Scenario, seeds: int | None = None, arms: Sequence[str] | N
     return tuple(
         Cell(scenario, arm, seed)
         for seed in range(1, count + 1)
-        for arm in scenario.arms.values()
+        for arm in _order(scenario, seed)
         if arm.name in chosen
     )
+
+
+def _order(scenario: Scenario, seed: int) -> Sequence[Arm]:
+    arms = list(scenario.arms.values())
+    return arms[::-1] if scenario.clock is Clock.WALL and seed % 2 == 0 else arms

@@ -11,9 +11,10 @@ from harness.scenario import schema
 from harness.scenario.arms import read_arms
 from harness.scenario.carry import check_carried
 from harness.scenario.claims import known_names, read_claims, read_controls, read_reproductions
+from harness.scenario.clocks import read_clock, read_pause
 from harness.scenario.interference import with_default_loads
 from harness.scenario.loads import read_loads
-from harness.scenario.model import Arm, Clock, Requirements, Scenario, Selftest, Source, Status
+from harness.scenario.model import Arm, Requirements, Scenario, Selftest, Source, Status
 from lab.digest import canonical, digest_bytes
 from lab.errors import Misuse
 from lab.strict_yaml import Broken, Node, Problems, names, nearest, parse, quoted, read_bytes, shown_path
@@ -72,9 +73,9 @@ def _read(node: Node, path: Path, data: bytes, search: Path, problems: Problems)
     known = known_names(row)
     claims, controls = read_claims(row, known), read_controls(row, known)
     reproduces = read_reproductions(row, known)
-    clock, pause = _clock(row), _pause(row, load_count=len(known.loads))
+    clock, seeds, windows = read_clock(row, arms, loads)
+    pause = read_pause(row, arms, measured=len(known.loads) * windows)
     source, teaches = _source(row), row.get_or(schema.TEACHES, "")
-    seeds = row.get_or(schema.SEEDS, schema.DEFAULT_SEEDS)
     requires, selftest = _requires(row), _selftest(row, arms, known.loads)
     if problems.found or name is None or title is None:
         return None
@@ -95,29 +96,8 @@ def _read(node: Node, path: Path, data: bytes, search: Path, problems: Problems)
         requires=requires,
         selftest=selftest,
         reproduces=reproduces,
+        windows=windows,
     )
-
-
-def _clock(row: Row) -> Clock:
-    clock = Clock(row.get_or(schema.CLOCK, Clock.VIRTUAL))
-    if clock is Clock.WALL:
-        row.problems.add(
-            row.place("clock"),
-            "clock: wall is not there yet, and in-guest devices under it would be a mix of clocks",
-            "write clock: virtual",
-        )
-    return clock
-
-
-def _pause(row: Row, load_count: int) -> int:
-    pause = row.get_or(schema.PAUSE, schema.DEFAULT_PAUSE)
-    if load_count > 1 and pause <= schema.SHORTEST_PAUSE:
-        row.problems.add(
-            row.place("pause"),
-            "pause: must be more than 60s, twice the request timeout, or a load finds queues of the one before active",
-            "idle time is free under the virtual clock",
-        )
-    return pause
 
 
 def _requires(row: Row) -> Requirements:

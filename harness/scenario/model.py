@@ -77,6 +77,12 @@ class Load:
     runtime: int
     ramp: int
 
+    def windows(self, count: int) -> tuple["Load", ...]:
+        """The load once for each window of a boot; their names tell them apart where there are several."""
+        if count == 1:
+            return (self,)
+        return tuple(replace(self, name=f"{self.name}.{number}") for number in range(1, count + 1))
+
     def apart(self) -> "Load":
         """The same I/O with a role of its own on every disk."""
         return replace(self, roles={one.name: one for role in self.roles.values() for one in role.apart()})
@@ -204,6 +210,8 @@ class Selftest:
 
 @dataclass(frozen=True)
 class Scenario:
+    """``seeds`` is the number of boots of each arm, on the wall clock the most; each measures ``windows`` times."""
+
     name: str
     title: str
     path: Path
@@ -220,6 +228,7 @@ class Scenario:
     requires: Requirements = field(default_factory=Requirements)
     selftest: Selftest | None = None
     reproduces: tuple[Reproduction, ...] = ()
+    windows: int = 1
 
 
 @dataclass(frozen=True)

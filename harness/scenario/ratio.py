@@ -29,13 +29,14 @@ class Names:
     """What an operand may name: the arms, and the roles of each load.
 
     ``mixed`` has the (load, role) that both read and write: fio counts the two apart, and their
-    percentiles cannot be combined. ``tried`` has the knobs that an arm tries.
+    percentiles cannot be combined. ``tried`` has the knobs that an arm tries. ``noisy`` is the wall clock.
     """
 
     arms: tuple[str, ...]
     loads: Mapping[str, tuple[str, ...]]
     mixed: frozenset[tuple[str, str]] = frozenset()
     tried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
+    noisy: bool = False
 
 
 @dataclass(frozen=True)
@@ -91,6 +92,10 @@ def _operand(tokens: list[_Token], index: int, known: Names, text: str) -> Opera
     first = rest.split(".", 1)[0]
     if first in {BOUND, BASELINE}:
         kind, offset, rest = first, offset + len(first) + 1, rest[len(first) + 1 :]
+    if kind == BASELINE and known.noisy:
+        raise ExpressionError(
+            offset, "on the wall clock a run of another time is no baseline", "a ratio of two arms, loads or roles"
+        )
     return Operand(kind, _path(rest, offset, known, kind))
 
 

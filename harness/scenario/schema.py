@@ -36,9 +36,14 @@ SECOND = 10**9
 HOUR = 3600 * SECOND
 SCHEMA_VERSION = 1
 DEFAULT_SEEDS = 3
+FEWEST_BOOTS = 6
+"""What ``harness.analysis.stopping`` needs to prove anything."""
+DEFAULT_BOOTS = 12
+DEFAULT_WINDOWS = 3
 DEFAULT_PAUSE = 65 * SECOND
-SHORTEST_PAUSE = 60 * SECOND
-"""Twice the request timeout: until then a queue counts as active for fair tag sharing."""
+REQUEST_TIMEOUT = 30 * SECOND
+SHORTEST_RAMP = SECOND
+"""On the wall clock the first requests meet code that QEMU has yet to translate."""
 
 TOPOLOGY = Field("topology", Either(Text(), TOPOLOGY_RECORD), says="a name in the catalogue, a path, or inline")
 TEACHES = Field("teaches", Text(), says="what a reader learns from it")
@@ -174,6 +179,16 @@ TITLE = Field("title", Text(), required=True, says="what it shows, in a sentence
 CLOCK = Field("clock", Choice(tuple(Clock)), says="virtual (default) or wall")
 SCHEMA = Field("schema", Integer(SCHEMA_VERSION, SCHEMA_VERSION), required=True, says="schema: 1")
 SEEDS = Field("seeds", Integer(1, 64), says=f"boots of each arm (default: {DEFAULT_SEEDS})")
+BOOTS = Field(
+    "boots",
+    Integer(FEWEST_BOOTS, 64),
+    says=f"on the wall clock: boots of each arm at most (default: {DEFAULT_BOOTS})",
+)
+WINDOWS = Field(
+    "windows",
+    Integer(1, 16),
+    says=f"on the wall clock: times that each boot measures every load (default: {DEFAULT_WINDOWS})",
+)
 PAUSE = Field("pause", time(0, HOUR), says="rest before each load (default: 65s)")
 ARMS: Field[dict[str, Row]] = Field("arms", Named(ARM, "arm", most=64, reserved=(BOUND, BASELINE)), required=True)
 LOADS: Field[dict[str, Row]] = Field("loads", Named(LOAD, "load", most=64), says="names of loads")
@@ -219,6 +234,8 @@ SCENARIO = Record(
         TOPOLOGY,
         QUEUE,
         SEEDS,
+        BOOTS,
+        WINDOWS,
         WINDOW,
         PAUSE,
         ARMS,

@@ -94,6 +94,7 @@ QUEUE_FIELDS: tuple[Field[int] | Field[str], ...] = (
     Field("rq_affinity", Integer(0, 2)),
     Field("rotational", Integer(0, 1)),
     Field("wbt_lat_usec", Integer(0, 10**8)),
+    Field("io_timeout", Integer(100, 10**6), says="ms until a request has timed out (default: 30000)"),
 )
 MD_FIELDS: tuple[Field[int], ...] = (
     Field("stripe_cache_size", Integer(17, 32768)),

@@ -4,7 +4,7 @@
 Copied behind a "#!" line by ``fake_lab``; imports nothing of blklab. Every boot is a line in the
 file ``FAKE_LOG``. ``FAKE_PLAN`` is JSON: ``iops`` by role or load.role, ``hold`` [boot, moment] to stop
 there for ever, ``garble`` [boot, moment] to end there, ``fill`` [boot, moment] to fill the disk,
-``jitter`` for results that do not repeat.
+``jitter`` for results that do not repeat, ``noise`` for the deviation of the logarithm of each figure.
 """
 
 import base64
@@ -12,7 +12,9 @@ import copy
 import fcntl
 import hashlib
 import json
+import math
 import os
+import random
 import signal
 import sys
 import time
@@ -133,7 +135,9 @@ class Guest:
 
     def figures(self, recorded: dict, load: str, role: str, runtime: int) -> dict:  # type: ignore[type-arg]
         planned = {**IOPS, **self.plan.get("iops", {})}
-        rate = planned.get(f"{load}.{role}", planned.get(role, 500.0))
+        rate = planned.get(f"{load.split('.', maxsplit=1)[0]}.{role}", planned.get(role, 500.0))
+        dice = random.Random(f"{self.boot} {load} {role}")  # noqa: S311
+        rate *= math.exp(dice.gauss(0, self.plan.get("noise", 0.0)))
         job = copy.deepcopy(recorded["jobs"][0])
         job["jobname"] = role
         job["read"].update(total_ios=round(rate * runtime / 1000), runtime=runtime)

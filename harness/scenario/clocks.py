@@ -1,0 +1,68 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The clock of a scenario, and what hangs on it: how often things are measured, and the rest between loads."""
+
+from collections.abc import Mapping
+
+from harness.scenario import schema
+from harness.scenario.model import Arm, Clock, Load
+from lab.topology.fields import QEMU_DRIVERS
+from lab.units import show_time
+from lab.yaml_fields import Row
+
+_MILLISECOND = 10**6
+
+
+def read_clock(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) -> tuple[Clock, int, int]:
+    """The clock, the boots of each arm (at most), and how often each boot measures every load."""
+    clock = Clock(row.get_or(schema.CLOCK, Clock.VIRTUAL))
+    _check_devices(row, clock, arms)
+    seeds = row.get_or(schema.SEEDS, schema.DEFAULT_SEEDS)
+    boots, windows = row.get_or(schema.BOOTS, schema.DEFAULT_BOOTS), row.get_or(schema.WINDOWS, schema.DEFAULT_WINDOWS)
+    if clock is Clock.VIRTUAL:
+        for field in (schema.BOOTS, schema.WINDOWS):
+            _refuse(row, field.name, "under the virtual clock every boot repeats exactly", "seeds: 3, or clock: wall")
+        return clock, seeds, 1
+    _refuse(row, schema.SEEDS.name, "on the wall clock boots are repeated until a rule ends it", "boots: 12")
+    for load in loads.values():
+        if load.ramp < schema.SHORTEST_RAMP:
+            place = row.place(schema.LOADS.name)
+            row.problems.add(
+                place, f"load {load.name}: on the wall clock a window needs a ramp of 1s or more", "ramp: 2s"
+            )
+    return clock, boots, windows
+
+
+def read_pause(row: Row, arms: Mapping[str, Arm], *, measured: int) -> int:
+    """The rest before each load. ``measured`` is how many windows follow each other in a boot."""
+    pause = row.get_or(schema.PAUSE, schema.DEFAULT_PAUSE)
+    shortest = 2 * max((_request_timeout(arm) for arm in arms.values()), default=schema.REQUEST_TIMEOUT)
+    if measured > 1 and pause <= shortest:
+        row.problems.add(
+            row.place("pause"),
+            f"pause: must be more than {show_time(shortest)}, twice the request timeout, or a load finds queues of the"
+            " one before active",
+            "idle time is free under the virtual clock; on the wall clock set queue: {io_timeout: 5000} (ms)",
+        )
+    return pause
+
+
+def _request_timeout(arm: Arm) -> int:
+    set_to = arm.queue.get("io_timeout")
+    return schema.REQUEST_TIMEOUT if set_to is None else int(set_to) * _MILLISECOND
+
+
+def _check_devices(row: Row, clock: Clock, arms: Mapping[str, Arm]) -> None:
+    emulated = {
+        arm.name for arm in arms.values() if any(hba.driver in QEMU_DRIVERS for hba in arm.topology.hbas.values())
+    }
+    if clock is Clock.VIRTUAL and emulated:
+        text = f"arm {min(emulated)}: controllers of QEMU complete in the host's time, which is a mix of clocks"
+        row.problems.add(row.place(schema.CLOCK.name), f"clock: {text}", "write clock: wall")
+    if clock is Clock.WALL and arms.keys() - emulated:
+        text = f"arm {min(arms.keys() - emulated)}: devices inside the guest belong to the virtual clock"
+        row.problems.add(row.place(schema.CLOCK.name), f"clock: {text}", "write clock: virtual")
+
+
+def _refuse(row: Row, key: str, reason: str, remedy: str) -> None:
+    if key in row.node.entries:
+        row.problems.add(row.place(key), f"{key}: {reason}", remedy)

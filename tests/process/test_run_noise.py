@@ -1,0 +1,139 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs on the wall clock: boots in turn, a rule that stops them, and nothing lost when they are killed."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.events import CellStarted, Event
+from harness.judging import judge_run, rejudge
+from harness.runner import Request, Run, run_scenario
+from harness.scenario.load import load_scenario
+from harness.scenario.model import Clock, Scenario, Status
+from harness.store import Store, load_run
+from lab.cache import Cache
+from lab.errors import Misuse
+from lab.kernels.resolve import resolve
+from lab.session import open_lab
+from tests.process.fake_lab import FakeLab
+
+BOOTS = 12
+QUIET: dict[str, object] = {"noise": 0.02, "iops": {"hog": 10.0}}
+ARMS = ["shared", "limited"]
+
+
+class Rig:
+    """The sample scenario on the wall clock, run in this process on the made-up QEMU."""
+
+    def __init__(self, lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.lab, self._monkeypatch = lab, monkeypatch
+        self.started: list[tuple[str, int]] = []
+        self.store = Store(lab.results)
+        plain = load_scenario(str(lab.scenario), search=lab.folder)
+        self.scenario: Scenario = replace(plain, clock=Clock.WALL, seeds=BOOTS, windows=2)
+
+    def run(self, after: Callable[[int], None] = lambda _: None, **plan: object) -> Run:
+        for name, value in self.lab.environment(**self.lab.plan(**{**QUIET, **plan})).items():
+            self._monkeypatch.setenv(name, value)
+        cache = Cache(self.lab.folder / "cache")
+
+        def listen(event: Event) -> None:
+            if isinstance(event, CellStarted):
+                self.started.append((event.arm, event.seed))
+                after(len(self.started))
+
+        kernel = resolve(f"path:{self.lab.folder / 'kernel'}", cache)
+        return run_scenario(open_lab(cache), Request(self.scenario, kernel), self.store, listen)
+
+
+@pytest.fixture
+def rig(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> Rig:
+    return Rig(lab, monkeypatch)
+
+
+def there_and_back(rounds: int) -> list[tuple[str, int]]:
+    return [(arm, seed) for seed in range(1, rounds + 1) for arm in (ARMS if seed % 2 else ARMS[::-1])]
+
+
+def test_what_is_clear_stops_at_the_first_look(rig: Rig) -> None:
+    run = rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
+    assert run.verdict.status is Status.PASS
+    assert rig.started == there_and_back(6)
+    (claim,) = run.verdict.claims
+    assert claim.judgement.interval is not None
+    assert claim.judgement.interval.rounds == 6
+    assert claim.judgement.interval.low > 1.8
+
+
+def test_the_rule_is_on_disk_before_the_first_boot(rig: Rig) -> None:
+    seen = []
+
+    def look(_: int) -> None:
+        (folder,) = rig.store.unfinished("t")
+        seen.append(load_run(folder).facts.rule)
+
+    run = rig.run(look, iops={"hog": 10.0, "lopsided.victim": 2000.0})
+    assert len(set(seen)) == 1
+    assert run.folder.facts.rule == seen[0]
+    assert seen[0] is not None
+    assert [look.rounds for look in seen[0].looks] == [6, 12]
+
+
+def test_what_lies_at_the_bound_is_done_and_says_how_many_more(rig: Rig) -> None:
+    run = rig.run(iops={"hog": 10.0, "lopsided.victim": 902.0}, noise=0.05)
+    assert (run.verdict.status, run.verdict.exit_code) == (Status.DONE, 125)
+    assert rig.started == there_and_back(BOOTS)
+    (claim,) = run.verdict.claims
+    assert "more boots a side" in claim.sentence or "not even 64" in claim.sentence
+    assert run.verdict.seeds == tuple(range(1, BOOTS + 1))
+
+
+def test_a_claim_that_fails_is_told_early(rig: Rig) -> None:
+    run = rig.run(iops={"hog": 10.0, "lopsided.victim": 100.0})
+    assert (run.verdict.status, run.verdict.exit_code) == (Status.FAIL, 1)
+    assert len(rig.started) == 2 * 6
+
+
+def test_a_killed_run_goes_on_where_it_was(rig: Rig) -> None:
+    def kill(number: int) -> None:
+        if number == 4:
+            raise KeyboardInterrupt
+
+    with pytest.raises(KeyboardInterrupt):
+        rig.run(kill, iops={"hog": 10.0, "lopsided.victim": 2000.0})
+    assert len(rig.lab.boots()) == 3
+    assert judge_run(load_run(rig.store.unfinished("t")[0])).status is Status.MISS
+    run = rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
+    assert (run.resumed, run.verdict.status) == (3, Status.PASS)
+    assert rig.started[4:] == there_and_back(6)[3:]
+    assert len(rig.lab.boots()) == 2 * 6
+    assert rejudge(run.folder.path).agrees
+
+
+def test_a_boot_that_is_lost_ends_the_run(rig: Rig) -> None:
+    run = rig.run(garble=[3, "load"])
+    assert (run.verdict.status, run.verdict.exit_code) == (Status.ERROR, 128)
+    assert rig.started == there_and_back(2)
+
+
+def test_other_runs_of_this_host_wait_for_their_turn(rig: Rig) -> None:
+    held: list[bool] = []
+
+    def look(_: int) -> None:
+        held.extend(entry.in_use for entry in Cache(rig.lab.folder / "cache").entries() if entry.kind == "turn")
+
+    rig.run(look, iops={"hog": 10.0, "lopsided.victim": 2000.0})
+    assert held == [True] * 2 * 6
+
+
+def test_what_cannot_be_asked_of_the_wall_clock(rig: Rig) -> None:
+    cache = Cache(rig.lab.folder / "cache")
+    kernel = resolve(f"path:{rig.lab.folder / 'kernel'}", cache)
+    for name, value in rig.lab.environment().items():
+        rig._monkeypatch.setenv(name, value)
+    lab = open_lab(cache)
+    with pytest.raises(Misuse, match="repeats exactly"):
+        run_scenario(lab, Request(rig.scenario, kernel, verify=True), rig.store)
+    assert not Path(rig.store.root / "t").exists()

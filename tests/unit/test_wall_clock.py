@@ -1,0 +1,201 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Scenarios on the wall clock: their boots in turn, windows inside a boot, and a verdict by interval."""
+
+import io
+import json
+from collections.abc import Sequence
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.analysis.cells import CellResult, measured, not_run
+from harness.analysis.document import verdict_document
+from harness.analysis.sequence import judge_in_sequence, unmade
+from harness.analysis.stopping import Rule, stopping_rule
+from harness.analysis.verdict import Verdict, judge
+from harness.jobs import guest_job
+from harness.report.explain import describe_scenario
+from harness.report.terminal import Effort, Surroundings, print_verdict
+from harness.scenario.expand import expand
+from harness.scenario.model import Clock, Load, Status
+from lab.errors import InputErrors
+from lab.record import BootRecord, Outcome
+from tests.unit.analysis_samples import SOLO, TOGETHER, cell, claim, control, ratio, scenario
+from tests.unit.scenario_text import GOOD, load
+
+ARMS = ("none", "red")
+BOOTS = 12
+MODEL = replace(scenario([claim()], [control()], ARMS), clock=Clock.WALL, seeds=BOOTS, windows=3)
+RULE = stopping_rule(BOOTS)
+SEEDS = tuple(range(1, BOOTS + 1))
+GOOD_RATIOS = (95, 97, 96, 99, 94, 93)
+BROAD = (95, 97, 96, 99, 94, 85)
+
+
+def both(ratios: Sequence[float]) -> list[CellResult]:
+    made = [
+        one for seed, value in enumerate(ratios, start=1) for one in (cell("none", seed, value), cell("red", seed, 5))
+    ]
+    later = range(len(ratios) + 1, BOOTS + 1)
+    return [*made, *(not_run(arm, seed) for seed in later for arm in ARMS)]
+
+
+def in_sequence(results: Sequence[CellResult], rule: Rule = RULE) -> Verdict:
+    def judged(seeds: Sequence[int]) -> Verdict:
+        return judge(MODEL, results, None, seeds, rule=rule)
+
+    return judge_in_sequence(rule, SEEDS, results, judged)
+
+
+def test_rounds_go_there_and_back() -> None:
+    cells = [(one.arm.name, one.seed) for one in expand(MODEL, seeds=3)]
+    assert cells == [("none", 1), ("red", 1), ("red", 2), ("none", 2), ("none", 3), ("red", 3)]
+
+
+def test_windows_go_there_and_back_and_start_with_either() -> None:
+    def order(seed: int) -> list[str]:
+        return [one.name for one in guest_job(MODEL, MODEL.arms["none"], seed).loads]
+
+    assert order(2) == ["together.1", "solo.1", "solo.2", "together.2", "together.3", "solo.3"]
+    assert order(1) == ["solo.1", "together.1", "together.2", "solo.2", "solo.3", "together.3"]
+
+
+def test_under_the_virtual_clock_nothing_has_changed_its_name() -> None:
+    plain = scenario([claim()])
+    assert [one.name for one in guest_job(plain, plain.arms["none"], 2).loads] == ["solo", "together"]
+    assert SOLO.windows(1) == (SOLO,)
+
+
+def record(loads: Sequence[Load], iops: Sequence[float]) -> BootRecord:
+    """A boot that left fio's record and counters of each load, with so many requests a second."""
+    fixture = json.loads((Path(__file__).parent / "fixtures" / "fio-aio.json").read_bytes())
+    files = {"readback": b"device\t/lab/fast\tnullb0\ndevice\t/lab/slow\tnullb1\n"}
+    counters = "== /proc/stat\ncpu  {0} 0 0 {1} 0 0 0 0 0 0\n== /proc/diskstats\n"
+    rows = "".join(f" 252 {number} nullb{number} 0 0 0 0 0 0 0 0 0 0 0\n" for number in range(2))
+    for one, rate in zip(loads, iops, strict=True):
+        jobs = [json.loads(json.dumps(fixture["jobs"][0])) for _ in one.roles]
+        for job, role in zip(jobs, one.roles, strict=True):
+            job["jobname"] = role
+            job["read"].update(total_ios=round(rate * one.runtime / 1e9), runtime=one.runtime // 10**6)
+        options = {**fixture["global options"], "runtime": f"{one.runtime // 1000}us"}
+        files[f"{one.name}.json"] = json.dumps({**fixture, "jobs": jobs, "global options": options}).encode()
+        files[f"{one.name}.before"] = (counters.format(0, 0) + rows).encode()
+        files[f"{one.name}.after"] = (counters.format(10, 90) + rows).encode()
+    return BootRecord(Path(), Outcome.BYE, "", (), files, "d", {}, {}, {})
+
+
+def test_a_boot_s_figure_is_the_geometric_mean_of_its_windows() -> None:
+    windows = (*SOLO.windows(2), *TOGETHER.windows(2))
+    result = measured(MODEL.arms["none"], 1, record(windows, (100, 400, 50, 50)), (SOLO, TOGETHER), 2)
+    assert result.status is Status.PASS, result.reasons
+    assert result.figures["solo", "fast", "iops"] == pytest.approx(200)
+    assert result.figures["together", "slow", "iops"] == pytest.approx(50)
+    assert {key[0] for key in result.figures} == {"solo", "together"}
+
+
+def test_a_window_that_is_missing_is_no_figure() -> None:
+    result = measured(MODEL.arms["none"], 1, record(SOLO.windows(2), (100, 100)), (SOLO,), 3)
+    assert result.status is Status.ERROR
+
+
+def test_the_first_look_decides_what_is_clear() -> None:
+    verdict = in_sequence(both(GOOD_RATIOS))
+    assert (verdict.status, verdict.seeds) == (Status.PASS, SEEDS[:6])
+    seen = verdict.claims[0].judgement.interval
+    assert seen is not None
+    assert (seen.low, seen.high) == pytest.approx((0.93, 0.99))
+    assert not unmade(verdict)
+
+
+def test_one_value_beyond_the_bound_is_not_clear_yet() -> None:
+    verdict = in_sequence(both(BROAD))
+    assert verdict.status is Status.MISS
+    assert verdict.seeds == SEEDS
+    assert unmade(verdict)
+    whole = in_sequence(both((*BROAD, *[96] * 6)))
+    assert (whole.status, whole.seeds) == (Status.PASS, SEEDS)
+
+
+def test_what_never_clears_is_done_with_a_number_of_boots() -> None:
+    verdict = in_sequence(both((91, 89) * 6))
+    assert (verdict.status, verdict.exit_code) == (Status.DONE, 125)
+    assert "not even 64 boots a side" in verdict.claims[0].sentence
+    verdict = in_sequence(both((98, 86, 97) * 4))
+    assert "more boots a side would decide (boots: " in verdict.claims[0].sentence
+    assert not verdict.open
+
+
+def test_a_control_that_is_not_red_is_an_error_with_its_interval() -> None:
+    results = [cell(arm, seed, 95) for seed in SEEDS[:6] for arm in ARMS]
+    verdict = in_sequence(results)
+    assert verdict.status is Status.ERROR
+    judgement = verdict.controls[0].judgement
+    assert judgement is not None
+    assert judgement.interval is not None
+
+
+def test_an_optional_claim_keeps_no_run_going() -> None:
+    model = replace(MODEL, claims=(claim(), claim(of=ratio("none.together.slow.iops"), optional=True)))
+    results = both(GOOD_RATIOS)
+    verdict = judge(model, results, None, SEEDS[:6], rule=RULE)
+    assert not verdict.open
+
+
+def test_a_boot_that_went_wrong_decides_at_once() -> None:
+    results = both(GOOD_RATIOS[:2])
+    dead = CellResult("red", 2, Status.FAIL, ("it oopsed",), outcome=Outcome.OOPS)
+    results = [dead if (one.arm, one.seed) == ("red", 2) else one for one in results]
+    verdict = in_sequence(results)
+    assert (verdict.status, verdict.seeds) == (Status.FAIL, (1, 2))
+    assert not unmade(verdict)
+
+
+def test_fewer_than_six_boots_measure_and_decide_nothing() -> None:
+    short = stopping_rule(2)
+    results = [cell(arm, seed, 95) for seed in (1, 2) for arm in ARMS]
+    verdict = judge_in_sequence(short, (1, 2), results, lambda seeds: judge(MODEL, results, None, seeds, rule=short))
+    assert verdict.status is Status.DONE
+    assert "6 boots a side at least" in verdict.claims[0].sentence
+
+
+def test_the_document_and_the_report_have_the_interval() -> None:
+    verdict = in_sequence(both(GOOD_RATIOS))
+    document = verdict_document(verdict)
+    json.dumps(document, allow_nan=False)
+    assert document["claims"][0]["interval"]["rounds"] == 6
+    out = io.StringIO()
+    print_verdict(Console(file=out, width=100), MODEL, verdict, Surroundings("6.1", "Debian", "QEMU", Effort(12, 1.0)))
+    assert "0.9565, 96.9 % within 0.9300 .. 0.9900 by 6 boots a side, expected >= 0.9" in out.getvalue()
+    assert "interval" not in verdict_document(judge(scenario([claim()]), both(GOOD_RATIOS)[:6]))["claims"][0]
+
+
+def test_a_scenario_says_when_it_is_judged(tmp_path: Path) -> None:
+    text = describe_scenario(replace(load(GOOD, tmp_path), clock=Clock.WALL, seeds=12, windows=3))
+    assert "clock: wall; 12 boots of each arm at most, 3 windows each; judged after 6, 12" in text
+
+
+def wall(text: str = GOOD) -> str:
+    return text.replace("clock: virtual", "clock: wall").replace("seeds: 2", "boots: 8\nwindows: 2")
+
+
+def mistakes(text: str, folder: Path) -> str:
+    with pytest.raises(InputErrors) as caught:
+        load(text, folder)
+    return str(caught.value)
+
+
+def test_a_baseline_of_another_time_is_refused(tmp_path: Path) -> None:
+    text = wall().replace("/ limited.solo.victim", "/ baseline.limited.solo.victim")
+    assert "a run of another time is no baseline" in mistakes(text, tmp_path)
+
+
+def test_a_window_without_a_ramp_is_refused(tmp_path: Path) -> None:
+    assert "needs a ramp of 1s or more" in mistakes(wall().replace("ramp: 1s", "ramp: 100ms"), tmp_path)
+
+
+def test_a_shorter_request_timeout_allows_a_shorter_pause(tmp_path: Path) -> None:
+    quick = GOOD.replace("{scheduler: none}", "{scheduler: none, io_timeout: 4000}")
+    assert load(quick.replace("seeds: 2", "pause: 9s"), tmp_path).pause == 9 * 10**9
+    assert "twice the request timeout" in mistakes(quick.replace("seeds: 2", "pause: 8s"), tmp_path)
