@@ -78,6 +78,11 @@ def write_repeat(folder: Path, script: str, inputs: Inputs, steps: Iterable[Step
     path.chmod(0o755)
     copyfile(inputs.steady, folder / STEADY)
     (folder / INPUTS).write_text(json.dumps(asdict(inputs), default=str, indent=1, sort_keys=True) + "\n")
+    write_by_hand(folder, steps)
+
+
+def write_by_hand(folder: Path, steps: Iterable[Step]) -> None:
+    """Raises OSError."""
     (folder / BY_HAND).write_text("".join(f"{line}\n" for line in (*_PREFACE, *by_hand(steps))))
 
 

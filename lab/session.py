@@ -4,7 +4,7 @@
 import secrets
 import threading
 from collections.abc import Callable, Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from lab import kit, programs
@@ -12,6 +12,7 @@ from lab.cache import Cache
 from lab.digest import digest_bytes
 from lab.errors import LabBroken
 from lab.guest import image, payload
+from lab.guest.further import LOSE_DISK, Lose
 from lab.guest.image import BaseImage
 from lab.guest.job import job_files
 from lab.guest.payload import Payload
@@ -36,11 +37,14 @@ from lab.guest.script import (
 from lab.kernels.model import Kernel
 from lab.observe import Observer
 from lab.packages.apt import Tell, silent
+from lab.qemu.accelerator import Accelerator, accelerator
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
+from lab.qemu.clock import Clock, VirtualClock
 from lab.qemu.machine import Limits, run
 from lab.qemu.probe import Qemu, find_qemu
 from lab.qemu.steady import Steady, steady
-from lab.realise import in_guest
+from lab.realise import recipe
+from lab.realise.in_qemu.hardware import Hardware, hardware
 from lab.record import BootRecord
 from lab.topology.model import Topology
 
@@ -109,8 +113,8 @@ def open_lab(cache: Cache, tell: Tell = silent) -> Lab:
 
 def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
     """Everything that the guest will do, in order."""
-    steps = [*in_guest.devices(topology), *in_guest.queue_settings(topology, job.queue)]
-    if job.inject:
+    steps = [*recipe.devices(topology), *recipe.queue_settings(topology, job.queue)]
+    if job.inject and job.inject != LOSE_DISK:
         steps.append(Module("dm-mod"))
     if job.trace:
         steps += [Mount("tracefs", TRACING), MakeFolder(TRACE_INSTANCE)]
@@ -119,18 +123,25 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         # Scanning a LUN is I/O too: the first load rests like the others.
         steps += [Phase("rest"), Pause(job.pause + job.phase)]
         if job.inject and number == 0:
-            steps.append(Inject(job.inject, load.time // 2))
+            steps.append(_fault(topology, job.inject, load.time // 2))
         run_load = RunLoad(load.name, load.fio, watch_of(topology, load))
         steps += [TraceOn(job.trace), run_load, TraceOff(load.name)] if job.trace else [run_load]
     return tuple(steps)
 
 
+def _fault(topology: Topology, fault: str, after: int) -> Step:
+    return Lose(next(iter(topology.luns)), after) if fault == LOSE_DISK else Inject(fault, after)
+
+
 def watch_of(topology: Topology, load: GuestLoad) -> Watch | None:
     """What is sampled while ``load`` is measured; None when its window is shorter than two periods."""
-    files = in_guest.watches(topology)
+    files = recipe.watches(topology)
     period = max(_SAMPLE_PERIOD, len(files) * _SAMPLE_COST * _SAMPLE_SHARE)
     length = load.time - load.ramp
     return Watch(period, load.ramp, length, files) if length >= 2 * period else None
+
+
+_COUNTED = VirtualClock()
 
 
 @dataclass(frozen=True)
@@ -144,6 +155,8 @@ class PreparedJob:
     steps: tuple[Step, ...]
     wall_limit: float
     fingerprint: Mapping[str, str]
+    clock: Clock = _COUNTED
+    hardware: Hardware | None = None
 
 
 def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> PreparedJob:
@@ -152,9 +165,13 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     """
     work = guest_steps(topology, job)
     modules = [step.name for step in work if isinstance(step, Module)]
-    base = image.base_image(lab.cache, kernel, lab.payload, modules, _programs(lab.cache, work))
+    own_devices = hardware(topology) if topology.emulated else None
+    clock = accelerator_for(lab, kernel).clock if own_devices else VirtualClock()
+    carried = payload.with_further_steps(lab.payload) if own_devices else lab.payload
+    base = image.base_image(lab.cache, kernel, carried, modules, _programs(lab.cache, work))
     own = image.job_archive(job_files(image.with_dependencies(kernel, work), deadline=_deadline(job)))
-    spec = _machine(lab, kernel, topology.memory, Path(_INITRD))
+    prepared = PreparedJob(kernel, topology.memory, base, own, work, _wall_limit(job), job.labels, clock, own_devices)
+    spec = _machine(lab, prepared, Path(_INITRD))
     fingerprint = {
         "kernel": kernel.digest,
         "base": base.digest,
@@ -167,7 +184,12 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
         "cmdline": command_line(spec),
         **job.labels,
     }
-    return PreparedJob(kernel, topology.memory, base, own, work, _wall_limit(job), fingerprint)
+    return replace(prepared, fingerprint=fingerprint)
+
+
+def accelerator_for(lab: Lab, kernel: Kernel) -> Accelerator:
+    """What runs the guests of the wall clock with this kernel: proved in seconds, once for each boot of the host."""
+    return accelerator(lab.cache, lab.qemu, kernel.image, kernel.digest)
 
 
 def _programs(cache: Cache, steps: tuple[Step, ...]) -> Mapping[str, bytes]:
@@ -194,6 +216,7 @@ def run_job(
     try:
         (folder / kit.JOB).write_bytes(prepared.job_archive)
         _write_repeat(lab, prepared, folder)
+        _make_files(prepared, folder)
         initrd.write_bytes(prepared.base.path.read_bytes() + prepared.job_archive + _host_noise(prepared.steps))
     except OSError as error:
         raise LabBroken(
@@ -201,13 +224,16 @@ def run_job(
         ) from error
     observer = Observer(phase_seen)
     try:
-        spec = _machine(lab, prepared.kernel, prepared.memory, initrd)
+        spec = _machine(lab, prepared, initrd)
         ending = run(
             spec, folder, observer, Limits(total_seconds=prepared.wall_limit, console_bytes=_CONSOLE_LIMIT), abort
         )
     finally:
         initrd.unlink(missing_ok=True)
-    kit.write_expected(folder)
+        for name in _disk_files(prepared):
+            (folder / name).unlink(missing_ok=True)
+    if isinstance(prepared.clock, VirtualClock):
+        kit.write_expected(folder)
     return observer.record(folder, ending, prepared.fingerprint)
 
 
@@ -219,8 +245,11 @@ def _host_noise(steps: Iterable[Step]) -> bytes:
 
 
 def _write_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
-    """What repeats this boot without blklab. Raises OSError."""
-    spec = _machine(lab, prepared.kernel, prepared.memory, Path(_INITRD))
+    """What repeats this boot without blklab; under the wall clock no repetition is the same. Raises OSError."""
+    if not isinstance(prepared.clock, VirtualClock):
+        kit.write_by_hand(folder, prepared.steps)
+        return
+    spec = _machine(lab, prepared, Path(_INITRD))
     inputs = boot_inputs(lab, prepared)
     kit.write_repeat(folder, kit.repeat_script(spec, inputs, prepared.wall_limit), inputs, prepared.steps)
 
@@ -239,17 +268,35 @@ def boot_inputs(lab: Lab, prepared: PreparedJob) -> kit.Inputs:
     )
 
 
-def _machine(lab: Lab, kernel: Kernel, memory: int, initrd: Path) -> MachineSpec:
-    return MachineSpec(
+def _disk_files(prepared: PreparedJob) -> Mapping[str, int]:
+    return prepared.hardware.files if prepared.hardware else {}
+
+
+def _make_files(prepared: PreparedJob, folder: Path) -> None:
+    """Raises OSError."""
+    for name, size in _disk_files(prepared).items():
+        with (folder / name).open("wb") as file:
+            file.truncate(size)
+
+
+def _machine(lab: Lab, prepared: PreparedJob, initrd: Path) -> MachineSpec:
+    kernel = prepared.kernel
+    spec = MachineSpec(
         program=lab.qemu.path,
         version=lab.qemu.version,
         kernel=kernel.vmlinux or kernel.image,
         initrd=initrd,
         firmware=lab.qemu.firmware,
-        memory=memory >> 20,
+        memory=prepared.memory >> 20,
         append=("oops=panic", "tsc=reliable"),
         preload=lab.steady.path,
     )
+    own = prepared.hardware
+    if own is None:
+        return spec
+    # Bridges and root buses are set up by a full firmware alone; nothing is steady under the wall clock.
+    plain = replace(spec, clock=prepared.clock, firmware=None, preload=None, append=("oops=panic",))
+    return replace(plain, board=own.board, cpus=own.cpus, hardware=own.words)
 
 
 def _deadline(job: Job) -> int:

@@ -21,7 +21,7 @@ from harness.scenario.model import Load, Role
 from lab.errors import Misuse
 from lab.topology.graph import ENDLESS, Access, Part, Way, parts, rate_of
 from lab.topology.limits import driver_of, effective_iops
-from lab.topology.model import Disk, Driver, Link, Lun, Topology
+from lab.topology.model import SERIAL, Disk, Link, Lun, Topology
 from lab.units import parse_size, show_rate, show_time
 
 _FAIR_MINIMUM = 4
@@ -186,7 +186,7 @@ class Plan:
         driver = driver_of(disk, self._topology)
         if disk.rate is None:
             return None
-        if driver is not Driver.TCMU:
+        if driver not in SERIAL:
             iops = effective_iops(disk, part.request, driver)
             return 1 / (iops * part.request) if iops else None
         if not disk.buffer and len({self._held(role, part, other) for other in self._ways[role.name, disk.name]}) > 1:
@@ -212,7 +212,7 @@ class Plan:
         disk = self._topology.disks[way.disk]
         if disk.rate is None:
             return (disk.service or 0) / _NS
-        if driver_of(disk, self._topology) is not Driver.TCMU:
+        if driver_of(disk, self._topology) not in SERIAL:
             return 0.0
         links = (self._topology.links[name] for name in self._topology.path(way.lun, way.disk))
         moving = max(

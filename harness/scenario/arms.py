@@ -5,12 +5,13 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from harness.scenario import schema
-from harness.scenario.model import Arm
+from harness.scenario.model import Arm, Clock
 from lab.errors import Misuse
-from lab.strict_yaml import Map, Node, Scalar
+from lab.strict_yaml import Map, Node, Scalar, names
+from lab.topology.emulated import emulated
 from lab.topology.limits import refusals
 from lab.topology.load import read_topology
-from lab.topology.model import Topology
+from lab.topology.model import EMULATED, Topology
 from lab.topology.settings import apply_setting, apply_try
 from lab.yaml_fields import Record, Row, mapping_values
 
@@ -46,10 +47,12 @@ def _shown(row: Row) -> dict[str, str]:
 
 
 class _Topologies:
-    """Reads each topology that the file names once."""
+    """Reads each topology that the file names once, on the devices of the scenario's clock."""
 
     def __init__(self, row: Row, near: Path) -> None:
         self._row, self._near = row, near
+        clock = row.entry(schema.CLOCK.name)
+        self._wall = clock is not None and isinstance(clock.value, Scalar) and clock.value.text == Clock.WALL
         self._read: dict[str, Topology | None] = {}
 
     def of(self, arm: Row) -> Topology | None:
@@ -60,8 +63,24 @@ class _Topologies:
         node = entry.value
         key = node.text if isinstance(node, Scalar) else str(node.mark)
         if key not in self._read:
-            self._read[key] = self._load(arm, node)
+            self._read[key] = self._on_clock(self._load(arm, node), arm, node)
         return self._read[key]
+
+    def _on_clock(self, topology: Topology | None, arm: Row, node: Node) -> Topology | None:
+        if topology is None:
+            return None
+        if self._wall:
+            return emulated(topology)
+        if topology.emulated:
+            drivers = names(sorted({hba.driver for hba in topology.hbas.values()} & EMULATED))
+            arm.problems.add(
+                node.mark,
+                f"topology {topology.name}: {drivers}: a device of QEMU is on the host's clock,"
+                " and under the virtual clock that is a mix of clocks",
+                "write clock: wall, or take in-guest drivers",
+            )
+            return None
+        return topology
 
     def _load(self, arm: Row, node: Node) -> Topology | None:
         if isinstance(node, Map):

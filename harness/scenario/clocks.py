@@ -5,17 +5,15 @@ from collections.abc import Mapping
 
 from harness.scenario import schema
 from harness.scenario.model import Arm, Clock, Load
-from lab.topology.fields import QEMU_DRIVERS
 from lab.units import show_time
 from lab.yaml_fields import Row
 
 _MILLISECOND = 10**6
 
 
-def read_clock(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) -> tuple[Clock, int, int]:
+def read_clock(row: Row, loads: Mapping[str, Load]) -> tuple[Clock, int, int]:
     """The clock, the boots of each arm (at most), and how often each boot measures every load."""
     clock = Clock(row.get_or(schema.CLOCK, Clock.VIRTUAL))
-    _check_devices(row, clock, arms)
     seeds = row.get_or(schema.SEEDS, schema.DEFAULT_SEEDS)
     boots, windows = row.get_or(schema.BOOTS, schema.DEFAULT_BOOTS), row.get_or(schema.WINDOWS, schema.DEFAULT_WINDOWS)
     if clock is Clock.VIRTUAL:
@@ -49,18 +47,6 @@ def read_pause(row: Row, arms: Mapping[str, Arm], *, measured: int) -> int:
 def _request_timeout(arm: Arm) -> int:
     set_to = arm.queue.get("io_timeout")
     return schema.REQUEST_TIMEOUT if set_to is None else int(set_to) * _MILLISECOND
-
-
-def _check_devices(row: Row, clock: Clock, arms: Mapping[str, Arm]) -> None:
-    emulated = {
-        arm.name for arm in arms.values() if any(hba.driver in QEMU_DRIVERS for hba in arm.topology.hbas.values())
-    }
-    if clock is Clock.VIRTUAL and emulated:
-        text = f"arm {min(emulated)}: controllers of QEMU complete in the host's time, which is a mix of clocks"
-        row.problems.add(row.place(schema.CLOCK.name), f"clock: {text}", "write clock: wall")
-    if clock is Clock.WALL and arms.keys() - emulated:
-        text = f"arm {min(arms.keys() - emulated)}: devices inside the guest belong to the virtual clock"
-        row.problems.add(row.place(schema.CLOCK.name), f"clock: {text}", "write clock: virtual")
 
 
 def _refuse(row: Row, key: str, reason: str, remedy: str) -> None:

@@ -8,6 +8,7 @@ from harness.scenario.bound import BOUND_PATTERN
 from harness.scenario.known import RANGE_PATTERN
 from harness.scenario.model import Clock, Status
 from harness.scenario.ratio import BASELINE, BOUND
+from lab.guest.further import LOSE_DISK
 from lab.guest.script import FAULTS
 from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
 from lab.topology.ranges import Names
@@ -213,7 +214,7 @@ REQUIRES = Field(
 )
 SELFTEST_STATUS = Field("status", Choice(tuple(Status)), required=True, says="the status that the run must have")
 SELFTEST_EXIT = Field("exit", Integer(0, 255), required=True, says="the exit code that it must have")
-SELFTEST_INJECT = Field("inject", Choice(FAULTS), says="what is done to each guest")
+SELFTEST_INJECT = Field("inject", Choice((*FAULTS, LOSE_DISK)), says="what is done to each guest")
 SELFTEST_SAYS = Field("says", Text(), says="words that the report must contain")
 SELFTEST_VERIFY = Field("verify", Flag(), says="boot every cell twice")
 _BOTTLENECK = Field(rf"{NAME}\.{NAME}", Text(), says="ARM.LOAD: what limits it, such as link.wire or cpu")

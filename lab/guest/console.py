@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Iterable
+from itertools import pairwise
 
 READY_MARK = "blklab: ready"
 
@@ -16,8 +17,10 @@ _WARNINGS = re.compile(
     r"|Sense Key|scsi_eh|SCSI error|FAILED Result|device reset|bus reset|host reset|hung_task|lockup"
     r"|blocked for more than|Out of memory|page allocation failure|ABORT_TASK"
 )
-# The unit attention with which a SCSI disk greets whoever finds it.
-_POWER_ON = re.compile(r"\[\s*(\d+\.\d+)\] .*Power-on or device reset occurred")
+# The unit attention with which a SCSI disk greets whoever finds it, and what QEMU's megasas answers to the first
+# TEST UNIT READY of a logical drive (hw/scsi/megasas.c knows no such frame).
+_GREETING = re.compile(r"\[\s*(\d+\.\d+)\] .*(Power-on or device reset occurred|Sense Key : Hardware Error)")
+_NOT_READY = "] Unit Not Ready"
 
 
 def death(lines: Iterable[str]) -> str:
@@ -34,7 +37,7 @@ def warnings(log: str, set_up: float = 0.0) -> tuple[str, ...]:
     """Lines of a kernel log behind the ready mark that make its figures unfit to be judged.
 
     ``set_up`` is the uptime in seconds at which set-up ended: until then disks may announce that
-    they were powered on. A log without the mark is all behind it: so much was logged that the
+    they were powered on, or are not ready yet. A log without the mark is all behind it: so much was logged that the
     kernel's buffer lost its beginning.
     """
     before, mark, behind = log.partition(READY_MARK)
@@ -42,11 +45,13 @@ def warnings(log: str, set_up: float = 0.0) -> tuple[str, ...]:
         behind = before
     return tuple(
         line.strip()
-        for line in behind.splitlines()
-        if (_WARNINGS.search(line) or _DEATHS.search(line)) and not _greeting(line, set_up)
+        for earlier, line in pairwise(["", *behind.splitlines()])
+        if (_WARNINGS.search(line) or _DEATHS.search(line)) and not _greeting(earlier, line, set_up)
     )
 
 
-def _greeting(line: str, set_up: float) -> bool:
-    found = _POWER_ON.search(line)
-    return found is not None and float(found[1]) <= set_up
+def _greeting(earlier: str, line: str, set_up: float) -> bool:
+    found = _GREETING.search(line)
+    if found is None or float(found[1]) > set_up:
+        return False
+    return found[2].startswith("Power-on") or _NOT_READY in earlier

@@ -6,7 +6,7 @@ that the payload's bytes do not depend on the host.
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -132,6 +132,22 @@ def assemble(root: Path, versions: Mapping[str, str]) -> Payload:
     for name in ("dev", "proc", "sys", "out", "lab", "job", "modules", "tmp", "run"):
         entries[name] = initramfs.folder()
     return Payload(entries, dict(versions))
+
+
+_UNKNOWN_STEP = b'*) unfit "unknown step $1" ;;'
+_FURTHER_STEP = b'*) command -v further >/dev/null || . /further.sh; further "$@" ;;'
+_FURTHER_APPLETS = ("readlink",)
+
+
+def with_further_steps(payload: Payload) -> Payload:
+    """The payload with a runner that knows the verbs of ``further.sh`` too.
+
+    That of the virtual clock keeps its bytes: the fingerprint of every boot covers them.
+    """
+    runner = payload.entries["runner.sh"].data.replace(_UNKNOWN_STEP, _FURTHER_STEP)
+    own = {"runner.sh": initramfs.regular(runner), "further.sh": initramfs.regular(_own("further.sh"))}
+    applets = {f"bin/{applet}": initramfs.symlink("busybox") for applet in _FURTHER_APPLETS}
+    return replace(payload, entries={**payload.entries, **own, **applets})
 
 
 def _own(name: str) -> bytes:

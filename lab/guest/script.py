@@ -10,6 +10,8 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
+from lab.guest.further import Find, Locate, Lose, Members, Read
+
 LAB = "/lab"
 """Folder of the guest in which every block device has a name of the lab's (a symlink)."""
 
@@ -379,6 +381,11 @@ Step = (
     | Try
     | Confirm
     | NameBlock
+    | Find
+    | Read
+    | Locate
+    | Members
+    | Lose
     | Table
     | Array
     | Network

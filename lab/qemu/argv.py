@@ -26,7 +26,8 @@ class MachineSpec:
     or a path, None for QEMU's own choice; without a ``kernel`` only the firmware runs; ``memory``
     is in MiB; ``seed`` feeds every random source that the guest can reach; ``append`` are words
     for the kernel command line, after the machine's own; ``devices`` are values of -device;
-    ``preload`` is a library to be loaded into QEMU, which no word of the command line shows.
+    ``preload`` is a library to be loaded into QEMU, which no word of the command line shows; ``hardware`` are
+    words of objects, block devices and devices, in their order.
     """
 
     program: Path
@@ -41,6 +42,8 @@ class MachineSpec:
     append: tuple[str, ...] = ()
     devices: tuple[str, ...] = ()
     preload: Path | None = None
+    board: str = "pc"
+    hardware: tuple[str, ...] = ()
 
 
 def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
@@ -55,6 +58,7 @@ def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
         *_memory(spec),
         *_channels(),
         *_devices(spec),
+        *spec.hardware,
         *_kernel(spec),
     )
 
@@ -84,10 +88,10 @@ def _check(spec: MachineSpec) -> None:
 
 
 def _board(spec: MachineSpec) -> tuple[str, ...]:
-    # "pc" boots faster than q35: the guest walks fewer PCI configuration cycles under emulation.
+    # "pc" boots faster than q35: the guest walks fewer PCI configuration cycles under emulation. PCI Express needs q35.
     # -no-reboot turns the guest's reboot, and panic=-1, into the end of QEMU.
     firmware = ("-bios", spec.firmware) if spec.firmware else ()
-    return ("-M", "pc", *firmware, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")
+    return ("-M", spec.board, *firmware, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")
 
 
 def _confinement() -> tuple[str, ...]:
@@ -119,7 +123,9 @@ def _processor(spec: MachineSpec) -> tuple[str, ...]:
             pass
         case _:
             model = "max,-rdrand,-rdseed"
-    return ("-cpu", model, "-smp", str(spec.cpus), "-seed", str(spec.seed))
+    # A processor on a NUMA node of its own shares no cache with those of other nodes: it is a socket.
+    smp = f"{spec.cpus},sockets={spec.cpus},cores=1,threads=1" if "-numa" in spec.hardware else str(spec.cpus)
+    return ("-cpu", model, "-smp", smp, "-seed", str(spec.seed))
 
 
 def _memory(spec: MachineSpec) -> tuple[str, ...]:

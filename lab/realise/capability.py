@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping
 from lab.guest.script import Module
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure, read_module
-from lab.realise import in_guest, loopback, nvmet
+from lab.realise import loopback, nvmet, recipe
 from lab.topology.model import StackKind, Topology
 
 REQUIRED_OPTIONS = {
@@ -38,7 +38,7 @@ def missing(
     ]
     reasons += [f"CONFIG_{option} is not set" for option in options if not kernel.has(option)]
     reasons += [f"{kernel.release} has no module {name}" for name in module_closure(kernel, modules).missing]
-    steps = [*in_guest.devices(topology), *in_guest.queue_settings(topology, queue)]
+    steps = [*recipe.devices(topology), *recipe.queue_settings(topology, queue)]
     for step in dict.fromkeys(step for step in steps if isinstance(step, Module)):
         reasons.extend(_module_reasons(kernel, step))
     reasons.extend(_policy_reasons(kernel, topology))
@@ -75,9 +75,14 @@ def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
         yield f"{step.name} is built into {kernel.release}, and parameters are given to modules: set it to =m"
         return
     image = read_module(closure.load[-1])
-    absent = [name for name in wanted if f"parmtype={name}:".encode() not in image]
+    absent = [name for name in wanted if not _has_parameter(image, name)]
     if absent:
         yield f"{step.name} of {kernel.release} has no parameter {', '.join(absent)}{_hint(step.name)}"
+
+
+def _has_parameter(image: bytes, name: str) -> bool:
+    """A parameter with a setter of its own has a description and no type (module_param_cb: nvme's io_queue_depth)."""
+    return any(f"{key}={name}:".encode() in image for key in ("parmtype", "parm"))
 
 
 def _hint(module: str) -> str:

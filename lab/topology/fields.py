@@ -22,8 +22,6 @@ from lab.yaml_fields import (
 )
 
 SERVICE_RANGE = (1, 60 * 10**9)
-QEMU_DRIVERS = ("megasas", "mptsas1068", "nvme", "virtio-scsi")
-"""Devices of QEMU: they complete in host time and so belong to the wall clock."""
 
 _MEBIBYTE = 1 << 20
 _SECOND = 10**9
@@ -59,7 +57,7 @@ EFFICIENCY = Field("efficiency", Integer(1, 100), says="per cent of the raw capa
 COST = Field("cost", time(0, _SECOND), says="time that the link spends on each request beside its bytes")
 
 MODEL = Field("model", Text(), says="what is printed on it")
-DRIVER = Field("driver", Choice((*Driver, *QEMU_DRIVERS)), required=True, says="the device that plays the HBA")
+DRIVER = Field("driver", Choice(tuple(Driver)), required=True, says="the device that plays the HBA")
 CAN_QUEUE = Field("can_queue", Integer(1, 10240), required=True, says="tags that all LUNs of the HBA share")
 CMD_PER_LUN = Field("cmd_per_lun", Integer(1, 10240), says="tags that one LUN may hold (default: can_queue)")
 HW_QUEUES = Field("hw_queues", Integer(1, 64), says="hardware queues (default: 1)")

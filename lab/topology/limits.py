@@ -11,7 +11,8 @@ A disk of driver tcmu is exact: one request after another, each its seek and siz
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from lab.topology.model import Disk, Driver, Hba, Lun, Stack, StackKind, Topology
+from lab.topology import emulated
+from lab.topology.model import SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology
 from lab.units import show_rate, show_size, show_time
 
 TICKS_PER_SECOND = 50
@@ -56,7 +57,7 @@ def rate_reason(rate: int) -> str | None:
 
 def tick_bytes(disk: Disk, driver: Driver) -> int | None:
     """Bytes that a disk with a rate serves in one tick of 20 ms; None for a disk that is no token bucket."""
-    return None if disk.rate is None or driver is Driver.TCMU else disk.rate // BYTES_PER_MB * TICK_BYTES_PER_MB
+    return None if disk.rate is None or driver in SERIAL else disk.rate // BYTES_PER_MB * TICK_BYTES_PER_MB
 
 
 def carries(disk: Disk, bs: int, driver: Driver) -> str | None:
@@ -92,7 +93,7 @@ def longest_wait(disk: Disk, bs: int, in_flight: int, topology: Topology) -> int
     Disks that share a link are taken to be all busy.
     """
     driver = driver_of(disk, topology)
-    if driver is Driver.TCMU:
+    if disk.rate is not None and driver in SERIAL:
         return round(in_flight * (slowest_service(disk, bs) + _links_time(disk, bs, topology)))
     iops = effective_iops(disk, bs, driver)
     if iops is None:
@@ -144,6 +145,15 @@ class Refusal:
 
 def refusals(topology: Topology) -> Iterator[Refusal]:
     """Everything in a topology whose names are sound that no recipe can carry."""
+    yield from (
+        (Refusal(*refused) for refused in emulated.refused(topology)) if topology.emulated else _refused(topology)
+    )
+    for stack in topology.stacks.values():
+        for reason in _stack_reasons(stack, topology):
+            yield Refusal("stack", stack.name, reason)
+
+
+def _refused(topology: Topology) -> Iterator[Refusal]:
     for disk in topology.disks.values():
         for reason in _disk_reasons(disk, topology):
             yield Refusal("disk", disk.name, reason)
@@ -153,9 +163,6 @@ def refusals(topology: Topology) -> Iterator[Refusal]:
     for lun in topology.luns.values():
         for reason in _lun_reasons(lun, topology):
             yield Refusal("lun", lun.name, reason)
-    for stack in topology.stacks.values():
-        for reason in _stack_reasons(stack, topology):
-            yield Refusal("stack", stack.name, reason)
 
 
 def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
@@ -216,8 +223,8 @@ def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
             yield "the paths of a multipath device lead to one disk"
     if stack.kind is StackKind.NVME and any(name in topology.stacks for name in stack.over):
         yield "the paths of NVMe's multipath are LUNs of driver nvmet-tcp"
-    elif stack.kind is StackKind.NVME and topology.driver(stack.name) is not Driver.NVMET_TCP:
-        yield f"NVMe's multipath needs driver nvmet-tcp, not {topology.driver(stack.name)}"
+    elif stack.kind is StackKind.NVME and topology.driver(stack.name) not in {Driver.NVMET_TCP, Driver.NVME}:
+        yield f"NVMe's multipath needs driver nvmet-tcp or nvme, not {topology.driver(stack.name)}"
     sizes = [topology.stack_size(each) if each in topology.stacks else topology.lun_size(each) for each in stack.over]
     if stack.kind is StackKind.LINEAR and stack.offset + stack.size > sum(sizes):
         yield f"the part ends behind the {show_size(sum(sizes))} that {stack.over[0]} has"

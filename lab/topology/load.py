@@ -187,13 +187,6 @@ def _hba(name: str, row: Row, links: Iterable[str]) -> Hba | None:
     driver, can_queue = row.get(fields.DRIVER), row.get(fields.CAN_QUEUE)
     cmd_per_lun = row.get(fields.CMD_PER_LUN)
     path = _references(f"hba {name}", row, fields.PATH, "link", links)
-    if driver in fields.QEMU_DRIVERS:
-        row.problems.add(
-            row.place("driver"),
-            f"driver {driver} is a device of QEMU on the host's clock: under the virtual clock that is a mix of clocks",
-            f"in-guest drivers: {names(Driver)}",
-        )
-        return None
     if driver is None or can_queue is None:
         return None
     return Hba(

@@ -5,23 +5,35 @@ Sizes are bytes, rates bytes per second, times nanoseconds; all are the lab's ow
 topology's ``scale`` applied to what its file says of the hardware.
 """
 
+import re
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+_PCIE = re.compile(r"PCIe (\d+)\.0 x(\d+)")
+
 
 class Driver(StrEnum):
-    """The in-guest device family that stands for a host adapter."""
+    """The device family that plays a host adapter: one inside the guest, or a controller of QEMU (``EMULATED``)."""
 
     TCM_LOOP = "tcm_loop"
     SCSI_DEBUG = "scsi_debug"
     NULL_BLK = "null_blk"
     TCMU = "tcmu"
     NVMET_TCP = "nvmet-tcp"
+    MPTSAS = "mptsas1068"
+    MEGASAS = "megasas"
+    MEGASAS_GEN2 = "megasas-gen2"
+    VIRTIO_SCSI = "virtio-scsi"
+    NVME = "nvme"
 
 
-SCSI = frozenset({Driver.TCM_LOOP, Driver.SCSI_DEBUG, Driver.TCMU})
+EMULATED = frozenset({Driver.MPTSAS, Driver.MEGASAS, Driver.MEGASAS_GEN2, Driver.VIRTIO_SCSI, Driver.NVME})
+"""Controllers of QEMU: they complete in host time and so belong to the wall clock."""
+SCSI = frozenset({Driver.TCM_LOOP, Driver.SCSI_DEBUG, Driver.TCMU, *EMULATED}) - {Driver.NVME}
 """Drivers whose LUNs and hosts are SCSI's."""
+SERIAL = frozenset({Driver.TCMU, *EMULATED})
+"""Drivers whose disks with a rate carry exactly that, whatever the size of requests."""
 
 
 @dataclass(frozen=True)
@@ -68,6 +80,12 @@ class Link:
     rate: int
     cost: int = 0
     what: str = ""
+
+    @property
+    def pcie(self) -> tuple[int, int] | None:
+        """Generation and lanes of a link of PCI Express, None of another."""
+        found = _PCIE.fullmatch(self.what)
+        return (int(found[1]), int(found[2])) if found else None
 
 
 @dataclass(frozen=True)
@@ -215,7 +233,14 @@ class Topology:
         shown = [disk for lun in self.luns.values() for disk in lun.disks]
         disks = [name for name in self.disks if shown.count(name) == 1]
         whole = [name for name in self.luns if name not in self.disks]
-        return (*(name for name in (*disks, *whole) if self.driver(name) is not Driver.NVMET_TCP), *self.stacks)
+        # The paths of NVMe's multipath are hidden devices.
+        hidden = {lun for stack in self.stacks.values() if stack.kind is StackKind.NVME for lun in stack.over}
+        return (*(name for name in (*disks, *whole) if self.region(name).lun not in hidden), *self.stacks)
+
+    @property
+    def emulated(self) -> bool:
+        """Whether controllers of QEMU play its HBAs, which belong to the wall clock."""
+        return any(hba.driver in EMULATED for hba in self.hbas.values())
 
     def leaves(self, name: str) -> tuple[str, ...]:
         """The LUNs below a disk, a LUN or a stack, each once."""

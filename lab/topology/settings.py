@@ -116,7 +116,7 @@ def revolution(rpm: int, scale: int) -> int:
 def _hba(hba: Hba, knob: str, value: int) -> Hba:
     if knob == "can_queue":
         # null_blk knows no limit but that of its tag set.
-        cmd_per_lun = value if hba.driver in {Driver.NULL_BLK, Driver.NVMET_TCP} else hba.cmd_per_lun
+        cmd_per_lun = value if hba.driver in {Driver.NULL_BLK, Driver.NVMET_TCP, Driver.NVME} else hba.cmd_per_lun
         return replace(hba, can_queue=value, cmd_per_lun=cmd_per_lun)
     return replace(hba, cmd_per_lun=value) if knob == "cmd_per_lun" else replace(hba, hw_queues=value)
 

@@ -85,6 +85,7 @@ class Desk:
 
     folder: Path
     shell: tuple[str, ...]
+    runner: str = RUNNER.read_text()
 
     def run(self, steps: Sequence[Step], *, says: str = "", fio_status: int = 0, naps: bool = False) -> ResultReader:
         """What the host would read. The runner must have ended by itself or by asking for a reboot."""
@@ -93,7 +94,7 @@ class Desk:
         (self.folder / "says").write_bytes(says.encode(errors="surrogateescape"))
         program = self.folder / "runner.sh"
         stubs = STUBS.replace(NO_NAPS, "") if naps else STUBS
-        program.write_text(stubs + MOVED.sub(r"$DESK/\1", RUNNER.read_text()))
+        program.write_text(stubs + MOVED.sub(r"$DESK/\1", self.runner))
         done = subprocess.run(
             [*self.shell, str(program)],
             cwd=self.folder,

@@ -10,7 +10,7 @@ from lab.guest.job import job_files
 from lab.guest.script import Module, Step, Table
 from lab.realise.in_guest import devices, queue_settings, watches
 from lab.topology.load import CATALOGUE, load_topology
-from lab.topology.model import Disk, Driver, Hba, Link, Lun, Topology, Zone
+from lab.topology.model import EMULATED, Disk, Driver, Hba, Link, Lun, Topology, Zone
 
 GIB = 1 << 30
 CONFIG = "/sys/kernel/config"
@@ -214,7 +214,7 @@ def test_scsi_debug() -> None:
 
 
 # Native NVMe multipath makes one block device of all paths, which is a stack's and not a LUN's.
-@pytest.mark.parametrize("driver", sorted(set(Driver) - {Driver.NVMET_TCP}))
+@pytest.mark.parametrize("driver", sorted(set(Driver) - EMULATED - {Driver.NVMET_TCP}))
 def test_each_lun_gets_its_name_once(driver: Driver) -> None:
     lines = script(devices(made(driver, luns=5, cmd_per_lun=32)))
     assert [line.split()[1] for line in lines if line.startswith("block ")] == [f"d{number}" for number in range(5)]

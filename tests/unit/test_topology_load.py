@@ -74,7 +74,11 @@ def test_a_topology_may_stand_inline() -> None:
     ("old", "new", "wanted"),
     [
         ("driver: tcm_loop", "driver: tcm_lop", "got tcm_lop (did you mean tcm_loop?)"),
-        ("driver: tcm_loop", "driver: megasas", "driver megasas is a device of QEMU on the host's clock"),
+        (
+            "driver: tcm_loop, can_queue: 64",
+            "driver: mptsas1068, can_queue: 64",
+            "mptsas1068 has 118, whatever is asked",
+        ),
         ("hba: h, disks: [a]", "hba: g, disks: [a]", "t.yaml:9:13: lun la: no HBA g"),
         ("disks: [b]", "disks: [b, a]", "t.yaml:10:7: lun lb: disk a is on lun la already"),
         ("disks: [b]", "disks: [c]", "lun lb: no disk c"),

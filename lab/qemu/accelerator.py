@@ -1,0 +1,61 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What runs a guest of the wall clock: KVM where this kernel was seen to boot under it, else TCG on all cores."""
+
+import json
+import os
+from dataclasses import asdict, dataclass, replace
+from pathlib import Path
+
+from lab.cache import Cache
+from lab.digest import canonical, digest_bytes
+from lab.qemu.clock import WallClock
+from lab.qemu.kvm import DEVICE, Kvm, KvmState, prove_kvm
+from lab.qemu.probe import Qemu
+
+KIND = "accelerator"
+_FILE = "kvm.json"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """``why`` says in words what was seen of KVM."""
+
+    clock: WallClock
+    why: str
+
+    def __str__(self) -> str:
+        name = "KVM" if self.clock.accelerator == "kvm" else "TCG, a thread for each vCPU"
+        return f"{name} ({self.why})"
+
+
+def accelerator(cache: Cache, qemu: Qemu, image: Path, digest: str) -> Accelerator:
+    """The accelerator for the kernel ``image`` with that ``digest``.
+
+    What was proved holds until the host boots again or QEMU, the kernel or the right to open the device is another.
+    The proof takes seconds: one or two where KVM works, some more where it hangs.
+    """
+    refused = not os.access(DEVICE, os.R_OK | os.W_OK)
+    key = digest_bytes(canonical([_this_boot(), os.uname().release, qemu.digest, digest, refused]))
+
+    def fill(into: Path) -> None:
+        proved = prove_kvm(qemu, image)
+        words = proved.proof.replace(str(image), "this kernel")
+        (into / _FILE).write_text(json.dumps(asdict(replace(proved, proof=words))))
+
+    found = json.loads((cache.entry(KIND, key, fill) / _FILE).read_text())
+    return of(Kvm(KvmState(found["state"]), found["proof"], found["model"]))
+
+
+def of(kvm: Kvm) -> Accelerator:
+    """What follows from a proof."""
+    if kvm.state is KvmState.WORKS:
+        return Accelerator(WallClock("kvm", kvm.model), f"-cpu {kvm.model}: {kvm.proof}")
+    return Accelerator(WallClock("tcg"), f"KVM: {kvm.state}, {kvm.proof}")
+
+
+def _this_boot() -> str:
+    try:
+        return _BOOT.read_text().strip()
+    except OSError:
+        return ""

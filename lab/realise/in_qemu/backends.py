@@ -1,0 +1,67 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What lies behind disks: null-co, or a sparse file where what is written must be read back, in throttle filters.
+
+Each disk with a rate is a throttle group, and so is each link; a LUN passes the group of its disk first and then
+those of its way. QEMU serves the members of a group in turn (block/throttle-groups.c).
+"""
+
+import json
+from collections.abc import Iterator, Mapping
+
+from lab.topology.model import Disk, Lun, StackKind, Topology
+
+Json = Mapping[str, object]
+
+
+def node(number: int) -> str:
+    """The name of the block node that is the LUN with this number."""
+    return f"lun.{number}"
+
+
+def words(topology: Topology) -> Iterator[str]:
+    """Throttle groups, and a tree of block nodes for each LUN (for each namespace, where several LUNs show it)."""
+    for group, rate in groups(topology).items():
+        yield from ("-object", _json({"qom-type": "throttle-group", "id": group, "limits": {"bps-total": rate}}))
+    for number, lun in enumerate(topology.luns.values()):
+        yield from ("-blockdev", _json({**_tree(topology, lun), "node-name": node(number)}))
+
+
+def groups(topology: Topology) -> dict[str, int]:
+    """Bytes per second of each throttle group, by its id."""
+    disks = {f"disk.{disk.name}": disk.rate for disk in topology.disks.values() if disk.rate is not None}
+    return disks | {f"link.{link.name}": link.rate for link in topology.links.values()}
+
+
+def files(topology: Topology) -> dict[str, int]:
+    """Sparse files that must be in the machine's folder before it starts: name to size in bytes."""
+    return {_file(topology.disks[name]): topology.disks[name].size for name in _kept(topology)}
+
+
+def _kept(topology: Topology) -> Iterator[str]:
+    """Disks below md arrays: their superblocks must be there when the kernel reads them."""
+    arrays = [name for name, stack in topology.stacks.items() if stack.kind is StackKind.MD]
+    luns = {leaf for name in arrays for leaf in topology.leaves(name)}
+    yield from dict.fromkeys(disk for lun in topology.luns.values() if lun.name in luns for disk in lun.disks)
+
+
+def _tree(topology: Topology, lun: Lun) -> Json:
+    disk = topology.disks[lun.disks[0]]
+    tree = _medium(topology, disk)
+    for link in topology.path(lun.name, disk.name):
+        tree = {"driver": "throttle", "throttle-group": f"link.{link}", "file": tree}
+    return tree if disk.rate is None else {"driver": "throttle", "throttle-group": f"disk.{disk.name}", "file": tree}
+
+
+def _medium(topology: Topology, disk: Disk) -> Json:
+    if disk.name in _kept(topology):
+        return {"driver": "raw", "file": {"driver": "file", "filename": _file(disk), "locking": "off"}}
+    latency = {"latency-ns": disk.service} if disk.service else {}
+    return {"driver": "null-co", "size": disk.size, "read-zeroes": True, **latency}
+
+
+def _file(disk: Disk) -> str:
+    return f"disk-{disk.name}.raw"
+
+
+def _json(value: Json) -> str:
+    return json.dumps(value, separators=(",", ":"))

@@ -1,0 +1,135 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a guest does until every LUN of an emulated topology has its name, and what it reads of each."""
+
+from collections.abc import Iterator, Mapping
+
+from lab.guest.further import Find, Locate, Members, Read
+from lab.guest.script import Confirm, Module, Step, Tune, sysfs
+from lab.realise import stacks
+from lab.realise.in_qemu import controllers
+from lab.realise.in_qemu.places import Place, places
+from lab.topology.model import SCSI, Driver, Hba, Lun, StackKind, Topology
+
+_MODULES: Mapping[Driver, tuple[str, ...]] = {
+    Driver.MPTSAS: ("sd_mod", "mptsas"),
+    Driver.MEGASAS: ("sd_mod", "megaraid_sas"),
+    Driver.MEGASAS_GEN2: ("sd_mod", "megaraid_sas"),
+    Driver.VIRTIO_SCSI: ("sd_mod", "virtio_pci", "virtio_scsi"),
+    Driver.NVME: ("nvme",),
+}
+_HOSTS: Mapping[Driver, str] = {
+    Driver.MPTSAS: "host*",
+    Driver.MEGASAS: "host*",
+    Driver.MEGASAS_GEN2: "host*",
+    Driver.VIRTIO_SCSI: "virtio*/host*",
+}
+"""Where the SCSI host is below its controller's folder."""
+_TARGETS: Mapping[Driver, str] = {Driver.MPTSAS: "port-*/end_device-*/target*"}
+"""Where the targets are below the SCSI host, if not right there."""
+
+
+def steps(topology: Topology) -> Iterator[Step]:
+    """Steps that make every LUN and stack appear under its name, and read the inventory."""
+    yield from _modules(topology)
+    where = places(topology)
+    for lun in topology.luns.values():
+        hba = topology.hbas[lun.hba]
+        if hba.driver is Driver.NVME:
+            yield _find_namespace(topology, lun, where[hba.name])
+        else:
+            yield _find_disk(topology, lun, hba, where[hba.name])
+            host = f"{scsi_host(hba, where[hba.name])}/scsi_host/host*"
+            yield Tune(f"hba.cmd_per_lun[{lun.name}]", f"{sysfs(lun.name)}/device/queue_depth", str(hba.cmd_per_lun))
+            yield Confirm(f"hba.can_queue[{lun.name}]", f"{host}/can_queue", str(hba.can_queue))
+    yield from _heads(topology)
+    yield from stacks.steps(topology)
+    yield from _inventory(topology, where)
+
+
+def scsi_host(hba: Hba, place: Place) -> str:
+    """A pattern of the folder of a controller's SCSI host."""
+    return f"{place.folder}/{_HOSTS[hba.driver]}"
+
+
+def watches(topology: Topology) -> dict[str, str]:
+    """Files that tell how much is queued where, as those of ``in_guest``."""
+    where = places(topology)
+    files = {f"inflight[{name}]": f"{sysfs(name)}/inflight" for name in (*topology.luns, *topology.stacks)}
+    scsi = [lun for lun in topology.luns.values() if topology.hbas[lun.hba].driver in SCSI]
+    files |= {f"device_busy[{lun.name}]": f"{sysfs(lun.name)}/device/device_busy" for lun in scsi}
+    hosts = {hba.name: hba for hba in topology.hbas.values() if hba.driver in SCSI}
+    return files | {
+        f"host_busy[{name}]": f"{scsi_host(hba, where[name])}/scsi_host/host*/host_busy" for name, hba in hosts.items()
+    }
+
+
+def _modules(topology: Topology) -> Iterator[Step]:
+    for driver in dict.fromkeys(hba.driver for hba in topology.hbas.values()):
+        for module in _MODULES[driver]:
+            yield Module(module, _parameters(topology) if module == "nvme" else "")
+
+
+def _parameters(topology: Topology) -> str:
+    """A queue of n entries carries n - 1 commands (drivers/nvme/host/pci.c, nvme_alloc_tagset)."""
+    tags = next(hba.can_queue for hba in topology.hbas.values() if hba.driver is Driver.NVME)
+    return f"io_queue_depth={tags + 1}"
+
+
+def _find_disk(topology: Topology, lun: Lun, hba: Hba, place: Place) -> Find:
+    targets = f"{scsi_host(hba, place)}/{_TARGETS.get(hba.driver, 'target*')}"
+    wwid = f"naa.{controllers.wwn(topology, lun.disks[0]):x}"
+    return Find(lun.name, f"{targets}/*:*:*:*/wwid", wwid, "block/*")
+
+
+def _find_namespace(topology: Topology, lun: Lun, place: Place) -> Find:
+    number = 1 if controllers.multipath(topology, lun.name) else controllers.target(topology, lun) + 1
+    # What a namespace says of itself is not believed (NVME_QUIRK_BOGUS_NID for QEMU, since 5.19): its number is.
+    return Find(lun.name, f"{place.folder}/nvme/nvme*/nvme*n*/nsid", str(number), ".")
+
+
+def _heads(topology: Topology) -> Iterator[Step]:
+    """The devices under which NVMe's multipath shows namespaces."""
+    for stack in topology.stacks.values():
+        if stack.kind is StackKind.NVME:
+            subsystems = "/sys/class/nvme-subsystem/nvme-subsys*"
+            yield Find(stack.name, f"{subsystems}/subsysnqn", controllers.nqn(stack), "nvme*n1")
+            policy = f"{sysfs(stack.name)}/../iopolicy"
+            yield Tune(f"stack.iopolicy[{stack.name}]", policy, stack.iopolicy)
+
+
+def _inventory(topology: Topology, where: Mapping[str, Place]) -> Iterator[Step]:
+    for hba in topology.hbas.values():
+        yield from _read_controller(hba, where[hba.name])
+    for lun in topology.luns.values():
+        yield from _read_lun(lun, topology.hbas[lun.hba])
+    for stack in topology.stacks.values():
+        below = ".." if stack.kind is StackKind.NVME else "slaves"
+        yield Locate(f"stack.{stack.name}.place", sysfs(stack.name))
+        yield Members(f"stack.{stack.name}.members", f"{sysfs(stack.name)}/{below}")
+
+
+def _read_controller(hba: Hba, place: Place) -> Iterator[Step]:
+    key = f"hba.{hba.name}"
+    yield Locate(f"{key}.place", place.folder)
+    yield Read(f"{key}.node", f"{place.folder}/numa_node")
+    for attribute in ("max_link_speed", "max_link_width", "current_link_speed", "current_link_width"):
+        yield Read(f"{key}.{attribute}", f"{place.port_folder}/{attribute}")
+    if hba.driver in SCSI:
+        for attribute in ("can_queue", "cmd_per_lun", "proc_name"):
+            yield Read(f"{key}.{attribute}", f"{scsi_host(hba, place)}/scsi_host/host*/{attribute}")
+    else:
+        for attribute in ("serial", "queue_count", "sqsize"):
+            yield Read(f"{key}.{attribute}", f"{place.folder}/nvme/nvme*/{attribute}")
+
+
+def _read_lun(lun: Lun, hba: Hba) -> Iterator[Step]:
+    key, folder = f"lun.{lun.name}", sysfs(lun.name)
+    yield Locate(f"{key}.place", folder)
+    yield Read(f"{key}.size", f"{folder}/size")
+    if hba.driver in SCSI:
+        for attribute in ("wwid", "queue_depth"):
+            yield Read(f"{key}.{attribute}", f"{folder}/device/{attribute}")
+    else:
+        yield Read(f"{key}.wwid", f"{folder}/wwid")
+        yield Read(f"{key}.nsid", f"{folder}/nsid")
+        yield Read(f"{key}.nr_tags", f"{folder}/mq/0/nr_tags")

@@ -1,0 +1,56 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A topology as hardware of QEMU's: pure functions from values to words of its command line."""
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+
+from lab.realise.in_qemu import backends, controllers, pcie
+from lab.realise.in_qemu.places import nodes
+from lab.topology.model import Driver, StackKind, Topology
+
+BOARD = "q35"
+_LEAST_PROCESSORS = 2
+_DEVICES: Mapping[Driver, tuple[str, ...]] = {
+    Driver.MPTSAS: ("mptsas1068", "scsi-hd"),
+    Driver.MEGASAS: ("megasas", "scsi-hd"),
+    Driver.MEGASAS_GEN2: ("megasas-gen2", "scsi-hd"),
+    Driver.VIRTIO_SCSI: ("virtio-scsi-pci", "scsi-hd"),
+    Driver.NVME: ("nvme", "nvme-ns"),
+}
+
+
+@dataclass(frozen=True)
+class Hardware:
+    """``words`` are those of the command line; ``files`` are sparse ones, name to bytes, that must be there first."""
+
+    board: str
+    cpus: int
+    words: tuple[str, ...]
+    files: Mapping[str, int]
+
+
+def hardware(topology: Topology) -> Hardware:
+    """The machine of an emulated topology."""
+    words = (
+        *pcie.memory_words(topology),
+        *backends.words(topology),
+        *pcie.words(topology),
+        *controllers.words(topology),
+    )
+    return Hardware(BOARD, max(_LEAST_PROCESSORS, nodes(topology)), words, backends.files(topology))
+
+
+def lacking(topology: Topology, offered: Iterable[str]) -> tuple[str, ...]:
+    """Sentences, one for each device that a QEMU with the devices ``offered`` does not have."""
+    there = set(offered)
+    return tuple(f"this QEMU has no device {name}" for name in wanted_devices(topology) if name not in there)
+
+
+def wanted_devices(topology: Topology) -> tuple[str, ...]:
+    """Names of QEMU's devices, each once."""
+    names = ["pcie-root-port"]
+    names += ["pxb-pcie"] if nodes(topology) > 1 else []
+    for hba in topology.hbas.values():
+        names += _DEVICES[hba.driver]
+    names += ["nvme-subsys"] if any(stack.kind is StackKind.NVME for stack in topology.stacks.values()) else []
+    return tuple(dict.fromkeys(names))

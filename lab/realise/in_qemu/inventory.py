@@ -1,0 +1,149 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What sysfs showed of an emulated topology beside what it must show: HCTLs, names, tags, paths, nodes, slots."""
+
+import re
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from pathlib import PurePosixPath
+
+from lab.realise.in_qemu import controllers
+from lab.realise.in_qemu.pcie import slot_of
+from lab.realise.in_qemu.places import nodes
+from lab.topology.model import SCSI, Hba, Lun, Stack, StackKind, Topology
+
+Inventory = Mapping[str, str]
+"""Keys such as ``lun.p0.wwid`` and ``hba.twa0.can_queue`` to what was read, empty where nothing was there."""
+
+_HCTL = re.compile(r"\d+:\d+:\d+:\d+")
+_NVME_PATH = re.compile(r"nvme\d+")
+_SECTOR = 512
+_GENERATIONS = {1: "2.5", 2: "5", 3: "8", 4: "16", 5: "32"}
+
+
+@dataclass(frozen=True)
+class DiskRow:
+    """A LUN as the guest saw it: ``name`` is its block device, ``address`` its HCTL or controller and namespace."""
+
+    lun: str
+    name: str
+    address: str
+    wwid: str
+    depth: str
+
+
+@dataclass(frozen=True)
+class HostRow:
+    """A controller as the guest saw it; ``node`` is -1 where no NUMA node is told."""
+
+    hba: str
+    driver: str
+    pci: str
+    can_queue: str
+    node: str
+    slot: str
+
+
+def read_inventory(data: bytes) -> Inventory:
+    """From rows ``key<TAB>text``."""
+    rows = (line.partition("\t") for line in data.decode("utf-8", "replace").splitlines())
+    return {key: text.strip() for key, _, text in rows}
+
+
+def mismatches(topology: Topology, seen: Inventory) -> tuple[str, ...]:
+    """Sentences, one for each thing that is other than the topology says; empty when all is there."""
+    wrong = [reason for hba in topology.hbas.values() for reason in _of_hba(topology, hba, seen)]
+    wrong += [reason for lun in topology.luns.values() for reason in _of_lun(topology, lun, seen)]
+    wrong += [reason for stack in topology.stacks.values() for reason in _of_stack(topology, stack, seen)]
+    addresses = [row.address for row in disk_rows(topology, seen) if row.address]
+    wrong += [f"two disks have the address {one}" for one in sorted({a for a in addresses if addresses.count(a) > 1})]
+    return tuple(wrong)
+
+
+def disk_rows(topology: Topology, seen: Inventory) -> tuple[DiskRow, ...]:
+    return tuple(_disk_row(lun, seen) for lun in topology.luns.values())
+
+
+def host_rows(topology: Topology, seen: Inventory) -> tuple[HostRow, ...]:
+    return tuple(_host_row(topology, hba, seen) for hba in topology.hbas.values())
+
+
+def _disk_row(lun: Lun, seen: Inventory) -> DiskRow:
+    key = f"lun.{lun.name}"
+    place = PurePosixPath(seen.get(f"{key}.place", ""))
+    hctl = next((part for part in place.parts if _HCTL.fullmatch(part)), "")
+    controller = next((part for part in place.parts if _NVME_PATH.fullmatch(part)), "")
+    address = hctl or (f"{controller} namespace {seen.get(f'{key}.nsid', '')}" if controller else "")
+    depth = seen.get(f"{key}.queue_depth") or seen.get(f"{key}.nr_tags", "")
+    return DiskRow(lun.name, place.name, address, seen.get(f"{key}.wwid", ""), depth)
+
+
+def _host_row(topology: Topology, hba: Hba, seen: Inventory) -> HostRow:
+    key = f"hba.{hba.name}"
+    tags = seen.get(f"{key}.can_queue", "")
+    if hba.driver not in SCSI:
+        first = next(lun for lun in topology.luns.values() if lun.hba == hba.name)
+        tags = seen.get(f"lun.{first.name}.nr_tags", "")
+    slot = f"{seen.get(f'{key}.max_link_speed', '').removesuffix(' PCIe')} x{seen.get(f'{key}.max_link_width', '')}"
+    pci = PurePosixPath(seen.get(f"{key}.place", "")).name
+    return HostRow(hba.name, hba.driver.value, pci, tags, seen.get(f"{key}.node", ""), slot)
+
+
+def _of_hba(topology: Topology, hba: Hba, seen: Inventory) -> Iterator[str]:
+    key, what = f"hba.{hba.name}", f"hba {hba.name}"
+    if not seen.get(f"{key}.place"):
+        yield f"{what}: there is no such controller"
+        return
+    row = _host_row(topology, hba, seen)
+    yield from _differs(f"{what}: can_queue", row.can_queue, str(hba.can_queue))
+    if nodes(topology) > 1:
+        yield from _differs(f"{what}: numa_node", row.node, str(hba.node))
+    slot = slot_of(topology, hba)
+    if slot:
+        generation, lanes = slot
+        speed = seen.get(f"{key}.max_link_speed", "").partition(" ")[0].removesuffix(".0")
+        yield from _differs(f"{what}: GT/s of its slot", speed, _GENERATIONS[generation])
+        yield from _differs(f"{what}: lanes of its slot", seen.get(f"{key}.max_link_width", ""), str(lanes))
+    if hba.driver not in SCSI:
+        yield from _differs(f"{what}: serial", seen.get(f"{key}.serial", ""), controllers.nvme_serial(topology, hba))
+
+
+def _of_lun(topology: Topology, lun: Lun, seen: Inventory) -> Iterator[str]:
+    key, what, hba = f"lun.{lun.name}", f"lun {lun.name}", topology.hbas[lun.hba]
+    row = _disk_row(lun, seen)
+    if not row.name:
+        yield f"{what}: there is no such disk"
+        return
+    if not seen[f"{key}.place"].startswith(f"{seen.get(f'hba.{hba.name}.place')}/"):
+        yield f"{what}: it is at {seen[f'{key}.place']}, which is not behind hba {hba.name}"
+    if not row.address:
+        yield f"{what}: {seen[f'{key}.place']} shows no address"
+    yield from _differs(f"{what}: sectors", seen.get(f"{key}.size", ""), str(topology.lun_size(lun.name) // _SECTOR))
+    yield from _differs(f"{what}: depth", row.depth, str(hba.cmd_per_lun))
+    if hba.driver in SCSI:
+        yield from _differs(f"{what}: wwid", row.wwid, f"naa.{controllers.wwn(topology, lun.disks[0]):x}")
+    elif not row.wwid:
+        yield f"{what}: it has no wwid"
+
+
+def _of_stack(topology: Topology, stack: Stack, seen: Inventory) -> Iterator[str]:
+    members = set(seen.get(f"stack.{stack.name}.members", "").split())
+    if stack.kind is StackKind.NVME:
+        paths = [name for name in members if _NVME_PATH.fullmatch(name)]
+        yield from _differs(f"stack {stack.name}: paths", str(len(paths)), str(len(stack.over)))
+        return
+    wanted = {PurePosixPath(_place(topology, member, seen)).name for member in stack.over}
+    if members != wanted:
+        yield f"stack {stack.name}: it lies over {_listed(members)}, not {_listed(wanted)}"
+
+
+def _place(topology: Topology, member: str, seen: Inventory) -> str:
+    return seen.get(f"{'stack' if member in topology.stacks else 'lun'}.{member}.place", "")
+
+
+def _listed(names: set[str]) -> str:
+    return ", ".join(sorted(names)) or "nothing"
+
+
+def _differs(what: str, seen: str, wanted: str) -> Iterator[str]:
+    if seen != wanted:
+        yield f"{what} is {seen or 'not shown'}, not {wanted}"

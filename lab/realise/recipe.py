@@ -1,0 +1,27 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a guest does for a topology, whether its devices live in the guest or are QEMU's."""
+
+from collections.abc import Mapping
+
+from lab.guest.script import Step, Tune
+from lab.realise import in_guest
+from lab.realise.in_qemu import guest
+from lab.topology.model import Topology
+
+
+def devices(topology: Topology) -> tuple[Step, ...]:
+    """Steps that make every LUN and stack of the topology appear under its name."""
+    if not topology.emulated:
+        return in_guest.devices(topology)
+    page_cache = [Tune(f"vm.{name}", f"/proc/sys/vm/{name}", value) for name, value in topology.vm.items()]
+    return (*guest.steps(topology), *page_cache)
+
+
+def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, ...]:
+    """Steps that set and read back the queue attributes of every LUN."""
+    return in_guest.queue_settings(topology, queue)
+
+
+def watches(topology: Topology) -> dict[str, str]:
+    """Files of the guest that tell how much is queued where, by name."""
+    return guest.watches(topology) if topology.emulated else in_guest.watches(topology)

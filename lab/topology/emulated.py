@@ -1,0 +1,242 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A topology on controllers of QEMU: which of them plays each HBA, and what they cannot carry.
+
+Figures of drivers were read back from Linux 5.10, 6.1, 6.12 and 7.2 over QEMU 7.2, as ``blklab inventory`` does.
+"""
+
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+
+from lab.topology.model import EMULATED, Disk, Driver, Hba, Link, Lun, StackKind, Topology
+from lab.topology.ranges import in_ranges
+from lab.units import show_rate, show_size
+
+MEGASAS_OWN = 33
+"""Commands that megaraid_sas keeps of max_cmds: one is lost in the ring, and MEGASAS_INT_CMDS for itself."""
+LEAST_RATE = 40_960
+"""Bytes per second: a throttle's bucket holds what passes in a tenth of a second, and a request of 4 KiB must fit."""
+MOST_NODES = 8
+MOST_CONTROLLERS = 26
+"""Of one root bus: slots of a PCI Express root complex that no device of the board has."""
+
+
+@dataclass(frozen=True)
+class Controller:
+    """What one controller carries: ``disks`` LUNs at most and from ``least`` to ``most`` tags.
+
+    ``step`` is ``power`` where the tags are a power of two.
+    """
+
+    title: str
+    disks: int
+    least: int
+    most: int
+    powers: bool = False
+
+
+CONTROLLERS: Mapping[Driver, Controller] = {
+    # drivers/message/fusion/mptsas.c: the firmware's credits, 128, less 10.
+    Driver.MPTSAS: Controller("SAS1068E", 8, 118, 118),
+    Driver.MEGASAS: Controller("MegaRAID SAS 1078", 64, 4, 1007 - MEGASAS_OWN),
+    Driver.MEGASAS_GEN2: Controller("MegaRAID SAS 2108", 64, 4, 1007 - MEGASAS_OWN),
+    Driver.VIRTIO_SCSI: Controller("virtio-scsi", 255, 4, 1024, powers=True),
+    Driver.NVME: Controller("NVMe", 255, 1, 1023),
+}
+"""By driver. nvme has one tag less than its queues have entries."""
+
+_MODELS = (("SAS ?1068", Driver.MPTSAS), ("3ware|MegaRAID|PERC", Driver.MEGASAS), ("ioDrive|NVMe", Driver.NVME))
+_STANDS_FOR = {
+    Driver.TCM_LOOP: Driver.VIRTIO_SCSI,
+    Driver.SCSI_DEBUG: Driver.VIRTIO_SCSI,
+    Driver.TCMU: Driver.VIRTIO_SCSI,
+    Driver.NULL_BLK: Driver.NVME,
+    Driver.NVMET_TCP: Driver.NVME,
+}
+
+
+def emulated(topology: Topology) -> Topology:
+    """The same machine on controllers of QEMU; ``differences`` says what it lost. One that is on them already stays."""
+    if topology.emulated:
+        return topology
+    hbas, luns = dict[str, Hba](), dict(topology.luns)
+    for hba in topology.hbas.values():
+        shown = [lun for lun in topology.luns.values() if lun.hba == hba.name]
+        for number, part in enumerate(_parts(hba, shown)):
+            own = _controller(hba, number)
+            hbas[own.name] = own
+            luns |= {lun.name: replace(lun, hba=own.name) for lun in part}
+    luns = {name: replace(lun, links=()) if _is_path(topology, name) else lun for name, lun in luns.items()}
+    disks = {name: _disk(disk) for name, disk in topology.disks.items()}
+    links = {name: replace(link, cost=0) for name, link in topology.links.items()}
+    return replace(topology, hbas=_without_paths(topology, hbas, luns), luns=luns, disks=disks, links=links)
+
+
+def differences(topology: Topology, on_qemu: Topology) -> tuple[str, ...]:
+    """What a topology lost when it became ``on_qemu``, a sentence each."""
+    return tuple(dict.fromkeys((*_of_hbas(topology, on_qemu), *_of_disks(topology), *_of_links(topology, on_qemu))))
+
+
+def refused(topology: Topology) -> Iterator[tuple[str, str, str]]:
+    """What controllers of QEMU cannot carry, as (kind of part, name, reason)."""
+    for disk in topology.disks.values():
+        for reason in _disk_reasons(disk):
+            yield "disk", disk.name, reason
+    for hba in topology.hbas.values():
+        for reason in (*_hba_reasons(hba, topology), *_company_reasons(hba, topology)):
+            yield "hba", hba.name, reason
+    for lun in topology.luns.values():
+        for reason in _lun_reasons(lun, topology):
+            yield "lun", lun.name, reason
+
+
+def _parts(hba: Hba, luns: Sequence[Lun]) -> Iterator[Sequence[Lun]]:
+    """The LUNs of each controller that it takes; those of NVMe over fabrics are controllers themselves."""
+    size = 1 if hba.driver is Driver.NVMET_TCP else CONTROLLERS[_player(hba)].disks
+    return (luns[start : start + size] for start in range(0, len(luns), size))
+
+
+def _player(hba: Hba) -> Driver:
+    found = (driver for pattern, driver in _MODELS if re.search(pattern, hba.model))
+    return next(found, _STANDS_FOR.get(hba.driver, hba.driver))
+
+
+def _controller(hba: Hba, number: int) -> Hba:
+    driver = _player(hba)
+    limits = CONTROLLERS[driver]
+    tags = max(limits.least, min(limits.most, hba.can_queue))
+    tags = 1 << (tags.bit_length() - 1) if limits.powers else tags
+    cmd_per_lun = tags if driver is Driver.NVME else min(tags, hba.cmd_per_lun)
+    name = f"{hba.name}-{number + 1}" if number else hba.name
+    return replace(hba, name=name, driver=driver, can_queue=tags, cmd_per_lun=cmd_per_lun)
+
+
+def _is_path(topology: Topology, lun: str) -> bool:
+    """Whether a LUN is a path of NVMe's multipath: QEMU has one backend for a namespace, whichever path is taken."""
+    return any(stack.kind is StackKind.NVME and lun in stack.over for stack in topology.stacks.values())
+
+
+def _without_paths(topology: Topology, hbas: Mapping[str, Hba], luns: Mapping[str, Lun]) -> dict[str, Hba]:
+    paths = {lun.hba for lun in luns.values() if _is_path(topology, lun.name)}
+    return {name: replace(hba, links=()) if name in paths else hba for name, hba in hbas.items()}
+
+
+def _disk(disk: Disk) -> Disk:
+    return replace(disk, seek=0, rotation=0, zones=(), ncq=1, buffer=0)
+
+
+def _of_hbas(topology: Topology, on_qemu: Topology) -> Iterator[str]:
+    """HBAs of which the same can be said are named together."""
+    alike: dict[str, list[str]] = {}
+    for hba in topology.hbas.values():
+        players = {
+            on_qemu.luns[lun.name].hba: on_qemu.hbas[on_qemu.luns[lun.name].hba]
+            for lun in topology.luns.values()
+            if lun.hba == hba.name
+        }
+        first = next(iter(players.values()))
+        what = f"{hba.model} " if hba.model else ""
+        many = f"{len(players)} x " if len(players) > 1 else ""
+        alike.setdefault(f"{what}@: {many}{first.driver}{_tags(hba, first)}", []).append(hba.name)
+    for text, names in alike.items():
+        yield text.replace("@", in_ranges(names), 1)
+
+
+def _tags(hba: Hba, player: Hba) -> str:
+    same = (hba.can_queue, hba.cmd_per_lun) == (player.can_queue, player.cmd_per_lun)
+    each = f", each with can_queue {player.can_queue}, cmd_per_lun {player.cmd_per_lun}"
+    return each if same else f"{each} instead of {hba.can_queue}, {hba.cmd_per_lun}"
+
+
+def _of_disks(topology: Topology) -> Iterator[str]:
+    lost = {
+        "seek": any(disk.seek for disk in topology.disks.values()),
+        "rpm": any(disk.rotation for disk in topology.disks.values()),
+        "zones": any(disk.zones for disk in topology.disks.values()),
+        "ncq": any(disk.ncq > 1 for disk in topology.disks.values()),
+        "buffer": any(disk.buffer for disk in topology.disks.values()),
+    }
+    if any(lost.values()):
+        yield f"disks are throttles: their rate is kept, without {', '.join(key for key, had in lost.items() if had)}"
+
+
+def _of_links(topology: Topology, on_qemu: Topology) -> Iterator[str]:
+    if any(link.cost for link in topology.links.values()):
+        yield "links are throttles: their rate is kept, without cost"
+    for lun in topology.luns:
+        before, after = (one.path(lun, one.luns[lun].disks[0]) for one in (topology, on_qemu))
+        if before != after:
+            yield "paths of NVMe's multipath have no links of their own: QEMU throttles a namespace, not its paths"
+
+
+def _disk_reasons(disk: Disk) -> Iterator[str]:
+    if disk.rate is not None and (reason := unresolved(disk.rate)):
+        yield reason
+    mechanics = {"seek": disk.seek, "rpm": disk.rotation, "zones": disk.zones, "ncq": disk.ncq > 1}
+    mechanics |= {"buffer": disk.buffer}
+    for key, is_set in mechanics.items():
+        if is_set:
+            yield f"{key} is nothing that a throttled disk of QEMU has"
+
+
+def unresolved(rate: int) -> str | None:
+    """Why no throttle can hold ``rate`` bytes per second so that it could be measured, or None."""
+    if rate >= LEAST_RATE:
+        return None
+    return (
+        f"{show_rate(rate)} is below what a throttle resolves, {show_rate(LEAST_RATE)}:"
+        f" its bucket holds a tenth of a second, {show_size(rate // 10)}"
+    )
+
+
+def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
+    if hba.driver not in EMULATED:
+        yield f"driver {hba.driver} lives in the guest, and beside a controller of QEMU that is a mix of clocks"
+        return
+    limits = CONTROLLERS[hba.driver]
+    count = sum(lun.hba == hba.name for lun in topology.luns.values())
+    if count > limits.disks:
+        yield f"{count} disks on one {hba.driver}, which carries {limits.disks}: make several HBAs, or take megasas"
+    if hba.cmd_per_lun > hba.can_queue:
+        yield f"cmd_per_lun {hba.cmd_per_lun} is more than can_queue {hba.can_queue}"
+    if limits.least == limits.most and hba.can_queue != limits.most:
+        yield f"can_queue {hba.can_queue}: {hba.driver} has {limits.most}, whatever is asked"
+    elif not limits.least <= hba.can_queue <= limits.most:
+        yield f"can_queue {hba.can_queue} is not within {limits.least} .. {limits.most}, which {hba.driver} takes"
+    if limits.powers and hba.can_queue & (hba.can_queue - 1):
+        yield f"can_queue {hba.can_queue} is no power of two, as the rings of {hba.driver} are"
+    if hba.driver is Driver.NVME and hba.cmd_per_lun != hba.can_queue:
+        yield f"a namespace may hold all {hba.can_queue} tags of its controller, so say cmd_per_lun {hba.can_queue}"
+    if hba.hw_queues > 1 and hba.driver not in {Driver.NVME, Driver.VIRTIO_SCSI}:
+        yield f"hw_queues {hba.hw_queues}: {hba.driver} has one queue"
+    if hba.node >= MOST_NODES:
+        yield f"node {hba.node}: the machine has {MOST_NODES} NUMA nodes at the most"
+
+
+def _company_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
+    beside = [other for other in topology.hbas.values() if other.node == hba.node]
+    if hba is beside[0] and len(beside) > MOST_CONTROLLERS:
+        yield f"{len(beside)} controllers on node {hba.node}, and a root bus has slots for {MOST_CONTROLLERS}"
+    first = next((other for other in topology.hbas.values() if other.driver is Driver.NVME), hba)
+    if hba.driver is Driver.NVME and hba.can_queue != first.can_queue:
+        yield f"can_queue must be that of HBA {first.name}: it is io_queue_depth, a parameter of the module nvme"
+
+
+def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
+    if len(lun.disks) > 1:
+        yield "several disks on one LUN, and a disk of QEMU is one (lay a stack of kind linear over them)"
+    for name in topology.path(lun.name, lun.disks[0]):
+        if reason := _link_reason(topology.links[name]):
+            yield f"link {name}: {reason}"
+    first = next(other for other in topology.luns.values() if lun.disks[0] in other.disks)
+    if first is lun:
+        return
+    kinds = {topology.hbas[one.hba].driver is Driver.NVME for one in (lun, first)}
+    if len(kinds) > 1:
+        yield f"disk {lun.disks[0]} is on lun {first.name} already: its paths are all SCSI or all NVMe"
+    elif topology.hbas[lun.hba].driver is Driver.NVME and not _is_path(topology, lun.name):
+        yield f"disk {lun.disks[0]} is on lun {first.name} already: paths of a namespace lie under a stack of kind nvme"
+
+
+def _link_reason(link: Link) -> str | None:
+    return "a cost is nothing that a throttle has" if link.cost else unresolved(link.rate)

@@ -1,0 +1,81 @@
+# SPDX-License-Identifier: GPL-2.0-only
+from dataclasses import replace
+
+import pytest
+
+from lab.realise.in_qemu.inventory import disk_rows, host_rows, mismatches, read_inventory
+from lab.topology.model import Driver, Hba, Link, Lun, Stack, StackKind, Topology
+from tests.unit.test_realise_in_qemu import made
+
+PCI = "/sys/devices/pci0000:00/0000:00:02.0/0000:01:00.0"
+SEEN = {
+    "hba.h.place": PCI,
+    "hba.h.node": "-1",
+    "hba.h.can_queue": "118",
+    "hba.h.max_link_speed": "2.5 GT/s PCIe",
+    "hba.h.max_link_width": "8",
+    "lun.slow.place": f"{PCI}/host0/port-0:0/end_device-0:0/target0:0:0/0:0:0:0/block/sda",
+    "lun.slow.size": "2097152",
+    "lun.slow.wwid": "naa.5001405110000000",
+    "lun.slow.queue_depth": "64",
+    "lun.fast.place": f"{PCI}/host0/port-0:1/end_device-0:1/target0:0:1/0:0:1:0/block/sdb",
+    "lun.fast.size": "2097152",
+    "lun.fast.wwid": "naa.5001405110000001",
+    "lun.fast.queue_depth": "64",
+    "stack.both.members": "sda sdb",
+}
+BOTH = {"both": Stack("both", StackKind.STRIPE, ("slow", "fast"), chunk=4096)}
+TOPOLOGY = replace(made(Driver.MPTSAS, 118), stacks=BOTH)
+
+
+def test_all_is_there() -> None:
+    rows = "".join(f"{key}\t{text}\n" for key, text in SEEN.items())
+    seen = read_inventory(rows.encode())
+    assert mismatches(TOPOLOGY, seen) == ()
+    assert [(row.name, row.address) for row in disk_rows(TOPOLOGY, seen)] == [("sda", "0:0:0:0"), ("sdb", "0:0:1:0")]
+    (host,) = host_rows(TOPOLOGY, seen)
+    assert (host.pci, host.can_queue, host.slot) == ("0000:01:00.0", "118", "2.5 GT/s x8")
+
+
+@pytest.mark.parametrize(
+    ("key", "text", "wanted"),
+    [
+        ("hba.h.place", "", "hba h: there is no such controller"),
+        ("hba.h.can_queue", "127", "hba h: can_queue is 127, not 118"),
+        ("hba.h.max_link_width", "4", "hba h: lanes of its slot is 4, not 8"),
+        ("hba.h.max_link_speed", "5.0 GT/s PCIe", "hba h: GT/s of its slot is 5, not 2.5"),
+        ("lun.fast.place", "", "lun fast: there is no such disk"),
+        ("lun.fast.place", "/sys/devices/x/0:0:1:0/block/sdb", "which is not behind hba h"),
+        ("lun.fast.place", f"{PCI}/host0/target0:0:0/0:0:0:0/block/sdb", "two disks have the address 0:0:0:0"),
+        ("lun.fast.size", "8", "lun fast: sectors is 8, not 2097152"),
+        ("lun.fast.wwid", "naa.5001405110000000", "lun fast: wwid is naa.5001405110000000, not naa.5001405110000001"),
+        ("lun.fast.queue_depth", "", "lun fast: depth is not shown, not 64"),
+        ("stack.both.members", "sda", "stack both: it lies over sda, not sda, sdb"),
+    ],
+)
+def test_what_is_not_as_it_should_be(key: str, text: str, wanted: str) -> None:
+    assert any(wanted in reason for reason in mismatches(TOPOLOGY, {**SEEN, key: text}))
+
+
+def nvme() -> Topology:
+    hbas = {name: Hba(name, Driver.NVME, 63, 63, node=node) for node, name in enumerate("ab")}
+    luns = {name: Lun(name, name, ("slow",)) for name in hbas}
+    stacks = {"two": Stack("two", StackKind.NVME, ("a", "b"))}
+    return replace(made(Driver.NVME), hbas=hbas, luns=luns, stacks=stacks, links={"unused": Link("unused", 1)})
+
+
+def test_namespaces_nodes_and_paths() -> None:
+    seen = {"stack.two.members": "nvme0 nvme1 nvme0n1 model"}
+    for number, name in enumerate("ab"):
+        place = f"/sys/devices/pci/0000:0{number}:00.0"
+        seen |= {f"hba.{name}.place": place, f"hba.{name}.node": str(number), f"hba.{name}.serial": "labsub-two"}
+        seen |= {f"lun.{name}.place": f"{place}/nvme/nvme{number}/nvme0c{number}n1", f"lun.{name}.size": "2097152"}
+        seen |= {f"lun.{name}.wwid": "nvme.1", f"lun.{name}.nsid": "1", f"lun.{name}.nr_tags": "63"}
+    assert mismatches(nvme(), seen) == ()
+    assert [row.address for row in disk_rows(nvme(), seen)] == ["nvme0 namespace 1", "nvme1 namespace 1"]
+    assert mismatches(nvme(), {**seen, "hba.b.node": "0"}) == ("hba b: numa_node is 0, not 1",)
+    assert mismatches(nvme(), {**seen, "stack.two.members": "nvme0"}) == ("stack two: paths is 1, not 2",)
+    assert mismatches(nvme(), {**seen, "lun.b.nr_tags": "31"}) == (
+        "hba b: can_queue is 31, not 63",
+        "lun b: depth is 31, not 63",
+    )

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Each field report's machine on QEMU's own controllers: it boots with all of its disks, and sysfs shows them so."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.commands.inventory import look
+from lab.cache import Cache
+from lab.errors import BlklabError
+from lab.kernels.model import Kernel
+from lab.kernels.resolve import resolve
+from lab.realise.in_qemu.hardware import lacking
+from lab.realise.in_qemu.inventory import mismatches
+from lab.session import Lab, open_lab
+from lab.topology.emulated import emulated
+from lab.topology.load import load_topology
+
+KERNEL = "debian:6.1"
+DISKS = {
+    "3ware-8506": 8,
+    "sun-j4400-multipath": 96,
+    "sun-x4540": 48,
+    "dl980-iodrive": 16,
+    "intel-965p-lvm": 7,
+    "nvme-two-paths": 4,
+}
+
+
+@pytest.fixture(scope="module")
+def machine() -> tuple[Lab, Kernel]:
+    cache = Cache.default()
+    try:
+        return open_lab(cache), resolve(KERNEL, cache)
+    except BlklabError as error:
+        pytest.skip(f"{KERNEL} cannot be had here: {error.message}")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", DISKS)
+def test_a_machine_has_all_of_its_disks(name: str, machine: tuple[Lab, Kernel]) -> None:
+    lab, kernel = machine
+    topology = emulated(load_topology(name, near=Path()))
+    if absent := lacking(topology, lab.qemu.devices):
+        pytest.skip("; ".join(absent))
+    seen = look(lab, kernel, topology)
+    assert mismatches(topology, seen) == ()
+    assert sum(key.startswith("lun.") and key.endswith(".place") for key in seen) == DISKS[name]
