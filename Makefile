@@ -6,7 +6,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 # Values go to recipes through the environment and are never expanded, neither by make nor by the shell.
-values := NAME KERNEL BASE SEEDS VERIFY RESULTS RUN TREE GOOD BAD SOURCE KERNELS SCENARIOS SHARD
+values := NAME KERNEL BASE SEEDS VERIFY RESULTS RUN TREE GOOD BAD SOURCE KERNELS SCENARIOS SHARD A B
 $(foreach value,$(values),$(eval override $(value) := $$(value $(value))))
 export $(values)
 
@@ -45,6 +45,14 @@ calibrate:  ## the device models of a kernel against their closed forms: [KERNEL
 matrix:  ## many scenarios on many kernels: [KERNELS="debian:6.1 debian:6.12"] [SCENARIOS="..."] [SEEDS=] [SHARD=1/4] [RESULTS=]
 	$(blklab) matrix $${KERNELS:+"--kernels=$$KERNELS"} $${SEEDS:+"--seeds=$$SEEDS"} $${SHARD:+"--shard=$$SHARD"} \
 		$${RESULTS:+"--results=$$RESULTS"} -- $${SCENARIOS:+"$$SCENARIOS"}
+
+compare:  ## two kernels, runs or results folders, figure by figure: A=debian:6.1 B=debian:7.2 [RESULTS=]
+	@[ -n "$$A" ] && [ -n "$$B" ] || { echo "make compare: which two? remedy: make compare A=debian:6.1 B=debian:7.2" >&2; exit 129; }
+	$(blklab) compare $${RESULTS:+"--results=$$RESULTS"} -- "$$A" "$$B"
+
+history:  ## a scenario's figures over days and kernel versions: NAME= [RESULTS=]
+	$(named)
+	$(blklab) history $${RESULTS:+"--results=$$RESULTS"} -- "$$NAME"
 
 doctor:  ## what this host offers and what is missing, with remedies
 	$(blklab) doctor
@@ -86,4 +94,4 @@ clean:  ## remove the virtual environments and caches of tools (not the results)
 	@rm -rf .venv .venv-* .venv.lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
-.PHONY: help setup scenario list show judge report calibrate matrix doctor cache bisect selftest controls schema check test test-all bench lock clean
+.PHONY: help setup scenario list show judge report calibrate matrix compare history doctor cache bisect selftest controls schema check test test-all bench lock clean

@@ -11,6 +11,7 @@ from rich.text import Text
 
 from harness.matrices import MatrixCell, MatrixRecord
 from harness.report.format import STYLES, plural
+from harness.report.wide import print_wide
 from harness.scenario.model import Status
 from harness.store import KernelFacts
 
@@ -20,7 +21,7 @@ _NOT_DECIDED = "-"
 
 def print_matrix(console: Console, record: MatrixRecord) -> None:
     """The table, the reasons, and how the whole rolls up."""
-    console.print(_table(record))
+    print_wide(console, _table(record))
     named = columns(record)
     for cell in record.own:
         if cell.status not in _QUIET:
@@ -45,7 +46,7 @@ def _table(record: MatrixRecord) -> Table:
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     table.add_column("scenario", no_wrap=True)
     for name in columns(record).values():
-        table.add_column(name, overflow="fold")
+        table.add_column(name, no_wrap=True)
     cells = record.at()
     for scenario in record.scenarios:
         row = [cells.get((scenario, kernel)) for kernel in record.kernels]

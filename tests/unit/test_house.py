@@ -99,7 +99,7 @@ def test_the_search_for_machines_and_mirrors_finds(line: str) -> None:
     assert FOREIGN.search(line)
 
 
-@pytest.mark.parametrize("kind", ["run", "dev"])
+@pytest.mark.parametrize("kind", ["run", "dev", "history", "cluster"])
 def test_every_requirement_is_pinned_by_version_and_hash(checkout: Path, kind: str) -> None:
     text = (checkout / "requirements" / f"{kind}.txt").read_text()
     code = [line for line in text.splitlines() if line and not line.startswith("#")]
@@ -122,6 +122,9 @@ def test_dependencies_of_the_package_are_those_that_are_pinned(checkout: Path) -
     project = tomllib.loads((checkout / "pyproject.toml").read_text())["project"]
     lines = (checkout / "requirements" / "run.in").read_text().splitlines()
     assert set(project["dependencies"]) == {line for line in lines if line and not line.startswith("#")}
+    for extra, named in project["optional-dependencies"].items():
+        pinned = (checkout / "requirements" / f"{extra}.txt").read_text()
+        assert all(re.search(rf"^{name}==", pinned, re.MULTILINE) for name in named), extra
 
 
 def test_every_room_has_its_place_in_the_directions(checkout: Path) -> None:

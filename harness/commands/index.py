@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab index``: the table of all runs, made anew; and what may go when results outgrow a limit."""
+
+import argparse
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.commands.command import results_root, tell
+from harness.index import FILE, IndexedRun, open_index
+from harness.report.format import STYLES, duration, plural
+from harness.report.wide import print_wide
+from harness.retention import plan_pruning, prune
+from lab.errors import EXIT_PASS, Misuse
+from lab.units import parse_size
+
+NAME = "index"
+HELP = "make index.sqlite of the run folders anew and list the runs; --keep SIZE lets the oldest go"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    parser.add_argument("--list", action="store_true", help="the runs, oldest first")
+    parser.add_argument("--keep", metavar="SIZE", help="show which runs would go so that this much is left (2G)")
+    parser.add_argument(
+        "--matrices", type=int, metavar="N", help="with --keep: let all but the newest N matrices and their runs go too"
+    )
+    parser.add_argument("--yes", action="store_true", help="with --keep: remove them")
+
+
+def execute(options: argparse.Namespace) -> int:
+    limit = _limit(options)
+    root = results_root(options.results)
+    if not root.is_dir():
+        raise Misuse(f"{root} is no folder", remedy="blklab run makes it, or name another with --results")
+    index = open_index(root, rebuild=True).index
+    try:
+        runs = index.runs()
+    finally:
+        index.close()
+    scenarios = {run.scenario for run in runs}
+    size = sum(run.size for run in runs)
+    print(f"{plural(len(runs), 'run')} of {plural(len(scenarios), 'scenario')}, {_mib(size)}, in {root / FILE}")
+    if options.list:
+        print_wide(Console(), _table(runs))
+    if limit is not None or options.matrices is not None:
+        _prune(options, limit)
+    return EXIT_PASS
+
+
+def _limit(options: argparse.Namespace) -> int | None:
+    if options.yes and options.keep is None and options.matrices is None:
+        raise Misuse("--yes without a limit removes nothing", remedy="--keep 2G --yes")
+    if options.matrices is not None and options.matrices < 0:
+        raise Misuse(f"--matrices {options.matrices}", remedy="0 or more")
+    try:
+        return None if options.keep is None else parse_size(options.keep)
+    except ValueError as error:
+        raise Misuse(f"--keep: {error}", remedy="write it as 500M or 2G") from error
+
+
+def _prune(options: argparse.Namespace, limit: int | None) -> None:
+    root = results_root(options.results)
+    plan = plan_pruning(root, limit, options.matrices)
+    removed = set(prune(root, plan.doomed)) if options.yes else set()
+    for one in plan.doomed:
+        word = "would go" if not options.yes else "gone" if one in removed else "in use, kept"
+        print(f"  {word}  {one.path}  {_mib(one.size)}  {one.why}")
+    freed = sum(one.size for one in (removed if options.yes else plan.doomed))
+    print(f"{_mib(plan.total)} now, {_mib(plan.total - freed)} then")
+    if limit is not None and plan.left > limit:
+        kept = "; ".join(plan.pinned) or "nothing more can go"
+        tell(f"{_mib(plan.left)} stay, more than {options.keep}: {kept}")
+    if plan.doomed and not options.yes:
+        tell("nothing was removed; --yes does it")
+
+
+def _table(runs: tuple[IndexedRun, ...]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+    for column in ("started", "scenario", "kernel", "status", "took", "run"):
+        table.add_column(column, no_wrap=True)
+    for run in runs:
+        took = "" if run.seconds is None else duration(run.seconds)
+        status = Text(run.status, STYLES.get(run.status, ""))
+        table.add_row(run.started[:16], run.scenario, run.release, status, took, run.run_id)
+    return table
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MiB"

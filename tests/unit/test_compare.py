@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Two kernels side by side: what is no difference, what is one, and what is worth a mark."""
+
+from pathlib import Path
+
+import pytest
+
+from harness.analysis.comparison import Difference, kind_of
+from harness.analysis.ensemble import Ensemble
+from harness.cli import main
+from harness.sides import pairs, side
+from lab.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
+from tests.unit.record_samples import matrix_of, run_of
+
+NEW = "7.2.12+deb14-amd64"
+
+
+def ensemble(*values: float) -> Ensemble:
+    return Ensemble(dict(enumerate(values, start=1)))
+
+
+@pytest.mark.parametrize(
+    "before, after, kind",
+    [
+        ((100, 102), (101, 103), Difference.NONE),
+        ((100, 102), (102, 104), Difference.NONE),
+        ((100, 102), (103, 104), Difference.REAL),
+        ((100, 102), (95.5, 96), Difference.MARKED),
+        ((100, 100), (105, 105), Difference.REAL),
+        ((100, 100), (105.1, 105.1), Difference.MARKED),
+        ((100,), (200, 201), Difference.UNKNOWN),
+        ((0, 0), (1, 1), Difference.MARKED),
+        ((60, 140), (50, 59), Difference.MARKED),
+    ],
+)
+def test_a_difference_is_where_ranges_are_apart_and_marked_where_it_is_large(
+    before: tuple[float, ...], after: tuple[float, ...], kind: Difference
+) -> None:
+    assert kind_of(ensemble(*before), ensemble(*after)) is kind
+    assert kind_of(ensemble(*before), None) is Difference.UNKNOWN
+
+
+def compare(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
+    code = main(["compare", *words])
+    return code, capsys.readouterr().out
+
+
+def test_two_kernels_of_one_store(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_of(tmp_path, [95.0, 96.0])
+    run_of(tmp_path, [80.0, 82.0], release=NEW)
+    code, out = compare(capsys, "debian:6.1", NEW, "--results", str(tmp_path))
+    assert code == EXIT_FAIL
+    (row,) = (line for line in out.splitlines() if "none together.fast.iops" in line)
+    assert " ".join(row.split()) == "95.50 95.00 .. 96.00 -15.2% * 81.00 80.00 .. 82.00 none together.fast.iops"
+    assert "marked from 5% on: " in out
+    code, out = compare(capsys, "6.1", "7.2", "--results", str(tmp_path), "--marked")
+    assert "red together.fast.iops" not in out
+    code, out = compare(capsys, "6.1", "7.2", "--results", str(tmp_path), "--metric", "bw")
+    assert "none together.fast.bw" in out
+
+
+def test_alike_is_0_and_undecided_is_125(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = run_of(tmp_path, [95.0, 96.0]), run_of(tmp_path, [95.5, 97.0], day=2)
+    assert compare(capsys, str(one.path), str(two.path))[0] == EXIT_PASS
+    single = run_of(tmp_path, [50.0], day=3)
+    assert compare(capsys, str(one.path), str(single.path))[0] == EXIT_CANNOT_JUDGE
+
+
+def test_seeds_that_only_one_side_has_are_left_out(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = run_of(tmp_path, [95.0, 96.0, 40.0]), run_of(tmp_path, [95.5, 97.0], day=2)
+    code, out = compare(capsys, str(one.path), str(two.path))
+    assert (code, "40.0" in out) == (EXIT_PASS, False)
+
+
+def test_what_was_made_otherwise_is_not_compared(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    one, two = run_of(tmp_path, [95.0, 96.0]), run_of(tmp_path, [50.0, 51.0], release=NEW)
+    for boot in two.path.glob("boots/*"):
+        from dataclasses import replace
+
+        from harness.boot_files import load_boot, save_boot
+
+        record = load_boot(boot)
+        assert record is not None
+        save_boot(replace(record, fingerprint={**record.fingerprint, "qemu": "another"}))
+    code, out = compare(capsys, str(one.path), str(two.path))
+    assert code == EXIT_CANNOT_JUDGE
+    assert "beside the kernel, qemu differs too" in out
+
+
+def test_folders_meet_series_by_series(tmp_path: Path) -> None:
+    before, after = tmp_path / "before", tmp_path / "after"
+    for root in (before, after):
+        run_of(root, [95.0, 96.0], release="6.1.0-18-amd64" if root is before else "6.1.0-19-amd64")
+        run_of(root, [95.0, 96.0], release=NEW)
+    found = pairs(side(str(before), before), side(str(after), before))
+    assert [(pair.before.run.series, pair.after.run.series) for pair in found] == [("6.1", "6.1"), ("7.2", "7.2")]
+
+
+def test_a_matrix_stands_for_its_runs_alone(tmp_path: Path) -> None:
+    old, new = run_of(tmp_path, [95.0, 96.0]), run_of(tmp_path, [50.0, 51.0], day=2)
+    one, two = matrix_of(tmp_path, old), matrix_of(tmp_path, new)
+    (pair,) = pairs(side(str(one.path), tmp_path), side(str(two.path), tmp_path))
+    assert (pair.before.path, pair.after.path) == (old.path, new.path)
+
+
+def test_a_kernel_s_newest_run_is_taken(tmp_path: Path) -> None:
+    run_of(tmp_path, [95.0])
+    newest = run_of(tmp_path, [95.0], day=2)
+    other = run_of(tmp_path, [95.0], release=NEW)
+    (pair,) = pairs(side("6.1", tmp_path), side(NEW, tmp_path))
+    assert (pair.before.path, pair.after.path) == (newest.path, other.path)
+
+
+def test_nothing_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    from dataclasses import replace
+
+    from tests.unit.record_samples import MODEL
+
+    run_of(tmp_path, [95.0])
+    run_of(tmp_path, [95.0], release=NEW, model=replace(MODEL, name="other"))
+    with pytest.raises(Misuse, match=r"5\.10 is no folder"):
+        side("5.10", tmp_path)
+    with pytest.raises(CannotJudge, match="no scenario in common"):
+        pairs(side("6.1", tmp_path), side("7.2", tmp_path))
+    assert compare(capsys, "6.1", "6.1", "--metric", "iop", "--results", str(tmp_path))[0] == EXIT_MISUSE

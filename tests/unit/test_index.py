@@ -1,0 +1,117 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""index.sqlite is derived: whatever is done to it, it says what the run folders say."""
+
+import shutil
+import sqlite3
+from collections.abc import Callable
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import pytest
+
+from harness.index import FILE, IndexedRun, open_index
+from tests.unit.record_samples import FIGURE, run_of
+
+
+def runs(root: Path) -> tuple[IndexedRun, ...]:
+    index = open_index(root).index
+    try:
+        return index.runs()
+    finally:
+        index.close()
+
+
+def test_it_holds_every_run_that_was_judged(tmp_path: Path) -> None:
+    first = run_of(tmp_path, [95.0, 96.0])
+    second = run_of(tmp_path, [40.0, 41.0], release="7.2.12+deb14-amd64", day=2)
+    run_of(tmp_path, [95.0], day=3, finish=False)
+    one, two = runs(tmp_path)
+    assert (one.run_id, one.status, one.series, one.seeds, one.boots) == (first.facts.run_id, "PASS", "6.1", 2, 4)
+    assert (two.run_id, two.status, two.series) == (second.facts.run_id, "FAIL", "7.2")
+    assert one.seconds == 3.0
+    assert one.size > 0
+
+
+def test_figures_of_a_run_by_seed(tmp_path: Path) -> None:
+    run = run_of(tmp_path, [95.0, 96.0])
+    index = open_index(tmp_path).index
+    found = index.figures(str(run.path.relative_to(tmp_path)), "iops")
+    index.close()
+    assert found[FIGURE] == {1: 95.0, 2: 96.0}
+    assert all(figure.endswith(".iops") for _, figure in found)
+
+
+def test_it_follows_what_comes_goes_and_is_judged_again(tmp_path: Path) -> None:
+    first, second = run_of(tmp_path, [95.0]), run_of(tmp_path, [95.0], day=2)
+    assert len(runs(tmp_path)) == 2
+    shutil.rmtree(first.path)
+    third = run_of(tmp_path, [95.0], day=3)
+    assert [run.run_id for run in runs(tmp_path)] == [second.facts.run_id, third.facts.run_id]
+    verdict = third.path / "verdict.json"
+    verdict.write_text(verdict.read_text().replace('"PASS"', '"FAIL"'))
+    assert runs(tmp_path)[-1].status == "FAIL"
+
+
+def overwrite(path: Path) -> None:
+    path.write_bytes(b"not a database at all" * 100)
+
+
+def cut(path: Path) -> None:
+    path.write_bytes(path.read_bytes()[:5000])
+
+
+def scribble(path: Path) -> None:
+    data = bytearray(path.read_bytes())
+    data[4096:8192] = bytes(4096)
+    path.write_bytes(bytes(data))
+
+
+def other_schema(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("PRAGMA user_version = 99")
+    connection.commit()
+    connection.close()
+
+
+def drop_table(path: Path) -> None:
+    connection = sqlite3.connect(path)
+    connection.execute("DROP TABLE figures")
+    connection.commit()
+    connection.close()
+
+
+@pytest.mark.parametrize("damage", [overwrite, cut, scribble, other_schema, drop_table, Path.unlink])
+def test_a_damaged_index_is_made_anew(tmp_path: Path, damage: Callable[[Path], None]) -> None:
+    run_of(tmp_path, [95.0])
+    before = runs(tmp_path)
+    damage(tmp_path / FILE)
+    run_of(tmp_path, [96.0], day=2)
+    opened = open_index(tmp_path)
+    found = opened.index.runs()
+    opened.index.close()
+    assert opened.remade
+    assert found[:1] == before
+    assert len(found) == 2
+    assert len(runs(tmp_path)) == 2
+
+
+def test_a_folder_that_cannot_hold_it_has_it_in_memory(tmp_path: Path) -> None:
+    run_of(tmp_path, [95.0])
+    (tmp_path / FILE).mkdir()
+    assert len(runs(tmp_path)) == 1
+
+
+def test_a_damaged_run_is_no_run(tmp_path: Path) -> None:
+    damaged = run_of(tmp_path, [95.0])
+    run_of(tmp_path, [95.0], day=2)
+    (damaged.path / "run.json").write_text("{")
+    assert len(runs(tmp_path)) == 1
+
+
+def test_several_may_bring_it_up_to_date_at_once(tmp_path: Path) -> None:
+    for day in range(1, 9):
+        run_of(tmp_path, [95.0], day=day)
+    with ThreadPoolExecutor(6) as pool:
+        found = list(pool.map(lambda _: len(runs(tmp_path)), range(12)))
+    assert found == [8] * 12
+    assert not list(tmp_path.glob(".index*"))
