@@ -1,12 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ahead.h"
 
-bool ahead_covers(const struct model_disk *disk, const struct model_job *job)
-{
-	const struct model_run *run = &disk->run;
-
-	return run->going && job->bytes && !job->write && job->at >= run->kept && job->at <= run->end;
-}
+#define ROUNDING 1000 /* ns by which the sum of many transfers may differ from the angle that they end at */
 
 /* Where the head waits at the run's end, it goes on when that sector comes by. */
 static uint64_t goes_on(const struct model_disk *disk, uint64_t now)
@@ -30,6 +25,15 @@ uint64_t ahead_until(const struct model_disk *disk, uint64_t at, uint64_t now)
 	return when > now ? when : now;
 }
 
+bool ahead_covers(const struct model_disk *disk, const struct model_job *job, uint64_t now)
+{
+	const struct model_run *run = &disk->run;
+
+	return run->going && job->bytes && !job->write && job->at >= run->kept && job->at <= run->end &&
+	       ahead_until(disk, job->at, now) - now <=
+		       model_disk_seek(disk, job->at, now) + ROUNDING;
+}
+
 void ahead_turn(struct model_disk *disk, const struct model_job *job, uint64_t now)
 {
 	struct model_run *run = &disk->run;
@@ -37,7 +41,7 @@ void ahead_turn(struct model_disk *disk, const struct model_job *job, uint64_t n
 
 	if (!job->bytes)
 		return;
-	if (!ahead_covers(disk, job)) {
+	if (!ahead_covers(disk, job, now)) {
 		run->going = false;
 		return;
 	}

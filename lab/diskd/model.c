@@ -124,14 +124,19 @@ static void move(struct model *model, struct model_disk *disk, uint64_t now)
 	disk->event = now + flow->least;
 }
 
+uint64_t model_disk_seek(const struct model_disk *disk, uint64_t at, uint64_t now)
+{
+	return disk->seek + (disk->rotation ? model_disk_turn(disk, at, now + disk->seek) : 0);
+}
+
 /* How long a disk that is free at NOW takes until it can move the first byte of a job. */
 static uint64_t positioning(const struct model_disk *disk, const struct model_job *job, uint64_t now)
 {
-	if (ahead_covers(disk, job))
+	if (ahead_covers(disk, job, now))
 		return ahead_until(disk, job->at, now) - now;
 	if (!job->bytes || (job->at == disk->head && !disk->run.going) || (!disk->seek && !disk->rotation))
 		return 0;
-	return disk->seek + (disk->rotation ? model_disk_turn(disk, job->at, now + disk->seek) : 0);
+	return model_disk_seek(disk, job->at, now);
 }
 
 static void start(struct model *model, struct model_disk *disk, uint64_t now)

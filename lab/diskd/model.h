@@ -97,6 +97,9 @@ uint64_t model_disk_time(const struct model_disk *disk, uint64_t at, uint64_t by
 /* How long after NOW the sector at AT comes by, on a disk that turns. */
 uint64_t model_disk_turn(const struct model_disk *disk, uint64_t at, uint64_t now);
 
+/* How long a disk that is free at NOW takes to come to AT from elsewhere. */
+uint64_t model_disk_seek(const struct model_disk *disk, uint64_t at, uint64_t now);
+
 /* DISK moves COUNT jobs at a time, one in each of LANES, which are disks of the model too. */
 void model_disk_buffer(struct model_disk *disk, struct model_disk *lanes, uint64_t count);
 

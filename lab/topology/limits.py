@@ -165,6 +165,11 @@ def _refused(topology: Topology) -> Iterator[Refusal]:
             yield Refusal("lun", lun.name, reason)
 
 
+def _mechanics(disk: Disk) -> dict[str, object]:
+    moving = {"seek": disk.seek, "rpm": disk.rotation, "zones": disk.zones}
+    return {**moving, "ncq": disk.ncq > 1, "look_ahead": disk.look_ahead}
+
+
 def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
     driver = driver_of(disk, topology)
     if disk.size % SIZE_STEP:
@@ -174,7 +179,7 @@ def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
     if driver is Driver.TCMU:
         if disk.rate is None:
             yield "driver tcmu takes disks with a rate: they serve one request after another"
-        if disk.buffer and (disk.seek or disk.rotation or disk.zones or disk.ncq > 1 or disk.look_ahead):
+        if disk.buffer and any(_mechanics(disk).values()):
             yield "a disk with a buffer has no seek, rpm, zones, ncq or look_ahead"
         buffered = sum(other.buffer for other in topology.disks.values())
         if disk.buffer and buffered > MOST_BUFFERED:
@@ -182,9 +187,7 @@ def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
         return
     if disk.rate is not None and (reason := rate_reason(disk.rate)):
         yield reason
-    mechanics = {"seek": disk.seek, "rpm": disk.rotation, "zones": disk.zones, "ncq": disk.ncq > 1}
-    mechanics |= {"look_ahead": disk.look_ahead, "buffer": disk.buffer, "links": disk.links}
-    for key, is_set in mechanics.items():
+    for key, is_set in {**_mechanics(disk), "buffer": disk.buffer, "links": disk.links}.items():
         if is_set:
             yield f"{key} needs driver tcmu, not {driver}"
 

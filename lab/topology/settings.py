@@ -128,11 +128,8 @@ def _disk(disk: Disk, knob: str, value: int) -> Disk:
         return replace(disk, rate=None, service=value)
     if knob == _RPM:
         return replace(disk, rotation=value)
-    if knob == "buffer":
-        return replace(disk, buffer=value)
-    if knob == "look_ahead":
-        return replace(disk, look_ahead=value)
-    return replace(disk, seek=value) if knob == "seek" else replace(disk, ncq=value)
+    changes: dict[str, int] = {knob: value}
+    return replace(disk, **changes)  # type: ignore[arg-type]
 
 
 def _link(link: Link, knob: str, value: int) -> Link:

@@ -4,6 +4,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
+from math import ceil, floor
 from typing import TypeVar
 
 from lab.topology.model import Disk, Hba, Link, Topology
@@ -29,6 +30,10 @@ def multiplied(topology: Topology, of: str, factor: float) -> Topology:
     def times(value: int) -> int:
         return max(1, round(value * factor))
 
+    def choices(value: int) -> int:
+        """Rounded away from what it was, or 2 would never change."""
+        return max(1, ceil(value * factor) if factor > 1 else floor(value * factor))
+
     def rated(disk: Disk) -> Disk:
         zones = tuple(replace(zone, rate=times(zone.rate)) for zone in disk.zones)
         return replace(disk, rate=times(disk.rate) if disk.rate else None, zones=zones)
@@ -38,7 +43,7 @@ def multiplied(topology: Topology, of: str, factor: float) -> Topology:
         "service": lambda disk: replace(disk, service=times(disk.service) if disk.service else None),
         "seek": lambda disk: replace(disk, seek=round(disk.seek * factor)),
         _NS_PER_REVOLUTION: lambda disk: replace(disk, rotation=round(disk.rotation / factor)),
-        "ncq": lambda disk: replace(disk, ncq=times(disk.ncq)),
+        "ncq": lambda disk: replace(disk, ncq=choices(disk.ncq)),
         "look_ahead": lambda disk: replace(disk, look_ahead=round(disk.look_ahead * factor)),
         "buffer": lambda disk: replace(disk, buffer=times(disk.buffer)),
     }

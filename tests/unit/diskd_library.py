@@ -174,8 +174,8 @@ class Rig:
         self.model = Model(self.disks, len(disks))
         self.jobs: list[Job] = []
 
-    def submit(self, disk: int, now: int, at: int, size: int, *links: Link) -> None:
-        job = Job(at=at, bytes=size)
+    def submit(self, disk: int, now: int, at: int, size: int, *links: Link, write: int = 0) -> None:
+        job = Job(at=at, bytes=size, write=write)
         for number, link in enumerate(links):
             job.links[number] = pointer(link)
         self.jobs.append(job)

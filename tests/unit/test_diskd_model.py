@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tests.unit.diskd_library import ALONE, Job, Link, Rig, library
+from tests.unit.diskd_library import ALONE, Link, Rig, library
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 MS = 10**6
@@ -210,9 +210,7 @@ def test_what_lies_far_behind_is_not_kept(lib: ctypes.CDLL) -> None:
 def test_a_write_ends_the_look_ahead(lib: ctypes.CDLL) -> None:
     rig = ahead(lib)
     assert served(rig, (0, 0)) == [1]
-    job = Job(at=20 * 4096, bytes=4096, write=1)
-    rig.jobs.append(job)
-    lib.model_submit(byref(rig.model), byref(rig.disks[0]), byref(job), c_uint64(1 * MS))
+    rig.submit(0, 1 * MS, 20 * 4096, 4096, write=1)
     # Page 20 is at angle 4; page 1 comes by at 9, page 2 at 10.
     assert [when / MS for when, _ in rig.drain()] == [5]
     assert served(rig, (5, 1), (10, 2)) == pytest.approx([10, 11], abs=1e-5)
@@ -234,6 +232,11 @@ def test_a_queue_takes_what_comes_by_first(lib: ctypes.CDLL) -> None:
     for page in (0, 7, 6, 3):
         rig.submit(0, 0, page * 4096, 4096)
     assert [(when // MS, at // 4096) for when, at in rig.drain()] == [(1, 0), (4, 3), (7, 6), (8, 7)]
+
+
+def test_a_far_gap_is_not_read_through(lib: ctypes.CDLL) -> None:
+    # Page 20 is 19 ms of reading away, and at angle 4.
+    assert served(ahead(lib, 32 * 4096), (0, 0), (1, 20), (5, 1)) == pytest.approx([1, 5, 10], abs=1e-5)
 
 
 def test_a_line_of_one_serves_in_the_order_of_arrival(lib: ctypes.CDLL) -> None:

@@ -117,7 +117,13 @@ def test_modelled_disks() -> None:
     disks = {
         "p0": Disk("p0", GIB, rate=10**6, seek=8_000_000, links=("wire",)),
         "p1": Disk(
-            "p1", GIB, rate=2 * 10**6, rotation=8_333_333, ncq=32, look_ahead=1 << 21, zones=(Zone(1 << 29, 10**6),)
+            "p1",
+            GIB,
+            rate=2 * 10**6,
+            rotation=8_333_333,
+            ncq=32,
+            look_ahead=1 << 21,
+            zones=(Zone(1 << 29, 10**6),),
         ),
     }
     topology = replace(

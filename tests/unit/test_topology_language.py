@@ -23,7 +23,9 @@ links:
   port0..1: {sas: {gbit: 3, lanes: 4}, efficiency: 94, cost: 2us}
   box: {rate: 900 MB/s}
 disks:
-  d0..3: {size: 1G, rate: 80 MB/s, seek: 8ms, rpm: 7200, ncq: 4, look_ahead: 2M, zones: [{from: 512M, rate: 45 MB/s}]}
+  d0..3:
+    {size: 1G, rate: 80 MB/s, seek: 8ms, rpm: 7200, ncq: 4, look_ahead: 2M,
+     zones: [{from: 512M, rate: 45 MB/s}]}
   e0..3: {size: 1G, rate: 80 MB/s}
 enclosures:
   j0: {model: J4400, disks: [d0..3], links: [box]}
