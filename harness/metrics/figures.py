@@ -9,6 +9,7 @@ from harness.metrics.fio import read_fio
 from harness.metrics.handler import read_handler
 from harness.metrics.readback import FILE as READBACK
 from harness.metrics.readback import devices, read_readback, read_tried
+from harness.metrics.samples import read_samples
 from harness.scenario.model import Load
 from lab.guest.script import TRIED
 from lab.topology.model import Topology
@@ -16,6 +17,7 @@ from lab.topology.model import Topology
 GUEST = "guest"
 IDLE = "idle"
 RESYNC = "resync.bw"
+PER_IO = "cpu.per_io"
 _SECOND = 1e9
 
 Figures = Mapping[tuple[str, str, str], float]
@@ -30,6 +32,8 @@ def figures_of(
     block devices that its disks lie on, added up over the window with its ramp (two roles on one LUN
     share them), and as ``members.merges`` ... those of the LUNs below these devices.
     ``resync.bw``, the same for every role of a load, is how fast md went over each member meanwhile.
+    ``cpu.per_io``, the same for every role of a load, is the CPU time in ns that the guest spent in the window for
+    each I/O of the load; under the virtual clock that many instructions.
     ``(load, "guest", "idle")`` is the share of the window in which the CPU had nothing to
     do, 0 to 1. Raises MeasurementError.
     """
@@ -48,7 +52,19 @@ def figures_of(
             figures.update({(load.name, role, RESYNC): window.resync for role in load.roles})
         figures.update(_disk_figures(window, load, topology, block))
         figures.update(handled_figures(files, load, topology))
+        figures.update(_cost_figures(files, load, figures))
     return figures
+
+
+def _cost_figures(files: Mapping[str, bytes], load: Load, figures: Figures) -> dict[tuple[str, str, str], float]:
+    """Busy time over I/Os, without what the sampler took; nothing where no samples or no I/Os are."""
+    name = f"{load.name}.samples.json"
+    iops = sum(figures[load.name, role, "iops"] for role in load.roles)
+    if name not in files or not iops:
+        return {}
+    samples = read_samples(files[name], name)
+    cost = max(0.0, 1 - samples.idle - samples.cost) * _SECOND / iops
+    return {(load.name, role, PER_IO): cost for role in load.roles}
 
 
 def handled_figures(

@@ -49,6 +49,7 @@ METRICS: Mapping[str, Metric] = {
     },
     "lat.mean": Metric("ns", more_is_better=False, bounded=True),
     "resync.bw": Metric("B/s", more_is_better=True),
+    "cpu.per_io": Metric("ns", more_is_better=False),
     **{
         f"{where}.{counter}": Metric(_counter_unit(counter), more_is_better=False)
         for where in COUNTED_ON
