@@ -35,9 +35,8 @@ judge:  ## judge a finished run again from its raw files: RUN=results/NAME/lates
 	@[ -n "$$RUN" ] || { echo "make judge: which run? remedy: make judge RUN=results/shared-queue/latest" >&2; exit 129; }
 	$(blklab) judge -- "$$RUN"
 
-report:  ## write a run as one HTML page, and print its path: RUN=results/NAME/latest
-	@[ -n "$$RUN" ] || { echo "make report: which run? remedy: make report RUN=results/shared-queue/latest" >&2; exit 129; }
-	$(blklab) report -- "$$RUN"
+report:  ## write one HTML page and print its path: [RUN=results/NAME/latest | results/matrix/latest | results/NAME | results]
+	$(blklab) report $${RUN:+-- "$$RUN"}
 
 calibrate:  ## the device models of a kernel against their closed forms: [KERNEL=] [RESULTS=]
 	$(blklab) calibrate $${KERNEL:+"--kernel=$$KERNEL"} $${RESULTS:+"--results=$$RESULTS"}

@@ -1,29 +1,86 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab report``: a run as one HTML page."""
+"""``blklab report``: a run, a matrix, a set of runs or a scenario's history as one HTML page."""
 
 import argparse
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from harness.commands.command import results_root, tell
 from harness.commands.reporting import surroundings
 from harness.files import write_atomic
 from harness.judging import judge_run
+from harness.matrices import load_matrix
+from harness.report.page.collection import Collection, newest, of_matrix, runs_of
 from harness.report.page.run import run_page
-from harness.store import load_run
-from lab.errors import EXIT_PASS
+from harness.report.page.set import history_page, set_page
+from harness.store import RunFolder, Store, load_run
+from lab.errors import EXIT_PASS, Misuse
 
 NAME = "report"
-HELP = "write a run as one self-contained HTML page, and print its path"
+HELP = "write a run, a matrix, all of a results folder or a scenario's history as one HTML page, and print its path"
 PAGE = "report.html"
+
+Write = Callable[[Path, Path], str]
+"""From the folder that was named and the path of the page to HTML."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, help="a run folder, such as results/shared-queue/latest")
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the page (default: report.html in the folder)")
+    parser.add_argument(
+        "folder",
+        nargs="?",
+        type=Path,
+        help="a run (results/NAME/latest), a matrix (results/matrix/latest), a scenario's runs (results/NAME),"
+        " or all results (default)",
+    )
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the page (default: report.html in that folder)")
 
 
 def execute(options: argparse.Namespace) -> int:
-    run = load_run(options.run)
-    target = options.out or run.path / PAGE
-    write_atomic(target, run_page(run, judge_run(run), surroundings(run)).encode())
+    folder = (options.folder or results_root(None)).resolve()
+    target: Path = options.out or folder / PAGE
+    if not target.parent.is_dir():
+        raise Misuse(f"there is no folder {target.parent}", remedy="name a folder that holds runs, or --out FILE")
+    write_atomic(target, _writer(folder)(folder, target).encode())
     print(target)
     return EXIT_PASS
+
+
+def _writer(folder: Path) -> Write:
+    if (folder / "run.json").is_file():
+        return lambda path, _: _run(load_run(path))
+    if (folder / "matrix.json").is_file():
+        return _matrix
+    if Store(folder.parent).runs(folder.name):
+        return _history
+    return _root
+
+
+def _run(run: RunFolder) -> str:
+    return run_page(run, judge_run(run), surroundings(run))
+
+
+def _matrix(folder: Path, target: Path) -> str:
+    root = folder.parent.parent
+    return _set(of_matrix(root, load_matrix(folder).record), target)
+
+
+def _root(folder: Path, target: Path) -> str:
+    return _set(newest(Store(folder), tell), target)
+
+
+def _set(collection: Collection, target: Path) -> str:
+    _write_pages(entry.judged.run for entry in collection.cells.values() if entry.judged)
+    return set_page(collection, target, PAGE)
+
+
+def _history(folder: Path, target: Path) -> str:
+    runs = list(runs_of(Store(folder.parent), folder.name))
+    return history_page(folder.name, runs, target, PAGE)
+
+
+def _write_pages(runs: Iterable[RunFolder]) -> None:
+    """Pages of runs that have none yet, for the page of the set to lead to."""
+    for run in runs:
+        page = run.path / PAGE
+        if not page.is_file():
+            write_atomic(page, _run(run).encode())

@@ -16,6 +16,7 @@ pytestmark = pytest.mark.skipif(program() is None, reason="no Chromium here (apt
 
 PHONE = 390
 _CONTRAST = 4.5
+_UNFOLD = "document.querySelectorAll('details').forEach(each => { each.open = true })"
 _NAMED = {"image", "link", "table", "region", "navigation", "heading", "img"}
 _COLOURS = """(() => {
   const over = node => { for (; node; node = node.parentElement) {
@@ -34,9 +35,12 @@ def chromium(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Browser]:
         yield found
 
 
-@pytest.fixture(scope="module")
-def page(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    return _written(page_run(tmp_path_factory.mktemp("results"), hostile=HOSTILE).path)
+@pytest.fixture(scope="module", params=["run", "set", "history"])
+def page(tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest) -> Path:
+    root = tmp_path_factory.mktemp("results")
+    run = page_run(root, hostile=HOSTILE)
+    page_run(root, {"none": 50, "red": 5}, release="6.12.1-amd64")
+    return _written({"run": run.path, "set": root, "history": root / "sample"}[request.param])
 
 
 def _written(folder: Path) -> Path:
@@ -62,6 +66,7 @@ def test_the_browser_would_tell(chromium: Browser, tmp_path: Path) -> None:
 
 def test_a_phone_scrolls_down_only(chromium: Browser, page: Path) -> None:
     chromium.open(page, width=PHONE, height=844)
+    chromium.evaluate(_UNFOLD)
     assert chromium.evaluate("document.documentElement.scrollWidth") == PHONE
     # What is wider lies in boxes that scroll by themselves.
     wider = chromium.evaluate(
@@ -73,9 +78,10 @@ def test_a_phone_scrolls_down_only(chromium: Browser, page: Path) -> None:
 
 def test_everything_has_a_name_for_those_who_listen(chromium: Browser, page: Path) -> None:
     chromium.open(page)
+    chromium.evaluate(_UNFOLD)
     nodes = [(node["role"]["value"], node.get("name", {}).get("value", "").strip()) for node in chromium.accessible()]
     roles = {role for role, _ in nodes}
-    assert {"image", "table", "region", "navigation", "heading", "main"} <= roles | {"image" if "img" in roles else ""}
+    assert {"image", "heading", "main"} <= roles | {"image" if "img" in roles else ""}
     assert [role for role, name in nodes if role in _NAMED and not name] == []
     levels = chromium.evaluate("[...document.querySelectorAll('h1,h2,h3,h4')].map(node => +node.tagName[1])")
     assert levels[0] == 1 and all(after <= before + 1 for before, after in pairwise(levels))
@@ -85,8 +91,9 @@ def test_everything_has_a_name_for_those_who_listen(chromium: Browser, page: Pat
 @pytest.mark.parametrize("dark", [False, True])
 def test_words_stand_out_from_what_is_behind_them(chromium: Browser, page: Path, dark: bool) -> None:
     chromium.open(page, dark=dark)
+    chromium.evaluate(_UNFOLD)
     words = chromium.evaluate(_COLOURS)
-    assert len(words) > 50
+    assert len(words) > 20
     assert [text for text, ink, paper in words if _contrast(ink, paper) < _CONTRAST] == []
 
 

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab report`` of a matrix, of a results root, and of a scenario's history."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.files import write_json
+from harness.judging import judge_run
+from harness.matrices import MatrixCell, MatrixRecord, new_matrix
+from harness.plain import to_plain
+from harness.report.page.across import claims, compared
+from harness.report.page.collection import Judged, newest
+from harness.report.page.heat import heat_rows, margin
+from harness.scenario.model import Bound, Clock, Status
+from harness.store import KernelFacts, RunFolder, Store
+from lab.errors import EXIT_MISUSE, EXIT_PASS
+from tests.unit.page_samples import HOSTILE, Page, page_run
+
+GOOD, BAD = {"none": 95, "red": 5}, {"none": 50, "red": 5}
+
+
+def of_kernel(run: RunFolder, spec: str, mutant: str = "") -> RunFolder:
+    """The same run, said to be of another provider's kernel."""
+    facts = replace(run.facts, kernel=replace(run.facts.kernel, spec=spec, mutant=mutant))
+    write_json(run.path / "run.json", to_plain(facts))
+    return replace(run, facts=facts)
+
+
+def written(folder: Path, capsys: pytest.CaptureFixture[str]) -> Page:
+    assert main(["report", str(folder)]) == EXIT_PASS
+    page = Page(Path(capsys.readouterr().out.strip()).read_text())
+    assert page.wrong == [] and list(page.lacking()) == []
+    assert page.elements["script"] == page.elements["img"] == 0 == len(page.handlers)
+    return page
+
+
+def test_a_results_root_has_a_heat_map_and_leads_to_its_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [page_run(tmp_path, GOOD), page_run(tmp_path, BAD, release="6.12.1-amd64")]
+    page = written(tmp_path, capsys)
+    assert {"map", "kernels", "c-sample"} <= set(page.ids)
+    assert "2 of 2 claims" not in page.text and "1 of 1 claims" in page.text and "0 of 1 claims" in page.text
+    assert "off by 43 %" in page.text
+    links = [target for target in page.targets if target.endswith("report.html")]
+    assert links == [str((run.path / "report.html").relative_to(tmp_path)) for run in runs]
+    assert all((tmp_path / link).is_file() for link in links)
+
+
+def test_the_newest_run_of_a_kernel_counts_and_builds_are_apart(tmp_path: Path) -> None:
+    old, new = page_run(tmp_path, BAD), page_run(tmp_path, GOOD)
+    own = of_kernel(page_run(tmp_path, GOOD), "source:6.1")
+    broken = of_kernel(page_run(tmp_path, BAD), "source:6.1", "no-fair-tags")
+    found = newest(Store(tmp_path), lambda text: None)
+    assert [column.label for column in found.columns] == ["6.1", "6.1 source", "6.1 source no-fair-tags"]
+    entries = [entry for _, entry in found.row("sample")]
+    runs = [entry.judged.run.path for entry in entries if entry and entry.judged]
+    assert runs == [new.path, own.path, broken.path] and old.path not in runs
+    assert [entry.status for entry in entries if entry] == ["PASS", "PASS", "FAIL"]
+
+
+def test_kernels_stand_in_their_order(tmp_path: Path) -> None:
+    for release in ("6.12.1-amd64", "5.10.0-46-amd64", "6.1.0-18-amd64"):
+        page_run(tmp_path, GOOD, release=release)
+    assert [column.label for column in newest(Store(tmp_path), lambda text: None).columns] == ["5.10", "6.1", "6.12"]
+
+
+def test_a_matrix_has_its_own_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = page_run(tmp_path, GOOD)
+    gone = KernelFacts("debian:9.9", "", "", "")
+    cells = (
+        MatrixCell("sample", "d" * 64, run.facts.kernel, Clock.VIRTUAL, status=Status.PASS, run=_place(run, tmp_path)),
+        MatrixCell("sample", "d" * 64, gone, Clock.VIRTUAL, status=Status.MISS, reason=f"no kernel 9.9 {HOSTILE}"),
+        MatrixCell("other", "e" * 64, run.facts.kernel, Clock.VIRTUAL),
+    )
+    matrix = new_matrix(tmp_path, MatrixRecord("", cells))
+    page = written(matrix.path, capsys)
+    assert page.elements["style"] == 1
+    assert "no kernel 9.9" in page.text and "not run" in page.text and "not ended" in page.text
+    assert any(target.endswith(f"{run.path.name}/report.html") for target in page.targets)
+
+
+def _place(run: RunFolder, root: Path) -> str:
+    return str(run.path.relative_to(root.resolve()))
+
+
+def test_a_history_has_every_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for shares in (GOOD, BAD, GOOD):
+        page_run(tmp_path, shares)
+    page = written(tmp_path / "sample", capsys)
+    assert "3 runs" in page.text
+    assert page.text.count("blklab run sample") == 3
+    # From good to bad, and back.
+    assert page.text.count("-46.4 %") == 1 and page.text.count("+86.5 %") == 1
+
+
+def test_a_history_without_changes_claims_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        page_run(tmp_path, GOOD)
+    page_run(tmp_path, BAD, release="6.12.1-amd64")
+    assert "changes-h" not in written(tmp_path / "sample", capsys).ids
+
+
+def test_what_others_wrote_stays_text_in_sets_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page_run(tmp_path, GOOD, hostile=HOSTILE)
+    for folder in (tmp_path, tmp_path / "sample"):
+        page = written(folder, capsys)
+        assert page.elements["style"] == 1
+        assert page.text.count(HOSTILE) > 1
+
+
+def test_nothing_to_show_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tmp_path)]) == EXIT_MISUSE
+    assert "holds no judged run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "expect", "room"),
+    [
+        (0.99, Bound(">= 0.9", 0.9, None), 0.1),
+        (0.45, Bound(">= 0.9", 0.9, None), -0.5),
+        (0.04, Bound("<= 0.05", None, 0.05), 0.2),
+        (1.0, Bound("0.9 .. 1.1", 0.9, 1.1), 1.0),
+        (1.09, Bound("0.9 .. 1.1", 0.9, 1.1), 0.1),
+        (1.2, Bound("0.9 .. 1.1", 0.9, 1.1), -1.0),
+        (0.5, Bound("> 0", 0.0, None), 0.5),
+    ],
+)
+def test_the_room_to_a_bound(value: float, expect: Bound, room: float) -> None:
+    assert margin(value, expect) == pytest.approx(room)
+
+
+def test_a_claim_close_to_its_bound_is_marked(tmp_path: Path) -> None:
+    page_run(tmp_path / "close", {"none": 90, "red": 5})
+    page_run(tmp_path / "far", {"none": 200, "red": 5})
+    for name, near in (("close", True), ("far", False)):
+        ((cell,),) = (row.cells for row in heat_rows(newest(Store(tmp_path / name), lambda text: None)))
+        assert (cell.near, cell.word) == (near, "PASS")
+
+
+def test_kernels_differ_only_where_their_ranges_do(tmp_path: Path) -> None:
+    runs = [page_run(tmp_path, shares) for shares in ({"none": 100, "red": 5}, {"none": 101, "red": 50})]
+    rows = [(str(place), Judged(run, judge_run(run))) for place, run in enumerate(runs)]
+    changes = {(row.arm, row.load, row.role): row.cells[1][2] for row in compared(rows)}
+    assert changes["none", "together", "fast"] == "no difference"
+    assert changes["red", "together", "fast"] == "+642.9 %"
+    (claim,) = claims(rows)
+    assert [(label, word) for label, word, _ in claim.words] == [("0", "PASS"), ("1", "PASS")]
+    assert claim.strip is not None and [row.label for row in claim.strip.rows] == ["0", "1"]
