@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     store = Store(results_root(options.results))
     wanted = [load_scenario(name, search=SCENARIOS) for name in find_scenarios(SCENARIOS)]
-    runs = [measured for scenario in wanted if scenario.reproduces for measured in _newest(store, scenario)]
+    runs = [measured for scenario in wanted if scenario.reproduces for measured in newest_on_kernels(store, scenario)]
     if not runs:
         raise Misuse(
             f"{store.root} holds no run of a scenario that reproduces a report, as it is now",
@@ -46,7 +46,7 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_FAIL if unexplained(runs) else EXIT_PASS
 
 
-def _newest(store: Store, scenario: Scenario) -> list[Measured]:
+def newest_on_kernels(store: Store, scenario: Scenario) -> list[Measured]:
     """The newest judged run on each kernel series of the scenario as its file is today."""
     newest: dict[str, RunFolder] = {}
     for path in store.runs(scenario.name):

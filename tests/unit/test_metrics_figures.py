@@ -4,9 +4,11 @@
 import pytest
 
 from harness.metrics.errors import MeasurementError
-from harness.metrics.figures import figures_of
+from harness.metrics.figures import PER_IO, figures_of
+from harness.metrics.samples import read_samples
 from harness.scenario.metric_names import COUNTED_ON, COUNTERS, METRICS
 from tests.unit.analysis_samples import SOLO, TOGETHER, load, null_topology, role
+from tests.unit.page_samples import sampled
 from tests.unit.store_samples import files
 
 LOADS = (SOLO, TOGETHER)
@@ -22,6 +24,17 @@ def test_every_role_of_every_load_has_its_figures() -> None:
     assert figures["together", "slow", "members.reads"] == 1000
     assert figures["solo", "guest", "idle"] == 0.9
     assert ("solo", "slow", "iops") not in figures
+
+
+def test_what_an_io_costs_the_processor() -> None:
+    """Busy time over I/Os of all roles, without what the sampler took."""
+    seen = read_samples(sampled("together", "fast", "slow")["together.samples.json"], "together.samples.json")
+    figures = figures_of(files(together=95.0) | sampled("together", "fast", "slow"), null_topology(), LOADS)
+    assert figures["together", "fast", PER_IO] == pytest.approx((1 - seen.idle - seen.cost) * 1e9 / (95 + 80))
+    assert figures["together", "slow", PER_IO] == figures["together", "fast", PER_IO]
+    assert 0 < seen.cost < 0.01 < 1 - seen.idle
+    assert ("solo", "fast", PER_IO) not in figures
+    assert PER_IO in METRICS
 
 
 def test_a_role_on_several_disks_has_the_sum_of_their_counters() -> None:

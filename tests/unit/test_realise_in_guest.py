@@ -194,6 +194,12 @@ def test_null_blk_with_shared_tags() -> None:
     assert script(devices(catalogue("null-shared-tags"))) == lines
 
 
+def test_null_blk_keeps_what_md_must_read_back() -> None:
+    kept = [line for line in script(devices(catalogue("io-cost-md-raid1"))) if "memory_backed" in line]
+    assert kept == [f"write {CONFIG}/nullb/nullb{index}/memory_backed 1" for index in range(2)]
+    assert not any("memory_backed" in line for line in script(devices(catalogue("io-cost-dm-stripe"))))
+
+
 def made(driver: Driver, *, luns: int = 2, cmd_per_lun: int = 8, hw_queues: int = 1) -> Topology:
     disks = {f"d{number}": Disk(f"d{number}", GIB, service=100_000) for number in range(luns)}
     return Topology(

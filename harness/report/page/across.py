@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from harness.analysis.claims import ClaimVerdict, ControlVerdict
 from harness.analysis.ensemble import Ensemble
-from harness.analysis.verdict import Verdict
-from harness.report.format import figure, spread
+from harness.analysis.verdict import SHOWN_METRIC
+from harness.report.format import figure, limits, spread
 from harness.report.page.collection import Judged
-from harness.report.page.figures import against
+from harness.report.page.figures import against, measured
 from harness.report.page.strip import Strip, strip
 from harness.scenario.model import Bound, Scenario
 
@@ -30,7 +30,7 @@ class Across:
 
 @dataclass(frozen=True)
 class Compared:
-    """IOPS of one role: for each row the median, the range, and the change against the first row that has one."""
+    """A figure of one role: for each row the median, the range, and the change against the first row that has one."""
 
     arm: str
     load: str
@@ -63,17 +63,19 @@ def reproductions(rows: Sequence[Row]) -> Iterator[Across]:
         yield Across(wanted.that, wanted.ratio.text, "", words, drawn)
 
 
-def compared(rows: Sequence[Row]) -> Iterator[Compared]:
+def compared(rows: Sequence[Row], metric: str = SHOWN_METRIC) -> Iterator[Compared]:
     names = dict.fromkeys(
         (row.arm, row.load, row.role) for _, one in rows if one is not None for row in one.verdict.measured
     )
     for name in names:
-        ensembles = [_iops(one.verdict, name) if one else None for _, one in rows]
+        ensembles = [measured(one.verdict, name, metric) if one else None for _, one in rows]
         first = next((ensemble for ensemble in ensembles if ensemble is not None), None)
+        if first is None:
+            continue
         cells = []
         for ensemble in ensembles:
             change = "" if ensemble is None or ensemble is first else against(ensemble, first)
-            cells.append(("-", "", "") if ensemble is None else (figure(ensemble.median), _range(ensemble), change))
+            cells.append(("-", "", "") if ensemble is None else (figure(ensemble.median), limits(ensemble), change))
         yield Compared(*name, tuple(cells))
 
 
@@ -113,12 +115,3 @@ def _control(one: Judged | None, ratio: str, that: str) -> tuple[str, Ensemble |
         return None
     judgement = found[0].judgement
     return ("red" if judgement.status == "PASS" else str(judgement.status), judgement.ensemble)
-
-
-def _iops(verdict: Verdict, name: tuple[str, str, str]) -> Ensemble | None:
-    return next((row.iops for row in verdict.measured if (row.arm, row.load, row.role) == name), None)
-
-
-def _range(ensemble: Ensemble) -> str:
-    low, high = figure(ensemble.low), figure(ensemble.high)
-    return "" if low == high else f"{low} .. {high}"

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The table of what was measured: each arm, load and role, with throughput and latency."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.analysis.cells import CellResult
 from harness.analysis.ensemble import Ensemble
-from harness.analysis.verdict import Measurement, Verdict
+from harness.analysis.verdict import Verdict
+from harness.metrics.figures import PER_IO
 from harness.report.format import figure, limits
 from harness.report.page.latency import time_words
 
@@ -33,6 +33,7 @@ class FigureRow:
     bw: str
     mean: str
     p99: str
+    cost: str
 
 
 def figure_rows(verdict: Verdict) -> Iterator[FigureRow]:
@@ -41,7 +42,8 @@ def figure_rows(verdict: Verdict) -> Iterator[FigureRow]:
     for row in verdict.measured:
         rows = 0 if row.arm == arm else sum(other.arm == row.arm for other in verdict.measured)
         arm = row.arm
-        bw, mean, p99 = (_ensemble(verdict.cells, row, metric) for metric in ("bw", "lat.mean", "lat.p99"))
+        name = row.arm, row.load, row.role
+        bw, mean, p99, cost = (measured(verdict, name, metric) for metric in ("bw", "lat.mean", "lat.p99", PER_IO))
         yield FigureRow(
             arm=row.arm,
             rows=rows,
@@ -55,6 +57,7 @@ def figure_rows(verdict: Verdict) -> Iterator[FigureRow]:
             bw=f"{bw.median / _MEGA:.3g}" if bw else _NONE,
             mean=time_words(mean.median) if mean else _NONE,
             p99=time_words(p99.median) if p99 else _NONE,
+            cost=time_words(cost.median) if cost else _NONE,
         )
 
 
@@ -65,7 +68,9 @@ def against(one: Ensemble, base: Ensemble | None) -> str:
     return f"{100 * (one.median / base.median - 1):+.1f} %" if one.separate_from(base) else "no difference"
 
 
-def _ensemble(cells: Sequence[CellResult], row: Measurement, metric: str) -> Ensemble | None:
-    key = row.load, row.role, metric
-    values = {cell.seed: cell.figures[key] for cell in cells if cell.arm == row.arm and key in cell.figures}
+def measured(verdict: Verdict, name: tuple[str, str, str], metric: str) -> Ensemble | None:
+    """A metric of an arm, load and role over the seeds; None where no boot recorded it."""
+    arm, load, role = name
+    key = load, role, metric
+    values = {cell.seed: cell.figures[key] for cell in verdict.cells if cell.arm == arm and key in cell.figures}
     return Ensemble(values) if values else None

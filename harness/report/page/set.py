@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from harness.judging import judge_run
+from harness.metrics.figures import PER_IO
 from harness.report.format import spread
 from harness.report.page.across import Across, Compared, Row, claims, compared, controls, reproductions
 from harness.report.page.collection import Collection, Column, Entry, Judged, by_release
@@ -50,6 +51,14 @@ class Change:
 
 
 @dataclass(frozen=True)
+class Table:
+    """A figure of every role, kernel by kernel."""
+
+    name: str
+    rows: tuple[Compared, ...]
+
+
+@dataclass(frozen=True)
 class ScenarioPart:
     name: str
     title: str
@@ -58,7 +67,7 @@ class ScenarioPart:
     claims: tuple[Across, ...]
     controls: tuple[Across, ...]
     reproductions: tuple[Across, ...]
-    compared: tuple[Compared, ...]
+    tables: tuple[Table, ...]
     runs: tuple[RunRow, ...]
 
 
@@ -127,8 +136,15 @@ def _scenario(scenario: str, rows: Sequence[tuple[Column, Entry]], target: Path,
         claims=tuple(claims(named)),
         controls=tuple(controls(named)),
         reproductions=tuple(reproductions(named)),
-        compared=tuple(compared(named)),
+        tables=tuple(table for table in _tables(named) if table.rows),
         runs=tuple(_runs(rows, target, page_name)),
+    )
+
+
+def _tables(named: Sequence[Row]) -> Iterator[Table]:
+    yield Table("IOPS", tuple(compared(named)))
+    yield Table(
+        "CPU time per I/O in ns, under the virtual clock instructions of the guest", tuple(compared(named, PER_IO))
     )
 
 
