@@ -8,15 +8,19 @@ from statistics import fmean
 
 from harness.analysis.bottleneck import Bottleneck, bottleneck
 from harness.analysis.cells import CellResult, agreed, measured, not_run, skipped
+from harness.analysis.claims import ratio_ensemble
 from harness.analysis.document import verdict_document
+from harness.analysis.ensemble import Ensemble
+from harness.analysis.operands import Evidence
 from harness.analysis.sequence import judge_in_sequence
 from harness.analysis.verdict import Verdict, judge
 from harness.files import json_bytes
 from harness.metrics.errors import MeasurementError
 from harness.metrics.use import read_use
-from harness.scenario.model import Load, Status
-from harness.store import PlannedCell, RunFolder, load_run
+from harness.scenario.model import Load, Ratio, Scenario, Status
+from harness.store import PlannedCell, RunFolder, Store, load_run
 from lab.errors import Misuse
+from lab.kernels.release import Release
 from lab.record import BootRecord
 
 
@@ -46,6 +50,22 @@ def judge_as(run: RunFolder, mutant: str) -> Verdict:
         )
 
     return judged(facts.seeds) if facts.rule is None else judge_in_sequence(facts.rule, facts.seeds, results, judged)
+
+
+def ratio_of(run: RunFolder, ratio: Ratio) -> Ensemble:
+    """A ratio of the run's own scenario, by the seeds that its verdict rests on. Raises Unavailable."""
+    cells = {(cell.arm, cell.seed): cell for cell in results_of(run)}
+    return ratio_ensemble(ratio, Evidence(run.scenario, cells), judge_run(run).seeds)
+
+
+def newest_runs(store: Store, scenario: Scenario) -> dict[str, RunFolder]:
+    """The newest judged run of the scenario, as its file is today, on each kernel series; none of a mutant."""
+    newest: dict[str, RunFolder] = {}
+    for path in store.runs(scenario.name):
+        run = load_run(path)
+        if run.facts.scenario_digest == scenario.digest and not run.facts.kernel.mutant:
+            newest[Release.parse(run.facts.kernel.release).series] = run
+    return newest
 
 
 def rejudge(path: Path) -> Rejudged:

@@ -107,7 +107,7 @@ class ReproductionVerdict:
 def judge_reproduction(one: Reproduction, evidence: Evidence, seeds: Sequence[int]) -> ReproductionVerdict:
     """It is shown and never counted: that the hardware of the report was the same is no claim."""
     try:
-        ensemble, reason = _ensemble(one.ratio, evidence, seeds), ""
+        ensemble, reason = ratio_ensemble(one.ratio, evidence, seeds), ""
     except Unavailable as lacking:
         ensemble, reason = None, lacking.reason
     return ReproductionVerdict(one.that, one.ratio.text, one.reported, one.because, ensemble, reason)
@@ -162,7 +162,7 @@ def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence
     On the wall clock the rule decides by the interval of the true ratio instead.
     """
     try:
-        ensemble = _ensemble(ratio, evidence, seeds)
+        ensemble = ratio_ensemble(ratio, evidence, seeds)
     except Unavailable as lacking:
         return Judgement(lacking.status, None, lacking.reason)
     if _needs_idle_guest(ratio) and not _guest_idle(ratio, evidence, seeds):
@@ -198,7 +198,8 @@ def _undecided(decision: Decision, rounds: int) -> str:
     )
 
 
-def _ensemble(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> Ensemble:
+def ratio_ensemble(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> Ensemble:
+    """The ratio under each of ``seeds``. Raises Unavailable unless it has a value under all of them."""
     values: dict[int, float] = {}
     lacking: list[Unavailable] = []
     for seed in seeds:

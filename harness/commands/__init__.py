@@ -2,6 +2,7 @@
 """The verbs of the console script, a module each: NAME, HELP, configure(parser), execute(options) -> exit code."""
 
 from harness.commands import (
+    agree,
     bisect,
     cache,
     calibrate,
@@ -48,6 +49,7 @@ COMMANDS: tuple[Command, ...] = (
     field_reports,
     io_cost,
     sensitivity,
+    agree,
     noise,
     diagnose,
     cache,

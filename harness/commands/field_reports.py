@@ -7,14 +7,13 @@ from pathlib import Path
 
 from harness.commands.command import CHECKOUT, SCENARIOS, results_root
 from harness.files import write_atomic
-from harness.judging import judge_run
+from harness.judging import judge_run, newest_runs
 from harness.report.field_reports import Measured, page, unexplained
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Scenario
 from harness.sensitivity import kept
-from harness.store import RunFolder, Store, load_run
+from harness.store import RunFolder, Store
 from lab.errors import EXIT_FAIL, EXIT_PASS, Misuse
-from lab.kernels.release import Release
 
 NAME = "field-reports"
 HELP = "write docs/field-reports.md from the newest run of each scenario on each kernel"
@@ -48,12 +47,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def newest_on_kernels(store: Store, scenario: Scenario) -> list[Measured]:
     """The newest judged run on each kernel series of the scenario as its file is today."""
-    newest: dict[str, RunFolder] = {}
-    for path in store.runs(scenario.name):
-        run = load_run(path)
-        if run.facts.scenario_digest == scenario.digest and not run.facts.kernel.mutant:
-            newest[Release.parse(run.facts.kernel.release).series] = run
-    return [_measured(run, series) for series, run in newest.items()]
+    return [_measured(run, series) for series, run in newest_runs(store, scenario).items()]
 
 
 def _measured(run: RunFolder, series: str) -> Measured:

@@ -6,6 +6,7 @@ import sys
 
 from harness.commands.command import SCENARIOS
 from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.model import Clock
 from lab.errors import EXIT_MISUSE, EXIT_PASS, InputErrors
 
 NAME = "list"
@@ -22,7 +23,9 @@ def execute(options: argparse.Namespace) -> int:
     width = max(map(len, names), default=0)
     for name in names:
         try:
-            print(f"{name:{width}}  {load_scenario(name, search=SCENARIOS).title}")
+            scenario = load_scenario(name, search=SCENARIOS)
+            note = " (wall clock)" if scenario.clock is Clock.WALL else ""
+            print(f"{name:{width}}  {scenario.title}{note}")
         except InputErrors as error:
             print(error, file=sys.stderr)
             code = EXIT_MISUSE

@@ -8,8 +8,7 @@ from harness.scenario import schema
 from harness.scenario.bound import parse_bound
 from harness.scenario.expression import ExpressionError
 from harness.scenario.known import parse_range
-from harness.scenario.loads import MIXED
-from harness.scenario.model import Bound, Claim, Clock, Control, KnownFailure, Ratio, Reproduction
+from harness.scenario.model import MIXED, Agreement, Bound, Claim, Clock, Control, KnownFailure, Ratio, Reproduction
 from harness.scenario.ratio import Names, parse_ratio
 from lab.strict_yaml import Entry, Map, Node, Scalar
 from lab.yaml_fields import Field, Row
@@ -81,6 +80,16 @@ def read_reproductions(row: Row, known: Names) -> tuple[Reproduction, ...]:
         because = one.get_or(schema.BECAUSE_OFF, "")
         if that is not None and ratio is not None and reported is not None:
             found.append(Reproduction(that, ratio, reported, because))
+    return tuple(found)
+
+
+def read_agreements(row: Row, known: Names) -> tuple[Agreement, ...]:
+    found = []
+    for one in row.get(schema.AGREES) or ():
+        that, ratio, twin = one.get(schema.THAT), _ratio(one, known), one.get(schema.TWIN)
+        theirs, because = one.get(schema.THEIRS), one.get_or(schema.BECAUSE_APART, "")
+        if that is not None and ratio is not None and twin is not None:
+            found.append(Agreement(that, ratio, twin, theirs or ratio.text, because))
     return tuple(found)
 
 

@@ -17,6 +17,7 @@ def read_clock(row: Row, loads: Mapping[str, Load]) -> tuple[Clock, int, int]:
     seeds = row.get_or(schema.SEEDS, schema.DEFAULT_SEEDS)
     boots, windows = row.get_or(schema.BOOTS, schema.DEFAULT_BOOTS), row.get_or(schema.WINDOWS, schema.DEFAULT_WINDOWS)
     if clock is Clock.VIRTUAL:
+        _refuse(row, schema.AGREES.name, "the scenario of the wall clock names its twin", "write it there")
         for field in (schema.BOOTS, schema.WINDOWS):
             _refuse(row, field.name, "under the virtual clock every boot repeats exactly", "seeds: 3, or clock: wall")
         return clock, seeds, 1

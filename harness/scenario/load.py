@@ -10,7 +10,7 @@ from harness.plain import meaning
 from harness.scenario import schema
 from harness.scenario.arms import read_arms
 from harness.scenario.carry import check_carried
-from harness.scenario.claims import known_names, read_claims, read_controls, read_reproductions
+from harness.scenario.claims import known_names, read_agreements, read_claims, read_controls, read_reproductions
 from harness.scenario.clocks import read_clock, read_pause
 from harness.scenario.interference import with_default_loads
 from harness.scenario.loads import read_loads
@@ -72,7 +72,7 @@ def _read(node: Node, path: Path, data: bytes, search: Path, problems: Problems)
     check_carried(row, arms, loads)
     known = known_names(row)
     claims, controls = read_claims(row, known), read_controls(row, known)
-    reproduces = read_reproductions(row, known)
+    reproduces, agrees = read_reproductions(row, known), read_agreements(row, known)
     clock, seeds, windows = read_clock(row, loads)
     pause = read_pause(row, arms, measured=len(known.loads) * windows)
     source, teaches = _source(row), row.get_or(schema.TEACHES, "")
@@ -97,6 +97,7 @@ def _read(node: Node, path: Path, data: bytes, search: Path, problems: Problems)
         selftest=selftest,
         reproduces=reproduces,
         windows=windows,
+        agrees=agrees,
     )
 
 

@@ -4,12 +4,11 @@
 from collections.abc import Iterable, Iterator
 
 from harness.scenario import schema
-from harness.scenario.model import Load, Role
+from harness.scenario.model import MIXED, Load, Role
 from lab.units import show_time
 from lab.yaml_fields import Row
 
 _SYNCHRONOUS = {"psync", "sync"}
-MIXED = {"rw", "readwrite", "randrw"}
 _READS_ONLY = {"read", "randread"}
 _RANDOM = {"randread", "randwrite", "randrw"}
 _ONLY_RANDOM = ("norandommap", "random_distribution")

@@ -25,6 +25,10 @@ class Status(StrEnum):
     SKIP = "SKIP"
 
 
+MIXED = frozenset({"rw", "readwrite", "randrw"})
+"""fio's ``rw`` of roles that read and write."""
+
+
 @dataclass(frozen=True)
 class Source:
     """The field report or thread that a scenario stands for."""
@@ -185,6 +189,17 @@ class Reproduction:
 
 
 @dataclass(frozen=True)
+class Agreement:
+    """A ratio that another scenario, of the other clock, has as ``theirs``. ``because`` says why they differ."""
+
+    that: str
+    ratio: Ratio
+    scenario: str
+    theirs: str
+    because: str = ""
+
+
+@dataclass(frozen=True)
 class Requirements:
     """What a kernel must have beyond what its topology needs: options without ``CONFIG_``, and modules."""
 
@@ -229,6 +244,7 @@ class Scenario:
     selftest: Selftest | None = None
     reproduces: tuple[Reproduction, ...] = ()
     windows: int = 1
+    agrees: tuple[Agreement, ...] = ()
 
 
 @dataclass(frozen=True)

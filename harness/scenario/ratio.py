@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from harness.scenario.expression import ExpressionError
 from harness.scenario.metric_names import METRICS
-from harness.scenario.model import Operand, Ratio
+from harness.scenario.model import MIXED, Clock, Operand, Ratio, Scenario
 from lab.strict_yaml import names, nearest, quoted
 
 FIGURE, BOUND, BASELINE, NUMBER = "figure", "bound", "baseline", "number"
@@ -37,6 +37,17 @@ class Names:
     mixed: frozenset[tuple[str, str]] = frozenset()
     tried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     noisy: bool = False
+
+
+def names_of(scenario: Scenario) -> Names:
+    """What an operand may name in a scenario that was loaded."""
+    roles = [(load, role) for load in scenario.loads.values() for role in load.roles.values()]
+    return Names(
+        tuple(scenario.arms),
+        {load.name: tuple(load.roles) for load in scenario.loads.values()},
+        frozenset((load.name, role.name) for load, role in roles if role.rw in MIXED),
+        noisy=scenario.clock is Clock.WALL,
+    )
 
 
 @dataclass(frozen=True)

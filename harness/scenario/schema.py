@@ -175,6 +175,15 @@ REPRODUCES: Field[list[Row]] = Field(
     says="ratios of the field report, shown beside ours",
 )
 
+TWIN = Field("scenario", name_text(), required=True, says="the scenario of the virtual clock")
+THEIRS = Field("theirs", Text(longest=400), says="the ratio as that one names it (default: the same)")
+BECAUSE_APART = Field("because", Text(), says="why the clocks differ, if they do")
+AGREES: Field[list[Row]] = Field(
+    "agrees",
+    ListOf(Record((THAT, RATIO, TWIN, THEIRS, BECAUSE_APART)), least=1),
+    says="on the wall clock: ratios that a scenario of the virtual clock has too, for blklab agree",
+)
+
 NAME_FIELD = Field("scenario", name_text(), required=True, says="the scenario's name, that of its file")
 TITLE = Field("title", Text(), required=True, says="what it shows, in a sentence")
 CLOCK = Field("clock", Choice(tuple(Clock)), says="virtual (default) or wall")
@@ -245,6 +254,7 @@ SCENARIO = Record(
         CLAIMS,
         CONTROLS,
         REPRODUCES,
+        AGREES,
         REQUIRES,
         SELFTEST,
     )

@@ -7,11 +7,12 @@ from pathlib import Path
 
 import pytest
 
+from harness.agreement import both_clocks
 from harness.events import CellStarted, Event
 from harness.judging import judge_run, rejudge
 from harness.runner import Request, Run, run_scenario
 from harness.scenario.load import load_scenario
-from harness.scenario.model import Clock, Scenario, Status
+from harness.scenario.model import Agreement, Clock, Scenario, Status
 from harness.store import Store, load_run
 from lab.cache import Cache
 from lab.errors import Misuse
@@ -126,6 +127,19 @@ def test_other_runs_of_this_host_wait_for_their_turn(rig: Rig) -> None:
 
     rig.run(look, iops={"hog": 10.0, "lopsided.victim": 2000.0})
     assert held == [True] * 2 * 6
+
+
+def test_both_clocks_stand_side_by_side(rig: Rig) -> None:
+    ratio = rig.scenario.claims[0].ratio
+    wall = rig.scenario = replace(rig.scenario, name="t-wall", agrees=(Agreement("share", ratio, "t", ratio.text),))
+    rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
+    rig.scenario = load_scenario(str(rig.lab.scenario), search=rig.lab.folder)
+    rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
+    (row,) = both_clocks(rig.store, wall, search=rig.lab.folder)
+    assert (row.series, row.agree) == ("6.1", True)
+    rig.run(iops={"hog": 10.0, "lopsided.victim": 950.0})
+    (row,) = both_clocks(rig.store, wall, search=rig.lab.folder)
+    assert row.unexplained
 
 
 def test_what_cannot_be_asked_of_the_wall_clock(rig: Rig) -> None:

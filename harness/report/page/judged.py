@@ -4,9 +4,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.analysis.claims import NOT_RUN, RED, ControlVerdict, Judgement
+from harness.analysis.claims import NOT_RUN, RED, ControlVerdict
 from harness.analysis.verdict import Verdict
-from harness.report.format import spread
+from harness.report.format import spread, value
 from harness.report.page.strip import Strip, strip
 from harness.scenario.model import Control, Scenario, Status
 
@@ -31,7 +31,7 @@ def claims(scenario: Scenario, verdict: Verdict) -> Iterator[Judged]:
     for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
         drawn = strip(claim.that, [("", judged.judgement.ensemble)], claim.expect)
         that = f"{judged.that} (optional)" if judged.optional else judged.that
-        yield Judged(judged.word, that, _value(judged.judgement), judged.expect, judged.ratio, judged.sentence, drawn)
+        yield Judged(judged.word, that, value(judged.judgement), judged.expect, judged.ratio, judged.sentence, drawn)
 
 
 def controls(scenario: Scenario, verdict: Verdict) -> Iterator[Judged]:
@@ -46,16 +46,12 @@ def _control(control: Control, judged: ControlVerdict) -> Judged:
     word = _RED if judgement.status is Status.PASS else str(judgement.status)
     drawn = strip(control.that, [("", judgement.ensemble)], control.expect)
     sentence = "" if judged.sentence == RED else judged.sentence
-    return Judged(word, judged.that, _value(judgement), judged.expect, judged.ratio, sentence, drawn)
+    return Judged(word, judged.that, value(judgement), judged.expect, judged.ratio, sentence, drawn)
 
 
 def reproductions(verdict: Verdict) -> Iterator[Judged]:
     for one in verdict.reproductions:
-        value = _NOT_MEASURED if one.ensemble is None else spread(one.ensemble)
+        shown = _NOT_MEASURED if one.ensemble is None else spread(one.ensemble)
         drawn = strip(one.that, [("", one.ensemble)], reported=one.reported)
         off = "" if one.off is None else f"{100 * one.off:+.1f} % off the report's {one.reported:g}. "
-        yield Judged("", one.that, value, "", one.ratio, off + (one.because or one.reason), drawn)
-
-
-def _value(judgement: Judgement) -> str:
-    return _NOT_MEASURED if judgement.ensemble is None else spread(judgement.ensemble)
+        yield Judged("", one.that, shown, "", one.ratio, off + (one.because or one.reason), drawn)

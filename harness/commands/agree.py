@@ -1,0 +1,43 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab agree``: ratios that exist on both clocks, side by side."""
+
+import argparse
+from pathlib import Path
+
+from harness.agreement import both_clocks
+from harness.commands.command import CHECKOUT, SCENARIOS, results_root, tell
+from harness.files import write_atomic
+from harness.report.agreement import page
+from harness.scenario.load import find_scenarios, load_scenario
+from harness.store import Store
+from lab.errors import EXIT_FAIL, EXIT_PASS, Misuse
+
+NAME = "agree"
+HELP = "the ratios that exist on both clocks, from the newest runs: exit 1 where they differ and no scenario says why"
+PAGE = CHECKOUT / "docs" / "agreement.md"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    parser.add_argument(
+        "--out", type=Path, default=PAGE, metavar="FILE", help="the page (default: docs/ of the checkout)"
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    store = Store(results_root(options.results))
+    wanted = [load_scenario(name, search=SCENARIOS) for name in find_scenarios(SCENARIOS)]
+    rows = [row for scenario in wanted for row in both_clocks(store, scenario, search=SCENARIOS)]
+    if not rows:
+        raise Misuse(
+            f"{store.root} holds no run of a scenario with agrees:, nor of its twin",
+            remedy="blklab list names the scenarios of the wall clock; run one, then again",
+        )
+    text = page(rows, "blklab agree")
+    options.out.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(options.out, text.encode())
+    print(text, end="")
+    unexplained = [row for row in rows if row.unexplained]
+    for row in unexplained:
+        tell(f"the clocks differ, and {row.scenario} does not say why: {row.that} on {row.series}")
+    return EXIT_FAIL if unexplained else EXIT_PASS
