@@ -100,6 +100,7 @@ MD_FIELDS: tuple[Field[int], ...] = (
     Field("group_thread_cnt", Integer(0, 64)),
     Field("sync_speed_min", Integer(1, 10**7), says="KiB/s"),
     Field("sync_speed_max", Integer(1, 10**7), says="KiB/s"),
+    Field("sync_io_depth", Integer(1, 10**6), says="requests of a resync beside others (since 6.16)"),
 )
 ATTRIBUTES: Mapping[str, tuple[Field[int] | Field[str], ...]] = {"queue": QUEUE_FIELDS, "md": MD_FIELDS}
 """Attributes of a stack's own block device, by their folder in sysfs."""
