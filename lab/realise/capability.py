@@ -19,6 +19,8 @@ REQUIRED_OPTIONS = {
 }
 
 POLICY_SINCE = {"queue-depth": "Linux 6.11"}
+ATTRIBUTE_SINCE = {"md/sync_io_depth": ("md-mod", "Linux 6.16")}
+"""Attributes of stacks that not all kernels have: the module whose strings they are, and since when."""
 
 
 def missing(
@@ -42,6 +44,7 @@ def missing(
     for step in dict.fromkeys(step for step in steps if isinstance(step, Module)):
         reasons.extend(_module_reasons(kernel, step))
     reasons.extend(_policy_reasons(kernel, topology))
+    reasons.extend(_attribute_reasons(kernel, topology))
     return tuple(reasons)
 
 
@@ -61,6 +64,16 @@ def _policy_reasons(kernel: Kernel, topology: Topology) -> Iterable[str]:
         if f"{policy}\0".encode() not in image:
             since = f", which came with {POLICY_SINCE[policy]}" if policy in POLICY_SINCE else ""
             yield f"nvme-core of {kernel.release} has no iopolicy {policy}{since}"
+
+
+def _attribute_reasons(kernel: Kernel, topology: Topology) -> Iterable[str]:
+    wanted = {attribute for stack in topology.stacks.values() for attribute in stack.settings}
+    for attribute in sorted(wanted & set(ATTRIBUTE_SINCE)):
+        module, since = ATTRIBUTE_SINCE[attribute]
+        name = attribute.rpartition("/")[2]
+        closure = module_closure(kernel, [module])
+        if closure.load and f"{name}\0".encode() not in read_module(closure.load[-1]):
+            yield f"{module} of {kernel.release} has no {name}, which came with {since}"
 
 
 def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:

@@ -71,6 +71,17 @@ def test_an_iopolicy_is_a_word_of_nvme_core(tmp_path: Path) -> None:
     )
 
 
+def test_an_attribute_of_md_is_a_word_of_its_module(tmp_path: Path) -> None:
+    modules = ("target_core_user", "sd_mod", "tcm_loop", "raid456", "md-mod")
+    made = kernel(tmp_path, dict.fromkeys(modules, ""), builtin=BUILTIN, parameters=PARAMETERS)
+    deep = apply_setting(topology("sun-x4540-raid6"), "stack.md5.md.sync_io_depth", 64)
+    assert missing(made, topology("sun-x4540-raid6"), {}) == ()
+    assert missing(made, deep, {}) == ("md-mod of 6.1.0-50-amd64 has no sync_io_depth, which came with Linux 6.16",)
+    module = next(tmp_path.rglob("md-mod.ko*"))
+    module.write_bytes(module.read_bytes() + b"\0sync_io_depth\0")
+    assert missing(made, deep, {}) == ()
+
+
 def test_options_of_a_scenario(tmp_path: Path) -> None:
     config = dict.fromkeys((f"CONFIG_{option}" for option in REQUIRED_OPTIONS), "y")
     made = able(tmp_path, config={**config, "CONFIG_A": "m", "CONFIG_B": "n", "CONFIG_C": "1000"})
