@@ -120,9 +120,18 @@ def measured_before(lab: Lab, request: Request, store: Store) -> RunFolder | Non
     for path in reversed(store.runs(request.scenario.name)):
         with suppress(Misuse):
             found = load_run(path)
-            if _same(found.facts, facts) and all(cell.skip or _recorded(found, cell, jobs) for cell in facts.cells):
+            if _same(found.facts, facts) and _complete(found, jobs):
                 return found
     return None
+
+
+def _complete(found: RunFolder, jobs: Mapping[tuple[str, int], PreparedJob]) -> bool:
+    """Whether a run made every boot that it wanted: on the wall clock its rule may do with fewer than planned."""
+    planned_boots = [cell for cell in found.facts.cells if not cell.skip]
+    if found.facts.rule is None:
+        return all(_recorded(found, cell, jobs) for cell in planned_boots)
+    made = [cell for cell in planned_boots if found.boot(cell) is not None]
+    return all(_recorded(found, cell, jobs) for cell in made) and not unmade(judge_run(found))
 
 
 def _same(one: RunFacts, other: RunFacts) -> bool:

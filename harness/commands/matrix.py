@@ -2,6 +2,7 @@
 """``blklab matrix``: scenarios x kernels, side by side, begun again wherever it was stopped."""
 
 import argparse
+import json
 import os
 from collections.abc import Sequence
 from pathlib import Path
@@ -11,6 +12,8 @@ from rich.console import Console
 from harness.commands.command import SCENARIOS, results_root, tell
 from harness.matrices import MatrixFolder
 from harness.matrix.driver import run_matrix
+from harness.matrix.jobs import MOST_JOBS, document, hosted_jobs
+from harness.matrix.merge import merge, parts
 from harness.matrix.plan import Plan, Shard, read_shard
 from harness.report.matrix import print_matrix
 from harness.report.matrix_progress import matrix_progress
@@ -18,7 +21,7 @@ from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Scenario
 from harness.store import Store
 from lab.cache import Cache
-from lab.errors import BlklabError, Misuse
+from lab.errors import EXIT_PASS, BlklabError, Misuse
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu
@@ -27,6 +30,7 @@ from lab.session import open_lab
 NAME = "matrix"
 HELP = "scenarios x kernels: exit 0 when all that could be judged pass, 1 fail, 125 cannot judge, 128 and above broken"
 KERNELS = "debian:5.10 debian:6.1 debian:6.12 debian:7.2"
+JOBS_PER_KERNEL = 3
 _MOST_SEEDS = 64
 
 
@@ -44,6 +48,17 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--shard", type=read_shard, default=Shard(), metavar="I/N", help="only part I of N of the cells"
     )
+    parser.add_argument(
+        "--merge", nargs="+", type=Path, metavar="DIR", help="measure nothing: put together what shards left in these"
+    )
+    parser.add_argument(
+        "--emit-jobs",
+        nargs="?",
+        type=int,
+        const=JOBS_PER_KERNEL,
+        metavar="N",
+        help=f"measure nothing: print N jobs a kernel (default: {JOBS_PER_KERNEL}) as JSON, for hosted runners",
+    )
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
     parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
     parser.add_argument("--refresh", action="store_true", help="take the newest package of each kernel")
@@ -51,8 +66,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     _check(options)
-    scenarios = _scenarios(options.scenarios)
     store = Store(results_root(options.results))
+    if options.merge:
+        return _print(merge(store, parts(options.merge), _command(options)))
+    scenarios = _scenarios(options.scenarios)
+    if options.emit_jobs is not None:
+        jobs = hosted_jobs(scenarios, _kernels(options.kernels), options.seeds, options.emit_jobs)
+        print(json.dumps(document(jobs)))
+        return EXIT_PASS
     store.check()
     find_qemu()
     cache = Cache.default()
@@ -61,11 +82,12 @@ def execute(options: argparse.Namespace) -> int:
     plan = Plan(scenarios, kernels, options.seeds, options.shard, options.jobs, _command(options))
     with matrix_progress(Console(stderr=True)) as listener:
         folder = run_matrix(lab, plan, store, listener)
-    _print(folder)
-    return folder.record.exit_code
+    return _print(folder)
 
 
 def _check(options: argparse.Namespace) -> None:
+    if options.emit_jobs is not None and not 1 <= options.emit_jobs <= MOST_JOBS:
+        raise Misuse(f"--emit-jobs {options.emit_jobs}", remedy=f"a number from 1 to {MOST_JOBS}")
     if options.seeds is not None and not 1 <= options.seeds <= _MOST_SEEDS:
         raise Misuse(f"--seeds {options.seeds}", remedy=f"a number from 1 to {_MOST_SEEDS}")
     if options.jobs < 0:
@@ -94,12 +116,13 @@ def _kernel(spec: str, cache: Cache, *, refresh: bool) -> Kernel | BlklabError:
         return error
 
 
-def _print(folder: MatrixFolder) -> None:
+def _print(folder: MatrixFolder) -> int:
     console = Console()
     print_matrix(console, folder.record)
     path = folder.path / "matrix.json"
     shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
     console.print(f"record  {shown}", soft_wrap=True, highlight=False)
+    return folder.record.exit_code
 
 
 def _command(options: argparse.Namespace) -> tuple[str, ...]:
@@ -107,6 +130,7 @@ def _command(options: argparse.Namespace) -> tuple[str, ...]:
     for kernels in options.kernels or ():
         words += ["--kernels", kernels]
     words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
+    words += ["--merge", *map(str, options.merge)] if options.merge else []
     if options.shard.of > 1:
         words += ["--shard", f"{options.shard.number}/{options.shard.of}"]
     return tuple(words)

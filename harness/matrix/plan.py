@@ -6,6 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.matrices import MatrixCell, MatrixRecord
+from harness.matrix.jobs import boots_of
 from harness.scenario.model import Clock, Scenario
 from harness.store import KernelFacts
 from lab.errors import BlklabError, Misuse
@@ -48,7 +49,7 @@ def record_of(plan: Plan, lab: Lab) -> MatrixRecord:
     kernels = [_facts(spec, kernel) for spec, kernel in plan.kernels.items()]
     cells = _dealt(
         [
-            MatrixCell(scenario.name, scenario.digest, kernel, scenario.clock, boots=_boots(scenario, plan.seeds))
+            MatrixCell(scenario.name, scenario.digest, kernel, scenario.clock, boots=boots_of(scenario, plan.seeds))
             for scenario in _in_turn(plan.scenarios)
             for kernel in kernels
         ],
@@ -80,10 +81,6 @@ def _dealt(cells: Sequence[MatrixCell], shards: int) -> tuple[MatrixCell, ...]:
         loads[shard] += max(1, cell.boots)
         dealt.append(replace(cell, shard=shard + 1))
     return tuple(dealt)
-
-
-def _boots(scenario: Scenario, seeds: int | None) -> int:
-    return len(scenario.arms) * (scenario.seeds if seeds is None else seeds)
 
 
 def _facts(spec: str, kernel: Kernel | BlklabError) -> KernelFacts:

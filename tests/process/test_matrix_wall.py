@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Cells of the wall clock in a matrix: nothing runs beside them, and they are not measured twice."""
+
+from dataclasses import replace
+
+import pytest
+
+from harness.events import CellFinished, CellStarted, MatrixEvent, OfCell
+from harness.matrices import MatrixFolder
+from harness.matrix.driver import run_matrix
+from harness.matrix.plan import Plan
+from harness.scenario.load import load_scenario
+from harness.scenario.model import Clock, Status
+from harness.store import Store
+from lab.cache import Cache
+from lab.kernels.resolve import resolve
+from lab.session import open_lab
+from tests.process.fake_lab import CELLS, FakeLab
+from tests.process.matrix_lab import lay_out
+
+FIRST_LOOK = 6
+"""Rounds after which the rule of a run of 12 boots looks for the first time."""
+
+
+class Watch:
+    """How many boots ran beside each of the wall clock, and beside each other of the virtual one."""
+
+    def __init__(self, wall: frozenset[int]) -> None:
+        self.wall, self.running, self.beside_wall, self.most = wall, set[tuple[int, int]](), 0, 0
+
+    def __call__(self, event: MatrixEvent) -> None:
+        if isinstance(event, OfCell):
+            match event.event:
+                case CellStarted(number=number):
+                    self.running.add((event.cell, number))
+                    self.most = max(self.most, len(self.running))
+                    if len(self.running) > 1 and any(cell in self.wall for cell, _ in self.running):
+                        self.beside_wall += 1
+                case CellFinished(number=number):
+                    self.running.discard((event.cell, number))
+
+
+def measure(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> tuple[MatrixFolder, Watch]:
+    for name, value in lab.environment(**lab.plan(noise=0.02, iops={"hog": 10.0, "lopsided.victim": 2000.0})).items():
+        monkeypatch.setenv(name, value)
+    virtual = load_scenario(str(lab.folder / "t.yaml"), search=lab.folder)
+    wall = replace(load_scenario(str(lab.folder / "u.yaml"), search=lab.folder), clock=Clock.WALL, seeds=12, windows=2)
+    virtual = replace(virtual, seeds=6)
+    cache = Cache(lab.folder / "cache")
+    kernels = {f"path:{path}": resolve(f"path:{path}", cache) for path in (lab.folder / "kernel", lab.folder / "other")}
+    watch = Watch(frozenset((2, 3)))
+    folder = run_matrix(open_lab(cache), Plan((wall, virtual), kernels, at_once=3), Store(lab.results), watch)
+    return folder, watch
+
+
+def test_the_wall_clock_comes_last_and_alone(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lay_out(lab)
+    folder, watch = measure(lab, monkeypatch)
+    assert [cell.clock for cell in folder.record.cells] == [Clock.VIRTUAL] * 2 + [Clock.WALL] * 2
+    assert {cell.status for cell in folder.record.cells} == {Status.PASS}
+    assert watch.beside_wall == 0
+    assert watch.most > 1, "the others do run side by side"
+    assert len(lab.boots()) == 2 * 6 * CELLS // 2 + 2 * FIRST_LOOK * 2
+
+
+def test_what_its_rule_was_content_with_is_not_measured_again(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lay_out(lab)
+    first, _ = measure(lab, monkeypatch)
+    before = len(lab.boots())
+    again, _ = measure(lab, monkeypatch)
+    assert len(lab.boots()) == before
+    assert [cell.run for cell in again.record.cells] == [cell.run for cell in first.record.cells]
