@@ -7,6 +7,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.analysis.bottleneck import Bottleneck
+from harness.analysis.stopping import FEWEST_ROUNDS, Rule
 from harness.analysis.verdict import Verdict
 from harness.calibration import note
 from harness.judging import explain_run
@@ -30,8 +31,18 @@ def surroundings(run: RunFolder) -> Surroundings:
         command=facts.command,
         folder=_shown(run.path),
         base=facts.base.release if facts.base else "",
-        models=note(run.path.parent.parent, run),
+        models=note(run.path.parent.parent, run) if facts.rule is None else "",
         bottlenecks=tuple(one for one in explain_run(run) if isinstance(one, Bottleneck)),
+        rule=_told(facts.rule) if facts.rule else "",
+    )
+
+
+def _told(rule: Rule) -> str:
+    if not rule.looks:
+        return f"no verdict on fewer than {FEWEST_ROUNDS} boots a side"
+    looks = " and ".join(str(look.rounds) for look in rule.looks)
+    return (
+        f"fixed before the first boot: looks after {looks} boots a side, errors of {rule.error:.1%} either way in all"
     )
 
 

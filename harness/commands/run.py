@@ -33,7 +33,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--base", metavar="SPEC", help="measure this kernel first; baseline.* in claims are its figures"
     )
-    parser.add_argument("--seeds", type=int, metavar="N", help="as many as this instead of what the scenario says")
+    parser.add_argument(
+        "--seeds",
+        "--boots",
+        type=int,
+        metavar="N",
+        help="boots of each arm (on the wall clock at most) instead of the scenario's",
+    )
     parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
     parser.add_argument("--verify", action="store_true", help="boot every cell twice; other digests are an ERROR")
     parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")

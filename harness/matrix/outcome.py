@@ -8,7 +8,7 @@ from traceback import extract_tb
 
 from harness.analysis.verdict import Verdict
 from harness.matrices import MatrixCell
-from harness.report.format import spread
+from harness.report.format import value
 from harness.scenario.model import Status
 from lab.errors import EXIT_LAB_BROKEN, BlklabError, CannotJudge, KernelFailed
 
@@ -61,8 +61,8 @@ def _reasons(verdict: Verdict) -> Iterator[str]:
     """Why the run has its status, the claims first."""
     for claim in verdict.claims:
         if claim.counts_as is verdict.status and not claim.optional:
-            value = claim.judgement.ensemble
-            shown = f"{spread(value)}, expected {claim.expect}" if value else claim.judgement.reason
+            measured = claim.judgement.ensemble is not None
+            shown = f"{value(claim.judgement)}, expected {claim.expect}" if measured else claim.judgement.reason
             yield f"{claim.that}: {shown}"
     for control in verdict.controls:
         if control.judgement is not None and control.judgement.status is verdict.status:

@@ -52,6 +52,7 @@ class Surroundings:
     ``qemu`` names the program and its version, ``base`` the kernel that ``baseline.*`` means (empty
     without one), ``command`` repeats the run and ``folder`` holds it. ``models`` says how far this
     kernel's device models can be trusted. ``bottlenecks`` are those of all arms and loads whose use was recorded.
+    ``rule`` is the one by which a run on the wall clock stops, empty under the virtual one.
     """
 
     kernel: str
@@ -63,6 +64,7 @@ class Surroundings:
     base: str = ""
     models: str = ""
     bottlenecks: tuple[Bottleneck, ...] = ()
+    rule: str = ""
 
 
 def print_verdict(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
@@ -197,6 +199,8 @@ def _surroundings(console: Console, scenario: Scenario, around: Surroundings) ->
     table.add_row("machine", Text(f"{around.qemu}, kernel {around.kernel}"))
     if around.base:
         table.add_row("baseline", Text(around.base))
+    if around.rule:
+        table.add_row("rule", Text(around.rule))
     if around.models:
         table.add_row("models", Text(around.models))
     table.add_row("time", Text(_effort(around.effort)))
