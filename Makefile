@@ -71,6 +71,9 @@ controls:  ## build the mutants and print which scenario sees which: [SOURCE=sou
 	@scripts/host-packages --build
 	$(blklab) controls $${SOURCE:+"--source=$$SOURCE"} $${SEEDS:+"--seeds=$$SEEDS"} $${RESULTS:+"--results=$$RESULTS"}
 
+zoo:  ## published regressions on stock kernels and mutants, and kernels against themselves: [KERNELS="..."] [RESULTS=]
+	$(blklab) zoo $${KERNELS:+"--kernels=$$KERNELS"} $${RESULTS:+"--results=$$RESULTS"}
+
 schema:  ## print the JSON schema of scenario files, for editors
 	$(blklab) schema
 
@@ -93,4 +96,4 @@ clean:  ## remove the virtual environments and caches of tools (not the results)
 	@rm -rf .venv .venv-* .venv.lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
-.PHONY: help setup scenario list show judge report calibrate matrix compare history doctor cache bisect selftest controls schema check test test-all bench lock clean
+.PHONY: help setup scenario list show judge report calibrate matrix compare history doctor cache bisect selftest controls zoo schema check test test-all bench lock clean

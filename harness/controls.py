@@ -16,6 +16,8 @@ from lab.errors import CannotJudge
 from lab.kernels.model import Kernel
 from lab.session import Lab
 
+FOLDER = "controls"
+"""Of a results folder: where runs of mutants, and of stock kernels beside them, are kept."""
 Resolve = Callable[[str], Kernel]
 """From the name of a mutant (empty: stock) to its kernel. Raises CannotJudge when it is not for this source."""
 

@@ -25,6 +25,7 @@ from harness.commands import (
     selftest,
     sensitivity,
     show,
+    zoo,
 )
 from harness.commands import list as listing
 from harness.commands.command import Command
@@ -45,6 +46,7 @@ COMMANDS: tuple[Command, ...] = (
     selftest,
     calibrate,
     controls,
+    zoo,
     kit,
     field_reports,
     io_cost,

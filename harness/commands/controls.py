@@ -10,6 +10,7 @@ from rich.table import Table
 from harness.analysis.claims import Judgement
 from harness.commands.command import SCENARIOS, results_root, tell
 from harness.controls import (
+    FOLDER,
     Campaign,
     Stock,
     Trial,
@@ -35,7 +36,7 @@ from lab.session import open_lab
 
 NAME = "controls"
 HELP = "build the mutants, and print which scenario turns red on which: exit 0 when each is seen and stock is clean"
-_FOLDER = "controls"
+
 _KINDS = ("tree:", "source:")
 
 
@@ -57,7 +58,7 @@ def execute(options: argparse.Namespace) -> int:
     if not options.source.startswith(_KINDS):
         raise Misuse(f"mutants are made of source, not of {options.source}", remedy="--source source:6.12 or tree:PATH")
     campaign = _campaign(options)
-    store = Store(results_root(options.results) / _FOLDER)
+    store = Store(results_root(options.results) / FOLDER)
     store.check()
     find_qemu()
     cache = Cache.default()

@@ -95,7 +95,7 @@ def read_agreements(row: Row, known: Names) -> tuple[Agreement, ...]:
 
 def _only_on(row: Row) -> str:
     kernels = row.get_or(schema.ONLY_ON, "")
-    _parsed(row, schema.ONLY_ON, parse_range)
+    parsed(row, schema.ONLY_ON, parse_range)
     return kernels
 
 
@@ -104,21 +104,22 @@ def _known_failures(claim: Row) -> tuple[KnownFailure, ...]:
     for row in claim.get(schema.KNOWN) or ():
         because, link = row.get(schema.BECAUSE), row.get(schema.LINK)
         kernels = row.get(schema.KERNELS)
-        sound = _parsed(row, schema.KERNELS, parse_range) is not None
+        sound = parsed(row, schema.KERNELS, parse_range) is not None
         if sound and kernels is not None and because is not None and link is not None:
             found.append(KnownFailure(kernels, because, link))
     return tuple(found)
 
 
 def _ratio(row: Row, known: Names) -> Ratio | None:
-    return _parsed(row, schema.RATIO, lambda text: parse_ratio(text, known))
+    return parsed(row, schema.RATIO, lambda text: parse_ratio(text, known))
 
 
 def _bound(row: Row) -> Bound | None:
-    return _parsed(row, schema.EXPECT, parse_bound)
+    return parsed(row, schema.EXPECT, parse_bound)
 
 
-def _parsed(row: Row, field: Field[str], parse: Callable[[str], T]) -> T | None:
+def parsed(row: Row, field: Field[str], parse: Callable[[str], T]) -> T | None:
+    """What ``parse`` makes of a field's text; its ExpressionError becomes a problem at the place in the file."""
     text, entry = row.get(field), row.entry(field.name)
     if text is None or entry is None:
         return None

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Sides of published regressions, null pairs, and the file that lists them."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from rich.console import Console
+
+from harness.analysis.zoo import Publication, Side, Sighting, Zoo, null_pair, quotient, side_of, sighting
+from harness.commands.command import SCENARIOS
+from harness.report.zoo import print_zoo, summary
+from harness.scenario.regressions import Regression, load_regressions
+from lab.errors import InputErrors
+from lab.kernels.mutants import catalogue
+from tests.unit.analysis_samples import AT_LEAST, SHARE, cell, cells, claim, ratio, scenario
+
+MODEL = replace(scenario([claim()]), seeds=2)
+STARVED = Regression("starved", "it starves", "https://example.org", MODEL, SHARE, AT_LEAST)
+
+
+@pytest.mark.parametrize(
+    ("shares", "side"),
+    [((95.0, 99.0), Side.GOOD), ((10.0, 20.0), Side.BAD), ((10.0, 99.0), Side.UNKNOWN)],
+)
+def test_a_side_is_what_all_seeds_agree_on(shares: tuple[float, float], side: Side) -> None:
+    assert side_of(STARVED, cells("none", *shares), (1, 2))[0] is side
+
+
+def test_what_was_not_measured_is_on_no_side() -> None:
+    found, judgement = side_of(STARVED, [], (1, 2))
+    assert (found, judgement.ensemble) == (Side.UNKNOWN, None)
+    assert "was not measured" in judgement.reason
+
+
+def test_a_sighting_takes_the_seeds_of_the_scenario_though_there_are_more() -> None:
+    results = [cell("none", seed, value) for seed, value in enumerate((95.0, 97.0, 10.0, 12.0), start=1)]
+    assert sighting(STARVED, "6.1", Side.BAD, results) == Sighting("starved", "6.1", Side.BAD, Side.GOOD, 0.96)
+
+
+def test_halves_that_differ_are_false_alarms() -> None:
+    def pair(*shares: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
+        results = [cell("none", seed, value) for seed, value in enumerate(shares, start=1)]
+        (found,) = null_pair(MODEL, [STARVED], "6.1", results)
+        assert found.seeds == (2, 2)
+        return found.alarms, found.marked
+
+    assert pair(95, 97, 96, 98) == ((), ())
+    assert pair(95, 97, 10, 12) == (("the share is kept", "starved"), ("none.together.fast.iops",))
+    # Apart, yet by less than what compare marks.
+    assert pair(95, 95.5, 96, 97) == ((), ())
+    assert list(null_pair(MODEL, [STARVED], "6.1", [])) == []
+
+
+def test_a_publication_compares_the_bad_side_with_the_good_one() -> None:
+    figure = ratio("none.together.fast.iops")
+    bad, good = cells("none", 10.0, 20.0), cells("none", 60.0, 60.0)
+    assert quotient(figure, MODEL, bad, good) == pytest.approx(0.25)
+    assert quotient(figure, MODEL, [], good) is None
+
+
+def test_what_is_detected_missed_and_alarmed_is_counted_and_shown() -> None:
+    sightings = (
+        Sighting("starved", "5.10", Side.BAD, Side.BAD, 0.1),
+        Sighting("starved", "6.1", Side.GOOD, Side.BAD, 0.2),
+        Sighting("starved", "6.12", Side.BAD, Side.GOOD, 0.95),
+        Sighting("starved", "7.2", Side.GOOD, Side.UNKNOWN, None, "no such kernel"),
+        Sighting("starved", "greedy", Side.BAD, Side.BAD, 0.05, by_mutant=True),
+    )
+    zoo = Zoo(sightings, (Publication("starved", 0.5, 0.25),), ())
+    assert list(summary(zoo)) == [
+        "detected      2 of 3 where the bad side was expected",
+        "false alarms  1 of 1 where the good side was expected",
+        "null pairs    0 of 0 pairs with a claim that differs, 0 with a marked figure",
+    ]
+    console = Console(record=True, width=140, force_terminal=False)
+    print_zoo(console, [STARVED], zoo)
+    text = console.export_text()
+    assert "0.2 bad !" in text.replace("0.2000", "0.2")
+    assert "starved on 7.2: no such kernel" in text
+    assert "starved on 6.12: good, expected bad" in text
+
+
+def test_the_list_names_scenarios_mutants_and_figures_that_exist() -> None:
+    found = load_regressions(SCENARIOS / "zoo" / "regressions.yaml", search=SCENARIOS)
+    assert len({one.name for one in found}) == len(found) >= 10
+    assert {one.mutant for one in found if one.mutant} <= set(catalogue())
+    for one in found:
+        mutants = {control.mutant for control in one.scenario.controls}
+        assert not one.mutant or one.mutant in mutants, one.name
+
+
+def test_all_mistakes_of_a_list_are_told_at_once(tmp_path: Path) -> None:
+    path = tmp_path / "list.yaml"
+    path.write_text(_WRONG)
+    with pytest.raises(InputErrors) as raised:
+        load_regressions(path, search=SCENARIOS)
+    told = str(raised.value)
+    assert "list.yaml:5:15: there is no scenario fair-tag - did you mean fair-tags?" in told.replace(", did", " - did")
+    assert "list.yaml:12:" in told
+    assert "published: needs a figure and a mutant" in told
+
+
+_WRONG = """regressions:
+  - regression: a
+    that: first
+    link: https://example.org/a
+    scenario: fair-tag
+    ratio: x.y.z.iops
+    good: ">= 1"
+  - regression: b
+    that: second
+    link: https://example.org/b
+    scenario: fair-tags
+    ratio: shared.nowhere.victim.iops
+    good: ">= 1"
+    published: 0.5
+"""
