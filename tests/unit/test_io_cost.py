@@ -16,7 +16,7 @@ from harness.scenario.load import load_scenario
 from lab.errors import EXIT_MISUSE
 from tests.unit.page_samples import page_run
 
-DEVICES = ("null-blk", "scsi-debug", "nvmet-tcp", "dm-stripe", "md-raid1")
+DEVICES, STACKED = ("null-blk", "scsi-debug"), ("nvmet-tcp", "dm-stripe", "md-raid1")
 ELEVATORS = ("none", "mq-deadline", "kyber", "bfq")
 
 
@@ -44,7 +44,8 @@ def test_costs_stand_beside_one_another(tmp_path: Path) -> None:
 
 def test_the_scenario_has_every_device_elevator_and_engine() -> None:
     scenario = load_scenario("io-cost", search=SCENARIOS)
-    assert set(scenario.arms) == {f"{device}-{elevator}" for device in DEVICES for elevator in ELEVATORS}
+    wanted = {f"{device}-{elevator}" for device in DEVICES for elevator in ELEVATORS}
+    assert set(scenario.arms) == wanted | {f"{device}-{elevator}" for device in STACKED for elevator in ELEVATORS[:2]}
     assert all(arm.queue["scheduler"] == name.split("-", 2)[2] for name, arm in scenario.arms.items())
     assert {load.name: role.ioengine for load in scenario.loads.values() for role in load.roles.values()} == {
         "libaio": "libaio",
