@@ -5,9 +5,12 @@ import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
+from harness.analysis.verdict import SHOWN_METRIC
 from harness.commands.command import results_root, tell
 from harness.commands.reporting import surroundings
 from harness.files import write_atomic
+from harness.history import history
+from harness.index import open_index
 from harness.judging import judge_run
 from harness.matrices import load_matrix
 from harness.report.page.collection import Collection, newest, of_matrix, runs_of
@@ -75,7 +78,12 @@ def _set(collection: Collection, target: Path) -> str:
 
 def _history(folder: Path, target: Path) -> str:
     runs = list(runs_of(Store(folder.parent), folder.name))
-    return history_page(folder.name, runs, target, PAGE)
+    opened = open_index(folder.parent)
+    try:
+        figures = history(opened.index, folder.name, SHOWN_METRIC)
+    finally:
+        opened.index.close()
+    return history_page(folder.name, runs, target, PAGE, figures)
 
 
 def _write_pages(runs: Iterable[RunFolder]) -> None:

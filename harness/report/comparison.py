@@ -15,8 +15,8 @@ from harness.report.format import figure, limits, plural
 from harness.report.wide import print_wide
 
 _STYLES = {Difference.MARKED: "bold", Difference.REAL: "", Difference.NONE: "dim", Difference.UNKNOWN: "dim"}
-_MARKS = {Difference.MARKED: "*", Difference.REAL: "", Difference.NONE: "~", Difference.UNKNOWN: "?"}
-_LEGEND = "* differs; ~ the ranges overlap: no difference; ? not measured on both sides under at least two seeds"
+MARKS = {Difference.MARKED: "*", Difference.REAL: "", Difference.NONE: "~", Difference.UNKNOWN: "?"}
+LEGEND = "* differs; ~ the ranges overlap: no difference; ? not measured on both sides under at least two seeds"
 
 
 @dataclass(frozen=True)
@@ -44,7 +44,7 @@ def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only
             console.print(Text(f"  {arm}: {reason}", "dim"), soft_wrap=True, highlight=False)
         console.print(Text(f"  {_counted(pair.changes)}"), highlight=False)
         console.print()
-    console.print(Text(f"{_LEGEND}\nmarked from {LARGE.share:.0%} on: {LARGE.because}", "dim"), highlight=False)
+    console.print(Text(f"{LEGEND}\nmarked from {LARGE.share:.0%} on: {LARGE.because}", "dim"), highlight=False)
 
 
 def _table(changes: Sequence[Change]) -> Table:
@@ -60,7 +60,7 @@ def _table(changes: Sequence[Change]) -> Table:
         kind = one.difference()
         share = Text("-" if one.share is None else f"{one.share:+.1%}", _STYLES[kind])
         name = Text(f"{one.arm} {one.load}.{one.role}.{one.metric}", _STYLES[kind])
-        table.add_row(*_side(one.before), share, Text(_MARKS[kind], _STYLES[kind]), *_side(one.after), name)
+        table.add_row(*_side(one.before), share, Text(MARKS[kind], _STYLES[kind]), *_side(one.after), name)
     return table
 
 

@@ -3,10 +3,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from harness.analysis.comparison import LARGE
 from harness.analysis.ensemble import Ensemble
 from harness.metrics.figures import PER_IO
+from harness.report.comparison import LEGEND
 from harness.report.field_reports import Measured
 from harness.report.format import limits, plural
+from harness.report.page.figures import against
 from harness.scenario.model import Arm
 
 _NOT_MEASURED = "-"
@@ -22,7 +25,9 @@ with lazy preemption, say). A difference between two of them is no regression of
 one configuration show it. Instructions are no cycles: caches, branches and locks cost nothing here.
 
 The members of the md mirror are the only devices with memory, for md reads its superblocks back: part of its cost is
-theirs. In each cell: nanoseconds for one read, and the change against the first kernel.
+theirs. An elevator works on the requests of the members below NVMe, dm and md.
+
+In each cell: nanoseconds for one read, and the change against the first kernel.
 """
 
 
@@ -34,6 +39,8 @@ def cost_page(runs: Sequence[Measured], command: str) -> str:
         "# What one I/O costs",
         "",
         _PREFACE,
+        f"{LEGEND[0].upper()}{LEGEND[1:]}. Marked from {100 * LARGE.share:.0f} % on: {LARGE.because}.",
+        "",
     ]
     for title, arms in _devices(runs).items():
         lines += [f"## {title}", "", *_table(runs, arms), ""]
@@ -73,9 +80,4 @@ def _cell(ensemble: Ensemble | None, first: Ensemble | None) -> str:
         return _NOT_MEASURED
     between = limits(ensemble)
     cost = f"{ensemble.median:,.0f}" + (f" [{between}]" if between else "")
-    if first is None or first is ensemble:
-        return cost
-    change = (
-        f"{100 * (ensemble.median / first.median - 1):+.1f} %" if ensemble.separate_from(first) else "no difference"
-    )
-    return f"{cost} ({change})"
+    return cost if first is None or first is ensemble else f"{cost} ({against(ensemble, first)})"

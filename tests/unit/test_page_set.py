@@ -12,7 +12,7 @@ from harness.judging import judge_run
 from harness.matrices import MatrixCell, MatrixRecord, new_matrix
 from harness.plain import to_plain
 from harness.report.page.across import claims, compared
-from harness.report.page.collection import Judged, newest
+from harness.report.page.collection import JudgedRun, newest
 from harness.report.page.heat import heat_rows, margin
 from harness.scenario.model import Bound, Clock, Status
 from harness.store import KernelFacts, RunFolder, Store
@@ -93,8 +93,10 @@ def test_a_history_has_every_run(tmp_path: Path, capsys: pytest.CaptureFixture[s
     page = written(tmp_path / "sample", capsys)
     assert "3 runs" in page.text
     assert page.text.count("blklab run sample") == 3
-    # From good to bad (in the table of IOPS too), and back.
-    assert page.text.count("-46.4 %") == 2 and page.text.count("+86.5 %") == 1
+    assert "trends-h" in page.ids and "none together.fast.iops over days on 6.1: 3 runs" in page.text
+    # From good to bad and back: as ratios, and in the history of the figure.
+    assert "changes-h" in page.ids and "-46.4 % *" in page.text and "+86.5 % *" in page.text
+    assert "-46.4 %, 97.00 to 52.00, between" in page.text
 
 
 def test_a_history_without_changes_claims_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -143,10 +145,10 @@ def test_a_claim_close_to_its_bound_is_marked(tmp_path: Path) -> None:
 
 def test_kernels_differ_only_where_their_ranges_do(tmp_path: Path) -> None:
     runs = [page_run(tmp_path, shares) for shares in ({"none": 100, "red": 5}, {"none": 101, "red": 50})]
-    rows = [(str(place), Judged(run, judge_run(run))) for place, run in enumerate(runs)]
+    rows = [(str(place), JudgedRun(run, judge_run(run))) for place, run in enumerate(runs)]
     changes = {(row.arm, row.load, row.role): row.cells[1][2] for row in compared(rows)}
-    assert changes["none", "together", "fast"] == "no difference"
-    assert changes["red", "together", "fast"] == "+642.9 %"
+    assert changes["none", "together", "fast"] == "~"
+    assert changes["red", "together", "fast"] == "+642.9 % *"
     (claim,) = claims(rows)
     assert [(label, word) for label, word, _ in claim.words] == [("0", "PASS"), ("1", "PASS")]
     assert claim.strip is not None and [row.label for row in claim.strip.rows] == ["0", "1"]

@@ -4,17 +4,20 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.analysis.claims import ClaimVerdict, ControlVerdict
-from harness.analysis.ensemble import Ensemble
+from harness.analysis.claims import NOT_RUN, Judgement
 from harness.analysis.verdict import SHOWN_METRIC
-from harness.report.format import figure, limits, spread
-from harness.report.page.collection import Judged
+from harness.report.format import figure, limits, spread, value
+from harness.report.page.collection import JudgedRun
 from harness.report.page.figures import against, measured
-from harness.report.page.strip import Strip, strip
-from harness.scenario.model import Bound, Scenario
+from harness.report.page.judged import word_of
+from harness.report.page.strip import Shown, Strip, strip
+from harness.scenario.model import Claim, Control, Scenario
 
-Row = tuple[str, Judged | None]
+Row = tuple[str, JudgedRun | None]
 """What a row is called, and the run behind it."""
+Seen = tuple[str, Judgement]
+"""A status and what it rests on."""
+_NOTHING = "-"
 
 
 @dataclass(frozen=True)
@@ -40,27 +43,28 @@ class Compared:
 
 def claims(rows: Sequence[Row]) -> Iterator[Across]:
     """Claims of the last run that there is, on all rows that make the same."""
-    for place, claim in enumerate(_newest(rows).claims):
-        judged = [(label, _claim(one, claim.ratio.text, claim.that)) for label, one in rows]
-        yield _across(claim.that, claim.ratio.text, claim.expect, judged, optional=_newest(rows).claims[place].optional)
+    for claim in _newest(rows).claims:
+        seen = [(label, _claim(one, claim)) for label, one in rows]
+        that = f"{claim.that} (optional)" if claim.optional else claim.that
+        yield _across(that, claim, seen)
 
 
 def controls(rows: Sequence[Row]) -> Iterator[Across]:
+    """Those of mutants that no row has are left out."""
     for control in _newest(rows).controls:
-        judged = [(label, _control(one, control.ratio.text, control.that)) for label, one in rows]
-        if any(found is not None for _, found in judged):
-            yield _across(control.that, control.ratio.text, control.expect, judged)
+        seen = [(label, _control(one, control)) for label, one in rows]
+        if any(found is not None for _, found in seen):
+            yield _across(control.that, control, seen)
 
 
 def reproductions(rows: Sequence[Row]) -> Iterator[Across]:
     for wanted in _newest(rows).reproduces:
-        named: list[tuple[str, Ensemble | None]] = []
+        shown = []
         for label, one in rows:
             found = [each for each in one.verdict.reproductions if each.ratio == wanted.ratio.text] if one else []
-            named.append((label, found[0].ensemble if found else None))
-        drawn = strip(wanted.that, named, reported=wanted.reported)
-        words = tuple((label, "", spread(ensemble) if ensemble else "-") for label, ensemble in named)
-        yield Across(wanted.that, wanted.ratio.text, "", words, drawn)
+            shown.append(Shown(label, found[0].ensemble if found else None))
+        words = tuple((each.label, "", spread(each.ensemble) if each.ensemble else _NOTHING) for each in shown)
+        yield Across(wanted.that, wanted.ratio.text, "", words, strip(wanted.that, shown, reported=wanted.reported))
 
 
 def compared(rows: Sequence[Row], metric: str = SHOWN_METRIC) -> Iterator[Compared]:
@@ -79,20 +83,10 @@ def compared(rows: Sequence[Row], metric: str = SHOWN_METRIC) -> Iterator[Compar
         yield Compared(*name, tuple(cells))
 
 
-def _across(
-    that: str,
-    ratio: str,
-    expect: Bound,
-    judged: Sequence[tuple[str, tuple[str, Ensemble | None] | None]],
-    *,
-    optional: bool = False,
-) -> Across:
-    named = [(label, found[1] if found else None) for label, found in judged]
-    words = tuple(
-        (label, found[0] if found else "not run", spread(found[1]) if found and found[1] else "-")
-        for label, found in judged
-    )
-    return Across(f"{that} (optional)" if optional else that, ratio, expect.text, words, strip(that, named, expect))
+def _across(that: str, of: Claim | Control, seen: Sequence[tuple[str, Seen | None]]) -> Across:
+    shown = [Shown(label, found[1].ensemble, found[1].interval) if found else Shown(label) for label, found in seen]
+    words = tuple((label, found[0], value(found[1])) if found else (label, NOT_RUN, _NOTHING) for label, found in seen)
+    return Across(that, of.ratio.text, of.expect.text, words, strip(that, shown, of.expect))
 
 
 def _newest(rows: Sequence[Row]) -> Scenario:
@@ -100,18 +94,15 @@ def _newest(rows: Sequence[Row]) -> Scenario:
     return max(runs, key=lambda run: run.facts.run_id).scenario
 
 
-def _claim(one: Judged | None, ratio: str, that: str) -> tuple[str, Ensemble | None] | None:
-    found: list[ClaimVerdict] = (
-        [each for each in one.verdict.claims if each.ratio == ratio and each.that == that] if one else []
-    )
-    return (found[0].word, found[0].judgement.ensemble) if found else None
+def _claim(one: JudgedRun | None, wanted: Claim) -> Seen | None:
+    for found in one.verdict.claims if one else ():
+        if (found.that, found.ratio) == (wanted.that, wanted.ratio.text):
+            return found.word, found.judgement
+    return None
 
 
-def _control(one: Judged | None, ratio: str, that: str) -> tuple[str, Ensemble | None] | None:
-    found: list[ControlVerdict] = (
-        [each for each in one.verdict.controls if each.ratio == ratio and each.that == that] if one else []
-    )
-    if not found or found[0].judgement is None:
-        return None
-    judgement = found[0].judgement
-    return ("red" if judgement.status == "PASS" else str(judgement.status), judgement.ensemble)
+def _control(one: JudgedRun | None, wanted: Control) -> Seen | None:
+    for found in one.verdict.controls if one else ():
+        if (found.that, found.ratio) == (wanted.that, wanted.ratio.text) and found.judgement is not None:
+            return word_of(found.judgement), found.judgement
+    return None

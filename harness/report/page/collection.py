@@ -20,7 +20,7 @@ _PACKAGED = ("debian", "mainline")
 
 
 @dataclass(frozen=True)
-class Judged:
+class JudgedRun:
     """A run and its verdict, made anew."""
 
     run: RunFolder
@@ -32,7 +32,7 @@ class Entry:
     """A cell. ``status`` is a word; ``judged`` is None where there is no run, and ``reason`` says why."""
 
     status: str
-    judged: Judged | None = None
+    judged: JudgedRun | None = None
     reason: str = ""
 
 
@@ -102,7 +102,7 @@ def of_matrix(root: Path, record: MatrixRecord) -> Collection:
         if cell.run:
             try:
                 run = load_run(root / cell.run)
-                judged = Judged(run, judge_run(run))
+                judged = JudgedRun(run, judge_run(run))
             except Misuse as gone:
                 reason = gone.message
         cells[cell.scenario, columns[cell.kernel]] = Entry(status, judged, reason)
@@ -118,7 +118,7 @@ def scenarios_of(store: Store) -> tuple[str, ...]:
 
 
 def runs_of(store: Store, scenario: str) -> Iterable[RunFolder]:
-    """Judged runs, oldest first; damaged ones and those of another schema are passed over."""
+    """JudgedRun runs, oldest first; damaged ones and those of another schema are passed over."""
     for path in store.runs(scenario):
         with suppress(Misuse):
             yield load_run(path)
@@ -129,7 +129,7 @@ def _entry(run: RunFolder) -> Entry:
         verdict = judge_run(run)
     except Misuse as gone:
         return Entry(str(Status.ERROR), None, gone.message)
-    return Entry(str(verdict.status), Judged(run, verdict))
+    return Entry(str(verdict.status), JudgedRun(run, verdict))
 
 
 def _series(kernel: KernelFacts) -> str:

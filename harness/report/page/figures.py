@@ -4,9 +4,11 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from harness.analysis.comparison import Difference, kind_of
 from harness.analysis.ensemble import Ensemble
 from harness.analysis.verdict import Verdict
 from harness.metrics.figures import PER_IO
+from harness.report.comparison import MARKS
 from harness.report.format import figure, limits
 from harness.report.page.latency import time_words
 
@@ -62,10 +64,13 @@ def figure_rows(verdict: Verdict) -> Iterator[FigureRow]:
 
 
 def against(one: Ensemble, base: Ensemble | None) -> str:
-    """How much more than the other, in per cent: only where the ranges are apart."""
+    """How much more than the other, in per cent, with the mark of ``blklab compare``."""
     if base is None or not base.median:
         return _NONE
-    return f"{100 * (one.median / base.median - 1):+.1f} %" if one.separate_from(base) else "no difference"
+    kind = kind_of(base, one)
+    if kind is Difference.NONE:
+        return MARKS[kind]
+    return f"{100 * (one.median / base.median - 1):+.1f} % {MARKS[kind]}".rstrip()
 
 
 def measured(verdict: Verdict, name: tuple[str, str, str], metric: str) -> Ensemble | None:

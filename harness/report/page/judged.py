@@ -4,14 +4,14 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.analysis.claims import NOT_RUN, RED, ControlVerdict
+from harness.analysis.claims import NOT_RUN, RED, ControlVerdict, Judgement
 from harness.analysis.verdict import Verdict
 from harness.report.format import spread, value
-from harness.report.page.strip import Strip, strip
+from harness.report.page.strip import Shown, Strip, strip
 from harness.scenario.model import Control, Scenario, Status
 
 _NOT_MEASURED = "not measured"
-_RED = "red"
+RED_WORD = "red"
 
 
 @dataclass(frozen=True)
@@ -29,7 +29,7 @@ class Judged:
 
 def claims(scenario: Scenario, verdict: Verdict) -> Iterator[Judged]:
     for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
-        drawn = strip(claim.that, [("", judged.judgement.ensemble)], claim.expect)
+        drawn = strip(claim.that, [_row(judged.judgement)], claim.expect)
         that = f"{judged.that} (optional)" if judged.optional else judged.that
         yield Judged(judged.word, that, value(judged.judgement), judged.expect, judged.ratio, judged.sentence, drawn)
 
@@ -43,15 +43,23 @@ def _control(control: Control, judged: ControlVerdict) -> Judged:
     judgement = judged.judgement
     if judgement is None:
         return Judged(NOT_RUN, judged.that, _NOT_MEASURED, judged.expect, judged.ratio, judged.sentence, None)
-    word = _RED if judgement.status is Status.PASS else str(judgement.status)
-    drawn = strip(control.that, [("", judgement.ensemble)], control.expect)
+    drawn = strip(control.that, [_row(judgement)], control.expect)
     sentence = "" if judged.sentence == RED else judged.sentence
-    return Judged(word, judged.that, value(judgement), judged.expect, judged.ratio, sentence, drawn)
+    return Judged(word_of(judgement), judged.that, value(judgement), judged.expect, judged.ratio, sentence, drawn)
+
+
+def word_of(control: Judgement) -> str:
+    """What a control is called that was run."""
+    return RED_WORD if control.status is Status.PASS else str(control.status)
 
 
 def reproductions(verdict: Verdict) -> Iterator[Judged]:
     for one in verdict.reproductions:
-        shown = _NOT_MEASURED if one.ensemble is None else spread(one.ensemble)
-        drawn = strip(one.that, [("", one.ensemble)], reported=one.reported)
+        seen = _NOT_MEASURED if one.ensemble is None else spread(one.ensemble)
+        drawn = strip(one.that, [Shown("", one.ensemble)], reported=one.reported)
         off = "" if one.off is None else f"{100 * one.off:+.1f} % off the report's {one.reported:g}. "
-        yield Judged("", one.that, shown, "", one.ratio, off + (one.because or one.reason), drawn)
+        yield Judged("", one.that, seen, "", one.ratio, off + (one.because or one.reason), drawn)
+
+
+def _row(judgement: Judgement) -> Shown:
+    return Shown("", judgement.ensemble, judgement.interval)

@@ -9,6 +9,7 @@ from markupsafe import Markup
 
 from harness.analysis.cells import CellResult
 from harness.analysis.verdict import Verdict
+from harness.report.comparison import LEGEND
 from harness.report.conclusion import conclusion
 from harness.report.format import duration, plural
 from harness.report.page.figures import figure_rows
@@ -19,7 +20,7 @@ from harness.report.page.recorded import Recorded, recorded
 from harness.report.page.render import render
 from harness.report.svg import topology_figure
 from harness.report.terminal import BLIND, Surroundings
-from harness.scenario.model import Arm, Scenario
+from harness.scenario.model import Arm, Clock, Scenario
 from harness.store import PlannedCell, RunFacts, RunFolder
 
 BY_HAND = "by-hand.txt"
@@ -84,6 +85,8 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         conclusion=conclusion(verdict),
         seeds=plural(len(verdict.seeds), "seed"),
         base=around.base,
+        noisy=run.scenario.clock is Clock.WALL,
+        legend=LEGEND,
         scaled=_scaled(run.scenario),
         command=shlex.join(around.command),
         percentiles=PERCENTILES,

@@ -9,14 +9,18 @@ from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from harness.analysis.comparison import LARGE, Difference, kind_of
+from harness.history import History
 from harness.judging import judge_run
 from harness.metrics.figures import PER_IO
+from harness.report.comparison import LEGEND
 from harness.report.format import spread
 from harness.report.page.across import Across, Compared, Row, claims, compared, controls, reproductions
-from harness.report.page.collection import Collection, Column, Entry, Judged, by_release
+from harness.report.page.collection import Collection, Column, Entry, JudgedRun, by_release
 from harness.report.page.figures import against
 from harness.report.page.heat import heat_rows
 from harness.report.page.render import render
+from harness.report.page.trend import trends
 from harness.store import RunFolder
 from lab.errors import Misuse
 from lab.kernels.release import Release
@@ -80,6 +84,8 @@ def set_page(collection: Collection, target: Path, page_name: str) -> str:
     words = Counter(entry.status for entry in collection.cells.values())
     return render(
         "set.html",
+        legend=LEGEND,
+        marked=f"Differences are marked from {100 * LARGE.share:.0f} % on: {LARGE.because}.",
         collection=collection,
         rows=list(heat_rows(collection)),
         tally=sorted(words.items()),
@@ -87,13 +93,18 @@ def set_page(collection: Collection, target: Path, page_name: str) -> str:
     )
 
 
-def history_page(scenario: str, runs: Sequence[RunFolder], target: Path, page_name: str) -> str:
-    """HTML of all runs of a scenario, kernel by kernel and in time. Raises Misuse without a run."""
+def history_page(
+    scenario: str, runs: Sequence[RunFolder], target: Path, page_name: str, figures: History | None = None
+) -> str:
+    """HTML of all runs of a scenario, kernel by kernel and in time. Raises Misuse without a run.
+
+    ``figures`` are its series over days and versions.
+    """
     shown = sorted(runs[-_MOST_RUNS:], key=lambda run: (by_release(run.facts.kernel.release), run.facts.run_id))
     rows: list[tuple[Column, Entry]] = []
     for run in shown:
         try:
-            judged = Judged(run, judge_run(run))
+            judged = JudgedRun(run, judge_run(run))
         except Misuse:
             continue
         column = Column(f"{_short(run)} {run.facts.started[5:10]}", run.facts.kernel.release)
@@ -103,7 +114,13 @@ def history_page(scenario: str, runs: Sequence[RunFolder], target: Path, page_na
     part = _scenario(scenario, rows, target, page_name)
     versions = len({entry.judged.run.facts.scenario_digest for _, entry in rows if entry.judged})
     return render(
-        "history.html", part=part, versions=versions, left_out=len(runs) - len(rows), changes=list(_changes(rows))
+        "history.html",
+        legend=LEGEND,
+        part=part,
+        versions=versions,
+        left_out=len(runs) - len(rows),
+        changes=list(_changes(rows)),
+        trends=list(trends(figures)),
     )
 
 
@@ -116,7 +133,7 @@ def _changes(rows: Sequence[tuple[Column, Entry]]) -> Iterator[Change]:
         old = {claim.ratio: claim.judgement.ensemble for claim in before.verdict.claims}
         for claim in after.verdict.claims:
             was, now = old.get(claim.ratio), claim.judgement.ensemble
-            if was is not None and now is not None and now.separate_from(was):
+            if was is not None and now is not None and kind_of(was, now) in (Difference.REAL, Difference.MARKED):
                 yield Change(label, claim.that, spread(was), spread(now), against(now, was), after.run.facts.run_id)
 
 

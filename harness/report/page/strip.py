@@ -5,6 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.analysis.ensemble import Ensemble
+from harness.analysis.interval import Interval
 from harness.report.format import figure, spread
 from harness.report.page.scale import Axis, Tick, fitting
 from harness.scenario.model import Bound
@@ -25,7 +26,10 @@ class Dot:
 
 @dataclass(frozen=True)
 class StripRow:
-    """Pixels. ``low``, ``median`` and ``high`` are None where nothing was measured."""
+    """Pixels. ``low``, ``median`` and ``high`` are None where nothing was measured.
+
+    ``interval`` is that of the true ratio on the wall clock.
+    """
 
     label: str
     y: float
@@ -34,6 +38,7 @@ class StripRow:
     median: float | None = None
     high: float | None = None
     words: str = ""
+    interval: tuple[float, float] | None = None
 
 
 @dataclass(frozen=True)
@@ -56,28 +61,33 @@ class Strip:
     mark: float | None = None
 
 
+@dataclass(frozen=True)
+class Shown:
+    """What a row is made of. ``label`` is empty for a single one."""
+
+    label: str
+    ensemble: Ensemble | None = None
+    interval: Interval | None = None
+
+
 def strip(
-    title: str,
-    named: Sequence[tuple[str, Ensemble | None]],
-    expect: Bound | None = None,
-    reported: float | None = None,
+    title: str, shown: Sequence[Shown], expect: Bound | None = None, reported: float | None = None
 ) -> Strip | None:
-    """``named`` has a label (empty for a single one) and the ensemble of each row; None when none was measured."""
-    known = [ensemble for _, ensemble in named if ensemble is not None]
-    if not known:
+    """None when nothing was measured."""
+    ensembles = [each.ensemble for each in shown if each.ensemble is not None]
+    if not ensembles:
         return None
     edges = [edge for edge in (expect.low, expect.high) if edge is not None] if expect else []
-    values = [value for ensemble in known for value in ensemble.values.values()]
-    shown = [*values, *edges, *([reported] if reported is not None else [])]
-    left = LABELS + _EDGE if any(label for label, _ in named) else _EDGE
-    axis = fitting(shown, left, WIDTH - _EDGE)
-    rows = tuple(_row(place, label, ensemble, axis, expect) for place, (label, ensemble) in enumerate(named))
-    base = _TOP + _ROW * len(rows)
+    values = [value for ensemble in ensembles for value in ensemble.values.values()]
+    values += [end for each in shown if each.interval for end in (each.interval.low, each.interval.high)]
+    left = LABELS + _EDGE if any(each.label for each in shown) else _EDGE
+    axis = fitting([*values, *edges, *([reported] if reported is not None else [])], left, WIDTH - _EDGE)
+    base = _TOP + _ROW * len(shown)
     return Strip(
-        title=_title(title, named, expect, reported),
+        title=_title(title, shown, expect, reported),
         width=WIDTH,
         height=base + _FOOT,
-        rows=rows,
+        rows=tuple(_row(place, each, axis, expect) for place, each in enumerate(shown)),
         ticks=axis.ticks(),
         left=left,
         right=WIDTH - _EDGE,
@@ -90,25 +100,26 @@ def strip(
     )
 
 
-def _title(title: str, named: Sequence[tuple[str, Ensemble | None]], expect: Bound | None, told: float | None) -> str:
+def _title(title: str, shown: Sequence[Shown], expect: Bound | None, told: float | None) -> str:
     rows = "; ".join(
-        f"{label + ': ' if label else ''}{spread(ensemble) if ensemble else 'not measured'}"
-        for label, ensemble in named
+        f"{each.label + ': ' if each.label else ''}{spread(each.ensemble) if each.ensemble else 'not measured'}"
+        for each in shown
     )
     expected = f", expected {expect.text}" if expect else ""
     return f"{title}: {rows}{expected}" + (f", reported {told:g}" if told is not None else "")
 
 
-def _row(place: int, label: str, ensemble: Ensemble | None, axis: Axis, expect: Bound | None) -> StripRow:
-    y = _TOP + _ROW * (place + 0.5)
+def _row(place: int, shown: Shown, axis: Axis, expect: Bound | None) -> StripRow:
+    y, ensemble = _TOP + _ROW * (place + 0.5), shown.ensemble
     if ensemble is None:
-        return StripRow(label, y, (), words="not measured")
+        return StripRow(shown.label, y, (), words="not measured")
     dots = tuple(
         Dot(axis.at(value), expect is None or expect.holds(value), f"seed {seed}: {figure(value)}")
         for seed, value in sorted(ensemble.values.items())
     )
     ends = (axis.at(ensemble.low), axis.at(ensemble.median), axis.at(ensemble.high))
-    return StripRow(label, y, dots, *ends)
+    true = (axis.at(shown.interval.low), axis.at(shown.interval.high)) if shown.interval else None
+    return StripRow(shown.label, y, dots, *ends, interval=true)
 
 
 def _band(expect: Bound, axis: Axis) -> tuple[float, float]:
