@@ -21,7 +21,7 @@ from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Scenario
 from harness.store import Store
 from lab.cache import Cache
-from lab.errors import EXIT_PASS, BlklabError, Misuse
+from lab.errors import EXIT_PASS, BlklabError, LabBroken, Misuse
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu
@@ -80,8 +80,12 @@ def execute(options: argparse.Namespace) -> int:
     lab = open_lab(cache, tell)
     kernels = {spec: _kernel(spec, cache, refresh=options.refresh) for spec in _kernels(options.kernels)}
     plan = Plan(scenarios, kernels, options.seeds, options.shard, options.jobs, _command(options))
-    with matrix_progress(Console(stderr=True)) as listener:
-        folder = run_matrix(lab, plan, store, listener)
+    try:
+        with matrix_progress(Console(stderr=True)) as listener:
+            folder = run_matrix(lab, plan, store, listener)
+    except (LabBroken, KeyboardInterrupt):
+        tell("the matrix was stopped; begun again, the same command goes on where it was")
+        raise
     return _print(folder)
 
 
