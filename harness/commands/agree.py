@@ -2,11 +2,9 @@
 """``blklab agree``: ratios that exist on both clocks, side by side."""
 
 import argparse
-from pathlib import Path
 
 from harness.agreement import both_clocks
-from harness.commands.command import CHECKOUT, SCENARIOS, results_root, tell
-from harness.files import write_atomic
+from harness.commands.command import SCENARIOS, add_page, add_results, results_root, tell, write_page
 from harness.report.agreement import page
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.store import Store
@@ -14,14 +12,11 @@ from lab.errors import EXIT_FAIL, EXIT_PASS, Misuse
 
 NAME = "agree"
 HELP = "the ratios that exist on both clocks, from the newest runs: exit 1 where they differ and no scenario says why"
-PAGE = CHECKOUT / "docs" / "agreement.md"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
-    parser.add_argument(
-        "--out", type=Path, default=PAGE, metavar="FILE", help="the page (default: docs/ of the checkout)"
-    )
+    add_results(parser)
+    add_page(parser, "agreement.md")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -34,8 +29,7 @@ def execute(options: argparse.Namespace) -> int:
             remedy="blklab list names the scenarios of the wall clock; run one, then again",
         )
     text = page(rows, "blklab agree")
-    options.out.parent.mkdir(parents=True, exist_ok=True)
-    write_atomic(options.out, text.encode())
+    write_page(options.out, text)
     print(text, end="")
     unexplained = [row for row in rows if row.unexplained]
     for row in unexplained:

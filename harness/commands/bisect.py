@@ -14,7 +14,7 @@ from harness.bisect.report import mail, plot, print_finding
 from harness.bisect.repository import Repository
 from harness.bisect.simulation import compare
 from harness.bisect.state import State
-from harness.commands.command import SCENARIOS, results_root, tell
+from harness.commands.command import SCENARIOS, add_results, results_root, tell
 from harness.files import write_atomic
 from harness.report.progress import progress
 from harness.scenario.load import load_scenario
@@ -39,7 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--bad", metavar="REV", help="a commit on which they fail")
     parser.add_argument("--seeds", type=int, metavar="N", help="as many as this instead of what the scenario says")
     parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
-    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    add_results(parser)
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
     parser.add_argument(
         "--ahead",

@@ -9,7 +9,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.calibration import FOLDER, Calibration, keep, models_of, qemu_of
-from harness.commands.command import SCENARIOS, results_root, tell
+from harness.commands.command import SCENARIOS, add_results, results_root, tell
 from harness.report.calibration import print_calibration, print_kernels
 from harness.report.progress import progress
 from harness.runner import Request, Run, run_scenario
@@ -33,7 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SPEC",
         help="as blklab run takes it; may be repeated (default: $KERNEL or distro)",
     )
-    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    add_results(parser)
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
 
 

@@ -7,6 +7,8 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
+from harness.files import write_atomic
+
 CHECKOUT = Path(__file__).resolve().parents[2]
 SCENARIOS = CHECKOUT / "scenarios"
 
@@ -23,6 +25,21 @@ class Command(Protocol):
 def results_root(chosen: str | None) -> Path:
     """Where runs are kept: as chosen, else $BLKLAB_RESULTS, else the checkout's results/."""
     return Path(chosen or os.environ.get("BLKLAB_RESULTS") or CHECKOUT / "results")
+
+
+def add_results(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+
+
+def add_page(parser: argparse.ArgumentParser, name: str) -> None:
+    """``--out``: where a page of docs/ is written that a command makes."""
+    default = CHECKOUT / "docs" / name
+    parser.add_argument("--out", type=Path, default=default, metavar="FILE", help=f"the page (default: docs/{name})")
+
+
+def write_page(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, text.encode())
 
 
 def tell(text: str) -> None:

@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.analysis.claims import Judgement
-from harness.commands.command import SCENARIOS, results_root, tell
+from harness.commands.command import SCENARIOS, add_results, results_root, tell
 from harness.controls import (
     FOLDER,
     Campaign,
@@ -51,7 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seeds", type=int, metavar="N", help="as many as this instead of what the scenarios say")
     parser.add_argument("--every-pair", action="store_true", help="each mutant under each scenario, named or not")
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
-    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    add_results(parser)
 
 
 def execute(options: argparse.Namespace) -> int:

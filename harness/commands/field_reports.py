@@ -3,10 +3,8 @@
 
 import argparse
 import sys
-from pathlib import Path
 
-from harness.commands.command import CHECKOUT, SCENARIOS, results_root
-from harness.files import write_atomic
+from harness.commands.command import SCENARIOS, add_page, add_results, results_root, write_page
 from harness.judging import judge_run, newest_runs
 from harness.report.field_reports import Measured, page, unexplained
 from harness.scenario.load import find_scenarios, load_scenario
@@ -17,14 +15,11 @@ from lab.errors import EXIT_FAIL, EXIT_PASS, Misuse
 
 NAME = "field-reports"
 HELP = "write docs/field-reports.md from the newest run of each scenario on each kernel"
-PAGE = CHECKOUT / "docs" / "field-reports.md"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
-    parser.add_argument(
-        "--out", type=Path, default=PAGE, metavar="FILE", help="the page (default: docs/ of the checkout)"
-    )
+    add_results(parser)
+    add_page(parser, "field-reports.md")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -36,9 +31,8 @@ def execute(options: argparse.Namespace) -> int:
             f"{store.root} holds no run of a scenario that reproduces a report, as it is now",
             remedy="blklab run sas-multipath --kernel debian:6.1, say, then again",
         )
-    options.out.parent.mkdir(parents=True, exist_ok=True)
     sensitivities = [found for scenario in wanted for found in kept(store, scenario)]
-    write_atomic(options.out, page(runs, "blklab field-reports", sensitivities).encode())
+    write_page(options.out, page(runs, "blklab field-reports", sensitivities))
     print(f"blklab: {len(runs)} runs are in {options.out}", file=sys.stderr)
     for text in unexplained(runs):
         print(f"blklab: off by more than a fifth, and the scenario does not say why: {text}", file=sys.stderr)

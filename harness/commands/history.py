@@ -5,7 +5,7 @@ import argparse
 
 from rich.console import Console
 
-from harness.commands.command import results_root, tell
+from harness.commands.command import add_results, results_root, tell
 from harness.history import history
 from harness.index import open_index
 from harness.report.history import print_history
@@ -21,7 +21,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", help="a scenario that was run")
     parser.add_argument("--metric", default="iops", metavar="NAME", help="iops (default), lat.p99 ... as in claims")
     parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
-    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    add_results(parser)
 
 
 def execute(options: argparse.Namespace) -> int:

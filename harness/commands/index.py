@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.commands.command import results_root, tell
+from harness.commands.command import add_results, results_root, tell
 from harness.index import FILE, IndexedRun, open_index
 from harness.report.format import STYLES, duration, plural
 from harness.report.wide import print_wide
@@ -21,7 +21,7 @@ HELP = "make index.sqlite of the run folders anew and list the runs; --keep SIZE
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    add_results(parser)
     parser.add_argument("--list", action="store_true", help="the runs, oldest first")
     parser.add_argument("--keep", metavar="SIZE", help="show which runs would go so that this much is left (2G)")
     parser.add_argument(

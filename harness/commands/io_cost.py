@@ -2,11 +2,9 @@
 """``blklab io-cost``: the page that holds the cost of an I/O on every kernel that was measured."""
 
 import argparse
-from pathlib import Path
 
-from harness.commands.command import CHECKOUT, SCENARIOS, results_root, tell
+from harness.commands.command import SCENARIOS, add_page, add_results, results_root, tell, write_page
 from harness.commands.field_reports import newest_on_kernels
-from harness.files import write_atomic
 from harness.report.io_cost import cost_page
 from harness.scenario.load import load_scenario
 from harness.store import Store
@@ -15,14 +13,11 @@ from lab.kernels.release import Release
 
 NAME = "io-cost"
 HELP = "write docs/io-cost.md from the newest run of the scenario io-cost on each kernel"
-PAGE = CHECKOUT / "docs" / "io-cost.md"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
-    parser.add_argument(
-        "--out", type=Path, default=PAGE, metavar="FILE", help="the page (default: docs/ of the checkout)"
-    )
+    add_results(parser)
+    add_page(parser, "io-cost.md")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -33,6 +28,6 @@ def execute(options: argparse.Namespace) -> int:
             f"{store.root} holds no run of {NAME} as it is now", remedy=f"blklab run {NAME} --kernel debian:6.1, say"
         )
     runs.sort(key=lambda run: Release.parse(run.release))
-    write_atomic(options.out, cost_page(runs, f"blklab {NAME}").encode())
+    write_page(options.out, cost_page(runs, f"blklab {NAME}"))
     tell(f"{len(runs)} runs are in {options.out}")
     return EXIT_PASS

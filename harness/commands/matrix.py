@@ -9,7 +9,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import SCENARIOS, results_root, tell
+from harness.commands.command import SCENARIOS, add_results, results_root, tell
 from harness.matrices import MatrixFolder
 from harness.matrix.driver import run_matrix
 from harness.matrix.jobs import MOST_JOBS, document, hosted_jobs
@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"measure nothing: print N jobs a kernel (default: {JOBS_PER_KERNEL}) as JSON, for hosted runners",
     )
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
-    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    add_results(parser)
     parser.add_argument("--refresh", action="store_true", help="take the newest package of each kernel")
 
 

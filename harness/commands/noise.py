@@ -2,25 +2,22 @@
 """``blklab noise``: how often the rule for the wall clock errs, by made-up runs whose truth is known."""
 
 import argparse
-from pathlib import Path
 
 from harness.analysis.rehearsal import Plan
 from harness.analysis.stopping import FEWEST_ROUNDS, MOST_ROUNDS
-from harness.commands.command import CHECKOUT
-from harness.files import write_atomic
+from harness.commands.command import add_page, write_page
 from harness.report.noise import page
 from lab.errors import EXIT_PASS, Misuse
 
 NAME = "noise"
 HELP = "false alarms and misses of the rule for scenarios on the wall clock; writes docs/noise.md"
-PAGE = CHECKOUT / "docs" / "noise.md"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     plan = Plan()
     parser.add_argument("--boots", type=int, default=plan.rounds, metavar="N", help=f"a side (default: {plan.rounds})")
     parser.add_argument("--trials", type=int, default=plan.trials, metavar="N", help="runs of each kind")
-    parser.add_argument("--out", type=Path, default=PAGE, metavar="FILE", help="the page (default: docs/noise.md)")
+    add_page(parser, "noise.md")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -29,6 +26,6 @@ def execute(options: argparse.Namespace) -> int:
     if options.trials < 1:
         raise Misuse(f"--trials {options.trials}", remedy="1 or more")
     text = page(Plan(rounds=options.boots, trials=options.trials))
-    write_atomic(options.out, text.encode())
+    write_page(options.out, text)
     print(text, end="")
     return EXIT_PASS

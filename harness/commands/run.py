@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from harness.commands.command import SCENARIOS, add_kernel, results_root, tell
+from harness.commands.command import SCENARIOS, add_kernel, add_results, results_root, tell
 from harness.commands.exporting import add_exports, check_exports, export, report_console
 from harness.commands.reporting import print_run
 from harness.commands.tracing import add_tracing, execute_trace
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
     parser.add_argument("--verify", action="store_true", help="boot every cell twice; other digests are an ERROR")
-    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    add_results(parser)
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
     parser.add_argument(
         "--refresh", action="store_true", help="take the newest package of the kernel, not the pinned one"

@@ -6,7 +6,7 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.command import SCENARIOS, results_root, tell
+from harness.commands.command import SCENARIOS, add_results, results_root, tell
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.selftest import Trial, run_selftests
 from harness.store import Store
@@ -25,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--kernel", action="append", metavar="SPEC", help="as for run; may be repeated (default: distro)"
     )
-    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    add_results(parser)
 
 
 def execute(options: argparse.Namespace) -> int:

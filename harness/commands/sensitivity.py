@@ -7,7 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.analysis.sensitivity import FACTORS, Sensitivity
-from harness.commands.command import SCENARIOS, add_kernel, results_root, tell
+from harness.commands.command import SCENARIOS, add_kernel, add_results, results_root, tell
 from harness.report.format import figure
 from harness.report.progress import progress
 from harness.scenario.load import load_scenario
@@ -25,7 +25,7 @@ HELP = "how much the ratios that a scenario reproduces hang on its topology's fi
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("scenario", help="a name that blklab list shows, or the path of a scenario file")
     add_kernel(parser)
-    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    add_results(parser)
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
 
 

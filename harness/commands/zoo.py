@@ -6,7 +6,7 @@ import argparse
 from rich.console import Console
 
 from harness.analysis.zoo import Zoo
-from harness.commands.command import SCENARIOS, results_root, tell
+from harness.commands.command import SCENARIOS, add_results, results_root, tell
 from harness.commands.matrix import KERNELS
 from harness.controls import FOLDER
 from harness.report.progress import progress
@@ -36,7 +36,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--pairs", type=int, default=NULL_PAIRS, metavar="N", help=f"null pairs at most (default: {NULL_PAIRS})"
     )
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
-    parser.add_argument("--results", metavar="DIR", help="where runs are kept (default: results/ of the checkout)")
+    add_results(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
