@@ -63,7 +63,7 @@ def _cost_figures(files: Mapping[str, bytes], load: Load, figures: Figures) -> d
     if name not in files or not iops:
         return {}
     samples = read_samples(files[name], name)
-    cost = max(0.0, 1 - samples.idle - samples.cost) * _SECOND / iops
+    cost = max(0.0, (1 - samples.idle) * samples.cpus - samples.cost) * _SECOND / iops
     return {(load.name, role, PER_IO): cost for role in load.roles}
 
 

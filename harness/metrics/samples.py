@@ -36,6 +36,8 @@ class Series:
         return seen / self.count if self.count else 0.0
 
 
+_TICK = 10_000_000
+"""USER_HZ is 100 on every machine but Alpha and IA-64."""
 LIMIT = 4096
 """The largest value that is counted by itself (SERIES_VALUES of lab/sampler)."""
 
@@ -45,7 +47,7 @@ class Samples:
     """``series`` by name: ``inflight[LUN]``, ``device_busy[LUN]``, ``host_busy[HBA]``.
 
     ``began`` and ``ended`` are CLOCK_MONOTONIC in ns, ``epoch`` is CLOCK_REALTIME at ``began``. ``cost`` is the
-    share of the window that sampling itself took, 0 to 1, and ``idle`` that in which the CPU had nothing to do.
+    share of the window that sampling itself took, 0 to 1, and ``idle`` that in which the CPUs had nothing to do.
     """
 
     series: Mapping[str, Series]
@@ -56,6 +58,7 @@ class Samples:
     missed: int
     cost: float
     idle: float
+    cpus: int = 1
 
 
 def read_samples(data: bytes, file: str) -> Samples:
@@ -74,6 +77,7 @@ def read_samples(data: bytes, file: str) -> Samples:
         missed=document.whole("missed"),
         cost=document.whole("spent") / max(1, ended - began),
         idle=_idle(document.node("cpu")),
+        cpus=max(1, round(document.node("cpu").whole("ticks") * _TICK / max(1, ended - began))),
     )
 
 

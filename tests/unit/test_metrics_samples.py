@@ -47,6 +47,10 @@ def test_samples_of_a_boot() -> None:
     assert seen.ended - seen.began == pytest.approx(10**10, rel=1e-4)
     assert (seen.period, seen.missed) == (9_973_000, 0)
     assert 0 < seen.cost < 0.01
+    assert seen.cpus == 1
+    two = json.loads(SAMPLES)
+    two["cpu"]["ticks"] *= 2
+    assert samples(json.dumps(two).encode()).cpus == 2
 
 
 def test_rates_at_the_disks_are_those_of_the_window_alone() -> None:

@@ -14,7 +14,7 @@ from lab.record import BootRecord, Outcome
 
 @dataclass(frozen=True)
 class Recorded:
-    """``use`` is the mean over the boots; ``samples`` are those of ``seed``, the first one."""
+    """``use`` is the mean over all windows of the boots; ``samples`` are those of the first window of ``seed``."""
 
     arm: Arm
     load: Load
@@ -33,9 +33,10 @@ def _recorded(run: RunFolder) -> Iterator[Recorded]:
         boots = list(_boots(run, arm))
         for load in run.scenario.loads.values() if boots else ():
             try:
-                uses = [read_use(record.files, arm.topology, load) for _, record in boots]
+                windows = load.windows(run.scenario.windows)
+                uses = [read_use(record.files, arm.topology, one) for _, record in boots for one in windows]
                 seed, first = boots[0]
-                name = f"{load.name}.samples.json"
+                name = f"{windows[0].name}.samples.json"
                 samples = read_samples(first.files[name], name)
             except MeasurementError:
                 continue

@@ -25,6 +25,8 @@ from harness.store import PlannedCell, RunFacts, RunFolder
 
 BY_HAND = "by-hand.txt"
 _DIGEST = 16
+_SCENARIO = 2
+"""The word of ``blklab run SCENARIO`` that names it."""
 
 
 @dataclass(frozen=True)
@@ -176,7 +178,8 @@ def _cells(run: RunFolder, verdict: Verdict) -> Iterator[CellRow]:
 
 def _lines(run: RunFolder, cell: PlannedCell) -> Iterator[str]:
     facts = run.facts
-    words = ["blklab", "run", facts.scenario, "--kernel", facts.kernel.spec]
+    named = facts.command[_SCENARIO] if len(facts.command) > _SCENARIO else facts.scenario
+    words = ["blklab", "run", named, "--kernel", facts.kernel.spec]
     words += ["--base", facts.base.spec] if facts.base else []
     yield shlex.join([*words, "--arm", cell.arm, "--seeds", str(cell.seed)])
     if cell.boot and (run.path / "boots" / cell.boot / "repeat.sh").is_file():
