@@ -26,7 +26,7 @@ from lab.units import show_size
 
 _MARGIN, _HEAD, _FOOT = 24.0, 92.0, 40.0
 _HEADING = 26.0
-_LEAST_SHARE = 0.8
+_LEAST_SHARE = 0.72
 """A drawing that is wider than the page shrinks so far, and is scrolled after that."""
 _LEAST_WIDTH = 760.0
 _HEADINGS = {STACK: "stacks", HBA: "hosts", LINK: "links", BOX: "enclosures", DISK: "disks"}
