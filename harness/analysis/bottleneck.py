@@ -30,13 +30,14 @@ PRECEDENCE = (
     Kind.IODEPTH,
 )
 NOTHING = "nothing is saturated"
+UNCOUNTED = "not known"
 _OTHERS = 3
 _DEVICES = (Kind.DISK, Kind.LINK)
 
 
 @dataclass(frozen=True)
 class Bottleneck:
-    """What limits one load of one arm. ``binding`` is None when nothing is saturated.
+    """What limits one load of one arm. ``binding`` is None when nothing is known to be saturated.
 
     ``elements`` are all that the load's requests pass, in the order of PRECEDENCE. ``reached`` is the throughput
     over what the topology allows, None where it sets no bound.
@@ -50,7 +51,13 @@ class Bottleneck:
 
     @property
     def label(self) -> str:
-        return self.binding.label if self.binding else NOTHING
+        if self.binding is None:
+            return UNCOUNTED if self._uncounted else NOTHING
+        return self.binding.label
+
+    @property
+    def _uncounted(self) -> tuple[Element, ...]:
+        return tuple(one for one in self.elements if not one.counted)
 
     @property
     def besides(self) -> tuple[Element, ...]:
@@ -70,7 +77,7 @@ class Bottleneck:
         """The figure of the binding element, and how full the next ones are."""
         beside = ", ".join(f"{one.short} {100 * one.share:.0f} %" for one in self.others)
         if self.binding is None:
-            return f"fullest: {beside}"
+            return "; ".join(f"{one.label} {one.figure}" for one in self._uncounted) or f"fullest: {beside}"
         if self.besides:
             beside = f"{', '.join(one.short for one in self.besides)} at the limit too; {beside}"
         return f"{self.binding.figure}; {beside}" if beside else self.binding.figure
@@ -81,7 +88,7 @@ def bottleneck(arm: Arm, load: Load, uses: Sequence[LoadUse], bw: float) -> Bott
 
     ``bw`` is the mean of what all roles moved together, in bytes per second.
     """
-    found = sorted(elements(arm, load, mean_use(uses)), key=lambda one: PRECEDENCE.index(one.kind))
+    found = sorted(elements(arm, load, mean_use(uses), bw), key=lambda one: PRECEDENCE.index(one.kind))
     binding = next((one for one in found if one.binds), None)
     return Bottleneck(arm.name, load.name, binding, tuple(found), _reached(arm, load, bw))
 

@@ -57,13 +57,17 @@ _LABELS = {
 
 @dataclass(frozen=True)
 class Element:
-    """``share`` of the window, 0 to 1, at its limit; ``figure`` says it in words. ``binds``: it is at its limit."""
+    """``share`` of the window, 0 to 1, at its limit; ``figure`` says it in words. ``binds``: it is at its limit.
+
+    What is not ``counted`` may be at its limit without anybody knowing.
+    """
 
     kind: Kind
     names: tuple[str, ...]
     share: float
     binds: bool
     figure: str
+    counted: bool = True
 
     @property
     def label(self) -> str:
@@ -91,25 +95,45 @@ class _Way:
         return tuple(dict.fromkeys(link for _, _, links in self.paths for link in links))
 
 
-def elements(arm: Arm, load: Load, use: LoadUse) -> tuple[Element, ...]:
-    """All that the load's requests pass in this arm, whether they bind or not."""
+def elements(arm: Arm, load: Load, use: LoadUse, bw: float) -> tuple[Element, ...]:
+    """All that the load's requests pass in this arm, whether they bind or not.
+
+    ``bw`` is what all roles moved together, in bytes per second: where nobody counts what a link carries, it tells.
+    """
     topology = arm.topology
     roles = tuple(load.apart().roles.values())
     luns = tuple(dict.fromkeys(lun for role in roles for lun in topology.leaves(role.disk)))
     paths = tuple((lun, disk, topology.path(lun, disk)) for lun in luns for disk in topology.luns[lun].disks)
     way = _Way(roles, luns, paths)
+    use, unknown = _with_links(topology, way, use, bw)
     tight_disks, tight_links = _tight(way, use)
     tight_disks |= _peers(topology.disks, tight_disks, {name: disk.own for name, disk in use.disks.items()})
     tight_links |= _peers(topology.links, tight_links, use.links)
     found = [
         *_disks(way, use, tight_disks),
         *_links(way, use, tight_links),
+        *unknown,
         *_selectors(topology, way, use, tight_links),
         _cpu(use),
         *_queues(arm, way, use),
-        _iodepth(topology, load, way, use),
+        _iodepth(topology, load, way, use, unknown),
     ]
     return tuple(found)
+
+
+def _with_links(topology: Topology, way: _Way, use: LoadUse, bw: float) -> tuple[LoadUse, tuple[Element, ...]]:
+    """The use with that of links nobody counts (NVMe over TCP), and an element for those of which it is not known.
+
+    One link alone carries all that was moved; several are full when they carry together what they can.
+    """
+    uncounted = tuple(link for link in way.links if link not in use.links)
+    if not uncounted:
+        return use, ()
+    share = bw / sum(topology.links[link].rate for link in uncounted)
+    if len(uncounted) == 1 or share >= SATURATED:
+        return replace(use, links={**use.links, **dict.fromkeys(uncounted, min(1.0, share))}), ()
+    says = f"at {_percent(share)} of their rate together; what each carries is not counted"
+    return use, (Element(Kind.LINK, uncounted, share, binds=False, figure=says, counted=False),)
 
 
 def _tight(way: _Way, use: LoadUse) -> tuple[set[str], set[str]]:
@@ -284,7 +308,7 @@ def _sum_of_means(all_held: Iterable[Held]) -> Held:
     return Held(sum(held.mean for held in all_held), {})
 
 
-def _iodepth(topology: Topology, load: Load, way: _Way, use: LoadUse) -> Element:
+def _iodepth(topology: Topology, load: Load, way: _Way, use: LoadUse, unknown: Sequence[Element]) -> Element:
     """All that fio has in flight is at the devices: more would be served, if there were more.
 
     Requests of the page cache and of md arrays are not fio's: how many there are says nothing of its depth.
@@ -295,6 +319,8 @@ def _iodepth(topology: Topology, load: Load, way: _Way, use: LoadUse) -> Element
     held = sum(use.luns[lun].mean for lun in way.luns)
     share = min(1.0, held / depth)
     says = f"{held:.3g} of {depth} requests at the devices"
+    if unknown:
+        return Element(Kind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=f"{says}, or waiting for links")
     return Element(Kind.IODEPTH, tuple(load.roles), share, share >= DELIVERED, says)
 
 

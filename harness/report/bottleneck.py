@@ -7,19 +7,28 @@ from rich.box import SIMPLE_HEAD
 from rich.table import Table
 from rich.text import Text
 
-from harness.analysis.bottleneck import NOTHING, Bottleneck
+from harness.analysis.bottleneck import NOTHING, UNCOUNTED, Bottleneck
 from harness.analysis.counterfactual import Proof, Row
+
+_WIDEST = 30
+"""Characters of a column, of the 80 of a terminal, that leave room for the figure."""
 
 
 def bottleneck_lines(found: Sequence[Bottleneck]) -> Table:
     """A line for each arm and load: what limits it, and its figure."""
     table = Table.grid(padding=(0, 2))
-    table.add_column(min_width=max(len(f"{one.arm}.{one.load}") for one in found), overflow="fold")
-    table.add_column(min_width=max(len(one.label) for one in found), overflow="fold")
+    table.add_column(min_width=min(_WIDEST, max(len(f"{one.arm}.{one.load}") for one in found)), overflow="fold")
+    table.add_column(min_width=min(_WIDEST, max(len(_label(one)) for one in found)), overflow="fold")
+    table.add_column(overflow="fold")
     for one in found:
         figure = one.binding.figure if one.binding else one.figure
-        table.add_row(Text(f"{one.arm}.{one.load}"), Text(one.label, "bold" if one.binding else "dim"), Text(figure))
+        table.add_row(Text(f"{one.arm}.{one.load}"), Text(_label(one), "bold" if one.binding else "dim"), Text(figure))
     return table
+
+
+def _label(one: Bottleneck) -> str:
+    """Short where it would take the figure's place: which disks they are in full is what explain shows."""
+    return one.label if one.binding is None or len(one.label) <= _WIDEST else one.binding.short
 
 
 def bottleneck_table(found: Sequence[Bottleneck]) -> Table:
@@ -48,6 +57,8 @@ def sentences(found: Sequence[Bottleneck]) -> Iterator[str]:
         where = ", ".join(f"{one.arm}.{one.load}" for one in loads)
         if label == NOTHING:
             yield f"In {where} nothing is saturated: {loads[0].figure}."
+        elif label == UNCOUNTED:
+            yield f"What limits {where} is not known: {loads[0].figure}."
         else:
             yield f"{label} limits {where}: {loads[0].figure}."
 

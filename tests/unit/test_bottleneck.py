@@ -5,16 +5,17 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from rich.console import Console
 
 from harness.analysis import bottleneck as precedence_module
-from harness.analysis.bottleneck import NOTHING, PRECEDENCE, bottleneck
-from harness.analysis.elements import Kind
+from harness.analysis.bottleneck import NOTHING, PRECEDENCE, UNCOUNTED, Bottleneck, bottleneck
+from harness.analysis.elements import Element, Kind
 from harness.commands.command import SCENARIOS
 from harness.metrics.errors import MeasurementError
-from harness.metrics.use import DiskTime, Held, mean_use, read_use
-from harness.report.bottleneck import sentences
+from harness.metrics.use import DiskTime, Held, LoadUse, mean_use, read_use
+from harness.report.bottleneck import bottleneck_lines, sentences
 from harness.scenario.load import load_scenario
-from tests.unit.bottleneck_samples import USES, disks, each, named, scenario, use
+from tests.unit.bottleneck_samples import USES, disks, each, held, named, scenario, use
 
 FIXTURES = Path(__file__).parent / "fixtures" / "samples"
 
@@ -161,3 +162,45 @@ def test_use_is_read_from_what_a_boot_left() -> None:
     del files["together.samples.json"]
     with pytest.raises(MeasurementError, match="did not send"):
         read_use(files, arm.topology, load)
+
+
+@pytest.mark.parametrize(
+    ("load", "moved", "label"),
+    [
+        ("slow", 7.98e6, "link.slow"),
+        ("fast", 12e6, "role.reader.iodepth"),
+        ("both", 31.9e6, "link.fast, slow"),
+        ("both", 16e6, UNCOUNTED),
+    ],
+)
+def test_links_that_nobody_counts_are_known_by_what_was_moved(load: str, moved: float, label: str) -> None:
+    of = load_scenario("nvme-multipath-iopolicy", search=SCENARIOS)
+    arm = of.arms["numa"]
+    leaves = arm.topology.leaves(of.loads[load].roles["reader"].disk)
+    seen = LoadUse(0.9, luns={lun: held(32 // len(leaves)) for lun in leaves})
+    found = bottleneck(arm, of.loads[load], [seen], moved)
+    assert found.label == label
+    if label == UNCOUNTED:
+        assert found.figure == "link.fast, slow at 50 % of their rate together; what each carries is not counted"
+
+
+def test_a_report_of_80_columns_shows_the_figure_of_many_disks() -> None:
+    names = tuple(f"d{number:02}" for number in range(0, 48, 2))
+    element = Element(Kind.DISK, names, 1.0, binds=True, figure="busy 99 to 100 % of the window")
+    found = Bottleneck("can-queue-127", "all", element, (element,))
+    console = Console(record=True, width=80, force_terminal=False)
+    console.print(bottleneck_lines([found]))
+    (line,) = (line for line in console.export_text().splitlines() if line.strip())
+    assert line.split() == [
+        "can-queue-127.all",
+        "disk.d00",
+        "+23",
+        "busy",
+        "99",
+        "to",
+        "100",
+        "%",
+        "of",
+        "the",
+        "window",
+    ]
