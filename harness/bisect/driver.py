@@ -1,71 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A bisection from its two ends to a culprit that was verified, resumable at every step.
+"""A bisection in virtual time, from its two ends to a culprit that was verified, resumable at every step.
 
-git chooses the commits, an oracle measures them. What it measured is on disk before the next one
-is chosen, and is taken up again as long as nothing but the kernel would differ.
+git chooses the commits, an oracle measures each of them once.
 """
 
-from collections.abc import Callable, Iterable
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Protocol
 
 from harness.bisect.culprit import warnings
+from harness.bisect.finding import ITSELF, PARENT, REVERT, Finding, Step
+from harness.bisect.notebook import Notebook, Oracle, Tell
 from harness.bisect.question import Answer, Question
 from harness.bisect.repository import Commit, Repository
-from harness.bisect.state import Observation, State, Word, load_state, save_state
-from lab.errors import BlklabError, Misuse
-
-Tell = Callable[[str], None]
-
-
-class Oracle(Protocol):
-    """What a commit is measured by. ``setting`` digests all that the figures depend on besides the kernel."""
-
-    setting: str
-
-    def measure(self, commit: str) -> Observation:
-        """Raises LabBroken when nothing can be said of any commit."""
-
-    def prepare(self, commit: str) -> None:
-        """Build it ahead, in another thread; what goes wrong is met again by ``measure``."""
-
-
-@dataclass(frozen=True)
-class Step:
-    """One measured commit, in the order of the search."""
-
-    commit: Commit
-    seen: Observation
-    answer: Answer
-
-
-@dataclass(frozen=True)
-class Finding:
-    """``culprit`` is None when only skipped commits are ``left``. ``checks`` says what verification gave."""
-
-    question: Question
-    steps: tuple[Step, ...]
-    culprit: Commit | None
-    left: tuple[Commit, ...] = ()
-    checks: tuple[tuple[str, Word | None], ...] = ()
-    cautions: tuple[str, ...] = ()
-
-    @property
-    def verified(self) -> bool:
-        """The parent is good and the commit bad; a revert that applies is good."""
-        words = dict(self.checks)
-        return (
-            self.culprit is not None
-            and words.get(PARENT) is Word.GOOD
-            and words.get(ITSELF) is Word.BAD
-            and words.get(REVERT) in (None, Word.GOOD)
-        )
-
-
-PARENT, ITSELF, REVERT = "the parent", "the commit", "the bad end with the commit reverted"
+from harness.bisect.state import Observation, State, Word
+from lab.errors import BlklabError
 
 
 class Bisection:
@@ -74,19 +24,19 @@ class Bisection:
     def __init__(
         self, repository: Repository, oracle: Oracle, wanted: State, folder: Path, tell: Tell, *, ahead: int = 0
     ) -> None:
-        self._repository, self._oracle, self._folder, self._tell = repository, oracle, folder, tell
-        self._state = load_state(folder, wanted)
+        self._repository, self._oracle, self._wanted, self._tell = repository, oracle, wanted, tell
+        self._notes = Notebook(folder, wanted, oracle, tell)
         self._ahead = ahead
         self._steps: dict[str, Step] = {}
 
     def run(self) -> Finding:
         """Raises CannotJudge when the ends do not differ, Misuse when they are no line of history, LabBroken."""
-        good, bad = self._state.good, self._state.bad
-        if not self._repository.is_ancestor(good, bad):
-            raise Misuse(f"{good[:12]} is no ancestor of {bad[:12]}", remedy="GOOD must be a commit that BAD contains")
-        question = Question.between(self._measured(good, "good end"), self._measured(bad, "bad end"))
-        self._note(good, question)
-        self._note(bad, question)
+        good, bad = self._wanted.good, self._wanted.bad
+        self._repository.demand_line(good, bad)
+        ends = self._notes.measured(good, "good end"), self._notes.measured(bad, "bad end")
+        question = Question.between(*ends)
+        for end in ends:
+            self._note(end, question)
         with ThreadPoolExecutor(max_workers=1) as builder:
             culprit, left = self._search(question, builder)
         found = None if not culprit else self._repository.commit(culprit)
@@ -101,8 +51,8 @@ class Bisection:
 
     def _search(self, question: Question, builder: ThreadPoolExecutor) -> tuple[str, tuple[str, ...]]:
         known: dict[Word, list[str]] = {
-            Word.GOOD: [self._state.good],
-            Word.BAD: [self._state.bad],
+            Word.GOOD: [self._wanted.good],
+            Word.BAD: [self._wanted.bad],
             Word.SKIP: [],
         }
         while True:
@@ -111,22 +61,26 @@ class Bisection:
                 return step.culprit, step.left
             left = len(self._repository.suspects(known[Word.GOOD], known[Word.BAD][-1]))
             building = self._build_ahead(step.test, known, builder)
-            self._measured(step.test, f"{left} suspects left")
+            seen = self._notes.measured(step.test, f"{left} suspects left")
             for future in building:
                 future.cancel()
-            known[self._note(step.test, question).word].append(step.test)
+            known[self._note(seen, question).word].append(step.test)
 
     def _build_ahead(
         self, test: str, known: dict[Word, list[str]], builder: ThreadPoolExecutor
     ) -> list["Future[None]"]:
-        """Start to build what either answer would want next."""
-        if not self._ahead or self._known(test):
+        """Build what is to be measured now, and start to build what either answer would want next.
+
+        One builder goes from commit to commit: a step takes it seconds, and a second one's first build minutes.
+        """
+        if not self._ahead or self._notes.known(test):
             return []
+        self._prepare(test)
         wanted = [
             self._repository.next_step([*known[Word.BAD], test], known[Word.GOOD], known[Word.SKIP]).test,
             self._repository.next_step(known[Word.BAD], [*known[Word.GOOD], test], known[Word.SKIP]).test,
         ]
-        fresh = [sha for sha in wanted if sha and self._known(sha) is None]
+        fresh = [sha for sha in wanted if sha and self._notes.known(sha) is None]
         return [builder.submit(self._prepare, sha) for sha in fresh[: self._ahead]]
 
     def _prepare(self, commit: str) -> None:
@@ -134,31 +88,15 @@ class Bisection:
         with suppress(BlklabError):
             self._oracle.prepare(commit)
 
-    def _known(self, commit: str) -> Observation | None:
-        seen = self._state.observations.get(commit)
-        return seen if seen is not None and seen.setting == self._oracle.setting else None
-
-    def _measured(self, commit: str, why: str) -> Observation:
-        seen = self._known(commit)
-        if seen is not None:
-            self._tell(f"{commit[:12]}: as measured before ({why})")
-            return seen
-        self._tell(f"{commit[:12]}: measuring ({why})")
-        seen = self._oracle.measure(commit)
-        self._state = self._state.with_observation(seen)
-        save_state(self._folder, self._state)
-        return seen
-
-    def _note(self, commit: str, question: Question) -> Answer:
-        seen = self._state.observations[commit]
+    def _note(self, seen: Observation, question: Question) -> Answer:
         answer = question.answer(seen)
-        self._steps[commit] = Step(self._repository.commit(commit), seen, answer)
-        self._tell(f"{commit[:12]}: {answer.word}" + (f", {answer.reason}" if answer.reason else ""))
+        self._steps[seen.commit] = Step(self._repository.commit(seen.commit), seen, answer)
+        self._tell(f"{seen.commit[:12]}: {answer.word}" + (f", {answer.reason}" if answer.reason else ""))
         return answer
 
     def _checks(self, culprit: Commit, question: Question) -> Iterable[tuple[str, Word | None]]:
         """Each is measured, or was on the way; a revert that does not apply has no word."""
         for what, sha in ((PARENT, culprit.parents[0]), (ITSELF, culprit.sha)):
-            yield what, question.answer(self._measured(sha, what)).word
-        reverted = self._repository.reverted(culprit.sha, self._state.bad)
-        yield REVERT, question.answer(self._measured(reverted, REVERT)).word if reverted else None
+            yield what, question.answer(self._notes.measured(sha, what)).word
+        reverted = self._repository.reverted(culprit.sha, self._wanted.bad)
+        yield REVERT, question.answer(self._notes.measured(reverted, REVERT)).word if reverted else None

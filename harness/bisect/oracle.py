@@ -8,7 +8,7 @@ from harness.analysis.claims import ClaimVerdict
 from harness.bisect.state import ClaimSeen, Observation
 from harness.events import Listener
 from harness.runner import Request, run_scenario
-from harness.scenario.model import Scenario, Status
+from harness.scenario.model import Clock, Scenario, Status
 from harness.store import Store
 from lab.digest import canonical, digest_bytes
 from lab.errors import CannotJudge, LabBroken
@@ -50,23 +50,40 @@ class KernelOracle:
     def __init__(self, lab: Lab, trial: Trial, source: Source, store: Store, ears: Ears) -> None:
         self._lab, self._trial, self._source, self._store, self._ears = lab, trial, source, store, ears
         self.setting = _setting(lab, trial)
+        # What is there need not wait for what is being built ahead.
+        self._built: dict[str, Kernel | CannotJudge] = {}
 
-    def kernel(self, commit: str, slot: int = 0) -> Kernel:
+    @property
+    def scatters(self) -> bool:
+        """Whether the same commit gives other figures each time."""
+        return self._trial.scenario.clock is Clock.WALL
+
+    def kernel(self, commit: str) -> Kernel:
         """Raises CannotJudge when it does not build."""
+        found = self._built.get(commit)
+        if found is None:
+            found = self._built[commit] = self._build(commit)
+        if isinstance(found, CannotJudge):
+            raise found
+        return found
+
+    def _build(self, commit: str) -> Kernel | CannotJudge:
         spec = self._source.spec
         source = tree.Source(self._source.clone, f"{spec}@{commit}", f"{spec} at {commit[:12]}", revision=commit)
-        return tree.built(source, self._lab.cache, options=tree.Options(slot=slot), tell=self._ears.tell)
+        try:
+            return tree.built(source, self._lab.cache, tell=self._ears.tell)
+        except CannotJudge as error:
+            return error
 
     def prepare(self, commit: str) -> None:
-        # In a workspace of its own, so that the commit that is wanted now need not wait for it.
-        self.kernel(commit, slot=1)
+        self.kernel(commit)
 
-    def measure(self, commit: str) -> Observation:
+    def measure(self, commit: str, *, once: bool = False) -> Observation:
         try:
             kernel = self.kernel(commit)
         except CannotJudge as error:
             return Observation(commit, self.setting, untestable=error.message)
-        request = Request(self._trial.scenario, kernel, self._trial.seeds, self._trial.arms)
+        request = Request(self._trial.scenario, kernel, 1 if once else self._trial.seeds, self._trial.arms)
         run = run_scenario(self._lab, request, self._store, self._ears.listener, self._trial.at_once)
         broken = [cell for cell in run.verdict.cells if cell.lab_broke]
         if broken:
@@ -79,10 +96,10 @@ class KernelOracle:
         )
 
     def drift(self, good: str, bad: str) -> str:
-        """How the configurations of two commits differ, in words; empty when they do not."""
+        """How the configurations of two commits differ, in words."""
         first, second = self.kernel(good), self.kernel(bad)
         drifted = kconfig.drift(first.config, second.config)
-        return kconfig.describe_drift(drifted, good[:12], bad[:12])
+        return kconfig.describe_drift(drifted, good[:12], bad[:12]).rstrip()
 
 
 def _seen(claim: ClaimVerdict) -> ClaimSeen:

@@ -2,7 +2,8 @@
 """Where a change of a noisy ratio lies, as a probability for each commit of a line of history.
 
 Of ``n`` suspects, oldest first, exactly one is the culprit: before it ratios scatter about the good mean,
-from it on about the bad one, both normally with one deviation. Each measured ratio turns the
+from it on about the bad one, both normally with one deviation; where that is known by a few measurements
+only, by Student's distribution (W. S. Gosset, "The probable error of a mean", 1908). Each measured ratio turns the
 probabilities by Bayes' rule; the next commit to measure is the one that halves them, which for two
 alternatives tells most (M. Horstein, "Sequential transmission using noiseless feedback", 1963;
 R. Waeber, P. Frazier, S. Henderson, "Bisection search with noisy responses", 2013).
@@ -10,9 +11,9 @@ R. Waeber, P. Frazier, S. Henderson, "Bisection search with noisy responses", 20
 
 import math
 import statistics
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from dataclasses import dataclass, replace
-from itertools import accumulate
+from itertools import accumulate, pairwise
 
 CONFIDENCE = 0.99
 _LEAST_MEASURED = 2
@@ -20,11 +21,15 @@ _LEAST_MEASURED = 2
 
 @dataclass(frozen=True)
 class Ends:
-    """Means of the ratio on the good and the bad end, and the deviation of a single measurement."""
+    """Means of the ratio on the good and the bad end, and the deviation of a single measurement.
+
+    ``freedom`` are the degrees of freedom by which the deviation is known.
+    """
 
     good: float
     bad: float
     deviation: float
+    freedom: float = math.inf
 
     @classmethod
     def of(cls, good: Sequence[float], bad: Sequence[float]) -> "Ends":
@@ -32,10 +37,11 @@ class Ends:
         if len(good) < _LEAST_MEASURED or len(bad) < _LEAST_MEASURED:
             raise ValueError("each end must be measured twice at least")
         squares = sum(statistics.variance(values) * (len(values) - 1) for values in (good, bad))
-        deviation = math.sqrt(squares / (len(good) + len(bad) - 2))
+        freedom = len(good) + len(bad) - 2
+        deviation = math.sqrt(squares / freedom)
         if deviation == 0:
             raise ValueError("the ends do not scatter: one measurement a commit decides")
-        return cls(statistics.fmean(good), statistics.fmean(bad), deviation)
+        return cls(statistics.fmean(good), statistics.fmean(bad), deviation, freedom)
 
     @property
     def apart(self) -> float:
@@ -66,41 +72,60 @@ class Posterior:
             return self
         return replace(self, chances=tuple(weight / total for weight in weights))
 
-    @property
-    def next_place(self) -> int:
-        """The suspect whose measurement halves the probability."""
+    def next_place(self, untestable: Collection[int] = ()) -> int | None:
+        """The suspect whose measurement halves the probability; None when none is left that can tell anything."""
         sums = list(accumulate(self.chances))
         # The last one is bad for certain, and would tell nothing.
-        return min(range(max(1, len(sums) - 1)), key=lambda place: abs(sums[place] - 0.5))
+        places = [place for place in range(len(sums) - 1) if place not in untestable]
+        return min(places, key=lambda place: abs(sums[place] - 0.5), default=None)
 
-    @property
-    def culprit(self) -> int:
-        return max(range(len(self.chances)), key=lambda place: self.chances[place])
-
-    @property
-    def confidence(self) -> float:
-        return self.chances[self.culprit]
+    def likeliest(self, untestable: Collection[int] = ()) -> tuple[range, float]:
+        """The likeliest suspect with its probability; with all that lie between two that could be tested."""
+        ends = [
+            place for place in range(len(self.chances)) if place not in untestable or place == len(self.chances) - 1
+        ]
+        groups = [range(before + 1, end + 1) for before, end in pairwise((-1, *ends))]
+        weighed = [(math.fsum(self.chances[group.start : group.stop]), group) for group in groups]
+        chance, found = max(weighed, key=lambda pair: pair[0])
+        return found, chance
 
     def _likelihood(self, ratio: float, mean: float) -> float:
-        return math.exp(-(((ratio - mean) / self.ends.deviation) ** 2) / 2)
+        square, freedom = ((ratio - mean) / self.ends.deviation) ** 2, self.ends.freedom
+        if math.isinf(freedom):
+            return math.exp(-square / 2)
+        return float((1 + square / freedom) ** (-(freedom + 1) / 2))
 
 
 @dataclass(frozen=True)
 class Found:
-    """``cost`` counts measurements; ``sure`` is whether the confidence was reached within what was allowed."""
+    """One of ``suspects``, with the probability ``confidence`` after ``cost`` measurements."""
 
     posterior: Posterior
+    suspects: range
+    confidence: float
     cost: int
-    sure: bool
+
+    @property
+    def culprit(self) -> int | None:
+        """None when those between two that could be tested cannot be told apart."""
+        return self.suspects[0] if len(self.suspects) == 1 else None
 
 
-def search(
-    posterior: Posterior, measure: Callable[[int], float], *, confidence: float = CONFIDENCE, most: int = 10_000
-) -> Found:
+Measure = Callable[[int], Sequence[float]]
+"""Ratios that came out at a suspect; none at one that cannot be tested."""
+
+
+def search(posterior: Posterior, measure: Measure, *, confidence: float = CONFIDENCE, most: int = 10_000) -> Found:
     """Measure where it tells most until the culprit is as sure as ``confidence``, ``most`` times at most."""
-    cost = 0
-    while posterior.confidence < confidence and cost < most:
-        place = posterior.next_place
-        posterior = posterior.measured(place, measure(place))
+    cost, untestable = 0, set[int]()
+    while True:
+        suspects, chance = posterior.likeliest(untestable)
+        place = posterior.next_place(untestable)
+        if chance >= confidence or place is None or cost >= most:
+            return Found(posterior, suspects, chance, cost)
+        ratios = measure(place)
         cost += 1
-    return Found(posterior, cost, posterior.confidence >= confidence)
+        if not ratios:
+            untestable.add(place)
+        for ratio in ratios:
+            posterior = posterior.measured(place, ratio)

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which claims tell the good end from the bad one, and what they say of a commit between."""
 
+import math
+import statistics
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.bisect.state import ClaimSeen, Observation, Word
@@ -20,31 +23,31 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """The claims that hold on the good end and fail on the bad one, with their ratios' ranges apart."""
+    """The claims that tell the good end from the bad one."""
 
     claims: tuple[str, ...]
 
     @classmethod
     def between(cls, good: Observation, bad: Observation) -> "Question":
-        """Proves both ends. Raises CannotJudge, saying what is wrong with them."""
-        for name, end in (("good", good), ("bad", bad)):
-            if end.untestable:
-                raise CannotJudge(f"the {name} end {end.commit[:12]} cannot be tested: {end.untestable}")
-        before, since = _by_name(good), _by_name(bad)
-        told = [that for that in before if (before[that].status, since[that].status) == (_HELD, _FAILED)]
+        """Those that hold on the good end and fail on the bad one, with their ratios' ranges apart.
+
+        Raises CannotJudge, saying what is wrong with the ends.
+        """
+        told, before, since = _told(good, bad), _by_name(good), _by_name(bad)
         apart = tuple(that for that in told if _apart(before[that], since[that]))
-        if apart:
-            return cls(apart)
-        if told:
+        if not apart:
             raise CannotJudge(f"the ends are not apart: {_shown(told[0], good, bad)}", remedy="more seeds: SEEDS=8")
-        turned = [that for that in before if (before[that].status, since[that].status) == (_FAILED, _HELD)]
-        if turned:
-            raise CannotJudge(
-                f"the good end fails and the bad one passes: {_shown(turned[0], good, bad)}",
-                remedy="exchange GOOD and BAD to look for the commit that cured it",
-            )
-        listing = "; ".join(_shown(that, good, bad) for that in before)
-        raise CannotJudge(f"no claim holds on the good end and fails on the bad one: {listing}")
+        return cls(apart)
+
+    @classmethod
+    def scattered(cls, good: Observation, bad: Observation) -> "Question":
+        """Of those that hold on the good end and fail on the bad one, the one whose ratios lie farthest apart.
+
+        Raises CannotJudge, saying what is wrong with the ends.
+        """
+        before, since = _by_name(good), _by_name(bad)
+        told = max(_told(good, bad), key=lambda that: _distance(before[that].values, since[that].values))
+        return cls((told,))
 
     def answer(self, seen: Observation) -> Answer:
         if seen.untestable:
@@ -61,6 +64,34 @@ class Question:
             return Answer(Word.BAD)
         listing = "; ".join(f"{claim.status} {claim.that}" for claim in claims)
         return Answer(Word.SKIP, f"its claims are neither all good nor all bad: {listing}")
+
+
+def _told(good: Observation, bad: Observation) -> tuple[str, ...]:
+    """Claims that hold on the good end and fail on the bad one. Raises CannotJudge when there is none."""
+    for name, end in (("good", good), ("bad", bad)):
+        if end.untestable:
+            raise CannotJudge(f"the {name} end {end.commit[:12]} cannot be tested: {end.untestable}")
+    before, since = _by_name(good), _by_name(bad)
+    told = tuple(that for that in before if (before[that].status, since[that].status) == (_HELD, _FAILED))
+    if told:
+        return told
+    turned = [that for that in before if (before[that].status, since[that].status) == (_FAILED, _HELD)]
+    if turned:
+        raise CannotJudge(
+            f"the good end fails and the bad one passes: {_shown(turned[0], good, bad)}",
+            remedy="exchange GOOD and BAD to look for the commit that cured it",
+        )
+    listing = "; ".join(_shown(that, good, bad) for that in before)
+    raise CannotJudge(f"no claim holds on the good end and fails on the bad one: {listing}")
+
+
+def _distance(one: Sequence[float], other: Sequence[float]) -> float:
+    """Of the means, in deviations; -1 where there are none."""
+    if not one or not other:
+        return -1
+    means = statistics.fmean(one), statistics.fmean(other)
+    deviation = math.hypot(statistics.pstdev(one), statistics.pstdev(other))
+    return abs(means[0] - means[1]) / deviation if deviation else math.inf
 
 
 def _by_name(seen: Observation) -> dict[str, ClaimSeen]:

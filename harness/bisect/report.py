@@ -8,13 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.bisect.driver import Finding, Step
+from harness.bisect.finding import Finding, Step
 from harness.bisect.state import ClaimSeen, Word
 from harness.report.format import figure
 from harness.scenario.model import Scenario
 
 _STYLES = {Word.GOOD: "green", Word.BAD: "red", Word.SKIP: "yellow"}
-_SVG = "http://www.w3.org/2000/svg"
 _WIDTH, _HEIGHT, _EDGE, _HEADROOM = 720, 260, 48, 1.1
 _STYLE = """\
 :root { color-scheme: light dark; --ink: #1b1f24; --faint: #8c959f; --good: #1a7f37; --bad: #cf222e; --paper: #fff }
@@ -38,16 +37,17 @@ def print_finding(console: Console, finding: Finding, repeat: Sequence[str]) -> 
     console.print(table)
     console.print()
     for line in conclusion(finding):
-        console.print(Text(line), highlight=False)
+        console.print(Text(line), highlight=False, soft_wrap=True)
     console.print()
     for line in repeat:
-        console.print(Text(f"  {line}", "dim"), highlight=False)
+        console.print(Text(f"  {line}", "dim"), highlight=False, soft_wrap=True)
 
 
 def conclusion(finding: Finding) -> Iterator[str]:
     """What was found, how sure it is, and what to be wary of."""
     if finding.culprit is None:
-        yield f"Not decided: {len(finding.left)} commits are left, all of them next to ones that could not be tested:"
+        sure = "" if finding.confidence is None else f" with a probability of {finding.confidence:.1%}"
+        yield f"Not decided: it is one of {len(finding.left)}{sure}, most of which could not be tested:"
         yield from (f"  {commit.short}" for commit in finding.left)
         return
     yield f"First bad commit: {finding.culprit.short}"
@@ -55,10 +55,16 @@ def conclusion(finding: Finding) -> Iterator[str]:
     for what, word in finding.checks:
         yield f"  {what}: {word or 'cannot be made, for the revert does not apply'}"
     if finding.verified:
-        yield "Verified. Each verdict repeats exactly, so no step was decided by noise."
+        yield f"Verified. {_certainty(finding)}"
     else:
         yield "NOT verified: do not report it before you know why."
     yield from (f"Caution: {text}." for text in finding.cautions)
+
+
+def _certainty(finding: Finding) -> str:
+    if finding.confidence is None:
+        return "Each verdict repeats exactly, so no step was decided by noise."
+    return f"It is the culprit with a probability of {finding.confidence:.1%}, after {finding.cost} measurements."
 
 
 def plot(finding: Finding, order: Sequence[str]) -> str:
@@ -105,9 +111,11 @@ def mail(finding: Finding, scenario: Scenario, repeat: Sequence[str]) -> str:
         return ""
     return "\n".join(
         (
-            f"Subject: [REGRESSION] {scenario.title}",
+            f"Subject: [REGRESSION] {scenario.name}: bisected to {culprit.short}",
             f"To: {culprit.author}",
             "Cc: linux-block@vger.kernel.org, regressions@lists.linux.dev",
+            "",
+            f"{scenario.title}.",
             "",
             f"Commit {culprit.short} changes a throughput ratio of the block layer:",
             "",
@@ -116,7 +124,7 @@ def mail(finding: Finding, scenario: Scenario, repeat: Sequence[str]) -> str:
             *(f"- {what}: {word or 'the revert does not apply'}" for what, word in finding.checks),
             *(f"- caution: {text}" for text in finding.cautions),
             "",
-            "It was found by a bisection in virtual time, where every figure repeats to the last digit:",
+            "It was found by a bisection" + _method(finding),
             "",
             *(f"    {line}" for line in repeat),
             "",
@@ -124,6 +132,12 @@ def mail(finding: Finding, scenario: Scenario, repeat: Sequence[str]) -> str:
             "",
         )
     )
+
+
+def _method(finding: Finding) -> str:
+    if finding.confidence is None:
+        return " in virtual time, where every figure repeats to the last digit:"
+    return f" by {finding.cost} measurements of figures that scatter, at a probability of {finding.confidence:.1%}:"
 
 
 def _change(finding: Finding) -> Iterator[str]:

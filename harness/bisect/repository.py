@@ -74,8 +74,10 @@ class Repository:
             raise Misuse(f"{self.source} has no commit {rev}", remedy="a tag, a branch or the beginning of a hash")
         return sha
 
-    def is_ancestor(self, older: str, newer: str) -> bool:
-        return self._git("merge-base", "--is-ancestor", older, newer, accept=(0, 1)).returncode == 0
+    def demand_line(self, good: str, bad: str) -> None:
+        """Raises Misuse when ``bad`` does not contain ``good``."""
+        if self._git("merge-base", "--is-ancestor", good, bad, accept=(0, 1)).returncode:
+            raise Misuse(f"{good[:12]} is no ancestor of {bad[:12]}", remedy="GOOD must be a commit that BAD contains")
 
     def commit(self, sha: str) -> Commit:
         words = self._text("show", "--no-patch", f"--format={_FIELDS}", sha).strip("\n").split("\0")

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How often a bisection of noisy ratios finds the true culprit, and at what cost: histories with known truth."""
 
-import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -34,8 +33,8 @@ def repeated(suspects: int, repeats: int, measure: Measure) -> tuple[int, int]:
 
 def by_posterior(suspects: int, ends: Ends, measure: Measure) -> tuple[int, int]:
     """The search by its posterior: culprit and cost."""
-    found = search(Posterior.of(ends, suspects), measure)
-    return found.posterior.culprit, found.cost
+    found = search(Posterior.of(ends, suspects), lambda place: (measure(place),))
+    return found.suspects[0], found.cost
 
 
 def compare(suspects: int, shift: float, repeats: int, trials: int, seed: int = 1) -> tuple[Tried, Tried]:
@@ -53,10 +52,6 @@ def compare(suspects: int, shift: float, repeats: int, trials: int, seed: int = 
     names = (f"{repeats} repeats a step", f"posterior to {CONFIDENCE:.0%}")
     plain, sure = (Tried(names[which], right[which] / trials, cost[which] / trials) for which in range(2))
     return plain, sure
-
-
-def standard_error(tried: Tried, trials: int) -> float:
-    return math.sqrt(tried.found * (1 - tried.found) / trials)
 
 
 def _history(truth: int, shift: float, noise: random.Random) -> Measure:

@@ -8,7 +8,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.bisect.driver import Bisection, Finding
+from harness.bisect.driver import Bisection
+from harness.bisect.finding import Finding
+from harness.bisect.noisy import NoisyBisection
 from harness.bisect.oracle import Ears, KernelOracle, Source, Trial
 from harness.bisect.report import mail, plot, print_finding
 from harness.bisect.repository import Repository
@@ -70,15 +72,22 @@ def execute(options: argparse.Namespace) -> int:
     with progress(Console(stderr=True)) as listener:
         source = Source(repository.folder, f"tree:{tree}")
         oracle = KernelOracle(lab, trial, source, store, Ears(tell, listener))
-        bisection = Bisection(repository, oracle, state, folder, tell, ahead=options.ahead)
-        finding = bisection.run()
-    if drift := oracle.drift(state.good, state.bad):
-        tell(drift)
+        finding = _bisection(options, repository, oracle, state, folder).run()
+    tell(oracle.drift(state.good, state.bad))
     _report(finding, scenario, folder, _repeat(options, finding, tree))
     order = repository.suspects([state.good], state.bad)
     write_atomic(folder / "ratio.svg", plot(finding, (state.good, *order)).encode())
     tell(f"plot, mail and state are in {folder}")
     return EXIT_PASS if finding.verified else EXIT_CANNOT_JUDGE
+
+
+def _bisection(
+    options: argparse.Namespace, repository: Repository, oracle: KernelOracle, state: State, folder: Path
+) -> Bisection | NoisyBisection:
+    if oracle.scatters:
+        # Nothing is built ahead: a build beside a measurement would disturb what the host's clock times.
+        return NoisyBisection(repository, oracle, state, folder, tell)
+    return Bisection(repository, oracle, state, folder, tell, ahead=options.ahead)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -103,14 +112,14 @@ def _report(finding: Finding, scenario: Scenario, folder: Path, repeat: list[str
 
 
 def _repeat(options: argparse.Namespace, finding: Finding, tree: Path) -> list[str]:
-    words = ["blklab", "bisect", options.scenario, "--tree", str(tree), "--good", options.good, "--bad", options.bad]
-    words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
-    words += [word for arm in options.arm for word in ("--arm", arm)]
-    lines = [shlex.join(words)]
+    how = ["--seeds", str(options.seeds)] if options.seeds is not None else []
+    how += [word for arm in options.arm for word in ("--arm", arm)]
+    ends = ["--tree", str(tree), "--good", options.good, "--bad", options.bad]
+    lines = [["blklab", "bisect", options.scenario, *ends, *how]]
     for commit in (finding.culprit,) if finding.culprit else ():
         for sha in (commit.parents[0], commit.sha):
-            lines.append(shlex.join(["blklab", "run", options.scenario, "--kernel", f"tree:{tree}@{sha}"]))
-    return lines
+            lines.append(["blklab", "run", options.scenario, "--kernel", f"tree:{tree}@{sha}", *how])
+    return [shlex.join(words) for words in lines]
 
 
 def _simulate() -> int:

@@ -46,6 +46,8 @@ class Tally:
             case RunStarted():
                 self.title = f"{event.scenario} on {event.kernel}"
                 self.boots, self.at_once, self.started = event.boots, max(1, event.at_once), self.now()
+                self.seconds.clear()
+                self.finished.clear()
             case CellStarted():
                 self.running[event.number] = _Running(event.arm, event.seed, self.now())
             case CellPhase():

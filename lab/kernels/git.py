@@ -56,6 +56,18 @@ def objects_of(folder: Path) -> Path:
     return (folder / said).resolve()
 
 
+def lender_of(objects: Path) -> Path:
+    """The store that the others along the chain of (first) alternates borrow from; itself when it borrows nothing."""
+    seen = [objects]
+    while (alternates := seen[-1] / "info" / "alternates").is_file():
+        named = next((line for line in alternates.read_text().splitlines() if line and not line.startswith("#")), "")
+        lender = (seen[-1] / named).resolve()
+        if not named or lender in seen:
+            break
+        seen.append(lender)
+    return seen[-1]
+
+
 class Checkout:
     """A lab-owned repository in ``folder`` with one work tree, ``folder``/src, to one user at a time.
 

@@ -3,7 +3,8 @@
 
 ``+MUTANT`` behind either applies a patch of scenarios/mutants/ first. What is built is kept under the id
 of the (patched) git tree, the configuration asked for and the compiler, so commits with the same content
-are one kernel. Each source has a lasting workspace in the cache:
+are one kernel. Each source has a lasting workspace in the cache, repositories that borrow one another's
+objects (git clone --shared) the same one:
 
 <cache>/trees/<key>/git  src/  objects/  logs/
 """
@@ -48,9 +49,8 @@ class Source:
 
 @dataclass(frozen=True)
 class Options:
-    """``slot`` numbers workspaces of one source, for builds side by side; ``fragments`` None are those of kconfigs/."""
+    """``fragments`` None are those of kconfigs/."""
 
-    slot: int = 0
     fragments: Sequence[Path] | None = None
     mutants: Path = mutants.MUTANTS
 
@@ -86,7 +86,7 @@ def built(source: Source, cache: Cache, *, options: Options | None = None, tell:
     chosen = options or Options()
     tools = build.toolchain()
     commit = git.commit_of(source.path, source.revision) if source.revision else ""
-    with cache.workspace(KIND, _workspace_key(source, chosen.slot)) as workspace:
+    with cache.workspace(KIND, _workspace_key(source)) as workspace:
         return _Workshop(source, commit, chosen, tools, workspace, cache, tell).kernel()
 
 
@@ -186,9 +186,9 @@ def _borrowed(source: Source) -> tuple[Path, ...]:
     return (git.objects_of(source.path),) if source.revision or source.git_tree else ()
 
 
-def _workspace_key(source: Source, slot: int) -> str:
-    store_of_objects = git.objects_of(source.path) if source.revision or source.git_tree else source.path
-    return f"{digest_bytes(str(store_of_objects).encode())[:16]}-{slot}"
+def _workspace_key(source: Source) -> str:
+    origin = git.lender_of(git.objects_of(source.path)) if source.revision or source.git_tree else source.path
+    return digest_bytes(str(origin).encode())[:16]
 
 
 def _version(source: Source, makefile: str | None) -> Release:

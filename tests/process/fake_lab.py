@@ -39,6 +39,8 @@ class FakeLab:
 
     folder: Path
     variables: dict[str, str] = field(default_factory=dict)
+    program: tuple[str, ...] = ("-m", "harness")
+    patience: float = 120
     started: "list[subprocess.Popen[str]]" = field(default_factory=list)
 
     @property
@@ -77,7 +79,7 @@ class FakeLab:
     def call(self, *words: str, **variables: str) -> "subprocess.CompletedProcess[str]":
         """``blklab WORDS`` to its end."""
         process = self.start(*words, **variables)
-        out, err = process.communicate(timeout=120)
+        out, err = process.communicate(timeout=self.patience)
         return subprocess.CompletedProcess(words, process.returncode, out, err)
 
     def run(self, *options: str, **variables: str) -> "subprocess.CompletedProcess[str]":
@@ -85,7 +87,7 @@ class FakeLab:
 
     def start(self, *words: str, **variables: str) -> "subprocess.Popen[str]":
         process = subprocess.Popen(
-            [sys.executable, "-m", "harness", *words],
+            [sys.executable, *self.program, *words],
             cwd=CHECKOUT,
             env=self.environment(**variables),
             stdout=subprocess.PIPE,

@@ -4,7 +4,8 @@
 Copied behind a "#!" line by ``fake_lab``; imports nothing of blklab. Every boot is a line in the
 file ``FAKE_LOG``. ``FAKE_PLAN`` is JSON: ``iops`` by role or load.role, ``hold`` [boot, moment] to stop
 there for ever, ``garble`` [boot, moment] to end there, ``fill`` [boot, moment] to fill the disk,
-``jitter`` for results that do not repeat, ``noise`` for the deviation of the logarithm of each figure.
+``jitter`` for results that do not repeat, ``noise`` for the deviation of the logarithm of each figure,
+``mutant`` [text, plan] for guests with that text in a module.
 """
 
 import base64
@@ -57,6 +58,9 @@ class Guest:
     def __init__(self, files: dict[str, bytes]) -> None:
         self.job = {name.removeprefix("job/"): data.decode() for name, data in files.items() if name.startswith("job/")}
         self.plan = json.loads(os.environ.get("FAKE_PLAN", "{}"))
+        text, changes = self.plan.get("mutant", ("", {}))
+        if text and any(text.encode() in data for name, data in files.items() if name.endswith(".ko")):
+            self.plan |= changes
         self.results = Path("results.txt").open("ab", buffering=0)  # noqa: SIM115
         self.console = Path("console.txt").open("ab", buffering=0)  # noqa: SIM115
         self.out = {"kmsg": "[    0.9] blklab: ready\n", "readback": ""}

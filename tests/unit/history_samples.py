@@ -46,7 +46,7 @@ class TextOracle:
         self.measured: list[str] = []
         self.prepared: list[str] = []
 
-    def measure(self, commit: str) -> Observation:
+    def measure(self, commit: str, *, once: bool = False) -> Observation:
         self._before(commit)
         self.measured.append(commit)
         word = git(self.clone, "show", f"{commit}:verdict")

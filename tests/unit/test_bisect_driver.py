@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.bisect.driver import Bisection, Finding
+from harness.bisect.driver import Bisection
+from harness.bisect.finding import Finding
 from harness.bisect.question import Question
 from harness.bisect.repository import Repository
 from harness.bisect.state import ClaimSeen, Observation, State, Word, load_state
@@ -150,7 +151,7 @@ def test_cautions(files: dict[str, str], caution: str, tmp_path: Path) -> None:
     blamed = made.commits[5]
 
     class Blames(TextOracle):
-        def measure(self, commit: str) -> Observation:
+        def measure(self, commit: str, *, once: bool = False) -> Observation:
             bad = commit in made.commits[5:] and commit != "revert"
             status, values = ("FAIL", (0.1,)) if bad else ("PASS", (1.0,))
             return Observation(commit, self.setting, (ClaimSeen(THAT, "a / b", status, values),))

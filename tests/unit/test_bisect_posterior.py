@@ -17,6 +17,7 @@ def test_ends_come_from_what_was_measured() -> None:
     ends = Ends.of([1.0, 1.2, 0.8], [0.5, 0.3])
     assert [ends.good, ends.bad] == pytest.approx([1.0, 0.4])
     assert ends.deviation == pytest.approx(math.sqrt((0.04 + 0.04 + 0.02) / 3))
+    assert ends.freedom == 3
     assert ends.apart == pytest.approx(0.6 / ends.deviation)
     with pytest.raises(ValueError, match="twice"):
         Ends.of([1.0], [0.5, 0.3])
@@ -31,6 +32,13 @@ def test_bayes_rule() -> None:
     assert posterior.chances == pytest.approx([weight / sum(weights) for weight in weights])
 
 
+def test_a_deviation_known_by_few_measurements_convinces_less() -> None:
+    known, few = (Posterior.of(Ends(1.0, 0.0, 0.5, freedom), 2).measured(0, 1.0) for freedom in (math.inf, 3))
+    # Student's density at 2 deviations over that at none, with 3 degrees of freedom: (1 + 4/3)^-2.
+    assert few.chances[0] / few.chances[1] == pytest.approx((7 / 3) ** -2)
+    assert few.chances[0] > known.chances[0]
+
+
 def test_a_ratio_in_the_middle_says_nothing_and_one_far_from_both_breaks_nothing() -> None:
     flat = Posterior.of(ENDS, 8)
     assert flat.measured(3, 0.5).chances == pytest.approx(flat.chances)
@@ -40,22 +48,36 @@ def test_a_ratio_in_the_middle_says_nothing_and_one_far_from_both_breaks_nothing
 @given(st.lists(st.tuples(st.integers(0, 15), st.floats(-3, 4)), max_size=20))
 def test_it_stays_a_probability(measurements: list[tuple[int, float]]) -> None:
     posterior = Posterior.of(ENDS, 16)
-    for place, ratio in measurements:
-        posterior = posterior.measured(place, ratio)
+    for at, ratio in measurements:
+        posterior = posterior.measured(at, ratio)
     assert math.fsum(posterior.chances) == pytest.approx(1)
-    assert 0 <= posterior.next_place < 15
+    place = posterior.next_place()
+    assert place is not None
+    assert 0 <= place < 15
 
 
 @pytest.mark.parametrize("truth", [0, 1, 100, 255])
 def test_without_noise_it_needs_the_logarithm(truth: int) -> None:
     ends = Ends(1.0, 0.0, 0.01)
-    found = search(Posterior.of(ends, 256), lambda place: 0.0 if place >= truth else 1.0)
-    assert (found.posterior.culprit, found.cost, found.sure) == (truth, 8, True)
+    found = search(Posterior.of(ends, 256), lambda place: (0.0 if place >= truth else 1.0,))
+    assert (found.culprit, found.cost) == (truth, 8)
+    assert found.confidence > 0.999
 
 
 def test_a_budget_ends_a_search_without_a_claim() -> None:
-    found = search(Posterior.of(ENDS, 256), lambda _: 0.5, most=10)
-    assert (found.cost, found.sure) == (10, False)
+    found = search(Posterior.of(ENDS, 256), lambda _: (0.5,), most=10)
+    assert found.cost == 10
+    assert found.confidence == pytest.approx(1 / 256)
+
+
+def test_what_lies_between_two_that_could_be_tested_is_one() -> None:
+    posterior = Posterior(ENDS, (0.1, 0.2, 0.3, 0.3, 0.1))
+    assert posterior.likeliest() == (range(2, 3), 0.3)
+    found, chance = posterior.likeliest({1, 2})
+    assert found == range(1, 4)
+    assert chance == pytest.approx(0.8)
+    assert posterior.next_place({0, 1, 2}) == 3
+    assert posterior.next_place({0, 1, 2, 3}) is None
 
 
 def test_the_posterior_beats_repetition_on_known_truth() -> None:

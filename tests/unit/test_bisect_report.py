@@ -7,7 +7,8 @@ from xml.etree import ElementTree
 
 import pytest
 
-from harness.bisect.driver import Bisection, Finding
+from harness.bisect.driver import Bisection
+from harness.bisect.finding import Finding
 from harness.bisect.report import conclusion, mail, plot
 from harness.bisect.repository import Repository
 from harness.bisect.state import State, Word
@@ -43,7 +44,7 @@ def test_a_finding_that_was_not_verified_says_so(found: tuple[Finding, list[str]
     assert "NOT verified" in text
     assert "Caution: look." in text
     undecided = replace(finding, culprit=None, left=(finding.steps[0].commit,))
-    assert "Not decided: 1 commits are left" in "\n".join(conclusion(undecided))
+    assert "Not decided: it is one of 1" in "\n".join(conclusion(undecided))
     assert mail(undecided, scenario([claim()]), []) == ""
 
 

@@ -5,6 +5,7 @@ import lzma
 import os
 import subprocess
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,7 @@ from tests.unit.kernel_samples import bzimage, elf, module
 MAKEFILE = "VERSION = 6\nPATCHLEVEL = {minor}\nSUBLEVEL = 7\nEXTRAVERSION =\nNAME = Test\n"
 OPTIONS = ("CONFIG_BLOCK=y", "CONFIG_BLK_DEV_NULL_BLK=m")
 _MERGE = '#!/bin/sh\nset -e\nshift 3\nconfig=$1\nshift\ncat "$@" >>"$config"\n'
-_MAKE = """#!{python}
+_MAKE = """#!{python} -IS
 import pathlib, re, shutil, sys
 words = sys.argv[1:]
 source = pathlib.Path(words[words.index("-C") + 1])
@@ -30,7 +31,7 @@ if "olddefconfig" in words:
     kept = [f"{{name}}={{value}}" for name, value in lines.items() if name.removeprefix("CONFIG_") in known]
     (objects / ".config").write_text("\\n".join(kept) + "\\n")
 if "bzImage" in words:
-    text = (source / "block/blk.c").read_text()
+    text = "".join(path.read_text() for path in sorted((source / "block").iterdir()))
     if "#error" in text:
         print("block/blk.c:3:2: error: #error broken", file=sys.stderr)
         print("make[1]: *** [scripts/Makefile.build:229: block/blk.o] Error 1", file=sys.stderr)
@@ -47,31 +48,52 @@ if "bzImage" in words:
     (objects / "arch/x86/boot").mkdir(parents=True, exist_ok=True)
     shutil.copy(made / "bzImage", objects / "arch/x86/boot/bzImage")
     (objects / "vmlinux").write_text(text)
-    (objects / "null_blk.ko").write_bytes(made.joinpath("module").read_bytes() + text.encode())
-    (objects / "modules.order").write_text("null_blk.o\\n")
-    (objects / "modules.builtin").write_text("kernel/drivers/md/dm-mod.ko\\n")
+    for path in made.glob("*.ko"):
+        (objects / path.name).write_bytes(path.read_bytes() + text.encode())
+    names = sorted(path.stem for path in made.glob("*.ko"))
+    (objects / "modules.order").write_text("".join(name + ".o\\n" for name in names))
+    shutil.copy(made / "modules.builtin", objects)
 """
 
 
-def fake_tools(folder: Path, monkeypatch: pytest.MonkeyPatch, release: str = "6.12.7-blklab") -> None:
-    """Put a make in PATH that builds what ``write_source`` wrote, and ask for no other tool."""
+def fake_make(
+    folder: Path,
+    release: str = "6.12.7-blklab",
+    modules: Iterable[str] = ("null_blk",),
+    builtin: Iterable[str] = ("dm-mod",),
+    parameters: Iterable[str] = (),
+) -> Path:
+    """A folder with a make that builds what ``write_source`` wrote; each module ends with the text of block/."""
     made, tools = folder / "made", folder / "bin"
     made.mkdir()
     tools.mkdir()
     (made / "release").write_text(f"{release}\n")
     (made / "bzImage").write_bytes(bzimage(lzma.compress(elf()), release))
-    (made / "module").write_bytes(module())
+    told = "".join(f"parmtype={parameter}:int\0" for parameter in parameters)
+    for name in modules:
+        (made / f"{name}.ko").write_bytes(module() + told.encode())
+    (made / "modules.builtin").write_text("".join(f"kernel/{name}.ko\n" for name in builtin))
     (tools / "make").write_text(_MAKE.format(python=sys.executable, made=str(made)))
-    (tools / "make").chmod(0o755)
-    monkeypatch.setenv("PATH", f"{tools}{os.pathsep}{os.environ['PATH']}")
+    # A build gives way to everything else on the host: here that would be the test that waits for it.
+    (tools / "nice").write_text('#!/bin/sh\nshift 2\nexec "$@"\n')
+    for name in ("make", "nice"):
+        (tools / name).chmod(0o755)
+    return tools
+
+
+def fake_tools(folder: Path, monkeypatch: pytest.MonkeyPatch, release: str = "6.12.7-blklab") -> None:
+    """Put a make in PATH that builds what ``write_source`` wrote, and ask for no other tool."""
+    monkeypatch.setenv("PATH", f"{fake_make(folder, release)}{os.pathsep}{os.environ['PATH']}")
     monkeypatch.setattr("lab.host.BUILD_NEEDS", ())
 
 
-def write_source(folder: Path, text: str = "int blk;\n", *, minor: int = 12) -> Path:
+def write_source(
+    folder: Path, text: str = "int blk;\n", *, minor: int = 12, options: Iterable[str] = ("BLOCK", "BLK_DEV_NULL_BLK")
+) -> Path:
     for name in ("block", "scripts/kconfig"):
         (folder / name).mkdir(parents=True, exist_ok=True)
     (folder / "Makefile").write_text(MAKEFILE.format(minor=minor))
-    (folder / "Kconfig").write_text("config BLOCK\nconfig BLK_DEV_NULL_BLK\n")
+    (folder / "Kconfig").write_text("".join(f"config {name}\n" for name in options))
     (folder / "scripts/kconfig/merge_config.sh").write_text(_MERGE)
     (folder / "block/blk.c").write_text(text)
     return folder

@@ -1,0 +1,48 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a bisection found, and what it is founded on."""
+
+from dataclasses import dataclass
+
+from harness.bisect.question import Answer, Question
+from harness.bisect.repository import Commit
+from harness.bisect.state import Observation, Word
+
+PARENT, ITSELF, REVERT = "the parent", "the commit", "the bad end with the commit reverted"
+
+
+@dataclass(frozen=True)
+class Step:
+    """One measured commit, in the order of the search."""
+
+    commit: Commit
+    seen: Observation
+    answer: Answer
+
+
+@dataclass(frozen=True)
+class Finding:
+    """``culprit`` is None when it is one of those that are ``left``. ``checks`` says what verification gave.
+
+    ``confidence`` is the posterior probability of the culprit, or of those left, None where figures do not scatter;
+    ``cost`` counts measurements besides the ends.
+    """
+
+    question: Question
+    steps: tuple[Step, ...]
+    culprit: Commit | None
+    left: tuple[Commit, ...] = ()
+    checks: tuple[tuple[str, Word | None], ...] = ()
+    cautions: tuple[str, ...] = ()
+    confidence: float | None = None
+    cost: int = 0
+
+    @property
+    def verified(self) -> bool:
+        """The parent is good and the commit bad; a revert that applies is good."""
+        words = dict(self.checks)
+        return (
+            self.culprit is not None
+            and words.get(PARENT) is Word.GOOD
+            and words.get(ITSELF) is Word.BAD
+            and words.get(REVERT) in (None, Word.GOOD)
+        )

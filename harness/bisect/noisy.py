@@ -1,0 +1,165 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A bisection by ratios that scatter: a posterior over the commits decides what to measure, and when to stop.
+
+It goes along first parents, which is one line, and from a merge that it finds into what was merged.
+"""
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
+
+from harness.bisect.culprit import warnings
+from harness.bisect.finding import ITSELF, PARENT, REVERT, Finding, Step
+from harness.bisect.notebook import Notebook, Oracle, Tell
+from harness.bisect.posterior import CONFIDENCE, Ends, Found, Posterior, search
+from harness.bisect.question import Answer, Question
+from harness.bisect.repository import Commit, Repository
+from harness.bisect.state import Observation, State, Word
+from lab.errors import CannotJudge
+
+_ANEW = 3
+"""Searches after the first, each knowing what spoke against the culprit of the one before."""
+_APART = 4.0
+"""Standard errors by which the means of the ends must differ."""
+
+
+class NoisyBisection:
+    """Works in ``folder``, where every measured ratio is kept: a posterior is what they say together."""
+
+    def __init__(self, repository: Repository, oracle: Oracle, wanted: State, folder: Path, tell: Tell) -> None:
+        self._repository, self._oracle, self._wanted, self._tell = repository, oracle, wanted, tell
+        self._notes = Notebook(folder, wanted, oracle, tell)
+        self._met = dict.fromkeys((wanted.good, wanted.bad))
+        self._cost = 0
+
+    def run(self) -> Finding:
+        """Raises CannotJudge when the ends do not differ, Misuse when they are no line of history, LabBroken."""
+        good, bad = self._wanted.good, self._wanted.bad
+        self._repository.demand_line(good, bad)
+        before, since = self._notes.measured(good, "good end"), self._notes.measured(bad, "bad end")
+        question = Question.scattered(before, since)
+        ends = _apart(question, before, since)
+        self._tell(f"the ends are {ends.good:.4g} and {ends.bad:.4g}, {ends.apart:.1f} deviations apart")
+        finding = self._found(ends, question)
+        for _ in range(_ANEW):
+            if finding.culprit is None or finding.verified:
+                break
+            self._tell("the checks speak against it: they are counted, and the search goes on")
+            finding = self._found(ends, question)
+        return finding
+
+    def _found(self, ends: Ends, question: Question) -> Finding:
+        sha, left, confidence = self._descend(ends, question)
+        culprit = self._repository.commit(sha) if sha else None
+        checks = tuple(self._checks(sha, ends, question)) if sha else ()
+        return Finding(
+            question,
+            tuple(self._steps(ends, question)),
+            culprit,
+            tuple(self._repository.commit(one) for one in left),
+            checks,
+            tuple(warnings(culprit)) if culprit else (),
+            confidence,
+            self._cost,
+        )
+
+    def _descend(self, ends: Ends, question: Question) -> tuple[str, Sequence[str], float]:
+        """The culprit, or those left, and how sure it is."""
+        excluded, tip, confidence = [self._wanted.good], self._wanted.bad, 1.0
+        line = self._repository.suspects(excluded, tip, first_parent=True)
+        while True:
+            found = self._search(line, ends, question)
+            confidence *= found.confidence
+            if found.culprit is None or found.confidence < CONFIDENCE:
+                return "", [line[place] for place in found.suspects], confidence
+            culprit = self._repository.commit(line[found.culprit])
+            merged = () if culprit.sha in excluded else self._merged(culprit, excluded)
+            if not merged:
+                return culprit.sha, (), confidence
+            self._tell(f"{culprit.sha[:12]} is a merge: on to the {len(merged)} commits that it brought")
+            line = (*merged, culprit.sha)
+            excluded += [culprit.parents[0], culprit.sha]
+
+    def _merged(self, culprit: Commit, excluded: Sequence[str]) -> Sequence[str]:
+        """The first parents of what a merge of two brought, oldest first; none for any other commit."""
+        match culprit.parents:
+            case (ours, theirs):
+                return self._repository.suspects([*excluded, ours], theirs, first_parent=True)
+            case _:
+                return ()
+
+    def _search(self, line: Sequence[str], ends: Ends, question: Question) -> Found:
+        """Over a ``line`` whose last commit is bad; what was measured of it before is counted first."""
+        posterior = Posterior.of(ends, len(line))
+        for place, commit in enumerate(line[:-1]):
+            for ratio in _values(self._notes.known(commit), question):
+                posterior = posterior.measured(place, ratio)
+
+        def measure(place: int) -> Sequence[float]:
+            return self._ratios(line[place], question)
+
+        return search(posterior, measure)
+
+    def _ratios(self, commit: str, question: Question) -> Sequence[float]:
+        """Those of one more measurement; none of a commit that could not be tested."""
+        self._met[commit] = None
+        known = self._notes.known(commit)
+        if known and known.untestable:
+            return ()
+        seen = self._notes.once_more(commit)
+        self._cost += 1
+        fresh = _values(seen, question)[len(_values(known, question)) :]
+        shown = ", ".join(f"{value:.4g}" for value in fresh) or f"skipped, {seen.untestable or 'nothing was measured'}"
+        self._tell(f"{commit[:12]}: {shown}")
+        return fresh
+
+    def _word(self, commit: str, ends: Ends, question: Question) -> Word:
+        """Good or bad, as sure as a culprit must be."""
+        posterior = Posterior.of(ends, 2)
+        for ratio in _values(self._notes.known(commit), question):
+            posterior = posterior.measured(0, ratio)
+        found = search(posterior, lambda _: self._ratios(commit, question))
+        if found.culprit is None:
+            return Word.SKIP
+        return Word.GOOD if found.culprit else Word.BAD
+
+    def _checks(self, culprit: str, ends: Ends, question: Question) -> Iterable[tuple[str, Word | None]]:
+        for what, sha in ((PARENT, self._repository.commit(culprit).parents[0]), (ITSELF, culprit)):
+            yield what, self._word(sha, ends, question)
+        reverted = self._repository.reverted(culprit, self._wanted.bad)
+        yield REVERT, self._word(reverted, ends, question) if reverted else None
+
+    def _steps(self, ends: Ends, question: Question) -> Iterator[Step]:
+        for sha in self._met:
+            seen = self._notes.known(sha)
+            if seen is not None:
+                yield Step(self._repository.commit(sha), seen, _answer(seen, ends, question))
+
+
+def _answer(seen: Observation, ends: Ends, question: Question) -> Answer:
+    values = _values(seen, question)
+    if not values:
+        return Answer(Word.SKIP, seen.untestable or "nothing was measured")
+    mean = math.fsum(values) / len(values)
+    return Answer(Word.GOOD if abs(mean - ends.good) < abs(mean - ends.bad) else Word.BAD)
+
+
+def _values(seen: Observation | None, question: Question) -> Sequence[float]:
+    claims = seen.claims if seen else ()
+    return next((claim.values for claim in claims if claim.that == question.claims[0]), ())
+
+
+def _apart(question: Question, good: Observation, bad: Observation) -> Ends:
+    before, since = _values(good, question), _values(bad, question)
+    try:
+        ends = Ends.of(before, since)
+    except ValueError as error:
+        raise CannotJudge(f'the ends say nothing of "{question.claims[0]}": {error}') from error
+    errors = ends.apart / math.sqrt(1 / len(before) + 1 / len(since))
+    if errors < _APART:
+        raise CannotJudge(
+            f'the ends are not apart: "{question.claims[0]}" is {ends.good:.4g} and {ends.bad:.4g} in the mean,'
+            f" {errors:.1f} standard errors of {_APART:.0f}",
+            remedy="a window or a load that shows the change more clearly",
+        )
+    return ends

@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a bisection measures its commits by, and what it has measured: on disk before the next commit is chosen."""
+
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Protocol
+
+from harness.bisect.state import ClaimSeen, Observation, State, load_state, save_state
+from harness.scenario.model import Status
+
+Tell = Callable[[str], None]
+
+
+class Oracle(Protocol):
+    """What a commit is measured by. ``setting`` digests all that the figures depend on besides the kernel."""
+
+    setting: str
+
+    def measure(self, commit: str, *, once: bool = False) -> Observation:
+        """All that the trial measures, or a single ratio. Raises LabBroken when nothing can be said of any commit."""
+
+    def prepare(self, commit: str) -> None:
+        """Build it; also in another thread. What goes wrong is met again by ``measure``."""
+
+
+class Notebook:
+    """The observations of one bisection, kept in ``folder``. Those of another setting are as good as none."""
+
+    def __init__(self, folder: Path, wanted: State, oracle: Oracle, tell: Tell) -> None:
+        self._folder, self._oracle, self._tell = folder, oracle, tell
+        self._state = load_state(folder, wanted)
+
+    def known(self, commit: str) -> Observation | None:
+        seen = self._state.observations.get(commit)
+        return seen if seen is not None and seen.setting == self._oracle.setting else None
+
+    def measured(self, commit: str, why: str) -> Observation:
+        """As it was measured before, else as it is measured now."""
+        seen = self.known(commit)
+        if seen is not None:
+            self._tell(f"{commit[:12]}: as measured before ({why})")
+            return seen
+        self._tell(f"{commit[:12]}: measuring ({why})")
+        return self._keep(self._oracle.measure(commit))
+
+    def once_more(self, commit: str) -> Observation:
+        """With one more ratio than was measured of it before; these stay when it cannot be measured any more."""
+        seen, before = self._oracle.measure(commit, once=True), self.known(commit)
+        if before is None:
+            return self._keep(seen)
+        return before if seen.untestable else self._keep(_pooled(before, seen))
+
+    def _keep(self, seen: Observation) -> Observation:
+        self._state = self._state.with_observation(seen)
+        save_state(self._folder, self._state)
+        return seen
+
+
+def _pooled(before: Observation, since: Observation) -> Observation:
+    earlier = {claim.that: claim for claim in before.claims}
+    claims = tuple(_joined(earlier.get(claim.that), claim) for claim in since.claims)
+    return replace(since, claims=claims)
+
+
+def _joined(before: ClaimSeen | None, since: ClaimSeen) -> ClaimSeen:
+    if before is None:
+        return since
+    status = since.status if since.status == before.status else str(Status.DONE)
+    return replace(since, status=status, values=(*before.values, *since.values))

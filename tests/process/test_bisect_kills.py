@@ -1,0 +1,130 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`blklab bisect` as it is over 64 commits that a made-up make builds: found, and found again after each SIGKILL."""
+
+import json
+import os
+import subprocess
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.bisect.state import STATE
+from lab.errors import EXIT_PASS
+from lab.kernels.kconfig import fragments, read_fragments
+from tests.process import fake_lab
+from tests.process.fake_lab import BUILTIN, LOADED, FakeLab
+from tests.unit.payload_samples import CONFIG
+from tests.unit.tree_samples import commit, fake_make, git, write_source
+from tests.vm.kernel_history import History, make_history
+
+COUNT, CULPRIT, BROKEN = 66, 41, (32, 33, 37)
+_FILES = ("block/bio.c", "Documentation/block/index.rst", "lib/sort.c", "drivers/md/dm-linear.c", "block/elevator.c")
+_MUTANT = """\
+--- a/block/blk.c
++++ b/block/blk.c
+@@ -1 +1 @@
+-int blk;
++int mutant;
+"""
+_PLAN = {"mutant": ["int mutant", {"iops": {"lopsided.victim": 10.0}}]}
+_PROGRAM = "import sys, lab.host; lab.host.BUILD_NEEDS = (); from harness.cli import main; sys.exit(main())"
+
+
+class Rig:
+    """A made-up lab with a history, each commit of which takes two boots."""
+
+    def __init__(self, lab: FakeLab) -> None:
+        self.lab = lab
+        lab.program = ("-c", _PROGRAM)
+        lab.patience = 250
+        parameters = [name for names in LOADED.values() for name in names]
+        tools = fake_make(lab.folder, "6.12.7-blklab", LOADED, BUILTIN, parameters)
+        lab.variables["PATH"] = f"{tools}{os.pathsep}{os.environ['PATH']}"
+        lab.variables["FAKE_PLAN"] = json.dumps(_PLAN)
+        self.history = _history(lab.folder)
+
+    @property
+    def words(self) -> list[str]:
+        tree, ends = self.history.repository, (self.history.commits[0], "main")
+        return [
+            *("bisect", str(self.lab.scenario), "--tree", str(tree), "--good", ends[0], "--bad", ends[1]),
+            *("--seeds", "1", "--jobs", "1", "--ahead", "2", "--results", str(self.lab.results)),
+        ]
+
+    def run(self) -> "subprocess.CompletedProcess[str]":
+        return self.lab.call(*self.words)
+
+    def observed(self) -> dict[str, object]:
+        states = list(self.lab.results.glob(f"bisect/*/{STATE}"))
+        return dict(json.loads(states[0].read_text())["observations"]) if states else {}
+
+
+def _history(folder: Path) -> History:
+    options = [option.option.removeprefix("CONFIG_") for option in read_fragments(fragments())]
+    source = write_source(folder / "linux", options=[*options, *(name.removeprefix("CONFIG_") for name in CONFIG)])
+    for name in (*_FILES, "block/blk-core.c"):
+        (source / name).parent.mkdir(parents=True, exist_ok=True)
+        (source / name).write_text(f"/* {name} */\n")
+    commit(source, "source")
+    patch = folder / "mutant.patch"
+    patch.write_text(_MUTANT)
+    tree = git(source, "rev-parse", "HEAD^{tree}")
+    objects = source / ".git/objects"
+    return make_history(folder / "tree.git", objects, tree, patch, count=COUNT, culprit=CULPRIT, broken=BROKEN)
+
+
+@pytest.fixture
+def rig(tmp_path: Path) -> Iterator[Rig]:
+    yield from map(Rig, fake_lab.standing(tmp_path))
+
+
+def culprit(rig: Rig) -> str:
+    return rig.history.commits[CULPRIT]
+
+
+def assert_found(rig: Rig, done: "subprocess.CompletedProcess[str]") -> None:
+    assert done.returncode == EXIT_PASS, done.stdout + done.stderr
+    assert f'First bad commit: {culprit(rig)[:12]} ("change {CULPRIT}")' in done.stdout
+    assert "Verified." in done.stdout
+    (mail,) = rig.lab.results.glob("bisect/*/mail.txt")
+    assert f"#regzbot introduced: {culprit(rig)}\n" in mail.read_text()
+
+
+def test_exactly_the_culprit_is_found_past_commits_that_do_not_build(rig: Rig) -> None:
+    done = rig.run()
+    assert_found(rig, done)
+    assert "does not build: block/blk.c:3:2: error: #error broken" in " ".join(done.stdout.split())
+    kernel = f"tree:{rig.history.repository}@{culprit(rig)}"
+    assert f"blklab run {rig.lab.scenario} --kernel {kernel} --seeds 1\n" in done.stdout
+    assert len(rig.lab.boots()) <= 2 * 10
+
+
+def test_killed_in_boots_it_measures_nothing_twice(rig: Rig) -> None:
+    killed = (1, 6, 11)
+    before: dict[str, object] = {}
+    for boot in killed:
+        process = rig.lab.start(*rig.words, FAKE_PLAN=json.dumps({**_PLAN, "hold": [boot, "load"]}))
+        rig.lab.await_boots(len(rig.lab.boots("held-load")) + 1, "held-load")
+        process.kill()
+        process.communicate()
+        seen = rig.observed()
+        assert {sha: seen[sha] for sha in before} == before
+        before = seen
+    assert_found(rig, rig.run())
+    after = rig.observed()
+    assert {sha: after[sha] for sha in before} == before
+    booted = sum(bool(seen["claims"]) for seen in after.values() if isinstance(seen, dict))
+    # Boots that were cut short are made again, and no others.
+    assert len(rig.lab.boots()) == 2 * booted + len(killed)
+
+
+def test_killed_wherever_it_is_it_finds_the_culprit(rig: Rig) -> None:
+    for count in (1, 4):
+        process = rig.lab.start(*rig.words)
+        while len(rig.observed()) < count and process.poll() is None:
+            time.sleep(0.002)
+        process.kill()
+        process.communicate()
+    assert_found(rig, rig.run())
