@@ -59,12 +59,16 @@ class Turns:
 
 @dataclass(frozen=True)
 class Run:
-    """A judged run. ``elapsed`` in seconds; ``resumed`` counts the boots that an earlier, killed run had made."""
+    """A judged run. ``elapsed`` in seconds; ``resumed`` counts the boots that an earlier, killed run had made.
+
+    ``left_open``: a QEMU was lost on the wall clock, where boots are dear, and the same request goes on from there.
+    """
 
     folder: RunFolder
     verdict: Verdict
     elapsed: float
     resumed: int = 0
+    left_open: bool = False
 
 
 def run_scenario(
@@ -98,9 +102,11 @@ def run_scenario(
         boots = _Boots(lab, request.scenario, folder, jobs, listener, turns)
         verdict = boots.make(waiting, workers) if folder.facts.rule is None else boots.make_in_turn(waiting)
         elapsed = time.monotonic() - started
-        folder.finish(verdict, elapsed=elapsed)
+        left_open = folder.facts.rule is not None and any(cell.outcome is Outcome.LOST for cell in verdict.cells)
+        if not left_open:
+            folder.finish(verdict, elapsed=elapsed)
         listener(RunFinished(verdict.status, elapsed))
-    return Run(folder, verdict, elapsed, resumed)
+    return Run(folder, verdict, elapsed, resumed, left_open)
 
 
 def measured(lab: Lab, request: Request, store: Store, listener: Listener = nobody, at_once: int = 0) -> RunFolder:
@@ -268,6 +274,10 @@ class _Boots:
 
         Rounds of other runs on this host wait meanwhile: they would be noise.
         """
+        for cell in cells:
+            # A lost QEMU left a record, which is no reason not to make this boot.
+            if self.folder.boot(cell) is not None:
+                self.folder.fresh_boot_folder(cell)
         verdict = judge_run(self.folder)
         for _, together in groupby(cells, key=lambda cell: cell.seed):
             if not unmade(verdict):

@@ -90,6 +90,8 @@ def _measured(lab: Lab, request: Request, store: Store, options: argparse.Namesp
 def _run(lab: Lab, request: Request, store: Store, options: argparse.Namespace) -> Run:
     with progress(Console(stderr=True)) as listener:
         run = run_scenario(lab, request, store, listener, options.jobs)
+    if run.left_open:
+        tell("a QEMU was lost: the same command goes on with the boots that there are")
     if run.resumed:
         tell(f"{run.resumed} boots were taken over from a run that had been stopped")
     return run

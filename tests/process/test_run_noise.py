@@ -1,7 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs on the wall clock: boots in turn, a rule that stops them, and nothing lost when they are killed."""
 
+import os
+import signal
+import threading
+import time
 from collections.abc import Callable
+from contextlib import suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -52,6 +57,17 @@ class Rig:
 @pytest.fixture
 def rig(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> Rig:
     return Rig(lab, monkeypatch)
+
+
+def kill_when_held(lab: FakeLab) -> None:
+    """Kill the QEMU of the boot that is being held."""
+    deadline = time.monotonic() + 60
+    while not lab.boots("held-load"):
+        assert time.monotonic() < deadline
+        time.sleep(0.002)
+    for process in lab.machines():
+        with suppress(ProcessLookupError):
+            os.kill(process, signal.SIGKILL)
 
 
 def there_and_back(rounds: int) -> list[tuple[str, int]]:
@@ -113,10 +129,18 @@ def test_a_killed_run_goes_on_where_it_was(rig: Rig) -> None:
     assert rejudge(run.folder.path).agrees
 
 
-def test_a_boot_that_is_lost_ends_the_run(rig: Rig) -> None:
-    run = rig.run(garble=[3, "load"])
-    assert (run.verdict.status, run.verdict.exit_code) == (Status.ERROR, 128)
+def test_a_boot_that_is_lost_costs_that_boot_alone(rig: Rig) -> None:
+    killer = threading.Thread(target=kill_when_held, args=(rig.lab,))
+    killer.start()
+    run = rig.run(hold=[3, "load"])
+    killer.join()
+    assert (run.verdict.status, run.verdict.exit_code, run.left_open) == (Status.ERROR, 128, True)
     assert rig.started == there_and_back(2)
+    assert rig.store.runs("t") == ()
+    again = rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
+    assert (again.folder.path, again.resumed, again.left_open) == (run.folder.path, 3, False)
+    assert again.verdict.status is Status.PASS
+    assert len(rig.lab.boots()) == 2 * 6 + 1
 
 
 def test_other_runs_of_this_host_wait_for_their_turn(rig: Rig) -> None:
