@@ -10,7 +10,7 @@ from pathlib import Path
 
 from harness.boot_files import save_boot
 from harness.judging import judge_run
-from harness.scenario.model import Reproduction
+from harness.scenario.model import Arm, Reproduction
 from harness.store import KernelFacts, RunFolder, Store, planned
 from lab.record import Outcome
 from tests.unit.analysis_samples import SHARE, claim, control, scenario
@@ -36,11 +36,13 @@ def page_run(
     hostile: str = "",
     release: str = "6.1.0-18-amd64",
 ) -> RunFolder:
-    """A judged run under three seeds; ``hostile`` text is in title, claim, kernel and console, and one boot died."""
+    """A judged run under three seeds; ``hostile`` text is in every free text, and one boot died."""
     model = scenario([replace(claim(), that=f"kept {hostile}")], [control()], list(shares))
     model = replace(
         model, title=f"A sample {hostile}", teaches=hostile, reproduces=(Reproduction("as told", SHARE, 0.9),)
     )
+    if hostile:
+        model = replace(model, arms={name: _hostile(arm, hostile) for name, arm in model.arms.items()})
     cells = planned([(arm, seed, ()) for seed in (1, 2, 3) for arm in shares])
     of = KernelFacts("debian:6.1", release + hostile, f"Debian {hostile}", "k" * 64)
     run = Store(root).new_run(model, replace(facts(model, cells), kernel=of))
@@ -54,6 +56,11 @@ def page_run(
         save_boot(replace(record(run.fresh_boot_folder(cell), measured, died), detail=hostile))
     run.finish(judge_run(run), elapsed=1.0)
     return run
+
+
+def _hostile(arm: Arm, text: str) -> Arm:
+    hbas = {name: replace(hba, model=text) for name, hba in arm.topology.hbas.items()}
+    return replace(arm, topology=replace(arm.topology, title=text, hbas=hbas), settings={text: text}, teaches=text)
 
 
 class Page(HTMLParser):

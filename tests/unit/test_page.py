@@ -60,8 +60,8 @@ def test_what_others_wrote_stays_text(tmp_path: Path, capsys: pytest.CaptureFixt
     assert page.wrong == []
     assert page.elements["script"] == page.elements["img"] == 0 and page.elements["style"] == 1
     assert page.handlers == []
-    # In the title, a claim, the kernel and the reason for which a boot counts for nothing.
-    assert page.text.count(HOSTILE) > 4
+    # In the title, a claim, the kernel, the drawing, the arms and the reason for which a boot counts for nothing.
+    assert page.text.count(HOSTILE) > 10
 
 
 def test_the_page_goes_where_it_is_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

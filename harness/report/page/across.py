@@ -9,7 +9,7 @@ from harness.analysis.verdict import SHOWN_METRIC
 from harness.report.format import figure, limits, spread, value
 from harness.report.page.collection import JudgedRun
 from harness.report.page.figures import against, measured
-from harness.report.page.judged import word_of
+from harness.report.page.judged import MUST_BE, word_of
 from harness.report.page.strip import Shown, Strip, strip
 from harness.scenario.model import Claim, Control, Scenario
 
@@ -29,6 +29,7 @@ class Across:
     expect: str
     words: tuple[tuple[str, str, str], ...]
     strip: Strip | None
+    wish: str = ""
 
 
 @dataclass(frozen=True)
@@ -54,7 +55,7 @@ def controls(rows: Sequence[Row]) -> Iterator[Across]:
     for control in _newest(rows).controls:
         seen = [(label, _control(one, control)) for label, one in rows]
         if any(found is not None for _, found in seen):
-            yield _across(control.that, control, seen)
+            yield _across(control.that, control, seen, MUST_BE)
 
 
 def reproductions(rows: Sequence[Row]) -> Iterator[Across]:
@@ -83,10 +84,10 @@ def compared(rows: Sequence[Row], metric: str = SHOWN_METRIC) -> Iterator[Compar
         yield Compared(*name, tuple(cells))
 
 
-def _across(that: str, of: Claim | Control, seen: Sequence[tuple[str, Seen | None]]) -> Across:
+def _across(that: str, of: Claim | Control, seen: Sequence[tuple[str, Seen | None]], wish: str = "expected") -> Across:
     shown = [Shown(label, found[1].ensemble, found[1].interval) if found else Shown(label) for label, found in seen]
     words = tuple((label, found[0], value(found[1])) if found else (label, NOT_RUN, _NOTHING) for label, found in seen)
-    return Across(that, of.ratio.text, of.expect.text, words, strip(that, shown, of.expect))
+    return Across(that, of.ratio.text, of.expect.text, words, strip(that, shown, of.expect, wish=wish), wish)
 
 
 def _newest(rows: Sequence[Row]) -> Scenario:

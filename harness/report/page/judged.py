@@ -12,6 +12,7 @@ from harness.scenario.model import Control, Scenario, Status
 
 _NOT_MEASURED = "not measured"
 RED_WORD = "red"
+MUST_BE = "must be"
 
 
 @dataclass(frozen=True)
@@ -25,6 +26,7 @@ class Judged:
     ratio: str
     sentence: str
     strip: Strip | None
+    wish: str = "expected"
 
 
 def claims(scenario: Scenario, verdict: Verdict) -> Iterator[Judged]:
@@ -42,10 +44,12 @@ def controls(scenario: Scenario, verdict: Verdict) -> Iterator[Judged]:
 def _control(control: Control, judged: ControlVerdict) -> Judged:
     judgement = judged.judgement
     if judgement is None:
-        return Judged(NOT_RUN, judged.that, _NOT_MEASURED, judged.expect, judged.ratio, judged.sentence, None)
-    drawn = strip(control.that, [_row(judgement)], control.expect)
+        return Judged(NOT_RUN, judged.that, _NOT_MEASURED, judged.expect, judged.ratio, judged.sentence, None, MUST_BE)
+    drawn = strip(control.that, [_row(judgement)], control.expect, wish=MUST_BE)
     sentence = "" if judged.sentence == RED else judged.sentence
-    return Judged(word_of(judgement), judged.that, value(judgement), judged.expect, judged.ratio, sentence, drawn)
+    return Judged(
+        word_of(judgement), judged.that, value(judgement), judged.expect, judged.ratio, sentence, drawn, MUST_BE
+    )
 
 
 def word_of(control: Judgement) -> str:

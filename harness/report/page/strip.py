@@ -71,9 +71,13 @@ class Shown:
 
 
 def strip(
-    title: str, shown: Sequence[Shown], expect: Bound | None = None, reported: float | None = None
+    title: str,
+    shown: Sequence[Shown],
+    expect: Bound | None = None,
+    reported: float | None = None,
+    wish: str = "expected",
 ) -> Strip | None:
-    """None when nothing was measured."""
+    """None when nothing was measured. ``wish`` stands before the bound."""
     ensembles = [each.ensemble for each in shown if each.ensemble is not None]
     if not ensembles:
         return None
@@ -84,7 +88,7 @@ def strip(
     axis = fitting([*values, *edges, *([reported] if reported is not None else [])], left, WIDTH - _EDGE)
     base = _TOP + _ROW * len(shown)
     return Strip(
-        title=_title(title, shown, expect, reported),
+        title=_title(title, shown, f"{wish} {expect.text}" if expect else "", reported),
         width=WIDTH,
         height=base + _FOOT,
         rows=tuple(_row(place, each, axis, expect) for place, each in enumerate(shown)),
@@ -93,19 +97,19 @@ def strip(
         right=WIDTH - _EDGE,
         base=base,
         band=_band(expect, axis) if expect else None,
-        expected=_label(f"expected {expect.text}", [axis.at(edge) for edge in edges], left) if expect else None,
+        expected=_label(f"{wish} {expect.text}", [axis.at(edge) for edge in edges], left) if expect else None,
         edges=tuple(axis.at(edge) for edge in edges),
         reported=_label(f"reported {reported:g}", [axis.at(reported)], left) if reported is not None else None,
         mark=axis.at(reported) if reported is not None else None,
     )
 
 
-def _title(title: str, shown: Sequence[Shown], expect: Bound | None, told: float | None) -> str:
+def _title(title: str, shown: Sequence[Shown], wish: str, told: float | None) -> str:
     rows = "; ".join(
         f"{each.label + ': ' if each.label else ''}{spread(each.ensemble) if each.ensemble else 'not measured'}"
         for each in shown
     )
-    expected = f", expected {expect.text}" if expect else ""
+    expected = f", {wish}" if wish else ""
     return f"{title}: {rows}{expected}" + (f", reported {told:g}" if told is not None else "")
 
 
