@@ -93,7 +93,9 @@ def _mean(values: Sequence[float]) -> float:
     """Geometric where it can be: the quotient of two such means is the mean of the windows' quotients."""
     if len(values) == 1:
         return values[0]
-    return geometric_mean(values) if min(values) > 0 else fmean(values)
+    mean = geometric_mean(values) if min(values) > 0 else fmean(values)
+    # Not by a rounding error beyond values that are all the same.
+    return min(max(mean, min(values)), max(values))
 
 
 def _reason(says: str, record: BootRecord) -> str:

@@ -57,7 +57,8 @@ def interval(values: Sequence[float], level: float) -> Interval | None:
     scattered = [math.log(value) for value in values] if positive else list(values)
     means = sorted(_subset_means(scattered))
     ends = means[steps - 1], means[-steps], math.fsum(scattered) / len(scattered)
-    low, high, centre = (math.exp(end) for end in ends) if positive else ends
+    # Not by a rounding error beyond values that are all the same, as counts may be.
+    low, high, centre = (min(max(math.exp(end) if positive else end, min(values)), max(values)) for end in ends)
     return Interval(low, high, centre, steps * finest_level(len(values)), len(values))
 
 

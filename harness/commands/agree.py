@@ -12,6 +12,7 @@ from lab.errors import EXIT_FAIL, EXIT_PASS, Misuse
 
 NAME = "agree"
 HELP = "the ratios that exist on both clocks, from the newest runs: exit 1 where they differ and no scenario says why"
+WALL = SCENARIOS / "wall"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -21,7 +22,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     store = Store(results_root(options.results))
-    wanted = [load_scenario(name, search=SCENARIOS) for name in find_scenarios(SCENARIOS)]
+    paths = [*find_scenarios(SCENARIOS).values(), *find_scenarios(WALL).values()]
+    wanted = [load_scenario(str(path), search=SCENARIOS) for path in paths]
     rows = [row for scenario in wanted for row in both_clocks(store, scenario, search=SCENARIOS)]
     if not rows:
         raise Misuse(

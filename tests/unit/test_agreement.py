@@ -9,6 +9,7 @@ import pytest
 from harness.agreement import both_clocks, counterpart
 from harness.analysis.agreement import BothClocks
 from harness.analysis.ensemble import Ensemble
+from harness.commands.agree import WALL
 from harness.report.agreement import page
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Agreement, Clock, Scenario
@@ -18,10 +19,10 @@ from tests.unit.scenario_text import GOOD, load
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 RATIO = "limited.lopsided.victim.iops / limited.solo.victim.iops"
-WALL = (0.91, 0.95, 0.93, 0.92, 0.94, 0.93)
+MEASURED = (0.91, 0.95, 0.93, 0.92, 0.94, 0.93)
 
 
-def row(virtual: tuple[float, ...] = (0.9, 0.94), wall: tuple[float, ...] = WALL, because: str = "") -> BothClocks:
+def row(virtual: tuple[float, ...] = (0.9, 0.94), wall: tuple[float, ...] = MEASURED, because: str = "") -> BothClocks:
     first, second = (Ensemble(dict(enumerate(values, start=1))) if values else None for values in (virtual, wall))
     return BothClocks("t-megasas", "t", "the share", "6.1", first, second, because)
 
@@ -33,7 +34,7 @@ def test_they_agree_where_range_and_interval_meet() -> None:
     assert row(virtual=(0.8, 0.9)).agree is False
 
 
-@pytest.mark.parametrize(("virtual", "wall"), [((), WALL), ((0.9,), ()), ((0.9,), WALL[:5])])
+@pytest.mark.parametrize(("virtual", "wall"), [((), MEASURED), ((0.9,), ()), ((0.9,), MEASURED[:5])])
 def test_without_either_or_with_too_few_boots_nothing_is_said(
     virtual: tuple[float, ...], wall: tuple[float, ...]
 ) -> None:
@@ -83,9 +84,9 @@ def test_only_the_wall_clock_names_a_twin(tmp_path: Path) -> None:
         )
 
 
-@pytest.mark.parametrize("name", find_scenarios(SCENARIOS))
-def test_twins_of_the_house_are_there(name: str) -> None:
-    scenario = load_scenario(name, search=SCENARIOS)
+@pytest.mark.parametrize("path", [*find_scenarios(SCENARIOS).values(), *find_scenarios(WALL).values()], ids=str)
+def test_twins_of_the_house_are_there(path: Path) -> None:
+    scenario = load_scenario(str(path), search=SCENARIOS)
     for one in scenario.agrees:
         counterpart(scenario, one, search=SCENARIOS)
 

@@ -33,6 +33,15 @@ def test_the_interval_of_six_is_their_range() -> None:
     assert (seen.level, seen.rounds) == (1 / 64, 6)
 
 
+@pytest.mark.parametrize("value", [3.0, 0.1, 7.0, 1e-9])
+def test_what_never_differs_has_an_interval_of_no_width(value: float) -> None:
+    for count in (6, 9, 12):
+        seen = interval([value] * count, ERROR)
+        assert seen is not None
+        assert (seen.low, seen.centre, seen.high) == (value, value, value)
+    assert decide(stopping_rule(12), [value] * 6, Bound("", value, value)).status is Status.PASS
+
+
 def test_two_levels_down_it_is_the_mean_of_the_two_outermost() -> None:
     seen = interval([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], 2 / 64)
     assert seen is not None
