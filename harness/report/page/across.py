@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """One scenario on several kernels, or over several runs: each ratio as a strip with a row for each of them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.analysis.claims import NOT_RUN, Judgement
+from harness.analysis.ensemble import Ensemble
 from harness.analysis.verdict import SHOWN_METRIC
-from harness.report.format import figure, limits, spread, value
+from harness.report.format import figure, spread, value
 from harness.report.page.collection import JudgedRun
 from harness.report.page.figures import against, measured
 from harness.report.page.judged import MUST_BE, word_of
@@ -68,7 +69,10 @@ def reproductions(rows: Sequence[Row]) -> Iterator[Across]:
         yield Across(wanted.that, wanted.ratio.text, "", words, strip(wanted.that, shown, reported=wanted.reported))
 
 
-def compared(rows: Sequence[Row], metric: str = SHOWN_METRIC) -> Iterator[Compared]:
+def compared(
+    rows: Sequence[Row], metric: str = SHOWN_METRIC, show: Callable[[float], str] = figure
+) -> Iterator[Compared]:
+    """A metric of every role that was measured; ``show`` writes its values."""
     names = dict.fromkeys(
         (row.arm, row.load, row.role) for _, one in rows if one is not None for row in one.verdict.measured
     )
@@ -80,8 +84,14 @@ def compared(rows: Sequence[Row], metric: str = SHOWN_METRIC) -> Iterator[Compar
         cells = []
         for ensemble in ensembles:
             change = "" if ensemble is None or ensemble is first else against(ensemble, first)
-            cells.append(("-", "", "") if ensemble is None else (figure(ensemble.median), limits(ensemble), change))
+            cells.append(("-", "", "") if ensemble is None else (*_shown(ensemble, show), change))
         yield Compared(*name, tuple(cells))
+
+
+def _shown(ensemble: Ensemble, show: Callable[[float], str]) -> tuple[str, str]:
+    """The median, and the range where it is not the same."""
+    low, high = show(ensemble.low), show(ensemble.high)
+    return show(ensemble.median), "" if low == high else f"{low} .. {high}"
 
 
 def _across(that: str, of: Claim | Control, seen: Sequence[tuple[str, Seen | None]], wish: str = "expected") -> Across:

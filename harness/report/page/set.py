@@ -19,6 +19,7 @@ from harness.report.page.across import Across, Compared, Row, claims, compared, 
 from harness.report.page.collection import Collection, Column, Entry, JudgedRun, by_release
 from harness.report.page.figures import against
 from harness.report.page.heat import heat_rows
+from harness.report.page.latency import time_words
 from harness.report.page.render import render
 from harness.report.page.trend import trends
 from harness.store import RunFolder
@@ -160,8 +161,11 @@ def _scenario(scenario: str, rows: Sequence[tuple[Column, Entry]], target: Path,
 
 def _tables(named: Sequence[Row]) -> Iterator[Table]:
     yield Table("IOPS", tuple(compared(named)))
+    yield Table("Latency of the median I/O", tuple(compared(named, "lat.p50", time_words)))
+    yield Table("Latency that 99 % of I/Os do not exceed", tuple(compared(named, "lat.p99", time_words)))
     yield Table(
-        "CPU time per I/O in ns, under the virtual clock instructions of the guest", tuple(compared(named, PER_IO))
+        "CPU time per I/O: instructions of the guest, under the virtual clock",
+        tuple(compared(named, PER_IO, time_words)),
     )
 
 
