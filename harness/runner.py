@@ -9,6 +9,8 @@ from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from itertools import groupby
+from pathlib import Path
+from typing import Protocol
 
 from harness.analysis import cells
 from harness.analysis.cells import CellResult
@@ -27,8 +29,8 @@ from lab import host
 from lab.errors import LabBroken, Misuse
 from lab.kernels.model import Kernel
 from lab.realise.capability import missing
-from lab.record import Outcome
-from lab.session import Lab, PreparedJob, prepare_job, run_job
+from lab.record import BootRecord, Outcome
+from lab.session import Lab, PhaseSeen, PreparedJob, prepare_job, run_job
 from lab.units import show_size
 
 
@@ -49,12 +51,24 @@ class Request:
     base: KernelFacts | None = None
 
 
+class BootMaker(Protocol):
+    """As ``lab.session.run_job``."""
+
+    def __call__(
+        self, lab: Lab, prepared: PreparedJob, folder: Path, *, phase_seen: PhaseSeen, abort: threading.Event | None
+    ) -> BootRecord: ...
+
+
 @dataclass(frozen=True)
 class Turns:
-    """How the boots of a run take their turns among those of others: ``rank`` counts from 0, the first goes first."""
+    """How the boots of a run take their turns among those of others: ``rank`` counts from 0, the first goes first.
+
+    ``boot`` makes one: on this host, or elsewhere in the same way.
+    """
 
     lanes: Lanes
     rank: int = 0
+    boot: BootMaker = run_job
 
 
 @dataclass(frozen=True)
@@ -310,7 +324,7 @@ class _Boots:
     def _boot_now(self, number: int, cell: PlannedCell, arm: Arm) -> None:
         started = time.monotonic()
         self.listener(CellStarted(number, cell.arm, cell.seed))
-        record = run_job(
+        record = self.turns.boot(
             self.lab,
             self.jobs[cell.arm, cell.seed],
             self.folder.fresh_boot_folder(cell),

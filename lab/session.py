@@ -215,7 +215,7 @@ def run_job(
     initrd = folder / _INITRD
     try:
         (folder / kit.JOB).write_bytes(prepared.job_archive)
-        _write_repeat(lab, prepared, folder)
+        note_repeat(lab, prepared, folder)
         _make_files(prepared, folder)
         initrd.write_bytes(prepared.base.path.read_bytes() + prepared.job_archive + _host_noise(prepared.steps))
     except OSError as error:
@@ -244,8 +244,8 @@ def _host_noise(steps: Iterable[Step]) -> bytes:
     return image.job_archive({"noise": secrets.token_bytes(16)})
 
 
-def _write_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
-    """What repeats this boot without blklab; under the wall clock no repetition is the same. Raises OSError."""
+def note_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
+    """Write what repeats this boot without blklab; under the wall clock no repetition is the same. Raises OSError."""
     if not isinstance(prepared.clock, VirtualClock):
         kit.write_by_hand(folder, prepared.steps)
         return

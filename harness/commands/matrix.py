@@ -4,19 +4,22 @@
 import argparse
 import json
 import os
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
 from harness.commands.command import SCENARIOS, add_results, results_root, tell
 from harness.matrices import MatrixFolder
+from harness.matrix.cluster import connect, nobody_waits
 from harness.matrix.driver import run_matrix
 from harness.matrix.jobs import MOST_JOBS, document, hosted_jobs
 from harness.matrix.merge import merge, parts
 from harness.matrix.plan import Plan, Shard, read_shard
 from harness.report.matrix import print_matrix
 from harness.report.matrix_progress import matrix_progress
+from harness.runner import Turns
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Scenario
 from harness.store import Store
@@ -59,6 +62,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help=f"measure nothing: print N jobs a kernel (default: {JOBS_PER_KERNEL}) as JSON, for hosted runners",
     )
+    parser.add_argument("--dask", metavar="ADDRESS", help="boot on the cluster of this scheduler (tcp://host:8786)")
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
     add_results(parser)
     parser.add_argument("--refresh", action="store_true", help="take the newest package of each kernel")
@@ -81,12 +85,25 @@ def execute(options: argparse.Namespace) -> int:
     kernels = {spec: _kernel(spec, cache, refresh=options.refresh) for spec in _kernels(options.kernels)}
     plan = Plan(scenarios, kernels, options.seeds, options.shard, options.jobs, _command(options))
     try:
-        with matrix_progress(Console(stderr=True)) as listener:
-            folder = run_matrix(lab, plan, store, listener)
+        with _elsewhere(options.dask) as elsewhere, matrix_progress(Console(stderr=True)) as listener:
+            folder = run_matrix(lab, plan, store, listener, elsewhere)
     except (LabBroken, KeyboardInterrupt):
         tell("the matrix was stopped; begun again, the same command goes on where it was")
         raise
     return _print(folder)
+
+
+@contextmanager
+def _elsewhere(address: str | None) -> Iterator[Turns | None]:
+    """Turns on the cluster of that scheduler, None for this host."""
+    if address is None:
+        yield None
+        return
+    cluster = connect(address, tell)
+    try:
+        yield Turns(cluster.lanes(), boot=cluster.run_job)
+    finally:
+        nobody_waits(cluster)
 
 
 def _check(options: argparse.Namespace) -> None:

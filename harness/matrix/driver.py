@@ -19,7 +19,7 @@ from datetime import UTC, datetime
 from harness.events import CellDecided, Event, MatrixListener, MatrixStarted, OfCell
 from harness.files import writing
 from harness.judging import judge_run
-from harness.lanes import Lanes, Stopped
+from harness.lanes import Stopped
 from harness.matrices import (
     FOLDER,
     MatrixCell,
@@ -33,7 +33,7 @@ from harness.matrices import (
 from harness.matrix.outcome import Outcome, broken, judged
 from harness.matrix.plan import Plan, record_of
 from harness.runner import Request, Turns, lanes_of_host, measured_before, run_scenario
-from harness.scenario.model import Scenario
+from harness.scenario.model import Clock, Scenario
 from harness.store import Store
 from lab.digest import canonical, digest_bytes
 from lab.errors import BlklabError, LabBroken, Misuse
@@ -46,14 +46,18 @@ _SPARE_RUNS = 1
 """Runs open beside those that could fill all lanes: planned and judged while the others boot."""
 
 
-def run_matrix(lab: Lab, plan: Plan, store: Store, listener: MatrixListener) -> MatrixFolder:
+def run_matrix(
+    lab: Lab, plan: Plan, store: Store, listener: MatrixListener, elsewhere: Turns | None = None
+) -> MatrixFolder:
     """Decide every cell of the plan's shard. The same plan, stopped and begun again, goes on.
 
+    Boots of the virtual clock are made ``elsewhere`` if that is given; those of the wall clock here, alone.
     Raises LabBroken when results can no longer be kept; whatever was measured until then counts.
     """
     store.check()
     with _folder(store, record_of(plan, lab)) as folder:
-        return _Matrix(lab, plan, store, listener, lanes_of_host(plan.at_once)).decide(folder)
+        here = Turns(lanes_of_host(plan.at_once))
+        return _Matrix(lab, plan, store, listener, here, elsewhere or here).decide(folder)
 
 
 @contextmanager
@@ -79,17 +83,18 @@ class _Matrix:
     plan: Plan
     store: Store
     listener: MatrixListener
-    lanes: Lanes
+    here: Turns
+    virtual: Turns
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def decide(self, folder: MatrixFolder) -> MatrixFolder:
         record = replace(folder.record, cells=tuple(cell.undecided() for cell in folder.record.cells))
         own = record.own
         self.listener(
-            MatrixStarted(tuple((cell.scenario, _name(cell), cell.boots) for cell in own), self.lanes.at_once)
+            MatrixStarted(tuple((cell.scenario, _name(cell), cell.boots) for cell in own), self.virtual.lanes.at_once)
         )
         folder = folder.saved(record)
-        with ThreadPoolExecutor(self.lanes.at_once + _SPARE_RUNS, thread_name_prefix="cell") as pool:
+        with ThreadPoolExecutor(self.virtual.lanes.at_once + _SPARE_RUNS, thread_name_prefix="cell") as pool:
             try:
                 waiting = {pool.submit(self._cell, number, cell): number for number, cell in enumerate(own)}
                 busy = []
@@ -104,7 +109,8 @@ class _Matrix:
                         folder = folder.saved(with_cell(folder.record, cell))
             except BaseException:
                 self.stopping.set()
-                self.lanes.stop()
+                for turns in (self.here, self.virtual):
+                    turns.lanes.stop()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         ended = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -153,7 +159,8 @@ class _Matrix:
         def listen(event: Event) -> None:
             self.listener(OfCell(number, event))
 
-        run = run_scenario(self.lab, request, self.store, listen, turns=Turns(self.lanes, number))
+        turns = self.here if scenario.clock is Clock.WALL else self.virtual
+        run = run_scenario(self.lab, request, self.store, listen, turns=replace(turns, rank=number))
         return judged(self.store.root, run.folder.path, run.verdict, time.monotonic() - started)
 
     @contextmanager

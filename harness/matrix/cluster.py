@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Boots on a Dask cluster: what a boot starts from goes there by digest, what it left comes back to the one store.
+
+A cell's jobs are prepared here and judged here; a worker takes one prepared job, boots it and
+returns the folder. It builds the library for its own QEMU itself and is sent the kernel and the
+archive that boots of a kernel share when its cache lacks them. A worker with another QEMU, another
+blklab or too little memory is passed over; what a dying one had in hand another one boots again,
+and nothing of it is in the store before it is complete.
+"""
+
+import re
+import secrets
+import threading
+import time
+from collections.abc import Mapping
+from contextlib import suppress
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from harness.files import writing
+from harness.lanes import Lanes, Stopped
+from harness.matrix.worker import CHUNK, Booted, Lacks, Order, Unfit, boot_here, code_digest, receive, unpack
+from lab import kit
+from lab.errors import LabBroken, Misuse
+from lab.packages.apt import Tell
+from lab.record import BootRecord
+from lab.session import Lab, PhaseSeen, PreparedJob, note_repeat
+
+_ADDRESS = re.compile(r"(tcp|tls|ws|wss)://\S+:\d+")
+_ENDLESS = 1 << 60
+"""Bytes: each worker minds its own memory."""
+_CONNECT = 15
+_POLL = 0.5
+_PATIENCE = 300.0
+"""Seconds without any worker after which a boot is given up."""
+
+
+def connect(address: str, tell: Tell) -> "Cluster":
+    """The cluster whose scheduler listens at ``address``. Raises LabBroken, and Misuse for no address."""
+    if not _ADDRESS.fullmatch(address):
+        raise Misuse(f"--dask {address}", remedy="the scheduler's address, such as tcp://host:8786")
+    try:
+        import distributed  # noqa: PLC0415
+    except ImportError as error:
+        raise LabBroken(
+            "distributed, which runs matrices on a Dask cluster, is not installed",
+            remedy="pip install --require-hashes -r requirements/cluster.txt, here and where the workers run",
+        ) from error
+    try:
+        client = distributed.Client(address, timeout=_CONNECT, set_as_default=False)
+    except OSError as error:
+        raise LabBroken(f"no Dask scheduler answers at {address}", remedy="start one: dask scheduler") from error
+    return Cluster(client, tell)
+
+
+@dataclass
+class Cluster:
+    """Makes boots as ``lab.session.run_job`` does, elsewhere. Threads may share it."""
+
+    client: Any
+    tell: Tell
+    unfit: dict[str, str] = field(default_factory=dict)
+    stop_name: str = field(default_factory=lambda: f"blklab-stop-{secrets.token_hex(8)}")
+    _sending: dict[tuple[str, str], threading.Lock] = field(default_factory=dict)
+    _guard: threading.Lock = field(default_factory=threading.Lock)
+
+    def lanes(self) -> Lanes:
+        """As many boots side by side as the workers have threads now."""
+        return Lanes(max(1, sum(self._workers().values())), _ENDLESS)
+
+    def close(self) -> None:
+        """Call off whatever still runs there."""
+        self._stop_event().set()
+        self.client.close()
+
+    def run_job(
+        self,
+        lab: Lab,
+        prepared: PreparedJob,
+        folder: Path,
+        *,
+        phase_seen: PhaseSeen,
+        abort: threading.Event | None = None,
+    ) -> BootRecord:
+        """As ``lab.session.run_job``. Raises Stopped once ``abort`` is set, LabBroken when no worker can do it."""
+        boots = prepared.kernel.vmlinux or prepared.kernel.image
+        files = {kit.digest_of(boots): boots, prepared.base.digest: prepared.base.path}
+        order = Order(prepared, kit.digest_of(boots), lab.qemu.digest, code_digest(), self.stop_name)
+        target = ""
+        while True:
+            phase_seen("on a worker")
+            reply = self._reply(order, target, abort or threading.Event())
+            if isinstance(reply, Booted):
+                return self._kept(reply, lab, prepared, folder)
+            target = self._answered(reply, files)
+
+    def _answered(self, reply: Lacks | Unfit, files: Mapping[str, Path]) -> str:
+        """Give a worker what it lacks, or note that it is unfit; the worker to try next, empty for any."""
+        if isinstance(reply, Unfit):
+            with self._guard:
+                if self.unfit.setdefault(reply.worker, reply.reason) == reply.reason:
+                    self.tell(f"worker {reply.worker} is passed over: {reply.reason}")
+            return ""
+        for digest in reply.digests:
+            self._send(reply.worker, digest, files[digest])
+        return reply.worker
+
+    def _kept(self, reply: Booted, lab: Lab, prepared: PreparedJob, folder: Path) -> BootRecord:
+        with writing(folder):
+            unpack(reply.archive, folder)
+            note_repeat(lab, prepared, folder)
+        return reply.record_in(folder)
+
+    def _reply(self, order: Order, target: str, abort: threading.Event) -> Booted | Lacks | Unfit:
+        """What a worker says to the order; begun again elsewhere when the workers it may go to are gone."""
+        while True:
+            allowed = self._fit(abort)
+            submit: dict[str, Any] = {"workers": [target], "allow_other_workers": True} if target in allowed else {}
+            if self.unfit:
+                submit = {"workers": sorted(allowed)}
+            future = self.client.submit(boot_here, order, pure=False, **submit)
+            try:
+                while not future.done():
+                    if abort.wait(_POLL):
+                        raise Stopped
+                    if self.unfit and not allowed & self._workers().keys():
+                        break
+                else:
+                    return self._result(future)
+            finally:
+                if not future.done():
+                    future.cancel()
+
+    def _result(self, future: Any) -> Booted | Lacks | Unfit:
+        from distributed.scheduler import KilledWorker  # noqa: PLC0415
+
+        try:
+            reply: Booted | Lacks | Unfit = future.result()
+        except KilledWorker as error:
+            raise LabBroken(
+                "several workers died of one boot", remedy="look at their logs: is memory or disk space short there?"
+            ) from error
+        return reply
+
+    def _fit(self, abort: threading.Event) -> frozenset[str]:
+        """Workers that may boot. Raises LabBroken when all are unfit, or there was none for a while."""
+        deadline = time.monotonic() + _PATIENCE
+        while True:
+            workers = self._workers()
+            fit = frozenset(workers) - self.unfit.keys()
+            if fit:
+                return fit
+            if workers:
+                reasons = "; ".join(sorted(set(self.unfit.values())))
+                raise LabBroken(f"no worker of the cluster can boot this: {reasons}", remedy="mend the workers")
+            if time.monotonic() > deadline:
+                raise LabBroken("the cluster has no worker", remedy="start some: dask worker ADDRESS --nthreads 2")
+            if abort.wait(_POLL):
+                raise Stopped
+
+    def _send(self, worker: str, digest: str, path: Path) -> None:
+        """Piece by piece, straight to the worker; one that dies meanwhile is found out by the next order."""
+        with self._guard:
+            lock = self._sending.setdefault((worker, digest), threading.Lock())
+        with lock, path.open("rb") as file:
+            chunk = file.read(CHUNK)
+            first = True
+            while chunk or first:
+                following = file.read(CHUNK)
+                done = self.client.run(
+                    receive, digest, chunk, first=first, last=not following, workers=[worker], on_error="return"
+                )
+                if done.get(worker) is not True:
+                    return
+                chunk, first = following, False
+
+    def _workers(self) -> dict[str, int]:
+        """Threads by worker, as they are now. Raises LabBroken when the scheduler is gone."""
+        try:
+            return dict(self.client.nthreads())
+        except (OSError, RuntimeError) as error:
+            raise LabBroken("the Dask scheduler is gone", remedy="start it, then the same command again") from error
+
+    def _stop_event(self) -> Any:
+        from distributed import Event  # noqa: PLC0415
+
+        return Event(self.stop_name, client=self.client)
+
+
+def nobody_waits(cluster: Cluster) -> None:
+    """Close without minding a cluster that is gone."""
+    with suppress(OSError, RuntimeError, LabBroken):
+        cluster.close()

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What a Dask worker does: one prepared boot, with its own QEMU, from files that it was sent by digest."""
+
+import io
+import tarfile
+import tempfile
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from dataclasses import dataclass, replace
+from functools import cache
+from hashlib import sha256
+from pathlib import Path
+from typing import Any
+
+from harness.lanes import Lanes
+from lab import host
+from lab.cache import Cache
+from lab.digest import digest_file
+from lab.errors import LabBroken
+from lab.guest.payload import Payload
+from lab.qemu.probe import find_qemu
+from lab.qemu.steady import steady
+from lab.record import BootRecord
+from lab.session import Lab, PreparedJob, run_job
+
+KIND = "shipped"
+CHUNK = 16 << 20
+_FILE = "content"
+_POLL = 1.0
+_LAB = Path(host.__file__).parent
+_HERE = Path()
+
+
+@dataclass(frozen=True)
+class Order:
+    """A boot to be made. ``image`` is the sha256 of the kernel file that QEMU is given, ``qemu`` that of the QEMU
+    it must be made with, ``code`` that of the lab's own files; ``stop`` names the cluster's event that calls it off.
+    """
+
+    prepared: PreparedJob
+    image: str
+    qemu: str
+    code: str
+    stop: str
+
+
+@dataclass(frozen=True)
+class Lacks:
+    """The worker has no file with these digests yet."""
+
+    worker: str
+    digests: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Unfit:
+    """The worker cannot make the boot as it would be made here."""
+
+    worker: str
+    reason: str
+
+
+@dataclass(frozen=True)
+class Booted:
+    """``archive`` is the boot's folder as a tar file."""
+
+    record: BootRecord
+    archive: bytes
+
+    def record_in(self, folder: Path) -> BootRecord:
+        return replace(self.record, folder=folder)
+
+
+def boot_here(order: Order) -> Booted | Lacks | Unfit:
+    """Runs in a worker's thread, which stays with the machine to its end."""
+    from distributed import get_worker  # noqa: PLC0415
+
+    worker: str = get_worker().address
+    try:
+        if reason := _unfit(order):
+            return Unfit(worker, reason)
+        store = Cache.default()
+        wanted = (order.image, order.prepared.base.digest)
+        found = {digest: store.find(KIND, digest) for digest in wanted}
+        lacking = tuple(digest for digest, path in found.items() if path is None)
+        if lacking:
+            return Lacks(worker, lacking)
+        image, base = (path / _FILE for path in found.values() if path is not None)
+        kernel = replace(order.prepared.kernel, image=image, vmlinux=image)
+        prepared = replace(order.prepared, kernel=kernel, base=replace(order.prepared.base, path=base))
+        with tempfile.TemporaryDirectory(prefix="blklab-boot.") as folder, _called_off(order.stop) as abort:
+            record = _booted(Lab(store, find_qemu(), steady(store), Payload({}, {})), prepared, Path(folder), abort)
+            return Booted(replace(record, folder=_HERE), _packed(Path(folder)))
+    except LabBroken as error:
+        return Unfit(worker, error.message)
+
+
+def receive(digest: str, chunk: bytes, *, first: bool, last: bool) -> bool:
+    """Take a piece of a file into the worker's cache; it appears there when it is whole and has that digest."""
+    aside = Path(_aside().name) / digest
+    with aside.open("wb" if first else "ab") as file:
+        file.write(chunk)
+    if not last:
+        return True
+    if digest_file(aside) != digest:
+        aside.unlink()
+        raise ValueError(f"{digest} arrived damaged")
+
+    def fill(into: Path) -> None:
+        (into / _FILE).write_bytes(aside.read_bytes())
+
+    Cache.default().entry(KIND, digest, fill)
+    aside.unlink()
+    return True
+
+
+def unpack(archive: bytes, folder: Path) -> None:
+    """The files of a boot into its folder. Raises OSError."""
+    with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
+        tar.extractall(folder, filter="data")
+
+
+@cache
+def code_digest() -> str:
+    """sha256 over the lab's own files: with others a boot of the same job could be another one."""
+    digest = sha256()
+    for path in sorted(_LAB.rglob("*")):
+        if path.is_file() and path.suffix != ".pyc":
+            digest.update(f"{path.relative_to(_LAB)}\0{digest_file(path)}\n".encode())
+    return digest.hexdigest()
+
+
+def _unfit(order: Order) -> str:
+    if code_digest() != order.code:
+        return "its blklab is another one"
+    qemu = find_qemu()
+    if qemu.digest != order.qemu:
+        return f"its QEMU {qemu.version_text} {qemu.package} is not the same".replace("  ", " ")
+    if not host.guests_that_fit(order.prepared.memory, _lanes().memory):
+        return f"a guest of {order.prepared.memory >> 20}M does not fit in its memory"
+    return ""
+
+
+def _booted(lab: Lab, prepared: PreparedJob, folder: Path, abort: threading.Event) -> BootRecord:
+    with _lanes().taken(prepared.memory, abort=abort):
+        return run_job(lab, prepared, folder, abort=abort)
+
+
+@cache
+def _lanes() -> Lanes:
+    """As many boots as the worker has threads come here; what has to be shared is the memory of its host."""
+    return Lanes(1 << 10, host.memory_available())
+
+
+@contextmanager
+def _called_off(stop: str) -> Iterator[threading.Event]:
+    """An event that is set when the matrix is stopped."""
+    from distributed import Event, get_client  # noqa: PLC0415
+
+    abort, ended = threading.Event(), threading.Event()
+    stopping: Any = Event(stop, client=get_client())
+
+    def watch() -> None:
+        while not ended.wait(_POLL):
+            with suppress(OSError, RuntimeError):
+                if stopping.is_set():
+                    abort.set()
+
+    watcher = threading.Thread(target=watch, name="called-off", daemon=True)
+    watcher.start()
+    try:
+        yield abort
+    finally:
+        ended.set()
+        watcher.join()
+
+
+@cache
+def _aside() -> "tempfile.TemporaryDirectory[str]":
+    """Where files arrive; it goes when the worker does."""
+    return tempfile.TemporaryDirectory(prefix="blklab-shipped.")
+
+
+def _packed(folder: Path) -> bytes:
+    archive = io.BytesIO()
+    with tarfile.open(fileobj=archive, mode="w") as tar:
+        for path in sorted(folder.iterdir()):
+            tar.add(path, arcname=path.name)
+    return archive.getvalue()

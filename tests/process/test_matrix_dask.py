@@ -1,0 +1,185 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A matrix on a real Dask scheduler and two worker processes, each with a cache of its own."""
+
+import json
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+import pytest
+
+from lab.errors import EXIT_INTERRUPTED, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
+from tests.process.fake_lab import CHECKOUT, FakeLab
+from tests.process.matrix_lab import WHOLE, assert_whole, lay_out, matrix, runs, words
+
+pytest.importorskip("distributed")
+
+
+class Cluster:
+    """A scheduler and workers on the made-up lab; ``workers`` are their processes in the order of their start."""
+
+    def __init__(self, lab: FakeLab) -> None:
+        self.lab = lab
+        self._file = lab.folder / "scheduler.json"
+        self.workers: list[subprocess.Popen[bytes]] = []
+        self._scheduler = self._start(
+            "distributed.cli.dask_scheduler", "--port", "0", "--host", "127.0.0.1", "--no-dashboard", "--no-jupyter"
+        )
+        self._until(lambda: self._file.exists() and self._file.read_text().rstrip().endswith("}"))
+        self.address: str = json.loads(self._file.read_text())["address"]
+
+    def work(self, **variables: str) -> "subprocess.Popen[bytes]":
+        cache = self.lab.folder / f"cache-{len(self.workers)}"
+        own = {"BLKLAB_CACHE": str(cache), **variables}
+        flags = ("--no-nanny", "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1")
+        worker = self._start("distributed.cli.dask_worker", *flags, **own)
+        self.workers.append(worker)
+        return worker
+
+    def await_workers(self, count: int) -> None:
+        import distributed
+
+        with distributed.Client(self.address, set_as_default=False) as client:
+            client.wait_for_workers(count, timeout=60)
+
+    def boots_of(self, worker: "subprocess.Popen[bytes]") -> list[int]:
+        """Machines that this worker runs now."""
+        children = Path(f"/proc/{worker.pid}/task").glob("*/children")
+        return [int(pid) for path in children for pid in path.read_text().split()]
+
+    def stop(self) -> None:
+        for process in (*self.workers, self._scheduler):
+            process.kill()
+            process.wait()
+
+    def _start(self, module: str, *flags: str, **variables: str) -> "subprocess.Popen[bytes]":
+        log = (self.lab.folder / "cluster.log").open("ab")
+        return subprocess.Popen(
+            [sys.executable, "-m", module, *flags, "--scheduler-file", str(self._file)],
+            cwd=CHECKOUT,
+            env={**self.lab.environment(**variables), "PYTHONPATH": str(CHECKOUT)},
+            stdout=log,
+            stderr=log,
+        )
+
+    def _until(self, holds: Callable[[], bool]) -> None:
+        deadline = time.monotonic() + 60
+        while not holds():
+            assert time.monotonic() < deadline, (self.lab.folder / "cluster.log").read_text()
+            time.sleep(0.01)
+
+
+@pytest.fixture
+def cluster(lab: FakeLab) -> Iterator[Cluster]:
+    lay_out(lab)
+    started = Cluster(lab)
+    yield started
+    started.stop()
+
+
+def test_two_workers_measure_what_one_host_would(cluster: Cluster, lab: FakeLab) -> None:
+    assert matrix(lab, "--results", str(lab.folder / "here")).returncode == EXIT_PASS
+    here = len(lab.boots())
+    both = cluster.work(), cluster.work()
+    cluster.await_workers(2)
+    done = matrix(lab, "--dask", cluster.address)
+    assert (done.returncode, len(lab.boots()) - here) == (EXIT_PASS, WHOLE), done.stderr
+    assert_whole(lab)
+    assert "2 at once" in done.stderr
+    for number, _ in enumerate(both):
+        assert list((lab.folder / f"cache-{number}" / "shipped").iterdir()), "each worker was sent what it lacked"
+    assert digests(lab.results) == digests(lab.folder / "here")
+    for verdict in runs(lab):
+        assert lab.call("judge", str(verdict.parent)).returncode == EXIT_PASS
+    assert matrix(lab).stderr.count("as measured before") == 4, "here it is the same record"
+
+
+def digests(root: Path) -> set[tuple[str, str, str, str, str]]:
+    """What every boot was made of and left, whichever folder it lies in."""
+    records = (json.loads(path.read_text()) for path in root.glob("[tu]/[0-9]*/boots/*/boot.json"))
+    return {
+        (record["digest"], *(record["fingerprint"][name] for name in ("kernel", "scenario", "arm", "seed")))
+        for record in records
+    }
+
+
+def test_a_worker_that_dies_loses_nothing(cluster: Cluster, lab: FakeLab) -> None:
+    hold = lab.plan(hold=[5, "load"])
+    workers = cluster.work(**hold), cluster.work(**hold)
+    cluster.await_workers(2)
+    process = lab.start(*words(lab, "--dask", cluster.address))
+    lab.await_boots(1, "held-load")
+    # One boot hangs on one worker, and on the other all the others are made.
+    lab.await_boots(WHOLE)
+    while all(cluster.boots_of(worker) for worker in workers):
+        assert process.poll() is None
+    (holder,) = (worker for worker in workers if cluster.boots_of(worker))
+    holder.kill()
+    out, err = process.communicate(timeout=120)
+    assert process.returncode == EXIT_PASS, err
+    assert "4 cells: 4 PASS" in out
+    assert len(lab.boots()) == WHOLE + 1, "the boot that died with its worker alone is made again"
+    assert_whole(lab)
+
+
+@pytest.mark.slow
+def test_a_worker_with_another_qemu_is_passed_over(cluster: Cluster, lab: FakeLab) -> None:
+    other = lab.folder / "other-qemu"
+    other.write_text((lab.folder / "fake-qemu").read_text() + "# another build\n")
+    other.chmod(0o755)
+    cluster.work(BLKLAB_QEMU=str(other))
+    cluster.work()
+    cluster.await_workers(2)
+    done = matrix(lab, "--dask", cluster.address)
+    assert done.returncode == EXIT_PASS, done.stderr
+    assert "is passed over: its QEMU 7.2" in done.stderr
+    assert_whole(lab)
+
+
+@pytest.mark.slow
+def test_a_cluster_without_a_fit_worker_breaks_its_cells_in_words(cluster: Cluster, lab: FakeLab) -> None:
+    other = lab.folder / "other-qemu"
+    other.write_text((lab.folder / "fake-qemu").read_text() + "# another build\n")
+    other.chmod(0o755)
+    cluster.work(BLKLAB_QEMU=str(other))
+    cluster.await_workers(1)
+    done = matrix(lab, "--dask", cluster.address)
+    assert done.returncode == EXIT_LAB_BROKEN
+    assert "no worker of the cluster can boot this: its QEMU 7.2" in done.stdout
+    assert lab.boots() == []
+
+
+@pytest.mark.slow
+def test_stopped_the_workers_stop_and_it_goes_on(cluster: Cluster, lab: FakeLab) -> None:
+    import signal
+
+    worker = cluster.work(**lab.plan(hold=[3, "load"]))
+    cluster.await_workers(1)
+    process = lab.start(*words(lab, "--dask", cluster.address))
+    lab.await_boots(1, "held-load")
+    process.send_signal(signal.SIGINT)
+    _, err = process.communicate(timeout=60)
+    assert process.returncode == EXIT_INTERRUPTED, err
+    while cluster.boots_of(worker):
+        assert worker.poll() is None
+    done = matrix(lab, "--dask", cluster.address)
+    assert done.returncode == EXIT_PASS, done.stderr
+    assert len(lab.boots()) == WHOLE + 1
+    assert_whole(lab)
+
+
+@pytest.mark.parametrize(
+    "address, code, says",
+    [
+        ("tcp://127.0.0.1:1", EXIT_LAB_BROKEN, "no Dask scheduler answers at tcp://127.0.0.1:1"),
+        ("nosuch://x", EXIT_MISUSE, "--dask nosuch://x"),
+    ],
+)
+def test_no_cluster(lab: FakeLab, address: str, code: int, says: str) -> None:
+    lay_out(lab)
+    done = matrix(lab, "--dask", address)
+    assert (done.returncode, lab.boots()) == (code, []), done.stderr
+    assert says in done.stderr
+    assert "Traceback" not in done.stderr
