@@ -35,8 +35,8 @@ judge:  ## judge a finished run again from its raw files: RUN=results/NAME/lates
 	@[ -n "$$RUN" ] || { echo "make judge: which run? remedy: make judge RUN=results/shared-queue/latest" >&2; exit 129; }
 	$(blklab) judge -- "$$RUN"
 
-report:  ## write one HTML page and print its path: [RUN=results/NAME/latest | results/matrix/latest | results/NAME | results]
-	$(blklab) report $${RUN:+-- "$$RUN"}
+report:  ## write one HTML page and print its path: [RUN=results/NAME/latest | results/matrix/latest | results/NAME] [RESULTS=]
+	@what=$${RUN:-$$RESULTS}; scripts/run blklab report $${what:+-- "$$what"}
 
 calibrate:  ## the device models of a kernel against their closed forms: [KERNEL=] [RESULTS=]
 	$(blklab) calibrate $${KERNEL:+"--kernel=$$KERNEL"} $${RESULTS:+"--results=$$RESULTS"}
