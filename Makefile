@@ -6,7 +6,7 @@ SHELL := /bin/bash
 MAKEFLAGS += --no-builtin-rules --no-print-directory
 
 # Values go to recipes through the environment and are never expanded, neither by make nor by the shell.
-values := NAME KERNEL BASE SEEDS VERIFY RESULTS RUN TREE GOOD BAD SOURCE KERNELS SCENARIOS SHARD A B
+values := NAME KERNEL BASE SEEDS VERIFY RESULTS RUN TREE GOOD BAD SOURCE KERNELS SCENARIOS SHARD A B TOPOLOGY
 $(foreach value,$(values),$(eval override $(value) := $$(value $(value))))
 export $(values)
 
@@ -30,6 +30,10 @@ list:  ## list the scenarios
 show:  ## a scenario in words and exact commands, or a topology with its bounds: NAME=
 	$(named)
 	$(blklab) show -- "$$NAME"
+
+shell:  ## sit in a guest on a topology's controllers, with the host's files: TOPOLOGY= [KERNEL=]
+	@[ -n "$$TOPOLOGY" ] || { echo "make shell: which topology? remedy: make shell TOPOLOGY=3ware-8506" >&2; exit 129; }
+	$(blklab) shell $${KERNEL:+"--kernel=$$KERNEL"} -- "$$TOPOLOGY"
 
 judge:  ## judge a finished run again from its raw files: RUN=results/NAME/latest
 	@[ -n "$$RUN" ] || { echo "make judge: which run? remedy: make judge RUN=results/shared-queue/latest" >&2; exit 129; }
@@ -96,4 +100,4 @@ clean:  ## remove the virtual environments and caches of tools (not the results)
 	@rm -rf .venv .venv-* .venv.lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
-.PHONY: help setup scenario list show judge report calibrate matrix compare history doctor cache bisect selftest controls zoo schema check test test-all bench lock clean
+.PHONY: help setup scenario list show shell judge report calibrate matrix compare history doctor cache bisect selftest controls zoo schema check test test-all bench lock clean

@@ -29,8 +29,9 @@ from lab import host
 from lab.errors import LabBroken, Misuse
 from lab.kernels.model import Kernel
 from lab.realise.capability import missing
+from lab.realise.in_qemu.hardware import lacking
 from lab.record import BootRecord, Outcome
-from lab.session import Lab, PhaseSeen, PreparedJob, prepare_job, run_job
+from lab.session import Lab, PhaseSeen, PreparedJob, accelerator_for, prepare_job, run_job
 from lab.units import show_size
 
 
@@ -183,7 +184,7 @@ def _check_clock(request: Request) -> None:
 def _facts(lab: Lab, request: Request) -> RunFacts:
     kernel, scenario = request.kernel, request.scenario
     cells = expand(scenario, request.seeds, request.arms or None)
-    lacking = {cell.arm.name: _lacking(request, cell.arm) for cell in cells}
+    reasons = {cell.arm.name: _lacking(lab, request, cell.arm) for cell in cells}
     package = f" ({lab.qemu.package})" if lab.qemu.package else ""
     return RunFacts(
         run_id="",
@@ -193,9 +194,9 @@ def _facts(lab: Lab, request: Request) -> RunFacts:
         seeds=tuple(dict.fromkeys(cell.seed for cell in cells)),
         arms=tuple(dict.fromkeys(cell.arm.name for cell in cells)),
         cells=planned(
-            ((cell.arm.name, cell.seed, lacking[cell.arm.name]) for cell in cells), repeats=2 if request.verify else 1
+            ((cell.arm.name, cell.seed, reasons[cell.arm.name]) for cell in cells), repeats=2 if request.verify else 1
         ),
-        qemu=f"QEMU {lab.qemu.version_text}{package}",
+        qemu=f"QEMU {lab.qemu.version_text}{package}{_accelerator(lab, request)}",
         command=request.command,
         baseline=request.baseline,
         base=request.base,
@@ -203,9 +204,19 @@ def _facts(lab: Lab, request: Request) -> RunFacts:
     )
 
 
-def _lacking(request: Request, arm: Arm) -> tuple[str, ...]:
+def _accelerator(lab: Lab, request: Request) -> str:
+    """What runs the guests, where that is not settled by the clock."""
+    emulated = any(arm.topology.emulated for arm in request.scenario.arms.values())
+    return f", {accelerator_for(lab, request.kernel)}" if emulated else ""
+
+
+def _lacking(lab: Lab, request: Request, arm: Arm) -> tuple[str, ...]:
     requires = request.scenario.requires
-    return missing(request.kernel, arm.topology, arm.queue, options=requires.config, modules=requires.modules)
+    absent = lacking(arm.topology, lab.qemu.devices) if arm.topology.emulated else ()
+    return (
+        *absent,
+        *missing(request.kernel, arm.topology, arm.queue, options=requires.config, modules=requires.modules),
+    )
 
 
 @contextmanager
@@ -228,7 +239,7 @@ def _folder(store: Store, facts: RunFacts, scenario: Scenario) -> Iterator[RunFo
 def _prepared(lab: Lab, request: Request) -> Mapping[tuple[str, int], PreparedJob]:
     jobs = {}
     for cell in expand(request.scenario, request.seeds, request.arms or None):
-        if not _lacking(request, cell.arm):
+        if not _lacking(lab, request, cell.arm):
             job = guest_job(request.scenario, cell.arm, cell.seed)
             jobs[cell.arm.name, cell.seed] = prepare_job(lab, request.kernel, cell.arm.topology, job)
     return jobs

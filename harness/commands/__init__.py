@@ -24,6 +24,7 @@ from harness.commands import (
     schema,
     selftest,
     sensitivity,
+    shell,
     show,
     zoo,
 )
@@ -37,6 +38,7 @@ COMMANDS: tuple[Command, ...] = (
     listing,
     show,
     inventory,
+    shell,
     judge,
     explain,
     report,

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from harness.metrics.controllers import checked_inventory, controller_figures
 from harness.metrics.counters import Window, read_window
 from harness.metrics.errors import MeasurementError
 from harness.metrics.fio import read_fio
@@ -10,6 +11,7 @@ from harness.metrics.handler import read_handler
 from harness.metrics.readback import FILE as READBACK
 from harness.metrics.readback import devices, read_readback, read_tried
 from harness.metrics.samples import read_samples
+from harness.scenario.metric_names import BUSIEST
 from harness.scenario.model import Load
 from lab.guest.script import TRIED
 from lab.topology.model import Topology
@@ -34,6 +36,7 @@ def figures_of(
     ``resync.bw``, the same for every role of a load, is how fast md went over each member meanwhile.
     ``cpu.per_io``, the same for every role of a load, is the CPU time in ns that the guest spent in the window for
     each I/O of the load; under the virtual clock that many instructions.
+    ``interrupts``, ``node`` and ``slot.lanes`` are those of QEMU's controllers.
     ``(load, "guest", "idle")`` is the share of the window in which the CPU had nothing to
     do, 0 to 1. Raises MeasurementError.
     """
@@ -41,7 +44,10 @@ def figures_of(
     figures: dict[tuple[str, str, str], float] = {}
     if any(stack.tried for stack in topology.stacks.values()):
         figures.update(read_tried(_file(files, TRIED)))
+    seen = checked_inventory(files, topology) if topology.emulated else {}
     for load in loads:
+        if topology.emulated:
+            figures.update(controller_figures(files, load, topology, seen))
         record = f"{load.name}.json"
         sizes = {role.name: role.bs for role in load.roles.values()}
         for role, sample in read_fio(_file(files, record), sizes, record, load.runtime).items():
@@ -99,6 +105,9 @@ def _disk_figures(
                 for counter, value in _counters(lun, window, load, block).items():
                     name = load.name, role.name, f"{where}.{counter}"
                     figures[name] = figures.get(name, 0.0) + value
+        requests = [_counters(lun, window, load, block)["requests"] for lun in below]
+        if sum(requests):
+            figures[load.name, role.name, BUSIEST] = max(requests) / sum(requests)
     return figures
 
 

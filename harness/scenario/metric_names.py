@@ -39,6 +39,14 @@ HANDLED = ("members.bw", "members.iops")
 """Bytes and requests per second at the modelled disks (driver tcmu) below a role's devices, within the window alone:
 fio's own rates include the time in which, after its end, what is in flight runs out."""
 
+MOST_PROCESSORS = 8
+INTERRUPTS = "interrupts"
+"""Interrupts that the role's controllers raised, and as ``interrupts.cpu0`` ... those that one processor took."""
+BUSIEST = "paths.busiest"
+"""The share of the requests below a role's devices that the busiest LUN had: 1 of one path in use, 0.5 of two alike."""
+PLACES = ("node", "slot.lanes", "slot.gts")
+"""The NUMA node of the role's controllers (QEMU's), and the width and GT/s of their slots."""
+
 METRICS: Mapping[str, Metric] = {
     "iops": Metric("1/s", more_is_better=True, bounded=True),
     "bw": Metric("B/s", more_is_better=True, bounded=True),
@@ -55,6 +63,10 @@ METRICS: Mapping[str, Metric] = {
         for where in COUNTED_ON
         for counter in COUNTERS
     },
+    BUSIEST: Metric("", more_is_better=False),
+    INTERRUPTS: Metric("", more_is_better=False),
+    **{f"{INTERRUPTS}.cpu{number}": Metric("", more_is_better=False) for number in range(MOST_PROCESSORS)},
+    **{name: Metric("", more_is_better=True) for name in PLACES},
     **{name: Metric("B/s" if name.endswith("bw") else "1/s", more_is_better=True) for name in HANDLED},
 }
 _UNITS_BY_ENDING = {"runtime": "ns"}

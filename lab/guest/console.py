@@ -2,8 +2,7 @@
 """What the kernel's own log says about the health of a boot. The console is evidence, never a result."""
 
 import re
-from collections.abc import Iterable
-from itertools import pairwise
+from collections.abc import Collection, Iterable
 
 READY_MARK = "blklab: ready"
 
@@ -19,8 +18,10 @@ _WARNINGS = re.compile(
 )
 # The unit attention with which a SCSI disk greets whoever finds it, and what QEMU's megasas answers to the first
 # TEST UNIT READY of a logical drive (hw/scsi/megasas.c knows no such frame).
-_GREETING = re.compile(r"\[\s*(\d+\.\d+)\] .*(Power-on or device reset occurred|Sense Key : Hardware Error)")
-_NOT_READY = "] Unit Not Ready"
+_GREETING = re.compile(
+    r"\[\s*(\d+\.\d+)\] .*(?:Power-on or device reset occurred|(\[\w+\]) Sense Key : Hardware Error)"
+)
+_NOT_READY = re.compile(r"(\[\w+\]) Unit Not Ready")
 
 
 def death(lines: Iterable[str]) -> str:
@@ -43,15 +44,17 @@ def warnings(log: str, set_up: float = 0.0) -> tuple[str, ...]:
     before, mark, behind = log.partition(READY_MARK)
     if not mark:
         behind = before
+    # Disks are probed side by side, so that lines of one are not always neighbours.
+    waking = frozenset(_NOT_READY.findall(behind))
     return tuple(
         line.strip()
-        for earlier, line in pairwise(["", *behind.splitlines()])
-        if (_WARNINGS.search(line) or _DEATHS.search(line)) and not _greeting(earlier, line, set_up)
+        for line in behind.splitlines()
+        if (_WARNINGS.search(line) or _DEATHS.search(line)) and not _greeting(line, set_up, waking)
     )
 
 
-def _greeting(earlier: str, line: str, set_up: float) -> bool:
+def _greeting(line: str, set_up: float, waking: Collection[str]) -> bool:
     found = _GREETING.search(line)
     if found is None or float(found[1]) > set_up:
         return False
-    return found[2].startswith("Power-on") or _NOT_READY in earlier
+    return found[2] is None or found[2] in waking

@@ -21,7 +21,9 @@ class Find:
         return ("find", self.lun, self.attribute, self.value, self.block)
 
     def shell(self) -> str:
-        return f"grep -lx {shlex.quote(self.value)} {self.attribute}  # {self.lun} is {self.block} beside it"
+        found = f"$(echo $(dirname $(grep -lx {shlex.quote(self.value)} {self.attribute}))/{self.block})"
+        links = f"ln -s $found /lab/{self.lun}.sys; ln -s /dev/$(basename $(readlink -f $found)) /lab/{self.lun}"
+        return f"mkdir -p /lab; found={found}; {links}"
 
 
 INVENTORY = "inventory"
@@ -68,6 +70,36 @@ class Members:
 
     def shell(self) -> str:
         return f"ls {self.path}  # {self.key}"
+
+
+@dataclass(frozen=True)
+class Interrupts:
+    """Keep the numbers of the interrupts of the PCI device in the folder ``path`` (a glob)."""
+
+    key: str
+    path: str
+
+    def fields(self) -> tuple[str, ...]:
+        return ("interrupts", self.key, self.path)
+
+    def shell(self) -> str:
+        return f"ls {self.path}/msi_irqs || cat {self.path}/irq  # {self.key}"
+
+
+@dataclass(frozen=True)
+class Route:
+    """Have one ``processor`` take all interrupts of the PCI device in the folder ``path`` (a glob), with read-back."""
+
+    knob: str
+    path: str
+    processor: int
+
+    def fields(self) -> tuple[str, ...]:
+        return ("route", self.knob, self.path, str(self.processor))
+
+    def shell(self) -> str:
+        irqs = f"$(ls {self.path}/msi_irqs 2>/dev/null || cat {self.path}/irq)"
+        return f"for n in {irqs}; do echo {self.processor} > /proc/irq/$n/smp_affinity_list; done"
 
 
 LOSE_DISK = "lose-disk"

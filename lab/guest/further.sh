@@ -31,6 +31,23 @@ find_block() {
 	unfit "device $1: nothing that matches $2 reads $wanted"
 }
 
+# The interrupts of a PCI device, those of a pin where it has no others.
+interrupts_of() {
+	found=$(cd "$1/msi_irqs" 2>/dev/null && echo *)
+	[ -n "$found" ] || read -r found <"$1/irq"
+}
+
+route() {
+	# shellcheck disable=SC2086
+	set -- "$1" $2 "$3"
+	interrupts_of "$2"
+	for irq in $found; do
+		printf '%s' "$3" 2>/out/.error >"/proc/irq/$irq/smp_affinity_list" ||
+			unfit "$1: the kernel routes interrupt $irq itself"
+		confirm "$1" "/proc/irq/$irq/smp_affinity_list" "$3"
+	done
+}
+
 keep() { printf '%s\t%s\n' "$1" "$2" >>/out/inventory; }
 
 further() {
@@ -51,8 +68,15 @@ further() {
 	members)
 		# shellcheck disable=SC2086
 		set -- "$2" $3
-		keep "$1" "$(cd "$(readlink -f "$2")" 2>/dev/null && echo *)"
+		keep "$1" "$([ -d "$2" ] && cd "$(readlink -f "$2")" && echo *)"
 		;;
+	interrupts)
+		# shellcheck disable=SC2086
+		set -- "$2" $3
+		interrupts_of "$2"
+		keep "$1" "$found"
+		;;
+	route) route "$2" "$3" "$4" ;;
 	lose) (sleep "$3" && echo 1 >"/lab/$2.sys/device/delete") 3>&- & ;;
 	*) unfit "unknown step $1" ;;
 	esac

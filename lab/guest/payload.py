@@ -18,7 +18,7 @@ from lab.guest.initramfs import Entry
 from lab.guest.trim import drop_libraries
 from lab.packages import sources
 from lab.packages.apt import Archive, Tell
-from lab.packages.store import newest, unpacked
+from lab.packages.store import Unpacked, newest, unpacked
 
 SUITE = "trixie"
 PACKAGES = (
@@ -103,14 +103,23 @@ class Payload:
 
 def fetch(cache: Cache, tell: Tell) -> Payload:
     """The payload from the cache, or from the archive when it is not there yet."""
-    tree = unpacked(
+    tree = _tree(cache, tell)
+    return assemble(tree.folder, {package.name: package.version for package in tree.pin.packages})
+
+
+def busybox(cache: Cache, tell: Tell) -> Path:
+    """The static busybox of the payload."""
+    return _tree(cache, tell).folder / "usr/bin/busybox"
+
+
+def _tree(cache: Cache, tell: Tell) -> Unpacked:
+    return unpacked(
         cache,
         lambda: Archive(cache, sources.debian(), tell),
         PIN,
         newest(*((SUITE, package) for package in PACKAGES)),
         kind="payload",
     )
-    return assemble(tree.folder, {package.name: package.version for package in tree.pin.packages})
 
 
 def assemble(root: Path, versions: Mapping[str, str]) -> Payload:

@@ -10,7 +10,7 @@ import shlex
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from lab.guest.further import Find, Locate, Lose, Members, Read
+from lab.guest.further import Find, Interrupts, Locate, Lose, Members, Read, Route
 
 LAB = "/lab"
 """Folder of the guest in which every block device has a name of the lab's (a symlink)."""
@@ -385,7 +385,9 @@ Step = (
     | Read
     | Locate
     | Members
+    | Interrupts
     | Lose
+    | Route
     | Table
     | Array
     | Network

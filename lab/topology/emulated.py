@@ -17,7 +17,8 @@ MEGASAS_OWN = 33
 LEAST_RATE = 40_960
 """Bytes per second: a throttle's bucket holds what passes in a tenth of a second, and a request of 4 KiB must fit."""
 MOST_NODES = 8
-MOST_CONTROLLERS = 26
+LEAST_PROCESSORS = 2
+MOST_CONTROLLERS = 14
 """Of one root bus: slots of a PCI Express root complex that no device of the board has."""
 
 
@@ -73,7 +74,9 @@ def emulated(topology: Topology) -> Topology:
 
 
 def differences(topology: Topology, on_qemu: Topology) -> tuple[str, ...]:
-    """What a topology lost when it became ``on_qemu``, a sentence each."""
+    """What a topology lost when it became ``on_qemu``, a sentence each; nothing where it was that already."""
+    if topology == on_qemu:
+        return ()
     return tuple(dict.fromkeys((*_of_hbas(topology, on_qemu), *_of_disks(topology), *_of_links(topology, on_qemu))))
 
 
@@ -209,8 +212,15 @@ def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
         yield f"a namespace may hold all {hba.can_queue} tags of its controller, so say cmd_per_lun {hba.can_queue}"
     if hba.hw_queues > 1 and hba.driver not in {Driver.NVME, Driver.VIRTIO_SCSI}:
         yield f"hw_queues {hba.hw_queues}: {hba.driver} has one queue"
+    if hba.interrupts is not None and hba.interrupts >= processors(topology):
+        yield f"interrupts {hba.interrupts}: the machine has processors 0 to {processors(topology) - 1}"
     if hba.node >= MOST_NODES:
         yield f"node {hba.node}: the machine has {MOST_NODES} NUMA nodes at the most"
+
+
+def processors(topology: Topology) -> int:
+    """One for each NUMA node, and two at least."""
+    return max(LEAST_PROCESSORS, 1 + max(hba.node for hba in topology.hbas.values()))
 
 
 def _company_reasons(hba: Hba, topology: Topology) -> Iterator[str]:

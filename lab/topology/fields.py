@@ -63,6 +63,9 @@ CMD_PER_LUN = Field("cmd_per_lun", Integer(1, 10240), says="tags that one LUN ma
 HW_QUEUES = Field("hw_queues", Integer(1, 64), says="hardware queues (default: 1)")
 SLOT = Field("slot", Text(), says="where it is plugged in")
 NODE = Field("node", Integer(0, 63), says="its NUMA node (default: 0); the virtual clock has one processor")
+INTERRUPTS = Field(
+    "interrupts", Integer(0, 7), says="the processor that takes its interrupts (default: the kernel's choice)"
+)
 HBA = Field("hba", Reference(), required=True, says="the HBA that shows the LUN")
 LUN_DISKS = Field("disks", References(least=1), required=True, says="disks whose sectors it shows, in order")
 BOX_DISKS = Field("disks", References(least=1), required=True, says="disks that are in it")
@@ -125,7 +128,7 @@ ORIGINS: Field[list[Row]] = Field(
 
 _DISK = Record((SIZE, RATE, SERVICE, SEEK, RPM, ZONES, NCQ, LOOK_AHEAD, BUFFER, PATH))
 _LINK = Record((LINK_RATE, PCIE, SAS, EFFICIENCY, COST))
-_HBA = Record((MODEL, DRIVER, CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, PATH, SLOT, NODE))
+_HBA = Record((MODEL, DRIVER, CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, PATH, SLOT, NODE, INTERRUPTS))
 _LUN = Record((HBA, LUN_DISKS, PATH))
 _BOX = Record((MODEL, BOX_DISKS, PATH))
 _STACK = Record(
@@ -156,7 +159,8 @@ ENCLOSURES = Field("enclosures", NamedRanges(_BOX, "enclosure"), says="boxes of 
 STACKS = Field("stacks", NamedRanges(_STACK, "stack"), says="what is laid over the LUNs")
 TOPOLOGY_RECORD = Record((TOPOLOGY, TITLE, MEMORY, VM, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS))
 
-HBA_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in (CAN_QUEUE, CMD_PER_LUN, HW_QUEUES)}
+_HBA_FIELDS = (CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, INTERRUPTS)
+HBA_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in _HBA_FIELDS}
 DISK_KNOBS: Mapping[str, Kind[int]] = {
     field.name: field.kind for field in (RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, BUFFER)
 }

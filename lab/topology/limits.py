@@ -253,6 +253,8 @@ def _company_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
 def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     if hba.cmd_per_lun > hba.can_queue:
         yield f"cmd_per_lun {hba.cmd_per_lun} is more than can_queue {hba.can_queue}"
+    if hba.interrupts is not None:
+        yield f"interrupts: devices inside the guest, as {hba.driver} makes them, raise none"
     most = MOST_TAGS[hba.driver]
     if hba.can_queue > most:
         yield f"can_queue {hba.can_queue} is more than {most}, the limit of {hba.driver}"

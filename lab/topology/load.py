@@ -199,6 +199,7 @@ def _hba(name: str, row: Row, links: Iterable[str]) -> Hba | None:
         path,
         row.get_or(fields.SLOT, ""),
         row.get_or(fields.NODE, 0),
+        row.get(fields.INTERRUPTS),
     )
 
 

@@ -94,7 +94,8 @@ class Hba:
 
     For null_blk ``can_queue`` is the tag set's depth, shared by all disks (``shared_tags=1``); for nvmet-tcp
     the HBA is a port of the target, its LUNs are the controllers behind it, each with a queue of ``can_queue``.
-    ``links`` carry the data of all its LUNs; ``slot`` and NUMA ``node`` say where it sits.
+    ``links`` carry the data of all its LUNs; ``slot`` and NUMA ``node`` say where it sits. The processor
+    ``interrupts`` takes its interrupts, None being the kernel's choice; only controllers of QEMU raise any.
     """
 
     name: str
@@ -106,6 +107,7 @@ class Hba:
     links: tuple[str, ...] = ()
     slot: str = ""
     node: int = 0
+    interrupts: int | None = None
 
 
 @dataclass(frozen=True)

@@ -118,7 +118,8 @@ def _hba(hba: Hba, knob: str, value: int) -> Hba:
         # null_blk knows no limit but that of its tag set.
         cmd_per_lun = value if hba.driver in {Driver.NULL_BLK, Driver.NVMET_TCP, Driver.NVME} else hba.cmd_per_lun
         return replace(hba, can_queue=value, cmd_per_lun=cmd_per_lun)
-    return replace(hba, cmd_per_lun=value) if knob == "cmd_per_lun" else replace(hba, hw_queues=value)
+    changes: dict[str, int] = {knob: value}
+    return replace(hba, **changes)  # type: ignore[arg-type]
 
 
 def _disk(disk: Disk, knob: str, value: int) -> Disk:

@@ -19,3 +19,18 @@ def test_the_same_line_inside_the_window_is_a_reset() -> None:
 def test_set_up_is_no_excuse_for_anything_else() -> None:
     line = "[    0.710000] WARNING: CPU: 0 PID: 1 at block/blk-mq.c:1"
     assert warnings(BOOT + line, set_up=0.73) == (line,)
+
+
+WAKING = """\
+[    0.700000] sd 0:2:0:0: [sda] Unit Not Ready
+[    0.700100] sd 0:2:1:0: [sdb] Unit Not Ready
+[    0.700200] sd 0:2:0:0: [sda] Sense Key : Hardware Error [current]
+[    0.700300] sd 0:2:1:0: [sdb] Sense Key : Hardware Error [current]
+"""
+BROKEN = "[    0.710000] sd 0:2:2:0: [sdc] Sense Key : Hardware Error [current]"
+LATE = "[    0.800000] sd 0:2:0:0: [sda] Sense Key : Hardware Error [current]"
+
+
+def test_a_disk_may_not_be_ready_yet_during_set_up() -> None:
+    assert warnings(BOOT + WAKING, set_up=0.73) == ()
+    assert warnings(BOOT + WAKING + BROKEN + "\n" + LATE, set_up=0.73) == (BROKEN, LATE)

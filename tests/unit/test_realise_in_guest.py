@@ -8,6 +8,7 @@ import pytest
 
 from lab.guest.job import job_files
 from lab.guest.script import Module, Step, Table
+from lab.realise import recipe
 from lab.realise.in_guest import devices, queue_settings, watches
 from lab.topology.load import CATALOGUE, load_topology
 from lab.topology.model import EMULATED, Disk, Driver, Hba, Link, Lun, Topology, Zone
@@ -244,7 +245,7 @@ def test_several_mapped_devices_are_known_by_their_names() -> None:
 
 def test_every_topology_of_the_catalogue_can_be_built() -> None:
     for path in CATALOGUE.glob("*.yaml"):
-        assert devices(catalogue(path.stem))
+        assert recipe.devices(catalogue(path.stem))
 
 
 @pytest.mark.parametrize(

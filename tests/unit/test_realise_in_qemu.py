@@ -51,7 +51,7 @@ BACKENDS = [
     '"throttle-group":"link.wire","file":{"driver":"null-co","size":1073741824,"read-zeroes":true}},"node-name":"lun.0"}',
     '-blockdev {"driver":"throttle","throttle-group":"link.wire","file":{"driver":"null-co","size":1073741824,'
     '"read-zeroes":true,"latency-ns":100000},"node-name":"lun.1"}',
-    '-device {"driver":"pcie-root-port","id":"port.1","bus":"pcie.0","addr":"0x2","chassis":1,"slot":1,'
+    '-device {"driver":"pcie-root-port","id":"port.1","bus":"pcie.0","addr":"0x10","chassis":1,"slot":1,'
     '"x-speed":"2_5","x-width":"8"}',
 ]
 SCSI_DISKS = [
@@ -92,7 +92,7 @@ def test_hardware_of_a_family(driver: Driver) -> None:
     assert (hardware(made(driver)).board, hardware(made(driver)).cpus) == ("q35", 2)
 
 
-SLOT = "/sys/devices/pci0000:00/0000:00:02.0/0000:*:00.0"
+SLOT = "/sys/devices/pci0000:00/0000:00:10.0/0000:*:00.0"
 MODULES = {
     Driver.MPTSAS: ["sd_mod", "mptsas"],
     Driver.MEGASAS: ["sd_mod", "megaraid_sas"],

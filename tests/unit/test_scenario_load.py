@@ -304,3 +304,23 @@ def test_scenarios_of_a_folder_are_found_by_name(tmp_path: Path) -> None:
         (tmp_path / name).write_text("")
     assert list(find_scenarios(tmp_path)) == ["a", "b"]
     assert find_scenarios(tmp_path / "none") == {}
+
+
+@pytest.mark.parametrize("name", find_scenarios(SCENARIOS / "wall"))
+def test_scenarios_of_the_wall_clock_load_on_qemus_controllers(name: str) -> None:
+    scenario = load_scenario(f"wall/{name}", search=SCENARIOS)
+    assert scenario.clock is Clock.WALL
+    assert all(arm.topology.emulated for arm in scenario.arms.values())
+    assert scenario.teaches
+
+
+def test_the_clock_decides_on_the_devices(tmp_path: Path) -> None:
+    wall = GOOD.replace("clock: virtual", "clock: wall").replace("seeds: 2\n", "")
+    assert {arm.topology.emulated for arm in load(wall, tmp_path).arms.values()} == {True}
+    assert {arm.topology.emulated for arm in load(GOOD, tmp_path).arms.values()} == {False}
+    text = wall.replace("hba.cmd_per_lun: 16", "hba.cmd_per_lun: 16, hba.can_queue: 63")
+    assert "arm limited: hba twa0: can_queue 63 is no power of two" in mistakes(text, tmp_path)
+    slow = wall.replace("hba.cmd_per_lun: 16", "disk.p0.rate: 20 kB/s")
+    assert "arm limited: disk p0: 20 kB/s is below what a throttle resolves" in mistakes(slow, tmp_path)
+    interrupts = GOOD.replace("hba.cmd_per_lun: 16", "hba.interrupts: 1")
+    assert "interrupts: devices inside the guest, as tcm_loop makes them, raise none" in mistakes(interrupts, tmp_path)

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterator, Mapping
 
-from lab.guest.further import Find, Locate, Members, Read
+from lab.guest.further import Find, Interrupts, Locate, Members, Read, Route
 from lab.guest.script import Confirm, Module, Step, Tune, sysfs
 from lab.realise import stacks
 from lab.realise.in_qemu import controllers
@@ -41,6 +41,9 @@ def steps(topology: Topology) -> Iterator[Step]:
             host = f"{scsi_host(hba, where[hba.name])}/scsi_host/host*"
             yield Tune(f"hba.cmd_per_lun[{lun.name}]", f"{sysfs(lun.name)}/device/queue_depth", str(hba.cmd_per_lun))
             yield Confirm(f"hba.can_queue[{lun.name}]", f"{host}/can_queue", str(hba.can_queue))
+    for hba in topology.hbas.values():
+        if hba.interrupts is not None:
+            yield Route(f"hba.interrupts[{hba.name}]", where[hba.name].folder, hba.interrupts)
     yield from _heads(topology)
     yield from stacks.steps(topology)
     yield from _inventory(topology, where)
@@ -112,6 +115,7 @@ def _read_controller(hba: Hba, place: Place) -> Iterator[Step]:
     key = f"hba.{hba.name}"
     yield Locate(f"{key}.place", place.folder)
     yield Read(f"{key}.node", f"{place.folder}/numa_node")
+    yield Interrupts(f"{key}.interrupts", place.folder)
     for attribute in ("max_link_speed", "max_link_width", "current_link_speed", "current_link_width"):
         yield Read(f"{key}.{attribute}", f"{place.port_folder}/{attribute}")
     if hba.driver in SCSI:

@@ -6,10 +6,10 @@ from dataclasses import dataclass
 
 from lab.realise.in_qemu import backends, controllers, pcie
 from lab.realise.in_qemu.places import nodes
+from lab.topology.emulated import processors
 from lab.topology.model import Driver, StackKind, Topology
 
 BOARD = "q35"
-_LEAST_PROCESSORS = 2
 _DEVICES: Mapping[Driver, tuple[str, ...]] = {
     Driver.MPTSAS: ("mptsas1068", "scsi-hd"),
     Driver.MEGASAS: ("megasas", "scsi-hd"),
@@ -37,7 +37,7 @@ def hardware(topology: Topology) -> Hardware:
         *pcie.words(topology),
         *controllers.words(topology),
     )
-    return Hardware(BOARD, max(_LEAST_PROCESSORS, nodes(topology)), words, backends.files(topology))
+    return Hardware(BOARD, processors(topology), words, backends.files(topology))
 
 
 def lacking(topology: Topology, offered: Iterable[str]) -> tuple[str, ...]:

@@ -8,8 +8,8 @@ from dataclasses import dataclass
 from lab.topology.model import Hba, Topology
 
 ROOT = "pcie.0"
-_FIRST_SLOT = 2
-"""Slots of q35's root complex below it belong to the board."""
+_FIRST_SLOT = 16
+"""Slots of q35's root complex below it are left to the board and to devices of others (virtme-ng's)."""
 _BUSES = 256
 
 

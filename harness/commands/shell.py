@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab shell``: a guest to sit in, on a topology's controllers and with the host's files at hand."""
+
+import argparse
+import shlex
+import shutil
+import subprocess
+import sys
+import tempfile
+from collections.abc import Iterable, Iterator
+from pathlib import Path
+
+from harness.commands.command import add_kernel, tell
+from lab.cache import Cache
+from lab.errors import CannotJudge, LabBroken
+from lab.guest import payload
+from lab.guest.further import Find
+from lab.guest.script import Module, Step
+from lab.kernels.model import Kernel
+from lab.kernels.modules import module_closure, module_name
+from lab.kernels.resolve import resolve
+from lab.qemu.shell import PROGRAM, ShellSpec, shell_argv
+from lab.realise import recipe
+from lab.realise.in_qemu.hardware import Hardware, hardware, lacking
+from lab.session import accelerator_for, open_lab
+from lab.topology.emulated import differences, emulated
+from lab.topology.limits import refusals
+from lab.topology.load import load_topology
+
+NAME = "shell"
+HELP = "sit in a guest of virtme-ng on a topology's controllers, with the host's files (needs requirements/shell.txt)"
+_MIB = 1 << 20
+_NAMES = "/run/lab"
+_SCRIPT = "disks.sh"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topology", help="a topology of the catalogue, or the path of its file")
+    add_kernel(parser)
+    parser.add_argument("--command", default="", metavar="LINE", help="run this instead of an interactive shell")
+
+
+def execute(options: argparse.Namespace) -> int:
+    program = _virtme()
+    asked = load_topology(options.topology, near=Path())
+    topology = emulated(asked)
+    cache = Cache.default()
+    kernel = resolve(options.kernel, cache, tell=tell)
+    lab = open_lab(cache, tell)
+    if reasons := (*map(str, refusals(topology)), *lacking(topology, lab.qemu.devices)):
+        raise CannotJudge("; ".join(reasons))
+    own, runs_on = hardware(topology), accelerator_for(lab, kernel)
+    for line in (*differences(asked, topology), f"runs on {runs_on}"):
+        tell(line)
+    # Below the cache, for the guest has a /tmp of its own.
+    with tempfile.TemporaryDirectory(prefix=".shell-", dir=cache.root) as name:
+        folder = Path(name)
+        script = _write(folder, own, naming_lines(kernel, recipe.devices(topology)))
+        tell(f"in the guest, sh {script} loads the drivers and names the disks in {_NAMES}")
+        spec = ShellSpec(
+            program=program,
+            qemu=lab.qemu.path,
+            image=kernel.image,
+            busybox=payload.busybox(cache, tell),
+            memory=topology.memory // _MIB,
+            cpus=own.cpus,
+            clock=runs_on.clock,
+            board=own.board,
+            hardware=own.words,
+            here=Path.cwd(),
+            command=f"sh {shlex.quote(str(script))} && {options.command}" if options.command else "",
+        )
+        return subprocess.run(shell_argv(spec), cwd=folder, check=False).returncode
+
+
+def naming_lines(kernel: Kernel, steps: Iterable[Step]) -> Iterator[str]:
+    """What loads the drivers and links every LUN's device in ``/run/lab``."""
+    yield f"mkdir -p {_NAMES}"
+    listed = tuple(steps)
+    for module in (step for step in listed if isinstance(step, Module)):
+        for path in module_closure(kernel, [module.name]).load:
+            own = module.parameters if module_name(path) == module_name(module.name) else ""
+            # virtme-ng has loaded some of them.
+            yield f"insmod {path} {own}".rstrip() + " 2>/dev/null"
+    yield "sleep 5  # disks are probed meanwhile"
+    for step in listed:
+        if isinstance(step, Find):
+            yield step.shell().replace("/lab", _NAMES)
+
+
+def _write(folder: Path, own: Hardware, lines: Iterable[str]) -> Path:
+    for name, size in own.files.items():
+        with (folder / name).open("wb") as file:
+            file.truncate(size)
+    folder.chmod(0o755)
+    script = folder / _SCRIPT
+    script.write_text("".join(f"{line}\n" for line in lines))
+    return script
+
+
+def _virtme() -> Path:
+    beside = Path(sys.executable).parent / PROGRAM
+    found = str(beside) if beside.is_file() else shutil.which(PROGRAM)
+    if found is None:
+        raise LabBroken(
+            f"{PROGRAM} of virtme-ng is not installed",
+            remedy="in the virtual environment: pip install --require-hashes -r requirements/shell.txt",
+        )
+    return Path(found)
