@@ -20,7 +20,8 @@ class CellResult:
     """One arm under one seed. ``outcome`` is None when nothing was booted (SKIP, or never run).
 
     ``figures`` maps (load, role, metric) to a value and is empty unless ``status`` is PASS.
-    ``reasons`` are complete sentences for a person. ``fingerprint`` is that of the boot.
+    ``reasons`` are complete sentences for a person. ``fingerprint`` is that of the boot. ``windows`` has the figures
+    of each where there are several, of which ``figures`` is the mean.
     """
 
     arm: str
@@ -32,6 +33,7 @@ class CellResult:
     outcome: Outcome | None = None
     lab_broke: bool = False
     fingerprint: Mapping[str, str] = field(default_factory=dict)
+    windows: tuple[Figures, ...] = ()
 
 
 def skipped(arm: str, seed: int, reasons: Sequence[str]) -> CellResult:
@@ -61,7 +63,10 @@ def measured(arm: Arm, seed: int, record: BootRecord, loads: Iterable[Load], win
     try:
         if others := tuple(overridden(record.files, arm.topology)):
             return replace(result, status=Status.SKIP, reasons=others)
-        return replace(result, figures=_figures(record, arm, tuple(loads), windows))
+        named = {load.name: load.windows(windows) for load in loads}
+        own = ({name: each[number] for name, each in named.items()} for number in range(windows))
+        seen = tuple(_window(record, arm, one) for one in own)
+        return replace(result, figures=_together(seen), windows=seen if windows > 1 else ())
     except MeasurementError as error:
         return replace(result, status=Status.ERROR, reasons=(error.message,))
 
@@ -80,19 +85,22 @@ def agreed(repetitions: Sequence[CellResult]) -> CellResult:
     return first
 
 
-def _figures(record: BootRecord, arm: Arm, loads: Sequence[Load], windows: int) -> Figures:
-    figures = figures_of(record.files, arm.topology, [one for load in loads for one in load.windows(windows)])
-    names = {one.name: load.name for load in loads for one in load.windows(windows)}
-    together: dict[tuple[str, str, str], list[float]] = {}
-    for (window, role, metric), value in figures.items():
-        together.setdefault((names.get(window, window), role, metric), []).append(value)
-    return {key: _mean(values) for key, values in together.items()}
+def _window(record: BootRecord, arm: Arm, own: Mapping[str, Load]) -> Figures:
+    """The figures of one window, by the names of the loads, of which ``own`` are those of this window."""
+    names = {load.name: name for name, load in own.items()}
+    every = figures_of(record.files, arm.topology, own.values())
+    return {(names.get(load, load), role, metric): value for (load, role, metric), value in every.items()}
+
+
+def _together(windows: Sequence[Figures]) -> Figures:
+    if len(windows) == 1:
+        return windows[0]
+    keys = dict.fromkeys(key for figures in windows for key in figures)
+    return {key: _mean([figures[key] for figures in windows if key in figures]) for key in keys}
 
 
 def _mean(values: Sequence[float]) -> float:
     """Geometric where it can be: the quotient of two such means is the mean of the windows' quotients."""
-    if len(values) == 1:
-        return values[0]
     mean = geometric_mean(values) if min(values) > 0 else fmean(values)
     # Not by a rounding error beyond values that are all the same.
     return min(max(mean, min(values)), max(values))

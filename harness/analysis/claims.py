@@ -13,7 +13,8 @@ from dataclasses import dataclass
 
 from harness.analysis.ensemble import Ensemble
 from harness.analysis.interval import Interval
-from harness.analysis.operands import Evidence, Unavailable, figure_of, operands, ratio_value
+from harness.analysis.operands import Evidence, Unavailable, figure_of, operands, ratio_value, window_values
+from harness.analysis.scatter import Scatter, scatter
 from harness.analysis.statuses import worst
 from harness.analysis.stopping import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Rule, decide
 from harness.metrics.figures import GUEST, IDLE
@@ -37,7 +38,7 @@ class Judgement:
 
     ``reason`` says why in a sentence; it is empty for a plain PASS or FAIL. ``interval`` is that of the
     true ratio on the wall clock, None without noise and before the rule looked first. ``open`` tells
-    that more boots of the same run may still decide.
+    that more boots of the same run may still decide; ``scatter`` is what its boots and windows scatter by.
     """
 
     status: Status
@@ -45,6 +46,7 @@ class Judgement:
     reason: str = ""
     interval: Interval | None = None
     open: bool = False
+    scatter: Scatter | None = None
 
 
 @dataclass(frozen=True)
@@ -150,7 +152,7 @@ def judge_control(
     if judgement.status is Status.PASS:
         return _control(control, judgement, RED)
     if judgement.status is Status.FAIL and judgement.ensemble is not None:
-        judgement = Judgement(Status.ERROR, judgement.ensemble, NOT_RED, judgement.interval)
+        judgement = Judgement(Status.ERROR, judgement.ensemble, NOT_RED, judgement.interval, scatter=judgement.scatter)
     elif judgement.status is Status.FAIL and control.mutant:
         judgement = Judgement(Status.PASS, None, judgement.reason)
     return _control(control, judgement, judgement.reason)
@@ -168,7 +170,7 @@ def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence
     if _needs_idle_guest(ratio) and not _guest_idle(ratio, evidence, seeds):
         return Judgement(Status.DONE, ensemble, _NOT_BOUND_BY_DEVICE)
     if evidence.rule is not None:
-        return _under_noise(evidence.rule, ensemble, expect)
+        return _under_noise(evidence.rule, ensemble, expect, _scatter(ratio, evidence, ensemble))
     holding = ensemble.holding(expect)
     if len(holding) == len(seeds):
         return Judgement(Status.PASS, ensemble)
@@ -180,13 +182,22 @@ def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence
     )
 
 
-def _under_noise(rule: Rule, ensemble: Ensemble, expect: Bound) -> Judgement:
+def _under_noise(rule: Rule, ensemble: Ensemble, expect: Bound, seen: Scatter | None) -> Judgement:
     values = [value for _, value in sorted(ensemble.values.items())]
     decision = decide(rule, values, expect)
     if decision.status is not Status.DONE:
-        return Judgement(decision.status, ensemble, interval=decision.interval)
+        return Judgement(decision.status, ensemble, interval=decision.interval, scatter=seen)
     open_still = bool(rule.looks) and len(values) < rule.looks[-1].rounds
-    return Judgement(Status.DONE, ensemble, _undecided(decision, len(values)), decision.interval, open_still)
+    reason = _undecided(decision, len(values))
+    return Judgement(Status.DONE, ensemble, reason, decision.interval, open_still, seen)
+
+
+def _scatter(ratio: Ratio, evidence: Evidence, ensemble: Ensemble) -> Scatter | None:
+    try:
+        return scatter([window_values(ratio, seed, evidence) for seed in sorted(ensemble.values)])
+    except Unavailable:
+        # A window without a value does not make a mean without one: a count of none is no rate of none.
+        return None
 
 
 def _undecided(decision: Decision, rounds: int) -> str:

@@ -76,7 +76,8 @@ def _judgement(judgement: Judgement | None) -> dict[str, Any]:
         return {"status": NOT_RUN, "reason": "", "value": None}
     value = None if judgement.ensemble is None else _ensemble(judgement.ensemble)
     interval = {} if judgement.interval is None else {"interval": asdict(judgement.interval)}
-    return {"status": str(judgement.status), "reason": judgement.reason, "value": value, **interval}
+    scatter = {} if judgement.scatter is None else {"scatter": asdict(judgement.scatter)}
+    return {"status": str(judgement.status), "reason": judgement.reason, "value": value, **interval, **scatter}
 
 
 def _ensemble(ensemble: Ensemble) -> dict[str, Any]:

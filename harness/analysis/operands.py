@@ -3,7 +3,7 @@
 
 import math
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from harness.analysis.bounds import arm_bound
 from harness.analysis.cells import CellResult
@@ -67,6 +67,17 @@ def ratio_value(ratio: Ratio, seed: int, evidence: Evidence) -> float:
     if right == 0:
         raise Unavailable(Status.ERROR, f"the right side of {ratio.text} is zero under seed {seed}")
     return left / right
+
+
+def window_values(ratio: Ratio, seed: int, evidence: Evidence) -> tuple[float, ...]:
+    """The ratio in each window of the boots of one seed; empty where they have only one. Raises Unavailable."""
+    boots = {key: cell for key, cell in evidence.cells.items() if key[1] == seed and cell.windows}
+    count = min((len(cell.windows) for cell in boots.values()), default=0)
+    values = []
+    for number in range(count):
+        cells = {key: replace(cell, figures=cell.windows[number]) for key, cell in boots.items()}
+        values.append(ratio_value(ratio, seed, replace(evidence, cells={**evidence.cells, **cells})))
+    return tuple(values)
 
 
 def operand_value(operand: Operand, seed: int, evidence: Evidence) -> float:

@@ -41,9 +41,7 @@ def _told(rule: Rule) -> str:
     if not rule.looks:
         return f"no verdict on fewer than {FEWEST_ROUNDS} boots a side"
     looks = " and ".join(str(look.rounds) for look in rule.looks)
-    return (
-        f"fixed before the first boot: looks after {looks} boots a side, errors of {rule.error:.1%} either way in all"
-    )
+    return f"fixed before the first boot: looks after {looks} boots a side, {100 * rule.error:g} % of error either way"
 
 
 def _effort(run: RunFolder) -> Effort:

@@ -50,10 +50,20 @@ def value(judgement: Judgement) -> str:
     seen = judgement.interval
     if seen is None:
         return spread(judgement.ensemble)
-    share = f"{1 - 2 * seen.level:.1%}".replace("%", " %")
+    share = _percent(1 - 2 * seen.level)
     return (
         f"{figure(seen.centre)}, {share} within {figure(seen.low)} .. {figure(seen.high)} by {seen.rounds} boots a side"
     )
+
+
+def noise(judgement: Judgement) -> str:
+    """What the boots and the windows inside them scatter by, empty where that is not known."""
+    seen = judgement.scatter
+    return f"boots scatter by {_percent(seen.boots)}, windows by {_percent(seen.windows)}" if seen else ""
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.1f} %"
 
 
 def duration(seconds: float) -> str:

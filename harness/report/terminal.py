@@ -16,7 +16,7 @@ from harness.analysis.claims import ClaimVerdict, ControlVerdict
 from harness.analysis.verdict import Verdict
 from harness.report.bottleneck import bottleneck_lines
 from harness.report.conclusion import conclusion
-from harness.report.format import STYLES, duration, plural, spread, value
+from harness.report.format import STYLES, duration, noise, plural, spread, value
 from harness.report.measured import Pair, print_measured
 from harness.scenario.model import Clock, Scenario, Status
 
@@ -118,6 +118,8 @@ def _claim(console: Console, claim: ClaimVerdict) -> None:
     table.add_row(_status(claim.word), Text(claim.that + note, "bold"))
     table.add_row("", Text(f"{value(claim.judgement)}, expected {claim.expect}"))
     table.add_row("", Text(claim.ratio, "dim"))
+    if scattered := noise(claim.judgement):
+        table.add_row("", Text(scattered, "dim"))
     if claim.sentence:
         table.add_row("", Text(claim.sentence, "italic"))
     _indented(console, table)

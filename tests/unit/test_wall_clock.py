@@ -3,6 +3,8 @@
 
 import io
 import json
+import math
+import random
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
@@ -12,11 +14,13 @@ from rich.console import Console
 
 from harness.analysis.cells import CellResult, measured, not_run
 from harness.analysis.document import verdict_document
+from harness.analysis.scatter import scatter
 from harness.analysis.sequence import judge_in_sequence, unmade
 from harness.analysis.stopping import Rule, stopping_rule
 from harness.analysis.verdict import Verdict, judge
 from harness.jobs import guest_job
 from harness.report.explain import describe_scenario
+from harness.report.format import noise
 from harness.report.terminal import Effort, Surroundings, print_verdict
 from harness.scenario.expand import expand
 from harness.scenario.model import Clock, Load, Status
@@ -199,3 +203,34 @@ def test_a_shorter_request_timeout_allows_a_shorter_pause(tmp_path: Path) -> Non
     quick = GOOD.replace("{scheduler: none}", "{scheduler: none, io_timeout: 4000}")
     assert load(quick.replace("seeds: 2", "pause: 9s"), tmp_path).pause == 9 * 10**9
     assert "twice the request timeout" in mistakes(quick.replace("seeds: 2", "pause: 8s"), tmp_path)
+
+
+def test_what_boots_and_windows_scatter_by_is_told_apart() -> None:
+    dice = random.Random(1)  # noqa: S311
+    boots = [dice.gauss(0, 0.1) for _ in range(400)]
+    seen = scatter([[math.exp(boot + dice.gauss(0, 0.03)) for _ in range(3)] for boot in boots])
+    assert seen is not None
+    assert (seen.boots, seen.windows) == pytest.approx((0.1, 0.03), rel=0.1)
+    alike = scatter([[math.exp(dice.gauss(0, 0.1)) for _ in range(3)] for _ in range(400)])
+    assert alike is not None
+    assert alike.boots < 0.02
+    assert scatter([[1.0, 0.0], [1.0, 1.0]]) is None
+    assert scatter([[1.0], [1.1]]) is None
+
+
+def test_a_verdict_says_what_its_boots_and_windows_scatter_by() -> None:
+    def windows(one: CellResult, *shares: float) -> CellResult:
+        figures = tuple(
+            {key: value * share if key[0] == "together" else value for key, value in one.figures.items()}
+            for share in shares
+        )
+        return replace(one, windows=figures)
+
+    results = [windows(one, 1.1, 1 / 1.1) for one in both(GOOD_RATIOS) if one.status is Status.PASS]
+    verdict = judge(MODEL, results, None, SEEDS[:6], rule=RULE)
+    seen = verdict.claims[0].judgement.scatter
+    assert seen is not None
+    assert seen.windows == pytest.approx(math.log(1.1) * math.sqrt(2))
+    assert seen.boots == 0
+    assert "boots scatter by 0.0 %, windows by 13.5 %" in noise(verdict.claims[0].judgement)
+    assert verdict_document(verdict)["claims"][0]["scatter"]["boots"] == 0
