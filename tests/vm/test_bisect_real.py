@@ -1,0 +1,106 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""`blklab bisect` over 66 commits of a real kernel source, in virtual time: killed in the middle, and left alone."""
+
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Mapping
+from pathlib import Path
+from xml.etree import ElementTree
+
+import pytest
+
+from harness.bisect.state import STATE
+from lab import host
+from lab.cache import Cache
+from lab.errors import EXIT_PASS
+from lab.kernels import mutants, packaged, tree
+from lab.kernels.resolve import resolve
+from tests.vm.kernel_history import History, make_history
+
+pytestmark = [
+    pytest.mark.network,
+    pytest.mark.vm,
+    pytest.mark.slow,
+    pytest.mark.timeout(4 * 3600),
+    pytest.mark.skipif(bool(host.missing_needs(host.BUILD_NEEDS)), reason="needs scripts/host-packages --build"),
+]
+CHECKOUT = Path(__file__).parents[2]
+COUNT, CULPRIT = 66, 41
+BROKEN = (20, 32, 33, 34)
+"""The first commit that git asks for is among them."""
+KILLED_AFTER = 5
+"""Commits known when the bisection is killed: both ends, one that does not build, two steps."""
+
+
+@pytest.fixture(scope="module")
+def history(tmp_path_factory: pytest.TempPathFactory) -> History:
+    cache = Cache.default()
+    kernel = resolve(packaged.DEFAULT, cache)
+    made_of = str(tree.facts(kernel)["tree"])
+    (source,) = {
+        path.parent for path in (cache.root / "sources").glob("*/tree-id") if path.read_text().strip() == made_of
+    }
+    patch = mutants.mutation("no-fair-tags", kernel.version, mutants.catalogue()).patch
+    folder = tmp_path_factory.mktemp("history") / "linux.git"
+    return make_history(folder, source / "git/objects", made_of, patch, count=COUNT, culprit=CULPRIT, broken=BROKEN)
+
+
+def command(history: History, results: Path) -> list[str]:
+    ends = ["--tree", str(history.repository), "--good", history.commits[0], "--bad", "main"]
+    return [sys.executable, "-m", "harness", "bisect", "fair-tags", *ends, "--seeds", "1", "--results", str(results)]
+
+
+def observed(results: Path) -> Mapping[str, object]:
+    states = list(results.glob(f"bisect/*/{STATE}"))
+    return dict(json.loads(states[0].read_text())["observations"]) if states else {}
+
+
+def start(history: History, results: Path) -> "subprocess.Popen[str]":
+    return subprocess.Popen(
+        command(history, results),
+        cwd=CHECKOUT,
+        env=dict(os.environ),
+        stdout=subprocess.PIPE,
+        stderr=subprocess.DEVNULL,
+        text=True,
+    )
+
+
+def assert_found(history: History, results: Path) -> str:
+    process = start(history, results)
+    said, _ = process.communicate()
+    culprit = history.commits[CULPRIT]
+    assert process.returncode == EXIT_PASS, said
+    assert f'First bad commit: {culprit[:12]} ("change {CULPRIT}")' in said
+    assert "Verified. Each verdict repeats exactly" in said
+    (folder,) = results.glob("bisect/*")
+    assert f"#regzbot introduced: {culprit}\n" in (folder / "mail.txt").read_text()
+    words = {text.text for text in ElementTree.parse(folder / "ratio.svg").iter() if text.text}  # noqa: S314
+    assert culprit[:12] in words
+    return said
+
+
+def test_the_culprit_is_found_after_a_kill_and_again_without(history: History, tmp_path: Path) -> None:
+    killed, whole = tmp_path / "killed", tmp_path / "whole"
+    process = start(history, killed)
+    while len(observed(killed)) < KILLED_AFTER and process.poll() is None:
+        time.sleep(0.1)
+    process.kill()
+    process.communicate()
+    before = observed(killed)
+    said = assert_found(history, killed)
+    assert "does not build: " in said
+    assert "#error change 32 does not build" in said
+    after = observed(killed)
+    assert {sha: after[sha] for sha in before} == before
+    assert 2 + 6 <= len(after) <= 2 + 6 + len(BROKEN) + 2
+
+    assert_found(history, whole)
+    assert figures(observed(whole)) == figures(after), "in virtual time a kill changes no digit"
+
+
+def figures(observations: Mapping[str, object]) -> Mapping[str, object]:
+    return {sha: seen["claims"] for sha, seen in observations.items() if isinstance(seen, dict)}
