@@ -6,13 +6,23 @@ import os
 import subprocess
 import time
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
-from harness.bisect.state import STATE
+from harness.bisect.noisy import NoisyBisection
+from harness.bisect.oracle import Ears, KernelOracle, Source, Trial
+from harness.bisect.repository import Repository
+from harness.bisect.state import STATE, State
+from harness.events import nobody
+from harness.scenario.load import load_scenario
+from harness.scenario.model import Clock
+from harness.store import Store
+from lab.cache import Cache
 from lab.errors import EXIT_PASS
 from lab.kernels.kconfig import fragments, read_fragments
+from lab.session import open_lab
 from tests.process import fake_lab
 from tests.process.fake_lab import BUILTIN, LOADED, FakeLab
 from tests.unit.payload_samples import CONFIG
@@ -128,3 +138,33 @@ def test_killed_wherever_it_is_it_finds_the_culprit(rig: Rig) -> None:
         process.kill()
         process.communicate()
     assert_found(rig, rig.run())
+
+
+def test_where_figures_scatter_the_posterior_searches(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    plan = {"noise": 0.05, "mutant": ["int mutant", {"iops": {"lopsided.victim": 600.0}}]}
+    for name, value in rig.lab.environment(FAKE_PLAN=json.dumps(plan)).items():
+        monkeypatch.setenv(name, value)
+    monkeypatch.setattr("lab.host.BUILD_NEEDS", ())
+    scenario = replace(load_scenario(str(rig.lab.scenario), search=rig.lab.folder), clock=Clock.WALL, seeds=6)
+    commits = rig.history.commits[30:44]
+    folder = rig.lab.folder / "noisy"
+    folder.mkdir()
+    repository = Repository(rig.history.repository, folder / "clone.git")
+    told: list[str] = []
+    oracle = KernelOracle(
+        open_lab(Cache(rig.lab.folder / "cache")),
+        Trial(scenario, arms=("limited",)),
+        Source(repository.folder, f"tree:{rig.history.repository}"),
+        Store(rig.lab.results),
+        Ears(told.append, nobody),
+    )
+    assert oracle.scatters
+    state = State(scenario.digest, "tree", commits[0], commits[-1])
+    finding = NoisyBisection(repository, oracle, state, folder, told.append).run()
+    assert finding.culprit is not None
+    assert finding.culprit.sha == culprit(rig)
+    assert finding.verified
+    assert finding.confidence is not None
+    assert finding.confidence >= 0.99
+    ratios = [value for step in finding.steps for claim in step.seen.claims for value in claim.values]
+    assert len(set(ratios)) > len(finding.steps), "each measurement is a boot of its own"
