@@ -10,12 +10,15 @@ from harness.events import Listener
 from harness.runner import Request, run_scenario
 from harness.scenario.model import Clock, Scenario, Status
 from harness.store import Store
-from lab.digest import canonical, digest_bytes
+from lab.digest import canonical, digest_bytes, digest_file
 from lab.errors import CannotJudge, LabBroken
 from lab.kernels import build, kconfig, tree
 from lab.kernels.model import Kernel
 from lab.packages.apt import Tell
 from lab.session import Lab
+
+_MAKES_BOOTS = Path(build.__file__).parents[1]
+"""The package whose every file may change what a guest does."""
 
 
 @dataclass(frozen=True)
@@ -109,7 +112,9 @@ def _seen(claim: ClaimVerdict) -> ClaimSeen:
 
 
 def _setting(lab: Lab, trial: Trial) -> str:
+    files = sorted(path for path in _MAKES_BOOTS.rglob("*") if path.is_file() and path.suffix != ".pyc")
+    made_by = [(path.name, digest_file(path)) for path in files]
     fragments = [path.read_text() for path in kconfig.fragments()]
     own = [trial.scenario.digest, trial.seeds, list(trial.arms)]
     qemu = [lab.qemu.version_text, lab.qemu.package, lab.qemu.digest, lab.steady.digest]
-    return digest_bytes(canonical([own, qemu, lab.payload.digest, fragments, build.toolchain().identity]))
+    return digest_bytes(canonical([own, qemu, made_by, lab.payload.digest, fragments, build.toolchain().identity]))

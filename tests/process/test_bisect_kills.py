@@ -151,14 +151,13 @@ def test_where_figures_scatter_the_posterior_searches(rig: Rig, monkeypatch: pyt
     folder.mkdir()
     repository = Repository(rig.history.repository, folder / "clone.git")
     told: list[str] = []
-    oracle = KernelOracle(
-        open_lab(Cache(rig.lab.folder / "cache")),
-        Trial(scenario, arms=("limited",)),
-        Source(repository.folder, f"tree:{rig.history.repository}"),
-        Store(rig.lab.results),
-        Ears(told.append, nobody),
+    lab, source = open_lab(Cache(rig.lab.folder / "cache")), Source(repository.folder, "tree:linux")
+    trial, ears = Trial(scenario, arms=("limited",)), Ears(told.append, nobody)
+    oracle, other = (
+        KernelOracle(lab, one, source, Store(rig.lab.results), ears) for one in (trial, replace(trial, seeds=5))
     )
     assert oracle.scatters
+    assert oracle.setting != other.setting
     state = State(scenario.digest, "tree", commits[0], commits[-1])
     finding = NoisyBisection(repository, oracle, state, folder, told.append).run()
     assert finding.culprit is not None
