@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How often a bisection of noisy ratios finds the true culprit, and at what cost: histories with known truth."""
 
+import math
 import random
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -8,15 +9,24 @@ from dataclasses import dataclass
 from harness.bisect.posterior import CONFIDENCE, Ends, Posterior, search
 
 Measure = Callable[[int], float]
+Strategy = Callable[[Measure], tuple[int, int]]
+"""The culprit that it names, and measurements."""
 
 
 @dataclass(frozen=True)
 class Tried:
-    """``found`` is the share of trials that named the culprit, ``runs`` the mean number of measurements."""
+    """``found`` is the share of ``trials`` that named the culprit, ``runs`` the mean number of measurements."""
 
     strategy: str
     found: float
     runs: float
+    trials: int
+
+    @property
+    def error(self) -> float:
+        """Standard error of ``found``; of a share that came out at 0 or 1 that of one trial more that did not."""
+        share = min(max(self.found, 1 / (self.trials + 1)), self.trials / (self.trials + 1))
+        return math.sqrt(share * (1 - share) / self.trials)
 
 
 def repeated(suspects: int, repeats: int, measure: Measure) -> tuple[int, int]:
@@ -37,22 +47,41 @@ def by_posterior(suspects: int, ends: Ends, measure: Measure) -> tuple[int, int]
     return found.suspects[0], found.cost
 
 
+@dataclass(frozen=True)
+class Histories:
+    """Histories of ``suspects`` commits, one of which changes the ratio by ``shift`` deviations."""
+
+    suspects: int
+    shift: float
+    seed: int
+
+    def history(self, trial: int, name: str) -> tuple[int, Measure]:
+        """The true culprit, the same for every strategy, and what is measured by the strategy ``name``."""
+        truth = random.Random(f"{self.seed} {trial}").randrange(self.suspects)  # noqa: S311
+        noise = random.Random(f"{self.seed} {trial} {name}")  # noqa: S311
+        return truth, lambda place: noise.gauss(self.shift / 2 if place >= truth else -self.shift / 2, 1.0)
+
+
 def compare(suspects: int, shift: float, repeats: int, trials: int, seed: int = 1) -> tuple[Tried, Tried]:
-    """Both strategies on the same ``trials`` histories; ``shift`` is the size of the change in deviations."""
-    ends = Ends(-shift / 2, shift / 2, 1.0)
-    right, cost = [0, 0], [0, 0]
-    for trial in range(trials):
-        truth = random.Random(f"{seed} {trial}").randrange(suspects)  # noqa: S311
-        for which in range(2):
-            noise = random.Random(f"{seed} {trial} {which}")  # noqa: S311
-            measure = _history(truth, shift, noise)
-            found, runs = repeated(suspects, repeats, measure) if which == 0 else by_posterior(suspects, ends, measure)
-            right[which] += found == truth
-            cost[which] += runs
-    names = (f"{repeats} repeats a step", f"posterior to {CONFIDENCE:.0%}")
-    plain, sure = (Tried(names[which], right[which] / trials, cost[which] / trials) for which in range(2))
+    """Both strategies on the same histories; ``shift`` is the size of the change in deviations.
+
+    Repetition is tried ten times as often: it costs next to nothing, and fails often enough to be counted.
+    """
+    ends, histories = Ends(-shift / 2, shift / 2, 1.0), Histories(suspects, shift, seed)
+    plain = _tried(
+        f"{repeats} repeats a step", lambda measure: repeated(suspects, repeats, measure), histories, trials * 10
+    )
+    sure = _tried(
+        f"posterior to {CONFIDENCE:.0%}", lambda measure: by_posterior(suspects, ends, measure), histories, trials
+    )
     return plain, sure
 
 
-def _history(truth: int, shift: float, noise: random.Random) -> Measure:
-    return lambda place: noise.gauss(shift / 2 if place >= truth else -shift / 2, 1.0)
+def _tried(name: str, strategy: Strategy, histories: Histories, trials: int) -> Tried:
+    right, cost = 0, 0
+    for trial in range(trials):
+        truth, measure = histories.history(trial, name)
+        found, runs = strategy(measure)
+        right += found == truth
+        cost += runs
+    return Tried(name, right / trials, cost / trials, trials)

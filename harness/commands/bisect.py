@@ -123,8 +123,9 @@ def _repeat(options: argparse.Namespace, finding: Finding, tree: Path) -> list[s
 
 
 def _simulate() -> int:
-    print(f"{'suspects':>8}  {'shift':>5}  {'strategy':18}  {'found':>6}  {'runs':>5}")
+    print(f"{'suspects':>8}  {'shift':>5}  {'strategy':18}  {'found':>6}  {'error':>5}  {'runs':>5}")
     for suspects, shift, repeats, trials in _SIMULATED:
         for tried in compare(suspects, shift, repeats, trials):
-            print(f"{suspects:8}  {shift:5.1f}  {tried.strategy:18}  {tried.found:6.1%}  {tried.runs:5.1f}")
+            figures = f"{tried.found:6.1%}  {tried.error:5.1%}  {tried.runs:5.1f}"
+            print(f"{suspects:8}  {shift:5.1f}  {tried.strategy:18}  {figures}")
     return EXIT_PASS
