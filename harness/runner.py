@@ -205,9 +205,10 @@ def _facts(lab: Lab, request: Request) -> RunFacts:
 
 
 def _accelerator(lab: Lab, request: Request) -> str:
-    """What runs the guests, where that is not settled by the clock."""
-    emulated = any(arm.topology.emulated for arm in request.scenario.arms.values())
-    return f", {accelerator_for(lab, request.kernel)}" if emulated else ""
+    """What runs the guests, where that is not settled by the clock; nothing where none can be booted."""
+    arms = (arm for arm in request.scenario.arms.values() if arm.topology.emulated)
+    booted = any(not _lacking(lab, request, arm) for arm in arms)
+    return f", {accelerator_for(lab, request.kernel)}" if booted else ""
 
 
 def _lacking(lab: Lab, request: Request, arm: Arm) -> tuple[str, ...]:

@@ -68,7 +68,7 @@ def execute(options: argparse.Namespace) -> int:
             board=own.board,
             hardware=own.words,
             here=Path.cwd(),
-            command=f"sh {shlex.quote(str(script))} && {options.command}" if options.command else "",
+            command=f"sh {shlex.quote(str(script))}; {options.command}" if options.command else "",
         )
         return subprocess.run(shell_argv(spec), cwd=folder, check=False).returncode
 

@@ -65,6 +65,17 @@ def test_a_mistake_in_a_scenario_file(lab: FakeLab, change: Callable[[str], str]
     refused(lab, lab.run(), EXIT_MISUSE, words)
 
 
+def test_a_qemu_without_a_device(lab: FakeLab) -> None:
+    lab.scenario.write_text(GOOD.replace("clock: virtual", "clock: wall").replace("seeds: 2\n", ""))
+    done = lab.run()
+    assert done.returncode == EXIT_CANNOT_JUDGE
+    assert "SKIP" in done.stdout
+    said = " ".join(done.stdout.split())
+    for name in ("pcie-root-port", "virtio-scsi-pci", "scsi-hd"):
+        assert f"this QEMU has no device {name}" in said
+    assert not lab.boots()
+
+
 def test_all_mistakes_at_once(lab: FakeLab) -> None:
     text = GOOD.replace("seeds: 2", 'sceds: "2"').replace("iodepth: 256", 'iodepth: "256"').replace("p1, rw", "p9, rw")
     lab.scenario.write_text(text)
