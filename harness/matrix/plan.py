@@ -47,7 +47,7 @@ def read_shard(text: str) -> Shard:
 def record_of(plan: Plan, lab: Lab) -> MatrixRecord:
     """The matrix before anything was decided: scenario by scenario, those of the wall clock last."""
     kernels = [_facts(spec, kernel) for spec, kernel in plan.kernels.items()]
-    cells = _dealt(
+    cells = dealt(
         [
             MatrixCell(scenario.name, scenario.digest, kernel, scenario.clock, boots=boots_of(scenario, plan.seeds))
             for scenario in _in_turn(plan.scenarios)
@@ -72,7 +72,7 @@ def _in_turn(scenarios: Iterable[Scenario]) -> list[Scenario]:
     return sorted(scenarios, key=lambda scenario: scenario.clock is Clock.WALL)
 
 
-def _dealt(cells: Sequence[MatrixCell], shards: int) -> tuple[MatrixCell, ...]:
+def dealt(cells: Sequence[MatrixCell], shards: int) -> tuple[MatrixCell, ...]:
     """Each cell in turn to the shard that has the fewest boots: every machine deals alike."""
     loads = [0] * shards
     dealt = []

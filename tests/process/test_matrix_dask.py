@@ -2,79 +2,23 @@
 """A matrix on a real Dask scheduler and two worker processes, each with a cache of its own."""
 
 import json
-import subprocess
-import sys
-import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lab.errors import EXIT_INTERRUPTED, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
-from tests.process.fake_lab import CHECKOUT, FakeLab
+from tests.process.dask_cluster import Cluster
+from tests.process.fake_lab import FakeLab
 from tests.process.matrix_lab import WHOLE, assert_whole, lay_out, matrix, runs, words
 
 pytest.importorskip("distributed")
 
 
-class Cluster:
-    """A scheduler and workers on the made-up lab; ``workers`` are their processes in the order of their start."""
-
-    def __init__(self, lab: FakeLab) -> None:
-        self.lab = lab
-        self._file = lab.folder / "scheduler.json"
-        self.workers: list[subprocess.Popen[bytes]] = []
-        self._scheduler = self._start(
-            "distributed.cli.dask_scheduler", "--port", "0", "--host", "127.0.0.1", "--no-dashboard", "--no-jupyter"
-        )
-        self._until(lambda: self._file.exists() and self._file.read_text().rstrip().endswith("}"))
-        self.address: str = json.loads(self._file.read_text())["address"]
-
-    def work(self, **variables: str) -> "subprocess.Popen[bytes]":
-        cache = self.lab.folder / f"cache-{len(self.workers)}"
-        own = {"BLKLAB_CACHE": str(cache), **variables}
-        flags = ("--no-nanny", "--nthreads", "1", "--no-dashboard", "--host", "127.0.0.1")
-        worker = self._start("distributed.cli.dask_worker", *flags, **own)
-        self.workers.append(worker)
-        return worker
-
-    def await_workers(self, count: int) -> None:
-        import distributed
-
-        with distributed.Client(self.address, set_as_default=False) as client:
-            client.wait_for_workers(count, timeout=60)
-
-    def boots_of(self, worker: "subprocess.Popen[bytes]") -> list[int]:
-        """Machines that this worker runs now."""
-        children = Path(f"/proc/{worker.pid}/task").glob("*/children")
-        return [int(pid) for path in children for pid in path.read_text().split()]
-
-    def stop(self) -> None:
-        for process in (*self.workers, self._scheduler):
-            process.kill()
-            process.wait()
-
-    def _start(self, module: str, *flags: str, **variables: str) -> "subprocess.Popen[bytes]":
-        log = (self.lab.folder / "cluster.log").open("ab")
-        return subprocess.Popen(
-            [sys.executable, "-m", module, *flags, "--scheduler-file", str(self._file)],
-            cwd=CHECKOUT,
-            env={**self.lab.environment(**variables), "PYTHONPATH": str(CHECKOUT)},
-            stdout=log,
-            stderr=log,
-        )
-
-    def _until(self, holds: Callable[[], bool]) -> None:
-        deadline = time.monotonic() + 60
-        while not holds():
-            assert time.monotonic() < deadline, (self.lab.folder / "cluster.log").read_text()
-            time.sleep(0.01)
-
-
 @pytest.fixture
 def cluster(lab: FakeLab) -> Iterator[Cluster]:
     lay_out(lab)
-    started = Cluster(lab)
+    started = Cluster(lab.folder, lab.environment())
     yield started
     started.stop()
 

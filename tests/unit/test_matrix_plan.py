@@ -1,0 +1,207 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Matrices without a guest: who measures what, how it rolls up, and what is shown."""
+
+import io
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from rich.console import Console
+
+from harness.analysis.statuses import matrix_status
+from harness.events import CellDecided, CellFinished, CellPhase, CellStarted, MatrixStarted, OfCell, RunStarted
+from harness.matrices import MatrixCell, MatrixRecord, load_matrix, matrices, new_matrix, same_request, with_cell
+from harness.matrix.jobs import document, hosted_jobs
+from harness.matrix.plan import Shard, dealt, read_shard
+from harness.report.matrix import print_matrix
+from harness.report.matrix_progress import MatrixTally, matrix_progress
+from harness.scenario.model import Clock, Scenario, Status
+from harness.store import KernelFacts
+from lab.errors import Misuse
+from tests.unit.analysis_samples import claim, control, scenario
+
+MODEL = scenario([claim()], [control()], ["none", "red"])
+KERNELS = tuple(KernelFacts(f"debian:{name}", f"{name}.0-amd64", "Debian", name) for name in ("5.10", "6.1"))
+
+
+def cell(name: str, kernel: KernelFacts, status: Status | None = None, code: int = 0, boots: int = 4) -> MatrixCell:
+    return MatrixCell(name, "digest", kernel, Clock.VIRTUAL, boots=boots, status=status, exit_code=code)
+
+
+def record(*statuses: tuple[Status | None, int], shards: int = 1) -> MatrixRecord:
+    """A matrix on two kernels with these statuses, scenario by scenario."""
+    cells = tuple(
+        replace(cell(f"s{number // 2}", KERNELS[number % 2], *status), shard=1 + number % shards)
+        for number, status in enumerate(statuses)
+    )
+    return MatrixRecord("", cells, shards=shards)
+
+
+@pytest.mark.parametrize(
+    "cells, status, code",
+    [
+        ([(Status.PASS, 0), (Status.SKIP, 125)], Status.PASS, 0),
+        ([(Status.SKIP, 125), (Status.SKIP, 125)], Status.SKIP, 125),
+        ([(Status.PASS, 0), (Status.DONE, 125)], Status.DONE, 125),
+        ([(Status.PASS, 0), (Status.MISS, 125)], Status.MISS, 125),
+        ([(Status.ERROR, 125), (Status.MISS, 125)], Status.ERROR, 125),
+        ([(Status.ERROR, 125), (Status.ERROR, 128)], Status.ERROR, 128),
+        ([(Status.ERROR, 128), (Status.FAIL, 1)], Status.FAIL, 1),
+        ([(Status.PASS, 0), (None, 0)], Status.MISS, 125),
+    ],
+)
+def test_cells_roll_up_to_one_word_and_one_exit_code(
+    cells: list[tuple[Status | None, int]], status: Status, code: int
+) -> None:
+    rolled = record(*cells)
+    assert (rolled.status, rolled.exit_code) == (status, code)
+
+
+@given(st.lists(st.sampled_from(Status), min_size=1))
+def test_a_matrix_passes_only_when_something_passed_and_nothing_else_but_skips(statuses: list[Status]) -> None:
+    passes = matrix_status(statuses) is Status.PASS
+    assert passes == (Status.PASS in statuses and set(statuses) <= {Status.PASS, Status.SKIP})
+
+
+def test_a_shard_answers_for_its_own_cells() -> None:
+    half = record((Status.PASS, 0), (None, 0), (Status.PASS, 0), (None, 0), shards=2)
+    assert (half.status, replace(half, shard=2).status) == (Status.PASS, Status.MISS)
+
+
+@given(st.lists(st.integers(0, 40), min_size=1, max_size=30), st.integers(1, 6))
+def test_shards_have_every_cell_once_and_about_as_much_to_do(boots: list[int], shards: int) -> None:
+    cells = [cell(f"s{number}", KERNELS[0], boots=count) for number, count in enumerate(boots)]
+    found = dealt(cells, shards)
+    assert [one.scenario for one in found] == [one.scenario for one in cells]
+    assert {one.shard for one in found} <= set(range(1, shards + 1))
+    loads = [sum(max(1, one.boots) for one in found if one.shard == shard) for shard in range(1, shards + 1)]
+    assert max(loads) - min(loads) <= max(1, *boots)
+
+
+@pytest.mark.parametrize("text", ["0/2", "3/2", "1", "1/0", "a/b", "1/2/3", "-1/2", " 1/2"])
+def test_what_is_no_shard(text: str) -> None:
+    with pytest.raises(Misuse, match="--shard"):
+        read_shard(text)
+    assert read_shard("2/10") == Shard(2, 10)
+
+
+def models(*boots: int) -> list[Scenario]:
+    return [replace(MODEL, name=f"s{number}", seeds=count) for number, count in enumerate(boots)]
+
+
+@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 5))
+def test_jobs_have_every_scenario_once_a_kernel(boots: list[int], per_kernel: int) -> None:
+    jobs = hosted_jobs(models(*boots), ["debian:5.10", "debian:6.1"], None, per_kernel)
+    for kernel in ("debian:5.10", "debian:6.1"):
+        named = [name for job in jobs if job.kernel == kernel for name in job.scenarios]
+        assert sorted(named) == sorted(one.name for one in models(*boots))
+    assert all(job.scenarios for job in jobs)
+    assert len({job.name for job in jobs}) == len(jobs)
+
+
+def test_jobs_are_what_a_workflow_takes() -> None:
+    (job,) = document(hosted_jobs(models(2), ["tree:a/b@v6.1+x"], 5, 3))["include"]
+    assert job == {
+        "name": "tree-a-b-v6.1-x-1",
+        "kernel": "tree:a/b@v6.1+x",
+        "scenarios": "s0",
+        "boots": 10,
+        "command": "blklab matrix s0 --kernels tree:a/b@v6.1+x --seeds 5",
+    }
+    with pytest.raises(Misuse, match="more than 256"):
+        hosted_jobs(models(*[1] * 20), [f"debian:6.{minor}" for minor in range(20)], None, 20)
+
+
+def test_a_record_survives_the_disk(tmp_path: Path) -> None:
+    planned = record((None, 0), (None, 0))
+    folder = new_matrix(tmp_path, planned)
+    decided = replace(folder.record.cells[0], status=Status.FAIL, exit_code=1, run="s0/x", reason="so")
+    folder = folder.saved(with_cell(folder.record, decided))
+    (found,) = matrices(tmp_path)
+    assert found.record == folder.record == load_matrix(tmp_path / "matrix" / "latest").record
+    assert found.record.cells[1].status is None
+    assert same_request(found.record, planned)
+    assert not same_request(found.record, replace(planned, seeds=3))
+
+
+def shown(made: MatrixRecord, width: int = 80) -> str:
+    out = io.StringIO()
+    print_matrix(Console(file=out, width=width), made)
+    return out.getvalue()
+
+
+def test_the_table_and_why_a_cell_is_not_green() -> None:
+    made = record((Status.PASS, 0), (Status.FAIL, 1), (Status.SKIP, 125), (None, 0))
+    made = with_cell(made, replace(made.cells[1], reason="too slow: 0.5, expected >= 0.9 [red]", run="s0/x"))
+    lines = [line.rstrip() for line in shown(made, 40).splitlines()]
+    assert lines[0].split() == ["scenario", "5.10.0-amd64", "6.1.0-amd64"]
+    assert [line.split() for line in lines[2:4]] == [["s0", "PASS", "FAIL"], ["s1", "SKIP", "-"]]
+    assert "  FAIL  s0 on 6.1.0-amd64: too slow: 0.5, expected >= 0.9 [red]  (s0/x)" in lines
+    assert "  MISS  s1 on 6.1.0-amd64: not decided" in lines
+    assert lines[-1] == "4 cells: 1 FAIL, 1 PASS, 1 SKIP; FAIL, exit 1"
+
+
+class Hand:
+    seconds = 0.0
+
+    def __call__(self) -> float:
+        return self.seconds
+
+
+def test_what_is_left_is_estimated_scenario_by_scenario() -> None:
+    clock = Hand()
+    tally = MatrixTally(clock)
+    tally.take(MatrixStarted((("fast", "5.10", 2), ("slow", "5.10", 2), ("fast", "6.1", 4)), 2))
+    tally.take(OfCell(0, RunStarted("fast", "5.10", 2, 2)))
+    tally.take(OfCell(0, CellStarted(1, "a", 1)))
+    assert tally.remaining() is None
+    clock.seconds = 10.0
+    tally.take(OfCell(0, CellFinished(1, "a", 1, Status.PASS, 10.0)))
+    assert tally.remaining() == 10.0 * (1 + 2 + 4) / 2
+    tally.take(OfCell(1, CellStarted(1, "a", 1)))
+    tally.take(OfCell(1, CellFinished(1, "a", 1, Status.PASS, 50.0)))
+    assert tally.remaining() == (10.0 + 50.0 + 4 * 10.0) / 2
+    tally.take(CellDecided(2, Status.PASS, 0.0, before=True))
+    assert tally.remaining() == (10.0 + 50.0) / 2
+    tally.take(OfCell(1, CellStarted(2, "b", 1)))
+    clock.seconds = 30.0
+    assert tally.remaining() == (10.0 + 30.0) / 2
+    for number in (0, 1):
+        tally.take(CellDecided(number, Status.PASS, 1.0))
+    assert tally.remaining() == 0
+    assert not tally.running
+
+
+def test_a_log_gets_a_line_a_cell_and_one_for_each_boot_that_went_wrong() -> None:
+    out = io.StringIO()
+    with matrix_progress(Console(file=out, width=40)) as listen:
+        listen(MatrixStarted((("s", "5.10", 2), ("s", "6.1", 2)), 2))
+        listen(OfCell(0, RunStarted("s", "5.10", 2, 2)))
+        listen(OfCell(0, CellStarted(1, "a", 1)))
+        listen(OfCell(0, CellPhase(1, "load solo")))
+        listen(OfCell(0, CellFinished(1, "a", 1, Status.PASS, 10.0)))
+        listen(OfCell(0, CellFinished(2, "b", 1, Status.FAIL, 10.0, "it hung")))
+        listen(CellDecided(0, Status.FAIL, 20.0, "it hung"))
+        listen(CellDecided(1, Status.PASS, 0.0, before=True))
+    lines = out.getvalue().splitlines()
+    assert lines[:3] == [
+        "2 cells, up to 4 boots, 2 at once",
+        "  s on 5.10: 2 boots",
+        "  s on 5.10: FAIL  b seed 1: it hung",
+    ]
+    assert lines[3].startswith("  FAIL  s on 5.10, 20 s: it hung  (1 of 2 cells, about 10 s left, until ")
+    assert lines[4:] == ["  PASS  s on 6.1, as measured before  (2 of 2 cells)"]
+
+
+def test_a_terminal_shows_the_boots_that_run() -> None:
+    out = io.StringIO()
+    console = Console(file=out, width=100, force_terminal=True, color_system=None)
+    with matrix_progress(console, now=Hand()) as listen:
+        listen(MatrixStarted((("s", "5.10", 2),), 2))
+        listen(OfCell(0, CellStarted(1, "limited", 3)))
+        listen(OfCell(0, CellPhase(1, "load solo")))
+        assert "s on 5.10  limited seed 3  load solo" in out.getvalue()
+        listen(CellDecided(0, Status.PASS, 20.0))
+    assert "PASS  s on 5.10, 20 s  (1 of 1 cell)" in out.getvalue()
