@@ -12,6 +12,7 @@ from itertools import groupby
 from pathlib import Path
 from typing import Protocol
 
+from harness.adoption import adopt, may_adopt
 from harness.analysis import cells
 from harness.analysis.cells import CellResult
 from harness.analysis.sequence import unmade
@@ -64,12 +65,14 @@ class BootMaker(Protocol):
 class Turns:
     """How the boots of a run take their turns among those of others: ``rank`` counts from 0, the first goes first.
 
-    ``boot`` makes one: on this host, or elsewhere in the same way.
+    ``boot`` makes one: on this host, or elsewhere in the same way. ``adopt`` takes boots that other runs made
+    of exactly the same.
     """
 
     lanes: Lanes
     rank: int = 0
     boot: BootMaker = run_job
+    adopt: bool = False
 
 
 @dataclass(frozen=True)
@@ -111,6 +114,9 @@ def run_scenario(
     with _folder(store, _facts(lab, request), request.scenario) as folder:
         jobs = _prepared(lab, request)
         waiting = [cell for cell in folder.facts.cells if not cell.skip and not _recorded(folder, cell, jobs)]
+        if turns.adopt and may_adopt(folder.facts):
+            wanted = {cell: jobs[cell.arm, cell.seed].fingerprint for cell in waiting}
+            waiting = [cell for cell in waiting if not adopt(store, folder, cell, wanted[cell])]
         resumed = sum(not cell.skip for cell in folder.facts.cells) - len(waiting)
         workers = _workers(request.scenario, waiting, turns.lanes) if folder.facts.rule is None else 1
         listener(RunStarted(request.scenario.name, request.kernel.release, len(waiting), workers))

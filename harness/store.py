@@ -187,6 +187,18 @@ class Store:
         """Folders of runs without a verdict: going on, or killed."""
         return tuple(path for path in self._folders(scenario) if not (path / _VERDICT).is_file())
 
+    def runs_like(self, run: RunFolder) -> "tuple[RunFolder, ...]":
+        """Other runs of the same scenario file on the same kernel, oldest first, whether they have a verdict or not."""
+        found = []
+        for path in self._folders(run.facts.scenario):
+            # Damaged, or of another version: nothing that could be used.
+            with suppress(Misuse):
+                other = load_run(path)
+                same = (other.facts.scenario_digest, other.facts.kernel.digest)
+                if other.path != run.path.resolve() and same == (run.facts.scenario_digest, run.facts.kernel.digest):
+                    found.append(other)
+        return tuple(found)
+
     def latest(self, scenario: str) -> Path | None:
         """The run that was judged last."""
         link = self.root / scenario / LATEST

@@ -160,7 +160,7 @@ class _Matrix:
             self.listener(OfCell(number, event))
 
         turns = self.here if scenario.clock is Clock.WALL else self.virtual
-        run = run_scenario(self.lab, request, self.store, listen, turns=replace(turns, rank=number))
+        run = run_scenario(self.lab, request, self.store, listen, turns=replace(turns, rank=number, adopt=True))
         return judged(self.store.root, run.folder.path, run.verdict, time.monotonic() - started)
 
     @contextmanager

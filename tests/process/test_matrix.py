@@ -53,6 +53,29 @@ def test_what_a_run_measured_is_not_measured_again(lab: FakeLab) -> None:
     assert_whole(lab)
 
 
+def test_more_seeds_boot_only_what_is_new(lab: FakeLab) -> None:
+    matrix(lab, "--seeds", "1")
+    before = len(lab.boots())
+    done = matrix(lab)
+    assert (done.returncode, len(lab.boots())) == (EXIT_PASS, WHOLE), done.stderr
+    assert before == WHOLE // 2
+    assert_whole(lab, of=8)
+    for verdict in runs(lab):
+        assert lab.call("judge", str(verdict.parent)).returncode == EXIT_PASS
+
+
+def test_a_boot_is_adopted_only_whole_and_of_the_same(lab: FakeLab) -> None:
+    matrix(lab, "--seeds", "1")
+    damaged, *_ = sorted(lab.results.glob("t/[0-9]*/boots/000/out/solo.json"))
+    damaged.write_text("{}")
+    matrix(lab)
+    assert len(lab.boots()) == WHOLE + 1
+    program = lab.folder / "fake-qemu"
+    program.write_text(program.read_text() + "# another build\n")
+    matrix(lab, "--seeds", "3")
+    assert len(lab.boots()) == WHOLE + 1 + 3 * CELLS * 4 // 2
+
+
 def test_boots_of_different_runs_go_side_by_side(lab: FakeLab) -> None:
     """With one seed and one arm fewer boots than lanes in a run: only another run can fill them."""
     process = lab.start(*words(lab, "--seeds", "1", "--jobs", "3"), **lab.plan(hold=[1, "load"]))
