@@ -23,14 +23,16 @@ def both_clocks(store: Store, scenario: Scenario, *, search: Path) -> Iterator[B
         twin, theirs = counterpart(scenario, one, search=search)
         virtual = newest_runs(store, twin)
         for series in sorted(ours.keys() | virtual.keys(), key=_version):
+            run = ours.get(series)
             yield BothClocks(
                 scenario.name,
                 twin.name,
                 one.that,
                 series,
                 _value(virtual.get(series), theirs),
-                _value(ours.get(series), one.ratio),
+                _value(run, one.ratio),
                 one.because,
+                run.facts.qemu if run else "",
             )
 
 

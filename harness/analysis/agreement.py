@@ -7,12 +7,16 @@ from harness.analysis.ensemble import Ensemble
 from harness.analysis.interval import Interval, interval
 from harness.analysis.stopping import ERROR
 
+ROUNDING = 0.005
+"""Intervals of counts have no width; two ratios are not told apart below half a per cent."""
+
 
 @dataclass(frozen=True)
 class BothClocks:
     """A ratio of ``scenario`` on the wall clock, and of ``twin`` on the virtual one, on one kernel series.
 
-    ``virtual`` and ``wall`` are None where there is no run, or no value; ``because`` is what the scenario says of it.
+    ``virtual`` and ``wall`` are None where there is no run, or no value; ``because`` is what the scenario says of it,
+    ``machine`` what ran the guests of the wall clock.
     """
 
     scenario: str
@@ -22,6 +26,7 @@ class BothClocks:
     virtual: Ensemble | None
     wall: Ensemble | None
     because: str = ""
+    machine: str = ""
 
     @property
     def interval(self) -> Interval | None:
@@ -36,7 +41,8 @@ class BothClocks:
         seen = self.interval
         if seen is None or self.virtual is None:
             return None
-        return seen.low <= self.virtual.high and self.virtual.low <= seen.high
+        near = ROUNDING * abs(self.virtual.median)
+        return seen.low - near <= self.virtual.high and self.virtual.low <= seen.high + near
 
     @property
     def unexplained(self) -> bool:

@@ -22,7 +22,7 @@ def _introduction(command: str) -> Iterator[str]:
     yield (
         "Virtual time has devices inside the guest, their figures repeat exactly, and seeds make a range. The wall"
         " clock has the controllers of QEMU with real drivers, its figures scatter, and boots make an interval of 95 %."
-        " They agree where the range and the interval meet; where they do not, the scenario says why."
+        " They agree where range and interval meet, to half a per cent; where they do not, the scenario says why."
     )
     yield ""
 
@@ -50,4 +50,8 @@ def _notes(rows: Sequence[BothClocks]) -> Iterator[str]:
     for (scenario, that), because in apart.items():
         yield f"- {scenario}: {that}: {because or 'not explained'}"
     if apart:
+        yield ""
+    machines = dict.fromkeys(row.machine for row in rows if row.machine)
+    if machines:
+        yield f"The wall clock ran on {'; '.join(machines)}. `blklab run wall/NAME` repeats one of its scenarios."
         yield ""
