@@ -2,7 +2,8 @@
 """``blklab controls``: kernels broken on purpose, and the matrix of which scenario sees which."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from string import ascii_letters
 
 from rich.console import Console
 from rich.table import Table
@@ -23,7 +24,7 @@ from harness.controls import (
 from harness.report.format import value
 from harness.report.progress import progress
 from harness.scenario.load import find_scenarios, load_scenario
-from harness.scenario.model import Clock
+from harness.scenario.model import Clock, Status
 from harness.store import Store
 from lab.cache import Cache
 from lab.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
@@ -70,7 +71,7 @@ def execute(options: argparse.Namespace) -> int:
     with progress(Console(stderr=True)) as listener:
         stock = tuple(try_stock(lab, campaign, kernel, store, listener))
         trials = tuple(try_mutants(lab, campaign, kernel, store, listener))
-    _print(Console(), campaign, stock, trials)
+    print_campaign(Console(), campaign, stock, trials)
     wrong = tuple(shortfalls(campaign, stock, trials))
     for sentence in wrong:
         tell(sentence)
@@ -96,23 +97,30 @@ def _exit_code(wrong: Sequence[str], trials: Sequence[Trial]) -> int:
     return EXIT_CANNOT_JUDGE if any(trial.verdict is None for trial in trials) else EXIT_LAB_BROKEN
 
 
-def _print(console: Console, campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Trial]) -> None:
+def print_campaign(console: Console, campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Trial]) -> None:
     console.print(_matrix(campaign, stock, trials))
+    for letter, scenario in _letters(trials).items():
+        console.print(f"{letter}  {scenario}", highlight=False)
     console.print("K killed by a control of the scenario, k by a claim that failed, . alive, blank: not tried\n")
     console.print(_kills(stock, trials))
 
 
+def _letters(trials: Sequence[Trial]) -> Mapping[str, str]:
+    """The heads of the matrix: names would not fit side by side."""
+    return dict(zip(ascii_letters, dict.fromkeys(trial.scenario for trial in trials), strict=False))
+
+
 def _matrix(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Trial]) -> Table:
-    tried = list(dict.fromkeys(trial.scenario for trial in trials))
+    letters = _letters(trials)
     marks = {(trial.mutant, trial.scenario): _mark(trial) for trial in trials}
     table = Table(title="kill matrix")
     table.add_column("mutant", no_wrap=True)
-    for scenario in tried:
-        table.add_column(scenario.replace("-", "-\n"), justify="center")
-    clean = {one.scenario: str(one.verdict.status) for one in stock}
-    table.add_row("(none)", *(clean.get(scenario, "") for scenario in tried), end_section=True)
+    for letter in letters:
+        table.add_column(letter, justify="center")
+    clean = {one.scenario: "." if one.verdict.status is Status.PASS else str(one.verdict.status) for one in stock}
+    table.add_row("(none)", *(clean.get(scenario, "") for scenario in letters.values()), end_section=True)
     for mutant in campaign.mutants:
-        table.add_row(mutant, *(marks.get((mutant, scenario), "") for scenario in tried))
+        table.add_row(mutant, *(marks.get((mutant, scenario), "") for scenario in letters.values()))
     return table
 
 
@@ -124,7 +132,9 @@ def _mark(trial: Trial) -> str:
 
 def _kills(stock: Sequence[Stock], trials: Sequence[Trial]) -> Table:
     """Each control on its mutant, and the same figure on the kernel without it."""
-    table = Table("mutant", "scenario", "figure", "must be", "without it")
+    table = Table()
+    for column in ("mutant", "scenario", "figure", "must be", "without it"):
+        table.add_column(column, no_wrap=column in ("mutant", "scenario"))
     clean = {
         (one.scenario, mutant, control.that): _figure(control.judgement)
         for one in stock

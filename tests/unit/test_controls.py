@@ -1,10 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The kill matrix: what is tried, what counts as killed, and what a matrix must not lack."""
 
+import io
 from dataclasses import replace
+
+from rich.console import Console
 
 from harness.analysis.cells import CellResult
 from harness.analysis.verdict import Verdict, judge
+from harness.commands.controls import print_campaign
 from harness.controls import Campaign, Stock, Trial, arms_against, mutants_named, shortfalls
 from harness.scenario.model import Control, Scenario
 from tests.unit.analysis_samples import AT_MOST, SHARE, cell, cells, claim, control, scenario
@@ -68,3 +72,13 @@ def test_everything_that_a_matrix_lacks_is_said() -> None:
         "the kernel without a mutant is FAIL under lone",
         "red without the mutant lifo-wake too, under lone: it can starve",
     ]
+
+
+def test_the_printed_matrix_fits_a_terminal_of_eighty_columns() -> None:
+    models = [sample(f"a-scenario-with-a-name-{number:02}", LIFO, ARM) for number in range(12)]
+    trials = [Trial(model.name, "lifo-wake", on(model, "lifo-wake", 5, 6, 7)) for model in models]
+    console = Console(width=80, record=True, file=io.StringIO())
+    print_campaign(console, Campaign(tuple(models), ("lifo-wake",)), [stock(models[0], 95, 95, 95)], trials)
+    text = console.export_text()
+    assert next(line.count("K") for line in text.splitlines() if "lifo-wake" in line) == 12
+    assert "l  a-scenario-with-a-name-11" in text
