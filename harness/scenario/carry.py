@@ -12,6 +12,8 @@ from lab.units import parse_size, show_size, show_time
 from lab.yaml_fields import Row
 
 _MILLISECOND, _SECOND = 10**6, 10**9
+_FEWEST_REQUESTS = 50
+"""One more or less is two per cent."""
 _SEQUENTIAL = {"read", "write", "rw", "readwrite"}
 
 
@@ -25,6 +27,7 @@ def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) 
         for arm in arms.values():
             # One disk speaks for the others that are refused for the same key.
             found = [refusal for one in role.apart() for refusal in refused(one, together, arm)]
+            found += [refusal for one in role.apart() for refusal in _unresolved(one, loads[load], arm)]
             for key, reason, remedy in {refusal[0]: refusal for refusal in reversed(found)}.values():
                 role_row.problems.add(role_row.place(key), f"{key}: {reason}", remedy)
 
@@ -55,6 +58,21 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
             f"disk {disk.name} serves {in_flight} requests in {show_time(wait)}, the command timeout is"
             f" {timeout / _SECOND:g} s",
             "fewer requests in flight or a faster disk",
+        )
+
+
+def _unresolved(role: Role, load: Load, arm: Arm) -> Iterator[tuple[str, str, str]]:
+    """Why so few requests pass a throttle of QEMU's in a window that a ratio of them would say nothing."""
+    disk = arm.topology.disks.get(role.disk)
+    if not arm.topology.emulated or disk is None or disk.rate is None:
+        return
+    count = disk.rate * load.runtime // (role.bs * _SECOND)
+    if count < _FEWEST_REQUESTS:
+        yield (
+            "bs",
+            f"the throttle of disk {disk.name} lets {count} requests pass in a window of {show_time(load.runtime)},"
+            f" too few to resolve a ratio ({_FEWEST_REQUESTS})",
+            "smaller requests, a longer window or a faster disk",
         )
 
 

@@ -322,5 +322,9 @@ def test_the_clock_decides_on_the_devices(tmp_path: Path) -> None:
     assert "arm limited: hba twa0: can_queue 63 is no power of two" in mistakes(text, tmp_path)
     slow = wall.replace("hba.cmd_per_lun: 16", "disk.p0.rate: 20 kB/s")
     assert "arm limited: disk p0: 20 kB/s is below what a throttle resolves" in mistakes(slow, tmp_path)
+    few = wall.replace("hba.cmd_per_lun: 16", "disk.p0.rate: 50 kB/s").replace(
+        "bs: 4k, iodepth: 256", "bs: 64k, iodepth: 4"
+    )
+    assert "bs: the throttle of disk p0 lets 6 requests pass in a window of 8 s" in mistakes(few, tmp_path)
     interrupts = GOOD.replace("hba.cmd_per_lun: 16", "hba.interrupts: 1")
     assert "interrupts: devices inside the guest, as tcm_loop makes them, raise none" in mistakes(interrupts, tmp_path)
