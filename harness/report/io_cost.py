@@ -27,7 +27,8 @@ one configuration show it. Instructions are no cycles: caches, branches and lock
 The members of the md mirror are the only devices with memory, for md reads its superblocks back: part of its cost is
 theirs. An elevator works on the requests of the members below NVMe, dm and md.
 
-In each cell: nanoseconds for one read, and the change against the first kernel.
+In each cell: nanoseconds for one read, the range over the seeds, and the change against the first kernel; `-` was not
+measured.
 """
 
 
@@ -39,7 +40,7 @@ def cost_page(runs: Sequence[Measured], command: str) -> str:
         "# What one I/O costs",
         "",
         _PREFACE,
-        f"{LEGEND[0].upper()}{LEGEND[1:]}. Marked from {100 * LARGE.share:.0f} % on: {LARGE.because}.",
+        f"Marks of a change: {LEGEND}. Marked from {100 * LARGE.share:.0f} % on: {LARGE.because}.",
         "",
     ]
     for title, arms in _devices(runs).items():
