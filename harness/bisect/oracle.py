@@ -71,12 +71,14 @@ class KernelOracle:
         return found
 
     def _build(self, commit: str) -> Kernel | CannotJudge:
-        spec = self._source.spec
-        source = tree.Source(self._source.clone, f"{spec}@{commit}", f"{spec} at {commit[:12]}", revision=commit)
+        source = tree.Source(self._source.clone, f"{self._source.spec}@{commit}", self._title(commit), revision=commit)
         try:
             return tree.built(source, self._lab.cache, tell=self._ears.tell)
         except CannotJudge as error:
             return error
+
+    def _title(self, commit: str) -> str:
+        return f"{self._source.spec} at {commit[:12]}"
 
     def prepare(self, commit: str) -> None:
         self.kernel(commit)
@@ -85,7 +87,8 @@ class KernelOracle:
         try:
             kernel = self.kernel(commit)
         except CannotJudge as error:
-            return Observation(commit, self.setting, untestable=error.message)
+            said = error.message.removeprefix(f"{self._title(commit)} ")
+            return Observation(commit, self.setting, untestable=said)
         request = Request(self._trial.scenario, kernel, 1 if once else self._trial.seeds, self._trial.arms)
         run = run_scenario(self._lab, request, self._store, self._ears.listener, self._trial.at_once)
         broken = [cell for cell in run.verdict.cells if cell.lab_broke]

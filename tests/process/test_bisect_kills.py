@@ -105,7 +105,7 @@ def assert_found(rig: Rig, done: "subprocess.CompletedProcess[str]") -> None:
 def test_exactly_the_culprit_is_found_past_commits_that_do_not_build(rig: Rig) -> None:
     done = rig.run()
     assert_found(rig, done)
-    assert "does not build: block/blk.c:3:2: error: #error broken" in " ".join(done.stdout.split())
+    assert "skip does not build: block/blk.c:3:2: error: #error broken" in " ".join(done.stdout.split())
     kernel = f"tree:{rig.history.repository}@{culprit(rig)}"
     assert f"blklab run {rig.lab.scenario} --kernel {kernel} --seeds 1\n" in done.stdout
     assert len(rig.lab.boots()) <= 2 * 10
