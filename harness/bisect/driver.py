@@ -61,9 +61,11 @@ class Bisection:
                 return step.culprit, step.left
             left = len(self._repository.suspects(known[Word.GOOD], known[Word.BAD][-1]))
             building = self._build_ahead(step.test, known, builder)
-            seen = self._notes.measured(step.test, f"{left} suspects left")
-            for future in building:
-                future.cancel()
+            try:
+                seen = self._notes.measured(step.test, f"{left} suspects left")
+            finally:
+                for future in building:
+                    future.cancel()
             known[self._note(seen, question).word].append(step.test)
 
     def _build_ahead(
