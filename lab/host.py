@@ -13,6 +13,7 @@ from lab.cgroup import Cgroups
 
 GUEST_OVERHEAD = 256 << 20
 """Bytes that a machine takes beside its guest's memory: translated code, firmware, QEMU's heap."""
+_MOST_CROWDED = 10.0
 _MEMINFO = Path("/proc/meminfo")
 _OWN_GROUPS = Cgroups()
 # Debian keeps depmod where the PATH of ordinary users does not lead.
@@ -174,6 +175,11 @@ def disk_free(path: Path) -> int:
 def load() -> float:
     """Processes that wanted to run, averaged over the last minute."""
     return os.getloadavg()[0]
+
+
+def crowding(groups: Cgroups = _OWN_GROUPS) -> float:
+    """How many times slower than alone a process runs here now, 1 to 10: what deadlines of host time are worth."""
+    return min(_MOST_CROWDED, max(1.0, load() / usable_cores(groups)))
 
 
 def missing_needs(needs: tuple[Need, ...] = NEEDS) -> tuple[Need, ...]:

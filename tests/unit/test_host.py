@@ -77,6 +77,16 @@ def test_cores_are_at_least_one(tmp_path: Path) -> None:
     assert host.usable_cores(Cgroups(tmp_path / "none", tmp_path)) == len(os.sched_getaffinity(0))
 
 
+@pytest.mark.parametrize("load, crowding", [(0.1, 1.0), (1.0, 1.0), (4.0, 4.0), (400.0, 10.0)])
+def test_deadlines_stretch_with_the_load_within_reason(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, load: float, crowding: float
+) -> None:
+    monkeypatch.setattr(os, "getloadavg", lambda: (load, 0.0, 0.0))
+    one_core = groups(tmp_path, "0::/job\n", {"job/cpu.max": "50000 100000\n"})
+    assert host.usable_cores(one_core) == 1
+    assert host.crowding(one_core) == crowding
+
+
 def test_memory_is_the_smaller_of_host_and_group(tmp_path: Path) -> None:
     meminfo = tmp_path / "meminfo"
     meminfo.write_text("MemTotal:  100 kB\nMemAvailable:    8 kB\n")
