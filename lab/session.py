@@ -50,6 +50,8 @@ from lab.topology.model import Topology
 
 NANOSECONDS = 10**9
 _MARGIN = 120
+_STARVED = 6
+"""By how much longer a guest of the wall clock may take: its time is that of a host which has other work too."""
 _CONSOLE_LIMIT = 1 << 20
 """A healthy boot writes a few KiB; at the speed of its serial port a guest needs 90 s for this much."""
 _INITRD = "initrd"
@@ -169,7 +171,8 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     clock = accelerator_for(lab, kernel).clock if own_devices else VirtualClock()
     carried = payload.with_further_steps(lab.payload) if own_devices else lab.payload
     base = image.base_image(lab.cache, kernel, carried, modules, _programs(lab.cache, work))
-    own = image.job_archive(job_files(image.with_dependencies(kernel, work), deadline=_deadline(job)))
+    deadline = _deadline(job) * (_STARVED if own_devices else 1)
+    own = image.job_archive(job_files(image.with_dependencies(kernel, work), deadline=deadline))
     prepared = PreparedJob(kernel, topology.memory, base, own, work, _wall_limit(job), job.labels, clock, own_devices)
     spec = _machine(lab, prepared, Path(_INITRD))
     fingerprint = {
@@ -177,7 +180,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
         "base": base.digest,
         "job": digest_bytes(own),
         # The job without what it takes to load its modules, which is each kernel's own.
-        "work": digest_bytes(image.job_archive(job_files(work, deadline=_deadline(job)))),
+        "work": digest_bytes(image.job_archive(job_files(work, deadline=deadline))),
         "qemu": f"{lab.qemu.version_text} {lab.qemu.package} {lab.qemu.digest}",
         "steady": lab.steady.digest,
         "argv": " ".join(fingerprint_argv(spec)),
