@@ -61,7 +61,7 @@ def rig(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> Rig:
 
 def kill_when_held(lab: FakeLab) -> None:
     """Kill the QEMU of the boot that is being held."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + 240
     while not lab.boots("held-load"):
         assert time.monotonic() < deadline
         time.sleep(0.002)
