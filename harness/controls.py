@@ -121,6 +121,10 @@ def shortfalls(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Tria
         if not any(trial.killed for trial in tried):
             reasons = "; ".join(trial.reason for trial in tried if trial.reason) or "no scenario turns red on it"
             yield f"mutant {mutant} lives: {reasons}"
+    for trial in trials:
+        for control in trial.verdict.controls if trial.verdict else ():
+            if control.mutant == trial.mutant and control not in trial.red:
+                yield f"not red on the mutant {trial.mutant}, under {trial.scenario}: {control.that}"
     for scenario in campaign.scenarios:
         kills = any(trial.killed for trial in trials if trial.scenario == scenario.name)
         if not kills and all(control.mutant for control in scenario.controls):
