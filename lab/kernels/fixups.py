@@ -30,14 +30,16 @@ FIXUPS = (
         variables=(("KCFLAGS", "-Wno-error"),),
     ),
     Fixup(
-        "gcc 12 finds a use after free in tools/lib/subcmd, which is built with -Werror (52a9dab6d892, 5.17)",
+        "gcc 12 finds a use after free in tools/lib/subcmd, which is built with -Werror (52a9dab6d892, 5.17; "
+        "5.10.262 has it and builds without this row too)",
         kernels="< 5.17",
         compiler=12,
         variables=(("WERROR", "0"),),
     ),
     Fixup(
         "objtool up to 5.10 refuses objects without a symbol table, as binutils 2.36 and later write them "
-        "(1d489151e9f9, 5.11); without it nothing else that the lab needs is lost",
+        "(1d489151e9f9, 5.11; 5.10.262 has it, and gets the same unwinder as all of 5.10); nothing that the lab "
+        "needs is lost by it",
         kernels="< 5.11",
         options=("CONFIG_UNWINDER_FRAME_POINTER=y", "# CONFIG_UNWINDER_ORC is not set"),
     ),
