@@ -95,15 +95,18 @@ class ReproductionVerdict:
 
     that: str
     ratio: str
-    reported: float
+    reported: float | None
+    in_words: str
     because: str
     ensemble: Ensemble | None
     reason: str = ""
 
     @property
     def off(self) -> float | None:
-        """By which share our median is above (or below, negative) the report's figure."""
-        return None if self.ensemble is None else self.ensemble.median / self.reported - 1
+        """By which share our median is above (or below, negative) the report's figure, if there are both."""
+        if self.ensemble is None or self.reported is None:
+            return None
+        return self.ensemble.median / self.reported - 1
 
 
 def judge_reproduction(one: Reproduction, evidence: Evidence, seeds: Sequence[int]) -> ReproductionVerdict:
@@ -112,7 +115,7 @@ def judge_reproduction(one: Reproduction, evidence: Evidence, seeds: Sequence[in
         ensemble, reason = ratio_ensemble(one.ratio, evidence, seeds), ""
     except Unavailable as lacking:
         ensemble, reason = None, lacking.reason
-    return ReproductionVerdict(one.that, one.ratio.text, one.reported, one.because, ensemble, reason)
+    return ReproductionVerdict(one.that, one.ratio.text, one.reported, one.in_words, one.because, ensemble, reason)
 
 
 def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release: str = "") -> ClaimVerdict:

@@ -50,6 +50,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
                 "that": one.that,
                 "ratio": one.ratio,
                 "reported": one.reported,
+                "in_words": one.in_words,
                 "because": one.because,
                 "reason": one.reason,
                 "value": None if one.ensemble is None else _ensemble(one.ensemble),

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from harness.analysis.claims import ReproductionVerdict
 from harness.analysis.sensitivity import FACTORS, Sensitivity
 from harness.analysis.verdict import Verdict
-from harness.report.format import figure, plural, spread
+from harness.report.format import figure, plural, reported, spread
 from harness.scenario.model import Arm, Scenario
 from lab.topology.model import Origin
 
@@ -51,7 +51,7 @@ def page(runs: Sequence[Measured], command: str, sensitivities: Sequence[Sensiti
 def unexplained(runs: Sequence[Measured]) -> tuple[str, ...]:
     """Ratios that are off by more than a fifth although the scenario does not say why, in words."""
     return tuple(
-        f"{run.scenario.name} on {run.series}: {one.that}: reported {one.reported:g}, here {spread(one.ensemble)}"
+        f"{run.scenario.name} on {run.series}: {one.that}: reported {reported(one)}, here {spread(one.ensemble)}"
         for run in runs
         for one in run.verdict.reproductions
         if one.ensemble is not None and _is_far(one) and not one.because
@@ -77,7 +77,7 @@ def _scenario(runs: Sequence[Measured]) -> Iterator[str]:
     yield "|---|---|" + "---|" * len(columns)
     for place, one in enumerate(scenario.reproduces):
         cells = [_cell(newest[column].verdict.reproductions, place) for column in columns]
-        yield f"| {one.that} | {one.reported:g} | " + " | ".join(cells) + " |"
+        yield f"| {one.that} | {reported(one)} | " + " | ".join(cells) + " |"
     yield ""
     yield from _notes(scenario, newest, columns)
     yield from _origins(scenario)

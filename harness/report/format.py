@@ -3,9 +3,9 @@
 
 from collections.abc import Mapping
 
-from harness.analysis.claims import XFAIL, XPASS, Judgement
+from harness.analysis.claims import XFAIL, XPASS, Judgement, ReproductionVerdict
 from harness.analysis.ensemble import Ensemble
-from harness.scenario.model import Status
+from harness.scenario.model import Reproduction, Status
 
 STYLES: Mapping[str, str] = {
     Status.PASS: "bold green",
@@ -41,6 +41,11 @@ def spread(ensemble: Ensemble) -> str:
     """``median [low .. high]``, or the one value when the seeds agree to the digits shown."""
     between = limits(ensemble)
     return figure(ensemble.median) + (f" [{between}]" if between else "")
+
+
+def reported(one: Reproduction | ReproductionVerdict) -> str:
+    """The report's figure, or its words in quotation marks where it has none."""
+    return f'"{one.in_words}"' if one.reported is None else f"{one.reported:g}"
 
 
 def value(judgement: Judgement) -> str:

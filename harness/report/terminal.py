@@ -16,7 +16,7 @@ from harness.analysis.claims import ClaimVerdict, ControlVerdict
 from harness.analysis.verdict import Verdict
 from harness.report.bottleneck import bottleneck_lines
 from harness.report.conclusion import conclusion
-from harness.report.format import STYLES, duration, noise, plural, spread, value
+from harness.report.format import STYLES, duration, noise, plural, reported, spread, value
 from harness.report.measured import Pair, print_measured
 from harness.scenario.model import Clock, Scenario, Status
 
@@ -140,7 +140,7 @@ def _reproductions(console: Console, verdict: Verdict) -> None:
     for one in verdict.reproductions:
         table = _grid(_STATUS_WIDTH)
         here = one.reason if one.ensemble is None else spread(one.ensemble)
-        table.add_row(Text(f"{one.reported:g}"), Text(one.that))
+        table.add_row(Text(reported(one)), Text(one.that))
         table.add_row("", Text(f"here {here}", "bold" if one.ensemble else "dim"))
         table.add_row("", Text(one.ratio, "dim"))
         if one.because:

@@ -77,9 +77,11 @@ def read_reproductions(row: Row, known: Names) -> tuple[Reproduction, ...]:
     found = []
     for one in row.get(schema.REPRODUCES) or ():
         that, ratio, reported = one.get(schema.THAT), _ratio(one, known), one.get(schema.REPORTED)
-        because = one.get_or(schema.BECAUSE_OFF, "")
-        if that is not None and ratio is not None and reported is not None:
-            found.append(Reproduction(that, ratio, reported, because))
+        in_words, because = one.get_or(schema.IN_WORDS, ""), one.get_or(schema.BECAUSE_OFF, "")
+        if (one.entry(schema.REPORTED.name) is None) == (one.entry(schema.IN_WORDS.name) is None):
+            row.problems.add(one.mark, "expected either reported or in_words", "give the report's figure, or its words")
+        elif that is not None and ratio is not None:
+            found.append(Reproduction(that, ratio, reported, in_words, because))
     return tuple(found)
 
 

@@ -180,11 +180,16 @@ class Control:
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A ratio of the field report beside ours. ``because`` says why ours is another, where it is."""
+    """A ratio of the field report beside ours.
+
+    ``reported`` is None where the report has no figure and says it ``in_words``. ``because`` says why ours is another,
+    where it is.
+    """
 
     that: str
     ratio: Ratio
-    reported: float
+    reported: float | None
+    in_words: str = ""
     because: str = ""
 
 

@@ -167,11 +167,12 @@ ONLY_ON = Field(KERNELS.name, KERNELS.kind, says="kernels for which it is made (
 CLAIM = Record((THAT, RATIO, EXPECT, ONLY_ON, OPTIONAL, MEANS, OTHERWISE, KNOWN))
 CONTROL = Record((THAT, RATIO, EXPECT, ONLY_ON, MUTANT))
 
-REPORTED = Field("reported", Number(0, 1e6), required=True, says="the report's own figure for it")
+REPORTED = Field("reported", Number(0, 1e6), says="the report's own figure for it")
+IN_WORDS = Field("in_words", Text(), says="what the report says of it, where it has no figure")
 BECAUSE_OFF = Field("because", Text(), says="why ours is another, if it is off by more than a fifth")
 REPRODUCES: Field[list[Row]] = Field(
     "reproduces",
-    ListOf(Record((THAT, RATIO, REPORTED, BECAUSE_OFF)), least=1),
+    ListOf(Record((THAT, RATIO, REPORTED, IN_WORDS, BECAUSE_OFF)), least=1),
     says="ratios of the field report, shown beside ours",
 )
 

@@ -19,7 +19,7 @@ from tests.unit.scenario_text import GOOD, load
 def reproducing(reported: float, because: str = "") -> Scenario:
     base = scenario([claim()])
     return replace(
-        base, source=Source("A slow array"), reproduces=(Reproduction("it halves", SHARE, reported, because),)
+        base, source=Source("A slow array"), reproduces=(Reproduction("it halves", SHARE, reported, because=because),)
     )
 
 
@@ -32,6 +32,23 @@ def test_a_scenario_says_what_it_reproduces(tmp_path: Path) -> None:
     text = "reproduces:\n  - {that: it starves, ratio: shared.lopsided.victim.iops / 1, reported: 0.62, because: so}\n"
     (one,) = load(GOOD + text, tmp_path).reproduces
     assert (one.that, one.reported, one.because) == ("it starves", 0.62, "so")
+
+
+def test_a_report_without_a_figure_is_quoted(tmp_path: Path) -> None:
+    text = "reproduces:\n  - {that: it starves, ratio: shared.lopsided.victim.iops / 1, in_words: unaffected}\n"
+    model = load(GOOD + text, tmp_path)
+    (one,) = model.reproduces
+    assert (one.reported, one.in_words) == (None, "unaffected")
+    alone = [measured(replace(reproducing(0.1), reproduces=(replace(one, ratio=SHARE),)), "5.10", 60, 61)]
+    assert '| it starves | "unaffected" | 0.6050 [0.6000 .. 0.6100] |' in page(alone, "blklab field-reports")
+    assert unexplained(alone) == ()
+
+
+@pytest.mark.parametrize("said", ["", ", reported: 0.6, in_words: unaffected"])
+def test_a_report_gives_a_figure_or_words(said: str, tmp_path: Path) -> None:
+    text = f"reproduces:\n  - {{that: x, ratio: shared.lopsided.victim.iops{said}}}\n"
+    with pytest.raises(InputErrors, match="expected either reported or in_words"):
+        load(GOOD + text, tmp_path)
 
 
 @pytest.mark.parametrize("reported", ["0", "-1", "much", '"0.6"', "1e3", ".5", "10000000"])

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from harness.analysis.claims import NOT_RUN, Judgement
 from harness.analysis.ensemble import Ensemble
 from harness.analysis.verdict import SHOWN_METRIC
-from harness.report.format import figure, spread, value
+from harness.report.format import figure, reported, spread, value
 from harness.report.page.collection import JudgedRun
 from harness.report.page.figures import against, measured
 from harness.report.page.judged import MUST_BE, word_of
@@ -66,7 +66,8 @@ def reproductions(rows: Sequence[Row]) -> Iterator[Across]:
             found = [each for each in one.verdict.reproductions if each.ratio == wanted.ratio.text] if one else []
             shown.append(Shown(label, found[0].ensemble if found else None))
         words = tuple((each.label, "", spread(each.ensemble) if each.ensemble else _NOTHING) for each in shown)
-        yield Across(wanted.that, wanted.ratio.text, "", words, strip(wanted.that, shown, reported=wanted.reported))
+        drawn = strip(wanted.that, shown, reported=wanted.reported)
+        yield Across(wanted.that, wanted.ratio.text, reported(wanted), words, drawn, "the report:")
 
 
 def compared(

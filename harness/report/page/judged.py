@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from harness.analysis.claims import NOT_RUN, RED, ControlVerdict, Judgement
 from harness.analysis.verdict import Verdict
-from harness.report.format import spread, value
+from harness.report.format import reported, spread, value
 from harness.report.page.strip import Shown, Strip, strip
 from harness.scenario.model import Control, Scenario, Status
 
@@ -61,8 +61,9 @@ def reproductions(verdict: Verdict) -> Iterator[Judged]:
     for one in verdict.reproductions:
         seen = _NOT_MEASURED if one.ensemble is None else spread(one.ensemble)
         drawn = strip(one.that, [Shown("", one.ensemble)], reported=one.reported)
-        off = "" if one.off is None else f"{100 * one.off:+.1f} % off the report's {one.reported:g}. "
-        yield Judged("", one.that, seen, "", one.ratio, off + (one.because or one.reason), drawn)
+        off = "" if one.off is None else f"{100 * one.off:+.1f} % off the report's {reported(one)}. "
+        said = f"The report: {reported(one)}. " if one.reported is None else ""
+        yield Judged("", one.that, seen, "", one.ratio, said + off + (one.because or one.reason), drawn)
 
 
 def _row(judgement: Judgement) -> Shown:
