@@ -8,7 +8,7 @@ from collections.abc import Mapping
 from harness.boot_files import load_boot
 from harness.files import writing
 from harness.store import PlannedCell, RunFacts, RunFolder, Store
-from lab.record import BootRecord, Outcome
+from lab.record import BootRecord
 
 
 def adopt(store: Store, run: RunFolder, cell: PlannedCell, fingerprint: Mapping[str, str]) -> bool:
@@ -34,7 +34,7 @@ def _alike(cell: PlannedCell, twin: PlannedCell) -> bool:
 
 
 def _same(record: BootRecord, fingerprint: Mapping[str, str]) -> bool:
-    return record.outcome is not Outcome.LOST and dict(record.fingerprint) == dict(fingerprint)
+    return not record.outcome.spoilt_by_host and dict(record.fingerprint) == dict(fingerprint)
 
 
 def _copied(run: RunFolder, cell: PlannedCell, record: BootRecord) -> bool:

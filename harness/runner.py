@@ -31,7 +31,7 @@ from lab.errors import LabBroken, Misuse
 from lab.kernels.model import Kernel
 from lab.realise.capability import missing
 from lab.realise.in_qemu.hardware import lacking
-from lab.record import BootRecord, Outcome
+from lab.record import BootRecord
 from lab.session import Lab, PhaseSeen, PreparedJob, accelerator_for, prepare_job, run_job
 from lab.units import show_size
 
@@ -79,7 +79,7 @@ class Turns:
 class Run:
     """A judged run. ``elapsed`` in seconds; ``resumed`` counts the boots that an earlier, killed run had made.
 
-    ``left_open``: a QEMU was lost on the wall clock, where boots are dear, and the same request goes on from there.
+    ``left_open``: the host spoilt a boot on the wall clock, where they are dear; the same request goes on from there.
     """
 
     folder: RunFolder
@@ -123,7 +123,9 @@ def run_scenario(
         boots = _Boots(lab, request.scenario, folder, jobs, listener, turns)
         verdict = boots.make(waiting, workers) if folder.facts.rule is None else boots.make_in_turn(waiting)
         elapsed = time.monotonic() - started
-        left_open = folder.facts.rule is not None and any(cell.outcome is Outcome.LOST for cell in verdict.cells)
+        left_open = folder.facts.rule is not None and any(
+            cell.outcome and cell.outcome.spoilt_by_host for cell in verdict.cells
+        )
         if not left_open:
             folder.finish(verdict, elapsed=elapsed)
         listener(RunFinished(verdict.status, elapsed))
@@ -253,9 +255,9 @@ def _prepared(lab: Lab, request: Request) -> Mapping[tuple[str, int], PreparedJo
 
 
 def _recorded(folder: RunFolder, cell: PlannedCell, jobs: Mapping[tuple[str, int], PreparedJob]) -> bool:
-    """Whether the cell has a complete record of exactly this job: never of another fingerprint, nor of a lost QEMU."""
+    """Whether the cell has a complete record of exactly this job, never one that the host spoilt."""
     record = folder.boot(cell)
-    if record is None or record.outcome is Outcome.LOST:
+    if record is None or record.outcome.spoilt_by_host:
         return False
     return dict(record.fingerprint) == dict(jobs[cell.arm, cell.seed].fingerprint)
 
@@ -307,7 +309,7 @@ class _Boots:
         Rounds of other runs on this host wait meanwhile: they would be noise.
         """
         for cell in cells:
-            # A lost QEMU left a record, which is no reason not to make this boot.
+            # What the host spoilt left a record, which is no reason not to make this boot.
             if self.folder.boot(cell) is not None:
                 self.folder.fresh_boot_folder(cell)
         verdict = judge_run(self.folder)

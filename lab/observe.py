@@ -87,9 +87,11 @@ class Observer:
     def _never_ready(self, ending: Ending) -> tuple[Outcome, str]:
         if self._reader.fault and not self._death:
             return Outcome.GARBLED, self._reader.fault
+        late = ending.reason is Reason.DEADLINE and not self._death and not console.stall(self._console)
+        outcome = Outcome.LATE if late else Outcome.NOT_READY
         last = self._death or next((line.strip() for line in reversed(self._console) if line.strip()), "")
         said = f"; its console ends with: {last}" if last else "; its console is empty"
-        return Outcome.NOT_READY, f"the guest was not ready after {ending.wall:.0f} s ({ending.reason}){said}"
+        return outcome, f"the guest was not ready after {ending.wall:.0f} s ({ending.reason}){said}"
 
     def _cut_short(self, ending: Ending) -> tuple[Outcome, str]:
         if self._reader.deadline_passed or ending.reason is Reason.DEADLINE:

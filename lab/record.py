@@ -10,18 +10,28 @@ from pathlib import Path
 class Outcome(StrEnum):
     """How a boot ended.
 
-    NOT_READY: the guest never said "ready" (cannot judge). OOPS and HANG: after "ready" (the
-    kernel failed). UNFIT: the guest could not build what was asked or a knob did not read back
-    (ERROR). GARBLED: the result channel broke its format. LOST: QEMU died or was killed.
+    NOT_READY: the guest never said "ready" (cannot judge). LATE: nor did it, and its console shows no
+    trouble: it ran out of the host's time. OOPS and HANG: after "ready" (the kernel failed). UNFIT: the
+    guest could not build what was asked or a knob did not read back (ERROR). GARBLED: the result channel
+    broke its format. LOST: QEMU died or was killed.
     """
 
     BYE = "bye"
     NOT_READY = "not-ready"
+    LATE = "late"
     OOPS = "oops"
     HANG = "hang"
     UNFIT = "unfit"
     GARBLED = "garbled"
     LOST = "lost"
+
+    @property
+    def spoilt_by_host(self) -> bool:
+        """Whether the boot says nothing about its kernel, so that it is made again.
+
+        A kernel that hangs early and in silence is LATE too: it costs a deadline each time.
+        """
+        return self in (Outcome.LATE, Outcome.LOST)
 
 
 @dataclass(frozen=True)

@@ -9,6 +9,7 @@ how the boot ended         status  lab broke  exit
 bye                        PASS    no         0
 bye, with warnings         ERROR   no         125
 not-ready                  MISS    no         125
+late                       MISS    no         125
 oops                       FAIL    no         1
 hang                       FAIL    no         1
 unfit                      ERROR   no         125
@@ -43,6 +44,7 @@ class Ending:
 ENDINGS = {
     Outcome.BYE: Ending(Status.PASS, lab_broke=False, says=""),
     Outcome.NOT_READY: Ending(Status.MISS, lab_broke=False, says="the guest never said ready"),
+    Outcome.LATE: Ending(Status.MISS, lab_broke=False, says="the host did not bring the guest up in time"),
     Outcome.OOPS: Ending(Status.FAIL, lab_broke=False, says="the kernel oopsed after it was ready"),
     Outcome.HANG: Ending(Status.FAIL, lab_broke=False, says="the kernel hung after it was ready"),
     Outcome.UNFIT: Ending(Status.ERROR, lab_broke=False, says="the guest could not be set up as asked"),

@@ -28,6 +28,7 @@ NAME = "inventory"
 HELP = "boot a topology on QEMU's own controllers and compare its disks, tags, paths and nodes with what it says"
 _FAILURES: dict[Outcome, type[BlklabError]] = {
     Outcome.NOT_READY: CannotJudge,
+    Outcome.LATE: CannotJudge,
     Outcome.OOPS: KernelFailed,
     Outcome.HANG: KernelFailed,
 }

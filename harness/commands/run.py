@@ -91,7 +91,7 @@ def _run(lab: Lab, request: Request, store: Store, options: argparse.Namespace) 
     with progress(Console(stderr=True)) as listener:
         run = run_scenario(lab, request, store, listener, options.jobs)
     if run.left_open:
-        tell("a QEMU was lost: the same command goes on with the boots that there are")
+        tell("the host spoilt a boot: the same command goes on with the boots that there are")
     if run.resumed:
         tell(f"{run.resumed} boots were taken over from a run that had been stopped")
     return run

@@ -22,10 +22,13 @@ from harness.store import Store, load_run
 from lab.cache import Cache
 from lab.errors import Misuse
 from lab.kernels.resolve import resolve
+from lab.qemu.machine import Limits
 from lab.session import open_lab
 from tests.process.fake_lab import FakeLab
 
 BOOTS = 12
+PATIENT = 600.0
+"""Seconds within which a made-up guest is ready on any host."""
 QUIET: dict[str, object] = {"noise": 0.02, "iops": {"hog": 10.0}}
 ARMS = ["shared", "limited"]
 
@@ -141,6 +144,22 @@ def test_a_boot_that_is_lost_costs_that_boot_alone(rig: Rig) -> None:
     assert (again.folder.path, again.resumed, again.left_open) == (run.folder.path, 3, False)
     assert again.verdict.status is Status.PASS
     assert len(rig.lab.boots()) == 2 * 6 + 1
+
+
+def test_a_boot_that_the_host_made_late_is_made_again(rig: Rig, monkeypatch: pytest.MonkeyPatch) -> None:
+    def starve(number: int) -> None:
+        starved = number == 3
+        monkeypatch.setattr(Limits, "ready_seconds", 0.0 if starved else PATIENT)
+        (plan,) = rig.lab.plan(**QUIET, **({"linger": PATIENT} if starved else {})).items()
+        monkeypatch.setenv(*plan)
+
+    run = rig.run(starve)
+    assert (run.verdict.status, run.verdict.exit_code, run.left_open) == (Status.MISS, 125, True)
+    assert rig.started == there_and_back(2)
+    assert rig.store.runs("t") == ()
+    again = rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
+    assert (again.folder.path, again.resumed, again.left_open) == (run.folder.path, 3, False)
+    assert again.verdict.status is Status.PASS
 
 
 def test_other_runs_of_this_host_wait_for_their_turn(rig: Rig) -> None:

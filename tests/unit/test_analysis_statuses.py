@@ -19,6 +19,7 @@ ANY = st.sampled_from(WORST_FIRST)
         (Outcome.BYE, False, PASS, 0),
         (Outcome.BYE, True, ERROR, 125),
         (Outcome.NOT_READY, False, MISS, 125),
+        (Outcome.LATE, False, MISS, 125),
         (Outcome.OOPS, False, FAIL, 1),
         (Outcome.OOPS, True, FAIL, 1),
         (Outcome.HANG, True, FAIL, 1),
@@ -35,6 +36,10 @@ def test_every_ending(outcome: Outcome, warned: bool, status: Status, code: int)
 
 def test_no_outcome_is_forgotten() -> None:
     assert set(ENDINGS) == set(Outcome)
+
+
+def test_only_what_the_host_spoilt_is_made_again() -> None:
+    assert {outcome for outcome in Outcome if outcome.spoilt_by_host} == {Outcome.LATE, Outcome.LOST}
 
 
 @pytest.mark.parametrize(

@@ -92,7 +92,7 @@ def test_a_kernel_that_dies_is_a_failure(pytester: pytest.Pytester, lay: Lay, ou
     run(pytester).assert_outcomes(failed=1)
 
 
-@pytest.mark.parametrize("outcome", ["not-ready", "unfit", "garbled", "lost"])
+@pytest.mark.parametrize("outcome", ["not-ready", "late", "unfit", "garbled", "lost"])
 def test_what_could_not_be_measured_is_an_error_and_no_failure(
     pytester: pytest.Pytester, lay: Lay, outcome: str
 ) -> None:
