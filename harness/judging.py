@@ -106,7 +106,7 @@ def _explained(run: RunFolder) -> Iterator[Bottleneck | Unexplained]:
             record = run.boot(cell) if cell.arm == arm.name and not cell.skip else None
             if record is None:
                 continue
-            result = _measured(run, cell, record)
+            result = result_of(run, cell, record)
             if result.status is Status.PASS:
                 boots.append((record, result))
         for load in run.scenario.loads.values() if boots else ():
@@ -129,12 +129,15 @@ def _result(run: RunFolder, cell: PlannedCell) -> CellResult:
     record = run.boot(cell)
     if record is None:
         return not_run(cell.arm, cell.seed)
-    return _measured(run, cell, record)
+    return result_of(run, cell, record)
 
 
-def _measured(run: RunFolder, cell: PlannedCell, record: BootRecord) -> CellResult:
-    scenario = run.scenario
-    return measured(scenario.arms[cell.arm], cell.seed, record, scenario.loads.values(), scenario.windows)
+def result_of(run: RunFolder, cell: PlannedCell, record: BootRecord) -> CellResult:
+    """What a boot of a cell says."""
+    scenario, release = run.scenario, run.facts.kernel.release
+    return measured(
+        scenario.arms[cell.arm], cell.seed, record, scenario.loads.values(), scenario.windows, release=release
+    )
 
 
 def _baseline(run: RunFolder) -> Path:

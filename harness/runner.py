@@ -13,15 +13,13 @@ from pathlib import Path
 from typing import Protocol
 
 from harness.adoption import adopt, may_adopt
-from harness.analysis import cells
-from harness.analysis.cells import CellResult
 from harness.analysis.sequence import unmade
 from harness.analysis.stopping import stopping_rule
 from harness.analysis.verdict import Verdict
 from harness.boot_files import save_boot
 from harness.events import CellFinished, CellPhase, CellStarted, Listener, RunFinished, RunStarted, nobody
 from harness.jobs import guest_job
-from harness.judging import judge_run
+from harness.judging import judge_run, result_of
 from harness.lanes import Lanes, Stopped
 from harness.scenario.expand import expand
 from harness.scenario.model import Arm, Clock, Scenario
@@ -354,7 +352,7 @@ class _Boots:
         if self.abort.is_set():
             raise Stopped
         save_boot(record)
-        result: CellResult = cells.measured(arm, cell.seed, record, self.scenario.loads.values(), self.scenario.windows)
+        result = result_of(self.folder, cell, record)
         seconds = time.monotonic() - started
         reason = "; ".join(result.reasons)
         self.listener(CellFinished(number, cell.arm, cell.seed, result.status, seconds, reason))

@@ -8,6 +8,7 @@ from statistics import fmean, geometric_mean
 from harness.analysis.statuses import ending
 from harness.metrics.errors import MeasurementError
 from harness.metrics.figures import Figures, figures_of
+from harness.metrics.readback import absent_attribute
 from harness.metrics.tables import overridden
 from harness.scenario.model import Arm, Load, Status
 from lab.record import BootRecord, Outcome
@@ -46,8 +47,19 @@ def not_run(arm: str, seed: int) -> CellResult:
     return CellResult(arm, seed, Status.MISS, (f"arm {arm} under seed {seed} was not measured",))
 
 
-def measured(arm: Arm, seed: int, record: BootRecord, loads: Iterable[Load], windows: int = 1) -> CellResult:
-    """Judge how a boot ended, and read its figures when it ended well: of each load the mean over its ``windows``."""
+def measured(
+    arm: Arm,
+    seed: int,
+    record: BootRecord,
+    loads: Iterable[Load],
+    windows: int = 1,
+    *,
+    release: str = "this kernel",
+) -> CellResult:
+    """Judge how a boot of ``release`` ended, and read its figures when it ended well.
+
+    Those of each load are the mean over its ``windows``.
+    """
     verdict = ending(record.outcome, warned=bool(record.warnings))
     result = CellResult(
         arm.name,
@@ -58,6 +70,9 @@ def measured(arm: Arm, seed: int, record: BootRecord, loads: Iterable[Load], win
         lab_broke=verdict.lab_broke,
         fingerprint=record.fingerprint,
     )
+    if record.outcome is Outcome.UNFIT and (absent := absent_attribute(record.detail)):
+        reason = f"{arm.queue['scheduler']} of {release} has no attribute {absent}"
+        return replace(result, status=Status.SKIP, reasons=(reason,))
     if verdict.status is not Status.PASS:
         return replace(result, reasons=(_reason(verdict.says, record),))
     try:

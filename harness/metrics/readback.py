@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the guest read back after set-up: knobs with their effective values, and device names."""
 
+import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from harness.metrics.errors import MeasurementError
-from lab.guest.script import TRIED
+from lab.guest.script import NOTHING_THERE, TRIED
 
 FILE = "readback"
 _DEVICE = "device"
 _FIELDS = 3
+_ABSENT = re.compile(rf"queue\.iosched/(\S+)\[\S+\]: {NOTHING_THERE} ")
 
 
 @dataclass(frozen=True)
@@ -42,6 +44,12 @@ def read_tried(data: bytes) -> dict[tuple[str, str, str], float]:
         figures[TRIED, "accepted", knob] = float(accepted)
         figures[TRIED, "effective", knob] = float(value)
     return figures
+
+
+def absent_attribute(unfit: str) -> str:
+    """The attribute of an elevator that the guest was to set and did not find, empty where it failed in another way."""
+    found = _ABSENT.search(unfit)
+    return found[1] if found else ""
 
 
 def devices(readings: tuple[Reading, ...]) -> dict[str, str]:

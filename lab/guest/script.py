@@ -337,6 +337,8 @@ class Inject:
 TRACING = "/sys/kernel/tracing"
 TRACE_INSTANCE = f"{TRACING}/instances/blklab"
 TRACE_FILE = "trace.{load}.txt.gz"
+NOTHING_THERE = "nothing matches"
+"""What the guest says of a knob whose file does not appear, between the knob's name and the file's."""
 UNKNOWN_EVENT = "no trace event"
 """What the guest says of an event that it does not have, before the event's name."""
 

@@ -14,6 +14,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.metrics.readback import absent_attribute
 from lab.cache import Cache
 from lab.guest.job import job_files as files_of
 from lab.guest.protocol import ResultReader
@@ -262,6 +263,15 @@ def test_a_knob_that_cannot_be_written(desk: Desk) -> None:
     reader = desk.run([Tune("queue.nr_requests[p0]", "/dev/full", "1")])
     assert reader.unfit == "step 1: queue.nr_requests[p0]: the kernel refused 1 in /dev/full"
     assert desk.run([Write("/dev/full", "1")]).unfit == "step 1: write 1 to /dev/full: refused"
+
+
+def test_an_elevator_s_attribute_that_is_not_there_is_told_from_all_else(desk: Desk) -> None:
+    there, gone = desk.folder / "sys" / "knob", f"{desk.folder}/sys/gone"
+    there.write_text("7\n")
+    assert absent_attribute(desk.run([Tune("queue.iosched/aging[p0]", gone, "1")]).unfit) == "aging"
+    assert absent_attribute(desk.run([Tune("queue.iosched/aging[p0]", "/dev/full", "1")]).unfit) == ""
+    assert absent_attribute(desk.run([Confirm("queue.iosched/aging[p0]", str(there), "1")]).unfit) == ""
+    assert absent_attribute(desk.run([Tune("queue.scheduler[p0]", gone, "1")]).unfit) == ""
 
 
 def test_a_knob_that_keeps_its_own_mind(desk: Desk) -> None:
