@@ -27,8 +27,9 @@ class Threshold:
 
 LARGE = Threshold(
     0.05,
-    "what an I/O costs in instructions moved by 3.7 % from Debian's 5.10 to its 7.2, compilers and configurations"
-    " included, so less than 5 % says nothing about the block layer",
+    "devices belong to the kernel too, and a model of one passes for sound within as much of its closed form; what"
+    " configuration and compiler alone move is not known to be less, so only between kernels that were built alike"
+    " is a difference the code's",
 )
 
 

@@ -5,8 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.comparison import Difference, kind_of
+from harness.analysis.comparison import LARGE, Difference, kind_of
 from harness.analysis.ensemble import Ensemble
+from harness.calibration import TOLERANCE
 from harness.cli import main
 from harness.sides import pairs, side
 from lab.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
@@ -38,6 +39,12 @@ def test_a_difference_is_where_ranges_are_apart_and_marked_where_it_is_large(
 ) -> None:
     assert kind_of(ensemble(*before), ensemble(*after)) is kind
     assert kind_of(ensemble(*before), None) is Difference.UNKNOWN
+
+
+def test_the_threshold_is_the_models_tolerance_and_quotes_no_measurement() -> None:
+    """A figure measured once would be believed long after the kernels have moved on."""
+    assert LARGE.share == TOLERANCE
+    assert not any(letter.isdecimal() for letter in LARGE.because)
 
 
 def compare(capsys: pytest.CaptureFixture[str], *words: str) -> tuple[int, str]:
