@@ -30,11 +30,6 @@ class Series:
         """Zero where nothing was sampled."""
         return self.total / self.count if self.count else 0.0
 
-    def share_at_least(self, least: int) -> float:
-        """The share of samples, 0 to 1, in which the number was ``least`` (up to ``LIMIT``) or more."""
-        seen = self.larger + sum(often for value, often in self.values.items() if value >= least)
-        return seen / self.count if self.count else 0.0
-
 
 _TICK = 10_000_000
 """USER_HZ is 100 on every machine but Alpha and IA-64."""
