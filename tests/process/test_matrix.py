@@ -112,7 +112,7 @@ def test_a_qemu_that_is_killed_breaks_its_cell_alone_and_is_measured_anew(lab: F
     lab.await_boots(1, "held-load")
     (machine,) = lab.machines()
     os.kill(machine, signal.SIGKILL)
-    out, _ = process.communicate(timeout=60)
+    out, _ = process.communicate(timeout=lab.patience)
     assert process.returncode == EXIT_LAB_BROKEN, out
     assert sorted(status or "" for status in statuses(lab).values()) == ["ERROR", "PASS", "PASS", "PASS"]
     assert "killed by signal 9" in out
@@ -163,7 +163,7 @@ def test_a_cell_of_a_matrix_that_was_killed_is_nobody_s(lab: FakeLab) -> None:
     second = lab.start(*words(lab, "--jobs", "1"))
     lab.await_boots(2 + 2 * CELLS)
     first.kill()
-    _, err = second.communicate(timeout=60)
+    _, err = second.communicate(timeout=lab.patience)
     assert second.returncode == EXIT_PASS, err
     assert len(lab.boots()) == WHOLE + 1
     assert_whole(lab)

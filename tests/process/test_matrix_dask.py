@@ -104,7 +104,7 @@ def test_stopped_the_workers_stop_and_it_goes_on(cluster: Cluster, lab: FakeLab)
     process = lab.start(*words(lab, "--dask", cluster.address))
     lab.await_boots(1, "held-load")
     process.send_signal(signal.SIGINT)
-    _, err = process.communicate(timeout=60)
+    _, err = process.communicate(timeout=lab.patience)
     assert process.returncode == EXIT_INTERRUPTED, err
     while cluster.boots_of(worker):
         assert worker.poll() is None

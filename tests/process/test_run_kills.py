@@ -106,7 +106,7 @@ def test_fifty_kills(lab: FakeLab) -> None:
 def test_two_at_once_on_one_cache_and_store(lab: FakeLab) -> None:
     both = [lab.start(*lab.words("--jobs", "2")) for _ in range(2)]
     for process in both:
-        _, err = process.communicate(timeout=60)
+        _, err = process.communicate(timeout=lab.patience)
         assert process.returncode == EXIT_PASS, err
     assert len(lab.boots()) == len(set(lab.boots())) == 2 * CELLS
     assert_sound(lab, runs=2)
