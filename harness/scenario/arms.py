@@ -11,7 +11,7 @@ from lab.strict_yaml import Map, Node, Scalar, names
 from lab.topology.emulated import emulated
 from lab.topology.limits import refusals
 from lab.topology.load import read_topology
-from lab.topology.model import EMULATED, Topology
+from lab.topology.model import EMULATED, SCSI, Topology
 from lab.topology.settings import apply_setting, apply_try
 from lab.yaml_fields import Record, Row, mapping_values
 
@@ -34,6 +34,7 @@ def read_arms(row: Row, *, near: Path) -> dict[str, Arm]:
         teaches = arm_row.get_or(schema.TEACHES, "")
         if topology:
             _check_requests(name, arm_row, queue, topology)
+            _check_limits(name, arm_row, queue, topology)
             settings = _shown(arm_row)
             arms[name] = Arm(name, topology, _scheduler_first(queue), settings, teaches)
     return arms
@@ -168,6 +169,16 @@ def _check_requests(name: str, row: Row, queue: Mapping[str, str], topology: Top
         limit, why = min(hba.can_queue for hba in topology.hbas.values()), "the tags that there are without an elevator"
     if requests > limit:
         row.problems.add(row.mark, f"arm {name}: queue.nr_requests {requests} is more than {limit}, {why}")
+
+
+def _check_limits(name: str, row: Row, queue: Mapping[str, str], topology: Topology) -> None:
+    drivers = {hba.driver for hba in topology.hbas.values()}
+    if any(key.startswith("throttle/") for key in queue) and (len(topology.luns) > 1 or not drivers <= SCSI):
+        row.problems.add(
+            row.mark,
+            f"arm {name}: queue.throttle needs a topology of one LUN that is a SCSI disk",
+            f"limits are those of the first such disk; drivers are {names(sorted(SCSI))}",
+        )
 
 
 def _scheduler_first(queue: Mapping[str, str]) -> dict[str, str]:

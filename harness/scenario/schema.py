@@ -122,16 +122,20 @@ MOST_ROLES = 32
 
 SCHEDULER = "scheduler"
 _IOSCHED = Field(r"iosched\.[a-z_]{1,40}", Integer(0, (1 << 31) - 1), says="iosched.NAME")
-QUEUE_RECORD = Record(QUEUE_FIELDS, (_IOSCHED,))
-QUEUE = Field("queue", QUEUE_RECORD, says="settings of every LUN's request queue")
-_ARM_QUEUE = (
-    *(Field[object](f"queue.{field.name}", field.kind, says=field.says) for field in QUEUE_FIELDS),
-    Field(rf"queue\.{_IOSCHED.name}", _IOSCHED.kind, says="queue.iosched.NAME"),
+_THROTTLE = Field(
+    r"throttle\.(read|write)_(iops|bps)",
+    Integer(1, 10**12),
+    says="throttle.read_iops: what blk-throttle lets pass in a second",
 )
+_BELOW = (_IOSCHED, _THROTTLE)
+QUEUE_RECORD = Record(QUEUE_FIELDS, _BELOW)
+QUEUE = Field("queue", QUEUE_RECORD, says="settings of every LUN's request queue")
+_ARM_QUEUE = (*(Field[object](f"queue.{field.name}", field.kind, says=field.says) for field in QUEUE_FIELDS),)
+_ARM_BELOW = tuple(Field(rf"queue\.{field.name}", field.kind, says=f"queue.{field.says}") for field in _BELOW)
 KNOBS = Record((), knob_fields())
 TRY_RECORD = Record((), tried_fields())
 TRY = Field("try", TRY_RECORD, says="knobs that the kernel may refuse or change: see tried in a ratio")
-ARM = Record((TOPOLOGY, TEACHES, TRY, *_ARM_QUEUE[:-1]), (*KNOBS.patterns, _ARM_QUEUE[-1]))
+ARM = Record((TOPOLOGY, TEACHES, TRY, *_ARM_QUEUE), (*KNOBS.patterns, *_ARM_BELOW))
 
 FROM_REPORT = Field("report", Text(), required=True, says="title of the report or thread")
 FROM_BY = Field("by", Text())

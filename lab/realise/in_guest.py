@@ -10,9 +10,9 @@ null_blk     devices on one shared tag set (shared_tags=1), can_queue being its 
 ===========  =====================================================================================
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
-from lab.guest.script import Module, Mount, Step, Tune, sysfs
+from lab.guest.script import Confirm, Module, Mount, Step, Tune, sysfs
 from lab.realise import null_blk, nvmet, scsi_debug, stacks, tcm_loop, tcmu
 from lab.realise.loopback import CONFIGFS
 from lab.topology.model import SCSI, Driver, Topology
@@ -24,6 +24,9 @@ _BUILDERS = {
     Driver.TCMU: tcmu.steps,
     Driver.NVMET_TCP: nvmet.steps,
 }
+THROTTLE = "throttle/"
+_CGROUPS = "/sys/fs/cgroup"
+_FIRST_SCSI_DISK = "8:0"
 SCHEDULER_MODULES = {"bfq": "bfq", "kyber": "kyber-iosched", "mq-deadline": "mq-deadline"}
 
 
@@ -41,11 +44,12 @@ def devices(topology: Topology) -> tuple[Step, ...]:
 
 
 def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, ...]:
-    """Steps that set and read back the queue attributes of every LUN.
+    """Steps that set and read back the queue attributes of every LUN, and the limits of a single one.
 
     The scheduler comes first: choosing one resets nr_requests.
     """
-    ordered = sorted(queue.items(), key=lambda item: item[0] != "scheduler")
+    attributes = {key: value for key, value in queue.items() if not key.startswith(THROTTLE)}
+    ordered = sorted(attributes.items(), key=lambda item: item[0] != "scheduler")
     steps: list[Step] = []
     module = SCHEDULER_MODULES.get(queue.get("scheduler", ""))
     if module:
@@ -53,7 +57,20 @@ def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, 
     for lun in topology.luns:
         for attribute, value in ordered:
             steps.append(Tune(f"queue.{attribute}[{lun}]", f"{sysfs(lun)}/queue/{attribute}", value))
+    steps += _limits(topology, {key: value for key, value in queue.items() if key.startswith(THROTTLE)})
     return tuple(steps)
+
+
+def _limits(topology: Topology, limits: Mapping[str, str]) -> Iterator[Step]:
+    """Those of the root group hold for all that is asked of a disk. Only version 1 of cgroups has them."""
+    if not limits:
+        return
+    (lun,) = topology.luns
+    yield Mount("cgroup", _CGROUPS)
+    yield Confirm(f"queue.{THROTTLE}device[{lun}]", f"{sysfs(lun)}/dev", _FIRST_SCSI_DISK)
+    for key, limit in limits.items():
+        file = f"{_CGROUPS}/blkio.throttle.{key.removeprefix(THROTTLE)}_device"
+        yield Tune(f"queue.{key}[{lun}]", file, f"{_FIRST_SCSI_DISK} {limit}")
 
 
 def watches(topology: Topology) -> dict[str, str]:

@@ -259,3 +259,14 @@ def test_the_scheduler_comes_first_with_its_module(scheduler: str, module: str |
         for lun in ("d0", "d1")
         for key, value in (("scheduler", scheduler), ("nr_requests", "32"), ("iosched/x", "1"))
     ]
+
+
+def test_limits_are_those_of_the_root_group_on_the_first_scsi_disk() -> None:
+    queue = {"scheduler": "none", "throttle/read_iops": "100", "throttle/write_bps": "4096"}
+    assert script(queue_settings(made(Driver.SCSI_DEBUG, luns=1), queue)) == [
+        "tune queue.scheduler[d0] /lab/d0.sys/queue/scheduler none",
+        "mount cgroup /sys/fs/cgroup",
+        "confirm queue.throttle/device[d0] /lab/d0.sys/dev 8:0",
+        "tune queue.throttle/read_iops[d0] /sys/fs/cgroup/blkio.throttle.read_iops_device 8:0 100",
+        "tune queue.throttle/write_bps[d0] /sys/fs/cgroup/blkio.throttle.write_bps_device 8:0 4096",
+    ]
