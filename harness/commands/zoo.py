@@ -2,15 +2,17 @@
 """``blklab zoo``: what the lab sees of published regressions, and what it sees where there is nothing."""
 
 import argparse
+from pathlib import Path
 
 from rich.console import Console
 
 from harness.analysis.zoo import Zoo
-from harness.commands.command import SCENARIOS, add_results, results_root, tell
+from harness.commands.command import CHECKOUT, SCENARIOS, add_results, results_root, tell, write_page
 from harness.commands.matrix import KERNELS
 from harness.controls import FOLDER
 from harness.report.progress import progress
 from harness.report.zoo import print_zoo
+from harness.report.zoo_page import zoo_page
 from harness.scenario.regressions import Regression, load_regressions
 from harness.store import Store
 from harness.zoo import NULL_PAIRS, Visit, visit
@@ -24,7 +26,7 @@ from lab.session import open_lab
 from lab.strict_yaml import names, nearest
 
 NAME = "zoo"
-HELP = "published regressions, each on stock kernels and on a mutant, and null pairs: detected, missed, false alarms"
+HELP = "write docs/zoo.md: published regressions on stock kernels and mutants, and null pairs: missed, false alarms"
 _FILE = SCENARIOS / "zoo" / "regressions.yaml"
 
 
@@ -36,6 +38,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--pairs", type=int, default=NULL_PAIRS, metavar="N", help=f"null pairs at most (default: {NULL_PAIRS})"
     )
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="the page (default: docs/zoo.md for all regressions, none for some)"
+    )
     add_results(parser)
 
 
@@ -54,7 +59,16 @@ def execute(options: argparse.Namespace) -> int:
     with progress(Console(stderr=True)) as listener:
         zoo = visit(Visit(lab, store, kernel, listener, options.jobs), regressions, stock, options.pairs)
     print_zoo(Console(), regressions, zoo)
+    if page := page_of(options):
+        write_page(page, zoo_page(regressions, zoo, f"QEMU {lab.qemu.version_text}", f"blklab {NAME}"))
+        tell(f"{len(regressions)} regressions are in {page}")
     return _exit_code(zoo)
+
+
+def page_of(options: argparse.Namespace) -> Path | None:
+    """Where the page goes: a few regressions do not take the place of the page of all."""
+    chosen: Path | None = options.out
+    return chosen or (None if options.regressions else CHECKOUT / "docs" / "zoo.md")
 
 
 def _chosen(known: tuple[Regression, ...], wanted: list[str]) -> tuple[Regression, ...]:

@@ -1,15 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Sides of published regressions, null pairs, and the file that lists them."""
 
+import argparse
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from harness.analysis.zoo import Publication, Side, Sighting, Zoo, null_pair, quotient, side_of, sighting
-from harness.commands.command import SCENARIOS
+from harness.analysis.zoo import NullPair, Publication, Side, Sighting, Zoo, null_pair, quotient, side_of, sighting
+from harness.commands import zoo as zoo_command
+from harness.commands.command import CHECKOUT, SCENARIOS
 from harness.report.zoo import print_zoo, summary
+from harness.report.zoo_page import zoo_page
 from harness.scenario.regressions import Regression, load_regressions
 from lab.errors import InputErrors
 from lab.kernels.mutants import catalogue
@@ -79,6 +82,37 @@ def test_what_is_detected_missed_and_alarmed_is_counted_and_shown() -> None:
     assert "0.2 bad !" in text.replace("0.2000", "0.2")
     assert "starved on 7.2: no such kernel" in text
     assert "starved on 6.12: good, expected bad" in text
+
+
+def test_the_page_has_all_that_was_seen_and_says_what_surprises() -> None:
+    sightings = (
+        Sighting("starved", "5.10", Side.BAD, Side.BAD, 0.1),
+        Sighting("starved", "6.1", Side.GOOD, Side.BAD, 0.2),
+        Sighting("starved", "7.2", Side.GOOD, Side.UNKNOWN, None, "no such kernel"),
+        Sighting("starved", "greedy", Side.BAD, Side.BAD, 0.05, by_mutant=True),
+    )
+    pair = NullPair("sample", "6.1", (2, 2), ("the share is kept",), ("none.together.fast.iops",))
+    zoo = Zoo(sightings, (Publication("starved", 0.5, 0.25),), (pair,))
+    regression = replace(STARVED, mutant="greedy", because="bursts")
+    lines = zoo_page([regression], zoo, "QEMU 7.2", "blklab zoo").splitlines()
+    bound, ratio_text = regression.good.text, regression.ratio.text
+    assert f"| starved | 0.1000 bad | **0.2000 bad, expected good** | ? | 0.05000 bad | {bound} |" in lines
+    assert f"- [starved](https://example.org): it starves. `sample`, mutant `greedy`, {ratio_text}" in lines
+    assert "| starved | 0.5000 | 0.2500 | bursts |" in lines
+    assert "- starved on 7.2: no such kernel" in lines
+    assert "| sample | 6.1 | 2 + 2 | the share is kept | none.together.fast.iops |" in lines
+    assert lines[-1] == "Kernels: 5.10, 6.1, 7.2. QEMU 7.2. `blklab zoo` measures what was not measured yet."
+    plain = zoo_page([STARVED], Zoo((), (), ()), "QEMU 7.2", "blklab zoo")
+    assert "##" not in plain, "nothing to say, no heading"
+
+
+def test_a_few_regressions_do_not_replace_the_page_of_all(tmp_path: Path) -> None:
+    parser = argparse.ArgumentParser()
+    zoo_command.configure(parser)
+    assert zoo_command.page_of(parser.parse_args([])) == CHECKOUT / "docs" / "zoo.md"
+    assert zoo_command.page_of(parser.parse_args(["idle-lun-tax"])) is None
+    asked = str(tmp_path / "page.md")
+    assert zoo_command.page_of(parser.parse_args(["idle-lun-tax", "--out", asked])) == Path(asked)
 
 
 def test_the_list_names_scenarios_mutants_and_figures_that_exist() -> None:
