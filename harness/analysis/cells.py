@@ -8,7 +8,7 @@ from statistics import fmean, geometric_mean
 from harness.analysis.statuses import ending
 from harness.metrics.errors import MeasurementError
 from harness.metrics.figures import Figures, figures_of
-from harness.metrics.readback import absent_attribute
+from harness.metrics.readback import refused
 from harness.metrics.tables import overridden
 from harness.scenario.model import Arm, Load, Status
 from lab.record import BootRecord, Outcome
@@ -70,8 +70,7 @@ def measured(
         lab_broke=verdict.lab_broke,
         fingerprint=record.fingerprint,
     )
-    if record.outcome is Outcome.UNFIT and (absent := absent_attribute(record.detail)):
-        reason = f"{arm.queue['scheduler']} of {release} has no attribute {absent}"
+    if record.outcome is Outcome.UNFIT and (reason := refused(record.detail, arm.queue["scheduler"], release)):
         return replace(result, status=Status.SKIP, reasons=(reason,))
     if verdict.status is not Status.PASS:
         return replace(result, reasons=(_reason(verdict.says, record),))

@@ -16,7 +16,7 @@ unfit                      ERROR   no         125
 garbled                    ERROR   yes        128
 lost                       ERROR   yes        128
 requirement missing        SKIP    no         125
-unfit, attribute absent    SKIP    no         125
+unfit, not to be had here  SKIP    no         125
 bye, repeat_count changed  SKIP    no         125
 =========================  ======  =========  ====
 

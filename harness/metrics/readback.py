@@ -6,12 +6,14 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from harness.metrics.errors import MeasurementError
+from lab.guest.further import ROUTED_BY_KERNEL
 from lab.guest.script import NOTHING_THERE, TRIED
 
 FILE = "readback"
 _DEVICE = "device"
 _FIELDS = 3
 _ABSENT = re.compile(rf"queue\.iosched/(\S+)\[\S+\]: {NOTHING_THERE} ")
+_MANAGED = re.compile(rf"hba\.interrupts\[(\S+)\]: {ROUTED_BY_KERNEL} (\d+) ")
 
 
 @dataclass(frozen=True)
@@ -46,10 +48,15 @@ def read_tried(data: bytes) -> dict[tuple[str, str, str], float]:
     return figures
 
 
-def absent_attribute(unfit: str) -> str:
-    """The attribute of an elevator that the guest was to set and did not find, empty where it failed in another way."""
-    found = _ABSENT.search(unfit)
-    return found[1] if found else ""
+def refused(unfit: str, scheduler: str, release: str) -> str:
+    """Which setting the kernel does not let anybody have; empty where a guest could not be set up for another reason.
+
+    ``unfit`` is what the guest said; ``scheduler`` is the elevator that it was to use.
+    """
+    if absent := _ABSENT.search(unfit):
+        return f"{scheduler} of {release} has no attribute {absent[1]}"
+    managed = _MANAGED.search(unfit)
+    return f"{release} routes interrupt {managed[2]} of {managed[1]} itself" if managed else ""
 
 
 def devices(readings: tuple[Reading, ...]) -> dict[str, str]:

@@ -86,6 +86,10 @@ class Interrupts:
         return f"ls {self.path}/msi_irqs || cat {self.path}/irq  # {self.key}"
 
 
+ROUTED_BY_KERNEL = "the kernel routes interrupt"
+"""What the guest says, before its number, of an interrupt whose processor the kernel does not let anybody choose."""
+
+
 @dataclass(frozen=True)
 class Route:
     """Have one ``processor`` take all interrupts of the PCI device in the folder ``path`` (a glob), with read-back."""

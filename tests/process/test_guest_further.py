@@ -6,8 +6,9 @@ from pathlib import Path
 
 import pytest
 
+from harness.metrics.readback import refused
 from lab.guest import initramfs
-from lab.guest.further import INVENTORY, Find, Locate, Members, Read
+from lab.guest.further import INVENTORY, Find, Locate, Members, Read, Route
 from lab.guest.payload import Payload, with_further_steps
 from lab.guest.script import Step
 from tests.process.test_guest_runner import RUNNER, Desk, desk
@@ -19,9 +20,10 @@ MARK = ". /further.sh"
 @pytest.fixture
 def further(desk: Desk) -> Desk:
     made = with_further_steps(Payload({"runner.sh": initramfs.regular(RUNNER.read_bytes())}, {}))
-    (desk.folder / "further.sh").write_text(
-        made.entries["further.sh"].data.decode().replace("/lab/", "$DESK/lab/").replace("/out/", "$DESK/out/")
-    )
+    moved = made.entries["further.sh"].data.decode()
+    for there in ("/lab/", "/out/", "/proc/irq/"):
+        moved = moved.replace(there, f"$DESK{there}")
+    (desk.folder / "further.sh").write_text(moved)
     text = made.entries["runner.sh"].data.decode()
     assert text.count(MARK) == 1
     return replace(desk, runner=text.replace(MARK, ". ./further.sh"))
@@ -79,6 +81,35 @@ def test_what_sysfs_shows_is_kept(further: Desk) -> None:
         Members("stack.s.members", f"{pattern}/block"),
     )
     assert seen == {"lun.a.wwid": "naa.1", "lun.a.absent": "", "lun.a.place": str(found), "stack.s.members": "sda"}
+
+
+def controller(desk: Desk, *irqs: int) -> str:
+    """The folder of a PCI device with message-signalled interrupts, each of which processor 0 takes."""
+    for irq in irqs:
+        (desk.folder / "sys" / "msi_irqs" / str(irq)).mkdir(parents=True)
+        (desk.folder / "proc" / "irq" / str(irq)).mkdir(parents=True)
+        (desk.folder / "proc" / "irq" / str(irq) / "smp_affinity_list").write_text("0\n")
+    return str(desk.folder / "sys")
+
+
+def test_every_interrupt_of_a_controller_is_routed(further: Desk) -> None:
+    run(further, Route("hba.interrupts[mpt0]", controller(further, 24, 25), 1))
+    lists = sorted((further.folder / "proc" / "irq").glob("*/smp_affinity_list"))
+    assert [path.read_text() for path in lists] == ["1", "1"]
+
+
+def test_an_interrupt_that_the_kernel_manages_is_told_from_all_else(further: Desk) -> None:
+    where = controller(further, 24, 25)
+    managed = further.folder / "proc" / "irq" / "25" / "smp_affinity_list"
+    managed.unlink()
+    managed.symlink_to("/dev/full")
+    reader = further.run([Route("hba.interrupts[nvme0]", where, 1)])
+    assert refused(reader.unfit, "none", "6.12.1") == "6.12.1 routes interrupt 25 of nvme0 itself"
+    managed.unlink()
+    managed.symlink_to("/dev/null")
+    reader = further.run([Route("hba.interrupts[nvme0]", where, 1)])
+    assert "asked for 1" in reader.unfit
+    assert refused(reader.unfit, "none", "6.12.1") == ""
 
 
 def test_the_runner_of_the_virtual_clock_knows_none_of_it(desk: Desk) -> None:

@@ -14,7 +14,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.metrics.readback import absent_attribute
+from harness.metrics.readback import refused
 from lab.cache import Cache
 from lab.guest.job import job_files as files_of
 from lab.guest.protocol import ResultReader
@@ -268,10 +268,14 @@ def test_a_knob_that_cannot_be_written(desk: Desk) -> None:
 def test_an_elevator_s_attribute_that_is_not_there_is_told_from_all_else(desk: Desk) -> None:
     there, gone = desk.folder / "sys" / "knob", f"{desk.folder}/sys/gone"
     there.write_text("7\n")
-    assert absent_attribute(desk.run([Tune("queue.iosched/aging[p0]", gone, "1")]).unfit) == "aging"
-    assert absent_attribute(desk.run([Tune("queue.iosched/aging[p0]", "/dev/full", "1")]).unfit) == ""
-    assert absent_attribute(desk.run([Confirm("queue.iosched/aging[p0]", str(there), "1")]).unfit) == ""
-    assert absent_attribute(desk.run([Tune("queue.scheduler[p0]", gone, "1")]).unfit) == ""
+
+    def said(step: Step) -> str:
+        return refused(desk.run([step]).unfit, "bfq", "6.1.2")
+
+    assert said(Tune("queue.iosched/aging[p0]", gone, "1")) == "bfq of 6.1.2 has no attribute aging"
+    assert said(Tune("queue.iosched/aging[p0]", "/dev/full", "1")) == ""
+    assert said(Confirm("queue.iosched/aging[p0]", str(there), "1")) == ""
+    assert said(Tune("queue.scheduler[p0]", gone, "1")) == ""
 
 
 def test_a_knob_that_keeps_its_own_mind(desk: Desk) -> None:

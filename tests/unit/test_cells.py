@@ -36,6 +36,12 @@ def test_an_attribute_that_the_elevator_lacks_is_skipped_by_its_name_and_the_ker
     assert verdict.cells[0].reasons == (f"mq-deadline of {KERNEL.release} has no attribute prio_aging_expire",)
 
 
+def test_an_interrupt_that_the_kernel_routes_itself_is_skipped(tmp_path: Path) -> None:
+    verdict = judge_run(booted(tmp_path, "step 7: hba.interrupts[nvme0]: the kernel routes interrupt 25 itself"))
+    assert (verdict.status, verdict.exit_code) == (Status.SKIP, 125)
+    assert verdict.cells[0].reasons == (f"{KERNEL.release} routes interrupt 25 of nvme0 itself",)
+
+
 @pytest.mark.parametrize("unfit", [GONE.replace("nothing matches", "the kernel refused 1 in"), "step 1: device l0: no"])
 def test_what_else_a_guest_could_not_set_up_is_an_error(tmp_path: Path, unfit: str) -> None:
     assert judge_run(booted(tmp_path, unfit)).status is Status.ERROR
