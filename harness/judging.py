@@ -2,7 +2,7 @@
 """From a run's raw artefacts to its verdict, now or years later."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
@@ -17,6 +17,7 @@ from harness.analysis.verdict import Verdict, judge
 from harness.files import json_bytes
 from harness.metrics.errors import MeasurementError
 from harness.metrics.use import read_use
+from harness.plain import identity
 from harness.scenario.model import Load, Ratio, Scenario, Status
 from harness.store import PlannedCell, RunFolder, Store, load_run
 from lab.errors import Misuse
@@ -59,12 +60,15 @@ def ratio_of(run: RunFolder, ratio: Ratio) -> Ensemble:
 
 
 def newest_runs(store: Store, scenario: Scenario) -> dict[str, RunFolder]:
-    """The newest judged run of the scenario, as its file is today, on each kernel series; none of a mutant."""
+    """The newest judged run of the scenario, as its file is today, on each kernel series; none of a mutant.
+
+    Those whose file had other words count, and get today's.
+    """
     newest: dict[str, RunFolder] = {}
     for path in store.runs(scenario.name):
         run = load_run(path)
-        if run.facts.scenario_digest == scenario.digest and not run.facts.kernel.mutant:
-            newest[Release.parse(run.facts.kernel.release).series] = run
+        if identity(run.scenario) == scenario.digest and not run.facts.kernel.mutant:
+            newest[Release.parse(run.facts.kernel.release).series] = replace(run, scenario=scenario)
     return newest
 
 

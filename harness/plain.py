@@ -5,12 +5,15 @@ A run folder keeps the resolved scenario in this form, so that it can be judged 
 catalogue or the scenario file has long changed.
 """
 
+import json
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
 from enum import StrEnum
 from pathlib import Path
 from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from lab.digest import WORDS, digest_bytes
 
 T = TypeVar("T")
 
@@ -31,15 +34,27 @@ def to_plain(value: Any) -> Any:
 
 
 def meaning(value: Any) -> Any:
-    """``to_plain`` without what a dataclass has by default: the same however many fields are added to a class later."""
+    """``to_plain`` without words for readers, and without what a dataclass has by default.
+
+    So it is the same however many fields are added to a class later.
+    """
     if is_dataclass(value) and not isinstance(value, type):
-        items = ((field, getattr(value, field.name)) for field in fields(value))
+        items = (
+            (field, getattr(value, field.name))
+            for field in fields(value)
+            if not WORDS.items() <= field.metadata.items()
+        )
         return {field.name: meaning(item) for field, item in items if item != _default(field)}
     if isinstance(value, Mapping):
         return {_key(key): meaning(item) for key, item in value.items()}
     if isinstance(value, tuple | list):
         return [meaning(item) for item in value]
     return to_plain(value)
+
+
+def identity(value: Any) -> str:
+    """SHA-256 of what ``value`` means; mappings of another order are another value, for their members run in it."""
+    return digest_bytes(json.dumps(meaning(value), separators=(",", ":")).encode())
 
 
 def _default(field: Field[Any]) -> Any:

@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
+WORDS: Mapping[str, bool] = {"words": True}
+"""Metadata of a dataclass's field that is there for readers: whatever it says, the same is measured and judged."""
 UNMEASURED = frozenset({"kmsg"})
 """Files of a boot that are evidence about it, not results of it."""
 

@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from harness.plain import meaning
+from harness.plain import identity
 from harness.scenario import schema
 from harness.scenario.arms import read_arms
 from harness.scenario.carry import check_carried
@@ -15,7 +15,6 @@ from harness.scenario.clocks import read_clock, read_pause
 from harness.scenario.interference import with_default_loads
 from harness.scenario.loads import read_loads
 from harness.scenario.model import Arm, Requirements, Scenario, Selftest, Source, Status
-from lab.digest import canonical, digest_bytes
 from lab.errors import Misuse
 from lab.strict_yaml import Broken, Node, Problems, names, nearest, parse, quoted, read_bytes, shown_path
 from lab.yaml_fields import NAME, Row, mapping_values
@@ -51,14 +50,14 @@ def load_scenario(ref: str, *, search: Path) -> Scenario:
     data = read_bytes(path, "scenario")
     problems = Problems()
     node = with_default_loads(parse(data, shown_path(path), problems), problems)
-    scenario = None if isinstance(node, Broken) else _read(node, path, data, search, problems)
+    scenario = None if isinstance(node, Broken) else _read(node, path, search, problems)
     problems.raise_if_any()
     if scenario is None:
         raise Misuse(f"scenario {shown_path(path)} cannot be read", remedy="report this as a bug of blklab")
     return scenario
 
 
-def _read(node: Node, path: Path, data: bytes, search: Path, problems: Problems) -> Scenario | None:
+def _read(node: Node, path: Path, search: Path, problems: Problems) -> Scenario | None:
     row = schema.SCENARIO.read(problems, "scenario", node)
     if row is None:
         return None
@@ -79,11 +78,11 @@ def _read(node: Node, path: Path, data: bytes, search: Path, problems: Problems)
     requires, selftest = _requires(row), _selftest(row, arms, known.loads)
     if problems.found or name is None or title is None:
         return None
-    return Scenario(
+    scenario = Scenario(
         name=name,
         title=title,
         path=path,
-        digest=_digest(data, arms),
+        digest="",
         clock=clock,
         source=source,
         teaches=teaches,
@@ -99,6 +98,7 @@ def _read(node: Node, path: Path, data: bytes, search: Path, problems: Problems)
         windows=windows,
         agrees=agrees,
     )
+    return replace(scenario, digest=identity(scenario))
 
 
 def _requires(row: Row) -> Requirements:
@@ -140,9 +140,3 @@ def _source(row: Row) -> Source | None:
         return None
     fields = (schema.FROM_REPORT, schema.FROM_BY, schema.FROM_ON, schema.FROM_KERNEL, schema.FROM_LINK)
     return Source(*(source.get_or(field, "") for field in fields))
-
-
-def _digest(data: bytes, arms: Mapping[str, Arm]) -> str:
-    """SHA-256 over the file and what the topologies it names mean; where their figures are from is no part of it."""
-    topologies = [meaning(replace(arm.topology, source="", origins=())) for arm in arms.values()]
-    return digest_bytes(data + canonical(topologies))

@@ -6,6 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
+from lab.digest import WORDS
 from lab.topology.model import Topology
 
 
@@ -103,8 +104,8 @@ class Arm:
     name: str
     topology: Topology
     queue: Mapping[str, str]
-    settings: Mapping[str, str]
-    teaches: str = ""
+    settings: Mapping[str, str] = field(metadata=WORDS)
+    teaches: str = field(default="", metadata=WORDS)
 
 
 @dataclass(frozen=True)
@@ -146,8 +147,8 @@ class KnownFailure:
     """A range of kernels (``harness.scenario.known``) on which a claim is known to fail, and why."""
 
     kernels: str
-    because: str
-    link: str
+    because: str = field(metadata=WORDS)
+    link: str = field(metadata=WORDS)
 
 
 @dataclass(frozen=True)
@@ -161,8 +162,8 @@ class Claim:
     ratio: Ratio
     expect: Bound
     optional: bool = False
-    means: str = ""
-    otherwise: str = ""
+    means: str = field(default="", metadata=WORDS)
+    otherwise: str = field(default="", metadata=WORDS)
     known: tuple[KnownFailure, ...] = ()
     kernels: str = ""
 
@@ -189,8 +190,8 @@ class Reproduction:
     that: str
     ratio: Ratio
     reported: float | None
-    in_words: str = ""
-    because: str = ""
+    in_words: str = field(default="", metadata=WORDS)
+    because: str = field(default="", metadata=WORDS)
 
 
 @dataclass(frozen=True)
@@ -201,7 +202,7 @@ class Agreement:
     ratio: Ratio
     scenario: str
     theirs: str
-    because: str = ""
+    because: str = field(default="", metadata=WORDS)
 
 
 @dataclass(frozen=True)
@@ -230,15 +231,18 @@ class Selftest:
 
 @dataclass(frozen=True)
 class Scenario:
-    """``seeds`` is the number of boots of each arm, on the wall clock the most; each measures ``windows`` times."""
+    """``seeds`` is the number of boots of each arm, on the wall clock the most; each measures ``windows`` times.
+
+    ``digest`` is that of what is measured and judged, and in which order.
+    """
 
     name: str
-    title: str
-    path: Path
-    digest: str
+    title: str = field(metadata=WORDS)
+    path: Path = field(metadata=WORDS)
+    digest: str = field(metadata=WORDS)
     clock: Clock
-    source: Source | None
-    teaches: str
+    source: Source | None = field(metadata=WORDS)
+    teaches: str = field(metadata=WORDS)
     seeds: int
     pause: int
     arms: Mapping[str, Arm]

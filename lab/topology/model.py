@@ -10,6 +10,8 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
+from lab.digest import WORDS
+
 _PCIE = re.compile(r"PCIe (\d+)\.0 x(\d+)")
 
 
@@ -204,17 +206,17 @@ class Topology:
     """
 
     name: str
-    title: str
+    title: str = field(metadata=WORDS)
     memory: int
     hbas: Mapping[str, Hba]
     disks: Mapping[str, Disk]
     luns: Mapping[str, Lun]
-    source: str = field(default="", compare=False)
+    source: str = field(default="", compare=False, metadata=WORDS)
     links: Mapping[str, Link] = field(default_factory=dict)
     enclosures: Mapping[str, Enclosure] = field(default_factory=dict)
     stacks: Mapping[str, Stack] = field(default_factory=dict)
     scale: int = 1
-    origins: tuple[Origin, ...] = ()
+    origins: tuple[Origin, ...] = field(default=(), metadata=WORDS)
     vm: Mapping[str, str] = field(default_factory=dict)
 
     def region(self, name: str) -> Region:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.plain import identity
 from harness.scenario.carry import refused
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Clock, Operand
@@ -118,10 +119,25 @@ def test_a_topology_in_a_file_beside_the_scenario(tmp_path: Path) -> None:
     assert load(text, tmp_path).arms["shared"].topology.disks["p0"].rate == 9 * 10**6
 
 
-def test_the_digest_covers_the_file_and_its_topology(tmp_path: Path) -> None:
-    first = load(GOOD, tmp_path).digest
-    assert load(GOOD, tmp_path).digest == first
-    assert load(GOOD + "# more\n", tmp_path).digest != first
+def test_the_digest_is_that_of_what_is_measured_and_judged(tmp_path: Path) -> None:
+    first = load(GOOD, tmp_path)
+    other_words = GOOD.replace(f"title: {first.title}", "title: Another") + "# more\nteaches: much\n"
+    assert (load(other_words, tmp_path).title, load(other_words, tmp_path).digest) == ("Another", first.digest)
+    for old, new in (
+        ("iodepth: 256", "iodepth: 255"),
+        (first.claims[0].expect.text, ">= 0.123"),
+        ("seeds: 2", "seeds: 3"),
+    ):
+        assert load(GOOD.replace(old, new, 1), tmp_path).digest != first.digest, old
+
+
+def test_the_digest_knows_the_order_of_what_runs(tmp_path: Path) -> None:
+    first = load(GOOD, tmp_path)
+    turned = replace(first, loads=dict(reversed(list(first.loads.items()))))
+    assert identity(first) == first.digest != identity(turned)
+
+
+def test_the_digest_covers_the_topology(tmp_path: Path) -> None:
     text = GOOD.replace("topology: neighbours", "topology: ./mine.yaml")
     (tmp_path / "mine.yaml").write_text(RIG)
     before = load(text, tmp_path).digest

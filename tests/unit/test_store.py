@@ -16,8 +16,8 @@ import pytest
 
 from harness.boot_files import load_boot, save_boot
 from harness.files import write_atomic, writing
-from harness.judging import judge_run, rejudge
-from harness.plain import from_plain, to_plain
+from harness.judging import judge_run, newest_runs, rejudge
+from harness.plain import from_plain, identity, to_plain
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario, Status
 from harness.store import Store, load_run, new_run_id, planned
@@ -41,6 +41,18 @@ def test_a_run_is_judged_from_its_folder_alone_and_agrees(tmp_path: Path) -> Non
     assert again.agrees is True
     assert again.verdict == verdict
     assert again.run.elapsed() == 12.5
+
+
+def test_a_run_counts_under_other_words_and_gets_them_but_not_under_another_bound(tmp_path: Path) -> None:
+    model = replace(MODEL, digest=identity(MODEL))
+    run = new_run(tmp_path, model)
+    boot_all(run, {"none": 90.0, "red": 10.0})
+    run.finish(judge_run(run), elapsed=1.0)
+    renamed = replace(model, title="Other words")
+    (found,) = newest_runs(Store(tmp_path), renamed).values()
+    assert (found.path, found.scenario.title) == (run.path, "Other words")
+    other = replace(model, claims=(replace(model.claims[0], optional=True),))
+    assert not newest_runs(Store(tmp_path), replace(other, digest=identity(other)))
 
 
 def test_a_verdict_that_was_tampered_with_does_not_agree(tmp_path: Path) -> None:
