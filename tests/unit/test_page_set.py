@@ -62,6 +62,14 @@ def test_the_newest_run_of_a_kernel_counts_and_builds_are_apart(tmp_path: Path) 
     assert [entry.status for entry in entries if entry] == ["PASS", "PASS", "FAIL"]
 
 
+def test_variants_of_a_scenario_have_no_row(tmp_path: Path) -> None:
+    page_run(tmp_path, GOOD)
+    variant = page_run(tmp_path, GOOD).path
+    (tmp_path / "sample.proof").mkdir()
+    variant.rename(tmp_path / "sample.proof" / variant.name)
+    assert newest(Store(tmp_path), lambda text: None).scenarios == ("sample",)
+
+
 def test_kernels_stand_in_their_order(tmp_path: Path) -> None:
     for release in ("6.12.1-amd64", "5.10.0-46-amd64", "6.1.0-18-amd64"):
         page_run(tmp_path, GOOD, release=release)

@@ -112,8 +112,9 @@ def of_matrix(root: Path, record: MatrixRecord) -> Collection:
 
 
 def scenarios_of(store: Store) -> tuple[str, ...]:
-    """Names of the folders below a results root that hold judged runs."""
-    names = sorted(path.name for path in store.root.iterdir() if path.is_dir()) if store.root.is_dir() else []
+    """Names of the folders below a results root that hold judged runs; not those of variants (``NAME.proof``)."""
+    folders = store.root.iterdir() if store.root.is_dir() else ()
+    names = sorted(path.name for path in folders if path.is_dir() and "." not in path.name)
     return tuple(name for name in names if store.runs(name))
 
 
