@@ -11,6 +11,7 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from harness.commands.command import add_kernel, tell
+from lab import host
 from lab.cache import Cache
 from lab.errors import CannotJudge, LabBroken
 from lab.guest import payload
@@ -19,6 +20,8 @@ from lab.guest.script import Module, Step
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure, module_name
 from lab.kernels.resolve import resolve
+from lab.qemu.errand import run_errand, script
+from lab.qemu.machine import Limits
 from lab.qemu.shell import PROGRAM, ShellSpec, shell_argv
 from lab.realise import recipe
 from lab.realise.in_qemu.hardware import Hardware, hardware, lacking
@@ -31,13 +34,35 @@ NAME = "shell"
 HELP = "sit in a guest of virtme-ng on a topology's controllers, with the host's files (needs requirements/shell.txt)"
 _MIB = 1 << 20
 _NAMES = "/run/lab"
-_SCRIPT = "disks.sh"
+_SET_UP, _COMMAND, _ERRAND = "disks.sh", "command", "errand.sh"
+_NAME_DISK = f"""\
+missing=0
+# NAME ATTRIBUTE-PATTERN VALUE BLOCK-PATTERN: link a disk, which may still be probed for a minute.
+name_disk() {{
+	for tries in $(seq 600); do
+		attribute=$(grep -lx "$3" $2 2>/dev/null | head -n 1)
+		for found in ${{attribute%/*}}/$4; do
+			[ -n "$attribute" ] && [ -e "$found/size" ] || continue
+			ln -sfn "$found" {_NAMES}/$1.sys
+			ln -sfn "/dev/$(basename "$(readlink -f "$found")")" {_NAMES}/$1
+			return
+		done
+		sleep 0.1
+	done
+	echo "disk $1 is missing: nothing that matches $2 reads $3" >&2
+	missing=1
+}}"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("topology", help="a topology of the catalogue, or the path of its file")
     add_kernel(parser)
-    parser.add_argument("--command", default="", metavar="LINE", help="run this instead of an interactive shell")
+    parser.add_argument(
+        "--command",
+        default="",
+        metavar="LINE",
+        help="run this in bash, without input, instead of a shell to sit in; its exit status is blklab's",
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -55,8 +80,7 @@ def execute(options: argparse.Namespace) -> int:
     # Below the cache, for the guest has a /tmp of its own.
     with tempfile.TemporaryDirectory(prefix=".shell-", dir=cache.root) as name:
         folder = Path(name)
-        script = _write(folder, own, naming_lines(kernel, recipe.devices(topology)))
-        tell(f"in the guest, sh {script} loads the drivers and names the disks in {_NAMES}")
+        set_up = _write(folder, own, naming_lines(kernel, recipe.devices(topology)))
         spec = ShellSpec(
             program=program,
             qemu=lab.qemu.path,
@@ -68,24 +92,35 @@ def execute(options: argparse.Namespace) -> int:
             board=own.board,
             hardware=own.words,
             here=Path.cwd(),
-            command=f"sh {shlex.quote(str(script))}; {options.command}" if options.command else "",
         )
+        if options.command:
+            return _carry_out(spec, options.command, set_up)
+        tell(f"in the guest, sh {set_up} loads the drivers and names the disks in {_NAMES}")
         return subprocess.run(shell_argv(spec), cwd=folder, check=False).returncode
+
+
+def _carry_out(spec: ShellSpec, command: str, set_up: Path) -> int:
+    folder = set_up.parent
+    line, errand = folder / _COMMAND, folder / _ERRAND
+    line.write_text(f"{command}\n")
+    errand.write_text(script(set_up, line, spec.here))
+    return run_errand(spec, errand, folder, host.crowding() * Limits.ready_seconds)
 
 
 def naming_lines(kernel: Kernel, steps: Iterable[Step]) -> Iterator[str]:
     """What loads the drivers and links every LUN's device in ``/run/lab``."""
     yield f"mkdir -p {_NAMES}"
+    yield _NAME_DISK
     listed = tuple(steps)
     for module in (step for step in listed if isinstance(step, Module)):
         for path in module_closure(kernel, [module.name]).load:
             own = module.parameters if module_name(path) == module_name(module.name) else ""
             # virtme-ng has loaded some of them.
             yield f"insmod {path} {own}".rstrip() + " 2>/dev/null"
-    yield "sleep 5  # disks are probed meanwhile"
     for step in listed:
         if isinstance(step, Find):
-            yield step.shell().replace("/lab", _NAMES)
+            yield shlex.join(("name_disk", step.lun, step.attribute, step.value, step.block))
+    yield "exit $missing"
 
 
 def _write(folder: Path, own: Hardware, lines: Iterable[str]) -> Path:
@@ -93,9 +128,9 @@ def _write(folder: Path, own: Hardware, lines: Iterable[str]) -> Path:
         with (folder / name).open("wb") as file:
             file.truncate(size)
     folder.chmod(0o755)
-    script = folder / _SCRIPT
-    script.write_text("".join(f"{line}\n" for line in lines))
-    return script
+    set_up = folder / _SET_UP
+    set_up.write_text("".join(f"{line}\n" for line in lines))
+    return set_up
 
 
 def _virtme() -> Path:

@@ -1,5 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 import shlex
+import subprocess
 from dataclasses import replace
 from pathlib import Path
 
@@ -7,7 +8,7 @@ from harness.commands.shell import naming_lines
 from lab.guest.further import Find
 from lab.guest.script import Module
 from lab.qemu.clock import WallClock
-from lab.qemu.shell import ShellSpec, shell_argv
+from lab.qemu.shell import Errand, ShellSpec, shell_argv
 from tests.unit.payload_samples import kernel
 
 SPEC = ShellSpec(
@@ -24,28 +25,68 @@ SPEC = ShellSpec(
 )
 GOLDEN = """
 /venv/bin/virtme-run --kimg /cache/k/image --mods=auto --busybox /cache/p/busybox
---qemu-bin /opt/qemu --force-9p --disable-microvm --disable-kvm --cwd /home --memory 512M --cpus 2
+--qemu-bin /opt/qemu --force-9p --disable-microvm --disable-kvm --memory 512M --cpus 2
+--cwd /home --kopt no_timer_check
 --qemu-opts -M q35 -accel tcg,thread=multi -smp 2,sockets=2,cores=1,threads=1 -device nvme,serial=a
 """
 
+WORDS = tuple(shlex.split(GOLDEN))
+
 
 def test_the_command_line_of_virtme_ng() -> None:
-    assert shell_argv(SPEC) == tuple(shlex.split(GOLDEN.replace("\n", " ")))
+    assert shell_argv(SPEC) == WORDS
 
 
-def test_kvm_where_it_was_proved_and_a_command_instead_of_a_shell() -> None:
-    argv = shell_argv(replace(SPEC, clock=WallClock("kvm"), command="ls"))
+def test_kvm_where_it_was_proved() -> None:
+    argv = shell_argv(replace(SPEC, clock=WallClock("kvm")))
     assert "--disable-kvm" not in argv
     assert "tcg,thread=multi" not in argv
-    assert argv[argv.index("--script-sh") + 1] == "ls"
 
 
-def test_disks_get_their_names_where_the_guest_can_write(tmp_path: Path) -> None:
+def test_an_errand_has_channels_of_its_own() -> None:
+    argv = shell_argv(replace(SPEC, errand=Errand(Path("/a b/errand.sh"), 9)))
+    expected = f"""
+    --script-sh "sh '/a b/errand.sh'" --kopt no_timer_check --kopt console=ttyS1 --kopt loglevel=7
+    {shlex.join(WORDS[WORDS.index("--qemu-opts") :])}
+    -chardev file,id=lab.console,path=console.txt -device isa-serial,chardev=lab.console
+    -device virtio-serial-pci,id=lab
+    -chardev file,id=lab.out,path=/proc/self/fd/1 -device virtserialport,bus=lab.0,name=lab.out,chardev=lab.out
+    -chardev file,id=lab.err,path=/proc/self/fd/2 -device virtserialport,bus=lab.0,name=lab.err,chardev=lab.err
+    -chardev file,id=lab.report,path=/proc/self/fd/9
+    -device virtserialport,bus=lab.0,name=lab.report,chardev=lab.report
+    """
+    assert argv[argv.index("--script-sh") :] == tuple(shlex.split(expected))
+
+
+def test_the_drivers_of_a_topology_are_loaded(tmp_path: Path) -> None:
     able = kernel(tmp_path, {"sd_mod": "", "nvme-core": "", "nvme": "nvme-core"})
-    found = Find("p0", "/sys/devices/x/wwid", "naa.1", "block/*")
-    lines = list(naming_lines(able, [Module("sd_mod"), Module("nvme", "io_queue_depth=64"), found]))
+    lines = list(naming_lines(able, [Module("sd_mod"), Module("nvme", "io_queue_depth=64")]))
     loaded = [line for line in lines if line.startswith("insmod")]
     assert [Path(line.split()[1]).name for line in loaded] == ["sd_mod.ko", "nvme-core.ko", "nvme.ko"]
     assert loaded[-1].endswith("nvme.ko io_queue_depth=64 2>/dev/null")
-    assert lines[-1].endswith("ln -s /dev/$(basename $(readlink -f $found)) /run/lab/p0")
-    assert not any(" /lab/" in line for line in lines)
+
+
+def test_disks_get_their_names_when_they_are_there(tmp_path: Path) -> None:
+    """They come while the script waits: its sleep makes them."""
+    late = "sleep() { mkdir -p there/block/sda; echo naa.1 >there/wwid; echo 8 >there/block/sda/size; }\n"
+    done = _named(tmp_path, late, Find("p0", f"{tmp_path}/t*/wwid", "naa.1", "block/*"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert (tmp_path / "names/p0.sys").resolve() == tmp_path / "there/block/sda"
+    assert (tmp_path / "names/p0").readlink() == Path("/dev/sda")
+
+
+def test_a_disk_that_never_comes_is_told_and_the_others_are_named(tmp_path: Path) -> None:
+    (tmp_path / "n1").mkdir()
+    (tmp_path / "n1/nsid").write_text("2\n")
+    (tmp_path / "n1/size").write_text("8\n")
+    finds = (Find(lun, f"{tmp_path}/n*/nsid", number, ".") for lun, number in (("a", "1"), ("b", "2")))
+    done = _named(tmp_path, "sleep() { :; }\n", *finds)
+    assert done.returncode == 1
+    assert done.stderr == f"disk a is missing: nothing that matches {tmp_path}/n*/nsid reads 1\n"
+    assert (tmp_path / "names/b").readlink() == Path("/dev/n1")
+    assert not (tmp_path / "names/a").is_symlink()
+
+
+def _named(folder: Path, before: str, *finds: Find) -> "subprocess.CompletedProcess[str]":
+    lines = "\n".join(naming_lines(kernel(folder / "kernel", {}), finds)).replace("/run/lab", f"{folder}/names")
+    return subprocess.run(["sh", "-c", before + lines], cwd=folder, check=False, text=True, capture_output=True)
