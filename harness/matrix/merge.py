@@ -10,9 +10,10 @@ from pathlib import Path
 
 from harness.analysis.statuses import WORST_FIRST
 from harness.files import writing
+from harness.judging import judge_run
 from harness.matrices import FOLDER, MatrixCell, MatrixFolder, MatrixRecord, load_matrix, new_matrix
 from harness.scenario.model import Status
-from harness.store import Store, load_run
+from harness.store import RunFolder, Store, load_run
 from lab.errors import EXIT_LAB_BROKEN, Misuse
 
 _Key = tuple[str, str, str]
@@ -109,13 +110,21 @@ def _taken(root: Path, origin: Path, cell: MatrixCell) -> MatrixCell:
         _copy(origin / cell.run, root / cell.run)
     try:
         run = load_run(root / cell.run)
-        lacking = len(run.missing()) if run.stored_verdict() is not None else len(run.facts.cells)
+        lacking = _lacking(run)
         reason = f"{lacking} of its boots are incomplete" if lacking else ""
     except Misuse as error:
         reason = error.message
     if not reason:
         return cell
     return replace(cell, status=Status.ERROR, exit_code=EXIT_LAB_BROKEN, reason=f"the run was not merged: {reason}")
+
+
+def _lacking(run: RunFolder) -> int:
+    """Boots that the verdict rests on and that are not there; a rule may have ended the run before the others."""
+    if run.stored_verdict() is None:
+        return len(run.facts.cells)
+    judged = {(cell.arm, cell.seed) for cell in judge_run(run).cells}
+    return sum((cell.arm, cell.seed) in judged for cell in run.missing())
 
 
 def _copy(origin: Path, target: Path) -> None:

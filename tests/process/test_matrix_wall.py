@@ -8,6 +8,7 @@ import pytest
 from harness.events import CellFinished, CellStarted, MatrixEvent, OfCell
 from harness.matrices import MatrixFolder
 from harness.matrix.driver import run_matrix
+from harness.matrix.merge import merge, parts
 from harness.matrix.plan import Plan
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Clock, Status
@@ -70,3 +71,13 @@ def test_what_its_rule_was_content_with_is_not_measured_again(lab: FakeLab, monk
     again, _ = measure(lab, monkeypatch)
     assert len(lab.boots()) == before
     assert [cell.run for cell in again.record.cells] == [cell.run for cell in first.record.cells]
+
+
+def test_what_its_rule_was_content_with_is_merged(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
+    lay_out(lab)
+    folder, _ = measure(lab, monkeypatch)
+    store = Store(lab.folder / "merged")
+    assert merge(store, parts([lab.results]), ()).record.cells == folder.record.cells
+    next((lab.results / folder.record.cells[2].run).glob("boots/*/out/solo*.json")).write_text("{}")
+    again = merge(Store(lab.folder / "again"), parts([lab.results]), ()).record.cells[2]
+    assert again.reason == "the run was not merged: 1 of its boots are incomplete"

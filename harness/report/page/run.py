@@ -167,7 +167,10 @@ def incidents(cells: Sequence[CellResult], whose: str = "") -> Iterator[Incident
 def _cells(run: RunFolder, verdict: Verdict) -> Iterator[CellRow]:
     results = {(cell.arm, cell.seed): cell for cell in verdict.cells}
     for cell in run.facts.cells:
-        result = results[cell.arm, cell.seed]
+        result = results.get((cell.arm, cell.seed))
+        if result is None:
+            # The rule of the wall clock ended the run before this one.
+            continue
         folder = f"boots/{cell.boot}"
         by_hand = f"{folder}/{BY_HAND}" if cell.boot and (run.path / folder / BY_HAND).is_file() else ""
         digest = (result.digest or "")[:_DIGEST]
