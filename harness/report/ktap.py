@@ -57,8 +57,8 @@ class _Result:
 def ktap(scenario: Scenario, verdict: Verdict, facts: RunFacts) -> str:
     """The whole document, with the line end of its last line."""
     lines = [VERSION, "1..1", *_indented(_groups(parts(scenario, verdict)))]
-    about = (scenario.title, f"kernel {facts.kernel.release} ({facts.kernel.origin})")
-    lines += [f"# {_plain(text)}" for text in about]
+    about = (scenario.title, f"kernel {facts.kernel.release} ({facts.kernel.origin})", facts.qemu)
+    lines += [f"# {_plain(text)}" for text in about if text]
     lines.append(_scenario(verdict).line(1))
     return "".join(f"{line}\n" for line in lines)
 

@@ -45,6 +45,7 @@ def test_a_results_root_has_a_heat_map_and_leads_to_its_runs(
     assert {"map", "kernels", "c-sample"} <= set(page.ids)
     assert "2 of 2 claims" not in page.text and "1 of 1 claims" in page.text and "0 of 1 claims" in page.text
     assert "off by 43 %" in page.text
+    assert "Every run behind these figures, on 7.2.22." in page.text
     links = [target for target in page.targets if target.endswith("report.html")]
     assert links == [str((run.path / "report.html").relative_to(tmp_path)) for run in runs]
     assert all((tmp_path / link).is_file() for link in links)

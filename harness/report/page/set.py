@@ -65,6 +65,8 @@ class Table:
 
 @dataclass(frozen=True)
 class ScenarioPart:
+    """``machines`` are what its boots ran on, each once."""
+
     name: str
     title: str
     teaches: str
@@ -74,6 +76,7 @@ class ScenarioPart:
     reproductions: tuple[Across, ...]
     tables: tuple[Table, ...]
     runs: tuple[RunRow, ...]
+    machines: tuple[str, ...]
 
 
 def set_page(collection: Collection, target: Path, page_name: str) -> str:
@@ -156,6 +159,7 @@ def _scenario(scenario: str, rows: Sequence[tuple[Column, Entry]], target: Path,
         reproductions=tuple(reproductions(named)),
         tables=tuple(table for table in _tables(named) if table.rows),
         runs=tuple(_runs(rows, target, page_name)),
+        machines=tuple(dict.fromkeys(one.run.facts.qemu for _, one in named if one and one.run.facts.qemu)),
     )
 
 
