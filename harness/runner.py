@@ -219,9 +219,8 @@ def _accelerator(lab: Lab, request: Request) -> str:
 
 def _lacking(lab: Lab, request: Request, arm: Arm) -> tuple[str, ...]:
     requires = request.scenario.requires
-    absent = lacking(arm.topology, lab.qemu.devices) if arm.topology.emulated else ()
     return (
-        *absent,
+        *lacking(arm.topology, lab.qemu.devices),
         *missing(request.kernel, arm.topology, arm.queue, options=requires.config, modules=requires.modules),
     )
 

@@ -23,6 +23,7 @@ from lab.errors import CannotJudge, LabBroken, Misuse
 from lab.guest.script import TRACE_FILE, UNKNOWN_EVENT
 from lab.kernels.model import Kernel
 from lab.realise.capability import missing
+from lab.realise.in_qemu.hardware import lacking
 from lab.record import BootRecord, Outcome
 from lab.session import Lab, PhaseSeen, prepare_job, run_job
 from lab.strict_yaml import nearest
@@ -66,14 +67,14 @@ def trace_boot(
 ) -> tuple[Trace, ...]:
     """Boot once with ``events`` recorded during each load: a trace of each.
 
-    Raises CannotJudge when the kernel lacks something or the boot went wrong, Misuse when it has
+    Raises CannotJudge when kernel or QEMU lack something or the boot went wrong, Misuse when it has
     no such event.
     """
-    lacking = missing(kernel, cell.arm.topology, cell.arm.queue)
-    if lacking:
-        raise CannotJudge("; ".join(lacking), remedy="choose another kernel or another arm")
+    topology = cell.arm.topology
+    if reasons := (*lacking(topology, lab.qemu.devices), *missing(kernel, topology, cell.arm.queue)):
+        raise CannotJudge("; ".join(reasons), remedy="choose another kernel or another arm")
     job = replace(cell_job(cell), trace=events)
-    prepared = prepare_job(lab, kernel, cell.arm.topology, job)
+    prepared = prepare_job(lab, kernel, topology, job)
     folder = root / cell.scenario.name / FOLDER / new_run_id(datetime.now(UTC), kernel.release)
     with writing(folder):
         folder.mkdir(parents=True)

@@ -24,6 +24,7 @@ from lab.qemu.errand import run_errand, script
 from lab.qemu.machine import Limits
 from lab.qemu.shell import PROGRAM, ShellSpec, shell_argv
 from lab.realise import recipe
+from lab.realise.capability import missing
 from lab.realise.in_qemu.hardware import Hardware, hardware, lacking
 from lab.session import accelerator_for, open_lab
 from lab.topology.emulated import differences, emulated
@@ -72,7 +73,8 @@ def execute(options: argparse.Namespace) -> int:
     cache = Cache.default()
     kernel = resolve(options.kernel, cache, tell=tell)
     lab = open_lab(cache, tell)
-    if reasons := (*map(str, refusals(topology)), *lacking(topology, lab.qemu.devices)):
+    absent = (*missing(kernel, topology, {}), *lacking(topology, lab.qemu.devices))
+    if reasons := (*map(str, refusals(topology)), *absent):
         raise CannotJudge("; ".join(reasons))
     own, runs_on = hardware(topology), accelerator_for(lab, kernel)
     for line in (*differences(asked, topology), f"runs on {runs_on}"):

@@ -26,7 +26,7 @@ from tests.unit.scenario_text import GOOD
 CHECKOUT = Path(__file__).parents[2]
 FIXTURES = CHECKOUT / "tests" / "unit" / "fixtures"
 RELEASE = "6.1.0-1-fake"
-BUILTIN = ("configfs", "target_core_iblock", "sd_mod", "dm-mod", "mq-deadline", "bfq")
+BUILTIN = ("configfs", "target_core_iblock", "sd_mod", "dm-mod", "mq-deadline", "bfq", "virtio_pci", "virtio_scsi")
 LOADED = {"null_blk": ("nr_devices",), "tcm_loop": ("can_queue", "cmd_per_lun", "nr_hw_queues")}
 """Modules with the parameters that they are given."""
 CELLS = 4

@@ -5,7 +5,7 @@ Copied behind a "#!" line by ``fake_lab``; imports nothing of blklab. Every boot
 file ``FAKE_LOG``. ``FAKE_PLAN`` is JSON: ``iops`` by role or load.role, ``hold`` [boot, moment] to stop
 there for ever, ``garble`` [boot, moment] to end there, ``fill`` [boot, moment] to fill the disk,
 ``jitter`` for results that do not repeat, ``noise`` for the deviation of the logarithm of each figure,
-``mutant`` [text, plan] for guests with that text in a module.
+``mutant`` [text, plan] for guests with that text in a module. ``FAKE_DEVICES`` are the devices that it offers.
 """
 
 import base64
@@ -33,6 +33,7 @@ def main(argv: list[str]) -> int:
         print(os.environ.get("FAKE_VERSION", VERSION))
         return 0
     if "help" in argv:
+        print("".join(f'name "{name}"\n' for name in os.environ.get("FAKE_DEVICES", "").split()))
         return 0
     initrd = Path(argv[argv.index("-initrd") + 1])
     guest = Guest(members(initrd.read_bytes()))

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Topologies on QEMU's own controllers where something is wrong: right status, clear words, and what ran the guests."""
+
+import os
+import signal
+import subprocess
+from pathlib import Path
+
+import pytest
+
+from lab.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE
+from tests.process.fake_lab import FakeLab
+from tests.unit.scenario_text import GOOD, RIG
+
+DEVICES = "pcie-root-port virtio-scsi-pci scsi-hd"
+WALL = GOOD.replace("clock: virtual", "clock: wall").replace("seeds: 2\n", "")
+
+
+def inventory(lab: FakeLab, topology: str) -> tuple[str, ...]:
+    return ("inventory", topology, "--kernel", f"path:{lab.folder / 'kernel'}")
+
+
+def look(lab: FakeLab, topology: str, **variables: str) -> "subprocess.CompletedProcess[str]":
+    return lab.call(*inventory(lab, topology), **variables)
+
+
+@pytest.mark.parametrize("options", [(), ("--trace", "block:*")])
+def test_a_device_that_qemu_has_not(lab: FakeLab, options: tuple[str, ...]) -> None:
+    lab.scenario.write_text(WALL)
+    done = lab.run(*options, FAKE_DEVICES="pcie-root-port scsi-hd")
+    assert done.returncode == EXIT_CANNOT_JUDGE
+    assert "this QEMU has no device virtio-scsi-pci" in " ".join((done.stdout + done.stderr).split())
+    assert "no device scsi-hd" not in done.stdout + done.stderr
+    assert not lab.boots()
+
+
+def test_an_inventory_on_such_a_qemu(lab: FakeLab) -> None:
+    done = look(lab, "neighbours", FAKE_DEVICES="pcie-root-port scsi-hd")
+    assert done.returncode == EXIT_CANNOT_JUDGE
+    assert "this QEMU has no device virtio-scsi-pci" in done.stderr
+    assert not lab.boots()
+
+
+MOST = "".join(f"  p{number}: {{hba: twa0, disks: [p0]}}\n" for number in range(2, 9))
+REFUSED = {
+    "rig.yaml:7:9: hba twa0: 9 disks on one mptsas1068, which carries 8: make several HBAs, or take megasas": (
+        RIG.replace("tcm_loop, can_queue: 64", "mptsas1068, can_queue: 118") + MOST
+    ),
+    "rig.yaml:4:7: disk p0: 40 kB/s is below what a throttle resolves, 40.96 kB/s": (
+        RIG.replace("tcm_loop", "megasas").replace("1 MB/s", "40 kB/s")
+    ),
+}
+
+
+@pytest.mark.parametrize("words", REFUSED)
+def test_what_no_controller_carries(lab: FakeLab, words: str) -> None:
+    (lab.folder / "rig.yaml").write_text(REFUSED[words])
+    done = look(lab, str(lab.folder / "rig.yaml"), FAKE_DEVICES=DEVICES)
+    assert done.returncode == EXIT_MISUSE
+    assert words in done.stderr
+    assert not lab.boots()
+
+
+def test_a_throttle_that_lets_too_few_requests_pass(lab: FakeLab) -> None:
+    lab.scenario.write_text(WALL.replace("rw: randread, bs: 4k, iodepth: 256", "rw: randread, bs: 256k, iodepth: 8"))
+    done = lab.run(FAKE_DEVICES=DEVICES)
+    assert done.returncode == EXIT_MISUSE
+    assert "bs: the throttle of disk p0 lets 30 requests pass in a window of 8 s, too few to resolve" in done.stderr
+
+
+def test_an_inventory_whose_qemu_is_killed_from_outside(lab: FakeLab) -> None:
+    blklab = lab.start(
+        *inventory(lab, "neighbours"), TMPDIR=str(lab.folder), FAKE_DEVICES=DEVICES, **lab.plan(hold=[1, "ready"])
+    )
+    lab.await_boots(1, "held-ready")
+    for machine in lab.machines():
+        os.kill(machine, signal.SIGKILL)
+    _, said = blklab.communicate(timeout=lab.patience)
+    assert blklab.returncode == EXIT_LAB_BROKEN
+    assert "the boot ended as lost: " in said
+
+
+def test_every_report_of_a_run_says_what_ran_the_guests(lab: FakeLab) -> None:
+    """The guests that are made up have no controllers, which is an ERROR; what ran them is known nevertheless."""
+    lab.scenario.write_text(WALL)
+    files = {kind: str(lab.folder / kind) for kind in ("junit", "ktap", "kcidb")}
+    done = lab.run(*(word for kind, file in files.items() for word in (f"--{kind}", file)), FAKE_DEVICES=DEVICES)
+    assert done.returncode == EXIT_CANNOT_JUDGE
+    (run,) = (path.parent for path in lab.verdicts())
+    page = lab.call("report", str(run))
+    texts = [Path(file).read_text() for file in (*files.values(), page.stdout.strip())]
+    for text in (done.stdout, *texts):
+        assert "TCG, a thread for each vCPU (KVM: " in " ".join(text.split())
+
+
+def test_an_inventory_says_what_ran_its_guest(lab: FakeLab) -> None:
+    done = look(lab, "neighbours", FAKE_DEVICES=DEVICES)
+    assert done.returncode == EXIT_FAIL
+    assert "runs on   TCG, a thread for each vCPU (KVM: " in done.stdout
+    assert "hba twa0: there is no such controller" in " ".join(done.stdout.split())
