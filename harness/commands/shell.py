@@ -37,10 +37,12 @@ _MIB = 1 << 20
 _NAMES = "/run/lab"
 _SET_UP, _COMMAND, _ERRAND = "disks.sh", "command", "errand.sh"
 _NAME_DISK = f"""\
+waited=0
 missing=0
-# NAME ATTRIBUTE-PATTERN VALUE BLOCK-PATTERN: link a disk, which may still be probed for a minute.
+# NAME ATTRIBUTE-PATTERN VALUE BLOCK-PATTERN: link a disk, for which others may still be probed; when for three minutes
+# none came any more, it is missing.
 name_disk() {{
-	for tries in $(seq 600); do
+	while :; do
 		attribute=$(grep -lx "$3" $2 2>/dev/null | head -n 1)
 		for found in ${{attribute%/*}}/$4; do
 			[ -n "$attribute" ] && [ -e "$found/size" ] || continue
@@ -48,6 +50,11 @@ name_disk() {{
 			ln -sfn "/dev/$(basename "$(readlink -f "$found")")" {_NAMES}/$1
 			return
 		done
+		[ $waited -lt 1800 ] || break
+		before=$there
+		there=$(ls /sys/block)
+		[ "$there" = "$before" ] || waited=0
+		waited=$((waited + 1))
 		sleep 0.1
 	done
 	echo "disk $1 is missing: nothing that matches $2 reads $3" >&2
@@ -114,15 +121,20 @@ def naming_lines(kernel: Kernel, steps: Iterable[Step]) -> Iterator[str]:
     yield f"mkdir -p {_NAMES}"
     yield _NAME_DISK
     listed = tuple(steps)
-    for module in (step for step in listed if isinstance(step, Module)):
-        for path in module_closure(kernel, [module.name]).load:
-            own = module.parameters if module_name(path) == module_name(module.name) else ""
-            # virtme-ng has loaded some of them.
-            yield f"insmod {path} {own}".rstrip() + " 2>/dev/null"
+    # Each once: it takes an emulated processor seconds to unpack one.
+    yield from dict.fromkeys(_loading(kernel, (step for step in listed if isinstance(step, Module))))
     for step in listed:
         if isinstance(step, Find):
             yield shlex.join(("name_disk", step.lun, step.attribute, step.value, step.block))
     yield "exit $missing"
+
+
+def _loading(kernel: Kernel, modules: Iterable[Module]) -> Iterator[str]:
+    for module in modules:
+        for path in module_closure(kernel, [module.name]).load:
+            own = module.parameters if module_name(path) == module_name(module.name) else ""
+            # virtme-ng has loaded some of them.
+            yield f"insmod {path} {own}".rstrip() + " 2>/dev/null"
 
 
 def _write(folder: Path, own: Hardware, lines: Iterable[str]) -> Path:

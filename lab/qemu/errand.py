@@ -8,20 +8,21 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Sequence
-from dataclasses import replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import IO
+from typing import IO, TextIO
 
 from lab.errors import BlklabError, KernelFailed, LabBroken
 from lab.guest.console import death
-from lab.qemu.argv import CONSOLE_FILE
 from lab.qemu.shell import ERR, OUT, REPORT, Errand, ShellSpec, shell_argv
 
 _READY, _UNFIT = "ready", "unfit"
 _BLOCK = 1 << 16
 _LOOK = "sit in the guest and look: the same without --command"
 _REMEDY = f"try again on a host that is less busy, or {_LOOK}"
+
+Outputs = Sequence[tuple[IO[bytes] | None, Callable[[bytes], object]]]
 
 
 def script(set_up: Path, command: Path, here: Path) -> str:
@@ -42,29 +43,59 @@ echo $? >&3
 
 
 def run_errand(spec: ShellSpec, path: Path, folder: Path, patience: float) -> int:
-    """The exit status of the script at ``path``, run in a guest in ``folder``, where ``console.txt`` is left.
+    """The exit status of the script at ``path``, run in a guest whose disks are files in ``folder``.
 
     Raises LabBroken when the guest did not come to it within ``patience`` seconds or was lost, KernelFailed when the
     kernel died of the command.
     """
-    read_end, write_end = os.pipe()
-    with os.fdopen(read_end, "rb", buffering=0) as report:
+    heard = _Heard()
+    err, report = os.pipe(), os.pipe()
+    with os.fdopen(err[0], "rb", 0) as complaints, os.fdopen(report[0], "rb", 0) as reports:
         try:
-            process = _start(replace(spec, errand=Errand(path, write_end)), folder, write_end)
+            process = _start(replace(spec, errand=Errand(path, err[1], report[1])), folder)
         finally:
-            os.close(write_end)
+            os.close(err[1])
+            os.close(report[1])
+        outputs = (
+            (process.stdout, _writer(sys.stdout)),
+            (complaints, _writer(sys.stderr)),
+            (process.stderr, heard.console.extend),
+            (reports, heard.report.extend),
+        )
         try:
-            told = _follow(process, report, patience).splitlines()
-        except TimeoutError:
-            raise _never_came(f"not within {patience:.0f} s", _console(folder)) from None
+            _follow(process, outputs, heard, patience)
         finally:
             _end(process)
-    if told and told[-1].isdigit():
-        return int(told[-1])
-    raise _lost(told, _console(folder))
+    if heard.status is None:
+        raise _lost(heard)
+    return heard.status
 
 
-def _start(spec: ShellSpec, folder: Path, report: int) -> "subprocess.Popen[bytes]":
+@dataclass
+class _Heard:
+    """What the guest reported, a line for each stage that it came to, and what its kernel and virtme-ng had to say.
+
+    ``waited`` are seconds in which it came to none.
+    """
+
+    report: bytearray = field(default_factory=bytearray)
+    console: bytearray = field(default_factory=bytearray)
+    waited: float = 0.0
+
+    @property
+    def stages(self) -> list[str]:
+        return self.report.decode().split("\n")[:-1]
+
+    @property
+    def status(self) -> int | None:
+        return next((int(stage) for stage in self.stages if stage.isdigit()), None)
+
+    @property
+    def lines(self) -> list[str]:
+        return [line.strip() for line in self.console.decode(errors="replace").splitlines() if line.strip()]
+
+
+def _start(spec: ShellSpec, folder: Path) -> "subprocess.Popen[bytes]":
     # QEMU opens its outputs anew, which cuts files and cannot be done with sockets: pipes serve for all of them.
     # What virtme-ng leaves when it is killed goes with the folder.
     return subprocess.Popen(
@@ -74,38 +105,39 @@ def _start(spec: ShellSpec, folder: Path, report: int) -> "subprocess.Popen[byte
         stdin=subprocess.DEVNULL,
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
-        pass_fds=(report,),
+        pass_fds=(spec.errand.err, spec.errand.report) if spec.errand else (),
         process_group=0,
     )
 
 
-def _follow(process: "subprocess.Popen[bytes]", report: IO[bytes], patience: float) -> str:
-    """Hand on what is written until the guest is gone; return what it reported, a line for each stage that it came to.
+def _writer(stream: TextIO) -> Callable[[bytes], object]:
+    def write(block: bytes) -> None:
+        stream.buffer.write(block)
+        stream.buffer.flush()
 
-    Raises TimeoutError when it came to none within ``patience`` seconds.
-    """
-    deadline, told = time.monotonic() + patience, ""
+    return write
+
+
+def _follow(process: "subprocess.Popen[bytes]", outputs: Outputs, heard: _Heard, patience: float) -> None:
+    """Hand on what is written until the guest is gone, or has come to no stage within ``patience`` seconds."""
+    deadline = time.monotonic() + patience
     with selectors.DefaultSelector() as selector:
-        for source, sink in ((process.stdout, sys.stdout), (process.stderr, sys.stderr), (report, None)):
+        for source, take in outputs:
             if source is not None:
-                selector.register(source, selectors.EVENT_READ, sink)
+                selector.register(source, selectors.EVENT_READ, take)
         while selector.get_map():
-            ready = selector.select(None if told else max(0.0, deadline - time.monotonic()))
+            ready = selector.select(None if heard.report else max(0.0, deadline - time.monotonic()))
             if not ready:
-                raise TimeoutError
+                heard.waited = patience
+                return
             for key, _ in ready:
                 block = os.read(key.fd, _BLOCK)
+                key.data(block)
                 if not block:
                     selector.unregister(key.fileobj)
-                elif key.data is None:
-                    told += block.decode()
-                else:
-                    key.data.buffer.write(block)
-                    key.data.buffer.flush()
-            if told.count("\n") > 1:
+            if len(heard.stages) > 1:
                 # It has written all that it had to, and how it would switch itself off is nobody's concern.
                 _kill(process)
-    return told
 
 
 def _kill(process: "subprocess.Popen[bytes]") -> None:
@@ -120,26 +152,15 @@ def _end(process: "subprocess.Popen[bytes]") -> None:
         pipe.close()
 
 
-def _console(folder: Path) -> list[str]:
-    path = folder / CONSOLE_FILE
-    lines = path.read_text(errors="replace").splitlines() if path.exists() else []
-    return [line.strip() for line in lines if line.strip()]
-
-
-def _lost(told: Sequence[str], console: Sequence[str]) -> BlklabError:
-    if not told:
-        return _never_came("it ended", console)
-    if told[-1] == _UNFIT:
+def _lost(heard: _Heard) -> BlklabError:
+    died = death(heard.lines)
+    words = died or next(reversed(heard.lines), "")
+    last = f'last words on its console: "{words}"' if words else "not a word on its console"
+    if not heard.stages:
+        how = f"not within {heard.waited:.0f} s" if heard.waited else "it ended"
+        return LabBroken(f"the guest never came to the command, {how}; {last}", remedy=_REMEDY)
+    if _UNFIT in heard.stages:
         return LabBroken("the guest lacks what the command would find there, see above", remedy=_LOOK)
-    if died := death(console):
+    if died:
         return KernelFailed(f"the kernel died while the command ran: {died}")
-    return LabBroken(f"the guest was lost while the command ran; {_last(console)}", remedy=_REMEDY)
-
-
-def _never_came(how: str, console: Sequence[str]) -> LabBroken:
-    return LabBroken(f"the guest never came to the command, {how}; {_last(console)}", remedy=_REMEDY)
-
-
-def _last(console: Sequence[str]) -> str:
-    words = death(console) or next(reversed(console), "")
-    return f'last words on its console: "{words}"' if words else "not a word on its console"
+    return LabBroken(f"the guest was lost while the command ran; {last}", remedy=_REMEDY)

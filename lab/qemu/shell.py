@@ -6,20 +6,24 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.qemu.argv import CONSOLE_FILE
 from lab.qemu.clock import WallClock
 
 PROGRAM = "virtme-run"
 OUT, ERR, REPORT = "lab.out", "lab.err", "lab.report"
-"""Ports of the guest; the descriptors behind them are those of the program that is started."""
-_STDOUT, _STDERR = 1, 2
+"""Ports of the guest, and the ids of what is behind them."""
+_STDOUT = 1
 
 
 @dataclass(frozen=True)
 class Errand:
-    """A shell ``script`` instead of a shell to sit in; the descriptor ``report`` is where it says how it fares."""
+    """A shell ``script`` instead of a shell to sit in.
+
+    It writes to the program's standard output and to the descriptors ``err`` and ``report``, which the program
+    inherits; the kernel's console is the program's standard error.
+    """
 
     script: Path
+    err: int
     report: int
 
 
@@ -57,8 +61,8 @@ def _boot(spec: ShellSpec) -> Iterator[str]:
     options = ["no_timer_check"]
     if spec.errand:
         # A line of the kernel's holds 2 KiB, and the script is a word of it; so it is a short one.
-        yield from ("--script-sh", f"sh {shlex.quote(str(spec.errand.script))}")
-        options += ["console=ttyS1", "loglevel=7"]
+        yield from ("--show-boot-console", "--script-sh", f"sh {shlex.quote(str(spec.errand.script))}")
+        options.append("loglevel=7")
     else:
         yield from ("--cwd", str(spec.here))
     for option in options:
@@ -76,8 +80,7 @@ def _machine(spec: ShellSpec) -> Iterator[str]:
 
 def _channels(errand: Errand) -> Iterator[str]:
     """virtme-ng's own are of use where udev runs in the guest: it writes to its console else, which nobody reads."""
-    yield from ("-chardev", f"file,id=lab.console,path={CONSOLE_FILE}", "-device", "isa-serial,chardev=lab.console")
     yield from ("-device", "virtio-serial-pci,id=lab")
-    for port, descriptor in ((OUT, _STDOUT), (ERR, _STDERR), (REPORT, errand.report)):
+    for port, descriptor in ((OUT, _STDOUT), (ERR, errand.err), (REPORT, errand.report)):
         yield from ("-chardev", f"file,id={port},path=/proc/self/fd/{descriptor}")
         yield from ("-device", f"virtserialport,bus=lab.0,name={port},chardev={port}")

@@ -13,7 +13,6 @@ from pathlib import Path
 import pytest
 
 from lab.errors import KernelFailed, LabBroken
-from lab.qemu.argv import CONSOLE_FILE
 from lab.qemu.errand import run_errand, script
 from lab.qemu.shell import ERR, OUT, REPORT
 from tests.unit.test_shell import SPEC
@@ -25,7 +24,7 @@ import os, signal, sys
 def channel(name):
     (path,) = (word.partition(",path=")[2] for word in sys.argv if word.startswith("file,id=" + name + ","))
     return open(path, "wb", buffering=0)
-console = channel("lab.console")
+console = sys.stderr.buffer.raw
 def guest():
     return channel("{OUT}"), channel("{ERR}"), channel("{REPORT}")
 """
@@ -106,10 +105,9 @@ def test_a_disk_that_is_missing(errand: Errand, capfd: pytest.CaptureFixture[str
     assert capfd.readouterr().err == "disk a is missing\n"
 
 
-def test_what_virtme_ng_itself_complains_of_is_shown(errand: Errand, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(LabBroken, match="never came to the command"):
+def test_what_virtme_ng_itself_complains_of_is_told(errand: Errand) -> None:
+    with pytest.raises(LabBroken, match=r'never came to the command, it ended; .*: "no such option"'):
         errand('sys.exit("no such option")')
-    assert capfd.readouterr().err == "no such option\n"
 
 
 def test_the_script_finds_its_ports_by_the_names_that_the_kernel_gives(tmp_path: Path) -> None:
@@ -129,9 +127,3 @@ def test_the_script_finds_its_ports_by_the_names_that_the_kernel_gives(tmp_path:
     set_up.write_text("exit 1\n")
     subprocess.run(["sh", "-c", text], check=False, stdin=subprocess.DEVNULL)
     assert (tmp_path / "vport0p0").read_text() == "ready\nunfit\n"
-
-
-def test_the_console_stays_beside_the_script(errand: Errand, tmp_path: Path) -> None:
-    assert errand('console.write(b"[1.0] x\\n"); guest()[2].write(b"ready\\n3\\n")') == 3
-    assert (tmp_path / CONSOLE_FILE).read_text() == "[1.0] x\n"
-    assert os.environ.get("TMPDIR") != str(tmp_path)

@@ -44,18 +44,17 @@ def test_kvm_where_it_was_proved() -> None:
 
 
 def test_an_errand_has_channels_of_its_own() -> None:
-    argv = shell_argv(replace(SPEC, errand=Errand(Path("/a b/errand.sh"), 9)))
+    argv = shell_argv(replace(SPEC, errand=Errand(Path("/a b/errand.sh"), 8, 9)))
     expected = f"""
-    --script-sh "sh '/a b/errand.sh'" --kopt no_timer_check --kopt console=ttyS1 --kopt loglevel=7
+    --show-boot-console --script-sh "sh '/a b/errand.sh'" --kopt no_timer_check --kopt loglevel=7
     {shlex.join(WORDS[WORDS.index("--qemu-opts") :])}
-    -chardev file,id=lab.console,path=console.txt -device isa-serial,chardev=lab.console
     -device virtio-serial-pci,id=lab
     -chardev file,id=lab.out,path=/proc/self/fd/1 -device virtserialport,bus=lab.0,name=lab.out,chardev=lab.out
-    -chardev file,id=lab.err,path=/proc/self/fd/2 -device virtserialport,bus=lab.0,name=lab.err,chardev=lab.err
+    -chardev file,id=lab.err,path=/proc/self/fd/8 -device virtserialport,bus=lab.0,name=lab.err,chardev=lab.err
     -chardev file,id=lab.report,path=/proc/self/fd/9
     -device virtserialport,bus=lab.0,name=lab.report,chardev=lab.report
     """
-    assert argv[argv.index("--script-sh") :] == tuple(shlex.split(expected))
+    assert argv[argv.index("--show-boot-console") :] == tuple(shlex.split(expected))
 
 
 def test_the_drivers_of_a_topology_are_loaded(tmp_path: Path) -> None:
@@ -64,6 +63,7 @@ def test_the_drivers_of_a_topology_are_loaded(tmp_path: Path) -> None:
     loaded = [line for line in lines if line.startswith("insmod")]
     assert [Path(line.split()[1]).name for line in loaded] == ["sd_mod.ko", "nvme-core.ko", "nvme.ko"]
     assert loaded[-1].endswith("nvme.ko io_queue_depth=64 2>/dev/null")
+    assert list(naming_lines(able, [Module("sd_mod")] * 48)).count(loaded[0]) == 1
 
 
 def test_disks_get_their_names_when_they_are_there(tmp_path: Path) -> None:
@@ -80,7 +80,7 @@ def test_a_disk_that_never_comes_is_told_and_the_others_are_named(tmp_path: Path
     (tmp_path / "n1/nsid").write_text("2\n")
     (tmp_path / "n1/size").write_text("8\n")
     finds = (Find(lun, f"{tmp_path}/n*/nsid", number, ".") for lun, number in (("a", "1"), ("b", "2")))
-    done = _named(tmp_path, "sleep() { :; }\n", *finds)
+    done = _named(tmp_path, "sleep() { waited=1800; }\n", *finds)
     assert done.returncode == 1
     assert done.stderr == f"disk a is missing: nothing that matches {tmp_path}/n*/nsid reads 1\n"
     assert (tmp_path / "names/b").readlink() == Path("/dev/n1")
