@@ -65,9 +65,10 @@ def newest_runs(store: Store, scenario: Scenario) -> dict[str, RunFolder]:
     Those whose file had other words count, and get today's.
     """
     newest: dict[str, RunFolder] = {}
+    wanted = identity(scenario)
     for path in store.runs(scenario.name):
         run = load_run(path)
-        if identity(run.scenario) == scenario.digest and not run.facts.kernel.mutant:
+        if identity(run.scenario) == wanted and not run.facts.kernel.mutant:
             newest[Release.parse(run.facts.kernel.release).series] = replace(run, scenario=scenario)
     return newest
 

@@ -166,9 +166,20 @@ def test_another_request_takes_no_boots_over(lab: FakeLab) -> None:
     lab.run("--arm", "shared")
     assert len(lab.boots()) == CELLS + 2
     lab.verdicts()[0].unlink()
-    lab.scenario.write_text(lab.scenario.read_text() + "# changed\n")
+    text = lab.scenario.read_text()
+    deeper = text.replace("iodepth: 256", "iodepth: 255")
+    assert deeper != text
+    lab.scenario.write_text(deeper)
     lab.run()
     assert len(lab.boots()) == 2 * CELLS + 2
+
+
+def test_a_file_with_other_words_takes_its_boots_over(lab: FakeLab) -> None:
+    lab.run()
+    lab.verdicts()[0].unlink()
+    lab.scenario.write_text(lab.scenario.read_text() + "# changed\n")
+    lab.run()
+    assert len(lab.boots()) == CELLS
 
 
 def test_boots_of_another_qemu_are_not_taken_over(lab: FakeLab) -> None:
