@@ -140,7 +140,9 @@ def _reproductions(console: Console, verdict: Verdict) -> None:
     for one in verdict.reproductions:
         table = _grid(_STATUS_WIDTH)
         here = one.reason if one.ensemble is None else spread(one.ensemble)
-        table.add_row(Text(reported(one)), Text(one.that))
+        table.add_row(Text("said" if one.reported is None else reported(one)), Text(one.that))
+        if one.reported is None:
+            table.add_row("", Text(f"the report: {reported(one)}"))
         table.add_row("", Text(f"here {here}", "bold" if one.ensemble else "dim"))
         table.add_row("", Text(one.ratio, "dim"))
         if one.because:

@@ -16,7 +16,7 @@ from harness.analysis.verdict import Verdict, judge
 from harness.report.conclusion import conclusion
 from harness.report.format import duration, figure, spread
 from harness.report.terminal import Effort, Surroundings, print_verdict
-from harness.scenario.model import Scenario, Status
+from harness.scenario.model import Reproduction, Scenario, Status
 from tests.unit.analysis_samples import AT_MOST, SEEDS, cells, claim, control, scenario
 
 AROUND = Surroundings(
@@ -40,6 +40,17 @@ def shown(model: Scenario, verdict: Verdict, width: int = 100, *, colour: bool =
 
 def report(results: list[CellResult], model: Scenario = MODEL) -> str:
     return shown(model, judge(model, results, seeds=SEEDS))
+
+
+def test_what_the_field_reported_stands_beside_in_figures_or_in_words() -> None:
+    share = MODEL.claims[0].ratio
+    told = (Reproduction("it halves", share, 0.48), Reproduction("it starves", share, None, "load skyrockets"))
+    lines = [
+        re.sub(r"\s+", " ", line).strip() for line in report(RESULTS, replace(MODEL, reproduces=told)).splitlines()
+    ]
+    here = "here 0.9600 [0.9500 .. 0.9700]"
+    assert lines[lines.index("0.48 it halves") :][:2] == ["0.48 it halves", here]
+    assert lines[lines.index("said it starves") :][:3] == ["said it starves", 'the report: "load skyrockets"', here]
 
 
 def test_a_report_says_what_was_measured_and_what_it_means() -> None:
