@@ -12,7 +12,8 @@ from lab.guest.script import NOTHING_THERE, TRIED
 FILE = "readback"
 _DEVICE = "device"
 _FIELDS = 3
-_ABSENT = re.compile(rf"queue\.iosched/(\S+)\[\S+\]: {NOTHING_THERE} ")
+# The scheduler is set first: where its file is not there, neither is the disk.
+_ABSENT = re.compile(rf"queue\.(iosched/|(?!scheduler))(\S+)\[\S+\]: {NOTHING_THERE} ")
 _MANAGED = re.compile(rf"hba\.interrupts\[(\S+)\]: {ROUTED_BY_KERNEL} (\d+) ")
 
 
@@ -54,7 +55,7 @@ def refused(unfit: str, scheduler: str, release: str) -> str:
     ``unfit`` is what the guest said; ``scheduler`` is the elevator that it was to use.
     """
     if absent := _ABSENT.search(unfit):
-        return f"{scheduler} of {release} has no attribute {absent[1]}"
+        return f"{scheduler if absent[1] else 'a queue'} of {release} has no attribute {absent[2]}"
     managed = _MANAGED.search(unfit)
     return f"{release} routes interrupt {managed[2]} of {managed[1]} itself" if managed else ""
 

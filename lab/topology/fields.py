@@ -89,6 +89,9 @@ RESYNC = Field("resync", Flag(), says="start out of sync, and resynchronise (def
 QUEUE_FIELDS: tuple[Field[int] | Field[str], ...] = (
     Field("scheduler", Choice(("none", "mq-deadline", "kyber", "bfq")), says="the elevator"),
     Field("nr_requests", Integer(4, 10240)),
+    Field(
+        "async_depth", Integer(1, 10240), says="what its elevator lets writers have (7.2 has it here, not in iosched)"
+    ),
     Field("read_ahead_kb", Integer(0, 1 << 20)),
     Field("max_sectors_kb", Integer(4, 1 << 20)),
     Field("nomerges", Integer(0, 2)),

@@ -265,7 +265,7 @@ def test_a_knob_that_cannot_be_written(desk: Desk) -> None:
     assert desk.run([Write("/dev/full", "1")]).unfit == "step 1: write 1 to /dev/full: refused"
 
 
-def test_an_elevator_s_attribute_that_is_not_there_is_told_from_all_else(desk: Desk) -> None:
+def test_an_attribute_that_is_not_there_is_told_from_all_else(desk: Desk) -> None:
     there, gone = desk.folder / "sys" / "knob", f"{desk.folder}/sys/gone"
     there.write_text("7\n")
 
@@ -275,6 +275,7 @@ def test_an_elevator_s_attribute_that_is_not_there_is_told_from_all_else(desk: D
     assert said(Tune("queue.iosched/aging[p0]", gone, "1")) == "bfq of 6.1.2 has no attribute aging"
     assert said(Tune("queue.iosched/aging[p0]", "/dev/full", "1")) == ""
     assert said(Confirm("queue.iosched/aging[p0]", str(there), "1")) == ""
+    assert said(Tune("queue.async_depth[p0]", gone, "1")) == "a queue of 6.1.2 has no attribute async_depth"
     assert said(Tune("queue.scheduler[p0]", gone, "1")) == ""
 
 
