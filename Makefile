@@ -24,7 +24,7 @@ scenario:  ## run a scenario: NAME= [KERNEL=debian:6.1] [BASE=] [SEEDS=] [VERIFY
 	$(blklab) run $${KERNEL:+"--kernel=$$KERNEL"} $${BASE:+"--base=$$BASE"} $${SEEDS:+"--seeds=$$SEEDS"} $${VERIFY:+--verify} \
 		$${RESULTS:+"--results=$$RESULTS"} -- "$$NAME"
 
-list:  ## list the scenarios
+list:  ## list the scenarios (blklab list --topologies: the topologies)
 	$(blklab) list
 
 show:  ## a scenario in words and exact commands, or a topology with its bounds: NAME=

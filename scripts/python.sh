@@ -4,13 +4,15 @@
 
 python_versions=(3.13 3.12 3.11)
 
-# Print the interpreters of a supported version, best first.
-suitable_pythons() {
+# Fill the array `suitable` with the interpreters of a supported version, best first. Not printed one by one: a reader that
+# stops at the first would have the others written into a closed pipe.
+find_suitable_pythons() {
     local candidate
+    suitable=()
     for candidate in "${python_versions[@]/#/python}" python3; do
         command -v "$candidate" >/dev/null || continue
         if "$candidate" -c 'import sys; sys.exit(not (3, 11) <= sys.version_info < (3, 14))' 2>/dev/null; then
-            printf '%s\n' "$candidate"
+            suitable+=("$candidate")
         fi
     done
 }
@@ -18,12 +20,13 @@ suitable_pythons() {
 # Print an interpreter that can make environments; fail if there is none.
 usable_python() {
     local candidate
-    while read -r candidate; do
+    find_suitable_pythons
+    for candidate in "${suitable[@]}"; do
         # Debian and Ubuntu keep ensurepip in a package of its own.
         if "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then
             printf '%s\n' "$candidate"
             return
         fi
-    done < <(suitable_pythons)
+    done
     return 1
 }

@@ -4,7 +4,7 @@
 import argparse
 
 from harness.agreement import both_clocks
-from harness.commands.command import SCENARIOS, add_page, add_results, results_root, tell, write_page
+from harness.commands.command import SCENARIOS, WALL, add_page, add_results, results_root, tell, write_page
 from harness.report.agreement import page
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.store import Store
@@ -12,7 +12,6 @@ from lab.errors import EXIT_FAIL, EXIT_PASS, Misuse
 
 NAME = "agree"
 HELP = "the ratios that exist on both clocks, from the newest runs: exit 1 where they differ and no scenario says why"
-WALL = SCENARIOS / "wall"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

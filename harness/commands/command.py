@@ -11,6 +11,7 @@ from harness.files import write_atomic
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SCENARIOS = CHECKOUT / "scenarios"
+WALL = SCENARIOS / "wall"
 
 
 class Command(Protocol):

@@ -4,29 +4,35 @@
 import argparse
 import sys
 
-from harness.commands.command import SCENARIOS
+from harness.commands.command import SCENARIOS, WALL
 from harness.scenario.load import find_scenarios, load_scenario
-from harness.scenario.model import Clock
 from lab.errors import EXIT_MISUSE, EXIT_PASS, InputErrors
+from lab.topology.load import catalogue
 
 NAME = "list"
-HELP = "the scenarios that there are"
+HELP = "the scenarios that there are, or the topologies"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    """It takes no options."""
+    parser.add_argument("--topologies", action="store_true", help="the topologies of the catalogue instead")
 
 
 def execute(options: argparse.Namespace) -> int:
-    code = EXIT_PASS
-    names = find_scenarios(SCENARIOS)
-    width = max(map(len, names), default=0)
-    for name in names:
+    if options.topologies:
+        _print_titles({topology.name: topology.title for topology in catalogue()})
+        return EXIT_PASS
+    titles, code = {}, EXIT_PASS
+    for name in [*find_scenarios(SCENARIOS), *(f"{WALL.name}/{name}" for name in find_scenarios(WALL))]:
         try:
-            scenario = load_scenario(name, search=SCENARIOS)
-            note = " (wall clock)" if scenario.clock is Clock.WALL else ""
-            print(f"{name:{width}}  {scenario.title}{note}")
+            titles[name] = load_scenario(name, search=SCENARIOS).title
         except InputErrors as error:
             print(error, file=sys.stderr)
             code = EXIT_MISUSE
+    _print_titles(titles)
     return code
+
+
+def _print_titles(titles: dict[str, str]) -> None:
+    width = max(map(len, titles), default=0)
+    for name, title in titles.items():
+        print(f"{name:{width}}  {title}")

@@ -9,9 +9,9 @@ from harness.files import write_atomic
 from harness.report.explain import describe_scenario
 from harness.report.svg import topology_svg
 from harness.report.topology import describe_topology
-from harness.scenario.load import find_scenario, load_scenario
+from harness.scenario.load import find_scenario, find_scenarios, load_scenario
 from lab.errors import EXIT_PASS, Misuse
-from lab.strict_yaml import Map, Problems, parse, read_bytes
+from lab.strict_yaml import Map, Problems, nearest, parse, quoted, read_bytes
 from lab.topology.load import CATALOGUE, load_topology
 
 NAME = "show"
@@ -46,10 +46,16 @@ def _show_topology(options: argparse.Namespace) -> int:
 
 
 def _is_topology(name: str) -> bool:
-    """Scenarios come first; of a file its keys tell."""
+    """Scenarios come first; of a file its keys tell. Raises Misuse for a name of neither."""
     try:
         path = find_scenario(name, search=SCENARIOS)
     except Misuse:
-        return (CATALOGUE / f"{name}.yaml").is_file()
+        known = [*find_scenarios(SCENARIOS), *(path.stem for path in CATALOGUE.glob("*.yaml"))]
+        if name in known:
+            return True
+        raise Misuse(
+            f"no scenario and no topology {quoted(name)}{nearest(name, known)}",
+            remedy="blklab list and blklab list --topologies name them all; or give a path with a / or .yaml in it",
+        ) from None
     node = parse(read_bytes(path, "scenario or topology"), str(path), Problems())
     return isinstance(node, Map) and "scenario" not in node.entries and "disks" in node.entries

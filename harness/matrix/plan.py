@@ -40,7 +40,7 @@ def read_shard(text: str) -> Shard:
     """``2/4``. Raises Misuse."""
     match = _SHARD.fullmatch(text)
     if match is None or int(match[1]) > int(match[2]):
-        raise Misuse(f"--shard {text}", remedy="the part and how many parts there are, such as 2/4")
+        raise Misuse(f"--shard {text} is no part", remedy="the part and how many parts there are, such as 2/4")
     return Shard(int(match[1]), int(match[2]))
 
 

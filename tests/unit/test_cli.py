@@ -28,6 +28,7 @@ from lab.errors import (
     Misuse,
     Problem,
 )
+from lab.topology.load import catalogue
 
 CHECKOUT = Path(__file__).parents[2]
 
@@ -226,4 +227,20 @@ def test_what_show_says_to_type_is_shell(name: str, capsys: pytest.CaptureFixtur
 
 def test_list_names_every_scenario(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["list"]) == 0
-    assert [line.split()[0] for line in capsys.readouterr().out.splitlines()] == sorted(find_scenarios(SCENARIOS))
+    wall = [f"wall/{name}" for name in find_scenarios(SCENARIOS / "wall")]
+    assert "wall/irq-affinity" in wall
+    named = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert named == [*find_scenarios(SCENARIOS), *wall]
+
+
+def test_list_names_every_topology(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["list", "--topologies"]) == 0
+    named = [line.split()[0] for line in capsys.readouterr().out.splitlines()]
+    assert named == [topology.name for topology in catalogue()]
+
+
+def test_show_of_neither_a_scenario_nor_a_topology(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "3ware-850"]) == EXIT_MISUSE
+    said = capsys.readouterr().err
+    assert 'no scenario and no topology "3ware-850", did you mean 3ware-8506?' in said
+    assert "blklab list --topologies" in said
