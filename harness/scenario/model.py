@@ -253,7 +253,7 @@ class Scenario:
     selftest: Selftest | None = None
     reproduces: tuple[Reproduction, ...] = ()
     windows: int = 1
-    agrees: tuple[Agreement, ...] = ()
+    agrees: tuple[Agreement, ...] = field(default=(), metadata=WORDS)
 
 
 @dataclass(frozen=True)

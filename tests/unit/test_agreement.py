@@ -9,7 +9,8 @@ import pytest
 from harness.agreement import both_clocks, counterpart
 from harness.analysis.agreement import BothClocks
 from harness.analysis.ensemble import Ensemble
-from harness.commands.agree import WALL
+from harness.commands.command import WALL
+from harness.plain import identity
 from harness.report.agreement import page
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Agreement, Clock, Scenario
@@ -91,6 +92,11 @@ def test_twins_of_the_house_are_there(path: Path) -> None:
     scenario = load_scenario(str(path), search=SCENARIOS)
     for one in scenario.agrees:
         counterpart(scenario, one, search=SCENARIOS)
+
+
+def test_a_twin_may_be_named_after_the_run(tmp_path: Path) -> None:
+    named = twins(tmp_path)
+    assert identity(named) == identity(replace(named, agrees=()))
 
 
 def test_without_runs_there_are_no_rows(tmp_path: Path) -> None:
