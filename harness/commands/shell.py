@@ -4,7 +4,6 @@
 import argparse
 import shlex
 import shutil
-import subprocess
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
@@ -13,7 +12,7 @@ from pathlib import Path
 from harness.commands.command import add_kernel, tell
 from lab import host
 from lab.cache import Cache
-from lab.errors import CannotJudge, LabBroken
+from lab.errors import EXIT_PASS, CannotJudge, LabBroken
 from lab.guest import payload
 from lab.guest.further import Find
 from lab.guest.script import Module, Step
@@ -22,7 +21,7 @@ from lab.kernels.modules import module_closure, module_name
 from lab.kernels.resolve import resolve
 from lab.qemu.errand import run_errand, script
 from lab.qemu.machine import Limits
-from lab.qemu.shell import PROGRAM, ShellSpec, shell_argv
+from lab.qemu.shell import PROGRAM, ShellSpec, sit_in
 from lab.realise import recipe
 from lab.realise.capability import missing
 from lab.realise.in_qemu.hardware import Hardware, hardware, lacking
@@ -105,7 +104,8 @@ def execute(options: argparse.Namespace) -> int:
         if options.command:
             return _carry_out(spec, options.command, set_up)
         tell(f"in the guest, sh {set_up} loads the drivers and names the disks in {_NAMES}")
-        return subprocess.run(shell_argv(spec), cwd=folder, check=False).returncode
+        sit_in(spec, folder)
+        return EXIT_PASS
 
 
 def _carry_out(spec: ShellSpec, command: str, set_up: Path) -> int:

@@ -4,11 +4,14 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from harness.commands.shell import naming_lines
+from lab.errors import LabBroken
 from lab.guest.further import Find
 from lab.guest.script import Module
 from lab.qemu.clock import WallClock
-from lab.qemu.shell import Errand, ShellSpec, shell_argv
+from lab.qemu.shell import Errand, ShellSpec, shell_argv, sit_in
 from tests.unit.payload_samples import kernel
 
 SPEC = ShellSpec(
@@ -55,6 +58,30 @@ def test_an_errand_has_channels_of_its_own() -> None:
     -device virtserialport,bus=lab.0,name=lab.report,chardev=lab.report
     """
     assert argv[argv.index("--show-boot-console") :] == tuple(shlex.split(expected))
+
+
+@pytest.mark.parametrize(
+    ("virtme", "qemu", "complaint"),
+    [
+        ('"$@"', "exit 0", ""),
+        ('"$@"; exit 0', "exit 1", "QEMU ended with 1"),
+        ('"$@"; exit 9', "kill -KILL $$", "QEMU ended with 137"),
+        ("exit 3", "exit 0", "virtme-run ended with 3 and started no QEMU"),
+    ],
+)
+def test_a_guest_to_sit_in_ends_as_qemu_did(tmp_path: Path, virtme: str, qemu: str, complaint: str) -> None:
+    """virtme-ng's own status is 0 where QEMU's is 1."""
+    programs = {"virtme-run": f'while [ "$1" != --qemu-bin ]; do shift; done\nshift\n{virtme}', "my qemu": qemu}
+    for name, body in programs.items():
+        (tmp_path / name).write_text(f"#!/bin/sh\n{body}\n")
+        (tmp_path / name).chmod(0o755)
+    spec = replace(SPEC, program=tmp_path / "virtme-run", qemu=tmp_path / "my qemu")
+    if not complaint:
+        sit_in(spec, tmp_path)
+        return
+    with pytest.raises(LabBroken) as caught:
+        sit_in(spec, tmp_path)
+    assert caught.value.message == complaint
 
 
 def test_the_drivers_of_a_topology_are_loaded(tmp_path: Path) -> None:
