@@ -233,7 +233,7 @@ def _row(run: RunFolder, verdict: dict[str, Any]) -> tuple[object, ...]:
         verdict["status"],
         verdict["exit_code"],
         len(facts.seeds),
-        sum(not cell.skip for cell in facts.cells),
+        sum(bool(cell["digest"]) for cell in verdict["cells"]),
         run.elapsed(),
         size_of(run.path),
     )

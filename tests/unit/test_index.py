@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """index.sqlite is derived: whatever is done to it, it says what the run folders say."""
 
+import json
 import shutil
 import sqlite3
 from collections.abc import Callable
@@ -30,6 +31,14 @@ def test_it_holds_every_run_that_was_judged(tmp_path: Path) -> None:
     assert (two.run_id, two.status, two.series) == (second.facts.run_id, "FAIL", "7.2")
     assert one.seconds == 3.0
     assert one.size > 0
+
+
+def test_boots_that_were_planned_and_not_needed_do_not_count(tmp_path: Path) -> None:
+    verdict = run_of(tmp_path, [95.0, 96.0]).path / "verdict.json"
+    document = json.loads(verdict.read_text())
+    document["cells"][-1] = {**document["cells"][-1], "status": "MISS", "digest": "", "figures": {}}
+    verdict.write_text(json.dumps(document))
+    assert [run.boots for run in runs(tmp_path)] == [3]
 
 
 def test_figures_of_a_run_by_seed(tmp_path: Path) -> None:
