@@ -54,7 +54,7 @@ def measured(
     loads: Iterable[Load],
     windows: int = 1,
     *,
-    release: str = "this kernel",
+    release: str,
 ) -> CellResult:
     """Judge how a boot of ``release`` ended, and read its figures when it ended well.
 

@@ -43,7 +43,7 @@ def test_other_tables_are_refused(table: str) -> None:
 def test_an_arm_whose_count_the_kernel_changed_is_skipped_in_its_words(tmp_path: Path) -> None:
     sent = {**files(), "mp.table": RR.encode(), "kmsg": WARNING.encode()}
     arm = Arm("rr-100", TOPOLOGY, {}, {})
-    cell = measured(arm, 1, record(tmp_path, sent), (SOLO, TOGETHER))
+    cell = measured(arm, 1, record(tmp_path, sent), (SOLO, TOGETHER), release="6.1")
     assert cell.status is Status.SKIP
     assert not cell.figures
     (reason,) = cell.reasons
@@ -54,7 +54,7 @@ def test_an_arm_whose_count_the_kernel_changed_is_skipped_in_its_words(tmp_path:
 
 def test_an_arm_whose_count_is_effective_is_measured(tmp_path: Path) -> None:
     sent = {**files(), "mp.table": RR.replace(" 1 65", " 100 65").replace("128 1", "128 100").encode()}
-    cell = measured(Arm("rr-100", TOPOLOGY, {}, {}), 1, record(tmp_path, sent), (SOLO, TOGETHER))
+    cell = measured(Arm("rr-100", TOPOLOGY, {}, {}), 1, record(tmp_path, sent), (SOLO, TOGETHER), release="6.1")
     assert cell.status is Status.PASS
     plain = replace(TOPOLOGY, stacks={"mp": replace(MP, repeat_count=1)})
     assert not list(overridden(files(), plain))
