@@ -12,7 +12,7 @@ from harness.report.comparison import Compared, print_comparison
 from harness.scenario.metric_names import METRICS
 from harness.sides import Candidate, Pair, pairs, side
 from harness.store import load_run
-from lab.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, Misuse
+from lab.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.strict_yaml import nearest
 
 NAME = "compare"
@@ -40,7 +40,9 @@ def execute(options: argparse.Namespace) -> int:
             )
     root = results_root(options.results)
     found = pairs(side(options.before, root), side(options.after, root))
-    compared = [_compared(pair, metrics) for pair in found]
+    compared = [one for pair in found if (one := _compared(pair, metrics)).changes]
+    if not compared:
+        raise CannotJudge(f"both measured no {' and no '.join(metrics)}")
     print_comparison(Console(), compared, marked_only=options.marked)
     kinds = {one.difference() for pair in compared for one in pair.changes}
     if Difference.MARKED in kinds:

@@ -66,6 +66,12 @@ def test_two_kernels_of_one_store(tmp_path: Path, capsys: pytest.CaptureFixture[
     assert "none together.fast.bw" in out
 
 
+def test_a_figure_that_neither_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run_of(tmp_path, [95.0, 96.0])
+    assert main(["compare", "6.1", "6.1", "--metric", "resync.bw", "--results", str(tmp_path)]) == EXIT_CANNOT_JUDGE
+    assert "both measured no resync.bw" in capsys.readouterr().err
+
+
 def test_alike_is_0_and_undecided_is_125(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     one, two = run_of(tmp_path, [95.0, 96.0]), run_of(tmp_path, [95.5, 97.0], day=2)
     assert compare(capsys, str(one.path), str(two.path))[0] == EXIT_PASS
