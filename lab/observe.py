@@ -17,9 +17,13 @@ _PHASES = {"set-up": "setup", "rest": "measure", "send": "send"}
 
 
 class Observer:
-    """Feeds the result channel's reader, keeps the end of the console, and times the phases."""
+    """Feeds the result channel's reader, keeps the end of the console, and times the phases.
 
-    def __init__(self, phase_seen: Callable[[str], None]) -> None:
+    ``doubt`` says why a guest that dies here need not have died of its kernel; empty where it must have.
+    """
+
+    def __init__(self, phase_seen: Callable[[str], None], doubt: str = "") -> None:
+        self._doubt = doubt
         self._reader = ResultReader()
         self._phase_seen = phase_seen
         self._console: deque[str] = deque(maxlen=_KEPT_LINES)
@@ -43,6 +47,8 @@ class Observer:
         """What the boot leaves behind, now that its machine is gone."""
         self._reader.finish()
         outcome, detail = self._outcome(ending)
+        if self._doubt and outcome in (Outcome.OOPS, Outcome.HANG):
+            outcome, detail = Outcome.DOUBTFUL, f"{detail}; {self._doubt}"
         files = dict(self._reader.files)
         return BootRecord(
             folder=folder,

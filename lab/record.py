@@ -11,7 +11,8 @@ class Outcome(StrEnum):
     """How a boot ended.
 
     NOT_READY: the guest never said "ready" (cannot judge). LATE: nor did it, and its console shows no
-    trouble: it ran out of the host's time. OOPS and HANG: after "ready" (the kernel failed). UNFIT: the
+    trouble: it ran out of the host's time. OOPS and HANG: after "ready" (the kernel failed). DOUBTFUL: either, where
+    the emulator is known to do that to sound kernels (cannot judge). UNFIT: the
     guest could not build what was asked or a knob did not read back (ERROR). GARBLED: the result channel
     broke its format. LOST: QEMU died or was killed.
     """
@@ -21,6 +22,7 @@ class Outcome(StrEnum):
     LATE = "late"
     OOPS = "oops"
     HANG = "hang"
+    DOUBTFUL = "doubtful"
     UNFIT = "unfit"
     GARBLED = "garbled"
     LOST = "lost"

@@ -37,7 +37,7 @@ from lab.guest.script import (
 from lab.kernels.model import Kernel
 from lab.observe import Observer
 from lab.packages.apt import Tell, silent
-from lab.qemu.accelerator import Accelerator, accelerator
+from lab.qemu.accelerator import Accelerator, accelerator, doubt_of
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
 from lab.qemu.clock import Clock, VirtualClock
 from lab.qemu.machine import Limits, run
@@ -50,6 +50,10 @@ from lab.topology.model import Topology
 
 NANOSECONDS = 10**9
 _MARGIN = 120
+# A busy host keeps an emulated timer from ticking ten times within ten jiffies, and check_timer() panics. The kernel
+# patches its own code when its random numbers are ready (static key crng_is_ready, f5bda35fba61, Linux 5.19): at boot,
+# where it trusts the processor, and else under a load that is measured, for busy disks are what it waits for.
+_WALL_WORDS = ("oops=panic", "no_timer_check", "random.trust_cpu=on")
 _STARVED = 6
 """By how much longer a guest of the wall clock may take: its time is that of a host which has other work too."""
 _CONSOLE_LIMIT = 1 << 20
@@ -225,7 +229,7 @@ def run_job(
         raise LabBroken(
             f"{folder}: {error.strerror}", remedy="free some space, or use another results folder"
         ) from error
-    observer = Observer(phase_seen)
+    observer = Observer(phase_seen, doubt_of(prepared.clock, lab.qemu))
     try:
         spec = _machine(lab, prepared, initrd)
         ending = run(spec, folder, observer, _limits(prepared), abort)
@@ -305,9 +309,8 @@ def _machine(lab: Lab, prepared: PreparedJob, initrd: Path) -> MachineSpec:
     own = prepared.hardware
     if own is None:
         return spec
-    # Bridges and root buses are set up by a full firmware alone; nothing is steady under the wall clock. A busy
-    # host keeps an emulated timer from ticking ten times within ten jiffies, and check_timer() panics.
-    plain = replace(spec, clock=prepared.clock, firmware=None, preload=None, append=("oops=panic", "no_timer_check"))
+    # Bridges and root buses are set up by a full firmware alone; nothing is steady under the wall clock.
+    plain = replace(spec, clock=prepared.clock, firmware=None, preload=None, append=_WALL_WORDS)
     return replace(plain, board=own.board, cpus=own.cpus, hardware=own.words)
 
 

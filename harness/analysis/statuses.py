@@ -12,6 +12,7 @@ not-ready                  MISS    no         125
 late                       MISS    no         125
 oops                       FAIL    no         1
 hang                       FAIL    no         1
+doubtful                   ERROR   no         125
 unfit                      ERROR   no         125
 garbled                    ERROR   yes        128
 lost                       ERROR   yes        128
@@ -48,6 +49,9 @@ ENDINGS = {
     Outcome.LATE: Ending(Status.MISS, lab_broke=False, says="the host did not bring the guest up in time"),
     Outcome.OOPS: Ending(Status.FAIL, lab_broke=False, says="the kernel oopsed after it was ready"),
     Outcome.HANG: Ending(Status.FAIL, lab_broke=False, says="the kernel hung after it was ready"),
+    Outcome.DOUBTFUL: Ending(
+        Status.ERROR, lab_broke=False, says="the guest died or hung, and not surely of its kernel"
+    ),
     Outcome.UNFIT: Ending(Status.ERROR, lab_broke=False, says="the guest could not be set up as asked"),
     Outcome.GARBLED: Ending(Status.ERROR, lab_broke=True, says="the result channel broke its format"),
     Outcome.LOST: Ending(Status.ERROR, lab_broke=True, says="the lab lost the guest"),

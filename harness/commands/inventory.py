@@ -29,6 +29,7 @@ HELP = "boot a topology on QEMU's own controllers and compare its disks, tags, p
 _FAILURES: dict[Outcome, type[BlklabError]] = {
     Outcome.NOT_READY: CannotJudge,
     Outcome.LATE: CannotJudge,
+    Outcome.DOUBTFUL: CannotJudge,
     Outcome.OOPS: KernelFailed,
     Outcome.HANG: KernelFailed,
 }

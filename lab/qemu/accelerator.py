@@ -8,11 +8,13 @@ from pathlib import Path
 
 from lab.cache import Cache
 from lab.digest import canonical, digest_bytes
-from lab.qemu.clock import WallClock
+from lab.qemu.clock import Clock, WallClock
 from lab.qemu.kvm import DEVICE, Kvm, KvmState, prove_kvm
-from lab.qemu.probe import Qemu
+from lab.qemu.probe import OVERRIDE, Qemu
 
 KIND = "accelerator"
+SOUND_PATCHING = (8, 1)
+"""From this QEMU on TCG locks a page of code before it translates or changes it."""
 _FILE = "kvm.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
@@ -52,6 +54,16 @@ def of(kvm: Kvm) -> Accelerator:
     if kvm.state is KvmState.WORKS:
         return Accelerator(WallClock("kvm", kvm.model), f"-cpu {kvm.model}: {kvm.proof}")
     return Accelerator(WallClock("tcg"), f"KVM: {kvm.state}, {kvm.proof}")
+
+
+def doubt_of(clock: Clock, qemu: Qemu) -> str:
+    """Why a guest that died or hung under ``qemu`` need not have done so of its kernel; empty where it must have."""
+    if clock != WallClock("tcg") or qemu.version >= SOUND_PATCHING:
+        return ""
+    return (
+        f"QEMU {qemu.version_text} may run code that another vCPU is patching, and its guests die or hang of that:"
+        f" measure again, or name QEMU {'.'.join(map(str, SOUND_PATCHING))} or later in {OVERRIDE}"
+    )
 
 
 def _this_boot() -> str:

@@ -119,10 +119,14 @@ def _processor(spec: MachineSpec) -> tuple[str, ...]:
     # -seed makes QEMU's own randomness (the fw_cfg and device-tree seeds of the guest's RNG)
     # repeatable; rdrand and rdseed would let the host's through.
     match spec.clock:
+        case VirtualClock():
+            model = "max,-rdrand,-rdseed"
         case WallClock(accelerator="kvm", model=model):
             pass
+        case WallClock():
+            model = "max"
         case _:
-            model = "max,-rdrand,-rdseed"
+            assert_never(spec.clock)
     # A processor on a NUMA node of its own shares no cache with those of other nodes: it is a socket.
     smp = f"{spec.cpus},sockets={spec.cpus},cores=1,threads=1" if "-numa" in spec.hardware else str(spec.cpus)
     return ("-cpu", model, "-smp", smp, "-seed", str(spec.seed))

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lab.cache import Cache
 from lab.qemu import accelerator as module
-from lab.qemu.accelerator import accelerator, of
-from lab.qemu.clock import WallClock
+from lab.qemu.accelerator import accelerator, doubt_of, of
+from lab.qemu.clock import VirtualClock, WallClock
 from lab.qemu.kvm import Kvm, KvmState
 from lab.qemu.probe import Qemu
 
@@ -40,6 +41,13 @@ def test_a_device_that_opens_proves_nothing(state: KvmState) -> None:
     found = of(Kvm(state, "what was seen"))
     assert found.clock == WallClock("tcg")
     assert str(found) == f"TCG, a thread for each vCPU (KVM: {state}, what was seen)"
+
+
+def test_only_an_old_qemu_that_emulates_processors_side_by_side_is_doubted() -> None:
+    later = replace(QEMU, version=(8, 1, 0))
+    assert doubt_of(WallClock("tcg"), QEMU).startswith("QEMU 7.2.22 may run code that another vCPU is patching")
+    assert "QEMU 8.1 or later in BLKLAB_QEMU" in doubt_of(WallClock("tcg"), QEMU)
+    assert doubt_of(WallClock("tcg"), later) == doubt_of(WallClock("kvm"), QEMU) == doubt_of(VirtualClock(), QEMU) == ""
 
 
 def test_a_proof_holds_for_its_kernel_and_qemu(proofs: list[Path], tmp_path: Path) -> None:
