@@ -52,8 +52,9 @@ NANOSECONDS = 10**9
 _MARGIN = 120
 # A busy host keeps an emulated timer from ticking ten times within ten jiffies, and check_timer() panics. The kernel
 # patches its own code when its random numbers are ready (static key crng_is_ready, f5bda35fba61, Linux 5.19): at boot,
-# where it trusts the processor, and else under a load that is measured, for busy disks are what it waits for.
-_WALL_WORDS = ("oops=panic", "no_timer_check", "random.trust_cpu=on")
+# where it trusts the processor, and else under a load that is measured, for busy disks are what it waits for. An
+# emulated processor answers the clocksource watchdog of Linux 7.2 too late, which reads as if a device had timed out.
+_WALL_WORDS = ("oops=panic", "no_timer_check", "random.trust_cpu=on", "tsc=nowatchdog")
 _STARVED = 6
 """By how much longer a guest of the wall clock may take: its time is that of a host which has other work too."""
 _CONSOLE_LIMIT = 1 << 20
