@@ -21,7 +21,8 @@ from lab.kernels.modules import module_closure, module_name
 from lab.kernels.resolve import resolve
 from lab.qemu.errand import run_errand, script
 from lab.qemu.machine import Limits
-from lab.qemu.shell import PROGRAM, ShellSpec, sit_in
+from lab.qemu.shell import PROGRAM, ShellSpec
+from lab.qemu.visit import sit_in
 from lab.realise import recipe
 from lab.realise.capability import missing
 from lab.realise.in_qemu.hardware import Hardware, hardware, lacking

@@ -21,8 +21,9 @@ def _introduction(command: str) -> Iterator[str]:
     yield ""
     yield (
         "Virtual time has devices inside the guest, their figures repeat exactly, and seeds make a range. The wall"
-        " clock has the controllers of QEMU with real drivers, its figures scatter, and boots make an interval of 95 %."
-        " They agree where range and interval meet, to half a per cent; where they do not, the scenario says why."
+        " clock has the controllers of QEMU with real drivers, its figures scatter, and boots make an interval of at"
+        " least 95 %. They agree where range and interval meet, to half a per cent; where they do not, the scenario"
+        " says why."
     )
     yield ""
 

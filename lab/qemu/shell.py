@@ -2,12 +2,10 @@
 """virtme-ng's command line for a guest to sit in: the host's files as its root, and hardware of the lab's choice."""
 
 import shlex
-import subprocess
 from collections.abc import Iterator
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 
-from lab.errors import LabBroken
 from lab.qemu.clock import WallClock
 
 PROGRAM = "virtme-run"
@@ -46,26 +44,6 @@ class ShellSpec:
     hardware: tuple[str, ...]
     here: Path
     errand: Errand | None = None
-
-
-def sit_in(spec: ShellSpec, folder: Path) -> None:
-    """A guest on this terminal, whose disks are files in ``folder``, until it is left.
-
-    Raises LabBroken when there was none, or QEMU failed under it.
-    """
-    ended = folder / "ended"
-    # virtme-ng exits with what waitpid() filled in, of which eight bits are kept: with 0 where QEMU exits with 1.
-    qemu = folder / "qemu"
-    qemu.write_text(f'#!/bin/sh\n{shlex.quote(str(spec.qemu))} "$@"\necho $? >{shlex.quote(str(ended))}\n')
-    qemu.chmod(0o755)
-    done = subprocess.run(shell_argv(replace(spec, qemu=qemu)), cwd=folder, check=False)
-    status = int(ended.read_text()) if ended.exists() else None
-    if status is None:
-        raise LabBroken(
-            f"{PROGRAM} ended with {done.returncode} and started no QEMU", remedy="what it wrote above says why"
-        )
-    if status:
-        raise LabBroken(f"QEMU ended with {status}", remedy="what it wrote above says why")
 
 
 def shell_argv(spec: ShellSpec) -> tuple[str, ...]:

@@ -11,7 +11,8 @@ from lab.errors import LabBroken
 from lab.guest.further import Find
 from lab.guest.script import Module
 from lab.qemu.clock import WallClock
-from lab.qemu.shell import Errand, ShellSpec, shell_argv, sit_in
+from lab.qemu.shell import Errand, ShellSpec, shell_argv
+from lab.qemu.visit import sit_in
 from tests.unit.payload_samples import kernel
 
 SPEC = ShellSpec(
