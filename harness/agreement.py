@@ -17,13 +17,13 @@ from lab.errors import Misuse
 
 
 def both_clocks(store: Store, scenario: Scenario, *, search: Path) -> Iterator[BothClocks]:
-    """A row for each ratio and kernel series on which either clock was run. Raises Misuse for a twin that is none."""
+    """A row for each ratio and kernel series that was run on the wall clock. Raises Misuse for a twin that is none."""
     ours = newest_runs(store, scenario)
     for one in scenario.agrees:
         twin, theirs = counterpart(scenario, one, search=search)
         virtual = newest_runs(store, twin)
-        for series in sorted(ours.keys() | virtual.keys(), key=_version):
-            run = ours.get(series)
+        for series in sorted(ours, key=_version):
+            run = ours[series]
             yield BothClocks(
                 scenario.name,
                 twin.name,
@@ -32,7 +32,7 @@ def both_clocks(store: Store, scenario: Scenario, *, search: Path) -> Iterator[B
                 _value(virtual.get(series), theirs),
                 _value(run, one.ratio),
                 one.because,
-                run.facts.qemu if run else "",
+                run.facts.qemu,
             )
 
 

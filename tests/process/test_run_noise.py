@@ -180,6 +180,7 @@ def test_both_clocks_stand_side_by_side(rig: Rig) -> None:
     rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
     (row,) = both_clocks(rig.store, wall, search=rig.lab.folder)
     assert (row.series, row.agree) == ("6.1", True)
+    assert not list(both_clocks(rig.store, replace(wall, name="t-never-run"), search=rig.lab.folder))
     rig.run(iops={"hog": 10.0, "lopsided.victim": 950.0})
     (row,) = both_clocks(rig.store, wall, search=rig.lab.folder)
     assert row.unexplained
