@@ -4,10 +4,10 @@
 from collections.abc import Iterator
 from pathlib import Path
 
-from harness.analysis.agreement import BothClocks
+from harness.analysis.agreement import BothClocks, OnTheWall
 from harness.analysis.ensemble import Ensemble
 from harness.analysis.operands import Unavailable
-from harness.judging import newest_runs, ratio_of
+from harness.judging import judge_run, newest_runs, ratio_of
 from harness.scenario.expression import ExpressionError
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Agreement, Clock, Ratio, Scenario
@@ -34,6 +34,16 @@ def both_clocks(store: Store, scenario: Scenario, *, search: Path) -> Iterator[B
                 one.because,
                 run.facts.qemu,
             )
+
+
+def on_the_wall(store: Store, scenario: Scenario) -> Iterator[OnTheWall]:
+    """A row for each claim of a scenario of the wall clock on each kernel series that it was judged on."""
+    if scenario.clock is not Clock.WALL:
+        return
+    for series, run in sorted(newest_runs(store, scenario).items(), key=lambda item: _version(item[0])):
+        for claim in judge_run(run).claims:
+            if claim.judgement.ensemble is not None:
+                yield OnTheWall(scenario.name, claim.that, series, claim.expect, claim.judgement.ensemble)
 
 
 def counterpart(scenario: Scenario, one: Agreement, *, search: Path) -> tuple[Scenario, Ratio]:

@@ -12,6 +12,21 @@ ROUNDING = 0.005
 
 
 @dataclass(frozen=True)
+class OnTheWall:
+    """A claim of a scenario of the wall clock on one kernel series; ``expect`` is its bound as the file has it."""
+
+    scenario: str
+    that: str
+    series: str
+    expect: str
+    wall: Ensemble
+
+    @property
+    def interval(self) -> Interval | None:
+        return of_boots(self.wall)
+
+
+@dataclass(frozen=True)
 class BothClocks:
     """A ratio of ``scenario`` on the wall clock, and of ``twin`` on the virtual one, on one kernel series.
 
@@ -31,9 +46,7 @@ class BothClocks:
     @property
     def interval(self) -> Interval | None:
         """Of the true ratio on the wall clock, at 95 per cent; None with too few boots."""
-        if self.wall is None:
-            return None
-        return interval([value for _, value in sorted(self.wall.values.items())], ERROR)
+        return None if self.wall is None else of_boots(self.wall)
 
     @property
     def agree(self) -> bool | None:
@@ -47,3 +60,8 @@ class BothClocks:
     @property
     def unexplained(self) -> bool:
         return self.agree is False and not self.because
+
+
+def of_boots(wall: Ensemble) -> Interval | None:
+    """Of the true ratio, at 95 per cent; None with too few boots."""
+    return interval([value for _, value in sorted(wall.values.items())], ERROR)

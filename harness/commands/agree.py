@@ -3,7 +3,7 @@
 
 import argparse
 
-from harness.agreement import both_clocks
+from harness.agreement import both_clocks, on_the_wall
 from harness.commands.command import SCENARIOS, WALL, add_page, add_results, results_root, tell, write_page
 from harness.report.agreement import page
 from harness.scenario.load import find_scenarios, load_scenario
@@ -29,7 +29,8 @@ def execute(options: argparse.Namespace) -> int:
             f"{store.root} holds no run of a scenario with agrees:, nor of its twin",
             remedy="blklab list names the scenarios of the wall clock; run one, then again",
         )
-    text = page(rows, "blklab agree")
+    claims = [row for scenario in wanted for row in on_the_wall(store, scenario)]
+    text = page(rows, claims, "blklab agree")
     write_page(options.out, text)
     print(text, end="")
     unexplained = [row for row in rows if row.unexplained]

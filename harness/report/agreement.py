@@ -1,17 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""docs/agreement.md: the same ratios on both clocks, kernel by kernel."""
+"""docs/agreement.md: the same ratios on both clocks, and what the wall clock said, kernel by kernel."""
 
 from collections.abc import Iterator, Sequence
 
-from harness.analysis.agreement import BothClocks
+from harness.analysis.agreement import BothClocks, OnTheWall
 from harness.report.format import figure, plural, spread
 
 _WORDS = {True: "yes", False: "**no**", None: "-"}
 
 
-def page(rows: Sequence[BothClocks], command: str) -> str:
+def page(rows: Sequence[BothClocks], claims: Sequence[OnTheWall], command: str) -> str:
     """The page in Markdown; ``command`` made it."""
-    return "\n".join((*_introduction(command), *_table(rows), "", *_notes(rows)))
+    return "\n".join((*_introduction(command), *_table(rows), "", *_notes(rows), *_claims(claims)))
 
 
 def _introduction(command: str) -> Iterator[str]:
@@ -37,7 +37,17 @@ def _table(rows: Sequence[BothClocks]) -> Iterator[str]:
         yield f"| {names} | {row.that} | {row.series} | {virtual} | {_wall(row)} | {_WORDS[row.agree]} |"
 
 
-def _wall(row: BothClocks) -> str:
+def _claims(rows: Sequence[OnTheWall]) -> Iterator[str]:
+    yield "## The claims of the wall clock"
+    yield ""
+    yield "| scenario | claim | kernel | measured | expected |"
+    yield "|---|---|---|---|---|"
+    for row in rows:
+        yield f"| {row.scenario} | {row.that} | {row.series} | {_wall(row)} | {row.expect} |"
+    yield ""
+
+
+def _wall(row: BothClocks | OnTheWall) -> str:
     if row.wall is None:
         return "-"
     seen, boots = row.interval, plural(len(row.wall.values), "boot")

@@ -158,7 +158,7 @@ class Claim:
     ``kernels`` is a range (``harness.scenario.known``) outside of which it is not made; empty: all.
     """
 
-    that: str
+    that: str = field(metadata=WORDS)
     ratio: Ratio
     expect: Bound
     optional: bool = False
@@ -172,7 +172,7 @@ class Claim:
 class Control:
     """A ratio that must turn red: by an arm of this file (``mutant`` empty) or on a mutant kernel."""
 
-    that: str
+    that: str = field(metadata=WORDS)
     ratio: Ratio
     expect: Bound
     mutant: str = ""

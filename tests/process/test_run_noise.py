@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.agreement import both_clocks
+from harness.agreement import both_clocks, on_the_wall
 from harness.events import CellStarted, Event
 from harness.judging import judge_run, rejudge
 from harness.runner import Request, Run, run_scenario
@@ -180,6 +180,8 @@ def test_both_clocks_stand_side_by_side(rig: Rig) -> None:
     rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
     (row,) = both_clocks(rig.store, wall, search=rig.lab.folder)
     assert (row.series, row.agree) == ("6.1", True)
+    assert [claim.series for claim in on_the_wall(rig.store, wall)] == ["6.1"] * len(wall.claims)
+    assert not list(on_the_wall(rig.store, rig.scenario))
     assert not list(both_clocks(rig.store, replace(wall, name="t-never-run"), search=rig.lab.folder))
     rig.run(iops={"hog": 10.0, "lopsided.victim": 950.0})
     (row,) = both_clocks(rig.store, wall, search=rig.lab.folder)

@@ -123,6 +123,11 @@ def test_the_digest_is_that_of_what_is_measured_and_judged(tmp_path: Path) -> No
     first = load(GOOD, tmp_path)
     other_words = GOOD.replace(f"title: {first.title}", "title: Another") + "# more\nteaches: much\n"
     assert (load(other_words, tmp_path).title, load(other_words, tmp_path).digest) == ("Another", first.digest)
+    renamed = GOOD.replace(first.claims[0].that, "another name of it", 1)
+    assert (load(renamed, tmp_path).claims[0].that, load(renamed, tmp_path).digest) == (
+        "another name of it",
+        first.digest,
+    )
     for old, new in (
         ("iodepth: 256", "iodepth: 255"),
         (first.claims[0].expect.text, ">= 0.123"),
