@@ -34,8 +34,8 @@ def read_clock(row: Row, loads: Mapping[str, Load]) -> tuple[Clock, int, int]:
 def read_pause(row: Row, arms: Mapping[str, Arm], *, measured: int) -> int:
     """The rest before each load. ``measured`` is how many windows follow each other in a boot."""
     pause = row.get_or(schema.PAUSE, schema.DEFAULT_PAUSE)
-    shortest = 2 * max((_request_timeout(arm) for arm in arms.values()), default=schema.REQUEST_TIMEOUT)
-    if measured > 1 and pause <= shortest:
+    # There are no arms where their topology did not load, and their request timeout is not known then.
+    if measured > 1 and arms and pause <= (shortest := 2 * max(map(_request_timeout, arms.values()))):
         row.problems.add(
             row.place("pause"),
             f"pause: must be more than {show_time(shortest)}, twice the request timeout, or a load finds queues of the"

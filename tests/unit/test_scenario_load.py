@@ -352,3 +352,12 @@ def test_the_clock_decides_on_the_devices(tmp_path: Path) -> None:
     assert "bs: the throttle of disk p0 lets 6 requests pass in a window of 8 s" in mistakes(few, tmp_path)
     interrupts = GOOD.replace("hba.cmd_per_lun: 16", "hba.interrupts: 1")
     assert "interrupts: devices inside the guest, as tcm_loop makes them, raise none" in mistakes(interrupts, tmp_path)
+
+
+def test_a_topology_that_does_not_load_says_nothing_of_the_pause(tmp_path: Path) -> None:
+    text = GOOD.replace("seeds: 2", "pause: 5s").replace("{scheduler: none}", "{scheduler: none, io_timeout: 2000}")
+    load(text, tmp_path)
+    topology = next(line for line in text.splitlines() if line.startswith("topology:"))
+    with pytest.raises(InputErrors) as caught:
+        load(text.replace(topology, "topology: nosuch"), tmp_path)
+    assert "pause" not in str(caught.value)
