@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A boot's record on disk: boot.json beside the raw artefacts it vouches for."""
+"""A boot's record on disk: boot.json, with checksums of the raw artefacts in the same folder."""
 
 import re
 from pathlib import Path
@@ -17,7 +17,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def save_boot(record: BootRecord) -> None:
-    """Write ``out/<file>`` for every measured file, then boot.json, which makes the boot count.
+    """Write ``out/<file>`` for every measured file, then boot.json, which makes the record valid.
 
     Raises LabBroken when the folder cannot be written.
     """
@@ -45,7 +45,7 @@ def save_boot(record: BootRecord) -> None:
 
 
 def load_boot(folder: Path) -> BootRecord | None:
-    """The record of a complete boot; None when boot.json or a file it names is missing or altered."""
+    """The record of a boot; None when boot.json or a file that it lists is missing or altered."""
     body = read_json(folder / NAME)
     if not isinstance(body, dict) or body.get("schema") != SCHEMA:
         return None

@@ -188,7 +188,7 @@ def test_runs_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> None
 
 def test_a_run_is_worked_on_by_one_at_a_time(tmp_path: Path) -> None:
     run = new_run(tmp_path, MODEL)
-    with run.held(), pytest.raises(Misuse, match="is going on"), load_run(run.path).held():
+    with run.held(), pytest.raises(Misuse, match="is in use by another process"), load_run(run.path).held():
         pass
     with run.held():
         pass
@@ -227,7 +227,7 @@ def test_a_full_disk_is_the_lab_with_a_remedy(tmp_path: Path, monkeypatch: pytes
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert caught.value.remedy.startswith("free some space")
     monkeypatch.setattr("harness.record.store.LEAST_SPACE", 1 << 62)
-    with pytest.raises(LabBroken, match="MiB left, a run may need"):
+    with pytest.raises(LabBroken, match="MiB free; a run may need"):
         Store(tmp_path).check()
 
 
@@ -237,7 +237,7 @@ def test_a_good_folder_is_left_empty_by_the_check(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Misuse, match="holds no run"):
+    with pytest.raises(Misuse, match="does not contain a run"):
         load_run(tmp_path)
     run = new_run(tmp_path, MODEL)
     path = run.path / "run.json"
