@@ -64,7 +64,9 @@ def suites_of(series: str) -> Sequence[Sequence[str]]:
 def origin_of(distribution: str, pin: Pin) -> str:
     """Where a pinned kernel comes from, in words."""
     first = pin.packages[0]
-    return f"{distribution} {first.suite}, {first.name} {first.version}"
+    unlisted = " and ".join(package.name.split("-")[1] for package in pin.packages if package.path)
+    note = f" ({unlisted} from the pool, with a checksum that no list signs)" if unlisted else ""
+    return f"{distribution} {first.suite}, {first.name} {first.version}{note}"
 
 
 def store_unpacked(tree: Path, into: Path, pin: Pin) -> None:
@@ -127,15 +129,30 @@ def served(archive: Archive, group: Sequence[str]) -> Sequence[str]:
 
 
 def with_parts(archive: Archive, image: Package) -> list[Package]:
-    """``image`` and the packages of the same version that it is split into (from 7.x on)."""
-    chosen, queue = dict[str, Package](), [image]
-    while queue:
-        package = queue.pop(0)
-        chosen[package.name] = package
-        for needed in (alternatives[0] for alternatives in package.depends):
-            if needed.relation == "=" and needed.name not in chosen and _PARTS.fullmatch(needed.name):
-                queue.append(archive.find(package.suite, needed.name, needed.version))
-    return list(chosen.values())
+    """``image`` and the packages of the same version that hold its parts.
+
+    One image package holds everything up to 6.18, whose linux-base-* is documentation. From 6.19 on it is empty and
+    needs linux-binary-*, linux-modules-* and linux-base-*. A suite lists an old linux-binary-* for longer than the
+    other two, as it has a source package of its own (linux-signed-amd64); their files are in the pool for longer still.
+    """
+    parts = [one[0].name for one in image.depends if one[0].relation == "=" and _PARTS.fullmatch(one[0].name)]
+    if not any(name.startswith("linux-modules-") for name in parts):
+        return [image]
+    return [image, *(_part(archive, image, name) for name in parts)]
+
+
+def _part(archive: Archive, image: Package, name: str) -> Package:
+    for found in archive.search(image.suite, re.escape(name)):
+        if found.version == image.version:
+            return found
+    path = image.path.replace("/linux-signed-amd64/", "/linux/").replace(f"/{image.name}_", f"/{name}_")
+    try:
+        return archive.unlisted(image.suite, name, image.version, path)
+    except CannotJudge as error:
+        raise CannotJudge(
+            f"{image.suite} lists {image.name} {image.version} without its {name}, and its pool has no {path}",
+            remedy=f"name an archive that still has it: {sources.archive_variable(image.suite)}=URI",
+        ) from error
 
 
 def not_found(what: str, groups: Sequence[Sequence[str]]) -> CannotJudge:
