@@ -23,7 +23,7 @@ SERIES: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 # Any other series has passed through one of these.
 _OTHERS = (("sid",), ("forky",), ("trixie-backports",), ("bookworm-backports",))
-_BACKPORTS = {"11": "bullseye-backports", "12": "bookworm-backports", "13": "trixie-backports", "14": "forky-backports"}
+_CODENAMES = {"11": "bullseye", "12": "bookworm", "13": "trixie", "14": "forky"}
 
 _SERIES_FORM = re.compile(r"\d+\.\d+")
 _VERSION_FORM = re.compile(r"(?:\d+:)?\d+\.\d+\.\d+[A-Za-z0-9.+~]*-[A-Za-z0-9.+~]+")
@@ -96,7 +96,7 @@ def _newest_in(groups: Sequence[Sequence[str]], series: str) -> Choose:
 
     def choose(archive: Archive) -> list[Package]:
         for group in groups:
-            images = [image for suite in served(archive, group) for image in archive.search(suite, _IMAGES)]
+            images = [image for suite in served(archive, group) for image in offered(archive, suite)]
             wanted = [image for image in images if series in ("", Release.parse(image.version).series)]
             if wanted:
                 newest = max(wanted, key=lambda image: Release.parse(image.version))
@@ -107,20 +107,26 @@ def _newest_in(groups: Sequence[Sequence[str]], series: str) -> Choose:
 
 
 def _exactly(version: str) -> Choose:
-    backport = re.search(r"~bpo(\d+)", version)
-    if backport is not None:
-        groups: Sequence[Sequence[str]] = ((_BACKPORTS.get(backport[1], f"debian{backport[1]}-backports"),),)
+    rebuilt = re.search(r"~(bpo|deb)(\d+)", version)
+    if rebuilt is not None:
+        pocket = {"bpo": "backports", "deb": "security"}[rebuilt[1]]
+        groups: Sequence[Sequence[str]] = ((f"{_CODENAMES.get(rebuilt[2], f'debian{rebuilt[2]}')}-{pocket}",),)
     else:
         groups = suites_of(Release.parse(version).series)
 
     def choose(archive: Archive) -> list[Package]:
         for suite in (suite for group in groups for suite in served(archive, group)):
-            for image in archive.search(suite, _IMAGES):
+            for image in offered(archive, suite):
                 if image.version == version:
                     return with_parts(archive, image)
         raise not_found(f"kernel {version} (any more)", groups)
 
     return choose
+
+
+def offered(archive: Archive, suite: str) -> Sequence[Package]:
+    """The image packages of every kernel that ``suite`` lists; no cloud, real-time, unsigned or debug kernels."""
+    return archive.search(suite, _IMAGES)
 
 
 def served(archive: Archive, group: Sequence[str]) -> Sequence[str]:

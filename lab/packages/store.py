@@ -7,7 +7,7 @@ without the network if they are still unpacked, and fetched again (exactly those
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -117,6 +117,13 @@ def read_pin(cache: Cache, name: str) -> Pin | None:
         return None
     except (ValueError, TypeError, KeyError) as error:
         raise LabBroken(f"the pin {path} cannot be read: {error}", remedy=f"remove {path}") from error
+
+
+def read_pins(cache: Cache, prefix: str) -> Iterator[Pin]:
+    """Every pin whose name starts with ``prefix``."""
+    for path in sorted((cache.root / "pins").glob(f"{prefix}*.json")):
+        if (pin := read_pin(cache, path.name.removesuffix(".json"))) is not None:
+            yield pin
 
 
 def write_pin(cache: Cache, pin: Pin) -> None:

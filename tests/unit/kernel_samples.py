@@ -93,6 +93,10 @@ class Repository:
             self._indexes.setdefault(suite, []).append(entry)
         return deb
 
+    def record(self, suite: str, index: str) -> None:
+        """List packages as a real index names them, without their files."""
+        self._indexes.setdefault(suite, []).append(index)
+
     def drop(self, suite: str) -> None:
         """Forget all packages of the suite."""
         self._indexes[suite] = []
