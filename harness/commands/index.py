@@ -9,12 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.commands.command import add_results, results_root, tell
-from harness.index import FILE, IndexedRun, open_index
+from harness.record.index import FILE, IndexedRun, open_index
+from harness.record.retention import plan_pruning, prune
 from harness.report.format import STYLES, duration, plural
-from harness.report.wide import print_wide
-from harness.retention import plan_pruning, prune
-from lab.errors import EXIT_PASS, Misuse
-from lab.units import parse_size
+from harness.report.terminal.wide import print_wide
+from lab.base.errors import EXIT_PASS, Misuse
+from lab.base.units import parse_size
 
 NAME = "index"
 HELP = "make index.sqlite of the run folders anew and list the runs; --keep SIZE lets the oldest go"

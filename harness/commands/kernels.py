@@ -6,8 +6,8 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 
 from harness.commands.command import tell
-from lab.cache import Cache
-from lab.errors import BlklabError, Misuse
+from lab.base.cache import Cache
+from lab.base.errors import BlklabError, Misuse
 from lab.kernels.model import Kernel
 from lab.kernels.offers import expand, offers
 from lab.kernels.resolve import resolve

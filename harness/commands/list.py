@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from harness.commands.command import SCENARIOS, WALL, tell
 from harness.scenario.load import find_scenarios, load_scenario
-from lab.cache import Cache
-from lab.errors import EXIT_MISUSE, EXIT_PASS, InputErrors
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_MISUSE, EXIT_PASS, InputErrors
 from lab.kernels.offers import Offer, offers
 from lab.topology.load import catalogue
 

@@ -10,12 +10,12 @@ from harness.commands.command import SCENARIOS, add_kernel, add_results, results
 from harness.commands.exporting import add_exports, check_exports, export, report_console
 from harness.commands.reporting import print_run
 from harness.commands.tracing import add_tracing, execute_trace
-from harness.report.progress import progress
-from harness.runner import Request, Run, measured_before, run_scenario
+from harness.record.store import RunFolder, Store
+from harness.report.terminal.progress import progress
+from harness.run.runner import Request, Run, measured_before, run_scenario
 from harness.scenario.load import load_scenario
-from harness.store import RunFolder, Store
-from lab.cache import Cache
-from lab.errors import Misuse
+from lab.base.cache import Cache
+from lab.base.errors import Misuse
 from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu
 from lab.session import Lab, open_lab

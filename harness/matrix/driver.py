@@ -16,11 +16,11 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
-from harness.events import CellDecided, Event, MatrixListener, MatrixStarted, OfCell
-from harness.files import writing
-from harness.judging import judge_run
-from harness.lanes import Stopped
-from harness.matrices import (
+from harness.base.files import writing
+from harness.matrix.outcome import Outcome, broken, judged
+from harness.matrix.plan import Plan, record_of
+from harness.record.judging import judge_run
+from harness.record.matrices import (
     FOLDER,
     MatrixCell,
     MatrixFolder,
@@ -30,13 +30,13 @@ from harness.matrices import (
     same_request,
     with_cell,
 )
-from harness.matrix.outcome import Outcome, broken, judged
-from harness.matrix.plan import Plan, record_of
-from harness.runner import Request, Turns, lanes_of_host, measured_before, run_scenario
+from harness.record.store import Store
+from harness.run.events import CellDecided, Event, MatrixListener, MatrixStarted, OfCell
+from harness.run.lanes import Stopped
+from harness.run.runner import Request, Turns, lanes_of_host, measured_before, run_scenario
 from harness.scenario.model import Clock, Scenario
-from harness.store import Store
-from lab.digest import canonical, digest_bytes
-from lab.errors import BlklabError, LabBroken, Misuse
+from lab.base.digest import canonical, digest_bytes
+from lab.base.errors import BlklabError, LabBroken, Misuse
 from lab.kernels.model import Kernel
 from lab.session import Lab
 

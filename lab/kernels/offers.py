@@ -6,8 +6,8 @@ from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.cache import Cache
-from lab.errors import BlklabError, Misuse
+from lab.base.cache import Cache
+from lab.base.errors import BlklabError, Misuse
 from lab.kernels import debian, store
 from lab.kernels.release import Release
 from lab.kernels.vmlinux import image_built

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
 from tests.process.fake_lab import FakeLab
 from tests.process.matrix_lab import WHOLE, kernels, lay_out, matrix, record, words
 

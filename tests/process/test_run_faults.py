@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import host
-from lab.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, InputErrors
+from lab.base import host
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, InputErrors
 from lab.topology.load import CATALOGUE
 from tests.process.fake_lab import CELLS, FakeLab
 from tests.unit.scenario_text import GOOD, RIG, load

@@ -8,7 +8,7 @@ import time
 
 import pytest
 
-from lab.errors import EXIT_PASS
+from lab.base.errors import EXIT_PASS
 from tests.process.fake_lab import CELLS, FakeLab
 
 MOMENTS = ("start", "greeting", "ready", "load", "file", "end", "bye")

@@ -12,15 +12,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.agreement import both_clocks, on_the_wall
-from harness.events import CellStarted, Event
-from harness.judging import judge_run, rejudge
-from harness.runner import Request, Run, run_scenario
+from harness.record.judging import judge_run, rejudge
+from harness.record.store import Store, load_run
+from harness.run.events import CellStarted, Event
+from harness.run.runner import Request, Run, run_scenario
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Agreement, Clock, Scenario, Status
-from harness.store import Store, load_run
-from lab.cache import Cache
-from lab.errors import Misuse
+from harness.studies.agreement.collect import both_clocks, on_the_wall
+from lab.base.cache import Cache
+from lab.base.errors import Misuse
 from lab.kernels.resolve import resolve
 from lab.qemu.machine import Limits
 from lab.session import open_lab

@@ -3,12 +3,13 @@
 
 import shutil
 from collections.abc import Iterator
+from functools import partial
 from pathlib import Path
 
 import pytest
 
-from lab.cache import Cache
-from lab.errors import CannotJudge, Misuse
+from lab.base.cache import Cache
+from lab.base.errors import CannotJudge, Misuse
 from lab.kernels import debian, store
 from lab.kernels.offers import SUITES, Offer, expand, offers
 from lab.packages import sources
@@ -98,7 +99,7 @@ def test_a_cached_kernel_is_offered_with_the_date_of_its_build(repository: Repos
         pin = Pin(f"debian-{version}", (Pinned(suite, "linux-image-x-amd64", version, version),))
         write_pin(cache, pin)
         banner = f"x (builder) #1 SMP Debian {version} (2026-07-02)"
-        cache.entry(store.KIND, pin.digest, lambda into, text=banner: _image(into, text))
+        cache.entry(store.KIND, pin.digest, partial(_image, banner))
     cached = [one for one in offers(cache, silent) if one.cached]
     assert cached == [
         Offer("6.1.176-1", "bookworm", cached=True, built="2026-07-02"),
@@ -106,7 +107,7 @@ def test_a_cached_kernel_is_offered_with_the_date_of_its_build(repository: Repos
     ]
 
 
-def _image(into: Path, banner: str) -> None:
+def _image(banner: str, into: Path) -> None:
     (into / "image").write_bytes(bzimage(b"", banner))
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.retention import plan_pruning, prune
-from harness.store import RunFolder
-from lab.errors import EXIT_MISUSE, EXIT_PASS
+from harness.record.retention import plan_pruning, prune
+from harness.record.store import RunFolder
+from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from tests.unit.record_samples import matrix_of, run_of
 
 NEW = "7.2.12+deb14-amd64"

@@ -3,9 +3,9 @@
 
 import pytest
 
-from harness.jobs import guest_job
-from harness.tracing import chosen_cell, parse_events
-from lab.errors import Misuse
+from harness.run.jobs import guest_job
+from harness.run.tracing import chosen_cell, parse_events
+from lab.base.errors import Misuse
 from lab.guest.job import job_files
 from lab.guest.script import RunLoad, TraceOff, TraceOn
 from lab.session import Job, guest_steps
