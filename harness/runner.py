@@ -18,6 +18,7 @@ from harness.analysis.stopping import stopping_rule
 from harness.analysis.verdict import Verdict
 from harness.boot_files import save_boot
 from harness.events import CellFinished, CellPhase, CellStarted, Listener, RunFinished, RunStarted, nobody
+from harness.evidence import Altered
 from harness.jobs import guest_job
 from harness.judging import judge_run, result_of
 from harness.lanes import Lanes, Stopped
@@ -145,7 +146,7 @@ def measured_before(lab: Lab, request: Request, store: Store) -> RunFolder | Non
     _check_arms(request)
     facts, jobs = _facts(lab, request), _prepared(lab, request)
     for path in reversed(store.runs(request.scenario.name)):
-        with suppress(Misuse):
+        with suppress(Misuse, Altered):
             found = load_run(path)
             if _same(found.facts, facts) and _complete(found, jobs):
                 return found
@@ -307,7 +308,7 @@ class _Boots:
         """
         for cell in cells:
             # What the host spoilt left a record, which is no reason not to make this boot.
-            if self.folder.boot(cell) is not None:
+            if self.folder.boot_folder(cell).exists():
                 self.folder.fresh_boot_folder(cell)
         verdict = judge_run(self.folder)
         for _, together in groupby(cells, key=lambda cell: cell.seed):

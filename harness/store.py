@@ -17,7 +17,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -29,18 +29,22 @@ from harness.analysis.document import verdict_document
 from harness.analysis.stopping import Rule
 from harness.analysis.verdict import Verdict
 from harness.boot_files import load_boot
-from harness.files import ELSEWHERE, held, link_atomic, read_json, write_atomic, write_json, writing
+from harness.files import ELSEWHERE, held, json_bytes, link_atomic, read_json, write_atomic, write_json, writing
 from harness.plain import from_plain, to_plain
 from harness.scenario.model import Scenario
+from lab.digest import canonical, digest_bytes
 from lab.errors import LabBroken, Misuse
 from lab.record import BootRecord
 
-SCHEMA = 1
+SCHEMA = 2
+_READABLE = (1, SCHEMA)
 LATEST = "latest"
 LEAST_SPACE = 64 << 20
 """Bytes that a run may need for its artefacts."""
 
-_RUN, _SCENARIO, _VERDICT, _EFFORT = "run.json", "scenario.json", "verdict.json", "effort.json"
+PLAN, RESOLVED = "run.json", "scenario.json"
+CHECKSUMS = "checksums"
+_VERDICT, _EFFORT = "verdict.json", "effort.json"
 _UNFIT_FOR_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
 
 
@@ -174,9 +178,10 @@ class Store:
         with writing(path):
             (path / "boots").mkdir(parents=True)
         # Arms and settings have an order that means something.
-        write_json(path / _SCENARIO, to_plain(scenario), sort_keys=False)
+        resolved = json_bytes(to_plain(scenario), sort_keys=False)
+        write_atomic(path / RESOLVED, resolved)
         _copy_sources(scenario, path)
-        write_json(path / _RUN, to_plain(facts))
+        write_json(path / PLAN, with_checksums(facts, resolved))
         return RunFolder(path, facts, scenario)
 
     def runs(self, scenario: str) -> tuple[Path, ...]:
@@ -211,19 +216,33 @@ class Store:
 def load_run(path: Path) -> RunFolder:
     """A run from its folder (or a symlink to it). Raises Misuse when it is none, or of another schema."""
     folder = path.resolve()
-    plain_facts, plain_scenario = read_json(folder / _RUN), read_json(folder / _SCENARIO)
+    plain_facts, plain_scenario = read_json(folder / PLAN), read_json(folder / RESOLVED)
     if not isinstance(plain_facts, dict) or plain_scenario is None:
         raise Misuse(f"{path} holds no run", remedy="give a folder below results/SCENARIO/, or its link latest")
-    if plain_facts.get("schema") != SCHEMA:
+    if plain_facts.get("schema") not in _READABLE:
         raise Misuse(
-            f"{path} has run schema {plain_facts.get('schema')}, this blklab reads {SCHEMA}",
+            f"{path} has run schema {plain_facts.get('schema')}, this blklab reads up to {SCHEMA}",
             remedy="use the version of blklab that made it",
         )
+    # Schema 1 has no checksums; all else is the same.
+    plain_facts = {**plain_facts, "schema": SCHEMA}
+    plain_facts.pop(CHECKSUMS, None)
     try:
         facts, scenario = from_plain(RunFacts, plain_facts), from_plain(Scenario, plain_scenario)
     except ValueError as error:
         raise Misuse(f"{path} is damaged: {error}", remedy="run the scenario again") from error
     return RunFolder(folder, facts, scenario)
+
+
+def with_checksums(facts: RunFacts, resolved: bytes) -> dict[str, Any]:
+    """The document of run.json; ``resolved`` are the bytes of scenario.json."""
+    plan = to_plain(facts)
+    return {**plan, CHECKSUMS: {PLAN: digest_of_plan(plan), RESOLVED: digest_bytes(resolved)}}
+
+
+def digest_of_plan(plain: Mapping[str, Any]) -> str:
+    """The checksum of run.json: over all but the checksums in it."""
+    return digest_bytes(canonical({key: value for key, value in plain.items() if key != CHECKSUMS}))
 
 
 def new_run_id(started: datetime, release: str) -> str:

@@ -9,6 +9,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.analysis.statuses import WORST_FIRST
+from harness.evidence import Altered
 from harness.files import writing
 from harness.judging import judge_run
 from harness.matrices import FOLDER, MatrixCell, MatrixFolder, MatrixRecord, load_matrix, new_matrix
@@ -112,7 +113,7 @@ def _taken(root: Path, origin: Path, cell: MatrixCell) -> MatrixCell:
         run = load_run(root / cell.run)
         lacking = _lacking(run)
         reason = f"{lacking} of its boots are incomplete" if lacking else ""
-    except Misuse as error:
+    except (Misuse, Altered) as error:
         reason = error.message
     if not reason:
         return cell

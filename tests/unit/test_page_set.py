@@ -10,12 +10,11 @@ from harness.cli import main
 from harness.files import write_json
 from harness.judging import judge_run
 from harness.matrices import MatrixCell, MatrixRecord, new_matrix
-from harness.plain import to_plain
 from harness.report.page.across import claims, compared
 from harness.report.page.collection import JudgedRun, newest
 from harness.report.page.heat import heat_rows, margin
 from harness.scenario.model import Bound, Clock, Status
-from harness.store import KernelFacts, RunFolder, Store
+from harness.store import KernelFacts, RunFolder, Store, with_checksums
 from lab.errors import EXIT_MISUSE, EXIT_PASS
 from tests.unit.page_samples import HOSTILE, Page, page_run
 
@@ -25,7 +24,7 @@ GOOD, BAD = {"none": 95, "red": 5}, {"none": 50, "red": 5}
 def of_kernel(run: RunFolder, spec: str, mutant: str = "") -> RunFolder:
     """The same run, said to be of another provider's kernel."""
     facts = replace(run.facts, kernel=replace(run.facts.kernel, spec=spec, mutant=mutant))
-    write_json(run.path / "run.json", to_plain(facts))
+    write_json(run.path / "run.json", with_checksums(facts, (run.path / "scenario.json").read_bytes()))
     return replace(run, facts=facts)
 
 

@@ -10,6 +10,7 @@ from itertools import pairwise
 from pathlib import Path
 
 from harness.analysis.comparison import LARGE, Difference, kind_of
+from harness.evidence import Altered
 from harness.history import History
 from harness.judging import judge_run
 from harness.metrics.figures import PER_IO
@@ -109,7 +110,7 @@ def history_page(
     for run in shown:
         try:
             judged = JudgedRun(run, judge_run(run))
-        except Misuse:
+        except (Misuse, Altered):
             continue
         column = Column(f"{_short(run)} {run.facts.started[5:10]}", run.facts.kernel.release)
         rows.append((column, Entry(str(judged.verdict.status), judged)))
