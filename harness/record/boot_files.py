@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A boot's record on disk: boot.json, with checksums of the raw artefacts in the same folder."""
+
+import re
+from pathlib import Path
+
+from harness.base.files import read_json, write_atomic, write_json, writing
+from lab.base.digest import canonical, digest_bytes
+from lab.base.errors import LabBroken
+from lab.base.record import BootRecord, Outcome
+
+SCHEMA = 1
+NAME = "boot.json"
+ARTEFACTS = "out"
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
+
+
+def save_boot(record: BootRecord) -> None:
+    """Write ``out/<file>`` for every measured file, then boot.json, which makes the record valid.
+
+    Raises LabBroken when the folder cannot be written.
+    """
+    artefacts = record.folder / ARTEFACTS
+    with writing(artefacts):
+        artefacts.mkdir(parents=True, exist_ok=True)
+    for name, data in record.files.items():
+        if not _FILE_NAME.fullmatch(name):
+            raise LabBroken(f"the guest named a file {name!r}", remedy="report this as a bug of blklab")
+        path = artefacts / name
+        if not path.is_file() or path.read_bytes() != data:
+            write_atomic(path, data)
+    body = {
+        "schema": SCHEMA,
+        "outcome": str(record.outcome),
+        "detail": record.detail,
+        "warnings": list(record.warnings),
+        "files": {name: digest_bytes(data) for name, data in record.files.items()},
+        "digest": record.digest,
+        "fingerprint": dict(record.fingerprint),
+        "wall": dict(record.wall),
+        "virtual": dict(record.virtual),
+    }
+    write_json(record.folder / NAME, {**body, "checksum": digest_bytes(canonical(body))})
+
+
+class Damaged(Exception):
+    """A file of a boot is missing, or is not the one that was written."""
+
+    def __init__(self, file: str, what: str) -> None:
+        super().__init__(f"{file}: {what}")
+        self.file = file
+        self.what = what
+
+
+def load_boot(folder: Path) -> BootRecord | None:
+    """The record of a complete boot; None when boot.json or a file it names is missing or altered."""
+    try:
+        return read_boot(folder)
+    except Damaged:
+        return None
+
+
+def read_boot(folder: Path) -> BootRecord:
+    """The record of a complete boot. Raises Damaged."""
+    body = read_json(folder / NAME)
+    if not isinstance(body, dict):
+        raise Damaged(NAME, "is missing or is not complete JSON")
+    if body.get("schema") != SCHEMA:
+        raise Damaged(NAME, f"has schema {body.get('schema')}, this blklab reads {SCHEMA}")
+    checksum, found = body.pop("checksum", None), digest_bytes(canonical(body))
+    if checksum != found:
+        raise Damaged(NAME, f"checksum is {found[:12]}, the file names {str(checksum)[:12]}")
+    return BootRecord(
+        folder=folder,
+        outcome=Outcome(body["outcome"]),
+        detail=body["detail"],
+        warnings=tuple(body["warnings"]),
+        files={name: _file(folder / ARTEFACTS / name, digest) for name, digest in body["files"].items()},
+        digest=body["digest"],
+        fingerprint=body["fingerprint"],
+        wall=body["wall"],
+        virtual=body["virtual"],
+    )
+
+
+def _file(path: Path, digest: str) -> bytes:
+    name = f"{ARTEFACTS}/{path.name}"
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise Damaged(name, "is missing or cannot be read") from error
+    found = digest_bytes(data)
+    if found != digest:
+        raise Damaged(name, f"checksum is {found[:12]}, {NAME} names {digest[:12]}")
+    return data
