@@ -128,8 +128,8 @@ def test_judge_recomputes_the_verdict_and_notices_a_change(lab: FakeLab) -> None
     document = json.loads(verdict.read_text())
     verdict.write_text(json.dumps({**document, "status": "FAIL"}))
     done = lab.call("judge", str(verdict.parent))
-    assert done.returncode == EXIT_PASS
-    assert "NOT the same as" in done.stderr
+    assert done.returncode == EXIT_CANNOT_JUDGE
+    assert 'verdict.json: status: stored "FAIL", judged "PASS"' in done.stderr
     assert len(lab.boots()) == CELLS
 
 
