@@ -120,9 +120,13 @@ def edit(name: str, change: Callable[[Any], None]) -> Callable[[RunFolder], None
 def as_before_checksums(change: Callable[[RunFolder], None]) -> Callable[[RunFolder], None]:
     """The same change to a run of schema 1, whose run.json has no checksums."""
 
+    def downgrade(plan: Any) -> None:
+        del plan["checksums"]
+        plan["schema"] = 1
+
     def edited(run: RunFolder) -> None:
         change(run)
-        edit("run.json", lambda plan: (plan.pop("checksums"), plan.update(schema=1)))(run)
+        edit("run.json", downgrade)(run)
 
     return edited
 
