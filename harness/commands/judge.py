@@ -22,7 +22,7 @@ def execute(options: argparse.Namespace) -> int:
     check_exports(options)
     rejudged = rejudge(options.run)
     print_run(report_console(options), rejudged.run, rejudged.verdict)
-    export(options, rejudged.run.scenario, rejudged.verdict, rejudged.run.facts)
+    export(options, rejudged.run, rejudged.verdict)
     if rejudged.agrees is None:
         print("blklab: this run had not been judged before", file=sys.stderr)
     else:
