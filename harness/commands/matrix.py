@@ -21,7 +21,7 @@ from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
 from harness.report.terminal.matrix import print_matrix
 from harness.report.terminal.matrix_progress import matrix_progress
-from harness.run.runner import Turns
+from harness.run.boots import Turns
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache

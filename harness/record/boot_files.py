@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A boot's record on disk: boot.json beside the raw artefacts it vouches for."""
+"""A boot's record on disk: boot.json, with checksums of the raw artefacts in the same folder."""
 
 import re
 from pathlib import Path
-from typing import Any
 
 from harness.base.files import read_json, write_atomic, write_json, writing
 from lab.base.digest import canonical, digest_bytes
@@ -17,7 +16,7 @@ _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
 def save_boot(record: BootRecord) -> None:
-    """Write ``out/<file>`` for every measured file, then boot.json, which makes the boot count.
+    """Write ``out/<file>`` for every measured file, then boot.json, which makes the record valid.
 
     Raises LabBroken when the folder cannot be written.
     """
@@ -44,23 +43,39 @@ def save_boot(record: BootRecord) -> None:
     write_json(record.folder / NAME, {**body, "checksum": digest_bytes(canonical(body))})
 
 
+class Damaged(Exception):
+    """A file of a boot is missing, or is not the one that was written."""
+
+    def __init__(self, file: str, what: str) -> None:
+        super().__init__(f"{file}: {what}")
+        self.file = file
+        self.what = what
+
+
 def load_boot(folder: Path) -> BootRecord | None:
     """The record of a complete boot; None when boot.json or a file it names is missing or altered."""
+    try:
+        return read_boot(folder)
+    except Damaged:
+        return None
+
+
+def read_boot(folder: Path) -> BootRecord:
+    """The record of a complete boot. Raises Damaged."""
     body = read_json(folder / NAME)
-    if not isinstance(body, dict) or body.get("schema") != SCHEMA:
-        return None
-    checksum = body.pop("checksum", None)
-    if checksum != digest_bytes(canonical(body)):
-        return None
-    files = _files(folder / ARTEFACTS, body["files"])
-    if files is None:
-        return None
+    if not isinstance(body, dict):
+        raise Damaged(NAME, "is missing or is not complete JSON")
+    if body.get("schema") != SCHEMA:
+        raise Damaged(NAME, f"has schema {body.get('schema')}, this blklab reads {SCHEMA}")
+    checksum, found = body.pop("checksum", None), digest_bytes(canonical(body))
+    if checksum != found:
+        raise Damaged(NAME, f"checksum is {found[:12]}, the file names {str(checksum)[:12]}")
     return BootRecord(
         folder=folder,
         outcome=Outcome(body["outcome"]),
         detail=body["detail"],
         warnings=tuple(body["warnings"]),
-        files=files,
+        files={name: _file(folder / ARTEFACTS / name, digest) for name, digest in body["files"].items()},
         digest=body["digest"],
         fingerprint=body["fingerprint"],
         wall=body["wall"],
@@ -68,14 +83,13 @@ def load_boot(folder: Path) -> BootRecord | None:
     )
 
 
-def _files(artefacts: Path, digests: dict[str, Any]) -> dict[str, bytes] | None:
-    files = {}
-    for name, digest in digests.items():
-        try:
-            data = (artefacts / name).read_bytes()
-        except OSError:
-            return None
-        if digest_bytes(data) != digest:
-            return None
-        files[name] = data
-    return files
+def _file(path: Path, digest: str) -> bytes:
+    name = f"{ARTEFACTS}/{path.name}"
+    try:
+        data = path.read_bytes()
+    except OSError as error:
+        raise Damaged(name, "is missing or cannot be read") from error
+    found = digest_bytes(data)
+    if found != digest:
+        raise Damaged(name, f"checksum is {found[:12]}, {NAME} names {digest[:12]}")
+    return data
