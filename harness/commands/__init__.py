@@ -2,34 +2,26 @@
 """The verbs of the console script, a module each: NAME, HELP, configure(parser), execute(options) -> exit code."""
 
 from harness.commands import (
-    agree,
     bisect,
-    cache,
-    calibrate,
     compare,
-    controls,
     diagnose,
     explain,
     field_reports,
     history,
-    index,
-    inventory,
     io_cost,
     judge,
-    kit,
     matrix,
     noise,
     report,
     run,
     schema,
-    selftest,
-    sensitivity,
     shell,
     show,
-    zoo,
 )
 from harness.commands import list as listing
+from harness.commands.check import agree, calibrate, controls, inventory, selftest, sensitivity, zoo
 from harness.commands.command import Command
+from harness.commands.store import cache, index, kit
 
 COMMANDS: tuple[Command, ...] = (
     run,

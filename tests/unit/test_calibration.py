@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.commands.calibrate import worst_code
+from harness.commands.check.calibrate import worst_code
 from harness.commands.command import SCENARIOS
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.commands import zoo as zoo_command
+from harness.commands.check import zoo as zoo_command
 from harness.commands.command import CHECKOUT, SCENARIOS
 from harness.studies.zoo.page import zoo_page
 from harness.studies.zoo.regressions import Regression, load_regressions
