@@ -9,12 +9,9 @@ from harness.scenario.load import find_scenarios, load_scenario
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS, InputErrors
 from lab.topology.load import catalogue
 
-NAME = "list"
-HELP = "the scenarios that there are, or the topologies"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--topologies", action="store_true", help="the topologies of the catalogue instead")
+    parser.add_argument("--topologies", action="store_true", help="list the topologies instead")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -168,5 +168,5 @@ def _read(root: Path, name: str) -> bytes:
         return (root / name).read_bytes()
     except OSError as error:
         raise LabBroken(
-            f"the guest payload lacks {name}: {error}", remedy="blklab cache prune --kind payload, then try again"
+            f"the guest payload lacks {name}: {error}", remedy="blklab store cache prune --kind payload, then try again"
         ) from error

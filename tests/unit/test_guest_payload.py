@@ -84,7 +84,7 @@ def test_a_file_that_is_not_there_is_named(root: Path) -> None:
     (root / "usr/bin/fio").unlink()
     with pytest.raises(LabBroken, match="lacks usr/bin/fio") as caught:
         payload.assemble(root, {})
-    assert "blklab cache prune --kind payload" in caught.value.remedy
+    assert "blklab store cache prune --kind payload" in caught.value.remedy
 
 
 def test_a_pinned_payload_needs_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The words of ``blklab check``, a module each."""
+"""``blklab check``: tests of the lab itself."""

@@ -1,39 +1,57 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab agree``: ratios that exist on both clocks, side by side."""
+"""``blklab check agree``: ratios that were measured on both clocks, side by side."""
 
 import argparse
+from collections.abc import Iterator
+from dataclasses import dataclass
 
-from harness.commands.command import SCENARIOS, WALL, add_page, add_results, results_root, tell, write_page
+from harness.commands.command import SCENARIOS, WALL, add_results, results_root, tell
 from harness.record.store import Store
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.studies.agreement.collect import both_clocks, on_the_wall
 from harness.studies.agreement.page import page
+from harness.studies.agreement.ratios import BothClocks, OnTheWall
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, Misuse
 
-NAME = "agree"
-HELP = "the ratios that exist on both clocks, from the newest runs: exit 1 where they differ and no scenario says why"
+
+@dataclass(frozen=True)
+class Agreement:
+    rows: tuple[BothClocks, ...]
+    claims: tuple[OnTheWall, ...]
+
+    def text(self, command: str) -> str:
+        return page(self.rows, self.claims, command)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_results(parser)
-    add_page(parser, "agreement.md")
+    parser.epilog = "Exit status: 1 when the clocks differ and the scenario does not explain why."
 
 
 def execute(options: argparse.Namespace) -> int:
-    store = Store(results_root(options.results))
+    found = agreement(Store(results_root(options.results)))
+    print(found.text("blklab check agree"), end="")
+    unexplained = list(apart(found))
+    for reason in unexplained:
+        tell(reason)
+    return EXIT_FAIL if unexplained else EXIT_PASS
+
+
+def agreement(store: Store) -> Agreement:
+    """The newest runs on both clocks. Raises Misuse when there are none."""
     paths = [*find_scenarios(SCENARIOS).values(), *find_scenarios(WALL).values()]
     wanted = [load_scenario(str(path), search=SCENARIOS) for path in paths]
     rows = [row for scenario in wanted for row in both_clocks(store, scenario, search=SCENARIOS)]
     if not rows:
         raise Misuse(
-            f"{store.root} holds no run of a scenario with agrees:, nor of its twin",
-            remedy="blklab list names the scenarios of the wall clock; run one, then again",
+            f"{store.root} holds no run of a scenario with agrees: or of its counterpart",
+            remedy="run a scenario of the wall clock (blklab list shows them) and its counterpart",
         )
-    claims = [row for scenario in wanted for row in on_the_wall(store, scenario)]
-    text = page(rows, claims, "blklab agree")
-    write_page(options.out, text)
-    print(text, end="")
-    unexplained = [row for row in rows if row.unexplained]
-    for row in unexplained:
-        tell(f"the clocks differ, and {row.scenario} does not say why: {row.that} on {row.series}")
-    return EXIT_FAIL if unexplained else EXIT_PASS
+    return Agreement(tuple(rows), tuple(row for scenario in wanted for row in on_the_wall(store, scenario)))
+
+
+def apart(found: Agreement) -> Iterator[str]:
+    """A sentence for each ratio that differs without an explanation."""
+    for row in found.rows:
+        if row.unexplained:
+            yield f"the clocks differ and {row.scenario} does not explain why: {row.that} on {row.series}"

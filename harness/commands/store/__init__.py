@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The words of ``blklab store``, a module each."""
+"""``blklab store``: the stored runs and the cache."""
