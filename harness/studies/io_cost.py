@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""docs/io-cost.md: what one I/O costs the processor, by device, elevator and engine, kernel by kernel."""
+"""docs/results/io-cost.md: what one I/O costs the processor, by device, elevator and engine, kernel by kernel."""
 
 from collections.abc import Iterator, Mapping, Sequence
 

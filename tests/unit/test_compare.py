@@ -69,7 +69,7 @@ def test_two_kernels_of_one_store(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_a_figure_that_neither_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_of(tmp_path, [95.0, 96.0])
     assert main(["compare", "6.1", "6.1", "--metric", "resync.bw", "--results", str(tmp_path)]) == EXIT_CANNOT_JUDGE
-    assert "both measured no resync.bw" in capsys.readouterr().err
+    assert "neither side measured resync.bw" in capsys.readouterr().err
 
 
 def test_alike_is_0_and_undecided_is_125(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
