@@ -71,7 +71,7 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         "controls": worst_first(controls(run.scenario, verdict)),
         "reproductions": list(reproductions(verdict)),
         "incidents": [*incidents(verdict.incidents), *incidents(verdict.base_incidents, "BASE kernel: ")],
-        "measured": list(figure_rows(verdict)),
+        "measured": list(figure_rows(verdict, exact=run.scenario.clock is Clock.VIRTUAL)),
         "bottlenecks": around.bottlenecks,
         "latency": list(latency_charts(run.scenario, verdict.cells)),
         "occupancy": list(occupancy_charts(found)),

@@ -11,7 +11,7 @@ from harness.report.format import figure, reported, severity, spread, value
 from harness.report.page.figures import against, measured
 from harness.report.page.judged import MUST_BE
 from harness.report.page.strip import Shown, Strip, strip
-from harness.scenario.model import Claim, Control, Scenario
+from harness.scenario.model import Claim, Clock, Control, Scenario
 from harness.studies.overview.collection import JudgedRun
 
 Row = tuple[str, JudgedRun | None]
@@ -39,7 +39,7 @@ class Across:
 
 @dataclass(frozen=True)
 class Compared:
-    """A figure of one role: for each row the median, the range, and the change against the first row that has one."""
+    """A figure of one role: for each row the median, the range, and the change from the first row that has it."""
 
     arm: str
     load: str
@@ -81,7 +81,8 @@ def reproductions(rows: Sequence[Row]) -> Iterator[Across]:
 def compared(
     rows: Sequence[Row], metric: str = SHOWN_METRIC, show: Callable[[float], str] = figure
 ) -> Iterator[Compared]:
-    """A metric of every role that was measured; ``show`` writes its values."""
+    """A metric of every measured role; ``show`` formats its values."""
+    exact = _newest(rows).clock is Clock.VIRTUAL
     names = dict.fromkeys(
         (row.arm, row.load, row.role) for _, one in rows if one is not None for row in one.verdict.measured
     )
@@ -92,13 +93,13 @@ def compared(
             continue
         cells = []
         for ensemble in ensembles:
-            change = "" if ensemble is None or ensemble is first else against(ensemble, first)
+            change = "" if ensemble is None or ensemble is first else against(ensemble, first, exact=exact)
             cells.append(("-", "", "") if ensemble is None else (*_shown(ensemble, show), change))
         yield Compared(*name, tuple(cells))
 
 
 def _shown(ensemble: Ensemble, show: Callable[[float], str]) -> tuple[str, str]:
-    """The median, and the range where it is not the same."""
+    """The median, and the range where it differs from it."""
     low, high = show(ensemble.low), show(ensemble.high)
     return show(ensemble.median), "" if low == high else f"{low} .. {high}"
 

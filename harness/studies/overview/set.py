@@ -18,7 +18,7 @@ from harness.report.page.figures import against
 from harness.report.page.latency import time_words
 from harness.report.page.render import render
 from harness.report.terminal.comparison import LEGEND
-from harness.scenario.model import Status
+from harness.scenario.model import Clock, Status
 from harness.studies.history.collect import History
 from harness.studies.overview.across import Across, Compared, Row, claims, compared, controls, reproductions
 from harness.studies.overview.collection import Collection, Column, Entry, JudgedRun, by_release
@@ -147,11 +147,14 @@ def _changes(rows: Sequence[tuple[Column, Entry]]) -> Iterator[Change]:
     for (_, before), (label, after) in pairwise(named):
         if before is None or after is None or before.run.facts.kernel.release != after.run.facts.kernel.release:
             continue
+        exact = after.run.scenario.clock is Clock.VIRTUAL
         old = {claim.ratio: claim.judgement.ensemble for claim in before.verdict.claims}
         for claim in after.verdict.claims:
             was, now = old.get(claim.ratio), claim.judgement.ensemble
-            if was is not None and now is not None and kind_of(was, now) in (Difference.REAL, Difference.MARKED):
-                yield Change(label, claim.that, spread(was), spread(now), against(now, was), after.run.facts.run_id)
+            kind = kind_of(was, now, exact=exact)
+            if was is not None and now is not None and kind in (Difference.REAL, Difference.MARKED):
+                change = against(now, was, exact=exact)
+                yield Change(label, claim.that, spread(was), spread(now), change, after.run.facts.run_id)
 
 
 def _part(collection: Collection, scenario: str, target: Path, page_name: str) -> ScenarioPart | None:
