@@ -14,6 +14,7 @@ from harness.record.sides import Candidate, Pair, pairs, side
 from harness.record.store import load_run
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.scenario.metric_names import METRICS
+from harness.scenario.model import Clock
 from harness.studies.history.collect import history
 from harness.studies.history.text import print_history
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
@@ -78,9 +79,11 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _compared(pair: Pair, metrics: tuple[str, ...]) -> Compared:
-    before, after = (results_of(load_run(one.path)) for one in (pair.before, pair.after))
+    runs = [load_run(one.path) for one in (pair.before, pair.after)]
+    before, after = map(results_of, runs)
     head = _heads(pair.before, pair.after)
-    return Compared(pair.scenario, *head, tuple(changes(before, after, metrics)))
+    exact = all(run.scenario.clock is Clock.VIRTUAL for run in runs)
+    return Compared(pair.scenario, *head, tuple(changes(before, after, metrics, exact=exact)))
 
 
 def _heads(before: Candidate, after: Candidate) -> tuple[str, str]:
