@@ -8,7 +8,8 @@ from harness.bisect.state import ClaimSeen, Observation
 from harness.judge.claims import ClaimVerdict
 from harness.record.store import Store
 from harness.run.events import Listener
-from harness.run.runner import Request, run_scenario
+from harness.run.plan import Request
+from harness.run.runner import run_scenario
 from harness.scenario.model import Clock, Scenario, Status
 from lab.base.digest import canonical, digest_bytes, digest_file
 from lab.base.errors import CannotJudge, LabBroken

@@ -11,7 +11,8 @@ from rich.console import Console
 from harness.commands.command import SCENARIOS, add_results, results_root, tell
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
-from harness.run.runner import Request, Run, run_scenario
+from harness.run.plan import Request
+from harness.run.runner import Run, run_scenario
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Scenario
 from harness.studies.calibration.models import FOLDER, Calibration, keep, models_of, qemu_of

@@ -23,9 +23,10 @@ def execute(options: argparse.Namespace) -> int:
     rejudged = rejudge(options.run)
     print_run(report_console(options), rejudged.run, rejudged.verdict)
     export(options, rejudged.run.scenario, rejudged.verdict, rejudged.run.facts)
-    if rejudged.agrees is None:
+    if not rejudged.before:
         print("blklab: this run had not been judged before", file=sys.stderr)
-    else:
-        word = "the same as" if rejudged.agrees else "NOT the same as"
-        print(f"blklab: {word} the stored verdict", file=sys.stderr)
-    return rejudged.verdict.exit_code
+    elif not rejudged.differences:
+        print("blklab: the same as the stored verdict", file=sys.stderr)
+    for difference in rejudged.differences:
+        print(f"blklab: verdict.json: {difference}", file=sys.stderr)
+    return rejudged.exit_code

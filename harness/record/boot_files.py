@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A boot's record on disk: boot.json beside the raw artefacts it vouches for."""
+"""A boot's record on disk: boot.json, with checksums of the raw artefacts in the same folder."""
 
 import re
 from collections.abc import Mapping
@@ -35,7 +35,7 @@ class _Document:
 
 
 def save_boot(record: BootRecord) -> None:
-    """Write ``out/<file>`` for every measured file, then boot.json, which makes the boot count.
+    """Write ``out/<file>`` for every measured file, then boot.json, which makes the record valid.
 
     Raises LabBroken when the folder cannot be written.
     """
@@ -62,27 +62,43 @@ def save_boot(record: BootRecord) -> None:
     write_json(record.folder / NAME, {**body, "checksum": digest_bytes(canonical(body))})
 
 
+class Damaged(Exception):
+    """A file of a boot is missing, or is not the one that was written."""
+
+    def __init__(self, file: str, what: str) -> None:
+        super().__init__(f"{file}: {what}")
+        self.file = file
+        self.what = what
+
+
 def load_boot(folder: Path) -> BootRecord | None:
-    """The record of a complete boot; None when boot.json or a file it names is missing, altered or no regular file."""
+    """The record of a complete boot; None when boot.json or a file it names is missing or altered."""
+    try:
+        return read_boot(folder)
+    except Damaged:
+        return None
+
+
+def read_boot(folder: Path) -> BootRecord:
+    """The record of a complete boot. Raises Damaged."""
     body = read_json(folder / NAME)
-    if not isinstance(body, dict) or body.get("schema") != SCHEMA:
-        return None
-    checksum = body.pop("checksum", None)
-    if checksum != digest_bytes(canonical(body)):
-        return None
+    if not isinstance(body, dict):
+        raise Damaged(NAME, "is missing or is not complete JSON")
+    if body.get("schema") != SCHEMA:
+        raise Damaged(NAME, f"has schema {body.get('schema')}, this blklab reads {SCHEMA}")
+    checksum, found = body.pop("checksum", None), digest_bytes(canonical(body))
+    if checksum != found:
+        raise Damaged(NAME, f"checksum is {found[:12]}, the file names {str(checksum)[:12]}")
     try:
         document = from_plain(_Document, body)
-    except ValueError:
-        return None
-    files = _files(folder / ARTEFACTS, document.files)
-    if files is None:
-        return None
+    except ValueError as error:
+        raise Damaged(NAME, str(error)) from error
     return BootRecord(
         folder=folder,
         outcome=document.outcome,
         detail=document.detail,
         warnings=document.warnings,
-        files=files,
+        files={name: _file(folder / ARTEFACTS, name, digest) for name, digest in document.files.items()},
         digest=document.digest,
         fingerprint=document.fingerprint,
         wall=document.wall,
@@ -90,16 +106,17 @@ def load_boot(folder: Path) -> BootRecord | None:
     )
 
 
-def _files(artefacts: Path, digests: Mapping[str, str]) -> dict[str, bytes] | None:
-    files = {}
-    for name, digest in digests.items():
-        if not _FILE_NAME.fullmatch(name):
-            return None
-        try:
-            data = read_regular(artefacts / name)
-        except OSError:
-            return None
-        if digest_bytes(data) != digest:
-            return None
-        files[name] = data
-    return files
+def _file(artefacts: Path, name: str, digest: str) -> bytes:
+    shown = f"{ARTEFACTS}/{name}"
+    if not _FILE_NAME.fullmatch(name):
+        raise Damaged(NAME, f"names a file {name[:64]!r}, which no guest can send")
+    try:
+        data = read_regular(artefacts / name)
+    except FileNotFoundError as error:
+        raise Damaged(shown, "is missing") from error
+    except OSError as error:
+        raise Damaged(shown, f"cannot be read: {error.strerror}") from error
+    found = digest_bytes(data)
+    if found != digest:
+        raise Damaged(shown, f"checksum is {found[:12]}, {NAME} names {digest[:12]}")
+    return data

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
@@ -54,8 +54,8 @@ def add_old(repository: Repository, suite: str, abi: str, version: str) -> None:
     repository.add(suite, f"linux-image-{abi}-amd64", version, tree)
 
 
-def add_split(repository: Repository, suite: str, version: str) -> None:
-    """The packages from 7.x on: a shell of image, modules and base."""
+def add_split(repository: Repository, suite: str, version: str, unlisted: Collection[str] = ()) -> None:
+    """The packages from 6.19 on: an empty image that depends on binary, modules and base."""
     release = f"{version}+deb14-amd64"
     whole = repository.root.parent / f"whole-{version}"
     install_kernel(whole, release, split=True, modules="usr/lib/modules")
@@ -66,7 +66,7 @@ def add_split(repository: Repository, suite: str, version: str) -> None:
         (into / "usr/lib/modules" / release).mkdir(parents=True)
         for name in names:
             (folder / name).rename(into / "usr/lib/modules" / release / name)
-        repository.add(suite, f"linux-{part}-{release}", f"{version}-1", into)
+        repository.add(suite, f"linux-{part}-{release}", f"{version}-1", into, listed=part not in unlisted)
     needs = ", ".join(f"linux-{part}-{release} (= {version}-1)" for part in parts)
     repository.add(suite, f"linux-image-{release}", f"{version}-1", depends=f"kmod, linux-base (>= 4.3~), {needs}")
 
@@ -118,6 +118,54 @@ def test_split_packages(repository: Repository, cache: Cache) -> None:
     kernel = resolve("debian:7.2", cache)
     assert_complete(kernel, "7.2.12+deb14-amd64")
     assert not (kernel.modules / "vmlinuz").exists()
+
+
+@needs_apt
+def test_parts_that_the_suite_lists_no_more_come_from_its_pool(repository: Repository, cache: Cache) -> None:
+    add_split(repository, "trixie-backports", "7.0.13", unlisted=("modules", "base"))
+    repository.publish("sid", "forky", "trixie-backports")
+    told: list[str] = []
+    kernel = resolve("debian:7.0", cache, tell=told.append)
+    assert_complete(kernel, "7.0.13+deb14-amd64")
+    assert "(modules and base from the pool, with a checksum that no list signs)" in kernel.origin
+    assert any("linux-modules" in line and "does not list it any more" in line for line in told)
+    cache.close()
+    shutil.rmtree(cache.root / "kernels")
+    assert resolve("debian:7.0", Cache(cache.root)).digest == kernel.digest
+
+
+@needs_apt
+def test_parts_that_the_pool_dropped_too(repository: Repository, cache: Cache) -> None:
+    add_split(repository, "trixie-backports", "7.0.13", unlisted=("modules",))
+    repository.publish("sid", "forky", "trixie-backports")
+    next((repository.root / "pool").glob("linux-modules-*")).unlink()
+    with pytest.raises(CannotJudge, match=r"without its linux-modules-7\.0\.13") as caught:
+        resolve("debian:7.0", cache)
+    assert "BLKLAB_ARCHIVE_TRIXIE_BACKPORTS=" in caught.value.remedy
+
+
+@needs_apt
+def test_a_file_of_the_pool_that_is_another_package(repository: Repository, cache: Cache) -> None:
+    add_split(repository, "trixie-backports", "7.0.13", unlisted=("modules",))
+    repository.publish("sid", "forky", "trixie-backports")
+    other = repository.add("trixie-backports", "other", "1", listed=False)
+    other.rename(next((repository.root / "pool").glob("linux-modules-*")))
+    with pytest.raises(LabBroken, match="'package': 'other'"):
+        resolve("debian:7.0", cache)
+
+
+@needs_apt
+def test_a_whole_image_needs_no_base_of_its_version(repository: Repository, cache: Cache) -> None:
+    """6.18.15 of trixie-backports: its linux-base-* is documentation, and not listed any more."""
+    release, version = "6.18.15+deb13-amd64", "6.18.15-1~bpo13+1"
+    whole = repository.root.parent / "whole"
+    install_kernel(whole, release, modules="usr/lib/modules")
+    depends = f"kmod, linux-base (>= 4.12~), linux-base-{release} (= {version})"
+    repository.add("trixie-backports", f"linux-image-{release}", version, whole, depends)
+    repository.publish("sid", "forky", "trixie-backports")
+    kernel = resolve("debian:6.18", cache)
+    assert_complete(kernel, release)
+    assert kernel.origin == f"Debian trixie-backports, linux-image-{release} {version}"
 
 
 @needs_apt
