@@ -11,7 +11,7 @@
  * ends the disk handler, process HANDLER, is asked for its counters (0 and 1), and the CPU's times are read. It
  * runs before ordinary processes, as it must to see what they do while they run, and after the disk handler.
  */
-#include "../diskd/process.h"
+#include "common/process.h"
 #include "load.h"
 #include "series.h"
 
