@@ -42,10 +42,10 @@ enum model_phase { MODEL_IDLE, MODEL_SEEKING, MODEL_MOVING };
 
 /* The transfer of the job being served. */
 struct model_flow {
-	uint64_t own, least;        /* ns: at the disk's rate, and as the slowest of disk and links allows */
+	uint64_t own, least;         /* ns: at the disk's rate, and as the slowest of disk and links allows */
 	uint64_t links[MODEL_LINKS]; /* ns of each link's time */
-	uint64_t began, since;      /* since: when SPEED was set */
-	uint64_t left;              /* of LEAST at SINCE, in 1/65536 ns */
+	uint64_t began, since;       /* since: when SPEED was set */
+	uint64_t left;               /* of LEAST at SINCE, in 1/65536 ns */
 	uint64_t speed;
 	uint64_t settled; /* of share.c */
 };
