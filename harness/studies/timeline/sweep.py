@@ -8,8 +8,10 @@ from typing import Protocol
 from harness.judge.verdict import Verdict
 from harness.record.judging import judge_run
 from harness.record.store import KernelFacts, Store
+from harness.run.boots import Turns
 from harness.run.events import Listener, nobody
-from harness.run.runner import Request, measured_before, run_scenario
+from harness.run.plan import Request, plan_run
+from harness.run.runner import carry_out, lanes_of_host, measured_before
 from harness.scenario.model import Scenario
 from lab.base.errors import BlklabError, LabBroken, Misuse
 from lab.kernels.model import Kernel
@@ -99,9 +101,10 @@ class Sweeper:
         arms = (word for arm in self.arms for word in ("--arm", arm))
         command = ("blklab", "run", scenario.name, "--kernel", spec, *seeds, *arms)
         request = Request(scenario, kernel, self.seeds, self.arms, command=command)
-        earlier, made, seconds = measured_before(self.lab, request, self.store), 0, 0.0
+        plan = plan_run(self.lab, request)
+        earlier, made, seconds = measured_before(plan, self.store), 0, 0.0
         if earlier is None:
-            run = run_scenario(self.lab, request, self.store, self.listener, self.at_once)
+            run = carry_out(self.lab, plan, self.store, self.listener, Turns(lanes_of_host(self.at_once)))
             earlier, seconds = run.folder, run.elapsed
             made = _boots(run.verdict) - run.resumed
         verdict = judge_run(earlier)
