@@ -113,8 +113,8 @@ class Sweeper:
 
 
 def label(spec: str) -> str:
-    """``6.12`` for debian:6.12; other kernels by their spec."""
-    return spec.removeprefix(_OWN)
+    """``6.12`` for debian:6.12, the revision of a tree, the last folder of a path."""
+    return spec.removeprefix(_OWN).rpartition("@")[2].rpartition("/")[2]
 
 
 def _boots(verdict: Verdict) -> int:
