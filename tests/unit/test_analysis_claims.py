@@ -90,6 +90,35 @@ def test_a_figure_that_was_not_recorded_is_an_error() -> None:
     assert "recorded no solo.fast.lat.p99.9" in only(verdict).sentence
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize("load", ["together", "solo"])
+def test_a_figure_that_is_not_finite_was_not_recorded(value: float, load: str) -> None:
+    usual = {("together", "fast", "lat.mean"): 5.0, ("solo", "fast", "lat.mean"): 5.0}
+    results = [replace(cell, figures={**cell.figures, **usual}) for cell in cells("none", 95, 95, 95)]
+    results[2] = replace(results[2], figures={**results[2].figures, (load, "fast", "lat.mean"): value})
+    verdict = judge(scenario([claim(of=ratio("none.together.fast.lat.mean", "none.solo.fast.lat.mean"))]), results)
+    assert verdict.status is Status.ERROR
+    assert only(verdict).sentence == f"arm none under seed 3 recorded no {load}.fast.lat.mean"
+
+
+@pytest.mark.parametrize(
+    ("expect", "holds"),
+    [
+        (Bound(">= 0.9", 0.9, None), True),
+        (Bound("> 0.9", 0.9, None, low_open=True), False),
+        (Bound("<= 0.9", None, 0.9), True),
+        (Bound("< 0.9", None, 0.9, high_open=True), False),
+        (Bound("0.9 .. 1", 0.9, 1.0), True),
+        (Bound("0.5 .. 0.9", 0.5, 0.9), True),
+    ],
+)
+def test_a_value_at_the_bound(expect: Bound, holds: bool) -> None:
+    assert expect.holds(0.9) is holds
+    (low, high) = (0.9 - 1e-9, 0.9 + 1e-9)
+    assert expect.holds(high) is (expect.low == 0.9) and expect.holds(low) is (expect.high == 0.9)
+    assert judge(scenario([claim(expect)]), cells("none", 90, 90, 90)).status is (Status.PASS if holds else Status.FAIL)
+
+
 def test_a_right_side_of_zero_is_an_error() -> None:
     results = [cell("none", seed, 1, solo=0) for seed in SEEDS]
     assert judge(scenario([claim()]), results).status is Status.ERROR

@@ -22,6 +22,19 @@ def test_a_window_is_the_difference_of_two_readings() -> None:
     assert "inflight" not in window.disks["sda"]
 
 
+def test_bios_are_requests_and_what_was_merged_into_them() -> None:
+    before = b"== /proc/stat\n== /proc/diskstats\n 8 0 sda 10 1 80 4 20 2 160 8 0 30 12\n"
+    after = b"== /proc/stat\n== /proc/diskstats\n 8 0 sda 15 8 200 9 32 5 300 20 3 90 40\n"
+    counted = read_window(before, after, "solo").disks["sda"]
+    assert (counted["requests"], counted["merges"], counted["bios"], counted["sectors"]) == (17, 10, 27, 260)
+    assert (counted["reads.merged"], counted["writes.merged"], counted["busy.ms"], counted["weighted.ms"]) == (
+        7,
+        3,
+        60,
+        28,
+    )
+
+
 GOOD = reading(1, "1 1 1 1 1 1 1 1")
 LATER = reading(2, "2 2 2 2 2 2 2 2")
 
