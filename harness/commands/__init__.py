@@ -26,6 +26,7 @@ from harness.commands import (
     sensitivity,
     shell,
     show,
+    timeline,
     zoo,
 )
 from harness.commands import list as listing
@@ -44,6 +45,7 @@ COMMANDS: tuple[Command, ...] = (
     report,
     compare,
     history,
+    timeline,
     index,
     selftest,
     calibrate,

@@ -12,11 +12,14 @@ import re
 import struct
 import zlib
 from collections.abc import Callable
+from typing import Protocol
 
 import zstandard
 
 from lab.base.process import run
 
+DAMAGE = (OSError, ValueError, EOFError, struct.error, lzma.LZMAError, zlib.error, zstandard.ZstdError)
+"""What reading a damaged compressed or binary file may raise."""
 _SECTOR = 512
 _PAYLOAD_PROTOCOL = 0x0208
 _PT_NOTE = 4
@@ -48,7 +51,7 @@ def _banner(image: bytes) -> str:
 
 
 def extract_vmlinux(image: bytes) -> bytes | None:
-    """The uncompressed ELF if it can be booted through a PVH note, else None."""
+    """The uncompressed ELF if it can be booted through a PVH note, else None. Raises ``DAMAGE``."""
     payload = _payload(image)
     elf = _decompressed(payload) if payload else None
     return elf if elf and has_pvh_note(elf) else None
@@ -89,26 +92,31 @@ def _payload(image: bytes) -> bytes | None:
 def _decompressed(payload: bytes) -> bytes | None:
     if payload[:4] == b"\x7fELF":
         return payload
-    for magic, decompress in _FORMATS.items():
+    if payload.startswith(_LZ4):
+        return run(["lz4", "-dcq"], stdin=payload[:-4], hint="apt-get install lz4").stdout
+    for magic, decompressor in _FORMATS.items():
         if payload.startswith(magic):
-            return decompress(payload)
+            # The build appends the uncompressed size behind some formats: what follows the end is ignored.
+            stream = decompressor()
+            plain = stream.decompress(payload)
+            if not stream.eof:
+                raise ValueError("its compressed kernel ends early")
+            return plain
     return None
 
 
-def _zstd(payload: bytes) -> bytes:
-    # The build appends the uncompressed size: four bytes behind the frame, ignored here.
-    return zstandard.ZstdDecompressor().decompressobj().decompress(payload)
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+
+    def decompress(self, data: bytes, /) -> bytes: ...
 
 
-def _lz4(payload: bytes) -> bytes:
-    return run(["lz4", "-dcq"], stdin=payload[:-4], hint="apt install lz4").stdout
-
-
-_FORMATS: dict[bytes, Callable[[bytes], bytes]] = {
-    b"\xfd7zXZ\0": lambda payload: lzma.LZMADecompressor().decompress(payload),
-    b"\x28\xb5\x2f\xfd": _zstd,
-    b"\x1f\x8b": lambda payload: zlib.decompressobj(31).decompress(payload),
-    b"BZh": lambda payload: bz2.BZ2Decompressor().decompress(payload),
-    b"\x5d\0\0": lambda payload: lzma.LZMADecompressor(lzma.FORMAT_ALONE).decompress(payload),
-    b"\x02\x21\x4c\x18": _lz4,
+_LZ4 = b"\x02\x21\x4c\x18"
+_FORMATS: dict[bytes, Callable[[], _Decompressor]] = {
+    b"\xfd7zXZ\0": lzma.LZMADecompressor,
+    b"\x28\xb5\x2f\xfd": lambda: zstandard.ZstdDecompressor().decompressobj(),
+    b"\x1f\x8b": lambda: zlib.decompressobj(31),
+    b"BZh": bz2.BZ2Decompressor,
+    b"\x5d\0\0": lambda: lzma.LZMADecompressor(lzma.FORMAT_ALONE),
 }

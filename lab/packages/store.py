@@ -8,7 +8,7 @@ without the network if they are still unpacked, and fetched again (exactly those
 import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, astuple, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
+from lab.base.reading import read_json
 from lab.packages.apt import BOUND, Archive, Package
 
 _SCHEMA = 1
@@ -111,12 +112,14 @@ def read_pin(cache: Cache, name: str) -> Pin | None:
     """The pin of that name, None when there is none. Raises LabBroken when it cannot be read."""
     path = _pin_path(cache, name)
     try:
-        document = json.loads(path.read_text())
-        return Pin(name, tuple(Pinned(**package) for package in document["packages"]))
-    except FileNotFoundError:
+        packages = tuple(Pinned(**package) for package in read_json(path)["packages"])
+        if not packages or any(not isinstance(word, str) for package in packages for word in astuple(package)):
+            raise ValueError("not a list of packages")
+        return Pin(name, packages)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, TypeError, KeyError) as error:
-        raise LabBroken(f"the pin {path} cannot be read: {error}", remedy=f"remove {path}") from error
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise LabBroken(f"the pin {path} cannot be read: {error}", remedy=f"rm -r {path}; it is made again") from error
 
 
 def read_pins(cache: Cache, prefix: str) -> Iterator[Pin]:

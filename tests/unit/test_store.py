@@ -24,6 +24,7 @@ from harness.record.judging import judge_run, newest_runs, rejudge
 from harness.record.store import RunFolder, Store, load_run, new_run_id, planned
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario, Status
+from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, LabBroken, Misuse
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import claim, control, ratio, scenario
@@ -205,13 +206,46 @@ def spoil(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]
     return lambda folder: write_atomic(folder / name, change((folder / name).read_bytes()))
 
 
+def forge(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """A change of boot.json with a checksum that fits."""
+
+    def damage(folder: Path) -> None:
+        body = json.loads((folder / "boot.json").read_bytes())
+        del body["checksum"]
+        change(body)
+        write_atomic(folder / "boot.json", json.dumps({**body, "checksum": digest_bytes(canonical(body))}).encode())
+
+    return damage
+
+
+def replace_by_device(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def replace_by_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "damage",
     [
         spoil("boot.json", lambda data: data.replace(b'"bye"', b'"oops"')),
         spoil("boot.json", lambda data: data[:-20]),
         spoil("out/solo.json", lambda data: data.replace(b"victim", b"hog")),
+        spoil("boot.json", lambda data: b"[" * 10**6),
         lambda folder: (folder / "boot.json").unlink(),
+        lambda folder: replace_by_device(folder / "boot.json"),
+        lambda folder: replace_by_fifo(folder / "boot.json"),
+        lambda folder: replace_by_device(folder / "out/solo.json"),
+        lambda folder: replace_by_fifo(folder / "out/solo.json"),
+        forge(lambda body: body.pop("files")),
+        forge(lambda body: body.update(files={"../boot.json": "0" * 64})),
+        forge(lambda body: body.update(files=["solo.json"])),
+        forge(lambda body: body.update(outcome="innocent")),
+        forge(lambda body: body.update(wall={"boot": 10**400})),
         lambda folder: (folder / "out" / "together.after").unlink(),
     ],
 )
