@@ -45,7 +45,7 @@ struct translated {
 
 static struct translated nothing = { .block.user = true }, *before = &nothing, *of_users;
 static struct node *node; /* that BEFORE counts for; NULL for user space */
-static uint64_t marker, counted, window_began;
+static uint64_t marker, counted, window_began, surprises_before;
 static uint8_t marker_bytes[MARKER_MAX];
 static size_t marker_size;
 static unsigned int windows;
@@ -101,7 +101,8 @@ static void write_window(void)
 	file = fopen(path, "we");
 	if (!file)
 		fail("%s: %s", path, strerror(errno));
-	fprintf(file, "total %" PRIu64 " %" PRIu64 "\n", counted - window_began, stack_surprises());
+	fprintf(file, "total %" PRIu64 " %" PRIu64 "\n", counted - window_began,
+		stack_surprises() - surprises_before);
 	tree_write(file);
 	for (const struct translated *user = of_users; user; user = user->next) {
 		if (!user->runs && !user->instructions)
@@ -123,6 +124,7 @@ static void toggle_window(void)
 		return;
 	}
 	window_began = counted;
+	surprises_before = stack_surprises();
 	tree_clear();
 	for (struct translated *user = of_users; user; user = user->next)
 		user->runs = user->instructions = 0;
@@ -162,7 +164,7 @@ static bool is_prefix(uint8_t byte)
 	return byte == 0x66 || byte == 0x2e || byte == 0x3e || byte == 0xf2 || byte == 0xf3 || (byte & 0xf0) == 0x40;
 }
 
-/* Intel's manual, volume 2, appendix A: call e8 and ff /2, ret c2 and c3, iret cf. */
+/* Intel's manual, volume 2, appendix A: call e8 and ff /2, ret c2 and c3, iret cf, sysret 0f 07. */
 static enum ending ending_of(const struct qemu_plugin_insn *insn)
 {
 	uint8_t bytes[16] = { 0 };
@@ -180,6 +182,8 @@ static enum ending ending_of(const struct qemu_plugin_insn *insn)
 		return END_RETURN;
 	case 0xcf:
 		return END_IRET;
+	case 0x0f:
+		return bytes[i + 1] == 0x07 ? END_SYSRET : END_OTHER;
 	default:
 		return END_OTHER;
 	}

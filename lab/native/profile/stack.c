@@ -60,7 +60,6 @@ static void switch_task(void)
 	uint64_t old = first_write & ~(STACK_SIZE - 1), new = last_read & ~(STACK_SIZE - 1);
 	struct task **slot;
 
-	first_write = 0;
 	if (!task->stack) {
 		task->stack = old;
 		*task_slot(old) = task;
@@ -76,7 +75,7 @@ static void switch_task(void)
 	task = *slot;
 }
 
-static void push(uint64_t back, const struct block *before, bool complete)
+static void push(uint64_t back, const struct frame *last)
 {
 	if (task->count == MOST_FRAMES)
 		fail("%u calls are nested", MOST_FRAMES);
@@ -87,8 +86,8 @@ static void push(uint64_t back, const struct block *before, bool complete)
 	task->frames[task->count++] = (struct frame){
 		.back = back,
 		.node = task->node,
-		.ending = complete ? before->ending : END_OTHER,
-		.end = before->end,
+		.ending = last->ending,
+		.end = last->end,
 	};
 }
 
@@ -105,19 +104,18 @@ static bool pop_call(uint64_t address)
 	return false;
 }
 
-/* The end of an interruption; its frame has how the block before it ended. */
-static struct frame pop_interruption(void)
+/* The end of an interruption of the kernel; FRAME has how the block before it ended. False where there was none. */
+static bool pop_interruption(struct frame *frame)
 {
-	while (task->count) {
-		struct frame frame = task->frames[--task->count];
-
-		if (frame.back)
+	for (unsigned int i = task->count; i--;) {
+		*frame = task->frames[i];
+		if (frame->back)
 			continue;
-		task->node = frame.node;
-		return frame;
+		task->node = frame->node;
+		task->count = i;
+		return true;
 	}
-	surprises++;
-	return (struct frame){ .ending = END_OTHER };
+	return false;
 }
 
 static void enter(struct node *parent, const struct function *function)
@@ -151,13 +149,13 @@ static void jump(const struct block *block)
 		enter(node, block->function);
 }
 
-static void follow_ending(enum ending ending, uint64_t end, const struct block *block)
+static void follow_ending(const struct frame *last, const struct block *block)
 {
 	bool entry = block->address == block->function->address;
 
-	switch (ending) {
+	switch (last->ending) {
 	case END_CALL:
-		push(end, block, false);
+		push(last->end, last);
 		if (entry)
 			enter(task->node, block->function);
 		break;
@@ -193,35 +191,35 @@ static struct node *begin(const struct block *block)
 
 struct node *stack_follow(const struct block *before, bool complete, const struct block *block)
 {
-	enum ending ending = complete ? before->ending : END_OTHER;
-	uint64_t end = before->end;
+	struct frame last = { .ending = complete ? before->ending : END_OTHER, .end = before->end };
+	bool entry = block->address == block->function->address;
 	enum kind kind = block->function->kind;
 
-	if (before->user)
-		return begin(block);
-	if (kind == KIND_SWITCHED && before->function->kind == KIND_SWITCH)
+	/* QEMU 7.2 goes on to report accesses of instructions that follow in other functions. */
+	if (entry && kind == KIND_SWITCH)
+		first_write = 0;
+	if (kind == KIND_SWITCHED && before->function && before->function->kind == KIND_SWITCH)
 		switch_task();
-	else if (ending == END_IRET) {
-		struct frame frame = pop_interruption();
-
-		ending = frame.ending;
-		end = frame.end;
-		complete = true;
-	}
-	if (block->address == block->function->address && kind == KIND_FORK)
+	/* sync_core() returns from no interrupt to the instruction behind its iret. */
+	if (last.ending == END_IRET && block->function == before->function)
+		last.ending = END_OTHER;
+	if (before->user || last.ending == END_SYSRET || (last.ending == END_IRET && !pop_interruption(&last))) {
+		if (!before->user && !interrupts(block) && !excepts(block))
+			surprises++;
 		return begin(block);
-	if (block->address == block->function->address && kind == KIND_IDLE) {
+	}
+	if (entry && kind == KIND_FORK)
+		return begin(block);
+	if (entry && kind == KIND_IDLE) {
 		task->count = 0;
 		enter(root(ROOT_IDLE), block->function);
 		return task->node;
 	}
 	if (interrupts(block) || excepts(block)) {
-		const struct block interrupted = { .ending = ending, .end = end };
-
-		push(0, &interrupted, complete);
+		push(0, &last);
 		enter(interrupts(block) ? root(ROOT_INTERRUPT) : task->node, block->function);
 		return task->node;
 	}
-	follow_ending(ending, end, block);
+	follow_ending(&last, block);
 	return task->node;
 }

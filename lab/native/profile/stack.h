@@ -13,7 +13,7 @@
 #include <stdint.h>
 
 /* How a block ends. */
-enum ending { END_OTHER, END_CALL, END_RETURN, END_IRET };
+enum ending { END_OTHER, END_CALL, END_RETURN, END_IRET, END_SYSRET };
 
 /* A block of the kernel that has been executed, or is about to be. */
 struct block {
