@@ -56,7 +56,7 @@ class Parser(argparse.ArgumentParser):
     """Raises Misuse instead of leaving with 2, which git bisect would read as a bad commit."""
 
     def error(self, message: str) -> NoReturn:
-        from lab.errors import Misuse
+        from lab.base.errors import Misuse
 
         raise Misuse(message, remedy=f"{self.prog} --help")
 
@@ -77,7 +77,7 @@ def _dispatch(arguments: Sequence[str]) -> int:
 
 def _report(error: Exception) -> int:
     try:
-        from lab.errors import BlklabError
+        from lab.base.errors import BlklabError
     except Exception:
         traceback.print_exc()
         return LAB_BROKEN

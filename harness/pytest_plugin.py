@@ -25,23 +25,24 @@ from typing import Protocol
 import pytest
 from rich.console import Console
 
-from harness.analysis.claims import XFAIL
-from harness.analysis.verdict import Verdict
 from harness.commands.command import results_root
 from harness.commands.reporting import print_run
-from harness.report.conclusion import conclusion
-from harness.report.progress import progress
-from harness.runner import Request, Run, run_scenario
+from harness.judge.claims import XFAIL
+from harness.judge.verdict import Verdict
+from harness.record.store import Store
+from harness.report.terminal.conclusion import conclusion
+from harness.report.terminal.progress import progress
+from harness.run.plan import Request
+from harness.run.runner import Run, run_scenario
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario, Status
-from harness.selftest import shortfalls
-from harness.store import Store
-from lab.cache import Cache
-from lab.errors import BlklabError
+from harness.studies.selftest import shortfalls
+from lab.base.cache import Cache
+from lab.base.errors import BlklabError
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.session import Lab, open_lab
-from lab.strict_yaml import shown_path
+from lab.yaml.strict import shown_path
 
 _ENDINGS = (".yaml", ".yml")
 _SNIFFED = 1 << 16

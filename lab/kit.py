@@ -14,7 +14,7 @@ from functools import lru_cache
 from pathlib import Path
 from shutil import copyfile
 
-from lab.digest import digest_file
+from lab.base.digest import digest_file
 from lab.guest.script import RunLoad, Step
 from lab.qemu.argv import RESULTS_FILE, MachineSpec, machine_argv
 

@@ -6,11 +6,11 @@ from collections import deque
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from lab.digest import digest_results
+from lab.base.digest import digest_results
+from lab.base.record import BootRecord, Outcome
 from lab.guest import console
 from lab.guest.protocol import ResultReader
 from lab.qemu.machine import Channel, Ending, Note, Reason
-from lab.record import BootRecord, Outcome
 
 _KEPT_LINES = 2000
 _PHASES = {"set-up": "setup", "rest": "measure", "send": "send"}

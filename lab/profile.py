@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lab import elf, programs
-from lab.cache import Cache
-from lab.digest import canonical, digest_bytes
-from lab.errors import CannotJudge, LabBroken
+from lab.native import elf, programs
+from lab.base.cache import Cache
+from lab.base.digest import canonical, digest_bytes
+from lab.base.errors import CannotJudge, LabBroken
 from lab.guest.script import RunLoad
 from lab.kernels.model import Kernel
-from lab.qemu.plugin import plugin
-from lab.record import BootRecord, Outcome
+from lab.native.plugin import plugin
+from lab.base.record import BootRecord, Outcome
 from lab.session import GuestLoad, Job, Lab, PhaseSeen, PreparedJob, prepare_job, run_job
 from lab.topology.model import Topology
 

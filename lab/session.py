@@ -7,10 +7,12 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lab import host, kit, programs
-from lab.cache import Cache
-from lab.digest import digest_bytes
-from lab.errors import LabBroken
+from lab import kit
+from lab.base import host
+from lab.base.cache import Cache
+from lab.base.digest import digest_bytes
+from lab.base.errors import LabBroken
+from lab.base.record import BootRecord
 from lab.guest import image, payload
 from lab.guest.further import LOSE_DISK, Lose
 from lab.guest.image import BaseImage
@@ -35,6 +37,8 @@ from lab.guest.script import (
     Write,
 )
 from lab.kernels.model import Kernel
+from lab.native import programs
+from lab.native.steady import Steady, steady
 from lab.observe import Observer
 from lab.packages.apt import Tell, silent
 from lab.qemu.accelerator import Accelerator, accelerator, doubt_of
@@ -42,10 +46,8 @@ from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
 from lab.qemu.clock import Clock, VirtualClock
 from lab.qemu.machine import Limits, run
 from lab.qemu.probe import Qemu, find_qemu
-from lab.qemu.steady import Steady, steady
 from lab.realise import recipe
 from lab.realise.in_qemu.hardware import Hardware, hardware
-from lab.record import BootRecord
 from lab.topology.model import Topology
 
 NANOSECONDS = 10**9

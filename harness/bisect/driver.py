@@ -15,7 +15,7 @@ from harness.bisect.notebook import Notebook, Oracle, Tell
 from harness.bisect.question import Answer, Question
 from harness.bisect.repository import Commit, Repository
 from harness.bisect.state import Observation, State, Word
-from lab.errors import BlklabError
+from lab.base.errors import BlklabError
 
 
 class Bisection:

@@ -15,7 +15,7 @@ from harness.bisect.posterior import CONFIDENCE, Ends, Found, Posterior, search
 from harness.bisect.question import Answer, Question
 from harness.bisect.repository import Commit, Repository
 from harness.bisect.state import Observation, State, Word
-from lab.errors import CannotJudge
+from lab.base.errors import CannotJudge
 
 _ANEW = 3
 """Searches after the first, each knowing what spoke against the culprit of the one before."""

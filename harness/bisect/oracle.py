@@ -4,14 +4,15 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.analysis.claims import ClaimVerdict
 from harness.bisect.state import ClaimSeen, Observation
-from harness.events import Listener
-from harness.runner import Request, run_scenario
+from harness.judge.claims import ClaimVerdict
+from harness.record.store import Store
+from harness.run.events import Listener
+from harness.run.plan import Request
+from harness.run.runner import run_scenario
 from harness.scenario.model import Clock, Scenario, Status
-from harness.store import Store
-from lab.digest import canonical, digest_bytes, digest_file
-from lab.errors import CannotJudge, LabBroken
+from lab.base.digest import canonical, digest_bytes, digest_file
+from lab.base.errors import CannotJudge, LabBroken
 from lab.kernels import build, kconfig, tree
 from lab.kernels.model import Kernel
 from lab.packages.apt import Tell

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 from harness.bisect.state import ClaimSeen, Observation, Word
 from harness.scenario.model import Status
-from lab.errors import CannotJudge
+from lab.base.errors import CannotJudge
 
 _HELD, _FAILED = str(Status.PASS), str(Status.FAIL)
 

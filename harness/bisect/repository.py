@@ -9,10 +9,10 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import CompletedProcess  # the type only: lab.process starts what runs
+from subprocess import CompletedProcess  # the type only: lab.base.process starts what runs
 
-from lab.errors import LabBroken, Misuse
-from lab.process import run
+from lab.base.errors import LabBroken, Misuse
+from lab.base.process import run
 
 _FIELDS = "%H%x00%P%x00%an <%ae>%x00%aI%x00%s"
 _CONFLICT = 1

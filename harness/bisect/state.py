@@ -6,9 +6,9 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from harness.files import read_json, write_json
-from harness.plain import from_plain, to_plain
-from lab.errors import LabBroken
+from harness.base.files import read_json, write_json
+from harness.base.plain import from_plain, to_plain
+from lab.base.errors import LabBroken
 
 SCHEMA = 1
 STATE = "bisect.json"

@@ -3,12 +3,12 @@
 
 import argparse
 
-from harness.agreement import both_clocks, on_the_wall
 from harness.commands.command import SCENARIOS, WALL, add_page, add_results, results_root, tell, write_page
-from harness.report.agreement import page
+from harness.record.store import Store
 from harness.scenario.load import find_scenarios, load_scenario
-from harness.store import Store
-from lab.errors import EXIT_FAIL, EXIT_PASS, Misuse
+from harness.studies.agreement.collect import both_clocks, on_the_wall
+from harness.studies.agreement.page import page
+from lab.base.errors import EXIT_FAIL, EXIT_PASS, Misuse
 
 NAME = "agree"
 HELP = "the ratios that exist on both clocks, from the newest runs: exit 1 where they differ and no scenario says why"

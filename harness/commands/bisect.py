@@ -8,6 +8,7 @@ from pathlib import Path
 
 from rich.console import Console
 
+from harness.base.files import write_atomic
 from harness.bisect.driver import Bisection
 from harness.bisect.finding import Finding
 from harness.bisect.noisy import NoisyBisection
@@ -17,14 +18,13 @@ from harness.bisect.repository import Repository
 from harness.bisect.simulation import compare
 from harness.bisect.state import State
 from harness.commands.command import SCENARIOS, add_results, results_root, tell
-from harness.files import write_atomic
-from harness.report.progress import progress
+from harness.record.store import Store
+from harness.report.terminal.progress import progress
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario
-from harness.store import Store
-from lab.cache import Cache
-from lab.digest import canonical, digest_bytes
-from lab.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
+from lab.base.cache import Cache
+from lab.base.digest import canonical, digest_bytes
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
 from lab.qemu.probe import find_qemu
 from lab.session import open_lab
 

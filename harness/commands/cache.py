@@ -4,9 +4,9 @@
 import argparse
 from datetime import UTC, datetime
 
-from lab.cache import Cache
-from lab.errors import EXIT_PASS, Misuse
-from lab.units import parse_size
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_PASS, Misuse
+from lab.base.units import parse_size
 
 NAME = "cache"
 HELP = "list or prune the kernels, payloads and initramfs archives that are kept"

@@ -8,16 +8,17 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.calibration import FOLDER, Calibration, keep, models_of, qemu_of
 from harness.commands.command import SCENARIOS, add_results, results_root, tell
-from harness.report.calibration import print_calibration, print_kernels
-from harness.report.progress import progress
-from harness.runner import Request, Run, run_scenario
+from harness.record.store import Store
+from harness.report.terminal.progress import progress
+from harness.run.plan import Request
+from harness.run.runner import Run, run_scenario
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Scenario
-from harness.store import Store
-from lab.cache import Cache
-from lab.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS
+from harness.studies.calibration.models import FOLDER, Calibration, keep, models_of, qemu_of
+from harness.studies.calibration.text import print_calibration, print_kernels
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.session import Lab, open_lab

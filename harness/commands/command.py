@@ -7,7 +7,7 @@ import sys
 from pathlib import Path
 from typing import Protocol
 
-from harness.files import write_atomic
+from harness.base.files import write_atomic
 
 CHECKOUT = Path(__file__).resolve().parents[2]
 SCENARIOS = CHECKOUT / "scenarios"

@@ -5,15 +5,15 @@ import argparse
 
 from rich.console import Console
 
-from harness.analysis.comparison import Difference, changes
 from harness.commands.command import results_root
-from harness.judging import results_of
-from harness.report.comparison import Compared, print_comparison
+from harness.judge.comparison import Difference, changes
+from harness.record.judging import results_of
+from harness.record.sides import Candidate, Pair, pairs, side
+from harness.record.store import load_run
+from harness.report.terminal.comparison import Compared, print_comparison
 from harness.scenario.metric_names import METRICS
-from harness.sides import Candidate, Pair, pairs, side
-from harness.store import load_run
-from lab.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
-from lab.strict_yaml import nearest
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
+from lab.yaml.strict import nearest
 
 NAME = "compare"
 HELP = "two kernels, runs, matrices or results folders, figure by figure: exit 0 alike, 1 different, 125 cannot judge"

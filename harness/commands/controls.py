@@ -8,9 +8,14 @@ from string import ascii_letters
 from rich.console import Console
 from rich.table import Table
 
-from harness.analysis.claims import Judgement
 from harness.commands.command import SCENARIOS, add_results, results_root, tell
-from harness.controls import (
+from harness.judge.claims import Judgement
+from harness.record.store import Store
+from harness.report.format import value
+from harness.report.terminal.progress import progress
+from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.model import Clock, Status
+from harness.studies.controls import (
     FOLDER,
     Campaign,
     Stock,
@@ -21,13 +26,8 @@ from harness.controls import (
     try_mutants,
     try_stock,
 )
-from harness.report.format import value
-from harness.report.progress import progress
-from harness.scenario.load import find_scenarios, load_scenario
-from harness.scenario.model import Clock, Status
-from harness.store import Store
-from lab.cache import Cache
-from lab.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
 from lab.kernels.model import Kernel
 from lab.kernels.mutants import catalogue, demand_known
 from lab.kernels.packaged import base_spec

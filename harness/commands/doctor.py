@@ -8,9 +8,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import TextIO
 
-from lab import host
-from lab.cache import Cache
-from lab.errors import EXIT_LAB_BROKEN, EXIT_PASS, BlklabError
+from lab.base import host
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS, BlklabError
+from lab.base.units import show_size
 from lab.guest import payload
 from lab.packages import sources
 from lab.packages.store import read_pin
@@ -19,7 +20,6 @@ from lab.qemu.kvm import Kvm, KvmState, prove_kvm
 from lab.qemu.probe import Qemu, find_qemu
 from lab.topology.load import catalogue
 from lab.topology.model import Topology
-from lab.units import show_size
 
 _LEAST_MEMORY = 1 << 30
 _LEAST_DISK = 2 << 30

@@ -7,15 +7,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.analysis.bottleneck import Bottleneck
 from harness.commands.command import tell
-from harness.explain import Bench, prove
-from harness.judging import Unexplained, explain_run
-from harness.report.bottleneck import bottleneck_table, proof_sentence, proof_table, sentences
-from harness.report.progress import progress
-from harness.store import RunFolder, Store, load_run
-from lab.cache import Cache
-from lab.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
+from harness.limits.bottleneck import Bottleneck
+from harness.record.judging import Unexplained, explain_run
+from harness.record.store import RunFolder, Store, load_run
+from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, proof_table, sentences
+from harness.report.terminal.progress import progress
+from harness.studies.proof import Bench, prove
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.resolve import resolve
 from lab.session import open_lab
 

@@ -8,15 +8,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.analysis.verdict import Verdict
-from harness.files import write_atomic, writing
-from harness.report.junit import junit_xml
-from harness.report.kcidb import kcidb_json
-from harness.report.ktap import ktap
-from harness.report.table import csv_table
+from harness.base.files import write_atomic, writing
+from harness.judge.verdict import Verdict
+from harness.record.store import RunFacts
+from harness.report.export.junit import junit_xml
+from harness.report.export.kcidb import kcidb_json
+from harness.report.export.ktap import ktap
+from harness.report.export.table import csv_table
 from harness.scenario.model import Scenario
-from harness.store import RunFacts
-from lab.errors import Misuse
+from lab.base.errors import Misuse
 
 Format = Callable[[Scenario, Verdict, RunFacts], str]
 STDOUT = "-"

@@ -5,13 +5,13 @@ import argparse
 import sys
 
 from harness.commands.command import SCENARIOS, add_page, add_results, results_root, write_page
-from harness.judging import judge_run, newest_runs
-from harness.report.field_reports import Measured, page, unexplained
+from harness.record.judging import judge_run, newest_runs
+from harness.record.store import RunFolder, Store
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Scenario
-from harness.sensitivity import kept
-from harness.store import RunFolder, Store
-from lab.errors import EXIT_FAIL, EXIT_PASS, Misuse
+from harness.studies.field_reports import Measured, page, unexplained
+from harness.studies.sensitivity.measure import kept
+from lab.base.errors import EXIT_FAIL, EXIT_PASS, Misuse
 
 NAME = "field-reports"
 HELP = "write docs/field-reports.md from the newest run of each scenario on each kernel"

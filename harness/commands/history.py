@@ -6,12 +6,12 @@ import argparse
 from rich.console import Console
 
 from harness.commands.command import add_results, results_root, tell
-from harness.history import history
-from harness.index import open_index
-from harness.report.history import print_history
+from harness.record.index import open_index
 from harness.scenario.metric_names import METRICS
-from lab.errors import EXIT_PASS, Misuse
-from lab.strict_yaml import nearest
+from harness.studies.history.collect import history
+from harness.studies.history.text import print_history
+from lab.base.errors import EXIT_PASS, Misuse
+from lab.yaml.strict import nearest
 
 NAME = "history"
 HELP = "a scenario's figures over the days and over kernel versions, with their change points"

@@ -9,12 +9,12 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.commands.command import add_results, results_root, tell
-from harness.index import FILE, IndexedRun, open_index
+from harness.record.index import FILE, IndexedRun, open_index
+from harness.record.retention import plan_pruning, prune
 from harness.report.format import STYLES, duration, plural
-from harness.report.wide import print_wide
-from harness.retention import plan_pruning, prune
-from lab.errors import EXIT_PASS, Misuse
-from lab.units import parse_size
+from harness.report.terminal.wide import print_wide
+from lab.base.errors import EXIT_PASS, Misuse
+from lab.base.units import parse_size
 
 NAME = "index"
 HELP = "make index.sqlite of the run folders anew and list the runs; --keep SIZE lets the oldest go"
@@ -64,16 +64,16 @@ def _limit(options: argparse.Namespace) -> int | None:
 def _prune(options: argparse.Namespace, limit: int | None) -> None:
     root = results_root(options.results)
     plan = plan_pruning(root, limit, options.matrices)
-    removed = set(prune(root, plan.doomed)) if options.yes else set()
-    for one in plan.doomed:
+    removed = set(prune(root, plan.removals)) if options.yes else set()
+    for one in plan.removals:
         word = "would go" if not options.yes else "gone" if one in removed else "in use, kept"
         print(f"  {word}  {one.path}  {_mib(one.size)}  {one.why}")
-    freed = sum(one.size for one in (removed if options.yes else plan.doomed))
+    freed = sum(one.size for one in (removed if options.yes else plan.removals))
     print(f"{_mib(plan.total)} now, {_mib(plan.total - freed)} then")
     if limit is not None and plan.left > limit:
         kept = "; ".join(plan.pinned) or "nothing more can go"
         tell(f"{_mib(plan.left)} stay, more than {options.keep}: {kept}")
-    if plan.doomed and not options.yes:
+    if plan.removals and not options.yes:
         tell("nothing was removed; --yes does it")
 
 

@@ -8,16 +8,16 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.commands.command import add_kernel, tell
-from harness.report.inventory import print_inventory
-from lab.cache import Cache
-from lab.errors import EXIT_FAIL, EXIT_PASS, BlklabError, CannotJudge, KernelFailed, LabBroken
+from harness.report.terminal.inventory import print_inventory
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_FAIL, EXIT_PASS, BlklabError, CannotJudge, KernelFailed, LabBroken
+from lab.base.record import BootRecord, Outcome
 from lab.guest.further import INVENTORY
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.realise.capability import missing
 from lab.realise.in_qemu.hardware import lacking
 from lab.realise.in_qemu.inventory import Inventory, mismatches, read_inventory
-from lab.record import BootRecord, Outcome
 from lab.session import Job, Lab, accelerator_for, open_lab, prepare_job, run_job
 from lab.topology.emulated import differences, emulated
 from lab.topology.limits import refusals

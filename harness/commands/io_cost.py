@@ -5,10 +5,10 @@ import argparse
 
 from harness.commands.command import SCENARIOS, add_page, add_results, results_root, tell, write_page
 from harness.commands.field_reports import newest_on_kernels
-from harness.report.io_cost import cost_page
+from harness.record.store import Store
 from harness.scenario.load import load_scenario
-from harness.store import Store
-from lab.errors import EXIT_PASS, Misuse
+from harness.studies.io_cost import cost_page
+from lab.base.errors import EXIT_PASS, Misuse
 from lab.kernels.release import Release
 
 NAME = "io-cost"

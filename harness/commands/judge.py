@@ -7,7 +7,7 @@ from pathlib import Path
 
 from harness.commands.exporting import add_exports, check_exports, export, report_console
 from harness.commands.reporting import print_run
-from harness.judging import rejudge
+from harness.record.judging import rejudge
 
 NAME = "judge"
 HELP = "judge a run again from its raw artefacts, and say whether its stored verdict is the same"

@@ -5,11 +5,11 @@ import argparse
 from pathlib import Path
 
 from harness.commands.command import tell
-from harness.jobs import guest_job
-from harness.kit import chosen_boot, collect
-from harness.store import PlannedCell, RunFolder, load_run
-from lab.cache import Cache
-from lab.errors import EXIT_PASS
+from harness.record.kit import chosen_boot, collect
+from harness.record.store import PlannedCell, RunFolder, load_run
+from harness.run.jobs import guest_job
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_PASS
 from lab.kernels.resolve import resolve
 from lab.kit import REPEAT, Inputs
 from lab.session import boot_inputs, open_lab, prepare_job

@@ -6,7 +6,7 @@ import sys
 
 from harness.commands.command import SCENARIOS, WALL
 from harness.scenario.load import find_scenarios, load_scenario
-from lab.errors import EXIT_MISUSE, EXIT_PASS, InputErrors
+from lab.base.errors import EXIT_MISUSE, EXIT_PASS, InputErrors
 from lab.topology.load import catalogue
 
 NAME = "list"

@@ -11,20 +11,20 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.commands.command import SCENARIOS, add_results, results_root, tell
-from harness.matrices import MatrixFolder
 from harness.matrix.cluster import connect, nobody_waits
 from harness.matrix.driver import run_matrix
 from harness.matrix.jobs import MOST_JOBS, document, hosted_jobs
 from harness.matrix.merge import merge, parts
 from harness.matrix.plan import Plan, Shard, read_shard
-from harness.report.matrix import print_matrix
-from harness.report.matrix_progress import matrix_progress
-from harness.runner import Turns
+from harness.record.matrices import MatrixFolder
+from harness.record.store import Store
+from harness.report.terminal.matrix import print_matrix
+from harness.report.terminal.matrix_progress import matrix_progress
+from harness.run.boots import Turns
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Scenario
-from harness.store import Store
-from lab.cache import Cache
-from lab.errors import EXIT_PASS, BlklabError, LabBroken, Misuse
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_PASS, BlklabError, LabBroken, Misuse
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu

@@ -3,11 +3,11 @@
 
 import argparse
 
-from harness.analysis.rehearsal import Plan
-from harness.analysis.stopping import FEWEST_ROUNDS, MOST_ROUNDS
 from harness.commands.command import add_page, write_page
-from harness.report.noise import page
-from lab.errors import EXIT_PASS, Misuse
+from harness.noise.stopping import FEWEST_ROUNDS, MOST_ROUNDS
+from harness.studies.noise.page import page
+from harness.studies.noise.rehearsal import Plan
+from lab.base.errors import EXIT_PASS, Misuse
 
 NAME = "noise"
 HELP = "false alarms and misses of the rule for scenarios on the wall clock; writes docs/noise.md"

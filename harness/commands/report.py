@@ -5,19 +5,19 @@ import argparse
 from collections.abc import Callable, Iterable
 from pathlib import Path
 
-from harness.analysis.verdict import SHOWN_METRIC
+from harness.base.files import write_atomic
 from harness.commands.command import results_root, tell
 from harness.commands.reporting import surroundings
-from harness.files import write_atomic
-from harness.history import history
-from harness.index import open_index
-from harness.judging import judge_run
-from harness.matrices import load_matrix
-from harness.report.page.collection import Collection, newest, of_matrix, runs_of
+from harness.judge.verdict import SHOWN_METRIC
+from harness.record.index import open_index
+from harness.record.judging import judge_run
+from harness.record.matrices import load_matrix
+from harness.record.store import RunFolder, Store, load_run
 from harness.report.page.run import run_page
-from harness.report.page.set import history_page, set_page
-from harness.store import RunFolder, Store, load_run
-from lab.errors import EXIT_PASS, Misuse
+from harness.studies.history.collect import history
+from harness.studies.overview.collection import Collection, newest, of_matrix, runs_of
+from harness.studies.overview.set import history_page, set_page
+from lab.base.errors import EXIT_PASS, Misuse
 
 NAME = "report"
 HELP = "write a run, a matrix, all of a results folder or a scenario's history as one HTML page, and print its path"

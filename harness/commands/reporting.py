@@ -6,13 +6,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.analysis.bottleneck import Bottleneck
-from harness.analysis.stopping import FEWEST_ROUNDS, Rule
-from harness.analysis.verdict import Verdict
-from harness.calibration import note
-from harness.judging import explain_run
-from harness.report.terminal import Effort, Surroundings, print_verdict
-from harness.store import RunFolder
+from harness.judge.verdict import Verdict
+from harness.limits.bottleneck import Bottleneck
+from harness.noise.stopping import FEWEST_ROUNDS, Rule
+from harness.record.judging import explain_run
+from harness.record.store import RunFolder
+from harness.report.terminal.terminal import Effort, Surroundings, print_verdict
+from harness.studies.calibration.models import note
 
 
 def print_run(console: Console, run: RunFolder, verdict: Verdict) -> None:

@@ -10,12 +10,15 @@ from harness.commands.command import SCENARIOS, add_kernel, add_results, results
 from harness.commands.exporting import add_exports, check_exports, export, report_console
 from harness.commands.reporting import print_run
 from harness.commands.tracing import add_tracing, execute_trace
-from harness.report.progress import progress
-from harness.runner import Request, Run, measured_before, run_scenario
+from harness.record.store import RunFolder, Store
+from harness.report.terminal.progress import progress
+from harness.run.boots import Turns
+from harness.run.clocks import STRATEGIES
+from harness.run.plan import PlannedRun, Request, plan_run
+from harness.run.runner import Run, carry_out, lanes_of_host, measured_before
 from harness.scenario.load import load_scenario
-from harness.store import RunFolder, Store
-from lab.cache import Cache
-from lab.errors import Misuse
+from lab.base.cache import Cache
+from lab.base.errors import Misuse
 from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu
 from lab.session import Lab, open_lab
@@ -56,6 +59,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.trace is not None:
         return execute_trace(options)
     scenario = load_scenario(options.scenario, search=SCENARIOS)
+    STRATEGIES[scenario.clock].refuse(scenario, verify=options.verify, baseline=options.base is not None)
     store = Store(results_root(options.results))
     store.check()
     cache = Cache.default()
@@ -70,30 +74,31 @@ def execute(options: argparse.Namespace) -> int:
         facts = _measured(lab, replace(request, kernel=base), store, options).facts
         command = (*request.command, "--base", options.base)
         request = replace(request, baseline=facts.run_id, base=facts.kernel, command=command)
-    run = _run(lab, request, store, options)
+    run = _run(lab, plan_run(lab, request), store, options)
     print_run(report_console(options), run.folder, run.verdict)
     export(options, run.folder.scenario, run.verdict, run.folder.facts)
     return run.verdict.exit_code
 
 
 def _measured(lab: Lab, request: Request, store: Store, options: argparse.Namespace) -> RunFolder:
-    """The BASE kernel's run: an earlier one when it would be the same again and nobody wants to verify that."""
-    earlier = None if options.verify else measured_before(lab, request, store)
+    """The run on the BASE kernel: an earlier one with the same boots, unless --verify asks for new ones."""
+    plan = plan_run(lab, request)
+    earlier = None if options.verify else measured_before(plan, store)
     if earlier is not None:
-        tell(f"BASE kernel {earlier.facts.kernel.release}: as measured in {earlier.facts.run_id}")
+        tell(f"BASE kernel {earlier.facts.kernel.release}: using run {earlier.facts.run_id}")
         return earlier
-    folder = _run(lab, request, store, options).folder
+    folder = _run(lab, plan, store, options).folder
     tell(f"BASE kernel {folder.facts.kernel.release}: measured in {folder.facts.run_id}")
     return folder
 
 
-def _run(lab: Lab, request: Request, store: Store, options: argparse.Namespace) -> Run:
+def _run(lab: Lab, plan: PlannedRun, store: Store, options: argparse.Namespace) -> Run:
     with progress(Console(stderr=True)) as listener:
-        run = run_scenario(lab, request, store, listener, options.jobs)
-    if run.left_open:
-        tell("the host spoilt a boot: the same command goes on with the boots that there are")
+        run = carry_out(lab, plan, store, listener, Turns(lanes_of_host(options.jobs)))
+    if run.unfinished:
+        tell("host interference invalidated a boot: re-run the same command to repeat only that boot")
     if run.resumed:
-        tell(f"{run.resumed} boots were taken over from a run that had been stopped")
+        tell(f"{run.resumed} boot{'s' if run.resumed > 1 else ''} taken over from an interrupted run")
     return run
 
 

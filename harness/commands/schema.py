@@ -5,7 +5,7 @@ import argparse
 import json
 
 from harness.scenario.jsonschema import json_schema
-from lab.errors import EXIT_PASS
+from lab.base.errors import EXIT_PASS
 
 NAME = "schema"
 HELP = "the JSON schema of scenario files, for editors"

@@ -7,11 +7,11 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.commands.command import SCENARIOS, add_results, results_root, tell
+from harness.record.store import Store
 from harness.scenario.load import find_scenarios, load_scenario
-from harness.selftest import Trial, run_selftests
-from harness.store import Store
-from lab.cache import Cache
-from lab.errors import EXIT_LAB_BROKEN, EXIT_PASS
+from harness.studies.selftest import Trial, run_selftests
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS
 from lab.kernels.resolve import DEFAULT, resolve
 from lab.session import open_lab
 

@@ -6,15 +6,15 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from harness.analysis.sensitivity import FACTORS, Sensitivity
 from harness.commands.command import SCENARIOS, add_kernel, add_results, results_root, tell
+from harness.record.store import Store
 from harness.report.format import figure
-from harness.report.progress import progress
+from harness.report.terminal.progress import progress
 from harness.scenario.load import load_scenario
-from harness.sensitivity import keep, measure
-from harness.store import Store
-from lab.cache import Cache
-from lab.errors import EXIT_PASS
+from harness.studies.sensitivity.measure import keep, measure
+from harness.studies.sensitivity.rows import FACTORS, Sensitivity
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_PASS
 from lab.kernels.resolve import resolve
 from lab.session import open_lab
 

@@ -10,23 +10,23 @@ from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from harness.commands.command import add_kernel, tell
-from lab import host
-from lab.cache import Cache
-from lab.errors import EXIT_PASS, CannotJudge, LabBroken
+from lab.base import host
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken
 from lab.guest import payload
 from lab.guest.further import Find
 from lab.guest.script import Module, Step
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure, module_name
 from lab.kernels.resolve import resolve
-from lab.qemu.errand import run_errand, script
 from lab.qemu.machine import Limits
-from lab.qemu.shell import PROGRAM, ShellSpec
-from lab.qemu.visit import sit_in
 from lab.realise import recipe
 from lab.realise.capability import missing
 from lab.realise.in_qemu.hardware import Hardware, hardware, lacking
 from lab.session import accelerator_for, open_lab
+from lab.shell.argv import PROGRAM, ShellSpec
+from lab.shell.errand import run_errand, script
+from lab.shell.visit import sit_in
 from lab.topology.emulated import differences, emulated
 from lab.topology.limits import refusals
 from lab.topology.load import load_topology

@@ -4,15 +4,15 @@
 import argparse
 from pathlib import Path
 
+from harness.base.files import write_atomic
 from harness.commands.command import SCENARIOS
-from harness.files import write_atomic
-from harness.report.explain import describe_scenario
-from harness.report.svg import topology_svg
-from harness.report.topology import describe_topology
+from harness.report.drawing.svg import topology_svg
+from harness.report.terminal.explain import describe_scenario
+from harness.report.terminal.topology import describe_topology
 from harness.scenario.load import find_scenario, find_scenarios, load_scenario
-from lab.errors import EXIT_PASS, Misuse
-from lab.strict_yaml import Map, Problems, nearest, parse, quoted, read_bytes
+from lab.base.errors import EXIT_PASS, Misuse
 from lab.topology.load import CATALOGUE, load_topology
+from lab.yaml.strict import Map, Problems, nearest, parse, quoted, read_bytes
 
 NAME = "show"
 HELP = "a scenario in words and in exact modprobe, configfs and fio lines, or a topology, drawn and with its bounds"

@@ -4,11 +4,11 @@
 import argparse
 
 from harness.commands.command import SCENARIOS, results_root, tell
+from harness.record.store import Store
+from harness.run.tracing import DEFAULT_EVENTS, Trace, chosen_cell, parse_events, trace_boot
 from harness.scenario.load import load_scenario
-from harness.store import Store
-from harness.tracing import DEFAULT_EVENTS, Trace, chosen_cell, parse_events, trace_boot
-from lab.cache import Cache
-from lab.errors import EXIT_PASS, Misuse
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_PASS, Misuse
 from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu
 from lab.session import open_lab

@@ -6,24 +6,24 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.analysis.zoo import Zoo
 from harness.commands.command import CHECKOUT, SCENARIOS, add_results, results_root, tell, write_page
 from harness.commands.matrix import KERNELS
-from harness.controls import FOLDER
-from harness.report.progress import progress
-from harness.report.zoo import print_zoo
-from harness.report.zoo_page import zoo_page
-from harness.scenario.regressions import Regression, load_regressions
-from harness.store import Store
-from harness.zoo import NULL_PAIRS, Visit, visit
-from lab.cache import Cache
-from lab.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
+from harness.record.store import Store
+from harness.report.terminal.progress import progress
+from harness.studies.controls import FOLDER
+from harness.studies.zoo.measure import NULL_PAIRS, Visit, visit
+from harness.studies.zoo.page import zoo_page
+from harness.studies.zoo.regressions import Regression, load_regressions
+from harness.studies.zoo.score import Zoo
+from harness.studies.zoo.table import print_zoo
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
 from lab.kernels.model import Kernel
 from lab.kernels.packaged import base_spec
 from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu
 from lab.session import open_lab
-from lab.strict_yaml import names, nearest
+from lab.yaml.strict import names, nearest
 
 NAME = "zoo"
 HELP = "write docs/zoo.md: published regressions on stock kernels and mutants, and null pairs: missed, false alarms"

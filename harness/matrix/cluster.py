@@ -18,13 +18,13 @@ from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
-from harness.files import writing
-from harness.lanes import Lanes, Stopped
+from harness.base.files import writing
 from harness.matrix.worker import CHUNK, Booted, Lacks, Order, Unfit, boot_here, code_digest, receive, unpack
+from harness.run.lanes import Lanes, Stopped
 from lab import kit
-from lab.errors import LabBroken, Misuse
+from lab.base.errors import LabBroken, Misuse
+from lab.base.record import BootRecord
 from lab.packages.apt import Tell
-from lab.record import BootRecord
 from lab.session import Lab, PhaseSeen, PreparedJob, note_repeat
 
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://\S+:\d+")

@@ -5,7 +5,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from harness.scenario.model import Scenario
-from lab.errors import Misuse
+from lab.base.errors import Misuse
 
 MOST_JOBS = 256
 """What a matrix of GitHub Actions may have."""

@@ -8,13 +8,13 @@ from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.analysis.statuses import WORST_FIRST
-from harness.files import writing
-from harness.judging import judge_run
-from harness.matrices import FOLDER, MatrixCell, MatrixFolder, MatrixRecord, load_matrix, new_matrix
+from harness.base.files import writing
+from harness.judge.statuses import WORST_FIRST
+from harness.record.judging import judge_run
+from harness.record.matrices import FOLDER, MatrixCell, MatrixFolder, MatrixRecord, load_matrix, new_matrix
+from harness.record.store import RunFolder, Store, load_run
 from harness.scenario.model import Status
-from harness.store import RunFolder, Store, load_run
-from lab.errors import EXIT_LAB_BROKEN, Misuse
+from lab.base.errors import EXIT_LAB_BROKEN, Misuse
 
 _Key = tuple[str, str, str]
 

@@ -6,11 +6,11 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from traceback import extract_tb
 
-from harness.analysis.verdict import Verdict
-from harness.matrices import MatrixCell
+from harness.judge.verdict import Verdict
+from harness.record.matrices import MatrixCell
 from harness.report.format import value
 from harness.scenario.model import Status
-from lab.errors import EXIT_LAB_BROKEN, BlklabError, CannotJudge, KernelFailed
+from lab.base.errors import EXIT_LAB_BROKEN, BlklabError, CannotJudge, KernelFailed
 
 
 @dataclass(frozen=True)

@@ -5,11 +5,11 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.matrices import MatrixCell, MatrixRecord
 from harness.matrix.jobs import boots_of
+from harness.record.matrices import MatrixCell, MatrixRecord
+from harness.record.store import KernelFacts
 from harness.scenario.model import Clock, Scenario
-from harness.store import KernelFacts
-from lab.errors import BlklabError, Misuse
+from lab.base.errors import BlklabError, Misuse
 from lab.kernels.model import Kernel
 from lab.session import Lab
 

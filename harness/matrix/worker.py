@@ -13,15 +13,15 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from harness.lanes import Lanes
-from lab import host
-from lab.cache import Cache
-from lab.digest import digest_file
-from lab.errors import LabBroken
+from harness.run.lanes import Lanes
+from lab.base import host
+from lab.base.cache import Cache
+from lab.base.digest import digest_file
+from lab.base.errors import LabBroken
+from lab.base.record import BootRecord
 from lab.guest.payload import Payload
+from lab.native.steady import steady
 from lab.qemu.probe import find_qemu
-from lab.qemu.steady import steady
-from lab.record import BootRecord
 from lab.session import Lab, PreparedJob, run_job
 
 KIND = "shipped"

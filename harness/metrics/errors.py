@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A measured file that cannot be believed."""
 
-from lab.errors import CannotJudge
+from lab.base.errors import CannotJudge
 
 
 class MeasurementError(CannotJudge):

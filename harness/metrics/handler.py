@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the modelled disks counted in a load's window (lab/diskd/counters.h): use of disks and links, depth of paths."""
+"""Counters of modelled disks in a load's window (native/diskd/counters.h): use of disks and links, depth of paths."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass

@@ -34,7 +34,7 @@ class Series:
 _TICK = 10_000_000
 """USER_HZ is 100 on every machine but Alpha and IA-64."""
 LIMIT = 4096
-"""The largest value that is counted by itself (SERIES_VALUES of lab/sampler)."""
+"""The largest value that is counted by itself (SERIES_VALUES of lab/native/sampler)."""
 
 
 @dataclass(frozen=True)

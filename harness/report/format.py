@@ -3,8 +3,8 @@
 
 from collections.abc import Mapping
 
-from harness.analysis.claims import XFAIL, XPASS, Judgement, ReproductionVerdict
-from harness.analysis.ensemble import Ensemble
+from harness.judge.claims import XFAIL, XPASS, Judgement, ReproductionVerdict
+from harness.judge.ensemble import Ensemble
 from harness.scenario.model import Reproduction, Status
 
 STYLES: Mapping[str, str] = {

@@ -6,14 +6,14 @@ from pathlib import Path
 
 from harness.scenario import schema
 from harness.scenario.model import Arm, Clock
-from lab.errors import Misuse
-from lab.strict_yaml import Map, Node, Scalar, names
+from lab.base.errors import Misuse
 from lab.topology.emulated import emulated
 from lab.topology.limits import refusals
 from lab.topology.load import read_topology
 from lab.topology.model import EMULATED, SCSI, Topology
 from lab.topology.settings import apply_setting, apply_try
-from lab.yaml_fields import Record, Row, mapping_values
+from lab.yaml.fields import Record, Row, mapping_values
+from lab.yaml.strict import Map, Node, Scalar, names
 
 _QUEUE_PREFIX = "queue."
 _ELEVATOR_REQUESTS = 2048

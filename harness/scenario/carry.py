@@ -5,11 +5,11 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from harness.scenario.loads import role_rows
 from harness.scenario.model import Arm, Load, Role
-from lab.strict_yaml import names, nearest
+from lab.base.units import parse_size, show_size, show_time
 from lab.topology.limits import COMMAND_TIMEOUT, carries, longest_wait, tick_bytes
 from lab.topology.model import Disk, Driver, Topology
-from lab.units import parse_size, show_size, show_time
-from lab.yaml_fields import Row
+from lab.yaml.fields import Row
+from lab.yaml.strict import names, nearest
 
 _MILLISECOND, _SECOND = 10**6, 10**9
 _FEWEST_REQUESTS = 50

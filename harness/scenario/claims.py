@@ -10,8 +10,8 @@ from harness.scenario.expression import ExpressionError
 from harness.scenario.known import parse_range
 from harness.scenario.model import MIXED, Agreement, Bound, Claim, Clock, Control, KnownFailure, Ratio, Reproduction
 from harness.scenario.ratio import Names, parse_ratio
-from lab.strict_yaml import Entry, Map, Node, Scalar
-from lab.yaml_fields import Field, Row
+from lab.yaml.fields import Field, Row
+from lab.yaml.strict import Entry, Map, Node, Scalar
 
 T = TypeVar("T")
 

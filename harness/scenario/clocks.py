@@ -5,8 +5,8 @@ from collections.abc import Mapping
 
 from harness.scenario import schema
 from harness.scenario.model import Arm, Clock, Load
-from lab.units import show_time
-from lab.yaml_fields import Row
+from lab.base.units import show_time
+from lab.yaml.fields import Row
 
 _MILLISECOND = 10**6
 

@@ -4,8 +4,8 @@
 from collections.abc import Sequence
 
 from harness.scenario.model import Arm, Cell, Clock, Scenario
-from lab.errors import Misuse
-from lab.strict_yaml import names, nearest
+from lab.base.errors import Misuse
+from lab.yaml.strict import names, nearest
 
 
 def expand(scenario: Scenario, seeds: int | None = None, arms: Sequence[str] | None = None) -> tuple[Cell, ...]:

@@ -10,7 +10,7 @@ the victim alone, beside a hog, and beside a hog that keeps no more in flight th
 from collections.abc import Mapping
 from dataclasses import replace
 
-from lab.strict_yaml import Entry, Map, Node, Problems, Scalar
+from lab.yaml.strict import Entry, Map, Node, Problems, Scalar
 
 INTERFERENCE, LOADS = "interference", "loads"
 HOG, VICTIM, BYSTANDER = "hog", "victim", "bystander"

@@ -6,7 +6,7 @@ kernel version) is left to the loader.
 """
 
 from harness.scenario.schema import SCENARIO
-from lab.yaml_fields import Json
+from lab.yaml.fields import Json
 
 
 def json_schema() -> Json:

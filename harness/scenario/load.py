@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 from dataclasses import replace
 from pathlib import Path
 
-from harness.plain import identity
+from harness.base.plain import identity
 from harness.scenario import schema
 from harness.scenario.arms import read_arms
 from harness.scenario.carry import check_carried
@@ -15,9 +15,9 @@ from harness.scenario.clocks import read_clock, read_pause
 from harness.scenario.interference import with_default_loads
 from harness.scenario.loads import read_loads
 from harness.scenario.model import Arm, Requirements, Scenario, Selftest, Source, Status
-from lab.errors import Misuse
-from lab.strict_yaml import Broken, Node, Problems, names, nearest, parse, quoted, read_bytes, shown_path
-from lab.yaml_fields import NAME, Row, mapping_values
+from lab.base.errors import Misuse
+from lab.yaml.fields import NAME, Row, mapping_values
+from lab.yaml.strict import Broken, Node, Problems, names, nearest, parse, quoted, read_bytes, shown_path
 
 _NAME_IN_FOLDER = re.compile(rf"{NAME}(/{NAME})*")
 

@@ -5,8 +5,8 @@ from collections.abc import Iterable, Iterator
 
 from harness.scenario import schema
 from harness.scenario.model import MIXED, Load, Role
-from lab.units import show_time
-from lab.yaml_fields import Row
+from lab.base.units import show_time
+from lab.yaml.fields import Row
 
 _SYNCHRONOUS = {"psync", "sync"}
 _READS_ONLY = {"read", "randread"}

@@ -6,7 +6,7 @@ from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from pathlib import Path
 
-from lab.digest import WORDS
+from lab.base.digest import WORDS
 from lab.topology.model import Topology
 
 

@@ -13,7 +13,7 @@ from dataclasses import dataclass, field
 from harness.scenario.expression import ExpressionError
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import MIXED, Clock, Operand, Ratio, Scenario
-from lab.strict_yaml import names, nearest, quoted
+from lab.yaml.strict import names, nearest, quoted
 
 FIGURE, BOUND, BASELINE, NUMBER = "figure", "bound", "baseline", "number"
 """The kinds of an operand."""

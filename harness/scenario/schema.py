@@ -13,7 +13,7 @@ from lab.guest.script import FAULTS
 from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
 from lab.topology.ranges import Names
 from lab.topology.settings import knob_fields, tried_fields
-from lab.yaml_fields import (
+from lab.yaml.fields import (
     NAME,
     Choice,
     Either,
@@ -38,7 +38,7 @@ HOUR = 3600 * SECOND
 SCHEMA_VERSION = 1
 DEFAULT_SEEDS = 3
 FEWEST_BOOTS = 6
-"""What ``harness.analysis.stopping`` needs to prove anything."""
+"""What ``harness.noise.stopping`` needs to prove anything."""
 DEFAULT_BOOTS = 12
 DEFAULT_WINDOWS = 3
 DEFAULT_PAUSE = 65 * SECOND

@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from harness.plain import identity
+from harness.base.plain import identity
 from harness.scenario.model import Arm, Load, Scenario
 
 

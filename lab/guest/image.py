@@ -6,9 +6,9 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from types import MappingProxyType
 
-from lab.cache import Cache
-from lab.digest import canonical, digest_bytes, digest_file
-from lab.errors import CannotJudge
+from lab.base.cache import Cache
+from lab.base.digest import canonical, digest_bytes, digest_file
+from lab.base.errors import CannotJudge
 from lab.guest import initramfs
 from lab.guest.payload import Payload
 from lab.guest.script import Module, Step

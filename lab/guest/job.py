@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable
 
-from lab.errors import LabBroken
+from lab.base.errors import LabBroken
 from lab.guest.script import HANDLER_CONFIG, NETWORK_FILE, Daemon, Network, RunLoad, Step, Table
 
 

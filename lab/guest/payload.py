@@ -10,9 +10,9 @@ from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
-from lab.cache import Cache
-from lab.digest import digest_bytes
-from lab.errors import LabBroken
+from lab.base.cache import Cache
+from lab.base.digest import digest_bytes
+from lab.base.errors import LabBroken
 from lab.guest import initramfs
 from lab.guest.initramfs import Entry
 from lab.guest.trim import drop_libraries

@@ -258,7 +258,7 @@ class Pause:
 class Watch:
     """Files of the guest that are sampled every ``period`` from ``start`` after a load's beginning, for ``length``.
 
-    Times in nanoseconds. ``files`` maps a name to a pattern of a path; lab/sampler/main.c says what such a file
+    Times in nanoseconds. ``files`` maps a name to a pattern of a path; lab/native/sampler/main.c says what such a file
     holds.
     """
 

@@ -15,7 +15,7 @@ import struct
 from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
-from lab.errors import LabBroken
+from lab.base.errors import LabBroken
 
 _DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_SYMTAB = 0, 1, 5, 6
 _DT_VERSYM, _DT_VERNEED, _DT_VERNEEDNUM = 0x6FFFFFF0, 0x6FFFFFFE, 0x6FFFFFFF

@@ -9,17 +9,17 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import host
-from lab.compiler import compiler_version
-from lab.digest import canonical, digest_bytes
-from lab.errors import CannotJudge, LabBroken
+from lab.base import host
+from lab.base.compiler import compiler_version
+from lab.base.digest import canonical, digest_bytes
+from lab.base.errors import CannotJudge, LabBroken
+from lab.base.process import run
 from lab.kernels import kconfig
 from lab.kernels.fixups import FIXUPS, Fixup, fixups_for, major_version
 from lab.kernels.kconfig import Wanted
 from lab.kernels.release import Release
 from lab.kernels.store import read_config
 from lab.packages.apt import BOUND, Tell
-from lab.process import run
 
 LOCALVERSION = "-blklab"
 _EPOCH = "1704067200"

@@ -5,8 +5,8 @@ import re
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.cache import Cache
-from lab.errors import CannotJudge, LabBroken, Misuse
+from lab.base.cache import Cache
+from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.kernels import store
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release

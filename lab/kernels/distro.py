@@ -5,8 +5,8 @@ import platform
 import re
 from pathlib import Path
 
-from lab.cache import Cache
-from lab.errors import Misuse
+from lab.base.cache import Cache
+from lab.base.errors import Misuse
 from lab.kernels import debian, store
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release

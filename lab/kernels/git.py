@@ -9,9 +9,9 @@ import os
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.errors import CannotJudge, LabBroken, Misuse
+from lab.base.errors import CannotJudge, LabBroken, Misuse
+from lab.base.process import run
 from lab.packages.apt import BOUND
-from lab.process import run
 
 _INSTALL = "apt-get install git"
 # The user's own settings would decide which files are taken and how they are written.

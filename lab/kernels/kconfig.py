@@ -13,10 +13,10 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.errors import CannotJudge, InputErrors, Problem
+from lab.base.errors import CannotJudge, InputErrors, Problem
 from lab.kernels.ranges import RangeError, parse_range
 from lab.kernels.release import Release
-from lab.strict_yaml import shown_path
+from lab.yaml.strict import shown_path
 
 FRAGMENTS = Path(__file__).resolve().parents[2] / "kconfigs"
 UNSET = "n"

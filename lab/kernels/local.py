@@ -13,8 +13,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.cache import Cache
-from lab.errors import CannotJudge, LabBroken, Misuse, no_such_file
+from lab.base.cache import Cache
+from lab.base.errors import CannotJudge, LabBroken, Misuse, no_such_file
 from lab.kernels import store
 from lab.kernels.model import Kernel
 from lab.kernels.vmlinux import image_release

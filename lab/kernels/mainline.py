@@ -10,12 +10,12 @@ import re
 import sys
 from pathlib import Path
 
-from lab.cache import Cache
-from lab.errors import CannotJudge, LabBroken, Misuse
+from lab.base.cache import Cache
+from lab.base.errors import CannotJudge, LabBroken, Misuse
+from lab.base.process import run
 from lab.kernels import store
 from lab.kernels.model import Kernel
 from lab.packages.apt import BOUND, Tell
-from lab.process import run
 
 DOWNLOADER = "virtme_ng"
 _FORM = re.compile(r"v\d+\.\d+(?:\.\d+)?(?:-rc\d+)?")

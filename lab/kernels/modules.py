@@ -11,7 +11,7 @@ from pathlib import Path
 
 import zstandard
 
-from lab.errors import LabBroken
+from lab.base.errors import LabBroken
 from lab.kernels.model import Kernel
 
 _SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")

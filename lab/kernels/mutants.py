@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.errors import CannotJudge, InputErrors, Misuse, Problem
+from lab.base.errors import CannotJudge, InputErrors, Misuse, Problem
 from lab.kernels.ranges import RangeError, parse_range
 from lab.kernels.release import Release
-from lab.strict_yaml import names, nearest, shown_path
+from lab.yaml.strict import names, nearest, shown_path
 
 MUTANTS = Path(__file__).resolve().parents[2] / "scenarios/mutants"
 NAME_FORM = r"[a-z0-9]+(?:-[a-z0-9]+)*"

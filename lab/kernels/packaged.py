@@ -10,8 +10,9 @@ import shutil
 from collections.abc import Sequence
 from pathlib import Path
 
-from lab.cache import Cache
-from lab.errors import LabBroken, Misuse
+from lab.base.cache import Cache
+from lab.base.errors import LabBroken, Misuse
+from lab.base.process import run
 from lab.kernels import debian, mutants, tree
 from lab.kernels.git import Checkout
 from lab.kernels.model import Kernel
@@ -20,7 +21,6 @@ from lab.packages import sources
 from lab.packages.apt import Archive, Package, Tell
 from lab.packages.store import Choose, Finish, Pin, unpacked
 from lab.packages.version import version_key
-from lab.process import run
 
 DEFAULT = "source:6.12"
 TREE_VARIABLE = "BLKLAB_TREE"

@@ -4,8 +4,8 @@
 from collections.abc import Mapping
 from typing import Protocol
 
-from lab.cache import Cache
-from lab.errors import Misuse
+from lab.base.cache import Cache
+from lab.base.errors import Misuse
 from lab.kernels import debian, distro, local, mainline, packaged, tree
 from lab.kernels.model import Kernel
 from lab.packages.apt import Tell, silent

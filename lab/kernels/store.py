@@ -12,11 +12,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.errors import CannotJudge, LabBroken
+from lab.base.errors import CannotJudge, LabBroken
+from lab.base.process import run
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release
 from lab.kernels.vmlinux import extract_vmlinux, is_bzimage
-from lab.process import run
 
 KIND = "kernels"
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"

@@ -15,9 +15,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.cache import Cache
-from lab.digest import canonical, digest_bytes
-from lab.errors import Misuse, no_such_file
+from lab.base.cache import Cache
+from lab.base.digest import canonical, digest_bytes
+from lab.base.errors import Misuse, no_such_file
 from lab.kernels import build, git, local, mutants, store
 from lab.kernels.build import Builder, Recipe, Toolchain
 from lab.kernels.model import Kernel

@@ -14,7 +14,7 @@ from collections.abc import Callable
 
 import zstandard
 
-from lab.process import run
+from lab.base.process import run
 
 _SECTOR = 512
 _PAYLOAD_PROTOCOL = 0x0208

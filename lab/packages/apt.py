@@ -15,12 +15,12 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.cache import Cache
-from lab.errors import CannotJudge, LabBroken
+from lab.base.cache import Cache
+from lab.base.errors import CannotJudge, LabBroken
+from lab.base.process import run
 from lab.packages.deb822 import paragraphs
 from lab.packages.sources import Distribution, archive_variable
 from lab.packages.version import version_key
-from lab.process import run
 
 # A killed session must not leave an apt behind that goes on writing and holds apt's locks.
 BOUND = ("setpriv", "--pdeathsig", "KILL", "--")

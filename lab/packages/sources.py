@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from lab.errors import LabBroken, Misuse
+from lab.base.errors import LabBroken, Misuse
 from lab.packages.deb822 import paragraphs
 
 HOST_APT = Path("/etc/apt")

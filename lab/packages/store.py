@@ -13,10 +13,10 @@ from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
 
-from lab.cache import Cache
-from lab.errors import CannotJudge, LabBroken
+from lab.base.cache import Cache
+from lab.base.errors import CannotJudge, LabBroken
+from lab.base.process import run
 from lab.packages.apt import BOUND, Archive, Package
-from lab.process import run
 
 _SCHEMA = 1
 

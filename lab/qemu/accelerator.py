@@ -6,8 +6,8 @@ import os
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from lab.cache import Cache
-from lab.digest import canonical, digest_bytes
+from lab.base.cache import Cache
+from lab.base.digest import canonical, digest_bytes
 from lab.qemu.clock import Clock, WallClock
 from lab.qemu.kvm import DEVICE, Kvm, KvmState, prove_kvm
 from lab.qemu.probe import OVERRIDE, Qemu

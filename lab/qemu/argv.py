@@ -10,7 +10,7 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import assert_never
 
-from lab.errors import Misuse
+from lab.base.errors import Misuse
 from lab.qemu.clock import Clock, VirtualClock, WallClock
 
 CONSOLE_FILE = "console.txt"

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from lab.errors import LabBroken
+from lab.base.errors import LabBroken
 from lab.qemu.argv import MachineSpec
 from lab.qemu.clock import WallClock
 from lab.qemu.machine import Channel, Ending, Limits, Note, Reason, run

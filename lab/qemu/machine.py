@@ -16,8 +16,8 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from lab import host
-from lab.errors import LabBroken
+from lab.base import host
+from lab.base.errors import LabBroken
 from lab.qemu import launcher
 from lab.qemu.argv import CONSOLE_FILE, RESULTS_FILE, MachineSpec, machine_argv
 from lab.qemu.tail import Tail

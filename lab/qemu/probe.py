@@ -9,8 +9,8 @@ import shutil
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab import host, process
-from lab.errors import LabBroken, Misuse
+from lab.base import host, process
+from lab.base.errors import LabBroken, Misuse
 
 PROGRAM = "qemu-system-x86_64"
 OVERRIDE = "BLKLAB_QEMU"

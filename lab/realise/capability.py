@@ -6,7 +6,8 @@ from collections.abc import Iterable, Mapping
 from lab.guest.script import Module
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure, read_module
-from lab.realise import loopback, nvmet, recipe
+from lab.realise import recipe
+from lab.realise.in_guest import loopback, nvmet
 from lab.topology.model import StackKind, Topology
 
 REQUIRED_OPTIONS = {

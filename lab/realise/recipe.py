@@ -4,7 +4,7 @@
 from collections.abc import Mapping
 
 from lab.guest.script import Step, Tune
-from lab.realise import in_guest
+from lab.realise.in_guest import devices as in_guest
 from lab.realise.in_qemu import guest
 from lab.topology.model import Topology
 

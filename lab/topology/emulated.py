@@ -8,9 +8,9 @@ import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from lab.base.units import show_rate, show_size
 from lab.topology.model import EMULATED, Disk, Driver, Hba, Link, Lun, StackKind, Topology
 from lab.topology.ranges import in_ranges
-from lab.units import show_rate, show_size
 
 MEGASAS_OWN = 33
 """Commands that megaraid_sas keeps of max_cmds: one is lost in the ring, and MEGASAS_INT_CMDS for itself."""

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 
 from lab.topology.model import Driver, StackKind
 from lab.topology.ranges import NamedRanges, Reference, References
-from lab.yaml_fields import (
+from lab.yaml.fields import (
     Choice,
     Field,
     Flag,

@@ -11,9 +11,9 @@ A disk of driver tcmu is exact: one request after another, each its seek and siz
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lab.base.units import show_rate, show_size, show_time
 from lab.topology import emulated
 from lab.topology.model import SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology
-from lab.units import show_rate, show_size, show_time
 
 TICKS_PER_SECOND = 50
 TICK_BYTES_PER_MB = (1 << 20) // TICKS_PER_SECOND
@@ -35,11 +35,11 @@ LEAST_NVME_TAGS = 16
 """NVMF_MIN_QUEUE_SIZE of drivers/nvme/host/fabrics.h."""
 
 MOST_DISKS = 16
-"""CONFIG_EXTENTS of lab/diskd: disks that one LUN shows."""
+"""CONFIG_EXTENTS of lab/native/diskd: disks that one LUN shows."""
 MOST_LINKS = 4
-"""MODEL_PATH of lab/diskd: links on the way from a host to a disk."""
+"""MODEL_PATH of lab/native/diskd: links on the way from a host to a disk."""
 MOST_BUFFERED = 768
-"""CONFIG_LANES of lab/diskd: requests that the buffers of all disks hold."""
+"""CONFIG_LANES of lab/native/diskd: requests that the buffers of all disks hold."""
 _GUEST_MEMORY = 256 << 20
 _RING_MEMORY = 8 << 20
 """CMDR_SIZE of target_core_user, which it allocates for each disk."""

@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from lab.errors import Misuse
-from lab.strict_yaml import Map, Node, Problems, names, nearest, parse, read_bytes, shown_path
+from lab.base.errors import Misuse
 from lab.topology import fields
 from lab.topology.fields import TOPOLOGY, TOPOLOGY_RECORD
 from lab.topology.limits import refusals
@@ -14,7 +13,8 @@ from lab.topology.model import Disk, Driver, Enclosure, Hba, Link, Lun, Topology
 from lab.topology.origins import read_origins
 from lab.topology.settings import revolution
 from lab.topology.stacks import read_stacks
-from lab.yaml_fields import NAME, Field, Row
+from lab.yaml.fields import NAME, Field, Row
+from lab.yaml.strict import Map, Node, Problems, names, nearest, parse, read_bytes, shown_path
 
 CATALOGUE = Path(__file__).parent / "catalogue"
 _PCIE_LANE = {1: 250_000_000, 2: 500_000_000, 3: 984_615_384, 4: 1_969_230_769, 5: 3_938_461_538}

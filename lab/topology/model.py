@@ -10,7 +10,7 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 
-from lab.digest import WORDS
+from lab.base.digest import WORDS
 
 _PCIE = re.compile(r"PCIe (\d+)\.0 x(\d+)")
 

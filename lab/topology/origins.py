@@ -8,10 +8,10 @@ whether it is written as a rate, as PCIe lanes or as a SAS port.
 from collections.abc import Iterator, Mapping
 from fnmatch import fnmatchcase
 
-from lab.strict_yaml import names
 from lab.topology import fields
 from lab.topology.model import Origin
-from lab.yaml_fields import Field, Row
+from lab.yaml.fields import Field, Row
+from lab.yaml.strict import names
 
 _KEYS: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]] = {
     "disk": (

@@ -9,8 +9,8 @@ import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 
-from lab.strict_yaml import Entry, Items, Map, Node, Problems, Scalar, quoted
-from lab.yaml_fields import NAME, Json, Kind, ListOf, Named, Row, Text, name_text
+from lab.yaml.fields import NAME, Json, Kind, ListOf, Named, Row, Text, name_text
+from lab.yaml.strict import Entry, Items, Map, Node, Problems, Scalar, quoted
 
 _RANGE = re.compile(r"([a-z0-9-]*?[a-z-]|)(\d{1,4})\.\.(\d{1,4})([a-z-][a-z0-9-]*)?")
 _NAME_OR_RANGE = rf"{NAME}|[a-z0-9-]*\d{{1,4}}\.\.\d{{1,4}}[a-z0-9-]*"

@@ -6,10 +6,10 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from lab.strict_yaml import names, nearest
 from lab.topology.fields import ATTRIBUTES, DISK_KNOBS, HBA_KNOBS, LINK_KNOBS, STACK_KNOBS, VM_KNOBS
 from lab.topology.model import Disk, Driver, Hba, Link, Stack, Topology
-from lab.yaml_fields import NAME, Field, Integer, Kind
+from lab.yaml.fields import NAME, Field, Integer, Kind
+from lab.yaml.strict import names, nearest
 
 T = TypeVar("T", Hba, Disk, Link, Stack)
 Value = int | str

@@ -4,10 +4,10 @@
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
 
-from lab.strict_yaml import names, nearest
 from lab.topology import fields
 from lab.topology.model import Stack, StackKind, Topology, build_order
-from lab.yaml_fields import Row
+from lab.yaml.fields import Row
+from lab.yaml.strict import names, nearest
 
 _LEAST_MEMBERS = {"raid0": 1, "raid1": 2, "raid10": 2, "raid4": 3, "raid5": 3, "raid6": 4}
 _OWN_KEYS: Mapping[StackKind, frozenset[str]] = {

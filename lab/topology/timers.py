@@ -7,10 +7,10 @@ Files and values are alike in Linux 5.10, 6.1, 6.12 and 7.2.
 from collections.abc import Iterator
 from dataclasses import dataclass
 
+from lab.base.units import show_size
 from lab.topology.limits import COMMAND_TIMEOUT, driver_of, slowest_service
 from lab.topology.model import Disk, Driver, Topology
 from lab.topology.ranges import in_ranges
-from lab.units import show_size
 
 _MS = 10**6
 _REQUESTS = (4 << 10, 1 << 20)

@@ -16,7 +16,7 @@ from contextlib import suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from lab.cache import Cache
+from lab.base.cache import Cache
 from lab.guest import payload
 from lab.packages.store import Pin, Pinned, write_pin
 from tests.unit.kernel_samples import bzimage, elf, module

@@ -15,12 +15,12 @@ from harness.bisect.noisy import NoisyBisection
 from harness.bisect.oracle import Ears, KernelOracle, Source, Trial
 from harness.bisect.repository import Repository
 from harness.bisect.state import STATE, State
-from harness.events import nobody
+from harness.record.store import Store
+from harness.run.events import nobody
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Clock
-from harness.store import Store
-from lab.cache import Cache
-from lab.errors import EXIT_PASS
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_PASS
 from lab.kernels.kconfig import fragments, read_fragments
 from lab.session import open_lab
 from tests.process import fake_lab
@@ -39,7 +39,7 @@ _MUTANT = """\
 +int mutant;
 """
 _PLAN = {"mutant": ["int mutant", {"iops": {"lopsided.victim": 10.0}}]}
-_PROGRAM = "import sys, lab.host; lab.host.BUILD_NEEDS = (); from harness.cli import main; sys.exit(main())"
+_PROGRAM = "import sys, lab.base.host; lab.base.host.BUILD_NEEDS = (); from harness.cli import main; sys.exit(main())"
 
 
 class Rig:
@@ -144,7 +144,7 @@ def test_where_figures_scatter_the_posterior_searches(rig: Rig, monkeypatch: pyt
     plan = {"noise": 0.05, "mutant": ["int mutant", {"iops": {"lopsided.victim": 600.0}}]}
     for name, value in rig.lab.environment(FAKE_PLAN=json.dumps(plan)).items():
         monkeypatch.setenv(name, value)
-    monkeypatch.setattr("lab.host.BUILD_NEEDS", ())
+    monkeypatch.setattr("lab.base.host.BUILD_NEEDS", ())
     scenario = replace(load_scenario(str(rig.lab.scenario), search=rig.lab.folder), clock=Clock.WALL, seeds=6)
     commits = rig.history.commits[30:44]
     folder = rig.lab.folder / "noisy"

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE
 from tests.process.fake_lab import FakeLab
 from tests.unit.scenario_text import GOOD, RIG
 

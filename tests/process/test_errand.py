@@ -12,9 +12,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import KernelFailed, LabBroken
-from lab.qemu.errand import run_errand, script
-from lab.qemu.shell import ERR, OUT, REPORT
+from lab.base.errors import KernelFailed, LabBroken
+from lab.shell.argv import ERR, OUT, REPORT
+from lab.shell.errand import run_errand, script
 from tests.unit.test_shell import SPEC
 
 PATIENCE = 60.0

@@ -15,7 +15,7 @@ from pathlib import Path
 import pytest
 
 from harness.metrics.readback import refused
-from lab.cache import Cache
+from lab.base.cache import Cache
 from lab.guest.job import job_files as files_of
 from lab.guest.protocol import ResultReader
 from lab.guest.script import (

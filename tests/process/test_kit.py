@@ -11,14 +11,14 @@ from pathlib import Path
 
 import pytest
 
-from harness.kit import chosen_boot, collect
-from harness.store import RunFolder
+from harness.record.kit import chosen_boot, collect
+from harness.record.store import RunFolder
 from lab import kit
-from lab.cache import Cache
-from lab.errors import LabBroken, Misuse
+from lab.base.cache import Cache
+from lab.base.errors import LabBroken, Misuse
 from lab.guest.script import Module, RunLoad, Step
+from lab.native.steady import steady
 from lab.qemu.argv import MachineSpec
-from lab.qemu.steady import steady
 from tests.unit.analysis_samples import claim, scenario
 from tests.unit.store_samples import boot_all, new_run
 
@@ -188,7 +188,7 @@ def test_something_else_is_not_passed_off_for_it(run: RunFolder, tmp_path: Path,
 
 def test_a_kit_overwrites_nothing(run: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "kit").mkdir()
-    with pytest.raises(Misuse, match="is there already"):
+    with pytest.raises(Misuse, match="exists"):
         collect(run, chosen_boot(run, ""), tmp_path / "kit", never)
 
 

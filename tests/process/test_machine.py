@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import host
-from lab.errors import LabBroken
+from lab.base import host
+from lab.base.errors import LabBroken
 from lab.qemu.machine import Channel, Limits, Machine, Note, Reason, run
 from tests.process.conftest import FakeQemu, Recorder
 

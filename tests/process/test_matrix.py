@@ -7,7 +7,7 @@ import signal
 
 import pytest
 
-from lab.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
 from tests.process.fake_lab import CELLS, FakeLab
 from tests.process.matrix_lab import (
     WHOLE,

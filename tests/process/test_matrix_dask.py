@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import EXIT_INTERRUPTED, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
+from lab.base.errors import EXIT_INTERRUPTED, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
 from tests.process.dask_cluster import Cluster
 from tests.process.fake_lab import FakeLab
 from tests.process.matrix_lab import WHOLE, assert_whole, lay_out, matrix, runs, words

@@ -9,16 +9,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.index import FILE
-from harness.matrices import MatrixFolder
 from harness.matrix.driver import run_matrix
 from harness.matrix.plan import Plan
+from harness.record.index import FILE
+from harness.record.matrices import MatrixFolder
+from harness.record.store import Store
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Status
-from harness.store import Store
 from lab import session
-from lab.cache import Cache
-from lab.errors import EXIT_LAB_BROKEN, EXIT_PASS
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS
 from lab.kernels.resolve import resolve
 from tests.process.fake_lab import CELLS, FakeLab
 from tests.process.matrix_lab import WHOLE, assert_whole, lay_out, matrix, record, statuses, words
@@ -135,7 +135,7 @@ class Jumping(datetime):
 
 
 def test_a_clock_that_jumps_neither_loses_nor_repeats_a_cell(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> None:
-    for module in ("harness.store", "harness.matrices", "harness.matrix.driver"):
+    for module in ("harness.record.store", "harness.record.matrices", "harness.matrix.driver"):
         monkeypatch.setattr(f"{module}.datetime", Jumping)
     process = lab.start(*words(lab, "--jobs", "1"), **lab.plan(hold=[6, "load"]))
     lab.await_boots(1, "held-load")

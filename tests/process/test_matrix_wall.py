@@ -5,15 +5,15 @@ from dataclasses import replace
 
 import pytest
 
-from harness.events import CellFinished, CellStarted, MatrixEvent, OfCell
-from harness.matrices import MatrixFolder
 from harness.matrix.driver import run_matrix
 from harness.matrix.merge import merge, parts
 from harness.matrix.plan import Plan
+from harness.record.matrices import MatrixFolder
+from harness.record.store import Store
+from harness.run.events import CellFinished, CellStarted, MatrixEvent, OfCell
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Clock, Status
-from harness.store import Store
-from lab.cache import Cache
+from lab.base.cache import Cache
 from lab.kernels.resolve import resolve
 from lab.session import open_lab
 from tests.process.fake_lab import CELLS, FakeLab

@@ -8,7 +8,7 @@ import signal
 
 import pytest
 
-from lab.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
 from tests.process.fake_lab import CELLS, RELEASE, FakeLab
 
 STARVED = {"lopsided.victim": 10.0}
@@ -155,7 +155,7 @@ def test_only_damaged_records_are_made_again(lab: FakeLab, damage: str) -> None:
     verdict.unlink()
     done = lab.run()
     assert (done.returncode, len(lab.boots())) == (EXIT_PASS, CELLS + 1), done.stderr
-    assert "3 boots were taken over" in done.stderr
+    assert "3 boots taken over" in done.stderr
     assert lab.boots()[-1] == str(boot)
     assert lab.verdicts() == [verdict]
 

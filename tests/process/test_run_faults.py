@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lab import host
-from lab.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, InputErrors
+from lab.base import host
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS, InputErrors
 from lab.topology.load import CATALOGUE
 from tests.process.fake_lab import CELLS, FakeLab
 from tests.unit.scenario_text import GOOD, RIG, load
@@ -193,7 +193,7 @@ def test_results_without_space(lab: FakeLab) -> None:
             lab,
             lab.run(),
             EXIT_LAB_BROKEN,
-            r"results has \d MiB left, a run may need 64 MiB\n  remedy: free some space",
+            r"results has \d MiB free; a run may need 64 MiB\n  remedy: free some space",
         )
     with tmpfs(lab.results, "4k"):
         refused(lab, lab.run(), EXIT_LAB_BROKEN, r"results.*\n  remedy: free some space")
@@ -214,7 +214,7 @@ def test_results_that_fill_up_meanwhile(lab: FakeLab) -> None:
         next(lab.results.rglob("filler")).unlink()
         done = lab.run()
         assert done.returncode == EXIT_PASS, done.stderr
-        assert "1 boots were taken over" in done.stderr
+        assert "1 boot taken over" in done.stderr
 
 
 def test_results_that_cannot_be_written(lab: FakeLab) -> None:

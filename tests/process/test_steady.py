@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.cache import Cache
-from lab.errors import LabBroken
-from lab.qemu.steady import steady
+from lab.base.cache import Cache
+from lab.base.errors import LabBroken
+from lab.native.steady import steady
 
 
 def test_two_builds_are_the_same_bytes(tmp_path: Path) -> None:

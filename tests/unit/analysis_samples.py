@@ -4,9 +4,9 @@
 from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from harness.analysis.cells import CellResult
+from harness.judge.cells import CellResult
 from harness.scenario.model import Arm, Bound, Claim, Clock, Control, Load, Operand, Ratio, Role, Scenario, Status
-from lab.record import Outcome
+from lab.base.record import Outcome
 from lab.topology.model import Disk, Driver, Hba, Lun, Topology
 
 GIB = 1 << 30

@@ -4,8 +4,8 @@
 from collections.abc import Mapping
 from dataclasses import replace
 
-from harness.analysis.bottleneck import Bottleneck, bottleneck
 from harness.commands.command import SCENARIOS
+from harness.limits.bottleneck import Bottleneck, bottleneck
 from harness.metrics.use import DiskTime, Held, LoadUse
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario

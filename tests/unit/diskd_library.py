@@ -24,7 +24,7 @@ from ctypes import (
 from functools import cache
 from pathlib import Path
 
-from lab.programs import DIALECT, ROOT, WARNINGS
+from lab.native.programs import DIALECT, ROOT, WARNINGS
 
 SOURCES = ROOT / "diskd"
 PARTS = ("ahead.c", "config.c", "level.c", "model.c", "ring.c", "scsi.c", "share.c", "store.c")

@@ -3,11 +3,11 @@
 
 from dataclasses import replace
 
-from harness.analysis.cells import CellResult, skipped
-from harness.analysis.verdict import Verdict, judge
+from harness.judge.cells import CellResult, skipped
+from harness.judge.verdict import Verdict, judge
+from harness.record.store import KernelFacts, PlannedCell, RunFacts
 from harness.scenario.model import KnownFailure, Scenario, Status
-from harness.store import KernelFacts, PlannedCell, RunFacts
-from lab.record import Outcome
+from lab.base.record import Outcome
 from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, cells, claim, control, ratio, scenario
 
 TEST = KernelFacts("debian:5.10", "5.10.0-46-amd64", "Debian bullseye, 5.10.257-1", "a" * 64)

@@ -8,11 +8,11 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-from harness.boot_files import save_boot
-from harness.judging import judge_run
+from harness.record.boot_files import save_boot
+from harness.record.judging import judge_run
+from harness.record.store import KernelFacts, RunFolder, Store, planned
 from harness.scenario.model import Arm, Reproduction
-from harness.store import KernelFacts, RunFolder, Store, planned
-from lab.record import Outcome
+from lab.base.record import Outcome
 from tests.unit.analysis_samples import SHARE, claim, control, scenario
 from tests.unit.store_samples import facts, files, record
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
-from harness.analysis.verdict import Verdict
-from harness.boot_files import save_boot
-from harness.judging import judge_run
-from harness.runner import Run
+from harness.judge.verdict import Verdict
+from harness.record.boot_files import save_boot
+from harness.record.judging import judge_run
+from harness.record.store import KernelFacts, PlannedCell, RunFolder, Store
+from harness.run.runner import Run
 from harness.scenario.model import Scenario
-from harness.store import KernelFacts, PlannedCell, RunFolder, Store
-from lab.errors import LabBroken
-from lab.record import Outcome
+from lab.base.errors import LabBroken
+from lab.base.record import Outcome
 from tests.unit.store_samples import facts, files, record
 
 ENDINGS = "endings.json"

@@ -6,11 +6,11 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from harness.boot_files import save_boot
-from harness.judging import judge_run
-from harness.matrices import MatrixCell, MatrixFolder, MatrixRecord, new_matrix
+from harness.record.boot_files import save_boot
+from harness.record.judging import judge_run
+from harness.record.matrices import MatrixCell, MatrixFolder, MatrixRecord, new_matrix
+from harness.record.store import KernelFacts, RunFolder, Store, planned
 from harness.scenario.model import Scenario, Status
-from harness.store import KernelFacts, RunFolder, Store, planned
 from tests.unit.analysis_samples import claim, control, scenario
 from tests.unit.store_samples import facts, files, record
 

@@ -5,11 +5,11 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
-from harness.boot_files import save_boot
+from harness.record.boot_files import save_boot
+from harness.record.store import KernelFacts, PlannedCell, RunFacts, RunFolder, Store, planned
 from harness.scenario.model import Scenario
-from harness.store import KernelFacts, PlannedCell, RunFacts, RunFolder, Store, planned
-from lab.digest import digest_results
-from lab.record import BootRecord, Outcome
+from lab.base.digest import digest_results
+from lab.base.record import BootRecord, Outcome
 
 RECORDED = json.loads((Path(__file__).parent / "fixtures" / "fio-aio.json").read_bytes())
 COUNTERS = "== /proc/stat\ncpu  {busy} 0 0 {idle} 0 0 0 0 0 0\n== /proc/diskstats\n{rows}"

@@ -4,7 +4,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.cache import Cache
+from lab.base.cache import Cache
 from lab.qemu import accelerator as module
 from lab.qemu.accelerator import accelerator, doubt_of, of
 from lab.qemu.clock import VirtualClock, WallClock

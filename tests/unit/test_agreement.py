@@ -6,16 +6,16 @@ from pathlib import Path
 
 import pytest
 
-from harness.agreement import both_clocks, counterpart
-from harness.analysis.agreement import BothClocks, OnTheWall
-from harness.analysis.ensemble import Ensemble
+from harness.base.plain import identity
 from harness.commands.command import WALL
-from harness.plain import identity
-from harness.report.agreement import page
+from harness.judge.ensemble import Ensemble
+from harness.record.store import Store
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Agreement, Clock, Scenario
-from harness.store import Store
-from lab.errors import InputErrors, Misuse
+from harness.studies.agreement.collect import both_clocks, counterpart
+from harness.studies.agreement.page import page
+from harness.studies.agreement.ratios import BothClocks, OnTheWall
+from lab.base.errors import InputErrors, Misuse
 from tests.unit.scenario_text import GOOD, load
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"

@@ -9,14 +9,14 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from harness.analysis.baseline import differences
-from harness.analysis.cells import CellResult
-from harness.analysis.document import verdict_document
-from harness.analysis.verdict import Verdict, judge
-from harness.report.conclusion import conclusion
-from harness.report.terminal import Effort, Surroundings, print_verdict
+from harness.judge.baseline import differences
+from harness.judge.cells import CellResult
+from harness.judge.document import verdict_document
+from harness.judge.verdict import Verdict, judge
+from harness.report.terminal.conclusion import conclusion
+from harness.report.terminal.terminal import Effort, Surroundings, print_verdict
 from harness.scenario.model import Bound, Status
-from lab.record import Outcome
+from lab.base.record import Outcome
 from tests.unit.analysis_samples import SEEDS, cells, claim, ratio, scenario
 
 PRINT = {"kernel": "k1", "base": "b1", "job": "j1", "qemu": "7.2", "argv": "-m", "seed": "1"}

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.bounds import active_luns, arm_bound, bound
-from harness.analysis.filling import Element, Flow, Kind, fill
-from harness.analysis.limits import fair_share
+from harness.limits.bounds import active_luns, arm_bound, bound
+from harness.limits.filling import Element, Flow, Kind, fill
+from harness.limits.limits import fair_share
 from harness.scenario.model import Arm, Role
-from lab.errors import Misuse
+from lab.base.errors import Misuse
 from lab.topology.model import Disk, Driver, Hba, Link, Lun, Topology
 from tests.unit.analysis_samples import GIB, MS, SOLO, TOGETHER, load, null_topology, role
 

@@ -7,11 +7,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.cells import CellResult, agreed, skipped
-from harness.analysis.claims import ClaimVerdict, ControlVerdict
-from harness.analysis.verdict import Verdict, judge
+from harness.judge.cells import CellResult, agreed, skipped
+from harness.judge.claims import ClaimVerdict, ControlVerdict
+from harness.judge.verdict import Verdict, judge
 from harness.scenario.model import Bound, Status
-from lab.record import Outcome
+from lab.base.record import Outcome
 from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, SHARE, cell, cells, claim, control, ratio, scenario
 
 BOUND_CLAIM = claim(

@@ -7,14 +7,14 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from harness.analysis.cells import CellResult
-from harness.analysis.claims import XFAIL, XPASS
-from harness.analysis.document import verdict_document
-from harness.analysis.verdict import Verdict, judge
-from harness.report.conclusion import conclusion
-from harness.report.terminal import Effort, Surroundings, print_verdict
+from harness.judge.cells import CellResult
+from harness.judge.claims import XFAIL, XPASS
+from harness.judge.document import verdict_document
+from harness.judge.verdict import Verdict, judge
+from harness.report.terminal.conclusion import conclusion
+from harness.report.terminal.terminal import Effort, Surroundings, print_verdict
 from harness.scenario.model import Claim, KnownFailure, Scenario, Status
-from lab.record import Outcome
+from lab.base.record import Outcome
 from tests.unit.analysis_samples import SEEDS, cell, cells, claim, scenario
 
 KNOWN = KnownFailure(">= 5.8, < 5.14", "tags are first come, first served", "https://example.org/fix")

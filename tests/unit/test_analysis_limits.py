@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.bounds import bound
-from harness.analysis.filling import Choice, Element, Flow, Kind, fill
-from harness.analysis.limits import allowed, limits
+from harness.limits.bounds import bound
+from harness.limits.filling import Choice, Element, Flow, Kind, fill
+from harness.limits.limits import allowed, limits
 from harness.scenario.model import Role
 from lab.topology.model import Disk, Driver, Hba, Link, Lun, Stack, StackKind, Topology, Zone
 from tests.unit.analysis_samples import GIB, MS, load, role

@@ -9,8 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.interval import finest_level, interval
-from harness.analysis.rehearsal import (
+from harness.noise.interval import finest_level, interval
+from harness.noise.stopping import ERROR, FEWEST_ROUNDS, MOST_ROUNDS, Decision, decide, more_rounds, stopping_rule
+from harness.scenario.model import Bound, Status
+from harness.studies.noise.page import page
+from harness.studies.noise.rehearsal import (
     Noise,
     Plan,
     after_every_boot,
@@ -18,9 +21,6 @@ from harness.analysis.rehearsal import (
     rehearse,
     windows_for_boots,
 )
-from harness.analysis.stopping import ERROR, FEWEST_ROUNDS, MOST_ROUNDS, Decision, decide, more_rounds, stopping_rule
-from harness.report.noise import page
-from harness.scenario.model import Bound, Status
 
 AT_LEAST = Bound(">= 0.9", 0.9, None)
 BETWEEN = Bound("0.98 .. 1.02", 0.98, 1.02)

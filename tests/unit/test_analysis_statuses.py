@@ -5,9 +5,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.statuses import ENDINGS, WORST_FIRST, ending, exit_code, roll_up, worst
+from harness.judge.statuses import ENDINGS, WORST_FIRST, ending, exit_code, roll_up, worst
 from harness.scenario.model import Status
-from lab.record import Outcome
+from lab.base.record import Outcome
 
 FAIL, ERROR, MISS, PASS, DONE, SKIP = WORST_FIRST
 ANY = st.sampled_from(WORST_FIRST)

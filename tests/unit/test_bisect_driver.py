@@ -10,7 +10,7 @@ from harness.bisect.finding import Finding
 from harness.bisect.question import Question
 from harness.bisect.repository import Repository
 from harness.bisect.state import ClaimSeen, Observation, State, Word, load_state
-from lab.errors import CannotJudge, LabBroken, Misuse
+from lab.base.errors import CannotJudge, LabBroken, Misuse
 from tests.unit.history_samples import THAT, TextOracle, commit, git, history
 
 

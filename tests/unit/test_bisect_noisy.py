@@ -13,7 +13,7 @@ from harness.bisect.notebook import Notebook
 from harness.bisect.report import conclusion, mail
 from harness.bisect.repository import Repository
 from harness.bisect.state import ClaimSeen, Observation, State, Word, load_state
-from lab.errors import CannotJudge
+from lab.base.errors import CannotJudge
 from tests.unit.analysis_samples import claim, scenario
 from tests.unit.history_samples import THAT, commit, git, history
 

@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.analysis import bottleneck as precedence_module
-from harness.analysis.bottleneck import NOTHING, PRECEDENCE, UNCOUNTED, Bottleneck, bottleneck
-from harness.analysis.elements import Element, Kind
 from harness.commands.command import SCENARIOS
+from harness.limits import bottleneck as precedence_module
+from harness.limits.bottleneck import NOTHING, PRECEDENCE, UNCOUNTED, Bottleneck, bottleneck
+from harness.limits.elements import Element, Kind
 from harness.metrics.errors import MeasurementError
 from harness.metrics.use import DiskTime, Held, LoadUse, mean_use, read_use
-from harness.report.bottleneck import bottleneck_lines, sentences
+from harness.report.terminal.bottleneck import bottleneck_lines, sentences
 from harness.scenario.load import load_scenario
 from tests.unit.bottleneck_samples import USES, disks, each, held, named, scenario, use
 

@@ -13,8 +13,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.cache import Cache
-from lab.errors import LabBroken
+from lab.base.cache import Cache
+from lab.base.errors import LabBroken
 
 Fill = Callable[[Path], None]
 
@@ -120,7 +120,7 @@ def test_an_error_of_the_fill_itself_is_not_blamed_on_the_cache(cache: Cache) ->
 FILL_AND_HANG = """
 import sys, time
 from pathlib import Path
-from lab.cache import Cache
+from lab.base.cache import Cache
 def fill(into):
     (into / "half").write_text("x")
     print("filling", flush=True)

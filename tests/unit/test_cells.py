@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.boot_files import save_boot
-from harness.judging import judge_run
+from harness.record.boot_files import save_boot
+from harness.record.judging import judge_run
+from harness.record.store import RunFolder
 from harness.scenario.model import Arm, Scenario, Status
-from harness.store import RunFolder
-from lab.record import Outcome
+from lab.base.record import Outcome
 from tests.unit.analysis_samples import claim, null_topology, scenario
 from tests.unit.store_samples import KERNEL, files, new_run, record
 

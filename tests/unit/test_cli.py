@@ -14,9 +14,9 @@ import harness.commands
 from harness.cli import INTERRUPTED, LAB_BROKEN, MISUSE, main
 from harness.commands import COMMANDS
 from harness.commands.command import SCENARIOS
-from harness.report.explain import describe_scenario
+from harness.report.terminal.explain import describe_scenario
 from harness.scenario.load import find_scenarios, load_scenario
-from lab.errors import (
+from lab.base.errors import (
     EXIT_INTERRUPTED,
     EXIT_LAB_BROKEN,
     EXIT_MISUSE,
@@ -159,7 +159,7 @@ def python(program: str, **streams: int) -> "subprocess.CompletedProcess[bytes]"
     return subprocess.run([sys.executable, "-c", program], cwd=CHECKOUT, check=False, **streams)  # type: ignore[call-overload,no-any-return]
 
 
-@pytest.mark.parametrize("missing", ["yaml", "rich", "zstandard", "lab.errors", "harness.commands", "lab.session"])
+@pytest.mark.parametrize("missing", ["yaml", "rich", "zstandard", "lab.base.errors", "harness.commands", "lab.session"])
 def test_a_failed_import_is_no_verdict(missing: str) -> None:
     program = f"import sys; sys.modules[{missing!r}] = None\nfrom harness.cli import main; sys.exit(main(['list']))"
     done = python(program, stderr=subprocess.PIPE, stdout=subprocess.PIPE)

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.comparison import LARGE, Difference, kind_of
-from harness.analysis.ensemble import Ensemble
-from harness.calibration import TOLERANCE
 from harness.cli import main
-from harness.sides import pairs, side
-from lab.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
+from harness.judge.comparison import LARGE, Difference, kind_of
+from harness.judge.ensemble import Ensemble
+from harness.record.sides import pairs, side
+from harness.studies.calibration.models import TOLERANCE
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from tests.unit.record_samples import matrix_of, run_of
 
 NEW = "7.2.12+deb14-amd64"
@@ -90,7 +90,7 @@ def test_what_was_made_otherwise_is_not_compared(tmp_path: Path, capsys: pytest.
     for boot in two.path.glob("boots/*"):
         from dataclasses import replace
 
-        from harness.boot_files import load_boot, save_boot
+        from harness.record.boot_files import load_boot, save_boot
 
         record = load_boot(boot)
         assert record is not None

@@ -6,11 +6,11 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from harness.analysis.cells import CellResult
-from harness.analysis.verdict import Verdict, judge
 from harness.commands.controls import print_campaign
-from harness.controls import Campaign, Stock, Trial, arms_against, mutants_named, shortfalls
+from harness.judge.cells import CellResult
+from harness.judge.verdict import Verdict, judge
 from harness.scenario.model import Control, Scenario
+from harness.studies.controls import Campaign, Stock, Trial, arms_against, mutants_named, shortfalls
 from tests.unit.analysis_samples import AT_MOST, SHARE, cell, cells, claim, control, scenario
 
 LIFO = control(AT_MOST, SHARE, mutant="lifo-wake")

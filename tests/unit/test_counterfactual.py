@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which limits a proof raises, to what, and what it makes of the throughput."""
 
-from harness.analysis.counterfactual import Change, Proof, Row, changes
-from harness.report.bottleneck import proof_sentence
+from harness.limits.counterfactual import Change, Proof, Row, changes
+from harness.report.terminal.bottleneck import proof_sentence
 from lab.guest.script import Table
 from lab.realise import stacks
 from lab.topology.model import Topology

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.digest import canonical, digest_bytes, digest_file, digest_results
+from lab.base.digest import canonical, digest_bytes, digest_file, digest_results
 
 GOLDEN = {"solo.json": b'{"b": 1.50, "a": [1, "x"]}\n', "readback": b"k\tp\t1\n", "kmsg": b"[ 1.0] noise"}
 

@@ -12,9 +12,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.cache import Cache
-from lab.errors import LabBroken
-from lab.programs import DIALECT, DISKD, PROGRAMS, WARNINGS, build
+from lab.base.cache import Cache
+from lab.base.errors import LabBroken
+from lab.native.programs import DIALECT, DISKD, PROGRAMS, WARNINGS, build
 from tests.unit.diskd_library import (
     SENSE_LENGTH,
     SOURCES,

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.programs import DIALECT, WARNINGS
+from lab.native.programs import DIALECT, WARNINGS
 from tests.unit.diskd_library import SOURCES
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")

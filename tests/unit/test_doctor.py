@@ -17,8 +17,8 @@ from harness.commands.doctor import (
     program_findings,
     show,
 )
-from lab.errors import EXIT_LAB_BROKEN
-from lab.host import Need
+from lab.base.errors import EXIT_LAB_BROKEN
+from lab.base.host import Need
 from lab.packages import sources
 from lab.qemu.kvm import Kvm, KvmState
 from tests.unit.analysis_samples import null_topology

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.judging import judge_run
-from harness.store import RunFolder
-from lab.errors import EXIT_MISUSE, EXIT_PASS
+from harness.record.judging import judge_run
+from harness.record.store import RunFolder
+from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from tests.unit.analysis_samples import claim, control, scenario
 from tests.unit.store_samples import boot_all, new_run
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from harness.metrics.errors import MeasurementError
 from harness.metrics.fio import read_fio
-from lab.errors import Misuse
+from lab.base.errors import Misuse
 from lab.topology.load import CATALOGUE, load_topology
 from tests.unit.test_metrics_fio import recorded
 from tests.unit.test_scenario_fuzz import HOSTILE, WORDS, refuses_or_loads

@@ -3,9 +3,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.cache import Cache
-from lab.digest import digest_file
-from lab.errors import CannotJudge
+from lab.base.cache import Cache
+from lab.base.digest import digest_file
+from lab.base.errors import CannotJudge
 from lab.guest.image import base_image, job_archive, with_dependencies
 from lab.guest.initramfs import regular
 from lab.guest.payload import Payload

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.cache import Cache
-from lab.errors import LabBroken
+from lab.base.cache import Cache
+from lab.base.errors import LabBroken
 from lab.guest import initramfs, payload
 from lab.guest.trim import needed_libraries
 from lab.packages.store import Pin, Pinned, write_pin

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.errors import LabBroken
+from lab.base.errors import LabBroken
 from lab.guest.job import job_files
 from lab.guest.script import (
     FAULTS,

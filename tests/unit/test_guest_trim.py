@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import LabBroken
+from lab.base.errors import LabBroken
 from lab.guest.trim import drop_libraries, needed_libraries
 
 LIBRARIES = ("one", "two", "three")

@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.ensemble import Ensemble
-from harness.analysis.history import Point, change_points
 from harness.cli import main
-from harness.history import history
-from harness.index import open_index
-from lab.errors import EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
+from harness.judge.ensemble import Ensemble
+from harness.record.index import open_index
+from harness.studies.history.changes import Point, change_points
+from harness.studies.history.collect import history
+from lab.base.errors import EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
 from tests.unit.record_samples import FIGURE, MODEL, run_of
 
 

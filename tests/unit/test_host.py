@@ -5,9 +5,9 @@ from pathlib import Path
 
 import pytest
 
-from lab import host
-from lab.cgroup import Cgroups
-from lab.host import BUILD_NEEDS, NEEDS, Need, OsRelease
+from lab.base import host
+from lab.base.cgroup import Cgroups
+from lab.base.host import BUILD_NEEDS, NEEDS, Need, OsRelease
 
 SCRIPT = Path(__file__).parents[2] / "scripts/host-packages"
 GIB = 1 << 30

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.index import FILE, IndexedRun, open_index
+from harness.record.index import FILE, IndexedRun, open_index
 from tests.unit.record_samples import FIGURE, run_of
 
 

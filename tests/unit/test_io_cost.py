@@ -8,12 +8,12 @@ import pytest
 
 from harness.cli import main
 from harness.commands.command import SCENARIOS
-from harness.judging import judge_run
 from harness.metrics.figures import PER_IO
-from harness.report.field_reports import Measured
-from harness.report.io_cost import cost_page
+from harness.record.judging import judge_run
 from harness.scenario.load import load_scenario
-from lab.errors import EXIT_MISUSE
+from harness.studies.field_reports import Measured
+from harness.studies.io_cost import cost_page
+from lab.base.errors import EXIT_MISUSE
 from tests.unit.page_samples import page_run
 
 DEVICES, STACKED = ("null-blk", "scsi-debug"), ("nvmet-tcp", "dm-stripe", "md-raid1")

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import InputErrors
+from lab.base.errors import InputErrors
 from lab.kernels.fixups import FIXUPS, Fixup, fixups_for, major_version
 from lab.kernels.kconfig import describe_drift, drift, fragments, lost, read_fragments
 from lab.kernels.ranges import parse_range

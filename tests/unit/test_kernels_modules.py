@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
-from lab.errors import LabBroken
+from lab.base.errors import LabBroken
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure, read_module
 from lab.kernels.release import Release
@@ -85,6 +85,7 @@ def test_a_kernel_without_tables(kernel: Kernel, tmp_path: Path) -> None:
         ("a.ko.zst", zstandard.ZstdCompressor(write_content_size=False).compress(b"ELF")),
         ("a.ko.gz", gzip.compress(b"ELF")),
     ],
+    ids=["plain", "xz", "zstd", "gzip"],
 )
 def test_modules_are_read_plain(tmp_path: Path, name: str, stored: bytes) -> None:
     (tmp_path / name).write_bytes(stored)

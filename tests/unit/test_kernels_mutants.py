@@ -7,7 +7,7 @@ import pytest
 
 from harness.commands.command import SCENARIOS
 from harness.scenario.load import find_scenarios, load_scenario
-from lab.errors import CannotJudge, InputErrors, Misuse
+from lab.base.errors import CannotJudge, InputErrors, Misuse
 from lab.kernels.mutants import catalogue, mutation
 from lab.kernels.release import Release
 

@@ -10,9 +10,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.cache import Cache
-from lab.errors import BlklabError, CannotJudge, LabBroken, Misuse
-from lab.host import Need
+from lab.base.cache import Cache
+from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
+from lab.base.host import Need
 from lab.kernels import build, mutants, packaged
 from lab.kernels.resolve import resolve
 from tests.unit.kernel_samples import Repository, install_kernel
@@ -104,7 +104,7 @@ def test_mistakes_are_misuse(spec: str, cache: Cache) -> None:
 
 def test_tools_that_builds_lack_are_named_with_the_line_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
     need = Need("no-such-flex", "configure kernels", apt="flex", dnf="flex", pacman="flex", zypper="flex")
-    monkeypatch.setattr("lab.host.BUILD_NEEDS", (need,))
+    monkeypatch.setattr("lab.base.host.BUILD_NEEDS", (need,))
     with pytest.raises(LabBroken, match=r"no-such-flex \(to configure kernels\)") as caught:
         build.toolchain()
     assert "scripts/host-packages --build" in caught.value.remedy

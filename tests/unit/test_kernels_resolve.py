@@ -10,8 +10,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.cache import Cache
-from lab.errors import BlklabError, CannotJudge, LabBroken, Misuse
+from lab.base.cache import Cache
+from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
 from lab.kernels import distro, local, store
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure
@@ -277,7 +277,7 @@ def test_the_host_kernel(tmp_path: Path) -> None:
 UNREADABLE = """
 import os, sys
 from pathlib import Path
-from lab.errors import Misuse
+from lab.base.errors import Misuse
 from lab.kernels import local
 if os.getuid() == 0:
     os.setgid(65534)

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.cache import Cache
-from lab.errors import CannotJudge, LabBroken, Misuse
+from lab.base.cache import Cache
+from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.kernels import tree
 from lab.kernels.model import Kernel
 from lab.kernels.tree import Options

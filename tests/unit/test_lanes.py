@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.lanes import Lanes, Stopped
-from lab.host import GUEST_OVERHEAD
+from harness.run.lanes import Lanes, Stopped
+from lab.base.host import GUEST_OVERHEAD
 
 GIB = 1 << 30
 

@@ -10,16 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.analysis.statuses import matrix_status
-from harness.events import CellDecided, CellFinished, CellPhase, CellStarted, MatrixStarted, OfCell, RunStarted
-from harness.matrices import MatrixCell, MatrixRecord, load_matrix, matrices, new_matrix, same_request, with_cell
+from harness.judge.statuses import matrix_status
 from harness.matrix.jobs import document, hosted_jobs
 from harness.matrix.plan import Shard, dealt, read_shard
-from harness.report.matrix import print_matrix
-from harness.report.matrix_progress import MatrixTally, matrix_progress
+from harness.record.matrices import MatrixCell, MatrixRecord, load_matrix, matrices, new_matrix, same_request, with_cell
+from harness.record.store import KernelFacts
+from harness.report.terminal.matrix import print_matrix
+from harness.report.terminal.matrix_progress import MatrixTally, matrix_progress
+from harness.run.events import CellDecided, CellFinished, CellPhase, CellStarted, MatrixStarted, OfCell, RunStarted
 from harness.scenario.model import Clock, Scenario, Status
-from harness.store import KernelFacts
-from lab.errors import Misuse
+from lab.base.errors import Misuse
 from tests.unit.analysis_samples import claim, control, scenario
 
 MODEL = scenario([claim()], [control()], ["none", "red"])

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.bounds import bound
+from harness.limits.bounds import bound
 from harness.scenario.model import Load, Role
 from lab.guest.script import Network, Step, Tune, Write
-from lab.realise.in_guest import devices, watches
+from lab.realise.in_guest.devices import devices, watches
 from lab.topology.load import load_topology
 from lab.topology.model import Link, Topology
 from lab.topology.settings import apply_setting

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Every outcome of lab.record.Outcome, from what the two channels said and how QEMU ended."""
+"""Every outcome of lab.base.record.Outcome, from what the two channels said and how QEMU ended."""
 
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 
-from lab.digest import digest_results
+from lab.base.digest import digest_results
+from lab.base.record import BootRecord, Outcome
 from lab.observe import Observer
 from lab.qemu.machine import Channel, Ending, Note, Reason
-from lab.record import BootRecord, Outcome
 from tests.unit.guest_samples import FILES, GREETING, PHASES, file_lines, sent, transcript
 
 PANIC = "[   12.3] Kernel panic - not syncing: Fatal exception"

@@ -8,8 +8,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.cache import Cache
-from lab.errors import CannotJudge, LabBroken
+from lab.base.cache import Cache
+from lab.base.errors import CannotJudge, LabBroken
 from lab.packages.apt import Archive
 from lab.packages.sources import Distribution
 from lab.packages.store import newest, unpacked

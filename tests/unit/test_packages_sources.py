@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import LabBroken, Misuse
+from lab.base.errors import LabBroken, Misuse
 from lab.packages import sources
 from lab.packages.sources import Source
 

@@ -6,18 +6,18 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.ensemble import Ensemble
-from harness.analysis.interval import Interval
 from harness.cli import main
+from harness.judge.ensemble import Ensemble
 from harness.metrics.use import DiskTime, Held, LoadUse
-from harness.report.drawing import drawing
+from harness.noise.interval import Interval
+from harness.report.drawing.drawing import drawing
+from harness.report.drawing.scale import Axis, fitting, logarithmic
+from harness.report.drawing.svg import topology_figure
 from harness.report.page.latency import distribution, latency_charts
 from harness.report.page.render import kind
-from harness.report.page.scale import Axis, fitting, logarithmic
 from harness.report.page.strip import Shown, strip
-from harness.report.svg import topology_figure
 from harness.scenario.model import Bound, Status
-from lab.errors import EXIT_MISUSE, EXIT_PASS
+from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from lab.topology.load import load_topology
 from tests.unit.analysis_samples import cell, scenario
 from tests.unit.page_samples import HOSTILE, Page, page_run

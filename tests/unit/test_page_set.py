@@ -6,17 +6,17 @@ from pathlib import Path
 
 import pytest
 
+from harness.base.files import write_json
+from harness.base.plain import to_plain
 from harness.cli import main
-from harness.files import write_json
-from harness.judging import judge_run
-from harness.matrices import MatrixCell, MatrixRecord, new_matrix
-from harness.plain import to_plain
-from harness.report.page.across import claims, compared
-from harness.report.page.collection import JudgedRun, newest
-from harness.report.page.heat import heat_rows, margin
+from harness.record.judging import judge_run
+from harness.record.matrices import MatrixCell, MatrixRecord, new_matrix
+from harness.record.store import KernelFacts, RunFolder, Store
 from harness.scenario.model import Bound, Clock, Status
-from harness.store import KernelFacts, RunFolder, Store
-from lab.errors import EXIT_MISUSE, EXIT_PASS
+from harness.studies.overview.across import claims, compared
+from harness.studies.overview.collection import JudgedRun, newest
+from harness.studies.overview.heat import heat_rows, margin
+from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from tests.unit.page_samples import HOSTILE, Page, page_run
 
 GOOD, BAD = {"none": 95, "red": 5}, {"none": 50, "red": 5}

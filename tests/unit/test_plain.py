@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from harness.plain import meaning, to_plain
+from harness.base.plain import meaning, to_plain
 from harness.scenario.load import load_scenario
-from lab.digest import canonical
+from lab.base.digest import canonical
 
 
 @dataclass(frozen=True)

@@ -5,8 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import LabBroken
-from lab.process import run
+from lab.base.errors import LabBroken
+from lab.base.process import run
 
 
 def python(code: str) -> list[str]:

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import Misuse
+from lab.base.errors import Misuse
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv, machine_argv
 from lab.qemu.clock import WallClock
 

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import EXIT_LAB_BROKEN, EXIT_MISUSE, LabBroken, Misuse
+from lab.base.errors import EXIT_LAB_BROKEN, EXIT_MISUSE, LabBroken, Misuse
 from lab.qemu.kvm import KvmState, bare_firmware, prove_kvm
 from lab.qemu.probe import Qemu, find_qemu, parse_devices, parse_version
 

@@ -9,7 +9,7 @@ import pytest
 from lab.guest.job import job_files
 from lab.guest.script import Module, Step, Table
 from lab.realise import recipe
-from lab.realise.in_guest import devices, queue_settings, watches
+from lab.realise.in_guest.devices import devices, queue_settings, watches
 from lab.topology.load import CATALOGUE, load_topology
 from lab.topology.model import EMULATED, Disk, Driver, Hba, Link, Lun, Topology, Zone
 

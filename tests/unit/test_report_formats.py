@@ -16,14 +16,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis.cells import CellResult
-from harness.analysis.verdict import Verdict, judge
-from harness.report.junit import junit_xml
-from harness.report.kcidb import kcidb_json
-from harness.report.ktap import ktap
-from harness.report.table import COLUMNS, csv_table
+from harness.judge.cells import CellResult
+from harness.judge.verdict import Verdict, judge
+from harness.record.store import RunFacts
+from harness.report.export.junit import junit_xml
+from harness.report.export.kcidb import kcidb_json
+from harness.report.export.ktap import ktap
+from harness.report.export.table import COLUMNS, csv_table
 from harness.scenario.model import Scenario, Status
-from harness.store import RunFacts
 from tests.unit.analysis_samples import SEEDS, cell, cells, claim, control, scenario
 from tests.unit.format_samples import FACTS, KNOWN, MODEL, RESULTS, TEST, everything, good
 

@@ -8,8 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.events import CellFinished, CellPhase, CellStarted, Event, RunFinished, RunStarted
-from harness.report.progress import Tally, progress
+from harness.report.terminal.progress import Tally, progress
+from harness.run.events import CellFinished, CellPhase, CellStarted, Event, RunFinished, RunStarted
 from harness.scenario.model import Status
 
 

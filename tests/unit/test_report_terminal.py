@@ -10,12 +10,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.analysis.cells import CellResult, skipped
-from harness.analysis.ensemble import Ensemble
-from harness.analysis.verdict import Verdict, judge
-from harness.report.conclusion import conclusion
+from harness.judge.cells import CellResult, skipped
+from harness.judge.ensemble import Ensemble
+from harness.judge.verdict import Verdict, judge
 from harness.report.format import duration, figure, spread
-from harness.report.terminal import Effort, Surroundings, print_verdict
+from harness.report.terminal.conclusion import conclusion
+from harness.report.terminal.terminal import Effort, Surroundings, print_verdict
 from harness.scenario.model import Reproduction, Scenario, Status
 from tests.unit.analysis_samples import AT_MOST, SEEDS, cells, claim, control, scenario
 

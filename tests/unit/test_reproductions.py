@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.document import verdict_document
-from harness.analysis.sensitivity import FACTORS, Row, Sensitivity
-from harness.analysis.verdict import judge
-from harness.report.field_reports import Measured, page, unexplained
+from harness.judge.document import verdict_document
+from harness.judge.verdict import judge
 from harness.scenario.model import Reproduction, Scenario, Source, Status
-from lab.errors import InputErrors
+from harness.studies.field_reports import Measured, page, unexplained
+from harness.studies.sensitivity.rows import FACTORS, Row, Sensitivity
+from lab.base.errors import InputErrors
 from tests.unit.analysis_samples import SHARE, cells, claim, scenario
 from tests.unit.scenario_text import GOOD, load
 

@@ -6,10 +6,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.runner import _folder
+from harness.record.store import RunFacts, Store, planned
+from harness.run.runner import _folder
 from harness.scenario.model import Scenario
-from harness.store import RunFacts, Store, planned
-from lab.errors import Misuse
+from lab.base.errors import Misuse
 from tests.unit.scenario_text import GOOD, load
 from tests.unit.store_samples import facts
 

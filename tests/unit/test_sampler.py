@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.metrics.samples import LIMIT, read_samples
-from lab.programs import DIALECT, PROGRAMS, ROOT, SAMPLER, WARNINGS
+from lab.native.programs import DIALECT, PROGRAMS, ROOT, SAMPLER, WARNINGS
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 SOURCES = ROOT / "sampler"

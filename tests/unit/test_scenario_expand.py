@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.scenario.expand import expand
-from lab.errors import Misuse
+from lab.base.errors import Misuse
 from tests.unit.scenario_text import GOOD, load
 
 

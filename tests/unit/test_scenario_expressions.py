@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.analysis import bounds
+from harness.limits import bounds
 from harness.scenario.bound import parse_bound
 from harness.scenario.expression import ExpressionError
 from harness.scenario.metric_names import METRICS

@@ -9,7 +9,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from harness.scenario.load import load_scenario
-from lab.errors import Misuse
+from lab.base.errors import Misuse
 from tests.unit.scenario_text import GOOD
 
 WORDS = re.findall(r"[^\s:{},\[\]\"]+|[:{},\[\]\"]|\s+", GOOD)

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from harness.scenario.load import load_scenario
-from lab.errors import InputErrors
+from lab.base.errors import InputErrors
 
 TEXT = """\
 scenario: t

@@ -9,7 +9,7 @@ from jsonschema import Draft202012Validator
 
 from harness.scenario.jsonschema import json_schema
 from harness.scenario.load import find_scenarios
-from lab.strict_yaml import Problems, parse, plain_value
+from lab.yaml.strict import Problems, parse, plain_value
 from tests.unit.scenario_text import GOOD
 
 SCENARIOS = find_scenarios(Path(__file__).parents[2] / "scenarios")

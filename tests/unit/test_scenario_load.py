@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.plain import identity
+from harness.base.plain import identity
 from harness.scenario.carry import refused
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Clock, Operand
-from lab.errors import EXIT_MISUSE, InputErrors, Misuse
+from lab.base.errors import EXIT_MISUSE, InputErrors, Misuse
 from tests.unit.scenario_text import GOOD, RIG, load
 
 SCENARIOS = Path(__file__).parents[2] / "scenarios"

@@ -6,7 +6,7 @@ from dataclasses import replace
 import pytest
 
 from lab.guest.script import Confirm, Module, NameBlock, Tune
-from lab.realise.in_guest import devices
+from lab.realise.in_guest.devices import devices
 from lab.topology.limits import refusals
 from lab.topology.load import CATALOGUE, load_topology
 from lab.topology.model import Topology

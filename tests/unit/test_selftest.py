@@ -3,10 +3,10 @@
 
 import pytest
 
-from harness.analysis.cells import CellResult
-from harness.analysis.verdict import Verdict
+from harness.judge.cells import CellResult
+from harness.judge.verdict import Verdict
 from harness.scenario.model import Selftest, Status
-from harness.selftest import shortfalls
+from harness.studies.selftest import shortfalls
 
 
 def verdict(status: Status, code: int, reason: str = "") -> Verdict:

@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.analysis.sensitivity import Row, Sensitivity
+from harness.record.store import Store
 from harness.scenario.model import Reproduction
-from harness.sensitivity import fitted, keep, kept, varied
-from harness.store import Store
-from lab.errors import Misuse
+from harness.studies.sensitivity.measure import fitted, keep, kept, varied
+from harness.studies.sensitivity.rows import Row, Sensitivity
+from lab.base.errors import Misuse
 from lab.topology.load import load_topology
 from lab.topology.model import Origin, Topology
 from lab.topology.variation import multiplied

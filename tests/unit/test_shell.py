@@ -7,12 +7,12 @@ from pathlib import Path
 import pytest
 
 from harness.commands.shell import naming_lines
-from lab.errors import LabBroken
+from lab.base.errors import LabBroken
 from lab.guest.further import Find
 from lab.guest.script import Module
 from lab.qemu.clock import WallClock
-from lab.qemu.shell import Errand, ShellSpec, shell_argv
-from lab.qemu.visit import sit_in
+from lab.shell.argv import Errand, ShellSpec, shell_argv
+from lab.shell.visit import sit_in
 from tests.unit.payload_samples import kernel
 
 SPEC = ShellSpec(

@@ -10,10 +10,10 @@ from xml.etree import ElementTree
 import pytest
 
 from harness.cli import main
-from harness.report.drawing import drawing
-from harness.report.layout import layout
-from harness.report.svg import topology_svg
-from harness.report.topology import describe_topology
+from harness.report.drawing.drawing import drawing
+from harness.report.drawing.layout import layout
+from harness.report.drawing.svg import topology_svg
+from harness.report.terminal.topology import describe_topology
 from lab.topology.flow import maximum_flow
 from lab.topology.load import CATALOGUE, load_topology
 from lab.topology.model import Topology

@@ -14,15 +14,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.boot_files import load_boot, save_boot
-from harness.files import write_atomic, writing
-from harness.judging import judge_run, newest_runs, rejudge
-from harness.plain import from_plain, identity, to_plain
+from harness.base.files import write_atomic, writing
+from harness.base.plain import from_plain, identity, to_plain
+from harness.record.boot_files import load_boot, save_boot
+from harness.record.judging import judge_run, newest_runs, rejudge
+from harness.record.store import Store, load_run, new_run_id, planned
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario, Status
-from harness.store import Store, load_run, new_run_id, planned
-from lab.errors import LabBroken, Misuse
-from lab.record import Outcome
+from lab.base.errors import LabBroken, Misuse
+from lab.base.record import Outcome
 from tests.unit.analysis_samples import claim, control, ratio, scenario
 from tests.unit.store_samples import boot_all, facts, files, new_run, record
 
@@ -188,7 +188,7 @@ def test_runs_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> None
 
 def test_a_run_is_worked_on_by_one_at_a_time(tmp_path: Path) -> None:
     run = new_run(tmp_path, MODEL)
-    with run.held(), pytest.raises(Misuse, match="is going on"), load_run(run.path).held():
+    with run.held(), pytest.raises(Misuse, match="is in use by another process"), load_run(run.path).held():
         pass
     with run.held():
         pass
@@ -198,7 +198,7 @@ def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:
     target = tmp_path / "verdict.json"
     write_atomic(target, b"old")
     script = (
-        "import os, sys; from pathlib import Path; import harness.files as files\n"
+        "import os, sys; from pathlib import Path; import harness.base.files as files\n"
         "files.os.fsync = lambda handle: os.kill(os.getpid(), 9)\n"
         "files.write_atomic(Path(sys.argv[1]), b'new' * 10000)\n"
     )
@@ -226,8 +226,8 @@ def test_a_full_disk_is_the_lab_with_a_remedy(tmp_path: Path, monkeypatch: pytes
     with pytest.raises(LabBroken, match="No space left") as caught, writing(tmp_path / "verdict.json"):
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert caught.value.remedy.startswith("free some space")
-    monkeypatch.setattr("harness.store.LEAST_SPACE", 1 << 62)
-    with pytest.raises(LabBroken, match="MiB left, a run may need"):
+    monkeypatch.setattr("harness.record.store.LEAST_SPACE", 1 << 62)
+    with pytest.raises(LabBroken, match="MiB free; a run may need"):
         Store(tmp_path).check()
 
 
@@ -237,7 +237,7 @@ def test_a_good_folder_is_left_empty_by_the_check(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Misuse, match="holds no run"):
+    with pytest.raises(Misuse, match="does not contain a run"):
         load_run(tmp_path)
     run = new_run(tmp_path, MODEL)
     path = run.path / "run.json"

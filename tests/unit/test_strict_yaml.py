@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import EXIT_MISUSE, InputErrors, Misuse
-from lab.strict_yaml import MAX_BYTES, Items, Map, Node, Problems, Scalar, parse, plain_value, read_bytes
-from lab.units import parse_time
-from lab.yaml_fields import Field, Flag, Integer, ListOf, Quantity, Record, Text, rate, size, time
+from lab.base.errors import EXIT_MISUSE, InputErrors, Misuse
+from lab.base.units import parse_time
+from lab.yaml.fields import Field, Flag, Integer, ListOf, Quantity, Record, Text, rate, size, time
+from lab.yaml.strict import MAX_BYTES, Items, Map, Node, Problems, Scalar, parse, plain_value, read_bytes
 
 
 def parsed(text: str | bytes) -> tuple[Node, list[str]]:

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lab.guest.script import Array, Table, Try, Tune
-from lab.realise.in_guest import devices
+from lab.realise.in_guest.devices import devices
 from lab.topology.load import load_topology
 from lab.topology.model import Link, Origin, Region, StackKind, Topology, Zone, build_order
 from lab.topology.ranges import range_names

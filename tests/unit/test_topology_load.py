@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import InputErrors, Misuse
-from lab.strict_yaml import Problems, parse
+from lab.base.errors import InputErrors, Misuse
 from lab.topology.limits import carries, effective_iops, longest_wait, refusals
 from lab.topology.load import CATALOGUE, load_topology
 from lab.topology.model import Disk, Driver, Link, Region, Topology
 from lab.topology.settings import apply_setting
+from lab.yaml.strict import Problems, parse
 
 GOOD = """\
 topology: t

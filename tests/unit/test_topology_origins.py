@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.errors import InputErrors
+from lab.base.errors import InputErrors
 from lab.topology import load as loading
 from lab.topology.load import load_topology
 from tests.unit.test_topology_load import mistakes

@@ -3,9 +3,9 @@
 
 import pytest
 
-from harness.jobs import guest_job
-from harness.tracing import chosen_cell, parse_events
-from lab.errors import Misuse
+from harness.run.jobs import guest_job
+from harness.run.tracing import chosen_cell, parse_events
+from lab.base.errors import Misuse
 from lab.guest.job import job_files
 from lab.guest.script import RunLoad, TraceOff, TraceOn
 from lab.session import Job, guest_steps
@@ -25,7 +25,7 @@ def test_events_are_separated_by_commas() -> None:
 
 @pytest.mark.parametrize("text", ["", ",", "block,", "a b", "$(reboot)", "block:a:b", "!block", "../x", "blöck"])
 def test_what_is_no_event_is_refused(text: str) -> None:
-    with pytest.raises(Misuse, match="no trace event"):
+    with pytest.raises(Misuse, match="is not an event"):
         parse_events(text)
 
 

@@ -12,20 +12,20 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.analysis.cells import CellResult, measured, not_run
-from harness.analysis.document import verdict_document
-from harness.analysis.scatter import scatter
-from harness.analysis.sequence import judge_in_sequence, unmade
-from harness.analysis.stopping import Rule, stopping_rule
-from harness.analysis.verdict import Verdict, judge
-from harness.jobs import guest_job
-from harness.report.explain import describe_scenario
+from harness.judge.cells import CellResult, measured, not_run
+from harness.judge.document import verdict_document
+from harness.judge.sequence import judge_in_sequence, unmade
+from harness.judge.verdict import Verdict, judge
+from harness.noise.scatter import scatter
+from harness.noise.stopping import Rule, stopping_rule
 from harness.report.format import noise
-from harness.report.terminal import Effort, Surroundings, print_verdict
+from harness.report.terminal.explain import describe_scenario
+from harness.report.terminal.terminal import Effort, Surroundings, print_verdict
+from harness.run.jobs import guest_job
 from harness.scenario.expand import expand
 from harness.scenario.model import Clock, Load, Status
-from lab.errors import InputErrors
-from lab.record import BootRecord, Outcome
+from lab.base.errors import InputErrors
+from lab.base.record import BootRecord, Outcome
 from tests.unit.analysis_samples import SOLO, TOGETHER, cell, claim, control, ratio, scenario
 from tests.unit.scenario_text import GOOD, load
 

@@ -7,12 +7,12 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.jobs import guest_job
+from harness.run.jobs import guest_job
 from harness.scenario import schema
+from harness.scenario.fio import FIO_SEEDS, job_file, start_phase
 from harness.scenario.model import Load, Role, Scenario
-from harness.workload.fio import FIO_SEEDS, job_file, start_phase
+from lab.base.units import parse_size
 from lab.topology.model import Disk, Driver, Hba, Lun, Topology
-from lab.units import parse_size
 from tests.unit.scenario_text import GOOD, RIG, load
 
 GIB = 1 << 30

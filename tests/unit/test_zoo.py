@@ -8,13 +8,13 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.analysis.zoo import NullPair, Publication, Side, Sighting, Zoo, null_pair, quotient, side_of, sighting
 from harness.commands import zoo as zoo_command
 from harness.commands.command import CHECKOUT, SCENARIOS
-from harness.report.zoo import print_zoo, summary
-from harness.report.zoo_page import zoo_page
-from harness.scenario.regressions import Regression, load_regressions
-from lab.errors import InputErrors
+from harness.studies.zoo.page import zoo_page
+from harness.studies.zoo.regressions import Regression, load_regressions
+from harness.studies.zoo.score import NullPair, Publication, Side, Sighting, Zoo, null_pair, quotient, side_of, sighting
+from harness.studies.zoo.table import print_zoo, summary
+from lab.base.errors import InputErrors
 from lab.kernels.mutants import catalogue
 from tests.unit.analysis_samples import AT_LEAST, SHARE, cell, cells, claim, ratio, scenario
 

@@ -84,7 +84,7 @@ def fake_make(
 def fake_tools(folder: Path, monkeypatch: pytest.MonkeyPatch, release: str = "6.12.7-blklab") -> None:
     """Put a make in PATH that builds what ``write_source`` wrote, and ask for no other tool."""
     monkeypatch.setenv("PATH", f"{fake_make(folder, release)}{os.pathsep}{os.environ['PATH']}")
-    monkeypatch.setattr("lab.host.BUILD_NEEDS", ())
+    monkeypatch.setattr("lab.base.host.BUILD_NEEDS", ())
 
 
 def write_source(

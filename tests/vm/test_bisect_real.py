@@ -13,9 +13,9 @@ from xml.etree import ElementTree
 import pytest
 
 from harness.bisect.state import STATE
-from lab import host
-from lab.cache import Cache
-from lab.errors import EXIT_PASS
+from lab.base import host
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_PASS
 from lab.kernels import mutants, packaged, tree
 from lab.kernels.resolve import resolve
 from tests.vm.kernel_history import History, make_history

@@ -3,18 +3,18 @@
 
 import pytest
 
-from harness.analysis import bottleneck as precedence_module
-from harness.analysis.bottleneck import PRECEDENCE, Bottleneck
-from harness.analysis.counterfactual import LEAST_GAIN
-from harness.analysis.elements import Kind
 from harness.commands.command import SCENARIOS
-from harness.explain import Bench, prove
-from harness.judging import explain_run
+from harness.limits import bottleneck as precedence_module
+from harness.limits.bottleneck import PRECEDENCE, Bottleneck
+from harness.limits.counterfactual import LEAST_GAIN
+from harness.limits.elements import Kind
+from harness.record.judging import explain_run
+from harness.record.store import RunFolder, Store, load_run
 from harness.scenario.load import find_scenarios, load_scenario
-from harness.selftest import misnamed, run_selftests
-from harness.store import RunFolder, Store, load_run
-from lab.cache import Cache
-from lab.errors import BlklabError
+from harness.studies.proof import Bench, prove
+from harness.studies.selftest import misnamed, run_selftests
+from lab.base.cache import Cache
+from lab.base.errors import BlklabError
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.session import Lab, open_lab

@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from lab import host
-from lab.cache import Cache
-from lab.errors import CannotJudge
+from lab.base import host
+from lab.base.cache import Cache
+from lab.base.errors import CannotJudge
 from lab.kernels import git, mutants, packaged, tree
 from lab.kernels.kconfig import fragments as own_fragments
 from lab.kernels.kconfig import lost, read_fragments

@@ -13,15 +13,15 @@ from pathlib import Path
 
 import pytest
 
-from harness.jobs import guest_job
+from harness.run.jobs import guest_job
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario
-from lab import host
-from lab.cache import Cache
-from lab.errors import EXIT_FAIL, EXIT_PASS, BlklabError
+from lab.base import host
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_FAIL, EXIT_PASS, BlklabError
+from lab.base.record import BootRecord, Outcome
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
-from lab.record import BootRecord, Outcome
 from lab.session import Lab, open_lab, prepare_job, run_job
 
 pytestmark = pytest.mark.network

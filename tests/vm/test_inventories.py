@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.commands.inventory import look
-from lab.cache import Cache
-from lab.errors import BlklabError
+from lab.base.cache import Cache
+from lab.base.errors import BlklabError
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.realise.in_qemu.hardware import lacking

@@ -5,7 +5,7 @@ import time
 
 import pytest
 
-from lab.cache import Cache
+from lab.base.cache import Cache
 from lab.kernels.modules import module_closure, read_module
 from lab.kernels.resolve import resolve
 

@@ -11,8 +11,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.cache import Cache
-from lab.errors import EXIT_PASS, BlklabError
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_PASS, BlklabError
 from lab.kernels.resolve import resolve
 from tests.process.dask_cluster import Cluster
 

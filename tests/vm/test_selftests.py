@@ -6,19 +6,19 @@ from pathlib import Path
 
 import pytest
 
-from harness import judging
-from harness.analysis import cells as cells_module
-from harness.analysis.statuses import ENDINGS, Ending
 from harness.commands.command import SCENARIOS
-from harness.judging import judge_run
+from harness.judge import cells as cells_module
+from harness.judge.statuses import ENDINGS, Ending
+from harness.record import judging
+from harness.record.judging import judge_run
+from harness.record.store import Store, load_run
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Bound
-from harness.selftest import run_selftests, shortfalls
-from harness.store import Store, load_run
-from lab.cache import Cache
-from lab.errors import BlklabError
+from harness.studies.selftest import run_selftests, shortfalls
+from lab.base.cache import Cache
+from lab.base.errors import BlklabError
+from lab.base.record import Outcome
 from lab.kernels.resolve import resolve
-from lab.record import Outcome
 from lab.session import open_lab
 
 SELFTESTS = SCENARIOS / "selftest"

@@ -4,8 +4,8 @@
 import pytest
 
 from harness.cli import main
-from lab.cache import Cache
-from lab.errors import BlklabError
+from lab.base.cache import Cache
+from lab.base.errors import BlklabError
 from lab.kernels.resolve import resolve
 
 KERNEL = "debian:6.1"

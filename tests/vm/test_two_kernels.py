@@ -9,10 +9,10 @@ from typing import Any
 
 import pytest
 
-from harness.boot_files import load_boot
 from harness.cli import main
+from harness.record.boot_files import load_boot
 from harness.report.format import figure
-from lab.errors import EXIT_FAIL, EXIT_PASS
+from lab.base.errors import EXIT_FAIL, EXIT_PASS
 
 pytestmark = pytest.mark.network
 

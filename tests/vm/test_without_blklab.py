@@ -9,7 +9,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from lab.digest import digest_file
+from lab.base.digest import digest_file
 
 pytestmark = pytest.mark.network
 KERNELS = ["debian:5.10", "debian:6.1", "debian:6.12", "debian:7.2"]

@@ -4,13 +4,13 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.analysis.comparison import Difference, kind_of
-from harness.analysis.ensemble import Ensemble
-from harness.analysis.verdict import Verdict
+from harness.judge.comparison import Difference, kind_of
+from harness.judge.ensemble import Ensemble
+from harness.judge.verdict import Verdict
 from harness.metrics.figures import PER_IO
-from harness.report.comparison import MARKS
 from harness.report.format import figure, limits
 from harness.report.page.latency import time_words
+from harness.report.terminal.comparison import MARKS
 
 _NONE = "-"
 _MEGA = 1e6

@@ -4,8 +4,8 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.analysis.claims import NOT_RUN, RED, ControlVerdict, Judgement
-from harness.analysis.verdict import Verdict
+from harness.judge.claims import NOT_RUN, RED, ControlVerdict, Judgement
+from harness.judge.verdict import Verdict
 from harness.report.format import reported, spread, value
 from harness.report.page.strip import Shown, Strip, strip
 from harness.scenario.model import Control, Scenario, Status

@@ -4,9 +4,9 @@
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.analysis.cells import CellResult
-from harness.analysis.ensemble import Ensemble
-from harness.report.page.scale import Axis, Tick, logarithmic
+from harness.judge.cells import CellResult
+from harness.judge.ensemble import Ensemble
+from harness.report.drawing.scale import Axis, Tick, logarithmic
 from harness.scenario.model import Scenario
 
 WIDTH = 344.0

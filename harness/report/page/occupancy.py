@@ -4,10 +4,10 @@
 from collections.abc import Iterator, Sequence
 
 from harness.metrics.samples import Series
+from harness.report.drawing.chart import MOST_LINES, Chart, Line, Point, across, area, path, upwards
+from harness.report.drawing.scale import Axis, Tick
 from harness.report.format import plural
-from harness.report.page.chart import MOST_LINES, Chart, Line, Point, across, area, path, upwards
 from harness.report.page.recorded import Recorded
-from harness.report.page.scale import Axis, Tick
 from lab.topology.model import SCSI
 
 _FEW = MOST_LINES - 1

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from harness.metrics.errors import MeasurementError
 from harness.metrics.samples import Samples, read_samples
 from harness.metrics.use import LoadUse, mean_use, read_use
+from harness.record.store import RunFolder
 from harness.scenario.model import Arm, Load
-from harness.store import RunFolder
-from lab.record import BootRecord, Outcome
+from lab.base.record import BootRecord, Outcome
 
 
 @dataclass(frozen=True)

@@ -8,8 +8,8 @@ from typing import Any
 from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
-from harness.analysis.claims import XFAIL, XPASS
-from harness.report.svg import topology_style
+from harness.judge.claims import XFAIL, XPASS
+from harness.report.drawing.svg import topology_style
 from harness.scenario.model import Status
 
 _KINDS = {**{str(status): str(status).lower() for status in Status}, XFAIL: "miss", XPASS: "fail", "red": "pass"}

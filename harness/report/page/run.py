@@ -7,10 +7,10 @@ from dataclasses import dataclass
 
 from markupsafe import Markup
 
-from harness.analysis.cells import CellResult
-from harness.analysis.verdict import Verdict
-from harness.report.comparison import LEGEND
-from harness.report.conclusion import conclusion
+from harness.judge.cells import CellResult
+from harness.judge.verdict import Verdict
+from harness.record.store import PlannedCell, RunFacts, RunFolder
+from harness.report.drawing.svg import topology_figure
 from harness.report.format import duration, plural
 from harness.report.page.figures import figure_rows
 from harness.report.page.judged import claims, controls, reproductions
@@ -18,10 +18,10 @@ from harness.report.page.latency import PERCENTILES, latency_charts
 from harness.report.page.occupancy import occupancy_charts
 from harness.report.page.recorded import Recorded, recorded
 from harness.report.page.render import render
-from harness.report.svg import topology_figure
-from harness.report.terminal import BLIND, Surroundings
+from harness.report.terminal.comparison import LEGEND
+from harness.report.terminal.conclusion import conclusion
+from harness.report.terminal.terminal import BLIND, Surroundings
 from harness.scenario.model import Arm, Clock, Scenario
-from harness.store import PlannedCell, RunFacts, RunFolder
 
 BY_HAND = "by-hand.txt"
 _DIGEST = 16

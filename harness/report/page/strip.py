@@ -4,10 +4,10 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.analysis.ensemble import Ensemble
-from harness.analysis.interval import Interval
+from harness.judge.ensemble import Ensemble
+from harness.noise.interval import Interval
+from harness.report.drawing.scale import Axis, Tick, fitting
 from harness.report.format import figure, spread
-from harness.report.page.scale import Axis, Tick, fitting
 from harness.scenario.model import Bound
 
 WIDTH, LABELS = 344.0, 84.0

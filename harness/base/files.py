@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Atomic writes, locks, and disk errors as LabBroken."""
+
+import errno
+import fcntl
+import json
+import os
+import secrets
+from collections.abc import Iterator
+from contextlib import contextmanager, suppress
+from pathlib import Path
+from typing import Any
+
+from lab.base.errors import LabBroken, Misuse
+
+ELSEWHERE = "name a folder that can be written: RESULTS=DIR with make, --results DIR with blklab"
+
+
+def write_atomic(path: Path, data: bytes) -> None:
+    """Replace ``path`` atomically and sync it to disk. Raises LabBroken."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    with writing(path):
+        try:
+            with aside.open("xb") as file:
+                file.write(data)
+                file.flush()
+                os.fsync(file.fileno())
+            aside.replace(path)
+        finally:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
+        _sync_folder(path.parent)
+
+
+def link_atomic(path: Path, target: str) -> None:
+    """Make ``path`` a symlink to ``target``, atomically replacing an older one. Raises LabBroken."""
+    aside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    with writing(path):
+        try:
+            aside.symlink_to(target)
+            aside.replace(path)
+        finally:
+            with suppress(OSError):
+                aside.unlink(missing_ok=True)
+
+
+def write_json(path: Path, value: Any, *, sort_keys: bool = True) -> None:
+    """Write ``value`` as JSON with ``write_atomic``. NaN raises ValueError."""
+    write_atomic(path, json_bytes(value, sort_keys=sort_keys))
+
+
+def json_bytes(value: Any, *, sort_keys: bool = True) -> bytes:
+    return (json.dumps(value, indent=1, sort_keys=sort_keys, ensure_ascii=False, allow_nan=False) + "\n").encode()
+
+
+def read_json(path: Path) -> Any:
+    """None when there is no such file or it is not JSON: a file that cannot be read was never finished."""
+    try:
+        return json.loads(path.read_bytes())
+    except (OSError, ValueError):
+        return None
+
+
+@contextmanager
+def held(folder: Path, what: str) -> Iterator[None]:
+    """Lock ``folder``. Raises Misuse when another process holds the lock."""
+    with writing(folder):
+        handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError as error:
+            raise Misuse(f"{what} {folder} is in use by another process", remedy="wait for it to end") from error
+        yield
+    finally:
+        os.close(handle)
+
+
+@contextmanager
+def writing(path: Path) -> Iterator[None]:
+    """Convert OSError into LabBroken with a remedy."""
+    try:
+        yield
+    except OSError as error:
+        remedy = "free some space, or " + ELSEWHERE if error.errno in (errno.ENOSPC, errno.EDQUOT) else ELSEWHERE
+        raise LabBroken(f"cannot write {path}: {error.strerror or error}", remedy=remedy) from error
+
+
+def _sync_folder(folder: Path) -> None:
+    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(handle)
+    finally:
+        os.close(handle)

@@ -1,0 +1,105 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Conversion of frozen dataclasses to and from JSON values, by their type annotations.
+
+A run folder stores the resolved scenario in this form, so that the run can be judged again after the
+scenario file or the catalogue has changed.
+"""
+
+import json
+import types
+from collections.abc import Mapping
+from dataclasses import MISSING, Field, fields, is_dataclass
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, TypeVar, Union, get_args, get_origin, get_type_hints
+
+from lab.base.digest import WORDS, digest_bytes
+
+T = TypeVar("T")
+
+
+def to_plain(value: Any) -> Any:
+    """Dataclasses, mappings with string keys, tuples, StrEnums, paths and scalars; else TypeError."""
+    if is_dataclass(value) and not isinstance(value, type):
+        return {field.name: to_plain(getattr(value, field.name)) for field in fields(value)}
+    if isinstance(value, Mapping):
+        return {_key(key): to_plain(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [to_plain(item) for item in value]
+    if isinstance(value, StrEnum | Path):
+        return str(value)
+    if value is None or isinstance(value, bool | int | float | str):
+        return value
+    raise TypeError(f"{type(value).__name__} has no plain form")
+
+
+def meaning(value: Any) -> Any:
+    """``to_plain`` without text fields and without fields that have their default value.
+
+    A field added later with a default does not change the result for existing values.
+    """
+    if is_dataclass(value) and not isinstance(value, type):
+        items = (
+            (field, getattr(value, field.name))
+            for field in fields(value)
+            if not WORDS.items() <= field.metadata.items()
+        )
+        return {field.name: meaning(item) for field, item in items if item != _default(field)}
+    if isinstance(value, Mapping):
+        return {_key(key): meaning(item) for key, item in value.items()}
+    if isinstance(value, tuple | list):
+        return [meaning(item) for item in value]
+    return to_plain(value)
+
+
+def identity(value: Any) -> str:
+    """SHA-256 of ``meaning(value)``. The order of mappings counts, because arms and settings run in it."""
+    return digest_bytes(json.dumps(meaning(value), separators=(",", ":")).encode())
+
+
+def _default(field: Field[Any]) -> Any:
+    return field.default_factory() if field.default_factory is not MISSING else field.default
+
+
+def from_plain(kind: type[T], value: Any) -> T:
+    """Inverse of ``to_plain`` for type ``kind``. Raises ValueError when ``value`` does not fit the type."""
+    try:
+        return _build(kind, value)  # type: ignore[no-any-return]
+    except (TypeError, KeyError, AttributeError) as error:
+        raise ValueError(f"not a {kind.__name__}: {error}") from error
+
+
+def _key(key: Any) -> str:
+    if not isinstance(key, str):
+        raise TypeError(f"{key!r} cannot be a key of JSON")
+    return key
+
+
+def _build(kind: Any, value: Any) -> Any:
+    origin = get_origin(kind)
+    if origin in (Union, types.UnionType):
+        return _build_optional(kind, value)
+    if origin is tuple:
+        return tuple(_build(get_args(kind)[0], item) for item in _a(list, value))
+    if origin is not None and issubclass(origin, Mapping):
+        return {key: _build(get_args(kind)[1], item) for key, item in _a(dict, value).items()}
+    if is_dataclass(kind):
+        hints = get_type_hints(kind)
+        given = _a(dict, value)
+        return kind(**{name: _build(hints[name], item) for name, item in given.items()})  # type: ignore[operator]
+    if issubclass(kind, StrEnum | Path):
+        return kind(_a(str, value))
+    return float(value) if kind is float and type(value) is int else _a(kind, value)
+
+
+def _build_optional(kind: Any, value: Any) -> Any:
+    if value is None:
+        return None
+    (one,) = (part for part in get_args(kind) if part is not type(None))
+    return _build(one, value)
+
+
+def _a(kind: type, value: Any) -> Any:
+    if type(value) is not kind:
+        raise TypeError(f"expected {kind.__name__}, got {value!r}")
+    return value

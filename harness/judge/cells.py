@@ -1,0 +1,128 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What one cell says to judgement: its status and its figures."""
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from statistics import fmean, geometric_mean
+
+from harness.judge.statuses import ending
+from harness.metrics.errors import MeasurementError
+from harness.metrics.figures import Figures, figures_of
+from harness.metrics.readback import refused
+from harness.metrics.tables import overridden
+from harness.scenario.model import Arm, Load, Status
+from lab.base.record import BootRecord, Outcome
+
+_SHOWN_WARNINGS = 3
+
+
+@dataclass(frozen=True)
+class CellResult:
+    """One arm under one seed. ``outcome`` is None when nothing was booted (SKIP, or never run).
+
+    ``figures`` maps (load, role, metric) to a value and is empty unless ``status`` is PASS.
+    ``reasons`` are complete sentences for a person. ``fingerprint`` is that of the boot. ``windows`` has the figures
+    of each where there are several, of which ``figures`` is the mean.
+    """
+
+    arm: str
+    seed: int
+    status: Status
+    reasons: tuple[str, ...] = ()
+    figures: Figures = field(default_factory=dict)
+    digest: str | None = None
+    outcome: Outcome | None = None
+    lab_broke: bool = False
+    fingerprint: Mapping[str, str] = field(default_factory=dict)
+    windows: tuple[Figures, ...] = ()
+
+
+def skipped(arm: str, seed: int, reasons: Sequence[str]) -> CellResult:
+    """A cell that was not booted because requirements are missing: all of them."""
+    return CellResult(arm, seed, Status.SKIP, tuple(reasons))
+
+
+def not_run(arm: str, seed: int) -> CellResult:
+    """A cell that was planned and has no complete record."""
+    return CellResult(arm, seed, Status.MISS, (f"arm {arm} under seed {seed} was not measured",))
+
+
+def measured(
+    arm: Arm,
+    seed: int,
+    record: BootRecord,
+    loads: Iterable[Load],
+    windows: int = 1,
+    *,
+    release: str,
+) -> CellResult:
+    """Judge how a boot of ``release`` ended, and read its figures when it ended well.
+
+    Those of each load are the mean over its ``windows``.
+    """
+    verdict = ending(record.outcome, warned=bool(record.warnings))
+    result = CellResult(
+        arm.name,
+        seed,
+        verdict.status,
+        digest=record.digest,
+        outcome=record.outcome,
+        lab_broke=verdict.lab_broke,
+        fingerprint=record.fingerprint,
+    )
+    if record.outcome is Outcome.UNFIT and (reason := refused(record.detail, arm.queue["scheduler"], release)):
+        return replace(result, status=Status.SKIP, reasons=(reason,))
+    if verdict.status is not Status.PASS:
+        return replace(result, reasons=(_reason(verdict.says, record),))
+    try:
+        if others := tuple(overridden(record.files, arm.topology)):
+            return replace(result, status=Status.SKIP, reasons=others)
+        named = {load.name: load.windows(windows) for load in loads}
+        own = ({name: each[number] for name, each in named.items()} for number in range(windows))
+        seen = tuple(_window(record, arm, one) for one in own)
+        return replace(result, figures=_together(seen), windows=seen if windows > 1 else ())
+    except MeasurementError as error:
+        return replace(result, status=Status.ERROR, reasons=(error.message,))
+
+
+def agreed(repetitions: Sequence[CellResult]) -> CellResult:
+    """One result for several boots of the same cell: ERROR unless all left the same digest."""
+    first, *others = repetitions
+    for other in others:
+        if other.status is not Status.PASS and first.status is Status.PASS:
+            return other
+    digests = sorted({result.digest or "none" for result in repetitions if result.status is Status.PASS})
+    if len(digests) > 1:
+        short = ", ".join(digest[:12] for digest in digests)
+        reason = f"arm {first.arm} under seed {first.seed} is not repeatable: its digests are {short}"
+        return replace(first, status=Status.ERROR, reasons=(reason,), figures={}, lab_broke=True)
+    return first
+
+
+def _window(record: BootRecord, arm: Arm, own: Mapping[str, Load]) -> Figures:
+    """The figures of one window, by the names of the loads, of which ``own`` are those of this window."""
+    names = {load.name: name for name, load in own.items()}
+    every = figures_of(record.files, arm.topology, own.values())
+    return {(names.get(load, load), role, metric): value for (load, role, metric), value in every.items()}
+
+
+def _together(windows: Sequence[Figures]) -> Figures:
+    if len(windows) == 1:
+        return windows[0]
+    keys = dict.fromkeys(key for figures in windows for key in figures)
+    return {key: _mean([figures[key] for figures in windows if key in figures]) for key in keys}
+
+
+def _mean(values: Sequence[float]) -> float:
+    """Geometric where it can be: the quotient of two such means is the mean of the windows' quotients."""
+    mean = geometric_mean(values) if min(values) > 0 else fmean(values)
+    # Not by a rounding error beyond values that are all the same.
+    return min(max(mean, min(values)), max(values))
+
+
+def _reason(says: str, record: BootRecord) -> str:
+    if record.outcome is Outcome.BYE:
+        shown = "; ".join(record.warnings[:_SHOWN_WARNINGS])
+        rest = len(record.warnings) - _SHOWN_WARNINGS
+        return f"{says}: {shown}" + (f"; and {rest} more" if rest > 0 else "")
+    return f"{says}: {record.detail}" if record.detail else says

@@ -1,0 +1,266 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Claims and controls, judged over the whole ensemble of seeds.
+
+A claim may be known to fail on the kernel under test. Then a failure is what was expected (XFAIL)
+and does not fail the run. That the claim holds (XPASS) does: the file says something of this
+kernel that is not so, and a run that passed over it would hide the day on which a fix arrived and
+let the entry excuse the next failure too. Seeds that disagree, and whatever could not be judged,
+stay what they are. ``Judgement.status`` never changes, so that a bisect can look past the file.
+"""
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+
+from harness.judge.ensemble import Ensemble
+from harness.judge.operands import Evidence, Unavailable, figure_of, operands, ratio_value, window_values
+from harness.judge.statuses import worst
+from harness.metrics.figures import GUEST, IDLE
+from harness.noise.interval import Interval
+from harness.noise.scatter import Scatter, scatter
+from harness.noise.stopping import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Rule, decide
+from harness.scenario.known import is_in
+from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction, Status
+from harness.scenario.ratio import BASELINE, BOUND, NUMBER
+
+LEAST_IDLE = 0.2
+NOT_RUN = "not run"
+_NOT_BOUND_BY_DEVICE = (
+    "the guest was idle for less than a fifth of the window, so the processor and not the device set the figure: "
+    "this cannot support a claim about the device"
+)
+XFAIL, XPASS = "XFAIL", "XPASS"
+RED, NOT_RED = "red, as it must be", "not red: the scenario cannot turn red"
+
+
+@dataclass(frozen=True)
+class Judgement:
+    """One ratio against its bound. ``ensemble`` is None when there was nothing to compute.
+
+    ``reason`` says why in a sentence; it is empty for a plain PASS or FAIL. ``interval`` is that of the
+    true ratio on the wall clock, None without noise and before the rule looked first. ``open`` tells
+    that more boots of the same run may still decide; ``scatter`` is what its boots and windows scatter by.
+    """
+
+    status: Status
+    ensemble: Ensemble | None
+    reason: str = ""
+    interval: Interval | None = None
+    open: bool = False
+    scatter: Scatter | None = None
+
+
+@dataclass(frozen=True)
+class ClaimVerdict:
+    """``sentence`` is what the outcome means, for a person.
+
+    ``known`` is the entry by which the claim is known to fail on this kernel, None without one.
+    """
+
+    that: str
+    ratio: str
+    expect: str
+    optional: bool
+    judgement: Judgement
+    sentence: str
+    known: KnownFailure | None = None
+
+    @property
+    def word(self) -> str:
+        """What a report calls it: a status, or XFAIL or XPASS where a failure was expected."""
+        if self.known is not None and self.judgement.status in (Status.PASS, Status.FAIL):
+            return XFAIL if self.judgement.status is Status.FAIL else XPASS
+        return str(self.judgement.status)
+
+    @property
+    def counts_as(self) -> Status:
+        """What it adds to the status of the run."""
+        return {XFAIL: Status.PASS, XPASS: Status.FAIL}.get(self.word, self.judgement.status)
+
+
+@dataclass(frozen=True)
+class ControlVerdict:
+    """``judgement`` is None for a control of a mutant that this kernel is not: listed, never counted."""
+
+    that: str
+    ratio: str
+    expect: str
+    mutant: str
+    judgement: Judgement | None
+    sentence: str
+
+
+@dataclass(frozen=True)
+class ReproductionVerdict:
+    """A ratio of the field report beside ours. ``ensemble`` is None when not measured, and ``reason`` says why."""
+
+    that: str
+    ratio: str
+    reported: float | None
+    in_words: str
+    because: str
+    ensemble: Ensemble | None
+    reason: str = ""
+
+    @property
+    def off(self) -> float | None:
+        """By which share our median is above (or below, negative) the report's figure, if there are both."""
+        if self.ensemble is None or self.reported is None:
+            return None
+        return self.ensemble.median / self.reported - 1
+
+
+def judge_reproduction(one: Reproduction, evidence: Evidence, seeds: Sequence[int]) -> ReproductionVerdict:
+    """It is shown and never counted: that the hardware of the report was the same is no claim."""
+    try:
+        ensemble, reason = ratio_ensemble(one.ratio, evidence, seeds), ""
+    except Unavailable as lacking:
+        ensemble, reason = None, lacking.reason
+    return ReproductionVerdict(one.that, one.ratio.text, one.reported, one.in_words, one.because, ensemble, reason)
+
+
+def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release: str = "") -> ClaimVerdict:
+    """``release`` is that of the kernel under test; without one nothing is known to fail."""
+    if claim.kernels and not is_in(release, claim.kernels):
+        judgement = Judgement(Status.SKIP, None, f"it is made for kernels {claim.kernels}")
+        return ClaimVerdict(claim.that, claim.ratio.text, claim.expect.text, True, judgement, judgement.reason)
+    judgement = judge_ratio(claim.ratio, claim.expect, evidence, seeds)
+    sentence = judgement.reason
+    if judgement.status is Status.PASS:
+        sentence = claim.means
+    elif judgement.status is Status.FAIL and not sentence:
+        sentence = claim.otherwise
+    known = next((entry for entry in claim.known if is_in(release, entry.kernels)), None)
+    # A kernel that died or hung is not the failure that somebody knew of.
+    if known is not None and judgement.ensemble is not None:
+        sentence = _expectation(known, judgement.status) or sentence
+    else:
+        known = None
+    return ClaimVerdict(claim.that, claim.ratio.text, claim.expect.text, claim.optional, judgement, sentence, known)
+
+
+def judge_control(
+    control: Control, evidence: Evidence, seeds: Sequence[int], mutant: str = "", release: str = ""
+) -> ControlVerdict:
+    """A control must be red under every seed: red under none is ERROR, under some DONE.
+
+    ``mutant`` and ``release`` are those of the kernel under test; controls of other mutants and kernels are not
+    run. A mutant that kills its kernel is as red as can be.
+    """
+    if control.kernels and not is_in(release, control.kernels):
+        return _control(control, None, f"{NOT_RUN}: it is made for kernels {control.kernels}")
+    if control.mutant and control.mutant != mutant:
+        sentence = f"{NOT_RUN}: needs a kernel with the mutant {control.mutant}"
+        return _control(control, None, sentence)
+    judgement = judge_ratio(control.ratio, control.expect, evidence, seeds)
+    if judgement.status is Status.PASS:
+        return _control(control, judgement, RED)
+    if judgement.status is Status.FAIL and judgement.ensemble is not None:
+        judgement = Judgement(Status.ERROR, judgement.ensemble, NOT_RED, judgement.interval, scatter=judgement.scatter)
+    elif judgement.status is Status.FAIL and control.mutant:
+        judgement = Judgement(Status.PASS, None, judgement.reason)
+    return _control(control, judgement, judgement.reason)
+
+
+def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence[int]) -> Judgement:
+    """PASS when the bound holds under every seed, FAIL when under none, DONE when they disagree.
+
+    On the wall clock the rule decides by the interval of the true ratio instead.
+    """
+    try:
+        ensemble = ratio_ensemble(ratio, evidence, seeds)
+    except Unavailable as lacking:
+        return Judgement(lacking.status, None, lacking.reason)
+    if _needs_idle_guest(ratio) and not _guest_idle(ratio, evidence, seeds):
+        return Judgement(Status.DONE, ensemble, _NOT_BOUND_BY_DEVICE)
+    if evidence.rule is not None:
+        return _under_noise(evidence.rule, ensemble, expect, _scatter(ratio, evidence, ensemble))
+    holding = ensemble.holding(expect)
+    if len(holding) == len(seeds):
+        return Judgement(Status.PASS, ensemble)
+    if not holding:
+        return Judgement(Status.FAIL, ensemble)
+    named = ", ".join(str(seed) for seed in holding)
+    return Judgement(
+        Status.DONE, ensemble, f"inconclusive: the bound lies inside the ensemble (it holds under seed {named} only)"
+    )
+
+
+def _under_noise(rule: Rule, ensemble: Ensemble, expect: Bound, seen: Scatter | None) -> Judgement:
+    values = [value for _, value in sorted(ensemble.values.items())]
+    decision = decide(rule, values, expect)
+    if decision.status is not Status.DONE:
+        return Judgement(decision.status, ensemble, interval=decision.interval, scatter=seen)
+    open_still = bool(rule.looks) and len(values) < rule.looks[-1].rounds
+    reason = _undecided(decision, len(values))
+    return Judgement(Status.DONE, ensemble, reason, decision.interval, open_still, seen)
+
+
+def _scatter(ratio: Ratio, evidence: Evidence, ensemble: Ensemble) -> Scatter | None:
+    try:
+        return scatter([window_values(ratio, seed, evidence) for seed in sorted(ensemble.values)])
+    except Unavailable:
+        # A window without a value does not make a mean without one: a count of none is no rate of none.
+        return None
+
+
+def _undecided(decision: Decision, rounds: int) -> str:
+    why = "the interval holds the bound" if decision.interval else f"{FEWEST_ROUNDS} boots a side at least decide"
+    if decision.more is None:
+        return f"inconclusive: {why}, and not even {MOST_ROUNDS} boots a side would decide by what they scatter"
+    return (
+        f"inconclusive: {why}; about {decision.more} more boots a side would decide (boots: {rounds + decision.more})"
+    )
+
+
+def ratio_ensemble(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> Ensemble:
+    """The ratio under each of ``seeds``. Raises Unavailable unless it has a value under all of them."""
+    values: dict[int, float] = {}
+    lacking: list[Unavailable] = []
+    for seed in seeds:
+        try:
+            values[seed] = ratio_value(ratio, seed, evidence)
+        except Unavailable as unavailable:
+            lacking.append(unavailable)
+    if not seeds:
+        raise Unavailable(Status.MISS, "no seed was run")
+    if lacking:
+        status = worst(unavailable.status for unavailable in lacking)
+        raise Unavailable(status, _joined(item.reason for item in lacking if item.status is status))
+    return Ensemble(values)
+
+
+def _joined(reasons: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(reasons))
+
+
+def _needs_idle_guest(ratio: Ratio) -> bool:
+    return any(operand.kind == BOUND for operand in operands(ratio))
+
+
+def _guest_idle(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> bool:
+    """Whether the CPU was idle for at least a fifth of every window that the ratio looks at."""
+    windows = [
+        (figure_of(operand), (evidence.baseline or {}) if operand.kind == BASELINE else evidence.cells)
+        for operand in operands(ratio)
+        if operand.kind not in (BOUND, NUMBER)
+    ]
+    return all(
+        cells[figure.arm, seed].figures.get((figure.load, GUEST, IDLE), 0.0) >= LEAST_IDLE
+        for figure, cells in windows
+        for seed in seeds
+    )
+
+
+def _expectation(known: KnownFailure, status: Status) -> str:
+    if status is Status.FAIL:
+        return f"known to fail on kernels {known.kernels}: {known.because} ({known.link})"
+    if status is Status.PASS:
+        return (
+            f"it holds, yet it is known to fail on kernels {known.kernels} ({known.because}, {known.link}): "
+            "the expectation is out of date, narrow its range or remove it"
+        )
+    return ""
+
+
+def _control(control: Control, judgement: Judgement | None, sentence: str) -> ControlVerdict:
+    return ControlVerdict(control.that, control.ratio.text, control.expect.text, control.mutant, judgement, sentence)

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Values of a ratio's operands under one seed, and what has to be measured for them."""
+
+import math
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, replace
+
+from harness.judge.cells import CellResult
+from harness.limits.bounds import arm_bound
+from harness.noise.stopping import Rule
+from harness.scenario.model import Operand, Ratio, Scenario, Status
+from harness.scenario.ratio import BASELINE, BOUND, NUMBER
+
+Cells = Mapping[tuple[str, int], CellResult]
+
+
+class Unavailable(Exception):
+    """An operand has no value; ``status`` and ``reason`` are what a claim on it becomes."""
+
+    def __init__(self, status: Status, reason: str) -> None:
+        super().__init__(reason)
+        self.status = status
+        self.reason = reason
+
+
+@dataclass(frozen=True)
+class Evidence:
+    """Everything a ratio may refer to. ``baseline`` is None when no BASE kernel was given, ``rule`` without noise."""
+
+    scenario: Scenario
+    cells: Cells
+    baseline: Cells | None = None
+    rule: Rule | None = None
+
+
+@dataclass(frozen=True)
+class Figure:
+    """``arm.load.role.metric``, taken apart."""
+
+    arm: str
+    load: str
+    role: str
+    metric: str
+
+
+def figure_of(operand: Operand) -> Figure:
+    """The figure an operand names, whatever its kind except a number."""
+    arm, load, role, metric = operand.path
+    return Figure(arm, load, role, metric)
+
+
+def operands(ratio: Ratio) -> tuple[Operand, ...]:
+    return (ratio.left,) if ratio.right is None else (ratio.left, ratio.right)
+
+
+def arms_needed(ratios: Iterable[Ratio]) -> frozenset[str]:
+    """Names of the arms whose figures or bounds the ratios refer to."""
+    return frozenset(figure_of(one).arm for ratio in ratios for one in operands(ratio) if one.kind != NUMBER)
+
+
+def ratio_value(ratio: Ratio, seed: int, evidence: Evidence) -> float:
+    """Raises Unavailable when an operand was not measured or the right side is zero."""
+    left = operand_value(ratio.left, seed, evidence)
+    if ratio.right is None:
+        return left
+    right = operand_value(ratio.right, seed, evidence)
+    if right == 0:
+        raise Unavailable(Status.ERROR, f"the right side of {ratio.text} is zero under seed {seed}")
+    return left / right
+
+
+def window_values(ratio: Ratio, seed: int, evidence: Evidence) -> tuple[float, ...]:
+    """The ratio in each window of the boots of one seed; empty where they have only one. Raises Unavailable."""
+    boots = {key: cell for key, cell in evidence.cells.items() if key[1] == seed and cell.windows}
+    count = min((len(cell.windows) for cell in boots.values()), default=0)
+    values = []
+    for number in range(count):
+        cells = {key: replace(cell, figures=cell.windows[number]) for key, cell in boots.items()}
+        values.append(ratio_value(ratio, seed, replace(evidence, cells={**evidence.cells, **cells})))
+    return tuple(values)
+
+
+def operand_value(operand: Operand, seed: int, evidence: Evidence) -> float:
+    """Raises Unavailable."""
+    if operand.kind == NUMBER:
+        return operand.number
+    figure = figure_of(operand)
+    if operand.kind == BOUND:
+        arm, load = evidence.scenario.arms[figure.arm], evidence.scenario.loads[figure.load]
+        return arm_bound(arm, load, figure.role, figure.metric)
+    if operand.kind == BASELINE:
+        if evidence.baseline is None:
+            raise Unavailable(Status.SKIP, "no BASE kernel given")
+        return _measured(figure, seed, evidence.baseline, "on the BASE kernel ")
+    return _measured(figure, seed, evidence.cells, "")
+
+
+def _measured(figure: Figure, seed: int, cells: Cells, where: str) -> float:
+    cell = cells.get((figure.arm, seed))
+    if cell is None:
+        raise Unavailable(Status.MISS, f"{where}arm {figure.arm} under seed {seed} was not measured")
+    if cell.status is not Status.PASS:
+        reasons = "; ".join(cell.reasons) or "no reason was recorded"
+        raise Unavailable(cell.status, f"{where}arm {figure.arm}: {reasons}")
+    value = cell.figures.get((figure.load, figure.role, figure.metric))
+    if value is None or not math.isfinite(value):
+        name = f"{figure.load}.{figure.role}.{figure.metric}"
+        raise Unavailable(Status.ERROR, f"{where}arm {figure.arm} under seed {seed} recorded no {name}")
+    return value

@@ -1,0 +1,150 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The verdict of a run: pure, so that it can be recomputed from the raw artefacts at any time."""
+
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.judge.baseline import compared
+from harness.judge.cells import CellResult, not_run, skipped
+from harness.judge.claims import (
+    ClaimVerdict,
+    ControlVerdict,
+    ReproductionVerdict,
+    judge_claim,
+    judge_control,
+    judge_reproduction,
+)
+from harness.judge.ensemble import Ensemble
+from harness.judge.operands import Evidence
+from harness.judge.statuses import exit_code, roll_up
+from harness.noise.stopping import Rule, stopping_rule
+from harness.scenario.model import Clock, Scenario, Status
+
+SHOWN_METRIC = "iops"
+_NOT_ASKED = "it was not asked for"
+
+
+@dataclass(frozen=True)
+class Measurement:
+    """IOPS of one role over the seeds that were measured. ``base`` is the same on the BASE kernel, None without."""
+
+    arm: str
+    load: str
+    role: str
+    iops: Ensemble
+    base: Ensemble | None = None
+
+
+@dataclass(frozen=True)
+class Verdict:
+    """``cells`` are all that were planned, in the order of arms and seeds; ``exit_code`` is the process's.
+
+    ``base`` has the same cells on the BASE kernel, None when there is none.
+    """
+
+    scenario: str
+    scenario_digest: str
+    status: Status
+    exit_code: int
+    seeds: tuple[int, ...]
+    claims: tuple[ClaimVerdict, ...]
+    controls: tuple[ControlVerdict, ...]
+    measured: tuple[Measurement, ...]
+    cells: tuple[CellResult, ...]
+    base: tuple[CellResult, ...] | None = None
+    reproductions: tuple[ReproductionVerdict, ...] = ()
+
+    @property
+    def incidents(self) -> tuple[CellResult, ...]:
+        """Cells that did not end as they should."""
+        return tuple(cell for cell in self.cells if cell.status is not Status.PASS)
+
+    @property
+    def base_incidents(self) -> tuple[CellResult, ...]:
+        """Cells of the BASE kernel that did not end as they should, or cannot be compared."""
+        return tuple(cell for cell in self.base or () if cell.status is not Status.PASS)
+
+    @property
+    def open(self) -> bool:
+        """Whether something that counts is undecided and more boots of the same run may still decide it."""
+        required = [claim.judgement for claim in self.claims if not claim.optional]
+        required += [control.judgement for control in self.controls if control.judgement is not None]
+        return any(judgement.open for judgement in required)
+
+
+def judge(
+    scenario: Scenario,
+    results: Sequence[CellResult],
+    baseline: Sequence[CellResult] | None = None,
+    seeds: Sequence[int] | None = None,
+    arms: Collection[str] | None = None,
+    *,
+    release: str = "",
+    mutant: str = "",
+    rule: Rule | None = None,
+) -> Verdict:
+    """Judge every claim and control of ``scenario`` over its cells.
+
+    ``seeds`` are those that were planned (all that occur in ``results`` when not given) and
+    ``arms`` those that were asked for (all): a planned cell without a result is MISS, a cell of
+    another arm SKIP. ``baseline`` holds the same cells on the BASE kernel. ``release`` is that of
+    the kernel under test, by which claims are known to fail, and ``mutant`` the patch it was broken by.
+    ``rule`` is the one by which a run on the wall clock may stop (that of the scenario's boots when not given).
+    """
+    planned = tuple(sorted({cell.seed for cell in results})) if seeds is None else tuple(seeds)
+    cells = _complete(scenario, results, planned, scenario.arms if arms is None else arms)
+    base = None if baseline is None else compared(cells, baseline)
+    if scenario.clock is Clock.WALL and rule is None:
+        rule = stopping_rule(scenario.seeds)
+    evidence = Evidence(scenario, _table(cells), None if base is None else _table(base), rule)
+    claims = tuple(judge_claim(claim, evidence, planned, release) for claim in scenario.claims)
+    controls = tuple(judge_control(one, evidence, planned, mutant, release) for one in scenario.controls)
+    required = [claim.counts_as for claim in claims if not claim.optional]
+    required += [control.judgement.status for control in controls if control.judgement is not None]
+    if scenario.claims and all(claim.judgement.status is Status.SKIP and claim.optional for claim in claims):
+        required.append(Status.DONE)
+    every = (*cells, *(base or ()))
+    status = roll_up((cell.status for cell in every), required)
+    return Verdict(
+        scenario=scenario.name,
+        scenario_digest=scenario.digest,
+        status=status,
+        exit_code=exit_code(status, lab_broke=any(cell.lab_broke for cell in every)),
+        seeds=planned,
+        claims=claims,
+        controls=controls,
+        measured=tuple(_measurements(scenario, cells, base or ())),
+        cells=cells,
+        base=base,
+        reproductions=tuple(judge_reproduction(one, evidence, planned) for one in scenario.reproduces),
+    )
+
+
+def _table(cells: Sequence[CellResult]) -> Mapping[tuple[str, int], CellResult]:
+    return {(cell.arm, cell.seed): cell for cell in cells}
+
+
+def _complete(
+    scenario: Scenario, results: Sequence[CellResult], seeds: Sequence[int], arms: Collection[str]
+) -> tuple[CellResult, ...]:
+    known = _table(results)
+    return tuple(
+        known.get((arm, seed)) or (not_run(arm, seed) if arm in arms else skipped(arm, seed, [_NOT_ASKED]))
+        for arm in scenario.arms
+        for seed in seeds
+    )
+
+
+def _measurements(scenario: Scenario, cells: Sequence[CellResult], base: Sequence[CellResult]) -> Iterator[Measurement]:
+    for arm in scenario.arms:
+        for load in scenario.loads.values():
+            for role in load.roles:
+                key = (load.name, role, SHOWN_METRIC)
+                measured, beside = _ensemble(arm, key, cells), _ensemble(arm, key, base)
+                if measured is not None:
+                    yield Measurement(arm, load.name, role, measured, beside)
+
+
+def _ensemble(arm: str, key: tuple[str, str, str], cells: Sequence[CellResult]) -> Ensemble | None:
+    values = {cell.seed: cell.figures[key] for cell in cells if cell.arm == arm and key in cell.figures}
+    return Ensemble(values) if values else None

@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which element of the way to the disks limits a load: the precedence, and the sentence.
+
+What is nearer to the work comes first, for whatever is before it fills up behind it:
+
+1. the path selector, when a link is busy throughout on one path and another path has room: what the
+   link lacks, the selector withholds;
+2. a disk or a link that is busy throughout: queues are full because of it, not the other way round;
+3. the CPU, when it is busy throughout: requests that wait for it hold their tags meanwhile;
+4. a full queue, of the host or of a LUN: only now is it known that what lies behind could do more;
+5. the load itself, when all that it has in flight is at the devices and nothing is full.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from harness.limits.bounds import arm_bound
+from harness.limits.elements import Element, Kind, elements
+from harness.metrics.use import LoadUse, mean_use
+from harness.scenario.model import Arm, Load
+from lab.base.errors import Misuse
+
+PRECEDENCE = (
+    Kind.SELECTOR,
+    Kind.DISK,
+    Kind.LINK,
+    Kind.CPU,
+    Kind.HOST_QUEUE,
+    Kind.LUN_DEPTH,
+    Kind.IODEPTH,
+)
+NOTHING = "nothing is saturated"
+UNCOUNTED = "not known"
+_OTHERS = 3
+_DEVICES = (Kind.DISK, Kind.LINK)
+
+
+@dataclass(frozen=True)
+class Bottleneck:
+    """What limits one load of one arm. ``binding`` is None when nothing is known to be saturated.
+
+    ``elements`` are all that the load's requests pass, in the order of PRECEDENCE. ``reached`` is the throughput
+    over what the topology allows, None where it sets no bound.
+    """
+
+    arm: str
+    load: str
+    binding: Element | None
+    elements: tuple[Element, ...]
+    reached: float | None = None
+
+    @property
+    def label(self) -> str:
+        if self.binding is None:
+            return UNCOUNTED if self._uncounted else NOTHING
+        return self.binding.label
+
+    @property
+    def _uncounted(self) -> tuple[Element, ...]:
+        return tuple(one for one in self.elements if not one.counted)
+
+    @property
+    def besides(self) -> tuple[Element, ...]:
+        """Disks and links at their limits beside the one that is named: they limit other roles, or are as tight."""
+        if self.binding is None or self.binding.kind not in _DEVICES:
+            return ()
+        return tuple(one for one in self.elements if one.binds and one.kind in _DEVICES and one != self.binding)
+
+    @property
+    def others(self) -> tuple[Element, ...]:
+        """The fullest of the rest, fullest first."""
+        rest = [one for one in self.elements if one != self.binding and one not in self.besides and one.share > 0]
+        return tuple(sorted(rest, key=lambda one: -one.share)[:_OTHERS])
+
+    @property
+    def figure(self) -> str:
+        """The figure of the binding element, and how full the next ones are."""
+        beside = ", ".join(f"{one.short} {100 * one.share:.0f} %" for one in self.others)
+        if self.binding is None:
+            return "; ".join(f"{one.label} {one.figure}" for one in self._uncounted) or f"fullest: {beside}"
+        if self.besides:
+            beside = f"{', '.join(one.short for one in self.besides)} at the limit too; {beside}"
+        return f"{self.binding.figure}; {beside}" if beside else self.binding.figure
+
+
+def bottleneck(arm: Arm, load: Load, uses: Sequence[LoadUse], bw: float) -> Bottleneck:
+    """From the uses of all boots of an arm, of which there is one at least: their mean decides.
+
+    ``bw`` is the mean of what all roles moved together, in bytes per second.
+    """
+    found = sorted(elements(arm, load, mean_use(uses), bw), key=lambda one: PRECEDENCE.index(one.kind))
+    binding = next((one for one in found if one.binds), None)
+    return Bottleneck(arm.name, load.name, binding, tuple(found), _reached(arm, load, bw))
+
+
+def _reached(arm: Arm, load: Load, bw: float) -> float | None:
+    try:
+        allowed = sum(arm_bound(arm, load, role, "bw") for role in load.roles)
+    except Misuse:
+        return None
+    return bw / allowed

@@ -1,0 +1,346 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The elements that a load's requests pass, each with the share of the window in which it was at its limit.
+
+Elements of one kind that bind are one element, and so are those of the kind that do not: what is
+symmetric is a limit only together.
+"""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+from math import inf
+
+from harness.limits.limits import fair_share
+from harness.metrics.use import Held, LoadUse
+from harness.scenario.model import Arm, Load, Role
+from lab.topology.model import Disk, Link, Stack, StackKind, Topology
+from lab.topology.ranges import in_ranges
+
+SATURATED = 0.95
+"""A disk, a link or the CPU that is busy for so much of the window has no room; the start takes some per cent."""
+FULL = 0.8
+"""A queue that others wait for holds so much of its depth at least: sbitmap wakes waiters by batches of up to an
+eighth of the tags (sbq_calc_wake_batch in lib/sbitmap.c), and two LUNs' turns at one set need not fit."""
+DELIVERED = 0.9
+"""So much of what the load has in flight is at the devices when nothing before them holds it up."""
+PEER = 0.8
+"""Equals of what has no room belong to it when they are so busy: members of an array differ in each window."""
+ROOM = 0.9
+"""Below this use a link can take over part of what another one carries."""
+
+
+class Kind(StrEnum):
+    """What an element is; the word stands for it in a name such as ``link.wire``."""
+
+    DISK = "disk"
+    LINK = "link"
+    SELECTOR = "selector"
+    CPU = "cpu"
+    HOST_QUEUE = "can_queue"
+    LUN_DEPTH = "cmd_per_lun"
+    IODEPTH = "iodepth"
+
+
+QUEUES = frozenset({Kind.HOST_QUEUE, Kind.LUN_DEPTH, Kind.IODEPTH})
+"""Depths: where one binds, throughput is depth over latency (Little's law)."""
+_LONGEST = 16
+_LABELS = {
+    Kind.DISK: "disk.{}",
+    Kind.LINK: "link.{}",
+    Kind.SELECTOR: "stack.{}.selector",
+    Kind.CPU: "cpu",
+    Kind.HOST_QUEUE: "hba.{}.can_queue",
+    Kind.LUN_DEPTH: "lun.{}.cmd_per_lun",
+    Kind.IODEPTH: "role.{}.iodepth",
+}
+
+
+@dataclass(frozen=True)
+class Element:
+    """``share`` of the window, 0 to 1, at its limit; ``figure`` says it in words. ``binds``: it is at its limit.
+
+    What is not ``counted`` may be at its limit without anybody knowing.
+    """
+
+    kind: Kind
+    names: tuple[str, ...]
+    share: float
+    binds: bool
+    figure: str
+    counted: bool = True
+
+    @property
+    def label(self) -> str:
+        return _LABELS[self.kind].format(in_ranges(self.names))
+
+    @property
+    def short(self) -> str:
+        """The label, of many names with the first one and their number alone."""
+        names = in_ranges(self.names)
+        if len(names) > _LONGEST:
+            names = f"{self.names[0]} +{len(self.names) - 1}"
+        return _LABELS[self.kind].format(names)
+
+
+@dataclass(frozen=True)
+class _Way:
+    """What the requests of a load pass: roles on single disks, LUNs, and (LUN, disk, its links) behind them."""
+
+    roles: tuple[Role, ...]
+    luns: tuple[str, ...]
+    paths: tuple[tuple[str, str, tuple[str, ...]], ...]
+
+    @property
+    def links(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(link for _, _, links in self.paths for link in links))
+
+
+def elements(arm: Arm, load: Load, use: LoadUse, bw: float) -> tuple[Element, ...]:
+    """All that the load's requests pass in this arm, whether they bind or not.
+
+    ``bw`` is what all roles moved together, in bytes per second: where nobody counts what a link carries, it tells.
+    """
+    topology = arm.topology
+    roles = tuple(load.apart().roles.values())
+    luns = tuple(dict.fromkeys(lun for role in roles for lun in topology.leaves(role.disk)))
+    paths = tuple((lun, disk, topology.path(lun, disk)) for lun in luns for disk in topology.luns[lun].disks)
+    way = _Way(roles, luns, paths)
+    use, unknown = _with_links(topology, way, use, bw)
+    tight_disks, tight_links = _tight(way, use)
+    tight_disks |= _peers(topology.disks, tight_disks, {name: disk.own for name, disk in use.disks.items()})
+    tight_links |= _peers(topology.links, tight_links, use.links)
+    found = [
+        *_disks(way, use, tight_disks),
+        *_links(way, use, tight_links),
+        *unknown,
+        *_selectors(topology, way, use, tight_links),
+        _cpu(use),
+        *_queues(arm, way, use),
+        _iodepth(topology, load, way, use, unknown),
+    ]
+    return tuple(found)
+
+
+def _with_links(topology: Topology, way: _Way, use: LoadUse, bw: float) -> tuple[LoadUse, tuple[Element, ...]]:
+    """The use with that of links nobody counts (NVMe over TCP), and an element for those of which it is not known.
+
+    One link alone carries all that was moved; several are full when they carry together what they can.
+    """
+    uncounted = tuple(link for link in way.links if link not in use.links)
+    if not uncounted:
+        return use, ()
+    share = bw / sum(topology.links[link].rate for link in uncounted)
+    if len(uncounted) == 1 or share >= SATURATED:
+        return replace(use, links={**use.links, **dict.fromkeys(uncounted, min(1.0, share))}), ()
+    says = f"at {_percent(share)} of their rate together; what each carries is not counted"
+    return use, (Element(Kind.LINK, uncounted, share, binds=False, figure=says, counted=False),)
+
+
+def _tight(way: _Way, use: LoadUse) -> tuple[set[str], set[str]]:
+    """Disks and links that have no room.
+
+    A serial disk that is busy throughout is held up by the larger part of its time: by itself, or by
+    the busiest link on its way. A link that is busy throughout has no room whoever waits for it.
+    """
+    disks: set[str] = set()
+    links = {name for name in way.links if use.links.get(name, 0.0) >= SATURATED}
+    for name in dict.fromkeys(disk for _, disk, _ in way.paths if disk in use.disks):
+        disk = use.disks[name]
+        shares = {link: use.links[link] for _, behind, path in way.paths if behind == name for link in path}
+        busiest = max(shares, key=lambda link: shares[link], default="")
+        if disk.busy < SATURATED:
+            continue
+        if disk.own >= shares.get(busiest, 0.0):
+            disks.add(name)
+        else:
+            links.add(busiest)
+    return disks, links
+
+
+def _peers(parts: Mapping[str, Disk] | Mapping[str, Link], tight: set[str], shares: Mapping[str, float]) -> set[str]:
+    """Equals of the tight ones that are nearly as busy."""
+    kinds = [replace(parts[name], name="") for name in tight]
+    return {name for name, share in shares.items() if share >= PEER and replace(parts[name], name="") in kinds}
+
+
+def _disks(way: _Way, use: LoadUse, tight: set[str]) -> Iterator[Element]:
+    names = list(dict.fromkeys(disk for _, disk, _ in way.paths if disk in use.disks))
+    for group, binds in _halves(names, tight):
+        busy, own = [use.disks[name].busy for name in group], [use.disks[name].own for name in group]
+        # What a disk waits for links is theirs.
+        itself = "" if _percents(own) == _percents(busy) else f", itself {_percents(own)}"
+        says = f"busy {_percents(busy)} of the window{itself}"
+        yield Element(Kind.DISK, group, max(own), binds, says)
+
+
+def _links(way: _Way, use: LoadUse, tight: set[str]) -> Iterator[Element]:
+    for group, binds in _halves([name for name in way.links if name in use.links], tight):
+        busy = [use.links[name] for name in group]
+        yield Element(Kind.LINK, group, max(busy), binds, f"busy {_percents(busy)} of the window")
+
+
+def _halves(names: Sequence[str], tight: set[str]) -> Iterator[tuple[tuple[str, ...], bool]]:
+    for binds in (True, False):
+        if group := tuple(name for name in names if (name in tight) is binds):
+            yield group, binds
+
+
+def _selectors(topology: Topology, way: _Way, use: LoadUse, tight: set[str]) -> Iterator[Element]:
+    """The multipath devices of the load, and whether their paths carry less than they could.
+
+    With a tight link on one path and room on all links of another there is an augmenting path from
+    host to disk, so the flow is not the maximum (L. R. Ford and D. R. Fulkerson, Flows in Networks, 1962, I.8).
+    """
+    stacks = [stack for role in way.roles for stack in _multipaths(topology, role.disk)]
+    unused: dict[str, tuple[str, str]] = {}
+    for stack in stacks:
+        links = [link for path in stack.over for link in _links_of(topology, path) if link in use.links]
+        full = [link for link in links if link in tight]
+        easy = [path for path in stack.over if _has_room(topology, path, use, tight)]
+        if full and easy:
+            idlest = min(_links_of(topology, easy[0]), key=lambda link: use.links[link])
+            unused[stack.name] = (max(full, key=lambda link: use.links[link]), idlest)
+    for group, binds in _halves(list(dict.fromkeys(stack.name for stack in stacks)), set(unused)):
+        if binds:
+            full_link, idle_link = unused[group[0]]
+            says = (
+                f"link.{full_link} busy {_percent(use.links[full_link])} of the window while link.{idle_link}"
+                f" is at {_percent(use.links[idle_link])}"
+            )
+            yield Element(Kind.SELECTOR, group, use.links[full_link], binds, says)
+        else:
+            yield Element(Kind.SELECTOR, group, 0.0, binds, "no path has room while another has none")
+
+
+def _multipaths(topology: Topology, name: str) -> Iterator[Stack]:
+    stack = topology.stacks.get(name)
+    if stack is None:
+        return
+    if stack.kind is StackKind.MULTIPATH:
+        yield stack
+    for member in stack.over:
+        yield from _multipaths(topology, member)
+
+
+def _links_of(topology: Topology, lun: str) -> tuple[str, ...]:
+    return tuple(
+        link
+        for leaf in topology.leaves(lun)
+        for disk in topology.luns[leaf].disks
+        for link in topology.path(leaf, disk)
+    )
+
+
+def _has_room(topology: Topology, path: str, use: LoadUse, tight: set[str]) -> bool:
+    links = _links_of(topology, path)
+    return bool(links) and all(link not in tight and use.links.get(link, 1.0) < ROOM for link in links)
+
+
+def _cpu(use: LoadUse) -> Element:
+    busy = 1 - use.idle
+    return Element(Kind.CPU, (), busy, busy >= SATURATED, f"busy {_percent(busy)} of the window")
+
+
+@dataclass(frozen=True)
+class _Tags:
+    """A host's tags: each of its LUNs may hold ``own`` of ``can_queue``, and the load wants ``demand``."""
+
+    host: str
+    can_queue: int
+    own: int
+    demand: Mapping[str, float]
+
+    @property
+    def fair(self) -> int:
+        """What each busy LUN may hold of the host's tags."""
+        return fair_share(self.can_queue, len(self.demand))
+
+
+def _queues(arm: Arm, way: _Way, use: LoadUse) -> Iterator[Element]:
+    """Tags of hosts and of LUNs. A queue binds when it is full and the load has more than it holds."""
+    tags = list(_all_tags(arm, way))
+    hosts = {one.host: _host(one, use) for one in tags}
+    for group, _ in _halves(list(hosts), {name for name, element in hosts.items() if element.binds}):
+        fullest = max((hosts[name] for name in group), key=lambda element: element.share)
+        yield replace(fullest, names=group)
+    luns = {lun: _lun(lun, one, use) for one in tags for lun in one.demand}
+    for group, _ in _halves(list(luns), {name for name, element in luns.items() if element.binds}):
+        fullest = max((luns[name] for name in group), key=lambda element: element.share)
+        yield replace(fullest, names=group)
+
+
+def _all_tags(arm: Arm, way: _Way) -> Iterator[_Tags]:
+    topology = arm.topology
+    demand: dict[str, float] = dict.fromkeys(way.luns, 0.0)
+    for role in way.roles:
+        for lun in topology.leaves(role.disk):
+            # A stack may make several requests of one.
+            demand[lun] += inf if role.disk in topology.stacks else role.iodepth
+    for hba in topology.hbas.values():
+        own = min(hba.cmd_per_lun, int(arm.queue.get("nr_requests", hba.cmd_per_lun)))
+        if mine := {lun: wanted for lun, wanted in demand.items() if topology.luns[lun].hba == hba.name}:
+            yield _Tags(hba.name, hba.can_queue, own, mine)
+
+
+def _host(tags: _Tags, use: LoadUse) -> Element:
+    """A host's tags: all of them held, or a LUN's fair share of them where that is less than its own depth."""
+    held = use.hosts.get(tags.host) or _sum_of_means([use.luns[lun] for lun in tags.demand])
+    share, says = held.mean / tags.can_queue, _says_held(held, tags.can_queue)
+    waited_for = sum(tags.demand.values()) > tags.can_queue
+    wanting = [lun for lun, wanted in tags.demand.items() if wanted > tags.fair]
+    if tags.fair < min(tags.own, tags.can_queue) and wanting:
+        fullest = max(wanting, key=lambda lun: use.luns[lun].mean)
+        if use.luns[fullest].mean / tags.fair > share:
+            share, waited_for = use.luns[fullest].mean / tags.fair, True
+            says = f"{fullest}'s part of {tags.can_queue}: {_says_held(use.luns[fullest], tags.fair)}"
+    return Element(Kind.HOST_QUEUE, (tags.host,), min(1.0, share), waited_for and share >= FULL, says)
+
+
+def _lun(name: str, tags: _Tags, use: LoadUse) -> Element:
+    held = use.luns[name]
+    share = held.mean / tags.own
+    binds = share >= FULL and tags.own < tags.can_queue and tags.demand[name] > tags.own
+    return Element(Kind.LUN_DEPTH, (name,), min(1.0, share), binds, _says_held(held, tags.own))
+
+
+def _sum_of_means(all_held: Iterable[Held]) -> Held:
+    """null_blk counts no requests of its tag set as a whole: that all are held at once is not known."""
+    return Held(sum(held.mean for held in all_held), {})
+
+
+def _iodepth(topology: Topology, load: Load, way: _Way, use: LoadUse, unknown: Sequence[Element]) -> Element:
+    """All that fio has in flight is at the devices: more would be served, if there were more.
+
+    Requests of the page cache and of md arrays are not fio's: how many there are says nothing of its depth.
+    """
+    if not all(role.direct and not _has_array(topology, role.disk) for role in way.roles):
+        return Element(Kind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure="the page cache or md makes requests")
+    depth = sum(role.iodepth for role in way.roles)
+    held = sum(use.luns[lun].mean for lun in way.luns)
+    share = min(1.0, held / depth)
+    says = f"{held:.3g} of {depth} requests at the devices"
+    if unknown:
+        return Element(Kind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=f"{says}, or waiting for links")
+    return Element(Kind.IODEPTH, tuple(load.roles), share, share >= DELIVERED, says)
+
+
+def _has_array(topology: Topology, name: str) -> bool:
+    stack = topology.stacks.get(name)
+    if stack is None:
+        return False
+    return stack.kind is StackKind.MD or any(_has_array(topology, member) for member in stack.over)
+
+
+def _says_held(held: Held, limit: int) -> str:
+    if not held.shares:
+        return f"{held.mean:.3g} of {limit} held in the mean"
+    return f"{limit} of {limit} held for {_percent(held.share_at(limit))} of the window, {held.mean:.3g} in the mean"
+
+
+def _percents(shares: Sequence[float]) -> str:
+    low, high = (f"{100 * share:.0f}" for share in (min(shares), max(shares)))
+    return f"{high} %" if low == high else f"{low} to {high} %"
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.0f} %"

@@ -1,0 +1,250 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What each element of a topology allows a load: disks, links, the tags of hosts and LUNs, the depth of roles.
+
+    found = allowed(topology, load)
+    found.rates["victim"]         bytes per second that the role can have
+    found.limits[0]               the limit that binds, of those the tightest first
+    limits(topology, load)        the same list alone
+
+A disk or a link spends seconds on each byte, and has one second in each second. A queue holds a tag for as
+long as its request takes at the least, so its tags carry tags x request / latency by Little's law (J. D. C. Little,
+"A Proof for the Queuing Formula L = lambda W", 1961). Requests always wait, merging is at its best and
+the CPU costs nothing: so these are upper limits. Fixed splits follow ``lab.topology.graph``, adaptive ones are
+a maximum flow, and roles share as ``harness.limits.filling`` has it.
+"""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from harness.limits.filling import Choice, Element, Filled, Flow, Kind, fill
+from harness.scenario.model import Load, Role
+from lab.base.errors import Misuse
+from lab.base.units import parse_size, show_rate, show_time
+from lab.topology.graph import ENDLESS, Access, Part, Way, parts, rate_of
+from lab.topology.limits import driver_of, effective_iops
+from lab.topology.model import SERIAL, Disk, Link, Lun, Topology
+
+_FAIR_MINIMUM = 4
+SEQUENTIAL = frozenset({"read", "write", "rw", "readwrite"})
+_READS = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0}
+_READ_AHEAD_KB = 128
+"""VM_READAHEAD_PAGES of include/linux/mm.h."""
+_WRITEBACK = 1280 << 10
+"""max_sectors_kb as it is at first: BLK_DEF_MAX_SECTORS of include/linux/blkdev.h."""
+_NS = 1e9
+
+
+@dataclass(frozen=True)
+class Limit:
+    """``element`` is full when the roles that use it carry ``rate`` bytes/s together, mixed as they are here.
+
+    ``use`` is the part of its capacity that the load takes where something binds: 1 of what binds.
+    """
+
+    element: Element
+    rate: float
+    use: float
+    why: str
+
+
+@dataclass(frozen=True)
+class Allowed:
+    """``rates`` are bytes per second by role; ``limits`` come with the tightest first."""
+
+    rates: Mapping[str, float]
+    limits: tuple[Limit, ...]
+
+
+def limits(topology: Topology, load: Load, queue: Mapping[str, str] | None = None) -> tuple[Limit, ...]:
+    """What every element that the load uses allows it; ``queue`` is the arm's. Raises Misuse if nothing limits it."""
+    return allowed(topology, load, queue).limits
+
+
+def allowed(topology: Topology, load: Load, queue: Mapping[str, str] | None = None) -> Allowed:
+    """What each role of a load can have when all run together, and what limits them.
+
+    Roles on several disks may be in it. Raises Misuse for a role that nothing limits.
+    """
+    roles = tuple(load.apart().roles.values())
+    plan = Plan(topology, roles, queue or {})
+    filled = fill([plan.flow(role) for role in roles])
+    rates = {role.name: sum(filled.rates[one.name] for one in role.apart()) for role in load.roles.values()}
+    return Allowed(rates, tuple(_limits(plan, filled)))
+
+
+def _limits(plan: "Plan", filled: Filled) -> Iterator[Limit]:
+    for element, use in sorted(filled.use.items(), key=lambda each: (each[0] not in filled.full, -each[1])):
+        if use > 0:
+            carried = sum(filled.rates[name] for name in plan.users(element))
+            yield Limit(element, carried / use, use, plan.why(element))
+
+
+def fair_share(can_queue: int, users: int) -> int:
+    """Tags that each of ``users`` busy queues may hold of a set of ``can_queue``: hctx_may_queue of block/blk-mq.h."""
+    return min(can_queue, max(-(-can_queue // users), _FAIR_MINIMUM))
+
+
+class Plan:
+    """What roles on one disk each ask of a topology. ``private`` gives each its own LUN queues."""
+
+    def __init__(
+        self, topology: Topology, roles: tuple[Role, ...], queue: Mapping[str, str], *, private: bool = False
+    ) -> None:
+        self._topology, self._queue, self._private = topology, queue, private
+        self._parts = {role.name: parts(topology, role.disk, self._access(role)) for role in roles}
+        self._active = {way.lun for each in self._parts.values() for part in each for way in part.ways}
+        self._streams: dict[str, set[tuple[str, int]]] = {}
+        self._users: dict[Element, dict[str, None]] = {}
+        self._ways: dict[tuple[str, str], set[Way]] = {}
+        for name, each in self._parts.items():
+            for part in each:
+                for way in part.ways:
+                    self._streams.setdefault(way.disk, set()).add((name, part.start))
+                    self._ways.setdefault((name, way.disk), set()).add(way)
+
+    def flow(self, role: Role) -> Flow:
+        """The role as a flow through elements. Raises Misuse when nothing limits it."""
+        fixed: dict[Element, float] = {}
+        choices = []
+        for part in self._parts[role.name]:
+            ways = [{key: use for key, use in self._uses(role, part, way) if use} for way in part.ways]
+            if len(ways) > 1:
+                choices.append(Choice(part.share, tuple(ways)))
+            else:
+                for element, each in ways[0].items():
+                    fixed[element] = fixed.get(element, 0.0) + part.share * each
+        if role.direct:
+            fixed[Element(Kind.DEPTH, role.name, role.iodepth)] = self._latency(role) / role.bs
+        fixed = {element: use for element, use in fixed.items() if use}
+        if not fixed and not choices:
+            raise Misuse(
+                f"the topology sets no bound for {role.bs} bytes at a time on disk {role.disk}",
+                remedy="give the disk a service time or a rate that carries such requests",
+            )
+        flow = Flow(role.name, self._pace(role), fixed, tuple(choices))
+        for element in flow.elements():
+            self._users.setdefault(element, {})[role.name] = None
+        return flow
+
+    def _pace(self, role: Role) -> float:
+        """Bytes per second at which the role would fill a link (without links: anything) with one of its disks.
+
+        So disks share a link's time evenly, as lab/native/diskd/share.c has it.
+        """
+        fullest: dict[bool, float] = {}
+        for part in self._parts[role.name]:
+            for element, seconds in self._uses(role, part, part.ways[0]):
+                is_link, use = element.kind is Kind.LINK, part.share * seconds / element.capacity
+                fullest[is_link] = max(use, fullest.get(is_link, 0.0))
+        return 1 / (fullest.get(True) or fullest.get(False) or 1.0)
+
+    def users(self, element: Element) -> tuple[str, ...]:
+        """Roles that go through an element."""
+        return tuple(self._users[element])
+
+    def _access(self, role: Role) -> Access:
+        start, whole = parse_size(role.options.get("offset", "0")), self._topology.region(role.disk).size
+        size = parse_size(role.options["size"]) if "size" in role.options else max(whole - start, 1)
+        reads = _READS.get(role.rw, int(role.options.get("rwmixread", "50")) / 100)
+        return Access(start, size, self._transfer(role, reads), role.rw in SEQUENTIAL, reads)
+
+    def _transfer(self, role: Role, reads: float) -> int:
+        """Bytes that go down together: those of a request, or what read-ahead and writeback gather of a stream."""
+        if role.direct or role.rw not in SEQUENTIAL:
+            return role.bs
+        stack = self._topology.stacks.get(role.disk)
+        own = stack.settings.get("queue/read_ahead_kb") if stack else None
+        ahead = int(own or self._queue.get("read_ahead_kb") or _READ_AHEAD_KB) << 10
+        return max(role.bs, ahead if reads else _WRITEBACK)
+
+    def _uses(self, role: Role, part: Part, way: Way) -> Iterator[tuple[Element, float]]:
+        """Elements of a way, the disk's side first, with seconds (or tag-seconds) for each byte."""
+        disk, lun = self._topology.disks[way.disk], self._topology.luns[way.lun]
+        seconds = self._disk_seconds(role, part, way)
+        if seconds is not None:
+            yield Element(Kind.DISK, disk.name, 1.0), seconds
+        held = self._held(role, part, way) / part.request
+        yield self._lun_queue(role, lun), held
+        for name in reversed(self._topology.path(lun.name, disk.name)):
+            yield Element(Kind.LINK, name, 1.0), link_seconds(self._topology.links[name], part.request)
+        hba = self._topology.hbas[lun.hba]
+        yield Element(Kind.HOST, hba.name, hba.can_queue), held
+
+    def _lun_queue(self, role: Role, lun: Lun) -> Element:
+        hba = self._topology.hbas[lun.hba]
+        active = sum(self._topology.luns[name].hba == hba.name for name in self._active)
+        tags = min(hba.cmd_per_lun, fair_share(hba.can_queue, active), int(self._queue.get("nr_requests", 1 << 30)))
+        return Element(Kind.LUN, lun.name, tags, role.name if self._private else "")
+
+    def _disk_seconds(self, role: Role, part: Part, way: Way) -> float | None:
+        """Seconds of a serial disk for each byte; None of one that serves all at once.
+
+        Where its paths are unequal, a slower one holds the disk for longer: it moves one request at a time,
+        unless it has a buffer.
+        """
+        disk = self._topology.disks[way.disk]
+        driver = driver_of(disk, self._topology)
+        if disk.rate is None:
+            return None
+        if driver not in SERIAL:
+            iops = effective_iops(disk, part.request, driver)
+            return 1 / (iops * part.request) if iops else None
+        if not disk.buffer and len({self._held(role, part, other) for other in self._ways[role.name, disk.name]}) > 1:
+            return self._held(role, part, way) / part.request
+        return 1 / rate_of(disk, part) + self._jump(role, part, disk)
+
+    def _jump(self, role: Role, part: Part, disk: Disk) -> float:
+        """Seconds of seeking for each byte: after each run, or where streams take turns, each request.
+
+        Of the queued requests among which a disk chooses, those of one stream come first, else the one whose
+        sector comes by first: with n at random places the shortest wait is a revolution over n + 1 in the mean.
+        """
+        run = part.run
+        waiting = max(1, int(role.iodepth * role.bs * part.share) // part.request)
+        choices = min(disk.ncq, waiting)
+        if len(self._streams[disk.name]) > 1 and role.rw in SEQUENTIAL:
+            turn = part.request * choices
+            run = turn if run == ENDLESS else min(run, turn)
+        return 0.0 if run == ENDLESS else (disk.seek + disk.rotation / (1 + choices)) / _NS / run
+
+    def _held(self, role: Role, part: Part, way: Way) -> float:
+        """Seconds that a request takes on this way when no other is there."""
+        disk = self._topology.disks[way.disk]
+        if disk.rate is None:
+            return (disk.service or 0) / _NS
+        if driver_of(disk, self._topology) not in SERIAL:
+            return 0.0
+        links = (self._topology.links[name] for name in self._topology.path(way.lun, way.disk))
+        moving = max(
+            (part.request / rate_of(disk, part), *(link_seconds(x, part.request) * part.request for x in links))
+        )
+        return self._jump(role, part, disk) * part.request + moving
+
+    def _latency(self, role: Role) -> float:
+        """Seconds that a request of the role takes at the least, the mean over the places where it can go."""
+        each = self._parts[role.name]
+        waits = [(part.share, min(self._held(role, part, way) for way in part.ways)) for part in each]
+        return sum(share * wait for share, wait in waits) / sum(share for share, _ in waits)
+
+    def why(self, element: Element) -> str:
+        """What the element is, in words."""
+        if element.kind is Kind.DISK:
+            return _disk_words(self._topology.disks[element.name])
+        if element.kind is Kind.LINK:
+            return _link_words(self._topology.links[element.name])
+        return f"{element.capacity:g} requests in flight"
+
+
+def _disk_words(disk: Disk) -> str:
+    jump = disk.seek + disk.rotation // 2
+    return show_rate(disk.rate or 0) + (f", {show_time(jump)} for a jump" if jump else "")
+
+
+def _link_words(link: Link) -> str:
+    what = f"{link.what}, " if link.what else ""
+    return f"{what}{show_rate(link.rate)}" + (f", {show_time(link.cost)} a request" if link.cost else "")
+
+
+def link_seconds(link: Link, request: int) -> float:
+    """Seconds of a link's time for each byte in requests of ``request`` bytes."""
+    return link.cost / _NS / request + 1 / link.rate

@@ -1,0 +1,152 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From a run's raw artefacts to its verdict, now or years later."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from statistics import fmean
+
+from harness.base.files import json_bytes
+from harness.base.plain import identity
+from harness.judge.cells import CellResult, agreed, measured, not_run, skipped
+from harness.judge.claims import ratio_ensemble
+from harness.judge.document import verdict_document
+from harness.judge.ensemble import Ensemble
+from harness.judge.operands import Evidence
+from harness.judge.sequence import judge_in_sequence
+from harness.judge.verdict import Verdict, judge
+from harness.limits.bottleneck import Bottleneck, bottleneck
+from harness.metrics.errors import MeasurementError
+from harness.metrics.use import read_use
+from harness.record.store import PlannedCell, RunFolder, Store, load_run
+from harness.scenario.model import Load, Ratio, Scenario, Status
+from lab.base.errors import Misuse
+from lab.base.record import BootRecord
+from lab.kernels.release import Release
+
+
+@dataclass(frozen=True)
+class Rejudged:
+    """``agrees`` says whether the stored verdict is the same; None when the run was never judged."""
+
+    run: RunFolder
+    verdict: Verdict
+    agrees: bool | None
+
+
+def judge_run(run: RunFolder) -> Verdict:
+    """The verdict from what the boots left, computed anew. Raises Misuse when the baseline run is gone."""
+    return judge_as(run, run.facts.kernel.mutant)
+
+
+def judge_as(run: RunFolder, mutant: str) -> Verdict:
+    """The same as if the kernel were broken by ``mutant``, whose controls count then."""
+    facts, results = run.facts, results_of(run)
+    baseline = results_of(load_run(_baseline(run))) if facts.baseline else None
+
+    def judged(seeds: Sequence[int]) -> Verdict:
+        release = facts.kernel.release
+        return judge(
+            run.scenario, results, baseline, seeds, facts.arms, release=release, mutant=mutant, rule=facts.rule
+        )
+
+    return judged(facts.seeds) if facts.rule is None else judge_in_sequence(facts.rule, facts.seeds, results, judged)
+
+
+def ratio_of(run: RunFolder, ratio: Ratio) -> Ensemble:
+    """A ratio of the run's own scenario, by the seeds that its verdict rests on. Raises Unavailable."""
+    cells = {(cell.arm, cell.seed): cell for cell in results_of(run)}
+    return ratio_ensemble(ratio, Evidence(run.scenario, cells), judge_run(run).seeds)
+
+
+def newest_runs(store: Store, scenario: Scenario) -> dict[str, RunFolder]:
+    """The newest judged run of the scenario, as its file is today, on each kernel series; none of a mutant.
+
+    Those whose file had other words count, and get today's.
+    """
+    newest: dict[str, RunFolder] = {}
+    wanted = identity(scenario)
+    for path in store.runs(scenario.name):
+        run = load_run(path)
+        if identity(run.scenario) == wanted and not run.facts.kernel.mutant:
+            newest[Release.parse(run.facts.kernel.release).series] = replace(run, scenario=scenario)
+    return newest
+
+
+def rejudge(path: Path) -> Rejudged:
+    """Judge a run folder again and compare with its verdict.json. Raises Misuse."""
+    run = load_run(path)
+    verdict = judge_run(run)
+    stored = run.stored_verdict()
+    agrees = None if stored is None else json_bytes(stored) == json_bytes(verdict_document(verdict))
+    return Rejudged(run, verdict, agrees)
+
+
+def results_of(run: RunFolder) -> list[CellResult]:
+    """One result for every planned cell of a run."""
+    repetitions: dict[tuple[str, int], list[CellResult]] = {}
+    for cell in run.facts.cells:
+        repetitions.setdefault((cell.arm, cell.seed), []).append(_result(run, cell))
+    return [agreed(results) for results in repetitions.values()]
+
+
+@dataclass(frozen=True)
+class Unexplained:
+    """A load of an arm whose use was not recorded, and why."""
+
+    arm: str
+    load: str
+    reason: str
+
+
+def explain_run(run: RunFolder) -> tuple[Bottleneck | Unexplained, ...]:
+    """What limits each load of each arm that was measured, from what the boots left."""
+    return tuple(_explained(run))
+
+
+def _explained(run: RunFolder) -> Iterator[Bottleneck | Unexplained]:
+    for arm in run.scenario.arms.values():
+        boots: list[tuple[BootRecord, CellResult]] = []
+        for cell in run.facts.cells:
+            record = run.boot(cell) if cell.arm == arm.name and not cell.skip else None
+            if record is None:
+                continue
+            result = result_of(run, cell, record)
+            if result.status is Status.PASS:
+                boots.append((record, result))
+        for load in run.scenario.loads.values() if boots else ():
+            try:
+                windows = load.windows(run.scenario.windows)
+                uses = [read_use(record.files, arm.topology, one) for record, _ in boots for one in windows]
+            except MeasurementError as error:
+                yield Unexplained(arm.name, load.name, error.message)
+            else:
+                yield bottleneck(arm, load, uses, fmean(_bandwidth(result, load) for _, result in boots))
+
+
+def _bandwidth(result: CellResult, load: Load) -> float:
+    return sum(result.figures[load.name, role, "bw"] for role in load.roles)
+
+
+def _result(run: RunFolder, cell: PlannedCell) -> CellResult:
+    if cell.skip:
+        return skipped(cell.arm, cell.seed, cell.skip)
+    record = run.boot(cell)
+    if record is None:
+        return not_run(cell.arm, cell.seed)
+    return result_of(run, cell, record)
+
+
+def result_of(run: RunFolder, cell: PlannedCell, record: BootRecord) -> CellResult:
+    """What a boot of a cell says."""
+    scenario, release = run.scenario, run.facts.kernel.release
+    return measured(
+        scenario.arms[cell.arm], cell.seed, record, scenario.loads.values(), scenario.windows, release=release
+    )
+
+
+def _baseline(run: RunFolder) -> Path:
+    path = run.path.parent / run.facts.baseline
+    if not path.is_dir():
+        raise Misuse(f"the BASE run {path} is gone", remedy="run the scenario again with BASE=")
+    return path

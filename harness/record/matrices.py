@@ -1,0 +1,179 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The record of a matrix: the run of each cell of scenarios x kernels.
+
+    <root>/matrix/<matrix-id>/matrix.json    replaced whenever a cell is decided
+    <root>/matrix/latest                     symlink to the matrix that was started last
+
+Runs are ordinary folders of the same root. The record refers to them and holds no figures; a resumed
+matrix reads the run folders, not the record.
+"""
+
+from collections.abc import Iterable, Mapping, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+
+from harness.base.files import held, link_atomic, read_json, write_json, writing
+from harness.base.plain import from_plain, to_plain
+from harness.judge.statuses import matrix_status
+from harness.record.store import LATEST, KernelFacts, new_run_id
+from harness.scenario.model import Clock, Status
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
+
+SCHEMA = 1
+FOLDER = "matrix"
+_RECORD = "matrix.json"
+
+
+@dataclass(frozen=True)
+class MatrixCell:
+    """One scenario on one kernel. ``status`` is None until the cell is decided.
+
+    ``run`` is the run's folder relative to the results root, empty when there is none. ``reason`` is
+    a sentence, empty for a plain PASS. ``seconds`` is the measuring time, 0 when an earlier run was
+    reused. ``shard`` counts from 1. ``boots`` are those of the run.
+    """
+
+    scenario: str
+    scenario_digest: str
+    kernel: KernelFacts
+    clock: Clock
+    shard: int = 1
+    boots: int = 0
+    status: Status | None = None
+    exit_code: int = EXIT_PASS
+    run: str = ""
+    reason: str = ""
+    seconds: float = 0.0
+
+    def undecided(self) -> "MatrixCell":
+        """The cell as it was planned."""
+        return replace(self, status=None, exit_code=EXIT_PASS, run="", reason="", seconds=0.0)
+
+
+@dataclass(frozen=True)
+class MatrixRecord:
+    """The content of matrix.json. This is shard ``shard`` of ``shards``; cells of other shards stay undecided.
+
+    ``started`` and ``ended`` are UTC in ISO 8601, ``ended`` is empty until every cell of the shard is decided.
+    ``seeds`` None takes each scenario's number.
+    """
+
+    matrix_id: str
+    cells: tuple[MatrixCell, ...]
+    seeds: int | None = None
+    shard: int = 1
+    shards: int = 1
+    qemu: str = ""
+    command: tuple[str, ...] = ()
+    started: str = ""
+    ended: str = ""
+    schema: int = SCHEMA
+
+    @property
+    def own(self) -> tuple[MatrixCell, ...]:
+        """The cells of this shard."""
+        return tuple(cell for cell in self.cells if self.shards == 1 or cell.shard == self.shard)
+
+    @property
+    def status(self) -> Status:
+        """The status of this shard: an undecided cell counts as MISS."""
+        return matrix_status(cell.status or Status.MISS for cell in self.own)
+
+    @property
+    def exit_code(self) -> int:
+        """0 pass, 1 fail, 125 when a cell could not be judged, 128 and above when the lab is broken."""
+        status = self.status
+        if status in (Status.PASS, Status.FAIL):
+            return EXIT_PASS if status is Status.PASS else 1
+        codes = [cell.exit_code for cell in self.own if cell.status is status]
+        return max([EXIT_CANNOT_JUDGE, *(code for code in codes if code >= EXIT_LAB_BROKEN)])
+
+    @property
+    def scenarios(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(cell.scenario for cell in self.cells))
+
+    @property
+    def kernels(self) -> tuple[KernelFacts, ...]:
+        return tuple(dict.fromkeys(cell.kernel for cell in self.cells))
+
+    def at(self) -> Mapping[tuple[str, KernelFacts], MatrixCell]:
+        """The cells by scenario and kernel."""
+        return {(cell.scenario, cell.kernel): cell for cell in self.cells}
+
+
+@dataclass(frozen=True)
+class MatrixFolder:
+    """One matrix on disk."""
+
+    path: Path
+    record: MatrixRecord
+
+    def saved(self, record: MatrixRecord) -> "MatrixFolder":
+        """Replace the record. Raises LabBroken."""
+        write_json(self.path / _RECORD, to_plain(record))
+        return MatrixFolder(self.path, record)
+
+    def held(self) -> AbstractContextManager[None]:
+        """Lock the matrix. Raises Misuse when another process holds the lock."""
+        return held(self.path, "matrix")
+
+
+def new_matrix(root: Path, planned: MatrixRecord, *, now: datetime | None = None) -> MatrixFolder:
+    """Create the folder of a matrix and fill in its id and start. Raises LabBroken."""
+    started = now or datetime.now(UTC)
+    label = f"{len(planned.scenarios)}x{len(planned.kernels)}"
+    record = replace(planned, matrix_id=new_run_id(started, label), started=started.isoformat(timespec="milliseconds"))
+    path = root / FOLDER / record.matrix_id
+    with writing(path):
+        path.mkdir(parents=True)
+    folder = MatrixFolder(path, record).saved(record)
+    link_atomic(path.parent / LATEST, path.name)
+    return folder
+
+
+def load_matrix(path: Path) -> MatrixFolder:
+    """The matrix in a folder (or a symlink to it). Raises Misuse when there is none, or of another schema."""
+    folder = path.resolve()
+    plain = read_json(folder / _RECORD)
+    if not isinstance(plain, dict) or plain.get("schema") != SCHEMA:
+        raise Misuse(
+            f"{path} does not contain a matrix of schema {SCHEMA}", remedy="give a folder below results/matrix/"
+        )
+    try:
+        return MatrixFolder(folder, from_plain(MatrixRecord, plain))
+    except ValueError as error:
+        raise Misuse(f"{path} is damaged: {error}", remedy="run blklab matrix again; its runs are kept") from error
+
+
+def matrices(root: Path) -> tuple[MatrixFolder, ...]:
+    """All readable matrices below a results root, oldest first."""
+    found = []
+    for path in sorted((root / FOLDER).glob("[0-9]*")):
+        with suppress(Misuse):
+            found.append(load_matrix(path))
+    return tuple(found)
+
+
+def same_request(one: MatrixRecord, other: MatrixRecord) -> bool:
+    """Whether two records ask for the same cells of the same shard."""
+    return _request(one) == _request(other)
+
+
+def with_cell(record: MatrixRecord, decided: MatrixCell) -> MatrixRecord:
+    """The record with the cell of the same scenario and kernel replaced."""
+    key = decided.scenario, decided.kernel
+    return replace(
+        record, cells=tuple(decided if (cell.scenario, cell.kernel) == key else cell for cell in record.cells)
+    )
+
+
+def referred(records: Iterable[MatrixRecord]) -> frozenset[str]:
+    """The runs that these matrices refer to, as paths relative to the results root."""
+    return frozenset(cell.run for record in records for cell in record.cells if cell.run)
+
+
+def _request(record: MatrixRecord) -> MatrixRecord:
+    cells: Sequence[MatrixCell] = [cell.undecided() for cell in record.cells]
+    return replace(record, matrix_id="", command=(), started="", ended="", cells=tuple(cells))

@@ -1,0 +1,107 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Deleting the oldest runs when results exceed a size.
+
+Never deleted: the newest run of each scenario on each kernel, the run that ``latest`` points to, runs that a
+matrix refers to, baselines of other runs, and runs in progress. Matrices are limited by their number
+(``keep_matrices``).
+"""
+
+import secrets
+import shutil
+from collections.abc import Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.base.files import held, writing
+from harness.record.index import IndexedRun, open_index, size_of
+from harness.record.matrices import FOLDER, MatrixFolder, matrices, referred
+from harness.record.store import LATEST, Store, load_run
+from lab.base.errors import Misuse
+
+
+@dataclass(frozen=True)
+class Removal:
+    """A folder to delete. ``path`` is relative to the results root, ``size`` in bytes, ``why`` a few words."""
+
+    path: str
+    size: int
+    why: str
+
+
+@dataclass(frozen=True)
+class Pruning:
+    """Folders to delete, in order; bytes before and after; ``pinned``: why the others are kept."""
+
+    removals: tuple[Removal, ...]
+    total: int
+    left: int
+    pinned: tuple[str, ...]
+
+
+def plan_pruning(root: Path, keep_bytes: int | None, keep_matrices: int | None) -> Pruning:
+    """What to delete until at most ``keep_bytes`` and the newest ``keep_matrices`` are left. None: no limit."""
+    index = open_index(root).index
+    try:
+        runs = index.runs()
+    finally:
+        index.close()
+    every = matrices(root)
+    gone = every[: max(0, len(every) - keep_matrices)] if keep_matrices is not None else ()
+    removals = [Removal(f"{FOLDER}/{one.path.name}", size_of(one.path), "an older matrix") for one in gone]
+    reasons = dict(_pinned(root, runs, [one for one in every if one not in gone]))
+    unfinished = list(_unfinished(root))
+    total = sum(run.size for run in runs) + sum(one.size for one in (*unfinished, *removals))
+    left = total - sum(one.size for one in removals)
+    candidates = [*unfinished, *(_removal(run) for run in runs if run.path not in reasons)]
+    for one in sorted(candidates, key=lambda one: Path(one.path).name):
+        if keep_bytes is None or left <= keep_bytes:
+            break
+        removals.append(one)
+        left -= one.size
+    return Pruning(tuple(removals), total, left, tuple(sorted(set(reasons.values()))))
+
+
+def prune(root: Path, planned: Sequence[Removal]) -> tuple[Removal, ...]:
+    """Delete the planned folders, except those in use now. Return what was deleted. Raises LabBroken."""
+    return tuple(one for one in planned if _removed(root, root / one.path))
+
+
+def _removed(root: Path, folder: Path) -> bool:
+    """Whether the folder was deleted. It is renamed first, so that no reader sees half a run."""
+    aside = root / f".gone.{secrets.token_hex(6)}"
+    try:
+        with held(folder, "run"), writing(folder):
+            folder.rename(aside)
+    except Misuse:
+        return False
+    shutil.rmtree(aside, ignore_errors=True)
+    return True
+
+
+def _pinned(root: Path, runs: Sequence[IndexedRun], kept: Sequence[MatrixFolder]) -> Iterator[tuple[str, str]]:
+    """Path and reason of each run that is kept."""
+    for path in referred(one.record for one in kept):
+        yield path, "a matrix refers to it"
+    newest = {(run.scenario, run.kernel): run for run in runs}
+    for run in newest.values():
+        yield run.path, "the newest run of its scenario and kernel"
+    for run in runs:
+        if (root / run.scenario / LATEST).resolve() == (root / run.path).resolve():
+            yield run.path, "the latest run of its scenario"
+        if run.baseline:
+            yield f"{run.scenario}/{run.baseline}", "the baseline of another run"
+
+
+def _removal(run: IndexedRun) -> Removal:
+    return Removal(run.path, run.size, f"{run.status}, {run.started[:10]}, {run.release}")
+
+
+def _unfinished(root: Path) -> Iterator[Removal]:
+    """Runs without a verdict that no process works on."""
+    for scenario in sorted({path.parent.parent.name for path in root.glob("*/[0-9]*/run.json")}):
+        for path in Store(root).unfinished(scenario):
+            with suppress(Misuse):
+                with load_run(path).held():
+                    size = size_of(path)
+                yield Removal(str(path.relative_to(root)), size, "interrupted before its verdict")

@@ -1,0 +1,262 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Layout of the results root, and access to runs in it.
+
+    <root>/<scenario>/<run-id>/run.json       the plan; written first
+                               scenario.json  the resolved scenario, from which the run is judged again
+                               scenario.yaml  a copy of the scenario file, for people
+                               topologies/    copies of the topology files that it names
+                               boots/NNN/     one folder per boot; valid once it contains boot.json
+                               effort.json    how long the run took
+                               verdict.json   written last; without it the run is unfinished
+    <root>/<scenario>/latest                  symlink to the run that was judged last
+
+Run ids sort by time. Runs share only ``latest``, so any number can be in progress at once.
+"""
+
+import os
+import re
+import secrets
+import shutil
+from collections.abc import Iterable, Sequence
+from contextlib import AbstractContextManager, suppress
+from dataclasses import dataclass, replace
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any
+
+from harness.base.files import ELSEWHERE, held, link_atomic, read_json, write_atomic, write_json, writing
+from harness.base.plain import from_plain, to_plain
+from harness.judge.document import SCHEMA as VERDICT_SCHEMA
+from harness.judge.document import verdict_document
+from harness.judge.verdict import Verdict
+from harness.noise.stopping import Rule
+from harness.record.boot_files import load_boot
+from harness.scenario.model import Scenario
+from lab.base.errors import LabBroken, Misuse
+from lab.base.record import BootRecord
+
+SCHEMA = 1
+LATEST = "latest"
+LEAST_SPACE = 64 << 20
+"""Free bytes required before a run starts: room for its artefacts."""
+
+_RUN, _SCENARIO, _VERDICT, _EFFORT = "run.json", "scenario.json", "verdict.json", "effort.json"
+_UNFIT_FOR_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
+
+
+@dataclass(frozen=True)
+class KernelFacts:
+    """The kernel of a run; fields as in ``lab.kernels.model.Kernel``."""
+
+    spec: str
+    release: str
+    origin: str
+    digest: str
+    mutant: str = ""
+
+
+@dataclass(frozen=True)
+class PlannedCell:
+    """A boot in ``boots/<boot>``, or no boot when ``skip`` has reasons.
+
+    ``repeat`` numbers the boots of one cell from 0 (``--verify`` makes two).
+    """
+
+    arm: str
+    seed: int
+    boot: str
+    repeat: int = 0
+    skip: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class RunFacts:
+    """The content of run.json. ``started`` is UTC in ISO 8601; ``command`` repeats the run.
+
+    ``baseline`` is the run id of the same scenario on the BASE kernel ``base`` (empty and None without one).
+    ``arms`` are the requested ones. ``rule`` is the stopping rule of a run on the wall clock, fixed before its
+    first boot; None under the virtual clock.
+    """
+
+    run_id: str
+    scenario: str
+    scenario_digest: str
+    kernel: KernelFacts
+    seeds: tuple[int, ...]
+    arms: tuple[str, ...]
+    cells: tuple[PlannedCell, ...]
+    qemu: str = ""
+    command: tuple[str, ...] = ()
+    baseline: str = ""
+    started: str = ""
+    schema: int = SCHEMA
+    base: KernelFacts | None = None
+    rule: Rule | None = None
+
+    def repeats(self, other: "RunFacts") -> bool:
+        """Whether both runs plan the same boots, whatever command asked for them and when."""
+        return replace(self, run_id="", started="", command=()) == replace(other, run_id="", started="", command=())
+
+
+@dataclass(frozen=True)
+class RunFolder:
+    """One run on disk. ``scenario`` is the one that was measured, not the current file."""
+
+    path: Path
+    facts: RunFacts
+    scenario: Scenario
+
+    def boot_folder(self, cell: PlannedCell) -> Path:
+        return self.path / "boots" / cell.boot
+
+    def fresh_boot_folder(self, cell: PlannedCell) -> Path:
+        """Create an empty folder for a boot, deleting what an interrupted boot left there."""
+        folder = self.boot_folder(cell)
+        with writing(folder):
+            shutil.rmtree(folder, ignore_errors=True)
+            folder.mkdir(parents=True)
+        return folder
+
+    def boot(self, cell: PlannedCell) -> BootRecord | None:
+        """The cell's record; None when it is incomplete or altered."""
+        return load_boot(self.boot_folder(cell))
+
+    def missing(self) -> tuple[PlannedCell, ...]:
+        """Cells without a valid boot."""
+        return tuple(cell for cell in self.facts.cells if not cell.skip and self.boot(cell) is None)
+
+    def finish(self, verdict: Verdict, *, elapsed: float) -> None:
+        """Store the verdict and point ``latest`` to this run. ``elapsed`` in seconds of host time."""
+        write_json(self.path / _EFFORT, {"elapsed": elapsed})
+        write_json(self.path / _VERDICT, verdict_document(verdict))
+        link_atomic(self.path.parent / LATEST, self.path.name)
+
+    def stored_verdict(self) -> dict[str, Any] | None:
+        """The content of verdict.json; None when the run is unfinished."""
+        document = read_json(self.path / _VERDICT)
+        if not isinstance(document, dict) or document.get("schema") != VERDICT_SCHEMA:
+            return None
+        return document
+
+    def elapsed(self) -> float | None:
+        """Seconds from start to verdict; None when the run is unfinished."""
+        effort = read_json(self.path / _EFFORT)
+        return float(effort["elapsed"]) if isinstance(effort, dict) and "elapsed" in effort else None
+
+    def held(self) -> AbstractContextManager[None]:
+        """Lock the run. Raises Misuse when another process holds the lock."""
+        return held(self.path, "run")
+
+
+class Store:
+    """All runs below ``root``, which need not exist before ``check``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = root
+
+    def check(self) -> None:
+        """Check that results can be written and that space is left. Raises LabBroken."""
+        probe = self.root / f".probe.{os.getpid()}.{secrets.token_hex(4)}"
+        with writing(self.root):
+            self.root.mkdir(parents=True, exist_ok=True)
+            write_atomic(probe, b"blklab")
+            probe.unlink()
+            free = shutil.disk_usage(self.root).free
+        if free < LEAST_SPACE:
+            raise LabBroken(
+                f"{self.root} has {free >> 20} MiB free; a run may need {LEAST_SPACE >> 20} MiB",
+                remedy="free some space, or " + ELSEWHERE,
+            )
+
+    def new_run(self, scenario: Scenario, facts: RunFacts, *, now: datetime | None = None) -> RunFolder:
+        """Create the folder of a run and fill in ``run_id`` and ``started`` of ``facts``."""
+        started = now or datetime.now(UTC)
+        run_id = new_run_id(started, facts.kernel.release)
+        facts = replace(facts, run_id=run_id, started=started.isoformat(timespec="milliseconds"))
+        path = self.root / scenario.name / run_id
+        with writing(path):
+            (path / "boots").mkdir(parents=True)
+        # The order of arms and settings is significant.
+        write_json(path / _SCENARIO, to_plain(scenario), sort_keys=False)
+        _copy_sources(scenario, path)
+        write_json(path / _RUN, to_plain(facts))
+        return RunFolder(path, facts, scenario)
+
+    def runs(self, scenario: str) -> tuple[Path, ...]:
+        """Folders of the judged runs of a scenario, oldest first."""
+        return tuple(path for path in self._folders(scenario) if (path / _VERDICT).is_file())
+
+    def unfinished(self, scenario: str) -> tuple[Path, ...]:
+        """Folders of runs without a verdict: in progress or interrupted."""
+        return tuple(path for path in self._folders(scenario) if not (path / _VERDICT).is_file())
+
+    def runs_like(self, run: RunFolder) -> "tuple[RunFolder, ...]":
+        """Other runs of the same scenario digest on the same kernel, judged or not, oldest first."""
+        found = []
+        for path in self._folders(run.facts.scenario):
+            # Misuse: damaged, or of another version. It is ignored.
+            with suppress(Misuse):
+                other = load_run(path)
+                same = (other.facts.scenario_digest, other.facts.kernel.digest)
+                if other.path != run.path.resolve() and same == (run.facts.scenario_digest, run.facts.kernel.digest):
+                    found.append(other)
+        return tuple(found)
+
+    def latest(self, scenario: str) -> Path | None:
+        """The run that was judged last."""
+        link = self.root / scenario / LATEST
+        return link.resolve() if link.is_dir() else None
+
+    def _folders(self, scenario: str) -> list[Path]:
+        return sorted(path for path in (self.root / scenario).glob("[0-9]*") if path.is_dir() and not path.is_symlink())
+
+
+def load_run(path: Path) -> RunFolder:
+    """The run in a folder (or a symlink to it). Raises Misuse when there is none, or of another schema."""
+    folder = path.resolve()
+    plain_facts, plain_scenario = read_json(folder / _RUN), read_json(folder / _SCENARIO)
+    if not isinstance(plain_facts, dict) or plain_scenario is None:
+        raise Misuse(f"{path} does not contain a run", remedy="name a folder of results/SCENARIO/, or latest")
+    if plain_facts.get("schema") != SCHEMA:
+        raise Misuse(
+            f"{path} has run schema {plain_facts.get('schema')}; this version reads {SCHEMA}",
+            remedy="use the version of blklab that wrote it",
+        )
+    try:
+        facts, scenario = from_plain(RunFacts, plain_facts), from_plain(Scenario, plain_scenario)
+    except ValueError as error:
+        raise Misuse(f"{path} is damaged: {error}", remedy="run the scenario again") from error
+    return RunFolder(folder, facts, scenario)
+
+
+def new_run_id(started: datetime, release: str) -> str:
+    """A run id that sorts by time, names the kernel, and is unique among runs started at the same time."""
+    stamp = started.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
+    kernel = _UNFIT_FOR_NAMES.sub("-", release)[:60] or "kernel"
+    return f"{stamp}-{kernel}-{secrets.token_hex(3)}"
+
+
+def planned(cells: Iterable[tuple[str, int, Sequence[str]]], *, repeats: int = 1) -> tuple[PlannedCell, ...]:
+    """Number the boots of (arm, seed, reasons to skip). A skipped cell has no boot."""
+    plan: list[PlannedCell] = []
+    number = 0
+    for arm, seed, reasons in cells:
+        if reasons:
+            plan.append(PlannedCell(arm, seed, "", skip=tuple(reasons)))
+            continue
+        for repeat in range(repeats):
+            plan.append(PlannedCell(arm, seed, f"{number:03d}", repeat))
+            number += 1
+    return tuple(plan)
+
+
+def _copy_sources(scenario: Scenario, path: Path) -> None:
+    with suppress(FileNotFoundError):
+        write_atomic(path / "scenario.yaml", scenario.path.read_bytes())
+    sources = {Path(arm.topology.source) for arm in scenario.arms.values() if arm.topology.source}
+    for source in sorted(sources):
+        with suppress(FileNotFoundError):
+            data = source.read_bytes()
+            with writing(path):
+                (path / "topologies").mkdir(exist_ok=True)
+            write_atomic(path / "topologies" / source.name, data)

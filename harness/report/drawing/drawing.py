@@ -1,0 +1,182 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A topology as boxes and lines, before it becomes text or SVG: what is alike is one box."""
+
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from harness.metrics.use import LoadUse
+from harness.report.drawing.scaled import Scaled
+from lab.base.units import show_size
+from lab.topology.model import Disk, Stack, StackKind, Topology
+from lab.topology.ranges import ranged
+from lab.topology.routes import BOX, DISK, HBA, LINK, Route, Step, routes
+
+STACK = "stack"
+_PARTS = 4
+_MINUTE = 60e9
+_APART = 0.03
+
+
+@dataclass(frozen=True)
+class Meter:
+    """How much of something a load used: ``share`` of the window or of the tags, 0 to 1, and the same in words."""
+
+    load: str
+    share: float
+    words: str
+
+
+@dataclass(frozen=True)
+class Box:
+    """``names`` are alike; ``lines`` say what one of them is, ``meters`` how much of it was in use."""
+
+    kind: str
+    names: tuple[str, ...]
+    lines: tuple[str, ...]
+    meters: tuple[Meter, ...] = ()
+
+    @property
+    def title(self) -> str:
+        return ", ".join(ranged(self.names))
+
+
+@dataclass(frozen=True)
+class Drawing:
+    """``stacks`` from above, ``ways`` from host to disks, ``joins`` from a stack to what is below."""
+
+    stacks: tuple[Box, ...]
+    ways: tuple[tuple[Box, ...], ...]
+    joins: tuple[tuple[Box, Box], ...]
+
+
+def drawing(topology: Topology, uses: Mapping[str, LoadUse] | None = None) -> Drawing:
+    """Boxes that are equal are one and the same: two ways to the same disks end in one box.
+
+    ``uses`` are those of loads by name.
+    """
+    scaled = Scaled(topology.scale)
+    found = routes(topology)
+    ways = tuple(
+        tuple(_metered(_box(topology, step, scaled), topology, uses or {}) for step in _one_disk_step(route))
+        for route in found
+    )
+    stacks = tuple(_stack_boxes(topology))
+    over = {name: box for box in stacks for name in box.names}
+    hosts = {lun: way[0] for route, way in zip(found, ways, strict=True) for lun in route.luns}
+    joins = [
+        (box, over.get(member) or hosts[member])
+        for box in stacks
+        for name in box.names
+        for member in topology.stacks[name].over
+    ]
+    return Drawing(stacks, ways, tuple(dict.fromkeys(joins)))
+
+
+def _metered(box: Box, topology: Topology, uses: Mapping[str, LoadUse]) -> Box:
+    """A meter for each load that used something of the box; that of several things is their mean."""
+    meters = []
+    for load, use in uses.items():
+        shares = [share for name in box.names if (share := _share(box.kind, name, topology, use)) is not None]
+        if not shares:
+            continue
+        mean, most = fmean(shares), max(shares)
+        words = f"{100 * mean:.0f} %" + (f", most {100 * most:.0f} %" if most > mean + _APART else "")
+        meters.append(Meter(load, mean, words))
+    return replace(box, meters=tuple(meters))
+
+
+def _share(kind: str, name: str, topology: Topology, use: LoadUse) -> float | None:
+    if kind == LINK:
+        return use.links.get(name)
+    if kind == DISK:
+        return use.disks[name].busy if name in use.disks else None
+    if kind == HBA:
+        return use.hosts[name].mean / topology.hbas[name].can_queue if name in use.hosts else None
+    return None
+
+
+def _one_disk_step(route: Route) -> Iterator[Step]:
+    """The steps of a route; the disks of a LUN that shows several are one."""
+    shown = [name for step in route.steps if step.kind == DISK for name in step.names]
+    yield from (step for step in route.steps if step.kind != DISK)
+    yield Step(DISK, tuple(shown))
+
+
+def _box(topology: Topology, step: Step, scaled: Scaled) -> Box:
+    name = step.names[0]
+    if step.kind == HBA:
+        hba = topology.hbas[name]
+        queues = (f"can_queue {hba.can_queue}, cmd_per_lun {hba.cmd_per_lun}", f"{hba.hw_queues} hardware queue")
+        place = ", ".join(filter(None, (hba.slot and f"slot {hba.slot}", f"node {hba.node}" if hba.node else "")))
+        more = f"{queues[1]}s" if hba.hw_queues > 1 else ""
+        return Box(HBA, step.names, tuple(filter(None, (hba.model, f"played by {hba.driver}", place, queues[0], more))))
+    if step.kind == LINK:
+        link = topology.links[name]
+        cost = f"{scaled.time(link.cost)} a request" if link.cost else ""
+        return Box(LINK, step.names, tuple(filter(None, (link.what, scaled.rate(link.rate), cost))))
+    if step.kind == BOX:
+        return Box(BOX, step.names, tuple(filter(None, (topology.enclosures[name].model,))))
+    disks = [topology.disks[each] for each in step.names]
+    kinds = dict.fromkeys(tuple(_disk_lines(disk, scaled)) for disk in disks)
+    lines = next(iter(kinds)) if len(kinds) == 1 else tuple(f"{disk.name}: {_told(disk, scaled)}" for disk in disks)
+    return Box(DISK, step.names, lines)
+
+
+def _told(disk: Disk, scaled: Scaled) -> str:
+    return ", ".join(_disk_lines(disk, scaled))
+
+
+def _disk_lines(disk: Disk, scaled: Scaled) -> Iterator[str]:
+    yield show_size(disk.size)
+    yield scaled.rate(disk.rate) if disk.rate else f"{scaled.time(disk.service or 0)} a request"
+    for zone in disk.zones:
+        yield f"{scaled.rate(zone.rate)} from {show_size(zone.start)}"
+    if disk.seek:
+        yield f"seek {scaled.time(disk.seek)}"
+    if disk.rotation:
+        yield f"{_MINUTE * scaled.scale / disk.rotation:.0f} rpm"
+    if disk.ncq > 1:
+        yield f"NCQ {disk.ncq}"
+    if disk.look_ahead:
+        yield f"look-ahead {show_size(disk.look_ahead)}"
+
+
+def _stack_boxes(topology: Topology) -> Iterator[Box]:
+    """Stacks that differ in nothing but what they lie over, uppermost first."""
+    below = {member for stack in topology.stacks.values() for member in stack.over}
+    alike: dict[tuple[object, ...], list[Stack]] = {}
+    for stack in topology.stacks.values():
+        hosts = tuple(dict.fromkeys(topology.luns[lun].hba for lun in topology.leaves(stack.name)))
+        alike.setdefault((_stack_lines(stack), hosts, stack.name in below), []).append(stack)
+    ordered = sorted(alike.items(), key=lambda item: -_height(topology, item[1][0].name))
+    for (lines, *_), stacks in ordered:
+        parts = tuple(str(line) for line in lines if line) if isinstance(lines, tuple) else ()
+        yield Box(STACK, tuple(stack.name for stack in stacks), (*parts, _members(stacks)))
+
+
+def _height(topology: Topology, name: str) -> int:
+    stack = topology.stacks.get(name)
+    return 1 + max(_height(topology, member) for member in stack.over) if stack else 0
+
+
+def _stack_lines(stack: Stack) -> tuple[str, ...]:
+    if stack.kind is StackKind.STRIPE:
+        return (f"stripe of {len(stack.over)} x {show_size(stack.chunk)}",)
+    if stack.kind is StackKind.MULTIPATH:
+        return (f"multipath of {len(stack.over)}", f"{stack.selector}, {stack.policy}, {stack.mode}")
+    if stack.kind is StackKind.NVME:
+        return (f"NVMe multipath of {len(stack.over)}", stack.iopolicy)
+    if stack.kind is StackKind.MD:
+        chunk = f" x {show_size(stack.chunk)}" if stack.chunk else ""
+        return (f"{stack.level} of {len(stack.over)}{chunk}",)
+    size = f"{show_size(stack.size)} " if stack.size else ""
+    return (f"linear, {size}from {show_size(stack.offset)}" if size or stack.offset else "linear",)
+
+
+def _members(stacks: list[Stack]) -> str:
+    """What lies below: each stack's first member, then each one's second and so on, which are ranges of their own."""
+    columns = list(zip(*(stack.over for stack in stacks), strict=True)) if len(stacks) > 1 else [stacks[0].over]
+    shown = [name for column in columns for name in ranged(column)]
+    more = f" and {len(shown) - _PARTS} more" if len(shown) > _PARTS else ""
+    return "over " + ", ".join(shown[:_PARTS]) + more

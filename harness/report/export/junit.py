@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""JUnit XML: a suite for the run, a test case for each claim, control and boot.
+
+FAIL and XPASS are failures; ERROR and MISS are errors; SKIP, DONE (inconclusive), XFAIL ("expected
+failure") and whatever is optional and did not pass are skipped.
+"""
+
+import re
+from collections.abc import Sequence
+from xml.etree import ElementTree as Xml
+
+from harness.judge.claims import XFAIL, XPASS
+from harness.judge.verdict import Verdict
+from harness.record.store import RunFacts
+from harness.report.export.parts import Part, parts
+from harness.report.terminal.conclusion import conclusion
+from harness.scenario.model import Scenario, Status
+
+_ELEMENTS = {
+    Status.FAIL: "failure",
+    XPASS: "failure",
+    Status.ERROR: "error",
+    Status.MISS: "error",
+    Status.DONE: "skipped",
+    Status.SKIP: "skipped",
+    XFAIL: "skipped",
+}
+# XML 1.0, section 2.2: what is outside cannot be written, not even as a reference.
+_UNFIT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
+
+
+def junit_xml(scenario: Scenario, verdict: Verdict, facts: RunFacts) -> str:
+    """The whole document, with its XML declaration."""
+    every = parts(scenario, verdict)
+    counts = _counts(every)
+    root = Xml.Element("testsuites", {"name": "blklab", **counts})
+    name = f"{scenario.name}[{facts.kernel.spec}]"
+    suite = Xml.SubElement(root, "testsuite", {"name": _fit(name), **counts})
+    if facts.started:
+        suite.set("timestamp", facts.started)
+    _properties(suite, verdict, facts)
+    for part in every:
+        _case(suite, f"{name}.{part.group}", part)
+    Xml.indent(root)
+    return f'<?xml version="1.0" encoding="utf-8"?>\n{Xml.tostring(root, encoding="unicode")}\n'
+
+
+def _counts(every: Sequence[Part]) -> dict[str, str]:
+    elements = [_element(part) for part in every]
+    return {
+        "tests": str(len(elements)),
+        "failures": str(elements.count("failure")),
+        "errors": str(elements.count("error")),
+        "skipped": str(elements.count("skipped")),
+    }
+
+
+def _element(part: Part) -> str:
+    if part.word != Status.PASS and not part.counts:
+        return "skipped"
+    return _ELEMENTS.get(part.word, "")
+
+
+def _properties(suite: Xml.Element, verdict: Verdict, facts: RunFacts) -> None:
+    properties = Xml.SubElement(suite, "properties")
+    values = {
+        "kernel": f"{facts.kernel.release} ({facts.kernel.origin})",
+        "base": facts.base.release if facts.base else "",
+        "qemu": facts.qemu,
+        "status": str(verdict.status),
+        "exit_code": str(verdict.exit_code),
+        "conclusion": conclusion(verdict),
+        "run": facts.run_id,
+    }
+    for name, value in values.items():
+        if value:
+            Xml.SubElement(properties, "property", name=name, value=_fit(value))
+
+
+def _case(suite: Xml.Element, classname: str, part: Part) -> None:
+    case = Xml.SubElement(suite, "testcase", classname=_fit(classname), name=_fit(part.name))
+    element = _element(part)
+    if element:
+        message = ": ".join(filter(None, (_prefix(part), part.reason))) or part.word
+        Xml.SubElement(case, element, type=part.word, message=_fit(message)).text = _fit("\n".join(part.facts))
+    elif part.facts:
+        Xml.SubElement(case, "system-out").text = _fit("\n".join(part.facts))
+
+
+def _prefix(part: Part) -> str:
+    if not part.counts:
+        return f"optional, it is {part.word}"
+    return "expected failure" if part.word == XFAIL else ""
+
+
+def _fit(text: str) -> str:
+    return _UNFIT.sub("\N{REPLACEMENT CHARACTER}", text)

@@ -1,0 +1,190 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""kcidb I/O, schema 5.3 (kcidb_io.schema.V5_3): what KernelCI's common report database takes.
+
+The checkout and the build stand for the packaged kernel: its sources are not known by commit. Every
+claim and control is a test whose number is the ratio, and every measured figure one that is DONE.
+There is no test for the run as a whole, for the database sums up by path. A claim that is known to
+fail keeps its status (FAIL, or PASS when it holds after all) and an incident ties it to an issue
+that is present, or not. An optional claim that does not hold is DONE: it was measured, and convicts nobody.
+"""
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any
+
+from harness.judge.claims import XFAIL, XPASS
+from harness.judge.ensemble import Ensemble
+from harness.judge.verdict import Verdict
+from harness.record.store import RunFacts
+from harness.report.export.parts import BOOTS, Part, parts
+from harness.scenario.metric_names import METRICS
+from harness.scenario.model import KnownFailure, Scenario, Status
+from lab.base.digest import canonical, digest_bytes
+
+ORIGIN = "blklab"
+VERSION = {"major": 5, "minor": 3}
+ISSUE_VERSION = 1
+_REPORTED = ("iops", "bw", "lat.mean", "lat.p99")
+_IOPS = "IOPS"
+_NS = 1e9
+_STATUSES = {XFAIL: "FAIL", XPASS: "PASS"}
+_LONGEST_SLUG = 60
+
+Json = dict[str, Any]
+
+
+@dataclass(frozen=True)
+class _Run:
+    """What all objects of a document share. ``build`` is the id of the kernel that was tested."""
+
+    scenario: Scenario
+    verdict: Verdict
+    facts: RunFacts
+
+    @property
+    def build(self) -> str:
+        return f"{ORIGIN}:{self.facts.kernel.digest}"
+
+    def test(self, name: str, path: Sequence[str], status: str, comment: str, misc: Json) -> Json:
+        """``name`` identifies the test within the run."""
+        started = {"start_time": self.facts.started} if self.facts.started else {}
+        return {
+            "id": f"{ORIGIN}:{self.facts.run_id}:{name}",
+            "origin": ORIGIN,
+            "build_id": self.build,
+            "environment": {"comment": _text(f"{self.facts.qemu}, {self.scenario.clock} clock")},
+            "path": ".".join((ORIGIN, self.scenario.name, *path)),
+            "comment": _text(comment),
+            "status": status,
+            **started,
+            "misc": {"run": self.facts.run_id, "verdict": str(self.verdict.status), **misc},
+        }
+
+
+def kcidb_json(scenario: Scenario, verdict: Verdict, facts: RunFacts) -> str:
+    """The whole document, indented, with the line end of its last line."""
+    run = _Run(scenario, verdict, facts)
+    # Boots are no tests of the kernel's, unless one went wrong: then they are why a claim has no figure.
+    every = [part for part in parts(scenario, verdict) if part.group != BOOTS or part.word != Status.PASS]
+    judged = [(part, _judged(run, number, part)) for number, part in enumerate(every, start=1)]
+    known = [(part.known, part.word, test) for part, test in judged if part.known and part.word in _STATUSES]
+    document = {
+        "version": VERSION,
+        "checkouts": [_checkout(run)],
+        "builds": [_build(run)],
+        "tests": [*(test for _, test in judged), *_measurements(run)],
+        "issues": list({issue["id"]: issue for issue in (_issue(entry, test) for entry, _, test in known)}.values()),
+        "incidents": [_incident(entry, test, present=word == XFAIL) for entry, word, test in known],
+    }
+    kept = {key: value for key, value in document.items() if value}
+    return json.dumps(kept, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
+
+
+def _checkout(run: _Run) -> Json:
+    kernel = run.facts.kernel
+    return {
+        "id": run.build,
+        "origin": ORIGIN,
+        "comment": _text(f"Linux {kernel.release}: {kernel.origin}"),
+        "valid": True,
+        "misc": {"release": kernel.release, "spec": kernel.spec},
+    }
+
+
+def _build(run: _Run) -> Json:
+    kernel = run.facts.kernel
+    return {
+        "id": run.build,
+        "origin": ORIGIN,
+        "checkout_id": run.build,
+        "comment": _text(kernel.origin),
+        "architecture": "x86_64",
+        "status": "PASS",
+        "misc": {"release": kernel.release, "digest": kernel.digest},
+    }
+
+
+def _judged(run: _Run, number: int, part: Part) -> Json:
+    ensemble = part.judgement.ensemble if part.judgement else None
+    misc: Json = {"word": part.word, "counts": part.counts, "facts": [_text(fact) for fact in part.facts]}
+    if ensemble is not None:
+        misc["values"] = _values(ensemble)
+    comment = f"{part.name}: {part.reason}" if part.reason else part.name
+    status = _STATUSES.get(part.word, part.word)
+    if not part.counts and status == Status.FAIL:
+        status = str(Status.DONE)
+    test = run.test(f"{part.group}:{number}", (part.group, _slug(part.name)), status, comment, misc)
+    if ensemble is not None and test["status"] != Status.SKIP:
+        test["number"] = {"value": ensemble.median}
+    return test
+
+
+def _measurements(run: _Run) -> Iterator[Json]:
+    """The median over the seeds of each figure that people ask for, in base units."""
+    for (arm, load, role, metric), ensemble in _figures(run.verdict).items():
+        path = ("measured", arm, load, role, _slug(metric))
+        name = f"measured:{arm}.{load}.{role}.{metric}"
+        comment = f"{metric} of {role} under load {load} in arm {arm}, median over the seeds"
+        unit, scale = _unit(metric)
+        test = run.test(name, path, str(Status.DONE), comment, {"values": _values(ensemble, scale)})
+        yield {**test, "number": {"value": ensemble.median / scale, "unit": unit, "prefix": "metric"}}
+
+
+def _figures(verdict: Verdict) -> Mapping[tuple[str, str, str, str], Ensemble]:
+    values: dict[tuple[str, str, str, str], dict[int, float]] = {}
+    for cell in verdict.cells:
+        for (load, role, metric), value in cell.figures.items():
+            if metric in _REPORTED:
+                values.setdefault((cell.arm, load, role, metric), {})[cell.seed] = value
+    return {key: Ensemble(by_seed) for key, by_seed in values.items()}
+
+
+def _unit(metric: str) -> tuple[str, float]:
+    """kcidb's unit, and what a figure is divided by to be in it."""
+    if METRICS[metric].unit == "ns":
+        return "s", _NS
+    return (_IOPS if metric == "iops" else METRICS[metric].unit), 1.0
+
+
+def _values(ensemble: Ensemble, scale: float = 1.0) -> Json:
+    return {str(seed): value / scale for seed, value in sorted(ensemble.values.items())}
+
+
+def _issue(known: KnownFailure, test: Json) -> Json:
+    link = known.link if "://" in known.link else f"https://{known.link}"
+    return {
+        "id": _issue_id(known, test),
+        "version": ISSUE_VERSION,
+        "origin": ORIGIN,
+        "report_url": link,
+        "report_subject": _text(known.because),
+        "culprit": {"code": True, "tool": False, "harness": False},
+        "comment": _text(f"known to fail on kernels {known.kernels}: {known.because}"),
+    }
+
+
+def _incident(known: KnownFailure, test: Json, *, present: bool) -> Json:
+    return {
+        "id": f"{test['id']}:known",
+        "origin": ORIGIN,
+        "issue_id": _issue_id(known, test),
+        "issue_version": ISSUE_VERSION,
+        "test_id": test["id"],
+        "present": present,
+    }
+
+
+def _issue_id(known: KnownFailure, test: Json) -> str:
+    """The same in every run that meets the same entry of the same claim."""
+    return f"{ORIGIN}:{digest_bytes(canonical([test['path'], known.kernels, known.because, known.link]))[:40]}"
+
+
+def _slug(text: str) -> str:
+    """A name within a path: letters, digits, - and _."""
+    return re.sub(r"[^a-z0-9_]+", "-", text.lower().replace(".", "_")).strip("-")[:_LONGEST_SLUG].strip("-") or "-"
+
+
+def _text(text: str) -> str:
+    return text.replace("\0", "")

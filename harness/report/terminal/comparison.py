@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Two sides, figure by figure, in the layout of the kernel's test robots: value, %change, value, name."""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from rich.box import SIMPLE_HEAD
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from harness.judge.comparison import LARGE, Change, Difference
+from harness.judge.ensemble import Ensemble
+from harness.report.format import figure, limits, plural
+from harness.report.terminal.wide import print_wide
+
+_STYLES = {Difference.MARKED: "bold", Difference.REAL: "", Difference.NONE: "dim", Difference.UNKNOWN: "dim"}
+MARKS = {Difference.MARKED: "*", Difference.REAL: "", Difference.NONE: "~", Difference.UNKNOWN: "?"}
+LEGEND = "* differs; ~ the ranges overlap: no difference; ? not measured on both sides under at least two seeds"
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A pair of runs. ``before`` and ``after`` name the two in the head of the table."""
+
+    scenario: str
+    before: str
+    after: str
+    changes: tuple[Change, ...]
+
+
+def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only: bool = False) -> None:
+    """A table a pair, then what the marks mean."""
+    for pair in pairs:
+        shown = [one for one in pair.changes if not marked_only or one.difference() is Difference.MARKED]
+        title = Text(pair.scenario, "bold underline").append(
+            f"  {pair.before} -> {pair.after}", "not bold not underline"
+        )
+        console.print(title, soft_wrap=True, highlight=False)
+        if shown:
+            print_wide(console, _table(shown))
+        lacking = dict.fromkeys((one.arm, one.reason) for one in pair.changes if one.reason)
+        for arm, reason in lacking:
+            console.print(Text(f"  {arm}: {reason}", "dim"), soft_wrap=True, highlight=False)
+        console.print(Text(f"  {_counted(pair.changes)}"), highlight=False)
+        console.print()
+    console.print(Text(f"{LEGEND}\nmarked from {LARGE.share:.0%} on: {LARGE.because}", "dim"), highlight=False)
+
+
+def _table(changes: Sequence[Change]) -> Table:
+    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
+    table.add_column("before", justify="right", no_wrap=True)
+    table.add_column("range", no_wrap=True, style="dim")
+    table.add_column("%change", justify="right", no_wrap=True)
+    table.add_column("", no_wrap=True)
+    table.add_column("after", justify="right", no_wrap=True)
+    table.add_column("range", no_wrap=True, style="dim")
+    table.add_column("figure", no_wrap=True)
+    for one in changes:
+        kind = one.difference()
+        share = Text("-" if one.share is None else f"{one.share:+.1%}", _STYLES[kind])
+        name = Text(f"{one.arm} {one.load}.{one.role}.{one.metric}", _STYLES[kind])
+        table.add_row(*_side(one.before), share, Text(MARKS[kind], _STYLES[kind]), *_side(one.after), name)
+    return table
+
+
+def _side(ensemble: Ensemble | None) -> tuple[str, str]:
+    return ("-", "") if ensemble is None else (figure(ensemble.median), limits(ensemble))
+
+
+def _counted(changes: Sequence[Change]) -> str:
+    kinds = [one.difference() for one in changes]
+    marked, real = kinds.count(Difference.MARKED), kinds.count(Difference.REAL)
+    return f"{plural(len(kinds), 'figure')}: {marked} differ by {LARGE.share:.0%} or more, {real} by less"

@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A scenario in words, and as the shell lines that do the same by hand."""
+
+from collections.abc import Iterator, Sequence
+
+from harness.noise.stopping import stopping_rule
+from harness.run.jobs import guest_job
+from harness.scenario.model import Arm, Claim, Clock, Control, Load, Role, Scenario
+from lab.base.errors import Misuse
+from lab.base.units import show_rate, show_size, show_time
+from lab.kit import by_hand
+from lab.session import guest_steps
+from lab.topology.model import Disk, Hba, Topology
+
+
+def describe_scenario(scenario: Scenario, arms: Sequence[str] = ()) -> str:
+    """Text for a person: purpose, loads, claims, and for each arm its devices and exact commands."""
+    unknown = [arm for arm in arms if arm not in scenario.arms]
+    if unknown:
+        raise Misuse(f"no arm {', '.join(unknown)}", remedy=f"the arms are {', '.join(scenario.arms)}")
+    chosen = [arm for arm in scenario.arms.values() if not arms or arm.name in arms]
+    return "\n".join([*_preface(scenario), *(line for arm in chosen for line in _arm(scenario, arm))])
+
+
+def _boots(scenario: Scenario) -> str:
+    if scenario.clock is Clock.VIRTUAL:
+        return f"{scenario.seeds} seeds"
+    looks = ", ".join(str(look.rounds) for look in stopping_rule(scenario.seeds).looks)
+    return f"{scenario.seeds} boots of each arm at most, {scenario.windows} windows each; judged after {looks}"
+
+
+def _preface(scenario: Scenario) -> Iterator[str]:
+    yield f"{scenario.name}: {scenario.title}"
+    if scenario.source:
+        facts = (scenario.source.by, scenario.source.on, scenario.source.kernel and f"Linux {scenario.source.kernel}")
+        yield f"from: {scenario.source.report} ({', '.join(filter(None, facts))})"
+    if scenario.teaches:
+        yield scenario.teaches
+    yield f"clock: {scenario.clock}; {_boots(scenario)}; {show_time(scenario.pause)} of rest before each load"
+    yield "\nloads"
+    for load in scenario.loads.values():
+        yield from _load(load)
+    yield "\nclaims"
+    for claim in scenario.claims:
+        yield from _claim(claim)
+    yield "\ncontrols"
+    for control in scenario.controls:
+        yield from _control(control)
+
+
+def _load(load: Load) -> Iterator[str]:
+    yield f"  {load.name}: {show_time(load.runtime)} after {show_time(load.ramp)} of ramp"
+    for role in load.roles.values():
+        path = "direct" if role.direct else "buffered"
+        yield (
+            f"    {role.name}: {role.rw} of {show_size(role.bs)} at iodepth {role.iodepth}"
+            f" on {_disks(role)} ({role.ioengine}, {path})"
+        )
+
+
+def _disks(role: Role) -> str:
+    if len(role.disks) == 1:
+        return f"disk {role.disk}"
+    return f"each of {len(role.disks)} disks, {role.disks[0]} to {role.disks[-1]}"
+
+
+def _claim(claim: Claim) -> Iterator[str]:
+    yield f"  {claim.that}{' (optional)' if claim.optional else ''}"
+    yield f"    {claim.ratio.text} {claim.expect.text}"
+    for known in claim.known:
+        yield f"    known to fail on kernels {known.kernels}: {known.because} ({known.link})"
+
+
+def _control(control: Control) -> Iterator[str]:
+    yield f"  {control.that}" + (f" (kernel with the mutant {control.mutant})" if control.mutant else "")
+    yield f"    {control.ratio.text} {control.expect.text}"
+
+
+def _arm(scenario: Scenario, arm: Arm) -> Iterator[str]:
+    settings = ", ".join(f"{key}: {value}" for key, value in arm.settings.items()) or "nothing changed"
+    yield f"\narm {arm.name} ({settings})"
+    yield from _topology(arm.topology)
+    for attribute, value in arm.queue.items():
+        yield f"  queue {attribute} = {value}"
+    yield "\n  by hand, as root, on a machine that can be spared:"
+    # Not indented: the ends of here-documents must start their lines.
+    yield from by_hand(guest_steps(arm.topology, guest_job(scenario, arm, 1)))
+
+
+def _topology(topology: Topology) -> Iterator[str]:
+    yield f"  {topology.name}: {topology.title}"
+    for hba in topology.hbas.values():
+        yield f"    {_hba(hba)}"
+    for lun in topology.luns.values():
+        disks = " then ".join(_disk(topology.disks[name]) for name in lun.disks)
+        yield f"      LUN {lun.name}: {disks}"
+
+
+def _hba(hba: Hba) -> str:
+    model = f" ({hba.model})" if hba.model else ""
+    return (
+        f"{hba.name}{model} played by {hba.driver}: can_queue {hba.can_queue}, cmd_per_lun {hba.cmd_per_lun},"
+        f" {hba.hw_queues} hardware queue{'s' if hba.hw_queues > 1 else ''}"
+    )
+
+
+def _disk(disk: Disk) -> str:
+    speed = f"{show_time(disk.service)} a request" if disk.service is not None else show_rate(disk.rate or 0)
+    return f"disk {disk.name} of {show_size(disk.size)} ({speed})"

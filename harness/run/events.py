@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Progress events of runs and matrices."""
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from harness.scenario.model import Status
+
+
+@dataclass(frozen=True)
+class RunStarted:
+    """``boots`` remain to be made, at most ``at_once`` at a time."""
+
+    scenario: str
+    kernel: str
+    boots: int
+    at_once: int
+
+
+@dataclass(frozen=True)
+class CellStarted:
+    """A boot starts. ``number`` counts the boots of the run from 1 and identifies the boot in later events."""
+
+    number: int
+    arm: str
+    seed: int
+
+
+@dataclass(frozen=True)
+class CellPhase:
+    """``phase`` is boot, setup, ``load NAME`` or send."""
+
+    number: int
+    phase: str
+
+
+@dataclass(frozen=True)
+class CellFinished:
+    """``seconds`` of host time; ``reason`` is set when ``status`` is not PASS."""
+
+    number: int
+    arm: str
+    seed: int
+    status: Status
+    seconds: float
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class RunFinished:
+    status: Status
+    seconds: float
+
+
+@dataclass(frozen=True)
+class MatrixStarted:
+    """``cells``: scenario, kernel and number of boots of each cell to decide; ``at_once`` boots at a time."""
+
+    cells: tuple[tuple[str, str, int], ...]
+    at_once: int
+
+
+@dataclass(frozen=True)
+class OfCell:
+    """An event of the run of cell ``cell``, an index into MatrixStarted.cells."""
+
+    cell: int
+    event: "Event"
+
+
+@dataclass(frozen=True)
+class CellDecided:
+    """``before``: an earlier run was reused. ``seconds`` of host time."""
+
+    cell: int
+    status: Status
+    seconds: float
+    reason: str = ""
+    before: bool = False
+
+
+MatrixEvent = MatrixStarted | OfCell | CellDecided
+
+
+Event = RunStarted | CellStarted | CellPhase | CellFinished | RunFinished
+
+
+class Listener(Protocol):
+    """Called from the thread that runs the boot: must be fast and thread-safe."""
+
+    def __call__(self, event: Event) -> None: ...
+
+
+class MatrixListener(Protocol):
+    """Like Listener, for a matrix."""
+
+    def __call__(self, event: MatrixEvent) -> None: ...
+
+
+def nobody(event: Event) -> None:
+    """A listener that ignores all events."""

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""fio job files for the loads of a scenario; option names and meanings are those of fio's HOWTO."""
+
+import hashlib
+from collections.abc import Iterable, Iterator
+from itertools import chain
+
+from harness.scenario.model import Load, Role
+from lab.base.units import parse_size
+from lab.guest.script import device
+from lab.topology.model import Topology
+
+FIO_SEEDS = 1 << 31
+_READS = {"read", "randread"}
+
+
+def job_file(load: Load, topology: Topology, seed: int) -> str:
+    """The job file of one load under one seed (counted from 1).
+
+    A role on several disks is a section for each under the role's name, all in one group of fio's, for
+    which fio reports one result: sums, and percentiles over the requests of all.
+    """
+    sections = [_section("global", _global_options(load, seed))]
+    for role in load.roles.values():
+        for place, one in enumerate(role.apart()):
+            own = _group_options(place, role, load.ramp) if len(role.disks) > 1 else ()
+            sections.append(_section(role.name, chain(own, _role_options(one, topology))))
+    return "\n".join(sections)
+
+
+def start_phase(scenario: str, seed: int) -> int:
+    """Nanoseconds by which a seed delays the start of its loads, under 20 ms.
+
+    null_blk refills its rate limiter every 20 ms (NULL_IRQ_TIMER), so the phase of the load to
+    that tick is one of the things over which a claim has to hold.
+    """
+    digest = hashlib.sha256(f"{scenario} {seed}".encode()).digest()
+    return int.from_bytes(digest[:4], "big") % 20_000 * 1000
+
+
+def _global_options(load: Load, seed: int) -> Iterator[tuple[str, str]]:
+    yield "time_based", "1"
+    yield "runtime", f"{load.runtime // 1000}us"
+    if load.ramp:
+        yield "ramp_time", f"{load.ramp // 1000}us"
+    yield "randseed", str(seed * 7919 % FIO_SEEDS)
+    yield "thread", "1"
+    # fio's own counter of CPU cycles is calibrated in a busy loop at every start.
+    yield "clocksource", "clock_gettime"
+    yield "lat_percentiles", "1"
+    yield "clat_percentiles", "1"
+    yield "percentile_list", "50:90:99:99.9"
+    yield "group_reporting", "0"
+    if len(load.apart().roles) > 1:
+        # fio's ramp of a job ends with its first I/O after that time. One that waits long begins its window late
+        # and would count on when its neighbours are gone.
+        yield "exitall", "1"
+        yield "exit_what", "all"
+
+
+def _group_options(place: int, role: Role, ramp: int) -> Iterator[tuple[str, str]]:
+    if not place:
+        yield "new_group", "1"
+    yield "group_reporting", "1"
+    if late := place * role.stagger:
+        # The windows of all begin together all the same.
+        yield "startdelay", f"{late // 1000}us"
+        yield "ramp_time", f"{(ramp - late) // 1000}us"
+
+
+def _role_options(role: Role, topology: Topology) -> Iterator[tuple[str, str]]:
+    region = topology.region(role.disk)
+    options = dict(role.options)
+    offset = region.offset + parse_size(options.pop("offset", "0"))
+    yield "filename", device(region.lun)
+    yield "offset", str(offset)
+    yield "size", str(min(parse_size(options.pop("size", str(region.size))), region.offset + region.size - offset))
+    yield "rw", role.rw
+    yield "bs", str(role.bs)
+    yield "iodepth", str(role.iodepth)
+    yield "ioengine", role.ioengine
+    yield "direct", "1" if role.direct else "0"
+    yield from sorted(options.items())
+    if "verify" in options and role.rw not in _READS:
+        # A window that is measured by time has no end at which to read everything back.
+        yield "do_verify", "0"
+
+
+def _section(name: str, options: Iterable[tuple[str, str]]) -> str:
+    return f"[{name}]\n" + "".join(f"{key}={value}\n" for key, value in options)

@@ -1,0 +1,148 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Mutant kernels against the scenarios that name them: does each scenario turn red, and only on its mutant?"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.judge.claims import ControlVerdict
+from harness.judge.operands import arms_needed
+from harness.judge.verdict import Verdict
+from harness.record.judging import judge_as
+from harness.record.store import RunFolder, Store, load_run
+from harness.run.events import Listener, nobody
+from harness.run.plan import Request
+from harness.run.runner import measured
+from harness.scenario.model import Scenario, Status
+from lab.base.errors import CannotJudge
+from lab.kernels.model import Kernel
+from lab.session import Lab
+
+FOLDER = "controls"
+"""Of a results folder: where runs of mutants, and of stock kernels beside them, are kept."""
+Resolve = Callable[[str], Kernel]
+"""From the name of a mutant (empty: stock) to its kernel. Raises CannotJudge when it is not for this source."""
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One scenario on one mutant. ``reason`` says why there is no ``verdict``; it is empty when there is one."""
+
+    scenario: str
+    mutant: str
+    verdict: Verdict | None
+    reason: str = ""
+
+    @property
+    def red(self) -> tuple[ControlVerdict, ...]:
+        """This mutant's controls that turned red."""
+        return red_controls(self.verdict, self.mutant) if self.verdict else ()
+
+    @property
+    def failed(self) -> tuple[str, ...]:
+        """Claims that failed on the mutant, in words."""
+        claims = self.verdict.claims if self.verdict else ()
+        return tuple(claim.that for claim in claims if claim.judgement.status is Status.FAIL)
+
+    @property
+    def killed(self) -> bool:
+        return bool(self.red or self.failed)
+
+
+@dataclass(frozen=True)
+class Stock:
+    """One scenario on the kernel without a mutant. ``judged`` has the verdict with each mutant's controls judged."""
+
+    scenario: str
+    verdict: Verdict
+    judged: Mapping[str, Verdict]
+
+
+@dataclass(frozen=True)
+class Campaign:
+    """What to try: scenarios, the mutants of their controls, and whether every pair (or only those named) is tried."""
+
+    scenarios: tuple[Scenario, ...]
+    mutants: tuple[str, ...]
+    seeds: int | None = None
+    every_pair: bool = False
+    at_once: int = 0
+
+    def pairs(self) -> Iterator[tuple[str, Scenario]]:
+        for mutant in self.mutants:
+            for scenario in self.scenarios:
+                if self.every_pair or arms_against(scenario, mutant):
+                    yield mutant, scenario
+
+
+def arms_against(scenario: Scenario, mutant: str) -> tuple[str, ...]:
+    """The arms that the mutant's controls of a scenario need, in the scenario's order; none when it has no such."""
+    named = arms_needed(control.ratio for control in scenario.controls if control.mutant == mutant)
+    return tuple(arm for arm in scenario.arms if arm in named)
+
+
+def red_controls(verdict: Verdict, mutant: str) -> tuple[ControlVerdict, ...]:
+    judged = [control for control in verdict.controls if control.mutant == mutant and control.judgement is not None]
+    return tuple(one for one in judged if one.judgement is not None and one.judgement.status is Status.PASS)
+
+
+def try_stock(
+    lab: Lab, campaign: Campaign, resolve: Resolve, store: Store, listener: Listener = nobody
+) -> Iterator[Stock]:
+    """Every scenario that a mutant is tried on, whole, on the kernel without one."""
+    kernel = resolve("")
+    for scenario in dict.fromkeys(scenario.name for _, scenario in campaign.pairs()):
+        model = next(one for one in campaign.scenarios if one.name == scenario)
+        run = measured(lab, Request(model, kernel, campaign.seeds), store, listener, campaign.at_once)
+        verdict, mutants = _judged(run, ""), {control.mutant for control in model.controls if control.mutant}
+        yield Stock(scenario, verdict, {mutant: _judged(run, mutant) for mutant in sorted(mutants)})
+
+
+def try_mutants(
+    lab: Lab, campaign: Campaign, resolve: Resolve, store: Store, listener: Listener = nobody
+) -> Iterator[Trial]:
+    """Every pair of the campaign; a mutant that is not for this source, or does not build, has no verdict."""
+    for mutant in campaign.mutants:
+        scenarios = [scenario for name, scenario in campaign.pairs() if name == mutant]
+        try:
+            kernel = resolve(mutant)
+        except CannotJudge as error:
+            yield from (Trial(scenario.name, mutant, None, error.message) for scenario in scenarios)
+            continue
+        for scenario in scenarios:
+            arms = () if campaign.every_pair else arms_against(scenario, mutant)
+            request = Request(scenario, kernel, campaign.seeds, arms)
+            run = measured(lab, request, store, listener, campaign.at_once)
+            yield Trial(scenario.name, mutant, _judged(run, mutant))
+
+
+def shortfalls(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Trial]) -> Iterator[str]:
+    """Sentences, one for each thing that a kill matrix must show and this one does not."""
+    for mutant in campaign.mutants:
+        tried = [trial for trial in trials if trial.mutant == mutant]
+        if not any(trial.killed for trial in tried):
+            reasons = "; ".join(trial.reason for trial in tried if trial.reason) or "no scenario turns red on it"
+            yield f"mutant {mutant} lives: {reasons}"
+    for trial in trials:
+        for control in trial.verdict.controls if trial.verdict else ():
+            if control.mutant == trial.mutant and control not in trial.red:
+                yield f"not red on the mutant {trial.mutant}, under {trial.scenario}: {control.that}"
+    for scenario in campaign.scenarios:
+        kills = any(trial.killed for trial in trials if trial.scenario == scenario.name)
+        if not kills and all(control.mutant for control in scenario.controls):
+            yield f"scenario {scenario.name} kills no mutant and has no control by an arm"
+    for one in stock:
+        if one.verdict.status is not Status.PASS:
+            yield f"the kernel without a mutant is {one.verdict.status} under {one.scenario}"
+        for mutant, verdict in one.judged.items():
+            for control in red_controls(verdict, mutant):
+                yield f"red without the mutant {mutant} too, under {one.scenario}: {control.that}"
+
+
+def _judged(run: RunFolder, mutant: str) -> Verdict:
+    return judge_as(load_run(run.path), mutant)
+
+
+def mutants_named(scenarios: Iterable[Scenario]) -> tuple[str, ...]:
+    """The mutants that controls of these scenarios name, in their order."""
+    named = (control.mutant for scenario in scenarios for control in scenario.controls if control.mutant)
+    return tuple(dict.fromkeys(named))

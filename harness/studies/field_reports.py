@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""docs/field-reports.md: what the reports of the field say, and what came out here, kernel by kernel."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.judge.claims import ReproductionVerdict
+from harness.judge.verdict import Verdict
+from harness.report.format import figure, plural, reported, spread
+from harness.scenario.model import Arm, Scenario
+from harness.studies.sensitivity.rows import FACTORS, Sensitivity
+from lab.topology.model import Origin
+
+FAR_OFF = 0.2
+"""A ratio that is off by more than this share must have its reason."""
+_NOT_MEASURED = "-"
+
+
+@dataclass(frozen=True)
+class Measured:
+    """The newest judged run of a scenario on one kernel."""
+
+    scenario: Scenario
+    verdict: Verdict
+    release: str
+    series: str
+    qemu: str
+    run_id: str
+
+
+def page(runs: Sequence[Measured], command: str, sensitivities: Sequence[Sensitivity] = ()) -> str:
+    """The page in Markdown. ``runs`` are of any scenarios and kernels; ``command`` made the page."""
+    lines = [
+        "<!-- SPDX-License-Identifier: GPL-2.0-only -->",
+        f"<!-- Made from results by: {command} -->",
+        "# What the field reported, and what came out here",
+        "",
+        "Each row is a ratio of a field report beside the same ratio in virtual time: the median over the seeds, and"
+        " the range where they differ. Absolute rates are scaled down and mean nothing; `-` was not measured, and the"
+        " reason stands below the table. A figure in bold is off by more than a fifth.",
+        "",
+    ]
+    names = sorted({run.scenario.name for run in runs if run.scenario.reproduces})
+    for name in names:
+        lines += [*_scenario([run for run in runs if run.scenario.name == name]), ""]
+        for found in (one for one in sensitivities if one.scenario == name):
+            lines += [*_sensitivity(found), ""]
+    return "\n".join(lines)
+
+
+def unexplained(runs: Sequence[Measured]) -> tuple[str, ...]:
+    """Ratios that are off by more than a fifth although the scenario does not say why, in words."""
+    return tuple(
+        f"{run.scenario.name} on {run.series}: {one.that}: reported {reported(one)}, here {spread(one.ensemble)}"
+        for run in runs
+        for one in run.verdict.reproductions
+        if one.ensemble is not None and _is_far(one) and not one.because
+    )
+
+
+def _is_far(one: ReproductionVerdict) -> bool:
+    return one.off is not None and abs(one.off) > FAR_OFF
+
+
+def _scenario(runs: Sequence[Measured]) -> Iterator[str]:
+    scenario = max(runs, key=lambda run: run.run_id).scenario
+    newest = {run.series: run for run in sorted(runs, key=lambda run: run.run_id)}
+    columns = sorted(newest, key=_version)
+    yield f"## {scenario.name}: {scenario.title}"
+    yield ""
+    if scenario.source:
+        source = scenario.source
+        parts = [part for part in (source.report, source.by, source.on) if part]
+        yield f"After {', '.join(parts)}" + (f", Linux {source.kernel}." if source.kernel else ".")
+        yield ""
+    yield "| ratio | reported | " + " | ".join(columns) + " |"
+    yield "|---|---|" + "---|" * len(columns)
+    for place, one in enumerate(scenario.reproduces):
+        cells = [_cell(newest[column].verdict.reproductions, place) for column in columns]
+        yield f"| {one.that} | {reported(one)} | " + " | ".join(cells) + " |"
+    yield ""
+    yield from _notes(scenario, newest, columns)
+    yield from _origins(scenario)
+    kernels = ", ".join(_kernel(newest[column]) for column in columns)
+    qemu = ", ".join(sorted({run.qemu for run in newest.values() if run.qemu}))
+    yield f"Kernels: {kernels}. {qemu}. `blklab run {scenario.name} --kernel debian:SERIES` repeats a column."
+
+
+def _kernel(run: Measured) -> str:
+    return f"{run.release} ({plural(len(run.verdict.seeds), 'seed')})"
+
+
+def _cell(reproductions: Sequence[ReproductionVerdict], place: int) -> str:
+    one = reproductions[place] if place < len(reproductions) else None
+    if one is None or one.ensemble is None:
+        return _NOT_MEASURED
+    shown = spread(one.ensemble)
+    return f"**{shown}**" if _is_far(one) else shown
+
+
+def _notes(scenario: Scenario, newest: Mapping[str, Measured], columns: Sequence[str]) -> Iterator[str]:
+    notes = [f"- {one.that}: {one.because}" for one in scenario.reproduces if one.because]
+    lacking: dict[str, list[str]] = {}
+    for column in columns:
+        for one in newest[column].verdict.reproductions:
+            if one.ensemble is None:
+                lacking.setdefault(f"{one.that}: not measured: {one.reason}", []).append(column)
+    notes += [f"- {text} ({', '.join(where)})" for text, where in lacking.items()]
+    if notes:
+        yield from (*notes, "")
+
+
+def _sensitivity(found: Sensitivity) -> Iterator[str]:
+    yield f"How much the ratios hang on what was fitted (kernel {found.release}, one seed):"
+    yield ""
+    yield "| parameter | ratio | " + " | ".join(f"x {factor:g}" for factor in FACTORS) + " |"
+    yield "|---|---|" + "---|" * len(FACTORS)
+    for of in found.parameters:
+        for that in dict.fromkeys(row.that for row in found.rows):
+            ratios = found.of(of, that)
+            shown = (_NOT_MEASURED if (value := ratios.get(factor)) is None else figure(value) for factor in FACTORS)
+            yield f"| `{of}` | {that} | " + " | ".join(shown) + " |"
+
+
+def _origins(scenario: Scenario) -> Iterator[str]:
+    fitted = dict.fromkeys(origin for arm in scenario.arms.values() for origin in _fitted(arm))
+    for origin in fitted:
+        yield f"- fitted: `{origin.of}` on {origin.text}"
+    if fitted:
+        yield ""
+
+
+def _fitted(arm: Arm) -> tuple[Origin, ...]:
+    return tuple(origin for origin in arm.topology.origins if origin.kind == "fitted")
+
+
+def _version(series: str) -> tuple[int, ...]:
+    return tuple(int(part) for part in series.split(".") if part.isdecimal())

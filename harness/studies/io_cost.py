@@ -1,0 +1,84 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""docs/io-cost.md: what one I/O costs the processor, by device, elevator and engine, kernel by kernel."""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from harness.judge.comparison import LARGE
+from harness.judge.ensemble import Ensemble
+from harness.metrics.figures import PER_IO
+from harness.report.format import limits, plural
+from harness.report.page.figures import against
+from harness.report.terminal.comparison import LEGEND
+from harness.scenario.model import Arm
+from harness.studies.field_reports import Measured
+
+_NOT_MEASURED = "-"
+_PREFACE = """\
+Under the virtual clock a nanosecond is one instruction of the guest. The devices of the scenario `io-cost` are done
+at once and the processor is busy throughout, so what a 4k read takes is what is executed for it: fio, system calls,
+the block layer, the elevator, the driver, the timer interrupt that completes it, and for NVMe over TCP the target as
+well. Every run has the same figure as `cpu.per_io`, for ratios and in CSV; where modelled disks (tcmu) serve, their
+handler is in it.
+
+The kernels are packages of a distribution: they differ by configuration and compiler as well as by code (7.2 is built
+with lazy preemption, say). A difference between two of them is no regression of the block layer before two builds of
+one configuration show it. Instructions are no cycles: caches, branches and locks cost nothing here.
+
+The members of the md mirror are the only devices with memory, for md reads its superblocks back: part of its cost is
+theirs. An elevator works on the requests of the members below NVMe, dm and md.
+
+In each cell: nanoseconds for one read, the range over the seeds, and the change against the first kernel; `-` was not
+measured.
+"""
+
+
+def cost_page(runs: Sequence[Measured], command: str) -> str:
+    """The page in Markdown. ``runs`` are of one scenario, each on another kernel; the first is compared with."""
+    lines = [
+        "<!-- SPDX-License-Identifier: GPL-2.0-only -->",
+        f"<!-- Made from results by: {command} -->",
+        "# What one I/O costs",
+        "",
+        _PREFACE,
+        f"Marks of a change: {LEGEND}. Marked from {100 * LARGE.share:.0f} % on: {LARGE.because}.",
+        "",
+    ]
+    for title, arms in _devices(runs).items():
+        lines += [f"## {title}", "", *_table(runs, arms), ""]
+    kernels = ", ".join(f"{run.release} ({plural(len(run.verdict.seeds), 'seed')})" for run in runs)
+    again = f"`blklab run {runs[0].scenario.name} --kernel debian:SERIES` repeats a column."
+    lines.append(f"Kernels: {kernels}. {runs[0].qemu}. {again}")
+    return "\n".join(lines) + "\n"
+
+
+def _devices(runs: Sequence[Measured]) -> Mapping[str, list[Arm]]:
+    """The arms of each topology, by its title."""
+    found: dict[str, list[Arm]] = {}
+    for arm in runs[-1].scenario.arms.values():
+        found.setdefault(arm.topology.title, []).append(arm)
+    return found
+
+
+def _table(runs: Sequence[Measured], arms: Sequence[Arm]) -> Iterator[str]:
+    yield f"| engine | elevator | {' | '.join(run.series for run in runs)} |"
+    yield "|---|---|" + "---:|" * len(runs)
+    for load in runs[-1].scenario.loads.values():
+        role = next(iter(load.roles))
+        for arm in arms:
+            found = [_cost(run, arm.name, load.name, role) for run in runs]
+            cells = " | ".join(_cell(ensemble, found[0]) for ensemble in found)
+            yield f"| {load.name} | {arm.queue.get('scheduler', _NOT_MEASURED)} | {cells} |"
+
+
+def _cost(run: Measured, arm: str, load: str, role: str) -> Ensemble | None:
+    key = load, role, PER_IO
+    values = {cell.seed: cell.figures[key] for cell in run.verdict.cells if cell.arm == arm and key in cell.figures}
+    return Ensemble(values) if values else None
+
+
+def _cell(ensemble: Ensemble | None, first: Ensemble | None) -> str:
+    if ensemble is None:
+        return _NOT_MEASURED
+    between = limits(ensemble)
+    cost = f"{ensemble.median:,.0f}" + (f" [{between}]" if between else "")
+    return cost if first is None or first is ensemble else f"{cost} ({against(ensemble, first)})"

@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One scenario on several kernels, or over several runs: each ratio as a strip with a row for each of them."""
+
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+
+from harness.judge.claims import NOT_RUN, Judgement
+from harness.judge.ensemble import Ensemble
+from harness.judge.verdict import SHOWN_METRIC
+from harness.report.format import figure, reported, spread, value
+from harness.report.page.figures import against, measured
+from harness.report.page.judged import MUST_BE, word_of
+from harness.report.page.strip import Shown, Strip, strip
+from harness.scenario.model import Claim, Control, Scenario
+from harness.studies.overview.collection import JudgedRun
+
+Row = tuple[str, JudgedRun | None]
+"""What a row is called, and the run behind it."""
+Seen = tuple[str, Judgement]
+"""A status and what it rests on."""
+_NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class Across:
+    """``words`` has a status and a value for each row's label."""
+
+    that: str
+    ratio: str
+    expect: str
+    words: tuple[tuple[str, str, str], ...]
+    strip: Strip | None
+    wish: str = ""
+
+
+@dataclass(frozen=True)
+class Compared:
+    """A figure of one role: for each row the median, the range, and the change against the first row that has one."""
+
+    arm: str
+    load: str
+    role: str
+    cells: tuple[tuple[str, str, str], ...]
+
+
+def claims(rows: Sequence[Row]) -> Iterator[Across]:
+    """Claims of the last run that there is, on all rows that make the same."""
+    for claim in _newest(rows).claims:
+        seen = [(label, _claim(one, claim)) for label, one in rows]
+        that = f"{claim.that} (optional)" if claim.optional else claim.that
+        yield _across(that, claim, seen)
+
+
+def controls(rows: Sequence[Row]) -> Iterator[Across]:
+    """Those of mutants that no row has are left out."""
+    for control in _newest(rows).controls:
+        seen = [(label, _control(one, control)) for label, one in rows]
+        if any(found is not None for _, found in seen):
+            yield _across(control.that, control, seen, MUST_BE)
+
+
+def reproductions(rows: Sequence[Row]) -> Iterator[Across]:
+    for wanted in _newest(rows).reproduces:
+        shown = []
+        for label, one in rows:
+            found = [each for each in one.verdict.reproductions if each.ratio == wanted.ratio.text] if one else []
+            shown.append(Shown(label, found[0].ensemble if found else None))
+        words = tuple((each.label, "", spread(each.ensemble) if each.ensemble else _NOTHING) for each in shown)
+        drawn = strip(wanted.that, shown, reported=wanted.reported)
+        yield Across(wanted.that, wanted.ratio.text, reported(wanted), words, drawn, "the report:")
+
+
+def compared(
+    rows: Sequence[Row], metric: str = SHOWN_METRIC, show: Callable[[float], str] = figure
+) -> Iterator[Compared]:
+    """A metric of every role that was measured; ``show`` writes its values."""
+    names = dict.fromkeys(
+        (row.arm, row.load, row.role) for _, one in rows if one is not None for row in one.verdict.measured
+    )
+    for name in names:
+        ensembles = [measured(one.verdict, name, metric) if one else None for _, one in rows]
+        first = next((ensemble for ensemble in ensembles if ensemble is not None), None)
+        if first is None:
+            continue
+        cells = []
+        for ensemble in ensembles:
+            change = "" if ensemble is None or ensemble is first else against(ensemble, first)
+            cells.append(("-", "", "") if ensemble is None else (*_shown(ensemble, show), change))
+        yield Compared(*name, tuple(cells))
+
+
+def _shown(ensemble: Ensemble, show: Callable[[float], str]) -> tuple[str, str]:
+    """The median, and the range where it is not the same."""
+    low, high = show(ensemble.low), show(ensemble.high)
+    return show(ensemble.median), "" if low == high else f"{low} .. {high}"
+
+
+def _across(that: str, of: Claim | Control, seen: Sequence[tuple[str, Seen | None]], wish: str = "expected") -> Across:
+    shown = [Shown(label, found[1].ensemble, found[1].interval) if found else Shown(label) for label, found in seen]
+    words = tuple((label, found[0], value(found[1])) if found else (label, NOT_RUN, _NOTHING) for label, found in seen)
+    return Across(that, of.ratio.text, of.expect.text, words, strip(that, shown, of.expect, wish=wish), wish)
+
+
+def _newest(rows: Sequence[Row]) -> Scenario:
+    runs = [one.run for _, one in rows if one is not None]
+    return max(runs, key=lambda run: run.facts.run_id).scenario
+
+
+def _claim(one: JudgedRun | None, wanted: Claim) -> Seen | None:
+    for found in one.verdict.claims if one else ():
+        if (found.that, found.ratio) == (wanted.that, wanted.ratio.text):
+            return found.word, found.judgement
+    return None
+
+
+def _control(one: JudgedRun | None, wanted: Control) -> Seen | None:
+    for found in one.verdict.controls if one else ():
+        if (found.that, found.ratio) == (wanted.that, wanted.ratio.text) and found.judgement is not None:
+            return word_of(found.judgement), found.judgement
+    return None

@@ -1,0 +1,159 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Scenarios x kernels: which run each cell stands for, be it of a matrix or the newest of a results root."""
+
+from collections import Counter
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.judge.verdict import Verdict
+from harness.record.judging import judge_run
+from harness.record.matrices import MatrixRecord
+from harness.record.store import KernelFacts, RunFolder, Store, load_run
+from harness.scenario.model import Status
+from lab.base.errors import Misuse
+from lab.kernels.release import Release
+
+NOT_DECIDED = "not run"
+_PACKAGED = ("debian", "mainline")
+
+
+@dataclass(frozen=True)
+class JudgedRun:
+    """A run and its verdict, made anew."""
+
+    run: RunFolder
+    verdict: Verdict
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A cell. ``status`` is a word; ``judged`` is None where there is no run, and ``reason`` says why."""
+
+    status: str
+    judged: JudgedRun | None = None
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Column:
+    """A kernel: ``label`` is short, ``says`` what exactly it is."""
+
+    label: str
+    says: str
+
+
+@dataclass(frozen=True)
+class Collection:
+    """``cells`` by scenario and column; those that are missing were not asked for. ``note`` says what the whole is."""
+
+    title: str
+    note: str
+    scenarios: tuple[str, ...]
+    columns: tuple[Column, ...]
+    cells: Mapping[tuple[str, Column], Entry]
+
+    def row(self, scenario: str) -> list[tuple[Column, Entry | None]]:
+        return [(column, self.cells.get((scenario, column))) for column in self.columns]
+
+
+Told = Callable[[str], None]
+
+
+def newest(store: Store, tell: Told) -> Collection:
+    """The newest judged run of each scenario on each kernel series, mutants apart. Raises Misuse without any."""
+    found: dict[tuple[str, str], RunFolder] = {}
+    for name in scenarios_of(store):
+        for run in runs_of(store, name):
+            found[name, _series(run.facts.kernel)] = run
+    if not found:
+        raise Misuse(f"{store.root} holds no judged run", remedy="blklab run shared-queue, say, then again")
+    tell(f"judging {len(found)} runs")
+    kernels: dict[str, list[KernelFacts]] = {}
+    for (_, series), run in found.items():
+        kernels.setdefault(series, []).append(run.facts.kernel)
+    columns = {
+        series: _column(series, of)
+        for series, of in sorted(kernels.items(), key=lambda item: (by_release(item[1][0].release), item[0]))
+    }
+    cells = {(name, columns[series]): _entry(run) for (name, series), run in found.items()}
+    scenarios = tuple(dict.fromkeys(name for name, _ in found))
+    return Collection(
+        "Scenarios and kernels",
+        "The newest run of each scenario on each kernel.",
+        scenarios,
+        tuple(columns.values()),
+        cells,
+    )
+
+
+def of_matrix(root: Path, record: MatrixRecord) -> Collection:
+    """The runs that a matrix stands on; one whose folder is gone says so."""
+    spoken = Counter(_series(kernel) for kernel in record.kernels)
+    columns = {}
+    for kernel in record.kernels:
+        series = _series(kernel)
+        columns[kernel] = _column(series if spoken[series] == 1 else kernel.spec, [kernel])
+    cells = {}
+    for cell in record.cells:
+        status = NOT_DECIDED if cell.status is None else str(cell.status)
+        judged, reason = None, cell.reason
+        if cell.run:
+            try:
+                run = load_run(root / cell.run)
+                judged = JudgedRun(run, judge_run(run))
+            except Misuse as gone:
+                reason = gone.message
+        cells[cell.scenario, columns[cell.kernel]] = Entry(status, judged, reason)
+    ended = f"ended {record.ended}" if record.ended else "not ended"
+    note = f"Matrix {record.matrix_id}, started {record.started}, {ended}."
+    return Collection("Matrix", note, record.scenarios, tuple(columns.values()), cells)
+
+
+def scenarios_of(store: Store) -> tuple[str, ...]:
+    """Names of the folders below a results root that hold judged runs; not those of variants (``NAME.proof``)."""
+    folders = store.root.iterdir() if store.root.is_dir() else ()
+    names = sorted(path.name for path in folders if path.is_dir() and "." not in path.name)
+    return tuple(name for name in names if store.runs(name))
+
+
+def runs_of(store: Store, scenario: str) -> Iterable[RunFolder]:
+    """JudgedRun runs, oldest first; damaged ones and those of another schema are passed over."""
+    for path in store.runs(scenario):
+        with suppress(Misuse):
+            yield load_run(path)
+
+
+def _entry(run: RunFolder) -> Entry:
+    try:
+        verdict = judge_run(run)
+    except Misuse as gone:
+        return Entry(str(Status.ERROR), None, gone.message)
+    return Entry(str(verdict.status), JudgedRun(run, verdict))
+
+
+def _series(kernel: KernelFacts) -> str:
+    """``6.12``; builds of one's own and mutants are told from packages of a distribution."""
+    try:
+        series = Release.parse(kernel.release).series
+    except ValueError:
+        series = kernel.release or kernel.spec
+    provider, named, _ = kernel.spec.partition(":")
+    own = provider if named and provider not in _PACKAGED else ""
+    return " ".join(filter(None, (series, own, kernel.mutant)))
+
+
+def by_release(release: str) -> tuple[bool, Release | None, str]:
+    """What sorts releases; those that are none come last."""
+    try:
+        return False, Release.parse(release), release
+    except ValueError:
+        return True, None, release
+
+
+def _column(label: str, kernels: Sequence[KernelFacts]) -> Column:
+    says = dict.fromkeys(
+        f"{kernel.release or kernel.spec} ({kernel.origin})" if kernel.origin else kernel.spec for kernel in kernels
+    )
+    return Column(label, "; ".join(says))

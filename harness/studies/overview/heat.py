@@ -1,0 +1,82 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The heat map: scenario x kernel, each cell a status, how many claims held, and how near the nearest one came."""
+
+from collections.abc import Iterator
+from dataclasses import dataclass
+
+from harness.judge.claims import ClaimVerdict
+from harness.scenario.model import Bound, Claim, Status
+from harness.studies.overview.collection import NOT_DECIDED, Collection, Column, Entry
+
+NEAR = 0.05
+"""A claim that has less room than this is marked: the next kernel may turn it."""
+
+
+@dataclass(frozen=True)
+class HeatCell:
+    """``near`` says that a claim is close to its bound. ``detail`` is a sentence for those who point at it."""
+
+    kernel: str
+    word: str
+    claims: str
+    margin: str
+    detail: str
+    near: bool
+    linked: bool
+
+
+@dataclass(frozen=True)
+class HeatRow:
+    scenario: str
+    title: str
+    cells: tuple[HeatCell, ...]
+
+
+def heat_rows(collection: Collection) -> Iterator[HeatRow]:
+    for scenario in collection.scenarios:
+        row = collection.row(scenario)
+        titles = [entry.judged.run.scenario.title for _, entry in row if entry and entry.judged]
+        yield HeatRow(scenario, titles[0] if titles else "", tuple(_cell(column, entry) for column, entry in row))
+
+
+def _cell(column: Column, entry: Entry | None) -> HeatCell:
+    if entry is None or entry.judged is None:
+        word = NOT_DECIDED if entry is None else entry.status
+        return HeatCell(column.label, word, "", "", entry.reason if entry else "", near=False, linked=False)
+    verdict, scenario = entry.judged.verdict, entry.judged.run.scenario
+    counted = [claim for claim in verdict.claims if not claim.optional]
+    held = sum(claim.counts_as is Status.PASS for claim in counted)
+    nearest = min(_margins(scenario.claims, verdict.claims), default=None)
+    least, that = nearest if nearest else (None, "")
+    return HeatCell(
+        kernel=column.label,
+        word=entry.status,
+        claims=f"{held} of {len(counted)} claims" if counted else "",
+        margin="" if least is None else _room(least),
+        detail=f"nearest to its bound: {that}" if that else "",
+        near=least is not None and abs(least) < NEAR,
+        linked=True,
+    )
+
+
+def _room(least: float) -> str:
+    return f"room {100 * least:.0f} %" if least >= 0 else f"off by {-100 * least:.0f} %"
+
+
+def _margins(claims: tuple[Claim, ...], verdicts: tuple[ClaimVerdict, ...]) -> Iterator[tuple[float, str]]:
+    """The room of each claim's worst seed; claims that are known to fail have none to lose."""
+    for claim, judged in zip(claims, verdicts, strict=True):
+        ensemble = judged.judgement.ensemble
+        if ensemble is None or judged.optional or judged.known is not None:
+            continue
+        yield from ((margin(value, claim.expect), claim.that) for value in ensemble.values.values())
+
+
+def margin(value: float, expect: Bound) -> float:
+    """The distance to the bound as a share of it, of half its width where it has two ends; negative outside."""
+    low, high = expect.low, expect.high
+    if low is not None and high is not None and high > low:
+        return min(value - low, high - value) / ((high - low) / 2)
+    end = low if low is not None else high or 0.0
+    distance = value - end if low is not None else end - value
+    return distance / (abs(end) or 1.0)

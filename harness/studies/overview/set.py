@@ -1,0 +1,200 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The page of a set of runs, and that of one scenario's history."""
+
+import os
+import shlex
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
+
+from harness.judge.comparison import LARGE, Difference, kind_of
+from harness.metrics.figures import PER_IO
+from harness.record.judging import judge_run
+from harness.record.store import RunFolder
+from harness.report.format import spread
+from harness.report.page.figures import against
+from harness.report.page.latency import time_words
+from harness.report.page.render import render
+from harness.report.terminal.comparison import LEGEND
+from harness.studies.history.collect import History
+from harness.studies.overview.across import Across, Compared, Row, claims, compared, controls, reproductions
+from harness.studies.overview.collection import Collection, Column, Entry, JudgedRun, by_release
+from harness.studies.overview.heat import heat_rows
+from harness.studies.overview.trend import trends
+from lab.base.errors import Misuse
+from lab.kernels.release import Release
+
+_MOST_RUNS = 40
+
+
+@dataclass(frozen=True)
+class RunRow:
+    """A run behind a row; ``page`` is the address of its page beside this one, empty where there is none."""
+
+    label: str
+    status: str
+    release: str
+    started: str
+    seeds: int
+    command: str
+    page: str
+    reason: str = ""
+
+
+@dataclass(frozen=True)
+class Change:
+    """A ratio that moved from one run to the next. ``by`` is per cent, in words."""
+
+    label: str
+    that: str
+    was: str
+    now: str
+    by: str
+    run_id: str
+
+
+@dataclass(frozen=True)
+class Table:
+    """A figure of every role, kernel by kernel."""
+
+    name: str
+    rows: tuple[Compared, ...]
+
+
+@dataclass(frozen=True)
+class ScenarioPart:
+    """``machines`` are what its boots ran on, each once."""
+
+    name: str
+    title: str
+    teaches: str
+    labels: tuple[str, ...]
+    claims: tuple[Across, ...]
+    controls: tuple[Across, ...]
+    reproductions: tuple[Across, ...]
+    tables: tuple[Table, ...]
+    runs: tuple[RunRow, ...]
+    machines: tuple[str, ...]
+
+
+def set_page(collection: Collection, target: Path, page_name: str) -> str:
+    """HTML of the heat map and, for each scenario, of its ratios kernel by kernel.
+
+    ``target`` is where the page will be, ``page_name`` what pages of runs are called in their folders.
+    """
+    parts = [_part(collection, name, target, page_name) for name in collection.scenarios]
+    words = Counter(entry.status for entry in collection.cells.values())
+    return render(
+        "set.html",
+        legend=LEGEND,
+        marked=f"Differences are marked from {100 * LARGE.share:.0f} % on: {LARGE.because}.",
+        collection=collection,
+        rows=list(heat_rows(collection)),
+        tally=sorted(words.items()),
+        parts=[part for part in parts if part],
+    )
+
+
+def history_page(
+    scenario: str, runs: Sequence[RunFolder], target: Path, page_name: str, figures: History | None = None
+) -> str:
+    """HTML of all runs of a scenario, kernel by kernel and in time. Raises Misuse without a run.
+
+    ``figures`` are its series over days and versions.
+    """
+    shown = sorted(runs[-_MOST_RUNS:], key=lambda run: (by_release(run.facts.kernel.release), run.facts.run_id))
+    rows: list[tuple[Column, Entry]] = []
+    for run in shown:
+        try:
+            judged = JudgedRun(run, judge_run(run))
+        except Misuse:
+            continue
+        column = Column(f"{_short(run)} {run.facts.started[5:10]}", run.facts.kernel.release)
+        rows.append((column, Entry(str(judged.verdict.status), judged)))
+    if not rows:
+        raise Misuse(f"no run of {scenario} can be judged", remedy=f"blklab run {scenario}")
+    part = _scenario(scenario, rows, target, page_name)
+    versions = len({entry.judged.run.facts.scenario_digest for _, entry in rows if entry.judged})
+    return render(
+        "history.html",
+        legend=LEGEND,
+        part=part,
+        versions=versions,
+        left_out=len(runs) - len(rows),
+        changes=list(_changes(rows)),
+        trends=list(trends(figures)),
+    )
+
+
+def _changes(rows: Sequence[tuple[Column, Entry]]) -> Iterator[Change]:
+    """Where a claim's ranges have nothing in common from one run to the next on the same release."""
+    named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
+    for (_, before), (label, after) in pairwise(named):
+        if before is None or after is None or before.run.facts.kernel.release != after.run.facts.kernel.release:
+            continue
+        old = {claim.ratio: claim.judgement.ensemble for claim in before.verdict.claims}
+        for claim in after.verdict.claims:
+            was, now = old.get(claim.ratio), claim.judgement.ensemble
+            if was is not None and now is not None and kind_of(was, now) in (Difference.REAL, Difference.MARKED):
+                yield Change(label, claim.that, spread(was), spread(now), against(now, was), after.run.facts.run_id)
+
+
+def _part(collection: Collection, scenario: str, target: Path, page_name: str) -> ScenarioPart | None:
+    rows = [(column, entry) for column, entry in collection.row(scenario) if entry is not None]
+    return _scenario(scenario, rows, target, page_name) if any(entry.judged for _, entry in rows) else None
+
+
+def _scenario(scenario: str, rows: Sequence[tuple[Column, Entry]], target: Path, page_name: str) -> ScenarioPart:
+    named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
+    newest = max((one.run for _, one in named if one), key=lambda run: run.facts.run_id)
+    return ScenarioPart(
+        name=scenario,
+        title=newest.scenario.title,
+        teaches=newest.scenario.teaches,
+        labels=tuple(label for label, _ in named),
+        claims=tuple(claims(named)),
+        controls=tuple(controls(named)),
+        reproductions=tuple(reproductions(named)),
+        tables=tuple(table for table in _tables(named) if table.rows),
+        runs=tuple(_runs(rows, target, page_name)),
+        machines=tuple(dict.fromkeys(one.run.facts.qemu for _, one in named if one and one.run.facts.qemu)),
+    )
+
+
+def _tables(named: Sequence[Row]) -> Iterator[Table]:
+    yield Table("IOPS", tuple(compared(named)))
+    yield Table("Latency of the median I/O", tuple(compared(named, "lat.p50", time_words)))
+    yield Table("Latency that 99 % of I/Os do not exceed", tuple(compared(named, "lat.p99", time_words)))
+    yield Table(
+        "CPU time per I/O: instructions of the guest, under the virtual clock",
+        tuple(compared(named, PER_IO, time_words)),
+    )
+
+
+def _runs(rows: Sequence[tuple[Column, Entry]], target: Path, page_name: str) -> Iterator[RunRow]:
+    for column, entry in rows:
+        if entry.judged is None:
+            yield RunRow(column.label, entry.status, column.says, "-", 0, "-", "", entry.reason)
+            continue
+        run = entry.judged.run
+        page = run.path / page_name
+        there = os.path.relpath(page, target.resolve().parent) if page.is_file() else ""
+        yield RunRow(
+            label=column.label,
+            status=entry.status,
+            release=run.facts.kernel.release,
+            started=run.facts.started[:16].replace("T", " "),
+            seeds=len(run.facts.seeds),
+            command=shlex.join(run.facts.command),
+            page=there,
+            reason=entry.reason,
+        )
+
+
+def _short(run: RunFolder) -> str:
+    try:
+        return Release.parse(run.facts.kernel.release).series
+    except ValueError:
+        return run.facts.kernel.release

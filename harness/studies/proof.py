@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The proof of a bottleneck: the same arm and load again, each time with one limit a quarter higher."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from statistics import fmean
+
+from harness.base.plain import to_plain
+from harness.judge.cells import CellResult
+from harness.limits.bottleneck import Bottleneck
+from harness.limits.counterfactual import Change, Proof, Row, changes
+from harness.record.judging import results_of
+from harness.record.store import RunFolder, Store
+from harness.run.events import Listener, nobody
+from harness.run.plan import Request
+from harness.run.runner import measured
+from harness.scenario.model import Arm, Load, Scenario, Status
+from harness.scenario.variant import variant
+from lab.base.digest import canonical, digest_bytes
+from lab.base.errors import CannotJudge
+from lab.kernels.model import Kernel
+from lab.session import Lab
+
+_BASE = "as-measured"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """What proofs are made with. ``store`` keeps their runs, under the scenario's name and ``.proof``."""
+
+    lab: Lab
+    kernel: Kernel
+    store: Store
+    seeds: int = 1
+    at_once: int = 0
+    listener: Listener = nobody
+
+
+def prove(bench: Bench, run: RunFolder, found: Bottleneck) -> Proof:
+    """Raises CannotJudge when the load cannot be measured again as it was, and what boots raise."""
+    scenario = run.scenario
+    arm, load = scenario.arms[found.arm], scenario.loads[found.load]
+    raised = changes(arm, load, found)
+    possible = [change for change in raised if not change.refused]
+    throughput: dict[str, float | str] = {}
+    for alike in dict.fromkeys(_key(change.load) for change in possible):
+        of_load = [change for change in possible if _key(change.load) == alike]
+        arms = {change.label: replace(change.arm, name=change.label) for change in of_load}
+        if of_load[0].load == load:
+            arms = {_BASE: replace(arm, name=_BASE), **arms}
+        throughput |= _throughput(bench, scenario, arms, of_load[0].load)
+    base = throughput.get(_BASE, "no other limit could be raised")
+    if isinstance(base, str):
+        raise CannotJudge(f"{found.arm}.{found.load} was not measured again: {base}")
+    rows = tuple(_row(change, base, throughput.get(change.label, change.refused)) for change in raised)
+    return Proof(found, base, rows)
+
+
+def _key(load: Load) -> str:
+    return digest_bytes(canonical(to_plain(load)))
+
+
+def _row(change: Change, base: float, value: float | str) -> Row:
+    if isinstance(value, str):
+        return Row(change, None, value)
+    return Row(change, value * change.times / base - 1)
+
+
+def _throughput(bench: Bench, scenario: Scenario, arms: Mapping[str, Arm], load: Load) -> dict[str, float | str]:
+    """Bytes per second of all roles together by arm, or why there are none."""
+    request = Request(variant(scenario, "proof", arms, {load.name: load}), bench.kernel, seeds=bench.seeds)
+    results = results_of(measured(bench.lab, request, bench.store, bench.listener, bench.at_once))
+    return {name: _of_arm([one for one in results if one.arm == name], load) for name in arms}
+
+
+def _of_arm(results: Sequence[CellResult], load: Load) -> float | str:
+    failed = [one for one in results if one.status is not Status.PASS]
+    if failed:
+        return "; ".join(failed[0].reasons) or str(failed[0].status)
+    return fmean(sum(one.figures[load.name, role, "bw"] for role in load.roles) for one in results)

@@ -1,0 +1,72 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Scenarios that break their own guests, and whether each reached the status that it must reach."""
+
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+
+from harness.judge.verdict import Verdict
+from harness.limits.bottleneck import Bottleneck
+from harness.record.judging import explain_run
+from harness.record.store import RunFolder, Store
+from harness.run.plan import Request
+from harness.run.runner import run_scenario
+from harness.scenario.model import Scenario, Selftest
+from lab.base import host
+from lab.base.errors import Misuse
+from lab.kernels.model import Kernel
+from lab.session import Lab
+
+
+@dataclass(frozen=True)
+class Trial:
+    """One selftest on one kernel. ``missing`` says what of its end was not as it must be; empty when all was."""
+
+    scenario: str
+    kernel: str
+    wanted: Selftest
+    verdict: Verdict
+    missing: tuple[str, ...]
+
+    @property
+    def passed(self) -> bool:
+        return not self.missing
+
+
+def run_selftests(lab: Lab, scenarios: Sequence[Scenario], kernel: Kernel, store: Store) -> Iterator[Trial]:
+    """Run each scenario, as many at once as there are cores, and yield the trials in their order."""
+    with ThreadPoolExecutor(host.usable_cores()) as pool:
+        yield from pool.map(lambda scenario: _trial(lab, scenario, kernel, store), scenarios)
+
+
+def _trial(lab: Lab, scenario: Scenario, kernel: Kernel, store: Store) -> Trial:
+    if scenario.selftest is None:
+        raise Misuse(f"{scenario.path} has no key selftest", remedy="say which status it must reach")
+    run = run_scenario(lab, Request(scenario, kernel, verify=scenario.selftest.verify), store, at_once=1)
+    missing = (*shortfalls(scenario.selftest, run.verdict), *misnamed(scenario.selftest, run.folder))
+    return Trial(scenario.name, kernel.spec, scenario.selftest, run.verdict, missing)
+
+
+def misnamed(wanted: Selftest, run: RunFolder) -> Iterator[str]:
+    """Sentences, one for each load whose bottleneck is not named as it must be; arms that are SKIP need no name."""
+    explained = {f"{one.arm}.{one.load}": one for one in explain_run(run)}
+    skipped = {cell.arm for cell in run.facts.cells if cell.skip}
+    for key, label in wanted.bottleneck.items():
+        found = explained.get(key)
+        if isinstance(found, Bottleneck):
+            if found.label != label:
+                yield f"{key} is limited by {label}, and it says {found.label} ({found.figure})"
+        elif key.partition(".")[0] not in skipped:
+            yield f"{key} is not explained: {found.reason if found else 'it was not measured'}"
+
+
+def shortfalls(wanted: Selftest, verdict: Verdict) -> Iterator[str]:
+    """Sentences, one for each way in which a verdict is not what a selftest must reach."""
+    if verdict.status is not wanted.status:
+        yield f"its status is {verdict.status}, not {wanted.status}"
+    if verdict.exit_code != wanted.exit_code:
+        yield f"its exit code is {verdict.exit_code}, not {wanted.exit_code}"
+    sentences = [claim.sentence for claim in verdict.claims]
+    said = " ".join([*sentences, *(reason for cell in verdict.cells for reason in cell.reasons)])
+    if wanted.says not in said:
+        yield f'its reasons do not say "{wanted.says}": {said[:300]}'

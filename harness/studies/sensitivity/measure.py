@@ -1,0 +1,95 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How much a reproduced ratio hangs on the parameters that were fitted: each a fifth lower and a quarter higher."""
+
+from collections.abc import Iterator, Sequence
+from dataclasses import replace
+from pathlib import Path
+
+from harness.base.files import read_json, write_json
+from harness.base.plain import from_plain, to_plain
+from harness.judge.operands import arms_needed
+from harness.judge.verdict import Verdict
+from harness.record.judging import judge_run
+from harness.record.store import Store
+from harness.run.events import Listener
+from harness.run.plan import Request
+from harness.run.runner import measured
+from harness.scenario.model import Arm, Scenario
+from harness.scenario.variant import variant
+from harness.studies.sensitivity.rows import FACTORS, Row, Sensitivity
+from lab.base.errors import Misuse
+from lab.kernels.model import Kernel
+from lab.session import Lab
+from lab.topology.limits import refusals
+from lab.topology.variation import multiplied
+
+_FILE = "sensitivity.json"
+_FITTED = "fitted"
+
+
+def fitted(scenario: Scenario) -> tuple[str, ...]:
+    """The parameters of the scenario's topologies that were fitted on a figure."""
+    origins = (origin for arm in scenario.arms.values() for origin in arm.topology.origins)
+    return tuple(dict.fromkeys(origin.of for origin in origins if origin.kind == _FITTED))
+
+
+def measure(
+    lab: Lab, scenario: Scenario, kernel: Kernel, store: Store, *, listener: Listener, at_once: int
+) -> Sensitivity:
+    """One seed of each arm that a reproduced ratio needs, for each fitted parameter and factor.
+
+    Raises Misuse when the scenario reproduces nothing or nothing was fitted for it, and what boots raise.
+    """
+    parameters = fitted(scenario)
+    if not scenario.reproduces or not parameters:
+        raise Misuse(
+            f"{scenario.name} has no reproduced ratio with a fitted parameter", remedy="blklab show says which"
+        )
+    rows: list[Row] = []
+    for of in parameters:
+        for factor in FACTORS:
+            request = Request(varied(scenario, of, factor), kernel, seeds=1)
+            rows += _rows(of, factor, judge_run(measured(lab, request, store, listener, at_once)))
+    return Sensitivity(scenario.name, scenario.digest, kernel.release, tuple(rows))
+
+
+def varied(scenario: Scenario, of: str, factor: float) -> Scenario:
+    """The arms that reproduced ratios need, with the parameter changed, and nothing claimed."""
+    needed = arms_needed(one.ratio for one in scenario.reproduces)
+    arms = {name: _varied(arm, of, factor) for name, arm in scenario.arms.items() if name in needed}
+    return variant(scenario, "sensitivity", arms)
+
+
+def _varied(arm: Arm, of: str, factor: float) -> Arm:
+    topology = multiplied(arm.topology, of, factor)
+    for reason in refusals(topology):
+        raise Misuse(
+            f"{of} cannot be {factor:g} times as large: {reason}", remedy="report it as chosen, or widen a limit"
+        )
+    return replace(arm, topology=topology)
+
+
+def _rows(of: str, factor: float, verdict: Verdict) -> Iterator[Row]:
+    for one in verdict.reproductions:
+        yield Row(of, factor, one.that, None if one.ensemble is None else one.ensemble.median)
+
+
+def keep(store: Store, found: Sensitivity) -> Path:
+    path = _path(store, found.scenario, found.release)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_json(path, to_plain(found))
+    return path
+
+
+def kept(store: Store, scenario: Scenario) -> Sequence[Sensitivity]:
+    """What was measured of the scenario as it is, on any kernel."""
+    found = []
+    for path in sorted((store.root / scenario.name).glob(f"*.{_FILE}")):
+        plain = read_json(path)
+        if isinstance(plain, dict) and plain.get("digest") == scenario.digest:
+            found.append(from_plain(Sensitivity, plain))
+    return found
+
+
+def _path(store: Store, scenario: str, release: str) -> Path:
+    return store.root / scenario / f"{release}.{_FILE}"

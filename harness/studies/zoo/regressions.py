@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The zoo: published regressions, each with the scenario, the ratio and the mutant that show it."""
+
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.scenario import schema
+from harness.scenario.bound import parse_bound
+from harness.scenario.claims import parsed
+from harness.scenario.known import parse_range
+from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.model import MIXED, Bound, Ratio, Scenario
+from harness.scenario.ratio import Names, parse_ratio
+from lab.kernels.ranges import RANGE_PATTERN
+from lab.yaml.fields import Choice, Field, ListOf, Number, Record, Row, Text, name_text
+from lab.yaml.strict import Broken, Problems, nearest, parse, read_bytes, shown_path
+
+BAD, GOOD = "bad", "good"
+
+
+@dataclass(frozen=True)
+class Regression:
+    """``ratio`` is within ``good`` on a sound kernel. ``bad_on`` is the range of stock kernels that are not.
+
+    ``mutant`` brings the bug back, or takes it away where ``mutant_is`` is ``good``; empty without one.
+    ``published`` is ``figure`` on the bad side over that on the good side, as its source has it; None where it
+    has none. ``because`` says why ours is another.
+    """
+
+    name: str
+    that: str
+    link: str
+    scenario: Scenario
+    ratio: Ratio
+    good: Bound
+    bad_on: str = ""
+    mutant: str = ""
+    mutant_is: str = BAD
+    figure: Ratio | None = None
+    published: float | None = None
+    because: str = ""
+
+    @property
+    def ratios(self) -> tuple[Ratio, ...]:
+        return (self.ratio,) if self.figure is None else (self.ratio, self.figure)
+
+
+_NAME = Field("regression", name_text(), required=True, says="what to call it")
+_SCENARIO = Field("scenario", name_text(), required=True, says="the scenario that shows it")
+_GOOD = Field("good", schema.EXPECT.kind, required=True, says="the ratio's bound on a sound kernel")
+_BAD_ON = Field("bad_on", Text('kernels such as "< 5.14"', RANGE_PATTERN), says="stock kernels that have it")
+_MUTANT_IS = Field("mutant_is", Choice((BAD, GOOD)), says="which side the mutant is (default: bad)")
+_FIGURE = Field("figure", schema.RATIO.kind, says="what the publication compares")
+_PUBLISHED = Field("published", Number(0, 1e6), says="that figure on the bad side over the good one")
+_REGRESSION = Record(
+    (
+        _NAME,
+        schema.THAT,
+        schema.LINK,
+        _SCENARIO,
+        schema.RATIO,
+        _GOOD,
+        _BAD_ON,
+        schema.MUTANT,
+        _MUTANT_IS,
+        _FIGURE,
+        _PUBLISHED,
+        schema.BECAUSE_OFF,
+    )
+)
+_REGRESSIONS = Field("regressions", ListOf(_REGRESSION, least=1), required=True)
+_FILE = Record((_REGRESSIONS,))
+
+
+def load_regressions(path: Path, *, search: Path) -> tuple[Regression, ...]:
+    """All of a file, with their scenarios from the folder ``search``. Raises InputErrors with all mistakes."""
+    problems = Problems()
+    node = parse(read_bytes(path, "list of regressions"), shown_path(path), problems)
+    row = None if isinstance(node, Broken) else _FILE.read(problems, "regressions", node)
+    known = find_scenarios(search)
+    scenarios: dict[str, Scenario] = {}
+    found = [_regression(one, known, scenarios, search) for one in (row.get(_REGRESSIONS) or () if row else ())]
+    problems.raise_if_any()
+    return tuple(one for one in found if one is not None)
+
+
+def _regression(row: Row, known: dict[str, Path], scenarios: dict[str, Scenario], search: Path) -> Regression | None:
+    name, that, link, ref = row.get(_NAME), row.get(schema.THAT), row.get(schema.LINK), row.get(_SCENARIO)
+    if ref is None:
+        return None
+    if ref not in known:
+        row.problems.add(row.place(_SCENARIO.name), f"there is no scenario {ref}{nearest(ref, known)}")
+        return None
+    if ref not in scenarios:
+        scenarios[ref] = load_scenario(ref, search=search)
+    scenario = scenarios[ref]
+    names = _names(scenario)
+    ratio = parsed(row, schema.RATIO, lambda text: parse_ratio(text, names))
+    figure = parsed(row, _FIGURE, lambda text: parse_ratio(text, names))
+    good = parsed(row, _GOOD, parse_bound)
+    parsed(row, _BAD_ON, parse_range)
+    mutant, published = row.get_or(schema.MUTANT, ""), row.get(_PUBLISHED)
+    if published is not None and (row.entry(_FIGURE.name) is None or not mutant):
+        row.problems.add(row.place(_PUBLISHED.name), "published: needs a figure and a mutant to be compared with")
+    if name is None or that is None or link is None or ratio is None or good is None:
+        return None
+    side, because = row.get_or(_MUTANT_IS, BAD), row.get_or(schema.BECAUSE_OFF, "")
+    bad_on = row.get_or(_BAD_ON, "")
+    return Regression(name, that, link, scenario, ratio, good, bad_on, mutant, side, figure, published, because)
+
+
+def _names(scenario: Scenario) -> Names:
+    loads = {load.name: tuple(load.roles) for load in scenario.loads.values()}
+    roles = ((load.name, role) for load in scenario.loads.values() for role in load.roles.values())
+    mixed = frozenset((load, role.name) for load, role in roles if role.rw in MIXED)
+    return Names(tuple(scenario.arms), loads, mixed)

@@ -1,0 +1,297 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The content-addressed cache: complete folders by kind and key, safe against kills and races.
+
+<root>/<kind>/<key>/            a complete entry
+<root>/.fill/<kind>/<key>.X/    a fill in progress, or what a killed one left
+<root>/.lock/<kind>/<key>       flock: shared while the entry is in use, exclusive while it is removed;
+                                its time stamp is when the entry was last used
+<root>/.lock/<kind>/<key>.fill  flock: exclusive while the entry is filled or changed
+"""
+
+import errno
+import fcntl
+import os
+import re
+import shutil
+import subprocess
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager, nullcontext, suppress
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.base.errors import BlklabError, LabBroken
+
+_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,200}")
+_SINGLY = 64  # above so many files one flush of the whole file system is the faster way
+_FULL = (errno.ENOSPC, errno.EDQUOT)
+_REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
+_FULL_WORDS = ("No space left on device", "Disk quota exceeded")
+
+
+@dataclass(frozen=True)
+class Entry:
+    """A complete entry. ``size`` is in bytes on disk, ``last_used`` in seconds since the epoch."""
+
+    kind: str
+    key: str
+    path: Path
+    size: int
+    last_used: float
+    in_use: bool
+
+
+@dataclass(frozen=True)
+class Pruned:
+    """What a prune removed, what it would have removed but for somebody using it, bytes freed."""
+
+    removed: tuple[Entry, ...]
+    in_use: tuple[Entry, ...]
+    freed: int
+
+
+class Cache:
+    """Entries stay locked against pruning from the time they are handed out until ``close``."""
+
+    def __init__(self, root: Path) -> None:
+        self.root = Path(root).absolute()
+        self._held: dict[tuple[str, str], int] = {}
+
+    @classmethod
+    def default(cls) -> "Cache":
+        """``$BLKLAB_CACHE``, else ``$XDG_CACHE_HOME/blklab``, else ``~/.cache/blklab``."""
+        named = os.environ.get("BLKLAB_CACHE")
+        if named:
+            return cls(Path(named))
+        base = os.environ.get("XDG_CACHE_HOME")
+        return cls((Path(base) if base else Path.home() / ".cache") / "blklab")
+
+    def entry(self, kind: str, key: str, fill: Callable[[Path], None]) -> Path:
+        """The folder ``kind/key``; when absent, ``fill`` is called once with an empty folder to fill.
+
+        The folder appears under its name only when complete and on disk. Raises LabBroken when the
+        cache cannot be written or is full, and whatever ``fill`` raises.
+        """
+        path = self._path(kind, key)
+        while not self._hold(kind, key):
+            with self._writing(kind, key), self._exclusive(kind, f"{key}.fill"):
+                if not path.is_dir():
+                    self._remove_leftovers(locked=(kind, key))
+                    self._fill(kind, key, fill)
+        return path
+
+    def find(self, kind: str, key: str) -> Path | None:
+        """The folder ``kind/key`` if it is there; nothing is written but the time of use."""
+        return self._path(kind, key) if self._hold(kind, key) else None
+
+    @contextmanager
+    def workspace(self, kind: str, key: str) -> Iterator[Path]:
+        """A lasting folder ``kind/key`` that changes over time, to one user at a time."""
+        path = self._path(kind, key)
+        with self._writing(kind, key), self._exclusive(kind, f"{key}.fill"):
+            path.mkdir(parents=True, exist_ok=True)
+            self._lock_path(kind, key).touch()
+            yield path
+
+    def write_text(self, kind: str, name: str, text: str) -> Path:
+        """Replace the small file ``kind/name`` in one step."""
+        path = self._path(kind, name)
+        with self._writing(kind, name):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            with tempfile.NamedTemporaryFile("w", dir=path.parent, prefix=".", delete=False) as aside:
+                aside.write(text)
+                aside.flush()
+                os.fsync(aside.fileno())
+            Path(aside.name).replace(path)
+        return path
+
+    def entries(self) -> tuple[Entry, ...]:
+        """All complete entries, the longest unused first."""
+        found = (self._describe(path) for path in self.root.glob("[!.]*/[!.]*") if path.is_dir())
+        return tuple(sorted(found, key=lambda entry: (entry.last_used, entry.kind, entry.key)))
+
+    def prune(
+        self, *, keep_bytes: int | None = None, older_than: float | None = None, kind: str | None = None
+    ) -> Pruned:
+        """Remove entries of ``kind`` (all kinds) unused for ``older_than`` seconds, and then the
+        longest unused until at most ``keep_bytes`` remain; with neither limit all of them go.
+        Entries in use stay. What killed fills left behind goes in any case.
+        """
+        self._remove_leftovers()
+        candidates = [entry for entry in self.entries() if kind in (None, entry.kind)]
+        removed, in_use = list[Entry](), list[Entry]()
+        remaining = sum(entry.size for entry in candidates)
+        for entry in candidates:
+            old = older_than is not None and time.time() - entry.last_used >= older_than
+            excess = keep_bytes is not None and remaining > keep_bytes
+            if not (old or excess or (older_than is None and keep_bytes is None)):
+                continue
+            if self._remove(entry):
+                removed.append(entry)
+                remaining -= entry.size
+            else:
+                in_use.append(entry)
+        return Pruned(tuple(removed), tuple(in_use), sum(entry.size for entry in removed))
+
+    def close(self) -> None:
+        """Let go of all entries handed out."""
+        for lock in self._held.values():
+            os.close(lock)
+        self._held.clear()
+
+    def _path(self, kind: str, key: str) -> Path:
+        for name in (kind, key):
+            if _NAME.fullmatch(name) is None or name.endswith(".fill"):
+                raise ValueError(f"not fit for a cache name: {name!r}")
+        return self.root / kind / key
+
+    def _fill(self, kind: str, key: str, fill: Callable[[Path], None]) -> None:
+        fills = self.root / ".fill" / kind
+        fills.mkdir(parents=True, exist_ok=True)
+        aside = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=fills))
+        try:
+            aside.chmod(0o755)
+            fill(aside)
+            _sync(aside)
+            (self.root / kind).mkdir(exist_ok=True)
+            aside.rename(self.root / kind / key)
+            _sync_one(self.root / kind)
+        finally:
+            shutil.rmtree(aside, ignore_errors=True)
+
+    def _hold(self, kind: str, key: str) -> bool:
+        """Take the shared lock of a complete entry for as long as this cache is open."""
+        path = self._path(kind, key)
+        if not path.is_dir():
+            return False
+        if (kind, key) not in self._held:
+            try:
+                lock = os.open(self._lock_path(kind, key), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
+            except OSError:
+                return True  # a cache that cannot be written cannot be pruned either
+            fcntl.flock(lock, fcntl.LOCK_SH)
+            if not path.is_dir():
+                os.close(lock)
+                return False
+            self._held[kind, key] = lock
+        with suppress(OSError):
+            os.utime(self._held[kind, key])
+        return True
+
+    def _lock_path(self, kind: str, key: str) -> Path:
+        return self.root / ".lock" / kind / key
+
+    @contextmanager
+    def _exclusive(self, kind: str, name: str, *, wait: bool = True) -> Iterator[None]:
+        """Raises BlockingIOError when ``wait`` is false and somebody holds the lock."""
+        path = self._lock_path(kind, name)
+        with self._writing(kind, name):
+            path.parent.mkdir(parents=True, exist_ok=True)
+            lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            yield
+        finally:
+            os.close(lock)
+
+    @contextmanager
+    def _writing(self, kind: str, key: str) -> Iterator[None]:
+        """Turn what the file system refuses into an error that a person can act on."""
+        try:
+            yield
+        except BlklabError as error:
+            if any(words in error.message for words in _FULL_WORDS):
+                raise self._full(kind, key) from error
+            raise
+        except OSError as error:
+            if error.errno in _FULL:
+                raise self._full(kind, key) from error
+            if error.errno in _REFUSED:
+                raise LabBroken(
+                    f"the cache {self.root} cannot be written: {error.strerror} ({error.filename})",
+                    remedy="make it writable, or name another folder with BLKLAB_CACHE=",
+                ) from error
+            raise
+
+    def _full(self, kind: str, key: str) -> LabBroken:
+        free = shutil.disk_usage(self.root).free
+        return LabBroken(
+            f"no space left for {kind} {key[:20]} in the cache {self.root} ({free / 1e6:.0f} MB free without it)",
+            remedy="free some with `blklab cache prune`, or name a folder on a larger disk with BLKLAB_CACHE=",
+        )
+
+    def _describe(self, path: Path) -> Entry:
+        kind, key = path.parent.name, path.name
+        try:
+            last_used = self._lock_path(kind, key).stat().st_mtime
+        except FileNotFoundError:
+            last_used = path.stat().st_mtime
+        in_use = any(self._is_locked(kind, name) for name in (key, f"{key}.fill"))
+        return Entry(kind, key, path, _size(path), last_used, in_use)
+
+    def _is_locked(self, kind: str, name: str) -> bool:
+        try:
+            lock = os.open(self._lock_path(kind, name), os.O_RDONLY | os.O_CLOEXEC)
+        except OSError:
+            return False
+        try:
+            fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+        finally:
+            os.close(lock)
+        return False
+
+    def _remove(self, entry: Entry) -> bool:
+        """Whether the entry could be removed; renamed away first, so it is never seen half gone."""
+        kind, key = entry.kind, entry.key
+        try:
+            with self._exclusive(kind, f"{key}.fill", wait=False), self._exclusive(kind, key, wait=False):
+                aside = self.root / ".fill" / kind
+                aside.mkdir(parents=True, exist_ok=True)
+                doomed = Path(tempfile.mkdtemp(prefix=f"{key}.", dir=aside))
+                with suppress(FileNotFoundError):
+                    entry.path.rename(doomed / "entry")
+                shutil.rmtree(doomed, ignore_errors=True)
+        except BlockingIOError:
+            return False
+        return True
+
+    def _remove_leftovers(self, locked: tuple[str, str] | None = None) -> None:
+        """Remove what killed fills left. A fill that still runs holds its lock and is left alone.
+
+        ``locked`` is the kind and key whose lock the caller holds itself.
+        """
+        for leftover in (self.root / ".fill").glob("*/*"):
+            kind, key = leftover.parent.name, leftover.name.rpartition(".")[0]
+            mine = nullcontext() if (kind, key) == locked else self._exclusive(kind, f"{key}.fill", wait=False)
+            with suppress(BlockingIOError), mine:
+                shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _sync(folder: Path) -> None:
+    """Bring everything below ``folder`` to the disk."""
+    paths = [folder, *(path for path in folder.rglob("*") if not path.is_symlink())]
+    if len(paths) > _SINGLY:
+        subprocess.run(["sync", "-f", str(folder)], check=True)  # noqa: S607
+        return
+    for path in paths:
+        _sync_one(path)
+
+
+def _sync_one(path: Path) -> None:
+    file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+    try:
+        os.fsync(file)
+    finally:
+        os.close(file)
+
+
+def _size(folder: Path) -> int:
+    total = 0
+    for base, _, names in os.walk(folder):
+        for name in names:
+            with suppress(FileNotFoundError):
+                total += os.lstat(os.path.join(base, name)).st_blocks * 512  # noqa: PTH118
+    return total

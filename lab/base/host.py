@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Facts about the host, read fresh each time."""
+
+import os
+import platform
+import shutil
+from dataclasses import dataclass
+from math import ceil
+from pathlib import Path
+from typing import Literal
+
+from lab.base.cgroup import Cgroups
+
+GUEST_OVERHEAD = 256 << 20
+"""Bytes that a machine takes beside its guest's memory: translated code, firmware, QEMU's heap."""
+_MOST_CROWDED = 10.0
+_MEMINFO = Path("/proc/meminfo")
+_OWN_GROUPS = Cgroups()
+# Debian keeps depmod where the PATH of ordinary users does not lead.
+_SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
+
+Manager = Literal["apt", "dnf", "pacman", "zypper", ""]
+_MANAGERS: dict[str, Manager] = {
+    "debian": "apt",
+    "ubuntu": "apt",
+    "fedora": "dnf",
+    "rhel": "dnf",
+    "arch": "pacman",
+    "suse": "zypper",
+    "opensuse": "zypper",
+}
+_INSTALL: dict[Manager, str] = {
+    "apt": "apt-get install -y --no-install-recommends",
+    "dnf": "dnf install",
+    "pacman": "pacman -S",
+    "zypper": "zypper install",
+    "": "install, under the names that your distribution gives them:",
+}
+
+
+@dataclass(frozen=True)
+class OsRelease:
+    """os-release(5). ``like`` are the ids of the distributions that this one derives from."""
+
+    id: str
+    like: tuple[str, ...]
+    codename: str
+    pretty: str
+
+    @property
+    def manager(self) -> Manager:
+        """The package manager, empty where it is not known."""
+        return next((_MANAGERS[name] for name in (self.id, *self.like) if name in _MANAGERS), "")
+
+
+@dataclass(frozen=True)
+class Need:
+    """A program (or, with a slash, a pattern of file names) that blklab uses on the host.
+
+    It is in the package of that name, empty where the distributions of that manager have none.
+    """
+
+    program: str
+    purpose: str
+    apt: str
+    dnf: str
+    pacman: str
+    zypper: str
+
+    def package(self, manager: Manager) -> str:
+        return {"dnf": self.dnf, "pacman": self.pacman, "zypper": self.zypper}.get(manager, self.apt)
+
+    def find(self) -> Path | None:
+        if self.program.startswith("/"):
+            pattern = Path(self.program)
+            return next(iter(sorted(pattern.parent.glob(pattern.name))), None)
+        found = shutil.which(self.program, path=os.pathsep.join((os.environ.get("PATH", ""), *_SYSTEM_FOLDERS)))
+        return Path(found) if found else None
+
+
+NEEDS = (
+    Need(
+        "qemu-system-x86_64",
+        "boot the kernels",
+        apt="qemu-system-x86",
+        dnf="qemu-system-x86-core",
+        pacman="qemu-system-x86",
+        zypper="qemu-x86",
+    ),
+    Need("depmod", "list kernel modules", apt="kmod", dnf="kmod", pacman="kmod", zypper="kmod"),
+    Need("apt-get", "fetch packaged kernels", apt="apt", dnf="apt", pacman="apt", zypper=""),
+    Need("dpkg-deb", "unpack packaged kernels", apt="dpkg", dnf="dpkg", pacman="dpkg", zypper="dpkg"),
+    Need("gcc", "build the in-guest disk and what keeps QEMU steady", apt="gcc", dnf="gcc", pacman="gcc", zypper="gcc"),
+    Need(
+        "/usr/include/stdio.h",
+        "build the in-guest disk and what keeps QEMU steady",
+        apt="libc6-dev",
+        dnf="glibc-static",
+        pacman="glibc",
+        zypper="glibc-devel-static",
+    ),
+    Need("xz", "unpack kernel modules", apt="xz-utils", dnf="xz", pacman="xz", zypper="xz"),
+    Need(
+        "/usr/share/keyrings/debian-archive-keyring.*",
+        "verify packaged kernels",
+        apt="debian-archive-keyring",
+        dnf="debian-keyring",
+        pacman="debian-archive-keyring",
+        zypper="",
+    ),
+)
+
+BUILD_NEEDS = (
+    Need("git", "read kernel sources", apt="git", dnf="git", pacman="git", zypper="git"),
+    Need("make", "build kernels", apt="make", dnf="make", pacman="make", zypper="make"),
+    Need("gcc", "build kernels", apt="gcc", dnf="gcc", pacman="gcc", zypper="gcc"),
+    Need("ld", "build kernels", apt="binutils", dnf="binutils", pacman="binutils", zypper="binutils"),
+    Need("flex", "configure kernels", apt="flex", dnf="flex", pacman="flex", zypper="flex"),
+    Need("bison", "configure kernels", apt="bison", dnf="bison", pacman="bison", zypper="bison"),
+    Need("bc", "build kernels", apt="bc", dnf="bc", pacman="bc", zypper="bc"),
+    Need("perl", "build kernels", apt="perl", dnf="perl", pacman="perl", zypper="perl"),
+    Need(
+        "/usr/include/gelf.h",
+        "build kernels",
+        apt="libelf-dev",
+        dnf="elfutils-libelf-devel",
+        pacman="libelf",
+        zypper="libelf-devel",
+    ),
+    Need("xz", "unpack kernel sources", apt="xz-utils", dnf="xz", pacman="xz", zypper="xz"),
+)
+"""What it takes besides to build kernels; ccache is used where it is there."""
+
+
+def os_release() -> OsRelease:
+    """This host's distribution; empty fields where it does not say."""
+    try:
+        fields = platform.freedesktop_os_release()
+    except OSError:
+        fields = {}
+    return OsRelease(
+        id=fields.get("ID", ""),
+        like=tuple(fields.get("ID_LIKE", "").split()),
+        codename=fields.get("VERSION_CODENAME", ""),
+        pretty=fields.get("PRETTY_NAME", "an unknown distribution"),
+    )
+
+
+def usable_cores(groups: Cgroups = _OWN_GROUPS) -> int:
+    """Cores that this process may keep busy: its affinity, and its groups' CPU limit rounded up."""
+    allowed = len(os.sched_getaffinity(0))
+    limit = groups.cpu_limit()
+    return allowed if limit is None else max(1, min(allowed, ceil(limit)))
+
+
+def memory_available(groups: Cgroups = _OWN_GROUPS, meminfo: Path = _MEMINFO) -> int:
+    """Bytes that new processes may still use."""
+    fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
+    free = int(fields["MemAvailable"].split()[0]) << 10
+    left = groups.memory_left()
+    return free if left is None else max(0, min(free, left))
+
+
+def guests_that_fit(memory: int, available: int) -> int:
+    """How many guests of ``memory`` bytes run side by side in ``available`` bytes."""
+    return available // (memory + GUEST_OVERHEAD)
+
+
+def disk_free(path: Path) -> int:
+    """Bytes that this user can still write under ``path``, which need not exist yet."""
+    there = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
+    return shutil.disk_usage(there).free
+
+
+def load() -> float:
+    """Processes that wanted to run, averaged over the last minute."""
+    return os.getloadavg()[0]
+
+
+def crowding(groups: Cgroups = _OWN_GROUPS) -> float:
+    """How many times slower than alone a process runs here now, 1 to 10: what deadlines of host time are worth."""
+    return min(_MOST_CROWDED, max(1.0, load() / usable_cores(groups)))
+
+
+def missing_needs(needs: tuple[Need, ...] = NEEDS) -> tuple[Need, ...]:
+    return tuple(need for need in needs if need.find() is None)
+
+
+def missing_packages(manager: Manager, needs: tuple[Need, ...] = NEEDS) -> tuple[str, ...]:
+    """Packages to install, sorted, under the names that ``manager`` knows."""
+    return tuple(sorted({need.package(manager) for need in missing_needs(needs)} - {""}))
+
+
+def install_line(manager: Manager, packages: tuple[str, ...]) -> str:
+    """What to type, as root, to install ``packages``."""
+    if not any(packages):
+        return "this distribution does not package it: install it by hand"
+    return f"{_INSTALL[manager]} {' '.join(packages)}"

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What one boot leaves behind: the only thing that measurement hands to judgement."""
+
+from collections.abc import Mapping
+from dataclasses import dataclass
+from enum import StrEnum
+from pathlib import Path
+
+
+class Outcome(StrEnum):
+    """How a boot ended.
+
+    NOT_READY: the guest never said "ready" (cannot judge). LATE: nor did it, and its console shows no
+    trouble: it ran out of the host's time. OOPS and HANG: after "ready" (the kernel failed). DOUBTFUL: either, where
+    the emulator is known to do that to sound kernels (cannot judge). UNFIT: the
+    guest could not build what was asked or a knob did not read back (ERROR). GARBLED: the result channel
+    broke its format. LOST: QEMU died or was killed.
+    """
+
+    BYE = "bye"
+    NOT_READY = "not-ready"
+    LATE = "late"
+    OOPS = "oops"
+    HANG = "hang"
+    DOUBTFUL = "doubtful"
+    UNFIT = "unfit"
+    GARBLED = "garbled"
+    LOST = "lost"
+
+    @property
+    def spoilt_by_host(self) -> bool:
+        """Whether the boot says nothing about its kernel, so that it is made again.
+
+        A kernel that hangs early and in silence is LATE too: it costs a deadline each time.
+        """
+        return self in (Outcome.LATE, Outcome.LOST)
+
+
+@dataclass(frozen=True)
+class BootRecord:
+    """One VM lifetime. ``folder`` holds boot.json, console.txt, results.txt and out/<file>.
+
+    ``files`` are the measured files by name, as the guest sent them. ``warnings`` are the console
+    lines (WARN, SCSI error handler, timeouts, I/O errors) that fell after "ready". ``digest`` is
+    the digest of the measured results (``lab.base.digest``), None unless the outcome is BYE.
+    ``wall`` maps phase (boot, setup, measure, send) to seconds of host time, ``virtual`` to
+    seconds of guest time. ``fingerprint`` maps each input to its digest or text.
+    """
+
+    folder: Path
+    outcome: Outcome
+    detail: str
+    warnings: tuple[str, ...]
+    files: Mapping[str, bytes]
+    digest: str | None
+    fingerprint: Mapping[str, str]
+    wall: Mapping[str, float]
+    virtual: Mapping[str, float]

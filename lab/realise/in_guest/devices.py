@@ -1,0 +1,86 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A topology as devices inside the guest: pure functions from values to the guest's steps.
+
+===========  =====================================================================================
+tcm_loop     each disk a null_blk, LIO iblock on top, tcm_loop hosts whose LUNs share can_queue
+scsi_debug   one host of scsi_debug, a target for each LUN, host_max_queue as the shared can_queue
+tcmu         each disk modelled by the handler lab/native/diskd, tcm_loop hosts above
+nvmet-tcp    each disk a null_blk behind an NVMe target, reached by TCP over the loopback device
+null_blk     devices on one shared tag set (shared_tags=1), can_queue being its depth
+===========  =====================================================================================
+"""
+
+from collections.abc import Iterator, Mapping
+
+from lab.guest.script import Confirm, Module, Mount, Step, Tune, sysfs
+from lab.realise import stacks
+from lab.realise.in_guest import null_blk, nvmet, scsi_debug, tcm_loop, tcmu
+from lab.realise.in_guest.loopback import CONFIGFS
+from lab.topology.model import SCSI, Driver, Topology
+
+_BUILDERS = {
+    Driver.TCM_LOOP: tcm_loop.steps,
+    Driver.SCSI_DEBUG: scsi_debug.steps,
+    Driver.NULL_BLK: null_blk.steps,
+    Driver.TCMU: tcmu.steps,
+    Driver.NVMET_TCP: nvmet.steps,
+}
+THROTTLE = "throttle/"
+_CGROUPS = "/sys/fs/cgroup"
+_FIRST_SCSI_DISK = "8:0"
+SCHEDULER_MODULES = {"bfq": "bfq", "kyber": "kyber-iosched", "mq-deadline": "mq-deadline"}
+
+
+def devices(topology: Topology) -> tuple[Step, ...]:
+    """Steps that make every LUN and stack of the topology appear under its name."""
+    driver = next(iter(topology.hbas.values())).driver
+    page_cache = [Tune(f"vm.{name}", f"/proc/sys/vm/{name}", value) for name, value in topology.vm.items()]
+    return (
+        Module("configfs"),
+        Mount("configfs", CONFIGFS),
+        *_BUILDERS[driver](topology),
+        *stacks.steps(topology),
+        *page_cache,
+    )
+
+
+def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, ...]:
+    """Steps that set and read back the queue attributes of every LUN, and the limits of a single one.
+
+    The scheduler comes first: choosing one resets nr_requests.
+    """
+    attributes = {key: value for key, value in queue.items() if not key.startswith(THROTTLE)}
+    ordered = sorted(attributes.items(), key=lambda item: item[0] != "scheduler")
+    steps: list[Step] = []
+    module = SCHEDULER_MODULES.get(queue.get("scheduler", ""))
+    if module:
+        steps.append(Module(module))
+    for lun in topology.luns:
+        for attribute, value in ordered:
+            steps.append(Tune(f"queue.{attribute}[{lun}]", f"{sysfs(lun)}/queue/{attribute}", value))
+    steps += _limits(topology, {key: value for key, value in queue.items() if key.startswith(THROTTLE)})
+    return tuple(steps)
+
+
+def _limits(topology: Topology, limits: Mapping[str, str]) -> Iterator[Step]:
+    """Those of the root group hold for all that is asked of a disk. Only version 1 of cgroups has them."""
+    if not limits:
+        return
+    (lun,) = topology.luns
+    yield Mount("cgroup", _CGROUPS)
+    yield Confirm(f"queue.{THROTTLE}device[{lun}]", f"{sysfs(lun)}/dev", _FIRST_SCSI_DISK)
+    for key, limit in limits.items():
+        file = f"{_CGROUPS}/blkio.throttle.{key.removeprefix(THROTTLE)}_device"
+        yield Tune(f"queue.{key}[{lun}]", file, f"{_FIRST_SCSI_DISK} {limit}")
+
+
+def watches(topology: Topology) -> dict[str, str]:
+    """Files of the guest that tell how much is queued where, by name: ``inflight[LUN]``, ``device_busy[LUN]``,
+    ``host_busy[HBA]``. What they hold is a number, or several that add up.
+    """
+    files = {f"inflight[{name}]": f"{sysfs(name)}/inflight" for name in (*topology.luns, *topology.stacks)}
+    scsi = [lun for lun in topology.luns.values() if topology.hbas[lun.hba].driver in SCSI]
+    files |= {f"device_busy[{lun.name}]": f"{sysfs(lun.name)}/device/device_busy" for lun in scsi}
+    # The folder above a LUN's target is its host's.
+    hosts = {f"host_busy[{lun.hba}]": f"{sysfs(lun.name)}/device/../../scsi_host/host*/host_busy" for lun in scsi}
+    return files | hosts

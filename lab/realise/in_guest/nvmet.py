@@ -1,0 +1,104 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""NVMe over TCP on the loopback device: a target with a port for each HBA, and the host's controllers behind them.
+
+Each stack is a subsystem with one namespace over a null_blk, each LUN a controller, and so a path of NVMe's own
+multipath. A link is a token bucket for each direction on the address of its port.
+"""
+
+from collections.abc import Iterator
+
+from lab.guest.script import Link, MakeFolder, Module, NameBlock, Network, Pause, Step, Tune, Write
+from lab.realise.in_guest.loopback import CONFIGFS
+from lab.realise.in_guest.tcm_loop import null_blk_disk
+from lab.topology.model import Stack, Topology
+
+_TARGET = f"{CONFIGFS}/nvmet"
+_NQN = "nqn.2024-01.blklab:"
+_HOST_ID = "b1c1ab00-0000-4000-8000-000000000001"
+_HOST_NQN = f"nqn.2014-08.org.nvmexpress:uuid:{_HOST_ID}"
+_SERVICE = 4420
+_FIRST_ADDRESS = 2
+_BURST = 128 << 10
+"""Bytes: two of the largest packets that TCP hands to the loopback device, 64 KiB."""
+_LIMIT = 16 << 20
+"""Bytes that wait for a link: more than the sockets' buffers hold, so that nothing is dropped."""
+MULTIPATH = "nvme-core"
+_SETTLED = 500_000_000
+"""Nanoseconds before a connection. On 5.10 nvmet_tcp_install_queue flushes the system's workqueue, and the kernel
+warns when there is something in it (check_flush_dependency); later ones flush a queue of nvmet's own."""
+
+
+def steps(topology: Topology) -> Iterator[Step]:
+    yield Module("null_blk", "nr_devices=0")
+    for index, disk in enumerate(topology.disks.values()):
+        yield from null_blk_disk(index, disk)
+    for module in ("nvmet-tcp", "nvme-tcp", "sch_prio", "sch_tbf", "cls_u32"):
+        yield Module(module)
+    yield Network(tuple(_traffic(topology)))
+    nodes = {name: f"/dev/nullb{index}" for index, name in enumerate(topology.disks)}
+    for stack in topology.stacks.values():
+        yield from _subsystem(stack, nodes[topology.luns[stack.over[0]].disks[0]])
+    yield from _ports(topology)
+    yield from _controllers(topology)
+
+
+def _addresses(topology: Topology) -> dict[str, str]:
+    return {name: f"127.0.0.{_FIRST_ADDRESS + number}" for number, name in enumerate(topology.hbas)}
+
+
+def _traffic(topology: Topology) -> Iterator[str]:
+    """Commands of tc: what leaves or reaches an address waits in a bucket of its own; all else passes."""
+    addresses = _addresses(topology)
+    links = {lun.hba: name for lun in topology.luns.values() for name in topology.path(lun.name, lun.disks[0])}
+    bands = 1 + 2 * len(links)
+    if not links:
+        return
+    yield f"qdisc add dev lo root handle 1: prio bands {max(bands, 2)} priomap{' 0' * 16}"
+    ways = [(hba, name, side) for hba, name in links.items() for side in ("src", "dst")]
+    for band, (hba, name, side) in enumerate(ways, start=2):
+        rate = topology.links[name].rate * 8
+        yield f"qdisc add dev lo parent 1:{band:x} handle {band:x}: tbf rate {rate}bit burst {_BURST} limit {_LIMIT}"
+        match = f"match ip {side} {addresses[hba]}/32"
+        yield f"filter add dev lo parent 1: protocol ip prio 1 u32 {match} flowid 1:{band:x}"
+
+
+def _subsystem(stack: Stack, node: str) -> Iterator[Step]:
+    folder = f"{_TARGET}/subsystems/{_NQN}{stack.name}"
+    yield MakeFolder(folder)
+    yield Write(f"{folder}/attr_allow_any_host", "1")
+    yield MakeFolder(f"{folder}/namespaces/1")
+    yield Write(f"{folder}/namespaces/1/device_path", node)
+    yield Write(f"{folder}/namespaces/1/enable", "1")
+
+
+def _ports(topology: Topology) -> Iterator[Step]:
+    for number, (hba, address) in enumerate(_addresses(topology).items(), start=1):
+        port = f"{_TARGET}/ports/{number}"
+        yield MakeFolder(port)
+        values = {"trtype": "tcp", "adrfam": "ipv4", "traddr": address, "trsvcid": str(_SERVICE)}
+        for key, value in values.items():
+            yield Write(f"{port}/addr_{key}", value)
+        for stack in topology.stacks.values():
+            if any(topology.luns[lun].hba == hba for lun in stack.over):
+                name = f"{_NQN}{stack.name}"
+                yield Link(f"{_TARGET}/subsystems/{name}", f"{port}/subsystems/{name}")
+
+
+def _controllers(topology: Topology) -> Iterator[Step]:
+    """Connections in order: the kernel numbers controllers so, and a subsystem after the first of its own."""
+    addresses, number = _addresses(topology), 0
+    for stack in topology.stacks.values():
+        first = number
+        for lun in stack.over:
+            hba = topology.hbas[topology.luns[lun].hba]
+            options = (
+                f"transport=tcp,traddr={addresses[hba.name]},trsvcid={_SERVICE},nqn={_NQN}{stack.name}"
+                f",hostnqn={_HOST_NQN},hostid={_HOST_ID},nr_io_queues={hba.hw_queues},queue_size={hba.can_queue}"
+            )
+            yield Pause(_SETTLED)
+            yield Write("/dev/nvme-fabrics", options)
+            yield NameBlock(lun, f"/sys/block/nvme{first}c{number}n1")
+            number += 1
+        yield NameBlock(stack.name, f"/sys/block/nvme{first}n1")
+        policy = f"/sys/class/nvme-subsystem/nvme-subsys{first}/iopolicy"
+        yield Tune(f"stack.iopolicy[{stack.name}]", policy, stack.iopolicy)

@@ -1,0 +1,34 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One host of scsi_debug, a target for each LUN."""
+
+from collections.abc import Iterator
+
+from lab.guest.script import Confirm, Module, NameBlock, Step
+from lab.realise.in_guest.loopback import queue_limits
+from lab.topology.model import Topology
+
+_MIB = 1 << 20
+
+
+def steps(topology: Topology) -> Iterator[Step]:
+    (hba,) = topology.hbas.values()
+    disks = [topology.disks[lun.disks[0]] for lun in topology.luns.values()]
+    parameters = {
+        "num_tgts": len(disks),
+        "max_luns": 1,
+        "dev_size_mb": disks[0].size // _MIB,
+        "ndelay": disks[0].service,
+        "submit_queues": hba.hw_queues,
+        "max_queue": hba.can_queue,
+        "host_max_queue": hba.can_queue,
+        # Reads of blocks that nobody wrote need no store; without one no memory is spent on it.
+        "fake_rw": 1,
+    }
+    yield Module("sd_mod")
+    yield Module("scsi_debug", " ".join(f"{key}={value}" for key, value in parameters.items()))
+    # A value that scsi_debug does not like it replaces without an error.
+    yield Confirm("disk.service", "/sys/bus/pseudo/drivers/scsi_debug/ndelay", str(disks[0].service))
+    host = "/sys/devices/pseudo*/adapter0/host*"
+    for number, lun in enumerate(topology.luns.values()):
+        yield NameBlock(lun.name, f"{host}/target*/*:0:{number}:0/block/*")
+        yield from queue_limits(hba, lun, f"{host}/scsi_host/host*/can_queue")

@@ -1,0 +1,60 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Disks that the handler lab/native/diskd models, behind LIO's target_core_user, tcm_loop hosts above."""
+
+from collections.abc import Iterator
+
+from lab.guest.script import Daemon, MakeFolder, Module, Step, Write
+from lab.realise.in_guest import loopback
+from lab.topology.model import Disk, Lun, Topology
+
+_CORE = "user_0"
+_BLOCK = 512
+_NAA = 0x5001405100000000
+"""NAA of the first disk; the next ones count up from it."""
+
+
+def steps(topology: Topology) -> Iterator[Step]:
+    yield Module("target_core_user")
+    yield from loopback.host_modules(topology)
+    yield MakeFolder(f"{loopback.TARGET}/core/{_CORE}")
+    for lun in topology.luns.values():
+        folder = f"{loopback.TARGET}/core/{_CORE}/{lun.name}"
+        size = topology.lun_size(lun.name)
+        yield MakeFolder(folder)
+        # No daemon listens on netlink, so the kernel must not wait for an answer there.
+        yield Write(
+            f"{folder}/control",
+            f"dev_config=lab/{lun.name},dev_size={size},hw_block_size={_BLOCK},nl_reply_supported=-1",
+        )
+        yield Write(f"{folder}/enable", "1")
+    yield Daemon(tuple(model_lines(topology)))
+    yield from loopback.show_luns(topology, _CORE)
+
+
+def model_lines(topology: Topology) -> Iterator[str]:
+    """The handler's model in the syntax of native/diskd/config.h. Written blocks may use half of the guest's memory."""
+    yield f"memory {topology.memory // 2}"
+    for link in topology.links.values():
+        yield f"link {link.name} {link.rate} {link.cost}"
+    numbers = {name: number for number, name in enumerate(topology.disks)}
+    for disk in topology.disks.values():
+        yield f"disk {disk.name} {disk.size} {disk.rate} {disk.seek}{_mechanics(disk)}"
+    for lun in topology.luns.values():
+        first, *further = lun.disks
+        identity = f"lab{numbers[first]:05} {_NAA + numbers[first]:x}"
+        yield f"backstore {lun.name} {first} {identity}{_path(topology, lun, first)}"
+        for name in further:
+            yield f"more {name}{_path(topology, lun, name)}"
+
+
+def _path(topology: Topology, lun: Lun, disk: str) -> str:
+    return "".join(f" {link}" for link in topology.path(lun.name, disk))
+
+
+def _mechanics(disk: Disk) -> str:
+    """What a disk has beside its rate and seek; what it lacks is left out."""
+    rotation = f" rotation={disk.rotation}" if disk.rotation else ""
+    ncq = f" ncq={disk.ncq}" if disk.ncq > 1 else ""
+    buffer = f" buffer={disk.buffer}" if disk.buffer else ""
+    ahead = f" look_ahead={disk.look_ahead}" if disk.look_ahead else ""
+    return rotation + ncq + ahead + buffer + "".join(f" zone={zone.start}:{zone.rate}" for zone in disk.zones)

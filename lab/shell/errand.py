@@ -1,0 +1,166 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A command in a guest of virtme-ng: its output is handed on as it comes, and its exit status is brought back."""
+
+import os
+import selectors
+import shlex
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import IO, TextIO
+
+from lab.base.errors import BlklabError, KernelFailed, LabBroken
+from lab.guest.console import death
+from lab.shell.argv import ERR, OUT, REPORT, Errand, ShellSpec, shell_argv
+
+_READY, _UNFIT = "ready", "unfit"
+_BLOCK = 1 << 16
+_LOOK = "sit in the guest and look: the same without --command"
+_REMEDY = f"try again on a host that is less busy, or {_LOOK}"
+
+Outputs = Sequence[tuple[IO[bytes] | None, Callable[[bytes], object]]]
+
+
+def script(set_up: Path, command: Path, here: Path) -> str:
+    """What the guest runs: the shell file ``set_up``, and the bash file ``command`` in the folder ``here``."""
+    # Ports are named in sysfs by the kernel itself, so that no udev has to make links to them.
+    return f"""\
+port() {{
+	until found=$(grep -lxF "$1" /sys/class/virtio-ports/*/name 2>/dev/null); do sleep 0.1; done
+	found=${{found%/name}}
+	echo "/dev/${{found##*/}}"
+}}
+exec </dev/null >"$(port {OUT})" 2>"$(port {ERR})" 3>"$(port {REPORT})"
+echo {_READY} >&3
+cd {shlex.quote(str(here))} && sh {shlex.quote(str(set_up))} 3>&- || {{ echo {_UNFIT} >&3; exit 1; }}
+bash {shlex.quote(str(command))} 3>&-
+echo $? >&3
+"""
+
+
+def run_errand(spec: ShellSpec, path: Path, folder: Path, patience: float) -> int:
+    """The exit status of the script at ``path``, run in a guest whose disks are files in ``folder``.
+
+    Raises LabBroken when the guest did not come to it within ``patience`` seconds or was lost, KernelFailed when the
+    kernel died of the command.
+    """
+    heard = _Heard()
+    err, report = os.pipe(), os.pipe()
+    with os.fdopen(err[0], "rb", 0) as complaints, os.fdopen(report[0], "rb", 0) as reports:
+        try:
+            process = _start(replace(spec, errand=Errand(path, err[1], report[1])), folder)
+        finally:
+            os.close(err[1])
+            os.close(report[1])
+        outputs = (
+            (process.stdout, _writer(sys.stdout)),
+            (complaints, _writer(sys.stderr)),
+            (process.stderr, heard.console.extend),
+            (reports, heard.report.extend),
+        )
+        try:
+            _follow(process, outputs, heard, patience)
+        finally:
+            _end(process)
+    if heard.status is None:
+        raise _lost(heard)
+    return heard.status
+
+
+@dataclass
+class _Heard:
+    """What the guest reported, a line for each stage that it came to, and what its kernel and virtme-ng had to say.
+
+    ``waited`` are seconds in which it came to none.
+    """
+
+    report: bytearray = field(default_factory=bytearray)
+    console: bytearray = field(default_factory=bytearray)
+    waited: float = 0.0
+
+    @property
+    def stages(self) -> list[str]:
+        return self.report.decode().split("\n")[:-1]
+
+    @property
+    def status(self) -> int | None:
+        return next((int(stage) for stage in self.stages if stage.isdigit()), None)
+
+    @property
+    def lines(self) -> list[str]:
+        return [line.strip() for line in self.console.decode(errors="replace").splitlines() if line.strip()]
+
+
+def _start(spec: ShellSpec, folder: Path) -> "subprocess.Popen[bytes]":
+    # QEMU opens its outputs anew, which cuts files and cannot be done with sockets: pipes serve for all of them.
+    # What virtme-ng leaves when it is killed goes with the folder.
+    return subprocess.Popen(
+        shell_argv(spec),
+        cwd=folder,
+        env={**os.environ, "TMPDIR": str(folder)},
+        stdin=subprocess.DEVNULL,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        pass_fds=(spec.errand.err, spec.errand.report) if spec.errand else (),
+        process_group=0,
+    )
+
+
+def _writer(stream: TextIO) -> Callable[[bytes], object]:
+    def write(block: bytes) -> None:
+        stream.buffer.write(block)
+        stream.buffer.flush()
+
+    return write
+
+
+def _follow(process: "subprocess.Popen[bytes]", outputs: Outputs, heard: _Heard, patience: float) -> None:
+    """Hand on what is written until the guest is gone, or has come to no stage within ``patience`` seconds."""
+    deadline = time.monotonic() + patience
+    with selectors.DefaultSelector() as selector:
+        for source, take in outputs:
+            if source is not None:
+                selector.register(source, selectors.EVENT_READ, take)
+        while selector.get_map():
+            ready = selector.select(None if heard.report else max(0.0, deadline - time.monotonic()))
+            if not ready:
+                heard.waited = patience
+                return
+            for key, _ in ready:
+                block = os.read(key.fd, _BLOCK)
+                key.data(block)
+                if not block:
+                    selector.unregister(key.fileobj)
+            if len(heard.stages) > 1:
+                # It has written all that it had to, and how it would switch itself off is nobody's concern.
+                _kill(process)
+
+
+def _kill(process: "subprocess.Popen[bytes]") -> None:
+    """virtme-ng's program and its child, QEMU: their group exists as long as the first is not reaped."""
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+def _end(process: "subprocess.Popen[bytes]") -> None:
+    _kill(process)
+    process.wait()
+    for pipe in filter(None, (process.stdout, process.stderr)):
+        pipe.close()
+
+
+def _lost(heard: _Heard) -> BlklabError:
+    died = death(heard.lines)
+    words = died or next(reversed(heard.lines), "")
+    last = f'last words on its console: "{words}"' if words else "not a word on its console"
+    if not heard.stages:
+        how = f"not within {heard.waited:.0f} s" if heard.waited else "it ended"
+        return LabBroken(f"the guest never came to the command, {how}; {last}", remedy=_REMEDY)
+    if _UNFIT in heard.stages:
+        return LabBroken("the guest lacks what the command would find there, see above", remedy=_LOOK)
+    if died:
+        return KernelFailed(f"the kernel died while the command ran: {died}")
+    return LabBroken(f"the guest was lost while the command ran; {last}", remedy=_REMEDY)

@@ -1,0 +1,397 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Typed fields of a strict YAML document.
+
+A ``Kind`` reads one node and describes itself as JSON schema, so that the loader and the schema
+for editors come from the same tables. Reading collects mistakes in a ``Problems`` and returns
+None for a value that is wrong.
+"""
+
+import re
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from typing import Generic, Protocol, TypeVar
+
+from lab.base.units import parse_rate, parse_size, parse_time
+from lab.yaml.strict import Entry, Items, Map, Mark, Node, Problems, Scalar, describe, names, nearest, quoted
+
+T = TypeVar("T")
+T_co = TypeVar("T_co", covariant=True)
+Json = dict[str, object]
+
+NAME = r"[a-z0-9][a-z0-9-]{0,39}"
+_MEANT = {
+    **dict.fromkeys(("true", "yes", "on", "y"), "write true, without quotes"),
+    **dict.fromkeys(("false", "no", "off", "n"), "write false, without quotes"),
+}
+_SHOWN_KEYS = 20
+_LONGEST_NUMBER = 30
+_DIGITS = re.compile(r"[-+]?[0-9]+")
+_DECIMAL = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
+
+
+class Kind(Protocol[T_co]):
+    def read(self, problems: Problems, label: str, node: Node) -> T_co | None:
+        """The value, or None after reporting what is wrong with ``label``."""
+
+    def json(self) -> Json:
+        """The same rule as JSON schema."""
+
+
+def _refuse(problems: Problems, label: str, node: Node, wanted: str, remedy: str = "") -> None:
+    problems.add(node.mark, f"{label}: expected {wanted}, got {describe(node)}", remedy)
+
+
+def _is_reported(node: Node) -> bool:
+    return not isinstance(node, Scalar | Map | Items)
+
+
+@dataclass(frozen=True)
+class Integer:
+    low: int
+    high: int
+
+    def read(self, problems: Problems, label: str, node: Node) -> int | None:
+        if _is_reported(node):
+            return None
+        if not isinstance(node, Scalar) or node.kind != "integer" or not _DIGITS.fullmatch(node.text):
+            is_number = isinstance(node, Scalar) and not node.plain and _DIGITS.fullmatch(node.text)
+            _refuse(problems, label, node, "an integer", "remove the quotes" if is_number else "")
+            return None
+        # Checked before int(), which refuses thousands of digits.
+        value = int(node.text) if len(node.text) <= _LONGEST_NUMBER else None
+        if value is None or not self.low <= value <= self.high:
+            _refuse(problems, label, node, f"an integer from {self.low} to {self.high}")
+            return None
+        return value
+
+    def json(self) -> Json:
+        return {"type": "integer", "minimum": self.low, "maximum": self.high}
+
+
+@dataclass(frozen=True)
+class Number:
+    """A number with or without a fraction, above ``above`` and at most ``high``."""
+
+    above: float
+    high: float
+
+    def read(self, problems: Problems, label: str, node: Node) -> float | None:
+        if _is_reported(node):
+            return None
+        wanted = f"a number above {self.above:g} and up to {self.high:g}"
+        plain = isinstance(node, Scalar) and node.kind in {"integer", "float"}
+        if not isinstance(node, Scalar) or not plain or not _DECIMAL.fullmatch(node.text):
+            _refuse(problems, label, node, wanted)
+            return None
+        value = float(node.text)
+        if not self.above < value <= self.high:
+            _refuse(problems, label, node, wanted)
+            return None
+        return value
+
+    def json(self) -> Json:
+        return {"type": "number", "exclusiveMinimum": self.above, "maximum": self.high}
+
+
+@dataclass(frozen=True)
+class Flag:
+    def read(self, problems: Problems, label: str, node: Node) -> bool | None:
+        if _is_reported(node):
+            return None
+        if isinstance(node, Scalar) and node.plain and node.text in {"true", "false"}:
+            return node.text == "true"
+        word = node.text.lower() if isinstance(node, Scalar) else ""
+        _refuse(problems, label, node, "true or false", _MEANT.get(word, ""))
+        return None
+
+    def json(self) -> Json:
+        return {"type": "boolean"}
+
+
+def _string(problems: Problems, label: str, node: Node, wanted: str, pattern: str = "") -> Scalar | None:
+    """A scalar that YAML takes for a string; quotes are proposed where they would make it match ``pattern``."""
+    if _is_reported(node):
+        return None
+    if isinstance(node, Scalar) and node.kind == "string":
+        return node
+    quotes_help = isinstance(node, Scalar) and bool(re.fullmatch(pattern or ".+", node.text))
+    remedy = f'quote it: "{node.text}"' if isinstance(node, Scalar) and quotes_help else ""
+    if isinstance(node, Scalar) and node.kind == "float":
+        problems.add(node.mark, f"{label}: expected {wanted}, got {node.text}, which YAML takes for a number", remedy)
+    else:
+        _refuse(problems, label, node, wanted, remedy)
+    return None
+
+
+@dataclass(frozen=True)
+class Text:
+    """A string that is not empty; ``pattern``, if given, must match all of it, and ``wanted`` says so in words."""
+
+    wanted: str = "a string"
+    pattern: str = ""
+    longest: int = 4000
+
+    def read(self, problems: Problems, label: str, node: Node) -> str | None:
+        scalar = _string(problems, label, node, self.wanted, self.pattern)
+        if scalar is None:
+            return None
+        good = bool(scalar.text.strip()) and len(scalar.text) <= self.longest
+        if not good or (self.pattern and not re.fullmatch(self.pattern, scalar.text)):
+            too_long = f" of at most {self.longest} characters" if len(scalar.text) > self.longest else ""
+            _refuse(problems, label, node, self.wanted + too_long)
+            return None
+        return scalar.text
+
+    def json(self) -> Json:
+        shape: Json = {"type": "string", "minLength": 1, "maxLength": self.longest}
+        return {**shape, "pattern": f"^(?:{self.pattern})$"} if self.pattern else shape
+
+
+def name_text() -> Text:
+    return Text("a name of a-z, 0-9 and -, at most 40 of them", NAME)
+
+
+@dataclass(frozen=True)
+class Choice:
+    values: tuple[str, ...]
+
+    def read(self, problems: Problems, label: str, node: Node) -> str | None:
+        wanted = f"one of {names(self.values)}"
+        scalar = _string(problems, label, node, wanted, "|".join(self.values))
+        if scalar is None:
+            return None
+        if scalar.text not in self.values:
+            guess = nearest(scalar.text, self.values).removeprefix(", ")
+            _refuse(problems, label, node, wanted, guess)
+            return None
+        return scalar.text
+
+    def json(self) -> Json:
+        return {"type": "string", "enum": list(self.values)}
+
+
+@dataclass(frozen=True)
+class Quantity:
+    """A size, rate or time in its smallest unit, from ``low`` to ``high``."""
+
+    parse: Callable[[str], int]
+    pattern: str
+    example: str
+    low: int
+    high: int
+    bare_number: bool = False
+    step: int = 1
+
+    def read(self, problems: Problems, label: str, node: Node) -> int | None:
+        if _is_reported(node):
+            return None
+        wanted = self.example
+        is_bare = self.bare_number and isinstance(node, Scalar) and node.kind == "integer"
+        if not isinstance(node, Scalar) or (node.kind != "string" and not is_bare):
+            lacks_unit = isinstance(node, Scalar) and node.kind in {"integer", "float"}
+            _refuse(problems, label, node, wanted, "give the unit" if lacks_unit else "")
+            return None
+        try:
+            value = self.parse(node.text) if len(node.text) <= _LONGEST_NUMBER else None
+        except (ValueError, OverflowError):
+            value = None
+        if value is None:
+            _refuse(problems, label, node, wanted)
+        elif not self.low <= value <= self.high:
+            problems.add(node.mark, f"{label}: {quoted(node.text)} is too {'small' if value < self.low else 'large'}")
+            return None
+        elif value % self.step:
+            problems.add(node.mark, f"{label}: {quoted(node.text)} is finer than can be set")
+            return None
+        return value
+
+    def json(self) -> Json:
+        text: Json = {"type": "string", "pattern": f"^(?:{self.pattern})$"}
+        return {"anyOf": [text, {"type": "integer", "minimum": 0}]} if self.bare_number else text
+
+
+def size(low: int = 1, high: int = 1 << 44) -> Quantity:
+    pattern = r"\d+(\.\d+)? *([kKmMgGtT]?([iI]?[bB])?)"
+    return Quantity(parse_size, pattern, "a size such as 4k or 256M", low, high, bare_number=True)
+
+
+def rate(low: int = 1, high: int = 10**11) -> Quantity:
+    return Quantity(parse_rate, r"\d+(\.\d+)? *[kMG]?B/s", "a rate such as 1 MB/s", low, high)
+
+
+def time(low: int, high: int, step: int = 1) -> Quantity:
+    pattern = r"\d+(\.\d+)? *(ns|us|ms|s|min)"
+    return Quantity(parse_time, pattern, "a time such as 400ms or 20s", low, high, step=step)
+
+
+@dataclass(frozen=True)
+class ListOf(Generic[T]):
+    item: Kind[T]
+    least: int = 0
+    most: int = 256
+
+    def read(self, problems: Problems, label: str, node: Node) -> list[T] | None:
+        if _is_reported(node):
+            return None
+        if not isinstance(node, Items):
+            _refuse(problems, label, node, "a list", "write [a, b] or one line with - for each")
+            return None
+        if not self.least <= len(node.items) <= self.most:
+            problems.add(node.mark, f"{label}: expected {self.least} to {self.most} entries, got {len(node.items)}")
+        values = [self.item.read(problems, label, item) for item in node.items[: self.most]]
+        return [value for value in values if value is not None]
+
+    def json(self) -> Json:
+        return {"type": "array", "items": self.item.json(), "minItems": self.least, "maxItems": self.most}
+
+
+@dataclass(frozen=True)
+class Field(Generic[T_co]):
+    """One key of a record. ``says`` is shown by editors."""
+
+    name: str
+    kind: Kind[T_co]
+    required: bool = False
+    says: str = ""
+
+    def json(self) -> Json:
+        return {**self.kind.json(), **({"description": self.says} if self.says else {})}
+
+
+@dataclass(frozen=True)
+class Record:
+    """A mapping with known keys; further keys must match one of ``patterns``, whose values have that kind."""
+
+    fields: tuple[Field[object], ...]
+    patterns: tuple[Field[object], ...] = ()
+
+    def read(self, problems: Problems, label: str, node: Node) -> "Row | None":
+        if _is_reported(node):
+            return None
+        if not isinstance(node, Map):
+            _refuse(problems, label, node, "a mapping", "write key: value lines")
+            return None
+        self._check_keys(problems, label, node)
+        return Row(problems, node)
+
+    def _check_keys(self, problems: Problems, label: str, node: Map) -> None:
+        known = {entry.name for entry in self.fields}
+        unknown = [key for key in node.entries if key not in known and not self.pattern(key)]
+        meant: set[str] = set()
+        for key in unknown[:_SHOWN_KEYS]:
+            shown = [entry.name for entry in self.fields] + [entry.says for entry in self.patterns if entry.says]
+            guess = nearest(key, known)
+            meant.update(name for name in known if guess.endswith(f" {name}?"))
+            problems.add(
+                node.entries[key].key.mark, f"{key}: unknown key{guess}", "" if guess else f"known: {names(shown)}"
+            )
+        for wanted in self.fields:
+            if wanted.required and wanted.name not in meant.union(node.entries):
+                problems.add(node.mark, f"{label}: {wanted.name} is missing", wanted.says)
+
+    def pattern(self, key: str) -> Field[object] | None:
+        return next((entry for entry in self.patterns if re.fullmatch(entry.name, key)), None)
+
+    def json(self) -> Json:
+        shape: Json = {
+            "type": "object",
+            "properties": {entry.name: entry.json() for entry in self.fields},
+            "additionalProperties": False,
+        }
+        if self.patterns:
+            shape["patternProperties"] = {f"^(?:{entry.name})$": entry.json() for entry in self.patterns}
+        wanted = [entry.name for entry in self.fields if entry.required]
+        return {**shape, "required": wanted} if wanted else shape
+
+
+@dataclass(frozen=True)
+class Row:
+    """A mapping whose keys were checked; values are read field by field."""
+
+    problems: Problems
+    node: Map
+
+    @property
+    def mark(self) -> Mark:
+        return self.node.mark
+
+    def entry(self, name: str) -> Entry | None:
+        return self.node.entries.get(name)
+
+    def place(self, name: str) -> Mark:
+        """Where the value of ``name`` stands, or the mapping if it is not there."""
+        entry = self.entry(name)
+        return entry.value.mark if entry else self.mark
+
+    def get(self, wanted: Field[T]) -> T | None:
+        """None if the key is missing or its value wrong (which has been reported then)."""
+        entry = self.entry(wanted.name)
+        return None if entry is None else wanted.kind.read(self.problems, wanted.name, entry.value)
+
+    def get_or(self, wanted: Field[T], default: T) -> T:
+        value = self.get(wanted)
+        return default if value is None else value
+
+
+@dataclass(frozen=True)
+class Named(Generic[T]):
+    """A mapping from names to values of one kind, in the order of the file."""
+
+    value: Kind[T]
+    what: str
+    least: int = 1
+    most: int = 256
+    reserved: tuple[str, ...] = ()
+
+    def read(self, problems: Problems, label: str, node: Node) -> dict[str, T] | None:
+        if _is_reported(node):
+            return None
+        if not isinstance(node, Map):
+            _refuse(problems, label, node, f"a mapping from names to {self.what}s")
+            return None
+        if not self.least <= len(node.entries) <= self.most:
+            count = f"{self.least} to {self.most}"
+            problems.add(node.mark, f"{label}: expected {count} {self.what}s, got {len(node.entries)}")
+        values: dict[str, T] = {}
+        for name, entry in list(node.entries.items())[: self.most]:
+            if name_text().read(problems, f"{self.what} {quoted(name)}", entry.key) is None:
+                continue
+            if name in self.reserved:
+                problems.add(entry.key.mark, f"{self.what} {name}: the name means something else", "choose another")
+                continue
+            value = self.value.read(problems, name, entry.value)
+            if value is not None:
+                values[name] = value
+        return values
+
+    def json(self) -> Json:
+        pattern = NAME if not self.reserved else f"(?!(?:{'|'.join(self.reserved)})$){NAME}"
+        return {
+            "type": "object",
+            "patternProperties": {f"^{pattern}$": self.value.json()},
+            "additionalProperties": False,
+            "minProperties": self.least,
+            "maxProperties": self.most,
+        }
+
+
+@dataclass(frozen=True)
+class Either(Generic[T_co]):
+    """A string, or else the other kind; the caller looks at the node."""
+
+    text: Text
+    other: Kind[T_co]
+
+    def read(self, problems: Problems, label: str, node: Node) -> "str | T_co | None":
+        if isinstance(node, Map):
+            return self.other.read(problems, label, node)
+        return self.text.read(problems, label, node)
+
+    def json(self) -> Json:
+        return {"anyOf": [self.text.json(), self.other.json()]}
+
+
+def mapping_values(row: Row) -> Mapping[str, str]:
+    """The scalars of a row as the file says them, for reports."""
+    scalars = ((key, entry.value) for key, entry in row.node.entries.items())
+    return {key: value.text for key, value in scalars if isinstance(value, Scalar)}
