@@ -13,14 +13,14 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
-from lab.native import elf, programs
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
+from lab.base.record import BootRecord, Outcome
 from lab.guest.script import RunLoad
 from lab.kernels.model import Kernel
+from lab.native import elf, programs
 from lab.native.plugin import plugin
-from lab.base.record import BootRecord, Outcome
 from lab.session import GuestLoad, Job, Lab, PhaseSeen, PreparedJob, prepare_job, run_job
 from lab.topology.model import Topology
 
@@ -63,11 +63,15 @@ class Symbol:
 
 @dataclass(frozen=True)
 class Profiled:
-    """``windows`` maps each load that has a measured window to what the plugin counted (native/profile/plugin.c)."""
+    """``windows`` maps each load that has a measured window to what the plugin counted (native/profile/plugin.c).
+
+    ``files`` are the programs and libraries of the payload by name.
+    """
 
     record: BootRecord
     symbols: tuple[Symbol, ...]
     windows: Mapping[str, str]
+    files: Mapping[str, bytes]
 
 
 def profile_boot(
@@ -85,7 +89,8 @@ def profile_boot(
     patient = replace(prepared, plugin=words, wall_limit=_PATIENCE * prepared.wall_limit)
     record = run_job(lab, patient, folder, phase_seen=phase_seen)
     _check(record)
-    return Profiled(record, symbols, _windows(prepared, folder))
+    files = {Path(name).name: entry.data for name, entry in lab.payload.entries.items() if elf.is_elf(entry.data)}
+    return Profiled(record, symbols, _windows(prepared, folder), files)
 
 
 def kernel_symbols(

@@ -46,7 +46,7 @@ def functions(data: bytes) -> tuple[Function, ...]:
     sections = list(_sections(data))
     kinds = {kind for kind, _, _, _ in sections}
     wanted = _SHT_SYMTAB if _SHT_SYMTAB in kinds else _SHT_DYNSYM
-    found = set()
+    found: set[Function] = set()
     for kind, offset, size, link in sections:
         if kind == wanted:
             found.update(_functions(data, offset, size, sections[link][1]))
