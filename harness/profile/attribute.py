@@ -22,9 +22,7 @@ def nodes_of(window: Window, symbols: Sequence[Symbol], images: Iterable[Image])
 
 def _kernel_nodes(window: Window, symbols: Sequence[Symbol]) -> Iterator[Node]:
     addresses = [symbol.address for symbol in symbols]
-    places: dict[int, tuple[int | None, Context]] = {
-        number: (None, Context(name)) for number, name in enumerate(ROOTS)
-    }
+    places: dict[int, tuple[int | None, Context]] = {number: (None, Context(name)) for number, name in enumerate(ROOTS)}
     for index, node in enumerate(window.nodes):
         parent, context = places[node.parent]
         at = bisect_right(addresses, node.address) - 1

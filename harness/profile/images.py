@@ -7,7 +7,6 @@ vDSO, which the kernel patches for its processor.
 """
 
 from bisect import bisect_right
-from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
@@ -20,7 +19,7 @@ _TELLING = 16
 """Bytes that a block must have to say where a program was loaded; shorter ones are found in many programs."""
 
 
-@dataclass(frozen=True)
+@dataclass(frozen=True, eq=False)
 class Image:
     """A program or library: ``functions`` sorted by address, as far as its file names them."""
 
@@ -57,30 +56,27 @@ class Mapped:
 
 def find_images(blocks: Sequence[UserBlock], images: Iterable[Image]) -> Mapping[UserBlock, Mapped]:
     """The image of each block that has one."""
-    votes: Counter[tuple[str, int]] = Counter()
-    by_name = {image.name: image for image in images}
-    for block in blocks:
-        if len(block.data) >= _TELLING:
-            votes.update((image.name, base) for image in by_name.values() for base in _bases(block, image))
-    ranked = sorted(votes, key=lambda vote: (-votes[vote], vote))
-    mapped = [Mapped(by_name[name], base) for name, base in ranked]
+    images = tuple(images)
     found: dict[UserBlock, Mapped] = {}
-    by_page: dict[int, list[Mapped]] = defaultdict(list)
-    for one in mapped:
-        for segment in one.image.segments:
-            first = segment.address + one.base
-            for page in range(first // _PAGE, (first + len(segment.data)) // _PAGE + 1):
-                by_page[page].append(one)
+    mapped: list[Mapped] = []
+    for block in sorted(blocks, key=lambda block: (-len(block.data), block.address, block.data)):
+        if block in found or len(block.data) < _TELLING:
+            continue
+        candidates = [Mapped(image, base) for image in images for base in _bases(block, image)]
+        explained = {one: _matches(one, blocks) for one in candidates}
+        if explained:
+            best = max(candidates, key=lambda one: (len(explained[one]), one.image.name, one.base))
+            mapped.append(best)
+            found |= {one: best for one in explained[best] if one not in found}
     for block in blocks:
-        near = by_page[block.address // _PAGE]
-        for one in (*filter(lambda one: one.image.has(block.address - one.base, block.data), near), *_patched(near, block)):
+        patched = (one for one in mapped if one.image.name == VDSO and one.image.covers(block.address - one.base))
+        if block not in found and (one := next(patched, None)):
             found[block] = one
-            break
     return found
 
 
-def _patched(near: Iterable[Mapped], block: UserBlock) -> Iterator[Mapped]:
-    yield from (one for one in near if one.image.name == VDSO and one.image.covers(block.address - one.base))
+def _matches(mapped: Mapped, blocks: Sequence[UserBlock]) -> list[UserBlock]:
+    return [block for block in blocks if mapped.image.has(block.address - mapped.base, block.data)]
 
 
 def _bases(block: UserBlock, image: Image) -> Iterator[int]:

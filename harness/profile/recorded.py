@@ -6,7 +6,7 @@ the boot's fingerprint and what counts and attributes the instructions.
 """
 
 import tempfile
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
 from pathlib import Path
@@ -17,6 +17,7 @@ from harness.metrics.figures import PER_IO, Figures, figures_of
 from harness.metrics.samples import read_samples
 from harness.profile.attribute import images_of, nodes_of
 from harness.profile.counts import read_window
+from harness.profile.images import Image
 from harness.profile.model import Context, Function, Head, Node, Profile
 from harness.record.boot_files import save_boot
 from harness.record.store import PlannedCell, RunFolder
@@ -71,7 +72,7 @@ def profile_of(lab: Lab, run: RunFolder, cell: Cell, kernel: Kernel, *, phase_se
     changed = _changed(record.fingerprint, prepare_job(lab, kernel, arm.topology, job).fingerprint)
     if changed:
         raise CannotJudge(
-            f"{run.facts.scenario} on {kernel.release} would not boot as in {run.path.name}: {', '.join(changed)} differ",
+            f"{kernel.release} would not boot as in {run.path.name}: {', '.join(changed)} differ",
             remedy="run the scenario again with this blklab, then profile that run",
         )
     folder = run.path.parent / FOLDER / _key(lab, record.fingerprint)
@@ -84,16 +85,18 @@ def profile_of(lab: Lab, run: RunFolder, cell: Cell, kernel: Kernel, *, phase_se
     save_boot(profiled.record)
     if profiled.record.digest != record.digest:
         raise LabBroken(
-            f"the profiled boot measured something else ({profiled.record.digest}) than {run.path.name} ({record.digest})",
+            f"the profiled boot's digest is {profiled.record.digest}, not {record.digest} as in {run.path.name}",
             remedy=f"report this as a bug; both boots are below {run.path.parent}",
         )
-    figures = figures_of(record.files, arm.topology, [load for one in _loads(run) for load in one])
+    loads = [one for load in run.scenario.loads.values() for one in load.windows(run.scenario.windows)]
+    figures = figures_of(record.files, arm.topology, loads)
     head = Head(
         run.facts.scenario, cell.arm, "", cell.seed, run.facts.kernel.release, run.facts.kernel.origin, record.digest
     )
-    for one in (load for windows in _loads(run) for load in windows):
+    images = images_of(_guest_files(lab.cache, profiled), _vmlinux(kernel))
+    for one in loads:
         if one.name in profiled.windows:
-            _write(folder / f"{one.name}.json", _profile(lab.cache, kernel, profiled, one, figures, head))
+            _write(folder / f"{one.name}.json", _profile(profiled, images, one, figures, head))
     made = _read(folder / f"{load.name}.json")
     if made is None:
         raise CannotJudge(f"load {load.name} has no sampled window", remedy="windows of 20 ms and more are sampled")
@@ -109,10 +112,6 @@ def _stored_boot(run: RunFolder, cell: Cell) -> PlannedCell:
     raise Misuse(f"{run.path.name} has no seed {cell.seed}", remedy=f"its seeds are {run.facts.seeds}")
 
 
-def _loads(run: RunFolder) -> list[tuple[Load, ...]]:
-    return [load.windows(run.scenario.windows) for load in run.scenario.loads.values()]
-
-
 def _load(run: RunFolder, cell: Cell) -> Load:
     return run.scenario.loads[cell.load].windows(run.scenario.windows)[0]
 
@@ -126,18 +125,18 @@ def _key(lab: Lab, fingerprint: Mapping[str, str]) -> str:
     return digest_bytes(canonical([SCHEMA, own, dict(fingerprint)]))[:_KEY]
 
 
-def _profile(cache: Cache, kernel: Kernel, profiled: Profiled, load: Load, figures: Figures, head: Head) -> Profile:
+def _profile(profiled: Profiled, images: Sequence[Image], load: Load, figures: Figures, head: Head) -> Profile:
     window = read_window(profiled.windows[load.name])
     name = SAMPLES.format(load=load.name)
     samples = read_samples(profiled.record.files[name], name)
-    rate = sum(Fraction(figures[load.name, role, "iops"]) for role in load.roles)
+    rate = sum((Fraction(figures[load.name, role, "iops"]) for role in load.roles), Fraction())
     role = next(iter(load.roles))
     return Profile(
         head=replace(head, load=load.name, per_io=figures.get((load.name, role, PER_IO))),
         ios=rate * (samples.ended - samples.began) / _SECOND,
         total=window.total,
         surprises=window.surprises,
-        nodes=nodes_of(window, profiled.symbols, images_of(_guest_files(cache, profiled), _vmlinux(kernel))),
+        nodes=nodes_of(window, profiled.symbols, images),
     )
 
 
