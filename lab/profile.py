@@ -47,6 +47,7 @@ _ENTRIES: Mapping[str, str] = {
     "__switch_to": "y",
     "cpu_startup_entry": "d",
 }
+_PLAIN = "-"
 _THUNKS = ("__x86_indirect_", "__x86_return_thunk", "__SCT__", "srso_", "retbleed_")
 _OLD_INTERRUPTS = ("apic_timer_interrupt", "reschedule_interrupt", "call_function_interrupt", "irq_work_interrupt")
 _OLD_EXCEPTIONS = ("page_fault", "general_protection", "int3", "debug", "nmi", "invalid_op", "divide_error")
@@ -112,7 +113,7 @@ def kernel_symbols(
 
 
 def read_kallsyms(text: str) -> tuple[Symbol, ...]:
-    """The functions of /proc/kallsyms, one name for each address: the shortest, then the first in the alphabet."""
+    """The functions of /proc/kallsyms, one name for each address."""
     names: dict[int, Symbol] = {}
     for line in text.splitlines():
         address, kind, name, *module = line.split()
@@ -127,9 +128,10 @@ def read_kallsyms(text: str) -> tuple[Symbol, ...]:
     return tuple(names[address] for address in sorted(names) if address)
 
 
-def _preference(symbol: Symbol) -> tuple[bool, int, str]:
-    # __pfx_ marks the padding before a function (9f2899fe36a6, Linux 6.3).
-    return symbol.name not in _ENTRIES, len(symbol.name), symbol.name
+def _preference(symbol: Symbol) -> tuple[bool, bool, int, str]:
+    """Smallest for the name that says what is executed; the marks of the linker script share addresses with others."""
+    special = _kind(symbol.name, "ret_from_fork") != _PLAIN
+    return not special, symbol.name.endswith(("_start", "_end", "_begin", "text")), len(symbol.name), symbol.name
 
 
 def functions_file(symbols: tuple[Symbol, ...]) -> str:
@@ -149,7 +151,7 @@ def _kind(name: str, fork: str) -> str:
         return "i"
     if name.startswith("asm_exc_") or name in _OLD_EXCEPTIONS:
         return "e"
-    return "t" if name.startswith(_THUNKS) else "-"
+    return "t" if name.startswith(_THUNKS) else _PLAIN
 
 
 def _plugin_words(lab: Lab, symbols: tuple[Symbol, ...], folder: Path) -> tuple[str, ...]:

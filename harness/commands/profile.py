@@ -31,7 +31,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "further",
         nargs="*",
         metavar="NEW|ARM.LOAD",
-        help="a second run to compare with, and the cell (default: the first, or the one whose cpu.per_io differs most)",
+        help="a second run to compare with, and the cell (default: the first, or that whose cpu.per_io differs most)",
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed to profile (default: 1)")
     parser.add_argument("--scenario", metavar="NAME", help="the scenario, where a kernel was measured in several")

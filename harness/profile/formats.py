@@ -25,7 +25,7 @@ def differential_folded(before: Profile, after: Profile) -> str:
         for profile in (before, after)
     ]
     paths = sorted(sides[0].keys() | sides[1].keys())
-    rows = ((path, *(side.get(path, 0) for side in sides)) for path in paths)
+    rows = ((path, sides[0].get(path, 0), sides[1].get(path, 0)) for path in paths)
     return "".join(f"{_fold(path)} {old} {new}\n" for path, old, new in rows if old or new)
 
 
@@ -51,7 +51,7 @@ def speedscope(profile: Profile) -> str:
             "$schema": "https://www.speedscope.app/file-format-schema.json",
             "exporter": "blklab profile",
             "name": name,
-            "shared": {"frames": [{"name": one.title, "file": f"{one.context}/{one.owner}"} for one in functions]},
+            "shared": {"frames": [{"name": one.title, "file": _file(one)} for one in functions]},
             "profiles": [
                 {
                     "type": "sampled",
@@ -71,7 +71,7 @@ def speedscope(profile: Profile) -> str:
 def callgrind(profile: Profile) -> str:
     """A callgrind.out file (Callgrind Format Specification, version 1) with exact inclusive costs in the kernel.
 
-    The object is the module or program, the file is the context: user, kernel, interrupt, idle.
+    The file is the context (user, kernel, interrupt, idle) with the module or program, which is the object too.
     """
     return "\n".join((*_callgrind_head(profile), *_callgrind_body(profile), ""))
 
@@ -96,13 +96,17 @@ def _callgrind_body(profile: Profile) -> Iterator[str]:
     for function in sorted(profile.costs):
         yield ""
         yield f"ob={function.owner}"
-        yield f"fl={function.context}"
+        yield f"fl={_file(function)}"
         yield f"fn={function.name}"
         yield f"0 {profile.costs[function].instructions}"
         for callee, cost in calls[function]:
             if cost.calls:
                 yield f"cob={callee.owner}"
-                yield f"cfi={callee.context}"
+                yield f"cfi={_file(callee)}"
                 yield f"cfn={callee.name}"
                 yield f"calls={cost.calls} 0"
                 yield f"0 {cost.instructions}"
+
+
+def _file(function: Function) -> str:
+    return f"{function.context}/{function.owner}"

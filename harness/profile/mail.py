@@ -7,11 +7,15 @@ from itertools import accumulate, pairwise
 
 from harness.profile.differential import Change, Differential, canonical, spent
 from harness.profile.model import BLIND, Context, Function, Group, Profile
+from harness.profile.paths import one_sided
 from lab.base.errors import Misuse
 from lab.yaml.strict import nearest
 
 LINES = 30
 _NAME = 58
+_PATHS, _STEPS, _WIDE = 4, 4, 84
+_LARGE = Fraction(1, 50)
+"""The share of the total from which on a call path of one side is shown."""
 _CONTEXTS = {Context.INTERRUPT: "irq", Context.IDLE: "idle", Context.USER: "user", Context.KERNEL: ""}
 
 
@@ -54,11 +58,11 @@ def differential_lines(found: Differential, most: int = LINES) -> list[str]:
     ]
     old, new = groups_of(found.before), groups_of(found.after)
     groups = [group for group in Group if group in old or group in new]
-    columns = (_rounded(side.get(group, Fraction()) for group in groups) for side in (old, new))
-    lines += [_row(*row, str(group)) for group, *row in zip(groups, *columns, strict=True)]
+    columns = [_rounded(side.get(group, Fraction()) for group in groups) for side in (old, new)]
+    lines += [_row(*row) for row in zip(*columns, map(str, groups), strict=True)]
     lost = _unexplained(found.before), _unexplained(found.after)
     lines += [_row(*lost, "unexplained"), ""]
-    lines.append(f"{'delta':>10}  {'instructions':>17}  {'calls':>15}  function")
+    lines += [*_paths(found), f"{'delta':>10}  {'instructions':>17}  {'calls':>15}  function"]
     foot = ["", *_foot([found.before, found.after])]
     shown = found.changes[: most - len(lines) - len(foot) - 1]
     lines += [_change(change) for change in shown]
@@ -84,6 +88,18 @@ def _rounded(parts: Iterable[Fraction]) -> list[int]:
 def _unexplained(profile: Profile) -> int:
     """Per I/O; never 0 where anything is unexplained."""
     return max(whole(profile.per_io(profile.unexplained)), int(profile.unexplained > 0))
+
+
+def _paths(found: Differential) -> Iterator[str]:
+    """The call paths that are of one side: where a difference begins."""
+    total = max(found.totals)
+    large = [one for one in one_sided(found.before, found.after) if abs(one.delta) >= _LARGE * total][:_PATHS]
+    for one in large:
+        side = "after" if one.delta > 0 else "before"
+        path = ">".join(one.path[-_STEPS:]) + (f"> .. >{one.inner}" if one.inner != one.path[-1] else "")
+        yield f"{whole(one.delta):>+10,}  only {side}: {path if len(path) <= _WIDE else '...' + path[3 - _WIDE :]}"
+    if large:
+        yield ""
 
 
 def _row(old: int, new: int, name: str) -> str:

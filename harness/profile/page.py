@@ -2,13 +2,13 @@
 """An HTML page with a flame graph of each side and every changed function: no script, nothing from the network."""
 
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from fractions import Fraction
 from html import escape
 
-from harness.profile.differential import Change, Differential, canonical, differential
+from harness.profile.differential import Change, Differential, differential
 from harness.profile.mail import differential_lines, name_of, profile_lines, whole
-from harness.profile.model import BLIND, Function, Profile
+from harness.profile.model import BLIND, Profile
+from harness.profile.paths import Frame, frames_of
 
 _WIDTH, _ROW = 1180, 17
 _NARROWEST = 0.4
@@ -16,6 +16,7 @@ _NARROWEST = 0.4
 _LETTER = 6.2
 _MOST = 200
 """Functions listed below the graphs."""
+_HEADS = "".join(f"<th>{head}</th>" for head in ("delta", "before", "after", "calls before", "calls after", "function"))
 _STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; max-width: 1180px; margin: 1em auto; color: #222; background: #fff }
 pre { font-size: 12px; overflow-x: auto } h1 { font-size: 1.3em } h2 { font-size: 1.1em }
@@ -23,43 +24,6 @@ svg { display: block; font: 11px monospace } svg text { pointer-events: none }
 table { border-collapse: collapse; font: 12px monospace } td, th { padding: 0 .6em; text-align: right }
 td:last-child, th:last-child { text-align: left } .only { stroke: #000; stroke-width: 1 }
 """
-
-
-@dataclass
-class Frame:
-    """A call path: its own and all lower instructions per I/O on each side."""
-
-    name: str
-    costs: list[Fraction] = field(default_factory=lambda: [Fraction(), Fraction()])
-    below: "dict[str, Frame]" = field(default_factory=dict)
-
-    def child(self, name: str) -> "Frame":
-        return self.below.setdefault(name, Frame(name))
-
-
-def frames_of(profiles: Sequence[Profile]) -> Frame:
-    """The call paths of one or two profiles, merged by name without the compiler's parts and clones."""
-    root = Frame("all")
-    for side, profile in enumerate(profiles):
-        for index, node in enumerate(profile.nodes):
-            if not node.instructions:
-                continue
-            own = profile.per_io(node.instructions)
-            path = [str(node.function.context), *_names(profile.stack(index))]
-            frame = root
-            root.costs[side] += own
-            for name in path:
-                frame = frame.child(name)
-                frame.costs[side] += own
-    return root
-
-
-def _names(path: Sequence[Function]) -> list[str]:
-    names: list[str] = []
-    for function in map(canonical, path):
-        if not names or names[-1] != function.title:
-            names.append(function.title)
-    return names
 
 
 def profile_page(profile: Profile) -> str:
@@ -83,8 +47,8 @@ def differential_page(before: Profile, after: Profile) -> str:
 
 def _page(title: str, text: str, graphs: Sequence[tuple[str, str]], table: str) -> str:
     legend = (
-        "<p>Both graphs have one scale. Red: more instructions per I/O after than before on this call path; blue: fewer; "
-        "outlined: only on this side. Programs are flat: their callers are not known.</p>"
+        "<p>Both graphs have one scale. Red: more instructions per I/O after than before on this call path; "
+        "blue: fewer; outlined: only on this side. Programs are flat: their callers are not known.</p>"
         if len(graphs) > 1
         else "<p>Kernel call paths are exact. Programs are flat: their callers are not known.</p>"
     )
@@ -145,10 +109,7 @@ def _table(found: Differential) -> str:
         for change in found.changes[:_MOST]
     )
     shown = min(_MOST, len(found.changes))
-    return (
-        f"<h2>The {shown} largest of {len(found.changes)} functions, per I/O</h2>\n<table><tr><th>delta</th><th>before</th>"
-        f"<th>after</th><th>calls before</th><th>calls after</th><th>function</th></tr>\n{rows}</table>\n"
-    )
+    return f"<h2>The {shown} largest of {len(found.changes)} functions, per I/O</h2>\n<table>{_HEADS}{rows}</table>\n"
 
 
 def _remark(change: Change) -> str:
