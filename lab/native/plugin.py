@@ -9,7 +9,7 @@ from lab.base.digest import canonical, digest_bytes
 
 KIND = "plugin"
 LIBRARY = "profile.so"
-_SOURCES = Path(__file__).parent / "profile"
+SOURCES = Path(__file__).parent / "profile"
 _FLAGS = (
     *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Werror"),
     *("-shared", "-fPIC", "-fvisibility=hidden", "-Wl,--build-id=none"),
@@ -27,9 +27,9 @@ def plugin(cache: Cache, version: tuple[int, ...]) -> Path:
     """The plugin for this version of QEMU, built by the host's compiler when the cache has none. Raises LabBroken."""
     flags = (*_FLAGS, f"-DPLUGIN_API={interface(version)}")
     compiler = compiler_version("a profile is counted by a library in C")
-    sources = {path.name: digest_bytes(path.read_bytes()) for path in sorted(_SOURCES.iterdir())}
+    sources = {path.name: digest_bytes(path.read_bytes()) for path in sorted(SOURCES.iterdir())}
 
     def fill(into: Path) -> None:
-        compile_c(_SOURCES, [name for name in sources if name.endswith(".c")], flags, into / LIBRARY)
+        compile_c(SOURCES, [name for name in sources if name.endswith(".c")], flags, into / LIBRARY)
 
     return cache.entry(KIND, digest_bytes(canonical([sources, compiler, flags])), fill) / LIBRARY
