@@ -63,7 +63,11 @@ doctor:  ## what this host offers and what is missing, with remedies
 cache:  ## list what is cached and how large it is
 	$(blklab) cache list
 
-bisect:  ## the commit of a kernel tree at which a scenario's claims fail: NAME= TREE=DIR GOOD=REV BAD=REV [SEEDS=] [RESULTS=]
+timeline:  ## a scenario's claims and figures over kernels: NAME= [KERNELS="debian:6.12 .. debian:7.3"] [SEEDS=] [RESULTS=]
+	$(named)
+	$(blklab) timeline $${KERNELS:+"--kernels=$$KERNELS"} $${SEEDS:+"--seeds=$$SEEDS"} $${RESULTS:+"--results=$$RESULTS"} -- "$$NAME"
+
+bisect:  ## the release or commit that makes a claim fail: NAME= GOOD=debian:6.12|REV BAD= [TREE=DIR] [SEEDS=] [RESULTS=]
 	$(named)
 	$(blklab) bisect $${TREE:+"--tree=$$TREE"} $${GOOD:+"--good=$$GOOD"} $${BAD:+"--bad=$$BAD"} $${SEEDS:+"--seeds=$$SEEDS"} \
 		$${RESULTS:+"--results=$$RESULTS"} -- "$$NAME"
@@ -100,4 +104,4 @@ clean:  ## remove the virtual environments and caches of tools (not the results)
 	@rm -rf .venv .venv-* .venv.lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
-.PHONY: help setup scenario list show shell judge report calibrate matrix compare history doctor cache bisect selftest controls zoo schema check test test-all bench lock clean
+.PHONY: help setup scenario list show shell judge report calibrate matrix compare history doctor cache timeline bisect selftest controls zoo schema check test test-all bench lock clean

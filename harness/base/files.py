@@ -11,6 +11,7 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from lab.base import reading
 from lab.base.errors import LabBroken, Misuse
 
 ELSEWHERE = "name a folder that can be written: RESULTS=DIR with make, --results DIR with blklab"
@@ -54,9 +55,9 @@ def json_bytes(value: Any, *, sort_keys: bool = True) -> bytes:
 
 
 def read_json(path: Path) -> Any:
-    """None when there is no such file or it is not JSON: a file that cannot be read was never finished."""
+    """None when there is no such regular file or it is not JSON: a file that cannot be read was never finished."""
     try:
-        return json.loads(path.read_bytes())
+        return reading.read_json(path)
     except (OSError, ValueError):
         return None
 

@@ -6,6 +6,7 @@ scenario file or the catalogue has changed.
 """
 
 import json
+import reprlib
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -65,7 +66,7 @@ def from_plain(kind: type[T], value: Any) -> T:
     """Inverse of ``to_plain`` for type ``kind``. Raises ValueError when ``value`` does not fit the type."""
     try:
         return _build(kind, value)  # type: ignore[no-any-return]
-    except (TypeError, KeyError, AttributeError) as error:
+    except (TypeError, KeyError, AttributeError, OverflowError) as error:
         raise ValueError(f"not a {kind.__name__}: {error}") from error
 
 
@@ -101,5 +102,5 @@ def _build_optional(kind: Any, value: Any) -> Any:
 
 def _a(kind: type, value: Any) -> Any:
     if type(value) is not kind:
-        raise TypeError(f"expected {kind.__name__}, got {value!r}")
+        raise TypeError(f"expected {kind.__name__}, got {reprlib.repr(value)}")
     return value

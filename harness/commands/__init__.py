@@ -27,6 +27,7 @@ from harness.commands import (
     sensitivity,
     shell,
     show,
+    timeline,
     zoo,
 )
 from harness.commands import list as listing
@@ -46,6 +47,7 @@ COMMANDS: tuple[Command, ...] = (
     compare,
     profile,
     history,
+    timeline,
     index,
     selftest,
     calibrate,

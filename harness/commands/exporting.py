@@ -10,15 +10,15 @@ from rich.console import Console
 
 from harness.base.files import write_atomic, writing
 from harness.judge.verdict import Verdict
-from harness.record.store import RunFacts
+from harness.record.store import RunFolder
 from harness.report.export.junit import junit_xml
 from harness.report.export.kcidb import kcidb_json
 from harness.report.export.ktap import ktap
+from harness.report.export.parts import Export, exported
 from harness.report.export.table import csv_table
-from harness.scenario.model import Scenario
 from lab.base.errors import Misuse
 
-Format = Callable[[Scenario, Verdict, RunFacts], str]
+Format = Callable[[Export], str]
 STDOUT = "-"
 FORMATS: Mapping[str, tuple[Format, str]] = {
     "junit": (junit_xml, "JUnit XML"),
@@ -50,10 +50,10 @@ def report_console(options: argparse.Namespace) -> Console:
     return Console(stderr=STDOUT in _targets(options).values())
 
 
-def export(options: argparse.Namespace, scenario: Scenario, verdict: Verdict, facts: RunFacts) -> None:
+def export(options: argparse.Namespace, run: RunFolder, verdict: Verdict) -> None:
     """Write each format that was asked for. Raises LabBroken when a file cannot be written."""
     for name, target in _targets(options).items():
-        text, path = FORMATS[name][0](scenario, verdict, facts), Path(target)
+        text, path = FORMATS[name][0](exported(run, verdict)), Path(target)
         if target == STDOUT:
             sys.stdout.write(text)
         elif path.exists() and not path.is_file():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab judge``: the verdict of a run again, from its raw artefacts alone."""
+"""``blklab judge``: recompute a verdict from raw artefacts."""
 
 import argparse
 import sys
@@ -10,7 +10,7 @@ from harness.commands.reporting import print_run
 from harness.record.judging import rejudge
 
 NAME = "judge"
-HELP = "judge a run again from its raw artefacts, and say whether its stored verdict is the same"
+HELP = "recompute the verdict of a run from its raw artefacts and compare it with the stored one"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -22,10 +22,11 @@ def execute(options: argparse.Namespace) -> int:
     check_exports(options)
     rejudged = rejudge(options.run)
     print_run(report_console(options), rejudged.run, rejudged.verdict)
-    export(options, rejudged.run.scenario, rejudged.verdict, rejudged.run.facts)
-    if rejudged.agrees is None:
-        print("blklab: this run had not been judged before", file=sys.stderr)
-    else:
-        word = "the same as" if rejudged.agrees else "NOT the same as"
-        print(f"blklab: {word} the stored verdict", file=sys.stderr)
-    return rejudged.verdict.exit_code
+    export(options, rejudged.run, rejudged.verdict)
+    if not rejudged.before:
+        print("blklab: this run has no stored verdict", file=sys.stderr)
+    elif not rejudged.differences:
+        print("blklab: the stored verdict is identical", file=sys.stderr)
+    for difference in rejudged.differences:
+        print(f"blklab: verdict.json: {difference}", file=sys.stderr)
+    return rejudged.exit_code

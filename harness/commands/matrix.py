@@ -11,6 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.commands.command import SCENARIOS, add_results, results_root, tell
+from harness.commands.kernels import add_kernels, kernels, specs
 from harness.matrix.cluster import connect, nobody_waits
 from harness.matrix.driver import run_matrix
 from harness.matrix.jobs import MOST_JOBS, document, hosted_jobs
@@ -24,9 +25,7 @@ from harness.run.boots import Turns
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_PASS, BlklabError, LabBroken, Misuse
-from lab.kernels.model import Kernel
-from lab.kernels.resolve import resolve
+from lab.base.errors import EXIT_PASS, LabBroken, Misuse
 from lab.qemu.probe import find_qemu
 from lab.session import open_lab
 
@@ -41,12 +40,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "scenarios", nargs="*", metavar="SCENARIO", help="names or files (default: all that list shows)"
     )
-    parser.add_argument(
-        "--kernels",
-        action="append",
-        metavar="SPECS",
-        help=f"kernels, separated by spaces (may be repeated; default: {KERNELS})",
-    )
+    add_kernels(parser, KERNELS)
     parser.add_argument("--seeds", type=int, metavar="N", help="as many as this instead of what the scenarios say")
     parser.add_argument(
         "--shard", type=read_shard, default=Shard(), metavar="I/N", help="only part I of N of the cells"
@@ -75,15 +69,15 @@ def execute(options: argparse.Namespace) -> int:
         return _print(merge(store, parts(options.merge), _command(options)))
     scenarios = _scenarios(options.scenarios)
     if options.emit_jobs is not None:
-        jobs = hosted_jobs(scenarios, _kernels(options.kernels), options.seeds, options.emit_jobs)
+        jobs = hosted_jobs(scenarios, _specs(options.kernels, Cache.default()), options.seeds, options.emit_jobs)
         print(json.dumps(document(jobs)))
         return EXIT_PASS
     store.check()
     find_qemu()
     cache = Cache.default()
     lab = open_lab(cache, tell)
-    kernels = {spec: _kernel(spec, cache, refresh=options.refresh) for spec in _kernels(options.kernels)}
-    plan = Plan(scenarios, kernels, options.seeds, options.shard, options.jobs, _command(options))
+    found = kernels(_specs(options.kernels, cache), cache, refresh=options.refresh)
+    plan = Plan(scenarios, found, options.seeds, options.shard, options.jobs, _command(options))
     try:
         with _elsewhere(options.dask) as elsewhere, matrix_progress(Console(stderr=True)) as listener:
             folder = run_matrix(lab, plan, store, listener, elsewhere)
@@ -121,20 +115,8 @@ def _scenarios(named: Sequence[str]) -> tuple[Scenario, ...]:
     return tuple(found.values())
 
 
-def _kernels(named: Sequence[str] | None) -> tuple[str, ...]:
-    words = " ".join(named or ()).split() or (os.environ.get("KERNELS") or KERNELS).split()
-    return tuple(dict.fromkeys(words))
-
-
-def _kernel(spec: str, cache: Cache, *, refresh: bool) -> Kernel | BlklabError:
-    """The kernel, or why there is none: the other columns are measured all the same."""
-    try:
-        return resolve(spec, cache, refresh=refresh, tell=tell)
-    except Misuse:
-        raise
-    except BlklabError as error:
-        tell(f"{spec}: {error}")
-        return error
+def _specs(named: Sequence[str] | None, cache: Cache) -> tuple[str, ...]:
+    return specs(" ".join(named or ()).split() or (os.environ.get("KERNELS") or KERNELS).split(), cache)
 
 
 def _print(folder: MatrixFolder) -> int:
@@ -148,8 +130,8 @@ def _print(folder: MatrixFolder) -> int:
 
 def _command(options: argparse.Namespace) -> tuple[str, ...]:
     words = ["blklab", "matrix", *options.scenarios]
-    for kernels in options.kernels or ():
-        words += ["--kernels", kernels]
+    for named in options.kernels or ():
+        words += ["--kernels", named]
     words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
     words += ["--merge", *map(str, options.merge)] if options.merge else []
     if options.shard.of > 1:

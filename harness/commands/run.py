@@ -76,7 +76,7 @@ def execute(options: argparse.Namespace) -> int:
         request = replace(request, baseline=facts.run_id, base=facts.kernel, command=command)
     run = _run(lab, plan_run(lab, request), store, options)
     print_run(report_console(options), run.folder, run.verdict)
-    export(options, run.folder.scenario, run.verdict, run.folder.facts)
+    export(options, run.folder, run.verdict)
     return run.verdict.exit_code
 
 

@@ -17,14 +17,14 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.base.files import ELSEWHERE, held, link_atomic, read_json, write_atomic, write_json, writing
+from harness.base.files import ELSEWHERE, held, json_bytes, link_atomic, read_json, write_atomic, write_json, writing
 from harness.base.plain import from_plain, to_plain
 from harness.judge.document import SCHEMA as VERDICT_SCHEMA
 from harness.judge.document import verdict_document
@@ -32,15 +32,19 @@ from harness.judge.verdict import Verdict
 from harness.noise.stopping import Rule
 from harness.record.boot_files import load_boot
 from harness.scenario.model import Scenario
+from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import LabBroken, Misuse
 from lab.base.record import BootRecord
 
-SCHEMA = 1
+SCHEMA = 2
+_READABLE = (1, SCHEMA)
 LATEST = "latest"
 LEAST_SPACE = 64 << 20
 """Free bytes required before a run starts: room for its artefacts."""
 
-_RUN, _SCENARIO, _VERDICT, _EFFORT = "run.json", "scenario.json", "verdict.json", "effort.json"
+PLAN, RESOLVED = "run.json", "scenario.json"
+CHECKSUMS = "checksums"
+_VERDICT, _EFFORT = "verdict.json", "effort.json"
 _UNFIT_FOR_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
 
 
@@ -177,9 +181,10 @@ class Store:
         with writing(path):
             (path / "boots").mkdir(parents=True)
         # The order of arms and settings is significant.
-        write_json(path / _SCENARIO, to_plain(scenario), sort_keys=False)
+        resolved = json_bytes(to_plain(scenario), sort_keys=False)
+        write_atomic(path / RESOLVED, resolved)
         _copy_sources(scenario, path)
-        write_json(path / _RUN, to_plain(facts))
+        write_json(path / PLAN, with_checksums(facts, resolved))
         return RunFolder(path, facts, scenario)
 
     def runs(self, scenario: str) -> tuple[Path, ...]:
@@ -214,19 +219,33 @@ class Store:
 def load_run(path: Path) -> RunFolder:
     """The run in a folder (or a symlink to it). Raises Misuse when there is none, or of another schema."""
     folder = path.resolve()
-    plain_facts, plain_scenario = read_json(folder / _RUN), read_json(folder / _SCENARIO)
+    plain_facts, plain_scenario = read_json(folder / PLAN), read_json(folder / RESOLVED)
     if not isinstance(plain_facts, dict) or plain_scenario is None:
         raise Misuse(f"{path} does not contain a run", remedy="name a folder of results/SCENARIO/, or latest")
-    if plain_facts.get("schema") != SCHEMA:
+    if plain_facts.get("schema") not in _READABLE:
         raise Misuse(
-            f"{path} has run schema {plain_facts.get('schema')}; this version reads {SCHEMA}",
+            f"{path} has run schema {plain_facts.get('schema')}; this version reads up to {SCHEMA}",
             remedy="use the version of blklab that wrote it",
         )
+    # Schema 1 has no checksums; all else is the same.
+    plain_facts = {**plain_facts, "schema": SCHEMA}
+    plain_facts.pop(CHECKSUMS, None)
     try:
         facts, scenario = from_plain(RunFacts, plain_facts), from_plain(Scenario, plain_scenario)
     except ValueError as error:
         raise Misuse(f"{path} is damaged: {error}", remedy="run the scenario again") from error
     return RunFolder(folder, facts, scenario)
+
+
+def with_checksums(facts: RunFacts, resolved: bytes) -> dict[str, Any]:
+    """The document of run.json; ``resolved`` are the bytes of scenario.json."""
+    plan = to_plain(facts)
+    return {**plan, CHECKSUMS: {PLAN: digest_of_plan(plan), RESOLVED: digest_bytes(resolved)}}
+
+
+def digest_of_plan(plain: Mapping[str, Any]) -> str:
+    """The checksum of run.json: over all but the checksums in it."""
+    return digest_bytes(canonical({key: value for key, value in plain.items() if key != CHECKSUMS}))
 
 
 def new_run_id(started: datetime, release: str) -> str:

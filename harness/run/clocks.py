@@ -105,7 +105,7 @@ class WallTime(ClockStrategy):
         folder = boots.folder
         for cell in waiting:
             # A boot that the host invalidated left a record; without removing it, judging would count it.
-            if folder.boot(cell) is not None:
+            if folder.boot_folder(cell).exists():
                 folder.fresh_boot_folder(cell)
         verdict = judge_run(folder)
         for _, together in groupby(waiting, key=lambda cell: cell.seed):

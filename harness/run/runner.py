@@ -8,6 +8,7 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from harness.judge.verdict import Verdict
+from harness.record.evidence import Altered
 from harness.record.store import RunFacts, RunFolder, Store, load_run
 from harness.run.adoption import adopt
 from harness.run.boots import Boots, Turns, recorded
@@ -77,7 +78,7 @@ def carry_out(lab: Lab, plan: PlannedRun, store: Store, listener: Listener, turn
 def measured_before(plan: PlannedRun, store: Store) -> RunFolder | None:
     """The newest finished run with the same boots as the plan; None when there is none."""
     for path in reversed(store.runs(plan.request.scenario.name)):
-        with suppress(Misuse):
+        with suppress(Misuse, Altered):
             found = load_run(path)
             if plan.facts.repeats(found.facts) and plan.clock.complete(found, plan.jobs):
                 return found
