@@ -2,16 +2,18 @@
 """``blklab compare``: two kernels, runs, matrices or results folders, figure by figure."""
 
 import argparse
+from collections.abc import Iterable, Iterator, Sequence
 
 from rich.console import Console
 
 from harness.commands.command import results_root
-from harness.judge.comparison import Difference, changes
+from harness.judge.comparison import Change, Difference, changes
 from harness.record.judging import results_of
 from harness.record.sides import Candidate, Pair, pairs, side
-from harness.record.store import load_run
+from harness.record.store import RunFolder, load_run
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.scenario.metric_names import METRICS
+from harness.scenario.model import Clock
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.yaml.strict import nearest
 
@@ -51,9 +53,19 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _compared(pair: Pair, metrics: tuple[str, ...]) -> Compared:
-    before, after = (results_of(load_run(one.path)) for one in (pair.before, pair.after))
-    head = _heads(pair.before, pair.after)
-    return Compared(pair.scenario, *head, tuple(changes(before, after, metrics)))
+    runs = [load_run(one.path) for one in (pair.before, pair.after)]
+    before, after = map(results_of, runs)
+    found = tuple(changes(before, after, metrics))
+    return Compared(pair.scenario, *_heads(pair.before, pair.after), found, tuple(_profiles(runs, found)))
+
+
+def _profiles(runs: Sequence[RunFolder], found: Iterable[Change]) -> Iterator[str]:
+    """The command that profiles each cell with a marked figure; none on the wall clock."""
+    if any(run.scenario.clock is not Clock.VIRTUAL for run in runs):
+        return
+    marked = dict.fromkeys(f"{one.arm}.{one.load}" for one in found if one.difference() is Difference.MARKED)
+    for cell in marked:
+        yield f"blklab profile {runs[0].path} {runs[1].path} {cell}"
 
 
 def _heads(before: Candidate, after: Candidate) -> tuple[str, str]:

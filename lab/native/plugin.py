@@ -5,6 +5,7 @@ from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.compiler import compile_c, compiler_version
+from lab.base.contents import demand_intact
 from lab.base.digest import canonical, digest_bytes
 
 KIND = "plugin"
@@ -32,4 +33,4 @@ def plugin(cache: Cache, version: tuple[int, ...]) -> Path:
     def fill(into: Path) -> None:
         compile_c(SOURCES, [name for name in sources if name.endswith(".c")], flags, into / LIBRARY)
 
-    return cache.entry(KIND, digest_bytes(canonical([sources, compiler, flags])), fill) / LIBRARY
+    return demand_intact(cache.entry(KIND, digest_bytes(canonical([sources, compiler, flags])), fill) / LIBRARY)

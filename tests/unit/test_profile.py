@@ -77,13 +77,13 @@ def test_what_belongs_to_no_function_is_left_over() -> None:
 
 def test_the_largest_change_comes_first_and_new_and_gone_are_said() -> None:
     changes = differential(profile(BEFORE), profile(AFTER)).changes
-    assert [(one.function.name, one.delta, one.note) for one in changes][:4] == [
+    assert [(one.function.name, int(one.delta), one.note) for one in changes][:4] == [
         ("schedule", 60, "new"),
         ("defer", 25, "new"),
         ("worker", 5, "new"),
         ("plug", -2, "gone"),
     ]
-    assert ("run_queue", 0) in [(one.function.name, one.delta) for one in changes]
+    assert ("run_queue", 0) in [(one.function.name, int(one.delta)) for one in changes]
 
 
 def test_parts_and_clones_of_the_compiler_are_one_function() -> None:
@@ -100,27 +100,25 @@ def test_a_callee_that_its_caller_took_in_is_one_shift() -> None:
     old = profile("kernel;top 100 1000\nkernel;top;insert 100 5000\nkernel;top;insert;sort 100 2000\n")
     new = profile("kernel;top 100 1000\nkernel;top;insert 100 6900\n")
     first = differential(old, new).changes[0]
-    assert (first.function.name, first.delta, [one.name for one in first.inlined]) == ("insert", -1, ["sort"])
+    assert (first.function.name, int(first.delta), [one.name for one in first.inlined]) == ("insert", -1, ["sort"])
     back = differential(new, old).changes[0]
-    assert (back.delta, [one.name for one in back.inlined]) == (1, ["sort"])
+    assert (int(back.delta), [one.name for one in back.inlined]) == (1, ["sort"])
 
 
 def test_a_new_callee_whose_caller_stayed_is_no_shift() -> None:
     old = profile("kernel;top 100 1000\nkernel;top;insert 100 5000\n")
     new = profile("kernel;top 100 1000\nkernel;top;insert 100 4900\nkernel;top;insert;sort 100 2000\n")
     changes = differential(old, new).changes
-    assert [(one.function.name, one.delta, one.inlined) for one in changes][:2] == [
-        ("sort", 20, ()),
-        ("insert", -1, ()),
-    ]
+    found = [(one.function.name, int(one.delta), len(one.inlined)) for one in changes]
+    assert found[:2] == [("sort", 20, 0), ("insert", -1, 0)]
 
 
 def test_the_paths_of_one_side_are_named_from_where_they_part() -> None:
     found = one_sided(profile(BEFORE), profile(AFTER))
-    assert [(one.path[-2:], one.inner, one.delta) for one in found] == [
-        (("kernel", "worker"), "worker", 95),
-        (("submit", "plug"), "run_queue", -32),
-        (("submit", "defer"), "defer", 25),
+    assert [(one.path[-2], one.path[-1], one.inner, int(one.delta)) for one in found] == [
+        ("kernel", "worker", "worker", 95),
+        ("submit", "plug", "run_queue", -32),
+        ("submit", "defer", "defer", 25),
     ]
 
 

@@ -21,12 +21,16 @@ LEGEND = "* differs; ~ the ranges overlap: no difference; ? not measured on both
 
 @dataclass(frozen=True)
 class Compared:
-    """A pair of runs. ``before`` and ``after`` name the two in the head of the table."""
+    """A pair of runs. ``before`` and ``after`` name the two in the head of the table.
+
+    ``profiles`` are the commands that show what the marked figures consist of.
+    """
 
     scenario: str
     before: str
     after: str
     changes: tuple[Change, ...]
+    profiles: tuple[str, ...] = ()
 
 
 def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only: bool = False) -> None:
@@ -43,6 +47,8 @@ def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only
         for arm, reason in lacking:
             console.print(Text(f"  {arm}: {reason}", "dim"), soft_wrap=True, highlight=False)
         console.print(Text(f"  {_counted(pair.changes)}"), highlight=False)
+        for command in pair.profiles:
+            console.print(Text(f"  instructions by function: {command}", "dim"), soft_wrap=True, highlight=False)
         console.print()
     console.print(Text(f"{LEGEND}\nmarked from {LARGE.share:.0%} on: {LARGE.because}", "dim"), highlight=False)
 
