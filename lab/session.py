@@ -10,7 +10,7 @@ from pathlib import Path
 from lab import kit
 from lab.base import host
 from lab.base.cache import Cache
-from lab.base.digest import digest_bytes
+from lab.base.digest import digest_bytes, known_digest
 from lab.base.errors import LabBroken
 from lab.base.record import BootRecord
 from lab.guest import image, payload
@@ -277,7 +277,7 @@ def boot_inputs(lab: Lab, prepared: PreparedJob) -> kit.Inputs:
     boots = prepared.kernel.vmlinux or prepared.kernel.image
     return kit.Inputs(
         kernel=boots,
-        kernel_digest=kit.digest_of(boots),
+        kernel_digest=known_digest(boots),
         base=prepared.base.path,
         base_digest=prepared.base.digest,
         job_digest=prepared.fingerprint["job"],

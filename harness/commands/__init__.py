@@ -51,12 +51,13 @@ GROUPS: Mapping[str, tuple[Word, ...]] = {
     "measure": (
         Word("run", "run a scenario on a kernel and judge it", "run"),
         Word("matrix", "run scenarios on several kernels", "matrix"),
-        Word("bisect", "find the commit that makes a claim fail", "bisect"),
+        Word("timeline", "run a scenario on successive kernels and find the changes", "timeline"),
+        Word("bisect", "find the release or the commit that makes a claim fail", "bisect"),
         Word("shell", "open a shell in a guest with a topology's controllers", "shell"),
     ),
     "understand": (
         Word("show", "show what a scenario or a topology builds and claims", "show"),
-        Word("list", "list the scenarios or the topologies", "list"),
+        Word("list", "list the scenarios, the topologies or the packaged kernels", "list"),
         Word("judge", "judge a stored run again from its raw files", "judge"),
         Word("report", "write runs, a matrix or a history as one HTML page", "report"),
         Word("explain", "name what limits each load of a run", "explain"),

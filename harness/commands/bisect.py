@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab bisect``: the commit that makes a claim of a scenario fail."""
+"""``blklab bisect``: the release, or the commit of a tree, that makes a claim fail."""
 
 import argparse
 import os
@@ -17,6 +17,7 @@ from harness.bisect.report import mail, plot, print_finding
 from harness.bisect.repository import Repository
 from harness.bisect.simulation import compare
 from harness.bisect.state import State
+from harness.commands.bisect_releases import DEBIAN, by_release
 from harness.commands.command import (
     SCENARIOS,
     add_arms,
@@ -46,8 +47,15 @@ _SIMULATED = ((256, 2.0, 5, 500), (16384, 2.0, 5, 100))
 def configure(parser: argparse.ArgumentParser) -> None:
     add_scenario(parser, nargs="?")
     parser.add_argument("--tree", type=Path, metavar="DIR", help="a git repository with the kernel's history")
-    parser.add_argument("--good", type=given, metavar="REV", help="a commit on which the claims hold")
-    parser.add_argument("--bad", type=given, metavar="REV", help="a commit on which a claim fails")
+    parser.add_argument(
+        "--good", type=given, metavar="REV", help="a commit, or a series (debian:6.12), on which the claims hold"
+    )
+    parser.add_argument(
+        "--bad", type=given, metavar="REV", help="a commit, or a series (debian:7.3), on which a claim fails"
+    )
+    parser.add_argument(
+        "--figure", default="", metavar="NAME", help="between series: ARM.LOAD.ROLE.METRIC instead of the claims"
+    )
     add_seeds(parser)
     add_arms(parser)
     add_results(parser)
@@ -67,6 +75,10 @@ def execute(options: argparse.Namespace) -> int:
     if options.simulate:
         return _simulate()
     _check(options)
+    if options.good.startswith(DEBIAN):
+        code = by_release(options)
+        if options.tree is None or code != EXIT_PASS:
+            return code
     scenario = load_scenario(options.scenario, search=SCENARIOS)
     store = Store(results_root(options.results))
     store.check()
@@ -101,12 +113,18 @@ def _bisection(
 
 
 def _check(options: argparse.Namespace) -> None:
-    lacking = [name for name in ("scenario", "tree", "good", "bad") if getattr(options, name) is None]
+    packaged = [str(end).startswith(DEBIAN) for end in (options.good, options.bad)]
+    needed = ("scenario", "good", "bad") if all(packaged) else ("scenario", "tree", "good", "bad")
+    lacking = [name for name in needed if getattr(options, name) is None]
     if lacking:
         raise Misuse(
             f"bisect needs {', '.join(lacking)}",
-            remedy="make bisect NAME=shared-queue TREE=DIR GOOD=v6.1 BAD=v6.12",
+            remedy="make bisect NAME=shared-queue TREE=DIR GOOD=v6.1 BAD=v6.12, or GOOD=debian:6.1 BAD=debian:7.3",
         )
+    if any(packaged) != all(packaged):
+        raise Misuse(f"{options.good} and {options.bad} are not of one kind", remedy="two series, or two commits")
+    if options.figure and not all(packaged):
+        raise Misuse("--figure is for a bisection by release", remedy="leave it out, or give two series (debian:6.12)")
 
 
 def _key(options: argparse.Namespace, scenario: Scenario) -> str:

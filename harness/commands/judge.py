@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab judge``: judge a stored run again, from its raw files alone."""
+"""``blklab judge``: recompute a verdict from raw artefacts."""
 
 import argparse
 
@@ -17,9 +17,11 @@ def execute(options: argparse.Namespace) -> int:
     check_exports(options)
     rejudged = rejudge(options.run)
     show_run(options, rejudged.run, rejudged.verdict)
-    export(options, rejudged.run.scenario, rejudged.verdict, rejudged.run.facts)
-    if rejudged.agrees is None:
-        tell("this run had no stored verdict")
-    else:
-        tell(f"{'the same as' if rejudged.agrees else 'NOT the same as'} the stored verdict")
-    return rejudged.verdict.exit_code
+    export(options, rejudged.run, rejudged.verdict)
+    if not rejudged.before:
+        tell("this run has no stored verdict")
+    elif not rejudged.differences:
+        tell("the stored verdict is identical")
+    for difference in rejudged.differences:
+        tell(f"verdict.json: {difference}")
+    return rejudged.exit_code

@@ -10,8 +10,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import SCENARIOS, add_jobs, add_results, add_seeds, given, number, results_root, tell
+from harness.commands.command import SCENARIOS, add_jobs, add_results, add_seeds, number, results_root, tell
 from harness.commands.dry_run import Estimate, add_dry_run, print_estimates
+from harness.commands.kernels import add_kernels, kernels, refuse_ranges, specs
 from harness.matrix.cluster import connect, nobody_waits
 from harness.matrix.driver import run_matrix
 from harness.matrix.jobs import MOST_JOBS, document, hosted_jobs
@@ -21,13 +22,12 @@ from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
 from harness.report.terminal.matrix import print_matrix
 from harness.report.terminal.matrix_progress import matrix_progress
-from harness.run.runner import Turns
+from harness.run.boots import Turns
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_PASS, BlklabError, CannotJudge, LabBroken, Misuse
-from lab.kernels.model import Kernel
-from lab.kernels.resolve import resolve
+from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken
+from lab.kernels.offers import expand
 from lab.qemu.probe import find_qemu
 from lab.session import open_lab
 
@@ -39,13 +39,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "scenarios", nargs="*", metavar="SCENARIO", help="names or files (default: all of the virtual clock)"
     )
-    parser.add_argument(
-        "--kernels",
-        action="append",
-        type=given,
-        metavar="SPECS",
-        help=f"kernels, separated by spaces (may be repeated; default: {KERNELS})",
-    )
+    add_kernels(parser, KERNELS)
     add_seeds(parser)
     parser.add_argument(
         "--shard", type=read_shard, default=Shard(), metavar="I/N", help="only part I of N of the cells"
@@ -80,7 +74,7 @@ def execute(options: argparse.Namespace) -> int:
         return _print(merge(store, parts(options.merge), _command(options)))
     scenarios = _scenarios(options.scenarios)
     if options.emit_jobs is not None:
-        jobs = hosted_jobs(scenarios, _kernels(options.kernels), options.seeds, options.emit_jobs)
+        jobs = hosted_jobs(scenarios, specs(_named(options), Cache.default()), options.seeds, options.emit_jobs)
         print(json.dumps(document(jobs)))
         return EXIT_PASS
     if options.dry_run:
@@ -89,8 +83,8 @@ def execute(options: argparse.Namespace) -> int:
     find_qemu()
     cache = Cache.default()
     lab = open_lab(cache, tell)
-    kernels = {spec: _kernel(spec, cache, refresh=options.refresh) for spec in _kernels(options.kernels)}
-    plan = Plan(scenarios, kernels, options.seeds, options.shard, options.jobs, _command(options))
+    found = kernels(specs(_named(options), cache), cache, refresh=options.refresh)
+    plan = Plan(scenarios, found, options.seeds, options.shard, options.jobs, _command(options))
     try:
         with _elsewhere(options.dask) as elsewhere, matrix_progress(Console(stderr=True)) as listener:
             folder = run_matrix(lab, plan, store, listener, elsewhere)
@@ -114,7 +108,7 @@ def _elsewhere(address: str | None) -> Iterator[Turns | None]:
 
 
 def _dry_run(options: argparse.Namespace, scenarios: Sequence[Scenario], store: Store) -> int:
-    unresolved = {spec: CannotJudge("not resolved") for spec in _kernels(options.kernels)}
+    unresolved = {spec: CannotJudge("not resolved") for spec in expand(" ".join(_named(options)), refuse_ranges)}
     by_name = {scenario.name: scenario for scenario in scenarios}
     cells = cells_of(Plan(tuple(scenarios), unresolved, options.seeds, options.shard))
     mine = [cell for cell in cells if cell.shard == options.shard.number]
@@ -128,20 +122,8 @@ def _scenarios(named: Sequence[str]) -> tuple[Scenario, ...]:
     return tuple(found.values())
 
 
-def _kernels(named: Sequence[str] | None) -> tuple[str, ...]:
-    words = " ".join(named or ()).split() or (os.environ.get("KERNELS") or KERNELS).split()
-    return tuple(dict.fromkeys(words))
-
-
-def _kernel(spec: str, cache: Cache, *, refresh: bool) -> Kernel | BlklabError:
-    """The kernel, or the error: the other kernels are measured anyway."""
-    try:
-        return resolve(spec, cache, refresh=refresh, tell=tell)
-    except Misuse:
-        raise
-    except BlklabError as error:
-        tell(f"{spec}: {error}")
-        return error
+def _named(options: argparse.Namespace) -> Sequence[str]:
+    return " ".join(options.kernels or ()).split() or (os.environ.get("KERNELS") or KERNELS).split()
 
 
 def _print(folder: MatrixFolder) -> int:
@@ -155,8 +137,8 @@ def _print(folder: MatrixFolder) -> int:
 
 def _command(options: argparse.Namespace) -> tuple[str, ...]:
     words = ["blklab", "matrix", *options.scenarios]
-    for kernels in options.kernels or ():
-        words += ["--kernels", kernels]
+    for named in options.kernels or ():
+        words += ["--kernels", named]
     words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
     words += ["--merge", *map(str, options.merge)] if options.merge else []
     if options.shard.of > 1:

@@ -24,7 +24,10 @@ from harness.commands.tracing import add_tracing, execute_trace
 from harness.record.store import RunFolder, Store
 from harness.report.format import plural
 from harness.report.terminal.progress import progress
-from harness.run.runner import Request, Run, measured_before, run_scenario
+from harness.run.boots import Turns
+from harness.run.clocks import STRATEGIES
+from harness.run.plan import PlannedRun, Request, plan_run
+from harness.run.runner import Run, carry_out, lanes_of_host, measured_before
 from harness.scenario.expand import expand
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario
@@ -61,6 +64,7 @@ def execute(options: argparse.Namespace) -> int:
     if options.seed is not None:
         raise Misuse("--seed selects the boot that --trace records", remedy="add --trace, or use --seeds N")
     scenario = load_scenario(options.scenario, search=SCENARIOS)
+    STRATEGIES[scenario.clock].refuse(scenario, verify=options.verify, baseline=options.base is not None)
     store = Store(results_root(options.results))
     if options.dry_run:
         return _dry_run(options, scenario, store)
@@ -77,30 +81,31 @@ def execute(options: argparse.Namespace) -> int:
         facts = _measured(lab, replace(request, kernel=base), store, options).facts
         command = (*request.command, "--base", options.base)
         request = replace(request, baseline=facts.run_id, base=facts.kernel, command=command)
-    run = _run(lab, request, store, options)
+    run = _run(lab, plan_run(lab, request), store, options)
     show_run(options, run.folder, run.verdict)
-    export(options, run.folder.scenario, run.verdict, run.folder.facts)
+    export(options, run.folder, run.verdict)
     return run.verdict.exit_code
 
 
 def _measured(lab: Lab, request: Request, store: Store, options: argparse.Namespace) -> RunFolder:
-    """The run on the BASE kernel: a stored one when it has exactly the same boots, unless --verify is given."""
-    earlier = None if options.verify else measured_before(lab, request, store)
+    """The run on the BASE kernel: an earlier one with the same boots, unless --verify asks for new ones."""
+    plan = plan_run(lab, request)
+    earlier = None if options.verify else measured_before(plan, store)
     if earlier is not None:
         tell(f"BASE kernel {earlier.facts.kernel.release}: using run {earlier.facts.run_id}")
         return earlier
-    folder = _run(lab, request, store, options).folder
-    tell(f"BASE kernel {folder.facts.kernel.release}: run {folder.facts.run_id}")
+    folder = _run(lab, plan, store, options).folder
+    tell(f"BASE kernel {folder.facts.kernel.release}: measured in {folder.facts.run_id}")
     return folder
 
 
-def _run(lab: Lab, request: Request, store: Store, options: argparse.Namespace) -> Run:
+def _run(lab: Lab, plan: PlannedRun, store: Store, options: argparse.Namespace) -> Run:
     with progress(Console(stderr=True)) as listener:
-        run = run_scenario(lab, request, store, listener, options.jobs)
-    if run.left_open:
-        tell("host interference invalidated a boot: run the same command again to resume")
+        run = carry_out(lab, plan, store, listener, Turns(lanes_of_host(options.jobs)))
+    if run.unfinished:
+        tell("host interference invalidated a boot: re-run the same command to repeat only that boot")
     if run.resumed:
-        tell(f"resumed: {plural(run.resumed, 'boot')} of an interrupted run kept")
+        tell(f"{plural(run.resumed, 'boot')} taken over from an interrupted run")
     return run
 
 

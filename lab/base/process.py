@@ -12,6 +12,9 @@ from lab.base.errors import LabBroken
 
 _LAST_WORDS = 2000
 
+Finished = subprocess.CompletedProcess[bytes]
+"""A process that has ended, with its captured output."""
+
 
 def run(
     argv: Sequence[str],
@@ -22,7 +25,7 @@ def run(
     timeout: float | None = None,
     accept: Collection[int] = (0,),
     hint: str = "",
-) -> subprocess.CompletedProcess[bytes]:
+) -> Finished:
     """Run ``argv`` (never through a shell), return it with its captured output.
 
     ``env`` replaces the whole environment. Raises LabBroken, with the quoted command, its last
@@ -42,7 +45,7 @@ def run(
     if process.returncode not in accept:
         words = (err.strip() or out.strip()).decode(errors="replace")[-_LAST_WORDS:]
         raise LabBroken(f"{_manner(process.returncode)}: {quoted}\n{words}".rstrip(), remedy=hint)
-    return subprocess.CompletedProcess(list(argv), process.returncode, out, err)
+    return Finished(list(argv), process.returncode, out, err)
 
 
 def _start(

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.compiler import compile_c, compiler_version
+from lab.base.contents import demand_intact
 from lab.base.digest import canonical, digest_bytes
 
 KIND = "program"
@@ -51,7 +52,7 @@ def build(cache: Cache, name: str) -> bytes:
         files = [str(path.relative_to(ROOT)) for path in program.sources() if path.suffix == ".c"]
         compile_c(ROOT, files, (*_FLAGS, *WARNINGS), into / name)
 
-    return (cache.entry(KIND, _key(program), fill) / name).read_bytes()
+    return demand_intact(cache.entry(KIND, _key(program), fill) / name).read_bytes()
 
 
 def _key(program: Program) -> str:

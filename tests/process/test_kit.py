@@ -188,7 +188,7 @@ def test_something_else_is_not_passed_off_for_it(run: RunFolder, tmp_path: Path,
 
 def test_a_kit_overwrites_nothing(run: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "kit").mkdir()
-    with pytest.raises(Misuse, match="is there already"):
+    with pytest.raises(Misuse, match="exists"):
         collect(run, chosen_boot(run, ""), tmp_path / "kit", never)
 
 

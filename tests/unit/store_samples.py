@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.base.plain import identity
 from harness.record.boot_files import save_boot
 from harness.record.store import KernelFacts, PlannedCell, RunFacts, RunFolder, Store, planned
 from harness.scenario.model import Scenario
@@ -54,17 +55,28 @@ def record(
         warnings=warnings,
         files=measured,
         digest=digest_results(measured) if outcome is Outcome.BYE else None,
-        fingerprint={"kernel": "k" * 64},
+        fingerprint=fingerprint(folder),
         wall={"boot": 3.0, "setup": 1.0, "measure": 6.0, "send": 0.2},
         virtual={"boot": 1.0, "setup": 0.5, "measure": 90.0, "send": 0.1},
     )
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    """As the lab makes it for the cell of a run whose boot goes to ``folder``; of the kernel alone elsewhere."""
+    plan = folder.parents[1] / "run.json"
+    if not plan.is_file():
+        return {"kernel": KERNEL.digest}
+    run = json.loads(plan.read_bytes())
+    (cell,) = (cell for cell in run["cells"] if cell["boot"] == folder.name)
+    labels = {"scenario": run["scenario_digest"], "arm": cell["arm"], "seed": str(cell["seed"])}
+    return {"kernel": run["kernel"]["digest"], **labels}
 
 
 def facts(model: Scenario, cells: tuple[PlannedCell, ...]) -> RunFacts:
     return RunFacts(
         run_id="",
         scenario=model.name,
-        scenario_digest=model.digest,
+        scenario_digest=identity(model),
         kernel=KERNEL,
         seeds=tuple(sorted({cell.seed for cell in cells})),
         arms=tuple(dict.fromkeys(cell.arm for cell in cells)),
@@ -79,7 +91,8 @@ def new_run(root: Path, model: Scenario, *, seeds: int = 3, repeats: int = 1) ->
     return Store(root).new_run(model, facts(model, cells))
 
 
-def boot_all(run: RunFolder, together: Mapping[str, float]) -> None:
-    """Boot every cell that is missing; ``together`` is the fast role's IOPS by arm."""
+def boot_all(run: RunFolder, together: Mapping[str, float], more: Mapping[str, bytes] = {}) -> None:
+    """Boot every cell that is missing; ``together`` is the fast role's IOPS by arm, ``more`` are further files."""
     for cell in run.missing():
-        save_boot(record(run.fresh_boot_folder(cell), files(together=together[cell.arm] + cell.seed)))
+        measured = {**files(together=together[cell.arm] + cell.seed), **more}
+        save_boot(record(run.fresh_boot_folder(cell), measured))

@@ -62,7 +62,7 @@ def test_series_over_days_and_over_versions(tmp_path: Path) -> None:
     for day, level in enumerate([95, 95, 60], start=1):
         run_of(tmp_path, [level, level + 1], day=day)
     run_of(tmp_path, [30, 31], release="5.10.0-46-amd64", day=9)
-    run_of(tmp_path, [1, 2], day=10, model=replace(MODEL, digest="an older file"))
+    run_of(tmp_path, [1, 2], day=10, model=replace(MODEL, pause=1))
     run_of(tmp_path, [20, 21], release="6.12.1-amd64", day=11)
     index = open_index(tmp_path).index
     made = history(index, "sample", "iops")

@@ -1,17 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """From a spec to a kernel: packaged ones out of an archive made on the spot, and local ones."""
 
+import json
+import lzma
 import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Collection, Iterator
 from pathlib import Path
 
 import pytest
 
 from lab.base.cache import Cache
+from lab.base.contents import note
 from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
+from lab.guest.image import base_image
+from lab.guest.payload import Payload
 from lab.kernels import distro, local, store
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure
@@ -49,8 +54,8 @@ def add_old(repository: Repository, suite: str, abi: str, version: str) -> None:
     repository.add(suite, f"linux-image-{abi}-amd64", version, tree)
 
 
-def add_split(repository: Repository, suite: str, version: str) -> None:
-    """The packages from 7.x on: a shell of image, modules and base."""
+def add_split(repository: Repository, suite: str, version: str, unlisted: Collection[str] = ()) -> None:
+    """The packages from 6.19 on: an empty image that depends on binary, modules and base."""
     release = f"{version}+deb14-amd64"
     whole = repository.root.parent / f"whole-{version}"
     install_kernel(whole, release, split=True, modules="usr/lib/modules")
@@ -61,7 +66,7 @@ def add_split(repository: Repository, suite: str, version: str) -> None:
         (into / "usr/lib/modules" / release).mkdir(parents=True)
         for name in names:
             (folder / name).rename(into / "usr/lib/modules" / release / name)
-        repository.add(suite, f"linux-{part}-{release}", f"{version}-1", into)
+        repository.add(suite, f"linux-{part}-{release}", f"{version}-1", into, listed=part not in unlisted)
     needs = ", ".join(f"linux-{part}-{release} (= {version}-1)" for part in parts)
     repository.add(suite, f"linux-image-{release}", f"{version}-1", depends=f"kmod, linux-base (>= 4.3~), {needs}")
 
@@ -113,6 +118,54 @@ def test_split_packages(repository: Repository, cache: Cache) -> None:
     kernel = resolve("debian:7.2", cache)
     assert_complete(kernel, "7.2.12+deb14-amd64")
     assert not (kernel.modules / "vmlinuz").exists()
+
+
+@needs_apt
+def test_parts_that_the_suite_lists_no_more_come_from_its_pool(repository: Repository, cache: Cache) -> None:
+    add_split(repository, "trixie-backports", "7.0.13", unlisted=("modules", "base"))
+    repository.publish("sid", "forky", "trixie-backports")
+    told: list[str] = []
+    kernel = resolve("debian:7.0", cache, tell=told.append)
+    assert_complete(kernel, "7.0.13+deb14-amd64")
+    assert "(modules and base from the pool, with a checksum that no list signs)" in kernel.origin
+    assert any("linux-modules" in line and "does not list it any more" in line for line in told)
+    cache.close()
+    shutil.rmtree(cache.root / "kernels")
+    assert resolve("debian:7.0", Cache(cache.root)).digest == kernel.digest
+
+
+@needs_apt
+def test_parts_that_the_pool_dropped_too(repository: Repository, cache: Cache) -> None:
+    add_split(repository, "trixie-backports", "7.0.13", unlisted=("modules",))
+    repository.publish("sid", "forky", "trixie-backports")
+    next((repository.root / "pool").glob("linux-modules-*")).unlink()
+    with pytest.raises(CannotJudge, match=r"without its linux-modules-7\.0\.13") as caught:
+        resolve("debian:7.0", cache)
+    assert "BLKLAB_ARCHIVE_TRIXIE_BACKPORTS=" in caught.value.remedy
+
+
+@needs_apt
+def test_a_file_of_the_pool_that_is_another_package(repository: Repository, cache: Cache) -> None:
+    add_split(repository, "trixie-backports", "7.0.13", unlisted=("modules",))
+    repository.publish("sid", "forky", "trixie-backports")
+    other = repository.add("trixie-backports", "other", "1", listed=False)
+    other.rename(next((repository.root / "pool").glob("linux-modules-*")))
+    with pytest.raises(LabBroken, match="'package': 'other'"):
+        resolve("debian:7.0", cache)
+
+
+@needs_apt
+def test_a_whole_image_needs_no_base_of_its_version(repository: Repository, cache: Cache) -> None:
+    """6.18.15 of trixie-backports: its linux-base-* is documentation, and not listed any more."""
+    release, version = "6.18.15+deb13-amd64", "6.18.15-1~bpo13+1"
+    whole = repository.root.parent / "whole"
+    install_kernel(whole, release, modules="usr/lib/modules")
+    depends = f"kmod, linux-base (>= 4.12~), linux-base-{release} (= {version})"
+    repository.add("trixie-backports", f"linux-image-{release}", version, whole, depends)
+    repository.publish("sid", "forky", "trixie-backports")
+    kernel = resolve("debian:6.18", cache)
+    assert_complete(kernel, release)
+    assert kernel.origin == f"Debian trixie-backports, linux-image-{release} {version}"
 
 
 @needs_apt
@@ -323,7 +376,88 @@ def test_every_way_to_have_no_kernel_spares_the_commit(cache: Cache, tmp_path: P
         assert caught.value.exit_code >= 125
 
 
-def test_a_damaged_entry_says_how_to_be_rid_of_it(tmp_path: Path) -> None:
-    with pytest.raises(LabBroken, match="not a stored kernel") as caught:
+def test_a_folder_that_is_no_entry_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LabBroken, match=f"{tmp_path}/kernel.json is in no cache entry") as caught:
         store.load(tmp_path, "host", "here")
-    assert str(tmp_path) in caught.value.remedy
+    assert f"rm -r {tmp_path}" in caught.value.remedy
+
+
+@needs_depmod
+@pytest.mark.parametrize("name", ["image", "vmlinux", "config", "kernel.json"])
+@pytest.mark.parametrize("damage", ["append", "remove"])
+def test_a_stored_kernel_that_changed_is_not_booted(cache: Cache, tmp_path: Path, name: str, damage: str) -> None:
+    install_kernel(tmp_path / "k", "6.1.0-50-amd64")
+    path = resolve(f"path:{tmp_path}/k", cache).image.parent / name
+    if damage == "append":
+        path.write_bytes(path.read_bytes() + b"\xff")
+    else:
+        path.unlink()
+    with pytest.raises(LabBroken, match=f"{path} is ") as caught:
+        resolve(f"path:{tmp_path}/k", cache)
+    assert f"rm -r {path.parent}" in caught.value.remedy
+
+
+@needs_depmod
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"release": 5, "digest": ""}', '{"release": "x", "digest": ""}', "[" * 10**5]
+)
+def test_facts_of_a_kernel_that_make_no_sense(cache: Cache, tmp_path: Path, text: str) -> None:
+    install_kernel(tmp_path / "k", "6.1.0-50-amd64")
+    entry = resolve(f"path:{tmp_path}/k", cache).image.parent
+    (entry / "kernel.json").write_text(text)
+    note(entry)
+    with pytest.raises(LabBroken, match=f"{entry} is not a stored kernel") as caught:
+        store.load(entry, "host", "here")
+    assert f"rm -r {entry}" in caught.value.remedy
+
+
+@needs_depmod
+def test_a_module_or_a_table_that_changed_does_not_reach_a_guest(cache: Cache, tmp_path: Path) -> None:
+    kernel = resolve(f"path:{built_tree(tmp_path / 'linux', 'drivers/block/null_blk.o')}", cache)
+    (path,) = module_closure(kernel, ["null_blk"]).load
+    path.write_bytes(b"another")
+    with pytest.raises(LabBroken, match=r"null_blk\.ko is damaged"):
+        base_image(cache, kernel, Payload({}, {}), ["null_blk"])
+
+
+@needs_depmod
+def test_an_image_that_does_not_unpack_cannot_be_judged(cache: Cache, tmp_path: Path) -> None:
+    install_kernel(tmp_path / "k", "6.1.0-50-amd64")
+    image = tmp_path / "k/boot/vmlinuz-6.1.0-50-amd64"
+    whole = lzma.compress(elf())
+    for damaged in (whole[:-40], whole[:20] + b"junk" + whole[24:]):
+        image.write_bytes(bzimage(damaged, "6.1.0-50-amd64"))
+        with pytest.raises(CannotJudge, match="the kernel image is damaged"):
+            resolve(f"path:{tmp_path}/k", cache)
+
+
+def test_a_fifo_is_no_folder(cache: Cache, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for spec in ("path:", "tree:"):
+        with pytest.raises(Misuse, match=f"{tmp_path}/fifo is not a folder"):
+            resolve(f"{spec}{tmp_path}/fifo", cache)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"packages": []}', '{"packages": [{"name": 1}]}', "[" * 10**5])
+def test_a_pin_that_makes_no_sense_is_named(cache: Cache, text: str) -> None:
+    path = cache.write_text("pins", "debian-6.1.json", text)
+    with pytest.raises(LabBroken, match=f"the pin {path} cannot be read") as caught:
+        resolve("debian:6.1", cache)
+    assert f"rm -r {path}" in caught.value.remedy
+
+
+def test_a_pin_that_is_a_folder_or_full_of_other_types(cache: Cache) -> None:
+    row = {"suite": "s", "name": None, "version": "1", "sha256": "0"}
+    path = cache.write_text("pins", "debian-6.1.json", json.dumps({"packages": [row]}))
+    with pytest.raises(LabBroken, match="cannot be read: not a list of packages"):
+        resolve("debian:6.1", cache)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(LabBroken, match="cannot be read"):
+        resolve("debian:6.1", cache)
+
+
+@pytest.mark.parametrize("place", ["/dev/null", "/proc/no-such"])
+def test_no_kernel_without_a_place_for_the_cache(place: str) -> None:
+    with pytest.raises(LabBroken, match=f"the cache {place} cannot be written"):
+        resolve("debian:6.1", Cache(Path(place)))

@@ -59,16 +59,16 @@ def _limit(options: argparse.Namespace) -> int | None:
 def _prune(options: argparse.Namespace, limit: int | None) -> None:
     root = results_root(options.results)
     plan = plan_pruning(root, limit, options.matrices)
-    removed = set(prune(root, plan.doomed)) if options.yes else set()
-    for one in plan.doomed:
+    removed = set(prune(root, plan.removals)) if options.yes else set()
+    for one in plan.removals:
         word = "to delete" if not options.yes else "deleted" if one in removed else "in use"
         print(f"  {word}  {one.path}  {_mib(one.size)}  {one.why}")
-    freed = sum(one.size for one in (removed if options.yes else plan.doomed))
+    freed = sum(one.size for one in (removed if options.yes else plan.removals))
     print(f"{_mib(plan.total)} before, {_mib(plan.total - freed)} after")
     if limit is not None and plan.left > limit:
         kept = "; ".join(plan.pinned) or "no other run can be deleted"
         tell(f"{_mib(plan.left)} remain, more than {options.keep}: {kept}")
-    if plan.doomed and not options.yes:
+    if plan.removals and not options.yes:
         tell("nothing was deleted; add --yes to delete these runs")
 
 

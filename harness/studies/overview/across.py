@@ -9,7 +9,7 @@ from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import SHOWN_METRIC
 from harness.report.format import figure, reported, spread, value
 from harness.report.page.figures import against, measured
-from harness.report.page.judged import MUST_BE, word_of
+from harness.report.page.judged import MUST_BE
 from harness.report.page.strip import Shown, Strip, strip
 from harness.scenario.model import Claim, Control, Scenario
 from harness.studies.overview.collection import JudgedRun
@@ -67,7 +67,7 @@ def reproductions(rows: Sequence[Row]) -> Iterator[Across]:
             shown.append(Shown(label, found[0].ensemble if found else None))
         words = tuple((each.label, "", spread(each.ensemble) if each.ensemble else _NOTHING) for each in shown)
         drawn = strip(wanted.that, shown, reported=wanted.reported)
-        yield Across(wanted.that, wanted.ratio.text, reported(wanted), words, drawn, "the report:")
+        yield Across(wanted.that, wanted.ratio.text, reported(wanted), words, drawn, "report:")
 
 
 def compared(
@@ -116,5 +116,5 @@ def _claim(one: JudgedRun | None, wanted: Claim) -> Seen | None:
 def _control(one: JudgedRun | None, wanted: Control) -> Seen | None:
     for found in one.verdict.controls if one else ():
         if (found.that, found.ratio) == (wanted.that, wanted.ratio.text) and found.judgement is not None:
-            return word_of(found.judgement), found.judgement
+            return str(found.judgement.status), found.judgement
     return None
