@@ -11,13 +11,13 @@ from harness.limits.bottleneck import Bottleneck
 from harness.noise.stopping import FEWEST_ROUNDS, Rule
 from harness.record.judging import explain_run
 from harness.record.store import RunFolder
-from harness.report.terminal.terminal import Effort, Surroundings, print_verdict
+from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
 from harness.studies.calibration.models import note
 
 
-def print_run(console: Console, run: RunFolder, verdict: Verdict) -> None:
-    """Write the report of a run as its artefacts have it."""
-    print_verdict(console, run.scenario, verdict, surroundings(run))
+def print_run(console: Console, run: RunFolder, verdict: Verdict, detail: Detail = Detail.NORMAL) -> None:
+    """Write the report of a run from its artefacts."""
+    print_verdict(console, run.scenario, verdict, surroundings(run), detail)
 
 
 def surroundings(run: RunFolder) -> Surroundings:

@@ -72,7 +72,7 @@ class Damaged(Exception):
 
 
 def load_boot(folder: Path) -> BootRecord | None:
-    """The record of a complete boot; None when boot.json or a file it names is missing or altered."""
+    """The record of a boot; None when boot.json or a file that it lists is missing or altered."""
     try:
         return read_boot(folder)
     except Damaged:
@@ -85,7 +85,7 @@ def read_boot(folder: Path) -> BootRecord:
     if not isinstance(body, dict):
         raise Damaged(NAME, "is missing or is not complete JSON")
     if body.get("schema") != SCHEMA:
-        raise Damaged(NAME, f"has schema {body.get('schema')}, this blklab reads {SCHEMA}")
+        raise Damaged(NAME, f"has schema {body.get('schema')}; this version reads {SCHEMA}")
     checksum, found = body.pop("checksum", None), digest_bytes(canonical(body))
     if checksum != found:
         raise Damaged(NAME, f"checksum is {found[:12]}, the file names {str(checksum)[:12]}")

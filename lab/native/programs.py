@@ -14,7 +14,8 @@ KIND = "program"
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Werror")
 DIALECT = ("-std=c11", "-D_GNU_SOURCE", "-I.")
 ROOT = Path(__file__).parent
-_FLAGS = (*DIALECT, "-O2", "-static", "-Wl,--build-id=none", "-s")
+_STRIPPED = "-s"
+_FLAGS = (*DIALECT, "-O2", "-static", "-Wl,--build-id=none", _STRIPPED)
 
 
 def _name(path: Path) -> str:
@@ -49,15 +50,24 @@ def build(cache: Cache, name: str) -> bytes:
 
     Raises LabBroken when there is no compiler, or when it cannot build the sources.
     """
+    return _build(cache, name, _FLAGS)
+
+
+def build_with_symbols(cache: Cache, name: str) -> bytes:
+    """The same program with its symbol table: the code and its addresses are those of ``build``."""
+    return _build(cache, name, tuple(flag for flag in _FLAGS if flag != _STRIPPED))
+
+
+def _build(cache: Cache, name: str, flags: tuple[str, ...]) -> bytes:
     program = PROGRAMS[name]
 
     def fill(into: Path) -> None:
         files = [str(path.relative_to(ROOT)) for path in program.sources() if path.suffix == ".c"]
-        compile_c(ROOT, files, (*_FLAGS, *WARNINGS), into / name)
+        compile_c(ROOT, files, (*flags, *WARNINGS), into / name)
 
-    return demand_intact(cache.entry(KIND, _key(program), fill) / name).read_bytes()
+    return demand_intact(cache.entry(KIND, _key(program, flags), fill) / name).read_bytes()
 
 
-def _key(program: Program) -> str:
+def _key(program: Program, flags: tuple[str, ...]) -> str:
     files = {str(path.relative_to(ROOT)): digest_bytes(path.read_bytes()) for path in program.sources()}
-    return digest_bytes(canonical([files, _FLAGS, compiler_version(program.wanted_for)]))
+    return digest_bytes(canonical([files, flags, compiler_version(program.wanted_for)]))

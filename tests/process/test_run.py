@@ -124,7 +124,7 @@ def test_judge_recomputes_the_verdict_and_notices_a_change(lab: FakeLab) -> None
     (verdict,) = lab.verdicts()
     done = lab.call("judge", str(verdict.parent))
     assert done.returncode == EXIT_PASS
-    assert "the same as the stored verdict" in done.stderr
+    assert "the stored verdict is identical" in done.stderr
     document = json.loads(verdict.read_text())
     verdict.write_text(json.dumps({**document, "status": "FAIL"}))
     done = lab.call("judge", str(verdict.parent))

@@ -30,7 +30,7 @@ def assert_sound(lab: FakeLab, runs: int) -> None:
         assert len(list(verdict.parent.glob("boots/*/boot.json"))) == len(facts["cells"]) == CELLS
         done = lab.call("judge", str(verdict.parent))
         assert done.returncode == EXIT_PASS, done.stdout
-        assert "blklab: the same as the stored verdict" in done.stderr
+        assert "blklab: the stored verdict is identical" in done.stderr
     leftovers = [path for path in lab.results.rglob("*") if path.name.startswith(".") or path.name == "initrd"]
     assert leftovers == []
 

@@ -6,6 +6,7 @@ from dataclasses import replace
 from harness.judge.cells import CellResult, skipped
 from harness.judge.verdict import Verdict, judge
 from harness.record.store import KernelFacts, PlannedCell, RunFacts
+from harness.report.export.parts import Export
 from harness.scenario.model import KnownFailure, Scenario, Status
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, cells, claim, control, ratio, scenario
@@ -69,10 +70,10 @@ def everything() -> Verdict:
     return judge(MODEL, RESULTS, release=TEST.release)
 
 
-def good() -> tuple[Scenario, Verdict, RunFacts]:
-    """A run that passes, beside a BASE kernel."""
+def good() -> Export:
+    """A run that passes, with a BASE kernel."""
     model = scenario([claim()], [control()], ["none", "red"])
     results = cells("none", 95, 96, 97) + cells("red", 5, 6, 7)
     base = cells("none", 94, 95, 96) + cells("red", 5, 6, 7)
     facts = replace(FACTS, baseline="20260101T000000.000Z-6.1.0-50-amd64-123456", base=BASE)
-    return model, judge(model, results, base, release=TEST.release), facts
+    return Export(model, judge(model, results, base, release=TEST.release), facts)

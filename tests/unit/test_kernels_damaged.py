@@ -11,13 +11,10 @@ import pytest
 from lab.base.cache import Cache
 from lab.base.contents import note
 from lab.base.errors import CannotJudge, LabBroken, Misuse
-from lab.guest.image import base_image
-from lab.guest.payload import Payload
 from lab.kernels import store
-from lab.kernels.modules import module_closure
 from lab.kernels.resolve import resolve
 from tests.unit.kernel_samples import bzimage, elf, install_kernel
-from tests.unit.test_kernels_resolve import built_tree, needs_depmod
+from tests.unit.test_kernels_resolve import needs_depmod
 
 
 @pytest.fixture
@@ -58,15 +55,6 @@ def test_facts_of_a_kernel_that_make_no_sense(cache: Cache, tmp_path: Path, text
     with pytest.raises(LabBroken, match=f"{entry} is not a stored kernel") as caught:
         store.load(entry, "host", "here")
     assert f"rm -r {entry}" in caught.value.remedy
-
-
-@needs_depmod
-def test_a_module_or_a_table_that_changed_does_not_reach_a_guest(cache: Cache, tmp_path: Path) -> None:
-    kernel = resolve(f"path:{built_tree(tmp_path / 'linux', 'drivers/block/null_blk.o')}", cache)
-    (path,) = module_closure(kernel, ["null_blk"]).load
-    path.write_bytes(b"another")
-    with pytest.raises(LabBroken, match=r"null_blk\.ko is damaged"):
-        base_image(cache, kernel, Payload({}, {}), ["null_blk"])
 
 
 @needs_depmod

@@ -38,7 +38,7 @@ def test_the_page_of_a_run_has_its_parts(tmp_path: Path, capsys: pytest.CaptureF
     page = Page(text)
     assert page.wrong == [] and list(page.lacking()) == []
     assert {"claims", "controls", "report", "measured", "time", "topology", "repeat", "how"} <= set(page.ids)
-    assert "the claim held under all 3 seeds" in page.text
+    assert "1 claim held (3 seeds)" in page.text
     assert "blklab run sample --kernel debian:6.1 --arm red --seeds 3" in page.text
     assert page.headings[0] == 1 and page.headings.count(1) == 1
     assert page.elements["caption"] == page.elements["table"] > 0

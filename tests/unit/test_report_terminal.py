@@ -10,14 +10,21 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
+from harness.commands.command import SCENARIOS
 from harness.judge.cells import CellResult, skipped
+from harness.judge.claims import Judgement
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict, judge
+from harness.limits.bottleneck import Bottleneck
+from harness.limits.elements import Element, Kind
+from harness.noise.interval import Interval
 from harness.report.format import duration, figure, spread
 from harness.report.terminal.conclusion import conclusion
-from harness.report.terminal.terminal import Effort, Surroundings, print_verdict
-from harness.scenario.model import Reproduction, Scenario, Status
-from tests.unit.analysis_samples import AT_MOST, SEEDS, cells, claim, control, scenario
+from harness.report.terminal.gauge import CELLS, gauge
+from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
+from harness.scenario.load import load_scenario
+from harness.scenario.model import Bound, Reproduction, Scenario, Status
+from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, cells, claim, control, scenario
 
 AROUND = Surroundings(
     kernel="6.1.0-18-amd64",
@@ -31,65 +38,130 @@ MODEL = scenario([claim()], [control(), control(mutant="no-fair-tags")], ["none"
 RESULTS = cells("none", 95, 96, 97) + cells("red", 5, 5, 5)
 
 
-def shown(model: Scenario, verdict: Verdict, width: int = 100, *, colour: bool = False) -> str:
+def shown(
+    model: Scenario, verdict: Verdict, width: int = 100, detail: Detail = Detail.NORMAL, *, colour: bool = False
+) -> str:
     out = io.StringIO()
     console = Console(file=out, width=width, force_terminal=colour, color_system="truecolor" if colour else None)
-    print_verdict(console, model, verdict, AROUND)
+    print_verdict(console, model, verdict, AROUND, detail)
     return out.getvalue()
 
 
-def report(results: list[CellResult], model: Scenario = MODEL) -> str:
-    return shown(model, judge(model, results, seeds=SEEDS))
+def report(results: list[CellResult], model: Scenario = MODEL, detail: Detail = Detail.NORMAL) -> str:
+    return shown(model, judge(model, results, seeds=SEEDS), detail=detail)
 
 
-def test_what_the_field_reported_stands_beside_in_figures_or_in_words() -> None:
+def test_the_full_report_compares_with_the_field_report_in_figures_or_in_words() -> None:
     share = MODEL.claims[0].ratio
     told = (Reproduction("it halves", share, 0.48), Reproduction("it starves", share, None, "load skyrockets"))
-    lines = [
-        re.sub(r"\s+", " ", line).strip() for line in report(RESULTS, replace(MODEL, reproduces=told)).splitlines()
+    model = replace(MODEL, reproduces=told)
+    lines = [re.sub(r"\s+", " ", line).strip() for line in report(RESULTS, model, Detail.FULL).splitlines()]
+    measured = "measured 0.9600 [0.9500 .. 0.9700]"
+    assert lines[lines.index("- it halves") :][:3] == ["- it halves", "report 0.48", measured]
+    assert lines[lines.index("- it starves") :][:3] == ["- it starves", 'report "load skyrockets"', measured]
+    assert "it halves" not in report(RESULTS, model)
+
+
+def test_a_report_starts_with_the_verdict_and_ends_with_it() -> None:
+    lines = report(RESULTS).splitlines()
+    ended = "1 claim held (3 seeds), 1 negative control fails, as it must"
+    assert lines[0] == "PASS  sample on Linux 6.1.0-18-amd64 (Debian bookworm)"
+    assert lines[1:3] == [f"      {ended}", "      A sample"]
+    assert lines[-1] == f"PASS  {ended} (exit 0)"
+    claims = [" ".join(line.split()) for line in lines if line.startswith("  ok")]
+    assert claims == [
+        "ok the share is kept 0.9600 >= 0.9 |.........x==|",
+        "ok negative control: it can starve 0.05000 <= 0.5 |x========...|",
     ]
-    here = "here 0.9600 [0.9500 .. 0.9700]"
-    assert lines[lines.index("0.48 it halves") :][:2] == ["0.48 it halves", here]
-    assert lines[lines.index("said it starves") :][:3] == ["said it starves", 'the report: "load skyrockets"', here]
+    assert "again: blklab run sample --kernel debian:6.1 --arm 'a b'" in lines
+    assert "6 boots, 71 s, virtual clock, QEMU 7.2.22" in lines
 
 
-def test_a_report_says_what_was_measured_and_what_it_means() -> None:
-    text = report(RESULTS)
-    assert "on Linux 6.1.0-18-amd64 (Debian bookworm)" in text
+def test_the_full_report_has_every_figure_and_how_it_was_made() -> None:
+    text = report(RESULTS, detail=Detail.FULL)
     assert re.search(r"none +100\.0 +96\.00 +80\.00", text)
     assert "95.00 .. 97.00" in text
-    assert "PASS   the share is kept" in text
-    assert "0.9600 [0.9500 .. 0.9700], expected >= 0.9" in text
-    assert "none.together.fast.iops / none.solo.fast.iops" in text
+    assert "measured 0.9600 [0.9500 .. 0.9700]: none.together.fast.iops / none.solo.fast.iops" in text
     assert "it keeps it" in text and "it starves" not in text
     assert "6 boots in 71 s; summed over boots: boot 20 s, setup 3.0 s, measure 40 s" in text
     assert re.search(r"machine +QEMU 7\.2\.22, kernel 6\.1\.0-18-amd64", text)
     assert "cannot see lock and cache-line contention" in re.sub(r"\s+", " ", text)
-    assert "blklab run sample --kernel debian:6.1 --arm 'a b'" in text
-    assert text.rstrip().endswith("PASS  the claim held under all 3 seeds, and the control turned red (exit 0)")
 
 
-def test_controls_are_shown_as_red_or_not_run() -> None:
+def test_the_brief_report_is_one_line() -> None:
+    assert report(RESULTS, detail=Detail.BRIEF) == (
+        "PASS  sample on Linux 6.1.0-18-amd64: 1 claim held (3 seeds), 1 negative control fails, as it must (exit 0)\n"
+    )
+
+
+@pytest.mark.parametrize("detail", list(Detail))
+def test_a_report_in_a_pipe_has_no_trailing_blanks(detail: Detail) -> None:
+    dead = [replace(cell, status=Status.ERROR, reasons=("it broke",)) for cell in cells("red", 5, 5, 5)]
+    text = report(cells("none", 95, 96, 97) + dead, detail=detail)
+    assert [line for line in text.splitlines() if line != line.rstrip()] == []
+
+
+def test_controls_that_fail_are_ok_and_those_that_hold_are_errors() -> None:
     text = report(RESULTS)
-    assert re.search(r"red +it can starve\s+0\.05000, must be <= 0\.5", text)
-    assert re.search(r"not run +it can starve\s+needs a kernel with the mutant no-fair-tags", text)
-    pale = report(cells("none", 95, 96, 97) + cells("red", 95, 95, 95))
-    assert "not red: the scenario cannot turn red" in pale
-    assert "the scenario proves nothing here (exit 125)" in pale
+    assert "turned red" not in text
+    assert "1 negative control not run: made for another kernel (-v)" in text
+    assert "needs a kernel with the mutant no-fair-tags" in report(RESULTS, detail=Detail.FULL)
+    held = report(cells("none", 95, 96, 97) + cells("red", 95, 95, 95))
+    assert "held, but must fail: the scenario cannot detect this fault" in held
+    assert "ERROR  1 negative control held, but must fail (exit 125)" in held
 
 
-def test_a_failure_shows_the_other_sentence() -> None:
-    text = report(cells("none", 5, 6, 7) + cells("red", 5, 5, 5))
-    assert "FAIL   the share is kept" in text
-    assert "it starves" in text
-    assert "FAIL  1 of 1 claim failed (exit 1)" in text
+def test_failed_claims_come_first_with_what_was_measured() -> None:
+    model = scenario([claim(AT_MOST), claim()], [control()], ["none", "red"])
+    text = report(cells("none", 95, 96, 97) + cells("red", 5, 5, 5), model)
+    words = [line.split()[0] for line in text.splitlines() if line.startswith("  ") and line[2] in "Fo"]
+    assert words == ["FAIL", "ok", "ok"]
+    assert "measured 0.9600 [0.9500 .. 0.9700]: none.together.fast.iops / none.solo.fast.iops" in text
+    assert "it starves" not in text
+    assert "it starves" in report(cells("none", 95, 96, 97) + cells("red", 5, 5, 5), model, Detail.FULL)
+    assert text.endswith("FAIL  1 of 2 claims failed (exit 1)\n")
+
+
+def test_causes_come_before_the_claims_that_lack_their_figures() -> None:
+    dead = [CellResult("none", seed, Status.FAIL, ("the kernel oopsed",)) for seed in SEEDS]
+    text = report(dead + cells("red", 5, 5, 5))
+    assert text.index("none (seeds 1, 2, 3): the kernel oopsed") < text.index("the share is kept")
+
+
+def test_arms_and_figures_that_are_alike_share_a_line() -> None:
+    arms = ["none", "red", "other"]
+    model = scenario([claim()], [], arms)
+    text = report(cells("none", 95, 96, 97) + cells("red", 5, 5, 5) + cells("other", 96, 97, 98), model)
+    assert re.search(r"\n +96\.50 +none, other\n +5\.000 +red\n", text)
+    assert "the same in all arms within 5 %: solo.fast 100.0, together.slow 80.00" in text
+    apart = report(cells("none", 95, 96, 97) + cells("red", 5, 5, 5) + cells("other", 85, 85, 85), model)
+    assert re.search(r"\n +96\.00 +none\n +5\.000 +red\n +85\.00 +other\n", apart)
+
+
+BOUNDS = {">= 0.9": (0.9, None), "<= 0.5": (None, 0.5), "> 1": (1.0, None), "0.98 .. 1.02": (0.98, 1.02)}
+
+
+@given(st.sampled_from(sorted(BOUNDS)), st.floats(0, 10))
+def test_a_gauge_shows_an_x_where_the_bound_holds(text: str, value: float) -> None:
+    bound = Bound(text, *BOUNDS[text], low_open=text.startswith(">") and "=" not in text)
+    drawn = gauge(Judgement(Status.PASS, Ensemble({1: value})), bound).strip("|")
+    free = gauge(Judgement(Status.PASS, Ensemble({1: 1e9 if bound.holds(0) else 0})), bound).strip("|")
+    assert len(drawn) == CELLS
+    assert (free[drawn.index("x")] == "=") is bound.holds(value)
+
+
+def test_a_gauge_needs_a_scale_and_a_figure() -> None:
+    one = Judgement(Status.PASS, Ensemble({1: 1.0}))
+    assert gauge(one, Bound("<= 0", None, 0.0)) == ""
+    assert gauge(Judgement(Status.MISS, None), AT_LEAST) == ""
+    assert gauge(replace(one, interval=Interval(0.85, 1.2, 1.0, 0.016, 6)), AT_LEAST) == "|........--x-|"
 
 
 def test_cells_without_figures_are_listed_once_with_their_seeds_and_all_reasons() -> None:
     missing = [skipped("red", seed, ("no CONFIG_A", "no CONFIG_B")) for seed in SEEDS]
     text = report(cells("none", 95, 95, 95) + missing)
     assert "SKIP   red (seeds 1, 2, 3): no CONFIG_A; no CONFIG_B" in text
-    assert "SKIP  1 of 1 control could not be run here (exit 125)" in text
+    assert "SKIP  1 negative control could not be run on this kernel (exit 125)" in text
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
@@ -97,7 +169,7 @@ def test_cells_without_figures_are_listed_once_with_their_seeds_and_all_reasons(
 def test_lines_fit_the_terminal(width: int, arm: str) -> None:
     model = scenario([claim()], [], ["none", arm])
     text = shown(model, judge(model, cells("none", 1e6, 2e6, 3e6) + cells(arm, 1e6, 2e6, 3e6)), width)
-    copyable = ("  repeat", "  results")
+    copyable = ("again: ", "details: ", "6 boots")
     assert max(len(line) for line in text.splitlines() if not line.startswith(copyable)) <= width
     assert "…" not in text
 
@@ -105,8 +177,29 @@ def test_lines_fit_the_terminal(width: int, arm: str) -> None:
 def test_a_narrow_terminal_gets_a_row_for_each_figure() -> None:
     model = scenario([claim()], [], ["one-queue-mq-deadline"])
     verdict = judge(model, cells("one-queue-mq-deadline", 1e6, 2e6, 3e6))
-    assert re.search(r"one-queue-mq-deadline +100\.0 +2,000,000 +80\.00\n +1,000,000 \.\.", shown(model, verdict, 80))
-    assert re.search(r"together +fast +2,000,000 +1,000,000 \.\. 3,000,000", shown(model, verdict, 62))
+    wide, narrow = (shown(model, verdict, width, Detail.FULL) for width in (80, 62))
+    assert re.search(r"one-queue-mq-deadline +100\.0 +2,000,000 +80\.00\n +1,000,000 \.\.", wide)
+    assert re.search(r"together +fast +2,000,000 +1,000,000 \.\. 3,000,000", narrow)
+
+
+def test_the_flagship_fits_in_forty_lines_of_eighty_columns() -> None:
+    model = load_scenario("shared-queue", search=SCENARIOS)
+    blocked = {"one-queue-none", "one-queue-mq-deadline", "one-queue-kyber"}
+    results, limits = [], []
+    for arm in model.arms:
+        for one in model.loads.values():
+            starved = arm in blocked and one.name == "lopsided"
+            names = ("p0", "q1") if starved else ("p0", "p1", "q1")
+            disk = Element(Kind.DISK, names, 1.0, binds=True, figure="busy 100 % of the window")
+            limits.append(Bottleneck(arm, one.name, disk, (disk,)))
+        figures = {(one.name, role, "iops"): 78.0 for one in model.loads.values() for role in one.roles}
+        figures |= {("lopsided", "victim", "iops"): 1.15} if arm in blocked else {}
+        results += [CellResult(arm, seed, Status.PASS, figures=figures) for seed in (1, 2)]
+    around = replace(AROUND, bottlenecks=tuple(limits), models="not calibrated on this kernel (blklab calibrate)")
+    out = io.StringIO()
+    print_verdict(Console(file=out, width=80), model, judge(model, results, seeds=(1, 2)), around)
+    assert len(out.getvalue().splitlines()) <= 40
+    assert max(map(len, out.getvalue().splitlines())) <= 80
 
 
 def test_colour_only_on_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -127,7 +220,7 @@ def test_phases_are_shown_in_the_order_in_which_they_happen() -> None:
     phases = {"measure": 40.0, "setup": 3.0, "extra": 1.0, "boot": 20.0, "send": 2.0}
     around = replace(AROUND, effort=Effort(1, None, phases), base="5.10.0-30-amd64")
     out = io.StringIO()
-    print_verdict(Console(file=out, width=120), MODEL, judge(MODEL, RESULTS), around)
+    print_verdict(Console(file=out, width=120), MODEL, judge(MODEL, RESULTS), around, Detail.FULL)
     assert "1 boot; summed over boots: boot 20 s, setup 3.0 s, measure 40 s, send 2.0 s, extra 1.0 s" in out.getvalue()
     assert re.search(r"baseline +5\.10\.0-30-amd64", out.getvalue())
 
@@ -135,11 +228,11 @@ def test_phases_are_shown_in_the_order_in_which_they_happen() -> None:
 def test_an_optional_claim_does_not_enter_the_conclusion() -> None:
     model = scenario([claim(), claim(AT_MOST, optional=True)])
     verdict = judge(model, cells("none", 95, 95, 95))
-    assert conclusion(verdict) == "the claim held under all 3 seeds (exit 0)"
+    assert conclusion(verdict) == "1 claim held (3 seeds) (exit 0)"
 
 
 def test_no_claim_at_all_is_said() -> None:
-    assert conclusion(judge(scenario(), cells("none", 1, 1, 1))) == "no claim was made (exit 125)"
+    assert conclusion(judge(scenario(), cells("none", 1, 1, 1))) == "the scenario makes no claim (exit 125)"
 
 
 @given(st.sampled_from(list(Status)), st.booleans())
@@ -147,7 +240,7 @@ def test_every_verdict_has_a_conclusion(status: Status, lab_broke: bool) -> None
     results = [CellResult("none", seed, status, ("why",), lab_broke=lab_broke) for seed in SEEDS]
     verdict = judge(scenario([claim()]), results)
     assert conclusion(verdict).endswith(f"(exit {verdict.exit_code})")
-    assert "no claim was made" not in conclusion(verdict)
+    assert "makes no claim" not in conclusion(verdict)
 
 
 @pytest.mark.parametrize(

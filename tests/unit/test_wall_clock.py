@@ -20,7 +20,7 @@ from harness.noise.scatter import scatter
 from harness.noise.stopping import Rule, stopping_rule
 from harness.report.format import noise
 from harness.report.terminal.explain import describe_scenario
-from harness.report.terminal.terminal import Effort, Surroundings, print_verdict
+from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
 from harness.run.jobs import guest_job
 from harness.scenario.expand import expand
 from harness.scenario.model import Clock, Load, Status
@@ -170,8 +170,10 @@ def test_the_document_and_the_report_have_the_interval() -> None:
     json.dumps(document, allow_nan=False)
     assert document["claims"][0]["interval"]["rounds"] == 6
     out = io.StringIO()
-    print_verdict(Console(file=out, width=100), MODEL, verdict, Surroundings("6.1", "Debian", "QEMU", Effort(12, 1.0)))
-    assert "0.9565, 96.9 % within 0.9300 .. 0.9900 by 6 boots a side, expected >= 0.9" in out.getvalue()
+    around = Surroundings("6.1", "Debian", "QEMU", Effort(12, 1.0))
+    print_verdict(Console(file=out, width=100), MODEL, verdict, around, Detail.FULL)
+    assert "measured 0.9565, 96.9 % within 0.9300 .. 0.9900 by 6 boots a side: " in out.getvalue()
+    assert "1 claim held (6 boots a side)" in out.getvalue()
     assert "interval" not in verdict_document(judge(scenario([claim()]), both(GOOD_RATIOS)[:6]))["claims"][0]
 
 

@@ -2,7 +2,7 @@
 """JUnit XML: a suite for the run, a test case for each claim, control and boot.
 
 FAIL and XPASS are failures; ERROR and MISS are errors; SKIP, DONE (inconclusive), XFAIL ("expected
-failure") and whatever is optional and did not pass are skipped.
+failure") and optional claims that did not pass are skipped. ``time`` is a boot's; a claim has none of its own.
 """
 
 import re
@@ -10,11 +10,9 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as Xml
 
 from harness.judge.claims import XFAIL, XPASS
-from harness.judge.verdict import Verdict
-from harness.record.store import RunFacts
-from harness.report.export.parts import Part, parts
+from harness.report.export.parts import Export, Part, parts
 from harness.report.terminal.conclusion import conclusion
-from harness.scenario.model import Scenario, Status
+from harness.scenario.model import Status
 
 _ELEMENTS = {
     Status.FAIL: "failure",
@@ -25,20 +23,20 @@ _ELEMENTS = {
     Status.SKIP: "skipped",
     XFAIL: "skipped",
 }
-# XML 1.0, section 2.2: what is outside cannot be written, not even as a reference.
+# XML 1.0, section 2.2: other characters are not allowed, not even as references.
 _UNFIT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 
-def junit_xml(scenario: Scenario, verdict: Verdict, facts: RunFacts) -> str:
+def junit_xml(export: Export) -> str:
     """The whole document, with its XML declaration."""
-    every = parts(scenario, verdict)
+    every = parts(export)
     counts = _counts(every)
     root = Xml.Element("testsuites", {"name": "blklab", **counts})
-    name = f"{scenario.name}[{facts.kernel.spec}]"
+    name = f"{export.scenario.name}[{export.facts.kernel.spec}]"
     suite = Xml.SubElement(root, "testsuite", {"name": _fit(name), **counts})
-    if facts.started:
-        suite.set("timestamp", facts.started)
-    _properties(suite, verdict, facts)
+    if export.facts.started:
+        suite.set("timestamp", export.facts.started)
+    _properties(suite, export)
     for part in every:
         _case(suite, f"{name}.{part.group}", part)
     Xml.indent(root)
@@ -52,6 +50,7 @@ def _counts(every: Sequence[Part]) -> dict[str, str]:
         "failures": str(elements.count("failure")),
         "errors": str(elements.count("error")),
         "skipped": str(elements.count("skipped")),
+        "time": _seconds(sum(part.seconds for part in every)),
     }
 
 
@@ -61,7 +60,8 @@ def _element(part: Part) -> str:
     return _ELEMENTS.get(part.word, "")
 
 
-def _properties(suite: Xml.Element, verdict: Verdict, facts: RunFacts) -> None:
+def _properties(suite: Xml.Element, export: Export) -> None:
+    verdict, facts = export.verdict, export.facts
     properties = Xml.SubElement(suite, "properties")
     values = {
         "kernel": f"{facts.kernel.release} ({facts.kernel.origin})",
@@ -78,7 +78,8 @@ def _properties(suite: Xml.Element, verdict: Verdict, facts: RunFacts) -> None:
 
 
 def _case(suite: Xml.Element, classname: str, part: Part) -> None:
-    case = Xml.SubElement(suite, "testcase", classname=_fit(classname), name=_fit(part.name))
+    names = {"classname": _fit(classname), "name": _fit(part.name)}
+    case = Xml.SubElement(suite, "testcase", {**names, "time": _seconds(part.seconds)})
     element = _element(part)
     if element:
         message = ": ".join(filter(None, (_prefix(part), part.reason))) or part.word
@@ -89,8 +90,12 @@ def _case(suite: Xml.Element, classname: str, part: Part) -> None:
 
 def _prefix(part: Part) -> str:
     if not part.counts:
-        return f"optional, it is {part.word}"
+        return f"optional: {part.word}"
     return "expected failure" if part.word == XFAIL else ""
+
+
+def _seconds(time: float) -> str:
+    return f"{time:.3f}"
 
 
 def _fit(text: str) -> str:

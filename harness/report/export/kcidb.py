@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """kcidb I/O, schema 5.3 (kcidb_io.schema.V5_3): what KernelCI's common report database takes.
 
-The checkout and the build stand for the packaged kernel: its sources are not known by commit. Every
-claim and control is a test whose number is the ratio, and every measured figure one that is DONE.
-There is no test for the run as a whole, for the database sums up by path. A claim that is known to
-fail keeps its status (FAIL, or PASS when it holds after all) and an incident ties it to an issue
-that is present, or not. An optional claim that does not hold is DONE: it was measured, and convicts nobody.
+Checkout and build represent the packaged kernel, whose source commit is unknown. Every claim and control
+is a test whose number is the ratio, every measured figure a test that is DONE. The run as a whole is no
+test: the database sums up by path. A claim that is known to fail keeps its status (FAIL, or PASS if it
+holds) and has an incident that links it to an issue, present or not. An optional claim that does not hold
+is DONE: it was measured and does not count.
 """
 
 import json
@@ -17,10 +17,9 @@ from typing import Any
 from harness.judge.claims import XFAIL, XPASS
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
-from harness.record.store import RunFacts
-from harness.report.export.parts import BOOTS, Part, parts
+from harness.report.export.parts import BOOTS, Export, Part, parts
 from harness.scenario.metric_names import METRICS
-from harness.scenario.model import KnownFailure, Scenario, Status
+from harness.scenario.model import KnownFailure, Status
 from lab.base.digest import canonical, digest_bytes
 
 ORIGIN = "blklab"
@@ -36,12 +35,8 @@ Json = dict[str, Any]
 
 
 @dataclass(frozen=True)
-class _Run:
+class _Run(Export):
     """What all objects of a document share. ``build`` is the id of the kernel that was tested."""
-
-    scenario: Scenario
-    verdict: Verdict
-    facts: RunFacts
 
     @property
     def build(self) -> str:
@@ -63,11 +58,11 @@ class _Run:
         }
 
 
-def kcidb_json(scenario: Scenario, verdict: Verdict, facts: RunFacts) -> str:
-    """The whole document, indented, with the line end of its last line."""
-    run = _Run(scenario, verdict, facts)
-    # Boots are no tests of the kernel's, unless one went wrong: then they are why a claim has no figure.
-    every = [part for part in parts(scenario, verdict) if part.group != BOOTS or part.word != Status.PASS]
+def kcidb_json(export: Export) -> str:
+    """The whole document, indented; its last line ends with a newline."""
+    run = _Run(export.scenario, export.verdict, export.facts, export.seconds)
+    # A boot is a test only if it went wrong: it is then the reason why a claim has no figure.
+    every = [part for part in parts(run) if part.group != BOOTS or part.word != Status.PASS]
     judged = [(part, _judged(run, number, part)) for number, part in enumerate(every, start=1)]
     known = [(part.known, part.word, test) for part, test in judged if part.known and part.word in _STATUSES]
     document = {
@@ -116,13 +111,15 @@ def _judged(run: _Run, number: int, part: Part) -> Json:
     if not part.counts and status == Status.FAIL:
         status = str(Status.DONE)
     test = run.test(f"{part.group}:{number}", (part.group, _slug(part.name)), status, comment, misc)
+    if part.seconds:
+        test["duration"] = part.seconds
     if ensemble is not None and test["status"] != Status.SKIP:
         test["number"] = {"value": ensemble.median}
     return test
 
 
 def _measurements(run: _Run) -> Iterator[Json]:
-    """The median over the seeds of each figure that people ask for, in base units."""
+    """The median over the seeds of each metric in _REPORTED, in base units."""
     for (arm, load, role, metric), ensemble in _figures(run.verdict).items():
         path = ("measured", arm, load, role, _slug(metric))
         name = f"measured:{arm}.{load}.{role}.{metric}"
@@ -142,7 +139,7 @@ def _figures(verdict: Verdict) -> Mapping[tuple[str, str, str, str], Ensemble]:
 
 
 def _unit(metric: str) -> tuple[str, float]:
-    """kcidb's unit, and what a figure is divided by to be in it."""
+    """kcidb's unit, and the divisor that converts a figure to it."""
     if METRICS[metric].unit == "ns":
         return "s", _NS
     return (_IOPS if metric == "iops" else METRICS[metric].unit), 1.0
@@ -177,7 +174,7 @@ def _incident(known: KnownFailure, test: Json, *, present: bool) -> Json:
 
 
 def _issue_id(known: KnownFailure, test: Json) -> str:
-    """The same in every run that meets the same entry of the same claim."""
+    """The same in all runs for the same entry of the same claim."""
     return f"{ORIGIN}:{digest_bytes(canonical([test['path'], known.kernels, known.because, known.link]))[:40]}"
 
 

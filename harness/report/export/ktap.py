@@ -1,22 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """KTAP version 1 (Documentation/dev-tools/ktap.rst in the kernel's sources).
 
-One test, the scenario, with the subtests claims, controls and boots, and below them one for each.
+One test for the scenario, with the subtests claims, controls and boots, each with a subtest for every member.
 
 ============================  =======  =========
-what it came to               result   directive
+word                          result   directive
 ============================  =======  =========
 PASS                          ok
 FAIL, XPASS                   not ok
-FAIL, for a guest hung        not ok   TIMEOUT
+FAIL: a guest hung            not ok   TIMEOUT
 XFAIL                         ok       XFAIL
 ERROR, MISS                   not ok   ERROR
 SKIP, DONE (inconclusive)     ok       SKIP
 optional and not PASS         ok       SKIP
 ============================  =======  =========
 
-XFAIL is "ok" as in kselftest's own ksft_test_result_xfail(): a reader that does not know the
-directive must not see a failure. A test with a subtest that is "not ok" is "not ok" itself.
+XFAIL is "ok" as in kselftest's ksft_test_result_xfail(), so that a reader that does not know the
+directive sees no failure. A test with a subtest that is "not ok" is "not ok" itself.
 """
 
 import re
@@ -25,10 +25,9 @@ from dataclasses import dataclass
 
 from harness.judge.claims import XFAIL, XPASS
 from harness.judge.verdict import Verdict
-from harness.record.store import RunFacts
-from harness.report.export.parts import GROUPS, Part, parts
+from harness.report.export.parts import GROUPS, Export, Part, parts
 from harness.report.terminal.conclusion import conclusion
-from harness.scenario.model import Scenario, Status
+from harness.scenario.model import Status
 
 VERSION = "KTAP version 1"
 _INDENT = "  "
@@ -54,12 +53,13 @@ class _Result:
         return f"{'ok' if self.good else 'not ok'} {number} {_plain(self.name)}" + (f" # {note}" if note else "")
 
 
-def ktap(scenario: Scenario, verdict: Verdict, facts: RunFacts) -> str:
-    """The whole document, with the line end of its last line."""
-    lines = [VERSION, "1..1", *_indented(_groups(parts(scenario, verdict)))]
-    about = (scenario.title, f"kernel {facts.kernel.release} ({facts.kernel.origin})", facts.qemu)
+def ktap(export: Export) -> str:
+    """The whole document; its last line ends with a newline."""
+    lines = [VERSION, "1..1", *_indented(_groups(parts(export)))]
+    kernel = export.facts.kernel
+    about = (export.scenario.title, f"kernel {kernel.release} ({kernel.origin})", export.facts.qemu)
     lines += [f"# {_plain(text)}" for text in about if text]
-    lines.append(_scenario(verdict).line(1))
+    lines.append(_scenario(export.verdict).line(1))
     return "".join(f"{line}\n" for line in lines)
 
 
@@ -89,7 +89,7 @@ def _members(members: Sequence[Part], results: Sequence[_Result]) -> Iterator[st
 
 def _result(part: Part) -> _Result:
     if not part.counts and part.word != Status.PASS:
-        return _Result(True, part.name, "SKIP", f"optional, it is {part.word}: {part.reason}")
+        return _Result(True, part.name, "SKIP", f"optional: {part.word}: {part.reason}")
     if part.word == Status.PASS:
         return _Result(True, part.name)
     directive = "TIMEOUT" if part.hung and part.word == Status.FAIL else _DIRECTIVES.get(part.word, "")
@@ -101,5 +101,5 @@ def _indented(lines: Iterator[str]) -> Iterator[str]:
 
 
 def _plain(text: str) -> str:
-    """One line without a hash sign, which starts the directive and cannot be escaped."""
+    """One line without hash signs: a hash starts the directive and cannot be escaped."""
     return re.sub(r"[^\S ]+|[\x00-\x1f\x7f]+| {2,}", " ", text.replace("#", "-")).strip()

@@ -1,28 +1,52 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a verdict judged, part by part, as formats of tests see it: claims, controls, boots."""
+"""A verdict as test formats need it: a part for each claim, control and boot."""
 
-from collections.abc import Iterator
-from dataclasses import dataclass
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass, field, replace
 
 from harness.judge.cells import CellResult
 from harness.judge.claims import NOT_RUN, ClaimVerdict, ControlVerdict, Judgement
 from harness.judge.operands import figure_of, operands
 from harness.judge.verdict import Verdict
+from harness.record.store import RunFacts, RunFolder
 from harness.report.format import value
+from harness.report.terminal.conclusion import held_instead
 from harness.scenario.model import KnownFailure, Ratio, Scenario, Status
 from harness.scenario.ratio import NUMBER
 from lab.base.record import Outcome
 
 CLAIMS, CONTROLS, BOOTS = "claims", "controls", "boots"
 GROUPS = (CLAIMS, CONTROLS, BOOTS)
+AS_IT_MUST = "negative control: fails, as it must"
+HELD = "negative control: held, but must fail: the scenario cannot detect this fault"
+
+
+@dataclass(frozen=True)
+class Export:
+    """A judged run. ``seconds`` is the host time of each boot by arm and seed."""
+
+    scenario: Scenario
+    verdict: Verdict
+    facts: RunFacts
+    seconds: Mapping[tuple[str, int], float] = field(default_factory=dict)
+
+
+def exported(run: RunFolder, verdict: Verdict) -> Export:
+    """The run with the time of its boots."""
+    seconds: dict[tuple[str, int], float] = {}
+    for cell in run.facts.cells:
+        if not cell.skip and (record := run.boot(cell)) is not None:
+            key = cell.arm, cell.seed
+            seconds[key] = seconds.get(key, 0.0) + sum(record.wall.values())
+    return Export(run.scenario, verdict, run.facts, seconds)
 
 
 @dataclass(frozen=True)
 class Part:
-    """``word`` is a status, XFAIL or XPASS; ``counts`` tells whether it enters the status of the run.
+    """``word`` is a status, XFAIL or XPASS; ``counts``: it enters the status of the run.
 
-    ``reason`` is a sentence, or empty; ``facts`` are lines on what was measured. ``hung`` tells that
-    a guest that never finished is behind it. ``judgement`` is None for what has no ratio.
+    ``reason`` is a sentence, or empty; ``facts`` are lines on what was measured. ``hung``: a guest hung and left no
+    figure. ``judgement`` is None for a boot. ``seconds`` of host time are those of a boot, 0 for the rest.
     """
 
     group: str
@@ -34,20 +58,22 @@ class Part:
     hung: bool = False
     judgement: Judgement | None = None
     known: KnownFailure | None = None
+    seconds: float = 0.0
 
 
-def parts(scenario: Scenario, verdict: Verdict) -> tuple[Part, ...]:
-    """All of them, in the order of GROUPS and of the scenario's file."""
-    return tuple(_parts(scenario, verdict))
+def parts(export: Export) -> tuple[Part, ...]:
+    """All parts, in the order of GROUPS and of the scenario's file."""
+    return tuple(_parts(export))
 
 
-def _parts(scenario: Scenario, verdict: Verdict) -> Iterator[Part]:
+def _parts(export: Export) -> Iterator[Part]:
+    scenario, verdict = export.scenario, export.verdict
     for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
         yield _claim(judged, hung=_hung(claim.ratio, judged.judgement, verdict))
-    for control, red in zip(scenario.controls, verdict.controls, strict=True):
-        yield _control(red, hung=_hung(control.ratio, red.judgement, verdict))
+    for control, tried in zip(scenario.controls, verdict.controls, strict=True):
+        yield _control(tried, hung=_hung(control.ratio, tried.judgement, verdict))
     for cell in verdict.cells:
-        yield _boot(cell)
+        yield replace(_boot(cell), seconds=export.seconds.get((cell.arm, cell.seed), 0.0))
     for cell in verdict.base_incidents:
         yield _boot(cell, "BASE kernel, ")
 
@@ -70,12 +96,15 @@ def _control(control: ControlVerdict, *, hung: bool) -> Part:
     if control.judgement is None:
         reason = control.sentence or NOT_RUN
         return Part(CONTROLS, control.that, str(Status.SKIP), reason=reason, facts=(control.ratio,))
+    failed = control.judgement.status is Status.PASS
+    reason = HELD if held_instead(control) else control.judgement.reason
+    facts = _facts(control.judgement, f"must be {control.expect}", control.ratio)
     return Part(
         CONTROLS,
         control.that,
         str(control.judgement.status),
-        reason=control.sentence,
-        facts=_facts(control.judgement, f"must be {control.expect}", control.ratio),
+        reason=AS_IT_MUST if failed else reason,
+        facts=(AS_IT_MUST, *facts) if failed else facts,
         hung=hung,
         judgement=control.judgement,
     )
@@ -93,7 +122,7 @@ def _facts(judgement: Judgement, bound: str, ratio: str) -> tuple[str, ...]:
 
 
 def _hung(ratio: Ratio, judgement: Judgement | None, verdict: Verdict) -> bool:
-    """Whether a ratio has no value because a guest hung under an arm that it names."""
+    """Whether a ratio has no value because a guest hung in one of its arms."""
     if judgement is None or judgement.status is not Status.FAIL or judgement.ensemble is not None:
         return False
     arms = {figure_of(operand).arm for operand in operands(ratio) if operand.kind != NUMBER}

@@ -1,23 +1,24 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Claims, controls and ratios of the report as a page shows them: a word, a sentence, a strip."""
+"""Claims, negative controls and ratios of the field report as a page shows them: word, sentence, strip."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
-from harness.judge.claims import NOT_RUN, RED, ControlVerdict, Judgement
+from harness.judge.claims import NOT_RUN, ControlVerdict, Judgement
 from harness.judge.verdict import Verdict
-from harness.report.format import reported, spread, value
+from harness.report.export.parts import AS_IT_MUST, HELD
+from harness.report.format import reported, severity, spread, value
 from harness.report.page.strip import Shown, Strip, strip
+from harness.report.terminal.conclusion import held_instead
 from harness.scenario.model import Control, Scenario, Status
 
 _NOT_MEASURED = "not measured"
-RED_WORD = "red"
 MUST_BE = "must be"
 
 
 @dataclass(frozen=True)
 class Judged:
-    """``word`` is a status, XFAIL, XPASS, ``red`` or ``not run``, and empty for what is only shown."""
+    """``word`` is a status, XFAIL, XPASS or ``not run``; empty for a ratio that is shown without a bound."""
 
     word: str
     that: str
@@ -46,23 +47,21 @@ def _control(control: Control, judged: ControlVerdict) -> Judged:
     if judgement is None:
         return Judged(NOT_RUN, judged.that, _NOT_MEASURED, judged.expect, judged.ratio, judged.sentence, None, MUST_BE)
     drawn = strip(control.that, [_row(judgement)], control.expect, wish=MUST_BE)
-    sentence = "" if judged.sentence == RED else judged.sentence
-    return Judged(
-        word_of(judgement), judged.that, value(judgement), judged.expect, judged.ratio, sentence, drawn, MUST_BE
-    )
+    sentence = AS_IT_MUST if judgement.status is Status.PASS else HELD if held_instead(judged) else judgement.reason
+    word = str(judgement.status)
+    return Judged(word, judged.that, value(judgement), judged.expect, judged.ratio, sentence, drawn, MUST_BE)
 
 
-def word_of(control: Judgement) -> str:
-    """What a control is called that was run."""
-    return RED_WORD if control.status is Status.PASS else str(control.status)
+def worst_first(judged: Iterable[Judged]) -> list[Judged]:
+    return sorted(judged, key=lambda one: severity(one.word))
 
 
 def reproductions(verdict: Verdict) -> Iterator[Judged]:
     for one in verdict.reproductions:
         seen = _NOT_MEASURED if one.ensemble is None else spread(one.ensemble)
         drawn = strip(one.that, [Shown("", one.ensemble)], reported=one.reported)
-        off = "" if one.off is None else f"{100 * one.off:+.1f} % off the report's {reported(one)}. "
-        said = f"The report: {reported(one)}. " if one.reported is None else ""
+        off = "" if one.off is None else f"{100 * one.off:+.1f} % from the report's {reported(one)}. "
+        said = f"Report: {reported(one)}. " if one.reported is None else ""
         yield Judged("", one.that, seen, "", one.ratio, said + off + (one.because or one.reason), drawn)
 
 

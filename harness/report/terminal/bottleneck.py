@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What limits each load of each arm, as lines of a report."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 
 from rich.box import SIMPLE_HEAD
 from rich.table import Table
@@ -16,13 +16,60 @@ _WIDEST = 30
 
 def bottleneck_lines(found: Sequence[Bottleneck]) -> Table:
     """A line for each arm and load: what limits it, and its figure."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(min_width=min(_WIDEST, max(len(f"{one.arm}.{one.load}") for one in found)), overflow="fold")
-    table.add_column(min_width=min(_WIDEST, max(len(_label(one)) for one in found)), overflow="fold")
-    table.add_column(overflow="fold")
+    table = _grid()
     for one in found:
         figure = one.binding.figure if one.binding else one.figure
         table.add_row(Text(f"{one.arm}.{one.load}"), Text(_label(one), "bold" if one.binding else "dim"), Text(figure))
+    return table
+
+
+def folded_lines(found: Sequence[Bottleneck], failed: Collection[tuple[str, str]]) -> Table | None:
+    """A row for each load: the element that limits it in most arms last; None where there is nothing to tell.
+
+    Loads that the same element limits in all arms are left out, unless a failed claim reads one of them:
+    ``failed`` are pairs of arm and load.
+    """
+    table = Table.grid(padding=(0, 2))
+    table.add_column(no_wrap=True)
+    table.add_column(overflow="fold")
+    for load in dict.fromkeys(one.load for one in found):
+        limits: dict[str, list[Bottleneck]] = {}
+        for one in found:
+            if one.load == load:
+                limits.setdefault(_label(one), []).append(one)
+        told = any(one.binding and one.load == load and (one.arm, load) in failed for one in found)
+        if len(limits) == 1 and not told:
+            continue
+        *others, most = sorted(limits.items(), key=lambda item: len(item[1]))
+        row = Text()
+        for label, alike in others:
+            row.append(label, "bold" if alike[0].binding else "dim")
+            row.append(f" in {', '.join(one.arm for one in alike)} ({_share(alike)}); ")
+        label, alike = most
+        where = "" if not others else f" in {alike[0].arm}" if len(alike) == 1 else " in the other arms"
+        row.append(label, "bold" if alike[0].binding else "dim").append(f"{where} ({_share(alike)})")
+        table.add_row(Text(load), row)
+    return table if table.row_count else None
+
+
+def _share(alike: Sequence[Bottleneck]) -> str:
+    """How full the element is, or the fullest where none is named; the range over several arms."""
+    figures = dict.fromkeys(one.binding.figure if one.binding else one.figure for one in alike)
+    if len(figures) == 1:
+        return next(iter(figures))
+    shares = [max((element.share for element in one.elements), default=0.0) for one in alike]
+    if alike[0].binding:
+        shares = [one.binding.share for one in alike if one.binding]
+    low, high = f"{100 * min(shares):.0f}", f"{100 * max(shares):.0f}"
+    between = low if low == high else f"{low} to {high}"
+    return f"{between} %" if alike[0].binding else f"fullest element {between} %"
+
+
+def _grid() -> Table:
+    table = Table.grid(padding=(0, 2))
+    table.add_column(overflow="fold")
+    table.add_column(overflow="fold", max_width=_WIDEST)
+    table.add_column(overflow="fold", ratio=1)
     return table
 
 

@@ -1,29 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The last line of a report: why the verdict is what it is."""
+"""One line that says why the verdict is what it is."""
 
 from collections.abc import Iterable, Sequence
 
-from harness.judge.claims import XFAIL, XPASS
+from harness.judge.claims import XFAIL, XPASS, ControlVerdict
 from harness.judge.verdict import Verdict
 from harness.report.format import plural
 from harness.scenario.model import Status
 
 _CLAIMS = {
     Status.FAIL: "failed",
-    Status.ERROR: "could not be judged, for something went wrong in the boots behind",
-    Status.MISS: "could not be judged, for boots are missing",
-    Status.DONE: "remained inconclusive",
-    Status.SKIP: "could not be judged here, for something is missing that they need",
+    Status.ERROR: "could not be judged: boots went wrong",
+    Status.MISS: "could not be judged: boots left no result",
+    Status.DONE: "inconclusive",
+    Status.SKIP: "could not be judged: this kernel or run lacks what they need",
 }
 _CONTROLS = {
     Status.FAIL: "met a failure of the kernel",
-    Status.ERROR: "did not turn red or went wrong, so the scenario proves nothing here",
-    Status.MISS: "could not be judged, for boots are missing",
-    Status.DONE: "remained inconclusive",
-    Status.SKIP: "could not be run here",
+    Status.ERROR: "could not be judged: boots went wrong",
+    Status.MISS: "could not be judged: boots left no result",
+    Status.DONE: "inconclusive",
+    Status.SKIP: "could not be run on this kernel",
 }
 _BOOTS = {
-    Status.FAIL: "ended in a failure of the kernel itself",
+    Status.FAIL: "ended in a failure of the kernel",
     Status.ERROR: "went wrong",
     Status.MISS: "left no result",
 }
@@ -31,35 +31,48 @@ _BASE_BOOTS = {
     Status.ERROR: "of the BASE kernel went wrong or cannot be compared",
     Status.MISS: "of the BASE kernel left no result",
 }
-_BOTH = 2
+_MUST = {True: "fails, as it must", False: "fail, as they must"}
 
 
 def conclusion(verdict: Verdict) -> str:
-    """One line: what decided the status, and the exit code."""
+    """What decided the status, and the exit code: ``1 of 4 claims failed (exit 1)``."""
+    return f"{reason(verdict)} (exit {verdict.exit_code})"
+
+
+def reason(verdict: Verdict) -> str:
+    """What decided the status."""
     required = [claim for claim in verdict.claims if not claim.optional]
     claims = [claim.judgement.status for claim in required if claim.word not in (XFAIL, XPASS)]
     known = [claim.word for claim in required]
-    controls = [control.judgement.status for control in verdict.controls if control.judgement is not None]
+    run = [control for control in verdict.controls if control.judgement is not None]
     if verdict.status is Status.PASS:
-        held = f"{_all(len(claims), 'claim')} held under {_all(len(verdict.seeds), 'seed')}" if claims else ""
-        text = _joined(held, _times(known, XFAIL, "failed as known"))
-        if controls:
-            text += f", and {_all(len(controls), 'control')} turned red"
-        return f"{text} (exit {verdict.exit_code})"
+        held = f"{plural(len(claims), 'claim')} held ({_over(verdict)})" if claims else ""
+        controls = f"{plural(len(run), 'negative control')} {_MUST[len(run) == 1]}" if run else ""
+        return _joined(held, _times(known, XFAIL, "failed as known"), controls)
+    unseen = sum(held_instead(control) for control in run)
+    statuses = [control.judgement.status for control in run if control.judgement and not held_instead(control)]
     parts = [
         _count(claims, verdict.status, "claim", _CLAIMS),
         _times(known, XPASS, "held although known to fail") if verdict.status is Status.FAIL else "",
-        _count(controls, verdict.status, "control", _CONTROLS),
+        f"{plural(unseen, 'negative control')} held, but must fail"
+        if unseen and verdict.status is Status.ERROR
+        else "",
+        _count(statuses, verdict.status, "negative control", _CONTROLS),
         _count((cell.status for cell in verdict.cells), verdict.status, "boot", _BOOTS),
         _count((cell.status for cell in verdict.base or ()), verdict.status, "boot", _BASE_BOOTS),
     ]
-    return f"{'; '.join(part for part in parts if part) or 'no claim was made'} (exit {verdict.exit_code})"
+    return "; ".join(part for part in parts if part) or "the scenario makes no claim"
 
 
-def _all(count: int, one: str) -> str:
-    if count == 1:
-        return f"the {one}"
-    return f"both {one}s" if count == _BOTH else f"all {count} {one}s"
+def _over(verdict: Verdict) -> str:
+    noisy = any(claim.judgement.interval for claim in verdict.claims)
+    return plural(len(verdict.seeds), "boot" if noisy else "seed") + (" a side" if noisy else "")
+
+
+def held_instead(control: ControlVerdict) -> bool:
+    """Whether a negative control was measured and did not fail: the scenario cannot see the fault."""
+    judgement = control.judgement
+    return judgement is not None and judgement.status is Status.ERROR and judgement.ensemble is not None
 
 
 def _times(words: Sequence[str], word: str, says: str) -> str:
@@ -74,4 +87,6 @@ def _joined(*parts: str) -> str:
 def _count(statuses: Iterable[Status], wanted: Status, one: str, words: dict[Status, str]) -> str:
     every = list(statuses)
     hits = every.count(wanted)
-    return f"{hits} of {plural(len(every), one)} {words[wanted]}" if hits and wanted in words else ""
+    if not hits or wanted not in words:
+        return ""
+    return f"{f'{hits} of ' if len(every) > 1 else ''}{plural(len(every), one)} {words[wanted]}"

@@ -1,6 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The table of figures: one row an arm where that fits, one row a figure where it does not."""
+"""The table of figures: those that differ between arms or kernels, or all of them."""
 
+import statistics
+import textwrap
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from rich.box import SIMPLE_HEAD
@@ -10,11 +13,19 @@ from rich.padding import Padding
 from rich.table import Table
 from rich.text import Text
 
+from harness.judge.comparison import LARGE
+from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Measurement, Verdict
 from harness.report.format import figure, limits, plural, spread
 from harness.scenario.model import Scenario
 
 _INDENT = 2
+_ALIKE = LARGE.share
+_SHARE = f"{100 * _ALIKE:g} %"
+_FEW = 4
+"""As many figures that are the same in all arms are listed."""
+_Key = tuple[str, str]
+_Rows = Mapping[tuple[str, _Key], Ensemble]
 
 
 @dataclass(frozen=True)
@@ -25,21 +36,93 @@ class Pair:
     base: str = ""
 
 
-def print_measured(console: Console, scenario: Scenario, verdict: Verdict, pair: Pair) -> None:
-    """IOPS of each arm, load and role: the median over the seeds, and below or beside it the range.
+def print_measured(console: Console, scenario: Scenario, verdict: Verdict, pair: Pair, *, full: bool) -> None:
+    """IOPS of each arm, load and role: the median over the seeds and the range.
 
-    With a BASE kernel the two stand side by side, and their quotient where the ranges are apart:
-    within the spread of the seeds two kernels do not differ.
+    Unless ``full``, arms whose figures are alike share a row, and figures that are alike in all arms a line. With a
+    BASE kernel each figure has both kernels and their quotient; within the spread of the seeds they do not differ.
     """
     if not verdict.measured:
         return
     console.print()
-    over = plural(len(verdict.seeds), "seed")
-    console.print(Text(f"Measured: IOPS, median and range over {over}", "bold underline"), highlight=False)
-    table = _side_by_side(verdict, pair) if pair.base else _by_arm(scenario, verdict)
-    if not pair.base and Extent.get(console, console.options, table).maximum > console.width - _INDENT:
-        table = _by_figure(verdict)
-    console.print(Padding(table, (0, 0, 0, _INDENT), expand=False), highlight=False)
+    said = "median and range" if full or pair.base else "median"
+    over = f", {said} over {plural(len(verdict.seeds), 'seed')}" if len(verdict.seeds) > 1 else ""
+    console.print(Text(f"IOPS{over}", "bold"), highlight=False)
+    if pair.base:
+        _print_pair(console, verdict, pair, full=full)
+    elif full:
+        table = _by_arm(scenario, verdict)
+        if Extent.get(console, console.options, table).maximum > console.width - _INDENT:
+            table = _by_figure(verdict)
+        _print(console, table)
+    else:
+        _print_folded(console, verdict)
+
+
+def _print_pair(console: Console, verdict: Verdict, pair: Pair, *, full: bool) -> None:
+    shown = [row for row in verdict.measured if full or row.base is None or row.iops.separate_from(row.base)]
+    if shown:
+        _print(console, _side_by_side(shown, pair))
+    if alike := len(verdict.measured) - len(shown):
+        console.print(f"  no difference in {alike} of {plural(len(verdict.measured), 'figure')}", highlight=False)
+
+
+def _print_folded(console: Console, verdict: Verdict) -> None:
+    arms = list(dict.fromkeys(row.arm for row in verdict.measured))
+    rows = {(row.arm, (row.load, row.role)): row.iops for row in verdict.measured}
+    keys = list(dict.fromkeys((row.load, row.role) for row in verdict.measured))
+    same = [key for key in keys if all((arm, key) in rows for arm in arms) and _alike([rows[arm, key] for arm in arms])]
+    varied = [key for key in keys if key not in same]
+    if varied:
+        table = _folded(arms, varied, rows, ".")
+        if Extent.get(console, console.options, table).minimum > console.width - _INDENT:
+            table = _folded(arms, varied, rows, "\n")
+        _print(console, table)
+    if len(same) > _FEW and len(arms) > 1:
+        console.print(f"  {len(same)} more figures are the same in all arms within {_SHARE} (-v)", highlight=False)
+    elif same:
+        where = "" if len(arms) == 1 else f"the same in all arms within {_SHARE}: "
+        line = where + ", ".join(f"{load}.{role} {_median(arms, (load, role), rows)}" for load, role in same)
+        for text in textwrap.wrap(line, console.width - _INDENT, break_on_hyphens=False):
+            console.print(f"  {text}", highlight=False)
+
+
+def _folded(arms: Sequence[str], keys: Sequence[_Key], rows: _Rows, joint: str) -> Table:
+    """A row for each group of arms; ``joint`` is between load and role in the head of a column."""
+    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim")
+    for key in keys:
+        table.add_column(joint.join(key), justify="right", no_wrap=True)
+    table.add_column("arm", overflow="fold", vertical="bottom")
+    for group in _groups(arms, keys, rows):
+        table.add_row(*(_median(group, key, rows) for key in keys), Text(", ".join(group)))
+    return table
+
+
+def _groups(arms: Sequence[str], keys: Sequence[_Key], rows: _Rows) -> list[list[str]]:
+    """Arms whose figures are alike, in the order of the file."""
+    groups: list[list[str]] = []
+    for arm in arms:
+        for group in groups:
+            members = [*group, arm]
+            had = [[rows[one, key] for one in members if (one, key) in rows] for key in keys]
+            if all(not some or (len(some) == len(members) and _alike(some)) for some in had):
+                group.append(arm)
+                break
+        else:
+            groups.append([arm])
+    return groups
+
+
+def _alike(ensembles: Sequence[Ensemble]) -> bool:
+    """Whether the ranges have a value in common, or the medians are within 5 % of the highest."""
+    medians = [one.median for one in ensembles]
+    overlap = max(one.low for one in ensembles) <= min(one.high for one in ensembles)
+    return overlap or max(medians) - min(medians) <= _ALIKE * max(medians)
+
+
+def _median(arms: Sequence[str], key: _Key, rows: _Rows) -> str:
+    values = [rows[arm, key].median for arm in arms if (arm, key) in rows]
+    return figure(statistics.median(values)) if values else "-"
 
 
 def _by_arm(scenario: Scenario, verdict: Verdict) -> Table:
@@ -67,18 +150,18 @@ def _by_figure(verdict: Verdict) -> Table:
     _figure_columns(table)
     table.add_column("IOPS", justify="right", no_wrap=True)
     table.add_column("range", no_wrap=True, style="dim")
-    for name, row in _named(verdict):
+    for name, row in _named(verdict.measured):
         table.add_row(*name, figure(row.iops.median), limits(row.iops))
     return table
 
 
-def _side_by_side(verdict: Verdict, pair: Pair) -> Table:
+def _side_by_side(rows: Sequence[Measurement], pair: Pair) -> Table:
     table = _table()
     _figure_columns(table)
     for release in (pair.base, pair.kernel):
         table.add_column(release, justify="right", overflow="fold")
     table.add_column("quotient", no_wrap=True)
-    for name, row in _named(verdict):
+    for name, row in _named(rows):
         table.add_row(*name, spread(row.base) if row.base else "-", spread(row.iops), _quotient(row))
     return table
 
@@ -95,13 +178,17 @@ def _figure_columns(table: Table) -> None:
     table.add_column("role", no_wrap=True)
 
 
-def _named(verdict: Verdict) -> list[tuple[tuple[Text, str, str], Measurement]]:
+def _named(measured: Sequence[Measurement]) -> list[tuple[tuple[Text, str, str], Measurement]]:
     """Each figure with its name; an arm is named once."""
     rows, arm = [], ""
-    for row in verdict.measured:
+    for row in measured:
         shown, arm = ("" if row.arm == arm else row.arm), row.arm
         rows.append(((Text(shown), row.load, row.role), row))
     return rows
+
+
+def _print(console: Console, table: Table) -> None:
+    console.print(Padding(table, (0, 0, 0, _INDENT), expand=False), highlight=False)
 
 
 def _table() -> Table:

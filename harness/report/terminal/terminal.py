@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A verdict for the terminal: what was measured, each claim, what it means, how to repeat it."""
+"""The report of a run on the terminal: the verdict, what decided it, and how to repeat it."""
 
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from enum import Enum
 
 from rich.console import Console
 from rich.padding import Padding
@@ -11,18 +12,21 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.judge.cells import CellResult
-from harness.judge.claims import ClaimVerdict, ControlVerdict
+from harness.judge.operands import operands
 from harness.judge.verdict import Verdict
 from harness.limits.bottleneck import Bottleneck
-from harness.report.format import STYLES, duration, noise, plural, reported, spread, value
-from harness.report.terminal.bottleneck import bottleneck_lines
-from harness.report.terminal.conclusion import conclusion
+from harness.report.format import STYLES, duration, plural, reported, spread
+from harness.report.terminal.bottleneck import bottleneck_lines, folded_lines
+from harness.report.terminal.claims import print_claims
+from harness.report.terminal.conclusion import conclusion, reason
 from harness.report.terminal.measured import Pair, print_measured
+from harness.report.terminal.trimmed import trimmed
 from harness.scenario.model import Clock, Scenario, Status
+from harness.scenario.ratio import FIGURE
 
 WIDEST = 120
 PHASES = ("boot", "setup", "measure", "send")
-_STATUS_WIDTH, _CONTROL_WIDTH = 5, 7
+_STATUS_WIDTH = 5
 BLIND = {
     Clock.VIRTUAL: (
         "virtual: time is counted in guest instructions, so repetitions agree to the last digit",
@@ -30,10 +34,18 @@ BLIND = {
         " lock and cache-line contention or true parallelism.",
     ),
     Clock.WALL: (
-        "wall: the host's own time, so figures scatter and verdicts rest on intervals over boots",
-        "It cannot see small effects (docs/noise.md says how small).",
+        "wall: host time, so figures scatter and verdicts rest on intervals over boots",
+        "It cannot see small effects (docs/results/noise.md says how small).",
     ),
 }
+
+
+class Detail(Enum):
+    """How much of a report is printed: one line, what decided the verdict, or everything."""
+
+    BRIEF = "brief"
+    NORMAL = "normal"
+    FULL = "full"
 
 
 @dataclass(frozen=True)
@@ -47,12 +59,12 @@ class Effort:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """What the report says beside the figures.
+    """Facts of a report other than its figures.
 
-    ``qemu`` names the program and its version, ``base`` the kernel that ``baseline.*`` means (empty
-    without one), ``command`` repeats the run and ``folder`` holds it. ``models`` says how far this
-    kernel's device models can be trusted. ``bottlenecks`` are those of all arms and loads whose use was recorded.
-    ``rule`` is the one by which a run on the wall clock stops, empty under the virtual one.
+    ``qemu`` is the program and its version, ``base`` the kernel of ``baseline.*`` (empty without one), ``command``
+    repeats the run, ``folder`` holds it. ``models`` states the error of this kernel's device models. ``bottlenecks``
+    are those of all arms and loads whose use was recorded. ``rule`` is the stopping rule of a run on the wall clock,
+    empty under the virtual clock.
     """
 
     kernel: str
@@ -67,35 +79,56 @@ class Surroundings:
     rule: str = ""
 
 
-def print_verdict(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
-    """Write the whole report. Colour follows the console (none when it is no terminal or NO_COLOR is set)."""
-    _heading(console, scenario, around)
-    _arms(console, scenario)
-    print_measured(console, scenario, verdict, Pair(around.kernel, around.base))
-    _claims(console, verdict)
-    _controls(console, verdict)
-    _reproductions(console, verdict)
-    _bottlenecks(console, around)
+def print_verdict(
+    console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings, detail: Detail = Detail.NORMAL
+) -> None:
+    """Write the report. Colour follows the console (none when it is no terminal or NO_COLOR is set)."""
+    with trimmed(console):
+        if detail is Detail.BRIEF:
+            line = _status(verdict.status).append(f"  {_named(scenario, around)}: {conclusion(verdict)}", "default")
+            console.print(line, soft_wrap=True, highlight=False)
+        else:
+            _report(console, scenario, verdict, around, full=detail is Detail.FULL)
+
+
+def _report(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings, *, full: bool) -> None:
+    """The verdict, then what it rests on: causes before claims, failed claims first; the verdict again at the end."""
+    _heading(console, scenario, verdict, around)
+    if full:
+        _background(console, scenario)
     _incidents(console, verdict)
-    _surroundings(console, scenario, around)
-    console.print()
+    print_claims(console, scenario, verdict, _width(console), full=full)
+    print_measured(console, scenario, verdict, Pair(around.kernel, around.base), full=full)
+    if full:
+        _reproductions(console, verdict)
+    _bottlenecks(console, scenario, verdict, around.bottlenecks, full=full)
+    if full:
+        _surroundings(console, scenario, around)
+    else:
+        _footer(console, scenario, around)
     console.print(_status(verdict.status).append(f"  {conclusion(verdict)}", "default"), highlight=False)
 
 
-def _heading(console: Console, scenario: Scenario, around: Surroundings) -> None:
-    console.print(Text(f"{scenario.name}: {scenario.title}", "bold"), width=_width(console))
-    console.print(Text(f"on Linux {around.kernel} ({around.origin})"), width=_width(console))
+def _named(scenario: Scenario, around: Surroundings) -> str:
+    return f"{scenario.name} on Linux {around.kernel}"
+
+
+def _heading(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
+    origin = around.origin.partition(",")[0]
+    head = _status(verdict.status).append(f"  {_named(scenario, around)} ({origin})", "default")
+    console.print(head, highlight=False, width=_width(console))
+    for text in (reason(verdict), scenario.title):
+        console.print(Padding(Text(text), (0, 0, 0, _STATUS_WIDTH + 1)), highlight=False, width=_width(console))
+
+
+def _background(console: Console, scenario: Scenario) -> None:
     if scenario.source:
         source = scenario.source
         parts = [part for part in (source.report, source.by, source.on) if part]
         kernel = f", Linux {source.kernel}" if source.kernel else ""
-        console.print(Text(f"after {', '.join(parts)}{kernel}"), width=_width(console))
+        console.print(Text(f"\nfrom {', '.join(parts)}{kernel}"), width=_width(console))
     if scenario.teaches:
-        console.print()
-        console.print(Text(scenario.teaches), width=_width(console))
-
-
-def _arms(console: Console, scenario: Scenario) -> None:
+        console.print(Text(f"\n{scenario.teaches}"), width=_width(console))
     _section(console, "Arms")
     table = _grid(None)
     for arm in scenario.arms.values():
@@ -104,72 +137,25 @@ def _arms(console: Console, scenario: Scenario) -> None:
     _indented(console, table)
 
 
-def _claims(console: Console, verdict: Verdict) -> None:
-    if not verdict.claims:
-        return
-    _section(console, "Claims")
-    for claim in verdict.claims:
-        _claim(console, claim)
-
-
-def _claim(console: Console, claim: ClaimVerdict) -> None:
-    table = _grid(_STATUS_WIDTH)
-    note = " (optional)" if claim.optional else ""
-    table.add_row(_status(claim.word), Text(claim.that + note, "bold"))
-    table.add_row("", Text(f"{value(claim.judgement)}, expected {claim.expect}"))
-    table.add_row("", Text(claim.ratio, "dim"))
-    if scattered := noise(claim.judgement):
-        table.add_row("", Text(scattered, "dim"))
-    if claim.sentence:
-        table.add_row("", Text(claim.sentence, "italic"))
-    _indented(console, table)
-
-
-def _controls(console: Console, verdict: Verdict) -> None:
-    if not verdict.controls:
-        return
-    _section(console, "Controls: what must turn red, or the scenario proves nothing")
-    for control in verdict.controls:
-        _control(console, control)
-
-
 def _reproductions(console: Console, verdict: Verdict) -> None:
     if not verdict.reproductions:
         return
-    _section(console, "Beside the report")
+    _section(console, "Compared with the field report")
     for one in verdict.reproductions:
-        table = _grid(_STATUS_WIDTH)
-        here = one.reason if one.ensemble is None else spread(one.ensemble)
-        table.add_row(Text("said" if one.reported is None else reported(one)), Text(one.that))
-        if one.reported is None:
-            table.add_row("", Text(f"the report: {reported(one)}"))
-        table.add_row("", Text(f"here {here}", "bold" if one.ensemble else "dim"))
+        table = _grid(1)
+        measured = f"not measured: {one.reason}" if one.ensemble is None else f"measured {spread(one.ensemble)}"
+        table.add_row("-", Text(one.that))
+        table.add_row("", Text(f"report {reported(one)}"))
+        table.add_row("", Text(measured, "bold" if one.ensemble else "dim"))
         table.add_row("", Text(one.ratio, "dim"))
         if one.because:
             table.add_row("", Text(one.because, "italic"))
         _indented(console, table)
 
 
-def _control(console: Console, control: ControlVerdict) -> None:
-    table = _grid(_CONTROL_WIDTH)
-    judgement = control.judgement
-    if judgement is None:
-        table.add_row(Text("not run", "dim"), Text(control.that))
-        table.add_row("", Text(f"needs a kernel with the mutant {control.mutant}", "dim"))
-    else:
-        red = judgement.status is Status.PASS
-        word = Text("red", "bold green") if red else _status(judgement.status)
-        table.add_row(word, Text(control.that))
-        table.add_row("", Text(f"{value(judgement)}, must be {control.expect}"))
-        table.add_row("", Text(control.ratio, "dim"))
-        if not red:
-            table.add_row("", Text(control.sentence, "italic"))
-    _indented(console, table)
-
-
 def _incidents(console: Console, verdict: Verdict) -> None:
-    _cells(console, "Cells that were not measured", verdict.incidents)
-    _cells(console, "Cells of the BASE kernel that were not measured or cannot be compared", verdict.base_incidents)
+    _cells(console, "Not measured", verdict.incidents)
+    _cells(console, "BASE kernel: not measured, or not comparable", verdict.base_incidents)
 
 
 def _cells(console: Console, title: str, cells: Sequence[CellResult]) -> None:
@@ -187,10 +173,35 @@ def _cells(console: Console, title: str, cells: Sequence[CellResult]) -> None:
     _indented(console, table)
 
 
-def _bottlenecks(console: Console, around: Surroundings) -> None:
-    if around.bottlenecks:
+def _bottlenecks(
+    console: Console, scenario: Scenario, verdict: Verdict, found: Sequence[Bottleneck], *, full: bool
+) -> None:
+    failed = {
+        (operand.path[0], operand.path[1])
+        for claim, judged in zip(scenario.claims, verdict.claims, strict=True)
+        for operand in operands(claim.ratio)
+        if judged.counts_as is Status.FAIL and operand.kind == FIGURE
+    }
+    table = bottleneck_lines(found) if full and found else folded_lines(found, failed)
+    if table is not None:
         _section(console, "Bottleneck")
-        _indented(console, bottleneck_lines(around.bottlenecks))
+        _indented(console, table)
+
+
+def _footer(console: Console, scenario: Scenario, around: Surroundings) -> None:
+    console.print()
+    qemu = around.qemu.partition(" (")[0]
+    time = "" if around.effort.elapsed is None else f", {duration(around.effort.elapsed)}"
+    line = f"{plural(around.effort.boots, 'boot')}{time}, {scenario.clock} clock, {qemu}"
+    console.print(Text(line, "dim"), soft_wrap=True, highlight=False)
+    if around.models:
+        console.print(Text(f"device models: {around.models}", "dim"), soft_wrap=True, highlight=False)
+    if around.base:
+        console.print(Text(f"baseline: {around.base}", "dim"), soft_wrap=True, highlight=False)
+    if around.folder:
+        console.print(Text(f"details: blklab judge -v {around.folder}", "dim"), soft_wrap=True, highlight=False)
+    if around.command:
+        console.print(Text(f"again: {shlex.join(around.command)}", "dim"), soft_wrap=True, highlight=False)
 
 
 def _surroundings(console: Console, scenario: Scenario, around: Surroundings) -> None:
@@ -211,9 +222,10 @@ def _surroundings(console: Console, scenario: Scenario, around: Surroundings) ->
     _indented(console, table)
     # Not wrapped, so that they can be copied.
     if around.command:
-        console.print(Text("  repeat   ", "dim").append(shlex.join(around.command), "default"), soft_wrap=True)
+        console.print(Text("  again    ", "dim").append(shlex.join(around.command), "default"), soft_wrap=True)
     if around.folder:
         console.print(Text("  results  ", "dim").append(around.folder, "default"), soft_wrap=True)
+    console.print()
 
 
 def _effort(effort: Effort) -> str:
@@ -229,7 +241,7 @@ def _status(word: str) -> Text:
 
 
 def _grid(width: int | None) -> Table:
-    """A column of words, ``width`` wide (as wide as need be), and one of text beside it."""
+    """A column of words of ``width`` characters (None: as wide as the longest), and a column of text."""
     table = Table.grid(padding=(0, 2))
     table.add_column(width=width, no_wrap=True)
     table.add_column(overflow="fold")
@@ -242,7 +254,7 @@ def _width(console: Console) -> int:
 
 def _section(console: Console, title: str) -> None:
     console.print()
-    console.print(Text(title, "bold underline"), highlight=False)
+    console.print(Text(title, "bold"), highlight=False)
 
 
 def _indented(console: Console, table: Table) -> None:

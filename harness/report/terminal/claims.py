@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Claims and negative controls, a line each: word, text, figure, bound and a gauge; those that failed first."""
+
+import textwrap
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+
+from rich.console import Console
+from rich.text import Text
+
+from harness.judge.claims import ControlVerdict, Judgement
+from harness.judge.verdict import Verdict
+from harness.report.format import STYLES, figure, noise, plural, severity, value
+from harness.report.terminal.conclusion import held_instead
+from harness.report.terminal.gauge import LEGEND, gauge
+from harness.scenario.model import Scenario, Status
+
+HELD = "ok"
+_NOT_RUN = "-"
+_LEAST = 24
+"""Characters that a claim's text gets at least; the gauge is left out where it would get fewer."""
+
+
+@dataclass(frozen=True)
+class Line:
+    """``reason`` says why, where the figure alone does not; ``more`` is shown with -v."""
+
+    status: str
+    text: str
+    figure: str
+    bound: str
+    gauge: str
+    reason: tuple[str, ...]
+    more: tuple[str, ...]
+
+    @property
+    def word(self) -> str:
+        return HELD if self.status == Status.PASS else self.status
+
+
+def print_claims(console: Console, scenario: Scenario, verdict: Verdict, width: int, *, full: bool) -> None:
+    lines = sorted(claim_lines(scenario, verdict), key=lambda line: severity(line.status))
+    if not lines:
+        return
+    hidden = [] if full else [line for line in lines if line.status == _NOT_RUN]
+    lines = [line for line in lines if line not in hidden]
+    words, figures, bounds, gauges = (
+        max((len(column) for column in columns), default=0)
+        for columns in zip(*((line.word, line.figure, line.bound, line.gauge) for line in lines), strict=True)
+    )
+    before = 2 + words + 2
+    text = width - before - (2 + figures) - (2 + bounds) - (2 + gauges)
+    if text < _LEAST:
+        text, gauges = text + 2 + gauges, 0
+    _print(console, Text(" " * (width - len(LEGEND)) if gauges else "").append(LEGEND if gauges else "", "dim"))
+    for line in lines:
+        wrapped = textwrap.wrap(line.text, max(text, _LEAST), break_long_words=False) or [""]
+        row = Text("  ").append(line.word.ljust(words), _style(line.word)).append("  ")
+        row.append(wrapped[0].ljust(text)).append(f"  {line.figure:>{figures}}  {line.bound:<{bounds}}")
+        if gauges:
+            row.append(f"  {line.gauge}", "dim")
+        _print(console, row)
+        for rest in wrapped[1:]:
+            _print(console, Text(" " * before + rest))
+        for said in dict.fromkeys((*line.reason, *(line.more if full else ()))):
+            for rest in textwrap.wrap(said, width - before, break_long_words=False):
+                _print(console, Text(" " * before).append(rest, "dim"))
+    if hidden:
+        count = plural(len(hidden), "negative control")
+        _print(console, Text(f"  {count} not run: made for another kernel (-v)", "dim"))
+
+
+def claim_lines(scenario: Scenario, verdict: Verdict) -> Iterator[Line]:
+    """In the order of the file."""
+    for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
+        judgement = judged.judgement
+        reason = judged.sentence if judged.known else judgement.reason
+        yield Line(
+            judged.word,
+            judged.that + (" (optional)" if judged.optional else ""),
+            _figure(judgement),
+            _short(judged.expect),
+            gauge(judgement, claim.expect),
+            (*_measured(judged.word, judgement, judged.ratio), *filter(None, (reason,))),
+            _more(judgement, judged.ratio, judged.sentence if judged.sentence != reason else ""),
+        )
+    for control, judged_control in zip(scenario.controls, verdict.controls, strict=True):
+        yield _control(judged_control, gauge(judged_control.judgement, control.expect))
+
+
+def _control(judged: ControlVerdict, drawn: str) -> Line:
+    text, bound, judgement = f"negative control: {judged.that}", _short(judged.expect), judged.judgement
+    if judgement is None:
+        return Line(_NOT_RUN, text, "", bound, "", (judged.sentence,), (judged.ratio,))
+    reason = "held, but must fail: the scenario cannot detect this fault" if held_instead(judged) else judgement.reason
+    return Line(
+        judgement.status,
+        text,
+        _figure(judgement),
+        bound,
+        drawn,
+        (*_measured(judgement.status, judgement, judged.ratio), *filter(None, (reason,))),
+        _more(judgement, judged.ratio),
+    )
+
+
+def _figure(judgement: Judgement) -> str:
+    if judgement.ensemble is None:
+        return "-"
+    return figure(judgement.interval.centre if judgement.interval else judgement.ensemble.median)
+
+
+def _measured(word: str, judgement: Judgement, ratio: str) -> Sequence[str]:
+    """What a failure rests on: the range over the seeds, and the figures that were divided."""
+    if word == Status.PASS or judgement.ensemble is None:
+        return ()
+    return (f"measured {value(judgement)}: {ratio}",)
+
+
+def _more(judgement: Judgement, ratio: str, sentence: str = "") -> tuple[str, ...]:
+    return tuple(filter(None, (f"measured {value(judgement)}: {ratio}", noise(judgement), sentence)))
+
+
+def _short(expect: str) -> str:
+    return expect.replace(" .. ", "..")
+
+
+def _style(word: str) -> str:
+    return {HELD: "green", _NOT_RUN: "dim"}.get(word) or STYLES[word]
+
+
+def _print(console: Console, line: Text) -> None:
+    line.rstrip()
+    console.print(line, soft_wrap=True, highlight=False)
