@@ -7,7 +7,7 @@ from itertools import chain
 
 from harness.scenario.model import Load, Role
 from lab.base.units import parse_size
-from lab.guest.script import device
+from lab.guest.steps.device import device
 from lab.topology.model import Topology
 
 FIO_SEEDS = 1 << 31

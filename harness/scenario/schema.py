@@ -9,8 +9,7 @@ from harness.scenario.known import RANGE_PATTERN
 from harness.scenario.metric_names import HOST, IDLE, LUN, SAMPLED
 from harness.scenario.model import Clock, Status
 from harness.scenario.ratio import BASELINE, BOUND
-from lab.guest.further import LOSE_DISK
-from lab.guest.script import FAULTS
+from lab.guest.steps.fault import FAULTS, LOSE_DISK
 from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
 from lab.topology.ranges import Names
 from lab.topology.settings import knob_fields, tried_fields

@@ -8,7 +8,9 @@ import pytest
 
 from harness.limits.bounds import bound
 from harness.scenario.model import Load, Role
-from lab.guest.script import Network, Step, Tune, Write
+from lab.guest.steps import Step
+from lab.guest.steps.device import Network, Write
+from lab.guest.steps.setting import Tune
 from lab.realise.in_guest.devices import devices, watches
 from lab.topology.load import load_topology
 from lab.topology.model import Link, Topology

@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.guest.script import Array, Table, Try, Tune
+from lab.guest.steps.device import Array, TableStep
+from lab.guest.steps.setting import Try, Tune
 from lab.realise.in_guest.devices import devices
 from lab.topology.load import load_topology
 from lab.topology.model import Link, Origin, Region, StackKind, Topology, Zone, build_order
@@ -111,7 +112,7 @@ def test_stacks_are_built_from_below(topology: Topology) -> None:
     order = [stack.name for stack in build_order(topology)]
     assert order.index("mp3") < order.index("vol") < order.index("raid")
     assert order.index("head") < order.index("both") < order.index("raid")
-    rows = {step.name: step.rows for step in devices(topology) if isinstance(step, Table)}
+    rows = {step.name: step.rows for step in devices(topology) if isinstance(step, TableStep)}
     assert rows["mp1"] == ("0 2097152 multipath 0 0 1 1 service-time 0 2 2 /lab/a1 3 1 /lab/b1 3 1",)
     assert rows["vol"] == ("0 8388608 striped 4 128 /lab/mp0 0 /lab/mp1 0 /lab/mp2 0 /lab/mp3 0",)
     assert rows["head"] == ("0 131072 linear /lab/e0 32768",)
