@@ -20,7 +20,9 @@ _NO_SCENARIO = _SCENARIOS / "zoo/regressions.yaml"
 def digests() -> dict[str, str]:
     """Digests by file below scenarios/, and of the topologies of the catalogue by ``catalogue/NAME``."""
     files = sorted(path for path in _SCENARIOS.rglob("*.yaml") if path != _NO_SCENARIO)
-    scenarios = {str(path.relative_to(_SCENARIOS)): load_scenario(str(path), search=_SCENARIOS).digest for path in files}
+    scenarios = {
+        str(path.relative_to(_SCENARIOS)): load_scenario(str(path), search=_SCENARIOS).digest for path in files
+    }
     return scenarios | {f"catalogue/{topology.name}": identity(topology) for topology in catalogue()}
 
 
