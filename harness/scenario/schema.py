@@ -2,7 +2,8 @@
 """The keys of a scenario file, for the loader, the JSON schema and the reference page."""
 
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from typing import cast
 
 from harness.scenario.bound import BOUND_PATTERN
 from harness.scenario.known import RANGE_PATTERN
@@ -140,24 +141,34 @@ RUNTIME = Field(
     example="8s",
 )
 WINDOW = Field("window", Record((RAMP, RUNTIME)), says="when a load is measured; a load may have its own")
-LOAD = Record((WINDOW,), (Field(f"(?!window$){NAME}", ROLE, says="ROLE"),))
+LOAD = Record((WINDOW,), (Field(f"(?!window$){NAME}", ROLE, label="ROLE", says="one role"),))
 MOST_ROLES = 32
 
 SCHEDULER = "scheduler"
-_IOSCHED = Field(r"iosched\.[a-z_]{1,40}", Integer(0, (1 << 31) - 1), says="iosched.ATTRIBUTE", example="500")
+_IOSCHED = Field(
+    r"iosched\.[a-z_]{1,40}",
+    Integer(0, (1 << 31) - 1),
+    label="iosched.ATTRIBUTE",
+    says="an attribute of the elevator",
+    example="500",
+)
 _THROTTLE = Field(
-    r"throttle\.(read|write)_(iops|bps)", Integer(1, 10**12), says="throttle.read_iops (write_, _bps)", example="100"
+    r"throttle\.(read|write)_(iops|bps)",
+    Integer(1, 10**12),
+    label="throttle.read_iops",
+    says="blk-throttle limit of a single SCSI LUN; also write_iops, read_bps, write_bps",
+    example="100",
 )
 _BELOW = (_IOSCHED, _THROTTLE)
 QUEUE_RECORD = Record(QUEUE_FIELDS, _BELOW)
 QUEUE = Field("queue", QUEUE_RECORD, says="settings of every LUN's request queue; an arm may override them")
 _ARM_QUEUE = (
     *(
-        Field[object](f"queue.{field.name}", field.kind, says=field.says, unit=field.unit, example=field.example)
+        replace(cast("Field[object]", field), name=f"queue.{field.name}", absent="the scenario's")
         for field in QUEUE_FIELDS
     ),
 )
-_ARM_BELOW = tuple(Field(rf"queue\.{field.name}", field.kind, says=f"queue.{field.says}") for field in _BELOW)
+_ARM_BELOW = tuple(replace(field, name=rf"queue\.{field.name}", label=f"queue.{field.label}") for field in _BELOW)
 KNOBS = Record((), knob_fields())
 TRY_RECORD = Record((), tried_fields())
 TRY = Field("try", TRY_RECORD, says="settings that the kernel may refuse or change; a ratio reads ARM.tried.*")
@@ -314,7 +325,7 @@ SELFTEST_EXIT = Field("exit", Integer(0, 255), required=True, says="exit code th
 SELFTEST_INJECT = Field("inject", Choice((*FAULTS, LOSE_DISK)), default="", says="fault in each guest", example="oops")
 SELFTEST_SAYS = Field("says", Text(), default="", says="words that the report must contain", example="panic")
 SELFTEST_VERIFY = Field("verify", Flag(), default=False, says="boot every cell twice")
-_BOTTLENECK = Field(rf"{NAME}\.{NAME}", Text(), says="ARM.LOAD", example="link.wire")
+_BOTTLENECK = Field(rf"{NAME}\.{NAME}", Text(), label="ARM.LOAD", says="what limits that load", example="link.wire")
 SELFTEST_BOTTLENECK = Field("bottleneck", Record((), (_BOTTLENECK,)), says="what must be found to limit a load")
 SELFTEST = Field(
     "selftest",

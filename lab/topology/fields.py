@@ -2,6 +2,7 @@
 """The keys of a topology file, for the loader, the settings of arms, the JSON schema and the reference page."""
 
 from collections.abc import Mapping
+from typing import TypeVar
 
 from lab.topology.model import Driver, StackKind
 from lab.topology.ranges import NamedRanges, Reference, References
@@ -10,7 +11,6 @@ from lab.yaml.fields import (
     Field,
     Flag,
     Integer,
-    Kind,
     ListOf,
     Record,
     Row,
@@ -20,6 +20,8 @@ from lab.yaml.fields import (
     size,
     time,
 )
+
+T = TypeVar("T")
 
 SERVICE_RANGE = (1, 60 * 10**9)
 
@@ -287,15 +289,18 @@ ENCLOSURES = Field("enclosures", NamedRanges(_BOX, "enclosure"), says="boxes of 
 STACKS = Field("stacks", NamedRanges(_STACK, "stack"), says="devices over the LUNs: dm, md, NVMe multipath")
 TOPOLOGY_RECORD = Record((TOPOLOGY, TITLE, MEMORY, VM, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS))
 
-_HBA_FIELDS = (CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, INTERRUPTS)
-HBA_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in _HBA_FIELDS}
-DISK_KNOBS: Mapping[str, Kind[int]] = {
-    field.name: field.kind for field in (RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, BUFFER)
+
+def _by_name(*fields: Field[T]) -> dict[str, Field[T]]:
+    return {field.name: field for field in fields}
+
+
+HBA_KNOBS = _by_name(CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, INTERRUPTS)
+DISK_KNOBS = _by_name(RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, BUFFER)
+LINK_KNOBS = _by_name(LINK_RATE, COST)
+VM_KNOBS = _by_name(*VM_FIELDS)
+STACK_KNOBS: Mapping[str, Field[object]] = {
+    **_by_name(CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT),
+    **_by_name(SELECTOR, POLICY, MODE, LEVEL, BITMAP, IOPOLICY),
+    **_by_name(RESYNC),
 }
-LINK_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in (LINK_RATE, COST)}
-VM_KNOBS: Mapping[str, Kind[int]] = {field.name: field.kind for field in VM_FIELDS}
-STACK_KNOBS: Mapping[str, Kind[int] | Kind[str]] = {
-    **{field.name: field.kind for field in (CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT)},
-    **{field.name: field.kind for field in (SELECTOR, POLICY, MODE, LEVEL, BITMAP, IOPOLICY)},
-    RESYNC.name: RESYNC.kind,
-}
+"""Keys that an arm may set, by name."""

@@ -8,7 +8,7 @@ from typing import TypeVar
 
 from lab.topology.fields import ATTRIBUTES, DISK_KNOBS, HBA_KNOBS, LINK_KNOBS, STACK_KNOBS, VM_KNOBS
 from lab.topology.model import Disk, Driver, Hba, Link, Stack, Topology
-from lab.yaml.fields import NAME, Field, Integer, Kind
+from lab.yaml.fields import NAME, Field, Integer
 from lab.yaml.strict import names, nearest
 
 T = TypeVar("T", Hba, Disk, Link, Stack)
@@ -21,31 +21,30 @@ _RPM = "rpm"
 
 def knob_fields() -> tuple[Field[object], ...]:
     """The settings as fields whose names are patterns; ``*`` matches any part of a name."""
-    tables: tuple[tuple[str, Mapping[str, Kind[object]]], ...] = (
-        ("disk", DISK_KNOBS),
-        ("link", LINK_KNOBS),
-        ("stack", STACK_KNOBS),
+    tables: tuple[tuple[str, str, Mapping[str, Field[object]]], ...] = (
+        (rf"hba\.({NAME}\.)?", "hba.", HBA_KNOBS),
+        (r"vm\.", "vm.", VM_KNOBS),
+        (rf"disk\.{_CHOSEN}\.", "disk.NAME.", DISK_KNOBS),
+        (rf"link\.{_CHOSEN}\.", "link.NAME.", LINK_KNOBS),
+        (rf"stack\.{_CHOSEN}\.", "stack.NAME.", STACK_KNOBS),
+        *(
+            (rf"stack\.{_CHOSEN}\.{folder}\.", f"stack.NAME.{folder}.", {field.name: field for field in attributes})
+            for folder, attributes in ATTRIBUTES.items()
+        ),
     )
-    fields: list[Field[object]] = [
-        Field(rf"hba\.({NAME}\.)?{key}", kind, says=f"hba.{key}") for key, kind in HBA_KNOBS.items()
-    ]
-    fields += [Field(rf"vm\.{key}", kind, says=f"vm.{key}") for key, kind in VM_KNOBS.items()]
-    for what, knobs in tables:
-        for key, kind in knobs.items():
-            fields.append(Field(rf"{what}\.{_CHOSEN}\.{key}", kind, says=f"{what}.NAME.{key}"))
-    for folder, attributes in ATTRIBUTES.items():
-        for attribute in attributes:
-            key = f"{folder}.{attribute.name}"
-            fields.append(
-                Field(rf"stack\.{_CHOSEN}\.{folder}\.{attribute.name}", attribute.kind, says=f"stack.NAME.{key}")
-            )
-    return tuple(fields)
+    return tuple(
+        replace(field, name=f"{pattern}{key}", label=f"{label}{key}", default=None, absent="the topology's")
+        for pattern, label, knobs in tables
+        for key, field in knobs.items()
+    )
 
 
 def tried_fields() -> tuple[Field[int], ...]:
     """Attributes of stacks under ``try:``, with any number: the kernel decides which it takes."""
     folders = "|".join(ATTRIBUTES)
-    return (Field(rf"stack\.{NAME}\.({folders})\.[a-z0-9_]{{1,40}}", Integer(0, 1 << 62), says="stack.NAME.queue.KEY"),)
+    name = rf"stack\.{NAME}\.({folders})\.[a-z0-9_]{{1,40}}"
+    says = "an attribute of a stack's queue, or of md, that the kernel may refuse or change"
+    return (Field(name, Integer(0, 1 << 62), says=says, label="stack.NAME.queue.KEY", example="1280"),)
 
 
 def apply_try(topology: Topology, key: str, value: int) -> Topology:

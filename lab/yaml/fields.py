@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Typed fields of a strict YAML document.
 
-A ``Kind`` reads one node and describes itself as JSON schema and in words, so the loader, the schema for editors and
-the reference pages use the same tables. Reading collects mistakes in a ``Problems`` and returns None for a wrong
-value. A Broken node has been reported already and adds nothing.
+A ``Kind`` reads one node and describes itself as JSON schema and in words: the loader, the schema for editors and the
+reference pages use the same tables. Mistakes are added to a ``Problems``; a wrong value reads as None.
 """
 
 import re
@@ -44,6 +43,7 @@ class Kind(Protocol[T_co]):
 
 
 def _refuse(problems: Problems, label: str, node: Node, wanted: str, remedy: str = "") -> None:
+    # A Broken node has been reported already.
     if not isinstance(node, Broken):
         problems.add(node.mark, f"{label}: expected {wanted}, got {describe(node)}", remedy)
 
@@ -55,7 +55,7 @@ class Integer:
 
     @property
     def type(self) -> str:
-        return f"integer from {self.low}" if self.high >= 1 << 30 else f"integer, {self.low} to {self.high}"
+        return f"integer from {self.low}" + (f" to {self.high}" if self.high < 1 << 30 else "")
 
     def read(self, problems: Problems, label: str, node: Node) -> int | None:
         if not isinstance(node, Scalar) or node.kind != "integer" or not _DIGITS.fullmatch(node.text):
@@ -260,10 +260,10 @@ class ListOf(Generic[T]):
 
 @dataclass(frozen=True)
 class Field(Generic[T_co]):
-    """One key of a record. ``says`` is its meaning, for editors, error messages and the reference pages.
+    """One key of a record; of a pattern ``name`` is the expression and ``label`` what readers see.
 
-    ``default`` is its value where the key is missing; ``absent`` says in words what holds then. ``unit`` is that of a
-    plain number, ``example`` a value as YAML text.
+    ``says`` is its meaning, ``default`` its value where the key is missing, or ``absent`` what holds then, in words.
+    ``unit`` is that of a plain number, ``example`` a value as YAML text.
     """
 
     name: str
@@ -274,6 +274,7 @@ class Field(Generic[T_co]):
     absent: str = ""
     unit: str = ""
     example: str = ""
+    label: str = ""
 
     @property
     def default_text(self) -> str:
@@ -309,7 +310,7 @@ class Record:
         unknown = [key for key in node.entries if key not in known and not self.pattern(key)]
         meant: set[str] = set()
         for place, key in enumerate(unknown):
-            shown = [entry.name for entry in self.fields] + [entry.says for entry in self.patterns if entry.says]
+            shown = [entry.label or entry.name for entry in (*self.fields, *self.patterns)]
             guess = nearest(key, known) if place < _GUESSED_KEYS else ""
             if guess:
                 meant.update(name for name in known if guess.endswith(f" {name}?"))
@@ -323,16 +324,12 @@ class Record:
         """The pattern that a key matches."""
         # One expression for all: an arm has more than a hundred.
         match = self._any_pattern.fullmatch(key) if self.patterns else None
-        return self.patterns[self._groups[match.lastgroup or ""]] if match else None
+        return self.patterns[int(match.lastgroup.removeprefix("key"))] if match and match.lastgroup else None
 
     @cached_property
     def _any_pattern(self) -> re.Pattern[str]:
         alternatives = (f"(?P<key{place}>{entry.name})" for place, entry in enumerate(self.patterns))
         return re.compile("|".join(alternatives))
-
-    @cached_property
-    def _groups(self) -> Mapping[str, int]:
-        return {f"key{place}": place for place in range(len(self.patterns))}
 
     def json(self) -> Json:
         shape: Json = {
