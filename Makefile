@@ -75,7 +75,7 @@ controls:  ## build the mutants and print which scenario sees which: [SOURCE=sou
 	@scripts/host-packages --build
 	$(blklab) controls $${SOURCE:+"--source=$$SOURCE"} $${SEEDS:+"--seeds=$$SEEDS"} $${RESULTS:+"--results=$$RESULTS"}
 
-zoo:  ## docs/zoo.md: published regressions on stock kernels and mutants, and kernels against themselves: [KERNELS="..."] [RESULTS=]
+zoo:  ## docs/results/zoo.md: published regressions on stock kernels and mutants, and kernels against themselves: [KERNELS="..."] [RESULTS=]
 	$(blklab) zoo $${KERNELS:+"--kernels=$$KERNELS"} $${RESULTS:+"--results=$$RESULTS"}
 
 schema:  ## print the JSON schema of scenario files, for editors

@@ -12,6 +12,7 @@ from harness.base.files import write_atomic
 CHECKOUT = Path(__file__).resolve().parents[2]
 SCENARIOS = CHECKOUT / "scenarios"
 WALL = SCENARIOS / "wall"
+RESULT_PAGES = CHECKOUT / "docs" / "results"
 
 
 class Command(Protocol):
@@ -33,9 +34,10 @@ def add_results(parser: argparse.ArgumentParser) -> None:
 
 
 def add_page(parser: argparse.ArgumentParser, name: str) -> None:
-    """``--out``: where a page of docs/ is written that a command makes."""
-    default = CHECKOUT / "docs" / name
-    parser.add_argument("--out", type=Path, default=default, metavar="FILE", help=f"the page (default: docs/{name})")
+    """``--out``: the path of a generated page, by default in docs/results/."""
+    default = RESULT_PAGES / name
+    says = f"the page (default: docs/results/{name})"
+    parser.add_argument("--out", type=Path, default=default, metavar="FILE", help=says)
 
 
 def write_page(path: Path, text: str) -> None:

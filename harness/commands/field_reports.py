@@ -14,7 +14,7 @@ from harness.studies.sensitivity.measure import kept
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, Misuse
 
 NAME = "field-reports"
-HELP = "write docs/field-reports.md from the newest run of each scenario on each kernel"
+HELP = "write docs/results/field-reports.md from the newest run of each scenario on each kernel"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

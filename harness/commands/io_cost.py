@@ -12,7 +12,7 @@ from lab.base.errors import EXIT_PASS, Misuse
 from lab.kernels.release import Release
 
 NAME = "io-cost"
-HELP = "write docs/io-cost.md from the newest run of the scenario io-cost on each kernel"
+HELP = "write docs/results/io-cost.md from the newest run of the scenario io-cost on each kernel"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

@@ -10,7 +10,7 @@ from harness.studies.noise.rehearsal import Plan
 from lab.base.errors import EXIT_PASS, Misuse
 
 NAME = "noise"
-HELP = "false alarms and misses of the rule for scenarios on the wall clock; writes docs/noise.md"
+HELP = "false alarms and misses of the rule for scenarios on the wall clock; writes docs/results/noise.md"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:

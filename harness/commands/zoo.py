@@ -6,7 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import CHECKOUT, SCENARIOS, add_results, results_root, tell, write_page
+from harness.commands.command import RESULT_PAGES, SCENARIOS, add_results, results_root, tell, write_page
 from harness.commands.matrix import KERNELS
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
@@ -26,7 +26,7 @@ from lab.session import open_lab
 from lab.yaml.strict import names, nearest
 
 NAME = "zoo"
-HELP = "write docs/zoo.md: published regressions on stock kernels and mutants, and null pairs: missed, false alarms"
+HELP = "write docs/results/zoo.md: published regressions and null pairs: what is missed, and false alarms"
 _FILE = SCENARIOS / "zoo" / "regressions.yaml"
 
 
@@ -39,7 +39,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="the page (default: docs/zoo.md for all regressions, none for some)"
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="the page (default: docs/results/zoo.md if all regressions are measured)",
     )
     add_results(parser)
 
@@ -68,7 +71,7 @@ def execute(options: argparse.Namespace) -> int:
 def page_of(options: argparse.Namespace) -> Path | None:
     """Where the page goes: a few regressions do not take the place of the page of all."""
     chosen: Path | None = options.out
-    return chosen or (None if options.regressions else CHECKOUT / "docs" / "zoo.md")
+    return chosen or (None if options.regressions else RESULT_PAGES / "zoo.md")
 
 
 def _chosen(known: tuple[Regression, ...], wanted: list[str]) -> tuple[Regression, ...]:

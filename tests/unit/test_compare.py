@@ -67,7 +67,9 @@ def test_one_seed_a_side_shows_a_figure_that_is_47_times_larger(
     code, out = compare(capsys, "6.1", NEW, "--results", str(tmp_path))
     assert code == EXIT_FAIL
     assert "1 with a difference of 5 % or more, 0 less, 5 undecided" in out
-    assert "one seed a side: a figure differs if it is 2 times the other or more (virtual clock only)" in " ".join(out.split())
+    assert "one seed a side: a figure differs if it is 2 times the other or more (virtual clock only)" in " ".join(
+        out.split()
+    )
     assert [line for line in out.splitlines() if line != line.rstrip()] == []
 
 
