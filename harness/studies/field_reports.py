@@ -17,8 +17,8 @@ FAR_OFF = 0.2
 _NOT_MEASURED = "-"
 _PREFACE = (
     "Each row compares a ratio of a field report with the same ratio under the virtual clock: median over the seeds,"
-    " and the range where they differ. Absolute rates are scaled down and not comparable. `-`: not measured, see below the"
-    " table. Bold: more than a fifth off."
+    " and the range where they differ. Absolute rates are scaled down and not comparable. `-`: not measured, see below"
+    " the table. Bold: more than a fifth off."
 )
 
 

@@ -53,7 +53,7 @@ def test_a_difference_needs_its_reason() -> None:
     assert "| t-megasas, t | the share | 6.1 | 0.5000 | 0.9299 [0.9100 .. 0.9500], 6 boots | **no** |" in text
     assert "- t-megasas: the share: the bus is emulated" in text
     assert text.count("| yes |") == 1
-    assert "The wall clock ran on QEMU 7.2.22." in page([replace(row(), machine="QEMU 7.2.22")], [], "x")
+    assert "Wall clock: QEMU 7.2.22." in page([replace(row(), machine="QEMU 7.2.22")], [], "x")
 
 
 def test_each_claim_has_its_interval() -> None:
