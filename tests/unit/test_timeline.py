@@ -45,7 +45,9 @@ class Kernels:
             return replace(swept, missing={**swept.missing, place: "the suite dropped it"})
         seen = cells("none", *(share + seed / 10 for seed in range(self.seeds)))
         verdict = judge(SCENARIO, seen)
-        point = Point(spec, KernelFacts(spec, spec, "Debian", "d"), verdict, "r", self.seeds, self.seeds, 60.0)
+        config = {"CONFIG_PREEMPT_LAZY": "y", "CONFIG_SND_X": "m"} if place > 2 else {"CONFIG_BLK_DEV_RSXX": "m"}
+        facts = KernelFacts(spec, spec, "Debian", "d")
+        point = Point(spec, facts, verdict, "r", self.seeds, self.seeds, 60.0, config)
         return replace(swept, points={**swept.points, place: point})
 
     def timeline(self) -> Timeline:
@@ -71,6 +73,13 @@ def test_every_change_is_found_between_neighbours(at: int) -> None:
     assert found.changes[0].turned
     assert len(kernels.asked) == len(set(kernels.asked)) <= 7
     assert f"{SERIES[at - 1]} -> {SERIES[at]}: the share is kept: FAIL -> PASS x 4.73  (" in text(found)
+
+
+def test_the_configurations_around_a_change_are_told() -> None:
+    late, early = Kernels([20.0] * 3 + [95.0] * 4), Kernels([20.0] + [95.0] * 6)
+    assert "6.12 -> 6.16: 3 options differ: PREEMPT_LAZY n -> y\n" in text(late.timeline())
+    assert "5.10 -> 6.1: 0 options differ, none of preemption, block layer or hardening" in text(early.timeline())
+    assert "configurations" not in text(Kernels([20.0] * 4).timeline())
 
 
 def test_a_kernel_that_is_missing_does_not_stop_the_rest() -> None:

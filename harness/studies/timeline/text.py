@@ -7,12 +7,16 @@ from harness.judge.comparison import LARGE
 from harness.report.format import duration, figure, plural
 from harness.studies.timeline.lines import ALONE, Change
 from harness.studies.timeline.measure import Timeline
+from harness.studies.timeline.options import differences
 from harness.studies.timeline.sweep import Sweep, label
 
 
 def text(timeline: Timeline) -> str:
     """The whole report."""
-    return "\n".join([*_head(timeline), *map(str.rstrip, _changes(timeline)), *_gaps(timeline), *_end(timeline)]) + "\n"
+    return (
+        "\n".join([*_head(timeline), *_changes(timeline), *_options(timeline), *_gaps(timeline), *_end(timeline)])
+        + "\n"
+    )
 
 
 def between(change: Change, sweep: Sweep) -> str:
@@ -59,6 +63,14 @@ def _changes(timeline: Timeline) -> Iterator[str]:
         yield f"  {between(change, timeline.sweep)}: {what(change)}  ({values(change)})"
     if not timeline.changes:
         yield "  no change"
+
+
+def _options(timeline: Timeline) -> Iterator[str]:
+    pairs = {(change.before, change.after) for change in timeline.changes}
+    if pairs:
+        yield ""
+        yield "  configurations of the packages:"
+    yield from (f"  {line}" for line in differences(timeline.sweep, pairs))
 
 
 def _gaps(timeline: Timeline) -> Iterator[str]:
