@@ -13,10 +13,8 @@ from harness.studies.timeline.sweep import Sweep, label
 
 def text(timeline: Timeline) -> str:
     """The whole report."""
-    return (
-        "\n".join([*_head(timeline), *_changes(timeline), *_options(timeline), *_gaps(timeline), *_end(timeline)])
-        + "\n"
-    )
+    parts = (_head, _changes, _options, _gaps, _end)
+    return "".join(f"{line}\n" for part in parts for line in part(timeline))
 
 
 def between(change: Change, sweep: Sweep) -> str:
