@@ -108,7 +108,8 @@ class Sweeper:
         plan = plan_run(self.lab, request)
         earlier, made, seconds = measured_before(plan, self.store), 0, 0.0
         if earlier is None:
-            run = carry_out(self.lab, plan, self.store, self.listener, Turns(lanes_of_host(self.at_once)))
+            turns = Turns(lanes_of_host(self.at_once), adopt=True)
+            run = carry_out(self.lab, plan, self.store, self.listener, turns)
             earlier, seconds = run.folder, run.elapsed
             made = _boots(run.verdict) - run.resumed
         # An earlier run may have other words for the same claims.
