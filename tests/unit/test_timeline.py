@@ -9,10 +9,11 @@ import pytest
 
 from harness.bisect.release_text import text as release_text
 from harness.bisect.releases import Releases, bisect_releases
+from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import judge
 from harness.record.store import KernelFacts
 from harness.scenario.model import Status
-from harness.studies.timeline.lines import differs
+from harness.studies.timeline.lines import differs, lines
 from harness.studies.timeline.measure import Timeline, timeline
 from harness.studies.timeline.order import next_place
 from harness.studies.timeline.page import page
@@ -20,7 +21,7 @@ from harness.studies.timeline.picture import panels, picture
 from harness.studies.timeline.sweep import Point, Sweep, label, sweep
 from harness.studies.timeline.text import text
 from lab.base.errors import CannotJudge, Misuse
-from tests.unit.analysis_samples import cells, claim, scenario
+from tests.unit.analysis_samples import cells, claim, ratio, scenario
 
 SERIES = ("5.10", "6.1", "6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3")
 SCENARIO = scenario([claim()])
@@ -114,6 +115,15 @@ def test_what_counts_as_a_change(seeds: int, share: float, changed: bool) -> Non
     found = kernels.timeline()
     figure = next(line for line in found.lines if line.title == "none together.fast.iops")
     assert differs(figure, 0, 1) is changed
+
+
+@pytest.mark.parametrize(("metric", "changed"), [("iops", True), ("cpu.per_io", False), ("lat.p99", False)])
+def test_figures_of_one_seed_scatter_more_than_throughputs(metric: str, changed: bool) -> None:
+    figure = ratio(f"none.solo.fast.{metric}", "bound.none.solo.fast.iops")
+    judged = replace(SCENARIO, claims=(claim(of=figure),))
+    found = lines(replace(Kernels([50.0, 65.0], 1).timeline().sweep, scenario=judged))[0]
+    values = {place: Ensemble({1: value}) for place, value in enumerate((1.0, 1.3))}
+    assert differs(replace(found, values=values), 0, 1) is changed
 
 
 def test_ranges_that_overlap_are_no_change() -> None:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from harness.judge.comparison import LARGE
 from harness.report.format import duration, figure, plural
-from harness.studies.timeline.lines import ALONE, Change
+from harness.studies.timeline.lines import ALONE, ALONE_OTHER, Change
 from harness.studies.timeline.measure import Timeline
 from harness.studies.timeline.options import differences
 from harness.studies.timeline.sweep import Sweep, label
@@ -96,5 +96,6 @@ def seeds(timeline: Timeline) -> str:
     points = timeline.sweep.measured
     count = max((len(point.verdict.seeds) for point in points), default=0)
     if count == 1:
-        return f"1: a change is more than {100 * ALONE:.0f} %, as the scatter is not known"
+        least = f"{100 * ALONE:.0f} % of a throughput, {100 * ALONE_OTHER:.0f} % of another figure"
+        return f"1: a change is more than {least}, as the scatter is not known"
     return f"{count}: a change is more than {100 * LARGE.share:.0f} %, and the ranges do not overlap"
