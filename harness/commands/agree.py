@@ -4,8 +4,9 @@
 import argparse
 
 from harness.commands.command import SCENARIOS, WALL, add_page, add_results, results_root, tell, write_page
+from harness.limits.load import load_scenario
 from harness.record.store import Store
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios
 from harness.studies.agreement.collect import both_clocks, on_the_wall
 from harness.studies.agreement.page import page
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, Misuse

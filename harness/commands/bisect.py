@@ -19,9 +19,9 @@ from harness.bisect.simulation import compare
 from harness.bisect.state import State
 from harness.commands.bisect_releases import DEBIAN, by_release
 from harness.commands.command import SCENARIOS, add_results, results_root, tell
+from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
-from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes

@@ -5,9 +5,10 @@ import argparse
 import sys
 
 from harness.commands.command import SCENARIOS, add_page, add_results, results_root, write_page
+from harness.limits.load import load_scenario
 from harness.record.judging import judge_run, newest_runs
 from harness.record.store import RunFolder, Store
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from harness.studies.field_reports import Measured, page, unexplained
 from harness.studies.sensitivity.measure import kept

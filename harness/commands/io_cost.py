@@ -5,8 +5,8 @@ import argparse
 
 from harness.commands.command import SCENARIOS, add_page, add_results, results_root, tell, write_page
 from harness.commands.field_reports import newest_on_kernels
+from harness.limits.load import load_scenario
 from harness.record.store import Store
-from harness.scenario.load import load_scenario
 from harness.studies.io_cost import cost_page
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.kernels.release import Release

@@ -12,6 +12,7 @@ from rich.console import Console
 
 from harness.commands.command import SCENARIOS, add_results, results_root, tell
 from harness.commands.kernels import add_kernels, kernels, specs
+from harness.limits.load import load_scenario
 from harness.matrix.cluster import connect, nobody_waits
 from harness.matrix.driver import run_matrix
 from harness.matrix.jobs import MOST_JOBS, document, hosted_jobs
@@ -22,7 +23,7 @@ from harness.record.store import Store
 from harness.report.terminal.matrix import print_matrix
 from harness.report.terminal.matrix_progress import matrix_progress
 from harness.run.boots import Turns
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, LabBroken, Misuse

@@ -10,13 +10,13 @@ from harness.commands.command import SCENARIOS, add_kernel, add_results, results
 from harness.commands.exporting import add_exports, check_exports, export, report_console
 from harness.commands.reporting import print_run
 from harness.commands.tracing import add_tracing, execute_trace
+from harness.limits.load import load_scenario
 from harness.record.store import RunFolder, Store
 from harness.report.terminal.progress import progress
 from harness.run.boots import Turns
 from harness.run.clocks import STRATEGIES
 from harness.run.plan import PlannedRun, Request, plan_run
 from harness.run.runner import Run, carry_out, lanes_of_host, measured_before
-from harness.scenario.load import load_scenario
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
 from lab.kernels.resolve import resolve

@@ -89,7 +89,8 @@ def read_controls(row: Row, known: Names) -> tuple[Control, ...]:
         that, ratio, expect = control.get(schema.THAT), _ratio(control, known), _bound(control)
         mutant = control.get_or(schema.MUTANT, "")
         if that is not None and ratio is not None and expect is not None:
-            controls.append(Control(that, ratio, expect, mutant, _only_on(control)))
+            hangs = control.get_or(schema.HANGS, False)
+            controls.append(Control(that, ratio, expect, mutant, _only_on(control), hangs))
     return tuple(controls)
 
 

@@ -170,13 +170,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class Control:
-    """A ratio that must turn red: by an arm of this file (``mutant`` empty) or on a mutant kernel."""
+    """A ratio that must turn red: by an arm of this file (``mutant`` empty) or on a mutant kernel.
+
+    ``hangs``: a guest that hangs on the mutant is red too.
+    """
 
     that: str = field(metadata=WORDS)
     ratio: Ratio
     expect: Bound
     mutant: str = ""
     kernels: str = ""
+    hangs: bool = False
 
 
 @dataclass(frozen=True)

@@ -174,7 +174,8 @@ KNOWN: Field[list[Row]] = Field(
 )
 ONLY_ON = Field(KERNELS.name, KERNELS.kind, says="kernels for which it is made (default: all)")
 CLAIM = Record((THAT, RATIO, EXPECT, ONLY_ON, OPTIONAL, MEANS, OTHERWISE, KNOWN))
-CONTROL = Record((THAT, RATIO, EXPECT, ONLY_ON, MUTANT))
+HANGS = Field("hangs", Flag(), says="what the mutant stops may hang the guest, which is red too; an oops is not")
+CONTROL = Record((THAT, RATIO, EXPECT, ONLY_ON, MUTANT, HANGS))
 
 WHEN: Field[list[Row]] = Field(
     "when", ListOf(Record((RATIO, EXPECT)), least=1), required=True, says="conditions, of which all must hold"

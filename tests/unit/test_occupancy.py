@@ -50,7 +50,8 @@ def test_tags_are_held_free_or_waited_for() -> None:
 
 def test_a_scsi_host_counts_its_own() -> None:
     topology = null_topology()
-    topology = replace(topology, hbas={"nullb": replace(topology.hbas["nullb"], driver=Driver.TCM_LOOP)})
+    host = replace(topology.hbas["nullb"], driver=Driver.TCM_LOOP, cmd_per_lun=16)
+    topology = replace(topology, hbas={"nullb": host})
     found = figures(topology, nullb={40: 100, 44: 100})
     assert (found["host", "nullb.tags.mean"], found["host", "nullb.tags.free"]) == (42, 22)
     assert found["lun", "fast.tags.mean"] == 0.1

@@ -72,10 +72,10 @@ def claim_lines(scenario: Scenario, verdict: Verdict) -> Iterator[Line]:
     for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
         judgement = judged.judgement
         word = HELD if judged.word == Status.PASS else judged.word
-        reason = judged.sentence if judged.known else judgement.reason
+        reason = judged.sentence if judged.known or judged.diagnosed else judgement.reason
         yield Line(
             word,
-            judged.that + (" (optional)" if judged.optional else ""),
+            judged.text,
             _figure(judgement),
             _short(judged.expect),
             gauge(judgement, claim.expect),
