@@ -201,7 +201,7 @@ BECAUSE_APART = Field("because", Text(), says="why the clocks differ, if they do
 AGREES: Field[list[Row]] = Field(
     "agrees",
     ListOf(Record((THAT, RATIO, TWIN, THEIRS, BECAUSE_APART)), least=1),
-    says="on the wall clock: ratios that a scenario of the virtual clock has too, for blklab agree",
+    says="on the wall clock: ratios that a scenario of the virtual clock has too, for blklab check agree",
 )
 
 NAME_FIELD = Field("scenario", name_text(), required=True, says="the scenario's name, that of its file")
