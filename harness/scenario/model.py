@@ -193,7 +193,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why claims of these arms fail, when all conditions hold. It is shown, and decides nothing."""
+    """Why claims of these arms and loads fail, when all conditions hold. It is shown, and decides nothing."""
 
     that: str
     when: tuple[Condition, ...]

@@ -178,12 +178,15 @@ HANGS = Field("hangs", Flag(), says="what the mutant stops may hang the guest, w
 CONTROL = Record((THAT, RATIO, EXPECT, ONLY_ON, MUTANT, HANGS))
 
 WHEN: Field[list[Row]] = Field(
-    "when", ListOf(Record((RATIO, EXPECT)), least=1), required=True, says="conditions, of which all must hold"
+    "when",
+    ListOf(Record((RATIO, EXPECT)), least=1),
+    required=True,
+    says="conditions, of which all must hold; *.load.role.metric is that of each arm",
 )
 DIAGNOSES: Field[list[Row]] = Field(
     "diagnoses",
     ListOf(Record((THAT, WHEN)), least=1),
-    says="why a claim fails: shown, with its figures, under a failed claim of the same arms when all conditions hold",
+    says="why a claim fails: shown, with its figures, under a failed claim of the same windows when all hold",
 )
 
 REPORTED = Field("reported", Number(0, 1e6), says="the report's own figure for it")

@@ -282,9 +282,10 @@ def test_all_conditions_of_a_diagnosis_must_hold() -> None:
     )
 
 
-def test_a_diagnosis_is_of_failures_of_its_arms_alone() -> None:
+def test_a_diagnosis_is_of_failures_of_its_arms_and_loads_alone() -> None:
     other = diagnosis("elsewhere", ratio("red.together.lun.fast.tags.mean"), Bound("<= 2", None, 2))
-    assert diagnosed(1.0, other).sentence == "it starves"
+    load = diagnosis("elsewhere", ratio("none.alone.lun.fast.tags.mean"), Bound("<= 2", None, 2))
+    assert diagnosed(1.0, other, load).sentence == "it starves"
     assert diagnosed(1.0, STARVED, together=95).sentence == "it keeps it"
 
 

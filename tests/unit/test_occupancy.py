@@ -4,12 +4,16 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from harness.commands.command import SCENARIOS
 from harness.metrics.figures import figures_of
 from harness.scenario.expression import ExpressionError
+from harness.scenario.load import load_scenario
 from harness.scenario.ratio import Names, parse_ratio, sampled_names
+from lab.base.errors import InputErrors
 from lab.topology.model import Driver, Topology
 from tests.unit.analysis_samples import TOGETHER, null_topology, role
 from tests.unit.store_samples import files
@@ -99,3 +103,14 @@ def test_sampled_figures_can_be_operands(text: str) -> None:
 def test_what_no_sample_names_is_refused(text: str, says: str) -> None:
     with pytest.raises(ExpressionError, match=says):
         parse_ratio(text, NAMES)
+
+
+def test_a_diagnosis_of_each_arm_is_one_for_every_arm_that_has_what_it_names(tmp_path: Path) -> None:
+    text = (SCENARIOS / "null-shared-tags.yaml").read_text()
+    of = load_scenario("null-shared-tags", search=SCENARIOS)
+    named = [sorted({one.ratio.left.path[0] for one in diagnosis.when}) for diagnosis in of.diagnoses]
+    assert named[: len(of.arms)] == [[arm] for arm in of.arms]
+    path = tmp_path / "null-shared-tags.yaml"
+    path.write_text(text.replace("*.together.lun.slow.tags.mean / 32", "*.together.lun.slwo.tags.mean / 32"))
+    with pytest.raises(InputErrors, match="no lun of arm mq-deadline: slwo"):
+        load_scenario(str(path), search=SCENARIOS)
