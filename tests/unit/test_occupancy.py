@@ -52,14 +52,20 @@ def test_tags_are_held_free_or_waited_for() -> None:
     assert found["guest", "cpu.idle"] == 0.75
 
 
-def test_a_scsi_host_counts_its_own() -> None:
+def test_a_scsi_host_counts_commands_and_not_the_tags_of_requests_that_wait() -> None:
     topology = null_topology()
     host = replace(topology.hbas["nullb"], driver=Driver.TCM_LOOP, cmd_per_lun=16)
     topology = replace(topology, hbas={"nullb": host})
     found = figures(topology, nullb={40: 100, 44: 100})
-    assert (found["host", "nullb.tags.mean"], found["host", "nullb.tags.free"]) == (42, 22)
-    assert found["lun", "fast.tags.mean"] == 0.1
-    assert ("host", "nullb.tags.free") not in figures(topology)
+    assert found["host", "nullb.commands.mean"] == 42
+    assert (found["lun", "fast.commands.mean"], found["lun", "fast.commands.none"]) == (0.1, 0.98)
+    assert not [metric for _, metric in found if ".tags." in metric]
+
+
+def test_free_tags_are_those_that_can_queue_leaves() -> None:
+    topology = null_topology()
+    topology = replace(topology, hbas={"nullb": replace(topology.hbas["nullb"], cmd_per_lun=16)})
+    assert figures(topology)["host", "nullb.tags.free"] == pytest.approx(31.9)
 
 
 def test_tags_of_several_hardware_queues_are_no_single_set() -> None:
