@@ -33,6 +33,7 @@ from lab.native import programs
 from lab.native.plugin import plugin
 from lab.profile import Profiled, profile_boot
 from lab.session import Lab, PhaseSeen, prepare_job
+from lab.topology.model import Topology
 
 FOLDER = "profiles"
 SCHEMA = 1
@@ -88,15 +89,12 @@ def profile_of(lab: Lab, run: RunFolder, cell: Cell, kernel: Kernel, *, phase_se
             f"the profiled boot's digest is {profiled.record.digest}, not {record.digest} as in {run.path.name}",
             remedy=f"report this as a bug; both boots are below {run.path.parent}",
         )
-    loads = [one for load in run.scenario.loads.values() for one in load.windows(run.scenario.windows)]
-    figures = figures_of(record.files, arm.topology, loads)
     head = Head(
         run.facts.scenario, cell.arm, "", cell.seed, run.facts.kernel.release, run.facts.kernel.origin, record.digest
     )
-    images = images_of(_guest_files(lab.cache, profiled), _vmlinux(kernel))
-    for one in loads:
-        if one.name in profiled.windows:
-            _write(folder / f"{one.name}.json", _profile(profiled, images, one, figures, head))
+    loads = [one for load in run.scenario.loads.values() for one in load.windows(run.scenario.windows)]
+    for name, profile in profiles_of(lab.cache, kernel, profiled, arm.topology, loads, head).items():
+        _write(folder / f"{name}.json", profile)
     made = _read(folder / f"{load.name}.json")
     if made is None:
         raise CannotJudge(f"load {load.name} has no sampled window", remedy="windows of 20 ms and more are sampled")
@@ -123,6 +121,16 @@ def _changed(stored: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 def _key(lab: Lab, fingerprint: Mapping[str, str]) -> str:
     own = digest_bytes(plugin(lab.cache, lab.qemu.version).read_bytes())
     return digest_bytes(canonical([SCHEMA, own, dict(fingerprint)]))[:_KEY]
+
+
+def profiles_of(
+    cache: Cache, kernel: Kernel, profiled: Profiled, topology: Topology, loads: Sequence[Load], head: Head
+) -> dict[str, Profile]:
+    """The profile of each load with a sampled window, from what a profiled boot left."""
+    figures = figures_of(profiled.record.files, topology, loads)
+    images = images_of(_guest_files(cache, profiled), _vmlinux(kernel))
+    sampled = (load for load in loads if load.name in profiled.windows)
+    return {load.name: _profile(profiled, images, load, figures, head) for load in sampled}
 
 
 def _profile(profiled: Profiled, images: Sequence[Image], load: Load, figures: Figures, head: Head) -> Profile:
