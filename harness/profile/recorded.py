@@ -93,7 +93,9 @@ def profile_of(lab: Lab, run: RunFolder, cell: Cell, kernel: Kernel, *, phase_se
         run.facts.scenario, cell.arm, "", cell.seed, run.facts.kernel.release, run.facts.kernel.origin, record.digest
     )
     loads = [one for load in run.scenario.loads.values() for one in load.windows(run.scenario.windows)]
-    for name, profile in profiles_of(lab.cache, kernel, profiled, arm.topology, loads, head).items():
+    for name, profile in profiles_of(
+        lab.cache, kernel, profiled, topology=arm.topology, loads=loads, head=head
+    ).items():
         _write(folder / f"{name}.json", profile)
     made = _read(folder / f"{load.name}.json")
     if made is None:
@@ -124,7 +126,7 @@ def _key(lab: Lab, fingerprint: Mapping[str, str]) -> str:
 
 
 def profiles_of(
-    cache: Cache, kernel: Kernel, profiled: Profiled, topology: Topology, loads: Sequence[Load], head: Head
+    cache: Cache, kernel: Kernel, profiled: Profiled, *, topology: Topology, loads: Sequence[Load], head: Head
 ) -> dict[str, Profile]:
     """The profile of each load with a sampled window, from what a profiled boot left."""
     figures = figures_of(profiled.record.files, topology, loads)

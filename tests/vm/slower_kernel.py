@@ -9,6 +9,7 @@ import re
 import struct
 from collections.abc import Sequence
 from dataclasses import replace
+from itertools import pairwise
 from pathlib import Path
 
 from lab.base.digest import digest_bytes
@@ -52,7 +53,7 @@ def slower(kernel: Kernel, symbols: Sequence[Symbol], name: str, added: int, fol
 def _places(image: bytes, symbols: Sequence[Symbol], name: str) -> tuple[int, bytes, int, int]:
     """Where the code to be moved is, that code, where there is room for more, and how much."""
     addresses = {symbol.name: symbol.address for symbol in symbols if not symbol.module}
-    ends = {symbol.address: after.address for symbol, after in zip(symbols, symbols[1:], strict=False)}
+    ends = {symbol.address: after.address for symbol, after in pairwise(symbols)}
     begin, cave = addresses[name], addresses[f"{name}.cold"]
     at = _offset(image, begin)
     entry = _ENTRY.match(image, at)
