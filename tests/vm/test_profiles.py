@@ -47,7 +47,7 @@ claims:
 controls:
   - that: no elevator does not pass for one
     ratio: none.libaio.io.cpu.per_io / mq-deadline.libaio.io.cpu.per_io
-    expect: ">= 1"
+    expect: "< 1"
 """
 
 
