@@ -5,7 +5,7 @@ import argparse
 from collections.abc import Mapping, Sequence
 from functools import partial
 
-from harness.commands.command import tell
+from harness.commands.command import given, tell
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError, Misuse
 from lab.kernels.model import Kernel
@@ -17,7 +17,11 @@ FORMS = 'specs separated by spaces, ranges ("debian:6.12 .. debian:7.3", the new
 
 def add_kernels(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument(
-        "--kernels", action="append", metavar="SPECS", help=f"{FORMS}; may be repeated (default: {default})"
+        "--kernels",
+        action="append",
+        type=given,
+        metavar="SPECS",
+        help=f"{FORMS}; may be repeated (default: {default})",
     )
 
 

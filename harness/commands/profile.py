@@ -21,9 +21,6 @@ from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu
 from lab.session import Lab, open_lab
 
-NAME = "profile"
-HELP = "instructions per I/O and function of a cell, or the differential between two runs, exact to the instruction"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("run", metavar="RUN", help="folder of a run, or a kernel that was measured (debian:6.12, 6.12)")
@@ -47,7 +44,7 @@ def execute(options: argparse.Namespace) -> int:
     new, cell = _words(options.further, root)
     runs = _runs(options.run, new, root, options.scenario)
     chosen = parse_cell(runs[0], cell, options.seed) if cell else _cell(runs, options.seed)
-    find_qemu()  # nothing is fetched for a host that cannot boot it
+    find_qemu()  # Before anything is downloaded.
     lab = open_lab(Cache.default(), tell)
     profiles = [_profile(lab, run, chosen) for run in runs]
     _print(profiles, options)

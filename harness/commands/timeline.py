@@ -9,7 +9,17 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.base.files import write_atomic
-from harness.commands.command import CHECKOUT, SCENARIOS, add_results, results_root, tell
+from harness.commands.command import (
+    CHECKOUT,
+    SCENARIOS,
+    add_arms,
+    add_jobs,
+    add_results,
+    add_scenario,
+    add_seeds,
+    results_root,
+    tell,
+)
 from harness.commands.kernels import add_kernels, specs
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
@@ -29,17 +39,15 @@ from lab.qemu.probe import find_qemu
 from lab.session import open_lab
 from lab.yaml.strict import nearest
 
-NAME = "timeline"
-HELP = "a scenario over kernel versions: which release changes a claim or a figure, as text, SVG and HTML"
 KERNELS = "debian:5.10 .. debian:7.3"
 PAGES = CHECKOUT / "docs" / "results" / "timeline"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scenario", help="a name that blklab list shows, or the path of a scenario file")
+    add_scenario(parser)
     add_kernels(parser, KERNELS)
-    parser.add_argument("--seeds", type=int, metavar="N", help="boots of each arm instead of the scenario's")
-    parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
+    add_seeds(parser)
+    add_arms(parser)
     parser.add_argument(
         "--metric",
         action="append",
@@ -50,7 +58,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--step", type=int, default=STEP, metavar="N", help=f"measure every Nth kernel first (default: {STEP}; 1: all)"
     )
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+    add_jobs(parser)
     parser.add_argument(
         "--out",
         nargs="?",
@@ -104,7 +112,7 @@ def _write(folder: Path, found: Timeline, report: str, options: argparse.Namespa
 
 
 def _command(options: argparse.Namespace) -> str:
-    words = ["blklab", NAME, options.scenario]
+    words = ["blklab", "timeline", options.scenario]
     for option in ("kernels", "arm", "metric"):
         for value in getattr(options, option) or ():
             words += [f"--{option}", value]

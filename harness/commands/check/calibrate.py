@@ -1,14 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab calibrate``: the device models of a kernel against their closed forms."""
+"""``blklab check calibrate``: the device models of a kernel against their closed forms."""
 
 import argparse
-import os
 from collections.abc import Iterable
 from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import SCENARIOS, add_results, results_root, tell
+from harness.commands.command import SCENARIOS, add_jobs, add_kernels, add_results, kernels_of, results_root, tell
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
 from harness.run.plan import Request
@@ -23,19 +22,12 @@ from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.session import Lab, open_lab
 
-NAME = "calibrate"
-HELP = "measure the device models of a kernel against their closed forms, and keep the errors for later verdicts"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--kernel",
-        action="append",
-        metavar="SPEC",
-        help="as blklab run takes it; may be repeated (default: $KERNEL or distro)",
-    )
+    add_kernels(parser)
     add_results(parser)
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+    add_jobs(parser)
+    parser.epilog = "The errors are stored with the results; later reports name models that deviate."
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -45,7 +37,7 @@ def execute(options: argparse.Namespace) -> int:
     cache = Cache.default()
     lab = open_lab(cache, tell)
     calibrations, codes = [], []
-    for spec in options.kernel or [os.environ.get("KERNEL") or "distro"]:
+    for spec in kernels_of(options):
         kernel = resolve(spec, cache, tell=tell)
         runs = [_run(lab, scenario, kernel, root, options.jobs) for scenario in scenarios]
         calibration = _calibration(kernel, spec, runs)
@@ -59,7 +51,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def worst_code(codes: Iterable[int]) -> int:
-    """One exit code for several runs: a broken lab before a failed kernel before what could not be judged."""
+    """The exit status of several runs: a broken lab, then a failed kernel, then a run that could not be judged."""
     found = set(codes)
     broken = [code for code in found if code >= EXIT_LAB_BROKEN]
     if broken:
@@ -70,7 +62,7 @@ def worst_code(codes: Iterable[int]) -> int:
 
 
 def _run(lab: Lab, scenario: Scenario, kernel: Kernel, root: Path, jobs: int) -> Run:
-    command = ("blklab", "calibrate", "--kernel", kernel.spec)
+    command = ("blklab", "check", "calibrate", "--kernel", kernel.spec)
     with progress(Console(stderr=True)) as listener:
         return run_scenario(lab, Request(scenario, kernel, command=command), Store(root / FOLDER), listener, jobs)
 
@@ -78,4 +70,4 @@ def _run(lab: Lab, scenario: Scenario, kernel: Kernel, root: Path, jobs: int) ->
 def _calibration(kernel: Kernel, spec: str, runs: list[Run]) -> Calibration:
     models = tuple(model for run in runs for model in models_of(run.folder, run.verdict))
     qemu = next(filter(None, (qemu_of(run.folder) for run in runs)), "")
-    return Calibration(kernel.release, kernel.digest, qemu, ("blklab", "calibrate", "--kernel", spec), models)
+    return Calibration(kernel.release, kernel.digest, qemu, ("blklab", "check", "calibrate", "--kernel", spec), models)

@@ -1,12 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab zoo``: what the lab sees of published regressions, and what it sees where there is nothing."""
+"""``blklab check zoo``: published regressions that the lab detects or misses, and false alarms on null pairs."""
 
 import argparse
 from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import CHECKOUT, SCENARIOS, add_results, results_root, tell, write_page
+from harness.commands.command import (
+    PAGES,
+    SCENARIOS,
+    add_jobs,
+    add_results,
+    given,
+    number,
+    results_root,
+    tell,
+    write_page,
+)
+from harness.commands.kernels import specs
 from harness.commands.matrix import KERNELS
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
@@ -25,21 +36,26 @@ from lab.qemu.probe import find_qemu
 from lab.session import open_lab
 from lab.yaml.strict import names, nearest
 
-NAME = "zoo"
-HELP = "write docs/zoo.md: published regressions on stock kernels and mutants, and null pairs: missed, false alarms"
 _FILE = SCENARIOS / "zoo" / "regressions.yaml"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("regressions", nargs="*", metavar="REGRESSION", help="only these (default: all)")
-    parser.add_argument("--kernels", default=KERNELS, metavar="SPECS", help=f"stock kernels (default: {KERNELS})")
-    parser.add_argument("--source", default=base_spec(), metavar="SPEC", help="what mutants are made of: source:6.12")
     parser.add_argument(
-        "--pairs", type=int, default=NULL_PAIRS, metavar="N", help=f"null pairs at most (default: {NULL_PAIRS})"
+        "--kernels", type=given, default=KERNELS, metavar="SPECS", help=f"stock kernels (default: {KERNELS})"
     )
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
     parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="the page (default: docs/zoo.md for all regressions, none for some)"
+        "--source", type=given, default=base_spec(), metavar="SPEC", help="source of the mutants (default: source:6.12)"
+    )
+    parser.add_argument(
+        "--pairs", type=number(0), default=NULL_PAIRS, metavar="N", help=f"most null pairs (default: {NULL_PAIRS})"
+    )
+    add_jobs(parser)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="the page (default: docs/results/zoo.md if all are measured)",
     )
     add_results(parser)
 
@@ -51,7 +67,7 @@ def execute(options: argparse.Namespace) -> int:
     find_qemu()
     cache = Cache.default()
     lab = open_lab(cache, tell)
-    stock = [resolve(spec, cache, tell=tell) for spec in dict.fromkeys(options.kernels.split())]
+    stock = [resolve(spec, cache, tell=tell) for spec in specs([options.kernels], cache)]
 
     def kernel(mutant: str) -> Kernel:
         return resolve(f"{options.source}+{mutant}" if mutant else options.source, cache, tell=tell)
@@ -60,15 +76,15 @@ def execute(options: argparse.Namespace) -> int:
         zoo = visit(Visit(lab, store, kernel, listener, options.jobs), regressions, stock, options.pairs)
     print_zoo(Console(), regressions, zoo)
     if page := page_of(options):
-        write_page(page, zoo_page(regressions, zoo, f"QEMU {lab.qemu.version_text}", f"blklab {NAME}"))
-        tell(f"{len(regressions)} regressions are in {page}")
+        write_page(page, zoo_page(regressions, zoo, f"QEMU {lab.qemu.version_text}", "blklab check zoo"))
+        tell(f"{len(regressions)} regressions written to {page}")
     return _exit_code(zoo)
 
 
 def page_of(options: argparse.Namespace) -> Path | None:
-    """Where the page goes: a few regressions do not take the place of the page of all."""
+    """The page to write: by default none when only some regressions were measured."""
     chosen: Path | None = options.out
-    return chosen or (None if options.regressions else CHECKOUT / "docs" / "zoo.md")
+    return chosen or (None if options.regressions else PAGES / "zoo.md")
 
 
 def _chosen(known: tuple[Regression, ...], wanted: list[str]) -> tuple[Regression, ...]:

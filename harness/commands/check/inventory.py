@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab inventory``: a topology on QEMU's controllers, booted once, and what the kernel shows of it."""
+"""``blklab check inventory``: a topology on QEMU's controllers, compared with what the kernel shows of it."""
 
 import argparse
 import tempfile
@@ -7,7 +7,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import add_kernel, tell
+from harness.commands.command import add_kernel, add_topology, tell
 from harness.report.terminal.inventory import print_inventory
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, BlklabError, CannotJudge, KernelFailed, LabBroken
@@ -24,8 +24,6 @@ from lab.topology.limits import refusals
 from lab.topology.load import load_topology
 from lab.topology.model import Topology
 
-NAME = "inventory"
-HELP = "boot a topology on QEMU's own controllers and compare its disks, tags, paths and nodes with what it says"
 _FAILURES: dict[Outcome, type[BlklabError]] = {
     Outcome.NOT_READY: CannotJudge,
     Outcome.LATE: CannotJudge,
@@ -36,15 +34,16 @@ _FAILURES: dict[Outcome, type[BlklabError]] = {
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topology", help="a topology of the catalogue, or the path of its file")
+    add_topology(parser)
     add_kernel(parser)
+    parser.epilog = "Exit status: 1 when disks, tags, paths or nodes differ from the topology."
 
 
 def execute(options: argparse.Namespace) -> int:
     asked = load_topology(options.topology, near=Path())
     topology = emulated(asked)
     if reasons := list(map(str, refusals(topology))):
-        raise CannotJudge(f"QEMU's controllers cannot carry {asked.name}:\n  " + "\n  ".join(reasons))
+        raise CannotJudge(f"QEMU's controllers cannot provide {asked.name}:\n  " + "\n  ".join(reasons))
     cache = Cache.default()
     kernel = resolve(options.kernel, cache, tell=tell)
     lab = open_lab(cache, tell)
@@ -58,10 +57,9 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def look(lab: Lab, kernel: Kernel, topology: Topology) -> Inventory:
-    """What the guest shows of an emulated topology.
+    """The inventory that a guest reads from sysfs.
 
-    Raises CannotJudge with all reasons when kernel or QEMU lack something, and BlklabError after a boot that
-    came to no end.
+    Raises CannotJudge with all reasons when the kernel or QEMU lacks something, BlklabError when the boot fails.
     """
     if reasons := (*missing(kernel, topology, {}), *lacking(topology, lab.qemu.devices)):
         raise CannotJudge("; ".join(reasons))
@@ -75,4 +73,4 @@ def look(lab: Lab, kernel: Kernel, topology: Topology) -> Inventory:
 
 def _failure(record: BootRecord) -> BlklabError:
     kind = _FAILURES.get(record.outcome, LabBroken)
-    return kind(f"the boot ended as {record.outcome}: {record.detail}", remedy="blklab doctor tells what this host has")
+    return kind(f"boot ended as {record.outcome}: {record.detail}", remedy="blklab doctor shows what this host lacks")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab cache``: list what is kept, and prune it."""
+"""``blklab store cache``: list and delete cache entries."""
 
 import argparse
 from datetime import UTC, datetime
@@ -8,18 +8,16 @@ from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.base.units import parse_size
 
-NAME = "cache"
-HELP = "list or prune the kernels, payloads and initramfs archives that are kept"
 _DAY = 86400.0
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    actions.add_parser("list", help="what is kept, the longest unused first")
-    prune = actions.add_parser("prune", help="remove what is not in use; without an option, all of it")
-    prune.add_argument("--kind", help="only this kind of entry, as list shows it")
-    prune.add_argument("--older-than", type=float, metavar="DAYS", help="only what was not used for so many days")
-    prune.add_argument("--keep", metavar="SIZE", help="remove the longest unused until this much is left (2G)")
+    actions.add_parser("list", help="list the entries, least recently used first")
+    prune = actions.add_parser("prune", help="delete entries that are not in use (without options: all)")
+    prune.add_argument("--kind", metavar="KIND", help="only this kind of entry, as shown by list")
+    prune.add_argument("--older-than", type=float, metavar="DAYS", help="only entries not used for DAYS")
+    prune.add_argument("--keep", metavar="SIZE", help="delete the least recently used until SIZE is left (2G)")
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -47,7 +45,7 @@ def _prune(cache: Cache, options: argparse.Namespace) -> None:
     )
     print(f"removed {len(pruned.removed)} entries, {_mib(pruned.freed)}")
     for entry in pruned.in_use:
-        print(f"kept {entry.kind}/{entry.key}: it is in use")
+        print(f"kept {entry.kind}/{entry.key}: in use")
 
 
 def _size(text: str) -> int:

@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab kit``: one boot of a run, to be repeated on a machine that has QEMU and no blklab."""
+"""``blklab store kit``: one boot of a run, to repeat on a machine with QEMU and without blklab."""
 
 import argparse
 from pathlib import Path
 
-from harness.commands.command import tell
+from harness.commands.command import add_run, tell
 from harness.record.kit import chosen_boot, collect
 from harness.record.store import PlannedCell, RunFolder, load_run
 from harness.run.jobs import guest_job
@@ -14,12 +14,9 @@ from lab.kernels.resolve import resolve
 from lab.kit import REPEAT, Inputs
 from lab.session import boot_inputs, open_lab, prepare_job
 
-NAME = "kit"
-HELP = "copy everything that repeats one boot into a folder or archive that needs QEMU alone"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, help="a run folder, such as results/shared-queue/latest")
+    add_run(parser)
     parser.add_argument("boot", nargs="?", default="", help="number of the boot, such as 000 (default: the first)")
     parser.add_argument(
         "--to", type=Path, required=True, metavar="DIR", help="a new folder, or an archive if it ends in .tar.gz"
@@ -30,7 +27,7 @@ def execute(options: argparse.Namespace) -> int:
     run = load_run(options.run)
     cell = chosen_boot(run, options.boot)
     collect(run, cell, options.to, lambda: _rebuilt(run, cell))
-    print(f"boot {cell.boot} (arm {cell.arm}, seed {cell.seed}) is in {options.to}; sh {REPEAT} repeats it")
+    print(f"boot {cell.boot} (arm {cell.arm}, seed {cell.seed}) copied to {options.to}; repeat it with: sh {REPEAT}")
     return EXIT_PASS
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab controls``: kernels broken on purpose, and the matrix of which scenario sees which."""
+"""``blklab check controls``: kernels with a known defect, and which scenario detects each."""
 
 import argparse
 from collections.abc import Mapping, Sequence
@@ -8,7 +8,7 @@ from string import ascii_letters
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.command import SCENARIOS, add_results, results_root, tell
+from harness.commands.command import SCENARIOS, add_jobs, add_results, add_seeds, given, results_root, tell
 from harness.judge.claims import Judgement
 from harness.record.store import Store
 from harness.report.format import value
@@ -35,29 +35,29 @@ from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu
 from lab.session import open_lab
 
-NAME = "controls"
-HELP = "build the mutants, and print which scenario turns red on which: exit 0 when each is seen and stock is clean"
-
 _KINDS = ("tree:", "source:")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("mutants", nargs="*", metavar="MUTANT", help="only these (default: all of scenarios/mutants/)")
+    parser.add_argument("mutants", nargs="*", metavar="MUTANT", help="only these (default: all in scenarios/mutants/)")
     parser.add_argument(
         "--source",
+        type=given,
         default=base_spec(),
         metavar="SPEC",
-        help="what mutants are made of: source:6.12 (default), tree:PATH or tree:PATH@REV",
+        help="source of the mutants: source:6.12 (default), tree:PATH or tree:PATH@REV",
     )
-    parser.add_argument("--seeds", type=int, metavar="N", help="as many as this instead of what the scenarios say")
-    parser.add_argument("--every-pair", action="store_true", help="each mutant under each scenario, named or not")
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+    add_seeds(parser)
+    parser.add_argument("--every-pair", action="store_true", help="run each mutant under each scenario")
+    add_jobs(parser)
     add_results(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
     if not options.source.startswith(_KINDS):
-        raise Misuse(f"mutants are made of source, not of {options.source}", remedy="--source source:6.12 or tree:PATH")
+        raise Misuse(
+            f"--source {options.source}: mutants are built from source", remedy="--source source:6.12 or tree:PATH"
+        )
     campaign = _campaign(options)
     store = Store(results_root(options.results) / FOLDER)
     store.check()
@@ -101,19 +101,19 @@ def print_campaign(console: Console, campaign: Campaign, stock: Sequence[Stock],
     console.print(_matrix(campaign, stock, trials))
     for letter, scenario in _letters(trials).items():
         console.print(f"{letter}  {scenario}", highlight=False)
-    console.print("K killed by a control of the scenario, k by a claim that failed, . alive, blank: not tried\n")
+    console.print("K detected by a control, k by a failed claim, . not detected, blank: not run\n")
     console.print(_kills(stock, trials))
 
 
 def _letters(trials: Sequence[Trial]) -> Mapping[str, str]:
-    """The heads of the matrix: names would not fit side by side."""
+    """Column heads of the matrix, where names do not fit."""
     return dict(zip(ascii_letters, dict.fromkeys(trial.scenario for trial in trials), strict=False))
 
 
 def _matrix(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Trial]) -> Table:
     letters = _letters(trials)
     marks = {(trial.mutant, trial.scenario): _mark(trial) for trial in trials}
-    table = Table(title="kill matrix")
+    table = Table(title="mutants and scenarios")
     table.add_column("mutant", no_wrap=True)
     for letter in letters:
         table.add_column(letter, justify="center")
@@ -131,7 +131,7 @@ def _mark(trial: Trial) -> str:
 
 
 def _kills(stock: Sequence[Stock], trials: Sequence[Trial]) -> Table:
-    """Each control on its mutant, and the same figure on the kernel without it."""
+    """Each control on its mutant, with the same figure on the unmodified kernel."""
     table = Table()
     for column in ("mutant", "scenario", "figure", "must be", "without it"):
         table.add_column(column, no_wrap=column in ("mutant", "scenario"))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab index``: the table of all runs, made anew; and what may go when results outgrow a limit."""
+"""``blklab store index``: rebuild the index of all runs, list runs, delete the oldest."""
 
 import argparse
 
@@ -8,7 +8,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.commands.command import add_results, results_root, tell
+from harness.commands.command import add_results, number, results_root, tell
 from harness.record.index import FILE, IndexedRun, open_index
 from harness.record.retention import plan_pruning, prune
 from harness.report.format import STYLES, duration, plural
@@ -16,25 +16,22 @@ from harness.report.terminal.wide import print_wide
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.base.units import parse_size
 
-NAME = "index"
-HELP = "make index.sqlite of the run folders anew and list the runs; --keep SIZE lets the oldest go"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_results(parser)
-    parser.add_argument("--list", action="store_true", help="the runs, oldest first")
-    parser.add_argument("--keep", metavar="SIZE", help="show which runs would go so that this much is left (2G)")
+    parser.add_argument("--list", action="store_true", help="list the runs, oldest first")
+    parser.add_argument("--keep", metavar="SIZE", help="show the oldest runs to delete until SIZE is left (2G)")
     parser.add_argument(
-        "--matrices", type=int, metavar="N", help="with --keep: let all but the newest N matrices and their runs go too"
+        "--matrices", type=number(0), metavar="N", help="also show all but the newest N matrices and their runs"
     )
-    parser.add_argument("--yes", action="store_true", help="with --keep: remove them")
+    parser.add_argument("--yes", action="store_true", help="delete them")
 
 
 def execute(options: argparse.Namespace) -> int:
     limit = _limit(options)
     root = results_root(options.results)
     if not root.is_dir():
-        raise Misuse(f"{root} is no folder", remedy="blklab run makes it, or name another with --results")
+        raise Misuse(f"{root} is not a folder", remedy="name the folder of the runs with --results")
     index = open_index(root, rebuild=True).index
     try:
         runs = index.runs()
@@ -52,9 +49,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _limit(options: argparse.Namespace) -> int | None:
     if options.yes and options.keep is None and options.matrices is None:
-        raise Misuse("--yes without a limit removes nothing", remedy="--keep 2G --yes")
-    if options.matrices is not None and options.matrices < 0:
-        raise Misuse(f"--matrices {options.matrices}", remedy="0 or more")
+        raise Misuse("--yes needs --keep or --matrices", remedy="--keep 2G --yes")
     try:
         return None if options.keep is None else parse_size(options.keep)
     except ValueError as error:
@@ -66,15 +61,15 @@ def _prune(options: argparse.Namespace, limit: int | None) -> None:
     plan = plan_pruning(root, limit, options.matrices)
     removed = set(prune(root, plan.removals)) if options.yes else set()
     for one in plan.removals:
-        word = "would go" if not options.yes else "gone" if one in removed else "in use, kept"
+        word = "to delete" if not options.yes else "deleted" if one in removed else "in use"
         print(f"  {word}  {one.path}  {_mib(one.size)}  {one.why}")
     freed = sum(one.size for one in (removed if options.yes else plan.removals))
-    print(f"{_mib(plan.total)} now, {_mib(plan.total - freed)} then")
+    print(f"{_mib(plan.total)} before, {_mib(plan.total - freed)} after")
     if limit is not None and plan.left > limit:
-        kept = "; ".join(plan.pinned) or "nothing more can go"
-        tell(f"{_mib(plan.left)} stay, more than {options.keep}: {kept}")
+        kept = "; ".join(plan.pinned) or "no other run can be deleted"
+        tell(f"{_mib(plan.left)} remain, more than {options.keep}: {kept}")
     if plan.removals and not options.yes:
-        tell("nothing was removed; --yes does it")
+        tell("nothing was deleted; add --yes to delete these runs")
 
 
 def _table(runs: tuple[IndexedRun, ...]) -> Table:

@@ -1,30 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab selftest``: the lab proves that it can tell a failing kernel from a failing lab."""
+"""``blklab check selftest``: guests that fail on purpose, each with the status it must end with."""
 
 import argparse
 
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.command import SCENARIOS, add_results, results_root, tell
+from harness.commands.command import SCENARIOS, add_kernels, add_results, kernels_of, results_root, tell
 from harness.record.store import Store
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.studies.selftest import Trial, run_selftests
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS
-from lab.kernels.resolve import DEFAULT, resolve
+from lab.kernels.resolve import resolve
 from lab.session import open_lab
 
-NAME = "selftest"
-HELP = "run the scenarios that break their own guests, and check that each ends as it must"
 _FOLDER = SCENARIOS / "selftest"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("names", nargs="*", metavar="NAME", help="only these, such as must-oops (default: all)")
-    parser.add_argument(
-        "--kernel", action="append", metavar="SPEC", help="as for run; may be repeated (default: distro)"
-    )
+    add_kernels(parser)
     add_results(parser)
 
 
@@ -34,11 +30,11 @@ def execute(options: argparse.Namespace) -> int:
     store, cache = Store(results_root(options.results)), Cache.default()
     store.check()
     lab = open_lab(cache, tell)
-    kernels = [resolve(spec, cache, tell=tell) for spec in options.kernel or [DEFAULT]]
+    kernels = [resolve(spec, cache, tell=tell) for spec in kernels_of(options)]
     trials = []
     for kernel in kernels:
         for trial in run_selftests(lab, scenarios, kernel, store):
-            word = "ok" if trial.passed else "NOT as it must be: " + "; ".join(trial.missing)
+            word = "ok" if trial.passed else "NOT as declared: " + "; ".join(trial.missing)
             tell(f"{trial.scenario} on {trial.kernel}: {trial.verdict.status}, {word}")
             trials.append(trial)
     _print(trials)

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab sensitivity``: how much the reproduced ratios hang on what was fitted."""
+"""``blklab check sensitivity``: how far the reproduced ratios depend on fitted parameters."""
 
 import argparse
 
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.command import SCENARIOS, add_kernel, add_results, results_root, tell
+from harness.commands.command import SCENARIOS, add_jobs, add_kernel, add_results, add_scenario, results_root, tell
 from harness.record.store import Store
 from harness.report.format import figure
 from harness.report.terminal.progress import progress
@@ -18,15 +18,12 @@ from lab.base.errors import EXIT_PASS
 from lab.kernels.resolve import resolve
 from lab.session import open_lab
 
-NAME = "sensitivity"
-HELP = "how much the ratios that a scenario reproduces hang on its topology's fitted parameters"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scenario", help="a name that blklab list shows, or the path of a scenario file")
+    add_scenario(parser)
     add_kernel(parser)
     add_results(parser)
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+    add_jobs(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -40,7 +37,7 @@ def execute(options: argparse.Namespace) -> int:
         found = measure(lab, scenario, kernel, store, listener=listener, at_once=options.jobs)
     path = keep(store, found)
     _print(found)
-    tell(f"kept in {path}; blklab field-reports shows it")
+    tell(f"stored in {path}; blklab check pages includes it in field-reports.md")
     return EXIT_PASS
 
 
