@@ -59,6 +59,16 @@ def parse_cell(run: RunFolder, text: str, seed: int = 1) -> Cell:
     raise Misuse(f"{run.facts.scenario} has no cell {text}", remedy=f"its cells are {', '.join(cells)}")
 
 
+def recorded_profile(run: RunFolder, cell: Cell) -> Profile | None:
+    """A profile of this cell of the run that was made before, None where there is none."""
+    record = run.boot(_stored_boot(run, cell))
+    for path in sorted((run.path.parent / FOLDER).glob(f"*/{_load(run, cell).name}.json")):
+        found = _read(path)
+        if found is not None and record is not None and found.head.digest == record.digest:
+            return found
+    return None
+
+
 def profile_of(lab: Lab, run: RunFolder, cell: Cell, kernel: Kernel, *, phase_seen: PhaseSeen) -> Profile:
     """The profile of a cell of a stored run: the recorded one, or that of a boot made now.
 
