@@ -175,7 +175,7 @@ def _write(path: Path, profile: Profile) -> None:
     document = {
         "schema": SCHEMA,
         "head": {name: getattr(head, name) for name in head.__dataclass_fields__},
-        "ios": [profile.ios.numerator, profile.ios.denominator],
+        "ios": str(profile.ios),
         "total": profile.total,
         "surprises": profile.surprises,
         "functions": [[str(one.context), one.owner, one.name] for one in functions],
@@ -190,5 +190,5 @@ def _read(path: Path) -> Profile | None:
         return None
     functions = [Function(Context(context), owner, name) for context, owner, name in document["functions"]]
     nodes = (Node(parent, functions[number], calls, cost) for parent, number, calls, cost in document["nodes"])
-    ios = Fraction(*document["ios"])
+    ios = Fraction(document["ios"])
     return Profile(Head(**document["head"]), ios, document["total"], document["surprises"], tuple(nodes))
