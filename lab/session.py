@@ -61,7 +61,6 @@ _STARVED = 6
 """By how much longer a guest of the wall clock may take: its time is that of a host which has other work too."""
 _CONSOLE_LIMIT = 1 << 20
 """A healthy boot writes a few KiB; at the speed of its serial port a guest needs 90 s for this much."""
-_INITRD = "initrd"
 _TRACE_BUFFER = 48 << 20
 """Bytes of a ring that overwrites its oldest events: a few hundred thousand of them."""
 _TRACE_TIME = 12 * 3600
@@ -181,7 +180,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     deadline = _deadline(job) * (_STARVED if own_devices else 1)
     own = image.job_archive(job_files(image.with_dependencies(kernel, work), deadline=deadline))
     prepared = PreparedJob(kernel, topology.memory, base, own, work, _wall_limit(job), job.labels, clock, own_devices)
-    spec = _machine(lab, prepared, Path(_INITRD))
+    spec = _machine(lab, prepared)
     fingerprint = {
         "kernel": kernel.digest,
         "base": base.digest,
@@ -204,7 +203,8 @@ def accelerator_for(lab: Lab, kernel: Kernel) -> Accelerator:
 
 def _programs(cache: Cache, steps: tuple[Step, ...]) -> Mapping[str, bytes]:
     """Programs of the lab's own that these steps run in the guest."""
-    wanted = {programs.DISKD for step in steps if isinstance(step, Daemon)}
+    wanted = {programs.RECEIVE}
+    wanted |= {programs.DISKD for step in steps if isinstance(step, Daemon)}
     wanted |= {programs.SAMPLER for step in steps if isinstance(step, RunLoad) and step.watch}
     return {name: programs.build(cache, name) for name in sorted(wanted)}
 
@@ -222,22 +222,18 @@ def run_job(
     Blocks the calling thread until the machine is gone. Raises LabBroken when QEMU cannot be
     started or the folder cannot be written.
     """
-    initrd = folder / _INITRD
     try:
-        (folder / kit.JOB).write_bytes(prepared.job_archive)
+        (folder / kit.JOB).write_bytes(prepared.job_archive + _host_noise(prepared.steps))
         note_repeat(lab, prepared, folder)
         _make_files(prepared, folder)
-        initrd.write_bytes(prepared.base.path.read_bytes() + prepared.job_archive + _host_noise(prepared.steps))
     except OSError as error:
         raise LabBroken(
             f"{folder}: {error.strerror}", remedy="free some space, or use another results folder"
         ) from error
     observer = Observer(phase_seen, doubt_of(prepared.clock, lab.qemu))
     try:
-        spec = _machine(lab, prepared, initrd)
-        ending = run(spec, folder, observer, _limits(prepared), abort)
+        ending = run(_machine(lab, prepared), folder, observer, _limits(prepared), abort)
     finally:
-        initrd.unlink(missing_ok=True)
         for name in _disk_files(prepared):
             (folder / name).unlink(missing_ok=True)
     if isinstance(prepared.clock, VirtualClock):
@@ -259,7 +255,7 @@ def _host_noise(steps: Iterable[Step]) -> bytes:
     """Nothing, save for the selftest in which two boots of one fingerprint must be found to differ."""
     if not any(isinstance(step, Inject) and step.fault == HOST_NOISE for step in steps):
         return b""
-    return image.job_archive({"noise": secrets.token_bytes(16)})
+    return secrets.token_bytes(16)
 
 
 def note_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
@@ -267,7 +263,7 @@ def note_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
     if not isinstance(prepared.clock, VirtualClock):
         kit.write_by_hand(folder, prepared.steps)
         return
-    spec = _machine(lab, prepared, Path(_INITRD))
+    spec = _machine(lab, prepared)
     inputs = boot_inputs(lab, prepared)
     kit.write_repeat(folder, kit.repeat_script(spec, inputs, prepared.wall_limit), inputs, prepared.steps)
 
@@ -297,13 +293,14 @@ def _make_files(prepared: PreparedJob, folder: Path) -> None:
             file.truncate(size)
 
 
-def _machine(lab: Lab, prepared: PreparedJob, initrd: Path) -> MachineSpec:
+def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
     kernel = prepared.kernel
     spec = MachineSpec(
         program=lab.qemu.path,
         version=lab.qemu.version,
         kernel=kernel.vmlinux or kernel.image,
-        initrd=initrd,
+        initrd=prepared.base.path,
+        job=kit.JOB,
         firmware=lab.qemu.firmware,
         memory=prepared.memory >> 20,
         append=("oops=panic", "tsc=reliable"),

@@ -32,9 +32,10 @@ class Program:
         return tuple(sorted(path for path in found if path.suffix in {".c", ".h"}))
 
 
-DISKD, SAMPLER = "diskd", "sampler"
+DISKD, RECEIVE, SAMPLER = "diskd", "receive", "sampler"
 PROGRAMS = {
     DISKD: Program(("diskd",), "the disks of driver tcmu are a C program"),
+    RECEIVE: Program(("receive",), "what takes a job into the guest is a C program"),
     SAMPLER: Program(
         ("sampler", "diskd/process.c", "diskd/process.h"), "what samples queues in the guest is a C program"
     ),
