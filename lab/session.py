@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lab import kit
+from lab import kit, warm
 from lab.base import host
 from lab.base.cache import Cache
 from lab.base.digest import digest_bytes, known_digest
@@ -41,10 +41,11 @@ from lab.native import programs
 from lab.native.steady import Steady, steady
 from lab.observe import Observer
 from lab.packages.apt import Tell, silent
+from lab.qemu import snapshot
 from lab.qemu.accelerator import Accelerator, accelerator, doubt_of
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
 from lab.qemu.clock import Clock, VirtualClock
-from lab.qemu.machine import Limits, run
+from lab.qemu.machine import Ending, Limits, run
 from lab.qemu.probe import Qemu, find_qemu
 from lab.realise import recipe
 from lab.realise.in_qemu.hardware import Hardware, hardware
@@ -106,17 +107,18 @@ class Job:
 
 @dataclass(frozen=True)
 class Lab:
-    """What every boot shares on this host."""
+    """What every boot shares on this host. ``cold``: every guest boots, none goes on from a snapshot."""
 
     cache: Cache
     qemu: Qemu
     steady: Steady
     payload: Payload
+    cold: bool = False
 
 
-def open_lab(cache: Cache, tell: Tell = silent) -> Lab:
+def open_lab(cache: Cache, tell: Tell = silent, *, cold: bool = False) -> Lab:
     """Raises LabBroken when QEMU is missing or too old, or the payload cannot be had."""
-    return Lab(cache, find_qemu(), steady(cache), payload.fetch(cache, tell))
+    return Lab(cache, find_qemu(), steady(cache), payload.fetch(cache, tell), cold)
 
 
 def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
@@ -230,15 +232,37 @@ def run_job(
         raise LabBroken(
             f"{folder}: {error.strerror}", remedy="free some space, or use another results folder"
         ) from error
-    observer = Observer(phase_seen, doubt_of(prepared.clock, lab.qemu))
     try:
-        ending = run(_machine(lab, prepared), folder, observer, _limits(prepared), abort)
+        observer, ending = _run_machine(lab, prepared, folder, phase_seen, abort)
     finally:
         for name in _disk_files(prepared):
             (folder / name).unlink(missing_ok=True)
     if isinstance(prepared.clock, VirtualClock):
         kit.write_expected(folder)
     return observer.record(folder, ending, prepared.fingerprint)
+
+
+def _run_machine(
+    lab: Lab, prepared: PreparedJob, folder: Path, phase_seen: PhaseSeen, abort: threading.Event | None
+) -> tuple[Observer, Ending]:
+    """From a snapshot where one can be had and QEMU takes it, else by booting."""
+    spec, limits, doubt = _machine(lab, prepared), _limits(prepared), doubt_of(prepared.clock, lab.qemu)
+    counted = isinstance(prepared.clock, VirtualClock)
+    found = None
+    if counted and not lab.cold and snapshot.DEVICE in lab.qemu.devices:
+        found = warm.prepared_guest(lab.cache, prepared.fingerprint, spec, limits, abort)
+    if found is not None:
+        observer = Observer(phase_seen, doubt)
+        try:
+            with found.state.open("rb") as state:
+                ending = run(snapshot.restored(spec), folder, observer, limits, abort, stdin=state.fileno())
+            warm.complete_console(found, folder)
+        except (LabBroken, OSError):
+            warm.discard(lab.cache, found)
+        else:
+            return observer, ending
+    observer = Observer(phase_seen, doubt)
+    return observer, run(spec, folder, observer, limits, abort)
 
 
 def _limits(prepared: PreparedJob) -> Limits:

@@ -45,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
     parser.add_argument("--verify", action="store_true", help="boot every cell twice; other digests are an ERROR")
+    parser.add_argument("--cold", action="store_true", help="boot every guest; use no snapshot of a booted one")
     add_results(parser)
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
     parser.add_argument(
@@ -66,7 +67,7 @@ def execute(options: argparse.Namespace) -> int:
     find_qemu()  # nothing is fetched for a host that cannot boot it
     kernel = resolve(options.kernel, cache, refresh=options.refresh, tell=tell)
     base = resolve(options.base, cache, refresh=options.refresh, tell=tell) if options.base else None
-    lab = open_lab(cache, tell)
+    lab = open_lab(cache, tell, cold=options.cold)
     request = Request(
         scenario, kernel, options.seeds, tuple(options.arm), options.verify, command=_command(options, options.kernel)
     )

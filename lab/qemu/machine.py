@@ -93,13 +93,15 @@ def run(
     watch: Watch,
     limits: Limits = Limits(),
     abort: threading.Event | None = None,
+    *,
+    stdin: int = subprocess.DEVNULL,
 ) -> Ending:
     """Run ``spec`` to its end in ``folder`` (which must exist), where console.txt, results.txt and
-    qemu.log are left. Setting ``abort`` from any thread ends it early.
+    qemu.log are left; ``stdin`` is its standard input. Setting ``abort`` from any thread ends it early.
 
     Raises LabBroken when QEMU cannot be started or refuses to start.
     """
-    with Machine(spec, folder, limits) as machine:
+    with Machine(spec, folder, limits, stdin) as machine:
         return machine.follow(watch, abort)
 
 
@@ -110,12 +112,12 @@ class Machine:
     follow it to its end, and no other may.
     """
 
-    def __init__(self, spec: MachineSpec, folder: Path, limits: Limits) -> None:
+    def __init__(self, spec: MachineSpec, folder: Path, limits: Limits, stdin: int = subprocess.DEVNULL) -> None:
         # QEMU runs in the folder, so a path relative to here would be lost.
         kernel = spec.kernel.absolute() if spec.kernel else None
         initrd = spec.initrd.absolute() if spec.initrd else None
         self._spec = replace(spec, program=spec.program.absolute(), kernel=kernel, initrd=initrd)
-        self._folder, self._limits = folder.absolute(), limits
+        self._folder, self._limits, self._stdin = folder.absolute(), limits, stdin
         self._tails: dict[Channel, Tail] = {}
 
     def __enter__(self) -> Self:
@@ -124,7 +126,7 @@ class Machine:
         self._started = time.monotonic()
         try:
             self._open_tails()
-            self._process, self._pidfd = _launch(self._spec, self._folder)
+            self._process, self._pidfd = _launch(self._spec, self._folder, self._stdin)
         except BaseException:
             self._close_tails()
             raise
@@ -257,7 +259,7 @@ def _check_host(spec: MachineSpec, folder: Path) -> None:
         )
 
 
-def _launch(spec: MachineSpec, folder: Path) -> "tuple[subprocess.Popen[bytes], int]":
+def _launch(spec: MachineSpec, folder: Path, stdin: int) -> "tuple[subprocess.Popen[bytes], int]":
     """Start ``spec`` through the launcher; once it runs, return it with its pidfd. Raises LabBroken."""
     argv = machine_argv(spec)
     read_end, write_end = os.pipe()
@@ -270,7 +272,7 @@ def _launch(spec: MachineSpec, folder: Path) -> "tuple[subprocess.Popen[bytes], 
                 command,
                 cwd=folder,
                 env=_environment(spec),
-                stdin=subprocess.DEVNULL,
+                stdin=stdin,
                 stdout=log,
                 stderr=subprocess.STDOUT,
                 start_new_session=True,
