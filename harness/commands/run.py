@@ -44,7 +44,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="boots of each arm (on the wall clock at most) instead of the scenario's",
     )
     parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
-    parser.add_argument("--verify", action="store_true", help="boot every cell twice; other digests are an ERROR")
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="boot every cell twice, the second time without a snapshot; other digests are an ERROR",
+    )
     parser.add_argument("--cold", action="store_true", help="boot every guest; use no snapshot of a booted one")
     add_results(parser)
     parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
