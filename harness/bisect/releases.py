@@ -9,6 +9,7 @@ from harness.bisect.oracle import claim_seen
 from harness.bisect.question import Answer, Question
 from harness.bisect.state import ClaimSeen, Observation, Word
 from harness.judge.ensemble import Ensemble
+from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Status
 from harness.studies.timeline.lines import lines
 from harness.studies.timeline.sweep import Extends, Sweep, label
@@ -89,14 +90,11 @@ def _between_ends(swept: Sweep, figure: str) -> float:
 
 
 def _figure(swept: Sweep, place: int, figure: str) -> Ensemble:
-    arm, _, name = figure.partition(".")
-    metric = ".".join(name.split(".")[2:])
-    known = {line.title: line for line in lines(swept, (metric,)) if line.arm}
-    wanted = known.get(f"{arm} {name}")
+    known = {f"{line.arm}.{line.name}": line for line in lines(swept, tuple(METRICS)) if line.arm}
+    wanted = known.get(figure)
     if wanted is None or place not in wanted.values:
-        names = [title.replace(" ", ".", 1) for title in known]
         raise Misuse(
-            f"{swept.specs[place]} has no figure {figure}{nearest(figure, names)}",
-            remedy="ARM.LOAD.ROLE.METRIC, such as mq-deadline.solo.fast.cpu.per_io",
+            f"{swept.specs[place]} has no figure {figure}{nearest(figure, known)}",
+            remedy="ARM.LOAD.ROLE.METRIC, without ROLE where all roles share it: mq-deadline.solo.fast.cpu.per_io",
         )
     return wanted.values[place]

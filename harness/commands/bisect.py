@@ -18,7 +18,18 @@ from harness.bisect.repository import Repository
 from harness.bisect.simulation import compare
 from harness.bisect.state import State
 from harness.commands.bisect_releases import DEBIAN, by_release
-from harness.commands.command import SCENARIOS, add_results, results_root, tell
+from harness.commands.command import (
+    SCENARIOS,
+    add_arms,
+    add_jobs,
+    add_results,
+    add_scenario,
+    add_seeds,
+    given,
+    number,
+    results_root,
+    tell,
+)
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
 from harness.scenario.load import load_scenario
@@ -29,32 +40,35 @@ from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
 from lab.qemu.probe import find_qemu
 from lab.session import open_lab
 
-NAME = "bisect"
-HELP = "find the release or the commit that makes a claim fail: exit 0 found (a commit: verified), 125 not"
 _SIMULATED = ((256, 2.0, 5, 500), (16384, 2.0, 5, 100))
 """Suspects, shift in deviations, repeats a step, trials."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scenario", nargs="?", help="a name that blklab list shows, or the path of a scenario file")
+    add_scenario(parser, nargs="?")
     parser.add_argument("--tree", type=Path, metavar="DIR", help="a git repository with the kernel's history")
-    parser.add_argument("--good", metavar="REV", help="a commit, or a series (debian:6.12), on which the claims hold")
-    parser.add_argument("--bad", metavar="REV", help="a commit, or a series (debian:7.3), on which they fail")
+    parser.add_argument(
+        "--good", type=given, metavar="REV", help="a commit, or a series (debian:6.12), on which the claims hold"
+    )
+    parser.add_argument(
+        "--bad", type=given, metavar="REV", help="a commit, or a series (debian:7.3), on which a claim fails"
+    )
     parser.add_argument(
         "--figure", default="", metavar="NAME", help="between series: ARM.LOAD.ROLE.METRIC instead of the claims"
     )
-    parser.add_argument("--seeds", type=int, metavar="N", help="as many as this instead of what the scenario says")
-    parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
+    add_seeds(parser)
+    add_arms(parser)
     add_results(parser)
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+    add_jobs(parser)
     parser.add_argument(
         "--ahead",
-        type=int,
+        type=number(0),
         default=2 if (os.cpu_count() or 1) > 1 else 0,
         metavar="N",
-        help="kernels built before it is known that they are wanted (default: 2, on one core 0)",
+        help="kernels built in advance (default: 2, on one core 0)",
     )
-    parser.add_argument("--simulate", action="store_true", help="how often noisy searches find a known truth")
+    parser.add_argument("--simulate", action="store_true", help="measure how often noisy searches find a known commit")
+    parser.epilog = "Exit status: 0 found (a commit: verified), 125 not."
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -85,7 +99,7 @@ def execute(options: argparse.Namespace) -> int:
     _report(finding, scenario, folder, _repeat(options, finding, tree))
     order = repository.suspects([state.good], state.bad)
     write_atomic(folder / "ratio.svg", plot(finding, (state.good, *order)).encode())
-    tell(f"plot, mail and state are in {folder}")
+    tell(f"plot, mail and state: {folder}")
     return EXIT_PASS if finding.verified else EXIT_CANNOT_JUDGE
 
 
@@ -93,7 +107,7 @@ def _bisection(
     options: argparse.Namespace, repository: Repository, oracle: KernelOracle, state: State, folder: Path
 ) -> Bisection | NoisyBisection:
     if oracle.scatters:
-        # Nothing is built ahead: a build beside a measurement would disturb what the host's clock times.
+        # No build runs in advance: it would disturb measurements on the wall clock.
         return NoisyBisection(repository, oracle, state, folder, tell)
     return Bisection(repository, oracle, state, folder, tell, ahead=options.ahead)
 

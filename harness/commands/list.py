@@ -12,14 +12,11 @@ from lab.base.errors import EXIT_MISUSE, EXIT_PASS, InputErrors
 from lab.kernels.offers import Offer, offers
 from lab.topology.load import catalogue
 
-NAME = "list"
-HELP = "list the scenarios, the topologies or the packaged kernels"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
     instead = parser.add_mutually_exclusive_group()
-    instead.add_argument("--topologies", action="store_true", help="the topologies of the catalogue instead")
-    instead.add_argument("--kernels", action="store_true", help="the kernels that Debian packages instead")
+    instead.add_argument("--topologies", action="store_true", help="list the topologies instead")
+    instead.add_argument("--kernels", action="store_true", help="list the kernels that Debian packages instead")
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -9,7 +9,18 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.base.files import write_atomic
-from harness.commands.command import CHECKOUT, SCENARIOS, add_results, results_root, tell
+from harness.commands.command import (
+    PAGES,
+    SCENARIOS,
+    add_arms,
+    add_jobs,
+    add_results,
+    add_scenario,
+    add_seeds,
+    number,
+    results_root,
+    tell,
+)
 from harness.commands.kernels import add_kernels, specs
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
@@ -29,17 +40,15 @@ from lab.qemu.probe import find_qemu
 from lab.session import open_lab
 from lab.yaml.strict import nearest
 
-NAME = "timeline"
-HELP = "a scenario over kernel versions: which release changes a claim or a figure, as text, SVG and HTML"
 KERNELS = "debian:5.10 .. debian:7.3"
-PAGES = CHECKOUT / "docs" / "results" / "timeline"
+_FOLDER = PAGES / "timeline"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scenario", help="a name that blklab list shows, or the path of a scenario file")
+    add_scenario(parser)
     add_kernels(parser, KERNELS)
-    parser.add_argument("--seeds", type=int, metavar="N", help="boots of each arm instead of the scenario's")
-    parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
+    add_seeds(parser)
+    add_arms(parser)
     parser.add_argument(
         "--metric",
         action="append",
@@ -48,14 +57,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"figures besides the claims (may be repeated; default: {', '.join(METRICS)})",
     )
     parser.add_argument(
-        "--step", type=int, default=STEP, metavar="N", help=f"measure every Nth kernel first (default: {STEP}; 1: all)"
+        "--step",
+        type=number(1),
+        default=STEP,
+        metavar="N",
+        help=f"measure every Nth kernel first (default: {STEP}; 1: all)",
     )
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+    add_jobs(parser)
     parser.add_argument(
         "--out",
         nargs="?",
         type=Path,
-        const=PAGES,
+        const=_FOLDER,
         metavar="DIR",
         help="write SCENARIO.svg, .html and .txt there (without DIR: docs/results/timeline)",
     )
@@ -85,10 +98,6 @@ def execute(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> tuple[str, ...]:
     """The metrics to show. Raises Misuse."""
-    if options.step < 1:
-        raise Misuse(f"--step {options.step}", remedy="1 (every kernel) or more")
-    if options.seeds is not None and options.seeds < 1:
-        raise Misuse(f"--seeds {options.seeds}", remedy="1 or more")
     for metric in options.metric:
         if metric not in KNOWN:
             raise Misuse(f"no figure is called {metric}{nearest(metric, KNOWN)}", remedy="iops, lat.p99, cpu.per_io")
@@ -104,7 +113,7 @@ def _write(folder: Path, found: Timeline, report: str, options: argparse.Namespa
 
 
 def _command(options: argparse.Namespace) -> str:
-    words = ["blklab", NAME, options.scenario]
+    words = ["blklab", "timeline", options.scenario]
     for option in ("kernels", "arm", "metric"):
         for value in getattr(options, option) or ():
             words += [f"--{option}", value]

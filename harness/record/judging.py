@@ -8,10 +8,9 @@ from statistics import fmean
 
 from harness.base.plain import identity
 from harness.judge.cells import CellResult, agreed, measured, not_run, skipped
-from harness.judge.claims import ratio_ensemble
 from harness.judge.document import verdict_document
 from harness.judge.ensemble import Ensemble
-from harness.judge.operands import Evidence
+from harness.judge.operands import Evidence, ratio_ensemble
 from harness.judge.sequence import judge_in_sequence
 from harness.judge.verdict import Verdict, judge
 from harness.limits.bottleneck import Bottleneck, bottleneck

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""docs/field-reports.md: what the reports of the field say, and what came out here, kernel by kernel."""
+"""docs/results/field-reports.md: what the reports of the field say, and what came out here, kernel by kernel."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass

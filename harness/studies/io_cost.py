@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""docs/io-cost.md: what one I/O costs the processor, by device, elevator and engine, kernel by kernel."""
+"""docs/results/io-cost.md: what one I/O costs the processor, by device, elevator and engine, kernel by kernel."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -81,4 +81,4 @@ def _cell(ensemble: Ensemble | None, first: Ensemble | None) -> str:
         return _NOT_MEASURED
     between = limits(ensemble)
     cost = f"{ensemble.median:,.0f}" + (f" [{between}]" if between else "")
-    return cost if first is None or first is ensemble else f"{cost} ({against(ensemble, first)})"
+    return cost if first is None or first is ensemble else f"{cost} ({against(ensemble, first, exact=True)})"

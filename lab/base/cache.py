@@ -236,7 +236,7 @@ class Cache:
         free = shutil.disk_usage(self.root).free
         return LabBroken(
             f"no space left for {kind} {key[:20]} in the cache {self.root} ({free / 1e6:.0f} MB free without it)",
-            remedy="free some with `blklab cache prune`, or name a folder on a larger disk with BLKLAB_CACHE=",
+            remedy="free some with `blklab store cache prune`, or name a folder on a larger disk with BLKLAB_CACHE=",
         )
 
     def _describe(self, path: Path) -> Entry:

@@ -22,6 +22,8 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 
+from lab.base.printable import printable
+
 VERSION = 1
 MAX_FILE = 16 << 20
 _FILE = re.compile(r"FILE ([A-Za-z0-9][A-Za-z0-9._-]{0,99}) ([0-9]{1,9}) ([0-9a-f]{64})")
@@ -38,6 +40,10 @@ class PhaseMark:
 
     name: str
     uptime: float
+
+    def __post_init__(self) -> None:
+        # A phase is shown while the guest runs, before there is a record of it.
+        object.__setattr__(self, "name", printable(self.name))
 
 
 @dataclass

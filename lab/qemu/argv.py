@@ -29,7 +29,8 @@ class MachineSpec:
     for the kernel command line, after the machine's own; ``job`` is a file in the machine's folder that the guest reads
     through fw_cfg under the name ``JOB_KEY``; ``devices`` are values of -device;
     ``preload`` is a library to be loaded into QEMU, which no word of the command line shows; ``hardware`` are
-    words of objects, block devices and devices, in their order.
+    words of objects, block devices and devices, in their order; ``plugin`` is a library and its arguments, which
+    observes the guest and changes nothing in it.
     """
 
     program: Path
@@ -47,6 +48,7 @@ class MachineSpec:
     preload: Path | None = None
     board: str = "pc"
     hardware: tuple[str, ...] = ()
+    plugin: tuple[str, ...] = ()
 
 
 def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
@@ -64,6 +66,7 @@ def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
         *spec.hardware,
         *_kernel(spec),
         *_job(spec),
+        *(("-plugin", ",".join(spec.plugin)) if spec.plugin else ()),
     )
 
 

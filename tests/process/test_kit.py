@@ -16,7 +16,9 @@ from harness.record.store import RunFolder
 from lab import kit
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken, Misuse
-from lab.guest.script import Module, RunLoad, Step
+from lab.guest.steps import Step
+from lab.guest.steps.device import Module
+from lab.guest.steps.load import RunLoad
 from lab.native.steady import steady
 from lab.qemu.argv import JOB_KEY, MachineSpec
 from tests.unit.analysis_samples import claim, scenario
@@ -121,7 +123,7 @@ def test_a_lost_cache_entry_names_the_remedy(run: RunFolder, qemu: Path, tmp_pat
     done = repeat(boot_of(run), qemu, tmp_path / "again")
     assert done.returncode == 128
     assert "base.cpio is neither beside this script nor at" in done.stderr
-    assert "blklab kit RUN 000" in done.stderr
+    assert "blklab store kit RUN 000" in done.stderr
 
 
 def test_an_altered_input_is_not_booted(run: RunFolder, qemu: Path, tmp_path: Path, cached: kit.Inputs) -> None:

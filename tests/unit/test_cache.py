@@ -94,7 +94,7 @@ def test_a_full_disk_names_the_remedies(cache: Cache, code: int) -> None:
         cache.entry("kind", "key", fill)
     assert str(cache.root) in caught.value.message
     assert "MB free" in caught.value.message
-    assert "blklab cache prune" in caught.value.remedy
+    assert "blklab store cache prune" in caught.value.remedy
     assert "BLKLAB_CACHE=" in caught.value.remedy
 
 

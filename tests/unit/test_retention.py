@@ -70,20 +70,20 @@ def test_what_somebody_took_up_meanwhile_is_kept(tmp_path: Path) -> None:
 
 def test_the_command_shows_first_and_removes_when_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [run_of(tmp_path, [95.0], day=day) for day in (1, 2)]
-    words = ["index", "--results", str(tmp_path), "--keep", "1k"]
+    words = ["store", "index", "--results", str(tmp_path), "--keep", "1k"]
     assert main(words) == EXIT_PASS
     shown = capsys.readouterr()
-    assert f"would go  {names(tmp_path, runs[0])[0]}" in shown.out
-    assert "nothing was removed; --yes does it" in shown.err
-    assert "stay, more than 1k: the latest run of its scenario" in shown.err
+    assert f"to delete  {names(tmp_path, runs[0])[0]}" in shown.out
+    assert "nothing was deleted; add --yes to delete these runs" in shown.err
+    assert "remain, more than 1k: the latest run of its scenario" in shown.err
     assert runs[0].path.is_dir()
     assert main([*words, "--yes"]) == EXIT_PASS
-    assert "gone  " in capsys.readouterr().out
+    assert "deleted  " in capsys.readouterr().out
     assert not runs[0].path.exists()
-    assert main(["index", "--results", str(tmp_path)]) == EXIT_PASS
+    assert main(["store", "index", "--results", str(tmp_path)]) == EXIT_PASS
     assert capsys.readouterr().out.startswith("1 run of 1 scenario")
 
 
 @pytest.mark.parametrize("words", [["--yes"], ["--keep", "many"], ["--matrices", "-1"]])
 def test_misuse(tmp_path: Path, words: list[str]) -> None:
-    assert main(["index", "--results", str(tmp_path), *words]) == EXIT_MISUSE
+    assert main(["store", "index", "--results", str(tmp_path), *words]) == EXIT_MISUSE

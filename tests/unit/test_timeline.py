@@ -17,7 +17,7 @@ from harness.studies.timeline.measure import Timeline, timeline
 from harness.studies.timeline.order import next_place
 from harness.studies.timeline.page import page
 from harness.studies.timeline.picture import panels, picture
-from harness.studies.timeline.sweep import Point, Sweep, sweep
+from harness.studies.timeline.sweep import Point, Sweep, label, sweep
 from harness.studies.timeline.text import text
 from lab.base.errors import CannotJudge, Misuse
 from tests.unit.analysis_samples import cells, claim, scenario
@@ -118,6 +118,19 @@ def test_ranges_that_overlap_are_no_change() -> None:
 def test_one_kernel_has_no_neighbour() -> None:
     with pytest.raises(Misuse, match="no neighbour"):
         sweep(SCENARIO, ["debian:6.1"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "short"),
+    [
+        ("debian:6.12", "6.12"),
+        ("tree:/src/linux@v6.12", "v6.12"),
+        ("path:/boot/of/other", "other"),
+        ("distro", "distro"),
+    ],
+)
+def test_kernels_have_short_names(spec: str, short: str) -> None:
+    assert label(spec) == short
 
 
 def test_the_picture_shows_the_bound_the_changes_and_what_is_missing() -> None:

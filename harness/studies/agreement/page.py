@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""docs/agreement.md: the same ratios on both clocks, and what the wall clock said, kernel by kernel."""
+"""docs/results/agreement.md: the same ratios on both clocks, and what the wall clock said, kernel by kernel."""
 
 from collections.abc import Iterator, Sequence
 

@@ -27,7 +27,7 @@ def page(plan: Plan) -> str:
 def _introduction(plan: Plan) -> Iterator[str]:
     looks = ", ".join(f"after {look.rounds} ({look.level:.2%})" for look in stopping_rule(plan.rounds).looks)
     yield "<!-- SPDX-License-Identifier: GPL-2.0-only -->"
-    yield "<!-- Made by: blklab noise -->"
+    yield "<!-- Made by: blklab check pages -->"
     yield "# Judgement on the wall clock"
     yield ""
     yield (

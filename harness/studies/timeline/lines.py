@@ -7,10 +7,11 @@ from dataclasses import dataclass
 
 from harness.judge.comparison import LARGE
 from harness.judge.ensemble import Ensemble
+from harness.scenario.metric_names import unit
 from harness.scenario.model import Bound, Status
 from harness.studies.timeline.sweep import Point, Sweep
 
-METRICS = ("iops", "lat.p99", "cpu.per_io")
+METRICS = ("iops", "cpu.per_io")
 ALONE = 0.1
 """Share by which figures of one seed must differ: one more space on the command line moved a contended one by 7 %."""
 _JUDGED = (Status.PASS, Status.FAIL)
@@ -20,7 +21,7 @@ _JUDGED = (Status.PASS, Status.FAIL)
 class Line:
     """One claim (``bound`` is what it expects) or one figure over kernels, by their places.
 
-    ``arm`` is empty for a claim, ``name`` its sentence; ``statuses`` are those of a claim.
+    ``arm`` is empty for a claim, ``name`` its sentence; ``statuses`` are those of a claim, ``unit`` that of a figure.
     """
 
     name: str
@@ -29,6 +30,7 @@ class Line:
     ratio: str = ""
     bound: Bound | None = None
     statuses: Mapping[int, Status] | None = None
+    unit: str = ""
 
     @property
     def title(self) -> str:
@@ -95,12 +97,18 @@ def _claims(sweep: Sweep) -> Iterator[Line]:
 
 
 def _figures(points: Mapping[int, Point], metrics: Sequence[str]) -> Iterator[Line]:
-    found: dict[tuple[str, str], dict[int, dict[int, float]]] = {}
+    """A figure that all roles of a load share (such as cpu.per_io) is one line, named without a role."""
+    found: dict[tuple[str, str, str], dict[str, dict[int, dict[int, float]]]] = {}
     for place, point in points.items():
         for cell in point.verdict.cells:
             for (load, role, metric), value in cell.figures.items():
                 if metric in metrics:
-                    name = f"{load}.{role}.{metric}"
-                    found.setdefault((cell.arm, name), {}).setdefault(place, {})[cell.seed] = value
-    for (arm, name), by_place in found.items():
-        yield Line(name, {place: Ensemble(values) for place, values in by_place.items()}, arm)
+                    roles = found.setdefault((cell.arm, load, metric), {})
+                    roles.setdefault(role, {}).setdefault(place, {})[cell.seed] = value
+    for (arm, load, metric), roles in found.items():
+        first = next(iter(roles.values()))
+        shared = len(roles) > 1 and all(values == first for values in roles.values())
+        for role, by_place in {"": first}.items() if shared else roles.items():
+            name = ".".join(filter(None, (load, role, metric)))
+            values = {place: Ensemble(by_seed) for place, by_seed in by_place.items()}
+            yield Line(name, values, arm, unit=unit(metric))

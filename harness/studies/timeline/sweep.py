@@ -107,14 +107,15 @@ class Sweeper:
             run = carry_out(self.lab, plan, self.store, self.listener, Turns(lanes_of_host(self.at_once)))
             earlier, seconds = run.folder, run.elapsed
             made = _boots(run.verdict) - run.resumed
-        verdict = judge_run(earlier)
+        # An earlier run may have other words for the same claims.
+        verdict = judge_run(replace(earlier, scenario=scenario))
         path = f"{earlier.path.parent.name}/{earlier.path.name}"
         return Point(spec, earlier.facts.kernel, verdict, path, _boots(verdict), made, seconds)
 
 
 def label(spec: str) -> str:
-    """``6.12`` for debian:6.12; other kernels by their spec."""
-    return spec.removeprefix(_OWN)
+    """``6.12`` for debian:6.12, the revision of a tree, the last folder of a path."""
+    return spec.removeprefix(_OWN).rpartition("@")[2].rpartition("/")[2]
 
 
 def _boots(verdict: Verdict) -> int:

@@ -37,12 +37,12 @@ def by(share: float) -> str:
 
 
 def values(change: Change) -> str:
-    """``0.020 -> 0.990, expected >= 0.9``."""
+    """``0.020 -> 0.990, expected >= 0.9``, or ``12,345 -> 19,505 ns``."""
     line = change.line
     ends = " -> ".join(
         figure(line.values[at].median) if at in line.values else "?" for at in (change.before, change.after)
     )
-    return ends if line.bound is None else f"{ends}, expected {line.bound.text}"
+    return f"{ends} {line.unit}".rstrip() if line.bound is None else f"{ends}, expected {line.bound.text}"
 
 
 def _head(timeline: Timeline) -> Iterator[str]:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""docs/zoo.md: what the lab sees of published regressions, and what it sees where there is nothing."""
+"""docs/results/zoo.md: what the lab sees of published regressions, and what it sees where there is nothing."""
 
 from collections.abc import Iterator, Sequence
 
