@@ -13,6 +13,7 @@ from lab.base.cache import Cache
 from lab.base.digest import digest_bytes, known_digest
 from lab.base.errors import LabBroken
 from lab.base.record import BootRecord
+from lab.base.tell import Tell, silent
 from lab.guest import image, payload
 from lab.guest.image import BaseImage
 from lab.guest.job import job_files
@@ -25,7 +26,6 @@ from lab.kernels.model import Kernel
 from lab.native import programs
 from lab.native.steady import Steady, steady
 from lab.observe import Observer
-from lab.packages.apt import Tell, silent
 from lab.qemu.accelerator import Accelerator, accelerator, doubt_of
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
 from lab.qemu.clock import Clock, VirtualClock

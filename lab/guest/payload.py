@@ -14,11 +14,12 @@ from lab.base.cache import Cache
 from lab.base.contents import demand_intact
 from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
+from lab.base.tell import Tell
 from lab.guest import initramfs
 from lab.guest.initramfs import ArchiveEntry
 from lab.guest.trim import drop_libraries
 from lab.packages import sources
-from lab.packages.apt import Archive, Tell
+from lab.packages.apt import Archive
 from lab.packages.store import Unpacked, newest, unpacked
 
 SUITE = "trixie"
