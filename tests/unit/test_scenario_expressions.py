@@ -33,7 +33,7 @@ def test_what_an_arm_tries_is_an_operand() -> None:
     assert ratio.left.path == ("shared", "tried", "accepted", "stack.md0.queue.max_sectors_kb")
     for text, says in (
         ("shared.tried.refused.stack.md0.queue.max_sectors_kb", "no result of a try refused"),
-        ("shared.tried.effective.stack.md0.queue.nr_requests", "no knob that is tried: stack.md0.queue.nr_requests"),
+        ("shared.tried.effective.stack.md0.queue.nr_requests", "no setting under try: stack.md0.queue.nr_requests"),
         ("bound.shared.tried.accepted.stack.md0.queue.max_sectors_kb", "no load tried"),
     ):
         with pytest.raises(ExpressionError, match=says):

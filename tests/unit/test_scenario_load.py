@@ -384,7 +384,7 @@ def test_the_clock_selects_the_devices(tmp_path: Path) -> None:
     assert "interrupts: tcm_loop raises none" in mistakes(interrupts, tmp_path)
 
 
-def test_no_error_about_the_pause_if_the_topology_does_not_load(tmp_path: Path) -> None:
+def test_a_topology_that_does_not_load_is_the_only_error(tmp_path: Path) -> None:
     text = GOOD.replace("seeds: 2", "pause: 5s").replace("{scheduler: none}", "{scheduler: none, io_timeout: 2000}")
     load(text, tmp_path)
     topology = next(line for line in text.splitlines() if line.startswith("topology:"))
