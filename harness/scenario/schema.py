@@ -235,15 +235,19 @@ KNOWN: Field[list[Row]] = Field(
 )
 ONLY_ON = Field(KERNELS.name, KERNELS.kind, absent="all", says="kernels for which it is made", example=KERNELS.example)
 CLAIM = Record((THAT, RATIO, EXPECT, ONLY_ON, OPTIONAL, MEANS, OTHERWISE, KNOWN))
-CONTROL = Record((THAT, RATIO, EXPECT, ONLY_ON, MUTANT))
+HANGS = Field("hangs", Flag(), says="what the mutant stops may hang the guest, which is red too; an oops is not")
+CONTROL = Record((THAT, RATIO, EXPECT, ONLY_ON, MUTANT, HANGS))
 
 WHEN: Field[list[Row]] = Field(
-    "when", ListOf(Record((RATIO, EXPECT)), least=1), required=True, says="conditions, all of which must hold"
+    "when",
+    ListOf(Record((RATIO, EXPECT)), least=1),
+    required=True,
+    says="conditions, all of which must hold; *.load.role.metric stands for the figure of each arm",
 )
 DIAGNOSES: Field[list[Row]] = Field(
     "diagnoses",
     ListOf(Record((THAT, WHEN)), least=1),
-    says="why a claim fails; printed with its figures under a failed claim of the same arms when all conditions hold",
+    says="why a claim fails; printed, with its figures, under a failed claim of the same windows if all hold",
 )
 
 REPORTED = Field("reported", Number(0, 1e6), says="the report's figure", example="0.62")

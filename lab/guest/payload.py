@@ -86,6 +86,7 @@ _APPLETS = [
     "head",
     "yes",
     "cp",
+    "cpio",
     "ifconfig",
 ]
 

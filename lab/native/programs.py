@@ -38,9 +38,10 @@ class Program:
         return tuple(path for path in chain(*groups) if path.suffix in {".c", ".h"})
 
 
-DISKD, SAMPLER = "diskd", "sampler"
+DISKD, RECEIVE, SAMPLER = "diskd", "receive", "sampler"
 PROGRAMS = {
     DISKD: Program((("common", "diskd"),), "the disks of driver tcmu are a C program"),
+    RECEIVE: Program((("receive",),), "what takes a job into the guest is a C program"),
     SAMPLER: Program((("common",), ("sampler",)), "what samples queues in the guest is a C program"),
 }
 

@@ -74,10 +74,10 @@ def claim_lines(scenario: Scenario, verdict: Verdict) -> Iterator[Line]:
     """In the order of the file."""
     for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
         judgement = judged.judgement
-        reason = judged.sentence if judged.known else judgement.reason
+        reason = judged.sentence if judged.known or judged.diagnosed else judgement.reason
         yield Line(
             judged.word,
-            judged.that + (" (optional)" if judged.optional else ""),
+            judged.text,
             _figure(judgement),
             _short(judged.expect),
             gauge(judgement, claim.expect),
