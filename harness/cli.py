@@ -1,12 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The console script. Nothing but the standard library is imported before failures are caught here."""
 
-import argparse
 import os
 import sys
 import traceback
 from collections.abc import Sequence
-from typing import NoReturn
 
 MISUSE = 129
 LAB_BROKEN = 128
@@ -52,25 +50,10 @@ def _drop_output() -> None:
         os.dup2(nowhere, stream)
 
 
-class Parser(argparse.ArgumentParser):
-    """Raises Misuse instead of leaving with 2, which git bisect would read as a bad commit."""
-
-    def error(self, message: str) -> NoReturn:
-        from lab.base.errors import Misuse
-
-        raise Misuse(message, remedy=f"{self.prog} --help")
-
-
 def _dispatch(arguments: Sequence[str]) -> int:
-    from harness.commands import COMMANDS
+    from harness.commands.parser import build_parser
 
-    parser = Parser(prog="blklab", description="Linux block-layer performance verdicts that repeat to the last digit.")
-    verbs = parser.add_subparsers(dest="verb", metavar="VERB", required=True, parser_class=Parser)
-    for command in COMMANDS:
-        described = verbs.add_parser(command.NAME, help=command.HELP, description=command.HELP)
-        command.configure(described)
-        described.set_defaults(execute=command.execute)
-    options = parser.parse_args(arguments)
+    options = build_parser(arguments).parse(arguments)
     code: int = options.execute(options)
     return code
 

@@ -32,7 +32,8 @@ from harness.judge.verdict import Verdict
 from harness.record.store import Store
 from harness.report.terminal.conclusion import conclusion
 from harness.report.terminal.progress import progress
-from harness.run.runner import Request, Run, run_scenario
+from harness.run.plan import Request
+from harness.run.runner import Run, run_scenario
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario, Status
 from harness.studies.selftest import shortfalls

@@ -10,11 +10,11 @@ import json
 import shlex
 from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
-from functools import lru_cache
 from pathlib import Path
 from shutil import copyfile
 
-from lab.base.digest import digest_file
+from lab.base.digest import digest_file, known_digest
+from lab.base.reading import read_json
 from lab.guest.script import RunLoad, Step
 from lab.qemu.argv import RESULTS_FILE, MachineSpec, machine_argv
 
@@ -89,7 +89,7 @@ def write_by_hand(folder: Path, steps: Iterable[Step]) -> None:
 def read_inputs(folder: Path) -> Inputs | None:
     """The inputs of the boot in ``folder``, None when it holds no such note."""
     try:
-        found = json.loads((folder / INPUTS).read_bytes())
+        found = read_json(folder / INPUTS)
         return Inputs(**{**found, **{name: Path(found[name]) for name in ("kernel", "base", "steady")}})
     except (OSError, ValueError, TypeError, KeyError):
         return None
@@ -98,7 +98,7 @@ def read_inputs(folder: Path) -> Inputs | None:
 def intact(path: Path, digest: str) -> bool:
     """Whether the file is there and is the one with this sha256."""
     try:
-        return digest_of(path) == digest
+        return known_digest(path) == digest
     except OSError:
         return False
 
@@ -108,18 +108,6 @@ def write_expected(folder: Path) -> None:
     results = folder / RESULTS_FILE
     if results.is_file():
         (folder / EXPECTED).write_text(f"{digest_file(results)}  {RESULTS_FILE}\n")
-
-
-def digest_of(path: Path) -> str:
-    """sha256 of a file in hex, computed once for as long as the file is not replaced. Raises OSError."""
-    status = path.stat()
-    return _digest(path, status.st_mtime_ns, status.st_size)
-
-
-@lru_cache(maxsize=16)
-def _digest(path: Path, mtime_ns: int, size: int) -> str:
-    """Keyed by what changes when the file is replaced."""
-    return digest_file(path)
 
 
 _PREFACE = (

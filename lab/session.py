@@ -10,7 +10,7 @@ from pathlib import Path
 from lab import kit
 from lab.base import host
 from lab.base.cache import Cache
-from lab.base.digest import digest_bytes
+from lab.base.digest import digest_bytes, known_digest
 from lab.base.errors import LabBroken
 from lab.base.record import BootRecord
 from lab.guest import image, payload
@@ -155,7 +155,10 @@ _COUNTED = VirtualClock()
 
 @dataclass(frozen=True)
 class PreparedJob:
-    """A job that could start now. Two boots with the same ``fingerprint`` must leave the same digest."""
+    """A job that could start now. Two boots with the same ``fingerprint`` must leave the same digest.
+
+    ``plugin`` observes the guest from within QEMU and is no part of the fingerprint.
+    """
 
     kernel: Kernel
     memory: int
@@ -166,6 +169,7 @@ class PreparedJob:
     fingerprint: Mapping[str, str]
     clock: Clock = _COUNTED
     hardware: Hardware | None = None
+    plugin: tuple[str, ...] = ()
 
 
 def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> PreparedJob:
@@ -234,7 +238,7 @@ def run_job(
         ) from error
     observer = Observer(phase_seen, doubt_of(prepared.clock, lab.qemu))
     try:
-        spec = _machine(lab, prepared, initrd)
+        spec = replace(_machine(lab, prepared, initrd), plugin=prepared.plugin)
         ending = run(spec, folder, observer, _limits(prepared), abort)
     finally:
         initrd.unlink(missing_ok=True)
@@ -277,7 +281,7 @@ def boot_inputs(lab: Lab, prepared: PreparedJob) -> kit.Inputs:
     boots = prepared.kernel.vmlinux or prepared.kernel.image
     return kit.Inputs(
         kernel=boots,
-        kernel_digest=kit.digest_of(boots),
+        kernel_digest=known_digest(boots),
         base=prepared.base.path,
         base_digest=prepared.base.digest,
         job_digest=prepared.fingerprint["job"],

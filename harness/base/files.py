@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Files that appear complete or not at all."""
+"""Atomic writes, locks, and disk errors as LabBroken."""
 
 import errno
 import fcntl
@@ -11,13 +11,14 @@ from contextlib import contextmanager, suppress
 from pathlib import Path
 from typing import Any
 
+from lab.base import reading
 from lab.base.errors import LabBroken, Misuse
 
 ELSEWHERE = "name a folder that can be written: RESULTS=DIR with make, --results DIR with blklab"
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Replace ``path`` in one step, on disk when this returns. Raises LabBroken."""
+    """Replace ``path`` atomically and sync it to disk. Raises LabBroken."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     with writing(path):
         try:
@@ -33,7 +34,7 @@ def write_atomic(path: Path, data: bytes) -> None:
 
 
 def link_atomic(path: Path, target: str) -> None:
-    """Make ``path`` a symlink to ``target``, replacing an older one in one step. Raises LabBroken."""
+    """Make ``path`` a symlink to ``target``, atomically replacing an older one. Raises LabBroken."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     with writing(path):
         try:
@@ -45,7 +46,7 @@ def link_atomic(path: Path, target: str) -> None:
 
 
 def write_json(path: Path, value: Any, *, sort_keys: bool = True) -> None:
-    """As ``write_atomic``, UTF-8. NaN is refused by ValueError."""
+    """Write ``value`` as JSON with ``write_atomic``. NaN raises ValueError."""
     write_atomic(path, json_bytes(value, sort_keys=sort_keys))
 
 
@@ -54,23 +55,23 @@ def json_bytes(value: Any, *, sort_keys: bool = True) -> bytes:
 
 
 def read_json(path: Path) -> Any:
-    """None when there is no such file or it is not JSON: a file that cannot be read was never finished."""
+    """None when there is no such regular file or it is not JSON: a file that cannot be read was never finished."""
     try:
-        return json.loads(path.read_bytes())
+        return reading.read_json(path)
     except (OSError, ValueError):
         return None
 
 
 @contextmanager
 def held(folder: Path, what: str) -> Iterator[None]:
-    """Keep others from working on ``folder``. Raises Misuse when somebody is."""
+    """Lock ``folder``. Raises Misuse when another process holds the lock."""
     with writing(folder):
         handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
     try:
         try:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except BlockingIOError as error:
-            raise Misuse(f"{what} {folder} is going on", remedy="wait for it to end") from error
+            raise Misuse(f"{what} {folder} is in use by another process", remedy="wait for it to end") from error
         yield
     finally:
         os.close(handle)
@@ -78,7 +79,7 @@ def held(folder: Path, what: str) -> Iterator[None]:
 
 @contextmanager
 def writing(path: Path) -> Iterator[None]:
-    """Turn what goes wrong with the disk into LabBroken with a remedy."""
+    """Convert OSError into LabBroken with a remedy."""
     try:
         yield
     except OSError as error:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Frozen values to and from plain JSON values, by their type annotations.
+"""Conversion of frozen dataclasses to and from JSON values, by their type annotations.
 
-A run folder keeps the resolved scenario in this form, so that it can be judged again when the
-catalogue or the scenario file has long changed.
+A run folder stores the resolved scenario in this form, so that the run can be judged again after the
+scenario file or the catalogue has changed.
 """
 
 import json
+import reprlib
 import types
 from collections.abc import Mapping
 from dataclasses import MISSING, Field, fields, is_dataclass
@@ -34,9 +35,9 @@ def to_plain(value: Any) -> Any:
 
 
 def meaning(value: Any) -> Any:
-    """``to_plain`` without words for readers, and without what a dataclass has by default.
+    """``to_plain`` without text fields and without fields that have their default value.
 
-    So it is the same however many fields are added to a class later.
+    A field added later with a default does not change the result for existing values.
     """
     if is_dataclass(value) and not isinstance(value, type):
         items = (
@@ -53,7 +54,7 @@ def meaning(value: Any) -> Any:
 
 
 def identity(value: Any) -> str:
-    """SHA-256 of what ``value`` means; mappings of another order are another value, for their members run in it."""
+    """SHA-256 of ``meaning(value)``. The order of mappings counts, because arms and settings run in it."""
     return digest_bytes(json.dumps(meaning(value), separators=(",", ":")).encode())
 
 
@@ -62,10 +63,10 @@ def _default(field: Field[Any]) -> Any:
 
 
 def from_plain(kind: type[T], value: Any) -> T:
-    """The value of type ``kind`` that ``to_plain`` made ``value`` of. Raises ValueError when it did not."""
+    """Inverse of ``to_plain`` for type ``kind``. Raises ValueError when ``value`` does not fit the type."""
     try:
         return _build(kind, value)  # type: ignore[no-any-return]
-    except (TypeError, KeyError, AttributeError) as error:
+    except (TypeError, KeyError, AttributeError, OverflowError) as error:
         raise ValueError(f"not a {kind.__name__}: {error}") from error
 
 
@@ -101,5 +102,5 @@ def _build_optional(kind: Any, value: Any) -> Any:
 
 def _a(kind: type, value: Any) -> Any:
     if type(value) is not kind:
-        raise TypeError(f"expected {kind.__name__}, got {value!r}")
+        raise TypeError(f"expected {kind.__name__}, got {reprlib.repr(value)}")
     return value

@@ -29,7 +29,7 @@ def warnings(commit: Commit) -> Iterator[str]:
     if models:
         yield (
             f"it changes {', '.join(models)}, of which the lab's own devices are made: calibrate both sides"
-            " (blklab calibrate) before you call it a regression of the block layer"
+            " (blklab check calibrate) before you call it a regression of the block layer"
         )
 
 

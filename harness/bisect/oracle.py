@@ -8,7 +8,8 @@ from harness.bisect.state import ClaimSeen, Observation
 from harness.judge.claims import ClaimVerdict
 from harness.record.store import Store
 from harness.run.events import Listener
-from harness.run.runner import Request, run_scenario
+from harness.run.plan import Request
+from harness.run.runner import run_scenario
 from harness.scenario.model import Clock, Scenario, Status
 from lab.base.digest import canonical, digest_bytes, digest_file
 from lab.base.errors import CannotJudge, LabBroken
@@ -94,7 +95,7 @@ class KernelOracle:
         broken = [cell for cell in run.verdict.cells if cell.lab_broke]
         if broken:
             raise LabBroken("; ".join(broken[0].reasons) or "a boot broke", remedy=f"look into {run.folder.path}")
-        claims = tuple(_seen(claim) for claim in run.verdict.claims)
+        claims = tuple(claim_seen(claim) for claim in run.verdict.claims)
         reasons = {reason for cell in run.verdict.cells if cell.status is not Status.PASS for reason in cell.reasons}
         untestable = "" if any(claim.values for claim in claims) else "; ".join(sorted(reasons))
         return Observation(
@@ -108,7 +109,8 @@ class KernelOracle:
         return kconfig.describe_drift(drifted, good[:12], bad[:12]).rstrip()
 
 
-def _seen(claim: ClaimVerdict) -> ClaimSeen:
+def claim_seen(claim: ClaimVerdict) -> ClaimSeen:
+    """What a bisection keeps of a claim's verdict."""
     ensemble = claim.judgement.ensemble
     values = () if ensemble is None else tuple(value for _, value in sorted(ensemble.values.items()))
     return ClaimSeen(claim.that, claim.ratio, str(claim.judgement.status), values)

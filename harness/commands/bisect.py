@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab bisect``: the commit between two ends at which a scenario's claims stop to hold."""
+"""``blklab bisect``: the release, or the commit of a tree, that makes a claim fail."""
 
 import argparse
 import os
@@ -17,7 +17,19 @@ from harness.bisect.report import mail, plot, print_finding
 from harness.bisect.repository import Repository
 from harness.bisect.simulation import compare
 from harness.bisect.state import State
-from harness.commands.command import SCENARIOS, add_results, results_root, tell
+from harness.commands.bisect_releases import DEBIAN, by_release
+from harness.commands.command import (
+    SCENARIOS,
+    add_arms,
+    add_jobs,
+    add_results,
+    add_scenario,
+    add_seeds,
+    given,
+    number,
+    results_root,
+    tell,
+)
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
 from harness.scenario.load import load_scenario
@@ -28,35 +40,45 @@ from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
 from lab.qemu.probe import find_qemu
 from lab.session import open_lab
 
-NAME = "bisect"
-HELP = "find the commit of a kernel tree at which a scenario's claims stop to hold: exit 0 found and verified, 125 not"
 _SIMULATED = ((256, 2.0, 5, 500), (16384, 2.0, 5, 100))
 """Suspects, shift in deviations, repeats a step, trials."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("scenario", nargs="?", help="a name that blklab list shows, or the path of a scenario file")
+    add_scenario(parser, nargs="?")
     parser.add_argument("--tree", type=Path, metavar="DIR", help="a git repository with the kernel's history")
-    parser.add_argument("--good", metavar="REV", help="a commit on which the claims hold")
-    parser.add_argument("--bad", metavar="REV", help="a commit on which they fail")
-    parser.add_argument("--seeds", type=int, metavar="N", help="as many as this instead of what the scenario says")
-    parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
+    parser.add_argument(
+        "--good", type=given, metavar="REV", help="a commit, or a series (debian:6.12), on which the claims hold"
+    )
+    parser.add_argument(
+        "--bad", type=given, metavar="REV", help="a commit, or a series (debian:7.3), on which a claim fails"
+    )
+    parser.add_argument(
+        "--figure", default="", metavar="NAME", help="between series: ARM.LOAD.ROLE.METRIC instead of the claims"
+    )
+    add_seeds(parser)
+    add_arms(parser)
     add_results(parser)
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+    add_jobs(parser)
     parser.add_argument(
         "--ahead",
-        type=int,
+        type=number(0),
         default=2 if (os.cpu_count() or 1) > 1 else 0,
         metavar="N",
-        help="kernels built before it is known that they are wanted (default: 2, on one core 0)",
+        help="kernels built in advance (default: 2, on one core 0)",
     )
-    parser.add_argument("--simulate", action="store_true", help="how often noisy searches find a known truth")
+    parser.add_argument("--simulate", action="store_true", help="measure how often noisy searches find a known commit")
+    parser.epilog = "Exit status: 0 found (a commit: verified), 125 not."
 
 
 def execute(options: argparse.Namespace) -> int:
     if options.simulate:
         return _simulate()
     _check(options)
+    if options.good.startswith(DEBIAN):
+        code = by_release(options)
+        if options.tree is None or code != EXIT_PASS:
+            return code
     scenario = load_scenario(options.scenario, search=SCENARIOS)
     store = Store(results_root(options.results))
     store.check()
@@ -77,7 +99,7 @@ def execute(options: argparse.Namespace) -> int:
     _report(finding, scenario, folder, _repeat(options, finding, tree))
     order = repository.suspects([state.good], state.bad)
     write_atomic(folder / "ratio.svg", plot(finding, (state.good, *order)).encode())
-    tell(f"plot, mail and state are in {folder}")
+    tell(f"plot, mail and state: {folder}")
     return EXIT_PASS if finding.verified else EXIT_CANNOT_JUDGE
 
 
@@ -85,18 +107,24 @@ def _bisection(
     options: argparse.Namespace, repository: Repository, oracle: KernelOracle, state: State, folder: Path
 ) -> Bisection | NoisyBisection:
     if oracle.scatters:
-        # Nothing is built ahead: a build beside a measurement would disturb what the host's clock times.
+        # No build runs in advance: it would disturb measurements on the wall clock.
         return NoisyBisection(repository, oracle, state, folder, tell)
     return Bisection(repository, oracle, state, folder, tell, ahead=options.ahead)
 
 
 def _check(options: argparse.Namespace) -> None:
-    lacking = [name for name in ("scenario", "tree", "good", "bad") if getattr(options, name) is None]
+    packaged = [str(end).startswith(DEBIAN) for end in (options.good, options.bad)]
+    needed = ("scenario", "good", "bad") if all(packaged) else ("scenario", "tree", "good", "bad")
+    lacking = [name for name in needed if getattr(options, name) is None]
     if lacking:
         raise Misuse(
             f"bisect needs {', '.join(lacking)}",
-            remedy="make bisect NAME=shared-queue TREE=DIR GOOD=v6.1 BAD=v6.12",
+            remedy="make bisect NAME=shared-queue TREE=DIR GOOD=v6.1 BAD=v6.12, or GOOD=debian:6.1 BAD=debian:7.3",
         )
+    if any(packaged) != all(packaged):
+        raise Misuse(f"{options.good} and {options.bad} are not of one kind", remedy="two series, or two commits")
+    if options.figure and not all(packaged):
+        raise Misuse("--figure is for a bisection by release", remedy="leave it out, or give two series (debian:6.12)")
 
 
 def _key(options: argparse.Namespace, scenario: Scenario) -> str:

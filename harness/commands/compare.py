@@ -1,49 +1,64 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab compare``: two kernels, runs, matrices or results folders, figure by figure."""
+"""``blklab compare``: two kernels, runs, matrices or results folders figure by figure, or a scenario over time."""
 
 import argparse
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import results_root
-from harness.judge.comparison import Difference, changes
+from harness.commands.command import add_arms, add_results, results_root, tell
+from harness.judge.comparison import Change, Difference, changes
+from harness.record.index import open_index
 from harness.record.judging import results_of
 from harness.record.sides import Candidate, Pair, pairs, side
-from harness.record.store import load_run
+from harness.record.store import RunFolder, load_run
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Clock
+from harness.studies.history.collect import history
+from harness.studies.history.text import print_history
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.yaml.strict import nearest
 
-NAME = "compare"
-HELP = "two kernels, runs, matrices or results folders, figure by figure: exit 0 alike, 1 different, 125 cannot judge"
+_DEFAULT = ("iops",)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     for name in ("before", "after"):
         parser.add_argument(
-            name, help="a folder of a run, a matrix or results, or a kernel that was measured (debian:6.1, 6.1)"
+            name,
+            nargs="?",
+            metavar=name.upper(),
+            help="a folder of a run, a matrix or results, or a measured kernel (debian:6.1, 6.1)",
         )
     parser.add_argument(
         "--metric", action="append", metavar="NAME", help="iops (default), lat.p99 ... as in claims (may be repeated)"
     )
-    parser.add_argument("--marked", action="store_true", help="only what differs")
-    parser.add_argument("--results", metavar="DIR", help="where kernels' runs are (default: results/ of the checkout)")
+    parser.add_argument("--marked", action="store_true", help="print only what differs")
+    parser.add_argument(
+        "--history", metavar="SCENARIO", help="print its figures over dates and kernel versions, with change points"
+    )
+    add_arms(parser)
+    add_results(parser)
+    parser.epilog = "Exit status: 0 equal, 1 different, 125 cannot judge; with --history 0."
 
 
 def execute(options: argparse.Namespace) -> int:
-    metrics = tuple(options.metric or ("iops",))
+    metrics = tuple(options.metric or _DEFAULT)
     for metric in metrics:
         if metric not in METRICS:
             raise Misuse(
                 f"no figure is called {metric}{nearest(metric, METRICS)}", remedy="iops, bw, lat.mean, lat.p99"
             )
     root = results_root(options.results)
+    _check(options)
+    if options.history:
+        return _history(root, options.history, metrics, frozenset(options.arm))
     found = pairs(side(options.before, root), side(options.after, root))
     compared = [one for pair in found if (one := _compared(pair, metrics)).changes]
     if not compared:
-        raise CannotJudge(f"both measured no {' and no '.join(metrics)}")
+        raise CannotJudge(f"neither side measured {' or '.join(metrics)}")
     print_comparison(Console(), compared, marked_only=options.marked)
     kinds = {one.difference() for pair in compared for one in pair.changes}
     if Difference.MARKED in kinds:
@@ -51,16 +66,56 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_PASS if kinds & {Difference.NONE, Difference.REAL} else EXIT_CANNOT_JUDGE
 
 
+def _check(options: argparse.Namespace) -> None:
+    sides = [side for side in (options.before, options.after) if side is not None]
+    if options.history and (sides or options.marked):
+        raise Misuse("--history takes one scenario and nothing to compare it with", remedy="omit the other arguments")
+    if not options.history and (options.before is None or options.after is None):
+        raise Misuse(
+            "compare needs BEFORE and AFTER",
+            remedy="blklab compare debian:6.1 debian:7.2, or blklab compare --history SCENARIO",
+        )
+    if options.arm and not options.history:
+        raise Misuse("--arm selects arms of --history", remedy="omit --arm")
+
+
 def _compared(pair: Pair, metrics: tuple[str, ...]) -> Compared:
     runs = [load_run(one.path) for one in (pair.before, pair.after)]
     before, after = map(results_of, runs)
     head = _heads(pair.before, pair.after)
     exact = all(run.scenario.clock is Clock.VIRTUAL for run in runs)
-    return Compared(pair.scenario, *head, tuple(changes(before, after, metrics, exact=exact)))
+    found = tuple(changes(before, after, metrics, exact=exact))
+    return Compared(pair.scenario, *head, found, tuple(_profiles(runs, found)) if exact else ())
+
+
+def _profiles(runs: Sequence[RunFolder], found: Iterable[Change]) -> Iterator[str]:
+    """The command that profiles each cell with a marked figure."""
+    marked = dict.fromkeys(f"{one.arm}.{one.load}" for one in found if one.difference() is Difference.MARKED)
+    for cell in marked:
+        yield f"blklab profile {runs[0].path} {runs[1].path} {cell}"
 
 
 def _heads(before: Candidate, after: Candidate) -> tuple[str, str]:
-    """The releases, or where they are the same the days too."""
+    """The releases; with the dates when both are the same."""
     if before.run.release != after.run.release or before.run.kernel != after.run.kernel:
         return before.run.release, after.run.release
     return f"{before.run.release} ({before.run.started[:16]})", f"{after.run.release} ({after.run.started[:16]})"
+
+
+def _history(root: Path, scenario: str, metrics: tuple[str, ...], arms: frozenset[str]) -> int:
+    opened = open_index(root)
+    if opened.remade:
+        tell(f"{root}: index rebuilt: {opened.remade}")
+    try:
+        found = [history(opened.index, scenario, metric) for metric in metrics]
+        known = {run.scenario for run in opened.index.runs()}
+    finally:
+        opened.index.close()
+    if scenario not in known:
+        raise Misuse(
+            f"{root} has no run of {scenario}{nearest(scenario, known)}",
+            remedy="blklab store index --list shows the stored runs",
+        )
+    for one in found:
+        print_history(Console(), one, arms)
+    return EXIT_PASS

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab doctor``: what this host offers, what is missing, and what to do about it."""
+"""``blklab doctor``: what this host offers and lacks, one line per finding, printed as soon as it is known."""
 
+import argparse
 import os
+import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -27,13 +29,13 @@ _WALL_CLOCK_DEVICES = ("mptsas1068", "megasas", "virtio-scsi-pci", "nvme", "pcie
 _KVM_REMEDY = {
     KvmState.ABSENT: "none needed; for KVM, enable virtualisation in the firmware or nested virtualisation outside",
     KvmState.NO_PERMISSION: 'sudo usermod -aG kvm "$USER", then log in again',
-    KvmState.HANGS: "none on this host: whatever it runs under does not really virtualise",
-    KvmState.UNPROVED: "run a scenario once, which fetches a kernel, and ask again",
+    KvmState.HANGS: "none on this host: its hypervisor does not support nested virtualisation",
+    KvmState.UNPROVED: "run a scenario once, which downloads a kernel, then run blklab doctor again",
 }
 
 
 class Status(StrEnum):
-    """MISSING stops scenarios of the virtual clock; NOTE does not."""
+    """With MISSING no scenario of the virtual clock runs."""
 
     OK = "ok"
     NOTE = "note"
@@ -48,23 +50,29 @@ class Finding:
     remedy: str = ""
 
 
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.epilog = "Exit status: 0 when scenarios of the virtual clock can run here, else 128."
+
+
+def execute(options: argparse.Namespace) -> int:
+    return doctor(sys.stdout)
+
+
 def doctor(out: TextIO) -> int:
-    """Print a line for each finding as it is made; 0 when a scenario of the virtual clock could run, else 128."""
+    """Print each finding; EXIT_PASS when scenarios of the virtual clock can run."""
     statuses = set()
     for finding in _findings():
         statuses.add(finding.status)
         out.write(show(finding))
         out.flush()
     able = Status.MISSING not in statuses
-    out.write(
-        "\nscenarios of the virtual clock can run here\n" if able else "\nno scenario can run here yet, see above\n"
-    )
+    out.write("scenarios of the virtual clock can run here\n" if able else "no scenario can run here, see above\n")
     return EXIT_PASS if able else EXIT_LAB_BROKEN
 
 
 def show(finding: Finding) -> str:
-    remedy = f"{'':22}remedy: {finding.remedy}\n" if finding.remedy else ""
-    return f"{finding.status:<8}{finding.subject:<14}{finding.fact}\n{remedy}"
+    remedy = f"; remedy: {finding.remedy}" if finding.remedy else ""
+    return f"{finding.status:<8}{finding.subject:<14}{finding.fact}{remedy}\n"
 
 
 def _findings() -> Iterator[Finding]:
@@ -95,16 +103,21 @@ def memory_finding(available: int) -> Finding:
 
 
 def guests_finding(available: int, cores: int, topologies: Iterable[Topology]) -> Finding:
-    """Whether the guests of the catalogue fit, and how many of the largest do at once."""
+    """Whether the guests of all topologies fit into memory, and how many of the largest fit at once."""
     by_size = sorted(topologies, key=lambda topology: topology.memory)
     too_large = [one for one in by_size if not host.guests_that_fit(one.memory, available)]
     if too_large:
         shown = ", ".join(f"{one.name} ({show_size(one.memory)})" for one in too_large)
-        return Finding(Status.NOTE, "guests", f"too large for this memory: {shown}", "free some, or leave these out")
+        return Finding(
+            Status.NOTE,
+            "guests",
+            f"too large for this memory: {shown}",
+            "free memory, or do not use them",
+        )
     largest = by_size[-1]
     at_once = min(cores, host.guests_that_fit(largest.memory, available))
     return Finding(
-        Status.OK, "guests", f"{at_once} at once of the largest, {largest.name} of {show_size(largest.memory)}"
+        Status.OK, "guests", f"{at_once} at once of the largest topology, {largest.name} ({show_size(largest.memory)})"
     )
 
 
@@ -118,11 +131,11 @@ def program_findings(manager: host.Manager, needs: tuple[host.Need, ...]) -> Ite
             yield Finding(Status.OK, "program", f"{found}, to {need.purpose}")
     missing = host.missing_packages(manager, needs)
     if missing:
-        yield Finding(Status.NOTE, "packages", "everything at once", host.install_line(manager, missing))
+        yield Finding(Status.NOTE, "packages", "all of them", host.install_line(manager, missing))
 
 
 def builds_finding(manager: host.Manager, needs: tuple[host.Need, ...]) -> Finding:
-    """Only kernels from source need these, so that their absence stops no scenario."""
+    """Only kernels built from source need these programs."""
     missing = host.missing_needs(needs)
     if not missing:
         return Finding(Status.OK, "builds", "kernels can be built from source")
@@ -132,7 +145,7 @@ def builds_finding(manager: host.Manager, needs: tuple[host.Need, ...]) -> Findi
 
 
 def archive_finding(debian: sources.Distribution) -> Finding:
-    """Kernels of Debian and the guest's programs come from its archive, on every host."""
+    """Debian kernels and the guest's programs come from Debian's archive on every host."""
     try:
         return Finding(Status.OK, "archive", debian.uri(payload.SUITE))
     except BlklabError as error:
@@ -147,7 +160,7 @@ def kvm_finding(kvm: Kvm) -> Finding:
 
 
 def _host_needs() -> tuple[host.Need, ...]:
-    """All needs but QEMU, which BLKLAB_QEMU may name and which has its own finding."""
+    """All needs but QEMU, which has its own finding."""
     return tuple(need for need in host.NEEDS if not need.program.startswith("qemu"))
 
 
@@ -156,13 +169,13 @@ def _cache_findings() -> Iterator[Finding]:
     free = host.disk_free(cache.root)
     fact = f"{_gib(free)} free under {cache.root}"
     if free < _LEAST_DISK:
-        remedy = "free some, run blklab cache prune, or name another place in BLKLAB_CACHE"
+        remedy = "free some, run blklab store cache prune, or set BLKLAB_CACHE to another folder"
         yield Finding(Status.MISSING, "disk", fact, f"{remedy}; {_gib(_LEAST_DISK)} are needed")
     else:
         yield Finding(Status.OK, "disk", fact)
     there = next(folder for folder in (cache.root, *cache.root.parents) if folder.exists())
     if not os.access(there, os.W_OK | os.X_OK):
-        yield Finding(Status.MISSING, "cache", f"{there} cannot be written", "name another place in BLKLAB_CACHE")
+        yield Finding(Status.MISSING, "cache", f"{there} cannot be written", "set BLKLAB_CACHE to another folder")
         return
     entries = cache.entries()
     yield Finding(Status.OK, "cache", f"{len(entries)} entries, {_gib(sum(entry.size for entry in entries))}")
@@ -172,16 +185,16 @@ def _qemu_findings(qemu: Qemu) -> Iterator[Finding]:
     package = f" ({qemu.package})" if qemu.package else ""
     yield Finding(Status.OK, "QEMU", f"{qemu.version_text}{package}, {len(qemu.devices)} devices, {qemu.path}")
     if qemu.firmware is None:
-        fact = "no qboot.rom in its data folders: boots take a little longer"
-        yield Finding(Status.NOTE, "firmware", fact, "on Debian it is in the package qemu-system-data")
+        fact = "no qboot.rom in its data folders: boots take longer"
+        yield Finding(Status.NOTE, "firmware", fact, "install qemu-system-data (Debian)")
     absent = [name for name in _WALL_CLOCK_DEVICES if name not in qemu.devices]
     if absent:
-        remedy = "only scenarios of the wall clock want them; install the full QEMU package"
+        remedy = "install the full QEMU package; only scenarios of the wall clock use them"
         yield Finding(Status.NOTE, "devices", f"not in this QEMU: {', '.join(absent)}", remedy)
 
 
 def _a_kernel() -> Path | None:
-    """The newest kernel image at hand, the cache's before the host's own."""
+    """The newest kernel image in the cache, else in /boot."""
     for folder, pattern in ((Cache.default().root, "kernels/*/image"), (Path("/boot"), "vmlinuz-*")):
         images = [path for path in folder.glob(pattern) if path.is_file() and os.access(path, os.R_OK)]
         if images:

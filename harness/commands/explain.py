@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab explain``: what limited each load of a run, from its raw artefacts, and the proof of it."""
+"""``blklab explain``: what limits each load of a run, from its raw files, and a proof by more boots."""
 
 import argparse
 from collections.abc import Sequence
-from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import tell
+from harness.commands.command import MOST_SEEDS, add_jobs, add_run, number, tell
 from harness.limits.bottleneck import Bottleneck
 from harness.record.judging import Unexplained, explain_run
 from harness.record.store import RunFolder, Store, load_run
@@ -19,22 +18,23 @@ from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.resolve import resolve
 from lab.session import open_lab
 
-NAME = "explain"
-HELP = "name what limits each load of a run; --prove: exit 0 proven, 1 refuted, 125 cannot be proven"
 _ALL = ""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, help="a run folder, such as results/shared-queue/latest")
+    add_run(parser)
     parser.add_argument(
         "--prove",
         nargs="?",
         const=_ALL,
         metavar="ARM.LOAD",
-        help="boot again with each limit a quarter higher: only the named one may gain (default: all loads)",
+        help="boot again with each limit raised by a quarter: only the named one may gain (default: all loads)",
     )
-    parser.add_argument("--seeds", type=int, default=1, metavar="N", help="boots for each limit (default: 1)")
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+    parser.add_argument(
+        "--seeds", type=number(1, MOST_SEEDS), default=1, metavar="N", help="boots for each limit (default: 1)"
+    )
+    add_jobs(parser)
+    parser.epilog = "Exit status with --prove: 0 proven, 1 refuted, 125 cannot be proven."
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -63,7 +63,7 @@ def _chosen(found: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
     chosen = [one for one in named if wanted in (_ALL, f"{one.arm}.{one.load}")]
     if not chosen:
         known = ", ".join(f"{one.arm}.{one.load}" for one in named) or "none"
-        raise Misuse(f"no bottleneck is named for {wanted or 'any load'}", remedy=f"those that are: {known}")
+        raise Misuse(f"no bottleneck is named for {wanted or 'any load'}", remedy=f"named for: {known}")
     return chosen
 
 
@@ -72,7 +72,7 @@ def _prove(console: Console, run: RunFolder, chosen: Sequence[Bottleneck], optio
     kernel = resolve(run.facts.kernel.spec, cache, tell=tell)
     if kernel.digest != run.facts.kernel.digest:
         raise CannotJudge(
-            f"{run.facts.kernel.spec} is now {kernel.release}, another kernel than the run's",
+            f"{run.facts.kernel.spec} is now {kernel.release}; the run used another kernel",
             remedy="run the scenario again",
         )
     lab, codes = open_lab(cache, tell), []

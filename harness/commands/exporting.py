@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``--junit``, ``--ktap``, ``--kcidb`` and ``--csv``: a verdict in the formats that other programs read."""
+"""``--junit``, ``--ktap``, ``--kcidb``, ``--csv``: a verdict in formats for other programs."""
 
 import argparse
+import json
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -9,6 +10,8 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.base.files import write_atomic, writing
+from harness.commands.reporting import print_run
+from harness.judge.document import verdict_document
 from harness.judge.verdict import Verdict
 from harness.record.store import RunFolder
 from harness.report.export.junit import junit_xml
@@ -24,40 +27,44 @@ FORMATS: Mapping[str, tuple[Format, str]] = {
     "junit": (junit_xml, "JUnit XML"),
     "ktap": (ktap, "KTAP version 1"),
     "kcidb": (kcidb_json, "kcidb JSON, schema 5.3"),
-    "csv": (csv_table, "every measured figure, a row each"),
+    "csv": (csv_table, "CSV with a row per figure"),
 }
 
 
 def add_exports(parser: argparse.ArgumentParser) -> None:
-    for name, (_, says) in FORMATS.items():
-        parser.add_argument(f"--{name}", metavar="FILE", help=f"also write {says}; - is standard output")
+    parser.add_argument("--json", action="store_true", help="print verdict.json instead of the report")
+    for name, (_, title) in FORMATS.items():
+        parser.add_argument(f"--{name}", metavar="FILE", help=f"also write {title}; - is standard output")
 
 
 def check_exports(options: argparse.Namespace) -> None:
-    """Refuse now what could not be written in the end. Raises Misuse."""
+    """Raise Misuse, before anything is measured, for a target that cannot be written."""
     targets = _targets(options)
-    if list(targets.values()).count(STDOUT) > 1:
+    if list(targets.values()).count(STDOUT) + options.json > 1:
         raise Misuse("only one format can go to standard output", remedy="name files for the others")
     for name, target in targets.items():
         folder = Path(target).parent
         if target != STDOUT and (not folder.is_dir() or Path(target).is_dir()):
-            reason = f"there is no folder {folder}" if not folder.is_dir() else "that is a folder"
+            reason = f"{folder} is not a folder" if not folder.is_dir() else "this is a folder"
             raise Misuse(f"--{name} {target}: {reason}", remedy="name a file in a folder that exists")
 
 
-def report_console(options: argparse.Namespace) -> Console:
-    """Where the report for people goes: standard error once standard output is for a program."""
-    return Console(stderr=STDOUT in _targets(options).values())
+def show_run(options: argparse.Namespace, run: RunFolder, verdict: Verdict) -> None:
+    """Print the report (to standard error when a format goes to standard output) or, with --json, the verdict."""
+    if options.json:
+        print(json.dumps(verdict_document(verdict), indent=2))
+    else:
+        print_run(Console(stderr=STDOUT in _targets(options).values()), run, verdict)
 
 
 def export(options: argparse.Namespace, run: RunFolder, verdict: Verdict) -> None:
-    """Write each format that was asked for. Raises LabBroken when a file cannot be written."""
+    """Write each requested format. Raises LabBroken when a file cannot be written."""
     for name, target in _targets(options).items():
         text, path = FORMATS[name][0](exported(run, verdict)), Path(target)
         if target == STDOUT:
             sys.stdout.write(text)
         elif path.exists() and not path.is_file():
-            # A pipe or a device is written to, never replaced.
+            # Never replace a pipe or a device by a file.
             with writing(path):
                 path.write_text(text, encoding="utf-8")
         else:

@@ -3,23 +3,28 @@
 
 import argparse
 import sys
+from collections.abc import Sequence
 
-from harness.commands.command import SCENARIOS, WALL
+from harness.commands.command import SCENARIOS, WALL, tell
 from harness.scenario.load import find_scenarios, load_scenario
+from lab.base.cache import Cache
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS, InputErrors
+from lab.kernels.offers import Offer, offers
 from lab.topology.load import catalogue
-
-NAME = "list"
-HELP = "the scenarios that there are, or the topologies"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--topologies", action="store_true", help="the topologies of the catalogue instead")
+    instead = parser.add_mutually_exclusive_group()
+    instead.add_argument("--topologies", action="store_true", help="list the topologies instead")
+    instead.add_argument("--kernels", action="store_true", help="list the kernels that Debian packages instead")
 
 
 def execute(options: argparse.Namespace) -> int:
     if options.topologies:
         _print_titles({topology.name: topology.title for topology in catalogue()})
+        return EXIT_PASS
+    if options.kernels:
+        print(_kernels(offers(Cache.default(), tell)), end="")
         return EXIT_PASS
     titles, code = {}, EXIT_PASS
     for name in [*find_scenarios(SCENARIOS), *(f"{WALL.name}/{name}" for name in find_scenarios(WALL))]:
@@ -30,6 +35,15 @@ def execute(options: argparse.Namespace) -> int:
             code = EXIT_MISUSE
     _print_titles(titles)
     return code
+
+
+def _kernels(listed: Sequence[Offer]) -> str:
+    """A line for each version; the build date is read from the image, so it is known once the kernel is cached."""
+    heads = ("series", "version", "suite", "built", "cached")
+    rows = [(one.series, one.version, one.suite, one.built or "-", "yes" if one.cached else "no") for one in listed]
+    widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
+    lines = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)) for row in (heads, *rows))
+    return "".join(f"{line.rstrip()}\n" for line in lines)
 
 
 def _print_titles(titles: dict[str, str]) -> None:

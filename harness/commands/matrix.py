@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab matrix``: scenarios x kernels, side by side, begun again wherever it was stopped."""
+"""``blklab matrix``: run scenarios on several kernels; the same command resumes an interrupted matrix."""
 
 import argparse
 import json
@@ -10,92 +10,92 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import SCENARIOS, add_results, results_root, tell
+from harness.commands.command import SCENARIOS, add_jobs, add_results, add_seeds, number, results_root, tell
+from harness.commands.dry_run import Estimate, add_dry_run, print_estimates
+from harness.commands.kernels import add_kernels, kernels, specs
 from harness.matrix.cluster import connect, nobody_waits
 from harness.matrix.driver import run_matrix
 from harness.matrix.jobs import MOST_JOBS, document, hosted_jobs
 from harness.matrix.merge import merge, parts
-from harness.matrix.plan import Plan, Shard, read_shard
+from harness.matrix.plan import Plan, Shard, cells_of, read_shard
 from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
 from harness.report.terminal.matrix import print_matrix
 from harness.report.terminal.matrix_progress import matrix_progress
-from harness.run.runner import Turns
+from harness.run.boots import Turns
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_PASS, BlklabError, LabBroken, Misuse
-from lab.kernels.model import Kernel
-from lab.kernels.resolve import resolve
+from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken
 from lab.qemu.probe import find_qemu
 from lab.session import open_lab
 
-NAME = "matrix"
-HELP = "scenarios x kernels: exit 0 when all that could be judged pass, 1 fail, 125 cannot judge, 128 and above broken"
 KERNELS = "debian:5.10 debian:6.1 debian:6.12 debian:7.2"
 JOBS_PER_KERNEL = 3
-_MOST_SEEDS = 64
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
-        "scenarios", nargs="*", metavar="SCENARIO", help="names or files (default: all that list shows)"
+        "scenarios", nargs="*", metavar="SCENARIO", help="names or files (default: all of the virtual clock)"
     )
-    parser.add_argument(
-        "--kernels",
-        action="append",
-        metavar="SPECS",
-        help=f"kernels, separated by spaces (may be repeated; default: {KERNELS})",
-    )
-    parser.add_argument("--seeds", type=int, metavar="N", help="as many as this instead of what the scenarios say")
+    add_kernels(parser, KERNELS)
+    add_seeds(parser)
     parser.add_argument(
         "--shard", type=read_shard, default=Shard(), metavar="I/N", help="only part I of N of the cells"
     )
     parser.add_argument(
-        "--merge", nargs="+", type=Path, metavar="DIR", help="measure nothing: put together what shards left in these"
+        "--merge",
+        nargs="+",
+        type=Path,
+        metavar="DIR",
+        help="boot nothing: merge the results of shards",
     )
     parser.add_argument(
         "--emit-jobs",
         nargs="?",
-        type=int,
+        type=number(1, MOST_JOBS),
         const=JOBS_PER_KERNEL,
         metavar="N",
-        help=f"measure nothing: print N jobs a kernel (default: {JOBS_PER_KERNEL}) as JSON, for hosted runners",
+        help=f"boot nothing: print N jobs per kernel (default: {JOBS_PER_KERNEL}) as JSON, for hosted runners",
     )
-    parser.add_argument("--dask", metavar="ADDRESS", help="boot on the cluster of this scheduler (tcp://host:8786)")
-    parser.add_argument("--jobs", type=int, default=0, metavar="N", help="boots side by side (default: one a core)")
+    parser.add_argument(
+        "--dask", metavar="ADDRESS", help="boot on the Dask cluster of this scheduler (tcp://host:8786)"
+    )
+    add_jobs(parser)
     add_results(parser)
-    parser.add_argument("--refresh", action="store_true", help="take the newest package of each kernel")
+    parser.add_argument("--refresh", action="store_true", help="use the newest package of each kernel")
+    add_dry_run(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
-    _check(options)
     store = Store(results_root(options.results))
     if options.merge:
         return _print(merge(store, parts(options.merge), _command(options)))
     scenarios = _scenarios(options.scenarios)
     if options.emit_jobs is not None:
-        jobs = hosted_jobs(scenarios, _kernels(options.kernels), options.seeds, options.emit_jobs)
+        jobs = hosted_jobs(scenarios, _specs(options.kernels, Cache.default()), options.seeds, options.emit_jobs)
         print(json.dumps(document(jobs)))
         return EXIT_PASS
+    if options.dry_run:
+        return _dry_run(options, scenarios, store)
     store.check()
     find_qemu()
     cache = Cache.default()
     lab = open_lab(cache, tell)
-    kernels = {spec: _kernel(spec, cache, refresh=options.refresh) for spec in _kernels(options.kernels)}
-    plan = Plan(scenarios, kernels, options.seeds, options.shard, options.jobs, _command(options))
+    found = kernels(_specs(options.kernels, cache), cache, refresh=options.refresh)
+    plan = Plan(scenarios, found, options.seeds, options.shard, options.jobs, _command(options))
     try:
         with _elsewhere(options.dask) as elsewhere, matrix_progress(Console(stderr=True)) as listener:
             folder = run_matrix(lab, plan, store, listener, elsewhere)
     except (LabBroken, KeyboardInterrupt):
-        tell("the matrix was stopped; begun again, the same command goes on where it was")
+        tell("interrupted: run the same command again to resume")
         raise
     return _print(folder)
 
 
 @contextmanager
 def _elsewhere(address: str | None) -> Iterator[Turns | None]:
-    """Turns on the cluster of that scheduler, None for this host."""
+    """The lanes of the cluster at ``address``; None for this host."""
     if address is None:
         yield None
         return
@@ -106,13 +106,13 @@ def _elsewhere(address: str | None) -> Iterator[Turns | None]:
         nobody_waits(cluster)
 
 
-def _check(options: argparse.Namespace) -> None:
-    if options.emit_jobs is not None and not 1 <= options.emit_jobs <= MOST_JOBS:
-        raise Misuse(f"--emit-jobs {options.emit_jobs}", remedy=f"a number from 1 to {MOST_JOBS}")
-    if options.seeds is not None and not 1 <= options.seeds <= _MOST_SEEDS:
-        raise Misuse(f"--seeds {options.seeds}", remedy=f"a number from 1 to {_MOST_SEEDS}")
-    if options.jobs < 0:
-        raise Misuse(f"--jobs {options.jobs}", remedy="0 (one a core) or more")
+def _dry_run(options: argparse.Namespace, scenarios: Sequence[Scenario], store: Store) -> int:
+    unresolved = {spec: CannotJudge("not resolved") for spec in _specs(options.kernels, Cache.default())}
+    by_name = {scenario.name: scenario for scenario in scenarios}
+    cells = cells_of(Plan(tuple(scenarios), unresolved, options.seeds, options.shard))
+    mine = [cell for cell in cells if cell.shard == options.shard.number]
+    print_estimates([Estimate(by_name[cell.scenario], cell.kernel.spec, cell.boots) for cell in mine], store.root)
+    return EXIT_PASS
 
 
 def _scenarios(named: Sequence[str]) -> tuple[Scenario, ...]:
@@ -121,20 +121,8 @@ def _scenarios(named: Sequence[str]) -> tuple[Scenario, ...]:
     return tuple(found.values())
 
 
-def _kernels(named: Sequence[str] | None) -> tuple[str, ...]:
-    words = " ".join(named or ()).split() or (os.environ.get("KERNELS") or KERNELS).split()
-    return tuple(dict.fromkeys(words))
-
-
-def _kernel(spec: str, cache: Cache, *, refresh: bool) -> Kernel | BlklabError:
-    """The kernel, or why there is none: the other columns are measured all the same."""
-    try:
-        return resolve(spec, cache, refresh=refresh, tell=tell)
-    except Misuse:
-        raise
-    except BlklabError as error:
-        tell(f"{spec}: {error}")
-        return error
+def _specs(named: Sequence[str] | None, cache: Cache) -> tuple[str, ...]:
+    return specs(" ".join(named or ()).split() or (os.environ.get("KERNELS") or KERNELS).split(), cache)
 
 
 def _print(folder: MatrixFolder) -> int:
@@ -148,8 +136,8 @@ def _print(folder: MatrixFolder) -> int:
 
 def _command(options: argparse.Namespace) -> tuple[str, ...]:
     words = ["blklab", "matrix", *options.scenarios]
-    for kernels in options.kernels or ():
-        words += ["--kernels", kernels]
+    for named in options.kernels or ():
+        words += ["--kernels", named]
     words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
     words += ["--merge", *map(str, options.merge)] if options.merge else []
     if options.shard.of > 1:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab report``: a run, a matrix, a set of runs or a scenario's history as one HTML page."""
+"""``blklab report``: a run, a matrix, all results or a scenario's history as one HTML page."""
 
 import argparse
 from collections.abc import Callable, Iterable
@@ -19,12 +19,10 @@ from harness.studies.overview.collection import Collection, newest, of_matrix, r
 from harness.studies.overview.set import history_page, set_page
 from lab.base.errors import EXIT_PASS, Misuse
 
-NAME = "report"
-HELP = "write a run, a matrix, all of a results folder or a scenario's history as one HTML page, and print its path"
 PAGE = "report.html"
 
 Write = Callable[[Path, Path], str]
-"""From the folder that was named and the path of the page to HTML."""
+"""(folder, path of the page) to HTML."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +30,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "folder",
         nargs="?",
         type=Path,
-        help="a run (results/NAME/latest), a matrix (results/matrix/latest), a scenario's runs (results/NAME),"
-        " or all results (default)",
+        help="a run (results/NAME/latest), a matrix (results/matrix/latest), a scenario's runs (results/NAME)"
+        " or a results folder (default: results/)",
     )
     parser.add_argument("--out", type=Path, metavar="FILE", help="the page (default: report.html in that folder)")
 
@@ -42,7 +40,7 @@ def execute(options: argparse.Namespace) -> int:
     folder = (options.folder or results_root(None)).resolve()
     target: Path = options.out or folder / PAGE
     if not target.parent.is_dir():
-        raise Misuse(f"there is no folder {target.parent}", remedy="name a folder that holds runs, or --out FILE")
+        raise Misuse(f"{target.parent} is not a folder", remedy="name a folder that holds runs, or --out FILE")
     write_atomic(target, _writer(folder)(folder, target).encode())
     print(target)
     return EXIT_PASS
@@ -87,7 +85,7 @@ def _history(folder: Path, target: Path) -> str:
 
 
 def _write_pages(runs: Iterable[RunFolder]) -> None:
-    """Pages of runs that have none yet, for the page of the set to lead to."""
+    """Write the pages of runs that have none yet: the page of the set links to them."""
     for run in runs:
         page = run.path / PAGE
         if not page.is_file():

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab shell``: a guest to sit in, on a topology's controllers and with the host's files at hand."""
+"""``blklab shell``: a shell in a guest with a topology's controllers and the host's files (virtme-ng)."""
 
 import argparse
 import shlex
@@ -9,7 +9,7 @@ import tempfile
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-from harness.commands.command import add_kernel, tell
+from harness.commands.command import add_kernel, add_topology, tell
 from lab.base import host
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken
@@ -31,8 +31,6 @@ from lab.topology.emulated import differences, emulated
 from lab.topology.limits import refusals
 from lab.topology.load import load_topology
 
-NAME = "shell"
-HELP = "sit in a guest of virtme-ng on a topology's controllers, with the host's files (needs requirements/shell.txt)"
 _MIB = 1 << 20
 _NAMES = "/run/lab"
 _SET_UP, _COMMAND, _ERRAND = "disks.sh", "command", "errand.sh"
@@ -63,13 +61,13 @@ name_disk() {{
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topology", help="a topology of the catalogue, or the path of its file")
+    add_topology(parser)
     add_kernel(parser)
     parser.add_argument(
         "--command",
         default="",
         metavar="LINE",
-        help="run this in bash, without input, instead of a shell to sit in; its exit status is blklab's",
+        help="run this line in bash instead of an interactive shell; blklab exits with its status",
     )
 
 
@@ -86,7 +84,7 @@ def execute(options: argparse.Namespace) -> int:
     own, runs_on = hardware(topology), accelerator_for(lab, kernel)
     for line in (*differences(asked, topology), f"runs on {runs_on}"):
         tell(line)
-    # Below the cache, for the guest has a /tmp of its own.
+    # Below the cache: the guest has its own /tmp.
     with tempfile.TemporaryDirectory(prefix=".shell-", dir=cache.root) as name:
         folder = Path(name)
         set_up = _write(folder, own, naming_lines(kernel, recipe.devices(topology)))
@@ -118,11 +116,11 @@ def _carry_out(spec: ShellSpec, command: str, set_up: Path) -> int:
 
 
 def naming_lines(kernel: Kernel, steps: Iterable[Step]) -> Iterator[str]:
-    """What loads the drivers and links every LUN's device in ``/run/lab``."""
+    """The script that loads the drivers and links every LUN's device in ``/run/lab``."""
     yield f"mkdir -p {_NAMES}"
     yield _NAME_DISK
     listed = tuple(steps)
-    # Each once: it takes an emulated processor seconds to unpack one.
+    # Each once: an emulated processor needs seconds to unpack a module.
     yield from dict.fromkeys(_loading(kernel, (step for step in listed if isinstance(step, Module))))
     for step in listed:
         if isinstance(step, Find):
@@ -134,7 +132,7 @@ def _loading(kernel: Kernel, modules: Iterable[Module]) -> Iterator[str]:
     for module in modules:
         for path in module_closure(kernel, [module.name]).load:
             own = module.parameters if module_name(path) == module_name(module.name) else ""
-            # virtme-ng has loaded some of them.
+            # virtme-ng has loaded some of them already.
             yield f"insmod {path} {own}".rstrip() + " 2>/dev/null"
 
 

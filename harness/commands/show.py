@@ -1,43 +1,51 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab show``: what a scenario builds, or what a topology is and allows."""
+"""``blklab show``: what a scenario builds and claims, or what a topology is and allows."""
 
 import argparse
+import json
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.commands.command import SCENARIOS
+from harness.commands.command import SCENARIOS, add_arms
 from harness.report.drawing.svg import topology_svg
-from harness.report.terminal.explain import describe_scenario
+from harness.report.terminal.explain import commands_of, describe_scenario
 from harness.report.terminal.topology import describe_topology
+from harness.scenario.jsonschema import json_schema
 from harness.scenario.load import find_scenario, find_scenarios, load_scenario
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.topology.load import CATALOGUE, load_topology
 from lab.yaml.strict import Map, Problems, nearest, parse, quoted, read_bytes
 
-NAME = "show"
-HELP = "a scenario in words and in exact modprobe, configfs and fio lines, or a topology, drawn and with its bounds"
-
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", help="a scenario or a topology of the catalogue, or the path of either's file")
-    parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
-    parser.add_argument("--topology", action="store_true", help="the topology, where a scenario has the same name")
-    parser.add_argument("--svg", metavar="FILE", type=Path, help="draw the topology into this file as well")
+    parser.add_argument("name", nargs="?", metavar="NAME", help="a scenario, a topology, or the path of either file")
+    add_arms(parser)
+    parser.add_argument("--by-hand", action="store_true", help="also print the modprobe, configfs and fio lines")
+    parser.add_argument("--topology", action="store_true", help="the topology, when a scenario has the same name")
+    parser.add_argument("--svg", metavar="FILE", type=Path, help="also draw the topology into this file")
+    parser.add_argument("--schema", action="store_true", help="print the JSON schema of scenario files, for editors")
 
 
 def execute(options: argparse.Namespace) -> int:
+    if options.schema:
+        print(json.dumps(json_schema(), indent=2))
+        return EXIT_PASS
+    if options.name is None:
+        raise Misuse("show needs the name of a scenario or a topology", remedy="blklab list shows the names")
     if options.topology or _is_topology(options.name):
         return _show_topology(options)
     if options.svg:
         raise Misuse(f"{options.name} is a scenario, and --svg draws topologies", remedy="name its topology")
     scenario = load_scenario(options.name, search=SCENARIOS)
     print(describe_scenario(scenario, tuple(options.arm)))
+    if options.by_hand:
+        print(commands_of(scenario, tuple(options.arm)))
     return EXIT_PASS
 
 
 def _show_topology(options: argparse.Namespace) -> int:
-    if options.arm:
-        raise Misuse(f"{options.name} is a topology and has no arms", remedy="leave out --arm")
+    if options.arm or options.by_hand:
+        raise Misuse(f"{options.name} is a topology and has no arms", remedy="omit --arm and --by-hand")
     topology = load_topology(options.name, near=Path())
     if options.svg:
         write_atomic(options.svg, topology_svg(topology).encode())
@@ -46,7 +54,7 @@ def _show_topology(options: argparse.Namespace) -> int:
 
 
 def _is_topology(name: str) -> bool:
-    """Scenarios come first; of a file its keys tell. Raises Misuse for a name of neither."""
+    """Whether a name or a file is a topology: scenarios come first. Raises Misuse for a name of neither."""
     try:
         path = find_scenario(name, search=SCENARIOS)
     except Misuse:
@@ -55,7 +63,7 @@ def _is_topology(name: str) -> bool:
             return True
         raise Misuse(
             f"no scenario and no topology {quoted(name)}{nearest(name, known)}",
-            remedy="blklab list and blklab list --topologies name them all; or give a path with a / or .yaml in it",
+            remedy="blklab list and blklab list --topologies show the names; a path has a / or ends in .yaml",
         ) from None
     node = parse(read_bytes(path, "scenario or topology"), str(path), Problems())
     return isinstance(node, Map) and "scenario" not in node.entries and "disks" in node.entries

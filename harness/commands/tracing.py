@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab run --trace``: one boot again, with trace events, unjudged."""
+"""``blklab run --trace``: one boot with trace events, not judged."""
 
 import argparse
 
-from harness.commands.command import SCENARIOS, results_root, tell
+from harness.commands.command import SCENARIOS, number, results_root, tell
 from harness.record.store import Store
 from harness.run.tracing import DEFAULT_EVENTS, Trace, chosen_cell, parse_events, trace_boot
 from harness.scenario.load import load_scenario
@@ -21,9 +21,9 @@ def add_tracing(parser: argparse.ArgumentParser) -> None:
         nargs="?",
         const=DEFAULT_EVENTS,
         metavar="EVENTS",
-        help=f"boot once, unjudged, with these ftrace events recorded, such as block,scsi (default: {DEFAULT_EVENTS})",
+        help=f"record these ftrace events in one boot, without a verdict (block,scsi; default: {DEFAULT_EVENTS})",
     )
-    group.add_argument("--seed", type=int, metavar="N", help="the seed to trace (default: 1)")
+    group.add_argument("--seed", type=number(1), metavar="N", help="the seed to trace (default: 1)")
 
 
 def execute_trace(options: argparse.Namespace) -> int:
@@ -34,7 +34,7 @@ def execute_trace(options: argparse.Namespace) -> int:
     store = Store(results_root(options.results))
     store.check()
     cache = Cache.default()
-    find_qemu()  # nothing is fetched for a host that cannot boot it
+    find_qemu()  # Before anything is downloaded.
     kernel = resolve(options.kernel, cache, refresh=options.refresh, tell=tell)
     lab = open_lab(cache, tell)
     tell(f"{scenario.name} on {kernel.release}: arm {cell.arm.name}, seed {cell.seed}, tracing {', '.join(events)}")
@@ -43,15 +43,16 @@ def execute_trace(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    unused = [name for name in ("base", "seeds", "verify") if getattr(options, name)]
+    unused = [name for name in ("base", "seeds", "verify", "dry_run", "json") if getattr(options, name)]
     if unused:
-        raise Misuse(f"--trace and --{unused[0]}: one boot is traced and nothing judged", remedy=f"omit --{unused[0]}")
+        flag = f"--{unused[0].replace('_', '-')}"
+        raise Misuse(f"--trace with {flag}: --trace makes one boot and no verdict", remedy=f"omit {flag}")
     if len(options.arm) > 1:
         raise Misuse("--trace takes one --arm", remedy="trace the arms one after another")
 
 
 def _print(traces: tuple[Trace, ...]) -> None:
     for trace in traces:
-        lost = f" (the newest of {trace.written}: the buffer was full)" if trace.written > trace.kept else ""
+        lost = f" (the newest of {trace.written}; the buffer was full)" if trace.written > trace.kept else ""
         print(f"{trace.load}: {trace.kept} events{lost} in {trace.path}")
-    print("unjudged: tracing changes the instruction stream, so these are not the figures of a run")
+    print("not judged: tracing changes the instruction stream and therefore the figures")

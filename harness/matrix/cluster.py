@@ -21,7 +21,7 @@ from typing import Any
 from harness.base.files import writing
 from harness.matrix.worker import CHUNK, Booted, Lacks, Order, Unfit, boot_here, code_digest, receive, unpack
 from harness.run.lanes import Lanes, Stopped
-from lab import kit
+from lab.base.digest import known_digest
 from lab.base.errors import LabBroken, Misuse
 from lab.base.record import BootRecord
 from lab.packages.apt import Tell
@@ -85,8 +85,8 @@ class Cluster:
     ) -> BootRecord:
         """As ``lab.session.run_job``. Raises Stopped once ``abort`` is set, LabBroken when no worker can do it."""
         boots = prepared.kernel.vmlinux or prepared.kernel.image
-        files = {kit.digest_of(boots): boots, prepared.base.digest: prepared.base.path}
-        order = Order(prepared, kit.digest_of(boots), lab.qemu.digest, code_digest(), self.stop_name)
+        files = {known_digest(boots): boots, prepared.base.digest: prepared.base.path}
+        order = Order(prepared, known_digest(boots), lab.qemu.digest, code_digest(), self.stop_name)
         target = ""
         while True:
             phase_seen("on a worker")

@@ -31,9 +31,11 @@ from harness.record.matrices import (
     with_cell,
 )
 from harness.record.store import Store
+from harness.run.boots import Turns
 from harness.run.events import CellDecided, Event, MatrixListener, MatrixStarted, OfCell
 from harness.run.lanes import Stopped
-from harness.run.runner import Request, Turns, lanes_of_host, measured_before, run_scenario
+from harness.run.plan import Request, plan_run
+from harness.run.runner import carry_out, lanes_of_host, measured_before
 from harness.scenario.model import Clock, Scenario
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import BlklabError, LabBroken, Misuse
@@ -152,7 +154,8 @@ class _Matrix:
     def _measure(self, number: int, scenario: Scenario, kernel: Kernel) -> Outcome:
         started = time.monotonic()
         request = Request(scenario, kernel, self.plan.seeds, command=_command(scenario, kernel, self.plan.seeds))
-        earlier = measured_before(self.lab, request, self.store)
+        planned = plan_run(self.lab, request)
+        earlier = measured_before(planned, self.store)
         if earlier is not None:
             return judged(self.store.root, earlier.path, judge_run(earlier), 0.0, before=True)
 
@@ -160,7 +163,7 @@ class _Matrix:
             self.listener(OfCell(number, event))
 
         turns = self.here if scenario.clock is Clock.WALL else self.virtual
-        run = run_scenario(self.lab, request, self.store, listen, turns=replace(turns, rank=number, adopt=True))
+        run = carry_out(self.lab, planned, self.store, listen, replace(turns, rank=number, adopt=True))
         return judged(self.store.root, run.folder.path, run.verdict, time.monotonic() - started)
 
     @contextmanager

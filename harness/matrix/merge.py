@@ -10,6 +10,7 @@ from pathlib import Path
 
 from harness.base.files import writing
 from harness.judge.statuses import WORST_FIRST
+from harness.record.evidence import Altered
 from harness.record.judging import judge_run
 from harness.record.matrices import FOLDER, MatrixCell, MatrixFolder, MatrixRecord, load_matrix, new_matrix
 from harness.record.store import RunFolder, Store, load_run
@@ -112,7 +113,7 @@ def _taken(root: Path, origin: Path, cell: MatrixCell) -> MatrixCell:
         run = load_run(root / cell.run)
         lacking = _lacking(run)
         reason = f"{lacking} of its boots are incomplete" if lacking else ""
-    except Misuse as error:
+    except (Misuse, Altered) as error:
         reason = error.message
     if not reason:
         return cell

@@ -46,24 +46,28 @@ def read_shard(text: str) -> Shard:
 
 def record_of(plan: Plan, lab: Lab) -> MatrixRecord:
     """The matrix before anything was decided: scenario by scenario, those of the wall clock last."""
+    package = f" ({lab.qemu.package})" if lab.qemu.package else ""
+    return MatrixRecord(
+        matrix_id="",
+        cells=cells_of(plan),
+        seeds=plan.seeds,
+        shard=plan.shard.number,
+        shards=plan.shard.of,
+        qemu=f"QEMU {lab.qemu.version_text}{package}",
+        command=plan.command,
+    )
+
+
+def cells_of(plan: Plan) -> tuple[MatrixCell, ...]:
+    """The cells of all shards, in the order of their boots."""
     kernels = [_facts(spec, kernel) for spec, kernel in plan.kernels.items()]
-    cells = dealt(
+    return dealt(
         [
             MatrixCell(scenario.name, scenario.digest, kernel, scenario.clock, boots=boots_of(scenario, plan.seeds))
             for scenario in _in_turn(plan.scenarios)
             for kernel in kernels
         ],
         plan.shard.of,
-    )
-    package = f" ({lab.qemu.package})" if lab.qemu.package else ""
-    return MatrixRecord(
-        matrix_id="",
-        cells=cells,
-        seeds=plan.seeds,
-        shard=plan.shard.number,
-        shards=plan.shard.of,
-        qemu=f"QEMU {lab.qemu.version_text}{package}",
-        command=plan.command,
     )
 
 

@@ -1,23 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Measured JSON, read strictly: whatever is missing or odd is an error that names the field."""
 
-import json
 import math
 from typing import Any
 
 from harness.metrics.errors import MeasurementError
+from lab.base.reading import parse_json
 
 
 def parse(data: bytes, file: str) -> Any:
-    """The document, strictly: NaN is no figure, and half a document is none. Raises MeasurementError."""
-
-    def refuse(constant: str) -> None:
-        raise ValueError(f"{constant} is not a figure")
-
+    """The document. Raises MeasurementError for an incomplete one, for NaN, and as ``lab.base.reading`` does."""
     if not data.strip():
         raise MeasurementError(file, "is empty: nothing was written to it")
     try:
-        return json.loads(data, parse_constant=refuse)
+        return parse_json(data)
     except ValueError as error:
         start = data.lstrip()[:60].decode("utf-8", "replace").splitlines()[0]
         raise MeasurementError(file, f'is not complete JSON ({error}); it starts with "{start}"') from error
@@ -54,9 +50,12 @@ class Node:
     def key_number(self, key: str) -> float:
         """A key that is itself a figure, as percentiles are."""
         try:
-            return float(key)
-        except ValueError as error:
-            raise MeasurementError(self._file, f'field "{self._path(key)}" is named by no figure') from error
+            number = float(key)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise MeasurementError(self._file, f'the name of field "{self._path(key)}" is not a figure')
+        return number
 
     def number(self, key: str) -> float:
         value = self._get(key)

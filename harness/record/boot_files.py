@@ -1,13 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A boot's record on disk: boot.json beside the raw artefacts it vouches for."""
+"""A boot's record on disk: boot.json, with checksums of the raw artefacts in the same folder."""
 
 import re
+from collections.abc import Mapping
+from dataclasses import dataclass
 from pathlib import Path
-from typing import Any
 
 from harness.base.files import read_json, write_atomic, write_json, writing
+from harness.base.plain import from_plain
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import LabBroken
+from lab.base.reading import read_regular
 from lab.base.record import BootRecord, Outcome
 
 SCHEMA = 1
@@ -16,8 +19,23 @@ ARTEFACTS = "out"
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 
 
+@dataclass(frozen=True)
+class _Document:
+    """boot.json without its checksum."""
+
+    schema: int
+    outcome: Outcome
+    detail: str
+    warnings: tuple[str, ...]
+    files: Mapping[str, str]
+    digest: str | None
+    fingerprint: Mapping[str, str]
+    wall: Mapping[str, float]
+    virtual: Mapping[str, float]
+
+
 def save_boot(record: BootRecord) -> None:
-    """Write ``out/<file>`` for every measured file, then boot.json, which makes the boot count.
+    """Write ``out/<file>`` for every measured file, then boot.json, which makes the record valid.
 
     Raises LabBroken when the folder cannot be written.
     """
@@ -44,38 +62,61 @@ def save_boot(record: BootRecord) -> None:
     write_json(record.folder / NAME, {**body, "checksum": digest_bytes(canonical(body))})
 
 
+class Damaged(Exception):
+    """A file of a boot is missing, or is not the one that was written."""
+
+    def __init__(self, file: str, what: str) -> None:
+        super().__init__(f"{file}: {what}")
+        self.file = file
+        self.what = what
+
+
 def load_boot(folder: Path) -> BootRecord | None:
-    """The record of a complete boot; None when boot.json or a file it names is missing or altered."""
+    """The record of a boot; None when boot.json or a file that it lists is missing or altered."""
+    try:
+        return read_boot(folder)
+    except Damaged:
+        return None
+
+
+def read_boot(folder: Path) -> BootRecord:
+    """The record of a complete boot. Raises Damaged."""
     body = read_json(folder / NAME)
-    if not isinstance(body, dict) or body.get("schema") != SCHEMA:
-        return None
-    checksum = body.pop("checksum", None)
-    if checksum != digest_bytes(canonical(body)):
-        return None
-    files = _files(folder / ARTEFACTS, body["files"])
-    if files is None:
-        return None
+    if not isinstance(body, dict):
+        raise Damaged(NAME, "is missing or is not complete JSON")
+    if body.get("schema") != SCHEMA:
+        raise Damaged(NAME, f"has schema {body.get('schema')}; this version reads {SCHEMA}")
+    checksum, found = body.pop("checksum", None), digest_bytes(canonical(body))
+    if checksum != found:
+        raise Damaged(NAME, f"checksum is {found[:12]}, the file names {str(checksum)[:12]}")
+    try:
+        document = from_plain(_Document, body)
+    except ValueError as error:
+        raise Damaged(NAME, str(error)) from error
     return BootRecord(
         folder=folder,
-        outcome=Outcome(body["outcome"]),
-        detail=body["detail"],
-        warnings=tuple(body["warnings"]),
-        files=files,
-        digest=body["digest"],
-        fingerprint=body["fingerprint"],
-        wall=body["wall"],
-        virtual=body["virtual"],
+        outcome=document.outcome,
+        detail=document.detail,
+        warnings=document.warnings,
+        files={name: _file(folder / ARTEFACTS, name, digest) for name, digest in document.files.items()},
+        digest=document.digest,
+        fingerprint=document.fingerprint,
+        wall=document.wall,
+        virtual=document.virtual,
     )
 
 
-def _files(artefacts: Path, digests: dict[str, Any]) -> dict[str, bytes] | None:
-    files = {}
-    for name, digest in digests.items():
-        try:
-            data = (artefacts / name).read_bytes()
-        except OSError:
-            return None
-        if digest_bytes(data) != digest:
-            return None
-        files[name] = data
-    return files
+def _file(artefacts: Path, name: str, digest: str) -> bytes:
+    shown = f"{ARTEFACTS}/{name}"
+    if not _FILE_NAME.fullmatch(name):
+        raise Damaged(NAME, f"names a file {name[:64]!r}, which no guest can send")
+    try:
+        data = read_regular(artefacts / name)
+    except FileNotFoundError as error:
+        raise Damaged(shown, "is missing") from error
+    except OSError as error:
+        raise Damaged(shown, f"cannot be read: {error.strerror}") from error
+    found = digest_bytes(data)
+    if found != digest:
+        raise Damaged(shown, f"checksum is {found[:12]}, {NAME} names {digest[:12]}")
+    return data

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""index.sqlite: what the run folders say, as a table. Derived: any of it can be thrown away and made again.
+"""index.sqlite: a table of the judged runs below a results root, derived from their folders.
 
-It is brought up to date whenever it is asked, by the time stamps of the verdicts: a run that came,
-went or was judged again is noticed. An index that is damaged, or of another schema, is made anew;
-where it cannot be written it is made in memory.
+Each query first updates it by the time stamps of the verdicts, so new, removed and re-judged runs are
+noticed. A damaged index, or one of another schema, is rebuilt. Where the file cannot be written, the
+index is built in memory.
 """
 
 import os
@@ -22,7 +22,7 @@ from lab.kernels.release import Release
 FILE = "index.sqlite"
 SCHEMA = 1
 _PATIENCE = 60.0
-"""Seconds to wait for another blklab that is writing the index."""
+"""Seconds to wait for another process that is writing the index."""
 _TABLES = """
 CREATE TABLE runs (
     path TEXT PRIMARY KEY, stamp TEXT NOT NULL, scenario TEXT NOT NULL, run_id TEXT NOT NULL, started TEXT NOT NULL,
@@ -43,7 +43,7 @@ _ADD_RUN = "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,
 
 @dataclass(frozen=True)
 class IndexedRun:
-    """A run that has a verdict. ``path`` is relative to the results root; ``started`` is UTC in ISO 8601.
+    """A judged run. ``path`` is relative to the results root; ``started`` is UTC in ISO 8601.
 
     ``seconds`` of host time, None where unknown; ``size`` in bytes on disk.
     """
@@ -70,7 +70,7 @@ class IndexedRun:
 
 
 class Index:
-    """The runs below a results root, as they are now."""
+    """Queries over the judged runs below a results root."""
 
     def __init__(self, root: Path, connection: sqlite3.Connection) -> None:
         self.root, self._connection = root, connection
@@ -79,7 +79,7 @@ class Index:
         self._connection.close()
 
     def runs(self, scenario: str | None = None) -> tuple[IndexedRun, ...]:
-        """All of them, or those of a scenario, oldest first."""
+        """All runs, or those of one scenario, oldest first."""
         rows = self._connection.execute(
             "SELECT path, scenario, run_id, started, spec, release, series, kernel, mutant, origin, scenario_digest,"
             " qemu, baseline, status, exit_code, seeds, boots, seconds, bytes FROM runs"
@@ -103,14 +103,14 @@ class Index:
 
 @dataclass(frozen=True)
 class Refreshed:
-    """``index`` is open; ``remade`` says why it was made from nothing, empty when it was only brought up to date."""
+    """An open index. ``remade`` says why it was rebuilt; it is empty when the index was only updated."""
 
     index: Index
     remade: str = ""
 
 
 def open_index(root: Path, *, rebuild: bool = False) -> Refreshed:
-    """The index of a results root, up to date. ``rebuild`` throws the old one away first."""
+    """The up-to-date index of a results root. ``rebuild`` discards the old one first."""
     path = root / FILE
     why = "as asked" if rebuild else _unusable(path)
     if why:
@@ -121,14 +121,14 @@ def open_index(root: Path, *, rebuild: bool = False) -> Refreshed:
         _refresh(index)
     except sqlite3.DatabaseError as error:
         index.close()
-        why = f"it could not be brought up to date ({error})"
+        why = f"it could not be updated ({error})"
         index = Index(root, _fresh(sqlite3.connect(":memory:")))
         _refresh(index)
     return Refreshed(index, why)
 
 
 def _unusable(path: Path) -> str:
-    """Why an index has to be made anew, empty when it need not."""
+    """Why the index must be rebuilt; empty when it can be used."""
     if not path.exists():
         return "there was none"
     try:
@@ -143,7 +143,7 @@ def _unusable(path: Path) -> str:
 
 
 def _make_empty(path: Path) -> None:
-    """Put a new index in the old one's place in one step: who reads the old one goes on doing so."""
+    """Replace the index by an empty one atomically. Open readers keep the old file."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     try:
         with closing(_fresh(sqlite3.connect(aside))):
@@ -187,13 +187,13 @@ def _refresh(index: Index) -> None:
             connection.execute("DELETE FROM runs WHERE path = ?", (path,))
         for path, stamp in found.items():
             if known.get(path) != stamp:
-                # Damaged, or of another version: it is no run that could be told of.
+                # Misuse: damaged, or of another version. It is not indexed.
                 with suppress(Misuse):
                     _add(connection, index.root, path, stamp)
 
 
 def _verdicts(root: Path) -> Iterator[tuple[Path, str]]:
-    """Folders of runs that have a verdict, each with what changes when it is judged again."""
+    """Folders of judged runs, each with a stamp that changes when it is judged again."""
     for verdict in sorted(root.glob("*/[0-9]*/verdict.json")):
         with suppress(FileNotFoundError):
             status = verdict.stat()
@@ -240,7 +240,7 @@ def _row(run: RunFolder, verdict: dict[str, Any]) -> tuple[object, ...]:
 
 
 def size_of(folder: Path) -> int:
-    """Bytes on disk of everything below a folder; what vanishes meanwhile counts as nothing."""
+    """Bytes on disk of everything below a folder. Files that vanish meanwhile count as 0."""
     total = 0
     for base, _, names in os.walk(folder):
         for name in names:

@@ -6,36 +6,44 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
 
-from harness.base.files import json_bytes
 from harness.base.plain import identity
 from harness.judge.cells import CellResult, agreed, measured, not_run, skipped
-from harness.judge.claims import ratio_ensemble
 from harness.judge.document import verdict_document
 from harness.judge.ensemble import Ensemble
-from harness.judge.operands import Evidence
+from harness.judge.operands import Evidence, ratio_ensemble
 from harness.judge.sequence import judge_in_sequence
 from harness.judge.verdict import Verdict, judge
 from harness.limits.bottleneck import Bottleneck, bottleneck
 from harness.metrics.errors import MeasurementError
 from harness.metrics.use import read_use
+from harness.record.evidence import boot_of, check_plan, differences
 from harness.record.store import PlannedCell, RunFolder, Store, load_run
 from harness.scenario.model import Load, Ratio, Scenario, Status
-from lab.base.errors import Misuse
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
 from lab.base.record import BootRecord
 from lab.kernels.release import Release
 
 
 @dataclass(frozen=True)
 class Rejudged:
-    """``agrees`` says whether the stored verdict is the same; None when the run was never judged."""
+    """``differences`` are those from the stored verdict, empty without one; ``before`` says whether there is one."""
 
     run: RunFolder
     verdict: Verdict
-    agrees: bool | None
+    before: bool
+    differences: tuple[str, ...] = ()
+
+    @property
+    def exit_code(self) -> int:
+        """That of the verdict; a pass that differs from the stored verdict cannot be judged."""
+        return self.verdict.exit_code or (EXIT_CANNOT_JUDGE if self.differences else EXIT_PASS)
 
 
 def judge_run(run: RunFolder) -> Verdict:
-    """The verdict from what the boots left, computed anew. Raises Misuse when the baseline run is gone."""
+    """The verdict from what the boots left, computed anew.
+
+    Raises Misuse when the baseline run is gone, Altered when evidence is missing or altered.
+    """
     return judge_as(run, run.facts.kernel.mutant)
 
 
@@ -74,16 +82,18 @@ def newest_runs(store: Store, scenario: Scenario) -> dict[str, RunFolder]:
 
 
 def rejudge(path: Path) -> Rejudged:
-    """Judge a run folder again and compare with its verdict.json. Raises Misuse."""
+    """Judge a run folder again and compare with its verdict.json. Raises Misuse and Altered."""
     run = load_run(path)
     verdict = judge_run(run)
     stored = run.stored_verdict()
-    agrees = None if stored is None else json_bytes(stored) == json_bytes(verdict_document(verdict))
-    return Rejudged(run, verdict, agrees)
+    if stored is None:
+        return Rejudged(run, verdict, before=False)
+    return Rejudged(run, verdict, True, tuple(differences(stored, verdict_document(verdict))))
 
 
 def results_of(run: RunFolder) -> list[CellResult]:
-    """One result for every planned cell of a run."""
+    """One result for every planned cell of a run. Raises Altered."""
+    check_plan(run)
     repetitions: dict[tuple[str, int], list[CellResult]] = {}
     for cell in run.facts.cells:
         repetitions.setdefault((cell.arm, cell.seed), []).append(_result(run, cell))
@@ -108,7 +118,7 @@ def _explained(run: RunFolder) -> Iterator[Bottleneck | Unexplained]:
     for arm in run.scenario.arms.values():
         boots: list[tuple[BootRecord, CellResult]] = []
         for cell in run.facts.cells:
-            record = run.boot(cell) if cell.arm == arm.name and not cell.skip else None
+            record = boot_of(run, cell) if cell.arm == arm.name and not cell.skip else None
             if record is None:
                 continue
             result = result_of(run, cell, record)
@@ -131,7 +141,7 @@ def _bandwidth(result: CellResult, load: Load) -> float:
 def _result(run: RunFolder, cell: PlannedCell) -> CellResult:
     if cell.skip:
         return skipped(cell.arm, cell.seed, cell.skip)
-    record = run.boot(cell)
+    record = boot_of(run, cell)
     if record is None:
         return not_run(cell.arm, cell.seed)
     return result_of(run, cell, record)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Collecting what repeats a boot on a machine that has QEMU and no blklab."""
+"""Copying everything that repeats one boot on a machine with QEMU but without blklab."""
 
 import shutil
 import tarfile
@@ -17,7 +17,7 @@ _FROM_BOOT = (kit.REPEAT, kit.BY_HAND, kit.JOB, kit.STEADY, kit.EXPECTED, "boot.
 
 
 def chosen_boot(run: RunFolder, boot: str) -> PlannedCell:
-    """The cell of a run that ``boot`` numbers, or the first one that has a record. Raises Misuse."""
+    """The cell of boot number ``boot``, or the first with a record. Raises Misuse."""
     booted = [cell for cell in run.facts.cells if not cell.skip and (not boot or cell.boot == boot)]
     found = next((cell for cell in booted if run.boot(cell) is not None), None)
     if found is None:
@@ -28,18 +28,17 @@ def chosen_boot(run: RunFolder, boot: str) -> PlannedCell:
 
 
 def collect(run: RunFolder, cell: PlannedCell, to: Path, rebuilt: Callable[[], kit.Inputs]) -> None:
-    """Copy everything into the new folder or archive ``to``.
+    """Copy the boot's inputs and scripts into the new folder or archive ``to``.
 
-    ``rebuilt`` makes anew what the cache has lost; it is called only then. Raises Misuse when
-    ``to`` is there or the boot was made by a blklab that kept no notes, LabBroken when what was
-    rebuilt is not what the boot started from.
+    ``rebuilt`` recreates inputs that the cache no longer has, and is called only then. Raises Misuse when ``to``
+    exists or the boot does not record its inputs, LabBroken when a recreated input differs from the original.
     """
     folder = run.boot_folder(cell)
     inputs = kit.read_inputs(folder)
     if inputs is None:
-        raise Misuse(f"{folder} does not say what it started from", remedy="run the scenario again with this blklab")
+        raise Misuse(f"{folder} does not record its inputs", remedy="run the scenario again with this blklab")
     if to.exists():
-        raise Misuse(f"{to} is there already", remedy="name a new folder or archive")
+        raise Misuse(f"{to} exists", remedy="name a new folder or archive")
     kernel, base = _large_inputs(inputs, rebuilt)
     with writing(to):
         to.parent.mkdir(parents=True, exist_ok=True)
@@ -68,7 +67,7 @@ def _same(what: str, path: Path, digest: str) -> Path:
     if kit.intact(path, digest):
         return path
     raise LabBroken(
-        f"the {what} of this boot is gone from the cache, and the one made now is another one",
+        f"the {what} of this boot is no longer in the cache, and the one built now differs from it",
         remedy="use the blklab and the kernel package that the run was made with (boot.json and run.json name them)",
     )
 

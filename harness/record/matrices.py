@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The record of a matrix: which run each cell of scenarios x kernels stands for.
+"""The record of a matrix: the run of each cell of scenarios x kernels.
 
-    <root>/matrix/<matrix-id>/matrix.json    rewritten whole whenever a cell is decided
-    <root>/matrix/latest                     symlink to the matrix that was begun last
+    <root>/matrix/<matrix-id>/matrix.json    replaced whenever a cell is decided
+    <root>/matrix/latest                     symlink to the matrix that was started last
 
-Runs are ordinary folders of the same root; the record refers to them and holds no figures. It
-is no authority on what was measured: a matrix that goes on asks the run folders.
+Runs are ordinary folders of the same root. The record refers to them and holds no figures; a resumed
+matrix reads the run folders, not the record.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
@@ -28,11 +28,11 @@ _RECORD = "matrix.json"
 
 @dataclass(frozen=True)
 class MatrixCell:
-    """One scenario on one kernel. ``status`` is None until it was decided.
+    """One scenario on one kernel. ``status`` is None until the cell is decided.
 
     ``run`` is the run's folder relative to the results root, empty when there is none. ``reason`` is
-    a sentence, empty for a plain PASS. ``seconds`` is what measuring took, 0 when an earlier run was
-    taken. ``shard`` counts from 1. ``boots`` are those of the run.
+    a sentence, empty for a plain PASS. ``seconds`` is the measuring time, 0 when an earlier run was
+    reused. ``shard`` counts from 1. ``boots`` are those of the run.
     """
 
     scenario: str
@@ -54,10 +54,10 @@ class MatrixCell:
 
 @dataclass(frozen=True)
 class MatrixRecord:
-    """What matrix.json holds. Of ``shards`` this is number ``shard``; cells of the others stay undecided.
+    """The content of matrix.json. This is shard ``shard`` of ``shards``; cells of other shards stay undecided.
 
-    ``started`` and ``ended`` are UTC in ISO 8601, ``ended`` empty until every cell of the shard was decided.
-    ``seeds`` None means as many as each scenario says.
+    ``started`` and ``ended`` are UTC in ISO 8601, ``ended`` is empty until every cell of the shard is decided.
+    ``seeds`` None takes each scenario's number.
     """
 
     matrix_id: str
@@ -78,12 +78,12 @@ class MatrixRecord:
 
     @property
     def status(self) -> Status:
-        """Rolled up over this shard's cells; one that is undecided counts as MISS."""
+        """The status of this shard: an undecided cell counts as MISS."""
         return matrix_status(cell.status or Status.MISS for cell in self.own)
 
     @property
     def exit_code(self) -> int:
-        """0 pass, 1 fail, 125 when something could not be judged, 128 and above when the lab broke."""
+        """0 pass, 1 fail, 125 when a cell could not be judged, 128 and above when the lab is broken."""
         status = self.status
         if status in (Status.PASS, Status.FAIL):
             return EXIT_PASS if status is Status.PASS else 1
@@ -116,12 +116,12 @@ class MatrixFolder:
         return MatrixFolder(self.path, record)
 
     def held(self) -> AbstractContextManager[None]:
-        """Keep others from working on this matrix. Raises Misuse when somebody is."""
+        """Lock the matrix. Raises Misuse when another process holds the lock."""
         return held(self.path, "matrix")
 
 
 def new_matrix(root: Path, planned: MatrixRecord, *, now: datetime | None = None) -> MatrixFolder:
-    """Make the folder of a matrix; its id and start are filled in here. Raises LabBroken."""
+    """Create the folder of a matrix and fill in its id and start. Raises LabBroken."""
     started = now or datetime.now(UTC)
     label = f"{len(planned.scenarios)}x{len(planned.kernels)}"
     record = replace(planned, matrix_id=new_run_id(started, label), started=started.isoformat(timespec="milliseconds"))
@@ -134,15 +134,17 @@ def new_matrix(root: Path, planned: MatrixRecord, *, now: datetime | None = None
 
 
 def load_matrix(path: Path) -> MatrixFolder:
-    """A matrix from its folder (or a symlink to it). Raises Misuse when it is none, or of another schema."""
+    """The matrix in a folder (or a symlink to it). Raises Misuse when there is none, or of another schema."""
     folder = path.resolve()
     plain = read_json(folder / _RECORD)
     if not isinstance(plain, dict) or plain.get("schema") != SCHEMA:
-        raise Misuse(f"{path} holds no matrix of schema {SCHEMA}", remedy="give a folder below results/matrix/")
+        raise Misuse(
+            f"{path} does not contain a matrix of schema {SCHEMA}", remedy="give a folder below results/matrix/"
+        )
     try:
         return MatrixFolder(folder, from_plain(MatrixRecord, plain))
     except ValueError as error:
-        raise Misuse(f"{path} is damaged: {error}", remedy="run blklab matrix again: no run is lost") from error
+        raise Misuse(f"{path} is damaged: {error}", remedy="run blklab matrix again; its runs are kept") from error
 
 
 def matrices(root: Path) -> tuple[MatrixFolder, ...]:
@@ -168,7 +170,7 @@ def with_cell(record: MatrixRecord, decided: MatrixCell) -> MatrixRecord:
 
 
 def referred(records: Iterable[MatrixRecord]) -> frozenset[str]:
-    """The runs that these matrices stand on, as paths relative to the results root."""
+    """The runs that these matrices refer to, as paths relative to the results root."""
     return frozenset(cell.run for record in records for cell in record.cells if cell.run)
 
 

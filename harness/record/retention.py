@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which runs may go when results outgrow a limit, and letting them go.
+"""Deleting the oldest runs when results exceed a size.
 
-The oldest go first. Kept whatever the limit: the newest run of each scenario on each kernel, the
-run that ``latest`` shows, what a matrix refers to, the baseline of a run that stays, and a run that
-somebody is working on. Matrices go only by their number (``keep_matrices``).
+Never deleted: the newest run of each scenario on each kernel, the run that ``latest`` points to, runs that a
+matrix refers to, baselines of other runs, and runs in progress. Matrices are limited by their number
+(``keep_matrices``).
 """
 
 import secrets
@@ -21,8 +21,8 @@ from lab.base.errors import Misuse
 
 
 @dataclass(frozen=True)
-class Doomed:
-    """A folder that may go. ``path`` is relative to the results root, ``size`` in bytes, ``why`` a few words."""
+class Removal:
+    """A folder to delete. ``path`` is relative to the results root, ``size`` in bytes, ``why`` a few words."""
 
     path: str
     size: int
@@ -31,16 +31,16 @@ class Doomed:
 
 @dataclass(frozen=True)
 class Pruning:
-    """What would go, in that order; bytes that are there now and that would stay; ``pinned`` says what keeps those."""
+    """Folders to delete, in order; bytes before and after; ``pinned``: why the others are kept."""
 
-    doomed: tuple[Doomed, ...]
+    removals: tuple[Removal, ...]
     total: int
     left: int
     pinned: tuple[str, ...]
 
 
 def plan_pruning(root: Path, keep_bytes: int | None, keep_matrices: int | None) -> Pruning:
-    """What has to go so that ``keep_bytes`` and the newest ``keep_matrices`` are left; None is no limit."""
+    """What to delete until at most ``keep_bytes`` and the newest ``keep_matrices`` are left. None: no limit."""
     index = open_index(root).index
     try:
         runs = index.runs()
@@ -48,27 +48,27 @@ def plan_pruning(root: Path, keep_bytes: int | None, keep_matrices: int | None) 
         index.close()
     every = matrices(root)
     gone = every[: max(0, len(every) - keep_matrices)] if keep_matrices is not None else ()
-    doomed = [Doomed(f"{FOLDER}/{one.path.name}", size_of(one.path), "an older matrix") for one in gone]
+    removals = [Removal(f"{FOLDER}/{one.path.name}", size_of(one.path), "an older matrix") for one in gone]
     reasons = dict(_pinned(root, runs, [one for one in every if one not in gone]))
     unfinished = list(_unfinished(root))
-    total = sum(run.size for run in runs) + sum(one.size for one in (*unfinished, *doomed))
-    left = total - sum(one.size for one in doomed)
-    candidates = [*unfinished, *(_doomed(run) for run in runs if run.path not in reasons)]
+    total = sum(run.size for run in runs) + sum(one.size for one in (*unfinished, *removals))
+    left = total - sum(one.size for one in removals)
+    candidates = [*unfinished, *(_removal(run) for run in runs if run.path not in reasons)]
     for one in sorted(candidates, key=lambda one: Path(one.path).name):
         if keep_bytes is None or left <= keep_bytes:
             break
-        doomed.append(one)
+        removals.append(one)
         left -= one.size
-    return Pruning(tuple(doomed), total, left, tuple(sorted(set(reasons.values()))))
+    return Pruning(tuple(removals), total, left, tuple(sorted(set(reasons.values()))))
 
 
-def prune(root: Path, planned: Sequence[Doomed]) -> tuple[Doomed, ...]:
-    """Remove what was planned but for what somebody works on now; what was removed. Raises LabBroken."""
+def prune(root: Path, planned: Sequence[Removal]) -> tuple[Removal, ...]:
+    """Delete the planned folders, except those in use now. Return what was deleted. Raises LabBroken."""
     return tuple(one for one in planned if _removed(root, root / one.path))
 
 
 def _removed(root: Path, folder: Path) -> bool:
-    """Renamed away first, so that nobody sees half a run."""
+    """Whether the folder was deleted. It is renamed first, so that no reader sees half a run."""
     aside = root / f".gone.{secrets.token_hex(6)}"
     try:
         with held(folder, "run"), writing(folder):
@@ -80,28 +80,28 @@ def _removed(root: Path, folder: Path) -> bool:
 
 
 def _pinned(root: Path, runs: Sequence[IndexedRun], kept: Sequence[MatrixFolder]) -> Iterator[tuple[str, str]]:
-    """Path and reason of each run that stays."""
+    """Path and reason of each run that is kept."""
     for path in referred(one.record for one in kept):
         yield path, "a matrix refers to it"
     newest = {(run.scenario, run.kernel): run for run in runs}
     for run in newest.values():
-        yield run.path, "the newest of its scenario and kernel"
+        yield run.path, "the newest run of its scenario and kernel"
     for run in runs:
         if (root / run.scenario / LATEST).resolve() == (root / run.path).resolve():
-            yield run.path, "its scenario's latest"
+            yield run.path, "the latest run of its scenario"
         if run.baseline:
             yield f"{run.scenario}/{run.baseline}", "the baseline of another run"
 
 
-def _doomed(run: IndexedRun) -> Doomed:
-    return Doomed(run.path, run.size, f"{run.status}, {run.started[:10]}, {run.release}")
+def _removal(run: IndexedRun) -> Removal:
+    return Removal(run.path, run.size, f"{run.status}, {run.started[:10]}, {run.release}")
 
 
-def _unfinished(root: Path) -> Iterator[Doomed]:
-    """Runs without a verdict that nobody works on."""
+def _unfinished(root: Path) -> Iterator[Removal]:
+    """Runs without a verdict that no process works on."""
     for scenario in sorted({path.parent.parent.name for path in root.glob("*/[0-9]*/run.json")}):
         for path in Store(root).unfinished(scenario):
             with suppress(Misuse):
                 with load_run(path).held():
                     size = size_of(path)
-                yield Doomed(str(path.relative_to(root)), size, "was stopped before its verdict")
+                yield Removal(str(path.relative_to(root)), size, "interrupted before its verdict")

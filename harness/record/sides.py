@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What ``blklab compare A B`` puts side by side: kernels, runs, matrices or whole results folders."""
+"""The runs that ``blklab compare A B`` pairs: kernels, runs, matrices or whole results folders."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
@@ -12,7 +12,7 @@ from lab.base.errors import CannotJudge, Misuse
 
 @dataclass(frozen=True)
 class Candidate:
-    """A run that may stand for a side. ``path`` is its folder."""
+    """A run that can represent one side. ``path`` is its folder."""
 
     path: Path
     run: IndexedRun
@@ -20,7 +20,7 @@ class Candidate:
 
 @dataclass(frozen=True)
 class Side:
-    """``named`` is what the person wrote. Candidates are sorted oldest first."""
+    """One operand of ``compare``. ``named`` is the user's text; candidates are sorted oldest first."""
 
     named: str
     candidates: tuple[Candidate, ...]
@@ -40,7 +40,7 @@ class Pair:
 
 
 def side(named: str, root: Path) -> Side:
-    """The runs that ``named`` means: a folder, or a kernel (spec, release or series) measured below ``root``.
+    """The runs that ``named`` refers to: a folder, or a kernel (spec, release or series) measured below ``root``.
 
     Raises Misuse when it is neither.
     """
@@ -48,16 +48,17 @@ def side(named: str, root: Path) -> Side:
     found = tuple(_of_folder(path.resolve()) if path.is_dir() else _of_kernel(named, root))
     if not found:
         raise Misuse(
-            f"{named} is no folder of runs, and no run below {root} is of such a kernel",
+            f"{named} is not a folder of runs, and no run below {root} is of a kernel of that name",
             remedy="name the folder of a run, a matrix or results, or a kernel that was measured: debian:6.1, 6.1",
         )
     return Side(named, found)
 
 
 def pairs(before: Side, after: Side) -> tuple[Pair, ...]:
-    """The newest runs of each scenario that both sides have, of one digest where there are such.
+    """The newest runs of each scenario that both sides have, preferably with equal scenario digests.
 
-    Where both sides have several kernels, each series meets itself. Raises CannotJudge when no scenario is on both.
+    When both sides have several kernels, runs of the same series are paired. Raises CannotJudge when the sides
+    have no scenario in common.
     """
     by_series = len(before.series) > 1 and len(after.series) > 1
     left, right = _grouped(before, by_series), _grouped(after, by_series)

@@ -1,30 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where runs are kept.
+"""Layout of the results root, and access to runs in it.
 
-    <root>/<scenario>/<run-id>/run.json       what is planned: written first
-                               scenario.json  the resolved scenario, to judge the run again
-                               scenario.yaml  the scenario file as it was, for people
-                               topologies/    and the topology files that it named
-                               boots/NNN/     one folder for each boot; counts once boot.json is there
+    <root>/<scenario>/<run-id>/run.json       the plan; written first
+                               scenario.json  the resolved scenario, from which the run is judged again
+                               scenario.yaml  a copy of the scenario file, for people
+                               topologies/    copies of the topology files that it names
+                               boots/NNN/     one folder per boot; valid once it contains boot.json
                                effort.json    how long the run took
-                               verdict.json   written last: a run without it is not counted
+                               verdict.json   written last; without it the run is unfinished
     <root>/<scenario>/latest                  symlink to the run that was judged last
 
-Run ids sort by time. Runs share nothing but ``latest``, so any number may go on at once.
+Run ids sort by time. Runs share only ``latest``, so any number can be in progress at once.
 """
 
 import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from harness.base.files import ELSEWHERE, held, link_atomic, read_json, write_atomic, write_json, writing
+from harness.base.files import ELSEWHERE, held, json_bytes, link_atomic, read_json, write_atomic, write_json, writing
 from harness.base.plain import from_plain, to_plain
 from harness.judge.document import SCHEMA as VERDICT_SCHEMA
 from harness.judge.document import verdict_document
@@ -32,21 +32,25 @@ from harness.judge.verdict import Verdict
 from harness.noise.stopping import Rule
 from harness.record.boot_files import load_boot
 from harness.scenario.model import Scenario
+from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import LabBroken, Misuse
 from lab.base.record import BootRecord
 
-SCHEMA = 1
+SCHEMA = 2
+_READABLE = (1, SCHEMA)
 LATEST = "latest"
 LEAST_SPACE = 64 << 20
-"""Bytes that a run may need for its artefacts."""
+"""Free bytes required before a run starts: room for its artefacts."""
 
-_RUN, _SCENARIO, _VERDICT, _EFFORT = "run.json", "scenario.json", "verdict.json", "effort.json"
+PLAN, RESOLVED = "run.json", "scenario.json"
+CHECKSUMS = "checksums"
+_VERDICT, _EFFORT = "verdict.json", "effort.json"
 _UNFIT_FOR_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
 
 
 @dataclass(frozen=True)
 class KernelFacts:
-    """The kernel of a run, as ``lab.kernels.model.Kernel`` has it."""
+    """The kernel of a run; fields as in ``lab.kernels.model.Kernel``."""
 
     spec: str
     release: str
@@ -57,9 +61,9 @@ class KernelFacts:
 
 @dataclass(frozen=True)
 class PlannedCell:
-    """A boot to be made in ``boots/<boot>``, or none when ``skip`` has reasons.
+    """A boot in ``boots/<boot>``, or no boot when ``skip`` has reasons.
 
-    ``repeat`` counts the boots of one cell from 0 (``--verify`` makes two).
+    ``repeat`` numbers the boots of one cell from 0 (``--verify`` makes two).
     """
 
     arm: str
@@ -71,12 +75,11 @@ class PlannedCell:
 
 @dataclass(frozen=True)
 class RunFacts:
-    """What run.json holds. ``started`` is UTC in ISO 8601; ``command`` repeats the run.
+    """The content of run.json. ``started`` is UTC in ISO 8601; ``command`` repeats the run.
 
-    ``baseline`` is the run id of the same scenario on the BASE kernel and ``base`` that kernel: empty
-    and None without one.
-    ``arms`` are those that were asked for. ``rule`` says when a run on the wall clock may stop, as fixed
-    before its first boot; None under the virtual clock.
+    ``baseline`` is the run id of the same scenario on the BASE kernel ``base`` (empty and None without one).
+    ``arms`` are the requested ones. ``rule`` is the stopping rule of a run on the wall clock, fixed before its
+    first boot; None under the virtual clock.
     """
 
     run_id: str
@@ -94,10 +97,14 @@ class RunFacts:
     base: KernelFacts | None = None
     rule: Rule | None = None
 
+    def repeats(self, other: "RunFacts") -> bool:
+        """Whether both runs plan the same boots, whatever command asked for them and when."""
+        return replace(self, run_id="", started="", command=()) == replace(other, run_id="", started="", command=())
+
 
 @dataclass(frozen=True)
 class RunFolder:
-    """One run on disk. ``scenario`` is the one that was run, whatever its file says now."""
+    """One run on disk. ``scenario`` is the one that was measured, not the current file."""
 
     path: Path
     facts: RunFacts
@@ -107,7 +114,7 @@ class RunFolder:
         return self.path / "boots" / cell.boot
 
     def fresh_boot_folder(self, cell: PlannedCell) -> Path:
-        """An empty folder for a boot that is about to start; what a killed one left there goes."""
+        """Create an empty folder for a boot, deleting what an interrupted boot left there."""
         folder = self.boot_folder(cell)
         with writing(folder):
             shutil.rmtree(folder, ignore_errors=True)
@@ -115,33 +122,33 @@ class RunFolder:
         return folder
 
     def boot(self, cell: PlannedCell) -> BootRecord | None:
-        """The cell's record, None unless it is complete and unaltered."""
+        """The cell's record; None when it is incomplete or altered."""
         return load_boot(self.boot_folder(cell))
 
     def missing(self) -> tuple[PlannedCell, ...]:
-        """Cells still to be booted: all on a new run, the rest on one that was killed."""
+        """Cells without a valid boot."""
         return tuple(cell for cell in self.facts.cells if not cell.skip and self.boot(cell) is None)
 
     def finish(self, verdict: Verdict, *, elapsed: float) -> None:
-        """Store the verdict and point ``latest`` here. ``elapsed`` in seconds of host time."""
+        """Store the verdict and point ``latest`` to this run. ``elapsed`` in seconds of host time."""
         write_json(self.path / _EFFORT, {"elapsed": elapsed})
         write_json(self.path / _VERDICT, verdict_document(verdict))
         link_atomic(self.path.parent / LATEST, self.path.name)
 
     def stored_verdict(self) -> dict[str, Any] | None:
-        """verdict.json, None when the run was not finished."""
+        """The content of verdict.json; None when the run is unfinished."""
         document = read_json(self.path / _VERDICT)
         if not isinstance(document, dict) or document.get("schema") != VERDICT_SCHEMA:
             return None
         return document
 
     def elapsed(self) -> float | None:
-        """Seconds from start to verdict, None when the run was not finished."""
+        """Seconds from start to verdict; None when the run is unfinished."""
         effort = read_json(self.path / _EFFORT)
         return float(effort["elapsed"]) if isinstance(effort, dict) and "elapsed" in effort else None
 
     def held(self) -> AbstractContextManager[None]:
-        """Keep others from working on this run. Raises Misuse when somebody is."""
+        """Lock the run. Raises Misuse when another process holds the lock."""
         return held(self.path, "run")
 
 
@@ -152,7 +159,7 @@ class Store:
         self.root = root
 
     def check(self) -> None:
-        """Make sure that results can be kept, before anything is booted. Raises LabBroken."""
+        """Check that results can be written and that space is left. Raises LabBroken."""
         probe = self.root / f".probe.{os.getpid()}.{secrets.token_hex(4)}"
         with writing(self.root):
             self.root.mkdir(parents=True, exist_ok=True)
@@ -161,37 +168,38 @@ class Store:
             free = shutil.disk_usage(self.root).free
         if free < LEAST_SPACE:
             raise LabBroken(
-                f"{self.root} has {free >> 20} MiB left, a run may need {LEAST_SPACE >> 20} MiB",
+                f"{self.root} has {free >> 20} MiB free; a run may need {LEAST_SPACE >> 20} MiB",
                 remedy="free some space, or " + ELSEWHERE,
             )
 
     def new_run(self, scenario: Scenario, facts: RunFacts, *, now: datetime | None = None) -> RunFolder:
-        """Make the folder of a run. ``run_id`` and ``started`` of ``facts`` are filled in here."""
+        """Create the folder of a run and fill in ``run_id`` and ``started`` of ``facts``."""
         started = now or datetime.now(UTC)
         run_id = new_run_id(started, facts.kernel.release)
         facts = replace(facts, run_id=run_id, started=started.isoformat(timespec="milliseconds"))
         path = self.root / scenario.name / run_id
         with writing(path):
             (path / "boots").mkdir(parents=True)
-        # Arms and settings have an order that means something.
-        write_json(path / _SCENARIO, to_plain(scenario), sort_keys=False)
+        # The order of arms and settings is significant.
+        resolved = json_bytes(to_plain(scenario), sort_keys=False)
+        write_atomic(path / RESOLVED, resolved)
         _copy_sources(scenario, path)
-        write_json(path / _RUN, to_plain(facts))
+        write_json(path / PLAN, with_checksums(facts, resolved))
         return RunFolder(path, facts, scenario)
 
     def runs(self, scenario: str) -> tuple[Path, ...]:
-        """Folders of the runs of a scenario that have a verdict, oldest first."""
+        """Folders of the judged runs of a scenario, oldest first."""
         return tuple(path for path in self._folders(scenario) if (path / _VERDICT).is_file())
 
     def unfinished(self, scenario: str) -> tuple[Path, ...]:
-        """Folders of runs without a verdict: going on, or killed."""
+        """Folders of runs without a verdict: in progress or interrupted."""
         return tuple(path for path in self._folders(scenario) if not (path / _VERDICT).is_file())
 
     def runs_like(self, run: RunFolder) -> "tuple[RunFolder, ...]":
-        """Other runs of the same scenario file on the same kernel, oldest first, whether they have a verdict or not."""
+        """Other runs of the same scenario digest on the same kernel, judged or not, oldest first."""
         found = []
         for path in self._folders(run.facts.scenario):
-            # Damaged, or of another version: nothing that could be used.
+            # Misuse: damaged, or of another version. It is ignored.
             with suppress(Misuse):
                 other = load_run(path)
                 same = (other.facts.scenario_digest, other.facts.kernel.digest)
@@ -209,16 +217,19 @@ class Store:
 
 
 def load_run(path: Path) -> RunFolder:
-    """A run from its folder (or a symlink to it). Raises Misuse when it is none, or of another schema."""
+    """The run in a folder (or a symlink to it). Raises Misuse when there is none, or of another schema."""
     folder = path.resolve()
-    plain_facts, plain_scenario = read_json(folder / _RUN), read_json(folder / _SCENARIO)
+    plain_facts, plain_scenario = read_json(folder / PLAN), read_json(folder / RESOLVED)
     if not isinstance(plain_facts, dict) or plain_scenario is None:
-        raise Misuse(f"{path} holds no run", remedy="give a folder below results/SCENARIO/, or its link latest")
-    if plain_facts.get("schema") != SCHEMA:
+        raise Misuse(f"{path} does not contain a run", remedy="name a folder of results/SCENARIO/, or latest")
+    if plain_facts.get("schema") not in _READABLE:
         raise Misuse(
-            f"{path} has run schema {plain_facts.get('schema')}, this blklab reads {SCHEMA}",
-            remedy="use the version of blklab that made it",
+            f"{path} has run schema {plain_facts.get('schema')}; this version reads up to {SCHEMA}",
+            remedy="use the version of blklab that wrote it",
         )
+    # Schema 1 has no checksums; all else is the same.
+    plain_facts = {**plain_facts, "schema": SCHEMA}
+    plain_facts.pop(CHECKSUMS, None)
     try:
         facts, scenario = from_plain(RunFacts, plain_facts), from_plain(Scenario, plain_scenario)
     except ValueError as error:
@@ -226,15 +237,26 @@ def load_run(path: Path) -> RunFolder:
     return RunFolder(folder, facts, scenario)
 
 
+def with_checksums(facts: RunFacts, resolved: bytes) -> dict[str, Any]:
+    """The document of run.json; ``resolved`` are the bytes of scenario.json."""
+    plan = to_plain(facts)
+    return {**plan, CHECKSUMS: {PLAN: digest_of_plan(plan), RESOLVED: digest_bytes(resolved)}}
+
+
+def digest_of_plan(plain: Mapping[str, Any]) -> str:
+    """The checksum of run.json: over all but the checksums in it."""
+    return digest_bytes(canonical({key: value for key, value in plain.items() if key != CHECKSUMS}))
+
+
 def new_run_id(started: datetime, release: str) -> str:
-    """Sorts by time; tells the kernel; distinct even for runs that start together."""
+    """A run id that sorts by time, names the kernel, and is unique among runs started at the same time."""
     stamp = started.astimezone(UTC).strftime("%Y%m%dT%H%M%S.%f")[:-3] + "Z"
     kernel = _UNFIT_FOR_NAMES.sub("-", release)[:60] or "kernel"
     return f"{stamp}-{kernel}-{secrets.token_hex(3)}"
 
 
 def planned(cells: Iterable[tuple[str, int, Sequence[str]]], *, repeats: int = 1) -> tuple[PlannedCell, ...]:
-    """Number the boots of (arm, seed, reasons to skip); a cell with reasons gets none."""
+    """Number the boots of (arm, seed, reasons to skip). A skipped cell has no boot."""
     plan: list[PlannedCell] = []
     number = 0
     for arm, seed, reasons in cells:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Boots of earlier runs for a new one: under the virtual clock the same fingerprint gives the same bytes."""
+"""Reuse of boots of other runs: under the virtual clock equal fingerprints give equal bytes."""
 
 import secrets
 import shutil
@@ -7,14 +7,14 @@ from collections.abc import Mapping
 
 from harness.base.files import writing
 from harness.record.boot_files import load_boot
-from harness.record.store import PlannedCell, RunFacts, RunFolder, Store
+from harness.record.store import PlannedCell, RunFolder, Store
 from lab.base.record import BootRecord
 
 
 def adopt(store: Store, run: RunFolder, cell: PlannedCell, fingerprint: Mapping[str, str]) -> bool:
-    """Copy the cell's boot from another run of the scenario that made exactly this one; whether there was any.
+    """Copy the cell's boot from another run with the same fingerprint. Return whether there was one.
 
-    Boots of a run that is going on are taken too, once they are complete. Raises LabBroken.
+    Complete boots of a run in progress qualify too. Raises LabBroken.
     """
     return any(
         _copied(run, cell, record)
@@ -22,11 +22,6 @@ def adopt(store: Store, run: RunFolder, cell: PlannedCell, fingerprint: Mapping[
         for twin in other.facts.cells
         if _alike(cell, twin) and (record := other.boot(twin)) is not None and _same(record, fingerprint)
     )
-
-
-def may_adopt(facts: RunFacts) -> bool:
-    """Not where every boot counts by itself: on the wall clock, or when repetitions are to be compared."""
-    return facts.rule is None and not any(cell.repeat for cell in facts.cells)
 
 
 def _alike(cell: PlannedCell, twin: PlannedCell) -> bool:
@@ -38,7 +33,7 @@ def _same(record: BootRecord, fingerprint: Mapping[str, str]) -> bool:
 
 
 def _copied(run: RunFolder, cell: PlannedCell, record: BootRecord) -> bool:
-    """It appears under its name only when all of it is there."""
+    """Copy aside, then rename, so that a partial copy never has the boot's name."""
     target = run.boot_folder(cell)
     aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
     with writing(target):

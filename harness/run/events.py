@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a run tells those who watch it, as it happens."""
+"""Progress events of runs and matrices."""
 
 from dataclasses import dataclass
 from typing import Protocol
@@ -9,7 +9,7 @@ from harness.scenario.model import Status
 
 @dataclass(frozen=True)
 class RunStarted:
-    """``boots`` are still to be made, at most ``at_once`` side by side."""
+    """``boots`` remain to be made, at most ``at_once`` at a time."""
 
     scenario: str
     kernel: str
@@ -19,7 +19,7 @@ class RunStarted:
 
 @dataclass(frozen=True)
 class CellStarted:
-    """A boot begins. ``number`` counts the boots of the run from 1; it names the boot in later events."""
+    """A boot starts. ``number`` counts the boots of the run from 1 and identifies the boot in later events."""
 
     number: int
     arm: str
@@ -36,7 +36,7 @@ class CellPhase:
 
 @dataclass(frozen=True)
 class CellFinished:
-    """``seconds`` of host time; ``reason`` says why when ``status`` is not PASS."""
+    """``seconds`` of host time; ``reason`` is set when ``status`` is not PASS."""
 
     number: int
     arm: str
@@ -54,7 +54,7 @@ class RunFinished:
 
 @dataclass(frozen=True)
 class MatrixStarted:
-    """``cells`` are scenario, kernel and boots of each cell that is to be decided; ``at_once`` boots side by side."""
+    """``cells``: scenario, kernel and number of boots of each cell to decide; ``at_once`` boots at a time."""
 
     cells: tuple[tuple[str, str, int], ...]
     at_once: int
@@ -62,7 +62,7 @@ class MatrixStarted:
 
 @dataclass(frozen=True)
 class OfCell:
-    """An event of the run of cell ``cell``, which counts those of MatrixStarted from 0."""
+    """An event of the run of cell ``cell``, an index into MatrixStarted.cells."""
 
     cell: int
     event: "Event"
@@ -70,7 +70,7 @@ class OfCell:
 
 @dataclass(frozen=True)
 class CellDecided:
-    """``before`` says that an earlier run was taken; ``seconds`` of host time."""
+    """``before``: an earlier run was reused. ``seconds`` of host time."""
 
     cell: int
     status: Status
@@ -86,16 +86,16 @@ Event = RunStarted | CellStarted | CellPhase | CellFinished | RunFinished
 
 
 class Listener(Protocol):
-    """Called from the thread that runs the boot: must be quick, and safe to call from several."""
+    """Called from the thread that runs the boot: must be fast and thread-safe."""
 
     def __call__(self, event: Event) -> None: ...
 
 
 class MatrixListener(Protocol):
-    """As Listener, for a matrix."""
+    """Like Listener, for a matrix."""
 
     def __call__(self, event: MatrixEvent) -> None: ...
 
 
 def nobody(event: Event) -> None:
-    """A listener for runs that nobody watches."""
+    """A listener that ignores all events."""

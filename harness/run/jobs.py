@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From a cell of a scenario to the lab's job."""
+"""The lab's job for a cell of a scenario."""
 
 from collections.abc import Iterator
 
@@ -13,7 +13,7 @@ def cell_job(cell: Cell) -> Job:
 
 
 def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
-    """The job of one arm under one seed (counted from 1): its loads, in several windows there and back."""
+    """The job of one arm and seed (counted from 1): its loads, alternately forwards and backwards over windows."""
     loads = tuple(
         GuestLoad(load.name, job_file(load, arm.topology, seed), load.runtime + load.ramp, load.ramp)
         for load in _in_order(scenario, seed)
@@ -26,6 +26,6 @@ def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
 def _in_order(scenario: Scenario, seed: int) -> Iterator[Load]:
     loads = [load.windows(scenario.windows) for load in scenario.loads.values()]
     for window in range(scenario.windows):
-        # Odd seeds begin forwards, even ones backwards: the first load of a boot is not always the same.
+        # Odd seeds start forwards, even ones backwards, so that no load is always the first of a boot.
         backwards = scenario.windows > 1 and (seed + window) % 2 == 0
         yield from (windows[window] for windows in (reversed(loads) if backwards else loads))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where boots take turns: so many side by side, within so much memory, or one alone."""
+"""Scheduling of boots on this host: a limit on their number and memory, or exclusive use."""
 
 import threading
 from collections.abc import Iterator
@@ -10,12 +10,12 @@ from lab.base import host
 
 
 class Stopped(Exception):
-    """The boots were called off before this one came to its end."""
+    """The run was aborted before this boot had ended."""
 
 
 @dataclass(frozen=True)
 class _Turn:
-    """A boot that waits or runs. ``rank`` orders those that wait; ``memory`` in bytes, QEMU's own included."""
+    """A waiting or running boot. ``rank`` orders waiting boots; ``memory`` in bytes includes QEMU's overhead."""
 
     rank: int
     number: int
@@ -29,10 +29,10 @@ class _Turn:
 
 @dataclass
 class Lanes:
-    """At most ``at_once`` boots side by side, and of the guests of all no more than ``memory`` bytes.
+    """At most ``at_once`` boots at a time, whose guests together use at most ``memory`` bytes.
 
-    The lowest rank goes first, yet a boot that does not fit now keeps nobody waiting that does.
-    One boot may always run, whatever it takes.
+    The lowest rank starts first, but a boot that does not fit does not block one that does. A single boot
+    may always run.
     """
 
     at_once: int
@@ -46,9 +46,9 @@ class Lanes:
 
     @contextmanager
     def taken(self, memory: int, *, rank: int = 0, alone: bool = False, abort: threading.Event) -> Iterator[None]:
-        """A turn for a guest of ``memory`` bytes, nobody beside it if ``alone``. ``stop`` sets ``abort``.
+        """Wait until a guest of ``memory`` bytes fits; with ``alone``, until no other runs. ``stop`` sets ``abort``.
 
-        Raises Stopped when ``abort`` is set before the turn comes.
+        Raises Stopped when ``abort`` is set while waiting.
         """
         turn = self._turn(memory, rank, alone, abort)
         try:
@@ -60,7 +60,7 @@ class Lanes:
                 self._changed.notify_all()
 
     def stop(self) -> None:
-        """Abort the boots that run, and let none begin."""
+        """Abort the running boots and start no more."""
         with self._changed:
             self._stopped = True
             for abort in self._aborts:
@@ -72,7 +72,7 @@ class Lanes:
         return self._stopped
 
     def nudge(self) -> None:
-        """Somebody set an ``abort``: those that wait look at theirs."""
+        """Wake waiting boots after an ``abort`` was set."""
         with self._changed:
             self._changed.notify_all()
 

@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One boot of a scenario with ftrace events recorded: to be looked at, never judged.
+"""One boot of a scenario with ftrace events recorded. Its figures are never judged.
 
-Tracing executes instructions of its own, so under the virtual clock the figures of a traced boot
-are not those of the run that it repeats. It is kept apart from the runs that count, in
-``<root>/<scenario>/traces/<run-id>/``.
+Tracing executes instructions of its own, so the figures of a traced boot differ from those of the run that it
+repeats. Traced boots are stored separately, in ``<root>/<scenario>/traces/<run-id>/``.
 """
 
 import gzip
@@ -36,7 +35,7 @@ _EVENT = re.compile(r"[A-Za-z0-9_*?]{1,64}(:[A-Za-z0-9_*?]{1,64})?")
 
 @dataclass(frozen=True)
 class Trace:
-    """The text that one load left. ``written`` counts all events, of which the newest ``kept`` fitted the buffer."""
+    """The trace of one load. ``written`` counts all events; the buffer holds the newest ``kept`` of them."""
 
     load: str
     path: Path
@@ -49,7 +48,7 @@ def parse_events(text: str) -> tuple[str, ...]:
     events = tuple(part.strip() for part in text.split(","))
     for event in events:
         if not _EVENT.fullmatch(event):
-            raise Misuse(f'"{event}" is no trace event', remedy="block, scsi:scsi_dispatch_cmd_start, block:block_rq_*")
+            raise Misuse(f'"{event}" is not an event', remedy="block, scsi:scsi_dispatch_cmd_start, block:block_rq_*")
     return events
 
 
@@ -65,9 +64,9 @@ def chosen_cell(scenario: Scenario, arm: str | None, seed: int | None) -> Cell:
 def trace_boot(
     lab: Lab, cell: Cell, kernel: Kernel, events: tuple[str, ...], root: Path, *, phase_seen: PhaseSeen
 ) -> tuple[Trace, ...]:
-    """Boot once with ``events`` recorded during each load: a trace of each.
+    """Boot once with ``events`` recorded during each load. Return one trace per load.
 
-    Raises CannotJudge when kernel or QEMU lack something or the boot went wrong, Misuse when it has
+    Raises CannotJudge when the kernel or QEMU lacks a requirement or the boot fails, Misuse when the kernel has
     no such event.
     """
     topology = cell.arm.topology
@@ -91,9 +90,9 @@ def _check(record: BootRecord, kernel: Kernel) -> None:
     if record.outcome is Outcome.UNFIT and found:
         raise Misuse(
             f"{kernel.release} has no trace event {event}{_like(event, record)}",
-            remedy=f"out/available_events in {record.folder} lists all that there were once the devices stood",
+            remedy=f"see out/available_events in {record.folder} for the events of this kernel",
         )
-    raise CannotJudge(f"the traced boot ended badly ({record.outcome}): {record.detail}", remedy=f"see {record.folder}")
+    raise CannotJudge(f"the traced boot failed ({record.outcome}): {record.detail}", remedy=f"see {record.folder}")
 
 
 def _like(event: str, record: BootRecord) -> str:
@@ -112,5 +111,5 @@ def _trace(record: BootRecord, load: str) -> Trace:
     write_atomic(path, text)
     counts = _COUNTS.search(text)
     if counts is None:
-        raise LabBroken(f"{path} has no header of ftrace", remedy="report this as a bug of blklab")
+        raise LabBroken(f"{path} has no ftrace header", remedy="report this as a bug of blklab")
     return Trace(load, path, int(counts[1]), int(counts[2]))

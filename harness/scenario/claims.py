@@ -8,15 +8,28 @@ from harness.scenario import schema
 from harness.scenario.bound import parse_bound
 from harness.scenario.expression import ExpressionError
 from harness.scenario.known import parse_range
-from harness.scenario.model import MIXED, Agreement, Bound, Claim, Clock, Control, KnownFailure, Ratio, Reproduction
-from harness.scenario.ratio import Names, parse_ratio
+from harness.scenario.model import (
+    MIXED,
+    Agreement,
+    Bound,
+    Claim,
+    Clock,
+    Condition,
+    Control,
+    Diagnosis,
+    KnownFailure,
+    Ratio,
+    Reproduction,
+)
+from harness.scenario.ratio import Names, parse_ratio, sampled_names
+from lab.topology.model import Topology
 from lab.yaml.fields import Field, Row
 from lab.yaml.strict import Entry, Map, Node, Scalar
 
 T = TypeVar("T")
 
 
-def known_names(row: Row) -> Names:
+def known_names(row: Row, topologies: Mapping[str, Topology]) -> Names:
     """The arms, loads and roles that the file has, be they right or wrong, so that no mistake is reported twice."""
     loads: dict[str, tuple[str, ...]] = {}
     mixed: set[tuple[str, str]] = set()
@@ -26,7 +39,14 @@ def known_names(row: Row) -> Names:
         mixed.update((name, role) for role in loads[name] if _mixes(members[role].value))
     arms = _members(row, "arms")
     tried = {arm: tuple(knobs.entries) for arm, value in arms.items() if (knobs := _tried(value)) is not None}
-    return Names(tuple(arms), loads, frozenset(mixed), tried, noisy=_text(row, schema.CLOCK.name) == Clock.WALL)
+    return Names(
+        tuple(arms),
+        loads,
+        frozenset(mixed),
+        tried,
+        noisy=_text(row, schema.CLOCK.name) == Clock.WALL,
+        sampled={arm: sampled_names(topology) for arm, topology in topologies.items()},
+    )
 
 
 def _text(row: Row, key: str) -> str:
@@ -71,6 +91,17 @@ def read_controls(row: Row, known: Names) -> tuple[Control, ...]:
         if that is not None and ratio is not None and expect is not None:
             controls.append(Control(that, ratio, expect, mutant, _only_on(control)))
     return tuple(controls)
+
+
+def read_diagnoses(row: Row, known: Names) -> tuple[Diagnosis, ...]:
+    found = []
+    for one in row.get(schema.DIAGNOSES) or ():
+        that, when = one.get(schema.THAT), one.get(schema.WHEN)
+        pairs = [(_ratio(condition, known), _bound(condition)) for condition in when or ()]
+        conditions = tuple(Condition(ratio, expect) for ratio, expect in pairs if ratio and expect)
+        if that is not None and conditions and len(conditions) == len(pairs):
+            found.append(Diagnosis(that, conditions))
+    return tuple(found)
 
 
 def read_reproductions(row: Row, known: Names) -> tuple[Reproduction, ...]:

@@ -10,7 +10,14 @@ from harness.base.plain import identity
 from harness.scenario import schema
 from harness.scenario.arms import read_arms
 from harness.scenario.carry import check_carried
-from harness.scenario.claims import known_names, read_agreements, read_claims, read_controls, read_reproductions
+from harness.scenario.claims import (
+    known_names,
+    read_agreements,
+    read_claims,
+    read_controls,
+    read_diagnoses,
+    read_reproductions,
+)
 from harness.scenario.clocks import read_clock, read_pause
 from harness.scenario.interference import with_default_loads
 from harness.scenario.loads import read_loads
@@ -69,9 +76,10 @@ def _read(node: Node, path: Path, search: Path, problems: Problems) -> Scenario 
     loads = read_loads(row)
     arms = read_arms(row, near=path.parent)
     check_carried(row, arms, loads)
-    known = known_names(row)
+    known = known_names(row, {name: arm.topology for name, arm in arms.items()})
     claims, controls = read_claims(row, known), read_controls(row, known)
     reproduces, agrees = read_reproductions(row, known), read_agreements(row, known)
+    diagnoses = read_diagnoses(row, known)
     clock, seeds, windows = read_clock(row, loads)
     pause = read_pause(row, arms, measured=len(known.loads) * windows)
     source, teaches = _source(row), row.get_or(schema.TEACHES, "")
@@ -97,6 +105,7 @@ def _read(node: Node, path: Path, search: Path, problems: Problems) -> Scenario 
         reproduces=reproduces,
         windows=windows,
         agrees=agrees,
+        diagnoses=diagnoses,
     )
     return replace(scenario, digest=identity(scenario))
 

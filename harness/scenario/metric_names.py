@@ -3,6 +3,16 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class Basis(Enum):
+    """What a figure depends on. TIME: on how fast the window's requests were served. COUNT: on their number, so that
+    the quotient of two counts of one window has no time in it. OTHER: the CPU itself, a share, a property."""
+
+    TIME = auto()
+    COUNT = auto()
+    OTHER = auto()
 
 
 @dataclass(frozen=True)
@@ -13,6 +23,7 @@ class Metric:
     more_is_better: bool
     bounded: bool = False
     percentile: bool = False
+    basis: Basis = Basis.TIME
 
 
 def _counter_unit(counter: str) -> str:
@@ -57,20 +68,41 @@ METRICS: Mapping[str, Metric] = {
     },
     "lat.mean": Metric("ns", more_is_better=False, bounded=True),
     "resync.bw": Metric("B/s", more_is_better=True),
-    "cpu.per_io": Metric("ns", more_is_better=False),
+    "cpu.per_io": Metric("ns", more_is_better=False, basis=Basis.OTHER),
     **{
-        f"{where}.{counter}": Metric(_counter_unit(counter), more_is_better=False)
+        f"{where}.{counter}": Metric(
+            _counter_unit(counter), more_is_better=False, basis=Basis.TIME if counter.endswith(".ms") else Basis.COUNT
+        )
         for where in COUNTED_ON
         for counter in COUNTERS
     },
-    BUSIEST: Metric("", more_is_better=False),
-    INTERRUPTS: Metric("", more_is_better=False),
-    **{f"{INTERRUPTS}.cpu{number}": Metric("", more_is_better=False) for number in range(MOST_PROCESSORS)},
-    **{name: Metric("", more_is_better=True) for name in PLACES},
+    BUSIEST: Metric("", more_is_better=False, basis=Basis.OTHER),
+    INTERRUPTS: Metric("", more_is_better=False, basis=Basis.COUNT),
+    **{
+        f"{INTERRUPTS}.cpu{number}": Metric("", more_is_better=False, basis=Basis.COUNT)
+        for number in range(MOST_PROCESSORS)
+    },
+    **{name: Metric("", more_is_better=True, basis=Basis.OTHER) for name in PLACES},
     **{name: Metric("B/s" if name.endswith("bw") else "1/s", more_is_better=True) for name in HANDLED},
 }
+GUEST, LUN, HOST = "guest", "lun", "host"
+"""What an operand may name in place of a role: ``arm.load.lun.NAME.tags.mean``, ``arm.load.guest.cpu.idle``."""
+IDLE = "cpu.idle"
+SAMPLED: Mapping[str, tuple[str, ...]] = {
+    LUN: ("tags.mean", "tags.max", "tags.none", "waiting.mean", "device.mean"),
+    HOST: ("tags.mean", "tags.free"),
+}
+"""Sampled in the window. Of a LUN: tags held (mean, max), the share of samples in which it holds none, requests of
+the load that hold no tag (iodepth less tags), requests at a modelled disk. Of a host: tags held, and free."""
 _UNITS_BY_ENDING = {"runtime": "ns"}
 _LATENCY_PREFIXES = tuple(f"{kind}." for kind in _LATENCIES)
+
+
+def basis(role: str, metric: str) -> Basis:
+    """What a figure depends on, by its last two parts."""
+    if role == GUEST:
+        return Basis.OTHER
+    return METRICS[metric].basis if metric in METRICS else Basis.TIME
 
 
 def unit(metric: str) -> str:

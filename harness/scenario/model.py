@@ -180,6 +180,22 @@ class Control:
 
 
 @dataclass(frozen=True)
+class Condition:
+    """A ratio and the bound that it must be in."""
+
+    ratio: Ratio
+    expect: Bound
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why claims of these arms fail, when all conditions hold. It is shown, and decides nothing."""
+
+    that: str
+    when: tuple[Condition, ...]
+
+
+@dataclass(frozen=True)
 class Reproduction:
     """A ratio of the field report beside ours.
 
@@ -254,6 +270,7 @@ class Scenario:
     reproduces: tuple[Reproduction, ...] = ()
     windows: int = 1
     agrees: tuple[Agreement, ...] = field(default=(), metadata=WORDS)
+    diagnoses: tuple[Diagnosis, ...] = field(default=(), metadata=WORDS)
 
 
 @dataclass(frozen=True)

@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from harness.scenario.expression import ExpressionError
-from harness.scenario.metric_names import METRICS
+from harness.scenario.metric_names import GUEST, HOST, IDLE, LUN, METRICS, SAMPLED
 from harness.scenario.model import MIXED, Clock, Operand, Ratio, Scenario
+from lab.topology.model import Topology
 from lab.yaml.strict import names, nearest, quoted
 
 FIGURE, BOUND, BASELINE, NUMBER = "figure", "bound", "baseline", "number"
@@ -29,7 +30,8 @@ class Names:
     """What an operand may name: the arms, and the roles of each load.
 
     ``mixed`` has the (load, role) that both read and write: fio counts the two apart, and their
-    percentiles cannot be combined. ``tried`` has the knobs that an arm tries. ``noisy`` is the wall clock.
+    percentiles cannot be combined. ``tried`` has the knobs that an arm tries. ``noisy`` is the wall clock. ``sampled``
+    has the LUNs and hosts of each arm, as ``sampled_names`` gives them.
     """
 
     arms: tuple[str, ...]
@@ -37,6 +39,7 @@ class Names:
     mixed: frozenset[tuple[str, str]] = frozenset()
     tried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     noisy: bool = False
+    sampled: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
 
 def names_of(scenario: Scenario) -> Names:
@@ -47,7 +50,13 @@ def names_of(scenario: Scenario) -> Names:
         {load.name: tuple(load.roles) for load in scenario.loads.values()},
         frozenset((load.name, role.name) for load, role in roles if role.rw in MIXED),
         noisy=scenario.clock is Clock.WALL,
+        sampled={name: sampled_names(arm.topology) for name, arm in scenario.arms.items()},
     )
+
+
+def sampled_names(topology: Topology) -> Mapping[str, tuple[str, ...]]:
+    """What samples name in a topology, by what stands in place of a role."""
+    return {LUN: tuple(topology.luns), HOST: tuple(topology.hbas)}
 
 
 @dataclass(frozen=True)
@@ -121,7 +130,11 @@ def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
         _known(offset + len(arm) + len(load) + len(role) + 3, "knob that is tried:", metric, known.tried[arm])
         return arm, load, role, metric
     _known(offset + len(arm) + 1, "load", load, known.loads)
-    _known(offset + len(arm) + len(load) + 2, f"role of load {load}:", role, known.loads[load])
+    after = offset + len(arm) + len(load) + 2
+    if role in (GUEST, LUN, HOST) and kind != BOUND and role not in known.loads[load]:
+        _sampled(after, arm, role, metric, known)
+        return arm, load, role, metric
+    _known(after, f"role of load {load}:", role, known.loads[load])
     metrics = [name for name, entry in METRICS.items() if entry.bounded or kind != BOUND]
     what = "metric with a bound:" if kind == BOUND else "metric"
     if (load, role) in known.mixed:
@@ -129,6 +142,17 @@ def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
         what = "metric of a role that reads and writes:"
     _known(offset + len(arm) + len(load) + len(role) + 3, what, metric, metrics)
     return arm, load, role, metric
+
+
+def _sampled(offset: int, arm: str, role: str, metric: str, known: Names) -> None:
+    """Refuse what no sample names. ``metric`` is NAME.METRIC of a LUN or a host."""
+    after = offset + len(role) + 1
+    if role == GUEST:
+        _known(after, "figure of the guest:", metric, (IDLE,))
+        return
+    name, _, figure = metric.partition(".")
+    _known(after, f"{role} of arm {arm}:", name, known.sampled.get(arm, {}).get(role, ()))
+    _known(after + len(name) + 1, f"sampled figure of a {role}:", figure, SAMPLED[role])
 
 
 def _known(offset: int, what: str, name: str, known: Iterable[str]) -> None:

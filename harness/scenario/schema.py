@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 from harness.scenario.bound import BOUND_PATTERN
 from harness.scenario.known import RANGE_PATTERN
+from harness.scenario.metric_names import HOST, IDLE, LUN, SAMPLED
 from harness.scenario.model import Clock, Status
 from harness.scenario.ratio import BASELINE, BOUND
 from lab.guest.further import LOSE_DISK
@@ -145,8 +146,12 @@ _ADDRESS = Text("an address", r"https?://\S+|lore\.kernel\.org/\S+")
 FROM_LINK = Field("link", _ADDRESS)
 FROM = Field("from", Record((FROM_REPORT, FROM_BY, FROM_ON, FROM_KERNEL, FROM_LINK)), says="the field report")
 
+_RATIO_SAYS = (
+    "arm.load.role.metric / arm.load.role.metric; sampled in the window: arm.load.lun.NAME.("
+    f"{'|'.join(SAMPLED[LUN])}), arm.load.host.NAME.({'|'.join(SAMPLED[HOST])}), arm.load.guest.{IDLE}"
+)
 THAT = Field("that", Text(), required=True, says="the claim, in a sentence")
-RATIO = Field("ratio", Text(longest=400), required=True, says="arm.load.role.metric / arm.load.role.metric")
+RATIO = Field("ratio", Text(longest=400), required=True, says=_RATIO_SAYS)
 EXPECT = Field(
     "expect", Text('a bound such as ">= 0.9" or "0.98 .. 1.02"', BOUND_PATTERN), required=True, says="its bound"
 )
@@ -171,6 +176,15 @@ ONLY_ON = Field(KERNELS.name, KERNELS.kind, says="kernels for which it is made (
 CLAIM = Record((THAT, RATIO, EXPECT, ONLY_ON, OPTIONAL, MEANS, OTHERWISE, KNOWN))
 CONTROL = Record((THAT, RATIO, EXPECT, ONLY_ON, MUTANT))
 
+WHEN: Field[list[Row]] = Field(
+    "when", ListOf(Record((RATIO, EXPECT)), least=1), required=True, says="conditions, of which all must hold"
+)
+DIAGNOSES: Field[list[Row]] = Field(
+    "diagnoses",
+    ListOf(Record((THAT, WHEN)), least=1),
+    says="why a claim fails: shown, with its figures, under a failed claim of the same arms when all conditions hold",
+)
+
 REPORTED = Field("reported", Number(0, 1e6), says="the report's own figure for it")
 IN_WORDS = Field("in_words", Text(), says="what the report says of it, where it has no figure")
 BECAUSE_OFF = Field("because", Text(), says="why ours is another, if it is off by more than a fifth")
@@ -186,7 +200,7 @@ BECAUSE_APART = Field("because", Text(), says="why the clocks differ, if they do
 AGREES: Field[list[Row]] = Field(
     "agrees",
     ListOf(Record((THAT, RATIO, TWIN, THEIRS, BECAUSE_APART)), least=1),
-    says="on the wall clock: ratios that a scenario of the virtual clock has too, for blklab agree",
+    says="on the wall clock: ratios that a scenario of the virtual clock has too, for blklab check agree",
 )
 
 NAME_FIELD = Field("scenario", name_text(), required=True, says="the scenario's name, that of its file")
@@ -258,6 +272,7 @@ SCENARIO = Record(
         INTERFERENCE,
         CLAIMS,
         CONTROLS,
+        DIAGNOSES,
         REPRODUCES,
         AGREES,
         REQUIRES,

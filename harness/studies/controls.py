@@ -10,7 +10,8 @@ from harness.judge.verdict import Verdict
 from harness.record.judging import judge_as
 from harness.record.store import RunFolder, Store, load_run
 from harness.run.events import Listener, nobody
-from harness.run.runner import Request, measured
+from harness.run.plan import Request
+from harness.run.runner import measured
 from harness.scenario.model import Scenario, Status
 from lab.base.errors import CannotJudge
 from lab.kernels.model import Kernel

@@ -12,7 +12,8 @@ from harness.limits.counterfactual import Change, Proof, Row, changes
 from harness.record.judging import results_of
 from harness.record.store import RunFolder, Store
 from harness.run.events import Listener, nobody
-from harness.run.runner import Request, measured
+from harness.run.plan import Request
+from harness.run.runner import measured
 from harness.scenario.model import Arm, Load, Scenario, Status
 from harness.scenario.variant import variant
 from lab.base.digest import canonical, digest_bytes

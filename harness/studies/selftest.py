@@ -9,7 +9,8 @@ from harness.judge.verdict import Verdict
 from harness.limits.bottleneck import Bottleneck
 from harness.record.judging import explain_run
 from harness.record.store import RunFolder, Store
-from harness.run.runner import Request, run_scenario
+from harness.run.plan import Request
+from harness.run.runner import run_scenario
 from harness.scenario.model import Scenario, Selftest
 from lab.base import host
 from lab.base.errors import Misuse

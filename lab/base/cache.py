@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The content-addressed cache: complete folders by kind and key, safe against kills and races.
 
-<root>/<kind>/<key>/            a complete entry
+<root>/<kind>/<key>/            a complete entry, with a list of its files' digests (lab.base.contents)
 <root>/.fill/<kind>/<key>.X/    a fill in progress, or what a killed one left
 <root>/.lock/<kind>/<key>       flock: shared while the entry is in use, exclusive while it is removed;
                                 its time stamp is when the entry was last used
@@ -13,7 +13,6 @@ import fcntl
 import os
 import re
 import shutil
-import subprocess
 import tempfile
 import time
 from collections.abc import Callable, Iterator
@@ -21,7 +20,9 @@ from contextlib import contextmanager, nullcontext, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.base import contents
 from lab.base.errors import BlklabError, LabBroken
+from lab.base.process import run
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,200}")
 _SINGLY = 64  # above so many files one flush of the whole file system is the faster way
@@ -79,11 +80,11 @@ class Cache:
                 if not path.is_dir():
                     self._remove_leftovers(locked=(kind, key))
                     self._fill(kind, key, fill)
-        return path
+        return self._noted(kind, key)
 
     def find(self, kind: str, key: str) -> Path | None:
-        """The folder ``kind/key`` if it is there; nothing is written but the time of use."""
-        return self._path(kind, key) if self._hold(kind, key) else None
+        """The folder ``kind/key`` if it is there. Raises LabBroken as ``entry`` does."""
+        return self._noted(kind, key) if self._hold(kind, key) else None
 
     @contextmanager
     def workspace(self, kind: str, key: str) -> Iterator[Path]:
@@ -153,12 +154,22 @@ class Cache:
         try:
             aside.chmod(0o755)
             fill(aside)
+            contents.note(aside)
             _sync(aside)
             (self.root / kind).mkdir(exist_ok=True)
             aside.rename(self.root / kind / key)
             _sync_one(self.root / kind)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
+
+    def _noted(self, kind: str, key: str) -> Path:
+        """The entry; one made before entries listed their contents gets its list now."""
+        path = self._path(kind, key)
+        if not (path / contents.NAME).exists():
+            with self._writing(kind, key), self._exclusive(kind, f"{key}.fill"):
+                if not (path / contents.NAME).exists():
+                    contents.note(path)
+        return path
 
     def _hold(self, kind: str, key: str) -> bool:
         """Take the shared lock of a complete entry for as long as this cache is open."""
@@ -207,7 +218,7 @@ class Cache:
         except OSError as error:
             if error.errno in _FULL:
                 raise self._full(kind, key) from error
-            if error.errno in _REFUSED:
+            if error.errno in _REFUSED or not self.root.exists():
                 raise LabBroken(
                     f"the cache {self.root} cannot be written: {error.strerror} ({error.filename})",
                     remedy="make it writable, or name another folder with BLKLAB_CACHE=",
@@ -218,7 +229,7 @@ class Cache:
         free = shutil.disk_usage(self.root).free
         return LabBroken(
             f"no space left for {kind} {key[:20]} in the cache {self.root} ({free / 1e6:.0f} MB free without it)",
-            remedy="free some with `blklab cache prune`, or name a folder on a larger disk with BLKLAB_CACHE=",
+            remedy="free some with `blklab store cache prune`, or name a folder on a larger disk with BLKLAB_CACHE=",
         )
 
     def _describe(self, path: Path) -> Entry:
@@ -274,7 +285,7 @@ def _sync(folder: Path) -> None:
     """Bring everything below ``folder`` to the disk."""
     paths = [folder, *(path for path in folder.rglob("*") if not path.is_symlink())]
     if len(paths) > _SINGLY:
-        subprocess.run(["sync", "-f", str(folder)], check=True)  # noqa: S607
+        run(["sync", "-f", str(folder)], hint="check the file system of the cache; sync is in coreutils")
         return
     for path in paths:
         _sync_one(path)

@@ -6,6 +6,7 @@ the kernel under test may be 1, whatever could not be judged is 125, and everyth
 lab's or the caller's own fault is 128 or above: a typing mistake must never convict a commit.
 """
 
+import os
 from collections.abc import Sequence
 from dataclasses import dataclass
 from pathlib import Path
@@ -80,5 +81,7 @@ class InputErrors(Misuse):
         super().__init__("\n".join(str(problem) for problem in self.problems))
 
 
-def no_such_file(path: Path, what: str) -> Misuse:
-    return Misuse(f"{what} {path} does not exist", remedy="check the path")
+def no_such_folder(path: Path, what: str) -> Misuse:
+    """For a ``path`` that is not a folder."""
+    problem = "is not a folder" if os.path.lexists(path) else "does not exist"
+    return Misuse(f"{what} {path} {problem}", remedy="check the path")

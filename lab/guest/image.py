@@ -7,7 +7,8 @@ from pathlib import Path
 from types import MappingProxyType
 
 from lab.base.cache import Cache
-from lab.base.digest import canonical, digest_bytes, digest_file
+from lab.base.contents import demand_intact
+from lab.base.digest import canonical, digest_bytes, known_digest
 from lab.base.errors import CannotJudge
 from lab.guest import initramfs
 from lab.guest.payload import Payload
@@ -42,13 +43,13 @@ def base_image(
     def fill(into: Path) -> None:
         entries = dict(payload.entries)
         for path in closure.load:
-            entries[f"modules/{module_name(path)}.ko"] = initramfs.regular(read_module(path))
+            entries[f"modules/{module_name(path)}.ko"] = initramfs.regular(read_module(demand_intact(path)))
         for name, program in programs.items():
             entries[f"bin/{name}"] = initramfs.regular(program, executable=True)
         (into / _FILE).write_bytes(initramfs.archive(entries))
 
-    path = cache.entry(KIND, key, fill) / _FILE
-    return BaseImage(path, digest_file(path))
+    path = demand_intact(cache.entry(KIND, key, fill) / _FILE)
+    return BaseImage(path, known_digest(path))
 
 
 def job_archive(files: Mapping[str, bytes]) -> bytes:

@@ -11,8 +11,9 @@ from functools import cached_property
 from pathlib import Path
 
 from lab.base.cache import Cache
+from lab.base.contents import demand_intact
 from lab.base.digest import digest_bytes
-from lab.base.errors import LabBroken
+from lab.base.errors import CannotJudge, LabBroken
 from lab.guest import initramfs
 from lab.guest.initramfs import Entry
 from lab.guest.trim import drop_libraries
@@ -109,17 +110,21 @@ def fetch(cache: Cache, tell: Tell) -> Payload:
 
 def busybox(cache: Cache, tell: Tell) -> Path:
     """The static busybox of the payload."""
-    return _tree(cache, tell).folder / "usr/bin/busybox"
+    return demand_intact(_tree(cache, tell).folder / "usr/bin/busybox")
 
 
 def _tree(cache: Cache, tell: Tell) -> Unpacked:
-    return unpacked(
-        cache,
-        lambda: Archive(cache, sources.debian(), tell),
-        PIN,
-        newest(*((SUITE, package) for package in PACKAGES)),
-        kind="payload",
-    )
+    try:
+        return unpacked(
+            cache,
+            lambda: Archive(cache, sources.debian(), tell),
+            PIN,
+            newest(*((SUITE, package) for package in PACKAGES)),
+            kind="payload",
+        )
+    except CannotJudge as error:
+        # The payload is the lab's own: without it no kernel can be judged, whichever it is.
+        raise LabBroken(f"the guest payload cannot be fetched: {error.message}", remedy=error.remedy) from error
 
 
 def assemble(root: Path, versions: Mapping[str, str]) -> Payload:
@@ -164,9 +169,4 @@ def _own(name: str) -> bytes:
 
 
 def _read(root: Path, name: str) -> bytes:
-    try:
-        return (root / name).read_bytes()
-    except OSError as error:
-        raise LabBroken(
-            f"the guest payload lacks {name}: {error}", remedy="blklab cache prune --kind payload, then try again"
-        ) from error
+    return demand_intact(root / name).read_bytes()

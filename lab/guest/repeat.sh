@@ -23,9 +23,9 @@ input() {
 	found=$here/$1
 	[ -e "$found" ] || found=$2
 	[ -e "$found" ] || fail "$1 is neither beside this script nor at $2" \
-		"blklab kit RUN $(basename "$here") --to DIR collects everything again and rebuilds what the cache has lost"
+		"blklab store kit RUN $(basename "$here") --to DIR collects everything again and rebuilds what the cache has lost"
 	printf '%s  %s\n' "$3" "$found" | sha256sum -c --status || fail "$found is not the file of this boot (sha256 $3)" \
-		"blklab kit RUN $(basename "$here") --to DIR"
+		"blklab store kit RUN $(basename "$here") --to DIR"
 }
 
 command -v "$qemu" >/dev/null || fail "$qemu is not installed" "install QEMU for x86, or name it: QEMU=PROGRAM sh $0"

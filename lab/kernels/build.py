@@ -77,7 +77,8 @@ class Recipe:
     @property
     def digest(self) -> str:
         """Identifies configuration, fixups, compiler and what is fixed here: sha256 in hex."""
-        asked = [[option.option, option.value, option.names, option.kernels] for option in self.wanted]
+        # The kernels that have an option decide what may be lost, never what is built.
+        asked = [[option.option, option.value, option.names] for option in self.wanted]
         rows = [[fixup.variables, fixup.options] for fixup in self.fixups]
         return digest_bytes(canonical([asked, rows, self.toolchain.identity, _FIXED, LOCALVERSION]))
 

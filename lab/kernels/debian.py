@@ -23,7 +23,7 @@ SERIES: dict[str, tuple[tuple[str, ...], ...]] = {
 }
 # Any other series has passed through one of these.
 _OTHERS = (("sid",), ("forky",), ("trixie-backports",), ("bookworm-backports",))
-_BACKPORTS = {"11": "bullseye-backports", "12": "bookworm-backports", "13": "trixie-backports", "14": "forky-backports"}
+_CODENAMES = {"11": "bullseye", "12": "bookworm", "13": "trixie", "14": "forky"}
 
 _SERIES_FORM = re.compile(r"\d+\.\d+")
 _VERSION_FORM = re.compile(r"(?:\d+:)?\d+\.\d+\.\d+[A-Za-z0-9.+~]*-[A-Za-z0-9.+~]+")
@@ -64,7 +64,9 @@ def suites_of(series: str) -> Sequence[Sequence[str]]:
 def origin_of(distribution: str, pin: Pin) -> str:
     """Where a pinned kernel comes from, in words."""
     first = pin.packages[0]
-    return f"{distribution} {first.suite}, {first.name} {first.version}"
+    unlisted = " and ".join(package.name.split("-")[1] for package in pin.packages if package.path)
+    note = f" ({unlisted} from the pool, with a checksum that no list signs)" if unlisted else ""
+    return f"{distribution} {first.suite}, {first.name} {first.version}{note}"
 
 
 def store_unpacked(tree: Path, into: Path, pin: Pin) -> None:
@@ -94,7 +96,7 @@ def _newest_in(groups: Sequence[Sequence[str]], series: str) -> Choose:
 
     def choose(archive: Archive) -> list[Package]:
         for group in groups:
-            images = [image for suite in served(archive, group) for image in archive.search(suite, _IMAGES)]
+            images = [image for suite in served(archive, group) for image in offered(archive, suite)]
             wanted = [image for image in images if series in ("", Release.parse(image.version).series)]
             if wanted:
                 newest = max(wanted, key=lambda image: Release.parse(image.version))
@@ -105,20 +107,26 @@ def _newest_in(groups: Sequence[Sequence[str]], series: str) -> Choose:
 
 
 def _exactly(version: str) -> Choose:
-    backport = re.search(r"~bpo(\d+)", version)
-    if backport is not None:
-        groups: Sequence[Sequence[str]] = ((_BACKPORTS.get(backport[1], f"debian{backport[1]}-backports"),),)
+    rebuilt = re.search(r"~(bpo|deb)(\d+)", version)
+    if rebuilt is not None:
+        pocket = {"bpo": "backports", "deb": "security"}[rebuilt[1]]
+        groups: Sequence[Sequence[str]] = ((f"{_CODENAMES.get(rebuilt[2], f'debian{rebuilt[2]}')}-{pocket}",),)
     else:
         groups = suites_of(Release.parse(version).series)
 
     def choose(archive: Archive) -> list[Package]:
         for suite in (suite for group in groups for suite in served(archive, group)):
-            for image in archive.search(suite, _IMAGES):
+            for image in offered(archive, suite):
                 if image.version == version:
                     return with_parts(archive, image)
         raise not_found(f"kernel {version} (any more)", groups)
 
     return choose
+
+
+def offered(archive: Archive, suite: str) -> Sequence[Package]:
+    """The image packages of every kernel that ``suite`` lists; no cloud, real-time, unsigned or debug kernels."""
+    return archive.search(suite, _IMAGES)
 
 
 def served(archive: Archive, group: Sequence[str]) -> Sequence[str]:
@@ -127,15 +135,30 @@ def served(archive: Archive, group: Sequence[str]) -> Sequence[str]:
 
 
 def with_parts(archive: Archive, image: Package) -> list[Package]:
-    """``image`` and the packages of the same version that it is split into (from 7.x on)."""
-    chosen, queue = dict[str, Package](), [image]
-    while queue:
-        package = queue.pop(0)
-        chosen[package.name] = package
-        for needed in (alternatives[0] for alternatives in package.depends):
-            if needed.relation == "=" and needed.name not in chosen and _PARTS.fullmatch(needed.name):
-                queue.append(archive.find(package.suite, needed.name, needed.version))
-    return list(chosen.values())
+    """``image`` and the packages of the same version that hold its parts.
+
+    One image package holds everything up to 6.18, whose linux-base-* is documentation. From 6.19 on it is empty and
+    needs linux-binary-*, linux-modules-* and linux-base-*. A suite lists an old linux-binary-* for longer than the
+    other two, as it has a source package of its own (linux-signed-amd64); their files are in the pool for longer still.
+    """
+    parts = [one[0].name for one in image.depends if one[0].relation == "=" and _PARTS.fullmatch(one[0].name)]
+    if not any(name.startswith("linux-modules-") for name in parts):
+        return [image]
+    return [image, *(_part(archive, image, name) for name in parts)]
+
+
+def _part(archive: Archive, image: Package, name: str) -> Package:
+    for found in archive.search(image.suite, re.escape(name)):
+        if found.version == image.version:
+            return found
+    path = image.path.replace("/linux-signed-amd64/", "/linux/").replace(f"/{image.name}_", f"/{name}_")
+    try:
+        return archive.unlisted(image.suite, name, image.version, path)
+    except CannotJudge as error:
+        raise CannotJudge(
+            f"{image.suite} lists {image.name} {image.version} without its {name}, and its pool has no {path}",
+            remedy=f"name an archive that still has it: {sources.archive_variable(image.suite)}=URI",
+        ) from error
 
 
 def not_found(what: str, groups: Sequence[Sequence[str]]) -> CannotJudge:

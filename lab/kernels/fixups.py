@@ -44,6 +44,13 @@ FIXUPS = (
         options=("CONFIG_UNWINDER_FRAME_POINTER=y", "# CONFIG_UNWINDER_ORC is not set"),
     ),
     Fixup(
+        "CONFIG_RETPOLINE selects CONFIG_STACK_VALIDATION, whose objtool stops at arch/x86/entry/thunk_64.o of 4.19.78 "
+        '("missing symbol table", binutils 2.40); indirect calls cost less without retpolines, so cpu.per_io is '
+        "not compared with that of later kernels",
+        kernels="< 5.10",
+        options=("# CONFIG_RETPOLINE is not set", "# CONFIG_STACK_VALIDATION is not set"),
+    ),
+    Fixup(
         "gcc 15 takes C23 for its default dialect, in which bool and false are key words; the boot code and "
         "the EFI stub name no dialect before 6.14 (b3bee1e7c3f2, ee2ab467bddf)",
         kernels="< 6.14",

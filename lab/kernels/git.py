@@ -6,14 +6,23 @@ into a repository of the lab's own, which borrows the user's objects.
 """
 
 import os
+import re
 from collections.abc import Sequence
 from pathlib import Path
 
 from lab.base.errors import CannotJudge, LabBroken, Misuse
-from lab.base.process import run
+from lab.base.process import Finished, run
 from lab.packages.apt import BOUND
 
 _INSTALL = "apt-get install git"
+_GIT_ENDINGS = (0, 1, 128)
+"""Success, refusal, fatal error; any other status is that of a git that did not run."""
+_SEE_DISK = "see what git says; blklab doctor shows how much space is left"
+_LACKS_OBJECTS = re.compile(
+    r"(?:unable|failed) to read|not a tree object|not a valid object name|failed to unpack tree object|"
+    r"could not get object info|is corrupt|bad object|needed a single revision",
+    re.IGNORECASE,
+)
 # The user's own settings would decide which files are taken and how they are written.
 _SETTINGS = {
     "core.compression": "1",
@@ -106,13 +115,13 @@ class Checkout:
     def patched(self, tree: str, patch: Path) -> str:
         """The id of ``tree`` with ``patch`` applied. Raises CannotJudge when it does not apply."""
         self._run("read-tree", tree, index="patch")
-        try:
-            self._run("apply", "--cached", "--whitespace=nowarn", str(patch.resolve()), index="patch")
-        except LabBroken as error:
+        words = ("apply", "--cached", "--whitespace=nowarn", str(patch.resolve()))
+        done = self._git_command(words, index="patch", accept=(0, 1))
+        if done.returncode:
             raise CannotJudge(
-                f"{patch.name} does not apply to this source:\n{error.message.partition(chr(10))[2]}",
+                f"{patch.name} does not apply to this source:\n{done.stderr.decode(errors='replace').strip()}",
                 remedy="write it for this version, or narrow the range of kernels that it names",
-            ) from error
+            )
         return self._run("write-tree", index="patch")
 
     def file(self, tree: str, path: str) -> str | None:
@@ -126,14 +135,29 @@ class Checkout:
         self._run("clean", "-ffdxq", index="index", work_tree=self.source)
 
     def _run(self, *words: str, index: str = "", work_tree: Path | None = None) -> str:
+        return self._git_command(words, index, work_tree).stdout.decode(errors="replace").strip()
+
+    def _git_command(
+        self, words: Sequence[str], index: str = "", work_tree: Path | None = None, accept: Sequence[int] = (0,)
+    ) -> Finished:
         settings = [word for name, value in _SETTINGS.items() for word in ("-c", f"{name}={value}")]
         done = run(
             [*BOUND, "git", *settings, *words],
             cwd=work_tree or self._git,
             env=self._environment(index, work_tree),
+            accept=_GIT_ENDINGS,
             hint=_INSTALL,
         )
-        return done.stdout.decode(errors="replace").strip()
+        said = done.stderr.decode(errors="replace").strip()
+        if done.returncode and _LACKS_OBJECTS.search(said):
+            stores = ", ".join(map(str, self._borrowed or [self._git]))
+            raise LabBroken(
+                f"git objects are missing or damaged in {stores}: {said}",
+                remedy="run git fsck there; a shallow or partial clone has to fetch what it lacks",
+            )
+        if done.returncode not in accept:
+            raise LabBroken(f"git {' '.join(words)} failed ({done.returncode}): {said}", remedy=_SEE_DISK)
+        return done
 
     def _environment(self, index: str, work_tree: Path | None) -> dict[str, str]:
         environment = {name: value for name, value in os.environ.items() if not name.startswith("GIT_")}

@@ -14,7 +14,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base.cache import Cache
-from lab.base.errors import CannotJudge, LabBroken, Misuse, no_such_file
+from lab.base.digest import known_digest
+from lab.base.errors import CannotJudge, LabBroken, Misuse, no_such_folder
+from lab.base.reading import read_json
 from lab.kernels import store
 from lab.kernels.model import Kernel
 from lab.kernels.vmlinux import image_release
@@ -53,7 +55,7 @@ def find(folder: Path) -> Found:
         store.demand_bzimage(folder)
         raise Misuse(f"{folder} is an image without its modules", remedy="name the folder that holds both")
     if not folder.is_dir():
-        raise no_such_file(folder, "the kernel folder")
+        raise no_such_folder(folder, "the kernel folder")
     if (folder / "Kbuild").exists() and (folder / "scripts").is_dir():
         return built_tree(folder)
     found = store.find_parts(folder)
@@ -155,7 +157,7 @@ def _copied(found: Found, spec: str, origin: str, cache: Cache, tell: Tell) -> K
     def fill(into: Path) -> None:
         tell(f"copying {origin} into the cache")
         copy(found, into)
-        if json.loads((into / "kernel.json").read_text())["digest"] != digest:
+        if read_json(into / "kernel.json")["digest"] != digest:
             raise LabBroken(f"{origin} changed while it was copied", remedy="try again when its build has ended")
 
     config = hashlib.sha256(found.config.read_bytes()).hexdigest()
@@ -170,7 +172,7 @@ def _digest(found: Found, cache: Cache) -> str:
     known = _known(cache.root / "hashes" / known_name)
     stamps = {str(path): _stamp(path) for path in wanted.values()}
     hashes = {
-        path: known[path][1] if path in known and known[path][0] == stamp else store.sha256(Path(path))
+        path: known[path][1] if path in known and known[path][0] == stamp else known_digest(Path(path))
         for path, stamp in stamps.items()
     }
     current = {path: (stamp, hashes[path]) for path, stamp in stamps.items()}
@@ -186,6 +188,6 @@ def _stamp(path: Path) -> str:
 
 def _known(path: Path) -> dict[str, tuple[str, str]]:
     try:
-        return {name: (stamp, digest) for name, (stamp, digest) in json.loads(path.read_text()).items()}
-    except (FileNotFoundError, ValueError):
+        return {name: (str(stamp), str(digest)) for name, (stamp, digest) in read_json(path).items()}
+    except (OSError, ValueError, AttributeError, TypeError):
         return {}

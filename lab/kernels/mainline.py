@@ -70,5 +70,5 @@ def _keep(wanted: str, home: Path, into: Path) -> None:
     images = sorted(home.rglob("boot/vmlinuz-*"))
     found = store.find_parts(images[0].parents[1]) if images else ()
     if len(found) != 1:
-        raise CannotJudge(f"the packages of mainline {wanted} hold {len(found)} kernels, 1 expected", remedy=_REMEDY)
+        raise LabBroken(f"the packages of mainline {wanted} hold {len(found)} kernels, 1 expected", remedy=_REMEDY)
     store.store(found[0], into)

@@ -11,8 +11,10 @@ from pathlib import Path
 
 import zstandard
 
-from lab.base.errors import LabBroken
+from lab.base.contents import demand_intact, is_noted
+from lab.base.errors import CannotJudge
 from lab.kernels.model import Kernel
+from lab.kernels.vmlinux import DAMAGE
 
 _SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
 
@@ -40,7 +42,7 @@ def module_closure(kernel: Kernel, names: Iterable[str]) -> Closure:
 
     What a module merely asks to be loaded before it (``softdep pre:``) is included, save variants
     bound to a CPU feature: they are not needed and refuse to load where the CPU lacks it.
-    Raises LabBroken when the kernel has no readable ``modules.dep``.
+    Raises LabBroken when a table of depmod is missing or damaged.
     """
     index = _index(kernel.modules)
     load, builtin, missing = dict[str, None](), list[str](), list[str]()
@@ -56,8 +58,14 @@ def module_closure(kernel: Kernel, names: Iterable[str]) -> Closure:
 
 
 def read_module(path: Path) -> bytes:
-    """A module's ELF, decompressed where the file is compressed."""
-    stored = path.read_bytes()
+    """A module's ELF, decompressed where the file is compressed. Raises CannotJudge for a file that is damaged."""
+    try:
+        return _plain(path, path.read_bytes())
+    except DAMAGE as error:
+        raise CannotJudge(f"the module {path.name} is damaged: {error}", remedy="build or install it again") from error
+
+
+def _plain(path: Path, stored: bytes) -> bytes:
     if path.suffix == ".xz":
         return lzma.decompress(stored)
     if path.suffix == ".zst":
@@ -127,11 +135,8 @@ def _builtin(modules: Path) -> frozenset[str]:
 
 
 def _lines_if_any(path: Path) -> list[str]:
-    return _lines(path) if path.exists() else []
+    return _lines(path) if is_noted(path) else []
 
 
 def _lines(path: Path) -> list[str]:
-    try:
-        return path.read_text().splitlines()
-    except OSError as error:
-        raise LabBroken(f"{path}: {error.strerror}", remedy="run depmod, or prune the cache") from error
+    return demand_intact(path).read_text().splitlines()

@@ -12,11 +12,14 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
+from lab.base.contents import demand_intact, is_noted
+from lab.base.digest import known_digest
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
+from lab.base.reading import read_json
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release
-from lab.kernels.vmlinux import extract_vmlinux, is_bzimage
+from lab.kernels.vmlinux import DAMAGE, extract_vmlinux, is_bzimage
 
 KIND = "kernels"
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -55,32 +58,39 @@ def finish(into: Path, release: str) -> None:
     store_vmlinux(into / "image", into)
     modules = into / "lib/modules" / release
     files = {"image": into / "image", **{name: modules / name for name in modules_of(modules)}}
-    digest = digest_of({name: sha256(path) for name, path in files.items()})
+    digest = digest_of({name: known_digest(path) for name, path in files.items()})
     (into / "kernel.json").write_text(json.dumps({"release": release, "digest": digest}) + "\n")
 
 
 def store_vmlinux(image: Path, into: Path) -> None:
-    vmlinux = extract_vmlinux(image.read_bytes())
+    """Raises CannotJudge when what the image holds cannot be decompressed."""
+    try:
+        vmlinux = extract_vmlinux(image.read_bytes())
+    except DAMAGE as error:
+        raise CannotJudge(f"the kernel image is damaged: {error}", remedy="build or install it again") from error
     if vmlinux is not None:
         (into / "vmlinux").write_bytes(vmlinux)
 
 
 def load(entry: Path, spec: str, origin: str, modules: Path | None = None, mutant: str = "") -> Kernel:
-    """The kernel in a cache entry; ``modules`` when they are kept elsewhere."""
+    """The kernel in a cache entry; ``modules`` when they are kept elsewhere. Raises LabBroken for a damaged file."""
+    image, vmlinux, config, facts_file = (entry / name for name in ("image", "vmlinux", "config", "kernel.json"))
     try:
-        facts = json.loads((entry / "kernel.json").read_text())
-    except (OSError, ValueError) as error:
+        facts = read_json(demand_intact(facts_file))
+        release, digest = Release.parse(str(facts["release"])), str(facts["digest"])
+        options = read_config(demand_intact(config))
+    except (KeyError, TypeError, *DAMAGE) as error:
         raise LabBroken(f"{entry} is not a stored kernel: {error}", remedy=f"rm -r {entry}") from error
     return Kernel(
         spec=spec,
-        release=facts["release"],
-        version=Release.parse(facts["release"]),
+        release=release.text,
+        version=release,
         origin=origin,
-        image=entry / "image",
-        vmlinux=entry / "vmlinux" if (entry / "vmlinux").exists() else None,
-        modules=modules or entry / "lib/modules" / facts["release"],
-        config=read_config(entry / "config"),
-        digest=facts["digest"],
+        image=demand_intact(image),
+        vmlinux=demand_intact(vmlinux) if is_noted(vmlinux) else None,
+        modules=modules or entry / "lib/modules" / release.text,
+        config=options,
+        digest=digest,
         mutant=mutant,
     )
 
@@ -113,11 +123,6 @@ def modules_of(modules: Path) -> list[str]:
 def digest_of(files: Mapping[str, str]) -> str:
     """One digest over the names and digests of image and modules."""
     return hashlib.sha256("".join(f"{files[name]}  {name}\n" for name in sorted(files)).encode()).hexdigest()
-
-
-def sha256(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
 
 
 def demand_bzimage(image: Path) -> None:

@@ -17,7 +17,8 @@ from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
-from lab.base.errors import Misuse, no_such_file
+from lab.base.errors import Misuse, no_such_folder
+from lab.base.reading import read_json
 from lab.kernels import build, git, local, mutants, store
 from lab.kernels.build import Builder, Recipe, Toolchain
 from lab.kernels.model import Kernel
@@ -163,8 +164,8 @@ class _Workshop:
 def facts(kernel: Kernel) -> Mapping[str, object]:
     """What build.json says of a kernel that was built here, empty for any other."""
     try:
-        document = json.loads((kernel.image.parent / _FACTS).read_text())
-    except (FileNotFoundError, ValueError):
+        document = read_json(kernel.image.parent / _FACTS)
+    except (OSError, ValueError):
         return {}
     return document if isinstance(document, dict) else {}
 
@@ -179,7 +180,8 @@ def _split(wanted: str) -> tuple[Path, str]:
         path, revision = Path("@".join(parts[:count])).expanduser(), "@".join(parts[count:])
         if path.is_dir() and revision:
             return path.resolve(), revision
-    raise no_such_file(Path(parts[0]).expanduser().absolute(), "the kernel source")
+    named = Path(parts[0]).expanduser()
+    raise no_such_folder((whole if named.is_dir() else named).absolute(), "the kernel source")
 
 
 def _borrowed(source: Source) -> tuple[Path, ...]:

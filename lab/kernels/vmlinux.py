@@ -8,14 +8,18 @@ The layout is that of the boot protocol (Documentation/arch/x86/boot.rst): ``set
 
 import bz2
 import lzma
+import re
 import struct
 import zlib
 from collections.abc import Callable
+from typing import Protocol
 
 import zstandard
 
 from lab.base.process import run
 
+DAMAGE = (OSError, ValueError, EOFError, struct.error, lzma.LZMAError, zlib.error, zstandard.ZstdError)
+"""What reading a damaged compressed or binary file may raise."""
 _SECTOR = 512
 _PAYLOAD_PROTOCOL = 0x0208
 _PT_NOTE = 4
@@ -28,15 +32,26 @@ def is_bzimage(image: bytes) -> bool:
 
 def image_release(image: bytes) -> str | None:
     """What ``uname -r`` will say, None when the image does not tell."""
+    return next(iter(_banner(image).split()), None)
+
+
+def image_built(image: bytes) -> str | None:
+    """The date of the build (ISO 8601) as Debian writes it into ``uname -v``, None when the image does not tell."""
+    found = re.search(r"\((\d{4}-\d\d-\d\d)\)", _banner(image))
+    return found[1] if found else None
+
+
+def _banner(image: bytes) -> str:
+    """``kernel_version`` of the set-up header, empty without one."""
     if not is_bzimage(image):
-        return None
+        return ""
     (offset,) = struct.unpack_from("<H", image, 0x20E)
     text = image[offset + 0x200 : offset + 0x300].split(b"\0")[0].decode("ascii", errors="replace")
-    return text.split()[0] if offset and text.split() else None
+    return text if offset else ""
 
 
 def extract_vmlinux(image: bytes) -> bytes | None:
-    """The uncompressed ELF if it can be booted through a PVH note, else None."""
+    """The uncompressed ELF if it can be booted through a PVH note, else None. Raises ``DAMAGE``."""
     payload = _payload(image)
     elf = _decompressed(payload) if payload else None
     return elf if elf and has_pvh_note(elf) else None
@@ -77,26 +92,31 @@ def _payload(image: bytes) -> bytes | None:
 def _decompressed(payload: bytes) -> bytes | None:
     if payload[:4] == b"\x7fELF":
         return payload
-    for magic, decompress in _FORMATS.items():
+    if payload.startswith(_LZ4):
+        return run(["lz4", "-dcq"], stdin=payload[:-4], hint="apt-get install lz4").stdout
+    for magic, decompressor in _FORMATS.items():
         if payload.startswith(magic):
-            return decompress(payload)
+            # The build appends the uncompressed size behind some formats: what follows the end is ignored.
+            stream = decompressor()
+            plain = stream.decompress(payload)
+            if not stream.eof:
+                raise ValueError("its compressed kernel ends early")
+            return plain
     return None
 
 
-def _zstd(payload: bytes) -> bytes:
-    # The build appends the uncompressed size: four bytes behind the frame, ignored here.
-    return zstandard.ZstdDecompressor().decompressobj().decompress(payload)
+class _Decompressor(Protocol):
+    @property
+    def eof(self) -> bool: ...
+
+    def decompress(self, data: bytes, /) -> bytes: ...
 
 
-def _lz4(payload: bytes) -> bytes:
-    return run(["lz4", "-dcq"], stdin=payload[:-4], hint="apt install lz4").stdout
-
-
-_FORMATS: dict[bytes, Callable[[bytes], bytes]] = {
-    b"\xfd7zXZ\0": lambda payload: lzma.LZMADecompressor().decompress(payload),
-    b"\x28\xb5\x2f\xfd": _zstd,
-    b"\x1f\x8b": lambda payload: zlib.decompressobj(31).decompress(payload),
-    b"BZh": lambda payload: bz2.BZ2Decompressor().decompress(payload),
-    b"\x5d\0\0": lambda payload: lzma.LZMADecompressor(lzma.FORMAT_ALONE).decompress(payload),
-    b"\x02\x21\x4c\x18": _lz4,
+_LZ4 = b"\x02\x21\x4c\x18"
+_FORMATS: dict[bytes, Callable[[], _Decompressor]] = {
+    b"\xfd7zXZ\0": lzma.LZMADecompressor,
+    b"\x28\xb5\x2f\xfd": lambda: zstandard.ZstdDecompressor().decompressobj(),
+    b"\x1f\x8b": lambda: zlib.decompressobj(31),
+    b"BZh": bz2.BZ2Decompressor,
+    b"\x5d\0\0": lambda: lzma.LZMADecompressor(lzma.FORMAT_ALONE),
 }

@@ -6,6 +6,7 @@ from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.compiler import compile_c, compiler_version
+from lab.base.contents import demand_intact
 from lab.base.digest import canonical, digest_bytes
 
 KIND = "steady"
@@ -30,4 +31,5 @@ def steady(cache: Cache) -> Steady:
     def fill(into: Path) -> None:
         compile_c(_SOURCE.parent, [_SOURCE.name, "-ldl"], _FLAGS, into / LIBRARY)
 
-    return Steady(cache.entry(KIND, digest_bytes(canonical([digest, version, _FLAGS])), fill) / LIBRARY, digest)
+    entry = cache.entry(KIND, digest_bytes(canonical([digest, version, _FLAGS])), fill)
+    return Steady(demand_intact(entry / LIBRARY), digest)

@@ -9,6 +9,7 @@ import hashlib
 import json
 import os
 import re
+import shutil
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
@@ -30,7 +31,7 @@ _INSTALL_APT = "blklab fetches kernels with apt: on Debian and Ubuntu it is ther
 _CARRIED = re.compile(r"Acquire::(?!IndexTargets|Allow|Languages|GzipIndexes|Changelogs|cdrom)[^ ]+ ")
 _UNSIGNED = ("NO_PUBKEY", "EXPKEYSIG", "BADSIG", "REVKEYSIG", "signatures were invalid", "is no longer signed")
 _UNREACHABLE = ("Temporary failure", "Could not resolve", "Could not connect", "Unable to connect", "Connection failed")
-_ABSENT = ("404 ", "does not have a Release file", "File not found", "is not signed")
+_ABSENT = ("404 ", "Failed to stat", "does not have a Release file", "File not found", "is not signed")
 
 Tell = Callable[[str], None]
 
@@ -52,7 +53,8 @@ class Dependency:
 class Package:
     """A package version as its archive offers it. ``size`` is that of the .deb, in bytes.
 
-    ``depends`` holds Depends and Pre-Depends: each item is a tuple of alternatives.
+    ``depends`` holds Depends and Pre-Depends: each item is a tuple of alternatives. ``path`` is the .deb's,
+    relative to the archive. A package that is not ``listed`` lies in the pool, but no signed list has its checksum.
     """
 
     suite: str
@@ -61,6 +63,8 @@ class Package:
     sha256: str
     size: int
     depends: tuple[tuple[Dependency, ...], ...]
+    path: str = ""
+    listed: bool = True
 
 
 @dataclass(frozen=True)
@@ -103,6 +107,21 @@ class Archive:
         """What the package depends on, as tuples of alternatives."""
         return self.find(suite, package, version).depends
 
+    def unlisted(self, suite: str, name: str, version: str, path: str) -> Package:
+        """The package at ``path`` of the archive that serves ``suite``, though the suite's lists do not name it.
+
+        Its name, version and architecture are checked; nobody signed its checksum. Raises CannotJudge when the
+        archive does not have the file.
+        """
+        with self._suite(suite) as apt:
+            deb = apt.pooled(path, self._tell)
+            found = run(["dpkg-deb", "-f", str(deb), "Package", "Version", "Architecture"]).stdout.decode()
+            wanted = {"package": name, "version": version, "architecture": "amd64"}
+            if (fields := next(paragraphs(found), {})) != wanted:
+                deb.unlink()
+                raise LabBroken(f"{path} of {suite} is {dict(fields)}, expected {wanted}")
+            return Package(suite, name, version, sha256_of(deb), deb.stat().st_size, (), path, listed=False)
+
     def fetch(self, suite: str, packages: Sequence[Package], into: Path) -> tuple[Deb, ...]:
         """Download ``packages`` into the folder ``into``, checksums verified."""
         into.mkdir(parents=True, exist_ok=True)
@@ -118,7 +137,10 @@ class Archive:
     def _fetch(self, apt: "_Apt", package: Package, into: Path) -> Deb:
         folder = into / package.name
         folder.mkdir()
-        apt("apt-get", "download", f"{package.name}={package.version}", cwd=folder)
+        if package.listed:
+            apt("apt-get", "download", f"{package.name}={package.version}", cwd=folder)
+        else:
+            shutil.move(apt.pooled(package.path, self._tell), folder)
         path = next(folder.glob("*.deb"))
         if sha256_of(path) != package.sha256:
             raise LabBroken(f"{path.name} is not the {package.name} {package.version} that {package.suite} lists")
@@ -183,6 +205,19 @@ class _Apt:
         except LabBroken as error:
             raise self._explained(error) from error
 
+    def pooled(self, path: str, tell: Tell) -> Path:
+        """The file at ``path`` of the archive, downloaded if it is not there from an earlier call."""
+        target = self._root / "pool" / Path(path).name
+        if not target.exists():
+            target.parent.mkdir(exist_ok=True)
+            tell(f"fetching {target.name} from the pool of {self._suite}: the suite does not list it any more")
+            # apt's "file" method would leave a file of this host where it is.
+            uri = re.sub(r"^file:", "copy:", f"{self._distribution.uri(self._suite)}/{path}")
+            partial = target.with_suffix(".partial")
+            self("/usr/lib/apt/apt-helper", "download-file", uri, str(partial))
+            partial.rename(target)
+        return target
+
     def update(self) -> None:
         self("apt-get", "update", "-q")
         # Before apt 2.1.9 a failed download is a mere warning.
@@ -240,6 +275,7 @@ def _package(suite: str, fields: Mapping[str, str]) -> Package:
         sha256=fields["sha256"],
         size=int(fields["size"]),
         depends=parse_depends(", ".join(filter(None, (fields.get("pre-depends"), fields.get("depends"))))),
+        path=fields["filename"],
     )
 
 

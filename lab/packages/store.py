@@ -7,8 +7,8 @@ without the network if they are still unpacked, and fetched again (exactly those
 
 import hashlib
 import json
-from collections.abc import Callable, Sequence
-from dataclasses import asdict, dataclass
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import asdict, astuple, dataclass
 from datetime import UTC, datetime
 from functools import partial
 from pathlib import Path
@@ -16,6 +16,7 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
+from lab.base.reading import read_json
 from lab.packages.apt import BOUND, Archive, Package
 
 _SCHEMA = 1
@@ -23,12 +24,13 @@ _SCHEMA = 1
 
 @dataclass(frozen=True)
 class Pinned:
-    """One package, exactly."""
+    """One package, exactly. ``path`` is its file in the archive's pool when the suite does not list it, else empty."""
 
     suite: str
     name: str
     version: str
     sha256: str
+    path: str = ""
 
 
 @dataclass(frozen=True)
@@ -90,7 +92,7 @@ def unpacked(
     if refresh:
         offered.renew()
     packages = tuple(_asked(offered, choose if pin is None else partial(_same, pin)))
-    chosen = Pin(name, tuple(Pinned(p.suite, p.name, p.version, p.sha256) for p in packages))
+    chosen = Pin(name, tuple(_pinned(package) for package in packages))
 
     def fill(into: Path) -> None:
         tree = into / ".unpacked"
@@ -110,21 +112,35 @@ def read_pin(cache: Cache, name: str) -> Pin | None:
     """The pin of that name, None when there is none. Raises LabBroken when it cannot be read."""
     path = _pin_path(cache, name)
     try:
-        document = json.loads(path.read_text())
-        return Pin(name, tuple(Pinned(**package) for package in document["packages"]))
-    except FileNotFoundError:
+        packages = tuple(Pinned(**package) for package in read_json(path)["packages"])
+        if not packages or any(not isinstance(word, str) for package in packages for word in astuple(package)):
+            raise ValueError("not a list of packages")
+        return Pin(name, packages)
+    except (FileNotFoundError, NotADirectoryError):
         return None
-    except (ValueError, TypeError, KeyError) as error:
-        raise LabBroken(f"the pin {path} cannot be read: {error}", remedy=f"remove {path}") from error
+    except (OSError, ValueError, TypeError, KeyError) as error:
+        raise LabBroken(f"the pin {path} cannot be read: {error}", remedy=f"rm -r {path}; it is made again") from error
+
+
+def read_pins(cache: Cache, prefix: str) -> Iterator[Pin]:
+    """Every pin whose name starts with ``prefix``."""
+    for path in sorted((cache.root / "pins").glob(f"{prefix}*.json")):
+        if (pin := read_pin(cache, path.name.removesuffix(".json"))) is not None:
+            yield pin
 
 
 def write_pin(cache: Cache, pin: Pin) -> None:
     document = {
         "schema": _SCHEMA,
         "pinned": datetime.now(UTC).isoformat(timespec="seconds"),
-        "packages": [asdict(package) for package in pin.packages],
+        "packages": [{key: value for key, value in asdict(one).items() if value} for one in pin.packages],
     }
     cache.write_text("pins", _pin_path(cache, pin.name).name, json.dumps(document, indent=2) + "\n")
+
+
+def _pinned(package: Package) -> Pinned:
+    path = "" if package.listed else package.path
+    return Pinned(package.suite, package.name, package.version, package.sha256, path)
 
 
 def _pin_path(cache: Cache, name: str) -> Path:
@@ -141,7 +157,7 @@ def _asked(archive: Archive, choose: Choose) -> Sequence[Package]:
 
 
 def _same(pin: Pin, archive: Archive) -> tuple[Package, ...]:
-    found = tuple(archive.find(pinned.suite, pinned.name, pinned.version) for pinned in pin.packages)
+    found = tuple(_found(archive, pinned) for pinned in pin.packages)
     for package, pinned in zip(found, pin.packages, strict=True):
         if package.sha256 != pinned.sha256:
             raise CannotJudge(
@@ -149,6 +165,12 @@ def _same(pin: Pin, archive: Archive) -> tuple[Package, ...]:
                 remedy="use the archive that it was pinned from, or ask for a refresh of the pin",
             )
     return found
+
+
+def _found(archive: Archive, pinned: Pinned) -> Package:
+    if pinned.path:
+        return archive.unlisted(pinned.suite, pinned.name, pinned.version, pinned.path)
+    return archive.find(pinned.suite, pinned.name, pinned.version)
 
 
 def _unpack(archive: Archive, package: Package, debs: Path, tree: Path) -> None:

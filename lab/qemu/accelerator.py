@@ -7,7 +7,9 @@ from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
 from lab.base.cache import Cache
+from lab.base.contents import demand_intact
 from lab.base.digest import canonical, digest_bytes
+from lab.base.reading import read_json
 from lab.qemu.clock import Clock, WallClock
 from lab.qemu.kvm import DEVICE, Kvm, KvmState, prove_kvm
 from lab.qemu.probe import OVERRIDE, Qemu
@@ -45,7 +47,7 @@ def accelerator(cache: Cache, qemu: Qemu, image: Path, digest: str) -> Accelerat
         words = proved.proof.replace(str(image), "this kernel")
         (into / _FILE).write_text(json.dumps(asdict(replace(proved, proof=words))))
 
-    found = json.loads((cache.entry(KIND, key, fill) / _FILE).read_text())
+    found = read_json(demand_intact(cache.entry(KIND, key, fill) / _FILE))
     return of(Kvm(KvmState(found["state"]), found["proof"], found["model"]))
 
 

@@ -27,7 +27,8 @@ class MachineSpec:
     is in MiB; ``seed`` feeds every random source that the guest can reach; ``append`` are words
     for the kernel command line, after the machine's own; ``devices`` are values of -device;
     ``preload`` is a library to be loaded into QEMU, which no word of the command line shows; ``hardware`` are
-    words of objects, block devices and devices, in their order.
+    words of objects, block devices and devices, in their order; ``plugin`` is a library and its arguments, which
+    observes the guest and changes nothing in it.
     """
 
     program: Path
@@ -44,6 +45,7 @@ class MachineSpec:
     preload: Path | None = None
     board: str = "pc"
     hardware: tuple[str, ...] = ()
+    plugin: tuple[str, ...] = ()
 
 
 def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
@@ -60,6 +62,7 @@ def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
         *_devices(spec),
         *spec.hardware,
         *_kernel(spec),
+        *(("-plugin", ",".join(spec.plugin)) if spec.plugin else ()),
     )
 
 

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A topology on controllers of QEMU: which of them plays each HBA, and what they cannot carry.
 
-Figures of drivers were read back from Linux 5.10, 6.1, 6.12 and 7.2 over QEMU 7.2, as ``blklab inventory`` does.
+Figures of drivers were read back from Linux 5.10, 6.1, 6.12 and 7.2 over QEMU 7.2, as ``blklab check inventory`` does.
 """
 
 import re

@@ -121,7 +121,7 @@ def test_a_lost_cache_entry_names_the_remedy(run: RunFolder, qemu: Path, tmp_pat
     done = repeat(boot_of(run), qemu, tmp_path / "again")
     assert done.returncode == 128
     assert "base.cpio is neither beside this script nor at" in done.stderr
-    assert "blklab kit RUN 000" in done.stderr
+    assert "blklab store kit RUN 000" in done.stderr
 
 
 def test_an_altered_input_is_not_booted(run: RunFolder, qemu: Path, tmp_path: Path, cached: kit.Inputs) -> None:
@@ -188,7 +188,7 @@ def test_something_else_is_not_passed_off_for_it(run: RunFolder, tmp_path: Path,
 
 def test_a_kit_overwrites_nothing(run: RunFolder, tmp_path: Path) -> None:
     (tmp_path / "kit").mkdir()
-    with pytest.raises(Misuse, match="is there already"):
+    with pytest.raises(Misuse, match="exists"):
         collect(run, chosen_boot(run, ""), tmp_path / "kit", never)
 
 

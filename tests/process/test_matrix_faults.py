@@ -55,9 +55,9 @@ def test_a_corrupt_index_hinders_no_matrix(lab: FakeLab) -> None:
     lab.results.mkdir()
     (lab.results / FILE).write_bytes(b"SQLite format 3\0" + bytes(200))
     assert matrix(lab).returncode == EXIT_PASS
-    done = lab.call("history", "t", "--results", str(lab.results))
+    done = lab.call("compare", "--history", "t", "--results", str(lab.results))
     assert "the index was made anew: it was damaged" in done.stderr
-    done = lab.call("index", "--results", str(lab.results))
+    done = lab.call("store", "index", "--results", str(lab.results))
     assert done.stdout.startswith("4 runs of 2 scenarios")
 
 

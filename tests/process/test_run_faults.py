@@ -168,6 +168,40 @@ def test_the_host_is_looked_at_before_anything_is_fetched(lab: FakeLab) -> None:
     assert not (lab.folder / "e").exists()
 
 
+DAMAGED = (
+    "kernels/*/vmlinux",
+    "kernels/*/lib/modules/*/modules.dep",
+    "steady/*/steady.so",
+    "initramfs/*/base.cpio",
+    "program/*/sampler",
+    "payload/*/usr/bin/fio",
+)
+
+
+def test_a_cache_that_changed_boots_nothing(lab: FakeLab) -> None:
+    assert lab.run().returncode == EXIT_PASS
+    lab.log.unlink()
+    for name in DAMAGED:
+        (path,) = (lab.folder / "cache").glob(name)
+        stored, mode = path.read_bytes(), path.stat().st_mode
+        path.chmod(0o644)
+        path.write_bytes(stored + b"x")
+        done = lab.run()
+        assert (done.returncode, lab.boots()) == (EXIT_LAB_BROKEN, []), name
+        entry = "/".join(path.relative_to(lab.folder / "cache").parts[:2])
+        assert f"{path} is damaged" in done.stderr
+        assert f"remedy: rm -r {lab.folder}/cache/{entry}" in done.stderr
+        path.write_bytes(stored)
+        path.chmod(mode)
+    assert lab.run().returncode == EXIT_PASS
+
+
+@pytest.mark.parametrize("place", ["/dev/null", "/proc/no-such"])
+def test_a_place_that_can_hold_no_cache(lab: FakeLab, place: str) -> None:
+    words = rf"the cache {place} cannot be written.*\n.*BLKLAB_CACHE="
+    refused(lab, lab.run(BLKLAB_CACHE=place), EXIT_LAB_BROKEN, words)
+
+
 @contextmanager
 def mounted(folder: Path, *options: str) -> Iterator[Path]:
     """``folder`` as a mount point; skips where that is not allowed."""
@@ -193,7 +227,7 @@ def test_results_without_space(lab: FakeLab) -> None:
             lab,
             lab.run(),
             EXIT_LAB_BROKEN,
-            r"results has \d MiB left, a run may need 64 MiB\n  remedy: free some space",
+            r"results has \d MiB free; a run may need 64 MiB\n  remedy: free some space",
         )
     with tmpfs(lab.results, "4k"):
         refused(lab, lab.run(), EXIT_LAB_BROKEN, r"results.*\n  remedy: free some space")
@@ -214,7 +248,7 @@ def test_results_that_fill_up_meanwhile(lab: FakeLab) -> None:
         next(lab.results.rglob("filler")).unlink()
         done = lab.run()
         assert done.returncode == EXIT_PASS, done.stderr
-        assert "1 boots were taken over" in done.stderr
+        assert "1 boot taken over" in done.stderr
 
 
 def test_results_that_cannot_be_written(lab: FakeLab) -> None:

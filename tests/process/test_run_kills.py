@@ -30,7 +30,7 @@ def assert_sound(lab: FakeLab, runs: int) -> None:
         assert len(list(verdict.parent.glob("boots/*/boot.json"))) == len(facts["cells"]) == CELLS
         done = lab.call("judge", str(verdict.parent))
         assert done.returncode == EXIT_PASS, done.stdout
-        assert "blklab: the same as the stored verdict" in done.stderr
+        assert "blklab: the stored verdict is identical" in done.stderr
     leftovers = [path for path in lab.results.rglob("*") if path.name.startswith(".") or path.name == "initrd"]
     assert leftovers == []
 
@@ -43,7 +43,7 @@ def test_killed_in_the_second_boot(lab: FakeLab, moment: str) -> None:
     assert lab.verdicts() == []
     done = lab.run("--jobs", "1")
     assert done.returncode == EXIT_PASS, done.stderr
-    assert "1 boots were taken over from a run that had been stopped" in done.stderr
+    assert "1 boot taken over from an interrupted run" in done.stderr
     assert len(lab.boots()) == CELLS + 1
     assert lab.boots()[2] == lab.boots()[1], "the boot that was cut short is made again, in its place"
     assert_sound(lab, runs=1)
@@ -122,5 +122,5 @@ def test_a_run_that_is_going_on_is_not_taken_up(lab: FakeLab) -> None:
     assert first.poll() is None
     kill(lab, first)
     done = lab.run()
-    assert "1 boots were taken over" in done.stderr
+    assert "1 boot taken over" in done.stderr
     assert_sound(lab, runs=2)

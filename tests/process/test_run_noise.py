@@ -15,7 +15,8 @@ import pytest
 from harness.record.judging import judge_run, rejudge
 from harness.record.store import Store, load_run
 from harness.run.events import CellStarted, Event
-from harness.run.runner import Request, Run, run_scenario
+from harness.run.plan import Request
+from harness.run.runner import Run, run_scenario
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Agreement, Clock, Scenario, Status
 from harness.studies.agreement.collect import both_clocks, on_the_wall
@@ -129,7 +130,9 @@ def test_a_killed_run_goes_on_where_it_was(rig: Rig) -> None:
     assert (run.resumed, run.verdict.status) == (3, Status.PASS)
     assert rig.started[4:] == there_and_back(6)[3:]
     assert len(rig.lab.boots()) == 2 * 6
-    assert rejudge(run.folder.path).agrees
+    rejudged = rejudge(run.folder.path)
+    assert rejudged.before
+    assert rejudged.differences == ()
 
 
 def test_a_boot_that_is_lost_costs_that_boot_alone(rig: Rig) -> None:
@@ -137,11 +140,11 @@ def test_a_boot_that_is_lost_costs_that_boot_alone(rig: Rig) -> None:
     killer.start()
     run = rig.run(hold=[3, "load"])
     killer.join()
-    assert (run.verdict.status, run.verdict.exit_code, run.left_open) == (Status.ERROR, 128, True)
+    assert (run.verdict.status, run.verdict.exit_code, run.unfinished) == (Status.ERROR, 128, True)
     assert rig.started == there_and_back(2)
     assert rig.store.runs("t") == ()
     again = rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
-    assert (again.folder.path, again.resumed, again.left_open) == (run.folder.path, 3, False)
+    assert (again.folder.path, again.resumed, again.unfinished) == (run.folder.path, 3, False)
     assert again.verdict.status is Status.PASS
     assert len(rig.lab.boots()) == 2 * 6 + 1
 
@@ -154,11 +157,11 @@ def test_a_boot_that_the_host_made_late_is_made_again(rig: Rig, monkeypatch: pyt
         monkeypatch.setenv(*plan)
 
     run = rig.run(starve)
-    assert (run.verdict.status, run.verdict.exit_code, run.left_open) == (Status.MISS, 125, True)
+    assert (run.verdict.status, run.verdict.exit_code, run.unfinished) == (Status.MISS, 125, True)
     assert rig.started == there_and_back(2)
     assert rig.store.runs("t") == ()
     again = rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
-    assert (again.folder.path, again.resumed, again.left_open) == (run.folder.path, 3, False)
+    assert (again.folder.path, again.resumed, again.unfinished) == (run.folder.path, 3, False)
     assert again.verdict.status is Status.PASS
 
 
@@ -194,6 +197,6 @@ def test_what_cannot_be_asked_of_the_wall_clock(rig: Rig) -> None:
     for name, value in rig.lab.environment().items():
         rig._monkeypatch.setenv(name, value)
     lab = open_lab(cache)
-    with pytest.raises(Misuse, match="repeats exactly"):
+    with pytest.raises(Misuse, match="do not repeat exactly"):
         run_scenario(lab, Request(rig.scenario, kernel, verify=True), rig.store)
     assert not Path(rig.store.root / "t").exists()

@@ -64,8 +64,17 @@ class Repository:
         self._home = home
         self._indexes = dict[str, list[str]]()
 
-    def add(self, suite: str, package: str, version: str, tree: Path | None = None, depends: str = "") -> Path:
-        """Build a package of ``tree`` and list it; ``publish`` makes it visible."""
+    def add(
+        self,
+        suite: str,
+        package: str,
+        version: str,
+        tree: Path | None = None,
+        depends: str = "",
+        *,
+        listed: bool = True,
+    ) -> Path:
+        """Build a package of ``tree`` and list it, or only put it into the pool; ``publish`` makes it visible."""
         build = self.root.parent / f"build-{package}-{version}"
         (build / "DEBIAN").mkdir(parents=True)
         control = f"Package: {package}\nVersion: {version}\nArchitecture: amd64\nMaintainer: T <t@example.org>\n"
@@ -80,8 +89,13 @@ class Repository:
         subprocess.run(["dpkg-deb", "-Znone", "--build", str(build), str(deb)], check=True, capture_output=True)
         digest = hashlib.sha256(deb.read_bytes()).hexdigest()
         entry = f"{control}Filename: pool/{deb.name}\nSize: {deb.stat().st_size}\nSHA256: {digest}\n"
-        self._indexes.setdefault(suite, []).append(entry)
+        if listed:
+            self._indexes.setdefault(suite, []).append(entry)
         return deb
+
+    def record(self, suite: str, index: str) -> None:
+        """List packages as a real index names them, without their files."""
+        self._indexes.setdefault(suite, []).append(index)
 
     def drop(self, suite: str) -> None:
         """Forget all packages of the suite."""

@@ -4,6 +4,7 @@
 from collections.abc import Mapping
 from pathlib import Path
 
+from lab.base.contents import note
 from lab.guest.payload import LIBRARIES, LIBRARY_FOLDER, LOADER, PROGRAMS
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release
@@ -31,6 +32,7 @@ def lay_out(root: Path) -> None:
         path = root / name
         path.parent.mkdir(parents=True, exist_ok=True)
         path.write_bytes(program)
+    note(root)
 
 
 def kernel(
@@ -52,5 +54,6 @@ def kernel(
     (folder / "modules.builtin").write_text("".join(f"kernel/{name}.ko\n" for name in builtin))
     image = folder / "image"
     image.write_bytes(b"image")
+    note(folder)
     release = "6.1.0-50-amd64"
     return Kernel("path:x", release, Release.parse(release), "made up", image, None, folder, config, "k" * 64)

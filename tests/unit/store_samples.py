@@ -5,6 +5,7 @@ import json
 from collections.abc import Mapping
 from pathlib import Path
 
+from harness.base.plain import identity
 from harness.record.boot_files import save_boot
 from harness.record.store import KernelFacts, PlannedCell, RunFacts, RunFolder, Store, planned
 from harness.scenario.model import Scenario
@@ -15,6 +16,8 @@ RECORDED = json.loads((Path(__file__).parent / "fixtures" / "fio-aio.json").read
 COUNTERS = "== /proc/stat\ncpu  {busy} 0 0 {idle} 0 0 0 0 0 0\n== /proc/diskstats\n{rows}"
 RUNTIME = 8000
 """Milliseconds, as in the sample loads."""
+
+SAMPLES = Path(__file__).parent / "fixtures" / "samples" / "together.samples.json"
 
 KERNEL = KernelFacts("debian:6.1", "6.1.0-18-amd64", "Debian bookworm", "k" * 64)
 
@@ -30,6 +33,14 @@ def fio_result(iops: Mapping[str, float]) -> bytes:
     return json.dumps({**RECORDED, "jobs": jobs}).encode()
 
 
+def sampled(load: str, *luns: str) -> dict[str, bytes]:
+    """A recorded file of samples, said to be of other LUNs."""
+    document = json.loads(SAMPLES.read_bytes())
+    recorded = list(document["series"].values())
+    document["series"] = {f"inflight[{lun}]": recorded[place] for place, lun in enumerate(luns)}
+    return {f"{load}.samples.json": json.dumps(document).encode()}
+
+
 def counters(reads: int, *, busy: int = 0, idle: int = 0) -> bytes:
     rows = "".join(f" 252 {n} nullb{n} {reads} 0 0 0 0 0 0 0 0 0 0\n" for n in range(2))
     return COUNTERS.format(busy=busy, idle=idle, rows=rows).encode()
@@ -41,6 +52,7 @@ def files(solo: float = 100.0, together: float = 95.0) -> dict[str, bytes]:
         measured[f"{load}.json"] = fio_result(iops)
         measured[f"{load}.before"] = counters(0)
         measured[f"{load}.after"] = counters(1000, busy=10, idle=90)
+        measured |= sampled(load, *iops)
     return measured
 
 
@@ -54,17 +66,28 @@ def record(
         warnings=warnings,
         files=measured,
         digest=digest_results(measured) if outcome is Outcome.BYE else None,
-        fingerprint={"kernel": "k" * 64},
+        fingerprint=fingerprint(folder),
         wall={"boot": 3.0, "setup": 1.0, "measure": 6.0, "send": 0.2},
         virtual={"boot": 1.0, "setup": 0.5, "measure": 90.0, "send": 0.1},
     )
+
+
+def fingerprint(folder: Path) -> dict[str, str]:
+    """As the lab makes it for the cell of a run whose boot goes to ``folder``; of the kernel alone elsewhere."""
+    plan = folder.parents[1] / "run.json"
+    if not plan.is_file():
+        return {"kernel": KERNEL.digest}
+    run = json.loads(plan.read_bytes())
+    (cell,) = (cell for cell in run["cells"] if cell["boot"] == folder.name)
+    labels = {"scenario": run["scenario_digest"], "arm": cell["arm"], "seed": str(cell["seed"])}
+    return {"kernel": run["kernel"]["digest"], **labels}
 
 
 def facts(model: Scenario, cells: tuple[PlannedCell, ...]) -> RunFacts:
     return RunFacts(
         run_id="",
         scenario=model.name,
-        scenario_digest=model.digest,
+        scenario_digest=identity(model),
         kernel=KERNEL,
         seeds=tuple(sorted({cell.seed for cell in cells})),
         arms=tuple(dict.fromkeys(cell.arm for cell in cells)),
@@ -79,7 +102,8 @@ def new_run(root: Path, model: Scenario, *, seeds: int = 3, repeats: int = 1) ->
     return Store(root).new_run(model, facts(model, cells))
 
 
-def boot_all(run: RunFolder, together: Mapping[str, float]) -> None:
-    """Boot every cell that is missing; ``together`` is the fast role's IOPS by arm."""
+def boot_all(run: RunFolder, together: Mapping[str, float], more: Mapping[str, bytes] = {}) -> None:
+    """Boot every cell that is missing; ``together`` is the fast role's IOPS by arm, ``more`` are further files."""
     for cell in run.missing():
-        save_boot(record(run.fresh_boot_folder(cell), files(together=together[cell.arm] + cell.seed)))
+        measured = {**files(together=together[cell.arm] + cell.seed), **more}
+        save_boot(record(run.fresh_boot_folder(cell), measured))

@@ -49,7 +49,7 @@ def test_without_either_or_with_too_few_boots_nothing_is_said(
 def test_a_difference_needs_its_reason() -> None:
     assert row(virtual=(0.5,)).unexplained
     assert not row(virtual=(0.5,), because="the bus is emulated").unexplained
-    text = page([row(virtual=(0.5,), because="the bus is emulated"), row()], [], "blklab agree")
+    text = page([row(virtual=(0.5,), because="the bus is emulated"), row()], [], "blklab check pages")
     assert "| t-megasas, t | the share | 6.1 | 0.5000 | 0.9299 [0.9100 .. 0.9500], 6 boots | **no** |" in text
     assert "- t-megasas: the share: the bus is emulated" in text
     assert text.count("| yes |") == 1

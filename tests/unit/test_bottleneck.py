@@ -204,3 +204,45 @@ def test_a_report_of_80_columns_shows_the_figure_of_many_disks() -> None:
         "the",
         "window",
     ]
+
+
+@pytest.mark.parametrize(
+    ("name", "key", "below", "at", "label"),
+    [
+        (
+            "devices",
+            "disk.stream",
+            use(each(2, 4), disks=disks(2, 0.94)),
+            use(each(2, 4), disks=disks(2, 0.95)),
+            "disk",
+        ),
+        (
+            "devices",
+            "link.stream",
+            use(each(2, 4), disks=disks(2, 0.5), links={"wire": 0.94}),
+            use(each(2, 4), disks=disks(2, 0.5), links={"wire": 0.95}),
+            "link.wire",
+        ),
+        ("cpu", "plain.random", use(each(2, 3), idle=0.06), use(each(2, 3), idle=0.05), "cpu"),
+        (
+            "queues",
+            "lun.random",
+            replace(use(each(2, 4)), luns={"d0": Held(6.3, {}), "d1": Held(6.3, {})}),
+            replace(use(each(2, 4)), luns={"d0": Held(6.4, {}), "d1": Held(6.4, {})}),
+            "lun.d0..1.cmd_per_lun",
+        ),
+        (
+            "queues",
+            "own.random",
+            replace(use(each(2, 4)), luns={"d0": Held(28.7, {}), "d1": Held(28.7, {})}),
+            replace(use(each(2, 4)), luns={"d0": Held(28.8, {}), "d1": Held(28.8, {})}),
+            "role.reader.iodepth",
+        ),
+    ],
+)
+def test_an_element_is_at_its_limit_from_its_threshold_on(
+    name: str, key: str, below: LoadUse, at: LoadUse, label: str
+) -> None:
+    """95 % busy for disks, links and the CPU, 80 % of a queue, 90 % of what the load has in flight."""
+    assert named(name, key, at).label.startswith(label)
+    assert not named(name, key, below).label.startswith(label)

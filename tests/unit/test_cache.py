@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.base import contents, digest
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken
 
@@ -93,7 +94,7 @@ def test_a_full_disk_names_the_remedies(cache: Cache, code: int) -> None:
         cache.entry("kind", "key", fill)
     assert str(cache.root) in caught.value.message
     assert "MB free" in caught.value.message
-    assert "blklab cache prune" in caught.value.remedy
+    assert "blklab store cache prune" in caught.value.remedy
     assert "BLKLAB_CACHE=" in caught.value.remedy
 
 
@@ -144,7 +145,7 @@ def test_the_next_fill_removes_what_a_killed_one_left(cache: Cache, key: str, ch
     assert len(leftovers(cache)) == 1
     assert cache.find("kind", "killed") is None
     made = cache.entry("kind", key, put())
-    assert [path.name for path in made.iterdir()] == ["file"]
+    assert {path.name for path in made.iterdir()} == {"file", contents.NAME}
     assert not leftovers(cache)
 
 
@@ -233,3 +234,93 @@ def test_small_files_are_replaced_whole(cache: Cache) -> None:
     path = cache.write_text("pins", "a.json", "two")
     assert path.read_text() == "two"
     assert [item.name for item in path.parent.iterdir()] == ["a.json"]
+
+
+@pytest.mark.parametrize("place", ["/dev/null", "/proc/no-such"])
+def test_a_place_that_can_hold_no_cache_is_named(place: str) -> None:
+    cache = Cache(Path(place))
+    assert cache.find("kind", "key") is None
+    with pytest.raises(LabBroken, match=f"the cache {place} cannot be written") as caught:
+        cache.entry("kind", "key", put())
+    assert "BLKLAB_CACHE=" in caught.value.remedy
+    with pytest.raises(LabBroken, match=f"the cache {place} cannot be written"):
+        cache.write_text("kind", "name", "text")
+
+
+def test_a_failing_sync_is_an_error_of_the_lab(cache: Cache, monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    program = tmp_path / "bin" / "sync"
+    program.parent.mkdir()
+    program.write_text("#!/bin/sh\necho 'sync: Input/output error' >&2\nexit 1\n")
+    program.chmod(0o755)
+    monkeypatch.setenv("PATH", str(program.parent), prepend=":")
+
+    def many(into: Path) -> None:
+        for number in range(100):
+            (into / str(number)).touch()
+
+    with pytest.raises(LabBroken, match="Input/output error"):
+        cache.entry("kind", "key", many)
+
+
+def test_the_files_of_an_entry_are_listed_with_their_digests(cache: Cache) -> None:
+    def fill(into: Path) -> None:
+        put()(into)
+        (into / "folder").mkdir()
+        (into / "folder" / "link").symlink_to("../file")
+        (into / "outside").symlink_to("/etc/passwd")
+        (into / "dangling").symlink_to("gone")
+
+    made = cache.entry("kind", "key", fill)
+    names = [line.split("  ")[1] for line in (made / contents.NAME).read_text().splitlines()]
+    assert names == ["file", "folder/link"]
+    assert contents.demand_intact(made / "folder/link") == made / "folder/link"
+    subprocess.run(["sha256sum", "-c", "--quiet", contents.NAME], cwd=made, check=True)
+
+
+@pytest.mark.parametrize(
+    ("damage", "says"),
+    [
+        (lambda path: path.write_text("y"), r"key/file is damaged: its sha256 is a1fce436.*, expected 2d711642"),
+        (lambda path: path.write_text(""), "key/file is damaged"),
+        (lambda path: path.unlink(), "key/file is missing"),
+        (lambda path: (path.parent / contents.NAME).write_text(f"{'0' * 64}  other\n"), "expected no such file"),
+        (lambda path: (path.parent / contents.NAME).write_text("junk"), "sha256sums cannot be read"),
+        (lambda path: (path.parent / contents.NAME).unlink(), "is in no cache entry"),
+    ],
+    ids=["changed", "cut", "gone", "not listed", "list damaged", "list gone"],
+)
+def test_a_file_that_changed_is_named_with_a_remedy(cache: Cache, damage: Callable[[Path], object], says: str) -> None:
+    made = cache.entry("kind", "key", put())
+    contents.demand_intact(made / "file")
+    damage(made / "file")
+    with pytest.raises(LabBroken, match=says) as caught:
+        contents.demand_intact(made / "file")
+    assert caught.value.exit_code == 128
+    assert f"rm -r {made}" in caught.value.remedy
+
+
+def test_a_damage_that_keeps_size_and_time_stamp_is_noticed(cache: Cache) -> None:
+    path = contents.demand_intact(cache.entry("kind", "key", put()) / "file")
+    before = path.stat()
+    time.sleep(0.02)
+    path.write_text("y")
+    os.utime(path, ns=(before.st_atime_ns, before.st_mtime_ns))
+    with pytest.raises(LabBroken, match="is damaged"):
+        contents.demand_intact(path)
+
+
+def test_a_file_that_does_not_change_is_read_once(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    path = cache.entry("kind", "key", put()) / "file"
+    contents.demand_intact(path)
+    monkeypatch.setattr(digest, "digest_file", lambda path: "read again")
+    assert contents.demand_intact(path) == path
+
+
+def test_an_entry_without_a_list_gets_one_at_its_next_use(cache: Cache) -> None:
+    made = cache.entry("kind", "key", put())
+    (made / contents.NAME).unlink()
+    assert Cache(cache.root).find("kind", "key") == made
+    assert contents.is_noted(made / "file")
+    (made / contents.NAME).unlink()
+    assert Cache(cache.root).entry("kind", "key", put("never")) == made
+    assert contents.demand_intact(made / "file").read_text() == "x"

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.commands.calibrate import worst_code
+from harness.commands.check.calibrate import worst_code
 from harness.commands.command import SCENARIOS
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder
@@ -79,7 +79,7 @@ def test_a_damaged_record_is_none(tmp_path: Path, text: str) -> None:
 
 def test_without_a_record_the_command_is_named() -> None:
     assert sentence(None, "debian:6.1", ["null_blk"]) == (
-        "not calibrated on this kernel (blklab calibrate --kernel debian:6.1)"
+        "not calibrated on this kernel (blklab check calibrate --kernel debian:6.1)"
     )
 
 
@@ -90,7 +90,7 @@ def test_a_sound_kernel_is_said_to_be_so() -> None:
 def test_a_model_that_is_off_is_named_with_its_error_and_the_command() -> None:
     text = sentence(calibration(SOUND, OFF), "debian:6.1", ["scsi_debug"])
     assert 'the model "scsi_debug is slow" is off by -7.0 %' in text
-    assert "blklab calibrate --kernel debian:6.1" in text
+    assert "blklab check calibrate --kernel debian:6.1" in text
 
 
 def test_a_model_that_could_not_be_measured_is_named_with_its_reason() -> None:

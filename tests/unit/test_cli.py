@@ -2,9 +2,11 @@
 """Exit codes: `git bisect run` reads 1 to 127 as a verdict, so nothing but a judged failure may end there."""
 
 import argparse
+import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+import tomllib
+from collections.abc import Callable, Iterable, Iterator
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -12,9 +14,9 @@ import pytest
 
 import harness.commands
 from harness.cli import INTERRUPTED, LAB_BROKEN, MISUSE, main
-from harness.commands import COMMANDS
+from harness.commands import GROUPS, Word
 from harness.commands.command import SCENARIOS
-from harness.report.terminal.explain import describe_scenario
+from harness.report.terminal.explain import commands_of, describe_scenario
 from harness.scenario.load import find_scenarios, load_scenario
 from lab.base.errors import (
     EXIT_INTERRUPTED,
@@ -35,11 +37,9 @@ CHECKOUT = Path(__file__).parents[2]
 
 @dataclass(frozen=True)
 class Trial:
-    """A verb that does one thing."""
+    """A command that does one thing."""
 
     action: Callable[[], int]
-    NAME: str = "trial"
-    HELP: str = "for a test"
 
     def configure(self, parser: argparse.ArgumentParser) -> None:
         parser.add_argument("--number", type=int)
@@ -49,7 +49,8 @@ class Trial:
 
 
 def code_of(monkeypatch: pytest.MonkeyPatch, action: Callable[[], int]) -> int:
-    monkeypatch.setattr(harness.commands, "COMMANDS", (Trial(action),))
+    monkeypatch.setitem(sys.modules, "harness.commands.trial", Trial(action))
+    monkeypatch.setattr(harness.commands, "GROUPS", {"measure": (Word("trial", "for a test", "trial"),)})
     return main(["trial"])
 
 
@@ -131,10 +132,19 @@ def test_leaving_by_the_back_door(monkeypatch: pytest.MonkeyPatch, code: "int | 
         ["judge"],
         ["judge", "/nonexistent"],
         ["judge", "."],
-        ["cache"],
-        ["cache", "frobnicate"],
-        ["cache", "prune", "--keep", "much"],
-        ["cache", "prune", "--older-than", "long"],
+        ["run", "shared-queue", "--kernel", ""],
+        ["run", "shared-queue", "--base", ""],
+        ["run", "shared-queue", "--seed", "5"],
+        ["matrix", "--kernels", ""],
+        ["check"],
+        ["check", "pages", "nosuch"],
+        ["compare", "debian:6.1"],
+        ["compare", "a", "b", "--history", "shared-queue"],
+        ["help", "frobnicate"],
+        ["store", "cache"],
+        ["store", "cache", "frobnicate"],
+        ["store", "cache", "prune", "--keep", "much"],
+        ["store", "cache", "prune", "--older-than", "long"],
         ["list", "extra"],
     ],
     ids=" ".join,
@@ -147,12 +157,90 @@ def test_misuse(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert "Traceback" not in err
 
 
+def leaves(words: Iterable[Word], *before: str) -> Iterator[tuple[str, ...]]:
+    for word in words:
+        yield from leaves(word.words, *before, word.name) if word.words else [(*before, word.name)]
+
+
+COMMANDS = [path for group in GROUPS.values() for path in leaves(group)]
+
+
 def test_help_is_no_failure(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--help"]) == 0
     text = capsys.readouterr().out
-    assert all(command.NAME in text for command in COMMANDS)
-    for command in COMMANDS:
-        assert main([command.NAME, "--help"]) == 0
+    assert all(f"\n{group}\n" in text for group in GROUPS)
+    assert all(f"\n  {word.name} " in text for group in GROUPS.values() for word in group)
+    assert max(map(len, text.splitlines())) <= 80
+
+
+def test_there_are_at_most_fourteen_commands() -> None:
+    assert sum(map(len, GROUPS.values())) <= 14
+
+
+@pytest.mark.parametrize("command", COMMANDS, ids=" ".join)
+def test_every_command_has_help(command: tuple[str, ...], capsys: pytest.CaptureFixture[str]) -> None:
+    assert main([*command, "--help"]) == 0
+    shown = capsys.readouterr().out
+    assert shown.startswith(f"usage: blklab {' '.join(command)}")
+    assert main(["help", *command]) == 0
+    assert capsys.readouterr().out == shown
+
+
+def test_help_imports_no_command() -> None:
+    """0.3 s are not enough for networkx, rich and the rest."""
+    program = (
+        "import sys; from harness.cli import main; main(['--help'])\n"
+        "sys.exit(any(name in sys.modules for name in ('rich', 'networkx', 'harness.commands.run', 'lab.session')))"
+    )
+    assert python(program, stdout=subprocess.DEVNULL).returncode == 0
+
+
+def test_the_version_is_that_of_the_project(capsys: pytest.CaptureFixture[str]) -> None:
+    project = tomllib.loads((CHECKOUT / "pyproject.toml").read_text())["project"]
+    assert main(["--version"]) == 0
+    assert capsys.readouterr().out == f"blklab {project['version']}\n"
+
+
+@pytest.mark.parametrize(
+    ("words", "suggestion"),
+    [
+        (["rnu"], "did you mean run?"),
+        (["store", "cahce"], "did you mean cache?"),
+        (["run", "shared-queue", "--kernal", "debian:6.1"], "did you mean --kernel?"),
+        (["run", "shared-queue", "--verfiy"], "did you mean --verify?"),
+        (["store", "cache", "prune", "--kepe=2G"], "did you mean --keep?"),
+        (["help", "--completion", "fsh"], "did you mean fish?"),
+    ],
+    ids=" ".join,
+)
+def test_a_misspelt_word_gets_a_suggestion(
+    words: list[str], suggestion: str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    assert main(words) == EXIT_MISUSE
+    assert suggestion in capsys.readouterr().err
+
+
+def test_the_page_of_commands_is_current(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "--markdown"]) == 0
+    assert capsys.readouterr().out == (CHECKOUT / "docs" / "commands.md").read_text(), "make docs writes it"
+
+
+def test_the_man_page_names_every_command_and_option(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "--man"]) == 0
+    page = capsys.readouterr().out.replace("\\-", "-")
+    assert all(f".SS blklab {' '.join(command)} " in page for command in COMMANDS)
+    assert ".B --dry-run" in page
+    assert [line for line in page.splitlines() if line.startswith("'")] == []
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["help", "--completion", shell]) == 0
+    script = capsys.readouterr().out
+    assert all(word in script for command in COMMANDS for word in command)
+    assert "--kernel" in script or "-l kernel" in script
+    if shutil.which(shell):
+        subprocess.run([shell, "-n"], input=script.encode(), check=True)
 
 
 def python(program: str, **streams: int) -> "subprocess.CompletedProcess[bytes]":
@@ -161,7 +249,7 @@ def python(program: str, **streams: int) -> "subprocess.CompletedProcess[bytes]"
 
 @pytest.mark.parametrize("missing", ["yaml", "rich", "zstandard", "lab.base.errors", "harness.commands", "lab.session"])
 def test_a_failed_import_is_no_verdict(missing: str) -> None:
-    program = f"import sys; sys.modules[{missing!r}] = None\nfrom harness.cli import main; sys.exit(main(['list']))"
+    program = f"import sys; sys.modules[{missing!r}] = None\nfrom harness.cli import main; sys.exit(main(['run', 'x']))"
     done = python(program, stderr=subprocess.PIPE, stdout=subprocess.PIPE)
     assert done.returncode == 128
     assert missing.split(".", maxsplit=1)[0].encode() in done.stderr
@@ -183,7 +271,7 @@ def test_the_module_runs_as_the_script() -> None:
 
 
 @pytest.mark.parametrize("unbuffered", ["", "1"])
-@pytest.mark.parametrize("words", [["list"], ["schema"], ["show", "shared-queue"]], ids=" ".join)
+@pytest.mark.parametrize("words", [["list"], ["show", "--schema"], ["show", "shared-queue"]], ids=" ".join)
 def test_output_that_cannot_be_written_is_no_verdict(words: list[str], unbuffered: str) -> None:
     """The interpreter itself would leave with 120, or with 1 when the complaint cannot be written either."""
     command = [sys.executable, "-m", "harness", *words]
@@ -202,7 +290,10 @@ def test_a_complaint_that_cannot_be_written_is_no_verdict() -> None:
 
 def test_a_reader_that_went_away_is_no_verdict() -> None:
     process = subprocess.Popen(
-        [sys.executable, "-m", "harness", "schema"], cwd=CHECKOUT, stdout=subprocess.PIPE, stderr=subprocess.PIPE
+        [sys.executable, "-m", "harness", "show", "--schema"],
+        cwd=CHECKOUT,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
     )
     assert process.stdout is not None
     process.stdout.close()
@@ -212,17 +303,26 @@ def test_a_reader_that_went_away_is_no_verdict() -> None:
 
 
 @pytest.mark.parametrize("name", sorted(find_scenarios(SCENARIOS)))
-def test_what_show_says_to_type_is_shell(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+def test_show_fits_one_screen(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", name]) == 0
     scenario = load_scenario(name, search=SCENARIOS)
-    assert capsys.readouterr().out == describe_scenario(scenario, ()) + "\n"
+    shown = capsys.readouterr().out
+    assert shown == describe_scenario(scenario, ()) + "\n"
+    assert len(shown.splitlines()) <= 55
+    assert all(f"\n  {arm}" in shown for arm in scenario.arms)
+
+
+@pytest.mark.parametrize("name", sorted(find_scenarios(SCENARIOS)))
+def test_what_show_says_to_type_is_shell(name: str, capsys: pytest.CaptureFixture[str]) -> None:
+    scenario = load_scenario(name, search=SCENARIOS)
     for arm in scenario.arms:
-        _, mark, lines = describe_scenario(scenario, (arm,)).partition("by hand")
-        assert mark
-        typed = lines.partition("\n")[2]
+        typed = commands_of(scenario, (arm,))
+        assert f"# arm {arm}" in typed
         assert "modprobe" in typed
         assert "fio --output-format=json" in typed
         subprocess.run(["bash", "-n"], input=typed.encode(), check=True)
+    assert main(["show", name, "--arm", arm, "--by-hand"]) == 0
+    assert typed in capsys.readouterr().out
 
 
 def test_list_names_every_scenario(capsys: pytest.CaptureFixture[str]) -> None:

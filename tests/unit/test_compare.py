@@ -9,6 +9,7 @@ from harness.cli import main
 from harness.judge.comparison import LARGE, Difference, kind_of
 from harness.judge.ensemble import Ensemble
 from harness.record.sides import pairs, side
+from harness.record.store import load_run
 from harness.studies.calibration.models import TOLERANCE
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from tests.unit.record_samples import matrix_of, run_of
@@ -90,6 +91,9 @@ def test_two_kernels_of_one_store(tmp_path: Path, capsys: pytest.CaptureFixture[
     code, out = compare(capsys, "debian:6.1", NEW, "--results", str(tmp_path))
     assert code == EXIT_FAIL
     (row,) = (line for line in out.splitlines() if "none together.fast.iops" in line)
+    profiles = [line.split() for line in out.splitlines() if "blklab profile" in line]
+    assert [words[-1] for words in profiles] == ["none.together"]
+    assert [load_run(Path(folder)).facts.kernel.release for folder in profiles[0][-3:-1]] == ["6.1.0-18-amd64", NEW]
     assert " ".join(row.split()) == "95.50 95.00 .. 96.00 -15.2% * 81.00 80.00 .. 82.00 none together.fast.iops"
     assert "differences of 5 % or more are marked: " in " ".join(out.split())
     code, out = compare(capsys, "6.1", "7.2", "--results", str(tmp_path), "--marked")
@@ -101,7 +105,7 @@ def test_two_kernels_of_one_store(tmp_path: Path, capsys: pytest.CaptureFixture[
 def test_a_figure_that_neither_has(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run_of(tmp_path, [95.0, 96.0])
     assert main(["compare", "6.1", "6.1", "--metric", "resync.bw", "--results", str(tmp_path)]) == EXIT_CANNOT_JUDGE
-    assert "both measured no resync.bw" in capsys.readouterr().err
+    assert "neither side measured resync.bw" in capsys.readouterr().err
 
 
 def test_alike_is_0_and_undecided_is_125(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from rich.console import Console
 
-from harness.commands.controls import print_campaign
+from harness.commands.check.controls import print_campaign
 from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict, judge
 from harness.scenario.model import Control, Scenario

@@ -47,8 +47,8 @@ def test_standard_output_has_nothing_but_the_format(run: RunFolder, capsys: pyte
     ("options", "message"),
     [
         (["--ktap", "-", "--csv", "-"], "only one format can go to standard output"),
-        (["--junit", "nowhere/r.xml"], "--junit nowhere/r.xml: there is no folder nowhere"),
-        (["--kcidb", "."], "--kcidb .: that is a folder"),
+        (["--junit", "nowhere/r.xml"], "--junit nowhere/r.xml: nowhere is not a folder"),
+        (["--kcidb", "."], "--kcidb .: this is a folder"),
     ],
 )
 def test_what_cannot_be_written_is_refused_first(
@@ -63,7 +63,7 @@ def test_what_cannot_be_written_is_refused_first(
 def test_run_refuses_a_target_before_it_fetches_a_kernel(capsys: pytest.CaptureFixture[str]) -> None:
     options = ["--kernel", "debian:6.1", "--junit", "nowhere/r.xml"]
     assert main(["run", "null-shared-tags", *options]) == EXIT_MISUSE
-    assert "there is no folder nowhere" in capsys.readouterr().err
+    assert "nowhere is not a folder" in capsys.readouterr().err
 
 
 @pytest.fixture

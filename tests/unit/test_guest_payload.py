@@ -6,9 +6,11 @@ from pathlib import Path
 import pytest
 
 from lab.base.cache import Cache
-from lab.base.errors import LabBroken
+from lab.base.contents import note
+from lab.base.errors import CannotJudge, LabBroken
 from lab.guest import initramfs, payload
 from lab.guest.trim import needed_libraries
+from lab.packages.apt import silent
 from lab.packages.store import Pin, Pinned, write_pin
 from tests.unit.payload_samples import SMALL_PROGRAM, lay_out
 
@@ -77,14 +79,34 @@ def test_the_digest_is_that_of_the_bytes(root: Path) -> None:
     made = payload.assemble(root, {"fio": "1"})
     assert payload.assemble(root, {"fio": "2"}).digest == made.digest
     (root / "usr/bin/busybox").write_bytes(b"another")
+    note(root)
     assert payload.assemble(root, {}).digest != made.digest
 
 
 def test_a_file_that_is_not_there_is_named(root: Path) -> None:
     (root / "usr/bin/fio").unlink()
-    with pytest.raises(LabBroken, match="lacks usr/bin/fio") as caught:
+    with pytest.raises(LabBroken, match="usr/bin/fio is missing") as caught:
         payload.assemble(root, {})
-    assert "blklab cache prune --kind payload" in caught.value.remedy
+    assert f"rm -r {root}" in caught.value.remedy
+
+
+def test_a_program_that_was_modified_does_not_reach_a_guest(root: Path) -> None:
+    with (root / "usr/bin/fio").open("ab") as file:
+        file.write(b"x")
+    with pytest.raises(LabBroken, match="usr/bin/fio is damaged"):
+        payload.assemble(root, {})
+
+
+def test_a_payload_that_its_archive_lacks_is_an_error_of_the_lab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def vanished(*arguments: object, **options: object) -> None:
+        raise CannotJudge("trixie has no fio", remedy="name an archive")
+
+    monkeypatch.setattr(payload, "unpacked", vanished)
+    with pytest.raises(LabBroken, match="guest payload cannot be fetched: trixie has no fio") as caught:
+        payload.fetch(Cache(tmp_path), silent)
+    assert (caught.value.exit_code, caught.value.remedy) == (128, "name an archive")
 
 
 def test_a_pinned_payload_needs_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -62,7 +62,7 @@ def test_series_over_days_and_over_versions(tmp_path: Path) -> None:
     for day, level in enumerate([95, 95, 60], start=1):
         run_of(tmp_path, [level, level + 1], day=day)
     run_of(tmp_path, [30, 31], release="5.10.0-46-amd64", day=9)
-    run_of(tmp_path, [1, 2], day=10, model=replace(MODEL, digest="an older file"))
+    run_of(tmp_path, [1, 2], day=10, model=replace(MODEL, pause=1))
     run_of(tmp_path, [20, 21], release="6.12.1-amd64", day=11)
     index = open_index(tmp_path).index
     made = history(index, "sample", "iops")
@@ -77,11 +77,11 @@ def test_series_over_days_and_over_versions(tmp_path: Path) -> None:
 def test_the_command_tells_where_a_figure_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for day, level in enumerate([95, 95, 60, 60], start=1):
         run_of(tmp_path, [level, level + 0.5], day=day)
-    assert main(["history", "sample", "--results", str(tmp_path)]) == EXIT_PASS
+    assert main(["compare", "--history", "sample", "--results", str(tmp_path)]) == EXIT_PASS
     out = capsys.readouterr().out
     assert "-36.7%  95.25 -> 60.25  between 2026-01-02 02:00  6.1.0-18-amd64 and 2026-01-03 02:00" in out
     assert out.count("blklab compare sample/") == 1
-    assert main(["history", "sampel", "--results", str(tmp_path)]) == EXIT_MISUSE
+    assert main(["compare", "--history", "sampel", "--results", str(tmp_path)]) == EXIT_MISUSE
     assert "did you mean sample?" in capsys.readouterr().err
 
 
@@ -93,5 +93,5 @@ def test_without_the_library_it_says_how_to_get_it(
     monkeypatch.setitem(sys.modules, "ruptures", None)
     for day in (1, 2):
         run_of(tmp_path, [95.0], day=day)
-    assert main(["history", "sample", "--results", str(tmp_path)]) == EXIT_LAB_BROKEN
+    assert main(["compare", "--history", "sample", "--results", str(tmp_path)]) == EXIT_LAB_BROKEN
     assert "requirements/history.txt" in capsys.readouterr().err

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab io-cost``: the page of costs, and the scenario behind it."""
+"""``blklab check pages``: the page of costs, and the scenario behind it."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -35,7 +35,7 @@ def measured(root: Path, release: str, cost: float) -> Measured:
 
 def test_costs_stand_beside_one_another(tmp_path: Path) -> None:
     runs = [measured(tmp_path, release, cost) for release, cost in (("5.10", 1000.0), ("6.1", 1001.0), ("7.2", 1100.0))]
-    page = cost_page(runs, "blklab io-cost")
+    page = cost_page(runs, "blklab check pages")
     assert "| engine | elevator | 5.10 | 6.1 | 7.2 |" in page
     row = "| together | none | 1,002 [1,001 .. 1,003] | 1,003 [1,002 .. 1,004] (~) |"
     assert f"{row} 1,102 [1,101 .. 1,103] (+10.0 % *) |" in page
@@ -56,6 +56,6 @@ def test_the_scenario_has_every_device_elevator_and_engine() -> None:
 
 
 def test_without_runs_there_is_no_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["io-cost", "--results", str(tmp_path), "--out", str(tmp_path / "x.md")]) == EXIT_MISUSE
-    assert "holds no run of io-cost" in capsys.readouterr().err
-    assert not (tmp_path / "x.md").exists()
+    assert main(["check", "pages", "io-cost", "--results", str(tmp_path), "--out", str(tmp_path)]) == EXIT_MISUSE
+    assert "holds no current run of io-cost" in capsys.readouterr().err
+    assert not (tmp_path / "io-cost.md").exists()

@@ -6,6 +6,7 @@ from pathlib import Path
 import pytest
 
 from lab.base.errors import InputErrors
+from lab.kernels.build import Toolchain, recipe
 from lab.kernels.fixups import FIXUPS, Fixup, fixups_for, major_version
 from lab.kernels.kconfig import describe_drift, drift, fragments, lost, read_fragments
 from lab.kernels.ranges import parse_range
@@ -57,6 +58,32 @@ def test_the_labs_own_fragments_hold_what_the_lab_requires() -> None:
     assert {own[f"CONFIG_{name}"] for name in ("BLK_DEV_NULL_BLK", "SCSI_DEBUG", "LOOPBACK_TARGET")} == {"m"}
 
 
+@pytest.mark.parametrize(
+    ("release", "expected"),
+    [
+        ("4.19.78", set()),
+        ("5.0", {"PVH"}),
+        ("5.3.18", {"PVH", "IO_URING"}),
+        ("5.4", {"PVH", "IO_URING", "BLK_CGROUP_IOCOST"}),
+        ("5.9", {"PVH", "IO_URING", "BLK_CGROUP_IOCOST", "RD_ZSTD"}),
+    ],
+)
+def test_options_that_an_old_kernel_lacks_may_be_lost(release: str, expected: set[str]) -> None:
+    newer = {"CONFIG_PVH", "CONFIG_RD_ZSTD", "CONFIG_IO_URING", "CONFIG_BLK_CGROUP_IOCOST"}
+    wanted = [option for option in read_fragments(fragments()) if option.option in newer]
+    found = {one.wanted.option for one in lost(wanted, {}, Release.parse(release))}
+    assert found == {f"CONFIG_{name}" for name in expected}
+
+
+def test_a_range_of_an_option_changes_no_build(tmp_path: Path) -> None:
+    digests = set()
+    for note in ("", "#: CONFIG_A >= 5.0\n"):
+        (tmp_path / "a.config").write_text(f"{note}CONFIG_A=y\n")
+        tools = Toolchain("gcc 12", 12)
+        digests.add(recipe(Release.parse("4.19"), tools, [tmp_path / "a.config"]).digest)
+    assert len(digests) == 1
+
+
 def test_drift_is_in_options_and_not_in_abilities() -> None:
     first = {"CONFIG_A": "y", "CONFIG_B": "m", "CONFIG_HAVE_X": "y", "CONFIG_SAME": "1"}
     second = {"CONFIG_B": "y", "CONFIG_C": "8", "CONFIG_GCC_VERSION": "12", "CONFIG_SAME": "1"}
@@ -85,6 +112,15 @@ def test_fixups_go_by_kernel_and_compiler() -> None:
         ("6.12", 10): [],
         ("6.12", 12): ["new compiler"],
     }
+
+
+def test_only_trees_before_5_10_are_built_without_retpolines() -> None:
+    off = "# CONFIG_RETPOLINE is not set"
+    without = {
+        text: any(off in row.options for row in fixups_for(Release.parse(text), 12))
+        for text in ("4.19.78", "5.4.1", "5.10.262", "6.12")
+    }
+    assert without == {"4.19.78": True, "5.4.1": True, "5.10.262": False, "6.12": False}
 
 
 @pytest.mark.parametrize("row", FIXUPS, ids=lambda row: row.because[:30])

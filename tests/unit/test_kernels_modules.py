@@ -8,6 +8,7 @@ from pathlib import Path
 import pytest
 import zstandard
 
+from lab.base.contents import note
 from lab.base.errors import LabBroken
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure, read_module
@@ -37,6 +38,7 @@ kernel/crc32c-intel.ko:
 def kernel(tmp_path: Path) -> Kernel:
     for name, text in TABLES.items():
         (tmp_path / name).write_text(text)
+    note(tmp_path)
     return Kernel("path:x", "6.1.0", Release.parse("6.1.0"), "test", tmp_path, None, tmp_path, {}, "")
 
 

@@ -1,16 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """From a spec to a kernel: packaged ones out of an archive made on the spot, and local ones."""
 
+import json
+import lzma
 import os
 import shutil
-import subprocess
-import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Collection, Iterator
 from pathlib import Path
 
 import pytest
 
 from lab.base.cache import Cache
+from lab.base.contents import note
 from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
 from lab.kernels import distro, local, store
 from lab.kernels.model import Kernel
@@ -49,8 +50,8 @@ def add_old(repository: Repository, suite: str, abi: str, version: str) -> None:
     repository.add(suite, f"linux-image-{abi}-amd64", version, tree)
 
 
-def add_split(repository: Repository, suite: str, version: str) -> None:
-    """The packages from 7.x on: a shell of image, modules and base."""
+def add_split(repository: Repository, suite: str, version: str, unlisted: Collection[str] = ()) -> None:
+    """The packages from 6.19 on: an empty image that depends on binary, modules and base."""
     release = f"{version}+deb14-amd64"
     whole = repository.root.parent / f"whole-{version}"
     install_kernel(whole, release, split=True, modules="usr/lib/modules")
@@ -61,7 +62,7 @@ def add_split(repository: Repository, suite: str, version: str) -> None:
         (into / "usr/lib/modules" / release).mkdir(parents=True)
         for name in names:
             (folder / name).rename(into / "usr/lib/modules" / release / name)
-        repository.add(suite, f"linux-{part}-{release}", f"{version}-1", into)
+        repository.add(suite, f"linux-{part}-{release}", f"{version}-1", into, listed=part not in unlisted)
     needs = ", ".join(f"linux-{part}-{release} (= {version}-1)" for part in parts)
     repository.add(suite, f"linux-image-{release}", f"{version}-1", depends=f"kmod, linux-base (>= 4.3~), {needs}")
 
@@ -113,6 +114,54 @@ def test_split_packages(repository: Repository, cache: Cache) -> None:
     kernel = resolve("debian:7.2", cache)
     assert_complete(kernel, "7.2.12+deb14-amd64")
     assert not (kernel.modules / "vmlinuz").exists()
+
+
+@needs_apt
+def test_parts_that_the_suite_lists_no_more_come_from_its_pool(repository: Repository, cache: Cache) -> None:
+    add_split(repository, "trixie-backports", "7.0.13", unlisted=("modules", "base"))
+    repository.publish("sid", "forky", "trixie-backports")
+    told: list[str] = []
+    kernel = resolve("debian:7.0", cache, tell=told.append)
+    assert_complete(kernel, "7.0.13+deb14-amd64")
+    assert "(modules and base from the pool, with a checksum that no list signs)" in kernel.origin
+    assert any("linux-modules" in line and "does not list it any more" in line for line in told)
+    cache.close()
+    shutil.rmtree(cache.root / "kernels")
+    assert resolve("debian:7.0", Cache(cache.root)).digest == kernel.digest
+
+
+@needs_apt
+def test_parts_that_the_pool_dropped_too(repository: Repository, cache: Cache) -> None:
+    add_split(repository, "trixie-backports", "7.0.13", unlisted=("modules",))
+    repository.publish("sid", "forky", "trixie-backports")
+    next((repository.root / "pool").glob("linux-modules-*")).unlink()
+    with pytest.raises(CannotJudge, match=r"without its linux-modules-7\.0\.13") as caught:
+        resolve("debian:7.0", cache)
+    assert "BLKLAB_ARCHIVE_TRIXIE_BACKPORTS=" in caught.value.remedy
+
+
+@needs_apt
+def test_a_file_of_the_pool_that_is_another_package(repository: Repository, cache: Cache) -> None:
+    add_split(repository, "trixie-backports", "7.0.13", unlisted=("modules",))
+    repository.publish("sid", "forky", "trixie-backports")
+    other = repository.add("trixie-backports", "other", "1", listed=False)
+    other.rename(next((repository.root / "pool").glob("linux-modules-*")))
+    with pytest.raises(LabBroken, match="'package': 'other'"):
+        resolve("debian:7.0", cache)
+
+
+@needs_apt
+def test_a_whole_image_needs_no_base_of_its_version(repository: Repository, cache: Cache) -> None:
+    """6.18.15 of trixie-backports: its linux-base-* is documentation, and not listed any more."""
+    release, version = "6.18.15+deb13-amd64", "6.18.15-1~bpo13+1"
+    whole = repository.root.parent / "whole"
+    install_kernel(whole, release, modules="usr/lib/modules")
+    depends = f"kmod, linux-base (>= 4.12~), linux-base-{release} (= {version})"
+    repository.add("trixie-backports", f"linux-image-{release}", version, whole, depends)
+    repository.publish("sid", "forky", "trixie-backports")
+    kernel = resolve("debian:6.18", cache)
+    assert_complete(kernel, release)
+    assert kernel.origin == f"Debian trixie-backports, linux-image-{release} {version}"
 
 
 @needs_apt
@@ -176,132 +225,6 @@ def test_an_unpacked_package(cache: Cache, tmp_path: Path, split: bool, modules:
     assert kernel.image.exists()
 
 
-def built_tree(root: Path, listed: str) -> Path:
-    for folder in ("arch/x86/boot", "include/config", "scripts", "drivers/block"):
-        (root / folder).mkdir(parents=True)
-    (root / "Kbuild").touch()
-    (root / "arch/x86/boot/bzImage").write_bytes(bzimage(elf(), "6.12.1"))
-    (root / "include/config/kernel.release").write_text("6.12.1\n")
-    (root / ".config").write_text("CONFIG_BLOCK=y\n")
-    (root / "modules.order").write_text(f"{listed}\n")
-    (root / "modules.builtin").write_text("kernel/block/mq-deadline.ko\n")
-    (root / "drivers/block/null_blk.ko").write_bytes(module())
-    return root
-
-
-@needs_depmod
-@pytest.mark.parametrize("prefix", ["kernel/drivers/block/null_blk.ko", "drivers/block/null_blk.o"])
-def test_a_built_tree(cache: Cache, tmp_path: Path, prefix: str) -> None:
-    kernel = resolve(f"path:{built_tree(tmp_path / 'linux', prefix)}", cache)
-    assert kernel.release == "6.12.1"
-    closure = module_closure(kernel, ["null_blk", "mq-deadline"])
-    assert closure.load == (kernel.modules / "kernel/drivers/block/null_blk.ko",)
-    assert closure.builtin == ("mq-deadline",)
-
-
-@needs_depmod
-def test_a_rebuilt_tree_is_another_kernel(cache: Cache, tmp_path: Path) -> None:
-    tree = built_tree(tmp_path / "linux", "drivers/block/null_blk.o")
-    first = resolve(f"path:{tree}", cache)
-    assert resolve(f"path:{tree}", cache) == first
-    (tree / "drivers/block/null_blk.ko").write_bytes(module() + b"changed")
-    second = resolve(f"path:{tree}", cache)
-    assert second.digest != first.digest
-    assert second.image != first.image
-
-
-def remove(*names: str) -> Callable[[Path], None]:
-    def change(tree: Path) -> None:
-        for name in names:
-            (tree / name).unlink()
-
-    return change
-
-
-def write(name: str, text: str) -> Callable[[Path], None]:
-    def change(tree: Path) -> None:
-        (tree / name).write_text(text)
-
-    return change
-
-
-@pytest.mark.parametrize(
-    ("change", "words", "remedy"),
-    [
-        (remove("arch/x86/boot/bzImage"), "not built", "make -C"),
-        (remove("drivers/block/null_blk.ko"), "drivers/block/null_blk.ko", "modules"),
-        (remove(".config"), r"no \.config", "defconfig"),
-        (write("arch/x86/boot/bzImage", "junk"), "not an x86 kernel", "bzImage"),
-        (write("include/config/kernel.release", "6.13"), r"6\.12\.1.*6\.13", "together"),
-    ],
-)
-def test_trees_that_cannot_be_used(
-    cache: Cache, tmp_path: Path, change: Callable[[Path], None], words: str, remedy: str
-) -> None:
-    tree = built_tree(tmp_path / "linux", "drivers/block/null_blk.o")
-    change(tree)
-    with pytest.raises(CannotJudge, match=words) as caught:
-        resolve(f"path:{tree}", cache)
-    assert remedy in caught.value.remedy
-
-
-def test_folders_that_hold_no_kernel_or_several(cache: Cache, tmp_path: Path) -> None:
-    with pytest.raises(Misuse, match="does not exist"):
-        resolve(f"path:{tmp_path}/absent", cache)
-    with pytest.raises(Misuse, match="holds no kernel"):
-        resolve(f"path:{tmp_path}", cache)
-    for release in ("6.1.0-50-amd64", "6.1.0-9-amd64"):
-        install_kernel(tmp_path / "both", release)
-    with pytest.raises(Misuse, match=r"several kernels: 6\.1\.0-9-amd64, 6\.1\.0-50-amd64"):
-        resolve(f"path:{tmp_path}/both", cache)
-
-
-def test_files_instead_of_folders(cache: Cache, tmp_path: Path) -> None:
-    (tmp_path / "junk").write_bytes(b"junk")
-    with pytest.raises(CannotJudge, match="not an x86 kernel image"):
-        resolve(f"path:{tmp_path}/junk", cache)
-    (tmp_path / "bzImage").write_bytes(bzimage(elf()))
-    with pytest.raises(Misuse, match="without its modules"):
-        resolve(f"path:{tmp_path}/bzImage", cache)
-
-
-def test_the_host_kernel(tmp_path: Path) -> None:
-    install_kernel(tmp_path, "6.1.0-50-amd64")
-    found = local.find_host(tmp_path, "6.1.0-50-amd64")
-    assert "kernel/drivers/null_blk.ko" in found.files
-    with pytest.raises(CannotJudge, match=r"boot/vmlinuz-6\.2, .*lib/modules/6\.2") as caught:
-        local.find_host(tmp_path, "6.2")
-    assert "KERNEL=distro" in caught.value.remedy
-
-
-UNREADABLE = """
-import os, sys
-from pathlib import Path
-from lab.base.errors import Misuse
-from lab.kernels import local
-if os.getuid() == 0:
-    os.setgid(65534)
-    os.setuid(65534)
-try:
-    local.find_host(Path(sys.argv[1]), "6.1.0-50-amd64")
-except Misuse as error:
-    print(error.remedy)
-"""
-
-
-def test_an_image_that_root_alone_may_read(tmp_path_factory: pytest.TempPathFactory, checkout: Path) -> None:
-    root = Path(tmp_path_factory.mktemp("host"))
-    install_kernel(root, "6.1.0-50-amd64")
-    image = root / "boot/vmlinuz-6.1.0-50-amd64"
-    image.chmod(0o000)
-    for folder in (root, *list(root.parents)[:3]):
-        folder.chmod(0o755)
-    program = subprocess.run(
-        [sys.executable, "-c", UNREADABLE, str(root)], cwd=checkout, capture_output=True, text=True, check=False
-    )
-    assert f"sudo chmod +r {image}" in program.stdout, program.stderr
-
-
 @pytest.mark.parametrize("spec", ["foo", "debian", "debian:", "path:", "host:x", "distro:x", "6.1"])
 def test_unknown_specs_list_the_forms(cache: Cache, spec: str) -> None:
     with pytest.raises(Misuse) as caught:
@@ -323,7 +246,79 @@ def test_every_way_to_have_no_kernel_spares_the_commit(cache: Cache, tmp_path: P
         assert caught.value.exit_code >= 125
 
 
-def test_a_damaged_entry_says_how_to_be_rid_of_it(tmp_path: Path) -> None:
-    with pytest.raises(LabBroken, match="not a stored kernel") as caught:
+def test_a_folder_that_is_no_entry_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LabBroken, match=f"{tmp_path}/kernel.json is in no cache entry") as caught:
         store.load(tmp_path, "host", "here")
-    assert str(tmp_path) in caught.value.remedy
+    assert f"rm -r {tmp_path}" in caught.value.remedy
+
+
+@needs_depmod
+@pytest.mark.parametrize("name", ["image", "vmlinux", "config", "kernel.json"])
+@pytest.mark.parametrize("damage", ["append", "remove"])
+def test_a_stored_kernel_that_changed_is_not_booted(cache: Cache, tmp_path: Path, name: str, damage: str) -> None:
+    install_kernel(tmp_path / "k", "6.1.0-50-amd64")
+    path = resolve(f"path:{tmp_path}/k", cache).image.parent / name
+    if damage == "append":
+        path.write_bytes(path.read_bytes() + b"\xff")
+    else:
+        path.unlink()
+    with pytest.raises(LabBroken, match=f"{path} is ") as caught:
+        resolve(f"path:{tmp_path}/k", cache)
+    assert f"rm -r {path.parent}" in caught.value.remedy
+
+
+@needs_depmod
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"release": 5, "digest": ""}', '{"release": "x", "digest": ""}', "[" * 10**5]
+)
+def test_facts_of_a_kernel_that_make_no_sense(cache: Cache, tmp_path: Path, text: str) -> None:
+    install_kernel(tmp_path / "k", "6.1.0-50-amd64")
+    entry = resolve(f"path:{tmp_path}/k", cache).image.parent
+    (entry / "kernel.json").write_text(text)
+    note(entry)
+    with pytest.raises(LabBroken, match=f"{entry} is not a stored kernel") as caught:
+        store.load(entry, "host", "here")
+    assert f"rm -r {entry}" in caught.value.remedy
+
+
+@needs_depmod
+def test_an_image_that_does_not_unpack_cannot_be_judged(cache: Cache, tmp_path: Path) -> None:
+    install_kernel(tmp_path / "k", "6.1.0-50-amd64")
+    image = tmp_path / "k/boot/vmlinuz-6.1.0-50-amd64"
+    whole = lzma.compress(elf())
+    for damaged in (whole[:-40], whole[:20] + b"junk" + whole[24:]):
+        image.write_bytes(bzimage(damaged, "6.1.0-50-amd64"))
+        with pytest.raises(CannotJudge, match="the kernel image is damaged"):
+            resolve(f"path:{tmp_path}/k", cache)
+
+
+def test_a_fifo_is_no_folder(cache: Cache, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for spec in ("path:", "tree:"):
+        with pytest.raises(Misuse, match=f"{tmp_path}/fifo is not a folder"):
+            resolve(f"{spec}{tmp_path}/fifo", cache)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"packages": []}', '{"packages": [{"name": 1}]}', "[" * 10**5])
+def test_a_pin_that_makes_no_sense_is_named(cache: Cache, text: str) -> None:
+    path = cache.write_text("pins", "debian-6.1.json", text)
+    with pytest.raises(LabBroken, match=f"the pin {path} cannot be read") as caught:
+        resolve("debian:6.1", cache)
+    assert f"rm -r {path}" in caught.value.remedy
+
+
+def test_a_pin_that_is_a_folder_or_full_of_other_types(cache: Cache) -> None:
+    row = {"suite": "s", "name": None, "version": "1", "sha256": "0"}
+    path = cache.write_text("pins", "debian-6.1.json", json.dumps({"packages": [row]}))
+    with pytest.raises(LabBroken, match="cannot be read: not a list of packages"):
+        resolve("debian:6.1", cache)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(LabBroken, match="cannot be read"):
+        resolve("debian:6.1", cache)
+
+
+@pytest.mark.parametrize("place", ["/dev/null", "/proc/no-such"])
+def test_no_kernel_without_a_place_for_the_cache(place: str) -> None:
+    with pytest.raises(LabBroken, match=f"the cache {place} cannot be written"):
+        resolve("debian:6.1", Cache(Path(place)))

@@ -177,6 +177,21 @@ def test_a_mutant_that_does_not_apply_cannot_be_judged(tmp_path: Path, cache: Ca
         build(cache, f"{source}+broken-blk", tmp_path)
 
 
+@pytest.mark.parametrize("lost", ["HEAD^{tree}", "HEAD:block", "HEAD:block/blk.c"])
+@pytest.mark.parametrize("suffix", ["", "+broken-blk"])
+def test_a_repository_that_lacks_objects_is_named(
+    tmp_path: Path, cache: Cache, mutants: Path, lost: str, suffix: str
+) -> None:
+    source = write_source(tmp_path / "linux")
+    commit(source, "first")
+    name = git(source, "rev-parse", lost).strip()
+    (source / ".git/objects" / name[:2] / name[2:]).unlink()
+    with pytest.raises(LabBroken, match=f"git objects are missing or damaged in {source}/.git/objects") as caught:
+        build(cache, f"{source}@HEAD{suffix}", tmp_path)
+    assert "git fsck" in caught.value.remedy
+    assert "apt-get" not in caught.value.remedy
+
+
 @pytest.mark.parametrize(
     ("wanted", "says"),
     [

@@ -108,7 +108,7 @@ HOST = ("series", "host_busy[loop]")
         (changed(SAMPLES, "period", to=None), 'field "period" is missing'),
         (changed(SAMPLES, *HOST, "count", to=7), "does not add up"),
         (changed(SAMPLES, *HOST, "max", to=-1), "is not a figure"),
-        (changed(SAMPLES, *HOST, "histogram", to={"many": 3}), "named by no figure"),
+        (changed(SAMPLES, *HOST, "histogram", to={"many": 3}), "is not a figure"),
         (changed(SAMPLES, *HOST, "parts", to=["x"]), "something else than numbers"),
         (changed(SAMPLES, "ended", to=1), "ends before it begins"),
     ],

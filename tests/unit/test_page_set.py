@@ -9,12 +9,11 @@ from pathlib import Path
 import pytest
 
 from harness.base.files import write_json
-from harness.base.plain import to_plain
 from harness.cli import main
 from harness.commands.reporting import surroundings
 from harness.record.judging import judge_run
 from harness.record.matrices import MatrixCell, MatrixRecord, new_matrix
-from harness.record.store import KernelFacts, RunFolder, Store
+from harness.record.store import KernelFacts, RunFolder, Store, with_checksums
 from harness.report.page.run import run_page
 from harness.scenario.model import Bound, Clock, Status
 from harness.studies.overview.across import claims, compared
@@ -29,7 +28,7 @@ GOOD, BAD = {"none": 95, "red": 5}, {"none": 50, "red": 5}
 def of_kernel(run: RunFolder, spec: str, mutant: str = "") -> RunFolder:
     """The same run, said to be of another provider's kernel."""
     facts = replace(run.facts, kernel=replace(run.facts.kernel, spec=spec, mutant=mutant))
-    write_json(run.path / "run.json", to_plain(facts))
+    write_json(run.path / "run.json", with_checksums(facts, (run.path / "scenario.json").read_bytes()))
     return replace(run, facts=facts)
 
 

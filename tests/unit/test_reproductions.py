@@ -40,7 +40,7 @@ def test_a_report_without_a_figure_is_quoted(tmp_path: Path) -> None:
     (one,) = model.reproduces
     assert (one.reported, one.in_words) == (None, "unaffected")
     alone = [measured(replace(reproducing(0.1), reproduces=(replace(one, ratio=SHARE),)), "5.10", 60, 61)]
-    assert '| it starves | "unaffected" | 0.6050 [0.6000 .. 0.6100] |' in page(alone, "blklab field-reports")
+    assert '| it starves | "unaffected" | 0.6050 [0.6000 .. 0.6100] |' in page(alone, "blklab check pages")
     assert unexplained(alone) == ()
 
 
@@ -75,7 +75,7 @@ def test_without_measurement_it_says_why() -> None:
 
 def test_the_page_has_a_column_for_each_kernel_and_marks_what_is_far_off() -> None:
     model = reproducing(0.95, "the disks are others")
-    text = page([measured(model, "6.12", 95, 95), measured(model, "5.10", 60, 61)], "blklab field-reports")
+    text = page([measured(model, "6.12", 95, 95), measured(model, "5.10", 60, 61)], "blklab check pages")
     assert "| ratio | reported | 5.10 | 6.12 |" in text
     assert "| it halves | 0.95 | **0.6050 [0.6000 .. 0.6100]** | 0.9500 |" in text
     assert "- it halves: the disks are others" in text
@@ -95,5 +95,5 @@ def test_the_page_shows_how_much_a_ratio_hangs_on_what_was_fitted() -> None:
     )
     model = reproducing(0.6)
     found = Sensitivity(model.name, model.digest, "6.1.0", rows)
-    text = page([measured(model, "6.1", 60, 60)], "blklab field-reports", [found])
+    text = page([measured(model, "6.1", 60, 60)], "blklab check pages", [found])
     assert "| `disk.*.seek` | it halves | 0.7000 | 0.6000 | - |" in text

@@ -5,7 +5,7 @@ import re
 
 import pytest
 
-from harness.commands.command import RESULT_PAGES
+from harness.commands.command import PAGES
 from harness.report import markdown
 from harness.studies import field_reports, io_cost
 from harness.studies.agreement import page as agreement
@@ -21,9 +21,9 @@ PREFACES = {
 
 @pytest.mark.parametrize("name", PREFACES)
 def test_a_stored_page_starts_as_its_generator_writes_it(name: str) -> None:
-    text = (RESULT_PAGES / f"{name}.md").read_text(encoding="utf-8")
+    text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
     title = text.splitlines()[2].removeprefix("# ")
-    lines = markdown.head(title, f"Generated from results by: blklab {name.replace('agreement', 'agree')}")
+    lines = markdown.head(title, f"Generated from results by: blklab check {'zoo' if name == 'zoo' else 'pages'}")
     assert text.startswith("\n".join((*lines, PREFACES[name])))
 
 
@@ -37,7 +37,7 @@ def test_a_section_without_a_body_is_left_out() -> None:
     assert list(markdown.section("Full", ["x"])) == ["## Full", "", "x", ""]
 
 
-@pytest.mark.parametrize("path", sorted(RESULT_PAGES.glob("*.md")), ids=lambda path: path.stem)
+@pytest.mark.parametrize("path", sorted(PAGES.glob("*.md")), ids=lambda path: path.stem)
 def test_every_row_of_a_table_has_as_many_cells_as_its_head(path: object) -> None:
     width = 0
     for line in path.read_text(encoding="utf-8").splitlines():  # type: ignore[attr-defined]

@@ -15,7 +15,7 @@ NEW = "7.2.12+deb14-amd64"
 
 
 def planned(root: Path, keep: int | None = 0, matrices: int | None = None) -> list[str]:
-    return [one.path for one in plan_pruning(root, keep, matrices).doomed]
+    return [one.path for one in plan_pruning(root, keep, matrices).removals]
 
 
 def names(root: Path, *runs: RunFolder) -> list[str]:
@@ -59,9 +59,9 @@ def test_a_run_that_was_stopped_goes_and_one_that_goes_on_stays(tmp_path: Path) 
 
 def test_what_somebody_took_up_meanwhile_is_kept(tmp_path: Path) -> None:
     first, second, _ = (run_of(tmp_path, [95.0], day=day) for day in (1, 2, 3))
-    doomed = plan_pruning(tmp_path, 0, None).doomed
+    planned = plan_pruning(tmp_path, 0, None).removals
     with first.held():
-        removed = prune(tmp_path, doomed)
+        removed = prune(tmp_path, planned)
     assert [one.path for one in removed] == names(tmp_path, second)
     assert first.path.is_dir()
     assert not second.path.exists()
@@ -70,20 +70,20 @@ def test_what_somebody_took_up_meanwhile_is_kept(tmp_path: Path) -> None:
 
 def test_the_command_shows_first_and_removes_when_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [run_of(tmp_path, [95.0], day=day) for day in (1, 2)]
-    words = ["index", "--results", str(tmp_path), "--keep", "1k"]
+    words = ["store", "index", "--results", str(tmp_path), "--keep", "1k"]
     assert main(words) == EXIT_PASS
     shown = capsys.readouterr()
-    assert f"would go  {names(tmp_path, runs[0])[0]}" in shown.out
-    assert "nothing was removed; --yes does it" in shown.err
-    assert "stay, more than 1k: its scenario's latest" in shown.err
+    assert f"to delete  {names(tmp_path, runs[0])[0]}" in shown.out
+    assert "nothing was deleted; add --yes to delete these runs" in shown.err
+    assert "remain, more than 1k: the latest run of its scenario" in shown.err
     assert runs[0].path.is_dir()
     assert main([*words, "--yes"]) == EXIT_PASS
-    assert "gone  " in capsys.readouterr().out
+    assert "deleted  " in capsys.readouterr().out
     assert not runs[0].path.exists()
-    assert main(["index", "--results", str(tmp_path)]) == EXIT_PASS
+    assert main(["store", "index", "--results", str(tmp_path)]) == EXIT_PASS
     assert capsys.readouterr().out.startswith("1 run of 1 scenario")
 
 
 @pytest.mark.parametrize("words", [["--yes"], ["--keep", "many"], ["--matrices", "-1"]])
 def test_misuse(tmp_path: Path, words: list[str]) -> None:
-    assert main(["index", "--results", str(tmp_path), *words]) == EXIT_MISUSE
+    assert main(["store", "index", "--results", str(tmp_path), *words]) == EXIT_MISUSE

@@ -4,6 +4,7 @@
 import errno
 import json
 import os
+import shutil
 import subprocess
 import sys
 from collections.abc import Callable
@@ -11,17 +12,20 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.base.files import write_atomic, writing
 from harness.base.plain import from_plain, identity, to_plain
 from harness.record.boot_files import load_boot, save_boot
+from harness.record.evidence import Altered
 from harness.record.judging import judge_run, newest_runs, rejudge
-from harness.record.store import Store, load_run, new_run_id, planned
+from harness.record.store import RunFolder, Store, load_run, new_run_id, planned
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario, Status
-from lab.base.errors import LabBroken, Misuse
+from lab.base.digest import canonical, digest_bytes
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, LabBroken, Misuse
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import claim, control, ratio, scenario
 from tests.unit.store_samples import boot_all, facts, files, new_run, record
@@ -38,7 +42,7 @@ def test_a_run_is_judged_from_its_folder_alone_and_agrees(tmp_path: Path) -> Non
     run.finish(verdict, elapsed=12.5)
     assert verdict.status is Status.PASS
     again = rejudge(tmp_path / "sample" / "latest")
-    assert again.agrees is True
+    assert (again.before, again.differences, again.exit_code) == (True, (), 0)
     assert again.verdict == verdict
     assert again.run.elapsed() == 12.5
 
@@ -61,8 +65,121 @@ def test_a_verdict_that_was_tampered_with_does_not_agree(tmp_path: Path) -> None
     run.finish(judge_run(run), elapsed=1.0)
     path = run.path / "verdict.json"
     path.write_text(path.read_text().replace('"FAIL"', '"PASS"'))
-    assert rejudge(run.path).agrees is False
-    assert rejudge(run.path).verdict.status is Status.FAIL
+    again = rejudge(run.path)
+    assert (again.verdict.status, again.exit_code) == (Status.FAIL, EXIT_FAIL)
+    assert any(one.startswith('status: stored "PASS", judged "FAIL"') for one in again.differences)
+
+
+def test_a_pass_that_is_not_the_stored_verdict_cannot_be_judged(tmp_path: Path) -> None:
+    run = new_run(tmp_path, MODEL)
+    boot_all(run, GREEN)
+    run.finish(judge_run(run), elapsed=1.0)
+    path = run.path / "verdict.json"
+    path.write_text(path.read_text().replace('"low": 0.95', '"low": 0.96'))
+    again = rejudge(run.path)
+    assert (again.verdict.status, again.exit_code) == (Status.PASS, EXIT_CANNOT_JUDGE)
+    assert [one.split(":")[0] for one in again.differences] == ["claims[0].value.low"]
+
+
+def test_text_for_readers_is_no_difference_of_verdicts(tmp_path: Path) -> None:
+    run = new_run(tmp_path, MODEL)
+    boot_all(run, GREEN)
+    run.finish(judge_run(run), elapsed=1.0)
+    path = run.path / "verdict.json"
+    path.write_text(path.read_text().replace("it keeps it", "other words"))
+    assert rejudge(run.path).differences == ()
+
+
+def boot(run: RunFolder, arm: str, seed: int) -> Path:
+    (cell,) = (cell for cell in run.facts.cells if (cell.arm, cell.seed) == (arm, seed))
+    return run.boot_folder(cell)
+
+
+def swap_seeds(run: RunFolder) -> None:
+    one, other, aside = boot(run, "none", 1), boot(run, "none", 2), run.path / "aside"
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+def copy_seed_1(run: RunFolder) -> None:
+    for seed in (2, 3):
+        shutil.rmtree(boot(run, "none", seed))
+        shutil.copytree(boot(run, "none", 1), boot(run, "none", seed))
+
+
+def edit(name: str, change: Callable[[Any], None]) -> Callable[[RunFolder], None]:
+    def edited(run: RunFolder) -> None:
+        path = run.path / name
+        document = json.loads(path.read_bytes())
+        change(document)
+        path.write_text(json.dumps(document))
+
+    return edited
+
+
+def as_before_checksums(change: Callable[[RunFolder], None]) -> Callable[[RunFolder], None]:
+    """The same change to a run of schema 1, whose run.json has no checksums."""
+
+    def downgrade(plan: Any) -> None:
+        del plan["checksums"]
+        plan["schema"] = 1
+
+    def edited(run: RunFolder) -> None:
+        change(run)
+        edit("run.json", downgrade)(run)
+
+    return edited
+
+
+def without_seeds(plan: Any) -> None:
+    plan.update(seeds=[1], cells=[cell for cell in plan["cells"] if cell["seed"] == 1])
+
+
+LOOSEN = edit("scenario.json", lambda model: model["claims"][0]["expect"].update(text=">= 0.1", low=0.1))
+FEWER = edit("run.json", without_seeds)
+RELEASE = edit("run.json", lambda plan: plan["kernel"].update(release="6.12.1"))
+
+
+@pytest.mark.parametrize(
+    ("tamper", "says"),
+    [
+        (swap_seeds, r"boots/000/boot.json: fingerprint has seed 2, the cell has 1"),
+        (copy_seed_1, r"boots/002/boot.json: fingerprint has seed 1, the cell has 2"),
+        (LOOSEN, r"scenario.json: checksum is \w{12}, run.json names \w{12}"),
+        (as_before_checksums(LOOSEN), r"scenario.json: digest of the scenario is \w{12}, run.json names \w{12}"),
+        (FEWER, r"run.json: checksum is \w{12}, run.json names \w{12}"),
+        (as_before_checksums(FEWER), r"run.json: names no cell for boots/002"),
+        (RELEASE, r"run.json: checksum is \w{12}, run.json names \w{12}"),
+        (as_before_checksums(RELEASE), r"run.json: kernel release is 6.12.1, boots/000 booted 6.1.0-18-amd64"),
+        (edit("run.json", lambda plan: plan.pop("checksums")), r"run.json: has no checksums"),
+        (lambda run: shutil.rmtree(boot(run, "red", 1)), r"boots/001/boot.json: is missing, and the run has a verdict"),
+        (lambda run: (boot(run, "none", 1) / "out" / "solo.json").unlink(), r"boots/000/out/solo.json: is missing"),
+        (
+            lambda run: spoil("out/solo.json", lambda data: data + b" ")(boot(run, "none", 1)),
+            r"boots/000/out/solo.json: checksum is \w{12}, boot.json names \w{12}",
+        ),
+    ],
+)
+def test_a_tampered_run_is_not_judged(tmp_path: Path, tamper: Callable[[RunFolder], None], says: str) -> None:
+    run = new_run(tmp_path, MODEL)
+    boot_all(run, GREEN, more={"kmsg": b"[    0.000000] Linux version 6.1.0-18-amd64 (gcc) #1\n"})
+    run.finish(judge_run(run), elapsed=1.0)
+    tamper(run)
+    with pytest.raises(Altered, match=says) as raised:
+        rejudge(run.path)
+    assert raised.value.exit_code == EXIT_CANNOT_JUDGE
+
+
+@pytest.mark.parametrize("key", ["scenario", "kernel", "arm"])
+def test_a_boot_of_something_else_is_not_the_cell_s(tmp_path: Path, key: str) -> None:
+    run = new_run(tmp_path, MODEL)
+    boot_all(run, GREEN)
+    record = load_boot(boot(run, "none", 1))
+    assert record is not None
+    save_boot(replace(record, fingerprint={**record.fingerprint, key: "other"}))
+    with pytest.raises(Altered, match=f"boots/000/boot.json: fingerprint has {key} other, the cell has"):
+        judge_run(run)
 
 
 def test_a_killed_run_is_not_counted_and_can_be_taken_up(tmp_path: Path) -> None:
@@ -76,7 +193,7 @@ def test_a_killed_run_is_not_counted_and_can_be_taken_up(tmp_path: Path) -> None
     (left,) = store.unfinished("sample")
     taken_up = load_run(left)
     assert taken_up.missing() == run.facts.cells[1:]
-    assert rejudge(left).agrees is None
+    assert not rejudge(left).before
     assert rejudge(left).verdict.status is Status.MISS
     boot_all(taken_up, GREEN)
     assert not (run.boot_folder(second) / "console.txt").exists()
@@ -89,13 +206,46 @@ def spoil(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]
     return lambda folder: write_atomic(folder / name, change((folder / name).read_bytes()))
 
 
+def forge(change: Callable[[dict[str, Any]], object]) -> Callable[[Path], None]:
+    """A change of boot.json with a checksum that fits."""
+
+    def damage(folder: Path) -> None:
+        body = json.loads((folder / "boot.json").read_bytes())
+        del body["checksum"]
+        change(body)
+        write_atomic(folder / "boot.json", json.dumps({**body, "checksum": digest_bytes(canonical(body))}).encode())
+
+    return damage
+
+
+def replace_by_device(path: Path) -> None:
+    path.unlink()
+    path.symlink_to("/dev/zero")
+
+
+def replace_by_fifo(path: Path) -> None:
+    path.unlink()
+    os.mkfifo(path)
+
+
+@pytest.mark.timeout(20)
 @pytest.mark.parametrize(
     "damage",
     [
         spoil("boot.json", lambda data: data.replace(b'"bye"', b'"oops"')),
         spoil("boot.json", lambda data: data[:-20]),
         spoil("out/solo.json", lambda data: data.replace(b"victim", b"hog")),
+        spoil("boot.json", lambda data: b"[" * 10**6),
         lambda folder: (folder / "boot.json").unlink(),
+        lambda folder: replace_by_device(folder / "boot.json"),
+        lambda folder: replace_by_fifo(folder / "boot.json"),
+        lambda folder: replace_by_device(folder / "out/solo.json"),
+        lambda folder: replace_by_fifo(folder / "out/solo.json"),
+        forge(lambda body: body.pop("files")),
+        forge(lambda body: body.update(files={"../boot.json": "0" * 64})),
+        forge(lambda body: body.update(files=["solo.json"])),
+        forge(lambda body: body.update(outcome="innocent")),
+        forge(lambda body: body.update(wall={"boot": 10**400})),
         lambda folder: (folder / "out" / "together.after").unlink(),
     ],
 )
@@ -181,14 +331,14 @@ def test_runs_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> None
     with ThreadPoolExecutor(8) as pool:
         paths = list(pool.map(one, range(16)))
     assert sorted(paths) == list(Store(tmp_path).runs("sample"))
-    assert all(rejudge(path).agrees for path in paths)
+    assert all(rejudge(path).exit_code == EXIT_PASS for path in paths)
     assert Store(tmp_path).latest("sample") in {path.resolve() for path in paths}
     assert not list(tmp_path.rglob(".*"))
 
 
 def test_a_run_is_worked_on_by_one_at_a_time(tmp_path: Path) -> None:
     run = new_run(tmp_path, MODEL)
-    with run.held(), pytest.raises(Misuse, match="is going on"), load_run(run.path).held():
+    with run.held(), pytest.raises(Misuse, match="is in use by another process"), load_run(run.path).held():
         pass
     with run.held():
         pass
@@ -227,7 +377,7 @@ def test_a_full_disk_is_the_lab_with_a_remedy(tmp_path: Path, monkeypatch: pytes
         raise OSError(errno.ENOSPC, os.strerror(errno.ENOSPC))
     assert caught.value.remedy.startswith("free some space")
     monkeypatch.setattr("harness.record.store.LEAST_SPACE", 1 << 62)
-    with pytest.raises(LabBroken, match="MiB left, a run may need"):
+    with pytest.raises(LabBroken, match="MiB free; a run may need"):
         Store(tmp_path).check()
 
 
@@ -237,7 +387,7 @@ def test_a_good_folder_is_left_empty_by_the_check(tmp_path: Path) -> None:
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(Misuse, match="holds no run"):
+    with pytest.raises(Misuse, match="does not contain a run"):
         load_run(tmp_path)
     run = new_run(tmp_path, MODEL)
     path = run.path / "run.json"

@@ -9,8 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.cli import Parser
-from harness.commands import COMMANDS
+from harness.commands.parser import build_parser
 
 NAMES = ("ci", "nightly")
 
@@ -44,16 +43,13 @@ def test_scripts_that_are_run_are_there(checkout: Path, name: str) -> None:
 
 
 def test_the_nightly_commands_are_understood(checkout: Path) -> None:
-    parser = Parser()
-    verbs = parser.add_subparsers(dest="verb")
-    for command in COMMANDS:
-        command.configure(verbs.add_parser(command.NAME))
+    parser = build_parser()
     found = re.findall(r"scripts/run blklab (.*?)(?:\)| \|\|| >|$)", text(checkout, "nightly"), re.MULTILINE)
-    verbs_used = []
+    used = []
     for line in found:
         words = shlex.split(line.replace("$KERNELS", "debian:6.1 debian:7.2").replace("$SCENARIOS", "shared-queue"))
-        verbs_used.append(parser.parse_args(words).verb)
-    assert verbs_used == ["matrix", "matrix", "matrix", "report"]
+        used.append(parser.parse(words).word)
+    assert used == ["matrix", "matrix", "matrix", "report"]
 
 
 def test_jobs_wait_for_those_whose_results_they_read(checkout: Path) -> None:

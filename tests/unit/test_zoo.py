@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.commands import zoo as zoo_command
-from harness.commands.command import CHECKOUT, SCENARIOS
+from harness.commands.check import zoo as zoo_command
+from harness.commands.command import PAGES, SCENARIOS
 from harness.studies.zoo.page import zoo_page
 from harness.studies.zoo.regressions import Regression, load_regressions
 from harness.studies.zoo.score import NullPair, Publication, Side, Sighting, Zoo, null_pair, quotient, side_of, sighting
@@ -94,22 +94,22 @@ def test_the_page_has_all_that_was_seen_and_says_what_surprises() -> None:
     pair = NullPair("sample", "6.1", (2, 2), ("the share is kept",), ("none.together.fast.iops",))
     zoo = Zoo(sightings, (Publication("starved", 0.5, 0.25),), (pair,))
     regression = replace(STARVED, mutant="greedy", because="bursts")
-    lines = zoo_page([regression], zoo, "QEMU 7.2", "blklab zoo").splitlines()
+    lines = zoo_page([regression], zoo, "QEMU 7.2", "blklab check zoo").splitlines()
     bound, ratio_text = regression.good.text, regression.ratio.text
     assert f"| starved | 0.1000 bad | **0.2000 bad, expected good** | ? | 0.05000 bad | {bound} |" in lines
     assert f"- [starved](https://example.org): it starves. `sample`, mutant `greedy`, {ratio_text}" in lines
     assert "| starved | 0.5000 | 0.2500 | bursts |" in lines
     assert "- starved on 7.2: no such kernel" in lines
     assert "| sample | 6.1 | 2 + 2 | the share is kept | none.together.fast.iops |" in lines
-    assert lines[-1] == "Kernels: 5.10, 6.1, 7.2. QEMU 7.2. `blklab zoo` measures what is missing."
-    plain = zoo_page([STARVED], Zoo((), (), ()), "QEMU 7.2", "blklab zoo")
+    assert lines[-1] == "Kernels: 5.10, 6.1, 7.2. QEMU 7.2. `blklab check zoo` measures what is missing."
+    plain = zoo_page([STARVED], Zoo((), (), ()), "QEMU 7.2", "blklab check zoo")
     assert "##" not in plain, "nothing to say, no heading"
 
 
 def test_a_few_regressions_do_not_replace_the_page_of_all(tmp_path: Path) -> None:
     parser = argparse.ArgumentParser()
     zoo_command.configure(parser)
-    assert zoo_command.page_of(parser.parse_args([])) == CHECKOUT / "docs" / "results" / "zoo.md"
+    assert zoo_command.page_of(parser.parse_args([])) == PAGES / "zoo.md"
     assert zoo_command.page_of(parser.parse_args(["idle-lun-tax"])) is None
     asked = str(tmp_path / "page.md")
     assert zoo_command.page_of(parser.parse_args(["idle-lun-tax", "--out", asked])) == Path(asked)

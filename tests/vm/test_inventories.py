@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.inventory import look
+from harness.commands.check.inventory import look
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.kernels.model import Kernel

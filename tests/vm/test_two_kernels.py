@@ -100,7 +100,7 @@ def test_6_1_shares_tags_where_5_10_does_not(tmp_path: Path, capsys: pytest.Capt
     assert "BASE kernel 5.10.0-" in (said := capsys.readouterr().err) and "as measured in" in said
     # The run holds all that its verdict needs.
     assert main(["judge", str(latest(tmp_path))]) == EXIT_PASS
-    assert "the same as the stored verdict" in capsys.readouterr().err
+    assert "the stored verdict is identical" in capsys.readouterr().err
 
 
 def test_the_other_way_round_it_fails(tmp_path: Path) -> None:

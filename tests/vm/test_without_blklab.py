@@ -40,7 +40,7 @@ def test_a_kit_gives_the_same_bytes(brief: Path, tmp_path: Path) -> None:
     assert main(["run", str(brief), "--kernel", "debian:6.1", "--results", str(results)]) == 0
     run = (results / "brief" / "latest").resolve()
     expected = digest_file(run / "boots" / "000" / "results.txt")
-    assert main(["kit", str(run), "--to", str(tmp_path / "kit")]) == 0
+    assert main(["store", "kit", str(run), "--to", str(tmp_path / "kit")]) == 0
     shutil.rmtree(results)
     nowhere = {"PATH": os.environ["PATH"], "HOME": "/nonexistent"}
     done = subprocess.run(

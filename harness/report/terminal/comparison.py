@@ -23,12 +23,16 @@ _SINGLE = f"one seed a side: a figure differs if it is {SINGLE:g} times the othe
 
 @dataclass(frozen=True)
 class Compared:
-    """A pair of runs. ``before`` and ``after`` are their names in the head of the table."""
+    """A pair of runs. ``before`` and ``after`` name the two in the head of the table.
+
+    ``profiles`` are the commands that show what the marked figures consist of.
+    """
 
     scenario: str
     before: str
     after: str
     changes: tuple[Change, ...]
+    profiles: tuple[str, ...] = ()
 
 
 def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only: bool = False) -> None:
@@ -46,6 +50,8 @@ def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only
             for arm, reason in lacking:
                 console.print(Text(f"  {arm}: {reason}", "dim"), soft_wrap=True, highlight=False)
             console.print(Text(f"  {_counted(pair.changes)}"), highlight=False)
+            for command in pair.profiles:
+                console.print(Text(f"  instructions by function: {command}", "dim"), soft_wrap=True, highlight=False)
             console.print()
         lines = [LEGEND, f"differences of {100 * LARGE.share:g} % or more are marked: {LARGE.because}"]
         if any(

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A scenario in words, and as the shell lines that do the same by hand."""
+"""A scenario in words, and as the shell commands that do the same by hand."""
 
+import textwrap
 from collections.abc import Iterator, Sequence
 
 from harness.noise.stopping import stopping_rule
@@ -12,14 +13,26 @@ from lab.kit import by_hand
 from lab.session import guest_steps
 from lab.topology.model import Disk, Hba, Topology
 
+_WIDTH = 80
+_USUAL = ("libaio", True)
+
 
 def describe_scenario(scenario: Scenario, arms: Sequence[str] = ()) -> str:
-    """Text for a person: purpose, loads, claims, and for each arm its devices and exact commands."""
+    """One screen: purpose, loads, claims, controls and arms; the devices of the ``arms`` that are named."""
+    devices = (line for arm in _chosen(scenario, arms) if arms for line in _devices(arm))
+    return "\n".join([*_preface(scenario), *_arms(scenario), *devices])
+
+
+def commands_of(scenario: Scenario, arms: Sequence[str] = ()) -> str:
+    """The modprobe, configfs and fio lines of each arm, as a shell script."""
+    return "\n".join(line for arm in _chosen(scenario, arms) for line in _by_hand(scenario, arm))
+
+
+def _chosen(scenario: Scenario, arms: Sequence[str]) -> list[Arm]:
     unknown = [arm for arm in arms if arm not in scenario.arms]
     if unknown:
         raise Misuse(f"no arm {', '.join(unknown)}", remedy=f"the arms are {', '.join(scenario.arms)}")
-    chosen = [arm for arm in scenario.arms.values() if not arms or arm.name in arms]
-    return "\n".join([*_preface(scenario), *(line for arm in chosen for line in _arm(scenario, arm))])
+    return [arm for arm in scenario.arms.values() if not arms or arm.name in arms]
 
 
 def _boots(scenario: Scenario) -> str:
@@ -34,8 +47,7 @@ def _preface(scenario: Scenario) -> Iterator[str]:
     if scenario.source:
         facts = (scenario.source.by, scenario.source.on, scenario.source.kernel and f"Linux {scenario.source.kernel}")
         yield f"from: {scenario.source.report} ({', '.join(filter(None, facts))})"
-    if scenario.teaches:
-        yield scenario.teaches
+    yield from textwrap.wrap(scenario.teaches, _WIDTH)
     yield f"clock: {scenario.clock}; {_boots(scenario)}; {show_time(scenario.pause)} of rest before each load"
     yield "\nloads"
     for load in scenario.loads.values():
@@ -43,25 +55,27 @@ def _preface(scenario: Scenario) -> Iterator[str]:
     yield "\nclaims"
     for claim in scenario.claims:
         yield from _claim(claim)
-    yield "\ncontrols"
+    if scenario.controls:
+        yield "\nnegative controls"
     for control in scenario.controls:
         yield from _control(control)
 
 
 def _load(load: Load) -> Iterator[str]:
-    yield f"  {load.name}: {show_time(load.runtime)} after {show_time(load.ramp)} of ramp"
-    for role in load.roles.values():
-        path = "direct" if role.direct else "buffered"
-        yield (
-            f"    {role.name}: {role.rw} of {show_size(role.bs)} at iodepth {role.iodepth}"
-            f" on {_disks(role)} ({role.ioengine}, {path})"
-        )
+    roles = ", ".join(map(_role, load.roles.values()))
+    text = f"{load.name} ({show_time(load.ramp)} ramp, {show_time(load.runtime)}): {roles}"
+    yield from textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+
+
+def _role(role: Role) -> str:
+    kind = (
+        "" if (role.ioengine, role.direct) == _USUAL else f" {role.ioengine} {'direct' if role.direct else 'buffered'}"
+    )
+    return f"{role.name} {role.rw} {show_size(role.bs)} QD{role.iodepth}{kind} on {_disks(role)}"
 
 
 def _disks(role: Role) -> str:
-    if len(role.disks) == 1:
-        return f"disk {role.disk}"
-    return f"each of {len(role.disks)} disks, {role.disks[0]} to {role.disks[-1]}"
+    return role.disk if len(role.disks) == 1 else f"{len(role.disks)} disks {role.disks[0]}..{role.disks[-1]}"
 
 
 def _claim(claim: Claim) -> Iterator[str]:
@@ -76,13 +90,24 @@ def _control(control: Control) -> Iterator[str]:
     yield f"    {control.ratio.text} {control.expect.text}"
 
 
-def _arm(scenario: Scenario, arm: Arm) -> Iterator[str]:
-    settings = ", ".join(f"{key}: {value}" for key, value in arm.settings.items()) or "nothing changed"
-    yield f"\narm {arm.name} ({settings})"
+def _arms(scenario: Scenario) -> Iterator[str]:
+    yield "\narms"
+    width = max(map(len, scenario.arms))
+    for arm in scenario.arms.values():
+        settings = [f"{key}: {value}" for key, value in arm.settings.items() if key != "topology"]
+        text = f"{arm.name:{width}}  {', '.join((arm.topology.name, *settings))}"
+        yield from textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+
+
+def _devices(arm: Arm) -> Iterator[str]:
+    yield f"\narm {arm.name}"
     yield from _topology(arm.topology)
     for attribute, value in arm.queue.items():
         yield f"  queue {attribute} = {value}"
-    yield "\n  by hand, as root, on a machine that can be spared:"
+
+
+def _by_hand(scenario: Scenario, arm: Arm) -> Iterator[str]:
+    yield f"\n# arm {arm.name}, as root, on a machine whose data may be lost"
     # Not indented: the ends of here-documents must start their lines.
     yield from by_hand(guest_steps(arm.topology, guest_job(scenario, arm, 1)))
 

@@ -116,7 +116,7 @@ def note(root: Path, run: RunFolder) -> str:
 
 def sentence(calibration: Calibration | None, spec: str, drivers: Collection[str]) -> str:
     """Whether the models of ``drivers`` can be trusted on the kernel ``spec``."""
-    command = f"blklab calibrate --kernel {spec}"
+    command = f"blklab check calibrate --kernel {spec}"
     models = [model for model in calibration.models if model.driver in drivers] if calibration else []
     if not models:
         return f"not calibrated on this kernel ({command})"

@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.judge.verdict import Verdict
+from harness.record.evidence import Altered
 from harness.record.judging import judge_run
 from harness.record.matrices import MatrixRecord
 from harness.record.store import KernelFacts, RunFolder, Store, load_run
@@ -106,7 +107,7 @@ def of_matrix(root: Path, record: MatrixRecord) -> Collection:
             try:
                 run = load_run(root / cell.run)
                 judged = JudgedRun(run, judge_run(run))
-            except Misuse as gone:
+            except (Misuse, Altered) as gone:
                 reason = gone.message
         cells[cell.scenario, columns[cell.kernel]] = Entry(status, judged, reason)
     ended = f"ended {record.ended}" if record.ended else "not ended"
@@ -138,7 +139,7 @@ def runs_of(store: Store, scenario: str) -> Iterable[RunFolder]:
 def _entry(run: RunFolder) -> Entry:
     try:
         verdict = judge_run(run)
-    except Misuse as gone:
+    except (Misuse, Altered) as gone:
         return Entry(str(Status.ERROR), None, gone.message)
     return Entry(str(verdict.status), JudgedRun(run, verdict))
 

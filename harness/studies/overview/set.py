@@ -11,6 +11,7 @@ from pathlib import Path
 
 from harness.judge.comparison import LARGE, Difference, kind_of
 from harness.metrics.figures import PER_IO
+from harness.record.evidence import Altered
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder
 from harness.report.format import plural, severity, spread
@@ -119,7 +120,7 @@ def history_page(
     for run in shown:
         try:
             judged = JudgedRun(run, judge_run(run))
-        except Misuse:
+        except (Misuse, Altered):
             continue
         column = Column(f"{_short(run)} {run.facts.started[5:10]}", run.facts.kernel.release)
         rows.append((column, Entry(str(judged.verdict.status), judged)))

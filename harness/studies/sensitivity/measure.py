@@ -12,7 +12,8 @@ from harness.judge.verdict import Verdict
 from harness.record.judging import judge_run
 from harness.record.store import Store
 from harness.run.events import Listener
-from harness.run.runner import Request, measured
+from harness.run.plan import Request
+from harness.run.runner import measured
 from harness.scenario.model import Arm, Scenario
 from harness.scenario.variant import variant
 from harness.studies.sensitivity.rows import FACTORS, Row, Sensitivity

@@ -9,7 +9,8 @@ from harness.judge.operands import arms_needed
 from harness.record.judging import results_of
 from harness.record.store import Store
 from harness.run.events import Listener, nobody
-from harness.run.runner import Request, measured
+from harness.run.plan import Request
+from harness.run.runner import measured
 from harness.scenario.known import is_in
 from harness.scenario.model import Scenario
 from harness.studies.controls import Resolve

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Bisection by release: packaged kernels between a good and a bad one, without a tree and without a build."""
+
+import math
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+
+from harness.bisect.oracle import claim_seen
+from harness.bisect.question import Answer, Question
+from harness.bisect.state import ClaimSeen, Observation, Word
+from harness.judge.ensemble import Ensemble
+from harness.scenario.metric_names import METRICS
+from harness.scenario.model import Status
+from harness.studies.timeline.lines import lines
+from harness.studies.timeline.sweep import Extends, Sweep, label
+from lab.base.errors import CannotJudge, Misuse
+from lab.yaml.strict import nearest
+
+Tell = Callable[[str], None]
+
+
+@dataclass(frozen=True)
+class Releases:
+    """``answers`` are by the kernel's place in ``sweep.specs``, from the good end to the bad one, as they were asked.
+
+    ``good`` and ``bad`` are the places that the first bad release is between or at.
+    """
+
+    sweep: Sweep
+    question: Question
+    seen: Mapping[int, Observation]
+    answers: Mapping[int, Answer]
+    good: int
+    bad: int
+
+    @property
+    def left(self) -> tuple[int, ...]:
+        """Places between the two that could not be judged: the first bad release may be one of them."""
+        return tuple(range(self.good + 1, self.bad))
+
+
+def bisect_releases(sweeper: Extends, ends: Sweep, figure: str, tell: Tell) -> Releases:
+    """``ends.specs`` go from the good kernel to the bad one. ``figure`` (ARM.LOAD.ROLE.METRIC) replaces the claims.
+
+    Raises CannotJudge when an end cannot be measured or the ends do not differ, and what ``extended`` raises.
+    """
+    good, bad = 0, len(ends.specs) - 1
+    swept = ends
+    for place in (good, bad):
+        tell(f"{label(ends.specs[place])}: measuring an end")
+        swept = sweeper.extended(swept, place)
+        if place in swept.missing:
+            raise CannotJudge(f"{ends.specs[place]} cannot be measured: {swept.missing[place]}")
+    middle = _between_ends(swept, figure) if figure else None
+    seen = {place: _observed(swept, place, figure, middle) for place in (good, bad)}
+    question = Question.between(seen[good], seen[bad])
+    answers = {place: question.answer(seen[place]) for place in (good, bad)}
+    while open_places := [place for place in range(good + 1, bad) if place not in answers]:
+        place = open_places[len(open_places) // 2]
+        tell(f"{label(ends.specs[place])}: measuring, {bad - good - 1} kernels are between good and bad")
+        swept = sweeper.extended(swept, place)
+        seen[place] = _observed(swept, place, figure, middle)
+        answers[place] = answer = question.answer(seen[place])
+        tell(f"{label(ends.specs[place])}: {answer.word}" + (f", {answer.reason}" if answer.reason else ""))
+        good = place if answer.word is Word.GOOD else good
+        bad = place if answer.word is Word.BAD else bad
+    return Releases(swept, question, seen, answers, good, bad)
+
+
+def _observed(swept: Sweep, place: int, figure: str, middle: float | None) -> Observation:
+    spec = swept.specs[place]
+    if (point := swept.points.get(place)) is None:
+        return Observation(spec, "", untestable=swept.missing[place])
+    claims = [claim_seen(claim) for claim in point.verdict.claims]
+    if middle is not None:
+        ensemble, first = _figure(swept, place, figure), _figure(swept, 0, figure)
+        held = (ensemble.median > middle) == (first.median > middle)
+        claims = [_as_claim(figure, ensemble, held=held)]
+    return Observation(spec, "", tuple(claims), run=point.run)
+
+
+def _as_claim(figure: str, ensemble: Ensemble, *, held: bool) -> ClaimSeen:
+    values = tuple(value for _, value in sorted(ensemble.values.items()))
+    return ClaimSeen(figure, figure, str(Status.PASS if held else Status.FAIL), values)
+
+
+def _between_ends(swept: Sweep, figure: str) -> float:
+    """The geometric mean of the two ends: a kernel counts to the end on whose side of it its median is."""
+    return math.sqrt(_figure(swept, 0, figure).median * _figure(swept, len(swept.specs) - 1, figure).median)
+
+
+def _figure(swept: Sweep, place: int, figure: str) -> Ensemble:
+    known = {f"{line.arm}.{line.name}": line for line in lines(swept, tuple(METRICS)) if line.arm}
+    wanted = known.get(figure)
+    if wanted is None or place not in wanted.values:
+        raise Misuse(
+            f"{swept.specs[place]} has no figure {figure}{nearest(figure, known)}",
+            remedy="ARM.LOAD.ROLE.METRIC, without ROLE where all roles share it: mq-deadline.solo.fast.cpu.per_io",
+        )
+    return wanted.values[place]

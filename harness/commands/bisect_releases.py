@@ -1,0 +1,70 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab bisect --good debian:6.12 --bad debian:7.3``: between packaged kernels."""
+
+import argparse
+import shlex
+from functools import partial
+
+from rich.console import Console
+
+from harness.bisect.release_text import text
+from harness.bisect.releases import Releases, bisect_releases
+from harness.commands.command import SCENARIOS, results_root, tell
+from harness.commands.kernels import specs
+from harness.record.store import Store
+from harness.report.terminal.progress import progress
+from harness.scenario.load import load_scenario
+from harness.studies.timeline.sweep import Sweeper, sweep
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS
+from lab.kernels import kconfig
+from lab.kernels.release import Release
+from lab.kernels.resolve import resolve
+from lab.qemu.probe import find_qemu
+from lab.session import open_lab
+
+DEBIAN = "debian:"
+
+
+def by_release(options: argparse.Namespace) -> int:
+    """Print the two neighbours; with a tree, ``options`` name their tags as the ends from now on."""
+    scenario = load_scenario(options.scenario, search=SCENARIOS)
+    store = Store(results_root(options.results))
+    store.check()
+    find_qemu()
+    cache = Cache.default()
+    backwards = _series(options.good) > _series(options.bad)
+    low, high = (options.bad, options.good) if backwards else (options.good, options.bad)
+    wanted = specs([low, "..", high], cache)
+    ends = sweep(scenario, tuple(reversed(wanted)) if backwards else wanted)
+    lab = open_lab(cache, tell)
+    resolved = partial(resolve, cache=cache, tell=tell)
+    with progress(Console(stderr=True)) as listener:
+        sweeper = Sweeper(lab, store, resolved, options.seeds, tuple(options.arm), options.jobs, listener)
+        found = bisect_releases(sweeper, ends, options.figure, tell)
+    good, bad = (ends.specs[place] for place in (found.good, found.bad))
+    drifted = kconfig.drift(resolved(good).config, resolved(bad).config)
+    tags = "" if backwards else _with_tree(options, good, bad)
+    print(text(found, len(drifted.options), tags), end="")
+    options.good, options.bad = _tag(good), _tag(bad)
+    return _exit_code(found)
+
+
+def _exit_code(found: Releases) -> int:
+    return EXIT_CANNOT_JUDGE if found.left else EXIT_PASS
+
+
+def _with_tree(options: argparse.Namespace, good: str, bad: str) -> str:
+    """The command that goes on from the two releases to a commit."""
+    words = ["blklab", "bisect", options.scenario, "--tree", "DIR", "--good", _tag(good), "--bad", _tag(bad)]
+    words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
+    return shlex.join(words)
+
+
+def _series(spec: str) -> Release:
+    return Release.parse(spec.removeprefix(DEBIAN))
+
+
+def _tag(spec: str) -> str:
+    """Stable releases are no line of history, so the tag is that of the series."""
+    return f"v{_series(spec).series}"

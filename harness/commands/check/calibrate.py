@@ -1,0 +1,73 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab check calibrate``: the device models of a kernel against their closed forms."""
+
+import argparse
+from collections.abc import Iterable
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.commands.command import SCENARIOS, add_jobs, add_kernels, add_results, kernels_of, results_root, tell
+from harness.record.store import Store
+from harness.report.terminal.progress import progress
+from harness.run.plan import Request
+from harness.run.runner import Run, run_scenario
+from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.model import Scenario
+from harness.studies.calibration.models import FOLDER, Calibration, keep, models_of, qemu_of
+from harness.studies.calibration.text import print_calibration, print_kernels
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS
+from lab.kernels.model import Kernel
+from lab.kernels.resolve import resolve
+from lab.session import Lab, open_lab
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_kernels(parser)
+    add_results(parser)
+    add_jobs(parser)
+    parser.epilog = "The errors are stored with the results; later reports name models that deviate."
+
+
+def execute(options: argparse.Namespace) -> int:
+    folder = SCENARIOS / FOLDER
+    scenarios = [load_scenario(name, search=folder) for name in find_scenarios(folder)]
+    root = results_root(options.results)
+    cache = Cache.default()
+    lab = open_lab(cache, tell)
+    calibrations, codes = [], []
+    for spec in kernels_of(options):
+        kernel = resolve(spec, cache, tell=tell)
+        runs = [_run(lab, scenario, kernel, root, options.jobs) for scenario in scenarios]
+        calibration = _calibration(kernel, spec, runs)
+        keep(root, calibration)
+        print_calibration(Console(), calibration)
+        calibrations.append(calibration)
+        codes += [run.verdict.exit_code for run in runs]
+    if len(calibrations) > 1:
+        print_kernels(Console(), calibrations)
+    return worst_code(codes)
+
+
+def worst_code(codes: Iterable[int]) -> int:
+    """The exit status of several runs: a broken lab, then a failed kernel, then a run that could not be judged."""
+    found = set(codes)
+    broken = [code for code in found if code >= EXIT_LAB_BROKEN]
+    if broken:
+        return max(broken)
+    if EXIT_FAIL in found:
+        return EXIT_FAIL
+    return EXIT_PASS if found <= {EXIT_PASS} else EXIT_CANNOT_JUDGE
+
+
+def _run(lab: Lab, scenario: Scenario, kernel: Kernel, root: Path, jobs: int) -> Run:
+    command = ("blklab", "check", "calibrate", "--kernel", kernel.spec)
+    with progress(Console(stderr=True)) as listener:
+        return run_scenario(lab, Request(scenario, kernel, command=command), Store(root / FOLDER), listener, jobs)
+
+
+def _calibration(kernel: Kernel, spec: str, runs: list[Run]) -> Calibration:
+    models = tuple(model for run in runs for model in models_of(run.folder, run.verdict))
+    qemu = next(filter(None, (qemu_of(run.folder) for run in runs)), "")
+    return Calibration(kernel.release, kernel.digest, qemu, ("blklab", "check", "calibrate", "--kernel", spec), models)

@@ -1,0 +1,119 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab check pages``: the generated pages that need no boots."""
+
+import argparse
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass
+from pathlib import Path
+
+from harness.commands.check.agree import agreement, apart
+from harness.commands.command import PAGES, SCENARIOS, add_results, results_root, tell, write_page
+from harness.record.judging import judge_run, newest_runs
+from harness.record.store import RunFolder, Store
+from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.model import Scenario
+from harness.studies import field_reports, io_cost
+from harness.studies.field_reports import Measured
+from harness.studies.noise import page as noise
+from harness.studies.noise.rehearsal import Plan
+from harness.studies.sensitivity.measure import kept
+from lab.base.errors import EXIT_FAIL, EXIT_PASS, Misuse
+from lab.kernels.release import Release
+from lab.yaml.strict import names, nearest, quoted
+
+COMMAND = "blklab check pages"
+_COST = "io-cost"
+
+
+@dataclass(frozen=True)
+class Page:
+    """``unexplained``: deviations that no scenario explains; one of them makes the exit status 1."""
+
+    text: str
+    unexplained: tuple[str, ...] = ()
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("pages", nargs="*", metavar="PAGE", help=f"only these of {names(MAKERS)} (default: all)")
+    add_results(parser)
+    parser.add_argument("--out", type=Path, default=PAGES, metavar="DIR", help="folder (default: docs/results)")
+    parser.epilog = (
+        "Exit status: 1 when a ratio deviates and its scenario does not explain why."
+        " zoo.md is written by blklab check zoo."
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    for name in options.pages:
+        if name not in MAKERS:
+            raise Misuse(f"no page is called {quoted(name)}{nearest(name, MAKERS)}", remedy=f"pages: {names(MAKERS)}")
+    store, code = Store(results_root(options.results)), EXIT_PASS
+    for name in options.pages or MAKERS:
+        try:
+            page = MAKERS[name](store)
+        except Misuse as error:
+            if options.pages:
+                raise
+            tell(f"{name}: not written: {error}")
+            code = error.exit_code
+            continue
+        write_page(options.out / f"{name}.md", page.text)
+        tell(f"{name}: written to {options.out / name}.md")
+        for reason in page.unexplained:
+            tell(f"{name}: {reason}")
+            code = max(code, EXIT_FAIL)
+    return code
+
+
+def _field_reports(store: Store) -> Page:
+    wanted = _scenarios()
+    runs = [one for scenario in wanted if scenario.reproduces for one in _newest(store, scenario)]
+    if not runs:
+        raise Misuse(
+            f"{store.root} holds no current run of a scenario that reproduces a report",
+            remedy="blklab run sas-multipath --kernel debian:6.1",
+        )
+    sensitivities = [found for scenario in wanted for found in kept(store, scenario)]
+    text = field_reports.page(runs, COMMAND, sensitivities)
+    return Page(
+        text, tuple(f"deviates by more than a fifth, unexplained: {one}" for one in field_reports.unexplained(runs))
+    )
+
+
+def _io_cost(store: Store) -> Page:
+    runs = _newest(store, load_scenario(_COST, search=SCENARIOS))
+    if not runs:
+        raise Misuse(f"{store.root} holds no current run of {_COST}", remedy=f"blklab run {_COST} --kernel debian:6.1")
+    runs.sort(key=lambda run: Release.parse(run.release))
+    return Page(io_cost.cost_page(runs, COMMAND))
+
+
+def _agreement(store: Store) -> Page:
+    found = agreement(store)
+    return Page(found.text(COMMAND), tuple(apart(found)))
+
+
+def _noise(_: Store) -> Page:
+    return Page(noise.page(Plan()))
+
+
+MAKERS: Mapping[str, Callable[[Store], Page]] = {
+    "field-reports": _field_reports,
+    "io-cost": _io_cost,
+    "agreement": _agreement,
+    "noise": _noise,
+}
+
+
+def _scenarios() -> list[Scenario]:
+    return [load_scenario(name, search=SCENARIOS) for name in find_scenarios(SCENARIOS)]
+
+
+def _newest(store: Store, scenario: Scenario) -> list[Measured]:
+    """The newest judged run of the current scenario on each kernel series."""
+    return [_measured(run, series) for series, run in newest_runs(store, scenario).items()]
+
+
+def _measured(run: RunFolder, series: str) -> Measured:
+    facts = run.facts
+    return Measured(run.scenario, judge_run(run), facts.kernel.release, series, facts.qemu, facts.run_id)

@@ -1,0 +1,54 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab check selftest``: guests that fail on purpose, each with the status it must end with."""
+
+import argparse
+
+from rich.console import Console
+from rich.table import Table
+
+from harness.commands.command import SCENARIOS, add_kernels, add_results, kernels_of, results_root, tell
+from harness.record.store import Store
+from harness.scenario.load import find_scenarios, load_scenario
+from harness.studies.selftest import Trial, run_selftests
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS
+from lab.kernels.resolve import resolve
+from lab.session import open_lab
+
+_FOLDER = SCENARIOS / "selftest"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("names", nargs="*", metavar="NAME", help="only these, such as must-oops (default: all)")
+    add_kernels(parser)
+    add_results(parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    names = options.names or list(find_scenarios(_FOLDER))
+    scenarios = [load_scenario(name, search=_FOLDER) for name in names]
+    store, cache = Store(results_root(options.results)), Cache.default()
+    store.check()
+    lab = open_lab(cache, tell)
+    kernels = [resolve(spec, cache, tell=tell) for spec in kernels_of(options)]
+    trials = []
+    for kernel in kernels:
+        for trial in run_selftests(lab, scenarios, kernel, store):
+            word = "ok" if trial.passed else "NOT as declared: " + "; ".join(trial.missing)
+            tell(f"{trial.scenario} on {trial.kernel}: {trial.verdict.status}, {word}")
+            trials.append(trial)
+    _print(trials)
+    return EXIT_PASS if all(trial.passed for trial in trials) else EXIT_LAB_BROKEN
+
+
+def _print(trials: list[Trial]) -> None:
+    table = Table("selftest", "kernel", "must end as", "ended as", "")
+    for trial in trials:
+        table.add_row(
+            trial.scenario,
+            trial.kernel,
+            f"{trial.wanted.status} ({trial.wanted.exit_code})",
+            f"{trial.verdict.status} ({trial.verdict.exit_code})",
+            "ok" if trial.passed else "NOT ok",
+        )
+    Console().print(table)

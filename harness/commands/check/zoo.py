@@ -1,0 +1,101 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab check zoo``: published regressions that the lab detects or misses, and false alarms on null pairs."""
+
+import argparse
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.commands.command import (
+    PAGES,
+    SCENARIOS,
+    add_jobs,
+    add_results,
+    given,
+    number,
+    results_root,
+    tell,
+    write_page,
+)
+from harness.commands.kernels import specs
+from harness.commands.matrix import KERNELS
+from harness.record.store import Store
+from harness.report.terminal.progress import progress
+from harness.studies.controls import FOLDER
+from harness.studies.zoo.measure import NULL_PAIRS, Visit, visit
+from harness.studies.zoo.page import zoo_page
+from harness.studies.zoo.regressions import Regression, load_regressions
+from harness.studies.zoo.score import Zoo
+from harness.studies.zoo.table import print_zoo
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
+from lab.kernels.model import Kernel
+from lab.kernels.packaged import base_spec
+from lab.kernels.resolve import resolve
+from lab.qemu.probe import find_qemu
+from lab.session import open_lab
+from lab.yaml.strict import names, nearest
+
+_FILE = SCENARIOS / "zoo" / "regressions.yaml"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("regressions", nargs="*", metavar="REGRESSION", help="only these (default: all)")
+    parser.add_argument(
+        "--kernels", type=given, default=KERNELS, metavar="SPECS", help=f"stock kernels (default: {KERNELS})"
+    )
+    parser.add_argument(
+        "--source", type=given, default=base_spec(), metavar="SPEC", help="source of the mutants (default: source:6.12)"
+    )
+    parser.add_argument(
+        "--pairs", type=number(0), default=NULL_PAIRS, metavar="N", help=f"most null pairs (default: {NULL_PAIRS})"
+    )
+    add_jobs(parser)
+    parser.add_argument(
+        "--out",
+        type=Path,
+        metavar="FILE",
+        help="the page (default: docs/results/zoo.md if all are measured)",
+    )
+    add_results(parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    regressions = _chosen(load_regressions(_FILE, search=SCENARIOS), options.regressions)
+    store = Store(results_root(options.results) / FOLDER)
+    store.check()
+    find_qemu()
+    cache = Cache.default()
+    lab = open_lab(cache, tell)
+    stock = [resolve(spec, cache, tell=tell) for spec in specs([options.kernels], cache)]
+
+    def kernel(mutant: str) -> Kernel:
+        return resolve(f"{options.source}+{mutant}" if mutant else options.source, cache, tell=tell)
+
+    with progress(Console(stderr=True)) as listener:
+        zoo = visit(Visit(lab, store, kernel, listener, options.jobs), regressions, stock, options.pairs)
+    print_zoo(Console(), regressions, zoo)
+    if page := page_of(options):
+        write_page(page, zoo_page(regressions, zoo, f"QEMU {lab.qemu.version_text}", "blklab check zoo"))
+        tell(f"{len(regressions)} regressions written to {page}")
+    return _exit_code(zoo)
+
+
+def page_of(options: argparse.Namespace) -> Path | None:
+    """The page to write: by default none when only some regressions were measured."""
+    chosen: Path | None = options.out
+    return chosen or (None if options.regressions else PAGES / "zoo.md")
+
+
+def _chosen(known: tuple[Regression, ...], wanted: list[str]) -> tuple[Regression, ...]:
+    by_name = {one.name: one for one in known}
+    for name in wanted:
+        if name not in by_name:
+            raise Misuse(f"no regression is called {name}{nearest(name, by_name)}", remedy=f"known: {names(by_name)}")
+    return tuple(by_name[name] for name in wanted) or known
+
+
+def _exit_code(zoo: Zoo) -> int:
+    if zoo.missed or zoo.false_alarms or any(pair.alarms for pair in zoo.pairs):
+        return EXIT_LAB_BROKEN
+    return EXIT_PASS if zoo.detected else EXIT_CANNOT_JUDGE

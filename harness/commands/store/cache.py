@@ -1,0 +1,59 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab store cache``: list and delete cache entries."""
+
+import argparse
+from datetime import UTC, datetime
+
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_PASS, Misuse
+from lab.base.units import parse_size
+
+_DAY = 86400.0
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
+    actions.add_parser("list", help="list the entries, least recently used first")
+    prune = actions.add_parser("prune", help="delete entries that are not in use (without options: all)")
+    prune.add_argument("--kind", metavar="KIND", help="only this kind of entry, as shown by list")
+    prune.add_argument("--older-than", type=float, metavar="DAYS", help="only entries not used for DAYS")
+    prune.add_argument("--keep", metavar="SIZE", help="delete the least recently used until SIZE is left (2G)")
+
+
+def execute(options: argparse.Namespace) -> int:
+    cache = Cache.default()
+    if options.action == "list":
+        _list(cache)
+    else:
+        _prune(cache, options)
+    return EXIT_PASS
+
+
+def _list(cache: Cache) -> None:
+    entries = cache.entries()
+    print(f"{cache.root}: {len(entries)} entries, {_mib(sum(entry.size for entry in entries))}")
+    for entry in entries:
+        used = datetime.fromtimestamp(entry.last_used, UTC).strftime("%Y-%m-%d %H:%M")
+        print(f"  {entry.kind:12} {entry.key[:24]:24} {_mib(entry.size):>10}  used {used} UTC")
+
+
+def _prune(cache: Cache, options: argparse.Namespace) -> None:
+    pruned = cache.prune(
+        kind=options.kind,
+        older_than=None if options.older_than is None else options.older_than * _DAY,
+        keep_bytes=None if options.keep is None else _size(options.keep),
+    )
+    print(f"removed {len(pruned.removed)} entries, {_mib(pruned.freed)}")
+    for entry in pruned.in_use:
+        print(f"kept {entry.kind}/{entry.key}: in use")
+
+
+def _size(text: str) -> int:
+    try:
+        return parse_size(text)
+    except ValueError as error:
+        raise Misuse(f"--keep: {error}", remedy="write it as 500M or 2G") from error
+
+
+def _mib(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MiB"

@@ -1,0 +1,121 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab timeline``: a scenario over kernel versions, and the releases between which its figures change."""
+
+import argparse
+import shlex
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.base.files import write_atomic
+from harness.commands.command import (
+    CHECKOUT,
+    SCENARIOS,
+    add_arms,
+    add_jobs,
+    add_results,
+    add_scenario,
+    add_seeds,
+    results_root,
+    tell,
+)
+from harness.commands.kernels import add_kernels, specs
+from harness.record.store import Store
+from harness.report.terminal.progress import progress
+from harness.scenario.load import load_scenario
+from harness.scenario.metric_names import METRICS as KNOWN
+from harness.studies.timeline.lines import METRICS
+from harness.studies.timeline.measure import Timeline, timeline
+from harness.studies.timeline.order import STEP
+from harness.studies.timeline.page import page
+from harness.studies.timeline.picture import picture
+from harness.studies.timeline.sweep import Sweeper, sweep
+from harness.studies.timeline.text import text
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
+from lab.kernels.resolve import resolve
+from lab.qemu.probe import find_qemu
+from lab.session import open_lab
+from lab.yaml.strict import nearest
+
+KERNELS = "debian:5.10 .. debian:7.3"
+PAGES = CHECKOUT / "docs" / "results" / "timeline"
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    add_scenario(parser)
+    add_kernels(parser, KERNELS)
+    add_seeds(parser)
+    add_arms(parser)
+    parser.add_argument(
+        "--metric",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help=f"figures besides the claims (may be repeated; default: {', '.join(METRICS)})",
+    )
+    parser.add_argument(
+        "--step", type=int, default=STEP, metavar="N", help=f"measure every Nth kernel first (default: {STEP}; 1: all)"
+    )
+    add_jobs(parser)
+    parser.add_argument(
+        "--out",
+        nargs="?",
+        type=Path,
+        const=PAGES,
+        metavar="DIR",
+        help="write SCENARIO.svg, .html and .txt there (without DIR: docs/results/timeline)",
+    )
+    add_results(parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    metrics = _check(options)
+    scenario = load_scenario(options.scenario, search=SCENARIOS)
+    store = Store(results_root(options.results))
+    store.check()
+    find_qemu()
+    cache = Cache.default()
+    wanted = specs(options.kernels or [KERNELS], cache)
+    begun = sweep(scenario, wanted)
+    lab = open_lab(cache, tell)
+    resolved = partial(resolve, cache=cache, tell=tell)
+    with progress(Console(stderr=True)) as listener:
+        sweeper = Sweeper(lab, store, resolved, options.seeds, tuple(options.arm), options.jobs, listener)
+        found = timeline(sweeper, begun, metrics, tell, options.step)
+    report = text(found)
+    print(report, end="")
+    if options.out:
+        _write(options.out, found, report, options)
+    return EXIT_CANNOT_JUDGE if len(found.sweep.points) < 2 else EXIT_PASS  # noqa: PLR2004
+
+
+def _check(options: argparse.Namespace) -> tuple[str, ...]:
+    """The metrics to show. Raises Misuse."""
+    if options.step < 1:
+        raise Misuse(f"--step {options.step}", remedy="1 (every kernel) or more")
+    if options.seeds is not None and options.seeds < 1:
+        raise Misuse(f"--seeds {options.seeds}", remedy="1 or more")
+    for metric in options.metric:
+        if metric not in KNOWN:
+            raise Misuse(f"no figure is called {metric}{nearest(metric, KNOWN)}", remedy="iops, lat.p99, cpu.per_io")
+    return tuple(options.metric) or METRICS
+
+
+def _write(folder: Path, found: Timeline, report: str, options: argparse.Namespace) -> None:
+    folder.mkdir(parents=True, exist_ok=True)
+    name = found.sweep.scenario.name
+    for ending, content in (("svg", picture(found)), ("html", page(found, _command(options))), ("txt", report)):
+        write_atomic(folder / f"{name}.{ending}", content.encode())
+    tell(f"{name}.svg, .html and .txt are in {folder}")
+
+
+def _command(options: argparse.Namespace) -> str:
+    words = ["blklab", "timeline", options.scenario]
+    for option in ("kernels", "arm", "metric"):
+        for value in getattr(options, option) or ():
+            words += [f"--{option}", value]
+    words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
+    words += ["--step", str(options.step)] if options.step != STEP else []
+    return shlex.join(words)

@@ -1,0 +1,125 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The boots of one run: made in threads, recorded in the run's folder."""
+
+import threading
+import time
+from collections.abc import Iterable, Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Protocol
+
+from harness.judge.verdict import Verdict
+from harness.record.boot_files import save_boot
+from harness.record.judging import judge_run, result_of
+from harness.record.store import PlannedCell, RunFolder
+from harness.run.events import CellFinished, CellPhase, CellStarted, Listener
+from harness.run.lanes import Lanes, Stopped
+from harness.scenario.model import Scenario
+from lab.base import host
+from lab.base.record import BootRecord
+from lab.session import Lab, PhaseSeen, PreparedJob, run_job
+
+Jobs = Mapping[tuple[str, int], PreparedJob]
+"""The prepared job of each arm and seed that the kernel and QEMU can run."""
+
+
+class BootMaker(Protocol):
+    """The signature of ``lab.session.run_job``."""
+
+    def __call__(
+        self, lab: Lab, prepared: PreparedJob, folder: Path, *, phase_seen: PhaseSeen, abort: threading.Event | None
+    ) -> BootRecord: ...
+
+
+@dataclass(frozen=True)
+class Turns:
+    """How the boots of a run share the host with those of other runs. The lowest ``rank`` starts first.
+
+    ``boot`` makes one boot, on this host or on another. With ``adopt``, boots of other runs with the same
+    fingerprint are copied instead of repeated.
+    """
+
+    lanes: Lanes
+    rank: int = 0
+    boot: BootMaker = run_job
+    adopt: bool = False
+
+
+@dataclass
+class Boots:
+    """Makes the boots of one run. One thread starts a machine and follows it until it has ended.
+
+    ``alone`` admits no other boot on the host at the same time. ``made`` counts the boots started so far.
+    """
+
+    lab: Lab
+    scenario: Scenario
+    folder: RunFolder
+    jobs: Jobs
+    listener: Listener
+    turns: Turns
+    alone: bool
+    abort: threading.Event = field(default_factory=threading.Event)
+    made: int = 0
+
+    def make(self, cells: Sequence[PlannedCell]) -> Verdict:
+        """Make these boots, as many at a time as ``at_once`` says, and judge all that the run has then."""
+        self.abort.clear()
+        pool = ThreadPoolExecutor(self.at_once(cells), thread_name_prefix="boot")
+        futures = [pool.submit(self._boot, number, cell) for number, cell in enumerate(cells, start=self.made + 1)]
+        self.made += len(cells)
+        try:
+            done, _ = wait(futures, return_when=FIRST_EXCEPTION)
+            _raise_first(done)
+        finally:
+            self.abort.set()
+            self.turns.lanes.nudge()
+            pool.shutdown(cancel_futures=True)
+        return judge_run(self.folder)
+
+    def at_once(self, cells: Sequence[PlannedCell]) -> int:
+        """Boots side by side: limited by the lanes, by memory for the largest guest, and by ``cells``."""
+        if self.alone:
+            return 1
+        memory = max((self.scenario.arms[cell.arm].topology.memory for cell in cells), default=0)
+        lanes = self.turns.lanes
+        return max(1, min(lanes.at_once, host.guests_that_fit(memory, lanes.memory), len(cells)))
+
+    def _boot(self, number: int, cell: PlannedCell) -> None:
+        memory = self.scenario.arms[cell.arm].topology.memory
+        with self.turns.lanes.taken(memory, rank=self.turns.rank, alone=self.alone, abort=self.abort):
+            self._boot_now(number, cell)
+
+    def _boot_now(self, number: int, cell: PlannedCell) -> None:
+        started = time.monotonic()
+        self.listener(CellStarted(number, cell.arm, cell.seed))
+        record = self.turns.boot(
+            self.lab,
+            self.jobs[cell.arm, cell.seed],
+            self.folder.fresh_boot_folder(cell),
+            phase_seen=lambda phase: self.listener(CellPhase(number, phase)),
+            abort=self.abort,
+        )
+        if self.abort.is_set():
+            raise Stopped
+        save_boot(record)
+        result = result_of(self.folder, cell, record)
+        seconds = time.monotonic() - started
+        reason = "; ".join(result.reasons)
+        self.listener(CellFinished(number, cell.arm, cell.seed, result.status, seconds, reason))
+
+
+def recorded(folder: RunFolder, cell: PlannedCell, jobs: Jobs) -> bool:
+    """Whether the cell has a complete record of exactly this job that host interference did not invalidate."""
+    record = folder.boot(cell)
+    if record is None or record.outcome.spoilt_by_host:
+        return False
+    return dict(record.fingerprint) == dict(jobs[cell.arm, cell.seed].fingerprint)
+
+
+def _raise_first(done: "Iterable[Future[None]]") -> None:
+    for future in done:
+        error = future.exception()
+        if error is not None:
+            raise error

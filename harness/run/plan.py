@@ -1,0 +1,94 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A request, answered as far as possible before anything boots: cells, missing requirements, prepared jobs."""
+
+from dataclasses import dataclass
+
+from harness.record.store import KernelFacts, RunFacts, planned
+from harness.run.boots import Jobs
+from harness.run.clocks import STRATEGIES, ClockStrategy
+from harness.run.jobs import cell_job
+from harness.scenario.expand import expand
+from harness.scenario.model import Arm, Scenario
+from lab.kernels.model import Kernel
+from lab.realise.capability import missing
+from lab.realise.in_qemu.hardware import lacking
+from lab.session import Lab, prepare_job
+
+
+@dataclass(frozen=True)
+class Request:
+    """What to measure. ``seeds`` None takes the scenario's number; no ``arms`` means all.
+
+    ``baseline`` is the run id of the same scenario on the BASE kernel ``base``.
+    """
+
+    scenario: Scenario
+    kernel: Kernel
+    seeds: int | None = None
+    arms: tuple[str, ...] = ()
+    verify: bool = False
+    baseline: str = ""
+    command: tuple[str, ...] = ()
+    base: KernelFacts | None = None
+
+
+@dataclass(frozen=True)
+class PlannedRun:
+    """A run before its first boot. ``facts`` lack only the run's id and start."""
+
+    request: Request
+    facts: RunFacts
+    jobs: Jobs
+    clock: ClockStrategy
+
+    @property
+    def arms(self) -> tuple[Arm, ...]:
+        """The arms that were asked for."""
+        return tuple(self.request.scenario.arms[name] for name in self.facts.arms)
+
+
+def plan_run(lab: Lab, request: Request) -> PlannedRun:
+    """Expand the scenario once and check each arm's requirements once.
+
+    Raises Misuse for unknown arms and for what the clock cannot answer, LabBroken when a program of the
+    guest cannot be built.
+    """
+    scenario, kernel = request.scenario, request.kernel
+    clock = STRATEGIES[scenario.clock]
+    clock.refuse(scenario, verify=request.verify, baseline=request.base is not None)
+    cells = expand(scenario, request.seeds, request.arms or None)
+    arms = {cell.arm.name: cell.arm for cell in cells}
+    reasons = {name: _lacking(lab, request, arm) for name, arm in arms.items()}
+    runnable = [arm for name, arm in arms.items() if not reasons[name]]
+    package = f" ({lab.qemu.package})" if lab.qemu.package else ""
+    facts = RunFacts(
+        run_id="",
+        scenario=scenario.name,
+        scenario_digest=scenario.digest,
+        kernel=KernelFacts(kernel.spec, kernel.release, kernel.origin, kernel.digest, kernel.mutant),
+        seeds=tuple(dict.fromkeys(cell.seed for cell in cells)),
+        arms=tuple(arms),
+        cells=planned(
+            ((cell.arm.name, cell.seed, reasons[cell.arm.name]) for cell in cells), repeats=2 if request.verify else 1
+        ),
+        qemu=f"QEMU {lab.qemu.version_text}{package}{clock.accelerator(lab, kernel, runnable)}",
+        command=request.command,
+        baseline=request.baseline,
+        base=request.base,
+        rule=clock.rule(cells[-1].seed),
+    )
+    jobs = {
+        (cell.arm.name, cell.seed): prepare_job(lab, kernel, cell.arm.topology, cell_job(cell))
+        for cell in cells
+        if not reasons[cell.arm.name]
+    }
+    return PlannedRun(request, facts, jobs, clock)
+
+
+def _lacking(lab: Lab, request: Request, arm: Arm) -> tuple[str, ...]:
+    """Every reason why the kernel or QEMU cannot run the arm."""
+    requires = request.scenario.requires
+    return (
+        *lacking(arm.topology, lab.qemu.devices),
+        *missing(request.kernel, arm.topology, arm.queue, options=requires.config, modules=requires.modules),
+    )

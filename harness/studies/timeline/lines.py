@@ -1,0 +1,114 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""From the measured kernels of a sweep to lines of values, and the neighbours between which a line changes. Pure."""
+
+import itertools
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.judge.comparison import LARGE
+from harness.judge.ensemble import Ensemble
+from harness.scenario.metric_names import unit
+from harness.scenario.model import Bound, Status
+from harness.studies.timeline.sweep import Point, Sweep
+
+METRICS = ("iops", "cpu.per_io")
+ALONE = 0.1
+"""Share by which figures of one seed must differ: one more space on the command line moved a contended one by 7 %."""
+_JUDGED = (Status.PASS, Status.FAIL)
+
+
+@dataclass(frozen=True)
+class Line:
+    """One claim (``bound`` is what it expects) or one figure over kernels, by their places.
+
+    ``arm`` is empty for a claim, ``name`` its sentence; ``statuses`` are those of a claim, ``unit`` that of a figure.
+    """
+
+    name: str
+    values: Mapping[int, Ensemble]
+    arm: str = ""
+    ratio: str = ""
+    bound: Bound | None = None
+    statuses: Mapping[int, Status] | None = None
+    unit: str = ""
+
+    @property
+    def title(self) -> str:
+        return f"{self.arm} {self.name}".strip()
+
+    def status(self, place: int) -> Status | None:
+        return self.statuses.get(place) if self.statuses is not None else None
+
+
+@dataclass(frozen=True)
+class Change:
+    """``line`` differs between the places ``before`` and ``after``, between which nothing was measured."""
+
+    line: Line
+    before: int
+    after: int
+
+    @property
+    def share(self) -> float | None:
+        """None where a value is zero or missing."""
+        one, other = self.line.values.get(self.before), self.line.values.get(self.after)
+        return other.median / one.median - 1 if one and other and one.median else None
+
+    @property
+    def turned(self) -> bool:
+        """Whether a claim that held fails, or the reverse."""
+        return self.line.status(self.before) is not self.line.status(self.after)
+
+
+def lines(sweep: Sweep, metrics: Sequence[str] = METRICS) -> tuple[Line, ...]:
+    """The claims in the order of the file, then the figures of each arm."""
+    return (*_claims(sweep), *_figures(sweep.points, metrics))
+
+
+def changes(found: Sequence[Line], measured: Sequence[int]) -> tuple[Change, ...]:
+    """Every change between neighbours among the ``measured`` places, in the order of kernels."""
+    pairs = list(itertools.pairwise(measured))
+    return tuple(Change(line, *pair) for pair in pairs for line in found if differs(line, *pair))
+
+
+def differs(line: Line, before: int, after: int) -> bool:
+    """Whether a claim turned, or the seeds' ranges are apart and the medians too by more than the threshold."""
+    statuses = {line.status(before), line.status(after)}
+    if len(statuses) == len(_JUDGED) and statuses == set(_JUDGED):
+        return True
+    one, other = line.values.get(before), line.values.get(after)
+    if one is None or other is None or not one.separate_from(other):
+        return False
+    alone = min(len(one.values), len(other.values)) == 1
+    return abs(other.median - one.median) > (ALONE if alone else LARGE.share) * abs(one.median)
+
+
+def _claims(sweep: Sweep) -> Iterator[Line]:
+    for claim in sweep.scenario.claims:
+        values: dict[int, Ensemble] = {}
+        statuses: dict[int, Status] = {}
+        for place, point in sweep.points.items():
+            for seen in point.verdict.claims:
+                if (seen.that, seen.ratio) == (claim.that, claim.ratio.text):
+                    statuses[place] = seen.judgement.status
+                    if seen.judgement.ensemble is not None:
+                        values[place] = seen.judgement.ensemble
+        yield Line(claim.that, values, "", claim.ratio.text, claim.expect, statuses)
+
+
+def _figures(points: Mapping[int, Point], metrics: Sequence[str]) -> Iterator[Line]:
+    """A figure that all roles of a load share (such as cpu.per_io) is one line, named without a role."""
+    found: dict[tuple[str, str, str], dict[str, dict[int, dict[int, float]]]] = {}
+    for place, point in points.items():
+        for cell in point.verdict.cells:
+            for (load, role, metric), value in cell.figures.items():
+                if metric in metrics:
+                    roles = found.setdefault((cell.arm, load, metric), {})
+                    roles.setdefault(role, {}).setdefault(place, {})[cell.seed] = value
+    for (arm, load, metric), roles in found.items():
+        first = next(iter(roles.values()))
+        shared = len(roles) > 1 and all(values == first for values in roles.values())
+        for role, by_place in {"": first}.items() if shared else roles.items():
+            name = ".".join(filter(None, (load, role, metric)))
+            values = {place: Ensemble(by_seed) for place, by_seed in by_place.items()}
+            yield Line(name, values, arm, unit=unit(metric))

@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A timeline as text: one line per change, then what was not measured and why."""
+
+from collections.abc import Iterator
+
+from harness.judge.comparison import LARGE
+from harness.report.format import duration, figure, plural
+from harness.studies.timeline.lines import ALONE, Change
+from harness.studies.timeline.measure import Timeline
+from harness.studies.timeline.sweep import Sweep, label
+
+
+def text(timeline: Timeline) -> str:
+    """The whole report."""
+    return "\n".join([*_head(timeline), *map(str.rstrip, _changes(timeline)), *_gaps(timeline), *_end(timeline)]) + "\n"
+
+
+def between(change: Change, sweep: Sweep) -> str:
+    """``7.0 -> 7.1``, with the kernels between them that could not be measured."""
+    missing = [label(sweep.specs[place]) for place in range(change.before + 1, change.after) if place in sweep.missing]
+    note = f" ({', '.join(missing)} missing)" if missing else ""
+    return f"{label(sweep.specs[change.before])} -> {label(sweep.specs[change.after])}{note}"
+
+
+def what(change: Change) -> str:
+    """``mq-deadline solo.fast.cpu.per_io +58 %``; for a claim that turned, how."""
+    line, share = change.line, change.share
+    words = line.title
+    if change.turned:
+        words += f": {line.status(change.before)} -> {line.status(change.after)}"
+    return words if share is None else f"{words} {by(share)}"
+
+
+def by(share: float) -> str:
+    """``+58 %``; from a doubling on as a factor: ``x 4.3``."""
+    return f"{100 * share:+.0f} %" if share < 1 else f"x {1 + share:.3g}"
+
+
+def values(change: Change) -> str:
+    """``0.020 -> 0.990, expected >= 0.9``, or ``12,345 -> 19,505 ns``."""
+    line = change.line
+    ends = " -> ".join(
+        figure(line.values[at].median) if at in line.values else "?" for at in (change.before, change.after)
+    )
+    return f"{ends} {line.unit}".rstrip() if line.bound is None else f"{ends}, expected {line.bound.text}"
+
+
+def _head(timeline: Timeline) -> Iterator[str]:
+    sweep = timeline.sweep
+    kernels = f"{plural(len(sweep.specs), 'kernel')}, {label(sweep.specs[0])} to {label(sweep.specs[-1])}"
+    yield f"{sweep.scenario.name}: {sweep.scenario.title}"
+    yield f"{kernels}: {len(sweep.points)} measured, {len(sweep.missing)} missing, {len(sweep.skipped)} not needed"
+    yield ""
+
+
+def _changes(timeline: Timeline) -> Iterator[str]:
+    """The claims of a pair of kernels come before its figures."""
+    for change in timeline.changes:
+        yield f"  {between(change, timeline.sweep)}: {what(change)}  ({values(change)})"
+    if not timeline.changes:
+        yield "  no change"
+
+
+def _gaps(timeline: Timeline) -> Iterator[str]:
+    sweep = timeline.sweep
+    if sweep.missing or sweep.skipped:
+        yield ""
+    for place, reason in sorted(sweep.missing.items()):
+        yield f"  MISS {label(sweep.specs[place])}: {' '.join(reason.split())}"
+    if sweep.skipped:
+        names = ", ".join(label(sweep.specs[place]) for place in sweep.skipped)
+        yield f"  not measured, as the kernels around agree: {names}"
+
+
+def _end(timeline: Timeline) -> Iterator[str]:
+    effort = timeline.effort
+    kept = f", {effort.kept} more from earlier runs" if effort.kept else ""
+    yield ""
+    spent = f"{plural(effort.boots, 'boot')} in {duration(effort.seconds)}{kept}"
+    yield f"{spent}; {effort.saved} saved by measuring coarsely first"
+    yield f"seeds: {seeds(timeline)}"
+
+
+def seeds(timeline: Timeline) -> str:
+    """How many, and what that means for a change."""
+    points = timeline.sweep.measured
+    count = max((len(point.verdict.seeds) for point in points), default=0)
+    if count == 1:
+        return f"1: a change is more than {100 * ALONE:.0f} %, as the scatter is not known"
+    return f"{count}: a change is more than {100 * LARGE.share:.0f} %, and the ranges do not overlap"

@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Every kernel package that Debian's suites list or the cache keeps, and ranges of them (``--kernels``)."""
+
+import re
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from lab.base.cache import Cache
+from lab.base.errors import BlklabError, Misuse
+from lab.kernels import debian, store
+from lab.kernels.release import Release
+from lab.kernels.vmlinux import image_built
+from lab.packages import sources
+from lab.packages.apt import Archive, Tell
+from lab.packages.store import read_pins
+from lab.packages.version import version_key
+
+SUITES = (
+    *("bullseye", "bullseye-security", "bookworm", "bookworm-security", "bookworm-backports"),
+    *("trixie", "trixie-security", "trixie-backports", "forky", "sid"),
+)
+ALL = "debian:all"
+_TO = ".."
+_END = re.compile(r"debian:(\d+\.\d+)")
+_IMAGE_HEAD = 1 << 16  # bytes of an image that hold its set-up code, and so its version
+
+
+@dataclass(frozen=True)
+class Offer:
+    """One version of the image package. ``built`` is a date in ISO 8601, empty until the kernel is ``cached``."""
+
+    version: str
+    suite: str
+    cached: bool = False
+    built: str = ""
+
+    @property
+    def series(self) -> str:
+        return Release.parse(self.version).series
+
+    @property
+    def spec(self) -> str:
+        return f"debian:{self.version}"
+
+
+def offers(cache: Cache, tell: Tell) -> tuple[Offer, ...]:
+    """What the suites list and what is cached, oldest version first; ``tell`` hears of suites that fail."""
+    cached = {offer.version: offer for offer in _cached(cache)}
+    listed: dict[str, Offer] = {}
+    archive = Archive(cache, sources.debian(), tell)
+    for suite in SUITES:
+        try:
+            found = debian.offered(archive, suite)
+        except BlklabError as error:
+            tell(f"{suite} is not listed: {error.message}")
+            continue
+        for image in found:
+            listed.setdefault(image.version, Offer(image.version, suite))
+    return tuple(sorted({**listed, **cached}.values(), key=lambda offer: version_key(offer.version)))
+
+
+def expand(text: str, listed: Callable[[], Sequence[Offer]]) -> tuple[str, ...]:
+    """Specs, each once: ``A .. B`` is the newest of each series from A to B, ``debian:all`` every version.
+
+    ``listed`` is only called for these two. Raises Misuse for a range that cannot be read.
+    """
+    words, specs = text.split(), list[str]()
+    while words:
+        word = words.pop(0)
+        if words[:1] == [_TO]:
+            if len(words) == 1:
+                raise _no_range(f"{word} {_TO}")
+            specs += _between(word, words[1], listed)
+            del words[:2]
+        elif word == _TO or (_TO in word and word.startswith("debian:")):
+            raise _no_range(word)
+        elif word == ALL:
+            specs += (offer.spec for offer in listed())
+        else:
+            specs.append(word)
+    return tuple(dict.fromkeys(specs))
+
+
+def _between(first: str, last: str, listed: Callable[[], Sequence[Offer]]) -> Iterator[str]:
+    """The ends are in it even where nothing offers them: they are reported as missing then."""
+    ends = [match[1] if (match := _END.fullmatch(end)) else "" for end in (first, last)]
+    if not all(ends) or Release.parse(ends[0]) > Release.parse(ends[1]):
+        raise _no_range(f"{first} {_TO} {last}")
+    low, high = map(Release.parse, ends)
+    known = {*ends, *(offer.series for offer in listed())}
+    for series in sorted(known, key=Release.parse):
+        if low <= Release.parse(series) <= high:
+            yield f"debian:{series}"
+
+
+def _no_range(text: str) -> Misuse:
+    return Misuse(
+        f'"{text}" is not a range of kernels',
+        remedy='two series of Debian kernels, the older one first: "debian:6.12 .. debian:7.3"',
+    )
+
+
+def _cached(cache: Cache) -> Iterator[Offer]:
+    for pin in read_pins(cache, "debian-"):
+        image = pin.packages[0]
+        if (entry := cache.find(store.KIND, pin.digest)) is not None:
+            yield Offer(image.version, image.suite, cached=True, built=_built(entry))
+
+
+def _built(entry: Path) -> str:
+    with (entry / "image").open("rb") as stream:
+        return image_built(stream.read(_IMAGE_HEAD)) or ""

@@ -1,0 +1,187 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Timelines over made-up kernels: what is measured, what counts as a change, and how it is told."""
+
+import xml.etree.ElementTree as ET
+from collections.abc import Sequence
+from dataclasses import dataclass, field, replace
+
+import pytest
+
+from harness.bisect.release_text import text as release_text
+from harness.bisect.releases import Releases, bisect_releases
+from harness.judge.verdict import judge
+from harness.record.store import KernelFacts
+from harness.scenario.model import Status
+from harness.studies.timeline.lines import differs
+from harness.studies.timeline.measure import Timeline, timeline
+from harness.studies.timeline.order import next_place
+from harness.studies.timeline.page import page
+from harness.studies.timeline.picture import panels, picture
+from harness.studies.timeline.sweep import Point, Sweep, label, sweep
+from harness.studies.timeline.text import text
+from lab.base.errors import CannotJudge, Misuse
+from tests.unit.analysis_samples import cells, claim, scenario
+
+SERIES = ("5.10", "6.1", "6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3")
+SCENARIO = scenario([claim()])
+FIGURE = "none.together.fast.iops"
+
+
+@dataclass
+class Kernels:
+    """``shares`` is the victim's throughput on each kernel in percent, None for one that cannot be had."""
+
+    shares: Sequence[float | None]
+    seeds: int = 3
+    asked: list[str] = field(default_factory=list)
+
+    def sweep(self) -> Sweep:
+        return sweep(SCENARIO, [f"debian:{series}" for series in SERIES[: len(self.shares)]])
+
+    def extended(self, swept: Sweep, place: int) -> Sweep:
+        spec, share = swept.specs[place], self.shares[place]
+        self.asked.append(spec.removeprefix("debian:"))
+        if share is None:
+            return replace(swept, missing={**swept.missing, place: "the suite dropped it"})
+        seen = cells("none", *(share + seed / 10 for seed in range(self.seeds)))
+        verdict = judge(SCENARIO, seen)
+        point = Point(spec, KernelFacts(spec, spec, "Debian", "d"), verdict, "r", self.seeds, self.seeds, 60.0)
+        return replace(swept, points={**swept.points, place: point})
+
+    def timeline(self) -> Timeline:
+        return timeline(self, self.sweep(), ("iops",), lambda _: None)
+
+
+def test_kernels_that_agree_are_measured_coarsely() -> None:
+    kernels = Kernels([95.0] * 11)
+    found = kernels.timeline()
+    assert kernels.asked == ["5.10", "6.16", "6.19", "7.2", "7.3"]
+    assert not found.changes
+    assert found.effort.boots == 15
+    assert found.effort.saved == 18
+    assert "18 saved by measuring coarsely first" in text(found)
+    assert "not measured, as the kernels around agree: 6.1, 6.12, 6.17, 6.18, 7.0, 7.1" in text(found)
+
+
+@pytest.mark.parametrize("at", range(1, 11))
+def test_every_change_is_found_between_neighbours(at: int) -> None:
+    kernels = Kernels([20.0] * at + [95.0] * (11 - at))
+    found = kernels.timeline()
+    assert {(change.before, change.after) for change in found.changes} == {(at - 1, at)}
+    assert found.changes[0].turned
+    assert len(kernels.asked) == len(set(kernels.asked)) <= 7
+    assert f"{SERIES[at - 1]} -> {SERIES[at]}: the share is kept: FAIL -> PASS x 4.73  (" in text(found)
+
+
+def test_a_kernel_that_is_missing_does_not_stop_the_rest() -> None:
+    kernels = Kernels([None, 20.0, 20.0, 20.0, None, 95.0, 95.0, 95.0, 95.0, 95.0, None])
+    found = kernels.timeline()
+    assert sorted(found.sweep.missing) == [0, 4, 10]
+    assert {(change.before, change.after) for change in found.changes} == {(3, 5)}
+    report = text(found)
+    assert "6.16 -> 6.18 (6.17 missing): the share is kept" in report
+    assert "MISS 5.10: the suite dropped it" in report
+
+
+def test_no_kernel_at_all() -> None:
+    kernels = Kernels([None] * 4)
+    found = kernels.timeline()
+    assert kernels.asked == [*SERIES[:4]]
+    assert "0 measured, 4 missing, 0 not needed" in text(found)
+
+
+def test_the_order_ends() -> None:
+    assert next_place(1, set(), set(), lambda *_: True) == 0
+    assert next_place(1, {0}, set(), lambda *_: True) is None
+    assert next_place(5, set(range(5)), set(), lambda *_: True) is None
+    assert next_place(5, {0, 4}, {1, 2, 3}, lambda *_: True, step=4) is None
+
+
+@pytest.mark.parametrize(
+    ("seeds", "share", "changed"), [(3, 1.04, False), (3, 1.06, True), (1, 1.06, False), (1, 1.11, True)]
+)
+def test_what_counts_as_a_change(seeds: int, share: float, changed: bool) -> None:
+    kernels = Kernels([50.0, 50.0 * share], seeds)
+    found = kernels.timeline()
+    figure = next(line for line in found.lines if line.title == "none together.fast.iops")
+    assert differs(figure, 0, 1) is changed
+
+
+def test_ranges_that_overlap_are_no_change() -> None:
+    found = Kernels([95.0, 95.0]).timeline()
+    line = found.lines[0]
+    assert line.status(0) is Status.PASS
+    wide = replace(line, values={0: line.values[0], 1: replace(line.values[1], values={1: 0.95, 2: 3.0, 3: 3.0})})
+    assert not differs(wide, 0, 1)
+
+
+def test_one_kernel_has_no_neighbour() -> None:
+    with pytest.raises(Misuse, match="no neighbour"):
+        sweep(SCENARIO, ["debian:6.1"])
+
+
+@pytest.mark.parametrize(
+    ("spec", "short"),
+    [
+        ("debian:6.12", "6.12"),
+        ("tree:/src/linux@v6.12", "v6.12"),
+        ("path:/boot/of/other", "other"),
+        ("distro", "distro"),
+    ],
+)
+def test_kernels_have_short_names(spec: str, short: str) -> None:
+    assert label(spec) == short
+
+
+def test_the_picture_shows_the_bound_the_changes_and_what_is_missing() -> None:
+    found = Kernels([20.0, 20.0, None, 95.0]).timeline()
+    root = ET.fromstring(picture(found))  # noqa: S314 - made here
+    kinds = [element.get("class") for element in root.iter()]
+    assert kinds.count("fail") == 2
+    assert kinds.count("pass") == 1
+    assert kinds.count("band") == 1
+    words = [element.text for element in root.iter() if element.text]
+    assert words.count("6.1 -> 6.16 (6.12 missing)") == len(panels(found)) == 2
+    assert "the suite dropped it" in words
+    made = page(found, "blklab timeline sample")
+    assert "the suite dropped it" in made
+    assert "x 4.73" in made
+
+
+def test_bisection_by_release() -> None:
+    kernels = Kernels([95.0] * 7 + [20.0] * 4)
+    found = bisect_releases(kernels, kernels.sweep(), "", lambda _: None)
+    assert (found.good, found.bad, found.left) == (6, 7, ())
+    assert len(kernels.asked) <= 6
+    report = text_of(found)
+    assert "6.19 -> 7.0: 6.19 is the last good release, 7.0 the first bad one" in report
+    assert "the share is kept: 0.9500 .. 0.9520 -> 0.2000 .. 0.2020" in report
+
+
+def test_releases_that_cannot_be_had_leave_several() -> None:
+    kernels = Kernels([95.0] * 4 + [None, None] + [20.0] * 5)
+    found = bisect_releases(kernels, kernels.sweep(), "", lambda _: None)
+    assert (found.good, found.bad, found.left) == (3, 6, (4, 5))
+    assert "the first bad release is 6.19 or one of 6.17, 6.18" in text_of(found)
+
+
+def test_a_figure_without_a_claim() -> None:
+    kernels = Kernels([50.0] * 3 + [79.0] * 5)
+    found = bisect_releases(kernels, kernels.sweep(), FIGURE, lambda _: None)
+    assert (found.good, found.bad) == (2, 3)
+    assert "6.12 -> 6.16" in text_of(found)
+    with pytest.raises(Misuse, match=r"has no figure none\.together\.fast\.iop") as caught:
+        bisect_releases(kernels, kernels.sweep(), "none.together.fast.iop", lambda _: None)
+    assert "ARM.LOAD.ROLE.METRIC" in caught.value.remedy
+
+
+def test_ends_that_cannot_be_bisected() -> None:
+    alike, gone = Kernels([95.0] * 4), Kernels([None, 20.0])
+    with pytest.raises(CannotJudge, match="no claim holds on the good end and fails on the bad one"):
+        bisect_releases(alike, alike.sweep(), "", lambda _: None)
+    with pytest.raises(CannotJudge, match=r"debian:5\.10 cannot be measured: the suite dropped it"):
+        bisect_releases(gone, gone.sweep(), "", lambda _: None)
+
+
+def text_of(found: Releases) -> str:
+    return release_text(found, 12, "blklab bisect")
