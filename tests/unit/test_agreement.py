@@ -87,7 +87,7 @@ def test_a_twin_that_is_none_is_named(changes: dict[str, object], wrong: str, tm
 
 def test_only_the_wall_clock_names_a_twin(tmp_path: Path) -> None:
     text = GOOD + f"agrees:\n  - {{that: x, scenario: u, ratio: {RATIO}}}\n"
-    with pytest.raises(InputErrors, match="the scenario of the wall clock names its twin"):
+    with pytest.raises(InputErrors, match="only a scenario of the wall clock has it"):
         load(text, tmp_path)
     with pytest.raises(InputErrors, match="no arm limitde"):
         load(
