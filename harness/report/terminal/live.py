@@ -13,7 +13,7 @@ from rich.table import Table
 from rich.text import Text
 
 Event = TypeVar("Event")
-Taken = TypeVar("Taken", contravariant=True)
+Taken_contra = TypeVar("Taken_contra", contravariant=True)
 Clock = Callable[[], float]
 _REFRESH = 4
 
@@ -29,10 +29,10 @@ class Shown(Generic[Event]):
     picture: Callable[[], Table]
 
 
-class Takes(Protocol[Taken]):
+class Takes(Protocol[Taken_contra]):
     """A listener for events of one kind."""
 
-    def __call__(self, event: Taken) -> None: ...
+    def __call__(self, event: Taken_contra) -> None: ...
 
 
 class _Picture:
