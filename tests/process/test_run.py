@@ -219,7 +219,9 @@ def test_a_terminated_run_shows_the_cursor_again(lab: FakeLab) -> None:
     leader, follower = os.openpty()
     words = [sys.executable, "-m", "harness", *lab.words("--jobs", "1")]
     environment = lab.environment(TERM="xterm", **lab.plan(hold=[1, "load"]))
-    process = subprocess.Popen(words, cwd=CHECKOUT, env=environment, stdout=subprocess.DEVNULL, stderr=follower)
+    process = subprocess.Popen(
+        words, cwd=CHECKOUT, env=environment, stdout=subprocess.DEVNULL, stderr=follower, text=True
+    )
     lab.started.append(process)
     os.close(follower)
     lab.await_boots(1, "held-load")
