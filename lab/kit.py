@@ -15,7 +15,8 @@ from shutil import copyfile
 
 from lab.base.digest import digest_file, known_digest
 from lab.base.reading import read_json
-from lab.guest.script import RunLoad, Step
+from lab.guest.steps import Step
+from lab.guest.steps.load import RunLoad
 from lab.qemu.argv import RESULTS_FILE, MachineSpec, machine_argv
 
 REPEAT, BY_HAND, EXPECTED, INPUTS = "repeat.sh", "by-hand.txt", "expected.sha256", "inputs.json"

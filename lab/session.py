@@ -14,28 +14,13 @@ from lab.base.digest import digest_bytes, known_digest
 from lab.base.errors import LabBroken
 from lab.base.record import BootRecord
 from lab.guest import image, payload
-from lab.guest.further import LOSE_DISK, Lose
 from lab.guest.image import BaseImage
 from lab.guest.job import job_files
 from lab.guest.payload import Payload
-from lab.guest.script import (
-    HOST_NOISE,
-    TRACE_INSTANCE,
-    TRACING,
-    Daemon,
-    Inject,
-    MakeFolder,
-    Module,
-    Mount,
-    Pause,
-    Phase,
-    RunLoad,
-    Step,
-    TraceOff,
-    TraceOn,
-    Watch,
-    Write,
-)
+from lab.guest.steps import Step
+from lab.guest.steps.device import Daemon, MakeFolder, Module, Mount, Write
+from lab.guest.steps.fault import HOST_NOISE, LOSE_DISK, Inject, Lose
+from lab.guest.steps.load import TRACE_INSTANCE, TRACING, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn
 from lab.kernels.model import Kernel
 from lab.native import programs
 from lab.native.steady import Steady, steady
@@ -92,7 +77,7 @@ class Job:
 
     ``queue`` applies to every LUN. ``pause`` is the rest before each load and ``phase`` is added to
     it, both in nanoseconds. ``labels`` go into the fingerprint and nowhere else. ``inject`` names a
-    fault of ``lab.guest.script.FAULTS`` that strikes in the middle of the first load.
+    fault of ``lab.guest.steps.fault.FAULTS`` that strikes in the middle of the first load.
     ``trace`` are the ftrace events that are recorded during each load; figures are then no evidence.
     """
 
@@ -142,12 +127,12 @@ def _fault(topology: Topology, fault: str, after: int) -> Step:
     return Lose(next(iter(topology.luns)), after) if fault == LOSE_DISK else Inject(fault, after)
 
 
-def watch_of(topology: Topology, load: GuestLoad) -> Watch | None:
+def watch_of(topology: Topology, load: GuestLoad) -> Sampling | None:
     """What is sampled while ``load`` is measured; None when its window is shorter than two periods."""
     files = recipe.watches(topology)
     period = max(_SAMPLE_PERIOD, len(files) * _SAMPLE_COST * _SAMPLE_SHARE)
     length = load.time - load.ramp
-    return Watch(period, load.ramp, length, files) if length >= 2 * period else None
+    return Sampling(period, load.ramp, length, files) if length >= 2 * period else None
 
 
 _COUNTED = VirtualClock()

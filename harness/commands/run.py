@@ -103,9 +103,9 @@ def _run(lab: Lab, plan: PlannedRun, store: Store, options: argparse.Namespace) 
     with progress(Console(stderr=True)) as listener:
         run = carry_out(lab, plan, store, listener, Turns(lanes_of_host(options.jobs)))
     if run.unfinished:
-        tell("host interference invalidated a boot: run the same command again to repeat only that boot")
+        tell("host interference invalidated a boot: re-run the same command to repeat only that boot")
     if run.resumed:
-        tell(f"resumed: {plural(run.resumed, 'boot')} of an interrupted run kept")
+        tell(f"{plural(run.resumed, 'boot')} taken over from an interrupted run")
     return run
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Claims and controls from a scenario's rows, with every name in their ratios resolved."""
+"""The claims, controls and reported ratios of a scenario file, with every name resolved."""
 
 import re
 from collections.abc import Callable, Mapping
@@ -33,7 +33,7 @@ _EACH_ARM = re.compile(r"(?<![^\s/])\*\.")
 
 
 def known_names(row: Row, topologies: Mapping[str, Topology]) -> Names:
-    """The arms, loads and roles that the file has, be they right or wrong, so that no mistake is reported twice."""
+    """The arms, loads and roles in the file, including those with a mistake, so that no mistake is reported twice."""
     loads: dict[str, tuple[str, ...]] = {}
     mixed: set[tuple[str, str]] = set()
     for name, value in _members(row, "loads").items():
@@ -78,8 +78,8 @@ def read_claims(row: Row, known: Names) -> tuple[Claim, ...]:
     claims = []
     for claim in row.get(schema.CLAIMS) or ():
         that, ratio, expect = claim.get(schema.THAT), _ratio(claim, known), _bound(claim)
-        optional = claim.get_or(schema.OPTIONAL, False)
-        means, otherwise = claim.get_or(schema.MEANS, ""), claim.get_or(schema.OTHERWISE, "")
+        optional = claim.value(schema.OPTIONAL)
+        means, otherwise = claim.value(schema.MEANS), claim.value(schema.OTHERWISE)
         known_failures, kernels = _known_failures(claim), _only_on(claim)
         if that is not None and ratio is not None and expect is not None:
             claims.append(Claim(that, ratio, expect, optional, means, otherwise, known_failures, kernels))
@@ -90,7 +90,7 @@ def read_controls(row: Row, known: Names) -> tuple[Control, ...]:
     controls = []
     for control in row.get(schema.CONTROLS) or ():
         that, ratio, expect = control.get(schema.THAT), _ratio(control, known), _bound(control)
-        mutant = control.get_or(schema.MUTANT, "")
+        mutant = control.value(schema.MUTANT)
         if that is not None and ratio is not None and expect is not None:
             hangs = control.get_or(schema.HANGS, False)
             controls.append(Control(that, ratio, expect, mutant, _only_on(control), hangs))
@@ -128,9 +128,11 @@ def read_reproductions(row: Row, known: Names) -> tuple[Reproduction, ...]:
     found = []
     for one in row.get(schema.REPRODUCES) or ():
         that, ratio, reported = one.get(schema.THAT), _ratio(one, known), one.get(schema.REPORTED)
-        in_words, because = one.get_or(schema.IN_WORDS, ""), one.get_or(schema.BECAUSE_OFF, "")
+        in_words, because = one.value(schema.IN_WORDS), one.value(schema.BECAUSE_OFF)
         if (one.entry(schema.REPORTED.name) is None) == (one.entry(schema.IN_WORDS.name) is None):
-            row.problems.add(one.mark, "expected either reported or in_words", "give the report's figure, or its words")
+            row.problems.add(
+                one.mark, "reproduces: expected either reported or in_words", "write the report's figure, or its words"
+            )
         elif that is not None and ratio is not None:
             found.append(Reproduction(that, ratio, reported, in_words, because))
     return tuple(found)
@@ -140,7 +142,7 @@ def read_agreements(row: Row, known: Names) -> tuple[Agreement, ...]:
     found = []
     for one in row.get(schema.AGREES) or ():
         that, ratio, twin = one.get(schema.THAT), _ratio(one, known), one.get(schema.TWIN)
-        theirs, because = one.get(schema.THEIRS), one.get_or(schema.BECAUSE_APART, "")
+        theirs, because = one.get(schema.THEIRS), one.value(schema.BECAUSE_APART)
         if that is not None and ratio is not None and twin is not None:
             found.append(Agreement(that, ratio, twin, theirs or ratio.text, because))
     return tuple(found)
@@ -164,15 +166,22 @@ def _known_failures(claim: Row) -> tuple[KnownFailure, ...]:
 
 
 def _ratio(row: Row, known: Names, arm: str = "") -> Ratio | None:
-    return parsed(row, schema.RATIO, lambda text: parse_ratio(_EACH_ARM.sub(f"{arm}.", text) if arm else text, known))
+    # Without arms or loads every name in a ratio is unknown.
+    unusable = not known.arms or not known.loads
+    return parsed(
+        row,
+        schema.RATIO,
+        lambda text: parse_ratio(_EACH_ARM.sub(f"{arm}.", text) if arm else text, known),
+        symptom=unusable,
+    )
 
 
 def _bound(row: Row) -> Bound | None:
     return parsed(row, schema.EXPECT, parse_bound)
 
 
-def parsed(row: Row, field: Field[str], parse: Callable[[str], T]) -> T | None:
-    """What ``parse`` makes of a field's text; its ExpressionError becomes a problem at the place in the file."""
+def parsed(row: Row, field: Field[str], parse: Callable[[str], T], *, symptom: bool = False) -> T | None:
+    """The field's text as ``parse`` reads it; an ExpressionError becomes a problem at its position."""
     text, entry = row.get(field), row.entry(field.name)
     if text is None or entry is None:
         return None
@@ -182,5 +191,5 @@ def parsed(row: Row, field: Field[str], parse: Callable[[str], T]) -> T | None:
         node = entry.value
         mark = node.inside(error.offset) if isinstance(node, Scalar) else node.mark
         place = f"{field.name}, character {error.offset + 1}"
-        row.problems.add(mark, f"{place}: {error.message}", error.remedy)
+        row.problems.add(mark, f"{place}: {error.message}", error.remedy, symptom=symptom)
         return None

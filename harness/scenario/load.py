@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Scenario files into frozen scenarios: strict, every name resolved, all mistakes reported at once."""
+"""Scenarios from files: every name resolved, all mistakes reported at once."""
 
 import re
 from collections.abc import Callable, Collection, Iterable, Mapping
@@ -43,13 +43,13 @@ _NAME_IN_FOLDER = re.compile(rf"{NAME}(/{NAME})*")
 
 
 def find_scenarios(folder: Path) -> dict[str, Path]:
-    """The scenario files of a folder (not of those below it) by name, sorted. Empty if there is no folder."""
+    """The scenario files of a folder, without subfolders, by name and sorted. Empty if the folder does not exist."""
     found = {path.stem: path for path in folder.glob("*.yaml") if re.fullmatch(NAME, path.stem)}
     return dict(sorted(found.items()))
 
 
 def find_scenario(ref: str, *, search: Path) -> Path:
-    """The file that ``ref`` means: a name in the folder ``search`` or any path. Raises Misuse."""
+    """The file of ``ref``, a name in the folder ``search`` or a path. Raises Misuse."""
     if _NAME_IN_FOLDER.fullmatch(ref) and (named := search / f"{ref}.yaml").is_file():
         return named
     if "/" in ref or ref.endswith((".yaml", ".yml")):
@@ -57,7 +57,7 @@ def find_scenario(ref: str, *, search: Path) -> Path:
     known = find_scenarios(search)
     raise Misuse(
         f"no scenario {quoted(ref)} in {shown_path(search)}{nearest(ref, known)}",
-        remedy=f"known: {names(known)}; or give a path with a / or .yaml in it",
+        remedy=f"known: {names(known)}; a path needs a / or .yaml in it",
     )
 
 
@@ -113,7 +113,7 @@ def _read(node: Node, path: Path, search: Path, problems: Problems) -> Scenario 
     diagnoses = read_diagnoses(row, known)
     clock, seeds, windows = read_clock(row, loads)
     pause = read_pause(row, arms, measured=len(known.loads) * windows)
-    source, teaches = _source(row), row.get_or(schema.TEACHES, "")
+    source, teaches = _source(row), row.value(schema.TEACHES)
     requires, selftest = _requires(row), _selftest(row, arms, known.loads)
     if problems.found or name is None or title is None:
         return None
@@ -157,8 +157,8 @@ def _selftest(row: Row, arms: Mapping[str, Arm], loads: Collection[str]) -> Self
     status, code = selftest.get(schema.SELFTEST_STATUS), selftest.get(schema.SELFTEST_EXIT)
     if status is None or code is None:
         return None
-    inject, says = selftest.get_or(schema.SELFTEST_INJECT, ""), selftest.get_or(schema.SELFTEST_SAYS, "")
-    verify = selftest.get_or(schema.SELFTEST_VERIFY, False)
+    inject, says = selftest.value(schema.SELFTEST_INJECT), selftest.value(schema.SELFTEST_SAYS)
+    verify = selftest.value(schema.SELFTEST_VERIFY)
     return Selftest(Status(status), code, inject, says, verify, _bottlenecks(selftest, arms, loads))
 
 
@@ -170,7 +170,7 @@ def _bottlenecks(selftest: Row, arms: Mapping[str, Arm], loads: Collection[str])
         arm, _, load = key.partition(".")
         if arm not in arms or load not in loads:
             remedy = f"arms: {names(arms)}; loads: {names(loads)}"
-            row.problems.add(row.place(key), f"bottleneck: nothing is measured as {key}", remedy)
+            row.problems.add(row.place(key), f"bottleneck: no arm and load {key}", remedy, symptom=True)
     return dict(mapping_values(row))
 
 

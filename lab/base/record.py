@@ -66,3 +66,20 @@ class BootRecord:
         for name in ("wall", "virtual"):
             phases = {printable(phase): seconds for phase, seconds in getattr(self, name).items()}
             object.__setattr__(self, name, phases)
+
+
+INVENTORY = "inventory"
+"""Measured file: what sysfs shows, a key and its text on each line."""
+TRIED = "tried"
+"""Measured file: on each line a knob, its path in sysfs, 1 if the kernel accepted it, and the effective value."""
+SAMPLES = "{load}.samples.json"
+"""Measured file: what the sampler saw during a load."""
+TRACE_FILE = "trace.{load}.txt.gz"
+"""Measured file: the trace of a load."""
+
+NOTHING_THERE = "nothing matches"
+"""Text in ``detail`` between a knob's name and a path that does not exist."""
+ROUTED_BY_KERNEL = "the kernel routes interrupt"
+"""Text in ``detail`` before the number of an interrupt whose affinity is kernel-managed."""
+UNKNOWN_EVENT = "no trace event"
+"""Text in ``detail`` before the name of a trace event that the kernel does not have."""

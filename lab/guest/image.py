@@ -12,7 +12,8 @@ from lab.base.digest import canonical, digest_bytes, known_digest
 from lab.base.errors import CannotJudge
 from lab.guest import initramfs
 from lab.guest.payload import Payload
-from lab.guest.script import Module, Step
+from lab.guest.steps import Step
+from lab.guest.steps.device import Module
 from lab.kernels.model import Kernel
 from lab.kernels.modules import Closure, module_closure, module_name, read_module
 

@@ -15,7 +15,7 @@ from lab.base.contents import demand_intact
 from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.guest import initramfs
-from lab.guest.initramfs import Entry
+from lab.guest.initramfs import ArchiveEntry
 from lab.guest.trim import drop_libraries
 from lab.packages import sources
 from lab.packages.apt import Archive, Tell
@@ -94,7 +94,7 @@ _APPLETS = [
 class Payload:
     """``entries`` go into every initramfs; ``versions`` maps package to version, for the record."""
 
-    entries: Mapping[str, Entry]
+    entries: Mapping[str, ArchiveEntry]
     versions: Mapping[str, str]
 
     @cached_property

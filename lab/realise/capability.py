@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Mapping
 
-from lab.guest.script import Module
+from lab.guest.steps.device import Module
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure, read_module
 from lab.realise import recipe

@@ -3,7 +3,8 @@
 
 from collections.abc import Mapping
 
-from lab.guest.script import Step, Tune
+from lab.guest.steps import Step
+from lab.guest.steps.setting import Tune
 from lab.realise.in_guest import devices as in_guest
 from lab.realise.in_qemu import guest
 from lab.topology.model import Topology

@@ -6,7 +6,9 @@ LVM's striped volumes are tables of dm-stripe with a physical extent's offset; t
 
 from collections.abc import Iterator
 
-from lab.guest.script import Array, Module, Step, Table, Try, Tune, device, sysfs
+from lab.guest.steps import Step
+from lab.guest.steps.device import Array, Module, TableStep, device, sysfs
+from lab.guest.steps.setting import Try, Tune
 from lab.topology.model import Stack, StackKind, Topology, build_order
 
 _SECTOR = 512
@@ -30,7 +32,7 @@ def steps(topology: Topology) -> Iterator[Step]:
         elif stack.kind is not StackKind.NVME:
             yield Module("dm-mod")
             yield from _modules(stack)
-            yield Table(stack.name, _rows(topology, stack))
+            yield TableStep(stack.name, _rows(topology, stack))
         for attribute, value in stack.settings.items():
             yield Tune(f"stack.{attribute.replace('/', '.')}[{stack.name}]", f"{sysfs(stack.name)}/{attribute}", value)
         for attribute, value in stack.tried.items():

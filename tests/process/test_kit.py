@@ -16,7 +16,9 @@ from harness.record.store import RunFolder
 from lab import kit
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken, Misuse
-from lab.guest.script import Module, RunLoad, Step
+from lab.guest.steps import Step
+from lab.guest.steps.device import Module
+from lab.guest.steps.load import RunLoad
 from lab.native.steady import steady
 from lab.qemu.argv import MachineSpec
 from tests.unit.analysis_samples import claim, scenario

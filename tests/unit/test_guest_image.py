@@ -9,7 +9,9 @@ from lab.base.errors import CannotJudge
 from lab.guest.image import base_image, job_archive, with_dependencies
 from lab.guest.initramfs import regular
 from lab.guest.payload import Payload
-from lab.guest.script import Module, Pause, Step
+from lab.guest.steps import Step
+from lab.guest.steps.device import Module
+from lab.guest.steps.load import Pause
 from lab.kernels.model import Kernel
 from tests.unit.payload_samples import kernel
 from tests.unit.test_guest_initramfs import members

@@ -195,7 +195,7 @@ def test_the_flagship_fits_in_forty_lines_of_eighty_columns() -> None:
         figures = {(one.name, role, "iops"): 78.0 for one in model.loads.values() for role in one.roles}
         figures |= {("lopsided", "victim", "iops"): 1.15} if arm in blocked else {}
         results += [CellResult(arm, seed, Status.PASS, figures=figures) for seed in (1, 2)]
-    around = replace(AROUND, bottlenecks=tuple(limits), models="not calibrated on this kernel (blklab calibrate)")
+    around = replace(AROUND, bottlenecks=tuple(limits), models="not calibrated on this kernel (blklab check calibrate)")
     out = io.StringIO()
     print_verdict(Console(file=out, width=80), model, judge(model, results, seeds=(1, 2)), around)
     assert len(out.getvalue().splitlines()) <= 40

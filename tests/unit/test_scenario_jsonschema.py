@@ -28,7 +28,7 @@ def test_the_schema_is_a_schema() -> None:
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
-def test_the_scenarios_of_the_house_are_valid(name: str) -> None:
+def test_the_bundled_scenarios_are_valid(name: str) -> None:
     assert is_valid(SCENARIOS[name].read_text())
 
 

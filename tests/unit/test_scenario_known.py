@@ -80,7 +80,7 @@ def test_a_claim_carries_what_is_known(tmp_path: Path) -> None:
         ('">= 5.8, < 5.14"', '"<= 5.14"', 't.yaml:23:19: kernels: expected kernels such as "5.10" or ">= 5.8, < 5.14"'),
         ('">= 5.8, < 5.14"', '">= 5.14, < 5.8"', "t.yaml:23:23: kernels, character 4: no kernel is in"),
         ('"5.10"', "5.10", 't.yaml:24:19: kernels: expected kernels such as "5.10"'),
-        ('"5.10"', "5.10", 'which YAML takes for a number (quote it: "5.10")'),
+        ('"5.10"', "5.10", 'a number in YAML (quote it: "5.10")'),
         (", because: the same", "", "t.yaml:24:9: known: because is missing"),
         (", link: lore.kernel.org/linux-block/x", "", "t.yaml:24:9: known: link is missing"),
         ("lore.kernel.org/linux-block/x", "a mail", "link: expected an address"),

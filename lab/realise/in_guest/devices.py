@@ -12,7 +12,9 @@ null_blk     devices on one shared tag set (shared_tags=1), can_queue being its 
 
 from collections.abc import Iterator, Mapping
 
-from lab.guest.script import Confirm, Module, Mount, Step, Tune, sysfs
+from lab.guest.steps import Step
+from lab.guest.steps.device import Module, Mount, sysfs
+from lab.guest.steps.setting import Confirm, Tune
 from lab.realise import stacks
 from lab.realise.in_guest import null_blk, nvmet, scsi_debug, tcm_loop, tcmu
 from lab.realise.in_guest.loopback import CONFIGFS

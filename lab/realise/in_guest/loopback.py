@@ -3,7 +3,9 @@
 
 from collections.abc import Iterable, Iterator
 
-from lab.guest.script import Confirm, Link, MakeFolder, Module, NameBlock, Step, Tune, Write, sysfs
+from lab.guest.steps import Step
+from lab.guest.steps.device import LinkStep, MakeFolder, Module, NameBlock, Write, sysfs
+from lab.guest.steps.setting import Confirm, Tune
 from lab.topology.model import Hba, Lun, Topology
 
 CONFIGFS = "/sys/kernel/config"
@@ -34,7 +36,7 @@ def _host(number: int, hba: Hba, luns: Iterable[Lun], core: str) -> Iterator[Ste
     yield Write(f"{port}/nexus", f"naa.{_TARGET_NAA + 16 * number + 1:x}")
     for place, lun in enumerate(luns):
         yield MakeFolder(f"{port}/lun/lun_{place}")
-        yield Link(f"{TARGET}/core/{core}/{lun.name}", f"{port}/lun/lun_{place}/{lun.name}")
+        yield LinkStep(f"{TARGET}/core/{core}/{lun.name}", f"{port}/lun/lun_{place}/{lun.name}")
         host = f"/sys/devices/tcm_loop_0/tcm_loop_adapter_{number}/host*"
         yield NameBlock(lun.name, f"{host}/target*/*:0:1:{place}/block/*")
         yield from queue_limits(hba, lun, f"{host}/scsi_host/host*/can_queue")

@@ -3,7 +3,8 @@
 
 from collections.abc import Iterator
 
-from lab.guest.script import MakeFolder, Module, NameBlock, Step, Write
+from lab.guest.steps import Step
+from lab.guest.steps.device import MakeFolder, Module, NameBlock, Write
 from lab.realise.in_guest.loopback import CONFIGFS
 from lab.topology.model import StackKind, Topology
 

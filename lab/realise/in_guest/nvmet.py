@@ -7,7 +7,10 @@ multipath. A link is a token bucket for each direction on the address of its por
 
 from collections.abc import Iterator
 
-from lab.guest.script import Link, MakeFolder, Module, NameBlock, Network, Pause, Step, Tune, Write
+from lab.guest.steps import Step
+from lab.guest.steps.device import LinkStep, MakeFolder, Module, NameBlock, Network, Write
+from lab.guest.steps.load import Pause
+from lab.guest.steps.setting import Tune
 from lab.realise.in_guest.loopback import CONFIGFS
 from lab.realise.in_guest.tcm_loop import null_blk_disk
 from lab.topology.model import Stack, Topology
@@ -81,7 +84,7 @@ def _ports(topology: Topology) -> Iterator[Step]:
         for stack in topology.stacks.values():
             if any(topology.luns[lun].hba == hba for lun in stack.over):
                 name = f"{_NQN}{stack.name}"
-                yield Link(f"{_TARGET}/subsystems/{name}", f"{port}/subsystems/{name}")
+                yield LinkStep(f"{_TARGET}/subsystems/{name}", f"{port}/subsystems/{name}")
 
 
 def _controllers(topology: Topology) -> Iterator[Step]:

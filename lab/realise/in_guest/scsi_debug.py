@@ -3,7 +3,9 @@
 
 from collections.abc import Iterator
 
-from lab.guest.script import Confirm, Module, NameBlock, Step
+from lab.guest.steps import Step
+from lab.guest.steps.device import Module, NameBlock
+from lab.guest.steps.setting import Confirm
 from lab.realise.in_guest.loopback import queue_limits
 from lab.topology.model import Topology
 

@@ -3,7 +3,8 @@
 
 from collections.abc import Iterator, Mapping
 
-from lab.guest.script import MakeFolder, Module, Step, Table, Write, device
+from lab.guest.steps import Step
+from lab.guest.steps.device import MakeFolder, Module, TableStep, Write, device
 from lab.realise.in_guest import loopback
 from lab.topology.model import Disk, Lun, Topology
 
@@ -61,7 +62,7 @@ def _linear_devices(topology: Topology) -> Iterator[Step]:
     for lun in topology.luns.values():
         if len(lun.disks) > 1:
             yield Module("dm-mod")
-            yield Table(_backing(lun), _linear_rows(topology, lun, disks))
+            yield TableStep(_backing(lun), _linear_rows(topology, lun, disks))
 
 
 def _linear_rows(topology: Topology, lun: Lun, nodes: Mapping[str, str]) -> tuple[str, ...]:

@@ -3,7 +3,8 @@
 
 from collections.abc import Iterator
 
-from lab.guest.script import Daemon, MakeFolder, Module, Step, Write
+from lab.guest.steps import Step
+from lab.guest.steps.device import Daemon, MakeFolder, Module, Write
 from lab.realise.in_guest import loopback
 from lab.topology.model import Disk, Lun, Topology
 

@@ -3,8 +3,10 @@
 
 from collections.abc import Iterator, Mapping
 
-from lab.guest.further import Find, Interrupts, Locate, Members, Read, Route
-from lab.guest.script import Confirm, Module, Step, Tune, sysfs
+from lab.guest.steps import Step
+from lab.guest.steps.device import Find, Module, sysfs
+from lab.guest.steps.inventory import Interrupts, Locate, Members, Read
+from lab.guest.steps.setting import Confirm, RouteInterrupts, Tune
 from lab.realise import stacks
 from lab.realise.in_qemu import controllers
 from lab.realise.in_qemu.places import Place, places
@@ -43,7 +45,7 @@ def steps(topology: Topology) -> Iterator[Step]:
             yield Confirm(f"hba.can_queue[{lun.name}]", f"{host}/can_queue", str(hba.can_queue))
     for hba in topology.hbas.values():
         if hba.interrupts is not None:
-            yield Route(f"hba.interrupts[{hba.name}]", where[hba.name].folder, hba.interrupts)
+            yield RouteInterrupts(f"hba.interrupts[{hba.name}]", where[hba.name].folder, hba.interrupts)
     yield from _heads(topology)
     yield from stacks.steps(topology)
     yield from _inventory(topology, where)
