@@ -130,7 +130,8 @@ def function_lines(profiles: Sequence[Profile], name: str, most: int = LINES) ->
     room = (most - 2) // len(profiles) - 3
     for profile in profiles:
         callers, callees = _neighbours(profile, name)
-        lines += ["", f"{profile.head.release}"]
+        absent = "" if callers or callees else ": not executed, or neither called nor calling"
+        lines += ["", f"{profile.head.release}{absent}"]
         lines += _neighbour_lines(callers, "from", max(1, room // 2))
         lines += _neighbour_lines(callees, "to", max(1, room - min(room // 2, len(callers))))
     return [*lines, *_foot(profiles)]

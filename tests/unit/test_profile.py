@@ -168,6 +168,9 @@ def test_callers_and_callees_have_counts() -> None:
         "1.000 30 from plug",
         "1.000 30 from worker",
     ]
+    assert "7.2: not executed, or neither called nor calling" in function_lines(
+        [profile(BEFORE), profile(AFTER, release="7.2")], "plug"
+    )
     with pytest.raises(Misuse, match=r"run_queues was executed.*run_queue"):
         function_lines([profile(BEFORE)], "run_queues")
 
