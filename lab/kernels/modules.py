@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which module files a guest needs, in the order in which to load them."""
+"""The module files that a guest needs, in load order."""
 
 import gzip
 import lzma
@@ -86,7 +86,7 @@ class _Index:
     builtin: frozenset[str]
 
     def add(self, name: str, load: dict[str, None]) -> None:
-        """Append ``name`` to ``load``, behind all that has to be there first."""
+        """Append ``name`` to ``load``, after its dependencies."""
         for module in (*self.needs[name], name):
             if module in load:
                 continue
