@@ -17,14 +17,19 @@ from lab.base.digest import digest_file, known_digest
 from lab.base.reading import read_json
 from lab.guest.steps import Step
 from lab.guest.steps.load import RunLoad
-from lab.qemu.argv import RESULTS_FILE, MachineSpec, machine_argv
+from lab.qemu.argv import JOB_KEY, RESULTS_FILE, MachineSpec, machine_argv
 
 REPEAT, BY_HAND, EXPECTED, INPUTS = "repeat.sh", "by-hand.txt", "expected.sha256", "inputs.json"
 KERNEL, BASE, JOB, STEADY = "kernel", "base.cpio", "job.cpio", "steady.so"
 """Names of the inputs in a kit, in the folder of ``repeat.sh``."""
 
 _TEMPLATE = Path(__file__).parent / "guest" / "repeat.sh"
-_PLACES = {"QEMU": '"$qemu"', "KERNEL": '"$kernel"', "INITRD": "initrd"}
+_PLACES = {
+    "QEMU": '"$qemu"',
+    "KERNEL": '"$kernel"',
+    "INITRD": '"$base"',
+    f"name={JOB_KEY},file={JOB}": f'"name={JOB_KEY},file=$job"',
+}
 
 
 @dataclass(frozen=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lab import kit
+from lab import kit, warm
 from lab.base import host
 from lab.base.cache import Cache
 from lab.base.digest import digest_bytes, known_digest
@@ -26,10 +26,11 @@ from lab.kernels.model import Kernel
 from lab.native import programs
 from lab.native.steady import Steady, steady
 from lab.observe import Observer
+from lab.qemu import snapshot
 from lab.qemu.accelerator import Accelerator, accelerator, doubt_of
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
 from lab.qemu.clock import Clock, VirtualClock
-from lab.qemu.machine import Limits, run
+from lab.qemu.machine import Ending, Limits, run
 from lab.qemu.probe import Qemu, find_qemu
 from lab.realise import recipe
 from lab.realise.in_qemu.hardware import Hardware, hardware
@@ -47,7 +48,6 @@ _STARVED = 6
 """Factor on the guest's deadline under the wall clock, where other processes of the host take CPU time."""
 _CONSOLE_LIMIT = 1 << 20
 """A normal boot writes a few KiB; this much takes 90 s at the speed of the serial port."""
-_INITRD = "initrd"
 _TRACE_BUFFER = 48 << 20
 """Bytes of a ring that overwrites its oldest events: room for a few hundred thousand."""
 _TRACE_TIME = 12 * 3600
@@ -93,17 +93,18 @@ class Job:
 
 @dataclass(frozen=True)
 class Lab:
-    """What all boots on this host share."""
+    """What all boots on this host share. With ``cold`` every guest boots; none is restored from a snapshot."""
 
     cache: Cache
     qemu: Qemu
     steady: Steady
     payload: Payload
+    cold: bool = False
 
 
-def open_lab(cache: Cache, tell: Tell = silent) -> Lab:
+def open_lab(cache: Cache, tell: Tell = silent, *, cold: bool = False) -> Lab:
     """The lab of this host. Raises LabBroken when QEMU is missing or too old, or the payload cannot be fetched."""
-    return Lab(cache, find_qemu(), steady(cache), payload.fetch(cache, tell))
+    return Lab(cache, find_qemu(), steady(cache), payload.fetch(cache, tell), cold)
 
 
 def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
@@ -172,7 +173,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     deadline = _deadline(job) * (_STARVED if own_devices else 1)
     own = image.job_archive(job_files(image.with_dependencies(kernel, work), deadline=deadline))
     prepared = PreparedJob(kernel, topology.memory, base, own, work, _wall_limit(job), job.labels, clock, own_devices)
-    spec = _machine(lab, prepared, Path(_INITRD))
+    spec = _machine(lab, prepared)
     fingerprint = {
         "kernel": kernel.digest,
         "base": base.digest,
@@ -195,7 +196,8 @@ def accelerator_for(lab: Lab, kernel: Kernel) -> Accelerator:
 
 def _programs(cache: Cache, steps: tuple[Step, ...]) -> Mapping[str, bytes]:
     """The C programs that these steps run in the guest."""
-    wanted = {programs.DISKD for step in steps if isinstance(step, Daemon)}
+    wanted = {programs.RECEIVE}
+    wanted |= {programs.DISKD for step in steps if isinstance(step, Daemon)}
     wanted |= {programs.SAMPLER for step in steps if isinstance(step, RunLoad) and step.watch}
     return {name: programs.build(cache, name) for name in sorted(wanted)}
 
@@ -213,27 +215,45 @@ def run_job(
     Blocks the calling thread until the machine is gone. Raises LabBroken when QEMU cannot be
     started or the folder cannot be written.
     """
-    initrd = folder / _INITRD
     try:
-        (folder / kit.JOB).write_bytes(prepared.job_archive)
+        (folder / kit.JOB).write_bytes(prepared.job_archive + _host_noise(prepared.steps))
         note_repeat(lab, prepared, folder)
         _make_files(prepared, folder)
-        initrd.write_bytes(prepared.base.path.read_bytes() + prepared.job_archive + _host_noise(prepared.steps))
     except OSError as error:
         raise LabBroken(
             f"{folder}: {error.strerror}", remedy="free some space, or use another results folder"
         ) from error
-    observer = Observer(phase_seen, doubt_of(prepared.clock, lab.qemu))
     try:
-        spec = replace(_machine(lab, prepared, initrd), plugin=prepared.plugin)
-        ending = run(spec, folder, observer, _limits(prepared), abort)
+        observer, ending = _run_machine(lab, prepared, folder, phase_seen, abort)
     finally:
-        initrd.unlink(missing_ok=True)
         for name in _disk_files(prepared):
             (folder / name).unlink(missing_ok=True)
     if isinstance(prepared.clock, VirtualClock):
         kit.write_expected(folder)
     return observer.record(folder, ending, prepared.fingerprint)
+
+
+def _run_machine(
+    lab: Lab, prepared: PreparedJob, folder: Path, phase_seen: PhaseSeen, abort: threading.Event | None
+) -> tuple[Observer, Ending]:
+    """From a snapshot where one can be had and QEMU takes it, else by booting."""
+    spec, limits, doubt = _machine(lab, prepared), _limits(prepared), doubt_of(prepared.clock, lab.qemu)
+    observed = replace(spec, plugin=prepared.plugin)
+    found = None
+    if isinstance(prepared.clock, VirtualClock) and not lab.cold and snapshot.DEVICE in lab.qemu.devices:
+        found = warm.prepared_guest(lab.cache, prepared.fingerprint, spec, limits, abort)
+    if found is not None:
+        observer = Observer(phase_seen, doubt)
+        try:
+            with found.state.open("rb") as state:
+                ending = run(snapshot.restored(observed), folder, observer, limits, abort, stdin=state.fileno())
+            warm.complete_console(found, folder)
+        except (LabBroken, OSError):
+            warm.discard(lab.cache, found)
+        else:
+            return observer, ending
+    observer = Observer(phase_seen, doubt)
+    return observer, run(observed, folder, observer, limits, abort)
 
 
 def _limits(prepared: PreparedJob) -> Limits:
@@ -250,7 +270,7 @@ def _host_noise(steps: Iterable[Step]) -> bytes:
     """Empty, except for the selftest in which two boots of one fingerprint must differ."""
     if not any(isinstance(step, Inject) and step.fault == HOST_NOISE for step in steps):
         return b""
-    return image.job_archive({"noise": secrets.token_bytes(16)})
+    return secrets.token_bytes(16)
 
 
 def note_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
@@ -258,7 +278,7 @@ def note_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
     if not isinstance(prepared.clock, VirtualClock):
         kit.write_by_hand(folder, prepared.steps)
         return
-    spec = _machine(lab, prepared, Path(_INITRD))
+    spec = _machine(lab, prepared)
     inputs = boot_inputs(lab, prepared)
     kit.write_repeat(folder, kit.repeat_script(spec, inputs, prepared.wall_limit), inputs, prepared.steps)
 
@@ -288,13 +308,14 @@ def _make_files(prepared: PreparedJob, folder: Path) -> None:
             file.truncate(size)
 
 
-def _machine(lab: Lab, prepared: PreparedJob, initrd: Path) -> MachineSpec:
+def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
     kernel = prepared.kernel
     spec = MachineSpec(
         program=lab.qemu.path,
         version=lab.qemu.version,
         kernel=kernel.vmlinux or kernel.image,
-        initrd=initrd,
+        initrd=prepared.base.path,
+        job=kit.JOB,
         firmware=lab.qemu.firmware,
         memory=prepared.memory >> 20,
         append=("oops=panic", "tsc=reliable"),

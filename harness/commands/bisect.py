@@ -30,9 +30,9 @@ from harness.commands.command import (
     results_root,
     tell,
 )
+from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
-from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes

@@ -27,7 +27,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "further",
         nargs="*",
-        metavar="NEW|ARM.LOAD",
+        metavar="NEW, ARM.LOAD",
         help="a second run to compare with, and the cell (default: the first, or that whose cpu.per_io differs most)",
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed to profile (default: 1)")

@@ -45,6 +45,12 @@ def profile_lines(profile: Profile, most: int = LINES) -> list[str]:
     return lines + foot
 
 
+def most_expensive(profile: Profile, most: int) -> str:
+    """The most expensive functions in one line, instructions per I/O."""
+    ranked = sorted(spent(profile).items(), key=lambda item: (-item[1].instructions, item[0]))[:most]
+    return ", ".join(f"{name_of(function)} {whole(own.instructions):,}" for function, own in ranked)
+
+
 def differential_lines(found: Differential, most: int = LINES) -> list[str]:
     """Two profiles: the parts, then the functions that differ most. Every column adds up to the total."""
     one, other = found.before.head, found.after.head

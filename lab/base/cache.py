@@ -136,6 +136,13 @@ class Cache:
                 in_use.append(entry)
         return Pruned(tuple(removed), tuple(in_use), sum(entry.size for entry in removed))
 
+    def discard(self, kind: str, key: str) -> None:
+        """Remove an entry that turned out to be useless, unless another process uses it."""
+        lock = self._held.pop((kind, key), None)
+        if lock is not None:
+            os.close(lock)
+        self._remove(self._describe(self._path(kind, key)))
+
     def close(self) -> None:
         """Release all locks."""
         for lock in self._held.values():

@@ -19,6 +19,8 @@ EXIT_LAB_BROKEN = 128
 EXIT_MISUSE = 129
 EXIT_INTERRUPTED = 130
 
+MOST_SHOWN = 40
+
 
 class BlklabError(Exception):
     """A message that says what is wrong, and a remedy."""
@@ -60,13 +62,14 @@ class Misuse(BlklabError):
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One mistake in a file that a person wrote. ``line`` and ``column`` count from 1."""
+    """One mistake in an input file; a ``symptom`` may be caused by another. ``line`` and ``column`` count from 1."""
 
     path: str
     line: int
     column: int
     message: str
     remedy: str = ""
+    symptom: bool = False
 
     def __str__(self) -> str:
         remedy = f" ({self.remedy})" if self.remedy else ""
@@ -74,11 +77,14 @@ class Problem:
 
 
 class InputErrors(Misuse):
-    """All mistakes of one document, found before anything was started."""
+    """All mistakes of one document, by place, symptoms last. The message shows the first ``MOST_SHOWN`` of them."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(sorted(problems))
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        self.problems = tuple(sorted(problems, key=lambda problem: (problem.symptom, problem)))
+        lines = [str(problem) for problem in self.problems[:MOST_SHOWN]]
+        if more := len(self.problems) - len(lines):
+            lines.append(f"... and {more} more {'mistake' if more == 1 else 'mistakes'}")
+        super().__init__("\n".join(lines))
 
 
 def no_such_folder(path: Path, what: str) -> Misuse:

@@ -87,6 +87,7 @@ _APPLETS = [
     "head",
     "yes",
     "cp",
+    "cpio",
     "ifconfig",
 ]
 

@@ -38,9 +38,10 @@ class Program:
         return tuple(path for path in chain(*groups) if path.suffix in {".c", ".h"})
 
 
-DISKD, SAMPLER = "diskd", "sampler"
+DISKD, RECEIVE, SAMPLER = "diskd", "receive", "sampler"
 PROGRAMS = {
     DISKD: Program((("common", "diskd"),), "the disks of driver tcmu are modelled by a C program"),
+    RECEIVE: Program((("receive",),), "the guest receives its job through a C program"),
     SAMPLER: Program((("common",), ("sampler",)), "queues are sampled by a C program"),
 }
 

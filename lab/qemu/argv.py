@@ -16,6 +16,7 @@ from lab.qemu.clock import Clock, VirtualClock, WallClock
 CONSOLE_FILE = "console.txt"
 RESULTS_FILE = "results.txt"
 FIRST_ICOUNT_SMP = (8, 1)
+JOB_KEY = "opt/org.blklab/job"
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class MachineSpec:
     ``version`` is QEMU's, as far as it is known; ``firmware`` is a file in QEMU's data folders
     or a path, None for QEMU's own choice; without a ``kernel`` only the firmware runs; ``memory``
     is in MiB; ``seed`` feeds every random source that the guest can reach; ``append`` are words
-    for the kernel command line, after the machine's own; ``devices`` are values of -device;
+    for the kernel command line, after the machine's own; ``job`` is a file in the machine's folder that the guest reads
+    through fw_cfg under the name ``JOB_KEY``; ``devices`` are values of -device;
     ``preload`` is a library to be loaded into QEMU, which no word of the command line shows; ``hardware`` are
     words of objects, block devices and devices, in their order; ``plugin`` is a library and its arguments, which
     observes the guest and changes nothing in it.
@@ -35,6 +37,7 @@ class MachineSpec:
     version: tuple[int, ...]
     kernel: Path | None
     initrd: Path | None = None
+    job: str = ""
     firmware: str | None = None
     memory: int = 512
     cpus: int = 1
@@ -62,6 +65,7 @@ def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
         *_devices(spec),
         *spec.hardware,
         *_kernel(spec),
+        *_job(spec),
         *(("-plugin", ",".join(spec.plugin)) if spec.plugin else ()),
     )
 
@@ -154,6 +158,10 @@ def _kernel(spec: MachineSpec) -> tuple[str, ...]:
         return ()
     initrd = ("-initrd", str(spec.initrd)) if spec.initrd else ()
     return ("-kernel", str(spec.kernel), *initrd, "-append", command_line(spec))
+
+
+def _job(spec: MachineSpec) -> tuple[str, ...]:
+    return ("-fw_cfg", f"name={JOB_KEY},file={spec.job}") if spec.job else ()
 
 
 def _kernel_words(spec: MachineSpec) -> tuple[str, ...]:

@@ -39,7 +39,7 @@ def test_a_faster_processor_is_slower_devices_in_their_own_seconds() -> None:
 
 def test_what_cannot_be_raised_is_refused_with_its_reason() -> None:
     refused = {change.label: change.refused for change in raised("devices", "disk.stream").values() if change.refused}
-    assert refused == {"hba.can_queue": "hba host: can_queue 1280 is more than 1024, the limit of tcmu"}
+    assert refused == {"hba.can_queue": "hba host: can_queue 1280 exceeds 1024, the limit of tcmu"}
 
 
 def test_where_a_depth_binds_a_shorter_latency_does_not_count() -> None:
