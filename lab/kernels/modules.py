@@ -44,8 +44,8 @@ def module_name(path: Path | str) -> str:
 def module_closure(kernel: Kernel, names: Iterable[str]) -> Closure:
     """The files that ``modprobe`` would load for ``names``, each once. ``-`` and ``_`` are the same.
 
-    What a module merely asks to be loaded before it (``softdep pre:``) is included, save variants
-    bound to a CPU feature: they are not needed and refuse to load where the CPU lacks it.
+    Soft dependencies (``softdep pre:``) are included, except variants for a CPU feature: they are not needed,
+    and refuse to load if the CPU lacks the feature.
     Raises LabBroken when a table of depmod is missing or damaged.
     """
     index = _index(kernel.modules)

@@ -49,7 +49,7 @@ class Package:
     """A package version as its archive offers it. ``size`` is that of the .deb, in bytes.
 
     ``depends`` holds Depends and Pre-Depends: each item is a tuple of alternatives. ``path`` is the .deb's,
-    relative to the archive. A package that is not ``listed`` lies in the pool, but no signed list has its checksum.
+    relative to the archive. A package that is not ``listed`` is in the pool, but no signed list has its checksum.
     """
 
     suite: str
@@ -105,7 +105,7 @@ class Archive:
     def unlisted(self, suite: str, name: str, version: str, path: str) -> Package:
         """The package at ``path`` of the archive that serves ``suite``, though the suite's lists do not name it.
 
-        Its name, version and architecture are checked; nobody signed its checksum. Raises CannotJudge when the
+        Its name, version and architecture are checked; its checksum is not signed. Raises CannotJudge when the
         archive does not have the file.
         """
         with self._suite(suite) as apt:

@@ -29,7 +29,7 @@ class Errand:
 
 @dataclass(frozen=True)
 class ShellSpec:
-    """``image`` lies beside ``lib/modules``; ``busybox`` is a static one; ``memory`` in MiB; ``hardware`` are words of
+    """``image`` is in the folder of ``lib/modules``; ``busybox`` is a static one; ``memory`` in MiB; ``hardware`` are words of
     QEMU's command line. ``here`` is the working directory of an interactive shell.
     """
 
