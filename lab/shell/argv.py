@@ -29,8 +29,9 @@ class Errand:
 
 @dataclass(frozen=True)
 class ShellSpec:
-    """``image`` is in the folder of ``lib/modules``; ``busybox`` is a static one; ``memory`` in MiB; ``hardware`` are words of
-    QEMU's command line. ``here`` is the working directory of an interactive shell.
+    """``image`` is in the folder of ``lib/modules``; ``busybox`` is a static one; ``memory`` is in MiB.
+
+    ``hardware`` are words of QEMU's command line. ``here`` is the working directory of an interactive shell.
     """
 
     program: Path
