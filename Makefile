@@ -45,10 +45,6 @@ matrix:  ## run scenarios on several kernels: [KERNELS="debian:6.1 debian:6.12"]
 	$(blklab) matrix $${KERNELS:+"--kernels=$$KERNELS"} $${SEEDS:+"--seeds=$$SEEDS"} $${SHARD:+"--shard=$$SHARD"} \
 		$${RESULTS:+"--results=$$RESULTS"} -- $${SCENARIOS:+"$$SCENARIOS"}
 
-timeline:  ##+ show claims and figures over kernels: NAME= [KERNELS="debian:6.12 .. debian:7.3"] [SEEDS=] [RESULTS=]
-	$(named)
-	$(blklab) timeline $${KERNELS:+"--kernels=$$KERNELS"} $${SEEDS:+"--seeds=$$SEEDS"} $${RESULTS:+"--results=$$RESULTS"} -- "$$NAME"
-
 bisect:  ## find the release or commit that makes a claim fail: NAME= GOOD=debian:6.12|REV BAD= [TREE=DIR] [SEEDS=] [RESULTS=]
 	$(named)
 	$(blklab) bisect $${TREE:+"--tree=$$TREE"} $${GOOD:+"--good=$$GOOD"} $${BAD:+"--bad=$$BAD"} $${SEEDS:+"--seeds=$$SEEDS"} \
@@ -66,6 +62,10 @@ setup:  ## make the virtual environment and install what the host lacks
 shell:  ##+ open a shell in a guest with a topology's controllers and the host's files: TOPOLOGY= [KERNEL=]
 	@[ -n "$$TOPOLOGY" ] || { echo "make shell: which topology? remedy: make shell TOPOLOGY=3ware-8506" >&2; exit 129; }
 	$(blklab) shell $${KERNEL:+"--kernel=$$KERNEL"} -- "$$TOPOLOGY"
+
+timeline:  ##+ run a scenario on successive kernels: NAME= [KERNELS="debian:6.12 .. debian:7.3"] [SEEDS=] [RESULTS=]
+	$(named)
+	$(blklab) timeline $${KERNELS:+"--kernels=$$KERNELS"} $${SEEDS:+"--seeds=$$SEEDS"} $${RESULTS:+"--results=$$RESULTS"} -- "$$NAME"
 
 judge:  ##+ judge a stored run again from its raw files: RUN=results/NAME/latest
 	@[ -n "$$RUN" ] || { echo "make judge: which run? remedy: make judge RUN=results/shared-queue/latest" >&2; exit 129; }
@@ -104,4 +104,4 @@ clean:  ##+ remove the virtual environments and caches of tools (not the results
 	@rm -rf .venv .venv-* .venv.lock .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis
 	@find . -name __pycache__ -not -path './.git/*' -prune -exec rm -rf {} +
 
-.PHONY: help scenario list show report compare matrix bisect doctor test setup shell judge timeline selftest calibrate controls zoo docs check test-all bench lock clean
+.PHONY: help scenario list show report compare matrix bisect doctor test setup shell timeline judge selftest calibrate controls zoo docs check test-all bench lock clean

@@ -17,7 +17,7 @@ from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.record import BootRecord, Outcome
-from lab.guest.script import RunLoad
+from lab.guest.steps.load import RunLoad
 from lab.kernels.model import Kernel
 from lab.native import elf, programs
 from lab.native.plugin import plugin

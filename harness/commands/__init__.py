@@ -51,6 +51,7 @@ GROUPS: Mapping[str, tuple[Word, ...]] = {
     "measure": (
         Word("run", "run a scenario on a kernel and judge it", "run"),
         Word("matrix", "run scenarios on several kernels", "matrix"),
+        Word("timeline", "run a scenario on successive kernels and find the changes", "timeline"),
         Word("bisect", "find the release or the commit that makes a claim fail", "bisect"),
         Word("shell", "open a shell in a guest with a topology's controllers", "shell"),
     ),
@@ -62,7 +63,6 @@ GROUPS: Mapping[str, tuple[Word, ...]] = {
         Word("explain", "name what limits each load of a run", "explain"),
         Word("compare", "compare kernels or runs; --history: a scenario over time", "compare"),
         Word("profile", "count instructions by function, of one run or between two", "profile"),
-        Word("timeline", "show a scenario's claims and figures over kernel releases", "timeline"),
     ),
     "maintain": (
         Word("check", "test the lab: selftests, device models, mutants, pages", words=CHECKS),

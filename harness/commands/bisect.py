@@ -30,12 +30,12 @@ from harness.commands.command import (
     results_root,
     tell,
 )
+from harness.limits.load import load_scenario
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines
 from harness.profile.recorded import chosen_cell, profile_of
 from harness.record.store import Store, load_run
 from harness.report.terminal.progress import progress
-from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes

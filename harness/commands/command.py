@@ -101,7 +101,7 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
     )
 
 
-def add_kernels(parser: argparse.ArgumentParser) -> None:
+def add_each_kernel(parser: argparse.ArgumentParser) -> None:
     """``--kernel``, which may be repeated; read it with ``kernels_of``."""
     parser.add_argument(
         "--kernel",

@@ -19,6 +19,7 @@ from harness.report.export.kcidb import kcidb_json
 from harness.report.export.ktap import ktap
 from harness.report.export.parts import Export, exported
 from harness.report.export.table import csv_table
+from harness.report.terminal.terminal import Detail
 from lab.base.errors import Misuse
 
 Format = Callable[[Export], str]
@@ -32,7 +33,15 @@ FORMATS: Mapping[str, tuple[Format, str]] = {
 
 
 def add_exports(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--json", action="store_true", help="print verdict.json instead of the report")
+    detail = parser.add_mutually_exclusive_group()
+    for flag, long, value, text in (
+        ("-v", "--verbose", Detail.FULL, "print every arm, figure and bottleneck"),
+        ("-q", "--quiet", Detail.BRIEF, "print one line"),
+    ):
+        detail.add_argument(
+            flag, long, dest="detail", action="store_const", const=value, default=Detail.NORMAL, help=text
+        )
+    detail.add_argument("--json", action="store_true", help="print verdict.json instead of the report")
     for name, (_, title) in FORMATS.items():
         parser.add_argument(f"--{name}", metavar="FILE", help=f"also write {title}; - is standard output")
 
@@ -54,7 +63,7 @@ def show_run(options: argparse.Namespace, run: RunFolder, verdict: Verdict) -> N
     if options.json:
         print(json.dumps(verdict_document(verdict), indent=2))
     else:
-        print_run(Console(stderr=STDOUT in _targets(options).values()), run, verdict)
+        print_run(Console(stderr=STDOUT in _targets(options).values()), run, verdict, options.detail)
 
 
 def export(options: argparse.Namespace, run: RunFolder, verdict: Verdict) -> None:

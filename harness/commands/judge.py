@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab judge``: judge a stored run again, from its raw files alone."""
+"""``blklab judge``: recompute a verdict from raw artefacts."""
 
 import argparse
 

@@ -4,6 +4,7 @@
 import argparse
 from collections.abc import Mapping, Sequence
 from functools import partial
+from typing import NoReturn
 
 from harness.commands.command import given, tell
 from lab.base.cache import Cache
@@ -17,17 +18,18 @@ FORMS = 'specs separated by spaces, ranges ("debian:6.12 .. debian:7.3", the new
 
 def add_kernels(parser: argparse.ArgumentParser, default: str) -> None:
     parser.add_argument(
-        "--kernels",
-        action="append",
-        type=given,
-        metavar="SPECS",
-        help=f"{FORMS}; may be repeated (default: {default})",
+        "--kernels", action="append", type=given, metavar="SPECS", help=f"{FORMS}; may be repeated (default: {default})"
     )
 
 
 def specs(named: Sequence[str], cache: Cache) -> tuple[str, ...]:
     """The specs that ``named`` lists, ranges replaced by what is in them. Raises Misuse."""
     return expand(" ".join(named), partial(offers, cache, tell))
+
+
+def refuse_ranges() -> NoReturn:
+    """What --dry-run passes to ``expand``: the kernels in a range are known only from the archive."""
+    raise Misuse("--dry-run downloads nothing, and a range needs the archive's list", remedy="name the kernels")
 
 
 def kernels(wanted: Sequence[str], cache: Cache, *, refresh: bool = False) -> Mapping[str, Kernel | BlklabError]:

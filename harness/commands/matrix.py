@@ -12,7 +12,8 @@ from rich.console import Console
 
 from harness.commands.command import SCENARIOS, add_jobs, add_results, add_seeds, number, results_root, tell
 from harness.commands.dry_run import Estimate, add_dry_run, print_estimates
-from harness.commands.kernels import add_kernels, kernels, specs
+from harness.commands.kernels import add_kernels, kernels, refuse_ranges, specs
+from harness.limits.load import load_scenario
 from harness.matrix.cluster import connect, nobody_waits
 from harness.matrix.driver import run_matrix
 from harness.matrix.jobs import MOST_JOBS, document, hosted_jobs
@@ -23,10 +24,11 @@ from harness.record.store import Store
 from harness.report.terminal.matrix import print_matrix
 from harness.report.terminal.matrix_progress import matrix_progress
 from harness.run.boots import Turns
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken
+from lab.kernels.offers import expand
 from lab.qemu.probe import find_qemu
 from lab.session import open_lab
 
@@ -73,7 +75,7 @@ def execute(options: argparse.Namespace) -> int:
         return _print(merge(store, parts(options.merge), _command(options)))
     scenarios = _scenarios(options.scenarios)
     if options.emit_jobs is not None:
-        jobs = hosted_jobs(scenarios, _specs(options.kernels, Cache.default()), options.seeds, options.emit_jobs)
+        jobs = hosted_jobs(scenarios, specs(_named(options), Cache.default()), options.seeds, options.emit_jobs)
         print(json.dumps(document(jobs)))
         return EXIT_PASS
     if options.dry_run:
@@ -82,7 +84,7 @@ def execute(options: argparse.Namespace) -> int:
     find_qemu()
     cache = Cache.default()
     lab = open_lab(cache, tell)
-    found = kernels(_specs(options.kernels, cache), cache, refresh=options.refresh)
+    found = kernels(specs(_named(options), cache), cache, refresh=options.refresh)
     plan = Plan(scenarios, found, options.seeds, options.shard, options.jobs, _command(options))
     try:
         with _elsewhere(options.dask) as elsewhere, matrix_progress(Console(stderr=True)) as listener:
@@ -107,7 +109,7 @@ def _elsewhere(address: str | None) -> Iterator[Turns | None]:
 
 
 def _dry_run(options: argparse.Namespace, scenarios: Sequence[Scenario], store: Store) -> int:
-    unresolved = {spec: CannotJudge("not resolved") for spec in _specs(options.kernels, Cache.default())}
+    unresolved = {spec: CannotJudge("not resolved") for spec in expand(" ".join(_named(options)), refuse_ranges)}
     by_name = {scenario.name: scenario for scenario in scenarios}
     cells = cells_of(Plan(tuple(scenarios), unresolved, options.seeds, options.shard))
     mine = [cell for cell in cells if cell.shard == options.shard.number]
@@ -121,8 +123,8 @@ def _scenarios(named: Sequence[str]) -> tuple[Scenario, ...]:
     return tuple(found.values())
 
 
-def _specs(named: Sequence[str] | None, cache: Cache) -> tuple[str, ...]:
-    return specs(" ".join(named or ()).split() or (os.environ.get("KERNELS") or KERNELS).split(), cache)
+def _named(options: argparse.Namespace) -> Sequence[str]:
+    return " ".join(options.kernels or ()).split() or (os.environ.get("KERNELS") or KERNELS).split()
 
 
 def _print(folder: MatrixFolder) -> int:

@@ -14,8 +14,8 @@ from lab.base import host
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken
 from lab.guest import payload
-from lab.guest.further import Find
-from lab.guest.script import Module, Step
+from lab.guest.steps import Step
+from lab.guest.steps.device import Find, Module
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure, module_name
 from lab.kernels.resolve import resolve

@@ -10,20 +10,21 @@ from rich.console import Console
 
 from harness.base.files import write_atomic
 from harness.commands.command import (
-    CHECKOUT,
+    PAGES,
     SCENARIOS,
     add_arms,
     add_jobs,
     add_results,
     add_scenario,
     add_seeds,
+    number,
     results_root,
     tell,
 )
 from harness.commands.kernels import add_kernels, specs
+from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
-from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import METRICS as KNOWN
 from harness.studies.timeline.lines import METRICS
 from harness.studies.timeline.measure import Timeline, timeline
@@ -40,7 +41,7 @@ from lab.session import open_lab
 from lab.yaml.strict import nearest
 
 KERNELS = "debian:5.10 .. debian:7.3"
-PAGES = CHECKOUT / "docs" / "results" / "timeline"
+_FOLDER = PAGES / "timeline"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -56,14 +57,18 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"figures besides the claims (may be repeated; default: {', '.join(METRICS)})",
     )
     parser.add_argument(
-        "--step", type=int, default=STEP, metavar="N", help=f"measure every Nth kernel first (default: {STEP}; 1: all)"
+        "--step",
+        type=number(1),
+        default=STEP,
+        metavar="N",
+        help=f"measure every Nth kernel first (default: {STEP}; 1: all)",
     )
     add_jobs(parser)
     parser.add_argument(
         "--out",
         nargs="?",
         type=Path,
-        const=PAGES,
+        const=_FOLDER,
         metavar="DIR",
         help="write SCENARIO.svg, .html and .txt there (without DIR: docs/results/timeline)",
     )
@@ -93,10 +98,6 @@ def execute(options: argparse.Namespace) -> int:
 
 def _check(options: argparse.Namespace) -> tuple[str, ...]:
     """The metrics to show. Raises Misuse."""
-    if options.step < 1:
-        raise Misuse(f"--step {options.step}", remedy="1 (every kernel) or more")
-    if options.seeds is not None and options.seeds < 1:
-        raise Misuse(f"--seeds {options.seeds}", remedy="1 or more")
     for metric in options.metric:
         if metric not in KNOWN:
             raise Misuse(f"no figure is called {metric}{nearest(metric, KNOWN)}", remedy="iops, lat.p99, cpu.per_io")

@@ -14,7 +14,7 @@ from harness.metrics.readback import devices, read_readback, read_tried
 from harness.metrics.samples import Samples, read_samples
 from harness.scenario.metric_names import BUSIEST
 from harness.scenario.model import Load
-from lab.guest.script import TRIED
+from lab.base.record import TRIED
 from lab.topology.model import Topology
 
 RESYNC = "resync.bw"

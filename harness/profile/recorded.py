@@ -27,7 +27,7 @@ from harness.scenario.model import Load
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken, Misuse
-from lab.guest.script import SAMPLES
+from lab.base.record import SAMPLES
 from lab.kernels.model import Kernel
 from lab.kernels.vmlinux import extract_vmlinux
 from lab.native import programs

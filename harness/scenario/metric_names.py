@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The figures of a role that a ratio may name, in one place."""
+"""The figures of a role that a ratio may use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Basis(Enum):
 
 @dataclass(frozen=True)
 class Metric:
-    """``bounded``: the topology says what it allows (``bound.*``)."""
+    """``bounded``: the topology sets a bound (``bound.*``)."""
 
     unit: str
     more_is_better: bool
@@ -39,22 +39,22 @@ _LATENCIES = {
 }
 
 COUNTED_ON = ("disk", "members")
-"""The role's own block device, and the sum over the LUNs below it (the same where it is a LUN itself)."""
+"""The role's block device, and the sum over the LUNs below it."""
 COUNTERS = (
     *(f"{way}{count}" for way in ("reads", "writes") for count in ("", ".merged", ".sectors", ".ms")),
     *("busy.ms", "weighted.ms", "merges", "requests", "bios", "sectors"),
 )
-"""What /proc/diskstats counts, and sums of it: ``requests`` that were issued, ``bios`` that became them."""
+"""Counters of /proc/diskstats and sums of them: ``requests`` issued, and the ``bios`` merged into them."""
 
 HANDLED = ("members.bw", "members.iops")
-"""Bytes and requests per second at the modelled disks (driver tcmu) below a role's devices, within the window alone:
-fio's own rates include the time in which, after its end, what is in flight runs out."""
+"""Bytes and requests per second at the modelled disks (driver tcmu) below a role's devices, within the window only.
+fio's own rates include the time after the window in which requests in flight complete."""
 
 MOST_PROCESSORS = 8
 INTERRUPTS = "interrupts"
-"""Interrupts that the role's controllers raised, and as ``interrupts.cpu0`` ... those that one processor took."""
+"""Interrupts of the role's controllers; ``interrupts.cpu0`` ... are those taken by one CPU."""
 BUSIEST = "paths.busiest"
-"""The share of the requests below a role's devices that the busiest LUN had: 1 of one path in use, 0.5 of two alike."""
+"""The busiest LUN's share of the requests below a role's devices: 1 for one path in use, 0.5 for two used equally."""
 PLACES = ("node", "slot.lanes", "slot.gts")
 """The NUMA node of the role's controllers (QEMU's), and the width and GT/s of their slots."""
 
@@ -89,11 +89,13 @@ GUEST, LUN, HOST = "guest", "lun", "host"
 """What an operand may name in place of a role: ``arm.load.lun.NAME.tags.mean``, ``arm.load.guest.cpu.idle``."""
 IDLE = "cpu.idle"
 SAMPLED: Mapping[str, tuple[str, ...]] = {
-    LUN: ("tags.mean", "tags.max", "tags.none", "waiting.mean", "device.mean"),
-    HOST: ("tags.mean", "tags.free"),
+    LUN: (
+        *(f"{what}.{figure}" for what in ("tags", "commands") for figure in ("mean", "max", "none")),
+        *("waiting.mean", "device.mean"),
+    ),
+    HOST: ("tags.mean", "tags.free", "commands.mean"),
 }
-"""Sampled in the window. Of a LUN: tags held (mean, max), the share of samples in which it holds none, requests of
-the load that hold no tag (iodepth less tags), requests at a modelled disk. Of a host: tags held, and free."""
+"""Sampled in the window, see ``harness.metrics.occupancy``: tags are those of null_blk and NVMe, commands SCSI's."""
 _UNITS_BY_ENDING = {"runtime": "ns"}
 _LATENCY_PREFIXES = tuple(f"{kind}." for kind in _LATENCIES)
 
@@ -106,7 +108,7 @@ def basis(role: str, metric: str) -> Basis:
 
 
 def unit(metric: str) -> str:
-    """The unit of any figure that is measured, be it one for ratios or not; empty for counts and shares."""
+    """The unit of any measured figure; empty for counts and shares."""
     if metric in METRICS:
         return METRICS[metric].unit
     if metric.startswith(_LATENCY_PREFIXES):

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The ``ratio:`` of a claim: ``OPERAND`` or ``OPERAND / OPERAND``, parsed and never evaluated.
+"""The ``ratio:`` of a claim: ``OPERAND`` or ``OPERAND / OPERAND``.
 
-An operand is a number, ``arm.load.role.metric``, ``arm.tried.accepted.KNOB`` (1 or 0) or ``arm.tried.effective.KNOB``
-of a knob that the arm tries, or the first behind ``bound.`` (what the topology
-allows) or ``baseline.`` (the same figure on the kernel that is compared with).
+An operand is a number, ``arm.load.role.metric``, a sampled figure (``arm.load.lun.NAME.tags.mean``), or
+``arm.tried.accepted.KEY`` (1 or 0) and ``arm.tried.effective.KEY`` of a setting under ``try:``. With the prefix
+``bound.`` a figure is what the topology allows, with ``baseline.`` it is that of the kernel compared with.
 """
 
 import re
@@ -27,11 +27,11 @@ _SHAPE = "arm.load.role.metric"
 
 @dataclass(frozen=True)
 class Names:
-    """What an operand may name: the arms, and the roles of each load.
+    """The names that an operand may use: the arms, and the roles of each load.
 
-    ``mixed`` has the (load, role) that both read and write: fio counts the two apart, and their
-    percentiles cannot be combined. ``tried`` has the knobs that an arm tries. ``noisy`` is the wall clock. ``sampled``
-    has the LUNs and hosts of each arm, as ``sampled_names`` gives them.
+    ``mixed`` are the (load, role) that both read and write: fio counts the two separately, and their percentiles cannot
+    be combined. ``tried`` are the settings under ``try:`` of each arm. ``noisy`` is true on the wall clock. ``sampled``
+    are the LUNs and hosts of each arm, as ``sampled_names`` returns them.
     """
 
     arms: tuple[str, ...]
@@ -43,7 +43,7 @@ class Names:
 
 
 def names_of(scenario: Scenario) -> Names:
-    """What an operand may name in a scenario that was loaded."""
+    """The names that an operand may use in a loaded scenario."""
     roles = [(load, role) for load in scenario.loads.values() for role in load.roles.values()]
     return Names(
         tuple(scenario.arms),
@@ -55,7 +55,7 @@ def names_of(scenario: Scenario) -> Names:
 
 
 def sampled_names(topology: Topology) -> Mapping[str, tuple[str, ...]]:
-    """What samples name in a topology, by what stands in place of a role."""
+    """The LUNs and hosts of a topology, which sampled figures name in place of a role."""
     return {LUN: tuple(topology.luns), HOST: tuple(topology.hbas)}
 
 
@@ -66,12 +66,12 @@ class _Token:
 
 
 def parse_ratio(text: str, known: Names) -> Ratio:
-    """Raises ExpressionError for bad syntax, a name that is not known, and ratios that measure nothing."""
+    """Raises ExpressionError for bad syntax, an unknown name, and a ratio without a measured figure."""
     tokens = _tokens(text)
     left = _operand(tokens, 0, known, text)
     if len(tokens) == 1:
         if left.kind == NUMBER:
-            raise ExpressionError(tokens[0].offset, "a number alone measures nothing", f"name a figure: {_SHAPE}")
+            raise ExpressionError(tokens[0].offset, "a number alone measures nothing", f"write a figure: {_SHAPE}")
         return Ratio(text, left, None)
     if tokens[1].text != "/":
         raise ExpressionError(tokens[1].offset, f"expected /, got {quoted(tokens[1].text)}")
@@ -88,7 +88,7 @@ def _refuse_empty(left: Operand, right: Operand, offset: int) -> None:
     if left == right:
         raise ExpressionError(offset, "both operands are the same figure, so the ratio is always 1")
     if all(side.kind not in {FIGURE, BASELINE} for side in (left, right)):
-        raise ExpressionError(offset, "neither operand is measured", f"name a figure: {_SHAPE}")
+        raise ExpressionError(offset, "neither operand is measured", f"write a figure: {_SHAPE}")
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -113,9 +113,7 @@ def _operand(tokens: list[_Token], index: int, known: Names, text: str) -> Opera
     if first in {BOUND, BASELINE}:
         kind, offset, rest = first, offset + len(first) + 1, rest[len(first) + 1 :]
     if kind == BASELINE and known.noisy:
-        raise ExpressionError(
-            offset, "on the wall clock a run of another time is no baseline", "a ratio of two arms, loads or roles"
-        )
+        raise ExpressionError(offset, "baseline needs the virtual clock", "write a ratio of two arms, loads or roles")
     return Operand(kind, _path(rest, offset, known, kind))
 
 
@@ -127,7 +125,7 @@ def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
     _known(offset, "arm", arm, known.arms)
     if load == TRIED and kind != BOUND and arm in known.tried:
         _known(offset + len(arm) + len(load) + 2, "result of a try", role, TRY_RESULTS)
-        _known(offset + len(arm) + len(load) + len(role) + 3, "knob that is tried:", metric, known.tried[arm])
+        _known(offset + len(arm) + len(load) + len(role) + 3, "setting under try:", metric, known.tried[arm])
         return arm, load, role, metric
     _known(offset + len(arm) + 1, "load", load, known.loads)
     after = offset + len(arm) + len(load) + 2

@@ -90,13 +90,15 @@ def run(
     watch: Watch,
     limits: Limits = Limits(),
     abort: threading.Event | None = None,
+    *,
+    stdin: int | None = None,
 ) -> Ending:
     """Run ``spec`` to its end in ``folder`` (which must exist), where console.txt, results.txt and
-    qemu.log are left. Setting ``abort`` from any thread ends it early.
+    qemu.log are left; ``stdin`` is a file for its standard input. Setting ``abort`` from any thread ends it early.
 
     Raises LabBroken when QEMU cannot be started or refuses to start.
     """
-    with Machine(spec, folder, limits) as machine:
+    with Machine(spec, folder, limits, stdin) as machine:
         return machine.follow(watch, abort)
 
 
@@ -107,12 +109,12 @@ class Machine:
     follow it to its end, and no other may.
     """
 
-    def __init__(self, spec: MachineSpec, folder: Path, limits: Limits) -> None:
+    def __init__(self, spec: MachineSpec, folder: Path, limits: Limits, stdin: int | None = None) -> None:
         # QEMU runs in the folder, so a path relative to here would be lost.
         kernel = spec.kernel.absolute() if spec.kernel else None
         initrd = spec.initrd.absolute() if spec.initrd else None
         self._spec = replace(spec, program=spec.program.absolute(), kernel=kernel, initrd=initrd)
-        self._folder, self._limits = folder.absolute(), limits
+        self._folder, self._limits, self._stdin = folder.absolute(), limits, stdin
         self._tails: dict[Channel, Tail] = {}
 
     def __enter__(self) -> Self:
@@ -127,6 +129,7 @@ class Machine:
                 env=_environment(self._spec),
                 log=self._folder / LOG_FILE,
                 hint=_REINSTALL,
+                stdin=self._stdin,
             )
         except BaseException:
             self._close_tails()

@@ -8,8 +8,7 @@ import pytest
 
 from harness.commands.shell import naming_lines
 from lab.base.errors import LabBroken
-from lab.guest.further import Find
-from lab.guest.script import Module
+from lab.guest.steps.device import Find, Module
 from lab.qemu.clock import WallClock
 from lab.shell.argv import Errand, ShellSpec, shell_argv
 from lab.shell.visit import sit_in

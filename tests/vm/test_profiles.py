@@ -16,8 +16,8 @@ from harness.record.store import load_run
 from harness.run.jobs import guest_job
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, BlklabError
+from lab.base.tell import silent
 from lab.kernels.resolve import resolve
-from lab.packages.apt import silent
 from lab.profile import kernel_symbols, profile_boot
 from lab.session import open_lab, prepare_job
 from tests.vm.slower_kernel import slower

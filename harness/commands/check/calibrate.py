@@ -7,12 +7,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import SCENARIOS, add_jobs, add_kernels, add_results, kernels_of, results_root, tell
+from harness.commands.command import SCENARIOS, add_each_kernel, add_jobs, add_results, kernels_of, results_root, tell
+from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
 from harness.run.plan import Request
 from harness.run.runner import Run, run_scenario
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from harness.studies.calibration.models import FOLDER, Calibration, keep, models_of, qemu_of
 from harness.studies.calibration.text import print_calibration, print_kernels
@@ -24,7 +25,7 @@ from lab.session import Lab, open_lab
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_kernels(parser)
+    add_each_kernel(parser)
     add_results(parser)
     add_jobs(parser)
     parser.epilog = "The errors are stored with the results; later reports name models that deviate."
