@@ -45,8 +45,8 @@ claims:
     ratio: mq-deadline.libaio.io.cpu.per_io / none.libaio.io.cpu.per_io
     expect: "> 1"
 controls:
-  - that: no elevator does not pass for one
-    ratio: none.libaio.io.cpu.per_io / mq-deadline.libaio.io.cpu.per_io
+  - that: a device with an elevator does not pass for one without
+    ratio: mq-deadline.libaio.io.iops / none.libaio.io.iops
     expect: "< 1"
 """
 
