@@ -33,7 +33,8 @@ from lab.qemu.clock import Clock, VirtualClock
 from lab.qemu.machine import Ending, Limits, run
 from lab.qemu.probe import Qemu, find_qemu
 from lab.realise import recipe
-from lab.realise.in_qemu.hardware import Hardware, hardware
+from lab.realise.capability import missing
+from lab.realise.in_qemu.hardware import Hardware, hardware, lacking
 from lab.topology.model import Topology
 
 NANOSECONDS = 10**9
@@ -157,6 +158,20 @@ class PreparedJob:
     clock: Clock = _COUNTED
     hardware: Hardware | None = None
     plugin: tuple[str, ...] = ()
+
+
+def unmet(
+    lab: Lab,
+    kernel: Kernel,
+    topology: Topology,
+    queue: Mapping[str, str] | None = None,
+    *,
+    options: Iterable[str] = (),
+    modules: Iterable[str] = (),
+) -> tuple[str, ...]:
+    """Sentences: what this QEMU and ``kernel`` lack for the topology, its queue settings and further requirements."""
+    devices = lacking(topology, lab.qemu.devices)
+    return (*devices, *missing(kernel, topology, queue or {}, options=options, modules=modules))
 
 
 def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> PreparedJob:

@@ -63,7 +63,7 @@ def _host_figures(
     elif hba.driver not in SCSI and hba.hw_queues == 1 and all(lun in held for lun in own):
         mean = sum(held[lun] for lun in own)
         yield (load.name, HOST, f"{hba.name}.tags.mean"), mean
-        yield (load.name, HOST, f"{hba.name}.tags.free"), max(0.0, hba.can_queue - mean)
+        yield (load.name, HOST, f"{hba.name}.tags.free"), max(0.0, hba.tags - mean)
 
 
 def _asked(topology: Topology, load: Load, lun: str) -> int | None:

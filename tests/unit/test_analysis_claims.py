@@ -204,6 +204,13 @@ def test_the_guest_must_be_idle_in_the_windows_of_both_operands(busy: str, idle:
     assert "idle for less than a fifth" in only(verdict).sentence
 
 
+@pytest.mark.parametrize(("idle", "base", "code"), [(0.9, 0.9, 0), (0.1, 0.9, 125), (0.9, 0.1, 125)])
+def test_the_base_kernel_s_windows_must_be_idle_too(idle: float, base: float, code: int) -> None:
+    against = scenario([claim(of=ratio("none.together.fast.iops", "baseline.none.together.fast.iops"))])
+    baseline = cells("none", 100, 100, 100, idle=base)
+    assert judge(against, cells("none", 95, 95, 95, idle=idle), baseline).exit_code == code
+
+
 def test_a_failure_on_a_busy_processor_is_not_the_kernel_s() -> None:
     assert judge(scenario([claim()]), cells("none", 5, 5, 5)).exit_code == 1
     assert judge(scenario([claim()]), cells("none", 5, 5, 5, idle=0.0)).exit_code == 125
