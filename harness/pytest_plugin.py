@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""pytest collects scenario files: ``pytest scenarios --kernel debian:6.1 -k shared -x --junitxml=...``.
+"""pytest collects scenario files: ``scripts/run --dev pytest scenarios --kernel debian:6.1 -k shared``.
 
 An item is a scenario on a kernel, ``shared-queue[debian:6.1]``. Its verdict becomes an outcome of pytest:
 
@@ -29,12 +29,12 @@ from harness.commands.command import MOST_SEEDS, SCENARIOS, given, number, resul
 from harness.commands.reporting import print_run
 from harness.judge.claims import XFAIL
 from harness.judge.verdict import Verdict
+from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.conclusion import conclusion
 from harness.report.terminal.progress import progress
 from harness.run.plan import Request
 from harness.run.runner import Run, run_scenario
-from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario, Status
 from harness.studies.selftest import shortfalls
 from lab.base.cache import Cache

@@ -9,6 +9,8 @@ from harness.bisect.oracle import claim_seen
 from harness.bisect.question import Answer, Question
 from harness.bisect.state import ClaimSeen, Observation, Word
 from harness.judge.ensemble import Ensemble
+from harness.report.format import plural
+from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Status
 from harness.studies.timeline.lines import lines
 from harness.studies.timeline.sweep import Extends, Sweep, label
@@ -56,7 +58,7 @@ def bisect_releases(sweeper: Extends, ends: Sweep, figure: str, tell: Tell) -> R
     answers = {place: question.answer(seen[place]) for place in (good, bad)}
     while open_places := [place for place in range(good + 1, bad) if place not in answers]:
         place = open_places[len(open_places) // 2]
-        tell(f"{label(ends.specs[place])}: measuring, {bad - good - 1} kernels are between good and bad")
+        tell(f"{label(ends.specs[place])}: measuring, {plural(bad - good - 1, 'kernel')} between good and bad")
         swept = sweeper.extended(swept, place)
         seen[place] = _observed(swept, place, figure, middle)
         answers[place] = answer = question.answer(seen[place])
@@ -89,14 +91,11 @@ def _between_ends(swept: Sweep, figure: str) -> float:
 
 
 def _figure(swept: Sweep, place: int, figure: str) -> Ensemble:
-    arm, _, name = figure.partition(".")
-    metric = ".".join(name.split(".")[2:])
-    known = {line.title: line for line in lines(swept, (metric,)) if line.arm}
-    wanted = known.get(f"{arm} {name}")
+    known = {f"{line.arm}.{line.name}": line for line in lines(swept, tuple(METRICS)) if line.arm}
+    wanted = known.get(figure)
     if wanted is None or place not in wanted.values:
-        names = [title.replace(" ", ".", 1) for title in known]
         raise Misuse(
-            f"{swept.specs[place]} has no figure {figure}{nearest(figure, names)}",
-            remedy="ARM.LOAD.ROLE.METRIC, such as mq-deadline.solo.fast.cpu.per_io",
+            f"{swept.specs[place]} has no figure {figure}{nearest(figure, known)}",
+            remedy="ARM.LOAD.ROLE.METRIC, without ROLE where all roles share it: mq-deadline.solo.fast.cpu.per_io",
         )
     return wanted.values[place]

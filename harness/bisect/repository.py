@@ -9,10 +9,9 @@ import os
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
-from subprocess import CompletedProcess  # the type only: lab.base.process starts what runs
 
 from lab.base.errors import LabBroken, Misuse
-from lab.base.process import run
+from lab.base.process import Finished, run
 
 _FIELDS = "%H%x00%P%x00%an <%ae>%x00%aI%x00%s"
 _CONFLICT = 1
@@ -138,5 +137,5 @@ class Repository:
     def _text(self, *arguments: str) -> str:
         return self._git(*arguments).stdout.decode(errors="replace")
 
-    def _git(self, *arguments: str, accept: Sequence[int] = (0,)) -> CompletedProcess[bytes]:
+    def _git(self, *arguments: str, accept: Sequence[int] = (0,)) -> Finished:
         return run(["git", "-C", str(self.folder), *arguments], accept=accept)

@@ -62,6 +62,7 @@ GROUPS: Mapping[str, tuple[Word, ...]] = {
         Word("report", "write runs, a matrix or a history as one HTML page", "report"),
         Word("explain", "name what limits each load of a run", "explain"),
         Word("compare", "compare kernels or runs; --history: a scenario over time", "compare"),
+        Word("profile", "count instructions by function, of one run or between two", "profile"),
     ),
     "maintain": (
         Word("check", "test the lab: selftests, device models, mutants, pages", words=CHECKS),

@@ -30,9 +30,9 @@ from harness.commands.command import (
     results_root,
     tell,
 )
+from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
-from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
@@ -68,7 +68,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help="kernels built in advance (default: 2, on one core 0)",
     )
     parser.add_argument("--simulate", action="store_true", help="measure how often noisy searches find a known commit")
-    parser.epilog = "Exit status: 0 found and verified, 125 not."
+    parser.epilog = "Exit status: 0 found (a commit: verified), 125 not."
 
 
 def execute(options: argparse.Namespace) -> int:

@@ -2,18 +2,20 @@
 """``blklab compare``: two kernels, runs, matrices or results folders figure by figure, or a scenario over time."""
 
 import argparse
+from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from harness.commands.command import add_arms, add_results, results_root, tell
-from harness.judge.comparison import Difference, changes
+from harness.judge.comparison import Change, Difference, changes
 from harness.record.index import open_index
 from harness.record.judging import results_of
 from harness.record.sides import Candidate, Pair, pairs, side
-from harness.record.store import load_run
+from harness.record.store import RunFolder, load_run
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.scenario.metric_names import METRICS
+from harness.scenario.model import Clock
 from harness.studies.history.collect import history
 from harness.studies.history.text import print_history
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
@@ -78,9 +80,19 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _compared(pair: Pair, metrics: tuple[str, ...]) -> Compared:
-    before, after = (results_of(load_run(one.path)) for one in (pair.before, pair.after))
+    runs = [load_run(one.path) for one in (pair.before, pair.after)]
+    before, after = map(results_of, runs)
     head = _heads(pair.before, pair.after)
-    return Compared(pair.scenario, *head, tuple(changes(before, after, metrics)))
+    exact = all(run.scenario.clock is Clock.VIRTUAL for run in runs)
+    found = tuple(changes(before, after, metrics, exact=exact))
+    return Compared(pair.scenario, *head, found, tuple(_profiles(runs, found)) if exact else ())
+
+
+def _profiles(runs: Sequence[RunFolder], found: Iterable[Change]) -> Iterator[str]:
+    """The command that profiles each cell with a marked figure."""
+    marked = dict.fromkeys(f"{one.arm}.{one.load}" for one in found if one.difference() is Difference.MARKED)
+    for cell in marked:
+        yield f"blklab profile {runs[0].path} {runs[1].path} {cell}"
 
 
 def _heads(before: Candidate, after: Candidate) -> tuple[str, str]:

@@ -8,26 +8,22 @@ let the entry excuse the next failure too. Seeds that disagree, and whatever cou
 stay what they are. ``Judgement.status`` never changes, so that a bisect can look past the file.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 
+from harness.judge.diagnosis import Diagnosed, cause, diagnose
 from harness.judge.ensemble import Ensemble
-from harness.judge.operands import Evidence, Unavailable, figure_of, operands, ratio_value, window_values
-from harness.judge.statuses import worst
-from harness.metrics.figures import GUEST, IDLE
+from harness.judge.guard import TOO_BUSY, guest_idle
+from harness.judge.killers import UNPROVEN, killers
+from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_ensemble, window_values
 from harness.noise.interval import Interval
 from harness.noise.scatter import Scatter, scatter
 from harness.noise.stopping import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Rule, decide
 from harness.scenario.known import is_in
 from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction, Status
-from harness.scenario.ratio import BASELINE, BOUND, NUMBER
+from lab.base.record import Outcome
 
-LEAST_IDLE = 0.2
 NOT_RUN = "not run"
-_NOT_BOUND_BY_DEVICE = (
-    "the guest was idle for less than a fifth of the window, so the processor and not the device set the figure: "
-    "this cannot support a claim about the device"
-)
 XFAIL, XPASS = "XFAIL", "XPASS"
 RED, NOT_RED = "red, as it must be", "not red: the scenario cannot turn red"
 
@@ -51,7 +47,8 @@ class Judgement:
 
 @dataclass(frozen=True)
 class ClaimVerdict:
-    """``sentence`` is what the outcome means, for a person.
+    """``sentence`` is what the outcome means, for a person. ``diagnosed`` has the figures of a failure's diagnoses.
+    ``killers`` names what makes the claim fail (``harness.judge.killers``).
 
     ``known`` is the entry by which the claim is known to fail on this kernel, None without one.
     """
@@ -63,6 +60,14 @@ class ClaimVerdict:
     judgement: Judgement
     sentence: str
     known: KnownFailure | None = None
+    diagnosed: tuple[Diagnosed, ...] = ()
+    killers: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The claim, and in brackets that it does not count, or that nothing is known to make it fail."""
+        marks = [word for word, applies in (("optional", self.optional), (UNPROVEN, not self.killers)) if applies]
+        return f"{self.that} ({', '.join(marks)})" if marks else self.that
 
     @property
     def word(self) -> str:
@@ -120,22 +125,30 @@ def judge_reproduction(one: Reproduction, evidence: Evidence, seeds: Sequence[in
 
 def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release: str = "") -> ClaimVerdict:
     """``release`` is that of the kernel under test; without one nothing is known to fail."""
+    named = killers(evidence.scenario, claim)
     if claim.kernels and not is_in(release, claim.kernels):
         judgement = Judgement(Status.SKIP, None, f"it is made for kernels {claim.kernels}")
-        return ClaimVerdict(claim.that, claim.ratio.text, claim.expect.text, True, judgement, judgement.reason)
+        return ClaimVerdict(
+            claim.that, claim.ratio.text, claim.expect.text, True, judgement, judgement.reason, killers=named
+        )
     judgement = judge_ratio(claim.ratio, claim.expect, evidence, seeds)
     sentence = judgement.reason
+    diagnosed: tuple[Diagnosed, ...] = ()
     if judgement.status is Status.PASS:
         sentence = claim.means
-    elif judgement.status is Status.FAIL and not sentence:
-        sentence = claim.otherwise
+    elif judgement.status is Status.FAIL and judgement.ensemble is not None:
+        diagnosed = diagnose(claim.ratio, evidence, seeds)
+        sentence = cause(diagnosed) or claim.otherwise
     known = next((entry for entry in claim.known if is_in(release, entry.kernels)), None)
     # A kernel that died or hung is not the failure that somebody knew of.
     if known is not None and judgement.ensemble is not None:
-        sentence = _expectation(known, judgement.status) or sentence
+        found = f"; measured: {cause(diagnosed)}" if diagnosed else ""
+        sentence = f"{_expectation(known, judgement.status)}{found}" or sentence
     else:
         known = None
-    return ClaimVerdict(claim.that, claim.ratio.text, claim.expect.text, claim.optional, judgement, sentence, known)
+    return ClaimVerdict(
+        claim.that, claim.ratio.text, claim.expect.text, claim.optional, judgement, sentence, known, diagnosed, named
+    )
 
 
 def judge_control(
@@ -144,7 +157,7 @@ def judge_control(
     """A control must be red under every seed: red under none is ERROR, under some DONE.
 
     ``mutant`` and ``release`` are those of the kernel under test; controls of other mutants and kernels are not
-    run. A mutant that kills its kernel is as red as can be.
+    run. A mutant that kills its guest is red where the control says that it hangs, and the guest hung.
     """
     if control.kernels and not is_in(release, control.kernels):
         return _control(control, None, f"{NOT_RUN}: it is made for kernels {control.kernels}")
@@ -157,8 +170,15 @@ def judge_control(
     if judgement.status is Status.FAIL and judgement.ensemble is not None:
         judgement = Judgement(Status.ERROR, judgement.ensemble, NOT_RED, judgement.interval, scatter=judgement.scatter)
     elif judgement.status is Status.FAIL and control.mutant:
-        judgement = Judgement(Status.PASS, None, judgement.reason)
+        red = control.hangs and _hung(control.ratio, evidence, seeds)
+        judgement = Judgement(Status.PASS if red else Status.ERROR, None, judgement.reason)
     return _control(control, judgement, judgement.reason)
+
+
+def _hung(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> bool:
+    """Whether all boots behind a ratio that failed hung: an oops has any cause."""
+    cells = [evidence.cells[arm, seed] for arm in arms_needed((ratio,)) for seed in seeds]
+    return all(cell.outcome is Outcome.HANG for cell in cells if cell.status is Status.FAIL)
 
 
 def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence[int]) -> Judgement:
@@ -170,8 +190,8 @@ def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence
         ensemble = ratio_ensemble(ratio, evidence, seeds)
     except Unavailable as lacking:
         return Judgement(lacking.status, None, lacking.reason)
-    if _needs_idle_guest(ratio) and not _guest_idle(ratio, evidence, seeds):
-        return Judgement(Status.DONE, ensemble, _NOT_BOUND_BY_DEVICE)
+    if not guest_idle(ratio, evidence, seeds):
+        return Judgement(Status.DONE, ensemble, TOO_BUSY)
     if evidence.rule is not None:
         return _under_noise(evidence.rule, ensemble, expect, _scatter(ratio, evidence, ensemble))
     holding = ensemble.holding(expect)
@@ -209,45 +229,6 @@ def _undecided(decision: Decision, rounds: int) -> str:
         return f"inconclusive: {why}, and not even {MOST_ROUNDS} boots a side would decide by what they scatter"
     return (
         f"inconclusive: {why}; about {decision.more} more boots a side would decide (boots: {rounds + decision.more})"
-    )
-
-
-def ratio_ensemble(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> Ensemble:
-    """The ratio under each of ``seeds``. Raises Unavailable unless it has a value under all of them."""
-    values: dict[int, float] = {}
-    lacking: list[Unavailable] = []
-    for seed in seeds:
-        try:
-            values[seed] = ratio_value(ratio, seed, evidence)
-        except Unavailable as unavailable:
-            lacking.append(unavailable)
-    if not seeds:
-        raise Unavailable(Status.MISS, "no seed was run")
-    if lacking:
-        status = worst(unavailable.status for unavailable in lacking)
-        raise Unavailable(status, _joined(item.reason for item in lacking if item.status is status))
-    return Ensemble(values)
-
-
-def _joined(reasons: Iterable[str]) -> str:
-    return "; ".join(dict.fromkeys(reasons))
-
-
-def _needs_idle_guest(ratio: Ratio) -> bool:
-    return any(operand.kind == BOUND for operand in operands(ratio))
-
-
-def _guest_idle(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> bool:
-    """Whether the CPU was idle for at least a fifth of every window that the ratio looks at."""
-    windows = [
-        (figure_of(operand), (evidence.baseline or {}) if operand.kind == BASELINE else evidence.cells)
-        for operand in operands(ratio)
-        if operand.kind not in (BOUND, NUMBER)
-    ]
-    return all(
-        cells[figure.arm, seed].figures.get((figure.load, GUEST, IDLE), 0.0) >= LEAST_IDLE
-        for figure, cells in windows
-        for seed in seeds
     )
 
 

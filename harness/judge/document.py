@@ -6,6 +6,7 @@ from typing import Any
 
 from harness.judge.cells import CellResult
 from harness.judge.claims import NOT_RUN, Judgement
+from harness.judge.diagnosis import Diagnosed
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
 
@@ -31,6 +32,8 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
                 **_judgement(claim.judgement),
                 "word": claim.word,
                 "known": None if claim.known is None else asdict(claim.known),
+                "killers": list(claim.killers),
+                "diagnosed": [_diagnosed(one) for one in claim.diagnosed],
             }
             for claim in verdict.claims
         ],
@@ -79,6 +82,19 @@ def _judgement(judgement: Judgement | None) -> dict[str, Any]:
     interval = {} if judgement.interval is None else {"interval": asdict(judgement.interval)}
     scatter = {} if judgement.scatter is None else {"scatter": asdict(judgement.scatter)}
     return {"status": str(judgement.status), "reason": judgement.reason, "value": value, **interval, **scatter}
+
+
+def _diagnosed(one: Diagnosed) -> dict[str, Any]:
+    findings = [
+        {
+            "ratio": finding.ratio,
+            "expect": finding.expect,
+            "holds": finding.holds,
+            "value": None if finding.value is None else _ensemble(finding.value),
+        }
+        for finding in one.findings
+    ]
+    return {"that": one.that, "holds": one.holds, "when": findings}
 
 
 def _ensemble(ensemble: Ensemble) -> dict[str, Any]:

@@ -2,10 +2,12 @@
 """Values of a ratio's operands under one seed, and what has to be measured for them."""
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from harness.judge.cells import CellResult
+from harness.judge.ensemble import Ensemble
+from harness.judge.statuses import worst
 from harness.limits.bounds import arm_bound
 from harness.noise.stopping import Rule
 from harness.scenario.model import Operand, Ratio, Scenario, Status
@@ -67,6 +69,27 @@ def ratio_value(ratio: Ratio, seed: int, evidence: Evidence) -> float:
     if right == 0:
         raise Unavailable(Status.ERROR, f"the right side of {ratio.text} is zero under seed {seed}")
     return left / right
+
+
+def ratio_ensemble(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> Ensemble:
+    """The ratio under each of ``seeds``. Raises Unavailable unless it has a value under all of them."""
+    values: dict[int, float] = {}
+    lacking: list[Unavailable] = []
+    for seed in seeds:
+        try:
+            values[seed] = ratio_value(ratio, seed, evidence)
+        except Unavailable as unavailable:
+            lacking.append(unavailable)
+    if not seeds:
+        raise Unavailable(Status.MISS, "no seed was run")
+    if lacking:
+        status = worst(unavailable.status for unavailable in lacking)
+        raise Unavailable(status, _joined(item.reason for item in lacking if item.status is status))
+    return Ensemble(values)
+
+
+def _joined(reasons: Iterable[str]) -> str:
+    return "; ".join(dict.fromkeys(reasons))
 
 
 def window_values(ratio: Ratio, seed: int, evidence: Evidence) -> tuple[float, ...]:

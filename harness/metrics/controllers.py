@@ -8,7 +8,7 @@ from harness.metrics.counters import read_sections
 from harness.metrics.errors import MeasurementError
 from harness.scenario.metric_names import INTERRUPTS, MOST_PROCESSORS, PLACES
 from harness.scenario.model import Load, Role
-from lab.guest.further import INVENTORY
+from lab.base.record import INVENTORY
 from lab.realise.in_qemu.inventory import Inventory, host_rows, mismatches, read_inventory
 from lab.topology.model import Topology
 

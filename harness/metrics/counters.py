@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from harness.metrics.errors import MeasurementError
 
 _SECTION = "== "
-_DISKSTATS, _STAT = "/proc/diskstats", "/proc/stat"
+_DISKSTATS = "/proc/diskstats"
 _MDSTAT, _UPTIME = "/proc/mdstat", "/proc/uptime"
 # drivers/md/md.c, status_resync(): "resync =  1.4% (13824/976631808) finish=..."; KiB of each member.
 _RESYNC = re.compile(r"(?:resync|recovery|check|repair) *= *[0-9.]+% \((\d{1,18})/\d{1,18}\)")
@@ -30,20 +30,17 @@ _DISK_FIELDS = (
     "weighted.ms",
 )
 _GAUGES = frozenset({"inflight"})
-# proc(5): user nice system idle iowait irq softirq steal; guest time is already part of user.
-_CPU_FIELDS, _IDLE_FIELDS = 8, (3, 4)
 
 
 @dataclass(frozen=True)
 class Window:
-    """What happened between two readings: deltas by device and counter, and the idle share, 0 to 1.
+    """What happened between two readings: deltas by device and counter.
 
     ``resync`` is how fast md went over each member of its arrays, in bytes per second of all arrays
     together; None where nothing was synchronised from the first reading to the last.
     """
 
     disks: Mapping[str, Mapping[str, float]]
-    idle: float
     resync: float | None = None
 
 
@@ -68,13 +65,12 @@ def read_window(before: bytes, after: bytes, load: str) -> Window:
     """Compare ``LOAD.before`` with ``LOAD.after``. Raises MeasurementError."""
     first_file, second_file = f"{load}.before", f"{load}.after"
     first, second = read_sections(before, first_file), read_sections(after, second_file)
-    old_cpu, new_cpu = _cpu(first, first_file), _cpu(second, second_file)
     old_disks, new_disks = _disks(first, first_file), _disks(second, second_file)
     if old_disks.keys() != new_disks.keys():
         changed = ", ".join(sorted(old_disks.keys() ^ new_disks.keys()))
         raise MeasurementError(second_file, f"block devices came or went in the window: {changed}")
     disks = {name: _delta(old_disks[name], new, name, second_file) for name, new in new_disks.items()}
-    return Window(disks, _idle_share(old_cpu, new_cpu, second_file), _resync(first, second, second_file))
+    return Window(disks, _resync(first, second, second_file))
 
 
 def _resync(first: Mapping[str, str], second: Mapping[str, str], file: str) -> float | None:
@@ -95,14 +91,6 @@ def _section(sections: Mapping[str, str], path: str, file: str) -> list[str]:
     if path not in sections:
         raise MeasurementError(file, f"section {path} is missing")
     return [line for line in sections[path].splitlines() if line.strip()]
-
-
-def _cpu(sections: Mapping[str, str], file: str) -> tuple[int, ...]:
-    for line in _section(sections, _STAT, file):
-        name, *values = line.split()
-        if name == "cpu":
-            return _integers(values[:_CPU_FIELDS], _CPU_FIELDS, f"{_STAT} row cpu", file)
-    raise MeasurementError(file, f"{_STAT} has no row for all CPUs")
 
 
 def _disks(sections: Mapping[str, str], file: str) -> dict[str, tuple[int, ...]]:
@@ -135,12 +123,3 @@ def _sums(deltas: Mapping[str, float]) -> dict[str, float]:
     requests = deltas["reads"] + deltas["writes"]
     sectors = deltas["reads.sectors"] + deltas["writes.sectors"]
     return {"merges": merges, "requests": requests, "bios": requests + merges, "sectors": sectors}
-
-
-def _idle_share(old: tuple[int, ...], new: tuple[int, ...], file: str) -> float:
-    spent = [now - was for was, now in zip(old, new, strict=True)]
-    total = sum(spent)
-    if total <= 0:
-        raise MeasurementError(file, "no CPU time passed in the window")
-    # /proc/stat may take iowait back (kernel/sched/cputime.c), so the share is kept within 0 and 1.
-    return min(1.0, max(0.0, sum(spent[index] for index in _IDLE_FIELDS) / total))

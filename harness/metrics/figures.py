@@ -8,16 +8,15 @@ from harness.metrics.counters import Window, read_window
 from harness.metrics.errors import MeasurementError
 from harness.metrics.fio import read_fio
 from harness.metrics.handler import read_handler
+from harness.metrics.occupancy import occupancy_figures
 from harness.metrics.readback import FILE as READBACK
 from harness.metrics.readback import devices, read_readback, read_tried
-from harness.metrics.samples import read_samples
+from harness.metrics.samples import Samples, read_samples
 from harness.scenario.metric_names import BUSIEST
 from harness.scenario.model import Load
-from lab.guest.script import TRIED
+from lab.base.record import TRIED
 from lab.topology.model import Topology
 
-GUEST = "guest"
-IDLE = "idle"
 RESYNC = "resync.bw"
 PER_IO = "cpu.per_io"
 _SECOND = 1e9
@@ -37,8 +36,8 @@ def figures_of(
     ``cpu.per_io``, the same for every role of a load, is the CPU time in ns that the guest spent in the window for
     each I/O of the load; under the virtual clock that many instructions.
     ``interrupts``, ``node`` and ``slot.lanes`` are those of QEMU's controllers.
-    ``(load, "guest", "idle")`` is the share of the window in which the CPU had nothing to
-    do, 0 to 1. Raises MeasurementError.
+    Where the window was sampled, ``harness.metrics.occupancy`` adds figures of its queues and of the CPU. Raises
+    MeasurementError.
     """
     block = devices(read_readback(_file(files, READBACK)))
     figures: dict[tuple[str, str, str], float] = {}
@@ -53,22 +52,22 @@ def figures_of(
         for role, sample in read_fio(_file(files, record), sizes, record, load.runtime).items():
             figures.update({(load.name, role, metric): value for metric, value in sample.metrics().items()})
         window = read_window(_file(files, f"{load.name}.before"), _file(files, f"{load.name}.after"), load.name)
-        figures[load.name, GUEST, IDLE] = window.idle
         if window.resync is not None:
             figures.update({(load.name, role, RESYNC): window.resync for role in load.roles})
         figures.update(_disk_figures(window, load, topology, block))
         figures.update(handled_figures(files, load, topology))
-        figures.update(_cost_figures(files, load, figures))
+        if (name := f"{load.name}.samples.json") in files:
+            samples = read_samples(files[name], name)
+            figures.update(_cost_figures(samples, load, figures))
+            figures.update(occupancy_figures(files, topology, load, samples))
     return figures
 
 
-def _cost_figures(files: Mapping[str, bytes], load: Load, figures: Figures) -> dict[tuple[str, str, str], float]:
-    """Busy time over I/Os, without what the sampler took; nothing where no samples or no I/Os are."""
-    name = f"{load.name}.samples.json"
+def _cost_figures(samples: Samples, load: Load, figures: Figures) -> dict[tuple[str, str, str], float]:
+    """Busy time over I/Os, without what the sampler took; nothing where no I/Os are."""
     iops = sum(figures[load.name, role, "iops"] for role in load.roles)
-    if name not in files or not iops:
+    if not iops:
         return {}
-    samples = read_samples(files[name], name)
     cost = max(0.0, (1 - samples.idle) * samples.cpus - samples.cost) * _SECOND / iops
     return {(load.name, role, PER_IO): cost for role in load.roles}
 

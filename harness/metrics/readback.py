@@ -6,8 +6,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from harness.metrics.errors import MeasurementError
-from lab.guest.further import ROUTED_BY_KERNEL
-from lab.guest.script import NOTHING_THERE, TRIED
+from lab.base.record import NOTHING_THERE, ROUTED_BY_KERNEL, TRIED
 
 FILE = "readback"
 _DEVICE = "device"

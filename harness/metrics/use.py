@@ -7,6 +7,7 @@ from statistics import fmean
 
 from harness.metrics.errors import MeasurementError
 from harness.metrics.handler import HandlerWindow, read_handler
+from harness.metrics.occupancy import held_series
 from harness.metrics.samples import Samples, Series, read_samples
 from harness.scenario.model import Load
 from lab.topology.model import SCSI, Driver, Topology
@@ -63,7 +64,7 @@ def read_use(files: Mapping[str, bytes], topology: Topology, load: Load) -> Load
         idle=samples.idle,
         disks={name: DiskTime(disk.busy, disk.waited) for name, disk in handler.disks.items()} if handler else {},
         links={name: link.busy for name, link in handler.links.items()} if handler else {},
-        luns={name: _held(samples, _lun_series(topology, name), samples_file) for name in luns},
+        luns={name: _held(samples, held_series(topology, name), samples_file) for name in luns},
         hosts={
             name: _held(samples, f"host_busy[{name}]", samples_file)
             for name in hbas
@@ -83,11 +84,6 @@ def _handler(files: Mapping[str, bytes], topology: Topology, load: Load) -> Hand
         return None
     before, after = (_file(files, f"{load.name}.{when}.disks.json") for when in ("before", "after"))
     return read_handler(before, after, load.name)
-
-
-def _lun_series(topology: Topology, lun: str) -> str:
-    scsi = topology.hbas[topology.luns[lun].hba].driver in SCSI
-    return f"{'device_busy' if scsi else 'inflight'}[{lun}]"
 
 
 def _held(samples: Samples, name: str, file: str) -> Held:

@@ -107,14 +107,16 @@ def read_boot(folder: Path) -> BootRecord:
 
 
 def _file(artefacts: Path, name: str, digest: str) -> bytes:
-    place = f"{ARTEFACTS}/{name}"
+    shown = f"{ARTEFACTS}/{name}"
     if not _FILE_NAME.fullmatch(name):
-        raise Damaged(NAME, f"lists a file {name!r}, which no boot writes")
+        raise Damaged(NAME, f"names a file {name[:64]!r}, which no guest can send")
     try:
         data = read_regular(artefacts / name)
+    except FileNotFoundError as error:
+        raise Damaged(shown, "is missing") from error
     except OSError as error:
-        raise Damaged(place, "is missing or cannot be read") from error
+        raise Damaged(shown, f"cannot be read: {error.strerror}") from error
     found = digest_bytes(data)
     if found != digest:
-        raise Damaged(place, f"checksum is {found[:12]}, {NAME} names {digest[:12]}")
+        raise Damaged(shown, f"checksum is {found[:12]}, {NAME} names {digest[:12]}")
     return data

@@ -14,8 +14,9 @@ from lab.base.errors import CannotJudge
 from lab.base.record import BootRecord
 
 _VERSION = re.compile(rb"^\[[^\]]*\] Linux version (\S+)", re.MULTILINE)
-_WORDS = frozenset({"sentence", "reason", "reasons", "that", "known", "in_words", "because"})
+_WORDS = frozenset({"sentence", "reason", "reasons", "that", "known", "in_words", "because", "diagnosed", "killers"})
 """Keys of a verdict whose values are text for readers."""
+_FIGURES = "figures"
 _CHECKSUMS_SINCE = 2
 """Schema of run.json."""
 
@@ -80,9 +81,13 @@ def boot_of(run: RunFolder, cell: PlannedCell) -> BootRecord | None:
 
 
 def differences(stored: Any, fresh: Any, path: str = "") -> Iterator[str]:
-    """What two verdict documents disagree about; text for readers is not compared."""
+    """What two verdict documents disagree about.
+
+    Text for readers is not compared, nor are figures that only one of them has: later versions read more of a boot.
+    """
     if isinstance(stored, Mapping) and isinstance(fresh, Mapping):
-        for key in sorted(stored.keys() | fresh.keys()):
+        named = path.endswith(_FIGURES)
+        for key in sorted(stored.keys() & fresh.keys() if named else stored.keys() | fresh.keys()):
             if key not in _WORDS:
                 yield from differences(stored.get(key), fresh.get(key), f"{path}.{key}" if path else key)
     elif isinstance(stored, list) and isinstance(fresh, list) and len(stored) == len(fresh):

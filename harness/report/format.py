@@ -17,6 +17,7 @@ STYLES: Mapping[str, str] = {
     XFAIL: "bold yellow",
     XPASS: "bold red",
 }
+_WORST_FIRST = (Status.FAIL, XPASS, Status.ERROR, Status.MISS, Status.DONE, XFAIL, Status.PASS, Status.SKIP)
 _DIGITS = 4
 _SMALL = 1e-4
 _MINUTE = 60
@@ -29,6 +30,11 @@ def figure(value: float) -> str:
     if abs(value) >= 10 ** (_DIGITS - 1):
         return f"{value:,.0f}"
     return f"{value:#.{_DIGITS}g}" if abs(value) >= _SMALL else f"{value:.2e}"
+
+
+def severity(word: str) -> int:
+    """Sorts words of a verdict, failures first; other words come last."""
+    return _WORST_FIRST.index(word) if word in _WORST_FIRST else len(_WORST_FIRST)
 
 
 def limits(ensemble: Ensemble) -> str:

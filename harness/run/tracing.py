@@ -19,8 +19,7 @@ from harness.run.jobs import cell_job
 from harness.scenario.expand import expand
 from harness.scenario.model import Cell, Scenario
 from lab.base.errors import CannotJudge, LabBroken, Misuse
-from lab.base.record import BootRecord, Outcome
-from lab.guest.script import TRACE_FILE, UNKNOWN_EVENT
+from lab.base.record import TRACE_FILE, UNKNOWN_EVENT, BootRecord, Outcome
 from lab.kernels.model import Kernel
 from lab.session import Lab, PhaseSeen, prepare_job, run_job, unmet
 from lab.yaml.strict import nearest

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Arms from a scenario's rows: the topology with the arm's limits, and its queue settings."""
+"""The arms of a scenario file: the topology with the arm's settings, and the queue settings."""
 
 from collections.abc import Mapping
 from pathlib import Path
@@ -21,7 +21,7 @@ _NO_SCHEDULER = "none"
 
 
 def read_arms(row: Row, *, near: Path) -> dict[str, Arm]:
-    """Arms by name; what cannot be read is reported and left out. ``near`` is the scenario's folder."""
+    """Arms by name, without those that have a mistake. ``near`` is the scenario's folder."""
     topologies = _Topologies(row, near)
     default_queue_row = row.get(schema.QUEUE)
     default_queue = _queue(default_queue_row, schema.QUEUE_RECORD, "") if default_queue_row else {}
@@ -31,7 +31,7 @@ def read_arms(row: Row, *, near: Path) -> dict[str, Arm]:
         _check_queue(name, arm_row, queue)
         base = topologies.of(arm_row)
         topology = _with_settings(name, arm_row, base) if base else None
-        teaches = arm_row.get_or(schema.TEACHES, "")
+        teaches = arm_row.value(schema.TEACHES)
         if topology:
             _check_requests(name, arm_row, queue, topology)
             _check_limits(name, arm_row, queue, topology)
@@ -41,14 +41,14 @@ def read_arms(row: Row, *, near: Path) -> dict[str, Arm]:
 
 
 def _shown(row: Row) -> dict[str, str]:
-    """What the file says of an arm, but for its teaching."""
+    """The settings of an arm as the file has them."""
     settings = {key: text for key, text in mapping_values(row).items() if key != schema.TEACHES.name}
     tried = row.get(schema.TRY)
     return settings | {f"try {key}": text for key, text in (mapping_values(tried) if tried else {}).items()}
 
 
 class _Topologies:
-    """Reads each topology that the file names once, on the devices of the scenario's clock."""
+    """Reads each topology of the file once, with the devices of the scenario's clock."""
 
     def __init__(self, row: Row, near: Path) -> None:
         self._row, self._near = row, near
@@ -59,7 +59,7 @@ class _Topologies:
     def of(self, arm: Row) -> Topology | None:
         entry = arm.entry(schema.TOPOLOGY.name) or self._row.entry(schema.TOPOLOGY.name)
         if entry is None:
-            arm.problems.add(arm.mark, "topology is missing", "name one for the scenario or for this arm")
+            arm.problems.add(arm.mark, "topology is missing", "write one for the scenario or for this arm")
             return None
         node = entry.value
         key = node.text if isinstance(node, Scalar) else str(node.mark)
@@ -76,9 +76,8 @@ class _Topologies:
             drivers = names(sorted({hba.driver for hba in topology.hbas.values()} & EMULATED))
             arm.problems.add(
                 node.mark,
-                f"topology {topology.name}: {drivers}: a device of QEMU is on the host's clock,"
-                " and under the virtual clock that is a mix of clocks",
-                "write clock: wall, or take in-guest drivers",
+                f"topology {topology.name}: {drivers}: QEMU devices complete in host time, which needs clock: wall",
+                "write clock: wall, or use in-guest drivers",
             )
             return None
         return topology
@@ -99,10 +98,10 @@ class _Topologies:
 def _with_settings(name: str, row: Row, topology: Topology) -> Topology | None:
     sound = True
     for key, entry in row.node.entries.items():
-        knob = schema.KNOBS.pattern(key)
-        if knob is None:
+        setting = schema.SETTINGS.pattern(key)
+        if setting is None:
             continue
-        value = knob.kind.read(row.problems, key, entry.value)
+        value = setting.kind.read(row.problems, key, entry.value)
         if not isinstance(value, int | str):
             sound = False
             continue
@@ -123,8 +122,8 @@ def _with_settings(name: str, row: Row, topology: Topology) -> Topology | None:
 def _with_tries(row: Row, topology: Topology) -> Topology:
     tried = row.get(schema.TRY)
     for key, entry in tried.node.entries.items() if tried else ():
-        knob = schema.TRY_RECORD.pattern(key)
-        value = knob.kind.read(row.problems, key, entry.value) if knob else None
+        setting = schema.TRY_RECORD.pattern(key)
+        value = setting.kind.read(row.problems, key, entry.value) if setting else None
         if not isinstance(value, int):
             continue
         try:
@@ -135,7 +134,7 @@ def _with_tries(row: Row, topology: Topology) -> Topology:
 
 
 def _queue(row: Row, record: Record, prefix: str) -> dict[str, str]:
-    """Attributes of /sys/block/DEV/queue; those of an elevator are below ``iosched/``."""
+    """Attributes of /sys/block/DEV/queue by name; those of an elevator start with ``iosched/``."""
     settings: dict[str, str] = {}
     fields = {field.name: field for field in record.fields}
     for key, entry in row.node.entries.items():
@@ -151,13 +150,12 @@ def _queue(row: Row, record: Record, prefix: str) -> dict[str, str]:
 def _check_queue(name: str, row: Row, queue: Mapping[str, str]) -> None:
     if schema.SCHEDULER not in queue:
         if f"{_QUEUE_PREFIX}{schema.SCHEDULER}" not in row.node.entries:
-            row.problems.add(
-                row.mark, f"arm {name}: queue.scheduler is missing", "kernels differ in their default, so name one"
-            )
+            remedy = "kernels differ in their default: write queue: {scheduler: none}"
+            row.problems.add(row.mark, f"arm {name}: queue.scheduler is missing", remedy, symptom=True)
         return
     has_iosched = any(key.startswith("iosched/") for key in queue)
     if has_iosched and queue[schema.SCHEDULER] == _NO_SCHEDULER:
-        row.problems.add(row.mark, f"arm {name}: queue.iosched needs an elevator, and queue.scheduler is none")
+        row.problems.add(row.mark, f"arm {name}: queue.iosched needs an elevator, got queue.scheduler none")
 
 
 def _check_requests(name: str, row: Row, queue: Mapping[str, str], topology: Topology) -> None:
@@ -166,9 +164,9 @@ def _check_requests(name: str, row: Row, queue: Mapping[str, str], topology: Top
     requests = int(queue["nr_requests"])
     limit, why = _ELEVATOR_REQUESTS, "the kernel's limit with an elevator"
     if queue[schema.SCHEDULER] == _NO_SCHEDULER:
-        limit, why = min(hba.can_queue for hba in topology.hbas.values()), "the tags that there are without an elevator"
+        limit, why = min(hba.can_queue for hba in topology.hbas.values()), "the tags of the HBA"
     if requests > limit:
-        row.problems.add(row.mark, f"arm {name}: queue.nr_requests {requests} is more than {limit}, {why}")
+        row.problems.add(row.mark, f"arm {name}: queue.nr_requests {requests} exceeds {limit}, {why}")
 
 
 def _check_limits(name: str, row: Row, queue: Mapping[str, str], topology: Topology) -> None:
@@ -177,11 +175,11 @@ def _check_limits(name: str, row: Row, queue: Mapping[str, str], topology: Topol
         row.problems.add(
             row.mark,
             f"arm {name}: queue.throttle needs a topology of one LUN that is a SCSI disk",
-            f"limits are those of the first such disk; drivers are {names(sorted(SCSI))}",
+            f"drivers of SCSI disks: {names(sorted(SCSI))}",
         )
 
 
 def _scheduler_first(queue: Mapping[str, str]) -> dict[str, str]:
-    """In the order in which they can be set: a change of the elevator resets nr_requests and brings its iosched."""
+    """The settings in the order of setting: a new elevator resets nr_requests and creates its iosched."""
     first = {key: value for key, value in queue.items() if key == schema.SCHEDULER}
     return {**first, **queue}

@@ -13,18 +13,20 @@ BOUND_PATTERN = rf"{_ONE_SIDED.pattern}|{_INTERVAL.pattern}"
 
 
 def parse_bound(text: str) -> Bound:
-    """Raises ExpressionError for text that is no bound, that always holds or that can never hold."""
+    """Raises ExpressionError for text that is no bound, and for a bound that always or never holds."""
     if match := _ONE_SIDED.fullmatch(text):
         op, limit = match[1], float(match[2])
         if limit == 0 and op in {">=", "<"}:
             word = "always" if op == ">=" else "never"
-            raise ExpressionError(match.start(1), f'"{text.strip()}" {word} holds, as no figure is negative')
+            raise ExpressionError(match.start(1), f'"{text.strip()}" {word} holds: no figure is negative')
         if op.startswith(">"):
             return Bound(text, limit, None, low_open=op == ">")
         return Bound(text, None, limit, high_open=op == "<")
     if match := _INTERVAL.fullmatch(text):
         low, high = float(match[1]), float(match[2])
         if low > high:
-            raise ExpressionError(match.start(1), f"the interval {text.strip()} is empty", "put the smaller first")
+            raise ExpressionError(
+                match.start(1), f"the interval {text.strip()} is empty", "write the smaller limit first"
+            )
         return Bound(text, low, high)
     raise ExpressionError(0, f'expected a bound, got "{text[:60]}"', 'such as ">= 0.9", "<= 0.15" or "0.98 .. 1.02"')

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whether the devices of each arm can carry each load: refused here, before anything is booted."""
+"""Checks before any boot that the devices of each arm can carry each load."""
 
 from collections.abc import Iterable, Iterator, Mapping
 
@@ -13,19 +13,19 @@ from lab.yaml.strict import names, nearest
 
 _MILLISECOND, _SECOND = 10**6, 10**9
 _FEWEST_REQUESTS = 50
-"""One more or less is two per cent."""
+"""One more or less is 2 %."""
 _SEQUENTIAL = {"read", "write", "rw", "readwrite"}
 
 
 def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) -> None:
-    """Reports at each role what the topology of some arm cannot carry."""
+    """Reports, at each role, what the topology of an arm cannot carry."""
     for load, name, role_row in role_rows(row):
         role = loads[load].roles.get(name) if load in loads else None
         if role is None:
             continue
         together = loads[load].apart().roles.values()
         for arm in arms.values():
-            # One disk speaks for the others that are refused for the same key.
+            # Of several disks with a refusal for the same key, only the first is reported.
             found = [refusal for one in role.apart() for refusal in refused(one, together, arm)]
             found += [refusal for one in role.apart() for refusal in _unresolved(one, loads[load], arm)]
             for key, reason, remedy in {refusal[0]: refusal for refusal in reversed(found)}.values():
@@ -33,7 +33,7 @@ def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) 
 
 
 def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[str, str, str]]:
-    """Why the arm cannot carry a role on one disk beside the others: (key of the role, reason, remedy)."""
+    """Why the arm cannot carry a role on one disk together with the others: (key of the role, reason, remedy)."""
     topology, targets = arm.topology, arm.topology.targets()
     if role.disk not in targets:
         yield "disk", _no_target(role.disk, arm), f"known: {names(targets)}"
@@ -41,7 +41,7 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
     size = topology.region(role.disk).size
     used, start = _extent(role, size)
     if start + used > size or role.bs > used:
-        yield "disk", f"{role.disk} of {show_size(size)} has no room for this role", "see size, offset, bs"
+        yield "disk", f"{role.disk} of {show_size(size)} is too small for this role", "reduce size, offset or bs"
     if role.disk not in topology.disks:
         return
     disk = topology.disks[role.disk]
@@ -57,12 +57,12 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
             "iodepth",
             f"disk {disk.name} serves {in_flight} requests in {show_time(wait)}, the command timeout is"
             f" {timeout / _SECOND:g} s",
-            "fewer requests in flight or a faster disk",
+            "reduce iodepth or use a faster disk",
         )
 
 
 def _unresolved(role: Role, load: Load, arm: Arm) -> Iterator[tuple[str, str, str]]:
-    """Why so few requests pass a throttle of QEMU's in a window that a ratio of them would say nothing."""
+    """Whether too few requests pass a QEMU throttle in a window to resolve a ratio."""
     disk = arm.topology.disks.get(role.disk)
     if not arm.topology.emulated or disk is None or disk.rate is None:
         return
@@ -70,9 +70,9 @@ def _unresolved(role: Role, load: Load, arm: Arm) -> Iterator[tuple[str, str, st
     if count < _FEWEST_REQUESTS:
         yield (
             "bs",
-            f"the throttle of disk {disk.name} lets {count} requests pass in a window of {show_time(load.runtime)},"
-            f" too few to resolve a ratio ({_FEWEST_REQUESTS})",
-            "smaller requests, a longer window or a faster disk",
+            f"the throttle of disk {disk.name} passes {count} requests in a window of {show_time(load.runtime)},"
+            f" too few for a ratio ({_FEWEST_REQUESTS})",
+            "reduce bs, lengthen the window or use a faster disk",
         )
 
 
@@ -80,12 +80,12 @@ def _no_target(name: str, arm: Arm) -> str:
     topology = arm.topology
     paths = [lun.name for lun in topology.luns.values() if name in lun.disks]
     if paths:
-        return f"disk {name} in topology {topology.name} is reached by {names(paths)}, so name one of these"
+        return f"disk {name} in topology {topology.name} has several paths: name one of {names(paths)}"
     return f"no disk {name} in topology {topology.name} of arm {arm.name}{nearest(name, topology.targets())}"
 
 
 def _extent(role: Role, whole: int) -> tuple[int, int]:
-    """Bytes that the role uses and where on its disk they start."""
+    """Bytes that the role uses, and their offset on its disk."""
     start = parse_size(role.options.get("offset", "0"))
     size = role.options.get("size")
     return (parse_size(size) if size else max(whole - start, 0)), start
@@ -95,12 +95,12 @@ def _token_bucket(role: Role, disk: Disk, driver: Driver) -> Iterator[tuple[str,
     if tick_bytes(disk, driver) is None:
         return
     if reason := carries(disk, role.bs, driver):
-        yield "bs", reason, "a smaller bs or a faster disk"
+        yield "bs", reason, "reduce bs or use a faster disk"
     elif not role.direct:
         yield (
             "direct",
             f"the page cache makes requests of any size: {_largest(disk, driver)}",
-            "direct: true, or service",
+            "write direct: true, or give the disk a service time",
         )
     elif role.rw in _SEQUENTIAL and carries(disk, role.bs * role.iodepth, driver):
         yield (

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The clock of a scenario, and what hangs on it: how often things are measured, and the rest between loads."""
+"""The clock of a scenario, how often it measures, and the pause between loads."""
 
 from collections.abc import Mapping
 
@@ -12,35 +12,35 @@ _MILLISECOND = 10**6
 
 
 def read_clock(row: Row, loads: Mapping[str, Load]) -> tuple[Clock, int, int]:
-    """The clock, the boots of each arm (at most), and how often each boot measures every load."""
-    clock = Clock(row.get_or(schema.CLOCK, Clock.VIRTUAL))
-    seeds = row.get_or(schema.SEEDS, schema.DEFAULT_SEEDS)
-    boots, windows = row.get_or(schema.BOOTS, schema.DEFAULT_BOOTS), row.get_or(schema.WINDOWS, schema.DEFAULT_WINDOWS)
+    """The clock, the most boots of each arm, and how often each boot measures every load."""
+    clock = Clock(row.value(schema.CLOCK))
+    seeds = row.value(schema.SEEDS)
+    boots, windows = row.value(schema.BOOTS), row.value(schema.WINDOWS)
     if clock is Clock.VIRTUAL:
-        _refuse(row, schema.AGREES.name, "the scenario of the wall clock names its twin", "write it there")
+        _refuse(row, schema.AGREES.name, "only a scenario of the wall clock has it", "move it there")
         for field in (schema.BOOTS, schema.WINDOWS):
-            _refuse(row, field.name, "under the virtual clock every boot repeats exactly", "seeds: 3, or clock: wall")
+            _refuse(row, field.name, "the virtual clock repeats every boot exactly", "write seeds: 3, or clock: wall")
         return clock, seeds, 1
-    _refuse(row, schema.SEEDS.name, "on the wall clock boots are repeated until a rule ends it", "boots: 12")
+    _refuse(
+        row, schema.SEEDS.name, "the wall clock has boots, repeated until the stopping rule is met", "write boots: 12"
+    )
     for load in loads.values():
         if load.ramp < schema.SHORTEST_RAMP:
             place = row.place(schema.LOADS.name)
-            row.problems.add(
-                place, f"load {load.name}: on the wall clock a window needs a ramp of 1s or more", "ramp: 2s"
-            )
+            row.problems.add(place, f"load {load.name}: the wall clock needs a ramp of at least 1s", "write ramp: 2s")
     return clock, boots, windows
 
 
 def read_pause(row: Row, arms: Mapping[str, Arm], *, measured: int) -> int:
-    """The rest before each load. ``measured`` is how many windows follow each other in a boot."""
-    pause = row.get_or(schema.PAUSE, schema.DEFAULT_PAUSE)
-    # There are no arms where their topology did not load, and their request timeout is not known then.
+    """The pause before each load. ``measured`` is the number of windows in a boot."""
+    pause = row.value(schema.PAUSE)
+    # Without arms their topology did not load, so the request timeout is unknown.
     if measured > 1 and arms and pause <= (shortest := 2 * max(map(_request_timeout, arms.values()))):
         row.problems.add(
             row.place("pause"),
-            f"pause: must be more than {show_time(shortest)}, twice the request timeout, or a load finds queues of the"
-            " one before active",
-            "idle time is free under the virtual clock; on the wall clock set queue: {io_timeout: 5000} (ms)",
+            f"pause: expected more than {show_time(shortest)}, twice the request timeout: queues of the previous load"
+            " would still count as active",
+            "idle time is free on the virtual clock; on the wall clock write queue: {io_timeout: 5000} (ms)",
         )
     return pause
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A scenario into the cells to be measured. Pure."""
+"""The cells of a scenario, in the order in which they are measured."""
 
 from collections.abc import Sequence
 
@@ -9,11 +9,11 @@ from lab.yaml.strict import names, nearest
 
 
 def expand(scenario: Scenario, seeds: int | None = None, arms: Sequence[str] | None = None) -> tuple[Cell, ...]:
-    """All cells, seed by seed: after the first round every ratio has a value, and later rounds narrow it.
+    """All cells, seed by seed, so every ratio has a value after the first round.
 
-    On the wall clock every other round is in the opposite order (A B B A), so that a drift falls on all arms alike.
-    ``seeds`` overrides the scenario's number, ``arms`` chooses among its arms (in the order of the
-    file). Raises Misuse for an arm that is not there and for fewer than one seed.
+    On the wall clock every other round is in reverse order (A B B A), so a drift affects all arms alike. ``seeds``
+    overrides the scenario's number, ``arms`` selects arms, in the order of the file. Raises Misuse for an unknown arm
+    and for fewer than one seed.
     """
     count = scenario.seeds if seeds is None else seeds
     if count < 1:

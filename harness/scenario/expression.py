@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is wrong with a short expression in a scenario file, and where in it."""
+"""A mistake in an expression of a scenario file, with its position."""
 
 
 class ExpressionError(ValueError):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fio job files for the loads of a scenario; option names and meanings are those of fio's HOWTO."""
+"""fio job files for the loads of a scenario, with the options of fio's HOWTO."""
 
 import hashlib
 from collections.abc import Iterable, Iterator
@@ -7,7 +7,7 @@ from itertools import chain
 
 from harness.scenario.model import Load, Role
 from lab.base.units import parse_size
-from lab.guest.script import device
+from lab.guest.steps.device import device
 from lab.topology.model import Topology
 
 FIO_SEEDS = 1 << 31
@@ -17,8 +17,8 @@ _READS = {"read", "randread"}
 def job_file(load: Load, topology: Topology, seed: int) -> str:
     """The job file of one load under one seed (counted from 1).
 
-    A role on several disks is a section for each under the role's name, all in one group of fio's, for
-    which fio reports one result: sums, and percentiles over the requests of all.
+    A role on several disks is one section for each disk, all with the role's name and in one fio group, for which fio
+    reports one result: sums, and percentiles over all requests.
     """
     sections = [_section("global", _global_options(load, seed))]
     for role in load.roles.values():
@@ -31,8 +31,8 @@ def job_file(load: Load, topology: Topology, seed: int) -> str:
 def start_phase(scenario: str, seed: int) -> int:
     """Nanoseconds by which a seed delays the start of its loads, under 20 ms.
 
-    null_blk refills its rate limiter every 20 ms (NULL_IRQ_TIMER), so the phase of the load to
-    that tick is one of the things over which a claim has to hold.
+    null_blk refills its token bucket every 20 ms (NULL_IRQ_TIMER); a claim must hold for any phase of the load to that
+    tick.
     """
     digest = hashlib.sha256(f"{scenario} {seed}".encode()).digest()
     return int.from_bytes(digest[:4], "big") % 20_000 * 1000
@@ -45,15 +45,15 @@ def _global_options(load: Load, seed: int) -> Iterator[tuple[str, str]]:
         yield "ramp_time", f"{load.ramp // 1000}us"
     yield "randseed", str(seed * 7919 % FIO_SEEDS)
     yield "thread", "1"
-    # fio's own counter of CPU cycles is calibrated in a busy loop at every start.
+    # fio calibrates its CPU cycle counter in a busy loop at every start.
     yield "clocksource", "clock_gettime"
     yield "lat_percentiles", "1"
     yield "clat_percentiles", "1"
     yield "percentile_list", "50:90:99:99.9"
     yield "group_reporting", "0"
     if len(load.apart().roles) > 1:
-        # fio's ramp of a job ends with its first I/O after that time. One that waits long begins its window late
-        # and would count on when its neighbours are gone.
+        # A fio job's ramp ends with its first I/O after that time, so a job that waits starts its window late. It would
+        # still count after the other jobs have ended.
         yield "exitall", "1"
         yield "exit_what", "all"
 
@@ -63,7 +63,7 @@ def _group_options(place: int, role: Role, ramp: int) -> Iterator[tuple[str, str
         yield "new_group", "1"
     yield "group_reporting", "1"
     if late := place * role.stagger:
-        # The windows of all begin together all the same.
+        # A shorter ramp, so the windows of all disks start together.
         yield "startdelay", f"{late // 1000}us"
         yield "ramp_time", f"{(ramp - late) // 1000}us"
 
@@ -82,7 +82,7 @@ def _role_options(role: Role, topology: Topology) -> Iterator[tuple[str, str]]:
     yield "direct", "1" if role.direct else "0"
     yield from sorted(options.items())
     if "verify" in options and role.rw not in _READS:
-        # A window that is measured by time has no end at which to read everything back.
+        # A time-based window does not end at a block after which everything could be read back.
         yield "do_verify", "0"
 
 

@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The default loads of a scenario about neighbours: solo, lopsided and balanced, from one hog and one victim.
+"""The default loads of an interference scenario: solo, lopsided and balanced, from one hog and one victim.
 
-A bystander, where there is one, is in all three: it shares nothing with the hog and must not notice it.
-
-The three figures that the block layer's maintainers ask for when fair tag sharing is discussed:
-the victim alone, beside a hog, and beside a hog that keeps no more in flight than the victim does.
+A bystander, if any, runs in all three; it shares nothing with the hog. Maintainers of the block layer asked for these
+three figures when fair tag sharing was discussed: the victim alone, with a hog, and with a hog as deep as the victim
+(lore.kernel.org/linux-block/7a69eba2-42e4-4c67-8a54-37b5b41675f9@kernel.dk).
 """
 
 from collections.abc import Mapping
@@ -18,18 +17,17 @@ _IODEPTH = "iodepth"
 
 
 def with_default_loads(node: Node, problems: Problems) -> Node:
-    """The document with ``interference`` spelt out as ``loads``; every role keeps the place where it was written."""
+    """The document with ``interference`` expanded to ``loads``; every role keeps its position in the file."""
     if not isinstance(node, Map):
         return node
     entry = node.entries.get(INTERFERENCE)
     if entry is None:
         if LOADS not in node.entries:
-            problems.add(
-                node.mark, "scenario: loads is missing", "write loads, or interference: {hog: ..., victim: ...}"
-            )
+            remedy = "write loads, or interference: {hog: ..., victim: ...}"
+            problems.add(node.mark, "scenario: loads is missing", remedy, symptom=True)
         return node
     if LOADS in node.entries:
-        problems.add(entry.key.mark, "interference: the file has loads as well", "keep one of them")
+        problems.add(entry.key.mark, "interference: the file also has loads", "keep one of them")
         return node
     pair = entry.value
     if not isinstance(pair, Map) or not {HOG, VICTIM} <= pair.entries.keys():

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The JSON schema of a scenario file, for editors: generated from the tables that the loader reads.
+"""The JSON schema of a scenario file, for editors, generated from the tables of the loader.
 
-What no JSON schema can say (names that must exist, limits that belong together, quotes around a
-kernel version) is left to the loader.
+The loader alone checks what a JSON schema cannot express: names that must exist, limits that depend on each other,
+quotes around a kernel version.
 """
 
 from harness.scenario.schema import SCENARIO

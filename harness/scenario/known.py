@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``known:`` of a claim: the kernels on which it is known to fail, as a range of ``lab.kernels.ranges``."""
+"""Ranges of kernels in scenario files (``lab.kernels.ranges``)."""
 
 from harness.scenario.expression import ExpressionError
 from lab.kernels import ranges
@@ -10,7 +10,7 @@ __all__ = ["RANGE_PATTERN", "is_in", "parse_range"]
 
 
 def parse_range(text: str) -> KernelRange:
-    """Raises ExpressionError for text that is no range and for a range without kernels in it."""
+    """Raises ExpressionError for text that is no range, and for an empty range."""
     try:
         return ranges.parse_range(text)
     except RangeError as error:
@@ -18,7 +18,7 @@ def parse_range(text: str) -> KernelRange:
 
 
 def is_in(release: str, kernels: str) -> bool:
-    """Whether a kernel is in a range that ``parse_range`` takes. A release that cannot be read is in none."""
+    """Whether a kernel is in the range. False for a release that cannot be parsed."""
     try:
         version = Release.parse(release)
     except ValueError:

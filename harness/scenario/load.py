@@ -1,35 +1,55 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Scenario files into frozen scenarios: strict, every name resolved, all mistakes reported at once."""
+"""Scenarios from files: every name resolved, all mistakes reported at once."""
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.base.plain import identity
 from harness.scenario import schema
 from harness.scenario.arms import read_arms
 from harness.scenario.carry import check_carried
-from harness.scenario.claims import known_names, read_agreements, read_claims, read_controls, read_reproductions
+from harness.scenario.claims import (
+    known_names,
+    read_agreements,
+    read_claims,
+    read_controls,
+    read_diagnoses,
+    read_reproductions,
+)
 from harness.scenario.clocks import read_clock, read_pause
 from harness.scenario.interference import with_default_loads
 from harness.scenario.loads import read_loads
 from harness.scenario.model import Arm, Requirements, Scenario, Selftest, Source, Status
 from lab.base.errors import Misuse
 from lab.yaml.fields import NAME, Row, mapping_values
-from lab.yaml.strict import Broken, Node, Problems, names, nearest, parse, quoted, read_bytes, shown_path
+from lab.yaml.strict import (
+    Broken,
+    Items,
+    Map,
+    Mark,
+    Node,
+    Problems,
+    names,
+    nearest,
+    parse,
+    quoted,
+    read_bytes,
+    shown_path,
+)
 
 _NAME_IN_FOLDER = re.compile(rf"{NAME}(/{NAME})*")
 
 
 def find_scenarios(folder: Path) -> dict[str, Path]:
-    """The scenario files of a folder (not of those below it) by name, sorted. Empty if there is no folder."""
+    """The scenario files of a folder, without subfolders, by name and sorted. Empty if the folder does not exist."""
     found = {path.stem: path for path in folder.glob("*.yaml") if re.fullmatch(NAME, path.stem)}
     return dict(sorted(found.items()))
 
 
 def find_scenario(ref: str, *, search: Path) -> Path:
-    """The file that ``ref`` means: a name in the folder ``search`` or any path. Raises Misuse."""
+    """The file of ``ref``, a name in the folder ``search`` or a path. Raises Misuse."""
     if _NAME_IN_FOLDER.fullmatch(ref) and (named := search / f"{ref}.yaml").is_file():
         return named
     if "/" in ref or ref.endswith((".yaml", ".yml")):
@@ -37,24 +57,42 @@ def find_scenario(ref: str, *, search: Path) -> Path:
     known = find_scenarios(search)
     raise Misuse(
         f"no scenario {quoted(ref)} in {shown_path(search)}{nearest(ref, known)}",
-        remedy=f"known: {names(known)}; or give a path with a / or .yaml in it",
+        remedy=f"known: {names(known)}; a path needs a / or .yaml in it",
     )
 
 
-def load_scenario(ref: str, *, search: Path) -> Scenario:
+@dataclass(frozen=True)
+class Refused:
+    """What a check of a whole scenario says of entry ``index`` of ``section``, claims or controls."""
+
+    section: str
+    index: int
+    message: str
+    remedy: str
+
+
+def load_scenario(ref: str, *, search: Path, check: Callable[[Scenario], Iterable[Refused]] = lambda _: ()) -> Scenario:
     """The scenario of that name in the folder ``search``, or at that path.
 
-    Raises InputErrors with all mistakes of the file and of its topology, Misuse if there is no such file.
+    ``check`` looks at a scenario without mistakes. Raises InputErrors with all mistakes of the file and of its
+    topology, Misuse if there is no such file.
     """
     path = find_scenario(ref, search=search)
     data = read_bytes(path, "scenario")
     problems = Problems()
     node = with_default_loads(parse(data, shown_path(path), problems), problems)
     scenario = None if isinstance(node, Broken) else _read(node, path, search, problems)
+    for one in check(scenario) if scenario is not None else ():
+        problems.add(_place(node, one), one.message, one.remedy)
     problems.raise_if_any()
     if scenario is None:
         raise Misuse(f"scenario {shown_path(path)} cannot be read", remedy="report this as a bug of blklab")
     return scenario
+
+
+def _place(node: Node, refused: Refused) -> Mark:
+    section = node.entries[refused.section].value if isinstance(node, Map) else node
+    return section.items[refused.index].mark if isinstance(section, Items) else section.mark
 
 
 def _read(node: Node, path: Path, search: Path, problems: Problems) -> Scenario | None:
@@ -69,12 +107,13 @@ def _read(node: Node, path: Path, search: Path, problems: Problems) -> Scenario 
     loads = read_loads(row)
     arms = read_arms(row, near=path.parent)
     check_carried(row, arms, loads)
-    known = known_names(row)
+    known = known_names(row, {name: arm.topology for name, arm in arms.items()})
     claims, controls = read_claims(row, known), read_controls(row, known)
     reproduces, agrees = read_reproductions(row, known), read_agreements(row, known)
+    diagnoses = read_diagnoses(row, known)
     clock, seeds, windows = read_clock(row, loads)
     pause = read_pause(row, arms, measured=len(known.loads) * windows)
-    source, teaches = _source(row), row.get_or(schema.TEACHES, "")
+    source, teaches = _source(row), row.value(schema.TEACHES)
     requires, selftest = _requires(row), _selftest(row, arms, known.loads)
     if problems.found or name is None or title is None:
         return None
@@ -97,6 +136,7 @@ def _read(node: Node, path: Path, search: Path, problems: Problems) -> Scenario 
         reproduces=reproduces,
         windows=windows,
         agrees=agrees,
+        diagnoses=diagnoses,
     )
     return replace(scenario, digest=identity(scenario))
 
@@ -117,8 +157,8 @@ def _selftest(row: Row, arms: Mapping[str, Arm], loads: Collection[str]) -> Self
     status, code = selftest.get(schema.SELFTEST_STATUS), selftest.get(schema.SELFTEST_EXIT)
     if status is None or code is None:
         return None
-    inject, says = selftest.get_or(schema.SELFTEST_INJECT, ""), selftest.get_or(schema.SELFTEST_SAYS, "")
-    verify = selftest.get_or(schema.SELFTEST_VERIFY, False)
+    inject, says = selftest.value(schema.SELFTEST_INJECT), selftest.value(schema.SELFTEST_SAYS)
+    verify = selftest.value(schema.SELFTEST_VERIFY)
     return Selftest(Status(status), code, inject, says, verify, _bottlenecks(selftest, arms, loads))
 
 
@@ -130,7 +170,7 @@ def _bottlenecks(selftest: Row, arms: Mapping[str, Arm], loads: Collection[str])
         arm, _, load = key.partition(".")
         if arm not in arms or load not in loads:
             remedy = f"arms: {names(arms)}; loads: {names(loads)}"
-            row.problems.add(row.place(key), f"bottleneck: nothing is measured as {key}", remedy)
+            row.problems.add(row.place(key), f"bottleneck: no arm and load {key}", remedy, symptom=True)
     return dict(mapping_values(row))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Loads and their roles from a scenario's rows."""
+"""The loads and roles of a scenario file."""
 
 from collections.abc import Iterable, Iterator
 
@@ -16,7 +16,7 @@ _ONLY_WRITES = ("fsync", "fdatasync", "zero_buffers")
 
 
 def role_rows(row: Row) -> Iterator[tuple[str, str, Row]]:
-    """Every role that can be read at all, as (load, role, row)."""
+    """Every role that is a mapping, as (load, role, row)."""
     for load, load_row in (row.get(schema.LOADS) or {}).items():
         for name, entry in load_row.node.entries.items():
             role = schema.ROLE.read(row.problems, name, entry.value) if schema.LOAD.pattern(name) else None
@@ -25,7 +25,7 @@ def role_rows(row: Row) -> Iterator[tuple[str, str, Row]]:
 
 
 def read_loads(row: Row) -> dict[str, Load]:
-    """Loads by name; what cannot be read is reported and left out."""
+    """Loads by name, without those that have a mistake."""
     roles: dict[str, dict[str, Role]] = {}
     for load, name, role_row in role_rows(row):
         role = _role(name, role_row)
@@ -36,11 +36,15 @@ def read_loads(row: Row) -> dict[str, Load]:
     for name, load_row in (row.get(schema.LOADS) or {}).items():
         own = _window(load_row) or window
         if "window" not in load_row.node.entries and "window" not in row.node.entries:
-            row.problems.add(load_row.mark, f"load {name}: window is missing", "window: {ramp: 1s, runtime: 8s}")
+            row.problems.add(load_row.mark, f"load {name}: window is missing", "write window: {ramp: 1s, runtime: 8s}")
         if not set(load_row.node.entries) - {schema.WINDOW.name}:
-            row.problems.add(load_row.mark, f"load {name}: no role", "victim: {disk: ..., rw: ..., bs: 4k, iodepth: 1}")
+            row.problems.add(
+                load_row.mark,
+                f"load {name}: a role is missing",
+                "write victim: {disk: ..., rw: ..., bs: 4k, iodepth: 1}",
+            )
         if len(roles.get(name, ())) > schema.MOST_ROLES:
-            row.problems.add(load_row.mark, f"load {name}: more than {schema.MOST_ROLES} roles")
+            row.problems.add(load_row.mark, f"load {name}: expected at most {schema.MOST_ROLES} roles")
         elif own and name in roles:
             _check_stagger(load_row, roles[name].values(), ramp=own[0])
             loads[name] = Load(name, roles[name], runtime=own[1], ramp=own[0])
@@ -51,8 +55,12 @@ def _check_stagger(row: Row, roles: Iterable[Role], *, ramp: int) -> None:
     for role in roles:
         last = role.stagger * (len(role.disks) - 1)
         if last > ramp:
-            remedy = "a smaller stagger or a longer ramp"
-            row.problems.add(row.place(role.name), f"stagger: {role.name} starts last after {show_time(last)}", remedy)
+            remedy = "reduce stagger or lengthen the ramp"
+            row.problems.add(
+                row.place(role.name),
+                f"stagger: the last disk of {role.name} starts {show_time(last)} late, after the ramp",
+                remedy,
+            )
 
 
 def _window(row: Row) -> tuple[int, int] | None:
@@ -65,7 +73,7 @@ def _window(row: Row) -> tuple[int, int] | None:
 
 def _role(name: str, row: Row) -> Role | None:
     disks, rw, bs, iodepth = row.get(schema.DISK), row.get(schema.RW), row.get(schema.BS), row.get(schema.IODEPTH)
-    ioengine, direct = row.get_or(schema.IOENGINE, "libaio"), row.get_or(schema.DIRECT, True)
+    ioengine, direct = row.value(schema.IOENGINE), row.value(schema.DIRECT)
     options = {}
     for key, option in schema.OPTIONS.items():
         value = row.get(option.field)
@@ -75,7 +83,7 @@ def _role(name: str, row: Row) -> Role | None:
         return None
     if bs % 512:
         row.problems.add(row.place("bs"), f"bs: {bs} is not a multiple of 512")
-    role = Role(name, disks, rw, bs, iodepth, ioengine, direct, options, row.get_or(schema.STAGGER, 0))
+    role = Role(name, disks, rw, bs, iodepth, ioengine, direct, options, row.value(schema.STAGGER))
     _check_together(role, row)
     return role
 
@@ -83,17 +91,23 @@ def _role(name: str, row: Row) -> Role | None:
 def _check_together(role: Role, row: Row) -> None:
     if role.iodepth > 1 and role.ioengine in _SYNCHRONOUS:
         row.problems.add(
-            row.place("iodepth"), f"iodepth: {role.ioengine} has one request in flight", "write 1, or use libaio"
+            row.place("iodepth"),
+            f"iodepth: {role.ioengine} has one request in flight",
+            "write iodepth: 1, or ioengine: libaio",
         )
     if role.iodepth > 1 and role.ioengine == "libaio" and not role.direct:
         row.problems.add(
-            row.place("iodepth"), "iodepth: buffered libaio has one request in flight", "write 1, or direct: true"
+            row.place("iodepth"),
+            "iodepth: buffered libaio has one request in flight",
+            "write iodepth: 1, or direct: true",
         )
     if role.rw not in MIXED and "rwmixread" in role.options:
-        row.problems.add(row.place("rwmixread"), f"rwmixread: rw: {role.rw} is no mix", "use rw or randrw")
+        row.problems.add(
+            row.place("rwmixread"), f"rwmixread: rw: {role.rw} does not mix reads and writes", "write rw: randrw"
+        )
     for key in _ONLY_RANDOM:
         if key in role.options and role.rw not in _RANDOM:
             row.problems.add(row.place(key), f"{key}: rw: {role.rw} is not random", f"remove {key}")
     for key in _ONLY_WRITES:
         if key in role.options and role.rw in _READS_ONLY:
-            row.problems.add(row.place(key), f"{key}: rw: {role.rw} writes nothing", f"remove {key}")
+            row.problems.add(row.place(key), f"{key}: rw: {role.rw} does not write", f"remove {key}")

@@ -1,18 +1,29 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The figures of a role that a ratio may name, in one place."""
+"""The figures of a role that a ratio may use."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
+from enum import Enum, auto
+
+
+class Basis(Enum):
+    """What a figure depends on. TIME: on how fast the window's requests were served. COUNT: on their number, so that
+    the quotient of two counts of one window has no time in it. OTHER: the CPU itself, a share, a property."""
+
+    TIME = auto()
+    COUNT = auto()
+    OTHER = auto()
 
 
 @dataclass(frozen=True)
 class Metric:
-    """``bounded``: the topology says what it allows (``bound.*``)."""
+    """``bounded``: the topology sets a bound (``bound.*``)."""
 
     unit: str
     more_is_better: bool
     bounded: bool = False
     percentile: bool = False
+    basis: Basis = Basis.TIME
 
 
 def _counter_unit(counter: str) -> str:
@@ -28,22 +39,22 @@ _LATENCIES = {
 }
 
 COUNTED_ON = ("disk", "members")
-"""The role's own block device, and the sum over the LUNs below it (the same where it is a LUN itself)."""
+"""The role's block device, and the sum over the LUNs below it."""
 COUNTERS = (
     *(f"{way}{count}" for way in ("reads", "writes") for count in ("", ".merged", ".sectors", ".ms")),
     *("busy.ms", "weighted.ms", "merges", "requests", "bios", "sectors"),
 )
-"""What /proc/diskstats counts, and sums of it: ``requests`` that were issued, ``bios`` that became them."""
+"""Counters of /proc/diskstats and sums of them: ``requests`` issued, and the ``bios`` merged into them."""
 
 HANDLED = ("members.bw", "members.iops")
-"""Bytes and requests per second at the modelled disks (driver tcmu) below a role's devices, within the window alone:
-fio's own rates include the time in which, after its end, what is in flight runs out."""
+"""Bytes and requests per second at the modelled disks (driver tcmu) below a role's devices, within the window only.
+fio's own rates include the time after the window in which requests in flight complete."""
 
 MOST_PROCESSORS = 8
 INTERRUPTS = "interrupts"
-"""Interrupts that the role's controllers raised, and as ``interrupts.cpu0`` ... those that one processor took."""
+"""Interrupts of the role's controllers; ``interrupts.cpu0`` ... are those taken by one CPU."""
 BUSIEST = "paths.busiest"
-"""The share of the requests below a role's devices that the busiest LUN had: 1 of one path in use, 0.5 of two alike."""
+"""The busiest LUN's share of the requests below a role's devices: 1 for one path in use, 0.5 for two used equally."""
 PLACES = ("node", "slot.lanes", "slot.gts")
 """The NUMA node of the role's controllers (QEMU's), and the width and GT/s of their slots."""
 
@@ -57,24 +68,47 @@ METRICS: Mapping[str, Metric] = {
     },
     "lat.mean": Metric("ns", more_is_better=False, bounded=True),
     "resync.bw": Metric("B/s", more_is_better=True),
-    "cpu.per_io": Metric("ns", more_is_better=False),
+    "cpu.per_io": Metric("ns", more_is_better=False, basis=Basis.OTHER),
     **{
-        f"{where}.{counter}": Metric(_counter_unit(counter), more_is_better=False)
+        f"{where}.{counter}": Metric(
+            _counter_unit(counter), more_is_better=False, basis=Basis.TIME if counter.endswith(".ms") else Basis.COUNT
+        )
         for where in COUNTED_ON
         for counter in COUNTERS
     },
-    BUSIEST: Metric("", more_is_better=False),
-    INTERRUPTS: Metric("", more_is_better=False),
-    **{f"{INTERRUPTS}.cpu{number}": Metric("", more_is_better=False) for number in range(MOST_PROCESSORS)},
-    **{name: Metric("", more_is_better=True) for name in PLACES},
+    BUSIEST: Metric("", more_is_better=False, basis=Basis.OTHER),
+    INTERRUPTS: Metric("", more_is_better=False, basis=Basis.COUNT),
+    **{
+        f"{INTERRUPTS}.cpu{number}": Metric("", more_is_better=False, basis=Basis.COUNT)
+        for number in range(MOST_PROCESSORS)
+    },
+    **{name: Metric("", more_is_better=True, basis=Basis.OTHER) for name in PLACES},
     **{name: Metric("B/s" if name.endswith("bw") else "1/s", more_is_better=True) for name in HANDLED},
 }
+GUEST, LUN, HOST = "guest", "lun", "host"
+"""What an operand may name in place of a role: ``arm.load.lun.NAME.tags.mean``, ``arm.load.guest.cpu.idle``."""
+IDLE = "cpu.idle"
+SAMPLED: Mapping[str, tuple[str, ...]] = {
+    LUN: (
+        *(f"{what}.{figure}" for what in ("tags", "commands") for figure in ("mean", "max", "none")),
+        *("waiting.mean", "device.mean"),
+    ),
+    HOST: ("tags.mean", "tags.free", "commands.mean"),
+}
+"""Sampled in the window, see ``harness.metrics.occupancy``: tags are those of null_blk and NVMe, commands SCSI's."""
 _UNITS_BY_ENDING = {"runtime": "ns"}
 _LATENCY_PREFIXES = tuple(f"{kind}." for kind in _LATENCIES)
 
 
+def basis(role: str, metric: str) -> Basis:
+    """What a figure depends on, by its last two parts."""
+    if role == GUEST:
+        return Basis.OTHER
+    return METRICS[metric].basis if metric in METRICS else Basis.TIME
+
+
 def unit(metric: str) -> str:
-    """The unit of any figure that is measured, be it one for ratios or not; empty for counts and shares."""
+    """The unit of any measured figure; empty for counts and shares."""
     if metric in METRICS:
         return METRICS[metric].unit
     if metric.startswith(_LATENCY_PREFIXES):

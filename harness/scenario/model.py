@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A scenario as frozen values, after its file was loaded and every name in it was resolved."""
+"""A scenario as frozen values, with every name resolved."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -16,7 +16,7 @@ class Clock(StrEnum):
 
 
 class Status(StrEnum):
-    """Verdict words of kcidb, worst first: a run's status is the first one that any part has."""
+    """Statuses of kcidb, worst first: a run's status is the first one that any of its parts has."""
 
     FAIL = "FAIL"
     ERROR = "ERROR"
@@ -27,12 +27,12 @@ class Status(StrEnum):
 
 
 MIXED = frozenset({"rw", "readwrite", "randrw"})
-"""fio's ``rw`` of roles that read and write."""
+"""Values of ``rw`` that both read and write."""
 
 
 @dataclass(frozen=True)
 class Source:
-    """The field report or thread that a scenario stands for."""
+    """The field report or thread that a scenario reproduces."""
 
     report: str
     by: str = ""
@@ -43,11 +43,10 @@ class Source:
 
 @dataclass(frozen=True)
 class Role:
-    """fio jobs with a name that says what they are for (victim, hog), one on each of ``disks`` of the topology.
+    """fio jobs of one purpose (victim, hog), one on each of ``disks``.
 
-    ``bs`` in bytes; ``options`` are further fio options, already checked against the list of those that
-    are allowed. ``iodepth`` and the options hold for each disk. The role starts on each disk ``stagger`` ns
-    after the disk before it, within the ramp.
+    ``bs`` is in bytes. ``options`` are further fio options, already checked. ``iodepth`` and the options apply to each
+    disk. The role starts on each disk ``stagger`` ns after the previous one, within the ramp.
     """
 
     name: str
@@ -62,12 +61,12 @@ class Role:
 
     @property
     def disk(self) -> str:
-        """The disk of a role on one disk, as those of ``apart`` are. Raises ValueError for one on several."""
+        """The disk of a role on one disk, such as those of ``apart``. Raises ValueError for several disks."""
         (disk,) = self.disks
         return disk
 
     def apart(self) -> tuple["Role", ...]:
-        """As many roles on one disk each; their names tell them apart."""
+        """The role as one role for each disk, ``NAME.DISK``."""
         if len(self.disks) == 1:
             return (self,)
         return tuple(replace(self, name=f"{self.name}.{disk}", disks=(disk,)) for disk in self.disks)
@@ -83,22 +82,22 @@ class Load:
     ramp: int
 
     def windows(self, count: int) -> tuple["Load", ...]:
-        """The load once for each window of a boot; their names tell them apart where there are several."""
+        """The load once for each window of a boot, ``NAME.NUMBER`` if there are several."""
         if count == 1:
             return (self,)
         return tuple(replace(self, name=f"{self.name}.{number}") for number in range(1, count + 1))
 
     def apart(self) -> "Load":
-        """The same I/O with a role of its own on every disk."""
+        """The same I/O with one role for each disk."""
         return replace(self, roles={one.name: one for role in self.roles.values() for one in role.apart()})
 
 
 @dataclass(frozen=True)
 class Arm:
-    """One setting of the knobs: a topology with its limits applied, and the queue settings.
+    """One setting of the parameters: a topology with its limits applied, and the queue settings.
 
-    ``queue`` maps an attribute of /sys/block/DEV/queue (scheduler, nr_requests, read_ahead_kb ...)
-    to its value; it applies to every LUN. ``settings`` is what the file said, for the report.
+    ``queue`` maps attributes of /sys/block/DEV/queue (scheduler, nr_requests, read_ahead_kb ...) to values, for every
+    LUN. ``settings`` are the arm's settings as the file has them, for the report.
     """
 
     name: str
@@ -119,7 +118,7 @@ class Operand:
 
 @dataclass(frozen=True)
 class Ratio:
-    """``left / right``; ``text`` is the expression as written. ``right`` None means a plain figure."""
+    """``left / right``, or ``left`` alone if ``right`` is None. ``text`` is the expression as written."""
 
     text: str
     left: Operand
@@ -128,7 +127,7 @@ class Ratio:
 
 @dataclass(frozen=True)
 class Bound:
-    """``op`` is one of >= > <= < ; ``within`` is written as both sides of a closed interval."""
+    """Limits of a figure; None is no limit. An open limit excludes the limit itself. ``text`` is as written."""
 
     text: str
     low: float | None
@@ -144,7 +143,7 @@ class Bound:
 
 @dataclass(frozen=True)
 class KnownFailure:
-    """A range of kernels (``harness.scenario.known``) on which a claim is known to fail, and why."""
+    """A range of kernels on which a claim is known to fail, and why."""
 
     kernels: str
     because: str = field(metadata=WORDS)
@@ -153,9 +152,9 @@ class KnownFailure:
 
 @dataclass(frozen=True)
 class Claim:
-    """``means`` and ``otherwise`` are the sentences shown when the claim holds or does not.
+    """``means`` and ``otherwise`` are shown when the claim holds and when it fails.
 
-    ``kernels`` is a range (``harness.scenario.known``) outside of which it is not made; empty: all.
+    ``kernels`` is the range for which the claim is made; empty: all.
     """
 
     that: str = field(metadata=WORDS)
@@ -170,21 +169,41 @@ class Claim:
 
 @dataclass(frozen=True)
 class Control:
-    """A ratio that must turn red: by an arm of this file (``mutant`` empty) or on a mutant kernel."""
+    """A negative control: a ratio that must be within ``expect``, in this run or on the kernel ``mutant``.
+
+    ``hangs``: on the mutant, a guest that hangs fulfils the control too.
+    """
 
     that: str = field(metadata=WORDS)
     ratio: Ratio
     expect: Bound
     mutant: str = ""
     kernels: str = ""
+    hangs: bool = False
+
+
+@dataclass(frozen=True)
+class Condition:
+    """A ratio and the bound that it must be in."""
+
+    ratio: Ratio
+    expect: Bound
+
+
+@dataclass(frozen=True)
+class Diagnosis:
+    """Why claims of these arms and loads fail, when all conditions hold. It is shown, and decides nothing."""
+
+    that: str
+    when: tuple[Condition, ...]
 
 
 @dataclass(frozen=True)
 class Reproduction:
-    """A ratio of the field report beside ours.
+    """A ratio of the field report.
 
-    ``reported`` is None where the report has no figure and says it ``in_words``. ``because`` says why ours is another,
-    where it is.
+    ``reported`` is None where the report has no figure but describes it ``in_words``. ``because`` says why the lab's
+    figure differs.
     """
 
     that: str
@@ -196,7 +215,7 @@ class Reproduction:
 
 @dataclass(frozen=True)
 class Agreement:
-    """A ratio that another scenario, of the other clock, has as ``theirs``. ``because`` says why they differ."""
+    """A ratio that ``scenario``, of the virtual clock, has as ``theirs``. ``because`` says why they differ."""
 
     that: str
     ratio: Ratio
@@ -207,7 +226,7 @@ class Agreement:
 
 @dataclass(frozen=True)
 class Requirements:
-    """What a kernel must have beyond what its topology needs: options without ``CONFIG_``, and modules."""
+    """What a kernel must have besides the needs of its topology: options without ``CONFIG_``, and modules."""
 
     config: tuple[str, ...] = ()
     modules: tuple[str, ...] = ()
@@ -217,8 +236,8 @@ class Requirements:
 class Selftest:
     """How a scenario that tests the lab itself must end.
 
-    ``inject`` is done to its guests, ``says`` must occur in the reasons, ``verify`` boots each cell twice.
-    ``bottleneck`` maps ``ARM.LOAD`` to the name of what must be found to limit it.
+    ``inject`` is the fault in its guests, ``says`` must occur in the reasons, ``verify`` boots each cell twice.
+    ``bottleneck`` maps ``ARM.LOAD`` to what must be found to limit it.
     """
 
     status: Status
@@ -231,9 +250,9 @@ class Selftest:
 
 @dataclass(frozen=True)
 class Scenario:
-    """``seeds`` is the number of boots of each arm, on the wall clock the most; each measures ``windows`` times.
+    """``seeds`` is the number of boots of each arm, on the wall clock at most; each measures ``windows`` times.
 
-    ``digest`` is that of what is measured and judged, and in which order.
+    ``digest`` covers everything measured or judged, and its order, but no text for readers.
     """
 
     name: str
@@ -254,6 +273,7 @@ class Scenario:
     reproduces: tuple[Reproduction, ...] = ()
     windows: int = 1
     agrees: tuple[Agreement, ...] = field(default=(), metadata=WORDS)
+    diagnoses: tuple[Diagnosis, ...] = field(default=(), metadata=WORDS)
 
 
 @dataclass(frozen=True)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The ``ratio:`` of a claim: ``OPERAND`` or ``OPERAND / OPERAND``, parsed and never evaluated.
+"""The ``ratio:`` of a claim: ``OPERAND`` or ``OPERAND / OPERAND``.
 
-An operand is a number, ``arm.load.role.metric``, ``arm.tried.accepted.KNOB`` (1 or 0) or ``arm.tried.effective.KNOB``
-of a knob that the arm tries, or the first behind ``bound.`` (what the topology
-allows) or ``baseline.`` (the same figure on the kernel that is compared with).
+An operand is a number, ``arm.load.role.metric``, a sampled figure (``arm.load.lun.NAME.tags.mean``), or
+``arm.tried.accepted.KEY`` (1 or 0) and ``arm.tried.effective.KEY`` of a setting under ``try:``. With the prefix
+``bound.`` a figure is what the topology allows, with ``baseline.`` it is that of the kernel compared with.
 """
 
 import re
@@ -11,8 +11,9 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 
 from harness.scenario.expression import ExpressionError
-from harness.scenario.metric_names import METRICS
+from harness.scenario.metric_names import GUEST, HOST, IDLE, LUN, METRICS, SAMPLED
 from harness.scenario.model import MIXED, Clock, Operand, Ratio, Scenario
+from lab.topology.model import Topology
 from lab.yaml.strict import names, nearest, quoted
 
 FIGURE, BOUND, BASELINE, NUMBER = "figure", "bound", "baseline", "number"
@@ -26,10 +27,11 @@ _SHAPE = "arm.load.role.metric"
 
 @dataclass(frozen=True)
 class Names:
-    """What an operand may name: the arms, and the roles of each load.
+    """The names that an operand may use: the arms, and the roles of each load.
 
-    ``mixed`` has the (load, role) that both read and write: fio counts the two apart, and their
-    percentiles cannot be combined. ``tried`` has the knobs that an arm tries. ``noisy`` is the wall clock.
+    ``mixed`` are the (load, role) that both read and write: fio counts the two separately, and their percentiles cannot
+    be combined. ``tried`` are the settings under ``try:`` of each arm. ``noisy`` is true on the wall clock. ``sampled``
+    are the LUNs and hosts of each arm, as ``sampled_names`` returns them.
     """
 
     arms: tuple[str, ...]
@@ -37,17 +39,24 @@ class Names:
     mixed: frozenset[tuple[str, str]] = frozenset()
     tried: Mapping[str, tuple[str, ...]] = field(default_factory=dict)
     noisy: bool = False
+    sampled: Mapping[str, Mapping[str, tuple[str, ...]]] = field(default_factory=dict)
 
 
 def names_of(scenario: Scenario) -> Names:
-    """What an operand may name in a scenario that was loaded."""
+    """The names that an operand may use in a loaded scenario."""
     roles = [(load, role) for load in scenario.loads.values() for role in load.roles.values()]
     return Names(
         tuple(scenario.arms),
         {load.name: tuple(load.roles) for load in scenario.loads.values()},
         frozenset((load.name, role.name) for load, role in roles if role.rw in MIXED),
         noisy=scenario.clock is Clock.WALL,
+        sampled={name: sampled_names(arm.topology) for name, arm in scenario.arms.items()},
     )
+
+
+def sampled_names(topology: Topology) -> Mapping[str, tuple[str, ...]]:
+    """The LUNs and hosts of a topology, which sampled figures name in place of a role."""
+    return {LUN: tuple(topology.luns), HOST: tuple(topology.hbas)}
 
 
 @dataclass(frozen=True)
@@ -57,12 +66,12 @@ class _Token:
 
 
 def parse_ratio(text: str, known: Names) -> Ratio:
-    """Raises ExpressionError for bad syntax, a name that is not known, and ratios that measure nothing."""
+    """Raises ExpressionError for bad syntax, an unknown name, and a ratio without a measured figure."""
     tokens = _tokens(text)
     left = _operand(tokens, 0, known, text)
     if len(tokens) == 1:
         if left.kind == NUMBER:
-            raise ExpressionError(tokens[0].offset, "a number alone measures nothing", f"name a figure: {_SHAPE}")
+            raise ExpressionError(tokens[0].offset, "a number alone measures nothing", f"write a figure: {_SHAPE}")
         return Ratio(text, left, None)
     if tokens[1].text != "/":
         raise ExpressionError(tokens[1].offset, f"expected /, got {quoted(tokens[1].text)}")
@@ -79,7 +88,7 @@ def _refuse_empty(left: Operand, right: Operand, offset: int) -> None:
     if left == right:
         raise ExpressionError(offset, "both operands are the same figure, so the ratio is always 1")
     if all(side.kind not in {FIGURE, BASELINE} for side in (left, right)):
-        raise ExpressionError(offset, "neither operand is measured", f"name a figure: {_SHAPE}")
+        raise ExpressionError(offset, "neither operand is measured", f"write a figure: {_SHAPE}")
 
 
 def _tokens(text: str) -> list[_Token]:
@@ -104,9 +113,7 @@ def _operand(tokens: list[_Token], index: int, known: Names, text: str) -> Opera
     if first in {BOUND, BASELINE}:
         kind, offset, rest = first, offset + len(first) + 1, rest[len(first) + 1 :]
     if kind == BASELINE and known.noisy:
-        raise ExpressionError(
-            offset, "on the wall clock a run of another time is no baseline", "a ratio of two arms, loads or roles"
-        )
+        raise ExpressionError(offset, "baseline needs the virtual clock", "write a ratio of two arms, loads or roles")
     return Operand(kind, _path(rest, offset, known, kind))
 
 
@@ -118,10 +125,14 @@ def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
     _known(offset, "arm", arm, known.arms)
     if load == TRIED and kind != BOUND and arm in known.tried:
         _known(offset + len(arm) + len(load) + 2, "result of a try", role, TRY_RESULTS)
-        _known(offset + len(arm) + len(load) + len(role) + 3, "knob that is tried:", metric, known.tried[arm])
+        _known(offset + len(arm) + len(load) + len(role) + 3, "setting under try:", metric, known.tried[arm])
         return arm, load, role, metric
     _known(offset + len(arm) + 1, "load", load, known.loads)
-    _known(offset + len(arm) + len(load) + 2, f"role of load {load}:", role, known.loads[load])
+    after = offset + len(arm) + len(load) + 2
+    if role in (GUEST, LUN, HOST) and kind != BOUND and role not in known.loads[load]:
+        _sampled(after, arm, role, metric, known)
+        return arm, load, role, metric
+    _known(after, f"role of load {load}:", role, known.loads[load])
     metrics = [name for name, entry in METRICS.items() if entry.bounded or kind != BOUND]
     what = "metric with a bound:" if kind == BOUND else "metric"
     if (load, role) in known.mixed:
@@ -129,6 +140,17 @@ def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
         what = "metric of a role that reads and writes:"
     _known(offset + len(arm) + len(load) + len(role) + 3, what, metric, metrics)
     return arm, load, role, metric
+
+
+def _sampled(offset: int, arm: str, role: str, metric: str, known: Names) -> None:
+    """Refuse what no sample names. ``metric`` is NAME.METRIC of a LUN or a host."""
+    after = offset + len(role) + 1
+    if role == GUEST:
+        _known(after, "figure of the guest:", metric, (IDLE,))
+        return
+    name, _, figure = metric.partition(".")
+    _known(after, f"{role} of arm {arm}:", name, known.sampled.get(arm, {}).get(role, ()))
+    _known(after + len(name) + 1, f"sampled figure of a {role}:", figure, SAMPLED[role])
 
 
 def _known(offset: int, what: str, name: str, known: Iterable[str]) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A scenario measured another way: its own name and digest, and nothing that a verdict would need."""
+"""A scenario with other arms or loads, under its own name and digest, without claims."""
 
 from collections.abc import Mapping
 from dataclasses import replace

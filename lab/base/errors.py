@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The kinds of failure that blklab tells apart, each with its exit code.
 
-0 is a pass. ``git bisect run`` reads 1 to 127 except 125 as "bad", so only a judged failure of
-the kernel under test may be 1, whatever could not be judged is 125, and everything that is the
-lab's or the caller's own fault is 128 or above: a typing mistake must never convict a commit.
+0 is a pass. ``git bisect run`` reads 1 to 127 except 125 as "bad". So only a failure of the kernel under
+test is 1, a run that cannot be judged is 125, and every fault of the lab or of the request is 128 or above:
+a typing mistake must not mark a commit as bad.
 """
 
 import os
@@ -19,9 +19,11 @@ EXIT_LAB_BROKEN = 128
 EXIT_MISUSE = 129
 EXIT_INTERRUPTED = 130
 
+MOST_SHOWN = 40
+
 
 class BlklabError(Exception):
-    """What went wrong, and what the reader can do about it."""
+    """A message that says what is wrong, and a remedy."""
 
     exit_code: ClassVar[int] = EXIT_LAB_BROKEN
 
@@ -35,7 +37,7 @@ class BlklabError(Exception):
 
 
 class KernelFailed(BlklabError):
-    """The kernel under test misbehaved after it had come up."""
+    """The kernel under test failed after the guest was ready."""
 
     exit_code = EXIT_FAIL
 
@@ -60,13 +62,14 @@ class Misuse(BlklabError):
 
 @dataclass(frozen=True, order=True)
 class Problem:
-    """One mistake in a file that a person wrote. ``line`` and ``column`` count from 1."""
+    """One mistake in an input file; a ``symptom`` may be caused by another. ``line`` and ``column`` count from 1."""
 
     path: str
     line: int
     column: int
     message: str
     remedy: str = ""
+    symptom: bool = False
 
     def __str__(self) -> str:
         remedy = f" ({self.remedy})" if self.remedy else ""
@@ -74,11 +77,14 @@ class Problem:
 
 
 class InputErrors(Misuse):
-    """All mistakes of one document, found before anything was started."""
+    """All mistakes of one document, by place, symptoms last. The message shows the first ``MOST_SHOWN`` of them."""
 
     def __init__(self, problems: Sequence[Problem]) -> None:
-        self.problems = tuple(sorted(problems))
-        super().__init__("\n".join(str(problem) for problem in self.problems))
+        self.problems = tuple(sorted(problems, key=lambda problem: (problem.symptom, problem)))
+        lines = [str(problem) for problem in self.problems[:MOST_SHOWN]]
+        if more := len(self.problems) - len(lines):
+            lines.append(f"... and {more} more {'mistake' if more == 1 else 'mistakes'}")
+        super().__init__("\n".join(lines))
 
 
 def no_such_folder(path: Path, what: str) -> Misuse:

@@ -1,19 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The one place that runs host commands to their end and reports a failure once, with a hint."""
+"""Every process that blklab starts on the host; no other module imports subprocess.
+
+``run`` waits for the end and captures the output, ``attend`` leaves the terminal to the program,
+``stream`` hands out pipes, ``launch`` starts a program that cannot outlive this process.
+"""
 
 import os
+import select
 import shlex
 import signal
 import subprocess
+import sys
 from collections.abc import Collection, Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
+from lab.base import launcher
 from lab.base.errors import LabBroken
 
 _LAST_WORDS = 2000
+_LAUNCH_SECONDS = 30.0
 
 Finished = subprocess.CompletedProcess[bytes]
 """A process that has ended, with its captured output."""
+Process = subprocess.Popen[bytes]
+"""A process that was started, the leader of its process group."""
 
 
 def run(
@@ -33,49 +44,126 @@ def run(
     or outlasts ``timeout`` seconds; then whatever it started is killed with it.
     """
     quoted = shlex.join(argv)
-    if cwd is not None and not cwd.is_dir():
-        raise LabBroken(f"there is no folder {cwd} to run in: {quoted}", remedy=hint)
-    process = _start(argv, cwd, env, takes_input=stdin is not None, hint=hint)
+    source = subprocess.DEVNULL if stdin is None else subprocess.PIPE
+    process = _start(argv, hint, cwd=cwd, env=env, stdin=source, stdout=subprocess.PIPE, stderr=subprocess.PIPE)
     try:
         out, err = process.communicate(stdin, timeout)
     except subprocess.TimeoutExpired as error:
         raise LabBroken(f"no end after {timeout:g} s: {quoted}", remedy=hint) from error
     finally:
-        _end(process)
+        end(process)
     if process.returncode not in accept:
         words = (err.strip() or out.strip()).decode(errors="replace")[-_LAST_WORDS:]
         raise LabBroken(f"{_manner(process.returncode)}: {quoted}\n{words}".rstrip(), remedy=hint)
     return Finished(list(argv), process.returncode, out, err)
 
 
-def _start(
-    argv: Sequence[str], cwd: Path | None, env: Mapping[str, str] | None, *, takes_input: bool, hint: str
-) -> "subprocess.Popen[bytes]":
+def attend(argv: Sequence[str], *, cwd: Path, hint: str = "") -> int:
+    """The exit status of ``argv``, run on this terminal in the foreground. Raises LabBroken when it cannot be run."""
+    # In a group of its own it would be stopped as soon as it read from the terminal.
+    process = _start(argv, hint, cwd=cwd, process_group=None)
     try:
-        return subprocess.Popen(
-            argv,
-            cwd=cwd,
-            env=env,
-            stdin=subprocess.PIPE if takes_input else subprocess.DEVNULL,
-            stdout=subprocess.PIPE,
-            stderr=subprocess.PIPE,
-            # A group of its own can be killed as a whole; otherwise a grandchild that holds the
-            # pipes would keep the caller waiting beyond the timeout.
-            process_group=0,
-        )
-    except FileNotFoundError as error:
-        raise LabBroken(f"{argv[0]} is not installed (wanted for: {shlex.join(argv)})", remedy=hint) from error
+        return process.wait()
+    finally:
+        if process.returncode is None:
+            process.kill()
+            process.wait()
+
+
+def stream(
+    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], pass_fds: Sequence[int] = (), hint: str = ""
+) -> Process:
+    """``argv``, started with pipes for its output and errors; ``end`` has to be called. Raises LabBroken."""
+    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
+    return _start(argv, hint, cwd=cwd, env=env, pass_fds=pass_fds, **pipes)
+
+
+def launch(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    log: Path,
+    hint: str = "",
+    stdin: int | None = None,
+) -> tuple[Process, int]:
+    """``argv``, started in a session of its own, and its pidfd; its output and errors go to the file ``log``, and
+    its input comes from ``stdin``.
+
+    The kernel kills it together with the thread that called this. Returns once the program runs. Raises LabBroken
+    when it cannot be started.
+    """
+    read_end, write_end = os.pipe()
+    try:
+        command = [sys.executable, "-I", "-S", launcher.__file__, str(os.getpid()), str(write_end), "--", *argv]
+        with log.open("wb") as output:
+            # In a session of its own it does not receive the terminal's Ctrl-C: this process ends it.
+            process = _start(
+                command,
+                hint,
+                cwd=cwd,
+                env=env,
+                stdin=subprocess.DEVNULL if stdin is None else stdin,
+                stdout=output,
+                stderr=subprocess.STDOUT,
+                pass_fds=(write_end,),
+                process_group=None,
+                start_new_session=True,
+            )
     except OSError as error:
-        raise LabBroken(f"cannot run {argv[0]}: {error.strerror} ({shlex.join(argv)})", remedy=hint) from error
+        os.close(read_end)
+        raise LabBroken(f"cannot write {log}: {error.strerror}", remedy=hint) from error
+    except BaseException:
+        os.close(read_end)
+        raise
+    finally:
+        os.close(write_end)
+    try:
+        _await_exec(read_end, argv[0], hint)
+        return process, os.pidfd_open(process.pid)
+    except BaseException:
+        end(process)
+        raise
+    finally:
+        os.close(read_end)
 
 
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    if process.poll() is None:
-        os.killpg(process.pid, signal.SIGKILL)
+def kill(process: Process) -> None:
+    """Kill ``process``, which was not waited for, with everything in its group."""
+    os.killpg(process.pid, signal.SIGKILL)
+
+
+def end(process: Process) -> None:
+    """Kill ``process`` with its group unless it was waited for, reap it, and close its pipes."""
+    if process.returncode is None:
+        kill(process)
         process.wait()
     for pipe in (process.stdin, process.stdout, process.stderr):
         if pipe is not None:
             pipe.close()
+
+
+def _start(argv: Sequence[str], hint: str, *, process_group: int | None = 0, **options: Any) -> Process:
+    """In a group of its own, which can be killed as a whole: a grandchild may hold the pipes. Raises LabBroken."""
+    quoted, cwd = shlex.join(argv), options.get("cwd")
+    if cwd is not None and not cwd.is_dir():
+        raise LabBroken(f"there is no folder {cwd} to run in: {quoted}", remedy=hint)
+    try:
+        return subprocess.Popen(argv, process_group=process_group, **options)
+    except FileNotFoundError as error:
+        raise LabBroken(f"{argv[0]} is not installed (wanted for: {quoted})", remedy=hint) from error
+    except OSError as error:
+        raise LabBroken(f"cannot run {argv[0]}: {error.strerror} ({quoted})", remedy=hint) from error
+
+
+def _await_exec(status: int, program: str, hint: str) -> None:
+    poller = select.poll()
+    poller.register(status, select.POLLIN)
+    if not poller.poll(_LAUNCH_SECONDS * 1000):
+        raise LabBroken(f"the launcher of {program} did not answer within {_LAUNCH_SECONDS:g} s", remedy=hint)
+    reason = os.read(status, 4096).decode(errors="replace")
+    if reason:
+        raise LabBroken(f"cannot run {program}: {reason}", remedy=hint)
 
 
 def _manner(returncode: int) -> str:

@@ -6,15 +6,19 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
+from lab.base.printable import printable
+
 
 class Outcome(StrEnum):
     """How a boot ended.
 
-    NOT_READY: the guest never said "ready" (cannot judge). LATE: nor did it, and its console shows no
-    trouble: it ran out of the host's time. OOPS and HANG: after "ready" (the kernel failed). DOUBTFUL: either, where
-    the emulator is known to do that to sound kernels (cannot judge). UNFIT: the
-    guest could not build what was asked or a knob did not read back (ERROR). GARBLED: the result channel
-    broke its format. LOST: QEMU died or was killed.
+    NOT_READY: the guest did not report "ready" (cannot judge).
+    LATE: the same at the deadline, without an error on the console: the host was too slow.
+    OOPS, HANG: after "ready" (the kernel failed).
+    DOUBTFUL: OOPS or HANG under an emulator that is known to cause them (cannot judge).
+    UNFIT: a step of the guest failed, or a knob did not read back (ERROR).
+    GARBLED: the result channel violated its format.
+    LOST: QEMU died or was killed.
     """
 
     BYE = "bye"
@@ -43,6 +47,7 @@ class BootRecord:
     ``files`` are the measured files by name, as the guest sent them. ``warnings`` are the console
     lines (WARN, SCSI error handler, timeouts, I/O errors) that fell after "ready". ``digest`` is
     the digest of the measured results (``lab.base.digest``), None unless the outcome is BYE.
+    Text of the guest is printable: what a guest writes reaches terminals and reports through this record only.
     ``wall`` maps phase (boot, setup, measure, send) to seconds of host time, ``virtual`` to
     seconds of guest time. ``fingerprint`` maps each input to its digest or text.
     """
@@ -56,3 +61,27 @@ class BootRecord:
     fingerprint: Mapping[str, str]
     wall: Mapping[str, float]
     virtual: Mapping[str, float]
+
+    def __post_init__(self) -> None:
+        object.__setattr__(self, "detail", printable(self.detail))
+        object.__setattr__(self, "warnings", tuple(map(printable, self.warnings)))
+        for name in ("wall", "virtual"):
+            phases = {printable(phase): seconds for phase, seconds in getattr(self, name).items()}
+            object.__setattr__(self, name, phases)
+
+
+INVENTORY = "inventory"
+"""Measured file: what sysfs shows, a key and its text on each line."""
+TRIED = "tried"
+"""Measured file: on each line a knob, its path in sysfs, 1 if the kernel accepted it, and the effective value."""
+SAMPLES = "{load}.samples.json"
+"""Measured file: what the sampler saw during a load."""
+TRACE_FILE = "trace.{load}.txt.gz"
+"""Measured file: the trace of a load."""
+
+NOTHING_THERE = "nothing matches"
+"""Text in ``detail`` between a knob's name and a path that does not exist."""
+ROUTED_BY_KERNEL = "the kernel routes interrupt"
+"""Text in ``detail`` before the number of an interrupt whose affinity is kernel-managed."""
+UNKNOWN_EVENT = "no trace event"
+"""Text in ``detail`` before the name of a trace event that the kernel does not have."""

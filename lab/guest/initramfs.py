@@ -9,27 +9,27 @@ _ALIGN = 4
 
 
 @dataclass(frozen=True)
-class Entry:
+class ArchiveEntry:
     """One file of an archive; ``mode`` holds type and permissions as in stat(2)."""
 
     mode: int
     data: bytes = b""
 
 
-def folder() -> Entry:
-    return Entry(stat.S_IFDIR | 0o755)
+def folder() -> ArchiveEntry:
+    return ArchiveEntry(stat.S_IFDIR | 0o755)
 
 
-def regular(data: bytes, *, executable: bool = False) -> Entry:
-    return Entry(stat.S_IFREG | (0o755 if executable else 0o644), data)
+def regular(data: bytes, *, executable: bool = False) -> ArchiveEntry:
+    return ArchiveEntry(stat.S_IFREG | (0o755 if executable else 0o644), data)
 
 
-def symlink(target: str) -> Entry:
-    return Entry(stat.S_IFLNK | 0o777, target.encode())
+def symlink(target: str) -> ArchiveEntry:
+    return ArchiveEntry(stat.S_IFLNK | 0o777, target.encode())
 
 
-def archive(entries: Mapping[str, Entry]) -> bytes:
-    """Archive of ``entries`` (path relative to the root -> Entry), with the folders that they need.
+def archive(entries: Mapping[str, ArchiveEntry]) -> bytes:
+    """Archive of ``entries`` (path relative to the root -> ArchiveEntry), with the folders that they need.
 
     Sorted by path, owned by root, times and inode numbers independent of the host. Archives can
     be concatenated: the kernel unpacks one after the other.
@@ -40,10 +40,10 @@ def archive(entries: Mapping[str, Entry]) -> bytes:
         for depth in range(1, len(parts) + 1):
             complete.setdefault("/".join(parts[:depth]), folder())
     members = [_member(number, path, complete[path]) for number, path in enumerate(sorted(complete), start=1)]
-    return b"".join([*members, _member(0, "TRAILER!!!", Entry(0))])
+    return b"".join([*members, _member(0, "TRAILER!!!", ArchiveEntry(0))])
 
 
-def _member(number: int, path: str, entry: Entry) -> bytes:
+def _member(number: int, path: str, entry: ArchiveEntry) -> bytes:
     name = path.encode() + b"\0"
     links = 2 if stat.S_ISDIR(entry.mode) else 1
     fields = (number, entry.mode, 0, 0, links, 0, len(entry.data), 0, 0, 0, 0, len(name), 0)

@@ -4,7 +4,9 @@
 from collections.abc import Iterable
 
 from lab.base.errors import LabBroken
-from lab.guest.script import HANDLER_CONFIG, NETWORK_FILE, Daemon, Network, RunLoad, Step, Table
+from lab.guest.steps import Step
+from lab.guest.steps.device import HANDLER_CONFIG, NETWORK_FILE, Daemon, Network, TableStep
+from lab.guest.steps.load import RunLoad
 
 
 def job_files(steps: Iterable[Step], *, deadline: int) -> dict[str, bytes]:
@@ -13,7 +15,7 @@ def job_files(steps: Iterable[Step], *, deadline: int) -> dict[str, bytes]:
     lines = []
     for step in steps:
         lines.append(_line(step))
-        if isinstance(step, Table):
+        if isinstance(step, TableStep):
             files[step.file] = "".join(f"{row}\n" for row in step.rows).encode()
         elif isinstance(step, Network):
             files[NETWORK_FILE] = "".join(f"{command}\n" for command in step.commands).encode()

@@ -33,8 +33,10 @@ input kernel @KERNEL@ @KERNEL_SHA256@
 # shellcheck disable=SC2034 # the line that starts QEMU has it
 kernel=$found
 input base.cpio @BASE@ @BASE_SHA256@
+# shellcheck disable=SC2034
 base=$found
 input job.cpio "$here/job.cpio" @JOB_SHA256@
+# shellcheck disable=SC2034
 job=$found
 
 if [ $# -gt 0 ]; then
@@ -45,13 +47,11 @@ else
 fi
 [ ! -e "$out/results.txt" ] || fail "$out holds results already" 'give another folder'
 cd "$out" || fail "cannot enter $out"
-cat "$base" "$job" >initrd || fail "cannot write $out" "TMPDIR=DIR or another folder"
 
 echo "repeat.sh: booting in $out"
 # The library keeps QEMU's main loop off the virtual clock while the CPU executes.
 timeout @SECONDS@ env LD_PRELOAD="$here/steady.so" \
 	@COMMAND@ || fail "QEMU ended with $? in $out"
-rm -f initrd
 
 if [ ! -e "$here/expected.sha256" ]; then
 	echo 'repeat.sh: done; nothing to compare with: the boot that this repeats left no results'

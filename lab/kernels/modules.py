@@ -3,6 +3,7 @@
 
 import gzip
 import lzma
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,9 @@ from lab.kernels.model import Kernel
 from lab.kernels.vmlinux import DAMAGE
 
 _SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
+_SIGNED = b"~Module signature appended~\n"
+_SIGNATURE = struct.Struct(">8xI")
+"""Eight bytes of kinds and padding, then the length of the signature in front of it."""
 
 
 @dataclass(frozen=True)
@@ -73,6 +77,16 @@ def _plain(path: Path, stored: bytes) -> bytes:
     if path.suffix == ".gz":
         return gzip.decompress(stored)
     return stored
+
+
+def unsigned(module: bytes) -> bytes:
+    """The module without the signature behind it (struct module_signature, include/linux/module_signature.h)."""
+    end = len(module) - len(_SIGNED)
+    if not module.endswith(_SIGNED) or end < _SIGNATURE.size:
+        return module
+    (length,) = _SIGNATURE.unpack(module[end - _SIGNATURE.size : end])
+    start = end - _SIGNATURE.size - int(length)
+    return module[:start] if start >= 0 else module
 
 
 @dataclass(frozen=True)

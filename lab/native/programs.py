@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lab's own programs of the guest, built by the host's compiler: statically, and to the same bytes each time."""
+"""The guest's C programs, built reproducibly as static ELF files by the host's compiler."""
 
 from dataclasses import dataclass
+from itertools import chain
 from pathlib import Path
 
 from lab.base.cache import Cache
@@ -11,33 +12,37 @@ from lab.base.digest import canonical, digest_bytes
 
 KIND = "program"
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Werror")
-DIALECT = ("-std=c11", "-D_GNU_SOURCE")
+DIALECT = ("-std=c11", "-D_GNU_SOURCE", "-I.")
 ROOT = Path(__file__).parent
-_FLAGS = (*DIALECT, "-O2", "-static", "-Wl,--build-id=none", "-s")
+_STRIPPED = "-s"
+_FLAGS = (*DIALECT, "-O2", "-static", "-Wl,--build-id=none", _STRIPPED)
+
+
+def _name(path: Path) -> str:
+    return path.name
 
 
 @dataclass(frozen=True)
 class Program:
-    """``folders`` and single files below ``ROOT`` whose C files make it up; ``wanted_for`` ends an error's sentence."""
+    """Groups of folders below ``ROOT`` whose C files make it up; ``wanted_for`` ends an error's sentence."""
 
-    parts: tuple[str, ...]
+    groups: tuple[tuple[str, ...], ...]
     wanted_for: str
 
     def sources(self) -> tuple[Path, ...]:
-        """The C files and headers, sorted by path."""
-        found: set[Path] = set()
-        for part in self.parts:
-            path = ROOT / part
-            found.update(path.iterdir() if path.is_dir() else [path])
-        return tuple(sorted(path for path in found if path.suffix in {".c", ".h"}))
+        """The C files and headers in the order in which they are linked: by group, then by name.
+
+        The order determines addresses, and so the digests of base archives.
+        """
+        groups = (sorted(chain(*((ROOT / name).iterdir() for name in names)), key=_name) for names in self.groups)
+        return tuple(path for path in chain(*groups) if path.suffix in {".c", ".h"})
 
 
-DISKD, SAMPLER = "diskd", "sampler"
+DISKD, RECEIVE, SAMPLER = "diskd", "receive", "sampler"
 PROGRAMS = {
-    DISKD: Program(("diskd",), "the disks of driver tcmu are a C program"),
-    SAMPLER: Program(
-        ("sampler", "diskd/process.c", "diskd/process.h"), "what samples queues in the guest is a C program"
-    ),
+    DISKD: Program((("common", "diskd"),), "the disks of driver tcmu are modelled by a C program"),
+    RECEIVE: Program((("receive",),), "the guest receives its job through a C program"),
+    SAMPLER: Program((("common",), ("sampler",)), "queues are sampled by a C program"),
 }
 
 
@@ -46,15 +51,24 @@ def build(cache: Cache, name: str) -> bytes:
 
     Raises LabBroken when there is no compiler, or when it cannot build the sources.
     """
+    return _build(cache, name, _FLAGS)
+
+
+def build_with_symbols(cache: Cache, name: str) -> bytes:
+    """The same program with its symbol table: the code and its addresses are those of ``build``."""
+    return _build(cache, name, tuple(flag for flag in _FLAGS if flag != _STRIPPED))
+
+
+def _build(cache: Cache, name: str, flags: tuple[str, ...]) -> bytes:
     program = PROGRAMS[name]
 
     def fill(into: Path) -> None:
         files = [str(path.relative_to(ROOT)) for path in program.sources() if path.suffix == ".c"]
-        compile_c(ROOT, files, (*_FLAGS, *WARNINGS), into / name)
+        compile_c(ROOT, files, (*flags, *WARNINGS), into / name)
 
-    return demand_intact(cache.entry(KIND, _key(program), fill) / name).read_bytes()
+    return demand_intact(cache.entry(KIND, _key(program, flags), fill) / name).read_bytes()
 
 
-def _key(program: Program) -> str:
+def _key(program: Program, flags: tuple[str, ...]) -> str:
     files = {str(path.relative_to(ROOT)): digest_bytes(path.read_bytes()) for path in program.sources()}
-    return digest_bytes(canonical([files, _FLAGS, compiler_version(program.wanted_for)]))
+    return digest_bytes(canonical([files, flags, compiler_version(program.wanted_for)]))

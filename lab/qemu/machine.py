@@ -5,8 +5,6 @@ import os
 import select
 import shlex
 import signal
-import subprocess
-import sys
 import threading
 import time
 from collections.abc import Iterator
@@ -16,15 +14,14 @@ from pathlib import Path
 from types import TracebackType
 from typing import Protocol, Self
 
-from lab.base import host
+from lab.base import host, process
 from lab.base.errors import LabBroken
-from lab.qemu import launcher
 from lab.qemu.argv import CONSOLE_FILE, RESULTS_FILE, MachineSpec, machine_argv
 from lab.qemu.tail import Tail
 
 LOG_FILE = "qemu.log"
 _STDERR_TAIL = 2000
-_LAUNCH_SECONDS = 30.0
+_REINSTALL = "reinstall QEMU, or set BLKLAB_QEMU to a working one"
 
 
 class Channel(StrEnum):
@@ -93,13 +90,15 @@ def run(
     watch: Watch,
     limits: Limits = Limits(),
     abort: threading.Event | None = None,
+    *,
+    stdin: int | None = None,
 ) -> Ending:
     """Run ``spec`` to its end in ``folder`` (which must exist), where console.txt, results.txt and
-    qemu.log are left. Setting ``abort`` from any thread ends it early.
+    qemu.log are left; ``stdin`` is a file for its standard input. Setting ``abort`` from any thread ends it early.
 
     Raises LabBroken when QEMU cannot be started or refuses to start.
     """
-    with Machine(spec, folder, limits) as machine:
+    with Machine(spec, folder, limits, stdin) as machine:
         return machine.follow(watch, abort)
 
 
@@ -110,12 +109,12 @@ class Machine:
     follow it to its end, and no other may.
     """
 
-    def __init__(self, spec: MachineSpec, folder: Path, limits: Limits) -> None:
+    def __init__(self, spec: MachineSpec, folder: Path, limits: Limits, stdin: int | None = None) -> None:
         # QEMU runs in the folder, so a path relative to here would be lost.
         kernel = spec.kernel.absolute() if spec.kernel else None
         initrd = spec.initrd.absolute() if spec.initrd else None
         self._spec = replace(spec, program=spec.program.absolute(), kernel=kernel, initrd=initrd)
-        self._folder, self._limits = folder.absolute(), limits
+        self._folder, self._limits, self._stdin = folder.absolute(), limits, stdin
         self._tails: dict[Channel, Tail] = {}
 
     def __enter__(self) -> Self:
@@ -124,7 +123,14 @@ class Machine:
         self._started = time.monotonic()
         try:
             self._open_tails()
-            self._process, self._pidfd = _launch(self._spec, self._folder)
+            self._process, self._pidfd = process.launch(
+                machine_argv(self._spec),
+                cwd=self._folder,
+                env=_environment(self._spec),
+                log=self._folder / LOG_FILE,
+                hint=_REINSTALL,
+                stdin=self._stdin,
+            )
         except BaseException:
             self._close_tails()
             raise
@@ -257,56 +263,11 @@ def _check_host(spec: MachineSpec, folder: Path) -> None:
         )
 
 
-def _launch(spec: MachineSpec, folder: Path) -> "tuple[subprocess.Popen[bytes], int]":
-    """Start ``spec`` through the launcher; once it runs, return it with its pidfd. Raises LabBroken."""
-    argv = machine_argv(spec)
-    read_end, write_end = os.pipe()
-    try:
-        command = [sys.executable, "-I", "-S", launcher.__file__, str(os.getpid()), str(write_end), "--", *argv]
-        with (folder / LOG_FILE).open("wb") as log:
-            # A session of its own: Ctrl-C in the terminal reaches blklab alone, which then
-            # stops its machines.
-            process = subprocess.Popen(
-                command,
-                cwd=folder,
-                env=_environment(spec),
-                stdin=subprocess.DEVNULL,
-                stdout=log,
-                stderr=subprocess.STDOUT,
-                start_new_session=True,
-                pass_fds=(write_end,),
-            )
-    except OSError as error:
-        os.close(read_end)
-        raise LabBroken(f"cannot start {argv[0]}: {error.strerror}", remedy="see blklab doctor") from error
-    finally:
-        os.close(write_end)
-    try:
-        _await_exec(read_end, argv[0])
-        return process, os.pidfd_open(process.pid)
-    except BaseException:
-        process.kill()
-        process.wait()
-        raise
-    finally:
-        os.close(read_end)
-
-
 def _environment(spec: MachineSpec) -> dict[str, str]:
     if spec.preload is None:
         return dict(os.environ)
     others = os.environ.get("LD_PRELOAD", "").split()
     return {**os.environ, "LD_PRELOAD": " ".join([str(spec.preload), *others])}
-
-
-def _await_exec(status: int, program: str) -> None:
-    poller = select.poll()
-    poller.register(status, select.POLLIN)
-    if not poller.poll(_LAUNCH_SECONDS * 1000):
-        raise LabBroken(f"the launcher of {program} did not answer within {_LAUNCH_SECONDS:g} s")
-    reason = os.read(status, 4096).decode(errors="replace")
-    if reason:
-        raise LabBroken(f"cannot run {program}: {reason}", remedy="reinstall QEMU, or set BLKLAB_QEMU to a working one")
 
 
 def _tail_of(path: Path) -> str:

@@ -11,12 +11,12 @@ from pathlib import Path
 from lab.base import host
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, LabBroken
+from lab.base.tell import Tell
 from lab.guest import payload
-from lab.guest.further import Find
-from lab.guest.script import Module, Step
+from lab.guest.steps import Step
+from lab.guest.steps.device import Find, Module
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure, module_name
-from lab.packages.apt import Tell
 from lab.qemu.clock import WallClock
 from lab.qemu.machine import Limits
 from lab.realise import recipe

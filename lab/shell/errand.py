@@ -4,8 +4,6 @@
 import os
 import selectors
 import shlex
-import signal
-import subprocess
 import sys
 import time
 from collections.abc import Callable, Sequence
@@ -14,6 +12,7 @@ from pathlib import Path
 from typing import IO, TextIO
 
 from lab.base.errors import BlklabError, KernelFailed, LabBroken
+from lab.base.process import Process, end, kill, stream
 from lab.guest.console import death
 from lab.shell.argv import ERR, OUT, REPORT, Errand, ShellSpec, shell_argv
 
@@ -65,7 +64,7 @@ def run_errand(spec: ShellSpec, path: Path, folder: Path, patience: float) -> in
         try:
             _follow(process, outputs, heard, patience)
         finally:
-            _end(process)
+            end(process)
     if heard.status is None:
         raise _lost(heard)
     return heard.status
@@ -95,19 +94,11 @@ class _Heard:
         return [line.strip() for line in self.console.decode(errors="replace").splitlines() if line.strip()]
 
 
-def _start(spec: ShellSpec, folder: Path) -> "subprocess.Popen[bytes]":
-    # QEMU opens its outputs anew, which cuts files and cannot be done with sockets: pipes serve for all of them.
-    # What virtme-ng leaves when it is killed goes with the folder.
-    return subprocess.Popen(
-        shell_argv(spec),
-        cwd=folder,
-        env={**os.environ, "TMPDIR": str(folder)},
-        stdin=subprocess.DEVNULL,
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        pass_fds=(spec.errand.err, spec.errand.report) if spec.errand else (),
-        process_group=0,
-    )
+def _start(spec: ShellSpec, folder: Path) -> Process:
+    # QEMU opens its outputs anew, which truncates files and fails for sockets: pipes serve for all of them.
+    # TMPDIR: the folder is removed, and what a killed virtme-ng leaves goes with it.
+    fds = (spec.errand.err, spec.errand.report) if spec.errand else ()
+    return stream(shell_argv(spec), cwd=folder, env={**os.environ, "TMPDIR": str(folder)}, pass_fds=fds)
 
 
 def _writer(stream: TextIO) -> Callable[[bytes], object]:
@@ -118,7 +109,7 @@ def _writer(stream: TextIO) -> Callable[[bytes], object]:
     return write
 
 
-def _follow(process: "subprocess.Popen[bytes]", outputs: Outputs, heard: _Heard, patience: float) -> None:
+def _follow(process: Process, outputs: Outputs, heard: _Heard, patience: float) -> None:
     """Hand on what is written until the guest is gone, or has come to no stage within ``patience`` seconds."""
     deadline = time.monotonic() + patience
     with selectors.DefaultSelector() as selector:
@@ -137,19 +128,7 @@ def _follow(process: "subprocess.Popen[bytes]", outputs: Outputs, heard: _Heard,
                     selector.unregister(key.fileobj)
             if len(heard.stages) > 1:
                 # It has written all that it had to, and how it would switch itself off is nobody's concern.
-                _kill(process)
-
-
-def _kill(process: "subprocess.Popen[bytes]") -> None:
-    """virtme-ng's program and its child, QEMU: their group exists as long as the first is not reaped."""
-    os.killpg(process.pid, signal.SIGKILL)
-
-
-def _end(process: "subprocess.Popen[bytes]") -> None:
-    _kill(process)
-    process.wait()
-    for pipe in filter(None, (process.stdout, process.stderr)):
-        pipe.close()
+                kill(process)
 
 
 def _lost(heard: _Heard) -> BlklabError:

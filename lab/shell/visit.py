@@ -2,11 +2,11 @@
 """A guest of virtme-ng to sit in."""
 
 import shlex
-import subprocess
 from dataclasses import replace
 from pathlib import Path
 
 from lab.base.errors import LabBroken
+from lab.base.process import attend
 from lab.shell.argv import PROGRAM, ShellSpec, shell_argv
 
 
@@ -20,11 +20,9 @@ def sit_in(spec: ShellSpec, folder: Path) -> None:
     qemu = folder / "qemu"
     qemu.write_text(f'#!/bin/sh\n{shlex.quote(str(spec.qemu))} "$@"\necho $? >{shlex.quote(str(ended))}\n')
     qemu.chmod(0o755)
-    done = subprocess.run(shell_argv(replace(spec, qemu=qemu)), cwd=folder, check=False)
+    returned = attend(shell_argv(replace(spec, qemu=qemu)), cwd=folder)
     status = int(ended.read_text()) if ended.exists() else None
     if status is None:
-        raise LabBroken(
-            f"{PROGRAM} ended with {done.returncode} and started no QEMU", remedy="what it wrote above says why"
-        )
+        raise LabBroken(f"{PROGRAM} ended with {returned} and started no QEMU", remedy="what it wrote above says why")
     if status:
         raise LabBroken(f"QEMU ended with {status}", remedy="what it wrote above says why")

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A topology on controllers of QEMU: which of them plays each HBA, and what they cannot carry.
+"""A topology on QEMU controllers: which of them replaces each HBA, and what they cannot model.
 
-Figures of drivers were read back from Linux 5.10, 6.1, 6.12 and 7.2 over QEMU 7.2, as ``blklab check inventory`` does.
+Limits of drivers were read back from Linux 5.10, 6.1, 6.12 and 7.2 on QEMU 7.2.
 """
 
 import re
@@ -13,20 +13,20 @@ from lab.topology.model import EMULATED, Disk, Driver, Hba, Link, Lun, StackKind
 from lab.topology.ranges import in_ranges
 
 MEGASAS_OWN = 33
-"""Commands that megaraid_sas keeps of max_cmds: one is lost in the ring, and MEGASAS_INT_CMDS for itself."""
+"""Commands of max_cmds that megaraid_sas does not offer: one lost in the ring, and MEGASAS_INT_CMDS of its own."""
 LEAST_RATE = 40_960
-"""Bytes per second: a throttle's bucket holds what passes in a tenth of a second, and a request of 4 KiB must fit."""
+"""Bytes per second: a throttle's bucket holds a tenth of a second, and a request of 4 KiB must fit."""
 MOST_NODES = 8
 LEAST_PROCESSORS = 2
 MOST_CONTROLLERS = 14
-"""Of one root bus: slots of a PCI Express root complex that no device of the board has."""
+"""Free slots of one PCI Express root bus."""
 
 
 @dataclass(frozen=True)
 class Controller:
-    """What one controller carries: ``disks`` LUNs at most and from ``least`` to ``most`` tags.
+    """The limits of one controller: at most ``disks`` LUNs, and from ``least`` to ``most`` tags.
 
-    ``step`` is ``power`` where the tags are a power of two.
+    ``powers``: the number of tags must be a power of two.
     """
 
     title: str
@@ -44,7 +44,7 @@ CONTROLLERS: Mapping[Driver, Controller] = {
     Driver.VIRTIO_SCSI: Controller("virtio-scsi", 255, 4, 1024, powers=True),
     Driver.NVME: Controller("NVMe", 255, 1, 1023),
 }
-"""By driver. nvme has one tag less than its queues have entries."""
+"""By driver. nvme has one tag less than entries in its queue."""
 
 _MODELS = (("SAS ?1068", Driver.MPTSAS), ("3ware|MegaRAID|PERC", Driver.MEGASAS), ("ioDrive|NVMe", Driver.NVME))
 _STANDS_FOR = {
@@ -57,7 +57,7 @@ _STANDS_FOR = {
 
 
 def emulated(topology: Topology) -> Topology:
-    """The same machine on controllers of QEMU; ``differences`` says what it lost. One that is on them already stays."""
+    """The topology on QEMU controllers, unchanged if it is on them; ``differences`` lists what is lost."""
     if topology.emulated:
         return topology
     hbas, luns = dict[str, Hba](), dict(topology.luns)
@@ -74,14 +74,14 @@ def emulated(topology: Topology) -> Topology:
 
 
 def differences(topology: Topology, on_qemu: Topology) -> tuple[str, ...]:
-    """What a topology lost when it became ``on_qemu``, a sentence each; nothing where it was that already."""
+    """What a topology lost when it became ``on_qemu``, a sentence each; empty if it is the same."""
     if topology == on_qemu:
         return ()
     return tuple(dict.fromkeys((*_of_hbas(topology, on_qemu), *_of_disks(topology), *_of_links(topology, on_qemu))))
 
 
 def refused(topology: Topology) -> Iterator[tuple[str, str, str]]:
-    """What controllers of QEMU cannot carry, as (kind of part, name, reason)."""
+    """What QEMU controllers cannot model, as (kind of part, name, reason)."""
     for disk in topology.disks.values():
         for reason in _disk_reasons(disk):
             yield "disk", disk.name, reason
@@ -94,7 +94,7 @@ def refused(topology: Topology) -> Iterator[tuple[str, str, str]]:
 
 
 def _parts(hba: Hba, luns: Sequence[Lun]) -> Iterator[Sequence[Lun]]:
-    """The LUNs of each controller that it takes; those of NVMe over fabrics are controllers themselves."""
+    """The LUNs of each controller needed for an HBA; each LUN of NVMe over fabrics is a controller."""
     size = 1 if hba.driver is Driver.NVMET_TCP else CONTROLLERS[_player(hba)].disks
     return (luns[start : start + size] for start in range(0, len(luns), size))
 
@@ -115,7 +115,7 @@ def _controller(hba: Hba, number: int) -> Hba:
 
 
 def _is_path(topology: Topology, lun: str) -> bool:
-    """Whether a LUN is a path of NVMe's multipath: QEMU has one backend for a namespace, whichever path is taken."""
+    """Whether a LUN is a path of NVMe multipath. QEMU has one backend for a namespace, whatever the path."""
     return any(stack.kind is StackKind.NVME and lun in stack.over for stack in topology.stacks.values())
 
 
@@ -129,7 +129,7 @@ def _disk(disk: Disk) -> Disk:
 
 
 def _of_hbas(topology: Topology, on_qemu: Topology) -> Iterator[str]:
-    """HBAs of which the same can be said are named together."""
+    """One sentence for HBAs with the same differences."""
     alike: dict[str, list[str]] = {}
     for hba in topology.hbas.values():
         players = {
@@ -169,7 +169,7 @@ def _of_links(topology: Topology, on_qemu: Topology) -> Iterator[str]:
     for lun in topology.luns:
         before, after = (one.path(lun, one.luns[lun].disks[0]) for one in (topology, on_qemu))
         if before != after:
-            yield "paths of NVMe's multipath have no links of their own: QEMU throttles a namespace, not its paths"
+            yield "paths of NVMe multipath have no links of their own: QEMU throttles a namespace, not its paths"
 
 
 def _disk_reasons(disk: Disk) -> Iterator[str]:
@@ -179,62 +179,64 @@ def _disk_reasons(disk: Disk) -> Iterator[str]:
     mechanics |= {"buffer": disk.buffer}
     for key, is_set in mechanics.items():
         if is_set:
-            yield f"{key} is nothing that a throttled disk of QEMU has"
+            yield f"a throttled QEMU disk has no {key}"
 
 
 def unresolved(rate: int) -> str | None:
-    """Why no throttle can hold ``rate`` bytes per second so that it could be measured, or None."""
+    """Why a throttle cannot limit to ``rate`` bytes per second, or None."""
     if rate >= LEAST_RATE:
         return None
     return (
-        f"{show_rate(rate)} is below what a throttle resolves, {show_rate(LEAST_RATE)}:"
+        f"{show_rate(rate)} is below {show_rate(LEAST_RATE)}, the least rate of a throttle:"
         f" its bucket holds a tenth of a second, {show_size(rate // 10)}"
     )
 
 
 def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     if hba.driver not in EMULATED:
-        yield f"driver {hba.driver} lives in the guest, and beside a controller of QEMU that is a mix of clocks"
+        yield f"driver {hba.driver} is inside the guest and cannot be mixed with QEMU controllers"
         return
     limits = CONTROLLERS[hba.driver]
     count = sum(lun.hba == hba.name for lun in topology.luns.values())
     if count > limits.disks:
-        yield f"{count} disks on one {hba.driver}, which carries {limits.disks}: make several HBAs, or take megasas"
+        yield f"{count} disks on one {hba.driver}, at most {limits.disks} are possible: use several HBAs, or megasas"
     if hba.cmd_per_lun > hba.can_queue:
-        yield f"cmd_per_lun {hba.cmd_per_lun} is more than can_queue {hba.can_queue}"
+        yield f"cmd_per_lun {hba.cmd_per_lun} exceeds can_queue {hba.can_queue}"
     if limits.least == limits.most and hba.can_queue != limits.most:
-        yield f"can_queue {hba.can_queue}: {hba.driver} has {limits.most}, whatever is asked"
+        yield f"can_queue {hba.can_queue}: {hba.driver} always has {limits.most}"
     elif not limits.least <= hba.can_queue <= limits.most:
-        yield f"can_queue {hba.can_queue} is not within {limits.least} .. {limits.most}, which {hba.driver} takes"
+        yield f"can_queue {hba.can_queue}: {hba.driver} takes {limits.least} to {limits.most}"
     if limits.powers and hba.can_queue & (hba.can_queue - 1):
-        yield f"can_queue {hba.can_queue} is no power of two, as the rings of {hba.driver} are"
+        yield f"can_queue {hba.can_queue}: {hba.driver} needs a power of two"
     if hba.driver is Driver.NVME and hba.cmd_per_lun != hba.can_queue:
-        yield f"a namespace may hold all {hba.can_queue} tags of its controller, so say cmd_per_lun {hba.can_queue}"
+        yield f"a namespace may hold all {hba.can_queue} tags of its controller, so write cmd_per_lun {hba.can_queue}"
     if hba.hw_queues > 1 and hba.driver not in {Driver.NVME, Driver.VIRTIO_SCSI}:
         yield f"hw_queues {hba.hw_queues}: {hba.driver} has one queue"
+    if hba.hw_queues > processors(topology):
+        yield f"hw_queues {hba.hw_queues}: the machine has {processors(topology)} processors, more are not used"
     if hba.interrupts is not None and hba.interrupts >= processors(topology):
-        yield f"interrupts {hba.interrupts}: the machine has processors 0 to {processors(topology) - 1}"
+        yield f"interrupts {hba.interrupts}: the machine has CPUs 0 to {processors(topology) - 1}"
     if hba.node >= MOST_NODES:
-        yield f"node {hba.node}: the machine has {MOST_NODES} NUMA nodes at the most"
+        yield f"node {hba.node}: the machine has at most {MOST_NODES} NUMA nodes"
 
 
 def processors(topology: Topology) -> int:
-    """One for each NUMA node, and two at least."""
+    """The number of CPUs: one for each NUMA node, at least two."""
     return max(LEAST_PROCESSORS, 1 + max(hba.node for hba in topology.hbas.values()))
 
 
 def _company_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     beside = [other for other in topology.hbas.values() if other.node == hba.node]
     if hba is beside[0] and len(beside) > MOST_CONTROLLERS:
-        yield f"{len(beside)} controllers on node {hba.node}, and a root bus has slots for {MOST_CONTROLLERS}"
+        yield f"{len(beside)} controllers on node {hba.node}, a root bus has slots for {MOST_CONTROLLERS}"
     first = next((other for other in topology.hbas.values() if other.driver is Driver.NVME), hba)
     if hba.driver is Driver.NVME and hba.can_queue != first.can_queue:
-        yield f"can_queue must be that of HBA {first.name}: it is io_queue_depth, a parameter of the module nvme"
+        yield f"can_queue must equal that of HBA {first.name}: it is io_queue_depth, a parameter of the nvme module"
 
 
 def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
     if len(lun.disks) > 1:
-        yield "several disks on one LUN, and a disk of QEMU is one (lay a stack of kind linear over them)"
+        yield "several disks on one LUN: QEMU needs one for each (use a stack of kind linear)"
     for name in topology.path(lun.name, lun.disks[0]):
         if reason := _link_reason(topology.links[name]):
             yield f"link {name}: {reason}"
@@ -243,10 +245,10 @@ def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
         return
     kinds = {topology.hbas[one.hba].driver is Driver.NVME for one in (lun, first)}
     if len(kinds) > 1:
-        yield f"disk {lun.disks[0]} is on lun {first.name} already: its paths are all SCSI or all NVMe"
+        yield f"disk {lun.disks[0]} is on LUN {first.name} already: its paths must be all SCSI or all NVMe"
     elif topology.hbas[lun.hba].driver is Driver.NVME and not _is_path(topology, lun.name):
-        yield f"disk {lun.disks[0]} is on lun {first.name} already: paths of a namespace lie under a stack of kind nvme"
+        yield f"disk {lun.disks[0]} is on LUN {first.name} already: paths of a namespace need a stack of kind nvme"
 
 
 def _link_reason(link: Link) -> str | None:
-    return "a cost is nothing that a throttle has" if link.cost else unresolved(link.rate)
+    return "a throttle has no cost" if link.cost else unresolved(link.rate)

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The maximum flow from all disks of a topology through its links, and the cut that bounds it.
 
-L. R. Ford and D. R. Fulkerson, "Maximal Flow Through a Network", 1956. Links stand in the order of how many
-ways use them, so that in a tree of links no flow can leave by a way that its disk does not have; where ways
-overlap otherwise the flow is an upper bound.
+L. R. Ford and D. R. Fulkerson, "Maximal Flow Through a Network", 1956. Links are ordered by the number of paths that
+use them, so in a tree of links no flow uses a path that its disk does not have. Where paths overlap in another way the
+flow is an upper bound.
 """
 
 from collections import Counter
@@ -25,7 +25,7 @@ Name = tuple[str, str]
 
 @dataclass(frozen=True)
 class Carried:
-    """``rate`` in bytes per second; ``cut`` are the disks and links that are full then and hold it there."""
+    """``rate`` in bytes per second; ``cut`` are the disks and links that limit it."""
 
     rate: float
     cut: tuple[Name, ...]
@@ -34,7 +34,7 @@ class Carried:
 def maximum_flow(topology: Topology, request: int, hba: str = "") -> Carried | None:
     """What all disks (of one host) deliver at once, each a stream in requests of ``request`` bytes.
 
-    None where a disk has no rate, but serves all its requests at once.
+    None if a disk has no rate, because it serves all its requests at once.
     """
     ways = [(lun, disk) for lun in topology.luns.values() for disk in lun.disks if hba in ("", lun.hba)]
     rates = {name: _disk_rate(topology.disks[name], topology, request) for _, name in ways}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where the data of a disk, a LUN or a stack goes: which share of it to which disk, and by which ways.
+"""How the data of a disk, a LUN or a stack is distributed: which share to which disk, and through which LUNs.
 
-Layouts are those of the drivers in Linux 5.10 to 7.2: drivers/md/dm-stripe.c, raid0.c, raid5.c
-(raid5_compute_sector), raid10.c; selectors drivers/md/dm-ps-*.c.
+Layouts follow the drivers of Linux 5.10 to 7.2: drivers/md/dm-stripe.c, raid0.c, raid5.c (raid5_compute_sector) and
+raid10.c; path selectors drivers/md/dm-ps-*.c.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -17,9 +17,9 @@ _FIXED_SELECTORS = {"round-robin"}
 
 @dataclass(frozen=True)
 class Access:
-    """How something is used: its bytes ``start`` to ``start + size``, ``transfer`` of them at a time.
+    """An access to the bytes from ``start`` to ``start + size``, ``transfer`` bytes at a time.
 
-    A ``sequential`` one is one stream, ``reads`` the part of it that reads, from 0 to 1.
+    ``sequential`` is one stream. ``reads`` is the share of reads, from 0 to 1.
     """
 
     start: int
@@ -31,7 +31,7 @@ class Access:
 
 @dataclass(frozen=True)
 class Way:
-    """A disk, reached through a LUN."""
+    """A path to a disk: the LUN that it is reached through."""
 
     lun: str
     disk: str
@@ -39,10 +39,10 @@ class Way:
 
 @dataclass(frozen=True)
 class Part:
-    """``share`` bytes of one disk for each byte of the whole, by any of ``ways``, whichever has room.
+    """``share`` bytes of one disk for each byte of the target, through any of ``ways``.
 
-    ``request`` is the size of a request at the LUN, the largest that merging can make of it. ``run`` bytes are
-    contiguous before the part jumps on its disk, ENDLESS of a stream. It uses ``size`` bytes there, from ``start`` on.
+    ``request`` is the largest size of a request at the LUN, after merging. ``run`` bytes are contiguous before the next
+    seek, ENDLESS for a stream. The part uses ``size`` bytes of the disk from ``start`` on.
     """
 
     ways: tuple[Way, ...]
@@ -54,10 +54,9 @@ class Part:
 
 
 def parts(topology: Topology, target: str, access: Access) -> tuple[Part, ...]:
-    """The parts of a target that ``Topology.targets`` knows; parts of one disk at one place are paths to it.
+    """The parts of one of ``Topology.targets``; parts of one disk with the same start are paths to it.
 
-    A stream over a linear stack is taken to stay on the member where it starts.
-    Raises KeyError for a name that is no target.
+    A stream over a linear stack is assumed to stay on the member where it starts. Raises KeyError for another name.
     """
     if target in topology.stacks:
         return tuple(_of_stack(topology, target, access, 1.0))
@@ -66,7 +65,7 @@ def parts(topology: Topology, target: str, access: Access) -> tuple[Part, ...]:
 
 
 def rate_of(disk: Disk, part: Part) -> float:
-    """Bytes per second of a serial disk for a part: of a stream where it starts, else the mean over its place."""
+    """Bytes per second of a serial disk for a part: for a stream at its start, otherwise the mean over its extent."""
     zones = (Zone(0, disk.rate or 1), *disk.zones)
     if part.run == ENDLESS or len(zones) == 1:
         return float(next(zone.rate for zone in reversed(zones) if zone.start <= part.start))
@@ -98,7 +97,7 @@ def _of_lun(topology: Topology, name: str, access: Access, share: float) -> Iter
 
 
 def _pieces(sizes: Mapping[str, int], access: Access) -> Iterator[tuple[str, Access, float]]:
-    """What an access uses of parts that lie one after another: (name, its own access, share)."""
+    """The pieces of an access to consecutive members: (name, access to it, share)."""
     before = 0
     for name, size in sizes.items():
         start = max(access.start - before, 0)
@@ -128,7 +127,7 @@ def _striped(topology: Topology, stack: Stack, access: Access, share: float) -> 
 
 
 def _on_member(access: Access, data: int, chunk: int) -> Access:
-    """What one of ``data`` members sees of an access: the chunks of a transfer that adjoin there may be merged."""
+    """The access to one of ``data`` members; chunks of one transfer that are adjacent there may be merged."""
     transfer = access.transfer if access.transfer <= chunk else max(chunk, access.transfer // data)
     return replace(access, start=access.start // data, size=max(access.size // data, 1), transfer=transfer)
 
@@ -139,7 +138,7 @@ def _multipath(topology: Topology, stack: Stack, access: Access, share: float) -
 
 
 def _nvme(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
-    """Policy numa stays on the nearest path, of several equally near ones the first: drivers/nvme/host/multipath.c."""
+    """numa uses the nearest path, the first of several at equal distance (drivers/nvme/host/multipath.c)."""
     paths = stack.over[:1] if stack.iopolicy == "numa" else stack.over
     yield from _over_paths(topology, paths, stack.iopolicy, access, share)
 
@@ -167,7 +166,7 @@ def _array(topology: Topology, stack: Stack, access: Access, share: float) -> It
 
 
 def _mirror_reads(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
-    """From any mirror; several disks under each are taken to share evenly."""
+    """Reads from any mirror; several disks below each are assumed to share evenly."""
     mirrors = [list(_of_member(topology, member, access, share)) for member in stack.over]
     if all(len(mirror) == 1 for mirror in mirrors):
         first, *others = (mirror[0] for mirror in mirrors)
@@ -182,12 +181,12 @@ def _mirror_writes(topology: Topology, stack: Stack, access: Access, share: floa
 
 
 def _two_copies(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
-    """raid10 in its near layout."""
+    """Writes of raid10 in the near layout."""
     yield from _striped(topology, stack, access, 2 * share)
 
 
 def _parity_reads(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
-    """Parity turns from member to member; a stream jumps over it, once in as many chunks as there are members."""
+    """Parity rotates over the members; a stream skips it once in as many chunks as there are members."""
     parity = PARITY[stack.level]
     data = len(stack.over) - parity
     members = stack.over[:data] if stack.level == "raid4" else stack.over
@@ -199,9 +198,9 @@ def _parity_reads(topology: Topology, stack: Stack, access: Access, share: float
 
 
 def _parity_writes(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
-    """Whole stripes of a stream. Of random ones each chunk takes the old data and parity and the new.
+    """A stream writes whole stripes. A random chunk reads old data and parity and writes both.
 
-    Or, with few members, all other data in place of what is old (raid5.c, handle_stripe_dirtying).
+    With few members it reads all other data instead (raid5.c, handle_stripe_dirtying).
     """
     parity, count = PARITY[stack.level], len(stack.over)
     own = _on_member(access, count - parity, stack.chunk)

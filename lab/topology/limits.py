@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the device recipes can carry, as pure functions: refusals before anything is started.
+"""The limits of the modelled devices, as pure functions: what is refused before any boot.
 
-A disk with a rate is a null_blk with ``mbps``, a token bucket that ``null_blk/main.c`` refills
-every 20 ms (TICKS_PER_SEC 50) with mbps * (1 MiB / 50) bytes. A request is served when all of its
-bytes fit in what is left of the tick; what is left over is lost with the tick.
+A disk with a rate is a null_blk with ``mbps``, a token bucket that ``null_blk/main.c`` refills every 20 ms
+(TICKS_PER_SEC 50) with mbps * (1 MiB / 50) bytes. A request is served if all of its bytes fit in the rest of the tick;
+bytes left at the end of a tick are lost.
 
-A disk of driver tcmu is exact: one request after another, each its seek and size / rate.
+A disk of driver tcmu is exact: it serves one request after another, each in its seek plus size / rate.
 """
 
 from collections.abc import Iterator
@@ -28,24 +28,23 @@ MOST_TAGS = {
     Driver.TCMU: 1024,
     Driver.NVMET_TCP: 128,
 }
-"""For tcm_loop the tags of the null_blk that is each disk, and as many for tcmu; for scsi_debug
-SDEBUG_CANQUEUE, three words of 64 bits; null_blk takes as many as blk-mq does (BLK_MQ_MAX_DEPTH); for nvmet-tcp
-NVMET_QUEUE_SIZE of drivers/nvme/target."""
+"""tcm_loop and tcmu: tags of the null_blk below each disk. scsi_debug: SDEBUG_CANQUEUE, three words of 64 bits.
+null_blk: BLK_MQ_MAX_DEPTH. nvmet-tcp: NVMET_QUEUE_SIZE of drivers/nvme/target."""
 LEAST_NVME_TAGS = 16
 """NVMF_MIN_QUEUE_SIZE of drivers/nvme/host/fabrics.h."""
 
 MOST_DISKS = 16
-"""CONFIG_EXTENTS of lab/native/diskd: disks that one LUN shows."""
+"""CONFIG_EXTENTS of lab/native/diskd: disks of one LUN."""
 MOST_LINKS = 4
-"""MODEL_PATH of lab/native/diskd: links on the way from a host to a disk."""
+"""MODEL_PATH of lab/native/diskd: links on the path from a host to a disk."""
 MOST_BUFFERED = 768
-"""CONFIG_LANES of lab/native/diskd: requests that the buffers of all disks hold."""
+"""CONFIG_LANES of lab/native/diskd: requests in the buffers of all disks."""
 _GUEST_MEMORY = 256 << 20
 _RING_MEMORY = 8 << 20
-"""CMDR_SIZE of target_core_user, which it allocates for each disk."""
+"""CMDR_SIZE, which target_core_user allocates for each disk."""
 
 SIZE_STEP = 1 << 20
-"""null_blk and scsi_debug take their sizes in MiB."""
+"""null_blk and scsi_debug set sizes in MiB."""
 
 
 def rate_reason(rate: int) -> str | None:
@@ -56,7 +55,7 @@ def rate_reason(rate: int) -> str | None:
 
 
 def tick_bytes(disk: Disk, driver: Driver) -> int | None:
-    """Bytes that a disk with a rate serves in one tick of 20 ms; None for a disk that is no token bucket."""
+    """Bytes that a token bucket serves in one tick of 20 ms; None for another disk."""
     return None if disk.rate is None or driver in SERIAL else disk.rate // BYTES_PER_MB * TICK_BYTES_PER_MB
 
 
@@ -67,7 +66,7 @@ def carries(disk: Disk, bs: int, driver: Driver) -> str | None:
         return None
     return (
         f"disk {disk.name} at {show_rate(disk.rate or 0)} serves at most {tick} bytes in a tick of 20 ms,"
-        f" so a request of {show_size(bs)} would wait for ever"
+        f" so a request of {show_size(bs)} would wait forever"
     )
 
 
@@ -79,9 +78,8 @@ def service_time(disk: Disk, bs: int, *, sequential: bool = False) -> float:
 def effective_iops(disk: Disk, bs: int, driver: Driver) -> int | None:
     """Requests of ``bs`` bytes per second that a token bucket serves: ``floor(tick / bs) * 50``.
 
-    None for a disk of driver tcmu (see ``service_time``) and for
-    a disk that has a service time instead: it serves all its requests in parallel, so
-    its throughput depends on how many there are (``depth / service``).
+    None for a disk of driver tcmu (see ``service_time``), and for a disk with a service time, which serves all its
+    requests in parallel (``depth / service``).
     """
     tick = tick_bytes(disk, driver)
     return None if tick is None else tick // bs * TICKS_PER_SECOND
@@ -90,7 +88,7 @@ def effective_iops(disk: Disk, bs: int, driver: Driver) -> int | None:
 def longest_wait(disk: Disk, bs: int, in_flight: int, topology: Topology) -> int:
     """Nanoseconds until the last of ``in_flight`` requests that arrive together is served.
 
-    Disks that share a link are taken to be all busy.
+    All disks that share a link are assumed to be busy.
     """
     driver = driver_of(disk, topology)
     if disk.rate is not None and driver in SERIAL:
@@ -108,12 +106,12 @@ def slowest_service(disk: Disk, bs: int) -> float:
 
 
 def driver_of(disk: Disk, topology: Topology) -> Driver:
-    """What plays the HBA that shows a disk."""
+    """The driver of the HBA of a disk."""
     return next(topology.hbas[lun.hba].driver for lun in topology.luns.values() if disk.name in lun.disks)
 
 
 def _links_time(disk: Disk, bs: int, topology: Topology) -> float:
-    """The time that the busiest link on a way to the disk takes for one request of each disk on it."""
+    """Nanoseconds that the busiest link on a path to the disk takes for one request of each of its disks."""
     users: dict[str, set[str]] = {}
     own: set[str] = set()
     for lun in topology.luns.values():
@@ -127,7 +125,7 @@ def _links_time(disk: Disk, bs: int, topology: Topology) -> float:
 
 
 def handler_memory(luns: int) -> int:
-    """Bytes of memory that a guest needs at least for ``luns`` disks of driver tcmu; what is written comes on top."""
+    """The least bytes of memory of a guest with ``luns`` disks of driver tcmu, without the data written to them."""
     return _GUEST_MEMORY + luns * _RING_MEMORY
 
 
@@ -144,7 +142,7 @@ class Refusal:
 
 
 def refusals(topology: Topology) -> Iterator[Refusal]:
-    """Everything in a topology whose names are sound that no recipe can carry."""
+    """Everything in a topology that its devices cannot do. All references in it must be valid."""
     yield from (
         (Refusal(*refused) for refused in emulated.refused(topology)) if topology.emulated else _refused(topology)
     )
@@ -178,18 +176,18 @@ def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
         yield f"service {show_time(disk.service)} reaches the command timeout of 30 s"
     if driver is Driver.TCMU:
         if disk.rate is None:
-            yield "driver tcmu takes disks with a rate: they serve one request after another"
+            yield "driver tcmu needs disks with a rate: they serve one request after another"
         if disk.buffer and any(_mechanics(disk).values()):
             yield "a disk with a buffer has no seek, rpm, zones, ncq or look_ahead"
         buffered = sum(other.buffer for other in topology.disks.values())
         if disk.buffer and buffered > MOST_BUFFERED:
-            yield f"the buffers of all disks hold {buffered} requests, and {MOST_BUFFERED} are possible"
+            yield f"the buffers of all disks hold {buffered} requests, at most {MOST_BUFFERED} are possible"
         return
     if disk.rate is not None and (reason := rate_reason(disk.rate)):
         yield reason
     for key, is_set in {**_mechanics(disk), "buffer": disk.buffer, "links": disk.links}.items():
         if is_set:
-            yield f"{key} needs driver tcmu, not {driver}"
+            yield f"{key} needs driver tcmu, got {driver}"
 
 
 _LINKED = {Driver.TCMU, Driver.NVMET_TCP}
@@ -198,70 +196,79 @@ _LINKED = {Driver.TCMU, Driver.NVMET_TCP}
 def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
     driver = topology.hbas[lun.hba].driver
     if len(lun.disks) > 1 and driver not in {Driver.TCM_LOOP, Driver.TCMU}:
-        yield f"several disks on one LUN need driver tcm_loop or tcmu, not {driver}"
+        yield f"several disks on one LUN need driver tcm_loop or tcmu, got {driver}"
     if len(lun.disks) > MOST_DISKS:
-        yield f"{len(lun.disks)} disks on one LUN, and {MOST_DISKS} are possible"
+        yield f"{len(lun.disks)} disks on one LUN, at most {MOST_DISKS} are possible"
     above = [stack for stack in topology.stacks.values() if lun.name in stack.over]
     if topology.stacks and driver is Driver.NVMET_TCP and [stack.kind for stack in above] != [StackKind.NVME]:
-        yield "a controller of driver nvmet-tcp is part of one stack of kind nvme"
+        yield "a LUN of driver nvmet-tcp must be in exactly one stack of kind nvme"
     for disk in lun.disks:
         path = topology.path(lun.name, disk)
         if path and driver not in _LINKED:
-            yield f"links need driver tcmu, not {driver}"
+            yield f"links need driver tcmu, got {driver}"
         if driver is Driver.NVMET_TCP and (len(path) > 1 or any(topology.links[name].cost for name in path)):
-            yield "the way to a namespace is one link at most, without a cost: a class of the loopback device"
+            yield "the path to a namespace may have one link, without cost: it is a class of the loopback device"
         if len(path) > MOST_LINKS:
-            yield f"the way to disk {disk} has {len(path)} links, and {MOST_LINKS} are possible"
+            yield f"the path to disk {disk} has {len(path)} links, at most {MOST_LINKS} are possible"
         first = next(other for other in topology.luns.values() if disk in other.disks)
         if first is not lun and driver not in _LINKED:
-            yield f"disk {disk} is on lun {first.name} already: only disks of driver tcmu have several paths"
+            yield f"disk {disk} is on LUN {first.name} already: several paths need driver tcmu"
         if first is not lun and first.disks != lun.disks:
-            yield f"disk {disk} is on lun {first.name} already: paths show the same disks"
+            yield f"disk {disk} is on LUN {first.name} already: all paths must have the same disks"
 
 
 def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
     if stack.kind in {StackKind.MULTIPATH, StackKind.NVME}:
         behind = {topology.luns[name].disks if name in topology.luns else (name,) for name in stack.over}
         if len(behind) > 1:
-            yield "the paths of a multipath device lead to one disk"
+            yield "all paths of a multipath device must lead to the same disk"
     if stack.kind is StackKind.NVME and any(name in topology.stacks for name in stack.over):
-        yield "the paths of NVMe's multipath are LUNs of driver nvmet-tcp"
+        yield "the members of a stack of kind nvme must be LUNs"
     elif stack.kind is StackKind.NVME and topology.driver(stack.name) not in {Driver.NVMET_TCP, Driver.NVME}:
-        yield f"NVMe's multipath needs driver nvmet-tcp or nvme, not {topology.driver(stack.name)}"
+        yield f"a stack of kind nvme needs driver nvmet-tcp or nvme, got {topology.driver(stack.name)}"
     sizes = [topology.stack_size(each) if each in topology.stacks else topology.lun_size(each) for each in stack.over]
     if stack.kind is StackKind.LINEAR and stack.offset + stack.size > sum(sizes):
-        yield f"the part ends behind the {show_size(sum(sizes))} that {stack.over[0]} has"
+        yield f"offset and size exceed the {show_size(sum(sizes))} of {stack.over[0]}"
     if stack.kind is StackKind.MD and stack.size > min(sizes):
-        yield f"size {show_size(stack.size)} is more than its smallest member has"
+        yield f"size {show_size(stack.size)} exceeds its smallest member"
 
 
 def _company_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
-    """What several HBAs must have in common: their limits are parameters of the module that plays them."""
+    """Mismatches between HBAs: their limits are parameters of one module."""
     first = next(iter(topology.hbas.values()))
     if hba is first:
         return
     if hba.driver is not first.driver:
-        yield f"driver {hba.driver} beside {first.driver} of HBA {first.name}: one driver plays all HBAs"
+        yield f"driver {hba.driver}, but {first.driver} for HBA {first.name}: all HBAs must have one driver"
     elif hba.driver is Driver.NVMET_TCP:
         return
     elif hba.driver not in {Driver.TCM_LOOP, Driver.TCMU}:
-        yield f"one HBA is possible with driver {hba.driver}"
+        yield f"driver {hba.driver} allows only one HBA"
     elif (hba.can_queue, hba.hw_queues) != (first.can_queue, first.hw_queues):
-        yield f"can_queue and hw_queues must be those of HBA {first.name}: they are parameters of one module"
+        yield f"can_queue and hw_queues must equal those of HBA {first.name}: they are module parameters"
+
+
+_QUEUES_OF_CPUS = frozenset({Driver.NULL_BLK, Driver.SCSI_DEBUG, Driver.NVMET_TCP})
+
+
+def _queue_reasons(hba: Hba) -> Iterator[str]:
+    if hba.cmd_per_lun > hba.can_queue:
+        yield f"cmd_per_lun {hba.cmd_per_lun} exceeds can_queue {hba.can_queue}"
+    if hba.hw_queues > 1 and hba.driver in _QUEUES_OF_CPUS:
+        yield f"hw_queues {hba.hw_queues}: the guest has one CPU, and {hba.driver} makes no more queues than CPUs"
 
 
 def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
-    if hba.cmd_per_lun > hba.can_queue:
-        yield f"cmd_per_lun {hba.cmd_per_lun} is more than can_queue {hba.can_queue}"
+    yield from _queue_reasons(hba)
     if hba.interrupts is not None:
-        yield f"interrupts: devices inside the guest, as {hba.driver} makes them, raise none"
+        yield f"interrupts: {hba.driver} raises none, it is inside the guest"
     most = MOST_TAGS[hba.driver]
     if hba.can_queue > most:
-        yield f"can_queue {hba.can_queue} is more than {most}, the limit of {hba.driver}"
+        yield f"can_queue {hba.can_queue} exceeds {most}, the limit of {hba.driver}"
     if hba.driver is Driver.TCMU and topology.memory < (needed := handler_memory(len(topology.luns))):
         yield (
-            f"memory {show_size(topology.memory)} is too little: the rings of {len(topology.luns)} disks need"
-            f" {show_size(needed)} with the rest of the guest"
+            f"memory {show_size(topology.memory)} is too little: a guest with the rings of {len(topology.luns)} disks"
+            f" needs {show_size(needed)}"
         )
     if hba.driver is Driver.NVMET_TCP:
         yield from _nvme_reasons(hba, topology)
@@ -270,20 +277,20 @@ def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     disks = [topology.disks[name] for lun in topology.luns.values() if lun.hba == hba.name for name in lun.disks]
     for disk in disks:
         if disk.service is None:
-            yield f"driver {hba.driver} takes disks with service, and disk {disk.name} has a rate (use tcm_loop)"
+            yield f"driver {hba.driver} needs disks with service, disk {disk.name} has a rate (use tcm_loop)"
     if hba.driver is Driver.NULL_BLK and hba.cmd_per_lun != hba.can_queue:
-        yield f"null_blk has no cmd_per_lun: any device may hold all {hba.can_queue} tags, so say {hba.can_queue}"
+        yield f"null_blk has no cmd_per_lun: any device may hold all {hba.can_queue} tags, so write {hba.can_queue}"
     for disk in disks:
         if hba.driver is Driver.SCSI_DEBUG and disk.service is not None and disk.service >= SCSI_DEBUG_NDELAY:
-            yield f"scsi_debug takes a service below 1 s, and disk {disk.name} has {show_time(disk.service)}"
+            yield f"scsi_debug needs a service below 1 s, disk {disk.name} has {show_time(disk.service)}"
     if hba.driver is Driver.SCSI_DEBUG and len({(disk.size, disk.service) for disk in disks}) > 1:
-        yield "the disks of scsi_debug have one size and one service: both are parameters of the module"
+        yield "all disks of scsi_debug must have the same size and service: both are module parameters"
 
 
 def _nvme_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     if hba.can_queue < LEAST_NVME_TAGS:
-        yield f"can_queue {hba.can_queue} is less than {LEAST_NVME_TAGS}, the least that nvme-fabrics takes"
+        yield f"can_queue {hba.can_queue} is less than {LEAST_NVME_TAGS}, the minimum of nvme-fabrics"
     if hba.cmd_per_lun != hba.can_queue:
-        yield f"a controller has one namespace, which may hold all {hba.can_queue} tags, so say {hba.can_queue}"
+        yield f"a namespace may hold all {hba.can_queue} tags of its controller, so write cmd_per_lun {hba.can_queue}"
     if not topology.stacks:
-        yield "namespaces of driver nvmet-tcp are shown by stacks of kind nvme"
+        yield "driver nvmet-tcp needs stacks of kind nvme over its LUNs"

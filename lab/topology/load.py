@@ -32,12 +32,12 @@ def load_topology(ref: str | Node, *, near: Path) -> Topology:
     topology = read_topology(ref, near=near, problems=problems)
     problems.raise_if_any()
     if topology is None:
-        raise Misuse("the topology cannot be read", remedy="report this as a bug of blklab")
+        raise Misuse("the topology cannot be read", remedy="report this as a bug in blklab")
     return topology
 
 
 def read_topology(ref: str | Node, *, near: Path, problems: Problems) -> Topology | None:
-    """As ``load_topology``, with the mistakes left in ``problems``. Raises Misuse if there is no such file."""
+    """As ``load_topology``, with the mistakes added to ``problems``. Raises Misuse if there is no such file."""
     if not isinstance(ref, str):
         return _read(ref, "inline", "inline", problems)
     path = find_topology(ref, near=near)
@@ -58,7 +58,7 @@ def catalogue() -> tuple[Topology, ...]:
 
 
 def find_topology(ref: str, *, near: Path) -> Path:
-    """The file that a name or a path means. Raises Misuse for a name that the catalogue does not have."""
+    """The file of a name or a path. Raises Misuse for a name that is not in the catalogue."""
     if not re.fullmatch(NAME, ref):
         return near / ref
     path = CATALOGUE / f"{ref}.yaml"
@@ -66,7 +66,7 @@ def find_topology(ref: str, *, near: Path) -> Path:
         known = sorted(file.stem for file in CATALOGUE.glob("*.yaml"))
         raise Misuse(
             f"no topology {ref} in the catalogue{nearest(ref, known)}",
-            remedy=f"known: {names(known)}; or give a path with a / or .yaml in it",
+            remedy=f"known: {names(known)}; a path needs a / or .yaml in it",
         )
     return path
 
@@ -79,7 +79,7 @@ def _read(node: Node, name: str, source: str, problems: Problems, *, in_catalogu
     if row is None:
         return None
     before = len(problems.found)
-    memory, scale = row.get(fields.MEMORY), row.get_or(fields.SCALE, 1)
+    memory, scale = row.get(fields.MEMORY), row.value(fields.SCALE)
     link_rows, disk_rows, box_rows, hba_rows, lun_rows, stack_rows = (
         row.get(field) or {}
         for field in (fields.LINKS, fields.DISKS, fields.ENCLOSURES, fields.HBAS, fields.LUNS, fields.STACKS)
@@ -99,13 +99,14 @@ def _read(node: Node, name: str, source: str, problems: Problems, *, in_catalogu
     )
     used = {link for path in paths for link in path}
     for key in set(links) - used:
-        problems.add(link_rows[key].mark, f"link {key} carries no disk", "remove it or list it under links of a part")
+        remedy = "remove it, or list it under links of a disk, LUN, HBA or enclosure"
+        problems.add(link_rows[key].mark, f"link {key}: nothing uses it", remedy, symptom=True)
     title, name = row.get_or(fields.TITLE, ""), row.get_or(TOPOLOGY, name)
     origins = read_origins(row, complete=in_catalogue)
     if len(problems.found) > before or memory is None:
         return None
     topology = Topology(name, title, memory, hbas, disks, luns, source, links, boxes, {}, scale, origins, _vm(row))
-    topology = read_stacks(topology, stack_rows)
+    topology = read_stacks(topology, stack_rows, lun_rows)
     places = {"disk": disk_rows, "hba": hba_rows, "lun": lun_rows, "stack": stack_rows}
     if len(problems.found) > before:
         return None
@@ -117,7 +118,7 @@ def _read(node: Node, name: str, source: str, problems: Problems, *, in_catalogu
 def _link(name: str, row: Row, scale: int) -> Link:
     given = [field for field in (fields.LINK_RATE, fields.PCIE, fields.SAS) if row.entry(field.name)]
     if len(given) != 1:
-        row.problems.add(row.mark, f"link {name}: expected one of rate, pcie and sas", "rate: 132 MB/s, say")
+        row.problems.add(row.mark, f"link {name}: expected one of rate, pcie and sas", "such as rate: 132 MB/s")
     rate, what = row.get_or(fields.LINK_RATE, 1), ""
     if pcie := row.get(fields.PCIE):
         generation, lanes = pcie.get_or(fields.GENERATION, 1), pcie.get_or(fields.LANES, 1)
@@ -125,8 +126,8 @@ def _link(name: str, row: Row, scale: int) -> Link:
     if sas := row.get(fields.SAS):
         lanes, gbit = sas.get_or(fields.LANES, 1), sas.get_or(fields.GBIT, 1)
         rate, what = _SAS_GBIT * gbit * lanes, f"SAS {gbit} Gbit/s x{lanes}"
-    efficiency = row.get_or(fields.EFFICIENCY, 100)
-    return Link(name, max(1, rate * efficiency // 100 // scale), row.get_or(fields.COST, 0) * scale, what)
+    efficiency = row.value(fields.EFFICIENCY)
+    return Link(name, max(1, rate * efficiency // 100 // scale), row.value(fields.COST) * scale, what)
 
 
 def _disk(name: str, row: Row, links: Iterable[str], scale: int) -> Disk:
@@ -137,18 +138,18 @@ def _disk(name: str, row: Row, links: Iterable[str], scale: int) -> Disk:
         row.get(fields.RPM),
     )
     if ("rate" in row.node.entries) == ("service" in row.node.entries):
-        row.problems.add(row.mark, f"disk {name}: expected either rate or service", "one of the two")
+        row.problems.add(row.mark, f"disk {name}: expected either rate or service", "write one of the two")
     return Disk(
         name,
         size,
         rate if rate is None else max(1, rate // scale),
         service if service is None else service * scale,
-        seek=row.get_or(fields.SEEK, 0) * scale,
+        seek=row.value(fields.SEEK) * scale,
         rotation=revolution(rpm, scale) if rpm else 0,
         zones=_zones(name, row, size, scale),
-        ncq=row.get_or(fields.NCQ, 1),
+        ncq=row.value(fields.NCQ),
         buffer=row.get_or(fields.BUFFER, 0),
-        look_ahead=row.get_or(fields.LOOK_AHEAD, 0),
+        look_ahead=row.value(fields.LOOK_AHEAD),
         links=_references(f"disk {name}", row, fields.PATH, "link", links),
     )
 
@@ -160,7 +161,7 @@ def _zones(name: str, row: Row, size: int, scale: int) -> tuple[Zone, ...]:
         if start is None or rate is None:
             continue
         if start >= size or (zones and start <= zones[-1].start):
-            zone.problems.add(zone.mark, f"disk {name}: zones must ascend within the disk")
+            zone.problems.add(zone.mark, f"disk {name}: expected zones in ascending order within the disk")
         zones.append(Zone(start, max(1, rate // scale)))
     return tuple(zones)
 
@@ -172,14 +173,14 @@ def _box(name: str, row: Row, disks: Iterable[str], links: Iterable[str]) -> Enc
 
 
 def _references(label: str, row: Row, field: Field[list[str]], what: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The names in a list, after reporting those that are not ``known`` or there twice."""
+    """The names in a list; unknown and repeated ones are reported."""
     found = row.get(field) or []
     for name in dict.fromkeys(found):
         if name not in known:
             remedy = f"known: {names(known)}" if known else f"add it under {what}s"
             row.problems.add(row.place(field.name), f"{label}: no {what} {name}{nearest(name, known)}", remedy)
         elif found.count(name) > 1:
-            row.problems.add(row.place(field.name), f"{label}: {what} {name} is there twice")
+            row.problems.add(row.place(field.name), f"{label}: {what} {name} is listed twice")
     return tuple(found)
 
 
@@ -194,11 +195,11 @@ def _hba(name: str, row: Row, links: Iterable[str]) -> Hba | None:
         Driver(driver),
         can_queue,
         cmd_per_lun or can_queue,
-        row.get_or(fields.HW_QUEUES, 1),
+        row.value(fields.HW_QUEUES),
         row.get_or(fields.MODEL, ""),
         path,
         row.get_or(fields.SLOT, ""),
-        row.get_or(fields.NODE, 0),
+        row.value(fields.NODE),
         row.get(fields.INTERRUPTS),
     )
 
@@ -223,10 +224,10 @@ def _check_use(luns: Rows, disks: Rows, hbas: Rows, problems: Problems) -> None:
     }
     for name, row in disks.items():
         if name not in shown:
-            problems.add(row.mark, f"disk {name} is on no lun", "remove it or list it under luns")
+            problems.add(row.mark, f"disk {name}: no LUN uses it", "remove it or list it under luns", symptom=True)
     for name, row in hbas.items():
         if name not in busy:
-            problems.add(row.mark, f"hba {name} has no lun", "remove it or list it under luns")
+            problems.add(row.mark, f"hba {name}: no LUN uses it", "remove it or name it under luns", symptom=True)
 
 
 def _check_boxes(boxes: Mapping[str, Enclosure], rows: Rows) -> None:
@@ -235,7 +236,7 @@ def _check_boxes(boxes: Mapping[str, Enclosure], rows: Rows) -> None:
         for disk in box.disks:
             if disk in housed and housed[disk] != name:
                 row = rows[name]
-                row.problems.add(row.place("disks"), f"disk {disk} is in enclosure {housed[disk]} already")
+                row.problems.add(row.place("disks"), f"enclosure {name}: disk {disk} is in {housed[disk]} already")
             housed[disk] = name
 
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Storage topologies as frozen values: what there is, never how it is made.
+"""Storage topologies as frozen values, independent of the devices that realise them.
 
-Sizes are bytes, rates bytes per second, times nanoseconds; all are the lab's own, that is with the
-topology's ``scale`` applied to what its file says of the hardware.
+Sizes are bytes, rates bytes per second, times nanoseconds. All are the lab's values: those of the hardware in the file
+with the topology's ``scale`` applied.
 """
 
 import re
@@ -16,7 +16,7 @@ _PCIE = re.compile(r"PCIe (\d+)\.0 x(\d+)")
 
 
 class Driver(StrEnum):
-    """The device family that plays a host adapter: one inside the guest, or a controller of QEMU (``EMULATED``)."""
+    """The device that plays a host adapter: one inside the guest, or a QEMU controller (``EMULATED``)."""
 
     TCM_LOOP = "tcm_loop"
     SCSI_DEBUG = "scsi_debug"
@@ -31,16 +31,16 @@ class Driver(StrEnum):
 
 
 EMULATED = frozenset({Driver.MPTSAS, Driver.MEGASAS, Driver.MEGASAS_GEN2, Driver.VIRTIO_SCSI, Driver.NVME})
-"""Controllers of QEMU: they complete in host time and so belong to the wall clock."""
+"""QEMU controllers, for the wall clock: they complete in host time."""
 SCSI = frozenset({Driver.TCM_LOOP, Driver.SCSI_DEBUG, Driver.TCMU, *EMULATED}) - {Driver.NVME}
-"""Drivers whose LUNs and hosts are SCSI's."""
+"""Drivers whose LUNs are SCSI disks."""
 SERIAL = frozenset({Driver.TCMU, *EMULATED})
-"""Drivers whose disks with a rate carry exactly that, whatever the size of requests."""
+"""Drivers whose disks keep their rate exactly, for any size of requests."""
 
 
 @dataclass(frozen=True)
 class Zone:
-    """From byte ``start`` on a disk reads and writes at ``rate``."""
+    """The rate of a disk from byte ``start`` on."""
 
     start: int
     rate: int
@@ -48,14 +48,13 @@ class Zone:
 
 @dataclass(frozen=True)
 class Disk:
-    """One spindle or flash device. It is serial at ``rate``, or parallel with ``service`` per request.
+    """A disk or flash device: serial at ``rate``, or parallel with ``service`` per request.
 
-    Of a serial disk: ``seek`` is the time before a request that does not start where the last one
-    ended, ``rotation`` that of a revolution (0: it does not turn), ``zones`` are further rates from some
-    byte on, ``ncq`` is how many queued requests it chooses among, ``look_ahead`` how many bytes further than
-    asked it reads, and keeps. ``links`` carry its data alone. With a ``buffer`` it moves as many requests at a
-    time, which share its rate, and has no seek: what streams see of a drive whose cache stands between its ports and
-    its medium. Without one a slow link holds the disk itself.
+    For a serial disk ``seek`` is the time before a request that does not start where the last one ended, ``rotation``
+    the time of a revolution (0: none), ``zones`` are rates of later parts, ``ncq`` is the number of queued requests
+    among which it serves the nearest, ``look_ahead`` the bytes it reads beyond a request, and keeps. ``links`` are its
+    own. With a ``buffer`` it transfers that many requests at once, which share its rate, and has no seek, like a drive
+    whose cache lies between its ports and its medium. Without one, a slow link occupies the disk.
     """
 
     name: str
@@ -73,9 +72,9 @@ class Disk:
 
 @dataclass(frozen=True)
 class Link:
-    """A capacity that paths share fairly; a request takes ``cost`` and its bytes at ``rate`` of its time.
+    """A capacity that paths share fairly; a request occupies it for ``cost`` plus its size / ``rate``.
 
-    ``what`` says what it is: ``PCIe 1.0 x8``, say.
+    ``what`` describes it, such as ``PCIe 1.0 x8``.
     """
 
     name: str
@@ -85,7 +84,7 @@ class Link:
 
     @property
     def pcie(self) -> tuple[int, int] | None:
-        """Generation and lanes of a link of PCI Express, None of another."""
+        """Generation and lanes of a PCI Express link, None for another link."""
         found = _PCIE.fullmatch(self.what)
         return (int(found[1]), int(found[2])) if found else None
 
@@ -94,10 +93,10 @@ class Link:
 class Hba:
     """A host adapter: its LUNs share ``can_queue`` tags and each may hold ``cmd_per_lun`` of them.
 
-    For null_blk ``can_queue`` is the tag set's depth, shared by all disks (``shared_tags=1``); for nvmet-tcp
-    the HBA is a port of the target, its LUNs are the controllers behind it, each with a queue of ``can_queue``.
-    ``links`` carry the data of all its LUNs; ``slot`` and NUMA ``node`` say where it sits. The processor
-    ``interrupts`` takes its interrupts, None being the kernel's choice; only controllers of QEMU raise any.
+    For null_blk ``can_queue`` is the depth of the tag set that all disks share (``shared_tags=1``). For nvmet-tcp the
+    HBA is a port of the target, and its LUNs are controllers with a queue of ``can_queue`` each. ``links`` carry the
+    data of all its LUNs. ``interrupts`` is the CPU that takes its interrupts (None: the kernel's choice); only QEMU
+    controllers raise any.
     """
 
     name: str
@@ -111,12 +110,17 @@ class Hba:
     node: int = 0
     interrupts: int | None = None
 
+    @property
+    def tags(self) -> int:
+        """Requests that fit: a ring of NVMe is full with one entry free, nvme-tcp keeps one tag for its connect."""
+        return self.can_queue - 1 if self.driver in (Driver.NVME, Driver.NVMET_TCP) else self.can_queue
+
 
 @dataclass(frozen=True)
 class Lun:
-    """A block device that the host shows; its sectors are those of ``disks``, one after another.
+    """A block device of a host; its sectors are those of ``disks``, one after another.
 
-    LUNs that show the same disk are paths to it. ``links`` lie between the host and its disks.
+    LUNs with the same disk are paths to it. ``links`` are between the host and its disks.
     """
 
     name: str
@@ -136,7 +140,7 @@ class Enclosure:
 
 
 class StackKind(StrEnum):
-    """What is laid over LUNs: dm-linear, dm-stripe (as LVM's stripes), dm-multipath, md, NVMe's own multipath."""
+    """The device over LUNs: dm-linear, dm-stripe (LVM stripes), dm-multipath, md, or NVMe multipath."""
 
     LINEAR = "linear"
     STRIPE = "stripe"
@@ -149,13 +153,12 @@ class StackKind(StrEnum):
 class Stack:
     """A block device over ``over``, names of LUNs or of other stacks.
 
-    linear: one after another, or of a single one the part of ``size`` bytes from ``offset`` on. stripe: ``chunk``
-    bytes of each in turn. multipath: all are paths to one disk, chosen by ``selector``; ``policy`` multibus has
-    them in one group, failover in one for each; ``mode`` is rq or bio; service-time weighs them by ``throughput``
-    (empty: alike). md: an array of ``level`` with ``chunk``; of each member ``size`` bytes are used
-    (0: all); ``resync`` False takes it for clean. nvme: one namespace, among whose paths ``iopolicy`` chooses.
-    ``settings`` maps attributes below /sys/block/DEV (``md/stripe_cache_size``) to values, ``tried`` those that
-    the kernel may refuse or change.
+    linear: the members one after another, or ``size`` bytes of a single one from ``offset`` on. stripe: ``chunk``
+    bytes of each in turn. multipath: paths to one disk, chosen by ``selector``; ``policy`` multibus has one path
+    group, failover one for each path; ``mode`` is rq or bio; service-time weighs paths by ``throughput`` (empty:
+    equal). md: an array of ``level`` with ``chunk`` that uses ``size`` bytes of each member (0: all); without
+    ``resync`` it is assumed clean. nvme: a namespace whose paths ``iopolicy`` chooses. ``settings`` maps attributes
+    below /sys/block/DEV (``md/stripe_cache_size``) to values, ``tried`` those that the kernel may refuse or change.
     """
 
     name: str
@@ -179,9 +182,9 @@ class Stack:
 
 @dataclass(frozen=True)
 class Origin:
-    """Where the value of a parameter comes from: ``of`` is a pattern such as ``disk.*.seek``.
+    """Where the values of parameters come from; ``of`` is a pattern such as ``disk.*.seek``.
 
-    ``kind`` is cites, fitted (``text`` says on what) or chosen (the ratios do not hang on it).
+    ``kind`` is cites, fitted (``text`` says to what) or chosen (the ratios do not depend on it).
     """
 
     of: str
@@ -191,7 +194,7 @@ class Origin:
 
 @dataclass(frozen=True)
 class Region:
-    """Where a role's sectors lie: on the block device ``lun``, ``offset`` and ``size`` in bytes."""
+    """The extent of a target on the block device ``lun``, in bytes."""
 
     lun: str
     offset: int
@@ -200,9 +203,9 @@ class Region:
 
 @dataclass(frozen=True)
 class Topology:
-    """``scale`` is by how much rates are lower and times longer than the hardware's.
+    """``scale`` is the factor by which rates are lower and times longer than the hardware's.
 
-    ``vm`` maps names of /proc/sys/vm to values of the guest.
+    ``vm`` maps names in /proc/sys/vm to values.
     """
 
     name: str
@@ -220,7 +223,7 @@ class Topology:
     vm: Mapping[str, str] = field(default_factory=dict)
 
     def region(self, name: str) -> Region:
-        """The sectors that are this disk, LUN or stack. Raises KeyError for a disk that no or several LUNs show."""
+        """The extent of this disk, LUN or stack. Raises KeyError for a disk without exactly one LUN."""
         if name in self.stacks:
             return Region(name, 0, self.stack_size(name))
         shown = [lun for lun in self.luns.values() if name in lun.disks]
@@ -233,17 +236,17 @@ class Topology:
         raise KeyError(name)
 
     def targets(self) -> tuple[str, ...]:
-        """Everything that a role can do I/O on: names that ``region`` knows."""
+        """The names that a role can do I/O on."""
         shown = [disk for lun in self.luns.values() for disk in lun.disks]
         disks = [name for name in self.disks if shown.count(name) == 1]
         whole = [name for name in self.luns if name not in self.disks]
-        # The paths of NVMe's multipath are hidden devices.
+        # The paths of NVMe multipath are hidden devices.
         hidden = {lun for stack in self.stacks.values() if stack.kind is StackKind.NVME for lun in stack.over}
         return (*(name for name in (*disks, *whole) if self.region(name).lun not in hidden), *self.stacks)
 
     @property
     def emulated(self) -> bool:
-        """Whether controllers of QEMU play its HBAs, which belong to the wall clock."""
+        """Whether its HBAs are QEMU controllers, which need the wall clock."""
         return any(hba.driver in EMULATED for hba in self.hbas.values())
 
     def leaves(self, name: str) -> tuple[str, ...]:
@@ -257,20 +260,20 @@ class Topology:
         return self.leaves(member) if member in self.stacks else (member,)
 
     def path(self, lun: str, disk: str) -> tuple[str, ...]:
-        """The links between a LUN's host and one of its disks, each once, from the host on."""
+        """The links from a LUN's host to one of its disks, each once."""
         box = [name for enclosure in self.enclosures.values() if disk in enclosure.disks for name in enclosure.links]
         own = self.luns[lun]
         return tuple(dict.fromkeys((*self.hbas[own.hba].links, *own.links, *box, *self.disks[disk].links)))
 
     def driver(self, name: str) -> Driver:
-        """What plays the HBA of this disk, LUN or stack. Raises KeyError as ``region`` does."""
+        """The driver of the HBA of this disk, LUN or stack. Raises KeyError as ``region`` does."""
         return self.hbas[self.luns[self.leaves(name)[0]].hba].driver
 
     def lun_size(self, lun: str) -> int:
         return sum(self.disks[name].size for name in self.luns[lun].disks)
 
     def stack_size(self, name: str) -> int:
-        """Bytes that a stack shows; of md arrays the most that it can be, for its labels take some."""
+        """The size of a stack in bytes; for md an upper bound, because superblocks take some."""
         stack = self.stacks[name]
         sizes = [self.stack_size(each) if each in self.stacks else self.lun_size(each) for each in stack.over]
         if stack.kind is StackKind.LINEAR:
@@ -292,7 +295,7 @@ def _striped_size(stack: Stack, member: int) -> int:
 
 
 def build_order(topology: Topology) -> Iterator[Stack]:
-    """Stacks in an order in which each one's members exist already. Stacks in a circle are left out."""
+    """Stacks after their members. Stacks in a cycle are left out."""
     made: set[str] = set(topology.luns)
     waiting = list(topology.stacks.values())
     while ready := [stack for stack in waiting if made.issuperset(stack.over)]:

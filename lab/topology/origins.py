@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where the free parameters of a topology come from: in the catalogue each has an origin, and each origin a parameter.
+"""Where the parameters of a topology come from. In the catalogue every parameter has an origin.
 
-A parameter is called ``kind.name.key``: ``disk.d3.seek``; that of a link's capacity is ``rate``
-whether it is written as a rate, as PCIe lanes or as a SAS port.
+A parameter is named ``kind.name.key``: ``disk.d3.seek``. A link's capacity is ``rate``, also if it is written as PCIe
+lanes or as a SAS port.
 """
 
 from collections.abc import Iterator, Mapping
@@ -21,11 +21,11 @@ _KEYS: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]] = {
     "link": (fields.LINKS, {"rate": "rate", "pcie": "rate", "sas": "rate", "efficiency": "efficiency", "cost": "cost"}),
     "hba": (fields.HBAS, {key: key for key in ("can_queue", "cmd_per_lun")}),
 }
-_REMEDY = "under origins: {of: disk.*.seek, cites: ...}, or fitted: on what, or chosen: why any such value would do"
+_REMEDY = "write origins: [{of: disk.*.seek, cites: ...}], or fitted: to what, or chosen: why any such value will do"
 
 
 def free_parameters(row: Row) -> tuple[str, ...]:
-    """The parameters that a topology's file sets, as ``kind.name.key``."""
+    """The parameters that a topology file sets, as ``kind.name.key``."""
     return tuple(
         f"{kind}.{name}.{parameter}"
         for kind, (section, keys) in _KEYS.items()
@@ -36,23 +36,23 @@ def free_parameters(row: Row) -> tuple[str, ...]:
 
 
 def read_origins(row: Row, *, complete: bool) -> tuple[Origin, ...]:
-    """The origins of a topology's row. ``complete`` reports the parameters that have none."""
+    """The origins in a topology file. ``complete`` reports parameters without one."""
     origins: list[Origin] = []
     parameters = free_parameters(row)
     for one in row.get(fields.ORIGINS) or ():
         of = one.get(fields.ORIGIN_OF)
         texts = [(field.name, text) for field in fields.ORIGIN_TEXTS if (text := one.get(field))]
         if len(texts) != 1:
-            one.problems.add(one.mark, "origins: expected one of cites, fitted and chosen")
+            one.problems.add(one.mark, "origins: expected one of cites, fitted and chosen", "write one of them")
         elif of is not None:
             origins.append(Origin(of, *texts[0]))
             if not any(fnmatchcase(parameter, of) for parameter in parameters):
                 known = dict.fromkeys(_every(parameter) for parameter in parameters)
-                one.problems.add(one.place("of"), f"origins: {of} is no parameter of this file", names(known))
+                one.problems.add(one.place("of"), f"origins: this file has no parameter {of}", f"known: {names(known)}")
     uncovered = {each for each in parameters if not any(fnmatchcase(each, origin.of) for origin in origins)}
     if complete and uncovered:
         lacking = names(_together(parameters, uncovered))
-        row.problems.add(row.place("origins"), f"origins: nothing says where these come from: {lacking}", _REMEDY)
+        row.problems.add(row.place("origins"), f"origins: parameters without an origin: {lacking}", _REMEDY)
     return tuple(origins)
 
 
@@ -62,7 +62,7 @@ def _every(parameter: str) -> str:
 
 
 def _together(parameters: tuple[str, ...], chosen: set[str]) -> Iterator[str]:
-    """``disk.*.seek`` in place of the seeks of all disks when all of them are chosen."""
+    """The chosen parameters, with ``disk.*.seek`` for the seeks of all disks if all are chosen."""
     left = {_every(parameter) for parameter in parameters if parameter not in chosen}
     yield from dict.fromkeys(
         parameter if _every(parameter) in left else _every(parameter) for parameter in parameters if parameter in chosen

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Many names in one: ``d00..23`` stands for d00, d01 and so on up to d23.
+"""Ranges of names: ``d00..23`` is d00, d01 and so on up to d23.
 
-As a key it stands for as many rows, in which each range of the same length stands for the name in
-its own place. In a list it stands for all of its names.
+As a key a range makes one row for each name; in a row, a range of the same length becomes the name at the same
+position. In a list a range becomes all of its names.
 """
 
 import re
@@ -19,7 +19,7 @@ _MOST = 256
 
 
 def range_names(text: str) -> tuple[str, ...]:
-    """The names that a range stands for; empty for a text that is none."""
+    """The names of a range; empty for a text that is no range."""
     match = _RANGE.fullmatch(text)
     if match is None:
         return ()
@@ -31,7 +31,7 @@ def range_names(text: str) -> tuple[str, ...]:
 
 
 def ranged(names: Iterable[str]) -> tuple[str, ...]:
-    """Names with those that follow one another as ranges, which ``range_names`` takes apart again."""
+    """Names with consecutive ones combined into ranges, the inverse of ``range_names``."""
     runs: list[list[str]] = []
     for name in names:
         if not (runs and range_names(_range(runs[-1][0], name)) == (*runs[-1], name)):
@@ -41,12 +41,12 @@ def ranged(names: Iterable[str]) -> tuple[str, ...]:
 
 
 def in_ranges(names: Iterable[str]) -> str:
-    """Names as short as ranges make them: ``d00..23``, ``a, b``, ``d0..3, d5``."""
+    """Names with ranges, for reports: ``d00..23``, ``a, b``, ``d0..3, d5``."""
     return ", ".join(ranged(names))
 
 
 def _range(first: str, last: str) -> str:
-    """``d00..23``, or nothing when the two differ by more than their last number."""
+    """``d00..23``, or nothing if the two differ in more than their last number."""
     one, other = _NUMBERED.fullmatch(first), _NUMBERED.fullmatch(last)
     if not one or not other or one.group(1, 3) != other.group(1, 3):
         return ""
@@ -55,7 +55,9 @@ def _range(first: str, last: str) -> str:
 
 @dataclass(frozen=True)
 class Reference:
-    """A name; in a row whose key is a range also a range, which is a name by the time that it is read."""
+    """A name. In a row whose key is a range also a range, which has become a name before it is read."""
+
+    type = "name"
 
     def read(self, problems: Problems, label: str, node: Node) -> str | None:
         return name_text().read(problems, label, node)
@@ -70,6 +72,8 @@ class References:
 
     least: int = 0
 
+    type = "list of names"
+
     def read(self, problems: Problems, label: str, node: Node) -> list[str] | None:
         if isinstance(node, Items):
             node = replace(node, items=tuple(name for item in node.items for name in _all_names(item)))
@@ -81,7 +85,9 @@ class References:
 
 @dataclass(frozen=True)
 class Names:
-    """A name or a range, or a list of names and ranges, none of them twice."""
+    """A name or a range, or a list of names and ranges without repetition."""
+
+    type = "name, range or list of names"
 
     def read(self, problems: Problems, label: str, node: Node) -> tuple[str, ...] | None:
         if isinstance(node, Map):
@@ -91,7 +97,7 @@ class Names:
         names = References(1).read(problems, label, listed) or []
         for name in dict.fromkeys(names):
             if names.count(name) > 1:
-                problems.add(node.mark, f"{label}: {quoted(name)} is there twice")
+                problems.add(node.mark, f"{label}: {quoted(name)} is listed twice")
         return tuple(dict.fromkeys(names)) or None
 
     def json(self) -> Json:
@@ -109,11 +115,15 @@ def _all_names(item: Node) -> Iterator[Node]:
 
 @dataclass(frozen=True)
 class NamedRanges:
-    """As ``Named``, with ranges among the keys."""
+    """As ``Named``, with ranges as keys."""
 
     value: Kind[Row]
     what: str
     most: int = 256
+
+    @property
+    def type(self) -> str:
+        return f"{self.what}s by name or range"
 
     def read(self, problems: Problems, label: str, node: Node) -> dict[str, Row] | None:
         if isinstance(node, Map):
@@ -131,14 +141,14 @@ def _spread(problems: Problems, node: Map) -> Map:
         names = range_names(key)
         for place, name in enumerate(names or (key,)):
             if name in entries:
-                problems.add(entry.key.mark, f"{quoted(name)} is there twice, here as part of {key}")
+                problems.add(entry.key.mark, f"{quoted(name)}: duplicate name, here as part of {key}")
             value = _in_place(problems, entry.value, place, len(names)) if names else entry.value
             entries[name] = Entry(replace(entry.key, text=name), value)
     return replace(node, entries=entries)
 
 
 def _in_place(problems: Problems, node: Node, place: int, count: int) -> Node:
-    """The node of one row of ``count`` with the names that stand in its place."""
+    """The node of one row of ``count``, each range replaced by the name at position ``place``."""
     if isinstance(node, Map):
         entries = {
             key: replace(entry, value=_in_place(problems, entry.value, place, count))
@@ -151,6 +161,8 @@ def _in_place(problems: Problems, node: Node, place: int, count: int) -> Node:
     if not names or not isinstance(node, Scalar):
         return node
     if len(names) != count:
-        problems.add(node.mark, f"{node.text} has {len(names)} names, the row's key {count}", "ranges of one length")
+        problems.add(
+            node.mark, f"{node.text} has {len(names)} names, the row's key {count}", "write ranges of the same length"
+        )
         return node
     return replace(node, text=names[place], verbatim=False)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The ways from hosts to disks, with those that differ in nothing but names taken together.
+"""The paths from hosts to disks, with those that differ only in names combined.
 
-Twenty-four equal disks behind one port are one route of five steps: host, PCIe link, port, enclosure, disks.
+24 equal disks behind one port are one route of five steps: host, PCIe link, port, enclosure, disks.
 """
 
 from collections import Counter
@@ -15,7 +15,7 @@ HBA, LINK, BOX, DISK = "hba", "link", "box", "disk"
 
 @dataclass(frozen=True)
 class Step:
-    """``names`` are of one ``kind`` and alike; each of the route's LUNs goes by the one in its place, or by the one."""
+    """``names`` are equal parts of one ``kind``: one for all LUNs of the route, or one for each, in their order."""
 
     kind: str
     names: tuple[str, ...]
@@ -28,7 +28,7 @@ class Route:
 
 
 def routes(topology: Topology) -> tuple[Route, ...]:
-    """Every LUN is in one of them, in the order of the file."""
+    """The routes in the order of the file; every LUN is in exactly one."""
     users = Counter(
         link for lun in topology.luns.values() for disk in lun.disks for link in topology.path(lun.name, disk)
     )
@@ -40,7 +40,7 @@ def routes(topology: Topology) -> tuple[Route, ...]:
 
 def _key(topology: Topology, lun: Lun, users: Counter[str]) -> Iterator[Hashable]:
     yield lun.hba
-    # One route for the first ways to disks that have several, another for the second ways.
+    # Of disks with several paths the first paths are one route, the second paths another.
     paths = [other.name for other in topology.luns.values() if lun.disks[0] in other.disks]
     yield len(paths), paths.index(lun.name)
     for kind, name in _steps(topology, lun):
@@ -54,7 +54,7 @@ def _key(topology: Topology, lun: Lun, users: Counter[str]) -> Iterator[Hashable
 
 
 def _steps(topology: Topology, lun: Lun) -> Iterator[tuple[str, str]]:
-    """From the host on. What a LUN of several disks shows is told by its first, and the others follow it."""
+    """The steps from the host to the disks; links and enclosures are those of the LUN's first disk."""
     first = lun.disks[0]
     own = topology.disks[first].links
     boxes = [box.name for box in topology.enclosures.values() if first in box.disks]

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Settings of an arm that change a topology: ``hba.can_queue``, ``disk.p0.rate``, ``stack.vol.chunk`` ..."""
+"""Settings of an arm that change its topology: ``hba.can_queue``, ``disk.p0.rate``, ``stack.vol.chunk`` ..."""
 
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from lab.topology.fields import ATTRIBUTES, DISK_KNOBS, HBA_KNOBS, LINK_KNOBS, STACK_KNOBS, VM_KNOBS
+from lab.topology.fields import ATTRIBUTES, DISK_SETTINGS, HBA_SETTINGS, LINK_SETTINGS, STACK_SETTINGS, VM_SETTINGS
 from lab.topology.model import Disk, Driver, Hba, Link, Stack, Topology
-from lab.yaml.fields import NAME, Field, Integer, Kind
+from lab.yaml.fields import NAME, Field, Integer
 from lab.yaml.strict import names, nearest
 
 T = TypeVar("T", Hba, Disk, Link, Stack)
@@ -19,40 +19,39 @@ _SCALED_RATES, _SCALED_TIMES = {"rate"}, {"service", "seek", "cost"}
 _RPM = "rpm"
 
 
-def knob_fields() -> tuple[Field[object], ...]:
-    """The settings as fields whose names are patterns; ``*`` in a name stands for any part of names."""
-    tables: tuple[tuple[str, Mapping[str, Kind[object]]], ...] = (
-        ("disk", DISK_KNOBS),
-        ("link", LINK_KNOBS),
-        ("stack", STACK_KNOBS),
+def setting_fields() -> tuple[Field[object], ...]:
+    """The settings as fields whose names are patterns; ``*`` matches any part of a name."""
+    tables: tuple[tuple[str, str, Mapping[str, Field[object]]], ...] = (
+        (rf"hba\.({NAME}\.)?", "hba.", HBA_SETTINGS),
+        (r"vm\.", "vm.", VM_SETTINGS),
+        (rf"disk\.{_CHOSEN}\.", "disk.NAME.", DISK_SETTINGS),
+        (rf"link\.{_CHOSEN}\.", "link.NAME.", LINK_SETTINGS),
+        (rf"stack\.{_CHOSEN}\.", "stack.NAME.", STACK_SETTINGS),
+        *(
+            (rf"stack\.{_CHOSEN}\.{folder}\.", f"stack.NAME.{folder}.", {field.name: field for field in attributes})
+            for folder, attributes in ATTRIBUTES.items()
+        ),
     )
-    fields: list[Field[object]] = [
-        Field(rf"hba\.({NAME}\.)?{key}", kind, says=f"hba.{key}") for key, kind in HBA_KNOBS.items()
-    ]
-    fields += [Field(rf"vm\.{key}", kind, says=f"vm.{key}") for key, kind in VM_KNOBS.items()]
-    for what, knobs in tables:
-        for key, kind in knobs.items():
-            fields.append(Field(rf"{what}\.{_CHOSEN}\.{key}", kind, says=f"{what}.NAME.{key}"))
-    for folder, attributes in ATTRIBUTES.items():
-        for attribute in attributes:
-            key = f"{folder}.{attribute.name}"
-            fields.append(
-                Field(rf"stack\.{_CHOSEN}\.{folder}\.{attribute.name}", attribute.kind, says=f"stack.NAME.{key}")
-            )
-    return tuple(fields)
+    return tuple(
+        replace(field, name=f"{pattern}{key}", label=f"{label}{key}", default=None, absent="the topology's")
+        for pattern, label, settings in tables
+        for key, field in settings.items()
+    )
 
 
 def tried_fields() -> tuple[Field[int], ...]:
-    """Attributes of stacks that may be tried, with any number: what they take is for the kernel to say."""
+    """Attributes of stacks under ``try:``, with any number: the kernel decides which it takes."""
     folders = "|".join(ATTRIBUTES)
-    return (Field(rf"stack\.{NAME}\.({folders})\.[a-z0-9_]{{1,40}}", Integer(0, 1 << 62), says="stack.NAME.queue.KEY"),)
+    name = rf"stack\.{NAME}\.({folders})\.[a-z0-9_]{{1,40}}"
+    says = "an attribute of a stack's queue, or of md, that the kernel may refuse or change"
+    return (Field(name, Integer(0, 1 << 62), says=says, label="stack.NAME.queue.KEY", example="1280"),)
 
 
 def apply_try(topology: Topology, key: str, value: int) -> Topology:
-    """The topology with one attribute to be tried on a stack. Raises ValueError for a stack that is not there."""
+    """The topology with an attribute to be tried on a stack. Raises ValueError for an unknown stack."""
     _, name, attribute = key.split(".", 2)
     return replace(
-        topology, stacks=_turned(topology.stacks, "stack", name, lambda stack: _try(stack, attribute, value))
+        topology, stacks=_changed(topology.stacks, "stack", name, lambda stack: _try(stack, attribute, value))
     )
 
 
@@ -61,89 +60,93 @@ def _try(stack: Stack, attribute: str, value: int) -> Stack:
 
 
 def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
-    """The topology with one knob turned, ``value`` being the hardware's, as in the topology's file.
+    """The topology with one setting changed. ``value`` is the hardware's, as in the topology file.
 
-    ``hba.KNOB`` turns that of all HBAs; else the kind is followed by a name, in which ``*`` stands for any
-    part of names. Limits that belong together are not checked here (see ``limits.refusals``), so that several
-    knobs can be turned one after another. Raises ValueError for a name or knob that is not there.
+    ``hba.KEY`` applies to all HBAs; otherwise the kind is followed by a name, in which ``*`` matches any part. Limits
+    that depend on each other are checked later (``limits.refusals``), so settings can be applied one by one. Raises
+    ValueError for an unknown name or key.
     """
     kind, *rest = key.split(".")
     if kind == "hba" and len(rest) == 1:
         rest = ["*", *rest]
-    if kind == "vm" and rest[0] in VM_KNOBS:
+    if kind == "vm" and rest[0] in VM_SETTINGS:
         return replace(topology, vm={**topology.vm, rest[0]: str(value)})
     if len(rest) > 1:
-        name, knob = rest[0], ".".join(rest[1:])
-        if kind == "hba" and knob in HBA_KNOBS:
-            return replace(topology, hbas=_turned(topology.hbas, "HBA", name, lambda hba: _hba(hba, knob, int(value))))
-        if kind == "disk" and knob in DISK_KNOBS:
-            scaled = _scaled(topology.scale, knob, int(value))
-            return replace(topology, disks=_turned(topology.disks, "disk", name, lambda one: _disk(one, knob, scaled)))
-        if kind == "link" and knob in LINK_KNOBS:
-            scaled = _scaled(topology.scale, knob, int(value))
-            links = _turned(topology.links, "link", name, lambda link: _link(link, knob, scaled))
+        name, parameter = rest[0], ".".join(rest[1:])
+        if kind == "hba" and parameter in HBA_SETTINGS:
+            return replace(
+                topology, hbas=_changed(topology.hbas, "HBA", name, lambda hba: _hba(hba, parameter, int(value)))
+            )
+        if kind == "disk" and parameter in DISK_SETTINGS:
+            scaled = _scaled(topology.scale, parameter, int(value))
+            return replace(
+                topology, disks=_changed(topology.disks, "disk", name, lambda one: _disk(one, parameter, scaled))
+            )
+        if kind == "link" and parameter in LINK_SETTINGS:
+            scaled = _scaled(topology.scale, parameter, int(value))
+            links = _changed(topology.links, "link", name, lambda link: _link(link, parameter, scaled))
             return replace(topology, links=links)
-        if kind == "stack" and _is_stack_knob(knob):
-            stacks = _turned(topology.stacks, "stack", name, lambda stack: _stack(stack, knob, value))
+        if kind == "stack" and _is_stack_setting(parameter):
+            stacks = _changed(topology.stacks, "stack", name, lambda stack: _stack(stack, parameter, value))
             return replace(topology, stacks=stacks)
-    raise ValueError(f"{key}: no such knob")
+    raise ValueError(f"{key}: no such setting")
 
 
-def _turned(known: Mapping[str, T], what: str, pattern: str, turn: Callable[[T], T]) -> dict[str, T]:
+def _changed(known: Mapping[str, T], what: str, pattern: str, change: Callable[[T], T]) -> dict[str, T]:
     chosen = {name for name in known if fnmatchcase(name, pattern)}
     if not chosen:
         raise ValueError(f"no {what} {pattern}{nearest(pattern, known)} ({_known(known)})")
-    return {name: turn(each) if name in chosen else each for name, each in known.items()}
+    return {name: change(each) if name in chosen else each for name, each in known.items()}
 
 
 def _known(known: Iterable[str]) -> str:
-    return f"known: {names(known)}" if known else "there are none"
+    return f"known: {names(known)}"
 
 
-def _scaled(scale: int, knob: str, value: int) -> int:
-    if knob == _RPM:
+def _scaled(scale: int, parameter: str, value: int) -> int:
+    if parameter == _RPM:
         return revolution(value, scale)
-    if knob in _SCALED_RATES:
+    if parameter in _SCALED_RATES:
         return max(1, value // scale)
-    return value * scale if knob in _SCALED_TIMES else value
+    return value * scale if parameter in _SCALED_TIMES else value
 
 
 def revolution(rpm: int, scale: int) -> int:
-    """Nanoseconds of the lab's time."""
+    """Nanoseconds of a revolution in lab time."""
     return _MINUTE * scale // rpm
 
 
-def _hba(hba: Hba, knob: str, value: int) -> Hba:
-    if knob == "can_queue":
-        # null_blk knows no limit but that of its tag set.
+def _hba(hba: Hba, parameter: str, value: int) -> Hba:
+    if parameter == "can_queue":
+        # null_blk and NVMe have no limit but that of the tag set.
         cmd_per_lun = value if hba.driver in {Driver.NULL_BLK, Driver.NVMET_TCP, Driver.NVME} else hba.cmd_per_lun
         return replace(hba, can_queue=value, cmd_per_lun=cmd_per_lun)
-    changes: dict[str, int] = {knob: value}
+    changes: dict[str, int] = {parameter: value}
     return replace(hba, **changes)  # type: ignore[arg-type]
 
 
-def _disk(disk: Disk, knob: str, value: int) -> Disk:
-    if knob == "rate":
+def _disk(disk: Disk, parameter: str, value: int) -> Disk:
+    if parameter == "rate":
         return replace(disk, rate=value, service=None)
-    if knob == "service":
+    if parameter == "service":
         return replace(disk, rate=None, service=value)
-    if knob == _RPM:
+    if parameter == _RPM:
         return replace(disk, rotation=value)
-    changes: dict[str, int] = {knob: value}
+    changes: dict[str, int] = {parameter: value}
     return replace(disk, **changes)  # type: ignore[arg-type]
 
 
-def _link(link: Link, knob: str, value: int) -> Link:
-    return replace(link, rate=value) if knob == "rate" else replace(link, cost=value)
+def _link(link: Link, parameter: str, value: int) -> Link:
+    return replace(link, rate=value) if parameter == "rate" else replace(link, cost=value)
 
 
-def _is_stack_knob(knob: str) -> bool:
-    folder, _, attribute = knob.partition(".")
-    return knob in STACK_KNOBS or any(field.name == attribute for field in ATTRIBUTES.get(folder, ()))
+def _is_stack_setting(parameter: str) -> bool:
+    folder, _, attribute = parameter.partition(".")
+    return parameter in STACK_SETTINGS or any(field.name == attribute for field in ATTRIBUTES.get(folder, ()))
 
 
-def _stack(stack: Stack, knob: str, value: Value) -> Stack:
-    if "." in knob:
-        return replace(stack, settings={**stack.settings, knob.replace(".", "/"): str(value)})
-    changes: dict[str, int | str] = {knob: value}
+def _stack(stack: Stack, parameter: str, value: Value) -> Stack:
+    if "." in parameter:
+        return replace(stack, settings={**stack.settings, parameter.replace(".", "/"): str(value)})
+    changes: dict[str, int | str] = {parameter: value}
     return replace(stack, **changes)  # type: ignore[arg-type]

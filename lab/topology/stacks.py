@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Stacks from their rows: dm-linear, dm-stripe, dm-multipath and md arrays over LUNs and other stacks."""
+"""The stacks of a topology file: dm-linear, dm-stripe, dm-multipath, md arrays and NVMe multipath."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
 from lab.topology import fields
@@ -20,18 +20,18 @@ _OWN_KEYS: Mapping[StackKind, frozenset[str]] = {
 _COMMON_KEYS = {"kind", "over", "queue"}
 
 
-def read_stacks(topology: Topology, rows: Mapping[str, Row]) -> Topology:
-    """The topology with its stacks; mistakes are reported at their rows."""
+def read_stacks(topology: Topology, rows: Mapping[str, Row], luns: Iterable[str]) -> Topology:
+    """The topology with its stacks; mistakes are reported at their rows. ``luns`` includes those with a mistake."""
     stacks = {name: stack for name, row in rows.items() if (stack := _stack(name, row))}
-    known = {*topology.luns, *rows}
+    known = {*luns, *rows}
     for name, stack in stacks.items():
         row = rows[name]
         if name in topology.luns or name in topology.disks:
-            row.problems.add(row.mark, f"stack {name}: a LUN or a disk has that name", "choose another")
+            row.problems.add(row.mark, f"stack {name}: a LUN or a disk has that name", "choose another name")
         for member in dict.fromkeys(stack.over):
             if member not in known:
-                remedy = f"LUNs and stacks: {names(known - {name})}"
-                text = f"stack {name}: nothing is called {member}{nearest(member, known)}"
+                remedy = f"known: {names(sorted(known - {name}))}"
+                text = f"stack {name}: no LUN or stack {member}{nearest(member, known)}"
                 row.problems.add(row.place("over"), text, remedy)
     sound = {name: stack for name, stack in stacks.items() if known.issuperset(stack.over)}
     found = replace(topology, stacks=sound)
@@ -39,7 +39,7 @@ def read_stacks(topology: Topology, rows: Mapping[str, Row]) -> Topology:
     there = {*topology.luns, *sound}
     for name in sound.keys() - made:
         if there.issuperset(sound[name].over):
-            rows[name].problems.add(rows[name].mark, f"stack {name}: it lies over itself")
+            rows[name].problems.add(rows[name].mark, f"stack {name}: it is over itself")
     return replace(found, stacks={name: stack for name, stack in sound.items() if name in made})
 
 
@@ -49,7 +49,7 @@ def _stack(name: str, row: Row) -> Stack | None:
         return None
     kind = StackKind(kind_text)
     for key in row.node.entries.keys() - _OWN_KEYS[kind] - _COMMON_KEYS:
-        row.problems.add(row.place(key), f"stack {name}: {key} is nothing that {kind} has")
+        row.problems.add(row.place(key), f"stack {name}: kind {kind} has no {key}")
     settings = {
         f"{field.name}/{attribute.name}": str(value)
         for field in (fields.STACK_QUEUE, fields.STACK_MD)
@@ -64,15 +64,15 @@ def _stack(name: str, row: Row) -> Stack | None:
         chunk=row.get_or(fields.CHUNK, 0),
         offset=row.get_or(fields.OFFSET, 0),
         size=row.get_or(fields.STACK_SIZE, 0),
-        selector=row.get_or(fields.SELECTOR, "round-robin"),
-        policy=row.get_or(fields.POLICY, "multibus"),
-        mode=row.get_or(fields.MODE, "rq"),
-        repeat_count=row.get_or(fields.REPEAT_COUNT, 1),
+        selector=row.value(fields.SELECTOR),
+        policy=row.value(fields.POLICY),
+        mode=row.value(fields.MODE),
+        repeat_count=row.value(fields.REPEAT_COUNT),
         throughput=tuple(row.get_or(fields.THROUGHPUT, [])),
         level=row.get_or(fields.LEVEL, ""),
-        bitmap=row.get_or(fields.BITMAP, "none"),
-        resync=row.get_or(fields.RESYNC, False),
-        iopolicy=row.get_or(fields.IOPOLICY, "numa"),
+        bitmap=row.value(fields.BITMAP),
+        resync=row.value(fields.RESYNC),
+        iopolicy=row.value(fields.IOPOLICY),
         settings=settings,
     )
     for key, reason in _lacks(stack):
@@ -81,23 +81,23 @@ def _stack(name: str, row: Row) -> Stack | None:
 
 
 def _lacks(stack: Stack) -> Iterator[tuple[str, str]]:
-    """What the keys of a stack lack, as (key, reason)."""
+    """What is missing or wrong in a stack, as (key, reason)."""
     if stack.kind is StackKind.MD:
         least = _LEAST_MEMBERS.get(stack.level)
         if least is None:
-            yield "level", "md needs a level"
+            yield "level", "level is missing"
         elif len(stack.over) < least:
-            yield "over", f"{stack.level} needs {least} members at least"
+            yield "over", f"{stack.level} needs at least {least} members"
         if stack.level != "raid1" and not stack.chunk:
             yield "chunk", "chunk is missing"
     if stack.throughput and len(stack.throughput) != len(stack.over):
-        yield "throughput", f"throughput has {len(stack.throughput)} figures for {len(stack.over)} paths"
+        yield "throughput", f"throughput has {len(stack.throughput)} entries for {len(stack.over)} paths"
     if stack.kind is StackKind.STRIPE and not stack.chunk:
         yield "chunk", "chunk is missing"
     if stack.chunk & (stack.chunk - 1):
         yield "chunk", "chunk must be a power of two"
     if (stack.offset or stack.size) and stack.kind is StackKind.LINEAR and len(stack.over) > 1:
-        yield "over", "a part is one of a single member"
+        yield "over", "offset and size need a single member"
     repeated = {member for member in stack.over if stack.over.count(member) > 1}
     if repeated:
-        yield "over", f"{names(repeated)} is there twice (make two linear parts of it)"
+        yield "over", f"{names(repeated)} is listed twice (make two linear parts of it)"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Timers of the kernel that a scale does not stretch, and what the scale carries across them.
+"""Kernel timers, which a scale does not change, and times of a topology that the scale moves past them.
 
-Files and values are alike in Linux 5.10, 6.1, 6.12 and 7.2.
+Files and values are the same in Linux 5.10, 6.1, 6.12 and 7.2.
 """
 
 from collections.abc import Iterator
@@ -18,7 +18,7 @@ _REQUESTS = (4 << 10, 1 << 20)
 
 @dataclass(frozen=True)
 class Timer:
-    """``time`` in nanoseconds; ``source`` is where Linux sets it, ``does`` what happens after it."""
+    """``time`` in nanoseconds; ``source`` is where Linux sets it, ``does`` what happens when it expires."""
 
     name: str
     time: int
@@ -37,7 +37,7 @@ TIMERS = (
 
 @dataclass(frozen=True)
 class Crossing:
-    """``what`` takes ``hardware`` ns of the machine, less than the timer, and ``lab`` ns here, as much or more."""
+    """``what`` takes ``hardware`` ns on the machine, less than the timer, but ``lab`` ns in the lab."""
 
     what: str
     hardware: float
@@ -46,7 +46,7 @@ class Crossing:
 
 
 def crossings(topology: Topology) -> tuple[Crossing, ...]:
-    """Every time that is below a timer on the hardware and no longer so in the lab, by timer."""
+    """Every time that is below a timer on the hardware but not in the lab, by timer."""
     times = dict(_times(topology))
     return tuple(
         Crossing(what, lab / topology.scale, lab, timer)
@@ -72,7 +72,7 @@ def _times(topology: Topology) -> Iterator[tuple[str, float]]:
 
 
 def _alike(topology: Topology) -> Iterator[tuple[str, Disk, int]]:
-    """Disks that differ in nothing but name: their names, one of them, and how many requests it may hold."""
+    """Groups of disks that differ only in name: their names, one of them, and how many requests it may hold."""
     alike: dict[tuple[object, ...], list[Disk]] = {}
     for disk in topology.disks.values():
         depths = [topology.hbas[lun.hba].cmd_per_lun for lun in topology.luns.values() if disk.name in lun.disks]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A topology with some of its parameters a little larger or smaller: what would follow if they were wrong."""
+"""A topology with some parameters multiplied, to measure how much the results depend on them."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import replace
@@ -16,7 +16,7 @@ _NS_PER_REVOLUTION = "rpm"
 def multiplied(topology: Topology, of: str, factor: float) -> Topology:
     """``of`` names parameters as an origin does: ``disk.*.seek``, ``link.slot1.efficiency``, ``hba.*.can_queue``.
 
-    Zones follow the rate of their disk. What a topology does not have stays as it is.
+    Zones are multiplied with the rate of their disk. Parameters that the topology lacks are ignored.
     """
 
     def turned(kind: str, parts: Mapping[str, T], keys: Mapping[str, Callable[[T], T]]) -> dict[str, T]:
@@ -31,7 +31,7 @@ def multiplied(topology: Topology, of: str, factor: float) -> Topology:
         return max(1, round(value * factor))
 
     def choices(value: int) -> int:
-        """Rounded away from what it was, or 2 would never change."""
+        """Rounded away from ``value``; otherwise small numbers would not change."""
         return max(1, ceil(value * factor) if factor > 1 else floor(value * factor))
 
     def rated(disk: Disk) -> Disk:

@@ -1,2 +1,2 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""YAML files that people write: a strict loader, and typed fields with the line of each mistake."""
+"""A strict YAML loader, and typed fields that report each mistake with its line."""

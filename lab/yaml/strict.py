@@ -1,9 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""YAML without surprises: a document as a tree of nodes that remember where they stand.
+"""A strict subset of YAML: a document as a tree of nodes with line and column.
 
-Only the plain part of YAML is accepted: mappings with distinct string keys, sequences and
-scalars. Scalars resolve as in YAML 1.2's core schema, so ``on``, ``yes`` and ``2006-03-14`` are
-strings; whether a value may be a number is for the reader of the field to say.
+Accepted are mappings with distinct string keys, sequences and scalars. Scalars resolve as in YAML 1.2's core schema:
+``on``, ``yes`` and ``2006-03-14`` are strings. The reader of a field decides whether it may be a number.
 """
 
 import difflib
@@ -31,7 +30,7 @@ _INVISIBLE = {"Cc", "Cf", "Cs", "Zl", "Zp"}
 
 @dataclass(frozen=True, order=True)
 class Mark:
-    """A place in a file; ``line`` and ``column`` count from 1."""
+    """A position in a file; ``line`` and ``column`` count from 1."""
 
     path: str
     line: int
@@ -43,7 +42,7 @@ class Mark:
 
 @dataclass(frozen=True)
 class Scalar:
-    """``plain`` is false for quoted and block scalars; ``verbatim`` if ``text`` stands in one line as it is."""
+    """``plain``: neither quoted nor a block scalar. ``verbatim``: the file has ``text`` unchanged in one line."""
 
     mark: Mark
     text: str
@@ -52,7 +51,7 @@ class Scalar:
 
     @property
     def kind(self) -> str:
-        """What YAML's core schema takes it for: string, null, boolean, integer or float."""
+        """Its type in YAML's core schema: string, null, boolean, integer or float."""
         if not self.plain:
             return "string"
         if self.text in _NULLS:
@@ -64,7 +63,7 @@ class Scalar:
         return "float" if _FLOAT.fullmatch(self.text) else "string"
 
     def inside(self, offset: int) -> Mark:
-        """Where the character at ``offset`` of the text stands, or the scalar's start if that cannot be told."""
+        """The position of the character at ``offset``; the scalar's start where it is not verbatim."""
         return self.mark.right(offset + (0 if self.plain else 1)) if self.verbatim else self.mark
 
 
@@ -88,7 +87,7 @@ class Items:
 
 @dataclass(frozen=True)
 class Broken:
-    """Stands where a mistake has been reported already, so that nobody reports it again."""
+    """A node whose mistake has been reported, so that it is reported only once."""
 
     mark: Mark
 
@@ -97,7 +96,7 @@ Node = Scalar | Map | Items | Broken
 
 
 class Problems:
-    """Collects every mistake of one or several documents; raises them together."""
+    """All mistakes of one or several documents, to be raised together."""
 
     def __init__(self) -> None:
         self._found: dict[Problem, None] = {}
@@ -106,8 +105,9 @@ class Problems:
     def found(self) -> tuple[Problem, ...]:
         return tuple(self._found)
 
-    def add(self, mark: Mark, message: str, remedy: str = "") -> None:
-        self._found[Problem(mark.path, mark.line, mark.column, message, remedy)] = None
+    def add(self, mark: Mark, message: str, remedy: str = "", *, symptom: bool = False) -> None:
+        """``symptom``: another mistake may be its cause, so it is listed after the others."""
+        self._found[Problem(mark.path, mark.line, mark.column, message, remedy, symptom)] = None
 
     def raise_if_any(self) -> None:
         """Raises InputErrors."""
@@ -116,18 +116,18 @@ class Problems:
 
 
 def nearest(word: str, known: Iterable[str]) -> str:
-    """``, did you mean X?`` or nothing."""
+    """``, did you mean X?``, or nothing if no known word is similar."""
     close = difflib.get_close_matches(word[:80], sorted(known), n=1)
     return f", did you mean {close[0]}?" if close else ""
 
 
 def quoted(text: str) -> str:
-    """The text as an error shows it: in quotes, shortened."""
+    """The text in quotes, shortened, for an error message."""
     return f'"{text}"' if len(text) <= _SHOWN else f'"{text[:_SHOWN]}..."'
 
 
 def shown_path(path: Path) -> str:
-    """Relative to the current folder when it lies below it."""
+    """The path relative to the current folder if it lies below it."""
     try:
         return str(path.resolve().relative_to(Path.cwd()))
     except ValueError:
@@ -135,29 +135,30 @@ def shown_path(path: Path) -> str:
 
 
 def read_bytes(path: Path, what: str) -> bytes:
-    """The bytes of an ordinary file of at most 1 MiB. Raises Misuse."""
+    """The bytes of a regular file of at most 1 MiB. Raises Misuse."""
     shown = shown_path(path)
     try:
         if not path.is_file():
-            problem = "is not an ordinary file" if path.exists() else "does not exist"
+            problem = "is not a regular file" if path.exists() else "does not exist"
             raise Misuse(f"{what} {shown} {problem}", remedy="check the path")
         with path.open("rb") as file:
             data = file.read(MAX_BYTES + 1)
     except (OSError, ValueError) as error:
         raise Misuse(f"{what} {shown} cannot be read: {error}", remedy="check the path and its permissions") from error
     if len(data) > MAX_BYTES:
-        raise Misuse(f"{what} {shown} is larger than 1 MiB", remedy="is this the right file?")
+        raise Misuse(f"{what} {shown} is larger than 1 MiB", remedy="check the path")
     return data
 
 
 def parse(data: bytes, path: str, problems: Problems) -> Node:
-    """The document's tree; mistakes go to ``problems`` and leave a Broken node. Never raises for bad input."""
+    """The document's tree. Mistakes are added to ``problems`` and leave a Broken node; bad input raises nothing."""
     start = Mark(path, 1, 1)
     text = _decode(data, start, problems)
     if text is None or _has_strange_characters(text, path, problems):
         return Broken(start)
     try:
-        return _Builder(path, problems).build(yaml.parse(text, Loader=yaml.SafeLoader))
+        # libyaml reads 1 MiB in a second where PyYAML's own parser takes ten.
+        return _Builder(path, problems).build(yaml.parse(text, Loader=yaml.CSafeLoader))
     except yaml.MarkedYAMLError as error:
         _report_syntax(error, start, problems)
     except yaml.YAMLError as error:
@@ -169,7 +170,7 @@ def parse(data: bytes, path: str, problems: Problems) -> Node:
 
 
 def plain_value(node: Node) -> object:
-    """The tree as dict, list, str, int, float, bool and None, as YAML 1.2's core schema reads it."""
+    """The tree as dict, list, str, int, float, bool and None, by YAML 1.2's core schema."""
     if isinstance(node, Map):
         return {key: plain_value(entry.value) for key, entry in node.entries.items()}
     if isinstance(node, Items):
@@ -234,13 +235,13 @@ def _report_syntax(error: yaml.MarkedYAMLError, start: Mark, problems: Problems)
 
 
 def _position(mark: "yaml.error.Mark | yaml._yaml.Mark | None") -> tuple[int, int]:
-    """Line and column from 0. PyYAML's pure parser marks every event."""
+    """Line and column, counted from 0."""
     return (mark.line, mark.column) if mark else (0, 0)
 
 
 @dataclass
 class _Open:
-    """A collection whose end has not come yet."""
+    """A collection whose end has not been read yet."""
 
     mark: Mark
     is_map: bool
@@ -248,7 +249,7 @@ class _Open:
 
 
 class _Builder:
-    """Builds the tree from the parser's events without recursion, so that nesting cannot exhaust the stack."""
+    """Builds the tree from parser events, without recursion: nesting cannot exhaust the stack."""
 
     def __init__(self, path: str, problems: Problems) -> None:
         self._path = path
@@ -280,7 +281,7 @@ class _Builder:
         if event.version or event.tags:
             self._problems.add(self._mark(event), "YAML directives are refused", "remove the lines that start with %")
         if self._roots:
-            self._problems.add(self._mark(event), "more than one document in the file", "keep one file for each")
+            self._problems.add(self._mark(event), "more than one document in the file", "write one file for each")
 
     def _node(self, event: events.NodeEvent) -> None:
         mark = self._mark(event)
@@ -320,21 +321,21 @@ class _Builder:
         for key, value in zip(done.parts[::2], done.parts[1::2], strict=True):
             if not isinstance(key, Scalar):
                 if not isinstance(key, Broken):
-                    self._problems.add(key.mark, "a key must be a word")
+                    self._problems.add(key.mark, "a key must be a scalar")
             elif key.text == "<<" and key.plain:
                 self._problems.add(key.mark, "merge keys are refused", "write the keys out")
             elif key.kind != "string":
                 self._problems.add(key.mark, f"key {key.text}: expected a string", f'quote it: "{key.text}"')
             elif key.text in entries:
                 first = entries[key.text].key.mark.line
-                self._problems.add(key.mark, f"{key.text}: duplicate key, first seen in line {first}", "remove one")
+                self._problems.add(key.mark, f"{key.text}: duplicate key, first in line {first}", "remove one")
             else:
                 entries[key.text] = Entry(key, value)
         return Map(done.mark, entries)
 
 
 def describe(node: Node) -> str:
-    """What a person would call the node in "expected ..., got ..."."""
+    """The node in words, for "expected ..., got ..."."""
     if isinstance(node, Map):
         return "a mapping"
     if isinstance(node, Items):

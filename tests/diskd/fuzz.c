@@ -96,13 +96,14 @@ static void fuzz_cdb(void)
 {
 	size_t length = any(20);
 	uint8_t *cdb = malloc(length ? length : 1);
-	const struct scsi_identity identity = { .blocks = 1 + any(1ull << 40), .wwn = 5, .serial = "12345678901234567890" };
+	const struct scsi_identity identity = { .blocks = 1 + any(1ull << 40),
+						.wwn = 5,
+						.serial = "12345678901234567890" };
 	struct scsi_command command;
 
 	scribble(cdb, length ? length : 1, 4 * length + 1);
 	scsi_parse(cdb, length, &identity, &command);
-	if (command.reply_length > SCSI_REPLY_MAX ||
-	    command.offset + command.length > identity.blocks * SCSI_BLOCK)
+	if (command.reply_length > SCSI_REPLY_MAX || command.offset + command.length > identity.blocks * SCSI_BLOCK)
 		abort();
 	free(cdb);
 }
@@ -130,7 +131,8 @@ static void fuzz_model(void)
 		now += any(1ull << any(34));
 		while (model_finished(&model, now))
 			done++;
-		jobs[i] = (struct model_job){ .at = any(1ull << any(50)), .bytes = any(4) ? any(1ull << any(32)) : 0,
+		jobs[i] = (struct model_job){ .at = any(1ull << any(50)),
+					      .bytes = any(4) ? any(1ull << any(32)) : 0,
 					      .write = (uint32_t)any(2) };
 		for (uint64_t l = any(4); l; l--)
 			jobs[i].links[l - 1] = &links[any(3)];
@@ -145,8 +147,28 @@ static void fuzz_model(void)
 
 static void fuzz_config(void)
 {
-	static const char *const words[] = { "link", "disk", "backstore", "more", "a", "b", "1", "4096", "99999999999999999999",
-					     "-1", "ff", "memory", "rotation=5", "ncq=3", "look_ahead=512", "zone=9:7", "zone=", "=", ":", "\n", "\n", "a-name-that-is-longer-than-forty-letters-as-it-is" };
+	static const char *const words[] = { "link",
+					     "disk",
+					     "backstore",
+					     "more",
+					     "a",
+					     "b",
+					     "1",
+					     "4096",
+					     "99999999999999999999",
+					     "-1",
+					     "ff",
+					     "memory",
+					     "rotation=5",
+					     "ncq=3",
+					     "look_ahead=512",
+					     "zone=9:7",
+					     "zone=",
+					     "=",
+					     ":",
+					     "\n",
+					     "\n",
+					     "a-name-that-is-longer-than-forty-letters-as-it-is" };
 	static struct config config;
 	char text[2048] = "";
 	unsigned int line;

@@ -36,7 +36,8 @@ def main(argv: list[str]) -> int:
         print("".join(f'name "{name}"\n' for name in os.environ.get("FAKE_DEVICES", "").split()))
         return 0
     initrd = Path(argv[argv.index("-initrd") + 1])
-    guest = Guest(members(initrd.read_bytes()))
+    job = Path(argv[argv.index("-fw_cfg") + 1].rpartition("file=")[2])
+    guest = Guest(members(initrd.read_bytes()) | members(job.read_bytes()))
     guest.run()
     return 0
 
@@ -44,7 +45,7 @@ def main(argv: list[str]) -> int:
 def members(archive: bytes) -> dict[str, bytes]:
     """Files of concatenated "newc" archives."""
     found, at = {}, 0
-    while at < len(archive):
+    while archive[at : at + 6] == b"070701":
         size, length = (int(archive[at + 6 + 8 * field : at + 14 + 8 * field], 16) for field in (6, 11))
         name = archive[at + 110 : at + 109 + length].decode()
         start = at + (110 + length + 3) // 4 * 4

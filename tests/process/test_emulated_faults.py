@@ -43,10 +43,10 @@ def test_an_inventory_on_such_a_qemu(lab: FakeLab) -> None:
 
 MOST = "".join(f"  p{number}: {{hba: twa0, disks: [p0]}}\n" for number in range(2, 9))
 REFUSED = {
-    "rig.yaml:7:9: hba twa0: 9 disks on one mptsas1068, which carries 8: make several HBAs, or take megasas": (
+    "rig.yaml:7:9: hba twa0: 9 disks on one mptsas1068, at most 8 are possible: use several HBAs, or megasas": (
         RIG.replace("tcm_loop, can_queue: 64", "mptsas1068, can_queue: 118") + MOST
     ),
-    "rig.yaml:4:7: disk p0: 40 kB/s is below what a throttle resolves, 40.96 kB/s": (
+    "rig.yaml:4:7: disk p0: 40 kB/s is below 40.96 kB/s, the least rate of a throttle": (
         RIG.replace("tcm_loop", "megasas").replace("1 MB/s", "40 kB/s")
     ),
 }
@@ -65,7 +65,7 @@ def test_a_throttle_that_lets_too_few_requests_pass(lab: FakeLab) -> None:
     lab.scenario.write_text(WALL.replace("rw: randread, bs: 4k, iodepth: 256", "rw: randread, bs: 256k, iodepth: 8"))
     done = lab.run(FAKE_DEVICES=DEVICES)
     assert done.returncode == EXIT_MISUSE
-    assert "bs: the throttle of disk p0 lets 30 requests pass in a window of 8 s, too few to resolve" in done.stderr
+    assert "bs: the throttle of disk p0 passes 30 requests in a window of 8 s, too few for a ratio" in done.stderr
 
 
 def test_an_inventory_whose_qemu_is_killed_from_outside(lab: FakeLab) -> None:
@@ -97,4 +97,4 @@ def test_an_inventory_says_what_ran_its_guest(lab: FakeLab) -> None:
     done = look(lab, "neighbours", FAKE_DEVICES=DEVICES)
     assert done.returncode == EXIT_FAIL
     assert "runs on   TCG, a thread for each vCPU (KVM: " in done.stdout
-    assert "hba twa0: there is no such controller" in " ".join(done.stdout.split())
+    assert "hba twa0: no such controller" in " ".join(done.stdout.split())

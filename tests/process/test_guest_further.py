@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from harness.metrics.readback import refused
+from lab.base.record import INVENTORY
 from lab.guest import initramfs
-from lab.guest.further import INVENTORY, Find, Locate, Members, Read, Route
 from lab.guest.payload import Payload, with_further_steps
-from lab.guest.script import Step
+from lab.guest.steps import Step
+from lab.guest.steps.device import Find
+from lab.guest.steps.inventory import Locate, Members, Read
+from lab.guest.steps.setting import RouteInterrupts
 from tests.process.test_guest_runner import RUNNER, Desk, desk
 
 __all__ = ["desk"]
@@ -93,7 +96,7 @@ def controller(desk: Desk, *irqs: int) -> str:
 
 
 def test_every_interrupt_of_a_controller_is_routed(further: Desk) -> None:
-    run(further, Route("hba.interrupts[mpt0]", controller(further, 24, 25), 1))
+    run(further, RouteInterrupts("hba.interrupts[mpt0]", controller(further, 24, 25), 1))
     lists = sorted((further.folder / "proc" / "irq").glob("*/smp_affinity_list"))
     assert [path.read_text() for path in lists] == ["1", "1"]
 
@@ -103,11 +106,11 @@ def test_an_interrupt_that_the_kernel_manages_is_told_from_all_else(further: Des
     managed = further.folder / "proc" / "irq" / "25" / "smp_affinity_list"
     managed.unlink()
     managed.symlink_to("/dev/full")
-    reader = further.run([Route("hba.interrupts[nvme0]", where, 1)])
+    reader = further.run([RouteInterrupts("hba.interrupts[nvme0]", where, 1)])
     assert refused(reader.unfit, "none", "6.12.1") == "6.12.1 routes interrupt 25 of nvme0 itself"
     managed.unlink()
     managed.symlink_to("/dev/null")
-    reader = further.run([Route("hba.interrupts[nvme0]", where, 1)])
+    reader = further.run([RouteInterrupts("hba.interrupts[nvme0]", where, 1)])
     assert "asked for 1" in reader.unfit
     assert refused(reader.unfit, "none", "6.12.1") == ""
 

@@ -18,24 +18,10 @@ from harness.metrics.readback import refused
 from lab.base.cache import Cache
 from lab.guest.job import job_files as files_of
 from lab.guest.protocol import ResultReader
-from lab.guest.script import (
-    Confirm,
-    Daemon,
-    Link,
-    MakeFolder,
-    Module,
-    Mount,
-    NameBlock,
-    Network,
-    Phase,
-    RunLoad,
-    Step,
-    Table,
-    Try,
-    Tune,
-    Watch,
-    Write,
-)
+from lab.guest.steps import Step
+from lab.guest.steps.device import Daemon, LinkStep, MakeFolder, Module, Mount, NameBlock, Network, TableStep, Write
+from lab.guest.steps.load import Phase, RunLoad, Sampling
+from lab.guest.steps.setting import Confirm, Try, Tune
 
 RUNNER = Path(__file__).parents[2] / "lab" / "guest" / "runner.sh"
 NO_NAPS = "sleep() { :; }\n"
@@ -161,8 +147,8 @@ def test_a_whole_job(desk: Desk) -> None:
             Confirm("hba.can_queue[p0]", str(knob), "32"),
             Tune("queue.nomerges[p0]", str(knob), "2"),
             NameBlock("p0", f"{desk.folder}/sys/host*/block/*"),
-            Link(str(knob), str(desk.folder / "sys" / "link")),
-            Table("all", ("0 8 linear /dev/a 0", "8 8 linear /dev/b 0")),
+            LinkStep(str(knob), str(desk.folder / "sys" / "link")),
+            TableStep("all", ("0 8 linear /dev/a 0", "8 8 linear /dev/b 0")),
             Phase("rest"),
             RunLoad("solo", "[global]\n"),
         ]
@@ -219,7 +205,7 @@ def test_paths_and_names_are_not_evaluated(desk: Desk, value: str) -> None:
     for step in (
         Write(f"{desk.folder}/sys/{value}", "1"),
         NameBlock("p0", f"{desk.folder}/sys/none/{value}"),
-        Link(value, f"{desk.folder}/sys/absent/{value}"),
+        LinkStep(value, f"{desk.folder}/sys/absent/{value}"),
     ):
         reader = desk.run([step])
         assert reader.unfit.startswith("step 1: ")
@@ -344,7 +330,7 @@ def sampled(desk: Desk, program: str = SAMPLER) -> Desk:
     return desk
 
 
-WATCHED = RunLoad("solo", "[global]\n", Watch(1000, 0, 10**6, {"inflight[p0]": "/lab/p0.sys/inflight"}))
+WATCHED = RunLoad("solo", "[global]\n", Sampling(1000, 0, 10**6, {"inflight[p0]": "/lab/p0.sys/inflight"}))
 
 
 def test_what_is_sampled_is_sent(desk: Desk) -> None:

@@ -107,7 +107,7 @@ def test_a_parent_killed_at_any_moment_of_the_start(start: Start, folder: Path) 
 
 
 def test_a_launcher_whose_parent_is_gone_starts_nothing(fake_qemu: FakeQemu, folder: Path) -> None:
-    from lab.qemu import launcher
+    from lab.base import launcher
 
     program = fake_qemu('console.write(b"up\\n")').program
     command = [sys.executable, "-I", "-S", launcher.__file__, "1", "2", "--", str(program)]

@@ -76,6 +76,17 @@ def test_a_phone_scrolls_down_only(chromium: Browser, page: Path) -> None:
     assert wider == []
 
 
+def test_a_phone_shows_every_column(chromium: Browser, page: Path) -> None:
+    """No table is wider than its box, and each cell still has the name of its column."""
+    chromium.open(page, width=375)
+    chromium.evaluate(_UNFOLD)
+    cut = "[...document.querySelectorAll('table')].filter(node => node.scrollWidth > node.parentNode.clientWidth)"
+    assert chromium.evaluate(f"{cut}.map(node => node.parentNode.ariaLabel)") == []
+    unnamed = "[...document.querySelectorAll('tbody td:not(.bars):not([data-label])')].filter(node => node.textContent)"
+    assert chromium.evaluate(f"{unnamed}.map(node => node.textContent)") == []
+    assert chromium.evaluate("document.querySelectorAll('tbody td[data-label]').length") > 10
+
+
 def test_everything_has_a_name_for_those_who_listen(chromium: Browser, page: Path) -> None:
     chromium.open(page)
     chromium.evaluate(_UNFOLD)

@@ -44,14 +44,14 @@ FILE_MISTAKES: list[tuple[str, Callable[[str], str], str]] = [
     (
         "the wall clock",
         lambda t: t.replace("clock: virtual", "clock: wall"),
-        r"t\.yaml:7:\d+: seeds: on the wall clock boots are repeated",
+        r"t\.yaml:7:\d+: seeds: the wall clock has boots",
     ),
     (
         "a device of the other clock",
         lambda t: t.replace("topology: neighbours", "topology: ./rig.yaml"),
-        r"nvme: a device of QEMU is on the host's clock, .*mix of clocks",
+        r"nvme: QEMU devices complete in host time",
     ),
-    ("no control", lambda t: t[: t.index("controls:")], r"controls is missing .*cannot turn red"),
+    ("no control", lambda t: t[: t.index("controls:")], r"controls is missing .*claims can fail"),
     ("no YAML", lambda t: "{" + t, r"t\.yaml:\d+:\d+: "),
     ("nothing", lambda t: "", r"t\.yaml:1:1: "),
     ("bytes", lambda t: "\0\0", r"t\.yaml"),

@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Runs for pages, with names and messages that try to be markup, and a reader of what came out."""
 
-import json
 from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import replace
@@ -16,17 +15,8 @@ from lab.base.record import Outcome
 from tests.unit.analysis_samples import SHARE, claim, control, scenario
 from tests.unit.store_samples import facts, files, record
 
-SAMPLES = Path(__file__).parent / "fixtures" / "samples" / "together.samples.json"
 HOSTILE = "</style><script>alert(1)</script><img src=x onerror=alert(2)>&\"'"
 _VOID = {"meta", "link", "br", "img", "hr", "input", "path", "rect", "circle", "use"}
-
-
-def sampled(load: str, *luns: str) -> dict[str, bytes]:
-    """A recorded file of samples, said to be of other LUNs."""
-    document = json.loads(SAMPLES.read_bytes())
-    recorded = list(document["series"].values())
-    document["series"] = {f"inflight[{lun}]": recorded[place] for place, lun in enumerate(luns)}
-    return {f"{load}.samples.json": json.dumps(document).encode()}
 
 
 def page_run(
@@ -49,8 +39,6 @@ def page_run(
     for number, cell in enumerate(cells):
         measured = {
             **files(together=shares[cell.arm] + cell.seed),
-            **sampled("solo", "fast"),
-            **sampled("together", "fast", "slow"),
         }
         died = Outcome.OOPS if hostile and number == len(cells) - 1 else Outcome.BYE
         save_boot(replace(record(run.fresh_boot_folder(cell), measured, died), detail=hostile))

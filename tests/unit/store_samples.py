@@ -17,6 +17,8 @@ COUNTERS = "== /proc/stat\ncpu  {busy} 0 0 {idle} 0 0 0 0 0 0\n== /proc/diskstat
 RUNTIME = 8000
 """Milliseconds, as in the sample loads."""
 
+SAMPLES = Path(__file__).parent / "fixtures" / "samples" / "together.samples.json"
+
 KERNEL = KernelFacts("debian:6.1", "6.1.0-18-amd64", "Debian bookworm", "k" * 64)
 
 
@@ -31,6 +33,14 @@ def fio_result(iops: Mapping[str, float]) -> bytes:
     return json.dumps({**RECORDED, "jobs": jobs}).encode()
 
 
+def sampled(load: str, *luns: str) -> dict[str, bytes]:
+    """A recorded file of samples, said to be of other LUNs."""
+    document = json.loads(SAMPLES.read_bytes())
+    recorded = list(document["series"].values())
+    document["series"] = {f"inflight[{lun}]": recorded[place] for place, lun in enumerate(luns)}
+    return {f"{load}.samples.json": json.dumps(document).encode()}
+
+
 def counters(reads: int, *, busy: int = 0, idle: int = 0) -> bytes:
     rows = "".join(f" 252 {n} nullb{n} {reads} 0 0 0 0 0 0 0 0 0 0\n" for n in range(2))
     return COUNTERS.format(busy=busy, idle=idle, rows=rows).encode()
@@ -42,6 +52,7 @@ def files(solo: float = 100.0, together: float = 95.0) -> dict[str, bytes]:
         measured[f"{load}.json"] = fio_result(iops)
         measured[f"{load}.before"] = counters(0)
         measured[f"{load}.after"] = counters(1000, busy=10, idle=90)
+        measured |= sampled(load, *iops)
     return measured
 
 

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from harness.judge.cells import CellResult, agreed, skipped
 from harness.judge.claims import ClaimVerdict, ControlVerdict
 from harness.judge.verdict import Verdict, judge
-from harness.scenario.model import Bound, Status
+from harness.scenario.model import Bound, Condition, Diagnosis, KnownFailure, Ratio, Status
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, SHARE, cell, cells, claim, control, ratio, scenario
 
@@ -90,6 +90,35 @@ def test_a_figure_that_was_not_recorded_is_an_error() -> None:
     assert "recorded no solo.fast.lat.p99.9" in only(verdict).sentence
 
 
+@pytest.mark.parametrize("value", [float("inf"), float("-inf"), float("nan")])
+@pytest.mark.parametrize("load", ["together", "solo"])
+def test_a_figure_that_is_not_finite_was_not_recorded(value: float, load: str) -> None:
+    usual = {("together", "fast", "lat.mean"): 5.0, ("solo", "fast", "lat.mean"): 5.0}
+    results = [replace(cell, figures={**cell.figures, **usual}) for cell in cells("none", 95, 95, 95)]
+    results[2] = replace(results[2], figures={**results[2].figures, (load, "fast", "lat.mean"): value})
+    verdict = judge(scenario([claim(of=ratio("none.together.fast.lat.mean", "none.solo.fast.lat.mean"))]), results)
+    assert verdict.status is Status.ERROR
+    assert only(verdict).sentence == f"arm none under seed 3 recorded no {load}.fast.lat.mean"
+
+
+@pytest.mark.parametrize(
+    ("expect", "holds"),
+    [
+        (Bound(">= 0.9", 0.9, None), True),
+        (Bound("> 0.9", 0.9, None, low_open=True), False),
+        (Bound("<= 0.9", None, 0.9), True),
+        (Bound("< 0.9", None, 0.9, high_open=True), False),
+        (Bound("0.9 .. 1", 0.9, 1.0), True),
+        (Bound("0.5 .. 0.9", 0.5, 0.9), True),
+    ],
+)
+def test_a_value_at_the_bound(expect: Bound, holds: bool) -> None:
+    assert expect.holds(0.9) is holds
+    (low, high) = (0.9 - 1e-9, 0.9 + 1e-9)
+    assert expect.holds(high) is (expect.low == 0.9) and expect.holds(low) is (expect.high == 0.9)
+    assert judge(scenario([claim(expect)]), cells("none", 90, 90, 90)).status is (Status.PASS if holds else Status.FAIL)
+
+
 def test_a_right_side_of_zero_is_an_error() -> None:
     results = [cell("none", seed, 1, solo=0) for seed in SEEDS]
     assert judge(scenario([claim()]), results).status is Status.ERROR
@@ -121,15 +150,26 @@ def test_a_mutant_control_is_judged_on_its_mutant_only() -> None:
     assert on_mutant(10, 20, 30, mutant="lifo-wake").judgement is None
 
 
-def test_a_mutant_that_kills_its_kernel_is_red() -> None:
-    dead = replace(cell("none", 2, 95), status=Status.FAIL, reasons=("the kernel hung",), figures={})
+@pytest.mark.parametrize(
+    ("outcome", "hangs", "status"),
+    [
+        (Outcome.HANG, True, Status.PASS),
+        (Outcome.HANG, False, Status.ERROR),
+        (Outcome.OOPS, True, Status.ERROR),
+        (Outcome.OOPS, False, Status.ERROR),
+    ],
+)
+def test_a_mutant_that_kills_its_guest_is_red_only_where_it_was_to_hang(
+    outcome: Outcome, hangs: bool, status: Status
+) -> None:
+    dead = replace(cell("none", 2, 95), status=Status.FAIL, reasons=("the kernel died",), figures={}, outcome=outcome)
     results = [cell("none", 1, 95), dead, cell("none", 3, 95)]
-    model = scenario([claim()], [control(AT_MOST, SHARE, mutant="no-fair-tags")])
+    model = scenario([claim()], [replace(control(AT_MOST, SHARE, mutant="no-fair-tags"), hangs=hangs)])
     verdict = judge(model, results, mutant="no-fair-tags")
     judged = verdict.controls[0].judgement
     assert judged is not None
-    assert (judged.status, judged.ensemble) == (Status.PASS, None)
-    assert "the kernel hung" in verdict.controls[0].sentence
+    assert (judged.status, judged.ensemble) == (status, None)
+    assert "the kernel died" in verdict.controls[0].sentence
     assert verdict.status is Status.FAIL
 
 
@@ -146,7 +186,126 @@ def test_a_claim_about_the_device_needs_a_guest_with_time_to_spare() -> None:
     busy = judge(model, cells("none", 7990, 8000, 7950, idle=0.19))
     assert busy.status is Status.DONE
     assert "idle for less than a fifth" in only(busy).sentence
-    assert judge(scenario([claim()]), cells("none", 95, 95, 95, idle=0.0)).status is Status.PASS
+    assert judge(scenario([claim()]), cells("none", 95, 95, 95, idle=0.2)).status is Status.PASS
+    assert judge(scenario([claim()]), cells("none", 95, 95, 95, idle=0.19)).status is Status.DONE
+
+
+@pytest.mark.parametrize("busy", ["solo", "together"])
+@pytest.mark.parametrize("idle", [0.1, None])
+def test_the_guest_must_be_idle_in_the_windows_of_both_operands(busy: str, idle: float | None) -> None:
+    """None: how idle it was is not recorded."""
+    results = cells("none", 95, 95, 95)
+    figures = {key: value for key, value in results[1].figures.items() if key != (busy, "guest", "cpu.idle")}
+    if idle is not None:
+        figures[busy, "guest", "cpu.idle"] = idle
+    results[1] = replace(results[1], figures=figures)
+    verdict = judge(scenario([claim()]), results)
+    assert (verdict.status, verdict.exit_code) == (Status.DONE, 125)
+    assert "idle for less than a fifth" in only(verdict).sentence
+
+
+@pytest.mark.parametrize(("idle", "base", "code"), [(0.9, 0.9, 0), (0.1, 0.9, 125), (0.9, 0.1, 125)])
+def test_the_base_kernel_s_windows_must_be_idle_too(idle: float, base: float, code: int) -> None:
+    against = scenario([claim(of=ratio("none.together.fast.iops", "baseline.none.together.fast.iops"))])
+    baseline = cells("none", 100, 100, 100, idle=base)
+    assert judge(against, cells("none", 95, 95, 95, idle=idle), baseline).exit_code == code
+
+
+def test_a_failure_on_a_busy_processor_is_not_the_kernel_s() -> None:
+    assert judge(scenario([claim()]), cells("none", 5, 5, 5)).exit_code == 1
+    assert judge(scenario([claim()]), cells("none", 5, 5, 5, idle=0.0)).exit_code == 125
+
+
+def test_every_window_of_a_boot_must_have_been_idle() -> None:
+    results = cells("none", 95, 95, 95)
+    (cell, *others) = results
+    busy = {**cell.figures, ("solo", "guest", "cpu.idle"): 0.1}
+    assert judge(scenario([claim()]), [replace(cell, windows=(cell.figures, cell.figures)), *others]).exit_code == 0
+    assert judge(scenario([claim()]), [replace(cell, windows=(cell.figures, busy)), *others]).exit_code == 125
+
+
+@pytest.mark.parametrize(
+    ("left", "right", "guarded"),
+    [
+        ("none.together.fast.cpu.per_io", "none.solo.fast.cpu.per_io", False),
+        ("none.together.fast.disk.merges", "none.together.fast.disk.bios", False),
+        ("none.together.fast.disk.merges", "none.solo.fast.disk.merges", True),
+        ("none.together.fast.disk.merges", None, True),
+        ("none.together.fast.disk.busy.ms", "none.together.fast.disk.bios", True),
+        ("none.together.fast.iops", "none.together.fast.disk.bios", True),
+        ("none.together.fast.cpu.per_io", "none.together.fast.iops", True),
+        ("none.together.fast.paths.busiest", None, False),
+        ("none.together.lun.fast.tags.mean", None, True),
+    ],
+)
+def test_what_needs_an_idle_guest(left: str, right: str | None, guarded: bool) -> None:
+    of = ratio(left, right)
+    figures = {("together", "guest", "cpu.idle"): 0.0, ("solo", "guest", "cpu.idle"): 0.0}
+    for _, load, role, metric in (one.path for one in (of.left, of.right) if one is not None):
+        figures[load, role, metric] = 5.0
+    results = [replace(cell, figures=figures) for cell in cells("none", 1, 1, 1)]
+    verdict = judge(scenario([claim(of=of)]), results)
+    assert verdict.status is (Status.DONE if guarded else Status.PASS)
+
+
+def diagnosis(that: str, of: Ratio, expect: Bound) -> Diagnosis:
+    return Diagnosis(that, (Condition(of, expect),))
+
+
+HELD = ratio("none.together.lun.fast.tags.mean")
+STARVED = diagnosis("few tags", HELD, Bound("<= 2", None, 2))
+FULL = diagnosis("all tags", HELD, Bound(">= 60", 60, None))
+
+
+def diagnosed(held: float | None, *diagnoses: Diagnosis, together: float = 5) -> ClaimVerdict:
+    results = cells("none", together, together, together)
+    if held is not None:
+        key = ("together", "lun", "fast.tags.mean")
+        results = [replace(cell, figures={**cell.figures, key: held + cell.seed / 10}) for cell in results]
+    return only(judge(replace(scenario([claim()]), diagnoses=diagnoses), results))
+
+
+def test_a_failure_has_the_diagnosis_that_holds_with_its_figures() -> None:
+    found = diagnosed(1.0, STARVED, FULL)
+    assert found.sentence == "few tags (none.together.lun.fast.tags.mean = 1.1 .. 1.3)"
+    assert [one.holds for one in found.diagnosed] == [True, False]
+
+
+def test_without_a_diagnosis_that_holds_the_cause_is_unknown_and_what_was_ruled_out_is_listed() -> None:
+    assert diagnosed(30.0, STARVED, FULL).sentence == (
+        "cause unknown; ruled out: few tags (none.together.lun.fast.tags.mean = 30.1 .. 30.3, not <= 2); "
+        "ruled out: all tags (none.together.lun.fast.tags.mean = 30.1 .. 30.3, not >= 60)"
+    )
+    assert diagnosed(1.9, STARVED).sentence.startswith("cause unknown; ruled out: few tags")
+    assert diagnosed(None, STARVED).sentence == "cause unknown; not measured: few tags"
+
+
+def test_all_conditions_of_a_diagnosis_must_hold() -> None:
+    both = Diagnosis("few tags while many wait", (*STARVED.when, Condition(SHARE, Bound("<= 0.01", None, 0.01))))
+    found = diagnosed(1.0, both)
+    assert found.sentence == (
+        "cause unknown; ruled out: few tags while many wait (none.together.fast.iops / none.solo.fast.iops = 0.05, "
+        "not <= 0.01)"
+    )
+
+
+def test_a_diagnosis_is_of_failures_of_its_arms_and_loads_alone() -> None:
+    other = diagnosis("elsewhere", ratio("red.together.lun.fast.tags.mean"), Bound("<= 2", None, 2))
+    load = diagnosis("elsewhere", ratio("none.alone.lun.fast.tags.mean"), Bound("<= 2", None, 2))
+    assert diagnosed(1.0, other, load).sentence == "it starves"
+    assert diagnosed(1.0, STARVED, together=95).sentence == "it keeps it"
+
+
+def test_a_known_failure_is_diagnosed_too() -> None:
+    known = KnownFailure("5.10", "it is old", "https://example.org/")
+    model = replace(scenario([replace(claim(), known=(known,))]), diagnoses=(STARVED,))
+    results = [
+        replace(cell, figures={**cell.figures, ("together", "lun", "fast.tags.mean"): 1.0})
+        for cell in cells("none", 5, 5, 5)
+    ]
+    (found,) = judge(model, results, release="5.10.0").claims
+    assert found.word == "XFAIL"
+    assert found.sentence.endswith("; measured: few tags (none.together.lun.fast.tags.mean = 1)")
 
 
 def test_a_baseline_is_compared_when_it_was_given() -> None:

@@ -9,6 +9,7 @@ from harness.cli import main
 from harness.judge.comparison import LARGE, Difference, kind_of
 from harness.judge.ensemble import Ensemble
 from harness.record.sides import pairs, side
+from harness.record.store import load_run
 from harness.studies.calibration.models import TOLERANCE
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from tests.unit.record_samples import matrix_of, run_of
@@ -41,6 +42,38 @@ def test_a_difference_is_where_ranges_are_apart_and_marked_where_it_is_large(
     assert kind_of(ensemble(*before), None) is Difference.UNKNOWN
 
 
+@pytest.mark.parametrize(
+    ("before", "after", "exact", "kind"),
+    [
+        ((1.2,), (56.0,), True, Difference.MARKED),
+        ((56.0,), (1.2,), True, Difference.MARKED),
+        ((10.0,), (20.0,), True, Difference.MARKED),
+        ((0.0,), (1.0,), True, Difference.MARKED),
+        ((10.0,), (19.9,), True, Difference.UNKNOWN),
+        ((0.0,), (0.0,), True, Difference.UNKNOWN),
+        ((1.2,), (56.0,), False, Difference.UNKNOWN),
+    ],
+)
+def test_single_values_of_the_virtual_clock_differ_from_a_factor_on(
+    before: tuple[float, ...], after: tuple[float, ...], exact: bool, kind: Difference
+) -> None:
+    assert kind_of(ensemble(*before), ensemble(*after), exact=exact) is kind
+
+
+def test_one_seed_a_side_shows_a_figure_that_is_47_times_larger(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    run_of(tmp_path, [2.0])
+    run_of(tmp_path, [94.0], release=NEW)
+    code, out = compare(capsys, "6.1", NEW, "--results", str(tmp_path))
+    assert code == EXIT_FAIL
+    assert "1 with a difference of 5 % or more, 0 less, 5 undecided" in out
+    assert "one seed a side: a figure differs if it is 2 times the other or more (virtual clock only)" in " ".join(
+        out.split()
+    )
+    assert [line for line in out.splitlines() if line != line.rstrip()] == []
+
+
 def test_the_threshold_is_the_models_tolerance_and_quotes_no_measurement() -> None:
     """A figure measured once would be believed long after the kernels have moved on."""
     assert LARGE.share == TOLERANCE
@@ -58,8 +91,11 @@ def test_two_kernels_of_one_store(tmp_path: Path, capsys: pytest.CaptureFixture[
     code, out = compare(capsys, "debian:6.1", NEW, "--results", str(tmp_path))
     assert code == EXIT_FAIL
     (row,) = (line for line in out.splitlines() if "none together.fast.iops" in line)
+    profiles = [line.split() for line in out.splitlines() if "blklab profile" in line]
+    assert [words[-1] for words in profiles] == ["none.together"]
+    assert [load_run(Path(folder)).facts.kernel.release for folder in profiles[0][-3:-1]] == ["6.1.0-18-amd64", NEW]
     assert " ".join(row.split()) == "95.50 95.00 .. 96.00 -15.2% * 81.00 80.00 .. 82.00 none together.fast.iops"
-    assert "marked from 5% on: " in out
+    assert "differences of 5 % or more are marked: " in " ".join(out.split())
     code, out = compare(capsys, "6.1", "7.2", "--results", str(tmp_path), "--marked")
     assert "red together.fast.iops" not in out
     code, out = compare(capsys, "6.1", "7.2", "--results", str(tmp_path), "--metric", "bw")
@@ -131,7 +167,7 @@ def test_nothing_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
     run_of(tmp_path, [95.0])
     run_of(tmp_path, [95.0], release=NEW, model=replace(MODEL, name="other"))
-    with pytest.raises(Misuse, match=r"5\.10 is no folder"):
+    with pytest.raises(Misuse, match=r"5\.10 is not a folder"):
         side("5.10", tmp_path)
     with pytest.raises(CannotJudge, match="no scenario in common"):
         pairs(side("6.1", tmp_path), side("7.2", tmp_path))

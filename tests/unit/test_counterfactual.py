@@ -3,7 +3,7 @@
 
 from harness.limits.counterfactual import Change, Proof, Row, changes
 from harness.report.terminal.bottleneck import proof_sentence
-from lab.guest.script import Table
+from lab.guest.steps.device import TableStep
 from lab.realise import stacks
 from lab.topology.model import Topology
 from tests.unit.bottleneck_samples import named, scenario
@@ -39,7 +39,7 @@ def test_a_faster_processor_is_slower_devices_in_their_own_seconds() -> None:
 
 def test_what_cannot_be_raised_is_refused_with_its_reason() -> None:
     refused = {change.label: change.refused for change in raised("devices", "disk.stream").values() if change.refused}
-    assert refused == {"hba.can_queue": "hba host: can_queue 1280 is more than 1024, the limit of tcmu"}
+    assert refused == {"hba.can_queue": "hba host: can_queue 1280 exceeds 1024, the limit of tcmu"}
 
 
 def test_where_a_depth_binds_a_shorter_latency_does_not_count() -> None:
@@ -58,7 +58,7 @@ def test_the_adaptive_selector_weighs_paths_by_their_links() -> None:
     found = raised("selector", "round-robin.stream")
     better = topology(found["stack.m0.selector"])
     assert {stack.selector for stack in better.stacks.values()} == {"service-time"}
-    tables = [step for step in stacks.steps(better) if isinstance(step, Table)]
+    tables = [step for step in stacks.steps(better) if isinstance(step, TableStep)]
     assert tables[0].rows[0].endswith("service-time 0 2 2 /lab/f0 1 100 /lab/s0 1 33")
     assert found["link.slow"].aside
     assert not found["link.fast"].aside

@@ -14,7 +14,7 @@ from hypothesis import strategies as st
 
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken
-from lab.native.programs import DIALECT, DISKD, PROGRAMS, WARNINGS, build
+from lab.native.programs import DIALECT, DISKD, PROGRAMS, ROOT, SAMPLER, WARNINGS, build
 from tests.unit.diskd_library import (
     SENSE_LENGTH,
     SOURCES,
@@ -293,7 +293,7 @@ def test_nothing_is_touched_that_is_not_the_handler_s(tmp_path: Path) -> None:
     sources = [str(path) for path in PROGRAMS[DISKD].sources() if path.suffix == ".c" and path.name != "main.c"]
     program = tmp_path / "fuzz"
     flags = [*DIALECT, *WARNINGS, "-g", "-O1", *sanitizers, f"-I{SOURCES}"]
-    subprocess.run(["gcc", *flags, "-o", str(program), str(FUZZ), *sources], check=True)
+    subprocess.run(["gcc", *flags, "-o", str(program), str(FUZZ), *sources], check=True, cwd=ROOT)
     for seed in range(1, 5):
         done = subprocess.run([str(program), str(seed), "2000"], capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stderr
@@ -335,3 +335,14 @@ def test_a_wrong_model_ends_the_program_with_the_line(text: str, wrong: str, tmp
     done = subprocess.run([program, tmp_path / "conf", "r", "c"], capture_output=True, text=True, check=False)
     assert done.returncode == 3
     assert f"{wrong} is wrong" in done.stderr
+
+
+def test_the_order_of_linking_stays() -> None:
+    """Addresses depend on it, and the digests of base archives on them."""
+
+    def order(name: str) -> list[str]:
+        return [path.name for path in PROGRAMS[name].sources() if path.suffix == ".c"]
+
+    assert order(SAMPLER) == ["process.c", "load.c", "main.c", "series.c"]
+    assert order(DISKD)[6:9] == ["model.c", "process.c", "ring.c"]
+    assert order(DISKD) == sorted(order(DISKD))

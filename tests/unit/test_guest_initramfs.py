@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from lab.guest.initramfs import Entry, archive, folder, regular, symlink
+from lab.guest.initramfs import ArchiveEntry, archive, folder, regular, symlink
 
 TRAILER = "TRAILER!!!"
 
@@ -64,7 +64,7 @@ def test_modes() -> None:
 
 
 def test_an_explicit_folder_is_not_replaced() -> None:
-    made = members(archive({"x": Entry(stat.S_IFDIR | 0o700), "x/y": regular(b"")}))
+    made = members(archive({"x": ArchiveEntry(stat.S_IFDIR | 0o700), "x/y": regular(b"")}))
     assert stat.filemode(made[0].mode) == "drwx------"
 
 

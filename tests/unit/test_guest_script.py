@@ -9,26 +9,22 @@ from hypothesis import strategies as st
 
 from lab.base.errors import LabBroken
 from lab.guest.job import job_files
-from lab.guest.script import (
-    FAULTS,
-    Confirm,
+from lab.guest.steps import Step
+from lab.guest.steps.device import (
     Daemon,
-    Inject,
-    Link,
+    LinkStep,
     MakeFolder,
     Module,
     Mount,
     NameBlock,
-    Pause,
-    Phase,
-    RunLoad,
-    Step,
-    Table,
-    Tune,
+    TableStep,
     Write,
     device,
     sysfs,
 )
+from lab.guest.steps.fault import FAULTS, Inject
+from lab.guest.steps.load import Pause, Phase, RunLoad
+from lab.guest.steps.setting import Confirm, Tune
 
 EVERY: list[tuple[Step, str]] = [
     (Phase("load solo"), "phase\tload solo"),
@@ -38,11 +34,11 @@ EVERY: list[tuple[Step, str]] = [
     (MakeFolder("/a"), "mkdir\t/a"),
     (Write("/a/b", "$(x)"), "write\t/a/b\t$(x)"),
     (Write("/a/b", ""), "write\t/a/b"),
-    (Link("/a", "/b"), "link\t/a\t/b"),
+    (LinkStep("/a", "/b"), "link\t/a\t/b"),
     (Tune("queue.scheduler[p0]", "/a", "none"), "tune\tqueue.scheduler[p0]\t/a\tnone"),
     (Confirm("hba.can_queue[p0]", "/a*/b", "64"), "confirm\thba.can_queue[p0]\t/a*/b\t64"),
     (NameBlock("p0", "/sys/host*/block/*"), "block\tp0\t/sys/host*/block/*"),
-    (Table("all", ("0 8 linear /dev/a 0",)), "table\tall\tall.table"),
+    (TableStep("all", ("0 8 linear /dev/a 0",)), "table\tall\tall.table"),
     (Daemon(("disk a 1 1 0",)), "daemon\tdiskd.conf"),
     (Pause(65_000_000_000), "pause\t65.000000"),
     (Pause(1_000), "pause\t0.000001"),
@@ -58,7 +54,7 @@ def test_each_step_is_a_line(step: Step, line: str) -> None:
 
 def test_the_files_of_a_job() -> None:
     steps: list[Step] = [
-        Table("all", ("0 8 linear /dev/a 0", "8 8 linear /dev/b 0")),
+        TableStep("all", ("0 8 linear /dev/a 0", "8 8 linear /dev/b 0")),
         Daemon(("disk a 512 1 0", "backstore a a s 1")),
         RunLoad("solo", "[v]\nrw=read\n"),
     ]
@@ -82,7 +78,7 @@ def test_what_cannot_be_a_field_is_refused(make: "type[Phase]", text: str) -> No
         job_files([make(text)], deadline=1)
 
 
-@pytest.mark.parametrize("step", [Write("", "1"), Link("", "/b"), Tune("", "/a", "1"), Confirm("k", "", "1")])
+@pytest.mark.parametrize("step", [Write("", "1"), LinkStep("", "/b"), Tune("", "/a", "1"), Confirm("k", "", "1")])
 def test_a_field_that_the_guest_would_lose_is_refused(step: Step) -> None:
     with pytest.raises(LabBroken, match="empty field"):
         job_files([step], deadline=1)
@@ -108,7 +104,7 @@ def test_the_shell_line_writes_the_value_and_nothing_else(value: str, tmp_path: 
 def test_the_shell_line_of_a_table_feeds_it_to_dmsetup(tmp_path: Path) -> None:
     (tmp_path / "dmsetup").write_text('#!/bin/sh\necho "$@"\ncat\n')
     (tmp_path / "dmsetup").chmod(0o755)
-    line = Table("all", ("0 8 linear /dev/a 0", "8 8 linear /dev/b 0")).shell()
+    line = TableStep("all", ("0 8 linear /dev/a 0", "8 8 linear /dev/b 0")).shell()
     path = f"{tmp_path}:/usr/bin:/bin"
     done = subprocess.run(["bash", "-c", line], env={"PATH": path}, check=True, capture_output=True, text=True)
     assert done.stdout == "create all\n0 8 linear /dev/a 0\n8 8 linear /dev/b 0\n"

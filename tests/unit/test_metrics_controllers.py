@@ -6,7 +6,7 @@ import pytest
 from harness.metrics.controllers import checked_inventory, controller_figures
 from harness.metrics.errors import MeasurementError
 from harness.scenario.model import Load
-from lab.guest.further import INVENTORY
+from lab.base.record import INVENTORY
 from lab.topology.model import Hba
 from tests.unit.analysis_samples import load, role
 from tests.unit.test_inventory import SEEN, TOPOLOGY

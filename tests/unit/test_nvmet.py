@@ -8,7 +8,9 @@ import pytest
 
 from harness.limits.bounds import bound
 from harness.scenario.model import Load, Role
-from lab.guest.script import Network, Step, Tune, Write
+from lab.guest.steps import Step
+from lab.guest.steps.device import Network, Write
+from lab.guest.steps.setting import Tune
 from lab.realise.in_guest.devices import devices, watches
 from lab.topology.load import load_topology
 from lab.topology.model import Link, Topology
@@ -90,14 +92,22 @@ def test_only_the_head_of_a_namespace_is_a_place_for_a_role(topology: Topology) 
     ("old", "new", "wanted"),
     [
         ("can_queue: 64", "can_queue: 8", "hba h0: can_queue 8 is less than 16"),
-        ("can_queue: 64", "can_queue: 256", "hba h0: can_queue 256 is more than 128"),
-        ("can_queue: 64", "can_queue: 64, cmd_per_lun: 32", "which may hold all 64 tags, so say 64"),
-        ("rate: 8 MB/s", "rate: 8 MB/s, cost: 1us", "lun b: the way to a namespace is one link at most"),
-        ("over: [a, b]", "over: [a]", "lun b: a controller of driver nvmet-tcp is part of one stack of kind nvme"),
-        ("kind: nvme, over: [a, b], iopolicy: round-robin", "kind: multipath, over: [a, b]", "one stack of kind nvme"),
-        ("nvmet-tcp, can_queue: 64", "tcmu, can_queue: 64", "stack two: NVMe's multipath needs driver nvmet-tcp"),
-        ("over: [a, b], ", "over: [a, b], selector: round-robin, ", "selector is nothing that nvme has"),
-        ("stacks:\n  two: {kind: nvme, over: [a, b], iopolicy: round-robin}\n", "", "shown by stacks of kind nvme"),
+        ("can_queue: 64", "can_queue: 256", "hba h0: can_queue 256 exceeds 128"),
+        (
+            "can_queue: 64",
+            "can_queue: 64, cmd_per_lun: 32",
+            "may hold all 64 tags of its controller, so write cmd_per_lun 64",
+        ),
+        ("rate: 8 MB/s", "rate: 8 MB/s, cost: 1us", "lun b: the path to a namespace may have one link"),
+        ("over: [a, b]", "over: [a]", "lun b: a LUN of driver nvmet-tcp must be in exactly one stack of kind nvme"),
+        (
+            "kind: nvme, over: [a, b], iopolicy: round-robin",
+            "kind: multipath, over: [a, b]",
+            "exactly one stack of kind nvme",
+        ),
+        ("nvmet-tcp, can_queue: 64", "tcmu, can_queue: 64", "stack two: a stack of kind nvme needs driver nvmet-tcp"),
+        ("over: [a, b], ", "over: [a, b], selector: round-robin, ", "kind nvme has no selector"),
+        ("stacks:\n  two: {kind: nvme, over: [a, b], iopolicy: round-robin}\n", "", "needs stacks of kind nvme"),
     ],
 )
 def test_what_no_recipe_carries(old: str, new: str, wanted: str, tmp_path: Path) -> None:
@@ -108,4 +118,4 @@ def test_what_no_recipe_carries(old: str, new: str, wanted: str, tmp_path: Path)
 def test_a_way_of_two_links_is_refused(topology: Topology, tmp_path: Path) -> None:
     assert topology.links["slow"] == Link("slow", 8_000_000)
     two = TWO_PATHS.replace("links: [slow]", "links: [slow, fast]")
-    assert "one link at most" in mistakes(two, tmp_path)
+    assert "may have one link" in mistakes(two, tmp_path)

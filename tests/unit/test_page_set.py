@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """``blklab report`` of a matrix, of a results root, and of a scenario's history."""
 
+import re
+import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -8,12 +10,15 @@ import pytest
 
 from harness.base.files import write_json
 from harness.cli import main
-from harness.record.judging import judge_run
+from harness.commands.reporting import surroundings
+from harness.judge.verdict import judge
+from harness.record.judging import judge_run, results_of
 from harness.record.matrices import MatrixCell, MatrixRecord, new_matrix
 from harness.record.store import KernelFacts, RunFolder, Store, with_checksums
+from harness.report.page.run import run_page
 from harness.scenario.model import Bound, Clock, Status
 from harness.studies.overview.across import claims, compared
-from harness.studies.overview.collection import JudgedRun, newest
+from harness.studies.overview.collection import JudgedRun, newest, of_matrix
 from harness.studies.overview.heat import heat_rows, margin
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from tests.unit.page_samples import HOSTILE, Page, page_run
@@ -44,7 +49,7 @@ def test_a_results_root_has_a_heat_map_and_leads_to_its_runs(
     assert {"map", "kernels", "c-sample"} <= set(page.ids)
     assert "2 of 2 claims" not in page.text and "1 of 1 claims" in page.text and "0 of 1 claims" in page.text
     assert "off by 43 %" in page.text
-    assert "Every run behind these figures, on 7.2.22." in page.text
+    assert "Runs of these figures, on 7.2.22." in page.text
     links = [target for target in page.targets if target.endswith("report.html")]
     assert links == [str((run.path / "report.html").relative_to(tmp_path)) for run in runs]
     assert all((tmp_path / link).is_file() for link in links)
@@ -70,10 +75,58 @@ def test_variants_of_a_scenario_have_no_row(tmp_path: Path) -> None:
     assert newest(Store(tmp_path), lambda text: None).scenarios == ("sample",)
 
 
-def test_kernels_stand_in_their_order(tmp_path: Path) -> None:
+def test_kernels_are_sorted_by_version(tmp_path: Path) -> None:
     for release in ("6.12.1-amd64", "5.10.0-46-amd64", "6.1.0-18-amd64"):
         page_run(tmp_path, GOOD, release=release)
     assert [column.label for column in newest(Store(tmp_path), lambda text: None).columns] == ["5.10", "6.1", "6.12"]
+
+
+def test_a_matrix_has_its_kernels_by_version_and_its_failures_first(tmp_path: Path) -> None:
+    runs = [page_run(tmp_path, GOOD, release=release) for release in ("6.12.1-amd64", "5.10.0-46-amd64")]
+    cells = [
+        MatrixCell(name, "d" * 64, run.facts.kernel, Clock.VIRTUAL, status=status, run=_place(run, tmp_path))
+        for name, status in (("good", Status.PASS), ("bad", Status.FAIL))
+        for run in runs
+    ]
+    found = of_matrix(tmp_path, new_matrix(tmp_path, MatrixRecord("", tuple(cells))).record)
+    assert [column.says.split("-")[0] for column in found.columns] == ["5.10.0", "6.12.1"]
+    assert found.scenarios == ("bad", "good")
+
+
+def test_scenarios_that_failed_are_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page_run(tmp_path, GOOD)
+    (tmp_path / "other").mkdir()
+    broken = page_run(tmp_path, BAD)
+    broken.path.rename(tmp_path / "other" / broken.path.name)
+    assert main(["report", str(tmp_path)]) == EXIT_PASS
+    page = Path(capsys.readouterr().out.strip()).read_text()
+    bad, good = (page.index(f'aria-labelledby="s-{name}"') for name in ("other", "sample"))
+    assert bad < good
+    assert "<details open><summary>Claims" in page[bad:good]
+    assert "<details open>" not in page[good:]
+
+
+def test_a_run_shows_what_was_not_measured_and_what_failed_first(tmp_path: Path) -> None:
+    run = page_run(tmp_path, BAD, hostile="x")
+    model = replace(
+        run.scenario, claims=(replace(run.scenario.claims[0], expect=Bound("> 0", 0.0, None)), *run.scenario.claims)
+    )
+    verdict = judge(model, results_of(run), seeds=run.facts.seeds)
+    page = run_page(replace(run, scenario=model), verdict, surroundings(run))
+    assert page.index('id="incidents"') < page.index('id="claims"') < page.index('id="controls"')
+    words = re.findall(r'#mark-(\w+)"', page[page.index('id="claims"') : page.index('id="controls"')])
+    assert words == ["fail", "pass"]
+
+
+def test_a_missing_library_is_told_once(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    for _ in range(2):
+        page_run(tmp_path, GOOD)
+    monkeypatch.setitem(sys.modules, "ruptures", None)
+    page = written(tmp_path / "sample", capsys)
+    assert page.text.count("IOPS over the runs") == 1 and page.text.count("over days on 6.1") > 1
+    assert page.text.count("ruptures, which finds change points, is not installed") == 1
 
 
 def test_a_matrix_has_its_own_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -139,7 +192,7 @@ def test_nothing_to_show_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[s
         (0.5, Bound("> 0", 0.0, None), 0.5),
     ],
 )
-def test_the_room_to_a_bound(value: float, expect: Bound, room: float) -> None:
+def test_the_margin_of_a_claim(value: float, expect: Bound, room: float) -> None:
     assert margin(value, expect) == pytest.approx(room)
 
 

@@ -1,12 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
+import os
 import sys
 import time
+from functools import partial
 from pathlib import Path
 
 import pytest
 
 from lab.base.errors import LabBroken
-from lab.base.process import run
+from lab.base.process import attend, end, launch, run, stream
 
 
 def python(code: str) -> list[str]:
@@ -92,3 +94,41 @@ def test_no_descriptor_is_leaked() -> None:
     for _ in range(20):
         run(["true"], stdin=b"")
     assert open_descriptors() == before
+
+
+def test_a_grandchild_that_outlives_its_parent_is_killed_at_the_timeout(tmp_path: Path) -> None:
+    """It holds the pipes, so the output does not end with the program."""
+    note = tmp_path / "pid"
+    with pytest.raises(LabBroken, match="no end after 1 s"):
+        run(["sh", "-c", 'sleep 60 & echo $! >"$1"', "sh", str(note)], timeout=1)
+    deadline = time.monotonic() + 5
+    while alive(int(note.read_text())):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)
+
+
+def test_an_attended_program_brings_its_status(tmp_path: Path) -> None:
+    assert attend(["sh", "-c", "exit 7"], cwd=tmp_path) == 7
+
+
+def test_a_missing_program_is_an_error_of_the_lab_however_it_is_started(tmp_path: Path) -> None:
+    descriptors = open_descriptors()
+    for start in (attend, partial(stream, env={}), partial(launch, env={}, log=tmp_path / "log")):
+        with pytest.raises(LabBroken, match=r"no-such-program.*(?:is not installed|No such file)") as caught:
+            start(["/no-such-program"], cwd=tmp_path, hint="apt-get install it")
+        assert caught.value.remedy == "apt-get install it"
+    with pytest.raises(LabBroken, match=r"cannot write .*/no/log: No such file"):
+        launch(["/bin/true"], cwd=tmp_path, env={}, log=tmp_path / "no/log")
+    assert open_descriptors() == descriptors
+
+
+def test_streams_are_closed_and_the_group_is_gone_at_the_end(tmp_path: Path) -> None:
+    process = stream(["sh", "-c", "sleep 60 & echo $!; exit"], cwd=tmp_path, env=dict(os.environ))
+    assert process.stdout is not None
+    grandchild = int(process.stdout.readline())
+    end(process)
+    assert process.stdout.closed
+    deadline = time.monotonic() + 5
+    while alive(grandchild):
+        assert time.monotonic() < deadline
+        time.sleep(0.01)

@@ -7,7 +7,8 @@ from pathlib import Path
 import pytest
 
 from lab.guest.job import job_files
-from lab.guest.script import Module, Step, Table
+from lab.guest.steps import Step
+from lab.guest.steps.device import Module, TableStep
 from lab.realise import recipe
 from lab.realise.in_guest.devices import devices, queue_settings, watches
 from lab.topology.load import CATALOGUE, load_topology
@@ -109,7 +110,7 @@ def test_one_queue_for_several_disks() -> None:
         *PORT_LINES,
         *lun_lines(0, "all", can_queue=1024, cmd_per_lun=64),
     ]
-    (table,) = (step for step in steps if isinstance(step, Table))
+    (table,) = (step for step in steps if isinstance(step, TableStep))
     assert table.rows == ("0 2097152 linear /dev/nullb0 0", "2097152 2097152 linear /dev/nullb1 0")
 
 

@@ -7,9 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from lab.guest.further import Find
 from lab.guest.job import job_files
-from lab.guest.script import Confirm, Module, Tune
+from lab.guest.steps.device import Find, Module
+from lab.guest.steps.setting import Confirm, Tune
 from lab.realise import recipe
 from lab.realise.in_qemu.hardware import hardware, lacking, wanted_devices
 from lab.realise.in_qemu.places import places

@@ -107,7 +107,7 @@ def test_a_wrong_configuration_ends_the_program(tmp_path: Path, text: str, says:
     program, config = tmp_path / "sampler", tmp_path / "watch"
     sources = [str(path) for path in PROGRAMS[SAMPLER].sources() if path.suffix == ".c"]
     sanitizers = ["-fsanitize=address,undefined", "-fno-sanitize-recover=all"]
-    subprocess.run(["gcc", *DIALECT, *WARNINGS, *sanitizers, "-o", str(program), *sources], check=True)
+    subprocess.run(["gcc", *DIALECT, *WARNINGS, *sanitizers, "-o", str(program), *sources], check=True, cwd=ROOT)
     config.write_text(text)
     done = subprocess.run([program, config, tmp_path / "out", "1"], capture_output=True, text=True, check=False)
     assert done.returncode == 3

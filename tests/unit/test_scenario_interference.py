@@ -55,11 +55,11 @@ def test_a_bystander_is_always_there(tmp_path: Path) -> None:
     [
         (("iodepth: 32", "iodpeth: 32"), "t.yaml:9:41: iodpeth: unknown key, did you mean iodepth?"),
         (("hog: {", "bully: {"), "interference: hog is missing"),
-        (("interference:", "loads: {solo: {}}\ninterference:"), "interference: the file has loads as well"),
+        (("interference:", "loads: {solo: {}}\ninterference:"), "interference: the file also has loads"),
         (("interference:\n", "from: {report: x}\nno: |\n"), "loads is missing"),
     ],
 )
-def test_mistakes_are_told_where_they_stand(tmp_path: Path, change: tuple[str, str], said: str) -> None:
+def test_mistakes_are_reported_at_their_place(tmp_path: Path, change: tuple[str, str], said: str) -> None:
     with pytest.raises(InputErrors) as raised:
         load(tmp_path, TEXT.replace(*change))
     assert said in str(raised.value)

@@ -5,7 +5,8 @@ from dataclasses import replace
 
 import pytest
 
-from lab.guest.script import Confirm, Module, NameBlock, Tune
+from lab.guest.steps.device import Module, NameBlock
+from lab.guest.steps.setting import Confirm, Tune
 from lab.realise.in_guest.devices import devices
 from lab.topology.limits import refusals
 from lab.topology.load import CATALOGUE, load_topology

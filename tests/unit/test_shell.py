@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.base.errors import LabBroken
-from lab.guest.further import Find
-from lab.guest.script import Module
+from lab.guest.steps.device import Find, Module
 from lab.qemu.clock import WallClock
 from lab.shell.argv import Errand, ShellSpec, shell_argv
 from lab.shell.enter import naming_lines

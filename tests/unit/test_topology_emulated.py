@@ -34,7 +34,7 @@ def reasons(topology: Topology) -> str:
 
 
 @pytest.mark.parametrize("topology", catalogue(), ids=lambda topology: topology.name)
-def test_every_topology_of_the_catalogue_becomes_one_of_qemu(topology: Topology) -> None:
+def test_every_topology_of_the_catalogue_converts_to_qemu_controllers(topology: Topology) -> None:
     on_qemu = emulated(topology)
     assert {hba.driver for hba in on_qemu.hbas.values()} <= EMULATED
     assert list(on_qemu.luns) == list(topology.luns)
@@ -45,7 +45,7 @@ def test_every_topology_of_the_catalogue_becomes_one_of_qemu(topology: Topology)
     assert emulated(on_qemu) == on_qemu
 
 
-def test_24_disks_by_two_ports_take_six_controllers_of_eight() -> None:
+def test_24_disks_with_two_paths_need_six_controllers_of_eight() -> None:
     on_qemu = emulated(named("sun-j4400-multipath"))
     assert len(on_qemu.hbas) == 12
     assert {hba.driver for hba in on_qemu.hbas.values()} == {Driver.MPTSAS}
@@ -62,7 +62,7 @@ def test_24_disks_by_two_ports_take_six_controllers_of_eight() -> None:
     assert on_qemu.path("b23", "d23") == ("pcie0", "port0b")
 
 
-def test_what_became_of_it_is_told() -> None:
+def test_differences_name_the_controllers_and_what_is_lost() -> None:
     told = differences(named("sun-x4540"), emulated(named("sun-x4540")))
     assert "SAS1068E mpt0..5: mptsas1068, each with can_queue 118, cmd_per_lun 64 instead of 1024, 64" in told
     assert "disks are throttles: their rate is kept, without seek, rpm, ncq" in told
@@ -70,30 +70,32 @@ def test_what_became_of_it_is_told() -> None:
     assert "QEMU throttles a namespace, not its paths" in paths
 
 
-def test_what_it_lost_bounds_nothing_any_more() -> None:
+def test_lost_parameters_no_longer_set_bounds() -> None:
     disks = emulated(named("intel-965p-lvm")).disks
     assert disks["sata0"].seek == disks["sata0"].rotation == 0
     assert disks["sata0"].zones == ()
     assert {link.cost for link in emulated(named("dl980-iodrive")).links.values()} == {0}
 
 
-def test_rings_are_powers_of_two() -> None:
+def test_tags_of_virtio_scsi_are_rounded_down_to_a_power_of_two() -> None:
     topology = named("calibration-tcm-loop")
     asked = replace(topology, hbas={"loop": replace(topology.hbas["loop"], can_queue=254)})
     assert emulated(asked).hbas["loop"].can_queue == 128
 
 
 REFUSED = {
-    "9 disks on one mptsas1068, which carries 8": made(Driver.MPTSAS, luns=9),
-    "can_queue 64: mptsas1068 has 118, whatever is asked": made(Driver.MPTSAS, hba=Hba("h", Driver.MPTSAS, 64, 64)),
-    "can_queue 2 is not within 4 .. 974": made(Driver.MEGASAS, hba=Hba("h", Driver.MEGASAS, 2, 2)),
-    "can_queue 254 is no power of two": made(Driver.VIRTIO_SCSI, hba=Hba("h", Driver.VIRTIO_SCSI, 254, 64)),
-    "cmd_per_lun 65 is more than can_queue 64": made(Driver.MEGASAS, hba=Hba("h", Driver.MEGASAS, 64, 65)),
-    "say cmd_per_lun 64": made(Driver.NVME, hba=Hba("h", Driver.NVME, 64, 32)),
+    "9 disks on one mptsas1068, at most 8 are possible": made(Driver.MPTSAS, luns=9),
+    "can_queue 64: mptsas1068 always has 118": made(Driver.MPTSAS, hba=Hba("h", Driver.MPTSAS, 64, 64)),
+    "can_queue 2: megasas takes 4 to 974": made(Driver.MEGASAS, hba=Hba("h", Driver.MEGASAS, 2, 2)),
+    "can_queue 254: virtio-scsi needs a power of two": made(
+        Driver.VIRTIO_SCSI, hba=Hba("h", Driver.VIRTIO_SCSI, 254, 64)
+    ),
+    "cmd_per_lun 65 exceeds can_queue 64": made(Driver.MEGASAS, hba=Hba("h", Driver.MEGASAS, 64, 65)),
+    "write cmd_per_lun 64": made(Driver.NVME, hba=Hba("h", Driver.NVME, 64, 32)),
     "hw_queues 2: megasas has one queue": made(Driver.MEGASAS, hba=Hba("h", Driver.MEGASAS, 64, 64, hw_queues=2)),
-    "node 8: the machine has 8 NUMA nodes": made(Driver.MEGASAS, hba=Hba("h", Driver.MEGASAS, 64, 64, node=8)),
-    "40 kB/s is below what a throttle resolves": made(Driver.MPTSAS, disk=Disk("", GIB, rate=40_000)),
-    "seek is nothing that a throttled disk": made(Driver.MPTSAS, disk=Disk("", GIB, rate=10**6, seek=1)),
+    "node 8: the machine has at most 8 NUMA nodes": made(Driver.MEGASAS, hba=Hba("h", Driver.MEGASAS, 64, 64, node=8)),
+    "40 kB/s is below 40.96 kB/s": made(Driver.MPTSAS, disk=Disk("", GIB, rate=40_000)),
+    "a throttled QEMU disk has no seek": made(Driver.MPTSAS, disk=Disk("", GIB, rate=10**6, seek=1)),
 }
 
 
@@ -107,18 +109,18 @@ def test_links_are_throttles_too() -> None:
     topology = made(Driver.MPTSAS)
     hba = replace(topology.hbas["h"], links=("wire",))
     slow = replace(topology, hbas={"h": hba}, links={"wire": Link("wire", 1000)})
-    assert "link wire: 1 kB/s is below what a throttle resolves" in reasons(slow)
-    assert "link wire: a cost is nothing" in reasons(replace(slow, links={"wire": Link("wire", 10**6, cost=1)}))
+    assert "link wire: 1 kB/s is below 40.96 kB/s" in reasons(slow)
+    assert "link wire: a throttle has no cost" in reasons(replace(slow, links={"wire": Link("wire", 10**6, cost=1)}))
 
 
-def test_controllers_keep_to_their_company() -> None:
+def test_controllers_that_cannot_be_combined_are_refused() -> None:
     topology = made(Driver.MPTSAS)
     mixed = replace(topology, hbas={**topology.hbas, "g": Hba("g", Driver.TCMU, 64, 64)})
-    assert "driver tcmu lives in the guest" in reasons(mixed)
+    assert "driver tcmu is inside the guest" in reasons(mixed)
     many = {f"h{number}": Hba(f"h{number}", Driver.NVME, 63, 63) for number in range(14)}
     assert "15 controllers on node 0" in reasons(replace(topology, hbas={**topology.hbas, **many}))
     unlike = {"a": Hba("a", Driver.NVME, 63, 63), "b": Hba("b", Driver.NVME, 64, 64)}
-    assert "can_queue must be that of HBA a" in reasons(replace(topology, hbas={**topology.hbas, **unlike}))
+    assert "can_queue must equal that of HBA a" in reasons(replace(topology, hbas={**topology.hbas, **unlike}))
 
 
 def test_paths_to_a_disk() -> None:
@@ -126,7 +128,7 @@ def test_paths_to_a_disk() -> None:
     twice = {**topology.luns, "again": Lun("again", "h", ("d0",))}
     assert not reasons(replace(topology, luns=twice))
     nvme = replace(topology, hbas={"h": Hba("h", Driver.NVME, 63, 63)}, luns=twice)
-    assert "paths of a namespace lie under a stack of kind nvme" in reasons(nvme)
+    assert "paths of a namespace need a stack of kind nvme" in reasons(nvme)
     stack = Stack("s", StackKind.NVME, ("d0", "again"))
     assert "lie under a stack" not in reasons(replace(nvme, stacks={"s": stack}))
 

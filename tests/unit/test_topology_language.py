@@ -5,7 +5,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.guest.script import Array, Table, Try, Tune
+from lab.guest.steps.device import Array, TableStep
+from lab.guest.steps.setting import Try, Tune
 from lab.realise.in_guest.devices import devices
 from lab.topology.load import load_topology
 from lab.topology.model import Link, Origin, Region, StackKind, Topology, Zone, build_order
@@ -77,7 +78,7 @@ def test_rates_are_lower_and_times_longer_by_the_scale(topology: Topology) -> No
     assert topology.links["port1"] == Link("port1", 112_800_000, 20_000, "SAS 3 Gbit/s x4")
 
 
-def test_settings_are_the_hardware_s_too(topology: Topology) -> None:
+def test_settings_are_values_of_the_hardware_too(topology: Topology) -> None:
     assert apply_setting(topology, "disk.d1.rate", 50_000_000).disks["d1"].rate == 5_000_000
     assert apply_setting(topology, "disk.d1.rpm", 6000).disks["d1"].rotation == 100_000_000
     turned = apply_setting(topology, "disk.d*.seek", 1_000_000)
@@ -88,17 +89,17 @@ def test_settings_are_the_hardware_s_too(topology: Topology) -> None:
     assert apply_setting(topology, "stack.mp*.selector", "queue-length").stacks["mp3"].selector == "queue-length"
     raid = apply_setting(topology, "stack.raid.md.stripe_cache_size", 256).stacks["raid"]
     assert raid.settings == {"md/stripe_cache_size": "256"}
-    with pytest.raises(ValueError, match="no such knob"):
+    with pytest.raises(ValueError, match="no such setting"):
         apply_setting(topology, "stack.raid.md.level", 1)
 
 
-def test_a_path_goes_through_host_port_box_and_disk(topology: Topology) -> None:
+def test_a_path_has_the_links_of_host_port_enclosure_and_disk(topology: Topology) -> None:
     assert topology.path("b1", "d1") == ("pcie0", "port1", "box")
     assert topology.path("e1", "e1") == ("pcie1",)
     assert topology.leaves("vol") == ("a0", "b0", "a1", "b1", "a2", "b2", "a3", "b3")
 
 
-def test_targets_are_what_has_one_place(topology: Topology) -> None:
+def test_targets_are_disks_with_one_lun_luns_and_stacks(topology: Topology) -> None:
     assert set(topology.targets()) == {"e0", "e1", "e2", "e3", *topology.luns, *topology.stacks} - set()
     with pytest.raises(KeyError):
         topology.region("d0")
@@ -107,11 +108,11 @@ def test_targets_are_what_has_one_place(topology: Topology) -> None:
     assert topology.region("raid").size == 2 * (64 << 20)
 
 
-def test_stacks_are_built_from_below(topology: Topology) -> None:
+def test_stacks_are_built_after_their_members(topology: Topology) -> None:
     order = [stack.name for stack in build_order(topology)]
     assert order.index("mp3") < order.index("vol") < order.index("raid")
     assert order.index("head") < order.index("both") < order.index("raid")
-    rows = {step.name: step.rows for step in devices(topology) if isinstance(step, Table)}
+    rows = {step.name: step.rows for step in devices(topology) if isinstance(step, TableStep)}
     assert rows["mp1"] == ("0 2097152 multipath 0 0 1 1 service-time 0 2 2 /lab/a1 3 1 /lab/b1 3 1",)
     assert rows["vol"] == ("0 8388608 striped 4 128 /lab/mp0 0 /lab/mp1 0 /lab/mp2 0 /lab/mp3 0",)
     assert rows["head"] == ("0 131072 linear /lab/e0 32768",)
@@ -131,11 +132,11 @@ def test_the_page_cache_is_set_and_read_back(topology: Topology) -> None:
         ("tune", f"vm.{name}", f"/proc/sys/vm/{name}", str(value))
         for name, value in (("dirty_bytes", 64 << 20), ("dirty_background_bytes", 1 << 20))
     ]
-    with pytest.raises(ValueError, match="no such knob"):
+    with pytest.raises(ValueError, match="no such setting"):
         apply_setting(topology, "vm.swappiness", 1)
 
 
-def test_what_is_tried_comes_after_what_is_set(topology: Topology) -> None:
+def test_tried_attributes_come_after_settings(topology: Topology) -> None:
     tried = apply_try(topology, "stack.raid.queue.max_sectors_kb", 1280)
     steps = [step.fields() for step in devices(tried) if isinstance(step, Tune | Try) and "raid" in step.path]
     assert [fields[:2] for fields in steps] == [
@@ -158,28 +159,36 @@ def test_origins_are_kept(topology: Topology) -> None:
     ("old", "new", "wanted"),
     [
         ("disks: [d0..3], links: [port0]", "disks: [d0..2], links: [port0]", "d0..2 has 3 names, the row's key 4"),
-        ("  e0..3: {size", "  d3..6: {size", '"d3" is there twice, here as part of d3..6'),
+        ("  e0..3: {size", "  d3..6: {size", '"d3": duplicate name, here as part of d3..6'),
         (
             "{pcie: {generation: 1, lanes: 8}}",
             "{rate: 1 MB/s, pcie: {generation: 1, lanes: 8}}",
             "expected one of rate",
         ),
         ("e0..3: {size: 1G", "e0..3: {size: 1G, seek: 1ms, buffer: 2", "disk e0: a disk with a buffer has no seek"),
-        ("e0..3: {size: 1G", "e0..3: {size: 1G, buffer: 193", "the buffers of all disks hold 772 requests, and 768"),
-        ("from: 512M", "from: 2G", "disk d0: zones must ascend within the disk"),
-        ("over: [mp0..3]", "over: [mp0..4]", "stack vol: nothing is called mp4, did you mean"),
-        ("over: [head, e1]", "over: [raid, e1]", "it lies over itself"),
+        (
+            "e0..3: {size: 1G",
+            "e0..3: {size: 1G, buffer: 193",
+            "the buffers of all disks hold 772 requests, at most 768",
+        ),
+        ("from: 512M", "from: 2G", "disk d0: expected zones in ascending order"),
+        ("over: [mp0..3]", "over: [mp0..4]", "stack vol: no LUN or stack mp4, did you mean"),
+        ("over: [head, e1]", "over: [raid, e1]", "it is over itself"),
         ("kind: stripe, chunk: 64k", "kind: stripe", "stack vol: chunk is missing"),
         ("kind: stripe, chunk: 64k", "kind: stripe, chunk: 65k", "stack vol: chunk must be a power of two"),
-        ("kind: linear, over: [head", "kind: linear, level: raid1, over: [head", "level is nothing that linear has"),
-        ("over: [both, e2, e3, vol]", "over: [both, e2, e3]", "raid6 needs 4 members"),
-        ("over: [both, e2, e3, vol]", "over: [both, e2, e3, e3]", "e3 is there twice"),
-        ("offset: 16M, size: 64M", "offset: 1G, size: 64M", "the part ends behind the 1G that e0 has"),
-        ("size: 64M, md", "size: 8G, md", "size 8G is more than its smallest member has"),
-        ("over: [a0..3, b0..3]", "over: [a0..3, e0..3]", "the paths of a multipath device lead to one disk"),
+        ("kind: linear, over: [head", "kind: linear, level: raid1, over: [head", "kind linear has no level"),
+        ("over: [both, e2, e3, vol]", "over: [both, e2, e3]", "raid6 needs at least 4 members"),
+        ("over: [both, e2, e3, vol]", "over: [both, e2, e3, e3]", "e3 is listed twice"),
+        ("offset: 16M, size: 64M", "offset: 1G, size: 64M", "offset and size exceed the 1G of e0"),
+        ("size: 64M, md", "size: 8G, md", "size 8G exceeds its smallest member"),
+        ("over: [a0..3, b0..3]", "over: [a0..3, e0..3]", "all paths of a multipath device must lead to the same disk"),
         ("  raid: {", "  e1: {", "stack e1: a LUN or a disk has that name"),
         ("fitted: the stripe on one disk", "fitted: x, cites: y", "expected one of cites, fitted and chosen"),
-        ("  j0: {model: J4400, disks: [d0..3]", "  i0: {disks: [d3]}\n  j0: {disks: [d0..3]", "enclosure i0 already"),
+        (
+            "  j0: {model: J4400, disks: [d0..3]",
+            "  i0: {disks: [d3]}\n  j0: {disks: [d0..3]",
+            "disk d3 is in i0 already",
+        ),
     ],
 )
 def test_mistakes(old: str, new: str, wanted: str, tmp_path: Path) -> None:

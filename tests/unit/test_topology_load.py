@@ -64,7 +64,7 @@ def test_cmd_per_lun_defaults_to_can_queue(tmp_path: Path) -> None:
     assert load(GOOD.replace(", cmd_per_lun: 32", ""), tmp_path).hbas["h"].cmd_per_lun == 64
 
 
-def test_a_topology_may_stand_inline() -> None:
+def test_a_topology_may_be_inline() -> None:
     problems = Problems()
     node = parse(GOOD.replace("topology: t\n", "").encode(), "s.yaml", problems)
     assert load_topology(node, near=Path()).name == "inline"
@@ -77,32 +77,32 @@ def test_a_topology_may_stand_inline() -> None:
         (
             "driver: tcm_loop, can_queue: 64",
             "driver: mptsas1068, can_queue: 64",
-            "mptsas1068 has 118, whatever is asked",
+            "mptsas1068 always has 118",
         ),
         ("hba: h, disks: [a]", "hba: g, disks: [a]", "t.yaml:9:13: lun la: no HBA g"),
-        ("disks: [b]", "disks: [b, a]", "t.yaml:10:7: lun lb: disk a is on lun la already"),
+        ("disks: [b]", "disks: [b, a]", "t.yaml:10:7: lun lb: disk a is on LUN la already"),
         ("disks: [b]", "disks: [c]", "lun lb: no disk c"),
-        ("disks: [b]", "disks: [c]", "t.yaml:5:6: disk b is on no lun"),
+        ("disks: [b]", "disks: [c]", "t.yaml:5:6: disk b: no LUN uses it"),
         ("disks: [b]", "disks: []", "disks: expected 1 to 256 entries, got 0"),
-        ("cmd_per_lun: 32", "cmd_per_lun: 65", "t.yaml:7:6: hba h: cmd_per_lun 65 is more than can_queue 64"),
+        ("cmd_per_lun: 32", "cmd_per_lun: 65", "t.yaml:7:6: hba h: cmd_per_lun 65 exceeds can_queue 64"),
         ("can_queue: 64", 'can_queue: "64"', 'can_queue: expected an integer, got "64" (remove the quotes)'),
         ("can_queue: 64", "can_queue: 0", "can_queue: expected an integer from 1 to 10240, got 0"),
         ("memory: 512M\n", "", "topology: memory is missing"),
-        ("memory: 512M", "memory: 1M", 'memory: "1M" is too small'),
+        ("memory: 512M", "memory: 1M", 'memory: expected at least 128M, got "1M"'),
         ("topology: t\n", "", "topology is missing"),
         ("rate: 2 MB/s", "rate: 1500 kB/s", "disk a: 1.5 MB/s is not a whole number of MB/s"),
         ("rate: 2 MB/s", "rate: 10 kB/s", "is not a whole number of MB/s"),
-        ("rate: 2 MB/s", "rate: 2", "rate: expected a rate such as 1 MB/s, got 2 (give the unit)"),
+        ("rate: 2 MB/s", "rate: 2", "rate: expected a rate such as 1 MB/s, got 2 (add the unit)"),
         ("rate: 2 MB/s", "rate: 2 MB/s, service: 1ms", "disk a: expected either rate or service"),
         (", rate: 2 MB/s", "", "disk a: expected either rate or service"),
         ("size: 1G", "size: 1049k", "size 1.02441M is not a whole number of MiB"),
         ("service: 1ms", "service: 30s", "service 30 s reaches the command timeout of 30 s"),
-        ("tcm_loop", "null_blk", "takes disks with service, and disk a has a rate"),
+        ("tcm_loop", "null_blk", "needs disks with service, disk a has a rate"),
         ("tcm_loop", "null_blk", "null_blk has no cmd_per_lun"),
-        ("tcm_loop", "scsi_debug", "the disks of scsi_debug have one size and one service"),
+        ("tcm_loop", "scsi_debug", "all disks of scsi_debug must have the same size and service"),
         ("disks:\n", "diks:\n", "diks: unknown key, did you mean disks?"),
-        ("  lb:", "  LB:", 'LUN "LB": expected a name of a-z, 0-9 and -'),
-        ("luns:", "  g: {driver: tcm_loop, can_queue: 1}\nluns:", "hba g has no lun"),
+        ("  lb:", "  LB:", 'LUN "LB": expected a name of at most 40 characters a-z, 0-9 and -'),
+        ("luns:", "  g: {driver: tcm_loop, can_queue: 1}\nluns:", "hba g: no LUN uses it"),
     ],
 )
 def test_refusals(old: str, new: str, wanted: str, tmp_path: Path) -> None:
@@ -115,7 +115,7 @@ def test_several_hbas_and_several_disks_on_a_null_blk_lun_are_refused(tmp_path: 
     two = GOOD.replace("luns:", "  g: {driver: tcm_loop, can_queue: 1}\nluns:").replace(
         "{hba: h, disks: [b]", "{hba: g, disks: [b]"
     )
-    assert "hba g: can_queue and hw_queues must be those of HBA h" in mistakes(two, tmp_path)
+    assert "hba g: can_queue and hw_queues must equal those of HBA h" in mistakes(two, tmp_path)
     text = GOOD.replace("rate: 2 MB/s", "service: 1ms").replace(
         "tcm_loop, can_queue: 64, cmd_per_lun: 32", "null_blk, can_queue: 64"
     )
@@ -128,7 +128,7 @@ def test_scsi_debug_has_its_own_limit_of_tags(tmp_path: Path) -> None:
         GOOD.replace("size: 2G", "size: 1G").replace("rate: 2 MB/s", "service: 1ms").replace("tcm_loop", "scsi_debug")
     )
     assert load(text, tmp_path).hbas["h"].driver is Driver.SCSI_DEBUG
-    assert "can_queue 193 is more than 192, the limit of scsi_debug" in mistakes(
+    assert "can_queue 193 exceeds 192, the limit of scsi_debug" in mistakes(
         text.replace("can_queue: 64", "can_queue: 193"), tmp_path
     )
 
@@ -176,7 +176,7 @@ def test_a_request_larger_than_a_tick_is_never_served() -> None:
     assert effective_iops(Disk("d", 1 << 30, service=1), 4096, Driver.TCM_LOOP) is None
 
 
-def test_the_last_of_many_waits_on_a_serial_disk_only(tmp_path: Path) -> None:
+def test_the_longest_wait_grows_with_depth_on_serial_disks_only(tmp_path: Path) -> None:
     topology = load(GOOD, tmp_path)
     assert longest_wait(topology.disks["a"], 4096, 500, topology) == 10**9
     assert longest_wait(topology.disks["b"], 4096, 500, topology) == 10**6
@@ -217,17 +217,17 @@ def test_requests_on_a_modelled_disk_wait_for_disk_and_link(tmp_path: Path) -> N
     ("old", "new", "wanted"),
     [
         ("links: [wire]", "links: [wier]", "t.yaml:6:52: disk a: no link wier, did you mean wire? (known: wire)"),
-        (", links: [wire]", "", "t.yaml:4:9: link wire carries no disk"),
-        ("rate: 80 MB/s", "service: 1ms", "disk b: driver tcmu takes disks with a rate"),
-        ("driver: tcmu", "driver: tcm_loop", "disk a: seek needs driver tcmu, not tcm_loop"),
-        ("driver: tcmu", "driver: tcm_loop", "disk a: links needs driver tcmu, not tcm_loop"),
+        (", links: [wire]", "", "t.yaml:4:9: link wire: nothing uses it"),
+        ("rate: 80 MB/s", "service: 1ms", "disk b: driver tcmu needs disks with a rate"),
+        ("driver: tcmu", "driver: tcm_loop", "disk a: seek needs driver tcmu, got tcm_loop"),
+        ("driver: tcmu", "driver: tcm_loop", "disk a: links needs driver tcmu, got tcm_loop"),
         ("driver: tcmu", "driver: tcm_loop", "disk a: 8.5 MB/s is not a whole number of MB/s"),
         ("{rate: 12 MB/s, cost: 1ms}", "{cost: 1ms}", "link wire: expected one of rate, pcie and sas"),
-        ("memory: 512M", "memory: 256M", "memory 256M is too little: the rings of 2 disks need 272M"),
+        ("memory: 512M", "memory: 256M", "memory 256M is too little: a guest with the rings of 2 disks needs 272M"),
         (
             "  la: {hba: h, disks: [a]}\n  lb: {hba: h, disks: [b]}",
             "  la: {hba: h, disks: [a, b]}\n  lb: {hba: h, disks: [b]}",
-            "disk b is on lun la already: paths show the same disks",
+            "disk b is on LUN la already: all paths must have the same disks",
         ),
     ],
 )
@@ -236,7 +236,7 @@ def test_mistakes_about_modelled_disks(old: str, new: str, wanted: str, tmp_path
     assert wanted in mistakes(MODELLED.replace(old, new), tmp_path)
 
 
-def test_settings_turn_what_modelled_disks_have(tmp_path: Path) -> None:
+def test_settings_change_parameters_of_modelled_disks(tmp_path: Path) -> None:
     base = load(MODELLED, tmp_path)
     assert apply_setting(base, "disk.a.seek", 5).disks["a"] == replace(base.disks["a"], seek=5)
     assert apply_setting(base, "disk.a.rate", 5).disks["a"] == replace(base.disks["a"], rate=5)
@@ -246,7 +246,7 @@ def test_settings_turn_what_modelled_disks_have(tmp_path: Path) -> None:
         apply_setting(base, "link.wier.rate", 7)
 
 
-def test_settings_turn_one_knob() -> None:
+def test_settings_change_one_parameter() -> None:
     base = load_topology("neighbours", near=Path())
     assert apply_setting(base, "hba.cmd_per_lun", 16).hbas["twa0"].cmd_per_lun == 16
     assert apply_setting(base, "hba.twa0.can_queue", 128).hbas["twa0"].can_queue == 128
@@ -257,7 +257,7 @@ def test_settings_turn_one_knob() -> None:
 
 
 @pytest.mark.parametrize("key", ["hba.twa1.can_queue", "disk.p2.rate", "hba.depth", "disk.rate", "x.y", "hba", ""])
-def test_settings_of_what_is_not_there_are_refused(key: str) -> None:
+def test_settings_of_unknown_parts_are_refused(key: str) -> None:
     with pytest.raises(ValueError, match=r"no (HBA|disk|such)"):
         apply_setting(load_topology("neighbours", near=Path()), key, 1)
 

@@ -7,7 +7,7 @@ from harness.run.jobs import guest_job
 from harness.run.tracing import chosen_cell, parse_events
 from lab.base.errors import Misuse
 from lab.guest.job import job_files
-from lab.guest.script import RunLoad, TraceOff, TraceOn
+from lab.guest.steps.load import RunLoad, TraceOff, TraceOn
 from lab.session import Job, guest_steps
 from tests.unit.analysis_samples import claim, null_topology, scenario
 

@@ -11,8 +11,7 @@ from harness.commands.command import add_kernel, add_topology, tell
 from harness.report.terminal.inventory import print_inventory
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, BlklabError, CannotJudge, KernelFailed, LabBroken
-from lab.base.record import BootRecord, Outcome
-from lab.guest.further import INVENTORY
+from lab.base.record import INVENTORY, BootRecord, Outcome
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.realise.in_qemu.inventory import Inventory, mismatches, read_inventory

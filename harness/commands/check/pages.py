@@ -8,9 +8,10 @@ from pathlib import Path
 
 from harness.commands.check.agree import agreement, apart
 from harness.commands.command import PAGES, SCENARIOS, add_results, results_root, tell, write_page
+from harness.limits.load import load_scenario
 from harness.record.judging import judge_run, newest_runs
 from harness.record.store import RunFolder, Store
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from harness.studies import field_reports, io_cost
 from harness.studies.field_reports import Measured

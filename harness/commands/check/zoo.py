@@ -17,6 +17,7 @@ from harness.commands.command import (
     tell,
     write_page,
 )
+from harness.commands.kernels import specs
 from harness.commands.matrix import KERNELS
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
@@ -66,7 +67,7 @@ def execute(options: argparse.Namespace) -> int:
     find_qemu()
     cache = Cache.default()
     lab = open_lab(cache, tell)
-    stock = [resolve(spec, cache, tell=tell) for spec in dict.fromkeys(options.kernels.split())]
+    stock = [resolve(spec, cache, tell=tell) for spec in specs([options.kernels], cache)]
 
     def kernel(mutant: str) -> Kernel:
         return resolve(f"{options.source}+{mutant}" if mutant else options.source, cache, tell=tell)

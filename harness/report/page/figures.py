@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The table of what was measured: each arm, load and role, with throughput and latency."""
+"""The table of figures: throughput and latency of each arm, load and role."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -18,9 +18,9 @@ _MEGA = 1e6
 
 @dataclass(frozen=True)
 class FigureRow:
-    """Words; ``share`` is the IOPS as per cent of the most in the table. ``base`` and ``against`` are of BASE.
+    """``share`` is the IOPS in per cent of the highest in the table; ``base`` and ``against`` are of the BASE kernel.
 
-    ``rows`` is how many rows its arm has, 0 in all but the first of them.
+    ``rows`` is the number of rows of its arm, 0 in all but the first of them.
     """
 
     arm: str
@@ -38,7 +38,7 @@ class FigureRow:
     cost: str
 
 
-def figure_rows(verdict: Verdict) -> Iterator[FigureRow]:
+def figure_rows(verdict: Verdict, *, exact: bool) -> Iterator[FigureRow]:
     most = max((row.iops.median for row in verdict.measured), default=0.0)
     arm = ""
     for row in verdict.measured:
@@ -55,7 +55,7 @@ def figure_rows(verdict: Verdict) -> Iterator[FigureRow]:
             range=limits(row.iops),
             share=100 * row.iops.median / most if most else 0.0,
             base=figure(row.base.median) if row.base else _NONE,
-            against=against(row.iops, row.base),
+            against=against(row.iops, row.base, exact=exact),
             bw=f"{bw.median / _MEGA:.3g}" if bw else _NONE,
             mean=time_words(mean.median) if mean else _NONE,
             p99=time_words(p99.median) if p99 else _NONE,
@@ -63,18 +63,18 @@ def figure_rows(verdict: Verdict) -> Iterator[FigureRow]:
         )
 
 
-def against(one: Ensemble, base: Ensemble | None) -> str:
-    """How much more than the other, in per cent, with the mark of ``blklab compare``."""
+def against(one: Ensemble, base: Ensemble | None, *, exact: bool) -> str:
+    """The change from ``base`` in per cent, with the mark of ``blklab compare``. ``exact``: virtual clock."""
     if base is None or not base.median:
         return _NONE
-    kind = kind_of(base, one)
+    kind = kind_of(base, one, exact=exact)
     if kind is Difference.NONE:
         return MARKS[kind]
     return f"{100 * (one.median / base.median - 1):+.1f} % {MARKS[kind]}".rstrip()
 
 
 def measured(verdict: Verdict, name: tuple[str, str, str], metric: str) -> Ensemble | None:
-    """A metric of an arm, load and role over the seeds; None where no boot recorded it."""
+    """A metric of an arm, load and role over the seeds; None if no boot recorded it."""
     arm, load, role = name
     key = load, role, metric
     values = {cell.seed: cell.figures[key] for cell in verdict.cells if cell.arm == arm and key in cell.figures}

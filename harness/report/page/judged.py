@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Claims, negative controls and ratios of the field report as a page shows them: word, sentence, strip."""
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 
 from harness.judge.claims import NOT_RUN, ControlVerdict, Judgement
 from harness.judge.verdict import Verdict
 from harness.report.export.parts import AS_IT_MUST, HELD
-from harness.report.format import reported, spread, value
+from harness.report.format import reported, severity, spread, value
 from harness.report.page.strip import Shown, Strip, strip
 from harness.report.terminal.conclusion import held_instead
 from harness.scenario.model import Control, Scenario, Status
@@ -33,8 +33,9 @@ class Judged:
 def claims(scenario: Scenario, verdict: Verdict) -> Iterator[Judged]:
     for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
         drawn = strip(claim.that, [_row(judged.judgement)], claim.expect)
-        that = f"{judged.that} (optional)" if judged.optional else judged.that
-        yield Judged(judged.word, that, value(judged.judgement), judged.expect, judged.ratio, judged.sentence, drawn)
+        yield Judged(
+            judged.word, judged.text, value(judged.judgement), judged.expect, judged.ratio, judged.sentence, drawn
+        )
 
 
 def controls(scenario: Scenario, verdict: Verdict) -> Iterator[Judged]:
@@ -50,6 +51,10 @@ def _control(control: Control, judged: ControlVerdict) -> Judged:
     sentence = AS_IT_MUST if judgement.status is Status.PASS else HELD if held_instead(judged) else judgement.reason
     word = str(judgement.status)
     return Judged(word, judged.that, value(judgement), judged.expect, judged.ratio, sentence, drawn, MUST_BE)
+
+
+def worst_first(judged: Iterable[Judged]) -> list[Judged]:
+    return sorted(judged, key=lambda one: severity(one.word))
 
 
 def reproductions(verdict: Verdict) -> Iterator[Judged]:

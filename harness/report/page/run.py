@@ -13,7 +13,7 @@ from harness.record.store import PlannedCell, RunFacts, RunFolder
 from harness.report.drawing.svg import topology_figure
 from harness.report.format import duration, plural
 from harness.report.page.figures import figure_rows
-from harness.report.page.judged import claims, controls, reproductions
+from harness.report.page.judged import claims, controls, reproductions, worst_first
 from harness.report.page.latency import PERCENTILES, latency_charts
 from harness.report.page.occupancy import occupancy_charts
 from harness.report.page.recorded import Recorded, recorded
@@ -67,11 +67,11 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
     """HTML. Raises Misuse when a run cannot be read."""
     found = recorded(run)
     values = {
-        "claims": list(claims(run.scenario, verdict)),
-        "controls": list(controls(run.scenario, verdict)),
+        "claims": worst_first(claims(run.scenario, verdict)),
+        "controls": worst_first(controls(run.scenario, verdict)),
         "reproductions": list(reproductions(verdict)),
         "incidents": [*incidents(verdict.incidents), *incidents(verdict.base_incidents, "BASE kernel: ")],
-        "measured": list(figure_rows(verdict)),
+        "measured": list(figure_rows(verdict, exact=run.scenario.clock is Clock.VIRTUAL)),
         "bottlenecks": around.bottlenecks,
         "latency": list(latency_charts(run.scenario, verdict.cells)),
         "occupancy": list(occupancy_charts(found)),
@@ -98,19 +98,19 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
 
 
 _PARTS = (
-    ("claims", "claims", "Claims"),
-    ("controls", "controls", "Controls"),
-    ("reproductions", "report", "Field report"),
     ("incidents", "incidents", "Not measured"),
+    ("claims", "claims", "Claims"),
+    ("controls", "controls", "Negative controls"),
+    ("reproductions", "report", "Field report"),
     ("measured", "measured", "Measured"),
     ("bottlenecks", "limits", "Limits"),
     ("latency", "latency", "Latency"),
     ("occupancy", "time", "Over time"),
     ("topologies", "topology", "Topology"),
-    ("cells", "repeat", "Repeat it"),
+    ("cells", "repeat", "Repeat"),
     ("how", "how", "How"),
 )
-"""What may be on the page: a value, its anchor, its name."""
+"""Parts of the page in their order: a value, its anchor, its name."""
 
 
 def _scaled(scenario: Scenario) -> str:

@@ -8,16 +8,15 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from harness.judge.claims import XFAIL, XPASS, ControlVerdict, Judgement
+from harness.judge.claims import ControlVerdict, Judgement
 from harness.judge.verdict import Verdict
-from harness.report.format import STYLES, figure, noise, plural, value
+from harness.report.format import STYLES, figure, noise, plural, severity, value
 from harness.report.terminal.conclusion import held_instead
 from harness.report.terminal.gauge import LEGEND, gauge
 from harness.scenario.model import Scenario, Status
 
 HELD = "ok"
 _NOT_RUN = "-"
-_ORDER = (Status.FAIL, XPASS, Status.ERROR, Status.MISS, Status.DONE, XFAIL, HELD, Status.SKIP, _NOT_RUN)
 _LEAST = 24
 """Characters that a claim's text gets at least; the gauge is left out where it would get fewer."""
 
@@ -26,7 +25,7 @@ _LEAST = 24
 class Line:
     """``reason`` says why, where the figure alone does not; ``more`` is shown with -v."""
 
-    word: str
+    status: str
     text: str
     figure: str
     bound: str
@@ -34,12 +33,16 @@ class Line:
     reason: tuple[str, ...]
     more: tuple[str, ...]
 
+    @property
+    def word(self) -> str:
+        return HELD if self.status == Status.PASS else self.status
+
 
 def print_claims(console: Console, scenario: Scenario, verdict: Verdict, width: int, *, full: bool) -> None:
-    lines = sorted(claim_lines(scenario, verdict), key=lambda line: _ORDER.index(line.word))
+    lines = sorted(claim_lines(scenario, verdict), key=lambda line: severity(line.status))
     if not lines:
         return
-    hidden = [] if full else [line for line in lines if line.word == _NOT_RUN]
+    hidden = [] if full else [line for line in lines if line.status == _NOT_RUN]
     lines = [line for line in lines if line not in hidden]
     words, figures, bounds, gauges = (
         max((len(column) for column in columns), default=0)
@@ -50,6 +53,7 @@ def print_claims(console: Console, scenario: Scenario, verdict: Verdict, width: 
     if text < _LEAST:
         text, gauges = text + 2 + gauges, 0
     _print(console, Text(" " * (width - len(LEGEND)) if gauges else "").append(LEGEND if gauges else "", "dim"))
+    told: set[str] = set()
     for line in lines:
         wrapped = textwrap.wrap(line.text, max(text, _LEAST), break_long_words=False) or [""]
         row = Text("  ").append(line.word.ljust(words), _style(line.word)).append("  ")
@@ -60,6 +64,9 @@ def print_claims(console: Console, scenario: Scenario, verdict: Verdict, width: 
         for rest in wrapped[1:]:
             _print(console, Text(" " * before + rest))
         for said in dict.fromkeys((*line.reason, *(line.more if full else ()))):
+            if said in told:
+                continue
+            told.add(said)
             for rest in textwrap.wrap(said, width - before, break_long_words=False):
                 _print(console, Text(" " * before).append(rest, "dim"))
     if hidden:
@@ -71,15 +78,14 @@ def claim_lines(scenario: Scenario, verdict: Verdict) -> Iterator[Line]:
     """In the order of the file."""
     for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
         judgement = judged.judgement
-        word = HELD if judged.word == Status.PASS else judged.word
-        reason = judged.sentence if judged.known else judgement.reason
+        reason = judged.sentence if judged.known or judged.diagnosed else judgement.reason
         yield Line(
-            word,
-            judged.that + (" (optional)" if judged.optional else ""),
+            judged.word,
+            judged.text,
             _figure(judgement),
             _short(judged.expect),
             gauge(judgement, claim.expect),
-            (*_measured(word, judgement, judged.ratio), *filter(None, (reason,))),
+            (*_measured(judged.word, judgement, judged.ratio), *filter(None, (reason,))),
             _more(judgement, judged.ratio, judged.sentence if judged.sentence != reason else ""),
         )
     for control, judged_control in zip(scenario.controls, verdict.controls, strict=True):
@@ -90,15 +96,14 @@ def _control(judged: ControlVerdict, drawn: str) -> Line:
     text, bound, judgement = f"negative control: {judged.that}", _short(judged.expect), judged.judgement
     if judgement is None:
         return Line(_NOT_RUN, text, "", bound, "", (judged.sentence,), (judged.ratio,))
-    word = HELD if judgement.status is Status.PASS else str(judgement.status)
     reason = "held, but must fail: the scenario cannot detect this fault" if held_instead(judged) else judgement.reason
     return Line(
-        word,
+        judgement.status,
         text,
         _figure(judgement),
         bound,
         drawn,
-        (*_measured(word, judgement, judged.ratio), *filter(None, (reason,))),
+        (*_measured(judgement.status, judgement, judged.ratio), *filter(None, (reason,))),
         _more(judgement, judged.ratio),
     )
 
@@ -111,7 +116,7 @@ def _figure(judgement: Judgement) -> str:
 
 def _measured(word: str, judgement: Judgement, ratio: str) -> Sequence[str]:
     """What a failure rests on: the range over the seeds, and the figures that were divided."""
-    if word == HELD or judgement.ensemble is None:
+    if word == Status.PASS or judgement.ensemble is None:
         return ()
     return (f"measured {value(judgement)}: {ratio}",)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Two sides, figure by figure, in the layout of the kernel's test robots: value, %change, value, name."""
+"""Two sides, figure by figure, as the kernel test robot prints them: value, %change, value, name."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -9,42 +9,56 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.judge.comparison import LARGE, Change, Difference
+from harness.judge.comparison import LARGE, SINGLE, Change, Difference
 from harness.judge.ensemble import Ensemble
 from harness.report.format import figure, limits, plural
+from harness.report.terminal.trimmed import trimmed
 from harness.report.terminal.wide import print_wide
 
 _STYLES = {Difference.MARKED: "bold", Difference.REAL: "", Difference.NONE: "dim", Difference.UNKNOWN: "dim"}
 MARKS = {Difference.MARKED: "*", Difference.REAL: "", Difference.NONE: "~", Difference.UNKNOWN: "?"}
-LEGEND = "* differs; ~ the ranges overlap: no difference; ? not measured on both sides under at least two seeds"
+LEGEND = "* differs; ~ the ranges overlap: no difference; ? cannot tell: fewer than two seeds on a side"
+_SINGLE = f"one seed a side: a figure differs if it is {SINGLE:g} times the other or more (virtual clock only)"
 
 
 @dataclass(frozen=True)
 class Compared:
-    """A pair of runs. ``before`` and ``after`` name the two in the head of the table."""
+    """A pair of runs. ``before`` and ``after`` name the two in the head of the table.
+
+    ``profiles`` are the commands that show what the marked figures consist of.
+    """
 
     scenario: str
     before: str
     after: str
     changes: tuple[Change, ...]
+    profiles: tuple[str, ...] = ()
 
 
 def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only: bool = False) -> None:
-    """A table a pair, then what the marks mean."""
-    for pair in pairs:
-        shown = [one for one in pair.changes if not marked_only or one.difference() is Difference.MARKED]
-        title = Text(pair.scenario, "bold underline").append(
-            f"  {pair.before} -> {pair.after}", "not bold not underline"
-        )
-        console.print(title, soft_wrap=True, highlight=False)
-        if shown:
-            print_wide(console, _table(shown))
-        lacking = dict.fromkeys((one.arm, one.reason) for one in pair.changes if one.reason)
-        for arm, reason in lacking:
-            console.print(Text(f"  {arm}: {reason}", "dim"), soft_wrap=True, highlight=False)
-        console.print(Text(f"  {_counted(pair.changes)}"), highlight=False)
-        console.print()
-    console.print(Text(f"{LEGEND}\nmarked from {LARGE.share:.0%} on: {LARGE.because}", "dim"), highlight=False)
+    """A table for each pair, then the legend."""
+    with trimmed(console):
+        for pair in pairs:
+            shown = [one for one in pair.changes if not marked_only or one.difference() is Difference.MARKED]
+            title = Text(pair.scenario, "bold underline").append(
+                f"  {pair.before} -> {pair.after}", "not bold not underline"
+            )
+            console.print(title, soft_wrap=True, highlight=False)
+            if shown:
+                print_wide(console, _table(shown))
+            lacking = dict.fromkeys((one.arm, one.reason) for one in pair.changes if one.reason)
+            for arm, reason in lacking:
+                console.print(Text(f"  {arm}: {reason}", "dim"), soft_wrap=True, highlight=False)
+            console.print(Text(f"  {_counted(pair.changes)}"), highlight=False)
+            for command in pair.profiles:
+                console.print(Text(f"  instructions by function: {command}", "dim"), soft_wrap=True, highlight=False)
+            console.print()
+        lines = [LEGEND, f"differences of {100 * LARGE.share:g} % or more are marked: {LARGE.because}"]
+        if any(
+            len(side.values) == 1 for pair in pairs for one in pair.changes for side in (one.before, one.after) if side
+        ):
+            lines.append(_SINGLE)
+        console.print(Text("\n".join(lines), "dim"), highlight=False)
 
 
 def _table(changes: Sequence[Change]) -> Table:
@@ -71,4 +85,6 @@ def _side(ensemble: Ensemble | None) -> tuple[str, str]:
 def _counted(changes: Sequence[Change]) -> str:
     kinds = [one.difference() for one in changes]
     marked, real = kinds.count(Difference.MARKED), kinds.count(Difference.REAL)
-    return f"{plural(len(kinds), 'figure')}: {marked} differ by {LARGE.share:.0%} or more, {real} by less"
+    unknown = kinds.count(Difference.UNKNOWN)
+    said = f"{plural(len(kinds), 'figure')}: {marked} with a difference of {100 * LARGE.share:g} % or more, {real} less"
+    return said + (f", {unknown} undecided" if unknown else "")

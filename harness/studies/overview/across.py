@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One scenario on several kernels, or over several runs: each ratio as a strip with a row for each of them."""
+"""One scenario on several kernels or over several runs: each ratio as a strip with a row for each."""
 
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
@@ -7,17 +7,17 @@ from dataclasses import dataclass
 from harness.judge.claims import NOT_RUN, Judgement
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import SHOWN_METRIC
-from harness.report.format import figure, reported, spread, value
+from harness.report.format import figure, reported, severity, spread, value
 from harness.report.page.figures import against, measured
 from harness.report.page.judged import MUST_BE
 from harness.report.page.strip import Shown, Strip, strip
-from harness.scenario.model import Claim, Control, Scenario
+from harness.scenario.model import Claim, Clock, Control, Scenario
 from harness.studies.overview.collection import JudgedRun
 
 Row = tuple[str, JudgedRun | None]
-"""What a row is called, and the run behind it."""
+"""The label of a row, and its run."""
 Seen = tuple[str, Judgement]
-"""A status and what it rests on."""
+"""A status and its judgement."""
 _NOTHING = "-"
 
 
@@ -32,10 +32,14 @@ class Across:
     strip: Strip | None
     wish: str = ""
 
+    @property
+    def severity(self) -> int:
+        return min((severity(word) for _, word, _ in self.words), default=severity(NOT_RUN))
+
 
 @dataclass(frozen=True)
 class Compared:
-    """A figure of one role: for each row the median, the range, and the change against the first row that has one."""
+    """A figure of one role: for each row the median, the range, and the change from the first row that has it."""
 
     arm: str
     load: str
@@ -43,20 +47,24 @@ class Compared:
     cells: tuple[tuple[str, str, str], ...]
 
 
-def claims(rows: Sequence[Row]) -> Iterator[Across]:
-    """Claims of the last run that there is, on all rows that make the same."""
+def claims(rows: Sequence[Row]) -> list[Across]:
+    """Claims of the newest run on all rows that have the same claim, failures first."""
+    found = []
     for claim in _newest(rows).claims:
         seen = [(label, _claim(one, claim)) for label, one in rows]
         that = f"{claim.that} (optional)" if claim.optional else claim.that
-        yield _across(that, claim, seen)
+        found.append(_across(that, claim, seen))
+    return sorted(found, key=lambda one: one.severity)
 
 
-def controls(rows: Sequence[Row]) -> Iterator[Across]:
-    """Those of mutants that no row has are left out."""
+def controls(rows: Sequence[Row]) -> list[Across]:
+    """Negative controls that ran on at least one row, failures first."""
+    found = []
     for control in _newest(rows).controls:
         seen = [(label, _control(one, control)) for label, one in rows]
-        if any(found is not None for _, found in seen):
-            yield _across(control.that, control, seen, MUST_BE)
+        if any(each is not None for _, each in seen):
+            found.append(_across(control.that, control, seen, MUST_BE))
+    return sorted(found, key=lambda one: one.severity)
 
 
 def reproductions(rows: Sequence[Row]) -> Iterator[Across]:
@@ -73,7 +81,8 @@ def reproductions(rows: Sequence[Row]) -> Iterator[Across]:
 def compared(
     rows: Sequence[Row], metric: str = SHOWN_METRIC, show: Callable[[float], str] = figure
 ) -> Iterator[Compared]:
-    """A metric of every role that was measured; ``show`` writes its values."""
+    """A metric of every measured role; ``show`` formats its values."""
+    exact = _newest(rows).clock is Clock.VIRTUAL
     names = dict.fromkeys(
         (row.arm, row.load, row.role) for _, one in rows if one is not None for row in one.verdict.measured
     )
@@ -84,13 +93,13 @@ def compared(
             continue
         cells = []
         for ensemble in ensembles:
-            change = "" if ensemble is None or ensemble is first else against(ensemble, first)
+            change = "" if ensemble is None or ensemble is first else against(ensemble, first, exact=exact)
             cells.append(("-", "", "") if ensemble is None else (*_shown(ensemble, show), change))
         yield Compared(*name, tuple(cells))
 
 
 def _shown(ensemble: Ensemble, show: Callable[[float], str]) -> tuple[str, str]:
-    """The median, and the range where it is not the same."""
+    """The median, and the range where it differs from it."""
     low, high = show(ensemble.low), show(ensemble.high)
     return show(ensemble.median), "" if low == high else f"{low} .. {high}"
 

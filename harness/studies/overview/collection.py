@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Scenarios x kernels: which run each cell stands for, be it of a matrix or the newest of a results root."""
+"""Scenarios x kernels: the run of each cell, of a matrix or the newest one below a results root."""
 
 from collections import Counter
 from collections.abc import Callable, Iterable, Mapping, Sequence
@@ -12,6 +12,7 @@ from harness.record.evidence import Altered
 from harness.record.judging import judge_run
 from harness.record.matrices import MatrixRecord
 from harness.record.store import KernelFacts, RunFolder, Store, load_run
+from harness.report.format import plural, severity
 from harness.scenario.model import Status
 from lab.base.errors import Misuse
 from lab.kernels.release import Release
@@ -22,7 +23,7 @@ _PACKAGED = ("debian", "mainline")
 
 @dataclass(frozen=True)
 class JudgedRun:
-    """A run and its verdict, made anew."""
+    """A run and its verdict, recomputed."""
 
     run: RunFolder
     verdict: Verdict
@@ -30,7 +31,7 @@ class JudgedRun:
 
 @dataclass(frozen=True)
 class Entry:
-    """A cell. ``status`` is a word; ``judged`` is None where there is no run, and ``reason`` says why."""
+    """A cell. ``status`` is a word; ``judged`` is None without a run, ``reason`` says why."""
 
     status: str
     judged: JudgedRun | None = None
@@ -47,7 +48,7 @@ class Column:
 
 @dataclass(frozen=True)
 class Collection:
-    """``cells`` by scenario and column; those that are missing were not asked for. ``note`` says what the whole is."""
+    """``cells`` by scenario and column, those that were asked for; ``scenarios`` with failures come first."""
 
     title: str
     note: str
@@ -69,8 +70,10 @@ def newest(store: Store, tell: Told) -> Collection:
         for run in runs_of(store, name):
             found[name, _series(run.facts.kernel)] = run
     if not found:
-        raise Misuse(f"{store.root} holds no judged run", remedy="blklab run shared-queue, say, then again")
-    tell(f"judging {len(found)} runs")
+        raise Misuse(
+            f"{store.root} holds no judged run", remedy="run a scenario first, for instance blklab run shared-queue"
+        )
+    tell(f"judging {plural(len(found), 'run')}")
     kernels: dict[str, list[KernelFacts]] = {}
     for (_, series), run in found.items():
         kernels.setdefault(series, []).append(run.facts.kernel)
@@ -79,7 +82,7 @@ def newest(store: Store, tell: Told) -> Collection:
         for series, of in sorted(kernels.items(), key=lambda item: (by_release(item[1][0].release), item[0]))
     }
     cells = {(name, columns[series]): _entry(run) for (name, series), run in found.items()}
-    scenarios = tuple(dict.fromkeys(name for name, _ in found))
+    scenarios = _failures_first(dict.fromkeys(name for name, _ in found), cells)
     return Collection(
         "Scenarios and kernels",
         "The newest run of each scenario on each kernel.",
@@ -90,10 +93,10 @@ def newest(store: Store, tell: Told) -> Collection:
 
 
 def of_matrix(root: Path, record: MatrixRecord) -> Collection:
-    """The runs that a matrix stands on; one whose folder is gone says so."""
+    """The runs of a matrix; the reason of a cell whose run folder is gone says so."""
     spoken = Counter(_series(kernel) for kernel in record.kernels)
     columns = {}
-    for kernel in record.kernels:
+    for kernel in sorted(record.kernels, key=lambda kernel: by_release(kernel.release)):
         series = _series(kernel)
         columns[kernel] = _column(series if spoken[series] == 1 else kernel.spec, [kernel])
     cells = {}
@@ -109,7 +112,14 @@ def of_matrix(root: Path, record: MatrixRecord) -> Collection:
         cells[cell.scenario, columns[cell.kernel]] = Entry(status, judged, reason)
     ended = f"ended {record.ended}" if record.ended else "not ended"
     note = f"Matrix {record.matrix_id}, started {record.started}, {ended}."
-    return Collection("Matrix", note, record.scenarios, tuple(columns.values()), cells)
+    return Collection("Matrix", note, _failures_first(record.scenarios, cells), tuple(columns.values()), cells)
+
+
+def _failures_first(scenarios: Iterable[str], cells: Mapping[tuple[str, Column], Entry]) -> tuple[str, ...]:
+    worst: dict[str, int] = {}
+    for (name, _), entry in cells.items():
+        worst[name] = min(severity(entry.status), worst.get(name, severity(NOT_DECIDED)))
+    return tuple(sorted(scenarios, key=lambda name: worst.get(name, severity(NOT_DECIDED))))
 
 
 def scenarios_of(store: Store) -> tuple[str, ...]:
@@ -120,7 +130,7 @@ def scenarios_of(store: Store) -> tuple[str, ...]:
 
 
 def runs_of(store: Store, scenario: str) -> Iterable[RunFolder]:
-    """JudgedRun runs, oldest first; damaged ones and those of another schema are passed over."""
+    """Judged runs, oldest first, without damaged ones and those of another schema."""
     for path in store.runs(scenario):
         with suppress(Misuse):
             yield load_run(path)
@@ -135,7 +145,7 @@ def _entry(run: RunFolder) -> Entry:
 
 
 def _series(kernel: KernelFacts) -> str:
-    """``6.12``; builds of one's own and mutants are told from packages of a distribution."""
+    """``6.12`` for packages of a distribution; own builds and mutants have their name appended."""
     try:
         series = Release.parse(kernel.release).series
     except ValueError:
@@ -146,7 +156,7 @@ def _series(kernel: KernelFacts) -> str:
 
 
 def by_release(release: str) -> tuple[bool, Release | None, str]:
-    """What sorts releases; those that are none come last."""
+    """Sort key of releases by version; text that is no release comes last."""
     try:
         return False, Release.parse(release), release
     except ValueError:

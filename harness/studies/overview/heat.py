@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The heat map: scenario x kernel, each cell a status, how many claims held, and how near the nearest one came."""
+"""The heat map: scenario x kernel, each cell a status, how many claims held, and the smallest margin."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -9,12 +9,12 @@ from harness.scenario.model import Bound, Claim, Status
 from harness.studies.overview.collection import NOT_DECIDED, Collection, Column, Entry
 
 NEAR = 0.05
-"""A claim that has less room than this is marked: the next kernel may turn it."""
+"""Claims with a smaller margin are marked: the next kernel may fail them."""
 
 
 @dataclass(frozen=True)
 class HeatCell:
-    """``near`` says that a claim is close to its bound. ``detail`` is a sentence for those who point at it."""
+    """``near``: the margin of a claim is below NEAR. ``detail`` is the tooltip."""
 
     kernel: str
     word: str
@@ -52,19 +52,19 @@ def _cell(column: Column, entry: Entry | None) -> HeatCell:
         kernel=column.label,
         word=entry.status,
         claims=f"{held} of {len(counted)} claims" if counted else "",
-        margin="" if least is None else _room(least),
-        detail=f"nearest to its bound: {that}" if that else "",
+        margin="" if least is None else _margin_words(least),
+        detail=f"tightest claim: {that}" if that else "",
         near=least is not None and abs(least) < NEAR,
         linked=True,
     )
 
 
-def _room(least: float) -> str:
-    return f"room {100 * least:.0f} %" if least >= 0 else f"off by {-100 * least:.0f} %"
+def _margin_words(least: float) -> str:
+    return f"margin {100 * least:.0f} %" if least >= 0 else f"off by {-100 * least:.0f} %"
 
 
 def _margins(claims: tuple[Claim, ...], verdicts: tuple[ClaimVerdict, ...]) -> Iterator[tuple[float, str]]:
-    """The room of each claim's worst seed; claims that are known to fail have none to lose."""
+    """The margin of every seed of each claim that counts and is not known to fail."""
     for claim, judged in zip(claims, verdicts, strict=True):
         ensemble = judged.judgement.ensemble
         if ensemble is None or judged.optional or judged.known is not None:
@@ -73,7 +73,7 @@ def _margins(claims: tuple[Claim, ...], verdicts: tuple[ClaimVerdict, ...]) -> I
 
 
 def margin(value: float, expect: Bound) -> float:
-    """The distance to the bound as a share of it, of half its width where it has two ends; negative outside."""
+    """The distance to the limit as a share of it (of half the width of a two-sided bound); negative outside."""
     low, high = expect.low, expect.high
     if low is not None and high is not None and high > low:
         return min(value - low, high - value) / ((high - low) / 2)

@@ -14,15 +14,16 @@ from harness.metrics.figures import PER_IO
 from harness.record.evidence import Altered
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder
-from harness.report.format import spread
+from harness.report.format import plural, severity, spread
 from harness.report.page.figures import against
 from harness.report.page.latency import time_words
 from harness.report.page.render import render
 from harness.report.terminal.comparison import LEGEND
+from harness.scenario.model import Clock, Status
 from harness.studies.history.collect import History
 from harness.studies.overview.across import Across, Compared, Row, claims, compared, controls, reproductions
 from harness.studies.overview.collection import Collection, Column, Entry, JudgedRun, by_release
-from harness.studies.overview.heat import heat_rows
+from harness.studies.overview.heat import NEAR, heat_rows
 from harness.studies.overview.trend import trends
 from lab.base.errors import Misuse
 from lab.kernels.release import Release
@@ -32,7 +33,7 @@ _MOST_RUNS = 40
 
 @dataclass(frozen=True)
 class RunRow:
-    """A run behind a row; ``page`` is the address of its page beside this one, empty where there is none."""
+    """A run; ``page`` is the address of its page relative to this one, empty without one."""
 
     label: str
     status: str
@@ -66,7 +67,7 @@ class Table:
 
 @dataclass(frozen=True)
 class ScenarioPart:
-    """``machines`` are what its boots ran on, each once."""
+    """``machines`` are the distinct QEMU versions of its boots."""
 
     name: str
     title: str
@@ -79,20 +80,29 @@ class ScenarioPart:
     runs: tuple[RunRow, ...]
     machines: tuple[str, ...]
 
+    @property
+    def failed(self) -> bool:
+        return any(severity(run.status) < severity(Status.DONE) for run in self.runs)
+
+    @property
+    def controls_failed(self) -> bool:
+        return any(one.severity < severity(Status.DONE) for one in self.controls)
+
 
 def set_page(collection: Collection, target: Path, page_name: str) -> str:
     """HTML of the heat map and, for each scenario, of its ratios kernel by kernel.
 
-    ``target`` is where the page will be, ``page_name`` what pages of runs are called in their folders.
+    ``target`` is the path of the page, ``page_name`` the name of the pages in run folders.
     """
     parts = [_part(collection, name, target, page_name) for name in collection.scenarios]
     words = Counter(entry.status for entry in collection.cells.values())
     return render(
         "set.html",
         legend=LEGEND,
-        marked=f"Differences are marked from {100 * LARGE.share:.0f} % on: {LARGE.because}.",
+        marked=f"Differences of {100 * LARGE.share:g} % or more are marked: {LARGE.because}.",
         collection=collection,
         rows=list(heat_rows(collection)),
+        near=f"{100 * NEAR:g} %",
         tally=sorted(words.items()),
         parts=[part for part in parts if part],
     )
@@ -101,7 +111,7 @@ def set_page(collection: Collection, target: Path, page_name: str) -> str:
 def history_page(
     scenario: str, runs: Sequence[RunFolder], target: Path, page_name: str, figures: History | None = None
 ) -> str:
-    """HTML of all runs of a scenario, kernel by kernel and in time. Raises Misuse without a run.
+    """HTML of all runs of a scenario by kernel version and date. Raises Misuse without a run.
 
     ``figures`` are its series over days and versions.
     """
@@ -117,29 +127,35 @@ def history_page(
     if not rows:
         raise Misuse(f"no run of {scenario} can be judged", remedy=f"blklab run {scenario}")
     part = _scenario(scenario, rows, target, page_name)
+    drawn = list(trends(figures))
     versions = len({entry.judged.run.facts.scenario_digest for _, entry in rows if entry.judged})
     return render(
         "history.html",
         legend=LEGEND,
         part=part,
         versions=versions,
-        left_out=len(runs) - len(rows),
+        counted=plural(len(rows), "run"),
+        left_out=plural(len(runs) - len(rows), "run") if len(runs) > len(rows) else "",
         changes=list(_changes(rows)),
-        trends=list(trends(figures)),
+        trends=drawn,
+        unsought=next((one.unsought for one in drawn if one.unsought), ""),
     )
 
 
 def _changes(rows: Sequence[tuple[Column, Entry]]) -> Iterator[Change]:
-    """Where a claim's ranges have nothing in common from one run to the next on the same release."""
+    """Claims whose ranges do not overlap from one run to the next on the same release."""
     named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
     for (_, before), (label, after) in pairwise(named):
         if before is None or after is None or before.run.facts.kernel.release != after.run.facts.kernel.release:
             continue
+        exact = after.run.scenario.clock is Clock.VIRTUAL
         old = {claim.ratio: claim.judgement.ensemble for claim in before.verdict.claims}
         for claim in after.verdict.claims:
             was, now = old.get(claim.ratio), claim.judgement.ensemble
-            if was is not None and now is not None and kind_of(was, now) in (Difference.REAL, Difference.MARKED):
-                yield Change(label, claim.that, spread(was), spread(now), against(now, was), after.run.facts.run_id)
+            kind = kind_of(was, now, exact=exact)
+            if was is not None and now is not None and kind in (Difference.REAL, Difference.MARKED):
+                change = against(now, was, exact=exact)
+                yield Change(label, claim.that, spread(was), spread(now), change, after.run.facts.run_id)
 
 
 def _part(collection: Collection, scenario: str, target: Path, page_name: str) -> ScenarioPart | None:

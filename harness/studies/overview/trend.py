@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Figures over runs as small lines from zero on, each with its change points."""
+"""Figures over runs as small line charts from zero, each with its change points."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ _EDGE = 5.0
 
 @dataclass(frozen=True)
 class Whisker:
-    """A run: its place, the ends of its range, and what it says."""
+    """A run: its place, the ends of its range, and its tooltip."""
 
     x: float
     low: float
@@ -28,7 +28,7 @@ class Whisker:
 
 @dataclass(frozen=True)
 class Trend:
-    """Pixels. ``breaks`` are places between runs; ``changes`` say the same in words."""
+    """Pixels. ``breaks`` are places between runs, ``changes`` their words; ``unsought`` why there are none."""
 
     over: str
     name: str
@@ -38,6 +38,7 @@ class Trend:
     breaks: tuple[float, ...]
     changes: tuple[str, ...]
     last: str
+    unsought: str = ""
     width: float = WIDTH
     height: float = HEIGHT
 
@@ -52,7 +53,7 @@ def _trend(series: Series) -> Trend:
     points = series.points
     x = Axis(0.0, len(points) - 1.0, _EDGE, WIDTH - _EDGE)
     y = Axis(0.0, max(point.ensemble.high for point in points) or 1.0, HEIGHT - _EDGE, _EDGE)
-    places, changes = _changes(series)
+    places, changes, unsought = _changes(series)
     last = spread(points[-1].ensemble)
     return Trend(
         over=series.over,
@@ -71,18 +72,19 @@ def _trend(series: Series) -> Trend:
         ),
         breaks=tuple(x.at(place - 0.5) for place in places),
         changes=changes,
+        unsought=unsought,
         last=last,
     )
 
 
-def _changes(series: Series) -> tuple[tuple[int, ...], tuple[str, ...]]:
+def _changes(series: Series) -> tuple[tuple[int, ...], tuple[str, ...], str]:
     try:
         found = change_points(series.points)
     except LabBroken as lacking:
-        return (), (f"not looked for: {lacking.message}",)
+        return (), (), f"Change points were not searched: {lacking.message} ({lacking.remedy})."
     words = (
         f"{100 * change.share:+.1f} %, {figure(change.before)} to {figure(change.after)},"
         f" between {series.points[change.at - 1].label} and {series.points[change.at].label}"
         for change in found
     )
-    return tuple(change.at for change in found), tuple(words)
+    return tuple(change.at for change in found), tuple(words), ""

@@ -20,6 +20,7 @@ _WIDTH, _LEFT, _RIGHT = 960.0, 70.0, 930.0
 _HEAD, _FOOT, _PANEL = 72.0, 34.0, 248.0
 _TOP, _BASE = 96.0, 206.0
 """Of the plot within its panel."""
+_NO_CHANGE_TOP = 48.0
 _MARK, _WORDS = 5.0, 96
 _LOGARITHMIC_FROM = 20.0
 """High over low from which a linear axis hides the low values."""
@@ -45,17 +46,18 @@ _NIGHT = ("#191c20", "#e7e9eb", "#a3abb4", "#31363c", "#1d3a26", "#7fdc96", "#ff
 
 def picture(timeline: Timeline) -> str:
     """The whole file."""
-    shown = panels(timeline)
-    height = _HEAD + _PANEL * len(shown) + _FOOT
+    shown = [_panel(timeline, line) for line in panels(timeline)]
+    height = _HEAD + sum(panel_height for panel_height, _ in shown) + _FOOT
     sweep = timeline.sweep
     told = f"{sweep.scenario.name} over {len(sweep.specs)} kernels"
     body = [
         _text(24, 30, sweep.scenario.title, "title"),
         _text(24, 52, f"{told}, {len(timeline.sweep.points)} measured; seeds: {seeds(timeline)}", "soft"),
     ]
-    for number, line in enumerate(shown):
-        at = _HEAD + number * _PANEL
-        body += [f'<g transform="translate(0 {at:.0f})">', *_panel(timeline, line), "</g>"]
+    at = _HEAD
+    for panel_height, drawn in shown:
+        body += [f'<g transform="translate(0 {at + panel_height - _PANEL:.0f})">', *drawn, "</g>"]
+        at += panel_height
     body.append(_text(24, height - 14, _LEGEND, "mono"))
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {height:.0f}" width="{_WIDTH:.0f}"'
@@ -86,11 +88,21 @@ def panels(timeline: Timeline) -> list[Line]:
     return [*claims, *(line for _, line in figures)]
 
 
-def _panel(timeline: Timeline, line: Line) -> Iterator[str]:
+def _panel(timeline: Timeline, line: Line) -> tuple[float, list[str]]:
+    """Its height, and what is in it; without a change no room is left for the words of one."""
+    changed = any(change.line is line for change in timeline.changes)
+    blank = 0.0 if changed else _TOP - _NO_CHANGE_TOP
+    return _PANEL - blank, [*_heading(line, blank), *_plot(timeline, line)]
+
+
+def _heading(line: Line, top: float) -> Iterator[str]:
+    yield _text(24, top + 16, _cut(line.title), "name")
+    under = f"{line.ratio}, expected {line.bound.text}" if line.bound else f"median over the seeds, {line.unit}"
+    yield _text(24, top + 33, _cut(under), "mono")
+
+
+def _plot(timeline: Timeline, line: Line) -> Iterator[str]:
     y, x = _upwards(line), _across(len(timeline.sweep.specs))
-    yield _text(24, 16, _cut(line.title), "name")
-    under = f"{line.ratio}, expected {line.bound.text}" if line.bound else "median over the seeds"
-    yield _text(24, 33, _cut(under), "mono")
     yield from _bound(line, y)
     for tick in y.ticks(4):
         yield f'<path class="grid" d="M{_LEFT} {tick.at:.1f}H{_RIGHT}"/>'

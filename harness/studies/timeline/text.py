@@ -5,14 +5,16 @@ from collections.abc import Iterator
 
 from harness.judge.comparison import LARGE
 from harness.report.format import duration, figure, plural
-from harness.studies.timeline.lines import ALONE, Change
+from harness.studies.timeline.lines import ALONE, ALONE_OTHER, Change
 from harness.studies.timeline.measure import Timeline
+from harness.studies.timeline.options import differences
 from harness.studies.timeline.sweep import Sweep, label
 
 
 def text(timeline: Timeline) -> str:
     """The whole report."""
-    return "\n".join([*_head(timeline), *map(str.rstrip, _changes(timeline)), *_gaps(timeline), *_end(timeline)]) + "\n"
+    parts = (_head, _changes, _options, _gaps, _end)
+    return "".join(f"{line}\n" for part in parts for line in part(timeline))
 
 
 def between(change: Change, sweep: Sweep) -> str:
@@ -37,12 +39,12 @@ def by(share: float) -> str:
 
 
 def values(change: Change) -> str:
-    """``0.020 -> 0.990, expected >= 0.9``."""
+    """``0.020 -> 0.990, expected >= 0.9``, or ``12,345 -> 19,505 ns``."""
     line = change.line
     ends = " -> ".join(
         figure(line.values[at].median) if at in line.values else "?" for at in (change.before, change.after)
     )
-    return ends if line.bound is None else f"{ends}, expected {line.bound.text}"
+    return f"{ends} {line.unit}".rstrip() if line.bound is None else f"{ends}, expected {line.bound.text}"
 
 
 def _head(timeline: Timeline) -> Iterator[str]:
@@ -59,6 +61,14 @@ def _changes(timeline: Timeline) -> Iterator[str]:
         yield f"  {between(change, timeline.sweep)}: {what(change)}  ({values(change)})"
     if not timeline.changes:
         yield "  no change"
+
+
+def _options(timeline: Timeline) -> Iterator[str]:
+    pairs = {(change.before, change.after) for change in timeline.changes}
+    if pairs:
+        yield ""
+        yield "  configurations of the packages:"
+    yield from (f"  {line}" for line in differences(timeline.sweep, pairs))
 
 
 def _gaps(timeline: Timeline) -> Iterator[str]:
@@ -86,5 +96,6 @@ def seeds(timeline: Timeline) -> str:
     points = timeline.sweep.measured
     count = max((len(point.verdict.seeds) for point in points), default=0)
     if count == 1:
-        return f"1: a change is more than {100 * ALONE:.0f} %, as the scatter is not known"
+        least = f"{100 * ALONE:.0f} % of a throughput, {100 * ALONE_OTHER:.0f} % of another figure"
+        return f"1: a change is more than {least}, as the scatter is not known"
     return f"{count}: a change is more than {100 * LARGE.share:.0f} %, and the ranges do not overlap"

@@ -30,8 +30,7 @@ bool ahead_covers(const struct model_disk *disk, const struct model_job *job, ui
 	const struct model_run *run = &disk->run;
 
 	return run->going && job->bytes && !job->write && job->at >= run->kept && job->at <= run->end &&
-	       ahead_until(disk, job->at, now) - now <=
-		       model_disk_seek(disk, job->at, now) + ROUNDING;
+	       ahead_until(disk, job->at, now) - now <= model_disk_seek(disk, job->at, now) + ROUNDING;
 }
 
 void ahead_turn(struct model_disk *disk, const struct model_job *job, uint64_t now)
@@ -59,7 +58,10 @@ void ahead_turn(struct model_disk *disk, const struct model_job *job, uint64_t n
 void ahead_begin(struct model_disk *disk, const struct model_job *job, uint64_t now)
 {
 	disk->run = (struct model_run){
-		.going = true, .kept = job->at, .from = job->at, .since = now,
+		.going = true,
+		.kept = job->at,
+		.from = job->at,
+		.since = now,
 		.end = job->at + job->bytes + disk->look_ahead,
 	};
 }

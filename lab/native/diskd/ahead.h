@@ -8,7 +8,7 @@
 #ifndef DISKD_AHEAD_H
 #define DISKD_AHEAD_H
 
-#include "model.h"
+#include "disk.h"
 
 /* Whether JOB is a read in the run, or so near in front of it that reading on is no slower at NOW than a seek. */
 bool ahead_covers(const struct model_disk *disk, const struct model_job *job, uint64_t now);

@@ -9,8 +9,13 @@ struct use {
 
 static struct use use_of(const struct model_disk *disk, uint64_t now)
 {
-	return (struct use){ model_disk_busy(disk, now), model_disk_waited(disk, now), disk->jobs, disk->writes,
-			     disk->bytes, disk->seeks, level_sum(&disk->queue, now) };
+	return (struct use){ model_disk_busy(disk, now),
+			     model_disk_waited(disk, now),
+			     disk->jobs,
+			     disk->writes,
+			     disk->bytes,
+			     disk->seeks,
+			     level_sum(&disk->queue, now) };
 }
 
 /* A disk with a buffer is busy while its medium is, and that waits for no link. */
@@ -61,7 +66,8 @@ void counters_write(struct config *config, const struct model *model, FILE *file
 		const struct model_link *link = &config->links[i].link;
 
 		fprintf(file, "%s\"%s\": {\"busy\": %" PRIu64 ", \"requests\": %" PRIu64 ", \"bytes\": %" PRIu64 "}",
-			i ? ", " : "", config->links[i].name, model_link_busy(model, link, now), link->jobs, link->bytes);
+			i ? ", " : "", config->links[i].name, model_link_busy(model, link, now), link->jobs,
+			link->bytes);
 	}
 	fputs("}, \"paths\": {", file);
 	for (unsigned int i = 0; i < config->backstore_count; i++) {

@@ -1,6 +1,6 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "device.h"
-#include "process.h"
+#include "common/process.h"
 
 #include <errno.h>
 #include <fcntl.h>

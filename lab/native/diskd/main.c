@@ -9,7 +9,7 @@
 #include "config.h"
 #include "counters.h"
 #include "device.h"
-#include "process.h"
+#include "common/process.h"
 
 #include <errno.h>
 #include <signal.h>

@@ -1,5 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
+#include "model.h"
+
 #include "ahead.h"
+#include "share.h"
 
 #include <stddef.h>
 

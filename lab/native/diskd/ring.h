@@ -17,10 +17,10 @@ struct ring {
 	uint8_t *map;
 	size_t map_size;
 	uint8_t *commands;
-	uint32_t size;   /* of the ring of commands */
-	uint32_t read;   /* where the next command is read */
-	uint32_t tail;   /* where the next completion goes */
-	bool completed;  /* something for the kernel to look at */
+	uint32_t size;  /* of the ring of commands */
+	uint32_t read;  /* where the next command is read */
+	uint32_t tail;  /* where the next completion goes */
+	bool completed; /* something for the kernel to look at */
 	const char *fault;
 };
 

@@ -227,15 +227,18 @@ void scsi_parse(const uint8_t *cdb, size_t cdb_length, const struct scsi_identit
 		break;
 	case READ_10:
 	case WRITE_10:
-		transfer(identity, command, cdb[0] == READ_10 ? SCSI_READ : SCSI_WRITE, get(cdb + 2, 4), get(cdb + 7, 2));
+		transfer(identity, command, cdb[0] == READ_10 ? SCSI_READ : SCSI_WRITE, get(cdb + 2, 4),
+			 get(cdb + 7, 2));
 		break;
 	case READ_12:
 	case WRITE_12:
-		transfer(identity, command, cdb[0] == READ_12 ? SCSI_READ : SCSI_WRITE, get(cdb + 2, 4), get(cdb + 6, 4));
+		transfer(identity, command, cdb[0] == READ_12 ? SCSI_READ : SCSI_WRITE, get(cdb + 2, 4),
+			 get(cdb + 6, 4));
 		break;
 	case READ_16:
 	case WRITE_16:
-		transfer(identity, command, cdb[0] == READ_16 ? SCSI_READ : SCSI_WRITE, get64(cdb + 2), get(cdb + 10, 4));
+		transfer(identity, command, cdb[0] == READ_16 ? SCSI_READ : SCSI_WRITE, get64(cdb + 2),
+			 get(cdb + 10, 4));
 		break;
 	case SYNCHRONIZE_CACHE_10:
 	case SYNCHRONIZE_CACHE_16:

@@ -57,7 +57,8 @@ static size_t slot_of(const struct store *store, uint64_t page)
 
 static bool grow(struct store *store)
 {
-	struct store larger = { .capacity = store->capacity ? 2 * store->capacity : FIRST_CAPACITY, .used = store->used,
+	struct store larger = { .capacity = store->capacity ? 2 * store->capacity : FIRST_CAPACITY,
+				.used = store->used,
 				.kept = store->kept };
 
 	larger.slots = calloc(larger.capacity, sizeof(*larger.slots));

@@ -11,7 +11,7 @@
  * ends the disk handler, process HANDLER, is asked for its counters (0 and 1), and the CPU's times are read. It
  * runs before ordinary processes, as it must to see what they do while they run, and after the disk handler.
  */
-#include "../diskd/process.h"
+#include "common/process.h"
 #include "load.h"
 #include "series.h"
 
@@ -204,10 +204,10 @@ static void write_samples(const char *path)
 
 	whole_file_open(&whole, "%s", path);
 	fprintf(whole.file,
-		"{\"epoch\": %" PRIu64 ", \"period\": %" PRIu64 ", \"began\": %" PRIu64 ", \"ended\": %" PRIu64 ", \"spent\": %" PRIu64
-		", \"missed\": %" PRIu64 ", \"cpu\": {\"ticks\": %" PRIi64 ", \"idle\": %" PRIi64 "}, \"series\": {",
-		epoch_at(began), period, began, ended, spent, missed, cpu.ticks,
-		cpu.idle > 0 ? cpu.idle : 0);
+		"{\"epoch\": %" PRIu64 ", \"period\": %" PRIu64 ", \"began\": %" PRIu64 ", \"ended\": %" PRIu64
+		", \"spent\": %" PRIu64 ", \"missed\": %" PRIu64 ", \"cpu\": {\"ticks\": %" PRIi64
+		", \"idle\": %" PRIi64 "}, \"series\": {",
+		epoch_at(began), period, began, ended, spent, missed, cpu.ticks, cpu.idle > 0 ? cpu.idle : 0);
 	for (unsigned int i = 0; i < watch_count; i++) {
 		fprintf(whole.file, "%s\n\"%s\": ", i ? "," : "", watches[i].name);
 		series_write(watches[i].series, whole.file);

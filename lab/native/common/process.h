@@ -1,7 +1,7 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /* What the lab's programs in the guest need as processes: an end with a message, a clock, whole files. */
-#ifndef DISKD_PROCESS_H
-#define DISKD_PROCESS_H
+#ifndef COMMON_PROCESS_H
+#define COMMON_PROCESS_H
 
 #include <stdint.h>
 #include <stdio.h>

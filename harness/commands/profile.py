@@ -1,0 +1,137 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab profile``: what a load's instructions were spent on, and what differs between two runs."""
+
+import argparse
+from collections.abc import Sequence
+from pathlib import Path
+
+from harness.commands.command import add_results, results_root, tell
+from harness.metrics.figures import PER_IO
+from harness.profile.differential import differential
+from harness.profile.mail import differential_lines, function_lines, profile_lines
+from harness.profile.model import Profile
+from harness.profile.outputs import write_differential, write_profile
+from harness.profile.recorded import Cell, parse_cell, profile_of
+from harness.record.judging import results_of
+from harness.record.sides import Candidate, pairs, side
+from harness.record.store import RunFolder, load_run
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
+from lab.kernels.resolve import resolve
+from lab.qemu.probe import find_qemu
+from lab.session import Lab, open_lab
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="folder of a run, or a kernel that was measured (debian:6.12, 6.12)")
+    parser.add_argument(
+        "further",
+        nargs="*",
+        metavar="NEW, ARM.LOAD",
+        help="a second run to compare with, and the cell (default: the first, or that whose cpu.per_io differs most)",
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed to profile (default: 1)")
+    parser.add_argument("--scenario", metavar="NAME", help="the scenario, where a kernel was measured in several")
+    parser.add_argument("--function", metavar="NAME", help="callers and callees of a function, with counts")
+    parser.add_argument(
+        "--out", type=Path, metavar="DIR", help="write text, page, callgrind, speedscope and folded stacks there"
+    )
+    add_results(parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    root = results_root(options.results)
+    new, cell = _words(options.further, root)
+    runs = _runs(options.run, new, root, options.scenario)
+    chosen = parse_cell(runs[0], cell, options.seed) if cell else _cell(runs, options.seed)
+    find_qemu()  # Before anything is downloaded.
+    lab = open_lab(Cache.default(), tell)
+    profiles = [_profile(lab, run, chosen) for run in runs]
+    _print(profiles, options)
+    return EXIT_PASS
+
+
+def _print(profiles: Sequence[Profile], options: argparse.Namespace) -> None:
+    alone = len(profiles) == 1
+    if options.function:
+        lines = function_lines(profiles, options.function)
+    else:
+        lines = profile_lines(profiles[0]) if alone else differential_lines(differential(*profiles))
+    print("\n".join(lines))
+    if options.out:
+        paths = write_profile(options.out, profiles[0]) if alone else write_differential(options.out, *profiles)
+        tell(f"wrote {', '.join(path.name for path in paths)} to {options.out}")
+
+
+def _words(further: Sequence[str], root: Path) -> tuple[str, str]:
+    """The second run and the cell, either of which may be absent. Raises Misuse."""
+    words = list(further)
+    cell = words.pop() if words and not _is_side(words[-1], root) else ""
+    if len(words) > 1:
+        raise Misuse(f"profile {' '.join(further)}: too many runs", remedy="blklab profile BASE NEW [ARM.LOAD]")
+    return (words[0] if words else ""), cell
+
+
+def _is_side(word: str, root: Path) -> bool:
+    try:
+        side(word, root)
+    except Misuse:
+        return False
+    return True
+
+
+def _runs(first: str, second: str, root: Path, scenario: str | None) -> list[RunFolder]:
+    before = side(first, root)
+    if second:
+        found = [one for one in pairs(before, side(second, root)) if scenario in (None, one.scenario)]
+        sides: list[Sequence[Candidate]] = [[one.before, one.after] for one in found]
+    else:
+        newest = {one.run.scenario: one for one in before.candidates if scenario in (None, one.run.scenario)}
+        sides = [[one] for one in newest.values()]
+    if len(sides) != 1:
+        names = ", ".join(sorted(candidates[0].run.scenario for candidates in sides)) or "none"
+        raise Misuse(f"{first} has runs of several scenarios or of none: {names}", remedy="--scenario NAME chooses one")
+    runs = [load_run(one.path) for one in sides[0]]
+    for run in runs[1:]:
+        if run.scenario.digest != runs[0].scenario.digest:
+            raise CannotJudge(
+                f"{runs[0].path.name} and {run.path.name} are of different texts of {run.facts.scenario}",
+                remedy="run both kernels with the present scenario file",
+            )
+    return runs
+
+
+def _cell(runs: Sequence[RunFolder], seed: int) -> Cell:
+    """The first cell of one run; of two the cell whose cpu.per_io differs by the largest factor."""
+    costs = [_costs(run, seed) for run in runs]
+    common = [cell for cell in costs[0] if all(cell in other for other in costs)]
+    if not common:
+        raise CannotJudge(f"no cell has {PER_IO} under seed {seed}", remedy="name it: blklab profile RUN ARM.LOAD")
+    if len(runs) == 1:
+        return common[0]
+    before, after = costs
+    return max(common, key=lambda cell: max(after[cell] / before[cell], before[cell] / after[cell]))
+
+
+def _costs(run: RunFolder, seed: int) -> dict[Cell, float]:
+    costs = {}
+    for result in results_of(run):
+        for (load, _, metric), value in result.figures.items():
+            if metric == PER_IO and result.seed == seed and value and load in run.scenario.loads:
+                costs[Cell(result.arm, load, seed)] = value
+    return costs
+
+
+def _profile(lab: Lab, run: RunFolder, cell: Cell) -> Profile:
+    facts = run.facts.kernel
+    kernel = resolve(facts.spec, lab.cache, tell=tell)
+    if kernel.digest != facts.digest:
+        raise CannotJudge(
+            f"{facts.spec} is {kernel.origin} now, the run's kernel was {facts.origin}",
+            remedy="run the scenario again on the kernel that can be had",
+        )
+
+    def seen(phase: str) -> None:
+        tell(f"{kernel.release} {cell.arm}, profiled: {phase}")
+
+    return profile_of(lab, run, cell, kernel, phase_seen=seen)

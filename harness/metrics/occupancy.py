@@ -1,0 +1,79 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Figures of the queues in a load's window: tags held and free, requests that wait, requests at the device."""
+
+from collections.abc import Iterator, Mapping
+
+from harness.metrics.handler import read_handler
+from harness.metrics.samples import Samples
+from harness.scenario.metric_names import GUEST, HOST, IDLE, LUN
+from harness.scenario.model import Load
+from lab.topology.model import SCSI, Hba, Topology
+
+_PACED = frozenset({"rate", "rate_iops", "thinktime"})
+_ASYNC = frozenset({"libaio", "io_uring"})
+Named = tuple[tuple[str, str, str], float]
+
+
+def held_series(topology: Topology, lun: str) -> str:
+    """The series of a LUN's tags; null_blk and NVMe have no other count of them than their requests in flight."""
+    scsi = topology.hbas[topology.luns[lun].hba].driver in SCSI
+    return f"{'device_busy' if scsi else 'inflight'}[{lun}]"
+
+
+def occupancy_figures(files: Mapping[str, bytes], topology: Topology, load: Load, samples: Samples) -> Iterator[Named]:
+    """Figures ``(load, "lun" | "host" | "guest", NAME.METRIC)`` of all LUNs and hosts that were sampled.
+
+    ``guest.cpu.idle`` is the share of the window, 0 to 1, in which the CPUs were idle. ``lun.NAME.tags.mean``,
+    ``.max`` and ``.none`` are the tags that a LUN held, and the share of samples in which it held none. A SCSI LUN has
+    ``commands.*`` instead, those that it was sent: without an elevator a request that waits for the LUN's cmd_per_lun
+    holds a tag too, and nothing counts those. ``lun.NAME.waiting.mean`` is the load's iodepth on the LUN less its tags
+    or commands, where no role paces itself and no stack or page cache makes requests of its own.
+    ``lun.NAME.device.mean`` are the requests at a modelled disk's path. ``host.NAME.tags.mean`` and ``.free`` are the
+    tags of all LUNs of a host, and the rest of can_queue; a SCSI host has ``commands.mean``. Raises MeasurementError.
+    """
+    yield (load.name, GUEST, IDLE), samples.idle
+    held: dict[str, float] = {}
+    for lun in topology.luns:
+        series = samples.series.get(held_series(topology, lun))
+        if series is None or not series.count:
+            continue
+        held[lun] = series.mean
+        what = "commands" if topology.hbas[topology.luns[lun].hba].driver in SCSI else "tags"
+        yield (load.name, LUN, f"{lun}.{what}.mean"), series.mean
+        yield (load.name, LUN, f"{lun}.{what}.max"), float(series.max)
+        yield (load.name, LUN, f"{lun}.{what}.none"), series.values.get(0, 0) / series.count
+        asked = _asked(topology, load, lun)
+        if asked is not None:
+            yield (load.name, LUN, f"{lun}.waiting.mean"), max(0.0, asked - series.mean)
+    for hba in topology.hbas.values():
+        yield from _host_figures(topology, load, samples, hba, held)
+    before, after = files.get(f"{load.name}.before.disks.json"), files.get(f"{load.name}.after.disks.json")
+    if before is not None and after is not None:
+        for lun, path in read_handler(before, after, load.name).paths.items():
+            yield (load.name, LUN, f"{lun}.device.mean"), path.depth
+
+
+def _host_figures(
+    topology: Topology, load: Load, samples: Samples, hba: Hba, held: Mapping[str, float]
+) -> Iterator[Named]:
+    own = [lun for lun in topology.luns if topology.luns[lun].hba == hba.name]
+    series = samples.series.get(f"host_busy[{hba.name}]")
+    if series is not None and series.count:
+        yield (load.name, HOST, f"{hba.name}.commands.mean"), series.mean
+    elif hba.driver not in SCSI and hba.hw_queues == 1 and all(lun in held for lun in own):
+        mean = sum(held[lun] for lun in own)
+        yield (load.name, HOST, f"{hba.name}.tags.mean"), mean
+        yield (load.name, HOST, f"{hba.name}.tags.free"), max(0.0, hba.tags - mean)
+
+
+def _asked(topology: Topology, load: Load, lun: str) -> int | None:
+    """Requests that the roles of a load want in flight on a LUN; None where their iodepth does not tell."""
+    roles = [role for role in load.apart().roles.values() if lun in topology.leaves(role.disk)]
+    plain = all(
+        role.disk not in topology.stacks
+        and role.direct
+        and role.ioengine in _ASYNC
+        and not _PACED & role.options.keys()
+        for role in roles
+    )
+    return sum(role.iodepth for role in roles) if plain else None

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""An HTML page with a flame graph of each side and every changed function: no script, nothing from the network."""
+
+from collections.abc import Iterator, Sequence
+from fractions import Fraction
+from html import escape
+
+from harness.profile.differential import Change, Differential, differential
+from harness.profile.mail import differential_lines, name_of, profile_lines, whole
+from harness.profile.model import BLIND, Profile
+from harness.profile.paths import Frame, frames_of
+
+_WIDTH, _ROW = 1180, 17
+_NARROWEST = 0.4
+"""Pixels below which a frame is left out."""
+_LETTER = 6.2
+_MOST = 200
+"""Functions listed below the graphs."""
+_HEADS = "".join(f"<th>{head}</th>" for head in ("delta", "before", "after", "calls before", "calls after", "function"))
+_STYLE = """
+body { font: 14px/1.4 system-ui, sans-serif; max-width: 1180px; margin: 1em auto; color: #222; background: #fff }
+pre { font-size: 12px; overflow-x: auto } h1 { font-size: 1.3em } h2 { font-size: 1.1em }
+svg { display: block; font: 11px monospace } svg text { pointer-events: none }
+table { border-collapse: collapse; font: 12px monospace } td, th { padding: 0 .6em; text-align: right }
+td:last-child, th:last-child { text-align: left } .only { stroke: #000; stroke-width: 1 }
+"""
+
+
+def profile_page(profile: Profile) -> str:
+    root = frames_of([profile])
+    title = f"{profile.head.scenario} {profile.head.cell} on {profile.head.release}"
+    text = "\n".join(profile_lines(profile))
+    return _page(title, text, [("Instructions per I/O by call path", _graph(root, 0, root.costs[0], single=True))], "")
+
+
+def differential_page(before: Profile, after: Profile) -> str:
+    found = differential(before, after)
+    root = frames_of([before, after])
+    scale = max(root.costs)
+    title = f"{before.head.scenario} {before.head.cell}: {before.head.release} -> {after.head.release}"
+    graphs = [
+        (f"{profile.head.release}: {whole(root.costs[side]):,} instructions per I/O", _graph(root, side, scale))
+        for side, profile in enumerate((before, after))
+    ]
+    return _page(title, "\n".join(differential_lines(found)), graphs, _table(found))
+
+
+def _page(title: str, text: str, graphs: Sequence[tuple[str, str]], table: str) -> str:
+    legend = (
+        "<p>Both graphs have one scale. Red: more instructions per I/O after than before on this call path; "
+        "blue: fewer; outlined: only on this side. Programs are flat: their callers are not known.</p>"
+        if len(graphs) > 1
+        else "<p>Kernel call paths are exact. Programs are flat: their callers are not known.</p>"
+    )
+    body = "".join(f"<h2>{escape(head)}</h2>\n{graph}\n" for head, graph in graphs)
+    return (
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f"<style>{_STYLE}</style></head>\n<body><h1>{escape(title)}</h1>\n<p>{escape(BLIND)}</p>\n"
+        f"<pre>{escape(text)}</pre>\n{legend}\n{body}{table}</body></html>\n"
+    )
+
+
+def _graph(root: Frame, side: int, scale: Fraction, *, single: bool = False) -> str:
+    """An SVG in which the width of a frame is its cost on ``side``."""
+    drawn = list(_drawn(root, side, 0.0, 0, scale))
+    height = (1 + max((depth for _, _, _, depth in drawn), default=0)) * _ROW
+    boxes = "\n".join(_box(*one, side, single=single) for one in drawn)
+    return f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" role="img">\n{boxes}\n</svg>'
+
+
+def _drawn(
+    frame: Frame, side: int, left: float, depth: int, scale: Fraction
+) -> Iterator[tuple[Frame, float, float, int]]:
+    width = float(_WIDTH * frame.costs[side] / scale) if scale else 0.0
+    if width < _NARROWEST:
+        return
+    yield frame, left, width, depth
+    for name in sorted(frame.below):
+        below = frame.below[name]
+        yield from _drawn(below, side, left, depth + 1, scale)
+        left += float(_WIDTH * below.costs[side] / scale)
+
+
+def _box(frame: Frame, left: float, width: float, depth: int, side: int, *, single: bool) -> str:
+    old, new = frame.costs
+    what = f"{whole(frame.costs[side]):,}" if single else f"{whole(old):,} -> {whole(new):,} ({whole(new - old):+,})"
+    letters = int((width - 4) / _LETTER)
+    name = frame.name if len(frame.name) <= letters else frame.name[: max(0, letters - 1)] + "~"
+    text = f'<text x="{left + 3:.1f}" y="{depth * _ROW + 12}">{escape(name)}</text>' if letters > 2 else ""  # noqa: PLR2004
+    only = "" if single or frame.costs[1 - side] else ' class="only"'
+    return (
+        f'<g><title>{escape(frame.name)}: {what} instructions per I/O</title><rect x="{left:.2f}" y="{depth * _ROW}" '
+        f'width="{width:.2f}" height="{_ROW - 1}" fill="{"#f0d9a8" if single else _colour(old, new)}"{only}/>{text}</g>'
+    )
+
+
+def _colour(old: Fraction, new: Fraction) -> str:
+    """From blue (all gone) by grey (the same) to red (all new)."""
+    change = float((new - old) / max(old, new)) if max(old, new) else 0.0
+    faded = round(232 - 120 * abs(change))
+    return f"rgb(240,{faded},{faded})" if change > 0 else f"rgb({faded},{faded},240)" if change < 0 else "#e8e8e8"
+
+
+def _table(found: Differential) -> str:
+    rows = "".join(
+        f"<tr><td>{whole(change.delta):+,}</td><td>{float(change.before.instructions):,.1f}</td>"
+        f"<td>{float(change.after.instructions):,.1f}</td><td>{float(change.before.calls):.3f}</td>"
+        f"<td>{float(change.after.calls):.3f}</td><td>{escape(name_of(change.function))} {_remark(change)}</td></tr>\n"
+        for change in found.changes[:_MOST]
+    )
+    shown = min(_MOST, len(found.changes))
+    return f"<h2>The {shown} largest of {len(found.changes)} functions, per I/O</h2>\n<table>{_HEADS}{rows}</table>\n"
+
+
+def _remark(change: Change) -> str:
+    words = [f"({change.note})"] if change.note else []
+    words += [f"with {', '.join(one.name for one in change.inlined)}"] if change.inlined else []
+    return escape(" ".join(words))

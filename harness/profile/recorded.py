@@ -1,0 +1,194 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Profiles of the cells of stored runs, each made once.
+
+``<root>/<scenario>/profiles/<key>/`` holds the profiled boot and ``<load>.json`` for each of its loads. The key covers
+the boot's fingerprint and what counts and attributes the instructions.
+"""
+
+import tempfile
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from fractions import Fraction
+from pathlib import Path
+from typing import Any
+
+from harness.base.files import read_json, write_json, writing
+from harness.metrics.figures import PER_IO, Figures, figures_of
+from harness.metrics.samples import read_samples
+from harness.profile.attribute import images_of, nodes_of
+from harness.profile.counts import read_window
+from harness.profile.images import Image
+from harness.profile.model import Context, Function, Head, Node, Profile
+from harness.record.boot_files import save_boot
+from harness.record.store import PlannedCell, RunFolder
+from harness.run.jobs import guest_job
+from harness.scenario.model import Load
+from lab.base.cache import Cache
+from lab.base.digest import canonical, digest_bytes
+from lab.base.errors import CannotJudge, LabBroken, Misuse
+from lab.base.record import SAMPLES
+from lab.kernels.model import Kernel
+from lab.kernels.vmlinux import extract_vmlinux
+from lab.native import programs
+from lab.native.plugin import plugin
+from lab.profile import Profiled, profile_boot
+from lab.session import Lab, PhaseSeen, prepare_job
+from lab.topology.model import Topology
+
+FOLDER = "profiles"
+SCHEMA = 1
+_SECOND = 10**9
+_KEY = 24
+
+
+@dataclass(frozen=True)
+class Cell:
+    """One load of an arm under a seed. ``load`` is one of the scenario's; of several windows the first is meant."""
+
+    arm: str
+    load: str
+    seed: int = 1
+
+
+def parse_cell(run: RunFolder, text: str, seed: int = 1) -> Cell:
+    """The cell that ``ARM.LOAD`` names. Raises Misuse."""
+    for arm in run.facts.arms:
+        if text.startswith(f"{arm}.") and text.removeprefix(f"{arm}.") in run.scenario.loads:
+            return Cell(arm, text.removeprefix(f"{arm}."), seed)
+    cells = [f"{arm}.{load}" for arm in run.facts.arms for load in run.scenario.loads]
+    raise Misuse(f"{run.facts.scenario} has no cell {text}", remedy=f"its cells are {', '.join(cells)}")
+
+
+def recorded_profile(run: RunFolder, cell: Cell) -> Profile | None:
+    """A profile of this cell of the run that was made before, None where there is none."""
+    record = run.boot(_stored_boot(run, cell))
+    for path in sorted((run.path.parent / FOLDER).glob(f"*/{_load(run, cell).name}.json")):
+        found = _read(path)
+        if found is not None and record is not None and found.head.digest == record.digest:
+            return found
+    return None
+
+
+def profile_of(lab: Lab, run: RunFolder, cell: Cell, kernel: Kernel, *, phase_seen: PhaseSeen) -> Profile:
+    """The profile of a cell of a stored run: the recorded one, or that of a boot made now.
+
+    Raises CannotJudge where the boot cannot be repeated, LabBroken where the profiled boot's results differ.
+    """
+    stored = _stored_boot(run, cell)
+    record = run.boot(stored)
+    if record is None or record.digest is None:
+        raise CannotJudge(f"{run.path} has no complete boot of {cell.arm}, seed {cell.seed}", remedy="run it again")
+    arm, load = run.scenario.arms[cell.arm], _load(run, cell)
+    job = guest_job(run.scenario, arm, cell.seed)
+    changed = _changed(record.fingerprint, prepare_job(lab, kernel, arm.topology, job).fingerprint)
+    if changed:
+        raise CannotJudge(
+            f"{kernel.release} would not boot as in {run.path.name}: {', '.join(changed)} differ",
+            remedy="run the scenario again with this blklab, then profile that run",
+        )
+    folder = run.path.parent / FOLDER / _key(lab, record.fingerprint)
+    if (found := _read(folder / f"{load.name}.json")) is not None:
+        return found
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+        boot = Path(tempfile.mkdtemp(prefix="boot-", dir=folder))
+    profiled = profile_boot(lab, kernel, arm.topology, job, boot, phase_seen=phase_seen)
+    save_boot(profiled.record)
+    if profiled.record.digest != record.digest:
+        raise LabBroken(
+            f"the profiled boot's digest is {profiled.record.digest}, not {record.digest} as in {run.path.name}",
+            remedy=f"report this as a bug; both boots are below {run.path.parent}",
+        )
+    head = Head(
+        run.facts.scenario, cell.arm, "", cell.seed, run.facts.kernel.release, run.facts.kernel.origin, record.digest
+    )
+    loads = [one for load in run.scenario.loads.values() for one in load.windows(run.scenario.windows)]
+    for name, profile in profiles_of(
+        lab.cache, kernel, profiled, topology=arm.topology, loads=loads, head=head
+    ).items():
+        _write(folder / f"{name}.json", profile)
+    made = _read(folder / f"{load.name}.json")
+    if made is None:
+        raise CannotJudge(f"load {load.name} has no sampled window", remedy="windows of 20 ms and more are sampled")
+    return made
+
+
+def _stored_boot(run: RunFolder, cell: Cell) -> PlannedCell:
+    for planned in run.facts.cells:
+        if (planned.arm, planned.seed) == (cell.arm, cell.seed):
+            if planned.skip:
+                raise CannotJudge(f"{cell.arm} was skipped: {'; '.join(planned.skip)}")
+            return planned
+    raise Misuse(f"{run.path.name} has no seed {cell.seed}", remedy=f"its seeds are {run.facts.seeds}")
+
+
+def _load(run: RunFolder, cell: Cell) -> Load:
+    return run.scenario.loads[cell.load].windows(run.scenario.windows)[0]
+
+
+def _changed(stored: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
+    return sorted(name for name in stored.keys() | now.keys() if stored.get(name) != now.get(name))
+
+
+def _key(lab: Lab, fingerprint: Mapping[str, str]) -> str:
+    own = digest_bytes(plugin(lab.cache, lab.qemu.version).read_bytes())
+    return digest_bytes(canonical([SCHEMA, own, dict(fingerprint)]))[:_KEY]
+
+
+def profiles_of(
+    cache: Cache, kernel: Kernel, profiled: Profiled, *, topology: Topology, loads: Sequence[Load], head: Head
+) -> dict[str, Profile]:
+    """The profile of each load with a sampled window, from what a profiled boot left."""
+    figures = figures_of(profiled.record.files, topology, loads)
+    images = images_of(_guest_files(cache, profiled), _vmlinux(kernel))
+    sampled = (load for load in loads if load.name in profiled.windows)
+    return {load.name: _profile(profiled, images, load, figures, head) for load in sampled}
+
+
+def _profile(profiled: Profiled, images: Sequence[Image], load: Load, figures: Figures, head: Head) -> Profile:
+    window = read_window(profiled.windows[load.name])
+    name = SAMPLES.format(load=load.name)
+    samples = read_samples(profiled.record.files[name], name)
+    rate = sum((Fraction(figures[load.name, role, "iops"]) for role in load.roles), Fraction())
+    role = next(iter(load.roles))
+    return Profile(
+        head=replace(head, load=load.name, per_io=figures.get((load.name, role, PER_IO))),
+        ios=rate * (samples.ended - samples.began) / _SECOND,
+        total=window.total,
+        surprises=window.surprises,
+        nodes=nodes_of(window, profiled.symbols, images),
+    )
+
+
+def _guest_files(cache: Cache, profiled: Profiled) -> Mapping[str, bytes]:
+    return {**profiled.files, **{name: programs.build_with_symbols(cache, name) for name in programs.PROGRAMS}}
+
+
+def _vmlinux(kernel: Kernel) -> bytes:
+    return kernel.vmlinux.read_bytes() if kernel.vmlinux else extract_vmlinux(kernel.image.read_bytes()) or b""
+
+
+def _write(path: Path, profile: Profile) -> None:
+    functions = sorted({node.function for node in profile.nodes})
+    numbers = {function: number for number, function in enumerate(functions)}
+    head = profile.head
+    document = {
+        "schema": SCHEMA,
+        "head": {name: getattr(head, name) for name in head.__dataclass_fields__},
+        "ios": str(profile.ios),
+        "total": profile.total,
+        "surprises": profile.surprises,
+        "functions": [[str(one.context), one.owner, one.name] for one in functions],
+        "nodes": [[node.parent, numbers[node.function], node.calls, node.instructions] for node in profile.nodes],
+    }
+    write_json(path, document)
+
+
+def _read(path: Path) -> Profile | None:
+    document: Any = read_json(path)
+    if not isinstance(document, dict) or document.get("schema") != SCHEMA:
+        return None
+    functions = [Function(Context(context), owner, name) for context, owner, name in document["functions"]]
+    nodes = (Node(parent, functions[number], calls, cost) for parent, number, calls, cost in document["nodes"])
+    ios = Fraction(document["ios"])
+    return Profile(Head(**document["head"]), ios, document["total"], document["surprises"], tuple(nodes))

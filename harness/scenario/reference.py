@@ -1,0 +1,97 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The reference pages docs/scenario.md and docs/topology.md, generated from the tables of the loaders.
+
+In a page the text above ``MARK`` is written by hand, and the rest is generated.
+"""
+
+from collections.abc import Iterator, Mapping, Sequence
+
+from harness.scenario.metric_names import GUEST, IDLE, METRICS, SAMPLED
+from harness.scenario.schema import SCENARIO
+from lab.topology.fields import TOPOLOGY_RECORD
+from lab.topology.ranges import NamedRanges
+from lab.yaml.fields import Choice, Either, Field, Flag, ListOf, Named, Quantity, Record
+
+MARK = "<!-- Generated from here on, from the tables of the loader. -->\n"
+_HEAD = ("key", "type", "unit", "default", "example", "meaning")
+
+
+def references() -> Mapping[str, str]:
+    """The generated part of each page, by file name in docs/."""
+    known = {TOPOLOGY_RECORD: "topology.md"}
+    scenario = "\n".join(_sections(SCENARIO, "", "## Keys of a scenario file", known))
+    topology = "\n".join(_sections(TOPOLOGY_RECORD, "", "## Keys of a topology file", {}))
+    return {"scenario.md": f"{scenario}\n{_metrics()}", "topology.md": topology}
+
+
+def sample(field: Field[object]) -> str:
+    """An example of a field as YAML text: its own, else its default or first choice; empty for a mapping."""
+    if field.example or field.default is not None:
+        return field.example or field.default_text
+    kind: object = field.kind
+    return kind.values[0] if isinstance(kind, Choice) else "true" if isinstance(kind, Flag) else ""
+
+
+def inside(kind: object) -> tuple[Record, str] | None:
+    """The record in a kind, and what stands for a name in it: ``.ARM``, or nothing."""
+    if isinstance(kind, Record):
+        return kind, ""
+    if isinstance(kind, Either):
+        return inside(kind.other)
+    if isinstance(kind, ListOf):
+        return inside(kind.item)
+    if isinstance(kind, Named | NamedRanges) and (found := inside(kind.value)):
+        return found[0], f".{kind.what.upper()}"
+    return None
+
+
+def _sections(record: Record, path: str, heading: str, known: dict[Record, str]) -> Iterator[str]:
+    """A table of the keys of a record, then a section for each record in it that is not ``known`` by its address."""
+    known[record] = _address(path)
+    below: list[tuple[Record, str]] = []
+    rows: list[Sequence[str]] = []
+    for field in (*record.fields, *record.patterns):
+        name, kind = field.label or field.name, field.kind.type
+        if found := inside(field.kind):
+            own = f"{path}.{name}{found[1]}".lstrip(".")
+            below.append((found[0], own))
+            kind = f"[{kind}]({known.get(found[0], _address(own))})"
+        rows.append((f"`{name}`", kind, *_facts(field)))
+    yield f"{heading}\n\n{_table(_HEAD, rows)}"
+    for nested, own in below:
+        if nested not in known:
+            yield from _sections(nested, own, f"### {own}", known)
+
+
+def _address(heading: str) -> str:
+    return "#" + "".join(letter for letter in heading.lower() if letter.isalnum() or letter in "-_")
+
+
+def _facts(field: Field[object]) -> Sequence[str]:
+    kind: object = field.kind
+    unit = kind.unit if isinstance(kind, Quantity) else field.unit
+    example = sample(field)
+    return (
+        unit,
+        "**required**" if field.required else field.default_text,
+        f"`{example}`" if example else "",
+        field.says,
+    )
+
+
+def _metrics() -> str:
+    rows = [
+        (f"`{name}`", metric.unit, "more" if metric.more_is_better else "less", "yes" if metric.bounded else "")
+        for name, metric in METRICS.items()
+    ]
+    sampled = [(f"`arm.load.{GUEST}.{IDLE}`",)]
+    sampled += [(f"`arm.load.{part}.NAME.{figure}`",) for part, figures in SAMPLED.items() for figure in figures]
+    return (
+        f"## Metrics of a role\n\n{_table(('metric', 'unit', 'better', 'has a bound'), rows)}\n"
+        f"## Sampled figures\n\n{_table(('operand',), sampled)}"
+    )
+
+
+def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    lines = (head, ["---" for _ in head], *rows)
+    return "".join(f"| {' | '.join(cell.replace('|', '&#124;') for cell in line)} |\n" for line in lines)

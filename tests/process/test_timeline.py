@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab timeline`` over two made-up kernels and one that cannot be fetched."""
+
+import xml.etree.ElementTree as ET
+
+import pytest
+
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_MISUSE, EXIT_PASS
+from tests.process.fake_lab import CELLS, FakeLab
+from tests.process.matrix_lab import kernels, lay_out
+
+ABSENT = "debian:6.1"
+
+
+@pytest.fixture(autouse=True)
+def _two_of_each(lab: FakeLab) -> None:
+    lay_out(lab)
+
+
+def words(lab: FakeLab, named: str) -> list[str]:
+    return ["timeline", str(lab.scenario), "--kernels", named, "--results", str(lab.results)]
+
+
+def test_a_kernel_that_cannot_be_fetched_is_missing_and_the_others_are_measured(lab: FakeLab) -> None:
+    out = lab.folder / "out"
+    done = lab.call(*words(lab, f"{kernels(lab)} {ABSENT}"), "--out", str(out))
+    assert done.returncode == EXIT_PASS, done.stderr
+    assert len(lab.boots()) == 2 * CELLS
+    assert "2 measured, 1 missing, 0 not needed" in done.stdout
+    assert "MISS 6.1: " in done.stdout
+    assert f"{2 * CELLS} boots in " in done.stdout
+    assert (out / "t.txt").read_text() == done.stdout
+    assert ET.parse(out / "t.svg").getroot().tag.endswith("svg")  # noqa: S314 - made here
+    assert "Changes between releases" in (out / "t.html").read_text()
+
+
+def test_runs_that_are_there_cost_no_boot_and_show_the_change(lab: FakeLab) -> None:
+    first, second = kernels(lab).split()
+    lab.call(*lab.words("--kernel", first))
+    lab.call(*lab.words("--kernel", second), **lab.plan(iops={"lopsided.victim": 10.0}))
+    before = len(lab.boots())
+    done = lab.call(*words(lab, kernels(lab)))
+    assert done.returncode == EXIT_PASS, done.stderr
+    assert len(lab.boots()) == before
+    assert f"0 boots in 0.0 s, {2 * CELLS} more from earlier runs" in done.stdout
+    assert "PASS -> FAIL" in done.stdout
+
+
+def test_requests_that_say_nothing(lab: FakeLab) -> None:
+    assert lab.call(*words(lab, ABSENT)).returncode == EXIT_MISUSE
+    assert lab.call(*words(lab, kernels(lab)), "--metric", "iop").returncode == EXIT_MISUSE
+    assert lab.call(*words(lab, f"{ABSENT} debian:6.12")).returncode == EXIT_CANNOT_JUDGE
+    assert not lab.boots()
+
+
+def test_more_seeds_boot_only_the_new_ones(lab: FakeLab) -> None:
+    lab.call(*words(lab, kernels(lab)), "--seeds", "1")
+    before = len(lab.boots())
+    done = lab.call(*words(lab, kernels(lab)), "--seeds", "2")
+    assert done.returncode == EXIT_PASS, done.stderr
+    assert (before, len(lab.boots())) == (CELLS, 2 * CELLS)
+    assert f"{CELLS} boots in " in done.stdout
+    assert f", {CELLS} more from earlier runs" in done.stdout

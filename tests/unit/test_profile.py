@@ -1,0 +1,167 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Profiles and their differences, on made-up counts."""
+
+import re
+from fractions import Fraction
+
+import pytest
+
+from harness.profile.counts import read_window
+from harness.profile.differential import differential, spent
+from harness.profile.mail import LINES, differential_lines, function_lines, profile_lines
+from harness.profile.model import BLIND, Cost, Group
+from harness.profile.paths import one_sided
+from lab.base.errors import LabBroken, Misuse
+from tests.unit.profile_samples import AFTER, BEFORE, function, profile
+
+WIDE = "\n".join(f"kernel;entry_{number} 7 {333 + number}" for number in range(100))
+
+
+def test_a_window_whose_parts_do_not_add_up_is_refused() -> None:
+    good = "total 30 0\nnode 4 3 ffffffff81000010 1 10\nnode 3 0 ffffffff81000000 1 5\nuser 401000 90c3 3 15\n"
+    window = read_window(good)
+    assert [node.number for node in window.nodes] == [3, 4]
+    assert window.blocks[0].data == b"\x90\xc3"
+    with pytest.raises(LabBroken, match="counted 31 instructions and listed 30"):
+        read_window(good.replace("total 30", "total 31"))
+    with pytest.raises(LabBroken, match="line 2"):
+        read_window(good.replace("node 4", "knot 4"))
+
+
+def test_a_function_costs_what_it_executed_on_every_path() -> None:
+    found = profile("kernel;a 1 10\nkernel;a;b 2 20\nkernel;b 3 30\ninterrupt;b 4 40\n")
+    assert found.costs[function("b")] == Cost(5, 50)
+    assert found.costs[function("b", "interrupt")] == Cost(4, 40)
+    assert found.unexplained == 0
+    assert found.edges[function("a"), function("b")] == Cost(2, 20)
+
+
+def test_a_recursion_costs_its_outermost_caller_once() -> None:
+    found = profile("kernel;a 1 1\nkernel;a;b 1 10\nkernel;a;b;b 1 100\nkernel;a;b;b;b 1 1000\n")
+    assert found.inclusive == (1111, 1110, 1100, 1000)
+    assert found.edges[function("a"), function("b")] == Cost(1, 1110)
+    assert found.edges[function("b"), function("b")] == Cost(2, 1100)
+
+
+@pytest.mark.parametrize(
+    ("name", "context", "group"),
+    [
+        ("fio`get_io_u", "user", Group.PROGRAMS),
+        ("libc.so.6`memcpy", "user", Group.PROGRAMS),
+        ("diskd`serve", "user", Group.MODELS),
+        ("sampler`take", "user", Group.MEASURING),
+        ("null_blk`null_cmd_timer_expired", "interrupt", Group.MODELS),
+        ("dm_mod`dm_submit_bio", "kernel", Group.KERNEL),
+        ("blk_mq_submit_bio", "kernel", Group.KERNEL),
+        ("hrtimer_interrupt", "interrupt", Group.INTERRUPTS),
+        ("do_idle", "idle", Group.IDLE),
+    ],
+)
+def test_what_plays_the_device_is_no_cost_of_the_kernel(name: str, context: str, group: Group) -> None:
+    assert function(name, context).group is group
+
+
+def test_the_deltas_add_up_to_the_difference_whatever_the_number_of_ios() -> None:
+    found = differential(profile(BEFORE, ios=97), profile(AFTER, ios=103))
+    before, after = found.totals
+    assert sum((change.delta for change in found.changes), Fraction()) == after - before
+    assert found.rest == 0
+
+
+def test_what_belongs_to_no_function_is_left_over() -> None:
+    found = differential(profile(BEFORE), profile(AFTER, lost=1))
+    assert found.rest == Fraction(1, 100)
+    rows = [line for line in differential_lines(found) if line.endswith("unexplained")]
+    assert rows[0].split() == ["0", "1", "+1", "unexplained"]
+
+
+def test_the_largest_change_comes_first_and_new_and_gone_are_said() -> None:
+    changes = differential(profile(BEFORE), profile(AFTER)).changes
+    assert [(one.function.name, int(one.delta), one.note) for one in changes][:4] == [
+        ("schedule", 60, "new"),
+        ("defer", 25, "new"),
+        ("worker", 5, "new"),
+        ("plug", -2, "gone"),
+    ]
+    assert ("run_queue", 0) in [(one.function.name, int(one.delta)) for one in changes]
+
+
+def test_parts_and_clones_of_the_compiler_are_one_function() -> None:
+    old = profile("kernel;top 100 100\nkernel;top;get_tag 100 3000\n")
+    new = profile(
+        "kernel;top 100 100\nkernel;top;get_tag.isra.0 100 2000\nkernel;top;get_tag.isra.0;get_tag.part.3 100 900\n"
+        "kernel;top;get_tag.isra.0;get_tag.cold 1 100\n"
+    )
+    assert {one.function.name: one.delta for one in differential(old, new).changes} == {"top": 0, "get_tag": 0}
+    assert spent(new)[function("get_tag")].calls == 1
+
+
+def test_a_callee_that_its_caller_took_in_is_one_shift() -> None:
+    old = profile("kernel;top 100 1000\nkernel;top;insert 100 5000\nkernel;top;insert;sort 100 2000\n")
+    new = profile("kernel;top 100 1000\nkernel;top;insert 100 6900\n")
+    first = differential(old, new).changes[0]
+    assert (first.function.name, int(first.delta), [one.name for one in first.inlined]) == ("insert", -1, ["sort"])
+    back = differential(new, old).changes[0]
+    assert (int(back.delta), [one.name for one in back.inlined]) == (1, ["sort"])
+
+
+def test_a_new_callee_whose_caller_stayed_is_no_shift() -> None:
+    old = profile("kernel;top 100 1000\nkernel;top;insert 100 5000\n")
+    new = profile("kernel;top 100 1000\nkernel;top;insert 100 4900\nkernel;top;insert;sort 100 2000\n")
+    changes = differential(old, new).changes
+    found = [(one.function.name, int(one.delta), len(one.inlined)) for one in changes]
+    assert found[:2] == [("sort", 20, 0), ("insert", -1, 0)]
+
+
+def test_the_paths_of_one_side_are_named_from_where_they_part() -> None:
+    found = one_sided(profile(BEFORE), profile(AFTER))
+    assert [(one.path[-2], one.path[-1], one.inner, int(one.delta)) for one in found] == [
+        ("kernel", "worker", "worker", 95),
+        ("submit", "plug", "run_queue", -32),
+        ("submit", "defer", "defer", 25),
+    ]
+
+
+def _column(lines: list[str], after: str, until: str) -> list[int]:
+    """The first numbers of the lines between two others."""
+    begin = next(i for i, line in enumerate(lines) if after in line)
+    end = next(i for i, line in enumerate(lines) if until in line and i > begin)
+    return [int(line.split()[0].replace(",", "")) for line in lines[begin + 1 : end + 1] if line.strip()]
+
+
+def test_a_profile_fits_into_a_mail_and_both_of_its_columns_add_up() -> None:
+    lines = profile_lines(profile(BEFORE + WIDE, ios=97))
+    total = int(re.search(r"([\d,]+) instructions per I/O", lines[0])[1].replace(",", ""))  # type: ignore[index]
+    assert len(lines) == LINES
+    assert sum(_column(lines, "I/Os in the window", "unexplained")) == total
+    assert sum(_column(lines, "calls     each", "other functions")) == total
+    assert lines[-1] == BLIND
+
+
+def test_a_differential_fits_into_a_mail_and_all_of_its_columns_add_up() -> None:
+    lines = differential_lines(differential(profile(BEFORE + WIDE, ios=97), profile(AFTER, ios=103, release="7.2")))
+    before, after, delta = (
+        int(number.replace(",", ""))
+        for number in re.match(r"([\d,]+) -> ([\d,]+) .*\(([-+\d,]+),", lines[1]).groups()  # type: ignore[union-attr]
+    )
+    assert len(lines) == LINES
+    assert max(map(len, lines)) <= 120
+    rows = [line.split() for line in lines[4 : next(i for i, line in enumerate(lines) if "unexplained" in line) + 1]]
+    numbers = [[int(word.replace(",", "")) for word in row[:3]] for row in rows]
+    assert [sum(column) for column in zip(*numbers, strict=True)] == [before, after, delta]
+    assert sum(_column(lines, "instructions            calls", "other functions")) == delta
+    assert lines[-1] == BLIND
+
+
+def test_callers_and_callees_have_counts() -> None:
+    lines = function_lines([profile(BEFORE), profile(AFTER, release="7.2")], "run_queue")
+    assert [" ".join(line.split()) for line in lines if "from" in line] == [
+        "1.000 30 from plug",
+        "1.000 30 from worker",
+    ]
+    with pytest.raises(Misuse, match=r"run_queues was executed.*run_queue"):
+        function_lines([profile(BEFORE)], "run_queues")
+
+
+def test_stacks_that_are_not_exact_are_called_so() -> None:
+    assert "not exact: 3 odd returns" in "\n".join(profile_lines(profile(BEFORE, surprises=3)))

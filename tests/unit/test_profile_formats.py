@@ -1,0 +1,141 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What other tools read of a profile, and the page; each format is checked by its reader or its schema."""
+
+import json
+import re
+import shutil
+import subprocess
+from html.parser import HTMLParser
+from pathlib import Path
+
+import jsonschema
+import pytest
+
+from harness.profile.formats import callgrind, differential_folded, folded, speedscope
+from harness.profile.model import BLIND
+from harness.profile.outputs import write_differential, write_profile
+from harness.profile.page import differential_page, profile_page
+from tests.unit.profile_samples import AFTER, BEFORE, profile
+
+# The part of speedscope's file-format-schema.json that a sampled profile has to meet.
+INDEX = {"type": "integer", "minimum": 0}
+FRAME = {
+    "type": "object",
+    "required": ["name"],
+    "properties": {"name": {"type": "string"}, "file": {"type": "string"}},
+}
+SAMPLED = {
+    "type": "object",
+    "required": ["type", "name", "unit", "startValue", "endValue", "samples", "weights"],
+    "additionalProperties": False,
+    "properties": {
+        "type": {"const": "sampled"},
+        "name": {"type": "string"},
+        "unit": {"enum": ["none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"]},
+        "startValue": {"type": "number"},
+        "endValue": {"type": "number"},
+        "samples": {"type": "array", "items": {"type": "array", "items": INDEX}},
+        "weights": {"type": "array", "items": {"type": "number"}},
+    },
+}
+SPEEDSCOPE = {
+    "type": "object",
+    "required": ["$schema", "profiles", "shared"],
+    "properties": {
+        "$schema": {"const": "https://www.speedscope.app/file-format-schema.json"},
+        "shared": {
+            "type": "object",
+            "required": ["frames"],
+            "properties": {"frames": {"type": "array", "items": FRAME}},
+        },
+        "profiles": {"type": "array", "items": SAMPLED},
+        "exporter": {"type": "string"},
+        "name": {"type": "string"},
+    },
+}
+
+
+def test_speedscope_gets_what_its_schema_asks_for() -> None:
+    document = json.loads(speedscope(profile(BEFORE)))
+    jsonschema.validate(document, SPEEDSCOPE)
+    sampled, frames = document["profiles"][0], document["shared"]["frames"]
+    assert sum(sampled["weights"]) == sampled["endValue"] == profile(BEFORE).total
+    assert len(sampled["weights"]) == len(sampled["samples"])
+    assert max(number for stack in sampled["samples"] for number in stack) < len(frames)
+    assert BLIND in document["name"]
+
+
+def test_folded_stacks_hold_every_instruction() -> None:
+    lines = folded(profile(BEFORE)).splitlines()
+    assert "kernel;entry;submit;queue_rq [null_blk] 900" in lines
+    assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == profile(BEFORE).total
+
+
+def test_folded_stacks_of_two_profiles_are_per_thousand_ios() -> None:
+    lines = differential_folded(profile(BEFORE, ios=100), profile(AFTER, ios=200)).splitlines()
+    assert "kernel;worker;schedule 0 30000" in lines
+    assert "kernel;entry;submit;plug 2000 0" in lines
+    assert "user;get_io_u [fio] 50000 25000" in lines
+
+
+@pytest.mark.skipif(shutil.which("callgrind_annotate") is None, reason="valgrind is not installed")
+def test_callgrind_annotate_reads_the_costs(tmp_path: Path) -> None:
+    path = tmp_path / "callgrind.out"
+    path.write_text(callgrind(profile(BEFORE)))
+
+    def annotated(*options: str) -> dict[str, int]:
+        command = ["callgrind_annotate", "--threshold=100", *options, str(path)]
+        said = subprocess.run(command, check=True, capture_output=True, text=True)
+        assert said.stderr == ""
+        found = re.findall(r"^ *([\d,]+) \([ \d.]+%\)  (\S.*)$", said.stdout, re.MULTILINE)
+        return {name: int(count.replace(",", "")) for count, name in found}
+
+    own, inclusive = annotated(), annotated("--inclusive=yes")
+    assert own["PROGRAM TOTALS"] == profile(BEFORE).total
+    assert own["kernel/vmlinux:submit [vmlinux]"] == 4000
+    assert own["user/fio:get_io_u [fio]"] == 5000
+    assert inclusive["kernel/vmlinux:entry [vmlinux]"] == 9100
+    assert inclusive["kernel/vmlinux:plug [vmlinux]"] == 3200
+
+
+class _Page(HTMLParser):
+    def __init__(self) -> None:
+        super().__init__()
+        self.tags: set[str] = set()
+        self.links: list[str] = []
+
+    def handle_starttag(self, tag: str, attrs: "list[tuple[str, str | None]]") -> None:
+        self.tags.add(tag)
+        self.links += [value or "" for name, value in attrs if name in ("src", "href", "action")]
+
+
+@pytest.mark.parametrize("page", [profile_page(profile(BEFORE)), differential_page(profile(BEFORE), profile(AFTER))])
+def test_a_page_has_no_script_and_needs_no_network(page: str) -> None:
+    seen = _Page()
+    seen.feed(page)
+    assert "svg" in seen.tags
+    assert not seen.tags & {"script", "link", "img", "iframe"}
+    assert seen.links == []
+    assert "://" not in page
+    assert BLIND in page
+
+
+def test_the_page_shows_what_only_one_side_has() -> None:
+    page = differential_page(profile(BEFORE), profile(AFTER))
+    outlined = re.findall(r"<title>(\w+): ([^<]*) instructions per I/O</title><rect[^>]*class=\"only\"", page)
+    assert ("plug", "32 -> 0 (-32)") in outlined
+    assert ("schedule", "0 -> 60 (+60)") in outlined
+    assert "submit" not in dict(outlined)
+
+
+def test_a_function_cannot_bring_markup_into_the_page() -> None:
+    assert "<b>" not in profile_page(profile("kernel;<b>name 1 10\n"))
+
+
+def test_two_profiles_write_the_same_bytes(tmp_path: Path) -> None:
+    for folder in ("one", "two"):
+        write_profile(tmp_path / folder, profile(BEFORE))
+        write_differential(tmp_path / folder, profile(BEFORE), profile(AFTER))
+    names = sorted(path.name for path in (tmp_path / "one").iterdir())
+    assert len(names) == 14
+    assert all((tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in names)

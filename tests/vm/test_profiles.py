@@ -1,0 +1,142 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Profiles of real boots: the guest notices nothing, every instruction has a function, and they repeat."""
+
+import shutil
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+import pytest
+
+from harness.profile.differential import differential
+from harness.profile.model import Group, Profile
+from harness.profile.recorded import FOLDER, Cell, profile_of, profiles_of
+from harness.record.store import load_run
+from harness.run.jobs import guest_job
+from lab.base.cache import Cache
+from lab.base.errors import EXIT_PASS, BlklabError
+from lab.base.tell import silent
+from lab.kernels.resolve import resolve
+from lab.profile import kernel_symbols, profile_boot
+from lab.session import open_lab, prepare_job
+from tests.vm.slower_kernel import slower
+
+pytestmark = [pytest.mark.network, pytest.mark.vm]
+CHECKOUT = Path(__file__).parents[2]
+KERNEL = "debian:6.1"
+SMALL = """\
+scenario: small
+title: Reads of a null_blk device
+clock: virtual
+schema: 1
+topology: io-cost-null-blk
+queue: {scheduler: none}
+seeds: 1
+window: {ramp: 20ms, runtime: 100ms}
+arms:
+  none: {queue.scheduler: none}
+  mq-deadline: {queue.scheduler: mq-deadline}
+loads:
+  libaio:
+    io: {disk: dev, rw: randread, bs: 4k, iodepth: 32, ioengine: libaio}
+claims:
+  - that: an elevator costs instructions
+    ratio: mq-deadline.libaio.io.cpu.per_io / none.libaio.io.cpu.per_io
+    expect: "> 1"
+controls:
+  - that: no elevator does not pass for one
+    ratio: none.libaio.io.cpu.per_io / mq-deadline.libaio.io.cpu.per_io
+    expect: "< 1"
+"""
+
+
+@pytest.fixture(scope="module")
+def run(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """Folder of a finished run of ``SMALL``."""
+    try:
+        resolve(KERNEL, Cache.default())
+    except BlklabError as error:
+        pytest.skip(str(error))
+    root = tmp_path_factory.mktemp("profiles")
+    (root / "small.yaml").write_text(SMALL)
+    command = [sys.executable, "-m", "harness", "run", str(root / "small.yaml"), "--kernel", KERNEL]
+    command += ["--results", str(root)]
+    done = subprocess.run(command, check=False, cwd=CHECKOUT, capture_output=True, text=True)
+    assert done.returncode == EXIT_PASS, done.stdout + done.stderr
+    return (root / "small" / "latest").resolve()
+
+
+@pytest.fixture(scope="module")
+def profiled(run: Path) -> Callable[[str], Profile]:
+    """``profile_of`` raises LabBroken unless the profiled boot's digest is that of the stored one."""
+    cache = Cache.default()
+    lab, kernel = open_lab(cache), resolve(KERNEL, cache)
+    return lambda arm: profile_of(lab, load_run(run), Cell(arm, "libaio"), kernel, phase_seen=silent)
+
+
+MUTANTS = {
+    "submit_bio_noacct": 62,
+    "bio_integrity_prep": 57,
+    "process_one_work": 50,
+    "__rseq_handle_notify_resume": 26,
+    "__queue_work": 15,
+    "__handle_irq_event_percpu": 15,
+}
+"""Functions that execute once per I/O behind mq-deadline on 6.1, and instructions that are added to each."""
+
+
+@pytest.mark.timeout(900)
+def test_every_instruction_has_a_function_and_a_call_path(profiled: Callable[[str], Profile]) -> None:
+    found = profiled("none")
+    assert found.unexplained == 0
+    assert found.surprises == 0
+    assert found.head.per_io is not None
+    # /proc/stat counts in ticks of 10 ms, the window has ten.
+    assert float(found.per_io(found.total)) == pytest.approx(found.head.per_io, rel=0.12)
+    names = {function.name: cost for function, cost in found.costs.items() if function.group is Group.KERNEL}
+    assert float(found.per_io(names["blk_mq_submit_bio"].calls)) == pytest.approx(1, rel=0.05)
+
+
+@pytest.mark.timeout(900)
+def test_two_profiles_of_one_cell_are_the_same_bytes(profiled: Callable[[str], Profile], run: Path) -> None:
+    profiled("none")
+    (first,) = run.parent.glob(f"{FOLDER}/*/libaio.json")
+    before = first.read_bytes()
+    shutil.rmtree(first.parent)
+    profiled("none")
+    assert first.read_bytes() == before
+
+
+@pytest.mark.timeout(900)
+def test_an_elevator_shows_in_the_differential(profiled: Callable[[str], Profile]) -> None:
+    found = differential(profiled("none"), profiled("mq-deadline"))
+    new = [change.function.name for change in found.changes if change.note == "new"]
+    assert found.rest == 0
+    assert "dd_insert_requests" in new
+
+
+@pytest.mark.timeout(1800)
+def test_instructions_added_to_functions_are_listed_first_and_exactly(
+    profiled: Callable[[str], Profile], run: Path, tmp_path: Path
+) -> None:
+    before = profiled("mq-deadline")
+    cache = Cache.default()
+    lab, kernel, scenario = open_lab(cache), resolve(KERNEL, cache), load_run(run).scenario
+    arm, loads = scenario.arms["mq-deadline"], tuple(scenario.loads.values())
+    job = guest_job(scenario, arm, 1)
+    prepared = prepare_job(lab, kernel, arm.topology, job)
+    symbols = kernel_symbols(lab, prepared, arm.topology, job, phase_seen=silent)
+    for name, added in MUTANTS.items():
+        kernel = slower(kernel, symbols, name, added, tmp_path)
+    (tmp_path / "boot").mkdir()
+    boot = profile_boot(lab, kernel, arm.topology, job, tmp_path / "boot", phase_seen=silent)
+    after = profiles_of(cache, kernel, boot, topology=arm.topology, loads=loads, head=before.head)["libaio"]
+    found = differential(before, after)
+    assert found.rest == 0
+    listed = {
+        change.function.name: change.after.instructions / change.after.calls
+        - change.before.instructions / change.before.calls
+        for change in found.changes[: len(MUTANTS)]
+    }
+    assert {name: round(delta) for name, delta in listed.items()} == MUTANTS
