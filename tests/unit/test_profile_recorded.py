@@ -10,6 +10,7 @@ from typing import Any
 import pytest
 
 from harness.profile import recorded
+from harness.profile.neighbours import neighbours_page
 from harness.profile.recorded import Cell, parse_cell, profile_of, recorded_profile
 from harness.record.store import RunFolder
 from lab.base.errors import CannotJudge, LabBroken, Misuse
@@ -82,3 +83,12 @@ def test_a_cell_is_named_by_arm_and_load(lab: Lab) -> None:
     assert parse_cell(lab.run, "none.together") == CELL
     with pytest.raises(Misuse, match=r"no cell together(?s:.*)none\.together"):
         parse_cell(lab.run, "together")
+
+
+def test_the_page_has_a_block_for_each_pair_of_kernels(lab: Lab) -> None:
+    assert neighbours_page([lab.run, lab.run], "blklab x") == ""
+    lab.profile()
+    page = neighbours_page([lab.run, lab.run, lab.run], "blklab x")
+    assert page.count("```\n") == 4
+    assert page.count("## none.together") == 1
+    assert "6.12 -> 6.12" in page
