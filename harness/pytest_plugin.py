@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""pytest collects scenario files: ``pytest scenarios --kernel debian:6.1 -k shared -x --junitxml=...``.
+"""pytest collects scenario files: ``scripts/run --dev pytest scenarios --kernel debian:6.1 -k shared``.
 
 An item is a scenario on a kernel, ``shared-queue[debian:6.1]``. Its verdict becomes an outcome of pytest:
 

@@ -60,6 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_dry_run(parser)
     add_exports(parser)
     add_tracing(parser)
+    parser.epilog = "Exit status: 0 pass, 1 fail, 125 cannot judge, 128 and above: the lab is broken or misused."
 
 
 def execute(options: argparse.Namespace) -> int:

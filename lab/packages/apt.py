@@ -21,6 +21,7 @@ from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
 from lab.base.tell import Tell, silent
 from lab.packages.deb822 import paragraphs
+from lab.packages.following import following
 from lab.packages.sources import Distribution, archive_variable
 from lab.packages.version import version_key
 
@@ -133,7 +134,8 @@ class Archive:
         folder = into / package.name
         folder.mkdir()
         if package.listed:
-            apt("apt-get", "download", f"{package.name}={package.version}", cwd=folder)
+            with following(self._tell, package.name, package.size, (folder, apt.partial)):
+                apt("apt-get", "download", f"{package.name}={package.version}", cwd=folder)
         else:
             shutil.move(apt.pooled(package.path, self._tell), folder)
         path = next(folder.glob("*.deb"))
@@ -193,6 +195,11 @@ class _Apt:
         )
         (root / "apt.conf").write_text(_configuration(root))
         self._environment = {**os.environ, "LC_ALL": "C", "APT_CONFIG": str(root / "apt.conf")}
+
+    @property
+    def partial(self) -> Path:
+        """Where apt may collect a file until it is complete."""
+        return self._root / "cache/archives/partial"
 
     def __call__(self, *argv: str, cwd: Path | None = None) -> str:
         try:
