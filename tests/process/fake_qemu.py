@@ -134,6 +134,9 @@ class Guest:
         if self.plan.get("jitter"):
             document["boot"] = self.boot
         self.out[f"{name}.json"] = json.dumps(document)
+        clock = {"epoch": 0, "period": 10**7, "began": 0, "ended": runtime * 10**6, "spent": 0, "missed": 0}
+        sampled = {**clock, "cpu": {"ticks": 100, "idle": 90}, "series": {}, "ended_early": {}}
+        self.out[f"{name}.samples.json"] = json.dumps(sampled)
         for when, busy, idle, reads in (("before", 0, 0, 0), ("after", 10, 90, 1000)):
             rows = [DISKSTATS.format(number=n, name=f"sd{lun}", reads=reads) for n, lun in enumerate(self.luns)]
             stat = f"== /proc/stat\ncpu  {busy} 0 0 {idle} 0 0 0 0 0 0\n"
