@@ -11,9 +11,9 @@ from harness.bisect.release_text import text
 from harness.bisect.releases import Releases, bisect_releases
 from harness.commands.command import SCENARIOS, results_root, tell
 from harness.commands.kernels import specs
+from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
-from harness.scenario.load import load_scenario
 from harness.studies.timeline.sweep import Sweeper, sweep
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS

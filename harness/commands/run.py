@@ -21,6 +21,7 @@ from harness.commands.command import (
 from harness.commands.dry_run import Estimate, add_dry_run, print_estimates
 from harness.commands.exporting import add_exports, check_exports, export, show_run
 from harness.commands.tracing import add_tracing, execute_trace
+from harness.limits.load import load_scenario
 from harness.record.store import RunFolder, Store
 from harness.report.format import plural
 from harness.report.terminal.progress import progress
@@ -29,7 +30,6 @@ from harness.run.clocks import STRATEGIES
 from harness.run.plan import PlannedRun, Request, plan_run
 from harness.run.runner import Run, carry_out, lanes_of_host, measured_before
 from harness.scenario.expand import expand
-from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, Misuse

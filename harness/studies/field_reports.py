@@ -1,19 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""docs/results/field-reports.md: what the reports of the field say, and what came out here, kernel by kernel."""
+"""docs/results/field-reports.md: ratios of field reports and the measured ones, kernel by kernel."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.judge.claims import ReproductionVerdict
 from harness.judge.verdict import Verdict
+from harness.report import markdown
 from harness.report.format import figure, plural, reported, spread
 from harness.scenario.model import Arm, Scenario
 from harness.studies.sensitivity.rows import FACTORS, Sensitivity
 from lab.topology.model import Origin
 
 FAR_OFF = 0.2
-"""A ratio that is off by more than this share must have its reason."""
+"""A ratio that is off by more than this share needs a reason in the scenario."""
 _NOT_MEASURED = "-"
+_PREFACE = (
+    "Each row compares a ratio of a field report with the same ratio under the virtual clock: median over the seeds,"
+    " and the range where they differ. Absolute rates are scaled down and not comparable. `-`: not measured, see below"
+    " the table. Bold: more than a fifth off."
+)
 
 
 @dataclass(frozen=True)
@@ -29,15 +35,10 @@ class Measured:
 
 
 def page(runs: Sequence[Measured], command: str, sensitivities: Sequence[Sensitivity] = ()) -> str:
-    """The page in Markdown. ``runs`` are of any scenarios and kernels; ``command`` made the page."""
+    """The page in Markdown. ``runs`` are of any scenarios and kernels; ``command`` generates the page."""
     lines = [
-        "<!-- SPDX-License-Identifier: GPL-2.0-only -->",
-        f"<!-- Made from results by: {command} -->",
-        "# What the field reported, and what came out here",
-        "",
-        "Each row is a ratio of a field report beside the same ratio in virtual time: the median over the seeds, and"
-        " the range where they differ. Absolute rates are scaled down and mean nothing; `-` was not measured, and the"
-        " reason stands below the table. A figure in bold is off by more than a fifth.",
+        *markdown.head("Field reports reproduced", f"Generated from results by: {command}"),
+        _PREFACE,
         "",
     ]
     names = sorted({run.scenario.name for run in runs if run.scenario.reproduces})
@@ -49,9 +50,9 @@ def page(runs: Sequence[Measured], command: str, sensitivities: Sequence[Sensiti
 
 
 def unexplained(runs: Sequence[Measured]) -> tuple[str, ...]:
-    """Ratios that are off by more than a fifth although the scenario does not say why, in words."""
+    """Ratios that are more than a fifth off without a reason in the scenario, in words."""
     return tuple(
-        f"{run.scenario.name} on {run.series}: {one.that}: reported {reported(one)}, here {spread(one.ensemble)}"
+        f"{run.scenario.name} on {run.series}: {one.that}: reported {reported(one)}, measured {spread(one.ensemble)}"
         for run in runs
         for one in run.verdict.reproductions
         if one.ensemble is not None and _is_far(one) and not one.because
@@ -71,13 +72,13 @@ def _scenario(runs: Sequence[Measured]) -> Iterator[str]:
     if scenario.source:
         source = scenario.source
         parts = [part for part in (source.report, source.by, source.on) if part]
-        yield f"After {', '.join(parts)}" + (f", Linux {source.kernel}." if source.kernel else ".")
+        yield f"From {', '.join(parts)}" + (f", Linux {source.kernel}." if source.kernel else ".")
         yield ""
-    yield "| ratio | reported | " + " | ".join(columns) + " |"
-    yield "|---|---|" + "---|" * len(columns)
-    for place, one in enumerate(scenario.reproduces):
-        cells = [_cell(newest[column].verdict.reproductions, place) for column in columns]
-        yield f"| {one.that} | {reported(one)} | " + " | ".join(cells) + " |"
+    rows = (
+        (one.that, reported(one), *(_cell(newest[column].verdict.reproductions, place) for column in columns))
+        for place, one in enumerate(scenario.reproduces)
+    )
+    yield from markdown.table(("ratio", "reported", *columns), rows)
     yield ""
     yield from _notes(scenario, newest, columns)
     yield from _origins(scenario)
@@ -111,15 +112,16 @@ def _notes(scenario: Scenario, newest: Mapping[str, Measured], columns: Sequence
 
 
 def _sensitivity(found: Sensitivity) -> Iterator[str]:
-    yield f"How much the ratios hang on what was fitted (kernel {found.release}, one seed):"
+    yield f"Ratios with fitted parameters changed (kernel {found.release}, one seed):"
     yield ""
-    yield "| parameter | ratio | " + " | ".join(f"x {factor:g}" for factor in FACTORS) + " |"
-    yield "|---|---|" + "---|" * len(FACTORS)
+    yield from markdown.table(("parameter", "ratio", *(f"x {factor:g}" for factor in FACTORS)), _varied(found))
+
+
+def _varied(found: Sensitivity) -> Iterator[Sequence[str]]:
     for of in found.parameters:
         for that in dict.fromkeys(row.that for row in found.rows):
-            ratios = found.of(of, that)
-            shown = (_NOT_MEASURED if (value := ratios.get(factor)) is None else figure(value) for factor in FACTORS)
-            yield f"| `{of}` | {that} | " + " | ".join(shown) + " |"
+            ratios = [found.of(of, that).get(factor) for factor in FACTORS]
+            yield f"`{of}`", that, *(_NOT_MEASURED if ratio is None else figure(ratio) for ratio in ratios)
 
 
 def _origins(scenario: Scenario) -> Iterator[str]:

@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""docs/results/io-cost.md: what one I/O costs the processor, by device, elevator and engine, kernel by kernel."""
+"""docs/results/io-cost.md: CPU time of one I/O by device, elevator and engine, kernel by kernel."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.judge.comparison import LARGE
 from harness.judge.ensemble import Ensemble
 from harness.metrics.figures import PER_IO
+from harness.report import markdown
 from harness.report.format import limits, plural
 from harness.report.page.figures import against
 from harness.report.terminal.comparison import LEGEND
@@ -14,33 +15,28 @@ from harness.studies.field_reports import Measured
 
 _NOT_MEASURED = "-"
 _PREFACE = """\
-Under the virtual clock a nanosecond is one instruction of the guest. The devices of the scenario `io-cost` are done
-at once and the processor is busy throughout, so what a 4k read takes is what is executed for it: fio, system calls,
-the block layer, the elevator, the driver, the timer interrupt that completes it, and for NVMe over TCP the target as
-well. Every run has the same figure as `cpu.per_io`, for ratios and in CSV; where modelled disks (tcmu) serve, their
-handler is in it.
+Under the virtual clock a nanosecond is one guest instruction. The devices of the scenario `io-cost` complete at once
+and the CPU is always busy, so the time of a 4k read is what executes for it: fio, system calls, the block layer, the
+elevator, the driver, the timer interrupt that completes it, and the target for NVMe over TCP. Every run has this
+figure as `cpu.per_io`, in ratios and in CSV; with modelled disks (tcmu) it includes their handler.
 
-The kernels are packages of a distribution: they differ by configuration and compiler as well as by code (7.2 is built
-with lazy preemption, say). A difference between two of them is no regression of the block layer before two builds of
-one configuration show it. Instructions are no cycles: caches, branches and locks cost nothing here.
+Distribution kernels differ in configuration and compiler as well as in code (7.2 is built with lazy preemption). A
+difference between two of them is no regression of the block layer unless two builds of one configuration show it.
+Instructions are not cycles: caches, branches and locks cost nothing here.
 
-The members of the md mirror are the only devices with memory, for md reads its superblocks back: part of its cost is
-theirs. An elevator works on the requests of the members below NVMe, dm and md.
+Only the members of the md mirror have memory, because md reads its superblocks back: their cost is included. Below
+NVMe, dm and md an elevator works on the requests of the members.
 
-In each cell: nanoseconds for one read, the range over the seeds, and the change against the first kernel; `-` was not
-measured.
+Each cell: nanoseconds for one read, the range over the seeds, and the change from the first kernel. `-`: not measured.
 """
 
 
 def cost_page(runs: Sequence[Measured], command: str) -> str:
-    """The page in Markdown. ``runs`` are of one scenario, each on another kernel; the first is compared with."""
+    """The page in Markdown. ``runs`` are of one scenario, each on another kernel; the first is the reference."""
     lines = [
-        "<!-- SPDX-License-Identifier: GPL-2.0-only -->",
-        f"<!-- Made from results by: {command} -->",
-        "# What one I/O costs",
-        "",
+        *markdown.head("CPU time of one I/O", f"Generated from results by: {command}"),
         _PREFACE,
-        f"Marks of a change: {LEGEND}. Marked from {100 * LARGE.share:.0f} % on: {LARGE.because}.",
+        f"Marks of a change: {LEGEND}. Differences of {100 * LARGE.share:g} % or more are marked: {LARGE.because}.",
         "",
     ]
     for title, arms in _devices(runs).items():
@@ -60,14 +56,17 @@ def _devices(runs: Sequence[Measured]) -> Mapping[str, list[Arm]]:
 
 
 def _table(runs: Sequence[Measured], arms: Sequence[Arm]) -> Iterator[str]:
-    yield f"| engine | elevator | {' | '.join(run.series for run in runs)} |"
-    yield "|---|---|" + "---:|" * len(runs)
+    columns = ("engine", "elevator", *(run.series for run in runs))
+    yield from markdown.table(columns, _rows(runs, arms), numbers=len(runs))
+
+
+def _rows(runs: Sequence[Measured], arms: Sequence[Arm]) -> Iterator[Sequence[str]]:
     for load in runs[-1].scenario.loads.values():
         role = next(iter(load.roles))
         for arm in arms:
             found = [_cost(run, arm.name, load.name, role) for run in runs]
-            cells = " | ".join(_cell(ensemble, found[0]) for ensemble in found)
-            yield f"| {load.name} | {arm.queue.get('scheduler', _NOT_MEASURED)} | {cells} |"
+            cells = (_cell(ensemble, found[0]) for ensemble in found)
+            yield load.name, arm.queue.get("scheduler", _NOT_MEASURED), *cells
 
 
 def _cost(run: Measured, arm: str, load: str, role: str) -> Ensemble | None:

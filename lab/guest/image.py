@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The initramfs of one boot: what all boots of a kernel share, cached, and the job behind it."""
+"""The initramfs of one boot: a cached archive that all boots of a kernel share, followed by the job."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -62,7 +62,7 @@ def job_archive(files: Mapping[str, bytes]) -> bytes:
 
 
 def with_dependencies(kernel: Kernel, steps: Iterable[Step]) -> tuple[Step, ...]:
-    """The steps with each module preceded by what it depends on; built-in and loaded ones drop out."""
+    """The steps with each module's dependencies before it, without modules that are built in or already loaded."""
     loaded: set[str] = set()
     complete: list[Step] = []
     for step in steps:

@@ -14,12 +14,13 @@ from lab.base.compiler import compiler_version
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
+from lab.base.tell import Tell
 from lab.kernels import kconfig
 from lab.kernels.fixups import FIXUPS, Fixup, fixups_for, major_version
 from lab.kernels.kconfig import Wanted
 from lab.kernels.release import Release
 from lab.kernels.store import read_config
-from lab.packages.apt import BOUND, Tell
+from lab.packages.apt import BOUND
 
 LOCALVERSION = "-blklab"
 _EPOCH = "1704067200"

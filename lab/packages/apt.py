@@ -11,7 +11,7 @@ import os
 import re
 import shutil
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,6 +19,7 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
+from lab.base.tell import Tell, silent
 from lab.packages.deb822 import paragraphs
 from lab.packages.sources import Distribution, archive_variable
 from lab.packages.version import version_key
@@ -32,12 +33,6 @@ _CARRIED = re.compile(r"Acquire::(?!IndexTargets|Allow|Languages|GzipIndexes|Cha
 _UNSIGNED = ("NO_PUBKEY", "EXPKEYSIG", "BADSIG", "REVKEYSIG", "signatures were invalid", "is no longer signed")
 _UNREACHABLE = ("Temporary failure", "Could not resolve", "Could not connect", "Unable to connect", "Connection failed")
 _ABSENT = ("404 ", "Failed to stat", "does not have a Release file", "File not found", "is not signed")
-
-Tell = Callable[[str], None]
-
-
-def silent(_: str) -> None:
-    """Say nothing of progress."""
 
 
 @dataclass(frozen=True)

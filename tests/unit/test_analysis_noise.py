@@ -193,4 +193,4 @@ def test_the_page_is_made_of_its_seed_alone() -> None:
 @pytest.mark.slow
 @pytest.mark.timeout(1800)
 def test_the_page_in_docs_is_the_one_that_the_command_makes() -> None:
-    assert (Path(__file__).parents[2] / "docs" / "noise.md").read_text() == page(Plan())
+    assert (Path(__file__).parents[2] / "docs" / "results" / "noise.md").read_text() == page(Plan())

@@ -167,7 +167,7 @@ def test_nothing_to_compare(tmp_path: Path, capsys: pytest.CaptureFixture[str]) 
 
     run_of(tmp_path, [95.0])
     run_of(tmp_path, [95.0], release=NEW, model=replace(MODEL, name="other"))
-    with pytest.raises(Misuse, match=r"5\.10 is no folder"):
+    with pytest.raises(Misuse, match=r"5\.10 is not a folder"):
         side("5.10", tmp_path)
     with pytest.raises(CannotJudge, match="no scenario in common"):
         pairs(side("6.1", tmp_path), side("7.2", tmp_path))

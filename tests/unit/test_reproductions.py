@@ -79,12 +79,12 @@ def test_the_page_has_a_column_for_each_kernel_and_marks_what_is_far_off() -> No
     assert "| ratio | reported | 5.10 | 6.12 |" in text
     assert "| it halves | 0.95 | **0.6050 [0.6000 .. 0.6100]** | 0.9500 |" in text
     assert "- it halves: the disks are others" in text
-    assert "After A slow array." in text
+    assert "From A slow array." in text
 
 
 def test_what_is_far_off_needs_its_reason() -> None:
     far = [measured(reproducing(0.95), "5.10", 60, 61)]
-    assert unexplained(far) == ("sample on 5.10: it halves: reported 0.95, here 0.6050 [0.6000 .. 0.6100]",)
+    assert unexplained(far) == ("sample on 5.10: it halves: reported 0.95, measured 0.6050 [0.6000 .. 0.6100]",)
     assert unexplained([measured(reproducing(0.95, "so"), "5.10", 60, 61)]) == ()
     assert unexplained([measured(reproducing(0.65), "5.10", 60, 61)]) == ()
 

@@ -101,7 +101,7 @@ def test_the_page_has_all_that_was_seen_and_says_what_surprises() -> None:
     assert "| starved | 0.5000 | 0.2500 | bursts |" in lines
     assert "- starved on 7.2: no such kernel" in lines
     assert "| sample | 6.1 | 2 + 2 | the share is kept | none.together.fast.iops |" in lines
-    assert lines[-1] == "Kernels: 5.10, 6.1, 7.2. QEMU 7.2. `blklab check zoo` measures what was not measured yet."
+    assert lines[-1] == "Kernels: 5.10, 6.1, 7.2. QEMU 7.2. `blklab check zoo` measures what is missing."
     plain = zoo_page([STARVED], Zoo((), (), ()), "QEMU 7.2", "blklab check zoo")
     assert "##" not in plain, "nothing to say, no heading"
 

@@ -1,15 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The ratios that scenarios of the wall clock share with twins in virtual time, from the newest runs of both."""
+"""Ratios that scenarios of the wall clock share with scenarios of the virtual clock, from the newest runs."""
 
 from collections.abc import Iterator
 from pathlib import Path
 
 from harness.judge.ensemble import Ensemble
 from harness.judge.operands import Unavailable
+from harness.limits.load import load_scenario
 from harness.record.judging import judge_run, newest_runs, ratio_of
 from harness.record.store import RunFolder, Store
 from harness.scenario.expression import ExpressionError
-from harness.scenario.load import load_scenario
 from harness.scenario.model import Agreement, Clock, Ratio, Scenario
 from harness.scenario.ratio import names_of, parse_ratio
 from harness.studies.agreement.ratios import BothClocks, OnTheWall
@@ -17,7 +17,7 @@ from lab.base.errors import Misuse
 
 
 def both_clocks(store: Store, scenario: Scenario, *, search: Path) -> Iterator[BothClocks]:
-    """A row for each ratio and kernel series that was run on the wall clock. Raises Misuse for a twin that is none."""
+    """A row for each shared ratio and kernel series with a run on the wall clock. Raises Misuse for a wrong twin."""
     ours = newest_runs(store, scenario)
     for one in scenario.agrees:
         twin, theirs = counterpart(scenario, one, search=search)
@@ -37,7 +37,7 @@ def both_clocks(store: Store, scenario: Scenario, *, search: Path) -> Iterator[B
 
 
 def on_the_wall(store: Store, scenario: Scenario) -> Iterator[OnTheWall]:
-    """A row for each claim of a scenario of the wall clock on each kernel series that it was judged on."""
+    """A row for each claim of a scenario of the wall clock and each kernel series with a judged run."""
     if scenario.clock is not Clock.WALL:
         return
     for series, run in sorted(newest_runs(store, scenario).items(), key=lambda item: _version(item[0])):
@@ -47,11 +47,11 @@ def on_the_wall(store: Store, scenario: Scenario) -> Iterator[OnTheWall]:
 
 
 def counterpart(scenario: Scenario, one: Agreement, *, search: Path) -> tuple[Scenario, Ratio]:
-    """The twin, and the ratio in its words. Raises Misuse when it is not of the virtual clock, or has no such ratio."""
+    """The twin and its ratio. Raises Misuse if it is not on the virtual clock, or has no such ratio."""
     twin = load_scenario(one.scenario, search=search)
     if twin.clock is not Clock.VIRTUAL:
         raise Misuse(
-            f"{scenario.name}: agrees: {twin.name} is on the {twin.clock} clock", remedy="name one of virtual time"
+            f"{scenario.name}: agrees: {twin.name} is on the {twin.clock} clock", remedy="name one on the virtual clock"
         )
     try:
         return twin, parse_ratio(one.theirs, names_of(twin))

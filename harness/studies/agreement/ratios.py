@@ -8,12 +8,12 @@ from harness.noise.interval import Interval, interval
 from harness.noise.stopping import ERROR
 
 ROUNDING = 0.005
-"""Intervals of counts have no width; two ratios are not told apart below half a per cent."""
+"""Tolerance of half a per cent, because intervals of counts have no width."""
 
 
 @dataclass(frozen=True)
 class OnTheWall:
-    """A claim of a scenario of the wall clock on one kernel series; ``expect`` is its bound as the file has it."""
+    """A claim of a scenario of the wall clock on one kernel series; ``expect`` is the text of its bound."""
 
     scenario: str
     that: str
@@ -30,8 +30,8 @@ class OnTheWall:
 class BothClocks:
     """A ratio of ``scenario`` on the wall clock, and of ``twin`` on the virtual one, on one kernel series.
 
-    ``virtual`` and ``wall`` are None where there is no run, or no value; ``because`` is what the scenario says of it,
-    ``machine`` what ran the guests of the wall clock.
+    ``virtual`` and ``wall`` are None without a run or a value; ``because`` is the scenario's reason for a difference,
+    ``machine`` the QEMU of the wall clock.
     """
 
     scenario: str
@@ -45,12 +45,12 @@ class BothClocks:
 
     @property
     def interval(self) -> Interval | None:
-        """Of the true ratio on the wall clock, at 95 per cent; None with too few boots."""
+        """The interval of the true ratio on the wall clock, at 95 %; None with too few boots."""
         return None if self.wall is None else of_boots(self.wall)
 
     @property
     def agree(self) -> bool | None:
-        """Whether the seeds' range and the interval have a value in common; None when that cannot be said."""
+        """Whether the range over seeds and the interval overlap; None without either."""
         seen = self.interval
         if seen is None or self.virtual is None:
             return None
@@ -63,5 +63,5 @@ class BothClocks:
 
 
 def of_boots(wall: Ensemble) -> Interval | None:
-    """Of the true ratio, at 95 per cent; None with too few boots."""
+    """The interval of the true ratio, at 95 %; None with too few boots."""
     return interval([value for _, value in sorted(wall.values.items())], ERROR)

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How often the rule for noisy runs errs: made-up runs whose truth is known.
+"""Error rates of the stopping rule in simulated runs with a known true ratio.
 
-Two arms are booted in turn (A B B A ...). The logarithm of a figure is its truth plus what is peculiar to its boot,
-plus what is peculiar to its window, plus a drift of the host; now and then a window is slowed down from outside.
+Two arms are booted in turn (A B B A ...). The logarithm of a figure is the true value plus a deviation of its boot,
+a deviation of its window and a drift of the host; some windows run at half speed.
 """
 
 import math
@@ -44,7 +44,7 @@ class Plan:
 
 @dataclass(frozen=True)
 class Outcome:
-    """Shares of the trials that came to each verdict, and the mean number of rounds."""
+    """The share of the trials with each verdict, and the mean number of rounds."""
 
     verdicts: Mapping[Status, float]
     rounds: float
@@ -54,7 +54,7 @@ Rounds = Sequence[Sequence[float]]
 """The ratio of each window of each round."""
 
 Verdict = tuple[Status, int]
-"""What a rule says, and after how many rounds."""
+"""The status that a rule gives, and after how many rounds."""
 
 
 def by_the_rule(rounds: Rounds) -> Verdict:
@@ -65,13 +65,13 @@ def by_the_rule(rounds: Rounds) -> Verdict:
 
 
 def windows_for_boots(rounds: Rounds) -> Verdict:
-    """Takes every window of six rounds for a boot of its own: mean and two standard errors."""
+    """Counts every window of six rounds as a boot: mean and two standard errors."""
     first = rounds[:FEWEST_ROUNDS]
     return _two_errors([ratio for windows in first for ratio in windows]), len(first)
 
 
 def after_every_boot(rounds: Rounds) -> Verdict:
-    """Looks after every round from the fifth on, at mean and two standard errors, and stops when they decide."""
+    """Checks mean and two standard errors after every round from the fifth on, and stops once they decide."""
     for number in range(5, len(rounds)):
         values = [statistics.fmean(windows) for windows in rounds[:number]]
         status = _two_errors(values)
@@ -88,7 +88,7 @@ RULES: Mapping[str, Callable[[Rounds], Verdict]] = {
 
 
 def rehearse(rule: Callable[[Rounds], Verdict], noise: Noise, truth: float, plan: Plan) -> Outcome:
-    """``truth`` is the true ratio; the claim that is judged is that it is at least 1."""
+    """``truth`` is the true ratio; the claim is that it is at least 1."""
     counted: Counter[Status] = Counter()
     spent = 0
     for trial in range(plan.trials):

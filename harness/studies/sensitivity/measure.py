@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How much a reproduced ratio hangs on the parameters that were fitted: each a fifth lower and a quarter higher."""
+"""Reproduced ratios with each fitted parameter a fifth lower and a quarter higher."""
 
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
@@ -28,7 +28,7 @@ _FITTED = "fitted"
 
 
 def fitted(scenario: Scenario) -> tuple[str, ...]:
-    """The parameters of the scenario's topologies that were fitted on a figure."""
+    """The parameters of the scenario's topologies that were fitted to a figure."""
     origins = (origin for arm in scenario.arms.values() for origin in arm.topology.origins)
     return tuple(dict.fromkeys(origin.of for origin in origins if origin.kind == _FITTED))
 
@@ -43,7 +43,8 @@ def measure(
     parameters = fitted(scenario)
     if not scenario.reproduces or not parameters:
         raise Misuse(
-            f"{scenario.name} has no reproduced ratio with a fitted parameter", remedy="blklab show says which"
+            f"{scenario.name} has no reproduced ratio with a fitted parameter",
+            remedy="blklab show lists the origin of each parameter",
         )
     rows: list[Row] = []
     for of in parameters:
@@ -54,7 +55,7 @@ def measure(
 
 
 def varied(scenario: Scenario, of: str, factor: float) -> Scenario:
-    """The arms that reproduced ratios need, with the parameter changed, and nothing claimed."""
+    """The arms of reproduced ratios with the parameter changed, without claims."""
     needed = arms_needed(one.ratio for one in scenario.reproduces)
     arms = {name: _varied(arm, of, factor) for name, arm in scenario.arms.items() if name in needed}
     return variant(scenario, "sensitivity", arms)
@@ -64,7 +65,8 @@ def _varied(arm: Arm, of: str, factor: float) -> Arm:
     topology = multiplied(arm.topology, of, factor)
     for reason in refusals(topology):
         raise Misuse(
-            f"{of} cannot be {factor:g} times as large: {reason}", remedy="report it as chosen, or widen a limit"
+            f"{of} cannot be {factor:g} times as large: {reason}",
+            remedy="mark the parameter as chosen, or widen a limit",
         )
     return replace(arm, topology=topology)
 
@@ -82,7 +84,7 @@ def keep(store: Store, found: Sensitivity) -> Path:
 
 
 def kept(store: Store, scenario: Scenario) -> Sequence[Sensitivity]:
-    """What was measured of the scenario as it is, on any kernel."""
+    """Results for the current version of the scenario, on any kernel."""
     found = []
     for path in sorted((store.root / scenario.name).glob(f"*.{_FILE}")):
         plain = read_json(path)

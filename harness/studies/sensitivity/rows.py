@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a reproduced ratio becomes when a fitted parameter is another: values only."""
+"""Reproduced ratios with changed parameters: values only."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -9,9 +9,9 @@ FACTORS = (0.8, 1.0, 1.25)
 
 @dataclass(frozen=True)
 class Row:
-    """The median of one reproduced ratio when the parameters ``of`` are ``factor`` times what was fitted.
+    """The median of one reproduced ratio with the parameters ``of`` at ``factor`` times the fitted value.
 
-    ``ratio`` is None where it was not measured.
+    ``ratio`` is None if not measured.
     """
 
     of: str

@@ -25,7 +25,7 @@ NULL_PAIRS = 20
 
 @dataclass(frozen=True)
 class Visit:
-    """What the zoo is shown with. ``resolve`` gives mutants and, for an empty name, the source without one."""
+    """What the zoo is measured with. ``resolve`` builds a mutant, or the source itself for an empty name."""
 
     lab: Lab
     store: Store
@@ -35,7 +35,7 @@ class Visit:
 
 
 def visit(visit: Visit, regressions: Sequence[Regression], stock: Sequence[Kernel], pairs: int = NULL_PAIRS) -> Zoo:
-    """Measures whatever has not been measured before. Raises what boots raise."""
+    """Measure what is missing. Raises what boots raise."""
     sightings: list[Sighting] = []
     nulls: list[NullPair] = []
     for kernel in stock:
@@ -68,7 +68,7 @@ def _on_stock(regression: Regression, kernel: Kernel, results: Sequence[CellResu
 def _on_mutant(
     visit: Visit, mutant: str, regressions: Sequence[Regression]
 ) -> tuple[list[Sighting], list[Publication]]:
-    """The mutant and the source without it, which differ in nothing else."""
+    """The mutant and the same source without it."""
     sightings, publications = [], []
     for scenario, shown in _by_scenario(regressions):
         arms = arms_needed(ratio for one in shown for ratio in one.ratios)

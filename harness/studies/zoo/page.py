@@ -1,28 +1,26 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""docs/results/zoo.md: what the lab sees of published regressions, and what it sees where there is nothing."""
+"""docs/results/zoo.md: detection of published regressions, and false alarms."""
 
 from collections.abc import Iterator, Sequence
 
+from harness.report import markdown
 from harness.report.format import figure
 from harness.studies.zoo.regressions import Regression
 from harness.studies.zoo.score import NullPair, Side, Sighting, Zoo
 from harness.studies.zoo.table import reasons, summary
 
 _PREFACE = """\
-Each row is a published regression of the block layer: the ratio of the scenario that shows it, and the side on which
-that puts a kernel, on stock kernels of a distribution and on a build of one source with the mutant. A cell in bold is
-on another side than was expected, which is a finding; `?` was not measured, or the seeds disagree, and the reason
-stands below. A null pair is a kernel against itself under other seeds: whatever differs there is a false alarm.
+Each row is a published regression of the block layer: the ratio of the scenario that shows it, and whether it is good
+or bad, on distribution kernels and on a build of one source with the mutant. Bold: not the side that was expected. `?`:
+not measured, or the seeds disagree; the reason is below. A null pair is a kernel compared with itself under other
+seeds: any difference is a false alarm.
 """
 
 
 def zoo_page(regressions: Sequence[Regression], zoo: Zoo, qemu: str, command: str) -> str:
-    """The page in Markdown. ``command`` made it."""
+    """The page in Markdown; ``command`` generates it."""
     lines = [
-        "<!-- SPDX-License-Identifier: GPL-2.0-only -->",
-        f"<!-- Made from results by: {command} -->",
-        "# What the lab sees of published regressions",
-        "",
+        *markdown.head("Detection of published regressions", f"Generated from results by: {command}"),
         _PREFACE,
         *(f"- {' '.join(line.split())}" for line in summary(zoo)),
         "",
@@ -30,18 +28,12 @@ def zoo_page(regressions: Sequence[Regression], zoo: Zoo, qemu: str, command: st
         "",
         *(_described(one) for one in regressions),
         "",
-        *_section("Bad over good", _published(regressions, zoo)),
-        *_section("What is not as expected, or could not be said", (f"- {line}" for line in reasons(zoo))),
-        *_section("Null pairs", _pairs(zoo.pairs)),
-        f"Kernels: {', '.join(_stock(zoo))}. {qemu}. `{command}` measures what was not measured yet.",
+        *markdown.section("Bad over good", _published(regressions, zoo)),
+        *markdown.section("Unexpected or undecided", (f"- {line}" for line in reasons(zoo))),
+        *markdown.section("Null pairs", _pairs(zoo.pairs)),
+        f"Kernels: {', '.join(_stock(zoo))}. {qemu}. `{command}` measures what is missing.",
     ]
     return "\n".join(lines) + "\n"
-
-
-def _section(title: str, body: Iterator[str]) -> Iterator[str]:
-    lines = list(body)
-    if lines:
-        yield from (f"## {title}", "", *lines, "")
 
 
 def _stock(zoo: Zoo) -> list[str]:
@@ -51,11 +43,8 @@ def _stock(zoo: Zoo) -> list[str]:
 def _sides(regressions: Sequence[Regression], zoo: Zoo) -> Iterator[str]:
     columns = [*_stock(zoo), "mutant"]
     by_place = {(one.regression, "mutant" if one.by_mutant else one.kernel): one for one in zoo.sightings}
-    yield f"| regression | {' | '.join(columns)} | good is |"
-    yield "|---|" + "---|" * len(columns) + "---|"
-    for one in regressions:
-        cells = " | ".join(_cell(by_place.get((one.name, column))) for column in columns)
-        yield f"| {one.name} | {cells} | {one.good.text} |"
+    rows = ((one.name, *(_cell(by_place.get((one.name, at))) for at in columns), one.good.text) for one in regressions)
+    yield from markdown.table(("regression", *columns, "good is"), rows)
 
 
 def _cell(one: Sighting | None) -> str:
@@ -74,19 +63,24 @@ def _described(one: Regression) -> str:
 
 def _published(regressions: Sequence[Regression], zoo: Zoo) -> Iterator[str]:
     because = {one.name: one.because for one in regressions}
-    for number, one in enumerate(zoo.publications):
-        if number == 0:
-            yield "| regression | published | here | why it is another |"
-            yield "|---|---|---|---|"
-        here = "?" if one.here is None else figure(one.here)
-        yield f"| {one.regression} | {figure(one.published)} | {here} | {because[one.regression]} |"
+    rows = [
+        (one.regression, figure(one.published), "?" if one.here is None else figure(one.here), because[one.regression])
+        for one in zoo.publications
+    ]
+    if rows:
+        yield from markdown.table(("regression", "published", "measured", "why they differ"), rows)
 
 
 def _pairs(pairs: Sequence[NullPair]) -> Iterator[str]:
-    for number, pair in enumerate(pairs):
-        if number == 0:
-            yield "| scenario | kernel | seeds | claims that differ | figures that compare marks |"
-            yield "|---|---|---|---|---|"
-        seeds = " + ".join(map(str, pair.seeds))
-        differs, marked = "; ".join(pair.alarms) or "-", ", ".join(pair.marked) or "-"
-        yield f"| {pair.scenario} | {pair.kernel} | {seeds} | {differs} | {marked} |"
+    rows = [
+        (
+            pair.scenario,
+            pair.kernel,
+            " + ".join(map(str, pair.seeds)),
+            "; ".join(pair.alarms) or "-",
+            ", ".join(pair.marked) or "-",
+        )
+        for pair in pairs
+    ]
+    if rows:
+        yield from markdown.table(("scenario", "kernel", "seeds", "claims that differ", "figures that differ"), rows)

@@ -4,11 +4,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.limits.load import load_scenario
 from harness.scenario import schema
 from harness.scenario.bound import parse_bound
 from harness.scenario.claims import parsed
 from harness.scenario.known import parse_range
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios
 from harness.scenario.model import MIXED, Bound, Ratio, Scenario
 from harness.scenario.ratio import Names, parse_ratio
 from lab.kernels.ranges import RANGE_PATTERN
@@ -20,11 +21,11 @@ BAD, GOOD = "bad", "good"
 
 @dataclass(frozen=True)
 class Regression:
-    """``ratio`` is within ``good`` on a sound kernel. ``bad_on`` is the range of stock kernels that are not.
+    """``ratio`` is within ``good`` on a kernel without the bug. ``bad_on`` is the range of stock kernels with it.
 
-    ``mutant`` brings the bug back, or takes it away where ``mutant_is`` is ``good``; empty without one.
-    ``published`` is ``figure`` on the bad side over that on the good side, as its source has it; None where it
-    has none. ``because`` says why ours is another.
+    ``mutant`` restores the bug, or removes it where ``mutant_is`` is ``good``; empty without one. ``published`` is
+    ``figure`` on the bad side over that on the good side, from the source; None without one. ``because`` says why
+    the measured value differs.
     """
 
     name: str
@@ -45,11 +46,11 @@ class Regression:
         return (self.ratio,) if self.figure is None else (self.ratio, self.figure)
 
 
-_NAME = Field("regression", name_text(), required=True, says="what to call it")
+_NAME = Field("regression", name_text(), required=True, says="its name")
 _SCENARIO = Field("scenario", name_text(), required=True, says="the scenario that shows it")
-_GOOD = Field("good", schema.EXPECT.kind, required=True, says="the ratio's bound on a sound kernel")
-_BAD_ON = Field("bad_on", Text('kernels such as "< 5.14"', RANGE_PATTERN), says="stock kernels that have it")
-_MUTANT_IS = Field("mutant_is", Choice((BAD, GOOD)), says="which side the mutant is (default: bad)")
+_GOOD = Field("good", schema.EXPECT.kind, required=True, says="the ratio's bound on a kernel without the bug")
+_BAD_ON = Field("bad_on", Text('kernels such as "< 5.14"', RANGE_PATTERN), says="stock kernels with the bug")
+_MUTANT_IS = Field("mutant_is", Choice((BAD, GOOD)), says="whether the mutant is bad (default) or good")
 _FIGURE = Field("figure", schema.RATIO.kind, says="what the publication compares")
 _PUBLISHED = Field("published", Number(0, 1e6), says="that figure on the bad side over the good one")
 _REGRESSION = Record(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The zoo for a person: regression x kernel, published beside measured, and what null pairs raised."""
+"""The zoo on the terminal: regression x kernel, published and measured ratios, alarms of null pairs."""
 
 from collections.abc import Iterator, Mapping, Sequence
 
@@ -15,9 +15,9 @@ _STYLES = {Side.BAD: "bold", Side.GOOD: "", Side.UNKNOWN: "dim"}
 
 
 def print_zoo(console: Console, regressions: Sequence[Regression], zoo: Zoo) -> None:
-    """A column a kernel, a row a regression: its ratio and side; ``!`` where another side was expected."""
+    """A row for each regression, a column for each kernel: ratio and side; ``!`` where the other was expected."""
     console.print(_sides(regressions, zoo))
-    console.print("! another side than the one expected; ? not measured, or the seeds disagree\n")
+    console.print("! not the side that was expected; ? not measured, or the seeds disagree\n")
     if zoo.publications:
         console.print(_published(regressions, zoo))
     for line in reasons(zoo):
@@ -52,8 +52,8 @@ def _cell(one: Sighting | None) -> Text:
 def _published(regressions: Sequence[Regression], zoo: Zoo) -> Table:
     known: Mapping[str, Regression] = {one.name: one for one in regressions}
     table = Table(title="bad / good")
-    for head in ("regression", "published", "here", "why it is another"):
-        table.add_column(head, no_wrap=head != "why it is another")
+    for head in ("regression", "published", "measured", "why they differ"):
+        table.add_column(head, no_wrap=head != "why they differ")
     for one in zoo.publications:
         here = "?" if one.here is None else figure(one.here)
         table.add_row(one.regression, figure(one.published), here, known[one.regression].because)
@@ -69,7 +69,7 @@ def reasons(zoo: Zoo) -> Iterator[str]:
         for alarm in pair.alarms:
             yield f"{pair.scenario} on {pair.kernel} against itself: {alarm}"
         for marked in pair.marked:
-            yield f"{pair.scenario} on {pair.kernel} against itself: compare marks {marked}"
+            yield f"{pair.scenario} on {pair.kernel} against itself: {marked} differs"
 
 
 def summary(zoo: Zoo) -> Iterator[str]:
