@@ -11,7 +11,7 @@
  *
  * The main loop is therefore held behind its poll until the CPU's thread waits for work, when all
  * that it executed has been added. QEMU itself wakes the main loop again at that moment. A signal
- * that asks QEMU to end lets it go.
+ * that asks QEMU to end releases it.
  *
  * Found with QEMU 7.2.22, where 3 of 16 boots of one cell differed on a busy host and 0 of 46 did
  * with this library. 8.2.2 and 10.0.13 boot with it and repeat themselves.

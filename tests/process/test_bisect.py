@@ -65,7 +65,7 @@ def test_the_first_bad_commit_is_found_past_kernels_that_never_come_up(history: 
     assert "commit-5" in said.partition("is the first bad commit")[2]
 
 
-def test_a_mistake_of_ours_stops_the_bisection_instead_of_convicting(history: History) -> None:
+def test_a_defect_of_the_lab_stops_the_bisection_without_a_culprit(history: History) -> None:
     broken = history.lab.scenario.read_text().replace("seeds: 2", "sceds: 2")
     for number, plan in enumerate([GOOD_KERNEL, GOOD_KERNEL, BAD_KERNEL, BAD_KERNEL]):
         history.commit(f"commit-{number}", plan, scenario=broken)

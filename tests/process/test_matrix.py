@@ -156,7 +156,7 @@ def test_two_at_once_on_one_store_measure_each_cell_once(lab: FakeLab) -> None:
     assert_whole(lab)
 
 
-def test_a_cell_of_a_matrix_that_was_killed_is_nobody_s(lab: FakeLab) -> None:
+def test_the_lock_of_a_killed_matrix_is_released(lab: FakeLab) -> None:
     first = lab.start(*words(lab, "--jobs", "1"), **lab.plan(hold=[2, "load"]))
     lab.await_boots(1, "held-load")
     # The first one has two cells in hand: one that boots, and one that is ready to.

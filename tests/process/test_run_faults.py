@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Bad input and a bad host: each has its own words, an exit code that convicts no commit, and boots nothing."""
+"""Bad input and a bad host: a message each, an exit code that git bisect does not read as bad, and no boot."""
 
 import os
 import re

@@ -69,7 +69,7 @@ def test_a_difference_is_an_error_even_if_no_claim_looks_at_the_base_kernel() ->
     assert verdict.claims[0].judgement.status is Status.PASS
 
 
-def test_a_base_kernel_that_fails_convicts_nobody_else() -> None:
+def test_a_failure_of_the_base_kernel_is_no_failure_of_the_tested_one() -> None:
     dead = [CellResult("none", seed, Status.FAIL, ("it oopsed",), outcome=Outcome.OOPS) for seed in SEEDS]
     verdict = compared(dead)
     assert (verdict.status, verdict.exit_code) == (Status.ERROR, 125)

@@ -39,7 +39,7 @@ def test_no_outcome_is_forgotten() -> None:
     assert set(ENDINGS) == set(Outcome)
 
 
-def test_only_what_the_host_spoilt_is_made_again() -> None:
+def test_only_boots_invalidated_by_the_host_are_repeated() -> None:
     assert {outcome for outcome in Outcome if outcome.invalidated_by_host} == {Outcome.LATE, Outcome.LOST}
 
 
@@ -76,7 +76,7 @@ def test_a_run_passes_only_when_all_that_is_required_held(incidents: list[Status
 
 
 @given(ANY, st.booleans())
-def test_only_a_judged_failure_convicts(status: Status, lab_broke: bool) -> None:
+def test_only_a_judged_failure_exits_with_1(status: Status, lab_broke: bool) -> None:
     code = exit_code(status, lab_broke=lab_broke)
     assert (code == 1) == (status is FAIL)
     assert (code == 0) == (status is PASS)

@@ -108,7 +108,7 @@ def test_what_nobody_foresaw_is_no_verdict(
 
 @pytest.mark.parametrize("code, expected", [(0, 0), (None, 0), (1, 128), (2, 128), ("words", 128)])
 def test_leaving_by_the_back_door(monkeypatch: pytest.MonkeyPatch, code: "int | str | None", expected: int) -> None:
-    """rich leaves with 1 when a pipe breaks, which would convict a commit."""
+    """rich leaves with 1 when a pipe breaks, which git bisect would read as bad."""
     assert code_of(monkeypatch, raising(SystemExit(code))) == expected
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which lines of the kernel's log spoil a boot's figures."""
+"""Lines of the kernel's log that invalidate a boot's figures."""
 
 from lab.guest.console import READY_MARK, warnings
 

@@ -146,7 +146,7 @@ def test_a_full_disk_is_no_property_of_a_commit(tmp_path: Path, cache: Cache) ->
         build(cache, str(source), tmp_path)
 
 
-def test_what_an_older_build_left_convicts_no_commit(tmp_path: Path, cache: Cache) -> None:
+def test_leftovers_of_an_older_build_fail_no_commit(tmp_path: Path, cache: Cache) -> None:
     source = write_source(tmp_path / "linux")
     commit(source, "first")
     build(cache, f"{source}@HEAD", tmp_path)

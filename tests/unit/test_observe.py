@@ -36,7 +36,7 @@ def observed(
 
 
 @pytest.mark.parametrize(("console", "ending"), [([PANIC], ended()), ([], CUT)])
-def test_a_guest_that_dies_where_sound_ones_do_convicts_no_kernel(console: Sequence[str], ending: Ending) -> None:
+def test_a_death_that_qemu_may_have_caused_is_no_kernel_failure(console: Sequence[str], ending: Ending) -> None:
     plain = observed([*GREETING, *PHASES], console, ending)
     doubted = observed([*GREETING, *PHASES], console, ending, doubt="this QEMU does that")
     assert plain.outcome in (Outcome.OOPS, Outcome.HANG)
@@ -108,7 +108,7 @@ def test_a_complete_boot() -> None:
     assert record.warnings == ()
     assert record.virtual == {"boot": 0.83, "setup": 0.27, "measure": 69.4, "send": 0.75}
     assert record.wall.keys() == record.virtual.keys()
-    assert 0 <= sum(record.wall.values()) < 12.0, "what follows the end is nobody's phase"
+    assert 0 <= sum(record.wall.values()) < 12.0, "time after the end belongs to no phase"
 
 
 def test_a_boot_that_never_came_up_has_one_phase() -> None:

@@ -156,7 +156,7 @@ RELEASE = edit("run.json", lambda plan: plan["kernel"].update(release="6.12.1"))
         (lambda run: shutil.rmtree(boot(run, "red", 1)), r"boots/001/boot.json: is missing, and the run has a verdict"),
         (lambda run: (boot(run, "none", 1) / "out" / "solo.json").unlink(), r"boots/000/out/solo.json: is missing"),
         (
-            lambda run: spoil("out/solo.json", lambda data: data + b" ")(boot(run, "none", 1)),
+            lambda run: alter("out/solo.json", lambda data: data + b" ")(boot(run, "none", 1)),
             r"boots/000/out/solo.json: checksum is \w{12}, boot.json names \w{12}",
         ),
     ],
@@ -202,7 +202,7 @@ def test_a_killed_run_is_not_counted_and_can_be_taken_up(tmp_path: Path) -> None
     assert store.latest("sample") == left.resolve()
 
 
-def spoil(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
+def alter(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
     return lambda folder: write_atomic(folder / name, change((folder / name).read_bytes()))
 
 
@@ -232,10 +232,10 @@ def replace_by_fifo(path: Path) -> None:
 @pytest.mark.parametrize(
     "damage",
     [
-        spoil("boot.json", lambda data: data.replace(b'"bye"', b'"oops"')),
-        spoil("boot.json", lambda data: data[:-20]),
-        spoil("out/solo.json", lambda data: data.replace(b"victim", b"hog")),
-        spoil("boot.json", lambda data: b"[" * 10**6),
+        alter("boot.json", lambda data: data.replace(b'"bye"', b'"oops"')),
+        alter("boot.json", lambda data: data[:-20]),
+        alter("out/solo.json", lambda data: data.replace(b"victim", b"hog")),
+        alter("boot.json", lambda data: b"[" * 10**6),
         lambda folder: (folder / "boot.json").unlink(),
         lambda folder: replace_by_device(folder / "boot.json"),
         lambda folder: replace_by_fifo(folder / "boot.json"),

@@ -13,7 +13,7 @@ WIDTH = 344.0
 PERCENTILES = ("p50", "p90", "p99", "p99.9")
 _SLOWEST = "max"
 _TAIL, _TAIL_NEEDS = "p99.9", 1000
-"""Of fewer I/Os the slowest one is all that there is of a tail."""
+"""With fewer I/Os this percentile is just the maximum."""
 _ROW, _TOP, _FOOT, _EDGE = 32.0, 6.0, 22.0, 12.0
 
 
