@@ -183,7 +183,7 @@ def test_something_else_is_not_passed_off_for_it(run: RunFolder, tmp_path: Path,
     again = tmp_path / "rebuilt.cpio"
     again.write_bytes(b"another base")
     cached.base.unlink()
-    with pytest.raises(LabBroken, match="initramfs of this boot is gone"):
+    with pytest.raises(LabBroken, match="initramfs of this boot is no longer in the cache"):
         collect(run, chosen_boot(run, ""), tmp_path / "kit", _as(cached, again))
     assert not (tmp_path / "kit").exists()
 
