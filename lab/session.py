@@ -264,7 +264,7 @@ def _run_machine(
                 ending = run(snapshot.restored(observed), folder, observer, limits, abort, stdin=state.fileno())
             warm.complete_console(found, folder)
         except (LabBroken, OSError):
-            warm.discard(lab.cache, found)
+            warm.refuse(lab.cache, found)
         else:
             return observer, ending
     observer = Observer(phase_seen, doubt)

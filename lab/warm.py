@@ -56,7 +56,7 @@ def prepared_guest(
         demand_intact(found.console)
         demand_intact(found.state)
     except LabBroken:
-        discard(cache, found)
+        cache.discard(KIND, key)
         return None
     return found
 
@@ -67,6 +67,7 @@ def complete_console(found: Snapshot, folder: Path) -> None:
     console.write_bytes(found.console.read_bytes() + console.read_bytes())
 
 
-def discard(cache: Cache, found: Snapshot) -> None:
-    """Remove a snapshot that cannot be used; the next boot takes another one."""
+def refuse(cache: Cache, found: Snapshot) -> None:
+    """Remove a snapshot from which QEMU did not start; this process takes no other one for the same machine."""
+    _tried_in_vain.add((cache.root, found.key))
     cache.discard(KIND, found.key)
