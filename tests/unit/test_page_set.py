@@ -11,7 +11,8 @@ import pytest
 from harness.base.files import write_json
 from harness.cli import main
 from harness.commands.reporting import surroundings
-from harness.record.judging import judge_run
+from harness.judge.verdict import judge
+from harness.record.judging import judge_run, results_of
 from harness.record.matrices import MatrixCell, MatrixRecord, new_matrix
 from harness.record.store import KernelFacts, RunFolder, Store, with_checksums
 from harness.report.page.run import run_page
@@ -110,7 +111,7 @@ def test_a_run_shows_what_was_not_measured_and_what_failed_first(tmp_path: Path)
     model = replace(
         run.scenario, claims=(replace(run.scenario.claims[0], expect=Bound("> 0", 0.0, None)), *run.scenario.claims)
     )
-    verdict = judge_run(replace(run, scenario=model))
+    verdict = judge(model, results_of(run), seeds=run.facts.seeds)
     page = run_page(replace(run, scenario=model), verdict, surroundings(run))
     assert page.index('id="incidents"') < page.index('id="claims"') < page.index('id="controls"')
     words = re.findall(r'#mark-(\w+)"', page[page.index('id="claims"') : page.index('id="controls"')])
