@@ -104,8 +104,11 @@ def _text(x: float, y: float, words: str, anchor: str = "start") -> str:
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
-def mail(finding: Finding, scenario: Scenario, repeat: Sequence[str]) -> str:
-    """A report for the mailing list, with the line by which regzbot follows it. Empty without a culprit."""
+def mail(finding: Finding, scenario: Scenario, repeat: Sequence[str], profile: Sequence[str] = ()) -> str:
+    """A report for the mailing list, with the line by which regzbot follows it. Empty without a culprit.
+
+    ``profile`` are lines on the functions that execute more or fewer instructions since the culprit.
+    """
     culprit = finding.culprit
     if culprit is None:
         return ""
@@ -128,10 +131,19 @@ def mail(finding: Finding, scenario: Scenario, repeat: Sequence[str]) -> str:
             "",
             *(f"    {line}" for line in repeat),
             "",
+            *_quoted(profile),
             f"#regzbot introduced: {culprit.sha}",
             "",
         )
     )
+
+
+def _quoted(profile: Sequence[str]) -> Iterator[str]:
+    if profile:
+        yield "What it changes in instructions per I/O, counted in virtual time:"
+        yield ""
+        yield from (f"    {line}".rstrip() for line in profile)
+        yield ""
 
 
 def _method(finding: Finding) -> str:

@@ -67,6 +67,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_results(parser)
     parser.add_argument("--refresh", action="store_true", help="use the newest package of each kernel")
     add_dry_run(parser)
+    parser.epilog = (
+        "Exit status: 0 when everything that could be judged passes, 1 fail, 125 cannot judge, 128 and above broken."
+    )
 
 
 def execute(options: argparse.Namespace) -> int:

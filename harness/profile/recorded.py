@@ -20,6 +20,7 @@ from harness.profile.counts import read_window
 from harness.profile.images import Image
 from harness.profile.model import Context, Function, Head, Node, Profile
 from harness.record.boot_files import save_boot
+from harness.record.judging import results_of
 from harness.record.store import PlannedCell, RunFolder
 from harness.run.jobs import guest_job
 from harness.scenario.model import Load
@@ -57,6 +58,28 @@ def parse_cell(run: RunFolder, text: str, seed: int = 1) -> Cell:
             return Cell(arm, text.removeprefix(f"{arm}."), seed)
     cells = [f"{arm}.{load}" for arm in run.facts.arms for load in run.scenario.loads]
     raise Misuse(f"{run.facts.scenario} has no cell {text}", remedy=f"its cells are {', '.join(cells)}")
+
+
+def chosen_cell(runs: Sequence[RunFolder], seed: int = 1) -> Cell:
+    """The first cell of one run; of two runs the cell whose cpu.per_io differs by the largest factor.
+
+    Raises CannotJudge where no cell has this figure in all of them.
+    """
+    costs = [_costs(run, seed) for run in runs]
+    common = [cell for cell in costs[0] if all(cell in other for other in costs)]
+    if not common:
+        raise CannotJudge(f"no cell has {PER_IO} under seed {seed}", remedy="name it: blklab profile RUN ARM.LOAD")
+    before, after = costs[0], costs[-1]
+    return max(common, key=lambda cell: max(after[cell] / before[cell], before[cell] / after[cell]))
+
+
+def _costs(run: RunFolder, seed: int) -> dict[Cell, float]:
+    costs = {}
+    for result in results_of(run):
+        for (load, _, metric), value in result.figures.items():
+            if metric == PER_IO and result.seed == seed and value and load in run.scenario.loads:
+                costs[Cell(result.arm, load, seed)] = value
+    return costs
 
 
 def recorded_profile(run: RunFolder, cell: Cell) -> Profile | None:

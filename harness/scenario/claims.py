@@ -41,7 +41,7 @@ def known_names(row: Row, topologies: Mapping[str, Topology]) -> Names:
         loads[name] = tuple(role for role in members if role != schema.WINDOW.name)
         mixed.update((name, role) for role in loads[name] if _mixes(members[role].value))
     arms = _members(row, "arms")
-    tried = {arm: tuple(knobs.entries) for arm, value in arms.items() if (knobs := _tried(value)) is not None}
+    tried = {arm: tuple(settings.entries) for arm, value in arms.items() if (settings := _tried(value)) is not None}
     return Names(
         tuple(arms),
         loads,

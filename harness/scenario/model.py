@@ -94,7 +94,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Arm:
-    """One setting of the knobs: a topology with its limits applied, and the queue settings.
+    """One setting of the parameters: a topology with its limits applied, and the queue settings.
 
     ``queue`` maps attributes of /sys/block/DEV/queue (scheduler, nr_requests, read_ahead_kb ...) to values, for every
     LUN. ``settings`` are the arm's settings as the file has them, for the report.

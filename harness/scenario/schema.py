@@ -13,7 +13,7 @@ from harness.scenario.ratio import BASELINE, BOUND
 from lab.guest.steps.fault import FAULTS, LOSE_DISK
 from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
 from lab.topology.ranges import Names
-from lab.topology.settings import knob_fields, tried_fields
+from lab.topology.settings import setting_fields, tried_fields
 from lab.yaml.fields import (
     NAME,
     Choice,
@@ -169,10 +169,10 @@ _ARM_QUEUE = (
     ),
 )
 _ARM_BELOW = tuple(replace(field, name=rf"queue\.{field.name}", label=f"queue.{field.label}") for field in _BELOW)
-KNOBS = Record((), knob_fields())
+SETTINGS = Record((), setting_fields())
 TRY_RECORD = Record((), tried_fields())
 TRY = Field("try", TRY_RECORD, says="settings that the kernel may refuse or change; a ratio reads ARM.tried.*")
-ARM = Record((TOPOLOGY, TEACHES, TRY, *_ARM_QUEUE), (*KNOBS.patterns, *_ARM_BELOW))
+ARM = Record((TOPOLOGY, TEACHES, TRY, *_ARM_QUEUE), (*SETTINGS.patterns, *_ARM_BELOW))
 
 FROM_REPORT = Field(
     "report", Text(), required=True, says="title of the report or thread", example="FusionIO Performance"

@@ -9,7 +9,11 @@ from typing import Any
 
 import pytest
 
+from harness.commands.explain import _functions
+from harness.limits.bottleneck import Bottleneck
+from harness.limits.elements import Element, Kind
 from harness.profile import recorded
+from harness.profile.neighbours import neighbours_page
 from harness.profile.recorded import Cell, parse_cell, profile_of, recorded_profile
 from harness.record.store import RunFolder
 from lab.base.errors import CannotJudge, LabBroken, Misuse
@@ -82,3 +86,24 @@ def test_a_cell_is_named_by_arm_and_load(lab: Lab) -> None:
     assert parse_cell(lab.run, "none.together") == CELL
     with pytest.raises(Misuse, match=r"no cell together(?s:.*)none\.together"):
         parse_cell(lab.run, "together")
+
+
+def test_the_page_has_a_block_for_each_pair_of_kernels(lab: Lab) -> None:
+    assert neighbours_page([lab.run, lab.run], "blklab x") == ""
+    lab.profile()
+    page = neighbours_page([lab.run, lab.run, lab.run], "blklab x")
+    assert page.count("```\n") == 4
+    assert page.count("## none.together") == 1
+    assert "6.12 -> 6.12" in page
+
+
+def test_a_load_that_the_cpu_limits_has_its_functions_listed(lab: Lab) -> None:
+    found = [Bottleneck(CELL.arm, CELL.load, Element(Kind.CPU, (), 1.0, True, "busy 100 %"), ())]
+    assert list(_functions(lab.run, found)) == [
+        f"functions of none.together: blklab profile {lab.run.path} none.together"
+    ]
+    lab.profile()
+    assert list(_functions(lab.run, found)) == [
+        "functions of none.together: instructions per I/O: "
+        "get_io_u [fio] 50, submit 40, run_queue 30, entry 10, queue_rq [null_blk] 9"
+    ]

@@ -23,6 +23,7 @@ from harness.report.terminal.conclusion import conclusion
 from harness.report.terminal.gauge import CELLS, gauge
 from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
 from harness.scenario.load import load_scenario
+from harness.scenario.metric_names import GUEST, IDLE
 from harness.scenario.model import Bound, Reproduction, Scenario, Status
 from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, cells, claim, control, scenario
 
@@ -193,6 +194,7 @@ def test_the_flagship_fits_in_forty_lines_of_eighty_columns() -> None:
             disk = Element(Kind.DISK, names, 1.0, binds=True, figure="busy 100 % of the window")
             limits.append(Bottleneck(arm, one.name, disk, (disk,)))
         figures = {(one.name, role, "iops"): 78.0 for one in model.loads.values() for role in one.roles}
+        figures |= {(load, GUEST, IDLE): 0.9 for load in model.loads}
         figures |= {("lopsided", "victim", "iops"): 1.15} if arm in blocked else {}
         figures |= {(one.name, "guest", "cpu.idle"): 0.9 for one in model.loads.values()}
         results += [CellResult(arm, seed, Status.PASS, figures=figures) for seed in (1, 2)]

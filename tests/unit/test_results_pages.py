@@ -23,8 +23,7 @@ PREFACES = {
 def test_a_stored_page_starts_as_its_generator_writes_it(name: str) -> None:
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
     title = text.splitlines()[2].removeprefix("# ")
-    command = "blklab check zoo" if name == "zoo" else "blklab check pages"
-    lines = markdown.head(title, f"Generated from results by: {command}")
+    lines = markdown.head(title, f"Generated from results by: blklab check {'zoo' if name == 'zoo' else 'pages'}")
     assert text.startswith("\n".join((*lines, PREFACES[name])))
 
 

@@ -53,6 +53,7 @@ def print_claims(console: Console, scenario: Scenario, verdict: Verdict, width: 
     if text < _LEAST:
         text, gauges = text + 2 + gauges, 0
     _print(console, Text(" " * (width - len(LEGEND)) if gauges else "").append(LEGEND if gauges else "", "dim"))
+    told: set[str] = set()
     for line in lines:
         wrapped = textwrap.wrap(line.text, max(text, _LEAST), break_long_words=False) or [""]
         row = Text("  ").append(line.word.ljust(words), _style(line.word)).append("  ")
@@ -63,6 +64,9 @@ def print_claims(console: Console, scenario: Scenario, verdict: Verdict, width: 
         for rest in wrapped[1:]:
             _print(console, Text(" " * before + rest))
         for said in dict.fromkeys((*line.reason, *(line.more if full else ()))):
+            if said in told:
+                continue
+            told.add(said)
             for rest in textwrap.wrap(said, width - before, break_long_words=False):
                 _print(console, Text(" " * before).append(rest, "dim"))
     if hidden:

@@ -1,20 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Live progress of a matrix: what runs, what is left, when it will end; one line a cell elsewhere."""
 
-import threading
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 
-from rich.console import Console, RenderableType
-from rich.live import Live
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from harness.report.format import STYLES, duration, plural
-from harness.report.terminal.progress import Clock
+from harness.report.terminal.live import Clock, Shown, listening
+from harness.report.terminal.progress import BootState
 from harness.run.events import (
     CellDecided,
     CellFinished,
@@ -29,16 +28,6 @@ from harness.run.events import (
 )
 from harness.scenario.model import Status
 
-_REFRESH = 2
-
-
-@dataclass
-class _Boot:
-    arm: str
-    seed: int
-    since: float
-    phase: str = "boot"
-
 
 @dataclass
 class MatrixTally:
@@ -49,7 +38,7 @@ class MatrixTally:
     scenarios: list[str] = field(default_factory=list)
     boots: list[int] = field(default_factory=list)
     at_once: int = 1
-    running: dict[tuple[int, int], _Boot] = field(default_factory=dict)
+    running: dict[tuple[int, int], BootState] = field(default_factory=dict)
     taken: dict[str, list[float]] = field(default_factory=dict)
     statuses: dict[int, Status] = field(default_factory=dict)
 
@@ -73,7 +62,7 @@ class MatrixTally:
             case RunStarted():
                 self.boots[cell] = event.boots
             case CellStarted():
-                self.running[cell, event.number] = _Boot(event.arm, event.seed, self.now())
+                self.running[cell, event.number] = BootState(event.arm, event.seed, self.now())
             case CellPhase():
                 if (cell, event.number) in self.running:
                     self.running[cell, event.number].phase = event.phase
@@ -107,67 +96,33 @@ class MatrixTally:
         return f"{text}, about {duration(remaining)} left, until {ends:%H:%M}"
 
 
-class _Lines:
-    """For logs: what began, what was decided, and each boot that went wrong."""
-
-    def __init__(self, console: Console, tally: MatrixTally) -> None:
-        self._console, self._tally, self._lock = console, tally, threading.Lock()
-
-    def __call__(self, event: MatrixEvent) -> None:
-        with self._lock:
-            self._tally.take(event)
-            line = self._line(event)
-            if line is not None:
-                self._console.print(line, soft_wrap=True, highlight=False)
-
-    def _line(self, event: MatrixEvent) -> Text | None:
-        match event:
-            case MatrixStarted():
-                boots = plural(sum(self._tally.boots), "boot")
-                return Text(f"{plural(len(event.cells), 'cell')}, up to {boots}, {event.at_once} at once")
-            case OfCell(event=RunStarted() as begun):
-                return Text(f"  {self._tally.names[event.cell]}: {plural(begun.boots, 'boot')}")
-            case OfCell(event=CellFinished() as ended) if ended.status is not Status.PASS:
-                line = Text(f"  {self._tally.names[event.cell]}: ").append(str(ended.status), STYLES[ended.status])
-                return line.append(f"  {ended.arm} seed {ended.seed}: {ended.reason}")
-            case CellDecided():
-                return _decided(event, self._tally)
-            case _:
-                return None
+def _line(event: MatrixEvent, tally: MatrixTally) -> Text | None:
+    match event:
+        case MatrixStarted():
+            boots = plural(sum(tally.boots), "boot")
+            return Text(f"{plural(len(event.cells), 'cell')}, up to {boots}, {event.at_once} at once")
+        case OfCell(event=RunStarted() as begun):
+            return Text(f"  {tally.names[event.cell]}: {plural(begun.boots, 'boot')}")
+        case OfCell(event=CellFinished() as ended) if ended.status is not Status.PASS:
+            line = Text(f"  {tally.names[event.cell]}: ").append(str(ended.status), STYLES[ended.status])
+            return line.append(f"  {ended.arm} seed {ended.seed}: {ended.reason}")
+        case _:
+            return _decided(event, tally)
 
 
-class _Display:
-    """For terminals: decided cells scroll by above a table of the boots that run."""
-
-    def __init__(self, console: Console, live: Live, tally: MatrixTally) -> None:
-        self._console, self._live, self._tally, self._lock = console, live, tally, threading.Lock()
-
-    def __call__(self, event: MatrixEvent) -> None:
-        with self._lock:
-            self._tally.take(event)
-            if isinstance(event, CellDecided):
-                self._console.print(_decided(event, self._tally), highlight=False)
-            self._live.refresh()
+def _picture(tally: MatrixTally) -> Table:
+    table = Table.grid(padding=(0, 2))
+    now = tally.now()
+    for (cell, _), boot in sorted(tally.running.items()):
+        where = f"{boot.arm} seed {boot.seed}"
+        table.add_row(f"  {tally.names[cell]}", where, Text(boot.phase, "cyan"), duration(now - boot.since))
+    table.add_row(Text("matrix", "bold"), tally.left(), f"{plural(sum(tally.boots), 'boot')} to go", "")
+    return table
 
 
-class _Picture:
-    """Renders the tally afresh each time the display refreshes, so that seconds tick."""
-
-    def __init__(self, tally: MatrixTally) -> None:
-        self._tally = tally
-
-    def __rich__(self) -> RenderableType:
-        tally = self._tally
-        table = Table.grid(padding=(0, 2))
-        now = tally.now()
-        for (cell, _), boot in sorted(tally.running.items()):
-            where = f"{boot.arm} seed {boot.seed}"
-            table.add_row(f"  {tally.names[cell]}", where, Text(boot.phase, "cyan"), duration(now - boot.since))
-        table.add_row(Text("matrix", "bold"), tally.left(), f"{plural(sum(tally.boots), 'boot')} to go", "")
-        return table
-
-
-def _decided(event: CellDecided, tally: MatrixTally) -> Text:
+def _decided(event: MatrixEvent, tally: MatrixTally) -> Text | None:
+    if not isinstance(event, CellDecided):
+        return None
     line = Text("  ").append(f"{event.status}", STYLES[event.status])
     line.append(f"  {tally.names[event.cell]}, ")
     line.append("as measured before" if event.before else duration(event.seconds))
@@ -180,8 +135,11 @@ def _decided(event: CellDecided, tally: MatrixTally) -> Text:
 def matrix_progress(console: Console, *, now: Clock = time.monotonic) -> Iterator[MatrixListener]:
     """A listener that shows a matrix on ``console`` until the context ends."""
     tally = MatrixTally(now)
-    if not console.is_terminal:
-        yield _Lines(console, tally)
-        return
-    with Live(_Picture(tally), console=console, refresh_per_second=_REFRESH, transient=True) as live:
-        yield _Display(console, live, tally)
+    shown = Shown[MatrixEvent](
+        tally.take,
+        lambda event: _line(event, tally),
+        lambda event: _decided(event, tally),
+        lambda: _picture(tally),
+    )
+    with listening(console, shown) as listener:
+        yield listener

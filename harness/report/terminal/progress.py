@@ -1,27 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Live progress: a moving display on a terminal, one line an event elsewhere."""
 
-import threading
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from rich.console import Console, RenderableType
-from rich.live import Live
+from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
 from harness.report.format import STYLES, duration, plural
+from harness.report.terminal.live import Clock, Shown, listening
 from harness.run.events import CellFinished, CellPhase, CellStarted, Event, Listener, RunFinished, RunStarted
 from harness.scenario.model import Status
 
-Clock = Callable[[], float]
-_REFRESH = 4
-
 
 @dataclass
-class _Running:
+class BootState:
+    """A boot that runs; ``since`` is the clock at its start."""
+
     arm: str
     seed: int
     since: float
@@ -36,7 +34,7 @@ class Tally:
     title: str = ""
     boots: int = 0
     at_once: int = 1
-    running: dict[int, _Running] = field(default_factory=dict)
+    running: dict[int, BootState] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
     finished: dict[Status, int] = field(default_factory=dict)
     started: float = 0.0
@@ -49,7 +47,7 @@ class Tally:
                 self.seconds.clear()
                 self.finished.clear()
             case CellStarted():
-                self.running[event.number] = _Running(event.arm, event.seed, self.now())
+                self.running[event.number] = BootState(event.arm, event.seed, self.now())
             case CellPhase():
                 if event.number in self.running:
                     self.running[event.number].phase = event.phase
@@ -76,60 +74,24 @@ class Tally:
         return (begun + waiting * usual) / lanes
 
 
-class _Lines:
-    """For logs: what started, what ended, and how far the run is."""
-
-    def __init__(self, console: Console, tally: Tally) -> None:
-        self._console, self._tally, self._lock = console, tally, threading.Lock()
-
-    def __call__(self, event: Event) -> None:
-        with self._lock:
-            self._tally.take(event)
-            line = self._line(event)
-            if line is not None:
-                self._console.print(line, soft_wrap=True, highlight=False)
-
-    def _line(self, event: Event) -> Text | None:
-        match event:
-            case RunStarted():
-                return Text(f"{self._tally.title}: {plural(event.boots, 'boot')}, up to {event.at_once} at once")
-            case CellStarted():
-                return Text(f"  boot {event.number}/{self._tally.boots}  {event.arm} seed {event.seed}: started")
-            case CellFinished():
-                return _ended(event, self._tally)
-            case _:
-                return None
+def _line(event: Event, tally: Tally) -> Text | None:
+    match event:
+        case RunStarted():
+            return Text(f"{tally.title}: {plural(event.boots, 'boot')}, up to {event.at_once} at once")
+        case CellStarted():
+            return Text(f"  boot {event.number}/{tally.boots}  {event.arm} seed {event.seed}: started")
+        case _:
+            return _ended(event, tally)
 
 
-class _Display:
-    """For terminals: finished boots scroll by above a table of those that run."""
-
-    def __init__(self, console: Console, live: Live, tally: Tally) -> None:
-        self._console, self._live, self._tally, self._lock = console, live, tally, threading.Lock()
-
-    def __call__(self, event: Event) -> None:
-        with self._lock:
-            self._tally.take(event)
-            if isinstance(event, CellFinished):
-                self._console.print(_ended(event, self._tally), highlight=False)
-            self._live.refresh()
-
-
-class _Picture:
-    """Renders the tally afresh each time the display refreshes, so that seconds tick."""
-
-    def __init__(self, tally: Tally) -> None:
-        self._tally = tally
-
-    def __rich__(self) -> RenderableType:
-        tally = self._tally
-        table = Table.grid(padding=(0, 2))
-        now = tally.now()
-        for number, boot in sorted(tally.running.items()):
-            elapsed = duration(now - boot.since)
-            table.add_row(f"  boot {number}", f"{boot.arm} seed {boot.seed}", Text(boot.phase, "cyan"), elapsed)
-        table.add_row(Text(tally.title, "bold"), f"{tally.done} of {tally.boots}", _left(tally), "")
-        return table
+def _picture(tally: Tally) -> Table:
+    table = Table.grid(padding=(0, 2))
+    now = tally.now()
+    for number, boot in sorted(tally.running.items()):
+        elapsed = duration(now - boot.since)
+        table.add_row(f"  boot {number}", f"{boot.arm} seed {boot.seed}", Text(boot.phase, "cyan"), elapsed)
+    table.add_row(Text(tally.title, "bold"), f"{tally.done} of {tally.boots}", _left(tally), "")
+    return table
 
 
 def _left(tally: Tally) -> str:
@@ -137,7 +99,9 @@ def _left(tally: Tally) -> str:
     return "" if remaining is None or tally.done >= tally.boots else f"about {duration(remaining)} left"
 
 
-def _ended(event: CellFinished, tally: Tally) -> Text:
+def _ended(event: Event, tally: Tally) -> Text | None:
+    if not isinstance(event, CellFinished):
+        return None
     line = Text(f"  boot {event.number}/{tally.boots}  ")
     line.append(f"{event.status}", STYLES[event.status])
     line.append(f"  {event.arm} seed {event.seed}, {duration(event.seconds)}")
@@ -151,8 +115,11 @@ def _ended(event: CellFinished, tally: Tally) -> Text:
 def progress(console: Console, *, now: Clock = time.monotonic) -> Iterator[Listener]:
     """A listener that shows a run on ``console`` until the context ends."""
     tally = Tally(now)
-    if not console.is_terminal:
-        yield _Lines(console, tally)
-        return
-    with Live(_Picture(tally), console=console, refresh_per_second=_REFRESH, transient=True) as live:
-        yield _Display(console, live, tally)
+    shown = Shown[Event](
+        tally.take,
+        lambda event: _line(event, tally),
+        lambda event: _ended(event, tally),
+        lambda: _picture(tally),
+    )
+    with listening(console, shown) as listener:
+        yield listener
