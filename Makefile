@@ -12,6 +12,7 @@ export $(values)
 
 # Tests on all cores, a module at a time; those that boot kernels run one after another, last (tests/conftest.py).
 parallel := -n logical --dist loadgroup --no-loadscope-reorder
+coverage := $(if $(COVERAGE),--cov --cov-report=xml --cov-report=term:skip-covered)
 
 blklab := @scripts/run blklab
 named = @[ -n "$$NAME" ] || { echo "make $@: which scenario? remedy: make $@ NAME=shared-queue (make list shows the names)" >&2; exit 129; }
@@ -54,7 +55,7 @@ doctor:  ## check this host and name what is missing
 	$(blklab) doctor
 
 test: check  ## check, then run all tests but the slow ones
-	@scripts/run --dev pytest $(parallel) -m 'not slow'
+	@scripts/run --dev pytest $(parallel) $(coverage) -m 'not slow'
 
 setup:  ## make the virtual environment and install what the host lacks
 	@venv=$$(scripts/setup) && echo "blklab: ready in $$venv"
@@ -92,7 +93,7 @@ check:  ##+ check types, style, spelling, import directions and shell files
 	@scripts/run --dev scripts/check
 
 test-all: check  ##+ check, then run every test
-	@scripts/run --dev pytest $(parallel)
+	@scripts/run --dev pytest $(parallel) $(coverage)
 
 bench:  ##+ measure a warm run of shared-queue three times
 	@scripts/bench

@@ -1,24 +1,33 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The console script. Nothing but the standard library is imported before failures are caught here."""
+"""The console script. It imports only the standard library before it catches failures."""
 
 import os
+import signal
 import sys
+import threading
 import traceback
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 
 MISUSE = 129
 LAB_BROKEN = 128
 INTERRUPTED = 130
+TERMINATED = 143
+
+
+class Terminated(KeyboardInterrupt):
+    """SIGTERM. It ends a command as SIGINT does: machines stop, the terminal is restored."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Run one verb and return the process's exit code.
+    """The exit status of a command line.
 
-    ``git bisect run`` reads 1 to 127 as a verdict, so everything unforeseen, a failed import
-    included, ends in 128 or above; so does a verdict that could not be written out.
+    ``git bisect run`` reads 1 to 127 as a verdict, so every unforeseen failure, including a failed import
+    and a verdict that cannot be written, is 128 or above.
     """
     try:
-        code = _run(sys.argv[1:] if arguments is None else arguments)
+        with _terminable():
+            code = _run(sys.argv[1:] if arguments is None else arguments)
         for stream in filter(None, (sys.stdout, sys.stderr)):
             stream.flush()
     except BaseException:
@@ -31,8 +40,11 @@ def _run(arguments: Sequence[str]) -> int:
     try:
         return _dispatch(arguments)
     except SystemExit as leaving:
-        # argparse leaves so after --help, and rich with 1 when nobody reads its output any more.
+        # argparse exits after --help, and rich exits with 1 when its output is closed.
         return LAB_BROKEN if leaving.code else 0
+    except Terminated:
+        print("blklab: terminated", file=sys.stderr)
+        return TERMINATED
     except KeyboardInterrupt:
         print("blklab: interrupted", file=sys.stderr)
         return INTERRUPTED
@@ -43,8 +55,25 @@ def _run(arguments: Sequence[str]) -> int:
         return _report(error)
 
 
+@contextmanager
+def _terminable() -> Iterator[None]:
+    """Turn SIGTERM into Terminated. Only the main thread may set a handler."""
+    if threading.current_thread() is not threading.main_thread():
+        yield
+        return
+
+    def terminate(*_: object) -> None:
+        raise Terminated
+
+    before = signal.signal(signal.SIGTERM, terminate)
+    try:
+        yield
+    finally:
+        signal.signal(signal.SIGTERM, before)
+
+
 def _drop_output() -> None:
-    """Nobody takes it; the interpreter would try once more at its end, and then leave with 120."""
+    """Discard what is left: the interpreter would try to write it at exit and end with 120."""
     nowhere = os.open(os.devnull, os.O_WRONLY)
     for stream in (1, 2):
         os.dup2(nowhere, stream)

@@ -1,18 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""pytest collects scenario files: ``pytest scenarios --kernel debian:6.1 -k shared -x --junitxml=...``.
+"""pytest collects scenario files: ``scripts/run --dev pytest scenarios --kernel debian:6.1 -k shared``.
 
-An item is a scenario on a kernel, ``shared-queue[debian:6.1]``. What it came to, in pytest's words:
+An item is a scenario on a kernel, ``shared-queue[debian:6.1]``. Its verdict becomes an outcome of pytest:
 
 ===========================  =====================================================
-PASS                         passed; xfailed when a claim failed as it is known to
+PASS                         passed; xfailed when only claims with a known failure failed
 FAIL, XPASS                  failed, with the report that ``blklab run`` prints
 SKIP, DONE (inconclusive)    skipped, with all reasons
-ERROR, MISS                  error: it happens in the set-up of the item
-a scenario that is wrong     error while collecting, with file:line:column
+ERROR, MISS                  error, in the set-up of the item
+a mistake in the file        error while collecting, with file:line:column
 ===========================  =====================================================
 
-A scenario with the key ``selftest`` passes when it reaches the status that it must reach. Boots are
-made in the set-up of an item; an interrupt stops the machines before pytest ends.
+A scenario with the key ``selftest`` passes when it ends with the status that it declares. The set-up of an
+item makes the boots; an interrupt stops the machines before pytest ends.
 """
 
 import io
@@ -25,16 +25,16 @@ from typing import Protocol
 import pytest
 from rich.console import Console
 
-from harness.commands.command import results_root
+from harness.commands.command import MOST_SEEDS, SCENARIOS, given, number, results_root
 from harness.commands.reporting import print_run
 from harness.judge.claims import XFAIL
 from harness.judge.verdict import Verdict
+from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.conclusion import conclusion
 from harness.report.terminal.progress import progress
 from harness.run.plan import Request
 from harness.run.runner import Run, run_scenario
-from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario, Status
 from harness.studies.selftest import shortfalls
 from lab.base.cache import Cache
@@ -46,26 +46,25 @@ from lab.yaml.strict import shown_path
 
 _ENDINGS = (".yaml", ".yml")
 _SNIFFED = 1 << 16
-_MOST_SEEDS = 64
 _REPORT_WIDTH = 100
 
 
 class Runner(Protocol):
-    """Runs a scenario on the kernel that a spec names, and judges it. Raises BlklabError."""
+    """Run a scenario on the kernel that a spec names, and judge it. Raises BlklabError."""
 
     def __call__(self, scenario: Scenario, kernel: str) -> Run: ...
 
 
 class Hooks:
-    """What other plugins and conftest files may change."""
+    """Hooks for other plugins and conftest files."""
 
     @pytest.hookspec(firstresult=True)
     def pytest_blklab_runner(self, config: pytest.Config) -> Runner | None:
-        """What carries scenarios out, asked for once before the first of them."""
+        """The runner of all scenarios; called once."""
 
 
 class LabRunner:
-    """Boots real kernels; the lab is opened, and each kernel resolved, when it is first needed."""
+    """Boots real kernels; opens the lab and resolves each kernel at first use."""
 
     def __init__(self, results: Path, seeds: int | None) -> None:
         self._store, self._seeds = Store(results), seeds
@@ -91,16 +90,17 @@ def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
 def pytest_addoption(parser: pytest.Parser) -> None:
     group = parser.getgroup("blklab", "scenarios of blklab")
     group.addoption(
-        "--kernel", action="append", default=[], metavar="SPEC", help="run scenarios on this kernel (may be repeated)"
+        "--kernel",
+        action="append",
+        type=given,
+        default=[],
+        metavar="SPEC",
+        help="run scenarios on this kernel (may be repeated)",
     )
-    group.addoption("--seeds", type=int, metavar="N", help="as many seeds as this instead of what a scenario says")
-    group.addoption("--blklab-results", metavar="DIR", help="where runs are kept (default: as blklab run has it)")
-
-
-def pytest_configure(config: pytest.Config) -> None:
-    seeds = config.getoption("--seeds")
-    if seeds is not None and not 1 <= seeds <= _MOST_SEEDS:
-        raise pytest.UsageError(f"--seeds {seeds}: expected a number from 1 to {_MOST_SEEDS}")
+    group.addoption(
+        "--seeds", type=number(1, MOST_SEEDS), metavar="N", help="boots of each arm instead of the scenario's"
+    )
+    group.addoption("--blklab-results", metavar="DIR", help="folder of the runs (default: as in blklab run)")
 
 
 @pytest.hookimpl(trylast=True)
@@ -118,7 +118,7 @@ def pytest_collect_file(file_path: Path, parent: pytest.Collector) -> "ScenarioF
 
 
 def is_scenario(path: Path, root: Path) -> bool:
-    """Whether a file says that it is one, or lies in a folder ``scenarios`` below ``root`` and is no topology."""
+    """Whether a file has the key ``scenario``, or is below a folder ``scenarios`` of ``root`` and of no other kind."""
     try:
         with path.open("rb") as file:
             text = file.read(_SNIFFED)
@@ -127,15 +127,15 @@ def is_scenario(path: Path, root: Path) -> bool:
     if re.search(rb"^scenario\s*:", text, re.MULTILINE):
         return True
     inside = path.parts[len(root.parts) : -1] if path.is_relative_to(root) else ()
-    return "scenarios" in inside and not re.search(rb"^(hbas|luns)\s*:", text, re.MULTILINE)
+    return "scenarios" in inside and not re.search(rb"^(hbas|luns|regressions)\s*:", text, re.MULTILINE)
 
 
 class ScenarioFile(pytest.File):
-    """One scenario, an item for each kernel."""
+    """One scenario: an item per kernel."""
 
     def collect(self) -> Iterator["ScenarioItem"]:
         try:
-            scenario = load_scenario(str(self.path), search=self.path.parent)
+            scenario = load_scenario(str(self.path), search=SCENARIOS)
         except BlklabError as error:
             raise self.CollectError(str(error)) from error
         for spec in _specs(self.config):
@@ -143,14 +143,14 @@ class ScenarioFile(pytest.File):
 
 
 class ScenarioItem(pytest.Item):
-    """A scenario on a kernel. It is measured in its set-up; its call says what the figures mean."""
+    """A scenario on a kernel: the set-up measures, the call judges."""
 
     def __init__(self, *, scenario: Scenario, spec: str, **others: object) -> None:
         super().__init__(**others)  # type: ignore[arg-type]
         self.scenario, self.spec = scenario, spec
         self._run: Run | None = None
         if self.config.pluginmanager.hasplugin("timeout"):
-            # Machines have deadlines of their own, and a plugin's would not stop them.
+            # Machines have their own deadlines; a timeout of the plugin would not stop them.
             self.add_marker(pytest.mark.timeout(0))
 
     def reportinfo(self) -> tuple[Path, int, str]:
@@ -195,7 +195,7 @@ class ScenarioItem(pytest.Item):
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
-    """A skipped scenario is reported where its file is, not at the line above that skips it."""
+    """Report a skipped scenario at its file, not at the line of this module that skips it."""
     report = yield
     if isinstance(item, ScenarioItem) and report.skipped and isinstance(report.longrepr, tuple):
         report.longrepr = (str(item.path), 1, report.longrepr[2])
@@ -203,7 +203,7 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 
 
 def reasons(verdict: Verdict) -> tuple[str, ...]:
-    """Why a verdict is neither PASS nor FAIL: every reason that any part gives, once."""
+    """All reasons why a verdict is neither PASS nor FAIL, each once."""
     cells = [f"arm {cell.arm}: {'; '.join(cell.reasons)}" for cell in verdict.incidents]
     claims = [claim.sentence for claim in verdict.claims if _undecided(claim.judgement.status)]
     controls = [one.sentence for one in verdict.controls if one.judgement and _undecided(one.judgement.status)]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a boot's folder holds so that the boot can be repeated without blklab.
+"""Files in a boot's folder that repeat the boot without blklab.
 
-``repeat.sh`` starts QEMU with the same words in an empty folder and compares the result channel:
-under the virtual clock it must be the same to the byte. The kernel and the archive that boots of a
-kernel share lie beside the script (a kit that was taken along) or in blklab's cache.
+``repeat.sh`` starts QEMU with the same command line in an empty folder and compares the result channel, which
+must be identical under the virtual clock. It finds kernel and base archive in its own folder (an exported kit)
+or in blklab's cache.
 """
 
 import json
@@ -17,19 +17,24 @@ from lab.base.digest import digest_file, known_digest
 from lab.base.reading import read_json
 from lab.guest.steps import Step
 from lab.guest.steps.load import RunLoad
-from lab.qemu.argv import RESULTS_FILE, MachineSpec, machine_argv
+from lab.qemu.argv import JOB_KEY, RESULTS_FILE, MachineSpec, machine_argv
 
 REPEAT, BY_HAND, EXPECTED, INPUTS = "repeat.sh", "by-hand.txt", "expected.sha256", "inputs.json"
 KERNEL, BASE, JOB, STEADY = "kernel", "base.cpio", "job.cpio", "steady.so"
-"""Names of the inputs beside ``repeat.sh`` in a kit."""
+"""Names of the inputs in a kit, in the folder of ``repeat.sh``."""
 
 _TEMPLATE = Path(__file__).parent / "guest" / "repeat.sh"
-_PLACES = {"QEMU": '"$qemu"', "KERNEL": '"$kernel"', "INITRD": "initrd"}
+_PLACES = {
+    "QEMU": '"$qemu"',
+    "KERNEL": '"$kernel"',
+    "INITRD": '"$base"',
+    f"name={JOB_KEY},file={JOB}": f'"name={JOB_KEY},file=$job"',
+}
 
 
 @dataclass(frozen=True)
 class Inputs:
-    """Where the two large inputs are, and the sha256 of all three in hex. ``qemu`` is its version's text."""
+    """Paths and sha256 (hex) of the inputs of a boot. ``qemu`` is the text of its version."""
 
     kernel: Path
     kernel_digest: str
@@ -63,7 +68,7 @@ def repeat_script(spec: MachineSpec, inputs: Inputs, wall_limit: float) -> str:
 
 
 def by_hand(steps: Iterable[Step]) -> Iterator[str]:
-    """The lines that a kernel developer would type as root to do what the guest does."""
+    """The shell lines, to be typed as root, that do what the guest does."""
     for step in steps:
         if isinstance(step, RunLoad):
             yield f"cat > {step.file} <<'EOF'"
@@ -88,7 +93,7 @@ def write_by_hand(folder: Path, steps: Iterable[Step]) -> None:
 
 
 def read_inputs(folder: Path) -> Inputs | None:
-    """The inputs of the boot in ``folder``, None when it holds no such note."""
+    """The inputs of the boot in ``folder``, None without a readable inputs.json."""
     try:
         found = read_json(folder / INPUTS)
         return Inputs(**{**found, **{name: Path(found[name]) for name in ("kernel", "base", "steady")}})
@@ -97,7 +102,7 @@ def read_inputs(folder: Path) -> Inputs | None:
 
 
 def intact(path: Path, digest: str) -> bool:
-    """Whether the file is there and is the one with this sha256."""
+    """Whether the file exists with this sha256."""
     try:
         return known_digest(path) == digest
     except OSError:
@@ -105,14 +110,14 @@ def intact(path: Path, digest: str) -> bool:
 
 
 def write_expected(folder: Path) -> None:
-    """Note what the result channel of the boot in ``folder`` said, if it said anything. Raises OSError."""
+    """Write the sha256 of the boot's result channel, if there is one. Raises OSError."""
     results = folder / RESULTS_FILE
     if results.is_file():
         (folder / EXPECTED).write_text(f"{digest_file(results)}  {RESULTS_FILE}\n")
 
 
 _PREFACE = (
-    "# What this boot did, as lines to be typed as root on a machine that can be spared.",
-    "# Time differs there: under blklab it was counted in instructions of the guest.",
+    "# What this boot did, as lines to be typed as root on a test machine.",
+    "# Times differ there: under the virtual clock of blklab they count instructions.",
     "",
 )

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Watching one boot: what its two channels said, and what that makes of it."""
+"""Observes one boot: reads its two channels and decides the outcome."""
 
 import time
 from collections import deque
@@ -17,9 +17,9 @@ _PHASES = {"set-up": "setup", "rest": "measure", "send": "send"}
 
 
 class Observer:
-    """Feeds the result channel's reader, keeps the end of the console, and times the phases.
+    """Feeds the reader of the result channel, keeps the end of the console, and times the phases.
 
-    ``doubt`` says why a guest that dies here need not have died of its kernel; empty where it must have.
+    ``doubt`` says why OOPS and HANG may be caused by the emulator; empty when they cannot.
     """
 
     def __init__(self, phase_seen: Callable[[str], None], doubt: str = "") -> None:
@@ -44,7 +44,7 @@ class Observer:
         return Note.READY if self._reader.ready and not was_ready else None
 
     def record(self, folder: Path, ending: Ending, fingerprint: Mapping[str, str]) -> BootRecord:
-        """What the boot leaves behind, now that its machine is gone."""
+        """The record of the boot, after its machine has ended."""
         self._reader.finish()
         outcome, detail = self._outcome(ending)
         if self._doubt and outcome in (Outcome.OOPS, Outcome.HANG):
@@ -105,12 +105,12 @@ class Observer:
             phase = self._reader.phases[-1].name
             return Outcome.HANG, f"no end of phase {phase}" + (f"; {stuck}" if stuck else "")
         if ending.reason is Reason.FLOOD:
-            return Outcome.HANG, "the console did not stop"
+            return Outcome.HANG, "the console was flooded"
         return Outcome.GARBLED, self._reader.fault
 
 
 def _how_lost(ending: Ending) -> str:
-    """How QEMU itself came to grief, or an empty string."""
+    """How QEMU failed or was stopped, or an empty string."""
     said = f": {ending.stderr.strip()}" if ending.stderr.strip() else ""
     if ending.reason is Reason.ABORTED:
         return "it was stopped by request"

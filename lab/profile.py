@@ -34,12 +34,13 @@ _FUNCTIONS = "functions.txt"
 _KALLSYMS = "kallsyms.gz"
 _KIND = "symbols"
 # fio runs a shell command before a job: the guest needs no program of its own for its symbols.
-_KEEP_SYMBOLS = f"""[symbols]
-exec_prerun=/bin/busybox grep -i ' [tw] ' /proc/kallsyms | gzip -c > /out/{_KALLSYMS} && true
+_NO_LOAD = """[symbols]
 ioengine=null
 rw=read
 size=4k
 """
+_FUNCTIONS_OF_KERNEL = "/bin/busybox grep -i ' [tw] ' /proc/kallsyms"
+_KEEP_SYMBOLS = f"{_NO_LOAD}exec_prerun={_FUNCTIONS_OF_KERNEL} | gzip -c > /out/{_KALLSYMS} && true\n"
 _ENTRIES: Mapping[str, str] = {
     "irq_entries_start": "s",
     "spurious_entries_start": "s",
@@ -88,7 +89,8 @@ def profile_boot(
     symbols = kernel_symbols(lab, prepared, topology, job, phase_seen=phase_seen)
     words = _plugin_words(lab, symbols, folder)
     patient = replace(prepared, plugin=words, wall_limit=_PATIENCE * prepared.wall_limit)
-    record = run_job(lab, patient, folder, phase_seen=phase_seen)
+    # The plugin follows every task from its first call: a restored guest's tasks would be in the middle of theirs.
+    record = run_job(replace(lab, cold=True), patient, folder, phase_seen=phase_seen)
     _check(record)
     files = {Path(name).name: entry.data for name, entry in lab.payload.entries.items() if elf.is_elf(entry.data)}
     return Profiled(record, symbols, _windows(prepared, folder), files)
@@ -97,9 +99,16 @@ def profile_boot(
 def kernel_symbols(
     lab: Lab, prepared: PreparedJob, topology: Topology, job: Job, *, phase_seen: PhaseSeen
 ) -> tuple[Symbol, ...]:
-    """Functions of kernel and modules, sorted by address, read in a boot of their own that makes the same devices."""
-    reading = replace(job, loads=(GuestLoad("symbols", _KEEP_SYMBOLS, 0),), inject="")
-    own = replace(prepare_job(lab, prepared.kernel, topology, reading), base=prepared.base)
+    """Functions of kernel and modules, sorted by address, read in a boot of their own.
+
+    Where modules are loaded depends on when memory of earlier ones is freed. So both boots execute the same
+    instructions until fio reads the first load, which is as long as it was.
+    """
+    texts = (_KEEP_SYMBOLS, *(_NO_LOAD for _ in job.loads[1:]))
+    loads = tuple(replace(load, fio=_padded(text, load)) for text, load in zip(texts, job.loads, strict=True))
+    own = prepare_job(lab, prepared.kernel, topology, replace(job, loads=loads))
+    if own.base != prepared.base or len(own.job_archive) != len(prepared.job_archive):
+        raise LabBroken("the boot that reads symbols differs from the profiled one", remedy="report this as a bug")
     key = digest_bytes(canonical([prepared.base.digest, own.fingerprint["kernel"], own.fingerprint["job"]]))
 
     def fill(into: Path) -> None:
@@ -110,6 +119,12 @@ def kernel_symbols(
             (into / _KALLSYMS).write_bytes(_symbols_file(record))
 
     return read_kallsyms(gzip.decompress((lab.cache.entry(_KIND, key, fill) / _KALLSYMS).read_bytes()).decode())
+
+
+def _padded(text: str, load: GuestLoad) -> str:
+    if len(text) > len(load.fio):
+        raise LabBroken(f"the job of load {load.name} is shorter than that which reads symbols", remedy="report this")
+    return text.ljust(len(load.fio), "\n")
 
 
 def read_kallsyms(text: str) -> tuple[Symbol, ...]:

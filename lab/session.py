@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lab's only door: boot this kernel with this topology, run this job, hand back the evidence."""
+"""Boot a kernel with a topology, run a job in the guest, and return the record of the boot."""
 
 import secrets
 import threading
@@ -7,12 +7,13 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from lab import kit
+from lab import kit, warm
 from lab.base import host
 from lab.base.cache import Cache
 from lab.base.digest import digest_bytes, known_digest
 from lab.base.errors import LabBroken
 from lab.base.record import BootRecord
+from lab.base.tell import Tell, silent
 from lab.guest import image, payload
 from lab.guest.image import BaseImage
 from lab.guest.job import job_files
@@ -25,45 +26,46 @@ from lab.kernels.model import Kernel
 from lab.native import programs
 from lab.native.steady import Steady, steady
 from lab.observe import Observer
-from lab.packages.apt import Tell, silent
+from lab.qemu import snapshot
 from lab.qemu.accelerator import Accelerator, accelerator, doubt_of
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
 from lab.qemu.clock import Clock, VirtualClock
-from lab.qemu.machine import Limits, run
+from lab.qemu.machine import Ending, Limits, run
 from lab.qemu.probe import Qemu, find_qemu
 from lab.realise import recipe
-from lab.realise.in_qemu.hardware import Hardware, hardware
+from lab.realise.capability import missing
+from lab.realise.in_qemu.hardware import Hardware, hardware, lacking
 from lab.topology.model import Topology
 
 NANOSECONDS = 10**9
 _MARGIN = 120
-# A busy host keeps an emulated timer from ticking ten times within ten jiffies, and check_timer() panics. The kernel
-# patches its own code when its random numbers are ready (static key crng_is_ready, f5bda35fba61, Linux 5.19): at boot,
-# where it trusts the processor, and else under a load that is measured, for busy disks are what it waits for. An
-# emulated processor answers the clocksource watchdog of Linux 7.2 too late, which reads as if a device had timed out.
+# no_timer_check: on a busy host an emulated timer does not tick ten times within ten jiffies, and check_timer() panics.
+# random.trust_cpu: the kernel patches its code when its random numbers are ready (static key crng_is_ready,
+# f5bda35fba61, Linux 5.19). Without it that happens during a measured load, because disk I/O supplies the entropy.
+# tsc=nowatchdog: an emulated processor answers the clocksource watchdog of Linux 7.2 too late; its message
+# looks like a device that timed out.
 _WALL_WORDS = ("oops=panic", "no_timer_check", "random.trust_cpu=on", "tsc=nowatchdog")
 _STARVED = 6
-"""By how much longer a guest of the wall clock may take: its time is that of a host which has other work too."""
+"""Factor on the guest's deadline under the wall clock, where other processes of the host take CPU time."""
 _CONSOLE_LIMIT = 1 << 20
-"""A healthy boot writes a few KiB; at the speed of its serial port a guest needs 90 s for this much."""
-_INITRD = "initrd"
+"""A normal boot writes a few KiB; this much takes 90 s at the speed of the serial port."""
 _TRACE_BUFFER = 48 << 20
-"""Bytes of a ring that overwrites its oldest events: a few hundred thousand of them."""
+"""Bytes of a ring that overwrites its oldest events: room for a few hundred thousand."""
 _TRACE_TIME = 12 * 3600
 """Seconds of guest time that a trace may take to leave through the serial port; idle time costs nothing."""
 
 _SAMPLE_PERIOD = 9_973_000
-"""Nanoseconds between two samples of a queue: a prime number of microseconds, so that no load keeps step with it."""
+"""Nanoseconds between two samples of a queue: a prime number of microseconds, so that no load is in phase with it."""
 _SAMPLE_COST = 5_000
 _SAMPLE_SHARE = 100
-"""A sample of one file takes up to so many nanoseconds of the guest's CPU, which is given one part in so many."""
+"""A sample of one file takes up to ``_SAMPLE_COST`` ns; sampling may use one part in ``_SAMPLE_SHARE`` of a CPU."""
 
 PhaseSeen = Callable[[str], None]
 
 
 @dataclass(frozen=True)
 class GuestLoad:
-    """A fio job file under a name, and how long it takes in nanoseconds of guest time, ``ramp`` included."""
+    """A named fio job file. ``time`` is its duration in nanoseconds of guest time, ``ramp`` included."""
 
     name: str
     fio: str
@@ -73,12 +75,12 @@ class GuestLoad:
 
 @dataclass(frozen=True)
 class Job:
-    """What a guest does once its devices are there.
+    """What a guest does after set-up.
 
     ``queue`` applies to every LUN. ``pause`` is the rest before each load and ``phase`` is added to
     it, both in nanoseconds. ``labels`` go into the fingerprint and nowhere else. ``inject`` names a
     fault of ``lab.guest.steps.fault.FAULTS`` that strikes in the middle of the first load.
-    ``trace`` are the ftrace events that are recorded during each load; figures are then no evidence.
+    ``trace`` are ftrace events to record during each load; the figures of a traced boot are not valid.
     """
 
     queue: Mapping[str, str]
@@ -92,21 +94,22 @@ class Job:
 
 @dataclass(frozen=True)
 class Lab:
-    """What every boot shares on this host."""
+    """What all boots on this host share. With ``cold`` every guest boots; none is restored from a snapshot."""
 
     cache: Cache
     qemu: Qemu
     steady: Steady
     payload: Payload
+    cold: bool = False
 
 
-def open_lab(cache: Cache, tell: Tell = silent) -> Lab:
-    """Raises LabBroken when QEMU is missing or too old, or the payload cannot be had."""
-    return Lab(cache, find_qemu(), steady(cache), payload.fetch(cache, tell))
+def open_lab(cache: Cache, tell: Tell = silent, *, cold: bool = False) -> Lab:
+    """The lab of this host. Raises LabBroken when QEMU is missing or too old, or the payload cannot be fetched."""
+    return Lab(cache, find_qemu(), steady(cache), payload.fetch(cache, tell), cold)
 
 
 def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
-    """Everything that the guest will do, in order."""
+    """All steps of the guest, in order."""
     steps = [*recipe.devices(topology), *recipe.queue_settings(topology, job.queue)]
     if job.inject and job.inject != LOSE_DISK:
         steps.append(Module("dm-mod"))
@@ -114,7 +117,7 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         steps += [Mount("tracefs", TRACING), MakeFolder(TRACE_INSTANCE)]
         steps.append(Write(f"{TRACE_INSTANCE}/buffer_size_kb", str(_TRACE_BUFFER >> 10)))
     for number, load in enumerate(job.loads):
-        # Scanning a LUN is I/O too: the first load rests like the others.
+        # The scan of a LUN is I/O too, so the first load also has a rest before it.
         steps += [Phase("rest"), Pause(job.pause + job.phase)]
         if job.inject and number == 0:
             steps.append(_fault(topology, job.inject, load.time // 2))
@@ -128,7 +131,7 @@ def _fault(topology: Topology, fault: str, after: int) -> Step:
 
 
 def watch_of(topology: Topology, load: GuestLoad) -> Sampling | None:
-    """What is sampled while ``load`` is measured; None when its window is shorter than two periods."""
+    """The sampling during ``load``; None when its window is shorter than two periods."""
     files = recipe.watches(topology)
     period = max(_SAMPLE_PERIOD, len(files) * _SAMPLE_COST * _SAMPLE_SHARE)
     length = load.time - load.ramp
@@ -140,9 +143,9 @@ _COUNTED = VirtualClock()
 
 @dataclass(frozen=True)
 class PreparedJob:
-    """A job that could start now. Two boots with the same ``fingerprint`` must leave the same digest.
+    """A job that is ready to boot. Two boots with the same ``fingerprint`` must have the same digest.
 
-    ``plugin`` observes the guest from within QEMU and is no part of the fingerprint.
+    ``plugin`` observes the guest from within QEMU and is not in the fingerprint.
     """
 
     kernel: Kernel
@@ -157,9 +160,24 @@ class PreparedJob:
     plugin: tuple[str, ...] = ()
 
 
+def unmet(
+    lab: Lab,
+    kernel: Kernel,
+    topology: Topology,
+    queue: Mapping[str, str] | None = None,
+    *,
+    options: Iterable[str] = (),
+    modules: Iterable[str] = (),
+) -> tuple[str, ...]:
+    """Sentences: what this QEMU and ``kernel`` lack for the topology, its queue settings and further requirements."""
+    devices = lacking(topology, lab.qemu.devices)
+    return (*devices, *missing(kernel, topology, queue or {}, options=options, modules=modules))
+
+
 def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> PreparedJob:
-    """Everything short of booting. Raises CannotJudge when the kernel lacks a module,
-    LabBroken when the disk handler is needed and cannot be built.
+    """A job with everything built that its boot needs.
+
+    Raises CannotJudge when the kernel lacks a module, LabBroken when a program of the guest cannot be built.
     """
     work = guest_steps(topology, job)
     modules = [step.name for step in work if isinstance(step, Module)]
@@ -170,12 +188,12 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     deadline = _deadline(job) * (_STARVED if own_devices else 1)
     own = image.job_archive(job_files(image.with_dependencies(kernel, work), deadline=deadline))
     prepared = PreparedJob(kernel, topology.memory, base, own, work, _wall_limit(job), job.labels, clock, own_devices)
-    spec = _machine(lab, prepared, Path(_INITRD))
+    spec = _machine(lab, prepared)
     fingerprint = {
         "kernel": kernel.digest,
         "base": base.digest,
         "job": digest_bytes(own),
-        # The job without what it takes to load its modules, which is each kernel's own.
+        # The job without the dependencies of modules, which differ between kernels.
         "work": digest_bytes(image.job_archive(job_files(work, deadline=deadline))),
         "qemu": f"{lab.qemu.version_text} {lab.qemu.package} {lab.qemu.digest}",
         "steady": lab.steady.digest,
@@ -187,13 +205,14 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
 
 
 def accelerator_for(lab: Lab, kernel: Kernel) -> Accelerator:
-    """What runs the guests of the wall clock with this kernel: proved in seconds, once for each boot of the host."""
+    """The accelerator for this kernel under the wall clock, proved once per boot of the host (seconds)."""
     return accelerator(lab.cache, lab.qemu, kernel.image, kernel.digest)
 
 
 def _programs(cache: Cache, steps: tuple[Step, ...]) -> Mapping[str, bytes]:
-    """Programs of the lab's own that these steps run in the guest."""
-    wanted = {programs.DISKD for step in steps if isinstance(step, Daemon)}
+    """The C programs that these steps run in the guest."""
+    wanted = {programs.RECEIVE}
+    wanted |= {programs.DISKD for step in steps if isinstance(step, Daemon)}
     wanted |= {programs.SAMPLER for step in steps if isinstance(step, RunLoad) and step.watch}
     return {name: programs.build(cache, name) for name in sorted(wanted)}
 
@@ -206,27 +225,22 @@ def run_job(
     phase_seen: PhaseSeen = silent,
     abort: threading.Event | None = None,
 ) -> BootRecord:
-    """Boot once in ``folder``, which must exist and be empty; the raw artefacts stay there.
+    """Boot once in ``folder``, which must exist and be empty; it keeps the raw artefacts.
 
     Blocks the calling thread until the machine is gone. Raises LabBroken when QEMU cannot be
     started or the folder cannot be written.
     """
-    initrd = folder / _INITRD
     try:
-        (folder / kit.JOB).write_bytes(prepared.job_archive)
+        (folder / kit.JOB).write_bytes(prepared.job_archive + _host_noise(prepared.steps))
         note_repeat(lab, prepared, folder)
         _make_files(prepared, folder)
-        initrd.write_bytes(prepared.base.path.read_bytes() + prepared.job_archive + _host_noise(prepared.steps))
     except OSError as error:
         raise LabBroken(
             f"{folder}: {error.strerror}", remedy="free some space, or use another results folder"
         ) from error
-    observer = Observer(phase_seen, doubt_of(prepared.clock, lab.qemu))
     try:
-        spec = replace(_machine(lab, prepared, initrd), plugin=prepared.plugin)
-        ending = run(spec, folder, observer, _limits(prepared), abort)
+        observer, ending = _run_machine(lab, prepared, folder, phase_seen, abort)
     finally:
-        initrd.unlink(missing_ok=True)
         for name in _disk_files(prepared):
             (folder / name).unlink(missing_ok=True)
     if isinstance(prepared.clock, VirtualClock):
@@ -234,8 +248,31 @@ def run_job(
     return observer.record(folder, ending, prepared.fingerprint)
 
 
+def _run_machine(
+    lab: Lab, prepared: PreparedJob, folder: Path, phase_seen: PhaseSeen, abort: threading.Event | None
+) -> tuple[Observer, Ending]:
+    """From a snapshot where one can be had and QEMU takes it, else by booting."""
+    spec, limits, doubt = _machine(lab, prepared), _limits(prepared), doubt_of(prepared.clock, lab.qemu)
+    observed = replace(spec, plugin=prepared.plugin)
+    found = None
+    if isinstance(prepared.clock, VirtualClock) and not lab.cold and snapshot.DEVICE in lab.qemu.devices:
+        found = warm.prepared_guest(lab.cache, prepared.fingerprint, spec, limits, abort)
+    if found is not None:
+        observer = Observer(phase_seen, doubt)
+        try:
+            with found.state.open("rb") as state:
+                ending = run(snapshot.restored(observed), folder, observer, limits, abort, stdin=state.fileno())
+            warm.complete_console(found, folder)
+        except (LabBroken, OSError):
+            warm.discard(lab.cache, found)
+        else:
+            return observer, ending
+    observer = Observer(phase_seen, doubt)
+    return observer, run(observed, folder, observer, limits, abort)
+
+
 def _limits(prepared: PreparedJob) -> Limits:
-    """Patience for a guest that shares its host with many: a kernel that is slow for their sake did not hang."""
+    """Deadlines, extended on a busy host: a kernel that is slow because of the host did not hang."""
     crowding = host.crowding()
     return Limits(
         ready_seconds=crowding * Limits.ready_seconds,
@@ -245,24 +282,24 @@ def _limits(prepared: PreparedJob) -> Limits:
 
 
 def _host_noise(steps: Iterable[Step]) -> bytes:
-    """Nothing, save for the selftest in which two boots of one fingerprint must be found to differ."""
+    """Empty, except for the selftest in which two boots of one fingerprint must differ."""
     if not any(isinstance(step, Inject) and step.fault == HOST_NOISE for step in steps):
         return b""
-    return image.job_archive({"noise": secrets.token_bytes(16)})
+    return secrets.token_bytes(16)
 
 
 def note_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
-    """Write what repeats this boot without blklab; under the wall clock no repetition is the same. Raises OSError."""
+    """Write the files that repeat this boot without blklab (virtual clock only). Raises OSError."""
     if not isinstance(prepared.clock, VirtualClock):
         kit.write_by_hand(folder, prepared.steps)
         return
-    spec = _machine(lab, prepared, Path(_INITRD))
+    spec = _machine(lab, prepared)
     inputs = boot_inputs(lab, prepared)
     kit.write_repeat(folder, kit.repeat_script(spec, inputs, prepared.wall_limit), inputs, prepared.steps)
 
 
 def boot_inputs(lab: Lab, prepared: PreparedJob) -> kit.Inputs:
-    """The files that a boot of this job starts from. Raises OSError."""
+    """The input files of this job's boot. Raises OSError."""
     boots = prepared.kernel.vmlinux or prepared.kernel.image
     return kit.Inputs(
         kernel=boots,
@@ -286,13 +323,14 @@ def _make_files(prepared: PreparedJob, folder: Path) -> None:
             file.truncate(size)
 
 
-def _machine(lab: Lab, prepared: PreparedJob, initrd: Path) -> MachineSpec:
+def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
     kernel = prepared.kernel
     spec = MachineSpec(
         program=lab.qemu.path,
         version=lab.qemu.version,
         kernel=kernel.vmlinux or kernel.image,
-        initrd=initrd,
+        initrd=prepared.base.path,
+        job=kit.JOB,
         firmware=lab.qemu.firmware,
         memory=prepared.memory >> 20,
         append=("oops=panic", "tsc=reliable"),
@@ -301,17 +339,17 @@ def _machine(lab: Lab, prepared: PreparedJob, initrd: Path) -> MachineSpec:
     own = prepared.hardware
     if own is None:
         return spec
-    # Bridges and root buses are set up by a full firmware alone; nothing is steady under the wall clock.
+    # Only a full firmware sets up bridges and root buses; steady.so serves the virtual clock alone.
     plain = replace(spec, clock=prepared.clock, firmware=None, preload=None, append=_WALL_WORDS)
     return replace(plain, board=own.board, cpus=own.cpus, hardware=own.words)
 
 
 def _deadline(job: Job) -> int:
-    """Seconds of guest time within which a healthy guest has finished."""
+    """Seconds of guest time in which a working guest finishes."""
     loads = sum(load.time + job.pause + job.phase for load in job.loads)
     return 2 * loads // NANOSECONDS + _MARGIN + (_TRACE_TIME if job.trace else 0)
 
 
 def _wall_limit(job: Job) -> float:
-    """Seconds of host time; a guest that is busy throughout runs some twenty times slower than its clock."""
+    """Seconds of host time; a guest that is always busy runs about twenty times slower than its clock."""
     return 600 + 40 * sum(load.time for load in job.loads) / NANOSECONDS

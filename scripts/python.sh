@@ -4,8 +4,8 @@
 
 python_versions=(3.13 3.12 3.11)
 
-# Fill the array `suitable` with the interpreters of a supported version, best first. Not printed one by one: a reader that
-# stops at the first would have the others written into a closed pipe.
+# Fill the array `suitable` with the interpreters of a supported version, best first. An array, not output: a reader that
+# stops at the first line would close the pipe.
 find_suitable_pythons() {
     local candidate
     suitable=()
@@ -22,7 +22,7 @@ usable_python() {
     local candidate
     find_suitable_pythons
     for candidate in "${suitable[@]}"; do
-        # Debian and Ubuntu keep ensurepip in a package of its own.
+        # On Debian and Ubuntu ensurepip is a separate package.
         if "$candidate" -c 'import ensurepip, venv' 2>/dev/null; then
             printf '%s\n' "$candidate"
             return

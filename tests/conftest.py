@@ -14,9 +14,15 @@ _HERE = Path(__file__).parent
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """Mark tests that boot kernels. With -n a worker takes a module at a time; one takes all of tests/vm.
+
+    A guest uses all cores, and the tests of the wall clock would measure a second one as noise.
+    """
     for item in items:
-        if item.path.is_relative_to(_HERE / "vm"):
+        booting = item.path.is_relative_to(_HERE / "vm")
+        if booting:
             item.add_marker(pytest.mark.vm)
+        item.add_marker(pytest.mark.xdist_group("vm" if booting else item.path.stem))
 
 
 @pytest.fixture(scope="session")

@@ -13,9 +13,9 @@ from harness.run.runner import run_scenario
 from harness.scenario.model import Clock, Scenario, Status
 from lab.base.digest import canonical, digest_bytes, digest_file
 from lab.base.errors import CannotJudge, LabBroken
+from lab.base.tell import Tell
 from lab.kernels import build, kconfig, tree
 from lab.kernels.model import Kernel
-from lab.packages.apt import Tell
 from lab.session import Lab
 
 _MAKES_BOOTS = Path(build.__file__).parents[1]

@@ -9,6 +9,7 @@ from harness.bisect.oracle import claim_seen
 from harness.bisect.question import Answer, Question
 from harness.bisect.state import ClaimSeen, Observation, Word
 from harness.judge.ensemble import Ensemble
+from harness.report.format import plural
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Status
 from harness.studies.timeline.lines import lines
@@ -57,7 +58,7 @@ def bisect_releases(sweeper: Extends, ends: Sweep, figure: str, tell: Tell) -> R
     answers = {place: question.answer(seen[place]) for place in (good, bad)}
     while open_places := [place for place in range(good + 1, bad) if place not in answers]:
         place = open_places[len(open_places) // 2]
-        tell(f"{label(ends.specs[place])}: measuring, {bad - good - 1} kernels are between good and bad")
+        tell(f"{label(ends.specs[place])}: measuring, {plural(bad - good - 1, 'kernel')} between good and bad")
         swept = sweeper.extended(swept, place)
         seen[place] = _observed(swept, place, figure, middle)
         answers[place] = answer = question.answer(seen[place])

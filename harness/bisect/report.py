@@ -104,8 +104,11 @@ def _text(x: float, y: float, words: str, anchor: str = "start") -> str:
     return f'<text x="{x}" y="{y}" text-anchor="{anchor}">{escape(words)}</text>'
 
 
-def mail(finding: Finding, scenario: Scenario, repeat: Sequence[str]) -> str:
-    """A mail with the line for regzbot; empty without a culprit."""
+def mail(finding: Finding, scenario: Scenario, repeat: Sequence[str], profile: Sequence[str] = ()) -> str:
+    """A mail with the line for regzbot; empty without a culprit.
+
+    ``profile`` are the functions whose instruction counts changed with the culprit, a line each.
+    """
     culprit = finding.culprit
     if culprit is None:
         return ""
@@ -128,10 +131,19 @@ def mail(finding: Finding, scenario: Scenario, repeat: Sequence[str]) -> str:
             "",
             *(f"    {line}" for line in repeat),
             "",
+            *_quoted(profile),
             f"#regzbot introduced: {culprit.sha}",
             "",
         )
     )
+
+
+def _quoted(profile: Sequence[str]) -> Iterator[str]:
+    if profile:
+        yield "What it changes in instructions per I/O, counted in virtual time:"
+        yield ""
+        yield from (f"    {line}".rstrip() for line in profile)
+        yield ""
 
 
 def _method(finding: Finding) -> str:

@@ -30,15 +30,18 @@ from harness.commands.command import (
     results_root,
     tell,
 )
-from harness.record.store import Store
+from harness.limits.load import load_scenario
+from harness.profile.differential import differential
+from harness.profile.mail import differential_lines
+from harness.profile.recorded import chosen_cell, profile_of
+from harness.record.store import Store, load_run
 from harness.report.terminal.progress import progress
-from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
-from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, BlklabError, Misuse
 from lab.qemu.probe import find_qemu
-from lab.session import open_lab
+from lab.session import Lab, open_lab
 
 _SIMULATED = ((256, 2.0, 5, 500), (16384, 2.0, 5, 100))
 """Suspects, shift in deviations, repeats a step, trials."""
@@ -96,7 +99,7 @@ def execute(options: argparse.Namespace) -> int:
         oracle = KernelOracle(lab, trial, source, store, Ears(tell, listener))
         finding = _bisection(options, repository, oracle, state, folder).run()
     tell(oracle.drift(state.good, state.bad))
-    _report(finding, scenario, folder, _repeat(options, finding, tree))
+    _report(finding, scenario, folder, _repeat(options, finding, tree), _differential(lab, oracle, store, finding))
     order = repository.suspects([state.good], state.bad)
     write_atomic(folder / "ratio.svg", plot(finding, (state.good, *order)).encode())
     tell(f"plot, mail and state: {folder}")
@@ -132,9 +135,30 @@ def _key(options: argparse.Namespace, scenario: Scenario) -> str:
     return f"{scenario.name}-{digest_bytes(canonical(words))[:12]}"
 
 
-def _report(finding: Finding, scenario: Scenario, folder: Path, repeat: list[str]) -> None:
+def _differential(lab: Lab, oracle: KernelOracle, store: Store, finding: Finding) -> list[str]:
+    """What the culprit changes in instructions per I/O, with its parent as the base; empty where nothing is counted."""
+    if finding.culprit is None or oracle.scatters:
+        return []
+    measured = {step.commit.sha: step.seen.run for step in finding.steps if step.seen.run}
+    commits = finding.culprit.parents[0], finding.culprit.sha
+    if any(commit not in measured for commit in commits):
+        return []
+    runs = [load_run(store.root / measured[commit]) for commit in commits]
+    try:
+        cell = chosen_cell(runs)
+        before, after = (
+            profile_of(lab, run, cell, oracle.kernel(commit), phase_seen=lambda phase: tell(f"profile: {phase}"))
+            for run, commit in zip(runs, commits, strict=True)
+        )
+    except BlklabError as error:
+        # The commit is found all the same.
+        return [f"no profile: {error.message}"]
+    return differential_lines(differential(before, after))
+
+
+def _report(finding: Finding, scenario: Scenario, folder: Path, repeat: list[str], profile: list[str]) -> None:
     print_finding(Console(), finding, repeat)
-    text = mail(finding, scenario, repeat)
+    text = mail(finding, scenario, repeat, profile)
     if text:
         write_atomic(folder / "mail.txt", text.encode())
 

@@ -20,11 +20,15 @@ from harness.scenario.model import Clock, Scenario
 
 @dataclass(frozen=True)
 class Estimate:
-    """A scenario on the kernel that ``spec`` names. On the wall clock ``boots`` is the maximum."""
+    """A scenario on the kernel that ``spec`` names. On the wall clock ``boots`` is a maximum."""
 
     scenario: Scenario
     spec: str
     boots: int
+
+    @property
+    def at_most(self) -> bool:
+        return self.scenario.clock is Clock.WALL
 
     def seconds(self, runs: Sequence[IndexedRun]) -> float | None:
         """Host time from stored runs of the scenario, preferably on the same kernel; None without any."""
@@ -43,20 +47,21 @@ def print_estimates(estimates: Sequence[Estimate], root: Path) -> None:
     """Print a row for each estimate, and the sum. ``root`` holds the stored runs."""
     runs = _stored(root)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in ("scenario", "kernel", "arms", "boots", "time"):
-        table.add_column(column, no_wrap=True, justify="right" if column in ("arms", "boots", "time") else "left")
+    for column in ("scenario", "kernel", "boots", "time"):
+        table.add_column(column, no_wrap=True, justify="right" if column in ("boots", "time") else "left")
     times = []
     for one in estimates:
         times.append(one.seconds(runs))
-        most = "<= " if one.scenario.clock is Clock.WALL else ""
-        boots = f"{most}{one.boots}"
-        table.add_row(one.scenario.name, one.spec, str(len(one.scenario.arms)), boots, _shown(times[-1]))
+        boots = f"{'<= ' if one.at_most else ''}{one.boots}"
+        table.add_row(one.scenario.name, one.spec, boots, _shown(times[-1]))
     print_wide(Console(), table)
     known = [seconds for seconds in times if seconds is not None]
     unknown = len(times) - len(known)
     total = "unknown (no stored run)" if not known else f"about {duration(sum(known))}"
     lacking = f", without {plural(unknown, 'cell')} of unknown time" if known and unknown else ""
-    print(f"{plural(len(estimates), 'cell')}, {plural(sum(one.boots for one in estimates), 'boot')}, {total}{lacking}")
+    boots = plural(sum(one.boots for one in estimates), "boot")
+    most = "at most " if any(one.at_most for one in estimates) else ""
+    print(f"{plural(len(estimates), 'cell')}, {most}{boots}, {total}{lacking}")
     tell("nothing was booted or downloaded")
 
 

@@ -2,16 +2,20 @@
 """``blklab explain``: what limits each load of a run, from its raw files, and a proof by more boots."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
 from harness.commands.command import MOST_SEEDS, add_jobs, add_run, number, tell
 from harness.limits.bottleneck import Bottleneck
+from harness.limits.elements import Kind
+from harness.profile.mail import most_expensive
+from harness.profile.recorded import Cell, recorded_profile
 from harness.record.judging import Unexplained, explain_run
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, proof_table, sentences
 from harness.report.terminal.progress import progress
+from harness.scenario.model import Clock
 from harness.studies.proof import Bench, prove
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
@@ -19,6 +23,7 @@ from lab.kernels.resolve import resolve
 from lab.session import open_lab
 
 _ALL = ""
+_FUNCTIONS = 5
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -53,9 +58,24 @@ def execute(options: argparse.Namespace) -> int:
     console.print()
     for sentence in sentences(found):
         console.print(sentence, highlight=False)
+    for line in _functions(run, found):
+        console.print(line, highlight=False, markup=False, soft_wrap=True)
     for one in unknown:
         console.print(f"{one.arm}.{one.load} cannot be explained: {one.reason}", highlight=False)
     return EXIT_PASS
+
+
+def _functions(run: RunFolder, found: Sequence[Bottleneck]) -> Iterator[str]:
+    """What the CPU executes in each load that it limits: from a recorded profile, else the command that makes one."""
+    if run.scenario.clock is not Clock.VIRTUAL:
+        return
+    for one in found:
+        if one.binding is None or one.binding.kind is not Kind.CPU:
+            continue
+        profile = recorded_profile(run, Cell(one.arm, one.load, run.facts.seeds[0]))
+        command = f"blklab profile {run.path} {one.arm}.{one.load}"
+        known = f"instructions per I/O: {most_expensive(profile, _FUNCTIONS)}" if profile else command
+        yield f"functions of {one.arm}.{one.load}: {known}"
 
 
 def _chosen(found: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:

@@ -6,7 +6,8 @@ import sys
 from collections.abc import Sequence
 
 from harness.commands.command import SCENARIOS, WALL, tell
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.limits.load import load_scenario
+from harness.scenario.load import find_scenarios
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS, InputErrors
 from lab.kernels.offers import Offer, offers

@@ -13,6 +13,7 @@ from rich.console import Console
 from harness.commands.command import SCENARIOS, add_jobs, add_results, add_seeds, number, results_root, tell
 from harness.commands.dry_run import Estimate, add_dry_run, print_estimates
 from harness.commands.kernels import add_kernels, kernels, refuse_ranges, specs
+from harness.limits.load import load_scenario
 from harness.matrix.cluster import connect, nobody_waits
 from harness.matrix.driver import run_matrix
 from harness.matrix.jobs import MOST_JOBS, document, hosted_jobs
@@ -23,7 +24,7 @@ from harness.record.store import Store
 from harness.report.terminal.matrix import print_matrix
 from harness.report.terminal.matrix_progress import matrix_progress
 from harness.run.boots import Turns
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken
@@ -66,6 +67,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_results(parser)
     parser.add_argument("--refresh", action="store_true", help="use the newest package of each kernel")
     add_dry_run(parser)
+    parser.epilog = (
+        "Exit status: 0 when everything that could be judged passes, 1 fail, 125 cannot judge, 128 and above broken."
+    )
 
 
 def execute(options: argparse.Namespace) -> int:

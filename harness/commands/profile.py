@@ -6,13 +6,11 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.commands.command import add_results, results_root, tell
-from harness.metrics.figures import PER_IO
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines, function_lines, profile_lines
 from harness.profile.model import Profile
 from harness.profile.outputs import write_differential, write_profile
-from harness.profile.recorded import Cell, parse_cell, profile_of
-from harness.record.judging import results_of
+from harness.profile.recorded import Cell, chosen_cell, parse_cell, profile_of
 from harness.record.sides import Candidate, pairs, side
 from harness.record.store import RunFolder, load_run
 from lab.base.cache import Cache
@@ -27,7 +25,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "further",
         nargs="*",
-        metavar="NEW|ARM.LOAD",
+        metavar="NEW, ARM.LOAD",
         help="a second run to compare with, and the cell (default: the first, or that whose cpu.per_io differs most)",
     )
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed to profile (default: 1)")
@@ -43,7 +41,7 @@ def execute(options: argparse.Namespace) -> int:
     root = results_root(options.results)
     new, cell = _words(options.further, root)
     runs = _runs(options.run, new, root, options.scenario)
-    chosen = parse_cell(runs[0], cell, options.seed) if cell else _cell(runs, options.seed)
+    chosen = parse_cell(runs[0], cell, options.seed) if cell else chosen_cell(runs, options.seed)
     find_qemu()  # Before anything is downloaded.
     lab = open_lab(Cache.default(), tell)
     profiles = [_profile(lab, run, chosen) for run in runs]
@@ -99,27 +97,6 @@ def _runs(first: str, second: str, root: Path, scenario: str | None) -> list[Run
                 remedy="run both kernels with the present scenario file",
             )
     return runs
-
-
-def _cell(runs: Sequence[RunFolder], seed: int) -> Cell:
-    """The first cell of one run; of two the cell whose cpu.per_io differs by the largest factor."""
-    costs = [_costs(run, seed) for run in runs]
-    common = [cell for cell in costs[0] if all(cell in other for other in costs)]
-    if not common:
-        raise CannotJudge(f"no cell has {PER_IO} under seed {seed}", remedy="name it: blklab profile RUN ARM.LOAD")
-    if len(runs) == 1:
-        return common[0]
-    before, after = costs
-    return max(common, key=lambda cell: max(after[cell] / before[cell], before[cell] / after[cell]))
-
-
-def _costs(run: RunFolder, seed: int) -> dict[Cell, float]:
-    costs = {}
-    for result in results_of(run):
-        for (load, _, metric), value in result.figures.items():
-            if metric == PER_IO and result.seed == seed and value and load in run.scenario.loads:
-                costs[Cell(result.arm, load, seed)] = value
-    return costs
 
 
 def _profile(lab: Lab, run: RunFolder, cell: Cell) -> Profile:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A run folder and its verdict, told on the terminal."""
+"""A run folder and its verdict on the terminal."""
 
 from collections import Counter
 from pathlib import Path
@@ -21,7 +21,7 @@ def print_run(console: Console, run: RunFolder, verdict: Verdict, detail: Detail
 
 
 def surroundings(run: RunFolder) -> Surroundings:
-    """What a report says beside the figures."""
+    """Context of the figures in a report: kernel, QEMU, effort, bottlenecks."""
     facts = run.facts
     return Surroundings(
         kernel=facts.kernel.release,
@@ -33,11 +33,11 @@ def surroundings(run: RunFolder) -> Surroundings:
         base=facts.base.release if facts.base else "",
         models=note(run.path.parent.parent, run) if facts.rule is None else "",
         bottlenecks=tuple(one for one in explain_run(run) if isinstance(one, Bottleneck)),
-        rule=_told(facts.rule) if facts.rule else "",
+        rule=_rule_text(facts.rule) if facts.rule else "",
     )
 
 
-def _told(rule: Rule) -> str:
+def _rule_text(rule: Rule) -> str:
     if not rule.looks:
         return f"no verdict on fewer than {FEWEST_ROUNDS} boots a side"
     looks = " and ".join(str(look.rounds) for look in rule.looks)

@@ -21,6 +21,7 @@ from harness.commands.command import (
 from harness.commands.dry_run import Estimate, add_dry_run, print_estimates
 from harness.commands.exporting import add_exports, check_exports, export, show_run
 from harness.commands.tracing import add_tracing, execute_trace
+from harness.limits.load import load_scenario
 from harness.record.store import RunFolder, Store
 from harness.report.format import plural
 from harness.report.terminal.progress import progress
@@ -29,7 +30,6 @@ from harness.run.clocks import STRATEGIES
 from harness.run.plan import PlannedRun, Request, plan_run
 from harness.run.runner import Run, carry_out, lanes_of_host, measured_before
 from harness.scenario.expand import expand
-from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, Misuse
@@ -46,7 +46,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     add_seeds(parser, "--boots")
     add_arms(parser)
-    parser.add_argument("--verify", action="store_true", help="boot every cell twice; different digests are an ERROR")
+    parser.add_argument(
+        "--verify",
+        action="store_true",
+        help="boot every cell twice, the second time without a snapshot; different digests are an ERROR",
+    )
+    parser.add_argument("--cold", action="store_true", help="boot every guest; use no snapshot of a booted one")
     add_results(parser)
     add_jobs(parser)
     parser.add_argument(
@@ -55,6 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_dry_run(parser)
     add_exports(parser)
     add_tracing(parser)
+    parser.epilog = "Exit status: 0 pass, 1 fail, 125 cannot judge, 128 and above: the lab is broken or misused."
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -73,7 +79,7 @@ def execute(options: argparse.Namespace) -> int:
     find_qemu()  # Before anything is downloaded.
     kernel = resolve(options.kernel, cache, refresh=options.refresh, tell=tell)
     base = resolve(options.base, cache, refresh=options.refresh, tell=tell) if options.base else None
-    lab = open_lab(cache, tell)
+    lab = open_lab(cache, tell, cold=options.cold)
     request = Request(
         scenario, kernel, options.seeds, tuple(options.arm), options.verify, command=_command(options, options.kernel)
     )

@@ -2,62 +2,17 @@
 """``blklab shell``: a shell in a guest with a topology's controllers and the host's files (virtme-ng)."""
 
 import argparse
-import shlex
-import shutil
-import sys
-import tempfile
-from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 from harness.commands.command import add_kernel, add_topology, tell
-from lab.base import host
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken
-from lab.guest import payload
-from lab.guest.steps import Step
-from lab.guest.steps.device import Find, Module
-from lab.kernels.model import Kernel
-from lab.kernels.modules import module_closure, module_name
+from lab.base.errors import CannotJudge
 from lab.kernels.resolve import resolve
-from lab.qemu.machine import Limits
-from lab.realise import recipe
-from lab.realise.capability import missing
-from lab.realise.in_qemu.hardware import Hardware, hardware, lacking
-from lab.session import accelerator_for, open_lab
-from lab.shell.argv import PROGRAM, ShellSpec
-from lab.shell.errand import run_errand, script
-from lab.shell.visit import sit_in
+from lab.session import accelerator_for, open_lab, unmet
+from lab.shell.enter import enter, virtme
 from lab.topology.emulated import differences, emulated
 from lab.topology.limits import refusals
 from lab.topology.load import load_topology
-
-_MIB = 1 << 20
-_NAMES = "/run/lab"
-_SET_UP, _COMMAND, _ERRAND = "disks.sh", "command", "errand.sh"
-_NAME_DISK = f"""\
-waited=0
-missing=0
-# NAME ATTRIBUTE-PATTERN VALUE BLOCK-PATTERN: link a disk, for which others may still be probed; when for three minutes
-# none came any more, it is missing.
-name_disk() {{
-	while :; do
-		attribute=$(grep -lx "$3" $2 2>/dev/null | head -n 1)
-		for found in ${{attribute%/*}}/$4; do
-			[ -n "$attribute" ] && [ -e "$found/size" ] || continue
-			ln -sfn "$found" {_NAMES}/$1.sys
-			ln -sfn "/dev/$(basename "$(readlink -f "$found")")" {_NAMES}/$1
-			return
-		done
-		[ $waited -lt 1800 ] || break
-		before=$there
-		there=$(ls /sys/block)
-		[ "$there" = "$before" ] || waited=0
-		waited=$((waited + 1))
-		sleep 0.1
-	done
-	echo "disk $1 is missing: nothing that matches $2 reads $3" >&2
-	missing=1
-}}"""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -72,86 +27,24 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    program = _virtme()
+    program = virtme()
     asked = load_topology(options.topology, near=Path())
     topology = emulated(asked)
     cache = Cache.default()
     kernel = resolve(options.kernel, cache, tell=tell)
     lab = open_lab(cache, tell)
-    absent = (*missing(kernel, topology, {}), *lacking(topology, lab.qemu.devices))
-    if reasons := (*map(str, refusals(topology)), *absent):
+    if reasons := (*map(str, refusals(topology)), *unmet(lab, kernel, topology)):
         raise CannotJudge("; ".join(reasons))
-    own, runs_on = hardware(topology), accelerator_for(lab, kernel)
+    runs_on = accelerator_for(lab, kernel)
     for line in (*differences(asked, topology), f"runs on {runs_on}"):
         tell(line)
-    # Below the cache: the guest has its own /tmp.
-    with tempfile.TemporaryDirectory(prefix=".shell-", dir=cache.root) as name:
-        folder = Path(name)
-        set_up = _write(folder, own, naming_lines(kernel, recipe.devices(topology)))
-        spec = ShellSpec(
-            program=program,
-            qemu=lab.qemu.path,
-            image=kernel.image,
-            busybox=payload.busybox(cache, tell),
-            memory=topology.memory // _MIB,
-            cpus=own.cpus,
-            clock=runs_on.clock,
-            board=own.board,
-            hardware=own.words,
-            here=Path.cwd(),
-        )
-        if options.command:
-            return _carry_out(spec, options.command, set_up)
-        tell(f"in the guest, sh {set_up} loads the drivers and names the disks in {_NAMES}")
-        sit_in(spec, folder)
-        return EXIT_PASS
-
-
-def _carry_out(spec: ShellSpec, command: str, set_up: Path) -> int:
-    folder = set_up.parent
-    line, errand = folder / _COMMAND, folder / _ERRAND
-    line.write_text(f"{command}\n")
-    errand.write_text(script(set_up, line, spec.here))
-    return run_errand(spec, errand, folder, host.crowding() * Limits.ready_seconds)
-
-
-def naming_lines(kernel: Kernel, steps: Iterable[Step]) -> Iterator[str]:
-    """The script that loads the drivers and links every LUN's device in ``/run/lab``."""
-    yield f"mkdir -p {_NAMES}"
-    yield _NAME_DISK
-    listed = tuple(steps)
-    # Each once: an emulated processor needs seconds to unpack a module.
-    yield from dict.fromkeys(_loading(kernel, (step for step in listed if isinstance(step, Module))))
-    for step in listed:
-        if isinstance(step, Find):
-            yield shlex.join(("name_disk", step.lun, step.attribute, step.value, step.block))
-    yield "exit $missing"
-
-
-def _loading(kernel: Kernel, modules: Iterable[Module]) -> Iterator[str]:
-    for module in modules:
-        for path in module_closure(kernel, [module.name]).load:
-            own = module.parameters if module_name(path) == module_name(module.name) else ""
-            # virtme-ng has loaded some of them already.
-            yield f"insmod {path} {own}".rstrip() + " 2>/dev/null"
-
-
-def _write(folder: Path, own: Hardware, lines: Iterable[str]) -> Path:
-    for name, size in own.files.items():
-        with (folder / name).open("wb") as file:
-            file.truncate(size)
-    folder.chmod(0o755)
-    set_up = folder / _SET_UP
-    set_up.write_text("".join(f"{line}\n" for line in lines))
-    return set_up
-
-
-def _virtme() -> Path:
-    beside = Path(sys.executable).parent / PROGRAM
-    found = str(beside) if beside.is_file() else shutil.which(PROGRAM)
-    if found is None:
-        raise LabBroken(
-            f"{PROGRAM} of virtme-ng is not installed",
-            remedy="in the virtual environment: pip install --require-hashes -r requirements/shell.txt",
-        )
-    return Path(found)
+    return enter(
+        kernel,
+        topology,
+        options.command,
+        program=program,
+        cache=cache,
+        qemu=lab.qemu.path,
+        clock=runs_on.clock,
+        tell=tell,
+    )

@@ -22,9 +22,9 @@ from harness.commands.command import (
     tell,
 )
 from harness.commands.kernels import add_kernels, specs
+from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
-from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import METRICS as KNOWN
 from harness.studies.timeline.lines import METRICS
 from harness.studies.timeline.measure import Timeline, timeline

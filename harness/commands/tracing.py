@@ -4,9 +4,9 @@
 import argparse
 
 from harness.commands.command import SCENARIOS, number, results_root, tell
+from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.run.tracing import DEFAULT_EVENTS, Trace, chosen_cell, parse_events, trace_boot
-from harness.scenario.load import load_scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.kernels.resolve import resolve

@@ -14,12 +14,14 @@ from dataclasses import dataclass
 from harness.judge.diagnosis import Diagnosed, cause, diagnose
 from harness.judge.ensemble import Ensemble
 from harness.judge.guard import TOO_BUSY, guest_idle
-from harness.judge.operands import Evidence, Unavailable, ratio_ensemble, window_values
+from harness.judge.killers import UNPROVEN, killers
+from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_ensemble, window_values
 from harness.noise.interval import Interval
 from harness.noise.scatter import Scatter, scatter
 from harness.noise.stopping import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Rule, decide
 from harness.scenario.known import is_in
 from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction, Status
+from lab.base.record import Outcome
 
 NOT_RUN = "not run"
 XFAIL, XPASS = "XFAIL", "XPASS"
@@ -46,6 +48,7 @@ class Judgement:
 @dataclass(frozen=True)
 class ClaimVerdict:
     """``sentence`` is what the outcome means, for a person. ``diagnosed`` has the figures of a failure's diagnoses.
+    ``killers`` names what makes the claim fail (``harness.judge.killers``).
 
     ``known`` is the entry by which the claim is known to fail on this kernel, None without one.
     """
@@ -58,6 +61,13 @@ class ClaimVerdict:
     sentence: str
     known: KnownFailure | None = None
     diagnosed: tuple[Diagnosed, ...] = ()
+    killers: tuple[str, ...] = ()
+
+    @property
+    def text(self) -> str:
+        """The claim, and in brackets that it does not count, or that nothing is known to make it fail."""
+        marks = [word for word, applies in (("optional", self.optional), (UNPROVEN, not self.killers)) if applies]
+        return f"{self.that} ({', '.join(marks)})" if marks else self.that
 
     @property
     def word(self) -> str:
@@ -115,9 +125,12 @@ def judge_reproduction(one: Reproduction, evidence: Evidence, seeds: Sequence[in
 
 def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release: str = "") -> ClaimVerdict:
     """``release`` is that of the kernel under test; without one nothing is known to fail."""
+    named = killers(evidence.scenario, claim)
     if claim.kernels and not is_in(release, claim.kernels):
         judgement = Judgement(Status.SKIP, None, f"it is made for kernels {claim.kernels}")
-        return ClaimVerdict(claim.that, claim.ratio.text, claim.expect.text, True, judgement, judgement.reason)
+        return ClaimVerdict(
+            claim.that, claim.ratio.text, claim.expect.text, True, judgement, judgement.reason, killers=named
+        )
     judgement = judge_ratio(claim.ratio, claim.expect, evidence, seeds)
     sentence = judgement.reason
     diagnosed: tuple[Diagnosed, ...] = ()
@@ -134,7 +147,7 @@ def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release:
     else:
         known = None
     return ClaimVerdict(
-        claim.that, claim.ratio.text, claim.expect.text, claim.optional, judgement, sentence, known, diagnosed
+        claim.that, claim.ratio.text, claim.expect.text, claim.optional, judgement, sentence, known, diagnosed, named
     )
 
 
@@ -144,7 +157,7 @@ def judge_control(
     """A control must be red under every seed: red under none is ERROR, under some DONE.
 
     ``mutant`` and ``release`` are those of the kernel under test; controls of other mutants and kernels are not
-    run. A mutant that kills its kernel is as red as can be.
+    run. A mutant that kills its guest is red where the control says that it hangs, and the guest hung.
     """
     if control.kernels and not is_in(release, control.kernels):
         return _control(control, None, f"{NOT_RUN}: it is made for kernels {control.kernels}")
@@ -157,8 +170,15 @@ def judge_control(
     if judgement.status is Status.FAIL and judgement.ensemble is not None:
         judgement = Judgement(Status.ERROR, judgement.ensemble, NOT_RED, judgement.interval, scatter=judgement.scatter)
     elif judgement.status is Status.FAIL and control.mutant:
-        judgement = Judgement(Status.PASS, None, judgement.reason)
+        red = control.hangs and _hung(control.ratio, evidence, seeds)
+        judgement = Judgement(Status.PASS if red else Status.ERROR, None, judgement.reason)
     return _control(control, judgement, judgement.reason)
+
+
+def _hung(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> bool:
+    """Whether all boots behind a ratio that failed hung: an oops has any cause."""
+    cells = [evidence.cells[arm, seed] for arm in arms_needed((ratio,)) for seed in seeds]
+    return all(cell.outcome is Outcome.HANG for cell in cells if cell.status is Status.FAIL)
 
 
 def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence[int]) -> Judgement:

@@ -5,8 +5,9 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.judge.ensemble import Ensemble
-from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_ensemble
-from harness.scenario.model import Condition, Diagnosis, Ratio
+from harness.judge.operands import Evidence, Unavailable, operands, ratio_ensemble
+from harness.scenario.model import Condition, Ratio
+from harness.scenario.ratio import NUMBER
 
 
 @dataclass(frozen=True)
@@ -43,12 +44,12 @@ class Diagnosed:
 
 
 def diagnose(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> tuple[Diagnosed, ...]:
-    """The scenario's diagnoses of the arms that the ratio is about, each with its figures."""
-    arms = arms_needed((ratio,))
+    """The scenario's diagnoses of the windows that the ratio is about, each with its figures."""
+    windows = _windows(ratio)
     return tuple(
         Diagnosed(one.that, tuple(_finding(condition, evidence, seeds) for condition in one.when))
         for one in evidence.scenario.diagnoses
-        if _arms(one) <= arms
+        if all(_windows(condition.ratio) <= windows for condition in one.when)
     )
 
 
@@ -71,8 +72,9 @@ def _unknown(diagnosed: Sequence[Diagnosed]) -> Iterator[str]:
             yield f"not measured: {one.that}"
 
 
-def _arms(diagnosis: Diagnosis) -> frozenset[str]:
-    return arms_needed(condition.ratio for condition in diagnosis.when)
+def _windows(ratio: Ratio) -> set[tuple[str, ...]]:
+    """The arms and loads of its figures, and of what the topology allows."""
+    return {operand.path[:2] for operand in operands(ratio) if operand.kind != NUMBER}
 
 
 def _finding(condition: Condition, evidence: Evidence, seeds: Sequence[int]) -> Finding:

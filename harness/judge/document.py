@@ -32,6 +32,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
                 **_judgement(claim.judgement),
                 "word": claim.word,
                 "known": None if claim.known is None else asdict(claim.known),
+                "killers": list(claim.killers),
                 "diagnosed": [_diagnosed(one) for one in claim.diagnosed],
             }
             for claim in verdict.claims

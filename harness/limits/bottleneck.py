@@ -11,7 +11,7 @@ What is nearer to the work comes first, for whatever is before it fills up behin
 5. the load itself, when all that it has in flight is at the devices and nothing is full.
 """
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.limits.bounds import arm_bound
@@ -27,12 +27,14 @@ PRECEDENCE = (
     Kind.CPU,
     Kind.HOST_QUEUE,
     Kind.LUN_DEPTH,
+    Kind.PACE,
     Kind.IODEPTH,
 )
 NOTHING = "nothing is saturated"
 UNCOUNTED = "not known"
 _OTHERS = 3
 _DEVICES = (Kind.DISK, Kind.LINK)
+_QUEUES = (Kind.HOST_QUEUE, Kind.LUN_DEPTH)
 
 
 @dataclass(frozen=True)
@@ -61,10 +63,12 @@ class Bottleneck:
 
     @property
     def besides(self) -> tuple[Element, ...]:
-        """Disks and links at their limits beside the one that is named: they limit other roles, or are as tight."""
-        if self.binding is None or self.binding.kind not in _DEVICES:
-            return ()
-        return tuple(one for one in self.elements if one.binds and one.kind in _DEVICES and one != self.binding)
+        """Elements at their limits besides the one that is named: devices next to a device, queues next to a queue.
+
+        They limit other roles, or are as tight.
+        """
+        kinds = next((kinds for kinds in (_DEVICES, _QUEUES) if self.binding and self.binding.kind in kinds), ())
+        return tuple(one for one in self.elements if one.binds and one.kind in kinds and one != self.binding)
 
     @property
     def others(self) -> tuple[Element, ...]:
@@ -83,14 +87,14 @@ class Bottleneck:
         return f"{self.binding.figure}; {beside}" if beside else self.binding.figure
 
 
-def bottleneck(arm: Arm, load: Load, uses: Sequence[LoadUse], bw: float) -> Bottleneck:
+def bottleneck(arm: Arm, load: Load, uses: Sequence[LoadUse], bw: Mapping[str, float]) -> Bottleneck:
     """From the uses of all boots of an arm, of which there is one at least: their mean decides.
 
-    ``bw`` is the mean of what all roles moved together, in bytes per second.
+    ``bw`` is the mean of what each role moved, in bytes per second.
     """
     found = sorted(elements(arm, load, mean_use(uses), bw), key=lambda one: PRECEDENCE.index(one.kind))
     binding = next((one for one in found if one.binds), None)
-    return Bottleneck(arm.name, load.name, binding, tuple(found), _reached(arm, load, bw))
+    return Bottleneck(arm.name, load.name, binding, tuple(found), _reached(arm, load, sum(bw.values())))
 
 
 def _reached(arm: Arm, load: Load, bw: float) -> float | None:

@@ -66,7 +66,7 @@ def _in_flight(topology: Topology, every: Sequence[Role], role: Role, queue: Map
 def tags_available(topology: Topology, every: Sequence[Role], lun: str) -> int:
     """How many requests of ``every`` role a LUN can hold at once."""
     hba = topology.hbas[topology.luns[lun].hba]
-    return min(hba.cmd_per_lun, fair_share(hba.can_queue, active_luns(topology, every, hba.name)))
+    return min(hba.cmd_per_lun, fair_share(hba.tags, active_luns(topology, every, hba.name)))
 
 
 def active_luns(topology: Topology, every: Sequence[Role], hba: str) -> int:

@@ -13,7 +13,8 @@ from math import inf
 from harness.limits.limits import fair_share
 from harness.metrics.use import Held, LoadUse
 from harness.scenario.model import Arm, Load, Role
-from lab.topology.model import Disk, Link, Stack, StackKind, Topology
+from lab.topology.limits import driver_of, effective_iops
+from lab.topology.model import SERIAL, Disk, Link, Stack, StackKind, Topology
 from lab.topology.ranges import in_ranges
 
 SATURATED = 0.95
@@ -23,8 +24,11 @@ FULL = 0.8
 eighth of the tags (sbq_calc_wake_batch in lib/sbitmap.c), and two LUNs' turns at one set need not fit."""
 DELIVERED = 0.9
 """So much of what the load has in flight is at the devices when nothing before them holds it up."""
+THINKING = 0.5
+"""A role that pauses for so much of the window would be faster without its thinktime than without its I/O."""
 PEER = 0.8
 """Equals of what has no room belong to it when they are so busy: members of an array differ in each window."""
+_MICROSECONDS = 1e6
 ROOM = 0.9
 """Below this use a link can take over part of what another one carries."""
 
@@ -36,6 +40,7 @@ class Kind(StrEnum):
     LINK = "link"
     SELECTOR = "selector"
     CPU = "cpu"
+    PACE = "pace"
     HOST_QUEUE = "can_queue"
     LUN_DEPTH = "cmd_per_lun"
     IODEPTH = "iodepth"
@@ -52,6 +57,7 @@ _LABELS = {
     Kind.HOST_QUEUE: "hba.{}.can_queue",
     Kind.LUN_DEPTH: "lun.{}.cmd_per_lun",
     Kind.IODEPTH: "role.{}.iodepth",
+    Kind.PACE: "role.{}.pace",
 }
 
 
@@ -95,27 +101,29 @@ class _Way:
         return tuple(dict.fromkeys(link for _, _, links in self.paths for link in links))
 
 
-def elements(arm: Arm, load: Load, use: LoadUse, bw: float) -> tuple[Element, ...]:
+def elements(arm: Arm, load: Load, use: LoadUse, bw: Mapping[str, float]) -> tuple[Element, ...]:
     """All that the load's requests pass in this arm, whether they bind or not.
 
-    ``bw`` is what all roles moved together, in bytes per second: where nobody counts what a link carries, it tells.
+    ``bw`` is what each role moved, in bytes per second: where nobody counts what a disk or a link carries, it tells.
     """
     topology = arm.topology
     roles = tuple(load.apart().roles.values())
     luns = tuple(dict.fromkeys(lun for role in roles for lun in topology.leaves(role.disk)))
     paths = tuple((lun, disk, topology.path(lun, disk)) for lun in luns for disk in topology.luns[lun].disks)
     way = _Way(roles, luns, paths)
-    use, unknown = _with_links(topology, way, use, bw)
+    use, unknown = _with_links(topology, way, use, sum(bw.values()))
     tight_disks, tight_links = _tight(way, use)
     tight_disks |= _peers(topology.disks, tight_disks, {name: disk.own for name, disk in use.disks.items()})
     tight_links |= _peers(topology.links, tight_links, use.links)
     found = [
         *_disks(way, use, tight_disks),
+        *_buckets(topology, load, bw),
         *_links(way, use, tight_links),
         *unknown,
         *_selectors(topology, way, use, tight_links),
         _cpu(use),
         *_queues(arm, way, use),
+        *_pace(load, bw),
         _iodepth(topology, load, way, use, unknown),
     ]
     return tuple(found)
@@ -171,6 +179,46 @@ def _disks(way: _Way, use: LoadUse, tight: set[str]) -> Iterator[Element]:
         itself = "" if _percents(own) == _percents(busy) else f", itself {_percents(own)}"
         says = f"busy {_percents(busy)} of the window{itself}"
         yield Element(Kind.DISK, group, max(own), binds, says)
+
+
+def _buckets(topology: Topology, load: Load, bw: Mapping[str, float]) -> Iterator[Element]:
+    """Disks with null_blk's token bucket, which nobody counts: what their roles moved, of what the bucket gives.
+
+    A role on several LUNs is taken to move as much on each.
+    """
+    shares: dict[str, float] = {}
+    for role in load.roles.values():
+        luns = tuple(dict.fromkeys(lun for disk in role.disks for lun in topology.leaves(disk)))
+        for disk in (topology.disks[name] for lun in luns for name in topology.luns[lun].disks):
+            driver = driver_of(disk, topology)
+            iops = None if driver in SERIAL else effective_iops(disk, role.bs, driver)
+            if iops:
+                shares[disk.name] = shares.get(disk.name, 0.0) + bw[role.name] / len(luns) / (iops * role.bs)
+    for binds in (True, False):
+        if group := tuple(name for name, share in shares.items() if (share >= SATURATED) is binds):
+            most = max(shares[name] for name in group)
+            says = f"its token bucket at {_percents([shares[name] for name in group])}"
+            yield Element(Kind.DISK, group, min(1.0, most), binds, says)
+
+
+def _pace(load: Load, bw: Mapping[str, float]) -> Iterator[Element]:
+    """What the roles ask for by themselves: it limits the load where every role paces itself and keeps its pace."""
+    shares = {role.name: _of_pace(role, bw[role.name]) for role in load.roles.values()}
+    kept = {name: share for name, (share, least) in shares.items() if share >= least}
+    if paced := {name: share for name, (share, _) in shares.items() if share}:
+        says = f"{_percents(list(paced.values()))} of the pace that rate, rate_iops or thinktime set"
+        yield Element(Kind.PACE, tuple(paced), min(1.0, max(paced.values())), len(kept) == len(shares), says)
+
+
+def _of_pace(role: Role, bw: float) -> tuple[float, float]:
+    """The share of its pace that a role reaches, and the share from which its pace is what limits it."""
+    iops, jobs = bw / role.bs, len(role.disks)
+    if "rate_iops" in role.options:
+        return iops / (jobs * int(role.options["rate_iops"])), SATURATED
+    if "rate" in role.options:
+        return bw / (jobs * int(role.options["rate"])), SATURATED
+    thinktime = int(role.options.get("thinktime", 0)) / _MICROSECONDS
+    return iops / jobs * thinktime, THINKING
 
 
 def _links(way: _Way, use: LoadUse, tight: set[str]) -> Iterator[Element]:
@@ -279,7 +327,7 @@ def _all_tags(arm: Arm, way: _Way) -> Iterator[_Tags]:
     for hba in topology.hbas.values():
         own = min(hba.cmd_per_lun, int(arm.queue.get("nr_requests", hba.cmd_per_lun)))
         if mine := {lun: wanted for lun, wanted in demand.items() if topology.luns[lun].hba == hba.name}:
-            yield _Tags(hba.name, hba.can_queue, own, mine)
+            yield _Tags(hba.name, hba.tags, min(own, hba.tags), mine)
 
 
 def _host(tags: _Tags, use: LoadUse) -> Element:

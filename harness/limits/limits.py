@@ -168,12 +168,12 @@ class Plan:
         for name in reversed(self._topology.path(lun.name, disk.name)):
             yield Element(Kind.LINK, name, 1.0), link_seconds(self._topology.links[name], part.request)
         hba = self._topology.hbas[lun.hba]
-        yield Element(Kind.HOST, hba.name, hba.can_queue), held
+        yield Element(Kind.HOST, hba.name, hba.tags), held
 
     def _lun_queue(self, role: Role, lun: Lun) -> Element:
         hba = self._topology.hbas[lun.hba]
         active = sum(self._topology.luns[name].hba == hba.name for name in self._active)
-        tags = min(hba.cmd_per_lun, fair_share(hba.can_queue, active), int(self._queue.get("nr_requests", 1 << 30)))
+        tags = min(hba.cmd_per_lun, fair_share(hba.tags, active), int(self._queue.get("nr_requests", 1 << 30)))
         return Element(Kind.LUN, lun.name, tags, role.name if self._private else "")
 
     def _disk_seconds(self, role: Role, part: Part, way: Way) -> float | None:

@@ -24,11 +24,12 @@ def occupancy_figures(files: Mapping[str, bytes], topology: Topology, load: Load
     """Figures ``(load, "lun" | "host" | "guest", NAME.METRIC)`` of all LUNs and hosts that were sampled.
 
     ``guest.cpu.idle`` is the share of the window, 0 to 1, in which the CPUs were idle. ``lun.NAME.tags.mean``,
-    ``.max`` and ``.none`` are the tags that a LUN held, and the share of samples in which it held none.
-    ``lun.NAME.waiting.mean`` is the load's iodepth on the LUN less the tags held, where no role paces itself and no
-    stack or page cache makes requests of its own. ``lun.NAME.device.mean`` are the requests at a modelled disk's path.
-    ``host.NAME.tags.mean`` and ``.free`` are the tags of all LUNs of a host, and the rest of can_queue. Raises
-    MeasurementError.
+    ``.max`` and ``.none`` are the tags that a LUN held, and the share of samples in which it held none. A SCSI LUN has
+    ``commands.*`` instead, those that it was sent: without an elevator a request that waits for the LUN's cmd_per_lun
+    holds a tag too, and nothing counts those. ``lun.NAME.waiting.mean`` is the load's iodepth on the LUN less its tags
+    or commands, where no role paces itself and no stack or page cache makes requests of its own.
+    ``lun.NAME.device.mean`` are the requests at a modelled disk's path. ``host.NAME.tags.mean`` and ``.free`` are the
+    tags of all LUNs of a host, and the rest of can_queue; a SCSI host has ``commands.mean``. Raises MeasurementError.
     """
     yield (load.name, GUEST, IDLE), samples.idle
     held: dict[str, float] = {}
@@ -37,9 +38,10 @@ def occupancy_figures(files: Mapping[str, bytes], topology: Topology, load: Load
         if series is None or not series.count:
             continue
         held[lun] = series.mean
-        yield (load.name, LUN, f"{lun}.tags.mean"), series.mean
-        yield (load.name, LUN, f"{lun}.tags.max"), float(series.max)
-        yield (load.name, LUN, f"{lun}.tags.none"), series.values.get(0, 0) / series.count
+        what = "commands" if topology.hbas[topology.luns[lun].hba].driver in SCSI else "tags"
+        yield (load.name, LUN, f"{lun}.{what}.mean"), series.mean
+        yield (load.name, LUN, f"{lun}.{what}.max"), float(series.max)
+        yield (load.name, LUN, f"{lun}.{what}.none"), series.values.get(0, 0) / series.count
         asked = _asked(topology, load, lun)
         if asked is not None:
             yield (load.name, LUN, f"{lun}.waiting.mean"), max(0.0, asked - series.mean)
@@ -57,13 +59,11 @@ def _host_figures(
     own = [lun for lun in topology.luns if topology.luns[lun].hba == hba.name]
     series = samples.series.get(f"host_busy[{hba.name}]")
     if series is not None and series.count:
-        mean = series.mean
+        yield (load.name, HOST, f"{hba.name}.commands.mean"), series.mean
     elif hba.driver not in SCSI and hba.hw_queues == 1 and all(lun in held for lun in own):
         mean = sum(held[lun] for lun in own)
-    else:
-        return
-    yield (load.name, HOST, f"{hba.name}.tags.mean"), mean
-    yield (load.name, HOST, f"{hba.name}.tags.free"), max(0.0, hba.can_queue - mean)
+        yield (load.name, HOST, f"{hba.name}.tags.mean"), mean
+        yield (load.name, HOST, f"{hba.name}.tags.free"), max(0.0, hba.tags - mean)
 
 
 def _asked(topology: Topology, load: Load, lun: str) -> int | None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Profiles as text that fits into a mail: at most 30 lines of at most 100 characters."""
+"""Profiles as text that fits into a mail: at most 30 lines of at most 112 characters."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -12,7 +12,7 @@ from lab.base.errors import Misuse
 from lab.yaml.strict import nearest
 
 LINES = 30
-_NAME = 58
+_LINE, _NAME = 112, 58
 _PATHS, _STEPS, _WIDE = 4, 4, 84
 _LARGE = Fraction(1, 50)
 """The share of the total from which on a call path of one side is shown."""
@@ -43,6 +43,12 @@ def profile_lines(profile: Profile, most: int = LINES) -> list[str]:
     rest = total - sum(whole(own.instructions) for _, own in shown) - lost
     lines.append(f"{rest:>10,}  {'':>7}  {'':>7}  {len(ranked) - len(shown)} other functions")
     return lines + foot
+
+
+def most_expensive(profile: Profile, most: int) -> str:
+    """The most expensive functions in one line, instructions per I/O."""
+    ranked = sorted(spent(profile).items(), key=lambda item: (-item[1].instructions, item[0]))[:most]
+    return ", ".join(f"{name_of(function)} {whole(own.instructions):,}" for function, own in ranked)
 
 
 def differential_lines(found: Differential, most: int = LINES) -> list[str]:
@@ -112,7 +118,7 @@ def _change(change: Change) -> str:
     note = f" ({change.note})" if change.note else ""
     if change.inlined:
         note = f" with {', '.join(function.name for function in change.inlined)}"
-    return f"{whole(change.delta):>+10,}  {spans:>17}  {calls:>15}  {name_of(change.function)}{note}"[:120]
+    return f"{whole(change.delta):>+10,}  {spans:>17}  {calls:>15}  {name_of(change.function)}{note}"[:_LINE]
 
 
 def function_lines(profiles: Sequence[Profile], name: str, most: int = LINES) -> list[str]:
@@ -124,7 +130,8 @@ def function_lines(profiles: Sequence[Profile], name: str, most: int = LINES) ->
     room = (most - 2) // len(profiles) - 3
     for profile in profiles:
         callers, callees = _neighbours(profile, name)
-        lines += ["", f"{profile.head.release}"]
+        absent = "" if callers or callees else ": not executed, or neither called nor calling"
+        lines += ["", f"{profile.head.release}{absent}"]
         lines += _neighbour_lines(callers, "from", max(1, room // 2))
         lines += _neighbour_lines(callees, "to", max(1, room - min(room // 2, len(callers))))
     return [*lines, *_foot(profiles)]

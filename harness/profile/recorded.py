@@ -20,6 +20,7 @@ from harness.profile.counts import read_window
 from harness.profile.images import Image
 from harness.profile.model import Context, Function, Head, Node, Profile
 from harness.record.boot_files import save_boot
+from harness.record.judging import results_of
 from harness.record.store import PlannedCell, RunFolder
 from harness.run.jobs import guest_job
 from harness.scenario.model import Load
@@ -33,6 +34,7 @@ from lab.native import programs
 from lab.native.plugin import plugin
 from lab.profile import Profiled, profile_boot
 from lab.session import Lab, PhaseSeen, prepare_job
+from lab.topology.model import Topology
 
 FOLDER = "profiles"
 SCHEMA = 1
@@ -56,6 +58,38 @@ def parse_cell(run: RunFolder, text: str, seed: int = 1) -> Cell:
             return Cell(arm, text.removeprefix(f"{arm}."), seed)
     cells = [f"{arm}.{load}" for arm in run.facts.arms for load in run.scenario.loads]
     raise Misuse(f"{run.facts.scenario} has no cell {text}", remedy=f"its cells are {', '.join(cells)}")
+
+
+def chosen_cell(runs: Sequence[RunFolder], seed: int = 1) -> Cell:
+    """The first cell of one run; of two runs the cell whose cpu.per_io differs by the largest factor.
+
+    Raises CannotJudge where no cell has this figure in all of them.
+    """
+    costs = [_costs(run, seed) for run in runs]
+    common = [cell for cell in costs[0] if all(cell in other for other in costs)]
+    if not common:
+        raise CannotJudge(f"no cell has {PER_IO} under seed {seed}", remedy="name it: blklab profile RUN ARM.LOAD")
+    before, after = costs[0], costs[-1]
+    return max(common, key=lambda cell: max(after[cell] / before[cell], before[cell] / after[cell]))
+
+
+def _costs(run: RunFolder, seed: int) -> dict[Cell, float]:
+    costs = {}
+    for result in results_of(run):
+        for (load, _, metric), value in result.figures.items():
+            if metric == PER_IO and result.seed == seed and value and load in run.scenario.loads:
+                costs[Cell(result.arm, load, seed)] = value
+    return costs
+
+
+def recorded_profile(run: RunFolder, cell: Cell) -> Profile | None:
+    """A profile of this cell of the run that was made before, None where there is none."""
+    record = run.boot(_stored_boot(run, cell))
+    for path in sorted((run.path.parent / FOLDER).glob(f"*/{_load(run, cell).name}.json")):
+        found = _read(path)
+        if found is not None and record is not None and found.head.digest == record.digest:
+            return found
+    return None
 
 
 def profile_of(lab: Lab, run: RunFolder, cell: Cell, kernel: Kernel, *, phase_seen: PhaseSeen) -> Profile:
@@ -88,15 +122,14 @@ def profile_of(lab: Lab, run: RunFolder, cell: Cell, kernel: Kernel, *, phase_se
             f"the profiled boot's digest is {profiled.record.digest}, not {record.digest} as in {run.path.name}",
             remedy=f"report this as a bug; both boots are below {run.path.parent}",
         )
-    loads = [one for load in run.scenario.loads.values() for one in load.windows(run.scenario.windows)]
-    figures = figures_of(record.files, arm.topology, loads)
     head = Head(
         run.facts.scenario, cell.arm, "", cell.seed, run.facts.kernel.release, run.facts.kernel.origin, record.digest
     )
-    images = images_of(_guest_files(lab.cache, profiled), _vmlinux(kernel))
-    for one in loads:
-        if one.name in profiled.windows:
-            _write(folder / f"{one.name}.json", _profile(profiled, images, one, figures, head))
+    loads = [one for load in run.scenario.loads.values() for one in load.windows(run.scenario.windows)]
+    for name, profile in profiles_of(
+        lab.cache, kernel, profiled, topology=arm.topology, loads=loads, head=head
+    ).items():
+        _write(folder / f"{name}.json", profile)
     made = _read(folder / f"{load.name}.json")
     if made is None:
         raise CannotJudge(f"load {load.name} has no sampled window", remedy="windows of 20 ms and more are sampled")
@@ -123,6 +156,16 @@ def _changed(stored: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
 def _key(lab: Lab, fingerprint: Mapping[str, str]) -> str:
     own = digest_bytes(plugin(lab.cache, lab.qemu.version).read_bytes())
     return digest_bytes(canonical([SCHEMA, own, dict(fingerprint)]))[:_KEY]
+
+
+def profiles_of(
+    cache: Cache, kernel: Kernel, profiled: Profiled, *, topology: Topology, loads: Sequence[Load], head: Head
+) -> dict[str, Profile]:
+    """The profile of each load with a sampled window, from what a profiled boot left."""
+    figures = figures_of(profiled.record.files, topology, loads)
+    images = images_of(_guest_files(cache, profiled), _vmlinux(kernel))
+    sampled = (load for load in loads if load.name in profiled.windows)
+    return {load.name: _profile(profiled, images, load, figures, head) for load in sampled}
 
 
 def _profile(profiled: Profiled, images: Sequence[Image], load: Load, figures: Figures, head: Head) -> Profile:
@@ -155,7 +198,7 @@ def _write(path: Path, profile: Profile) -> None:
     document = {
         "schema": SCHEMA,
         "head": {name: getattr(head, name) for name in head.__dataclass_fields__},
-        "ios": [profile.ios.numerator, profile.ios.denominator],
+        "ios": str(profile.ios),
         "total": profile.total,
         "surprises": profile.surprises,
         "functions": [[str(one.context), one.owner, one.name] for one in functions],
@@ -170,5 +213,5 @@ def _read(path: Path) -> Profile | None:
         return None
     functions = [Function(Context(context), owner, name) for context, owner, name in document["functions"]]
     nodes = (Node(parent, functions[number], calls, cost) for parent, number, calls, cost in document["nodes"])
-    ios = Fraction(*document["ios"])
+    ios = Fraction(document["ios"])
     return Profile(Head(**document["head"]), ios, document["total"], document["surprises"], tuple(nodes))

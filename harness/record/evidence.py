@@ -14,7 +14,7 @@ from lab.base.errors import CannotJudge
 from lab.base.record import BootRecord
 
 _VERSION = re.compile(rb"^\[[^\]]*\] Linux version (\S+)", re.MULTILINE)
-_WORDS = frozenset({"sentence", "reason", "reasons", "that", "known", "in_words", "because", "diagnosed"})
+_WORDS = frozenset({"sentence", "reason", "reasons", "that", "known", "in_words", "because", "diagnosed", "killers"})
 """Keys of a verdict whose values are text for readers."""
 _FIGURES = "figures"
 _CHECKSUMS_SINCE = 2

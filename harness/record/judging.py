@@ -18,7 +18,7 @@ from harness.metrics.errors import MeasurementError
 from harness.metrics.use import read_use
 from harness.record.evidence import boot_of, check_plan, differences
 from harness.record.store import PlannedCell, RunFolder, Store, load_run
-from harness.scenario.model import Load, Ratio, Scenario, Status
+from harness.scenario.model import Ratio, Scenario, Status
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
 from lab.base.record import BootRecord
 from lab.kernels.release import Release
@@ -131,11 +131,8 @@ def _explained(run: RunFolder) -> Iterator[Bottleneck | Unexplained]:
             except MeasurementError as error:
                 yield Unexplained(arm.name, load.name, error.message)
             else:
-                yield bottleneck(arm, load, uses, fmean(_bandwidth(result, load) for _, result in boots))
-
-
-def _bandwidth(result: CellResult, load: Load) -> float:
-    return sum(result.figures[load.name, role, "bw"] for role in load.roles)
+                moved = {role: fmean(each.figures[load.name, role, "bw"] for _, each in boots) for role in load.roles}
+                yield bottleneck(arm, load, uses, moved)
 
 
 def _result(run: RunFolder, cell: PlannedCell) -> CellResult:

@@ -5,7 +5,7 @@ import threading
 import time
 from collections.abc import Iterable, Mapping, Sequence
 from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
@@ -95,7 +95,8 @@ class Boots:
         started = time.monotonic()
         self.listener(CellStarted(number, cell.arm, cell.seed))
         record = self.turns.boot(
-            self.lab,
+            # A repetition boots: --verify compares a guest that was restored with one that was not.
+            replace(self.lab, cold=self.lab.cold or cell.repeat > 0),
             self.jobs[cell.arm, cell.seed],
             self.folder.fresh_boot_folder(cell),
             phase_seen=lambda phase: self.listener(CellPhase(number, phase)),
@@ -113,7 +114,7 @@ class Boots:
 def recorded(folder: RunFolder, cell: PlannedCell, jobs: Jobs) -> bool:
     """Whether the cell has a complete record of exactly this job that host interference did not invalidate."""
     record = folder.boot(cell)
-    if record is None or record.outcome.spoilt_by_host:
+    if record is None or record.outcome.invalidated_by_host:
         return False
     return dict(record.fingerprint) == dict(jobs[cell.arm, cell.seed].fingerprint)
 

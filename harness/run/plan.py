@@ -10,9 +10,7 @@ from harness.run.jobs import cell_job
 from harness.scenario.expand import expand
 from harness.scenario.model import Arm, Scenario
 from lab.kernels.model import Kernel
-from lab.realise.capability import missing
-from lab.realise.in_qemu.hardware import lacking
-from lab.session import Lab, prepare_job
+from lab.session import Lab, prepare_job, unmet
 
 
 @dataclass(frozen=True)
@@ -88,7 +86,4 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
 def _lacking(lab: Lab, request: Request, arm: Arm) -> tuple[str, ...]:
     """Every reason why the kernel or QEMU cannot run the arm."""
     requires = request.scenario.requires
-    return (
-        *lacking(arm.topology, lab.qemu.devices),
-        *missing(request.kernel, arm.topology, arm.queue, options=requires.config, modules=requires.modules),
-    )
+    return unmet(lab, request.kernel, arm.topology, arm.queue, options=requires.config, modules=requires.modules)

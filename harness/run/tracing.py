@@ -21,9 +21,7 @@ from harness.scenario.model import Cell, Scenario
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.record import TRACE_FILE, UNKNOWN_EVENT, BootRecord, Outcome
 from lab.kernels.model import Kernel
-from lab.realise.capability import missing
-from lab.realise.in_qemu.hardware import lacking
-from lab.session import Lab, PhaseSeen, prepare_job, run_job
+from lab.session import Lab, PhaseSeen, prepare_job, run_job, unmet
 from lab.yaml.strict import nearest
 
 FOLDER = "traces"
@@ -69,7 +67,7 @@ def trace_boot(
     no such event.
     """
     topology = cell.arm.topology
-    if reasons := (*lacking(topology, lab.qemu.devices), *missing(kernel, topology, cell.arm.queue)):
+    if reasons := unmet(lab, kernel, topology, cell.arm.queue):
         raise CannotJudge("; ".join(reasons), remedy="choose another kernel or another arm")
     job = replace(cell_job(cell), trace=events)
     prepared = prepare_job(lab, kernel, topology, job)

@@ -98,10 +98,10 @@ class _Topologies:
 def _with_settings(name: str, row: Row, topology: Topology) -> Topology | None:
     sound = True
     for key, entry in row.node.entries.items():
-        knob = schema.KNOBS.pattern(key)
-        if knob is None:
+        setting = schema.SETTINGS.pattern(key)
+        if setting is None:
             continue
-        value = knob.kind.read(row.problems, key, entry.value)
+        value = setting.kind.read(row.problems, key, entry.value)
         if not isinstance(value, int | str):
             sound = False
             continue
@@ -122,8 +122,8 @@ def _with_settings(name: str, row: Row, topology: Topology) -> Topology | None:
 def _with_tries(row: Row, topology: Topology) -> Topology:
     tried = row.get(schema.TRY)
     for key, entry in tried.node.entries.items() if tried else ():
-        knob = schema.TRY_RECORD.pattern(key)
-        value = knob.kind.read(row.problems, key, entry.value) if knob else None
+        setting = schema.TRY_RECORD.pattern(key)
+        value = setting.kind.read(row.problems, key, entry.value) if setting else None
         if not isinstance(value, int):
             continue
         try:

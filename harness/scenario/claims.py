@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The claims, controls and reported ratios of a scenario file, with every name resolved."""
 
+import re
 from collections.abc import Callable, Mapping
+from contextlib import suppress
 from typing import TypeVar
 
 from harness.scenario import schema
@@ -27,6 +29,7 @@ from lab.yaml.fields import Field, Row
 from lab.yaml.strict import Entry, Map, Node, Scalar
 
 T = TypeVar("T")
+_EACH_ARM = re.compile(r"(?<![^\s/])\*\.")
 
 
 def known_names(row: Row, topologies: Mapping[str, Topology]) -> Names:
@@ -38,7 +41,7 @@ def known_names(row: Row, topologies: Mapping[str, Topology]) -> Names:
         loads[name] = tuple(role for role in members if role != schema.WINDOW.name)
         mixed.update((name, role) for role in loads[name] if _mixes(members[role].value))
     arms = _members(row, "arms")
-    tried = {arm: tuple(knobs.entries) for arm, value in arms.items() if (knobs := _tried(value)) is not None}
+    tried = {arm: tuple(settings.entries) for arm, value in arms.items() if (settings := _tried(value)) is not None}
     return Names(
         tuple(arms),
         loads,
@@ -89,19 +92,36 @@ def read_controls(row: Row, known: Names) -> tuple[Control, ...]:
         that, ratio, expect = control.get(schema.THAT), _ratio(control, known), _bound(control)
         mutant = control.value(schema.MUTANT)
         if that is not None and ratio is not None and expect is not None:
-            controls.append(Control(that, ratio, expect, mutant, _only_on(control)))
+            hangs = control.get_or(schema.HANGS, False)
+            controls.append(Control(that, ratio, expect, mutant, _only_on(control), hangs))
     return tuple(controls)
 
 
 def read_diagnoses(row: Row, known: Names) -> tuple[Diagnosis, ...]:
+    """Diagnoses; one whose ratios begin with ``*.`` is one for each arm that has what they name."""
     found = []
     for one in row.get(schema.DIAGNOSES) or ():
-        that, when = one.get(schema.THAT), one.get(schema.WHEN)
-        pairs = [(_ratio(condition, known), _bound(condition)) for condition in when or ()]
-        conditions = tuple(Condition(ratio, expect) for ratio, expect in pairs if ratio and expect)
-        if that is not None and conditions and len(conditions) == len(pairs):
-            found.append(Diagnosis(that, conditions))
+        that, rows = one.get(schema.THAT), one.get(schema.WHEN) or []
+        texts = [condition.get_or(schema.RATIO, "") for condition in rows]
+        expects = [_bound(condition) for condition in rows]
+        arms: tuple[str, ...] = ("",)
+        if any(_EACH_ARM.search(text) for text in texts):
+            fitting = tuple(arm for arm in known.arms if all(_fits(text, arm, known) for text in texts))
+            # Where no arm has what they name, that is a mistake of the first one's.
+            arms = fitting or known.arms[:1]
+        for arm in arms:
+            pairs = zip((_ratio(condition, known, arm) for condition in rows), expects, strict=True)
+            conditions = tuple(Condition(ratio, expect) for ratio, expect in pairs if ratio and expect)
+            if that is not None and rows and len(conditions) == len(rows):
+                found.append(Diagnosis(that, conditions))
     return tuple(found)
+
+
+def _fits(text: str, arm: str, known: Names) -> bool:
+    with suppress(ExpressionError):
+        parse_ratio(_EACH_ARM.sub(f"{arm}.", text), known)
+        return True
+    return False
 
 
 def read_reproductions(row: Row, known: Names) -> tuple[Reproduction, ...]:
@@ -145,10 +165,15 @@ def _known_failures(claim: Row) -> tuple[KnownFailure, ...]:
     return tuple(found)
 
 
-def _ratio(row: Row, known: Names) -> Ratio | None:
+def _ratio(row: Row, known: Names, arm: str = "") -> Ratio | None:
     # Without arms or loads every name in a ratio is unknown.
     unusable = not known.arms or not known.loads
-    return parsed(row, schema.RATIO, lambda text: parse_ratio(text, known), symptom=unusable)
+    return parsed(
+        row,
+        schema.RATIO,
+        lambda text: parse_ratio(_EACH_ARM.sub(f"{arm}.", text) if arm else text, known),
+        symptom=unusable,
+    )
 
 
 def _bound(row: Row) -> Bound | None:

@@ -2,8 +2,8 @@
 """Scenarios from files: every name resolved, all mistakes reported at once."""
 
 import re
-from collections.abc import Collection, Mapping
-from dataclasses import replace
+from collections.abc import Callable, Collection, Iterable, Mapping
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.base.plain import identity
@@ -24,7 +24,20 @@ from harness.scenario.loads import read_loads
 from harness.scenario.model import Arm, Requirements, Scenario, Selftest, Source, Status
 from lab.base.errors import Misuse
 from lab.yaml.fields import NAME, Row, mapping_values
-from lab.yaml.strict import Broken, Node, Problems, names, nearest, parse, quoted, read_bytes, shown_path
+from lab.yaml.strict import (
+    Broken,
+    Items,
+    Map,
+    Mark,
+    Node,
+    Problems,
+    names,
+    nearest,
+    parse,
+    quoted,
+    read_bytes,
+    shown_path,
+)
 
 _NAME_IN_FOLDER = re.compile(rf"{NAME}(/{NAME})*")
 
@@ -48,20 +61,38 @@ def find_scenario(ref: str, *, search: Path) -> Path:
     )
 
 
-def load_scenario(ref: str, *, search: Path) -> Scenario:
+@dataclass(frozen=True)
+class Refused:
+    """What a check of a whole scenario says of entry ``index`` of ``section``, claims or controls."""
+
+    section: str
+    index: int
+    message: str
+    remedy: str
+
+
+def load_scenario(ref: str, *, search: Path, check: Callable[[Scenario], Iterable[Refused]] = lambda _: ()) -> Scenario:
     """The scenario of that name in the folder ``search``, or at that path.
 
-    Raises InputErrors with all mistakes of the file and of its topology, Misuse if there is no such file.
+    ``check`` looks at a scenario without mistakes. Raises InputErrors with all mistakes of the file and of its
+    topology, Misuse if there is no such file.
     """
     path = find_scenario(ref, search=search)
     data = read_bytes(path, "scenario")
     problems = Problems()
     node = with_default_loads(parse(data, shown_path(path), problems), problems)
     scenario = None if isinstance(node, Broken) else _read(node, path, search, problems)
+    for one in check(scenario) if scenario is not None else ():
+        problems.add(_place(node, one), one.message, one.remedy)
     problems.raise_if_any()
     if scenario is None:
         raise Misuse(f"scenario {shown_path(path)} cannot be read", remedy="report this as a bug of blklab")
     return scenario
+
+
+def _place(node: Node, refused: Refused) -> Mark:
+    section = node.entries[refused.section].value if isinstance(node, Map) else node
+    return section.items[refused.index].mark if isinstance(section, Items) else section.mark
 
 
 def _read(node: Node, path: Path, search: Path, problems: Problems) -> Scenario | None:

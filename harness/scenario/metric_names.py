@@ -89,11 +89,13 @@ GUEST, LUN, HOST = "guest", "lun", "host"
 """What an operand may name in place of a role: ``arm.load.lun.NAME.tags.mean``, ``arm.load.guest.cpu.idle``."""
 IDLE = "cpu.idle"
 SAMPLED: Mapping[str, tuple[str, ...]] = {
-    LUN: ("tags.mean", "tags.max", "tags.none", "waiting.mean", "device.mean"),
-    HOST: ("tags.mean", "tags.free"),
+    LUN: (
+        *(f"{what}.{figure}" for what in ("tags", "commands") for figure in ("mean", "max", "none")),
+        *("waiting.mean", "device.mean"),
+    ),
+    HOST: ("tags.mean", "tags.free", "commands.mean"),
 }
-"""Sampled in the window. Of a LUN: tags held (mean, max), the share of samples in which it holds none, requests of
-the load that hold no tag (iodepth less tags), requests at a modelled disk. Of a host: tags held, and free."""
+"""Sampled in the window, see ``harness.metrics.occupancy``: tags are those of null_blk and NVMe, commands SCSI's."""
 _UNITS_BY_ENDING = {"runtime": "ns"}
 _LATENCY_PREFIXES = tuple(f"{kind}." for kind in _LATENCIES)
 

@@ -94,7 +94,7 @@ class Load:
 
 @dataclass(frozen=True)
 class Arm:
-    """One setting of the knobs: a topology with its limits applied, and the queue settings.
+    """One setting of the parameters: a topology with its limits applied, and the queue settings.
 
     ``queue`` maps attributes of /sys/block/DEV/queue (scheduler, nr_requests, read_ahead_kb ...) to values, for every
     LUN. ``settings`` are the arm's settings as the file has them, for the report.
@@ -169,13 +169,17 @@ class Claim:
 
 @dataclass(frozen=True)
 class Control:
-    """A negative control: a ratio that must be within ``expect``, in this run or on the kernel ``mutant``."""
+    """A negative control: a ratio that must be within ``expect``, in this run or on the kernel ``mutant``.
+
+    ``hangs``: on the mutant, a guest that hangs fulfils the control too.
+    """
 
     that: str = field(metadata=WORDS)
     ratio: Ratio
     expect: Bound
     mutant: str = ""
     kernels: str = ""
+    hangs: bool = False
 
 
 @dataclass(frozen=True)
@@ -188,7 +192,7 @@ class Condition:
 
 @dataclass(frozen=True)
 class Diagnosis:
-    """Why claims of these arms fail, when all conditions hold. It is shown, and decides nothing."""
+    """Why claims of these arms and loads fail, when all conditions hold. It is shown, and decides nothing."""
 
     that: str
     when: tuple[Condition, ...]

@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The ``ratio:`` of a claim: ``OPERAND`` or ``OPERAND / OPERAND``.
 
-An operand is a number, ``arm.load.role.metric``, or ``arm.tried.accepted.KNOB`` (1 or 0) and
-``arm.tried.effective.KNOB`` of a knob under ``try:``. With the prefix ``bound.`` a figure is what the topology allows,
-with ``baseline.`` it is that of the kernel compared with.
+An operand is a number, ``arm.load.role.metric``, a sampled figure (``arm.load.lun.NAME.tags.mean``), or
+``arm.tried.accepted.KEY`` (1 or 0) and ``arm.tried.effective.KEY`` of a setting under ``try:``. With the prefix
+``bound.`` a figure is what the topology allows, with ``baseline.`` it is that of the kernel compared with.
 """
 
 import re
@@ -30,7 +30,7 @@ class Names:
     """The names that an operand may use: the arms, and the roles of each load.
 
     ``mixed`` are the (load, role) that both read and write: fio counts the two separately, and their percentiles cannot
-    be combined. ``tried`` are the knobs under ``try:`` of each arm. ``noisy`` is true on the wall clock. ``sampled``
+    be combined. ``tried`` are the settings under ``try:`` of each arm. ``noisy`` is true on the wall clock. ``sampled``
     are the LUNs and hosts of each arm, as ``sampled_names`` returns them.
     """
 
@@ -55,7 +55,7 @@ def names_of(scenario: Scenario) -> Names:
 
 
 def sampled_names(topology: Topology) -> Mapping[str, tuple[str, ...]]:
-    """What samples name in a topology, by what stands in place of a role."""
+    """The LUNs and hosts of a topology, which sampled figures name in place of a role."""
     return {LUN: tuple(topology.luns), HOST: tuple(topology.hbas)}
 
 
@@ -125,7 +125,7 @@ def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
     _known(offset, "arm", arm, known.arms)
     if load == TRIED and kind != BOUND and arm in known.tried:
         _known(offset + len(arm) + len(load) + 2, "result of a try", role, TRY_RESULTS)
-        _known(offset + len(arm) + len(load) + len(role) + 3, "knob that is tried:", metric, known.tried[arm])
+        _known(offset + len(arm) + len(load) + len(role) + 3, "setting under try:", metric, known.tried[arm])
         return arm, load, role, metric
     _known(offset + len(arm) + 1, "load", load, known.loads)
     after = offset + len(arm) + len(load) + 2

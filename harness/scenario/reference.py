@@ -6,7 +6,7 @@ In a page the text above ``MARK`` is written by hand, and the rest is generated.
 
 from collections.abc import Iterator, Mapping, Sequence
 
-from harness.scenario.metric_names import METRICS
+from harness.scenario.metric_names import GUEST, IDLE, METRICS, SAMPLED
 from harness.scenario.schema import SCENARIO
 from lab.topology.fields import TOPOLOGY_RECORD
 from lab.topology.ranges import NamedRanges
@@ -84,7 +84,12 @@ def _metrics() -> str:
         (f"`{name}`", metric.unit, "more" if metric.more_is_better else "less", "yes" if metric.bounded else "")
         for name, metric in METRICS.items()
     ]
-    return f"## Metrics of a role\n\n{_table(('metric', 'unit', 'better', 'has a bound'), rows)}"
+    sampled = [(f"`arm.load.{GUEST}.{IDLE}`",)]
+    sampled += [(f"`arm.load.{part}.NAME.{figure}`",) for part, figures in SAMPLED.items() for figure in figures]
+    return (
+        f"## Metrics of a role\n\n{_table(('metric', 'unit', 'better', 'has a bound'), rows)}\n"
+        f"## Sampled figures\n\n{_table(('operand',), sampled)}"
+    )
 
 
 def _table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -13,7 +13,7 @@ from harness.scenario.ratio import BASELINE, BOUND
 from lab.guest.steps.fault import FAULTS, LOSE_DISK
 from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
 from lab.topology.ranges import Names
-from lab.topology.settings import knob_fields, tried_fields
+from lab.topology.settings import setting_fields, tried_fields
 from lab.yaml.fields import (
     NAME,
     Choice,
@@ -169,10 +169,10 @@ _ARM_QUEUE = (
     ),
 )
 _ARM_BELOW = tuple(replace(field, name=rf"queue\.{field.name}", label=f"queue.{field.label}") for field in _BELOW)
-KNOBS = Record((), knob_fields())
+SETTINGS = Record((), setting_fields())
 TRY_RECORD = Record((), tried_fields())
 TRY = Field("try", TRY_RECORD, says="settings that the kernel may refuse or change; a ratio reads ARM.tried.*")
-ARM = Record((TOPOLOGY, TEACHES, TRY, *_ARM_QUEUE), (*KNOBS.patterns, *_ARM_BELOW))
+ARM = Record((TOPOLOGY, TEACHES, TRY, *_ARM_QUEUE), (*SETTINGS.patterns, *_ARM_BELOW))
 
 FROM_REPORT = Field(
     "report", Text(), required=True, says="title of the report or thread", example="FusionIO Performance"
@@ -235,15 +235,19 @@ KNOWN: Field[list[Row]] = Field(
 )
 ONLY_ON = Field(KERNELS.name, KERNELS.kind, absent="all", says="kernels for which it is made", example=KERNELS.example)
 CLAIM = Record((THAT, RATIO, EXPECT, ONLY_ON, OPTIONAL, MEANS, OTHERWISE, KNOWN))
-CONTROL = Record((THAT, RATIO, EXPECT, ONLY_ON, MUTANT))
+HANGS = Field("hangs", Flag(), says="what the mutant stops may hang the guest, which is red too; an oops is not")
+CONTROL = Record((THAT, RATIO, EXPECT, ONLY_ON, MUTANT, HANGS))
 
 WHEN: Field[list[Row]] = Field(
-    "when", ListOf(Record((RATIO, EXPECT)), least=1), required=True, says="conditions, all of which must hold"
+    "when",
+    ListOf(Record((RATIO, EXPECT)), least=1),
+    required=True,
+    says="conditions, all of which must hold; *.load.role.metric stands for the figure of each arm",
 )
 DIAGNOSES: Field[list[Row]] = Field(
     "diagnoses",
     ListOf(Record((THAT, WHEN)), least=1),
-    says="why a claim fails; printed with its figures under a failed claim of the same arms when all conditions hold",
+    says="why a claim fails; printed, with its figures, under a failed claim of the same windows if all hold",
 )
 
 REPORTED = Field("reported", Number(0, 1e6), says="the report's figure", example="0.62")

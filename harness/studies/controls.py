@@ -4,7 +4,8 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.judge.claims import ControlVerdict
+from harness.judge.claims import ClaimVerdict, ControlVerdict, Judgement
+from harness.judge.killers import killer
 from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
 from harness.record.judging import judge_as
@@ -12,7 +13,7 @@ from harness.record.store import RunFolder, Store, load_run
 from harness.run.events import Listener, nobody
 from harness.run.plan import Request
 from harness.run.runner import measured
-from harness.scenario.model import Scenario, Status
+from harness.scenario.model import Claim, Scenario, Status
 from lab.base.errors import CannotJudge
 from lab.kernels.model import Kernel
 from lab.session import Lab
@@ -39,9 +40,9 @@ class Trial:
 
     @property
     def failed(self) -> tuple[str, ...]:
-        """Claims that failed on the mutant, in words."""
+        """Claims whose ratio was measured on the mutant and is out of bounds, in words."""
         claims = self.verdict.claims if self.verdict else ()
-        return tuple(claim.that for claim in claims if claim.judgement.status is Status.FAIL)
+        return tuple(claim.that for claim in claims if _failed(claim))
 
     @property
     def killed(self) -> bool:
@@ -136,6 +137,41 @@ def shortfalls(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Tria
         for mutant, verdict in one.judged.items():
             for control in red_controls(verdict, mutant):
                 yield f"red without the mutant {mutant} too, under {one.scenario}: {control.that}"
+
+
+@dataclass(frozen=True)
+class Kills:
+    """A claim with its figure on the kernel without a mutant, and what makes it fail, each with the figure there."""
+
+    scenario: str
+    claim: ClaimVerdict
+    by: tuple[tuple[str, Judgement], ...]
+
+
+def claim_kills(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Trial]) -> Iterator[Kills]:
+    """Every claim of the scenarios that were tried, in the order of their files."""
+    models = {scenario.name: scenario for scenario in campaign.scenarios}
+    for one in stock:
+        model = models[one.scenario]
+        for number, (claim, judged) in enumerate(zip(model.claims, one.verdict.claims, strict=True)):
+            yield Kills(one.scenario, judged, (*_by_arm(model, claim, one), *_by_mutant(one.scenario, number, trials)))
+
+
+def _by_arm(model: Scenario, claim: Claim, stock: Stock) -> Iterator[tuple[str, Judgement]]:
+    for control, judged in zip(model.controls, stock.verdict.controls, strict=True):
+        red = judged.judgement is not None and judged.judgement.status is Status.PASS
+        if judged.judgement and red and not control.mutant and (name := killer(model, control, claim)):
+            yield name, judged.judgement
+
+
+def _by_mutant(scenario: str, number: int, trials: Sequence[Trial]) -> Iterator[tuple[str, Judgement]]:
+    for trial in trials:
+        if trial.scenario == scenario and trial.verdict and _failed(trial.verdict.claims[number]):
+            yield f"mutant {trial.mutant}", trial.verdict.claims[number].judgement
+
+
+def _failed(claim: ClaimVerdict) -> bool:
+    return claim.judgement.status is Status.FAIL and claim.judgement.ensemble is not None
 
 
 def _judged(run: RunFolder, mutant: str) -> Verdict:

@@ -2,7 +2,7 @@
 """The content-addressed cache: complete folders by kind and key, safe against kills and races.
 
 <root>/<kind>/<key>/            a complete entry, with a list of its files' digests (lab.base.contents)
-<root>/.fill/<kind>/<key>.X/    a fill in progress, or what a killed one left
+<root>/.fill/<kind>/<key>.X/    a fill in progress, or the remains of a killed one
 <root>/.lock/<kind>/<key>       flock: shared while the entry is in use, exclusive while it is removed;
                                 its time stamp is when the entry was last used
 <root>/.lock/<kind>/<key>.fill  flock: exclusive while the entry is filled or changed
@@ -25,7 +25,7 @@ from lab.base.errors import BlklabError, LabBroken
 from lab.base.process import run
 
 _NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._+~:@-]{0,200}")
-_SINGLY = 64  # above so many files one flush of the whole file system is the faster way
+_SINGLY = 64  # above this many files one flush of the whole file system is faster
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 _FULL_WORDS = ("No space left on device", "Disk quota exceeded")
@@ -45,7 +45,7 @@ class Entry:
 
 @dataclass(frozen=True)
 class Pruned:
-    """What a prune removed, what it would have removed but for somebody using it, bytes freed."""
+    """The entries that a prune removed, those that it kept because they are in use, and the bytes freed."""
 
     removed: tuple[Entry, ...]
     in_use: tuple[Entry, ...]
@@ -53,7 +53,7 @@ class Pruned:
 
 
 class Cache:
-    """Entries stay locked against pruning from the time they are handed out until ``close``."""
+    """Entries are locked against pruning from the time they are returned until ``close``."""
 
     def __init__(self, root: Path) -> None:
         self.root = Path(root).absolute()
@@ -88,7 +88,7 @@ class Cache:
 
     @contextmanager
     def workspace(self, kind: str, key: str) -> Iterator[Path]:
-        """A lasting folder ``kind/key`` that changes over time, to one user at a time."""
+        """The mutable folder ``kind/key``, locked for one user at a time."""
         path = self._path(kind, key)
         with self._writing(kind, key), self._exclusive(kind, f"{key}.fill"):
             path.mkdir(parents=True, exist_ok=True)
@@ -108,16 +108,17 @@ class Cache:
         return path
 
     def entries(self) -> tuple[Entry, ...]:
-        """All complete entries, the longest unused first."""
+        """All complete entries, least recently used first."""
         found = (self._describe(path) for path in self.root.glob("[!.]*/[!.]*") if path.is_dir())
         return tuple(sorted(found, key=lambda entry: (entry.last_used, entry.kind, entry.key)))
 
     def prune(
         self, *, keep_bytes: int | None = None, older_than: float | None = None, kind: str | None = None
     ) -> Pruned:
-        """Remove entries of ``kind`` (all kinds) unused for ``older_than`` seconds, and then the
-        longest unused until at most ``keep_bytes`` remain; with neither limit all of them go.
-        Entries in use stay. What killed fills left behind goes in any case.
+        """Remove entries of ``kind`` (default: all kinds) that were not used for ``older_than`` seconds, then the
+        least recently used until at most ``keep_bytes`` remain; without limits, all of them.
+
+        Entries in use are kept. The remains of killed fills are always removed.
         """
         self._remove_leftovers()
         candidates = [entry for entry in self.entries() if kind in (None, entry.kind)]
@@ -135,8 +136,15 @@ class Cache:
                 in_use.append(entry)
         return Pruned(tuple(removed), tuple(in_use), sum(entry.size for entry in removed))
 
+    def discard(self, kind: str, key: str) -> None:
+        """Remove an entry that turned out to be useless, unless another process uses it."""
+        lock = self._held.pop((kind, key), None)
+        if lock is not None:
+            os.close(lock)
+        self._remove(self._describe(self._path(kind, key)))
+
     def close(self) -> None:
-        """Let go of all entries handed out."""
+        """Release all locks."""
         for lock in self._held.values():
             os.close(lock)
         self._held.clear()
@@ -163,7 +171,7 @@ class Cache:
             shutil.rmtree(aside, ignore_errors=True)
 
     def _noted(self, kind: str, key: str) -> Path:
-        """The entry; one made before entries listed their contents gets its list now."""
+        """The entry; the list of an entry made by an older version is written now."""
         path = self._path(kind, key)
         if not (path / contents.NAME).exists():
             with self._writing(kind, key), self._exclusive(kind, f"{key}.fill"):
@@ -180,7 +188,7 @@ class Cache:
             try:
                 lock = os.open(self._lock_path(kind, key), os.O_RDONLY | os.O_CREAT | os.O_CLOEXEC, 0o644)
             except OSError:
-                return True  # a cache that cannot be written cannot be pruned either
+                return True  # a cache that cannot be written cannot be pruned
             fcntl.flock(lock, fcntl.LOCK_SH)
             if not path.is_dir():
                 os.close(lock)
@@ -195,7 +203,7 @@ class Cache:
 
     @contextmanager
     def _exclusive(self, kind: str, name: str, *, wait: bool = True) -> Iterator[None]:
-        """Raises BlockingIOError when ``wait`` is false and somebody holds the lock."""
+        """Raises BlockingIOError when ``wait`` is false and another process holds the lock."""
         path = self._lock_path(kind, name)
         with self._writing(kind, name):
             path.parent.mkdir(parents=True, exist_ok=True)
@@ -208,7 +216,7 @@ class Cache:
 
     @contextmanager
     def _writing(self, kind: str, key: str) -> Iterator[None]:
-        """Turn what the file system refuses into an error that a person can act on."""
+        """Turn errors of the file system into LabBroken with a remedy."""
         try:
             yield
         except BlklabError as error:
@@ -255,7 +263,7 @@ class Cache:
         return False
 
     def _remove(self, entry: Entry) -> bool:
-        """Whether the entry could be removed; renamed away first, so it is never seen half gone."""
+        """Whether the entry could be removed. It is renamed first, so that no reader sees it incomplete."""
         kind, key = entry.kind, entry.key
         try:
             with self._exclusive(kind, f"{key}.fill", wait=False), self._exclusive(kind, key, wait=False):
@@ -270,9 +278,9 @@ class Cache:
         return True
 
     def _remove_leftovers(self, locked: tuple[str, str] | None = None) -> None:
-        """Remove what killed fills left. A fill that still runs holds its lock and is left alone.
+        """Remove the remains of killed fills. A fill in progress holds its lock and is skipped.
 
-        ``locked`` is the kind and key whose lock the caller holds itself.
+        ``locked`` is the kind and key whose lock the caller holds.
         """
         for leftover in (self.root / ".fill").glob("*/*"):
             kind, key = leftover.parent.name, leftover.name.rpartition(".")[0]
@@ -282,7 +290,7 @@ class Cache:
 
 
 def _sync(folder: Path) -> None:
-    """Bring everything below ``folder`` to the disk."""
+    """Flush everything below ``folder`` to the disk."""
     paths = [folder, *(path for path in folder.rglob("*") if not path.is_symlink())]
     if len(paths) > _SINGLY:
         run(["sync", "-f", str(folder)], hint="check the file system of the cache; sync is in coreutils")

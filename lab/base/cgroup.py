@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What control groups leave of the host to this process (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/)."""
+"""CPU and memory limits of this process's control groups (Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/)."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass
@@ -8,26 +8,26 @@ from pathlib import Path
 
 @dataclass(frozen=True)
 class Cgroups:
-    """The groups of one process; limits of enclosing groups count as well."""
+    """The groups of one process, with the limits of all enclosing groups."""
 
     membership: Path = Path("/proc/self/cgroup")
     mount: Path = Path("/sys/fs/cgroup")
 
     def cpu_limit(self) -> float | None:
-        """CPUs' worth of time, None where there is no limit."""
+        """The CPU limit in CPUs, None without a limit."""
         return min(
             (limit for folder in self._folders("cpu") if (limit := _cpu_limit(folder)) is not None), default=None
         )
 
     def memory_left(self) -> int | None:
-        """Bytes up to the nearest limit, page cache counted as free; None where there is no limit."""
+        """Bytes below the tightest limit, with the page cache counted as free; None without a limit."""
         left = (_memory_left(folder) for folder in self._folders("memory"))
         return min((value for value in left if value is not None), default=None)
 
     def _folders(self, controller: str) -> Iterator[Path]:
-        """The process's group and those around it, of either version.
+        """The process's group and its ancestors, of cgroup v1 or v2.
 
-        Inside a container the path may be the host's and not be mounted: then what is mounted counts.
+        In a container the path may be the host's and not be mounted: then the groups that are mounted are returned.
         """
         for line in _lines(self.membership):
             _, controllers, group = line.split(":", 2)

@@ -14,13 +14,13 @@ _SECONDS = 120
 
 
 def compiler_version(wanted_for: str) -> str:
-    """What the compiler says of itself. Raises LabBroken when there is none; ``wanted_for`` ends the sentence."""
+    """The output of gcc --version. Raises LabBroken when there is no compiler; ``wanted_for`` ends its message."""
     if shutil.which(COMPILER) is None:
-        raise LabBroken(f"there is no C compiler, and {wanted_for}", remedy=REMEDY)
+        raise LabBroken(f"no C compiler is installed; {wanted_for}", remedy=REMEDY)
     return run([COMPILER, "--version"], timeout=_SECONDS, hint=REMEDY).stdout.decode(errors="replace")
 
 
 def compile_c(folder: Path, sources: Sequence[str], flags: Sequence[str], output: Path) -> None:
-    """Compile ``sources``, names in ``folder``, so that no path of this host gets into the result. Raises LabBroken."""
+    """Compile ``sources``, names in ``folder``; the result contains no path of this host. Raises LabBroken."""
     argv = [COMPILER, *flags, f"-ffile-prefix-map={folder}=.", "-o", str(output), *sources]
     run(argv, cwd=folder, timeout=_SECONDS, hint=REMEDY)

@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any
 
 WORDS: Mapping[str, bool] = {"words": True}
-"""Metadata of a dataclass's field that is there for readers: whatever it says, the same is measured and judged."""
+"""Metadata of a dataclass field that is text for readers: it changes nothing that is measured or judged."""
 UNMEASURED = frozenset({"kmsg"})
 """Files of a boot that are evidence about it, not results of it."""
 _known: dict[tuple[int, int, int, int], str] = {}

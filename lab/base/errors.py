@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The kinds of failure that blklab tells apart, each with its exit code.
 
-0 is a pass. ``git bisect run`` reads 1 to 127 except 125 as "bad", so only a judged failure of
-the kernel under test may be 1, whatever could not be judged is 125, and everything that is the
-lab's or the caller's own fault is 128 or above: a typing mistake must never convict a commit.
+0 is a pass. ``git bisect run`` reads 1 to 127 except 125 as "bad". So only a failure of the kernel under
+test is 1, a run that cannot be judged is 125, and every fault of the lab or of the request is 128 or above:
+a typing mistake must not mark a commit as bad.
 """
 
 import os
@@ -23,7 +23,7 @@ MOST_SHOWN = 40
 
 
 class BlklabError(Exception):
-    """What went wrong, and what the reader can do about it."""
+    """A message that says what is wrong, and a remedy."""
 
     exit_code: ClassVar[int] = EXIT_LAB_BROKEN
 
@@ -37,7 +37,7 @@ class BlklabError(Exception):
 
 
 class KernelFailed(BlklabError):
-    """The kernel under test misbehaved after it had come up."""
+    """The kernel under test failed after the guest was ready."""
 
     exit_code = EXIT_FAIL
 

@@ -12,11 +12,11 @@ from typing import Literal
 from lab.base.cgroup import Cgroups
 
 GUEST_OVERHEAD = 256 << 20
-"""Bytes that a machine takes beside its guest's memory: translated code, firmware, QEMU's heap."""
+"""Bytes that QEMU needs in addition to the guest's memory: translated code, firmware, heap."""
 _MOST_CROWDED = 10.0
 _MEMINFO = Path("/proc/meminfo")
 _OWN_GROUPS = Cgroups()
-# Debian keeps depmod where the PATH of ordinary users does not lead.
+# On Debian depmod is in /usr/sbin, which is not in the PATH of ordinary users.
 _SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
 Manager = Literal["apt", "dnf", "pacman", "zypper", ""]
@@ -34,7 +34,7 @@ _INSTALL: dict[Manager, str] = {
     "dnf": "dnf install",
     "pacman": "pacman -S",
     "zypper": "zypper install",
-    "": "install, under the names that your distribution gives them:",
+    "": "install the packages of your distribution for:",
 }
 
 
@@ -57,7 +57,7 @@ class OsRelease:
 class Need:
     """A program (or, with a slash, a pattern of file names) that blklab uses on the host.
 
-    It is in the package of that name, empty where the distributions of that manager have none.
+    ``apt``, ``dnf``, ``pacman`` and ``zypper`` name its package; empty: not packaged there.
     """
 
     program: str
@@ -129,11 +129,11 @@ BUILD_NEEDS = (
     ),
     Need("xz", "unpack kernel sources", apt="xz-utils", dnf="xz", pacman="xz", zypper="xz"),
 )
-"""What it takes besides to build kernels; ccache is used where it is there."""
+"""Needed in addition to build kernels. ccache is used if it is installed."""
 
 
 def os_release() -> OsRelease:
-    """This host's distribution; empty fields where it does not say."""
+    """This host's distribution; fields that os-release lacks are empty."""
     try:
         fields = platform.freedesktop_os_release()
     except OSError:
@@ -147,14 +147,14 @@ def os_release() -> OsRelease:
 
 
 def usable_cores(groups: Cgroups = _OWN_GROUPS) -> int:
-    """Cores that this process may keep busy: its affinity, and its groups' CPU limit rounded up."""
+    """Cores that this process may use: its CPU affinity, limited by its groups' CPU limit rounded up."""
     allowed = len(os.sched_getaffinity(0))
     limit = groups.cpu_limit()
     return allowed if limit is None else max(1, min(allowed, ceil(limit)))
 
 
 def memory_available(groups: Cgroups = _OWN_GROUPS, meminfo: Path = _MEMINFO) -> int:
-    """Bytes that new processes may still use."""
+    """Bytes of memory available to new processes."""
     fields = dict(line.split(":", 1) for line in meminfo.read_text().splitlines())
     free = int(fields["MemAvailable"].split()[0]) << 10
     left = groups.memory_left()
@@ -167,18 +167,18 @@ def guests_that_fit(memory: int, available: int) -> int:
 
 
 def disk_free(path: Path) -> int:
-    """Bytes that this user can still write under ``path``, which need not exist yet."""
+    """Free bytes for this user in the file system of ``path``, which need not exist yet."""
     there = next(folder for folder in (path.absolute(), *path.absolute().parents) if folder.exists())
     return shutil.disk_usage(there).free
 
 
 def load() -> float:
-    """Processes that wanted to run, averaged over the last minute."""
+    """Load average of the last minute."""
     return os.getloadavg()[0]
 
 
 def crowding(groups: Cgroups = _OWN_GROUPS) -> float:
-    """How many times slower than alone a process runs here now, 1 to 10: what deadlines of host time are worth."""
+    """By how much deadlines in host time are extended: runnable processes per core, 1 to 10."""
     return min(_MOST_CROWDED, max(1.0, load() / usable_cores(groups)))
 
 
@@ -192,7 +192,7 @@ def missing_packages(manager: Manager, needs: tuple[Need, ...] = NEEDS) -> tuple
 
 
 def install_line(manager: Manager, packages: tuple[str, ...]) -> str:
-    """What to type, as root, to install ``packages``."""
+    """The command that installs ``packages`` as root."""
     if not any(packages):
         return "this distribution does not package it: install it by hand"
     return f"{_INSTALL[manager]} {' '.join(packages)}"

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Run a program that cannot outlive the process that started it, not even by SIGKILL.
 
-Run as ``python -I -S launcher.py PARENT_PID STATUS_FD -- PROGRAM ARGUMENT...``, by itself: it
-imports nothing of blklab, so that it starts fast. It asks the kernel to be killed with its parent,
-sees that the parent has not died before that, and becomes PROGRAM. STATUS_FD closes when that has
-worked; otherwise the reason is written to it.
+Run as ``python -I -S launcher.py PARENT_PID STATUS_FD -- PROGRAM ARGUMENT...``. It imports nothing of
+blklab, so that it starts fast. It asks the kernel to be killed with its parent, checks that the parent
+still lives, and executes PROGRAM. STATUS_FD closes on success; on failure the reason is written to it.
 
 The kernel sends PR_SET_PDEATHSIG when the *thread* that forked ends, so the thread that starts a
-launcher has to be the one that waits for it.
+launcher must also wait for it.
 """
 
 import ctypes
@@ -25,7 +24,7 @@ def main(argv: list[str]) -> int:
     libc = ctypes.CDLL(None, use_errno=True)
     if libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL, 0, 0, 0) != 0:
         return _fail(status, f"prctl: {os.strerror(ctypes.get_errno())}")
-    # A parent that died before the prctl would never be noticed: its child was reparented.
+    # If the parent died before the prctl, no signal comes: this process was reparented.
     if os.getppid() != parent:
         return _fail(status, "the parent is gone")
     try:

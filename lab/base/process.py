@@ -78,8 +78,17 @@ def stream(
     return _start(argv, hint, cwd=cwd, env=env, pass_fds=pass_fds, **pipes)
 
 
-def launch(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path, hint: str = "") -> tuple[Process, int]:
-    """``argv``, started in a session of its own, and its pidfd; its output and errors go to the file ``log``.
+def launch(
+    argv: Sequence[str],
+    *,
+    cwd: Path,
+    env: Mapping[str, str],
+    log: Path,
+    hint: str = "",
+    stdin: int | None = None,
+) -> tuple[Process, int]:
+    """``argv``, started in a session of its own, and its pidfd; its output and errors go to the file ``log``, and
+    its input comes from ``stdin``.
 
     The kernel kills it together with the thread that called this. Returns once the program runs. Raises LabBroken
     when it cannot be started.
@@ -94,7 +103,7 @@ def launch(argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], log: Path,
                 hint,
                 cwd=cwd,
                 env=env,
-                stdin=subprocess.DEVNULL,
+                stdin=subprocess.DEVNULL if stdin is None else stdin,
                 stdout=output,
                 stderr=subprocess.STDOUT,
                 pass_fds=(write_end,),

@@ -12,11 +12,13 @@ from lab.base.printable import printable
 class Outcome(StrEnum):
     """How a boot ended.
 
-    NOT_READY: the guest never said "ready" (cannot judge). LATE: nor did it, and its console shows no
-    trouble: it ran out of the host's time. OOPS and HANG: after "ready" (the kernel failed). DOUBTFUL: either, where
-    the emulator is known to do that to sound kernels (cannot judge). UNFIT: the
-    guest could not build what was asked or a knob did not read back (ERROR). GARBLED: the result channel
-    broke its format. LOST: QEMU died or was killed.
+    NOT_READY: the guest did not report "ready" (cannot judge).
+    LATE: the same at the deadline, without an error on the console: the host was too slow.
+    OOPS, HANG: after "ready" (the kernel failed).
+    DOUBTFUL: OOPS or HANG under an emulator that is known to cause them (cannot judge).
+    UNFIT: a step of the guest failed, or a knob did not read back (ERROR).
+    GARBLED: the result channel violated its format.
+    LOST: QEMU died or was killed.
     """
 
     BYE = "bye"
@@ -30,10 +32,10 @@ class Outcome(StrEnum):
     LOST = "lost"
 
     @property
-    def spoilt_by_host(self) -> bool:
-        """Whether the boot says nothing about its kernel, so that it is made again.
+    def invalidated_by_host(self) -> bool:
+        """Whether the host invalidated the boot, so that it must be repeated.
 
-        A kernel that hangs early and in silence is LATE too: it costs a deadline each time.
+        A kernel that hangs early without a message is LATE too, and takes a full deadline each time.
         """
         return self in (Outcome.LATE, Outcome.LOST)
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Quantities with their units as people write them: ``4k``, ``1 MB/s``, ``400ms``."""
+"""Quantities with units: ``4k``, ``1 MB/s``, ``400ms``."""
 
 import re
 
@@ -17,7 +17,7 @@ def parse_size(text: str) -> int:
 
 
 def parse_rate(text: str) -> int:
-    """Bytes per second, with powers of 1000 as disks are sold. Raises ValueError."""
+    """Bytes per second, with powers of 1000 for k, M, G. Raises ValueError."""
     number, unit = _split(text)
     return _scaled(text, number, unit, _RATES, "a rate such as 1 MB/s")
 

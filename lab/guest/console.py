@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the kernel's own log says about the health of a boot. The console is evidence, never a result."""
+"""Deaths, stalls and warnings in the kernel's log. The console is evidence, never a result."""
 
 import re
 from collections.abc import Collection, Iterable
@@ -16,8 +16,8 @@ _WARNINGS = re.compile(
     r"|Sense Key|scsi_eh|SCSI error|FAILED Result|device reset|bus reset|host reset|hung_task|lockup"
     r"|blocked for more than|Out of memory|page allocation failure|ABORT_TASK"
 )
-# The unit attention with which a SCSI disk greets whoever finds it, and what QEMU's megasas answers to the first
-# TEST UNIT READY of a logical drive (hw/scsi/megasas.c knows no such frame).
+# The unit attention of a SCSI disk at its first command, and the answer of QEMU's megasas to the first
+# TEST UNIT READY of a logical drive (hw/scsi/megasas.c does not implement it).
 _GREETING = re.compile(
     r"\[\s*(\d+\.\d+)\] .*(?:Power-on or device reset occurred|(\[\w+\]) Sense Key : Hardware Error)"
 )
@@ -25,26 +25,25 @@ _NOT_READY = re.compile(r"(\[\w+\]) Unit Not Ready")
 
 
 def death(lines: Iterable[str]) -> str:
-    """The first line that shows the kernel dying, or an empty string."""
+    """The first line with a fatal error of the kernel, or an empty string."""
     return next((line.strip() for line in lines if _DEATHS.search(line)), "")
 
 
 def stall(lines: Iterable[str]) -> str:
-    """The first line that shows a task or CPU stuck, or an empty string."""
+    """The first line that reports a stuck task or CPU, or an empty string."""
     return next((line.strip() for line in lines if _STALLS.search(line)), "")
 
 
 def warnings(log: str, set_up: float = 0.0) -> tuple[str, ...]:
-    """Lines of a kernel log behind the ready mark that make its figures unfit to be judged.
+    """Lines after the ready mark of a kernel log that make the boot's figures invalid.
 
-    ``set_up`` is the uptime in seconds at which set-up ended: until then disks may announce that
-    they were powered on, or are not ready yet. A log without the mark is all behind it: so much was logged that the
-    kernel's buffer lost its beginning.
+    ``set_up`` is the uptime in seconds at which set-up ended: before it, disks may report that they were powered on
+    or are not ready yet. A log without the mark lost its beginning (the kernel's buffer wrapped): all lines count.
     """
     before, mark, behind = log.partition(READY_MARK)
     if not mark:
         behind = before
-    # Disks are probed side by side, so that lines of one are not always neighbours.
+    # Disks are probed in parallel, so the lines of one disk are not always adjacent.
     waking = frozenset(_NOT_READY.findall(behind))
     return tuple(
         line.strip()

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The initramfs of one boot: what all boots of a kernel share, cached, and the job behind it."""
+"""The initramfs of one boot: a cached archive that all boots of a kernel share, followed by the job."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from lab.guest.payload import Payload
 from lab.guest.steps import Step
 from lab.guest.steps.device import Module
 from lab.kernels.model import Kernel
-from lab.kernels.modules import Closure, module_closure, module_name, read_module
+from lab.kernels.modules import Closure, module_closure, module_name, read_module, unsigned
 
 KIND = "initramfs"
 _FILE = "base.cpio"
@@ -39,12 +39,15 @@ def base_image(
     """The cached archive for these modules (their dependencies included) and ``programs`` by name."""
     closure = _complete(kernel, modules)
     built = {name: digest_bytes(program) for name, program in programs.items()}
-    key = digest_bytes(canonical([payload.digest, kernel.digest, sorted(path.name for path in closure.load), built]))
+    # Verifying signatures takes a tenth of the instructions of a boot; most kernels load modules without one as well.
+    carried = bytes if kernel.config.get("CONFIG_MODULE_SIG_FORCE") == "y" else unsigned
+    files = sorted(path.name for path in closure.load)
+    key = digest_bytes(canonical([payload.digest, kernel.digest, files, carried.__name__, built]))
 
     def fill(into: Path) -> None:
         entries = dict(payload.entries)
         for path in closure.load:
-            entries[f"modules/{module_name(path)}.ko"] = initramfs.regular(read_module(demand_intact(path)))
+            entries[f"modules/{module_name(path)}.ko"] = initramfs.regular(carried(read_module(demand_intact(path))))
         for name, program in programs.items():
             entries[f"bin/{name}"] = initramfs.regular(program, executable=True)
         (into / _FILE).write_bytes(initramfs.archive(entries))
@@ -59,7 +62,7 @@ def job_archive(files: Mapping[str, bytes]) -> bytes:
 
 
 def with_dependencies(kernel: Kernel, steps: Iterable[Step]) -> tuple[Step, ...]:
-    """The steps with each module preceded by what it depends on; built-in and loaded ones drop out."""
+    """The steps with each module's dependencies before it, without modules that are built in or already loaded."""
     loaded: set[str] = set()
     complete: list[Step] = []
     for step in steps:

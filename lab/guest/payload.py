@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What every guest carries besides its kernel's modules: busybox, fio, dmsetup, mdadm, tc and their libraries.
+"""The programs of every guest: busybox, fio, dmsetup, mdadm, tc and their libraries.
 
-All of it comes from one Debian suite's packages, unpacked into the cache, whatever the host is, so
-that the payload's bytes do not depend on the host.
+They come from packages of one Debian suite, unpacked into the cache, so that the payload's bytes do not depend
+on the host.
 """
 
 from collections.abc import Mapping
@@ -14,11 +14,12 @@ from lab.base.cache import Cache
 from lab.base.contents import demand_intact
 from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
+from lab.base.tell import Tell
 from lab.guest import initramfs
 from lab.guest.initramfs import ArchiveEntry
 from lab.guest.trim import drop_libraries
 from lab.packages import sources
-from lab.packages.apt import Archive, Tell
+from lab.packages.apt import Archive
 from lab.packages.store import Unpacked, newest, unpacked
 
 SUITE = "trixie"
@@ -38,7 +39,7 @@ PACKAGES = (
     "libudev1",
 )
 
-# A payload of other packages is another one, beside it in the cache.
+# Another list of packages is another payload with its own cache entry.
 PIN = f"payload-{SUITE}-{digest_bytes(' '.join(PACKAGES).encode())[:12]}"
 
 LIBRARY_FOLDER = "usr/lib/x86_64-linux-gnu"
@@ -54,7 +55,7 @@ LIBRARIES = (
     "libudev.so.1",
     "libmnl.so.0",
 )
-"""Shared objects besides the loader that go into the guest."""
+"""Shared objects of the guest, without the loader."""
 
 PROGRAMS = {
     "bin/fio": "usr/bin/fio",
@@ -62,7 +63,7 @@ PROGRAMS = {
     "bin/mdadm": "usr/sbin/mdadm",
     "bin/tc": "usr/sbin/tc",
 }
-"""Where a program goes in the guest, and where its package has it."""
+"""Path of a program in the guest to its path in the package."""
 
 _APPLETS = [
     "sh",
@@ -86,6 +87,7 @@ _APPLETS = [
     "head",
     "yes",
     "cp",
+    "cpio",
     "ifconfig",
 ]
 
@@ -103,7 +105,7 @@ class Payload:
 
 
 def fetch(cache: Cache, tell: Tell) -> Payload:
-    """The payload from the cache, or from the archive when it is not there yet."""
+    """The payload from the cache, downloaded if necessary. Raises LabBroken."""
     tree = _tree(cache, tell)
     return assemble(tree.folder, {package.name: package.version for package in tree.pin.packages})
 
@@ -123,7 +125,7 @@ def _tree(cache: Cache, tell: Tell) -> Unpacked:
             kind="payload",
         )
     except CannotJudge as error:
-        # The payload is the lab's own: without it no kernel can be judged, whichever it is.
+        # The payload is a part of the lab: its absence says nothing about the kernel.
         raise LabBroken(f"the guest payload cannot be fetched: {error.message}", remedy=error.remedy) from error
 
 
@@ -154,9 +156,9 @@ _FURTHER_APPLETS = ("readlink",)
 
 
 def with_further_steps(payload: Payload) -> Payload:
-    """The payload with a runner that knows the verbs of ``further.sh`` too.
+    """The payload with a runner that also knows the verbs of ``further.sh``.
 
-    That of the virtual clock keeps its bytes: the fingerprint of every boot covers them.
+    The payload of the virtual clock is unchanged: the fingerprint of every boot covers its bytes.
     """
     runner = payload.entries["runner.sh"].data.replace(_UNKNOWN_STEP, _FURTHER_STEP)
     own = {"runner.sh": initramfs.regular(runner), "further.sh": initramfs.regular(_own("further.sh"))}

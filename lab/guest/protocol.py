@@ -1,20 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The result channel: what the guest may say, line by line, and nothing else.
+"""The result channel: the lines that a guest may send.
 
 ::
 
     BLKLAB 1                        version of this format
     READY <release> <uptime>        the kernel is up and the runner is about to start
     PHASE <uptime> <name>           any number of times
-    UNFIT <step> <message>          a step could not be carried out; results follow all the same
+    UNFIT <step> <message>          a step failed; results follow nevertheless
     FILE <name> <bytes> <sha256>    followed by base64 lines
     END <files> <uptime>
     BYE                             only after a complete run
     DEADLINE                        the guest's own deadline passed; nothing follows
-    BROKEN <message>                a part of the lab in the guest died; nothing follows
+    BROKEN <message>                a program of the lab in the guest died; nothing follows
 
-``ResultReader`` is fed lines as they arrive and never raises: the first departure from the format
-is kept in ``fault`` and everything behind it is ignored.
+``ResultReader`` takes lines as they arrive and never raises: the first violation of the format
+is kept in ``fault`` and all later lines are ignored.
 """
 
 import base64
@@ -57,7 +57,7 @@ class _Incoming:
 
 @dataclass
 class ResultReader:
-    """State of one result channel. ``files`` holds only files whose size and sha256 were right."""
+    """State of one result channel. ``files`` has only files with correct size and sha256."""
 
     release: str = ""
     phases: list[PhaseMark] = field(default_factory=list)
@@ -80,7 +80,7 @@ class ResultReader:
         return bool(self.fault or self.bye or self.deadline_passed or self.broken)
 
     def feed(self, line: str) -> PhaseMark | None:
-        """Take one line without its newline; return the phase that it announced, if it did."""
+        """Take one line without its newline; return the phase if the line starts one."""
         if self._closed:
             return None
         if not self._greeted:
@@ -93,7 +93,7 @@ class ResultReader:
         return handler(self, line)
 
     def finish(self) -> None:
-        """No more lines will come."""
+        """The channel has ended."""
         if self._closed:
             return
         if self._incoming is not None:
@@ -161,11 +161,11 @@ class ResultReader:
 
     def _on_broken(self, line: str) -> PhaseMark | None:
         self._incoming = None
-        self.broken = line.partition(" ")[2] or "a part of the lab in the guest died"
+        self.broken = line.partition(" ")[2] or "a program of the lab in the guest died"
         return None
 
     def _is_data(self, line: str) -> bool:
-        """FILE by itself is also base64; no other word of the protocol stands alone with four letters."""
+        """A line "FILE" may be base64: it is the only keyword of four letters that is valid without arguments."""
         return line == "FILE" and self._incoming is not None
 
     def _take_data(self, line: str) -> None:
@@ -186,13 +186,13 @@ class ResultReader:
         try:
             data = base64.b64decode("".join(incoming.encoded), validate=True)
         except ValueError as error:
-            # binascii.Error for what is no base64, plain ValueError for what is not even ASCII.
+            # binascii.Error for invalid base64, plain ValueError for bytes that are not ASCII.
             self.fault = f"file {incoming.name}: {error}"
             return False
         if len(data) != incoming.size:
             self.fault = f"file {incoming.name}: {len(data)} of {incoming.size} bytes arrived"
         elif hashlib.sha256(data).hexdigest() != incoming.digest:
-            self.fault = f"file {incoming.name}: its sha256 is not the one announced"
+            self.fault = f"file {incoming.name}: its sha256 differs from the announced one"
         else:
             self.files[incoming.name] = data
         return not self.fault

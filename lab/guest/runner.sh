@@ -227,7 +227,7 @@ inject() {
 	flood) yes 'a console that never stops' >/dev/ttyS0 3>&- ;;
 	lose-runner) (sleep "$2" && kill -9 $$) 3>&- & ;;
 	lose-handler) (sleep "$2" && kill -9 "$handler") 3>&- & ;;
-	host-noise) cat /job/noise >/out/noise ;;
+	host-noise) tail -c 16 /tmp/job.cpio >/out/noise ;;
 	*-result) fault=$1 ;;
 	*) unfit "unknown fault $1" ;;
 	esac

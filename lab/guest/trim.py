@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Cut shared libraries out of a dynamically linked x86-64 ELF program.
 
-Debian's fio links some sixty libraries (Ceph, Gluster, NFS, RDMA: 80 MB) for engines that the
-guest never uses. ``drop_libraries`` removes their ``DT_NEEDED`` entries and version requirements
-and makes the symbols that only they could provide weak, so that the loader resolves those to
-null instead of refusing the program. The engines behind them then crash if they are called; the
-engines that remain (libaio, io_uring, psync, sync) are untouched.
+Debian's fio links about sixty libraries (Ceph, Gluster, NFS, RDMA: 80 MB) for engines that the
+guest does not use. ``drop_libraries`` removes their ``DT_NEEDED`` entries and version requirements
+and makes the symbols that only they define weak, so that the loader resolves them to null instead
+of refusing the program. The engines of those libraries crash if they are called; the other
+engines (libaio, io_uring, psync, sync) are unchanged.
 
 Layout facts come from the System V gABI ("Dynamic Section", "Symbol Table") and from the Linux
 Standard Base chapter "Symbol Versioning" (``Elfxx_Verneed``, ``Elfxx_Vernaux``).
@@ -124,7 +124,7 @@ def _weaken_symbols(elf: _Elf, kept_versions: set[int]) -> None:
     symtab, strtab = elf.tag(_DT_SYMTAB), elf.tag(_DT_STRTAB)
     versym = elf.offset_of(elf.tag(_DT_VERSYM))
     first = elf.offset_of(symtab)
-    # binutils lays .dynstr directly behind .dynsym; the table has no length of its own.
+    # binutils places .dynstr directly after .dynsym; the table itself has no length.
     for index in range(1, (strtab - symtab) // _SYM.size):
         at = first + index * _SYM.size
         name, info, other, shndx, value, size = _SYM.unpack_from(elf.data, at)

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken, Misuse
+from lab.base.tell import Tell
 from lab.kernels import store
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release
 from lab.packages import sources
-from lab.packages.apt import Archive, Package, Tell
+from lab.packages.apt import Archive, Package
 from lab.packages.store import Choose, Pin, unpacked
 
 # Series to the suites that carry it: groups in order of preference, the newest within a group wins.

@@ -7,11 +7,12 @@ from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
+from lab.base.tell import Tell
 from lab.kernels import debian, store
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release
 from lab.packages import sources
-from lab.packages.apt import Archive, Package, Tell
+from lab.packages.apt import Archive, Package
 from lab.packages.store import Choose, unpacked
 
 _UBUNTU_IMAGES = r"linux-image-(?:unsigned-)?\d+\.\d+\.\d+-\d+-generic"

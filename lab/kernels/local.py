@@ -17,10 +17,10 @@ from lab.base.cache import Cache
 from lab.base.digest import known_digest
 from lab.base.errors import CannotJudge, LabBroken, Misuse, no_such_folder
 from lab.base.reading import read_json
+from lab.base.tell import Tell
 from lab.kernels import store
 from lab.kernels.model import Kernel
 from lab.kernels.vmlinux import image_release
-from lab.packages.apt import Tell
 
 _TREE_IMAGE = Path("arch/x86/boot/bzImage")
 _TREE_RELEASE = Path("include/config/kernel.release")
@@ -29,7 +29,7 @@ _TABLES = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
 
 @dataclass(frozen=True)
 class Found:
-    """A kernel's files where they lie. ``files`` maps names below lib/modules/<release> to paths."""
+    """A kernel's files in their place. ``files`` maps names below lib/modules/<release> to paths."""
 
     release: str
     image: Path
@@ -140,7 +140,7 @@ def _checked(found: Found) -> Found:
 
 
 def copy(found: Found, into: Path) -> None:
-    """Make ``into`` a complete entry of the kernel store from files that stay where they are."""
+    """Copy the files into ``into`` and make it a complete entry of the kernel store."""
     modules = into / "lib/modules" / found.release
     modules.mkdir(parents=True)
     shutil.copyfile(found.image, into / "image")

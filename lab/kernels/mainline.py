@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Kernels of kernel.org as Ubuntu's mainline archive builds them: ``mainline:v6.12``, by virtme-ng's downloader.
 
-The archive is not signed and not mirrored: such a kernel is for a look, one of tree: or debian: for a verdict.
+The archive is not signed and not mirrored: use these kernels for a quick test, and tree: or debian: for a verdict.
 """
 
 import importlib.util
@@ -13,9 +13,10 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.process import run
+from lab.base.tell import Tell
 from lab.kernels import store
 from lab.kernels.model import Kernel
-from lab.packages.apt import BOUND, Tell
+from lab.packages.apt import BOUND
 
 DOWNLOADER = "virtme_ng"
 _FORM = re.compile(r"v\d+\.\d+(?:\.\d+)?(?:-rc\d+)?")

@@ -1,8 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which module files a guest needs, in the order in which to load them."""
+"""The module files that a guest needs, in load order."""
 
 import gzip
 import lzma
+import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
@@ -17,6 +18,9 @@ from lab.kernels.model import Kernel
 from lab.kernels.vmlinux import DAMAGE
 
 _SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
+_SIGNED = b"~Module signature appended~\n"
+_SIGNATURE = struct.Struct(">8xI")
+"""Eight bytes of kinds and padding, then the length of the signature in front of it."""
 
 
 @dataclass(frozen=True)
@@ -40,8 +44,8 @@ def module_name(path: Path | str) -> str:
 def module_closure(kernel: Kernel, names: Iterable[str]) -> Closure:
     """The files that ``modprobe`` would load for ``names``, each once. ``-`` and ``_`` are the same.
 
-    What a module merely asks to be loaded before it (``softdep pre:``) is included, save variants
-    bound to a CPU feature: they are not needed and refuse to load where the CPU lacks it.
+    Soft dependencies (``softdep pre:``) are included, except variants for a CPU feature: they are not needed,
+    and refuse to load if the CPU lacks the feature.
     Raises LabBroken when a table of depmod is missing or damaged.
     """
     index = _index(kernel.modules)
@@ -75,6 +79,16 @@ def _plain(path: Path, stored: bytes) -> bytes:
     return stored
 
 
+def unsigned(module: bytes) -> bytes:
+    """The module without the signature behind it (struct module_signature, include/linux/module_signature.h)."""
+    end = len(module) - len(_SIGNED)
+    if not module.endswith(_SIGNED) or end < _SIGNATURE.size:
+        return module
+    (length,) = _SIGNATURE.unpack(module[end - _SIGNATURE.size : end])
+    start = end - _SIGNATURE.size - int(length)
+    return module[:start] if start >= 0 else module
+
+
 @dataclass(frozen=True)
 class _Index:
     """depmod's tables by module name: file, hard dependencies in load order, soft ones, aliases."""
@@ -86,7 +100,7 @@ class _Index:
     builtin: frozenset[str]
 
     def add(self, name: str, load: dict[str, None]) -> None:
-        """Append ``name`` to ``load``, behind all that has to be there first."""
+        """Append ``name`` to ``load``, after its dependencies."""
         for module in (*self.needs[name], name):
             if module in load:
                 continue

@@ -8,11 +8,12 @@ from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError, Misuse
+from lab.base.tell import Tell
 from lab.kernels import debian, store
 from lab.kernels.release import Release
 from lab.kernels.vmlinux import image_built
 from lab.packages import sources
-from lab.packages.apt import Archive, Tell
+from lab.packages.apt import Archive
 from lab.packages.store import read_pins
 from lab.packages.version import version_key
 

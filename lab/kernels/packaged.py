@@ -13,12 +13,13 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken, Misuse
 from lab.base.process import run
+from lab.base.tell import Tell
 from lab.kernels import debian, mutants, tree
 from lab.kernels.git import Checkout
 from lab.kernels.model import Kernel
 from lab.kernels.tree import Source
 from lab.packages import sources
-from lab.packages.apt import Archive, Package, Tell
+from lab.packages.apt import Archive, Package
 from lab.packages.store import Choose, Finish, Pin, unpacked
 from lab.packages.version import version_key
 

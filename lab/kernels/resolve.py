@@ -6,9 +6,9 @@ from typing import Protocol
 
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
+from lab.base.tell import Tell, silent
 from lab.kernels import debian, distro, local, mainline, packaged, tree
 from lab.kernels.model import Kernel
-from lab.packages.apt import Tell, silent
 
 DEFAULT = "distro"
 FORMS = (

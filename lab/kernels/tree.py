@@ -19,12 +19,12 @@ from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import Misuse, no_such_folder
 from lab.base.reading import read_json
+from lab.base.tell import Tell, silent
 from lab.kernels import build, git, local, mutants, store
 from lab.kernels.build import Builder, Recipe, Toolchain
 from lab.kernels.model import Kernel
 from lab.kernels.mutants import Mutation
 from lab.kernels.release import Release
-from lab.packages.apt import Tell, silent
 
 KIND = "trees"
 _FACTS = "build.json"

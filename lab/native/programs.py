@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The lab's own programs of the guest, built by the host's compiler: statically, and to the same bytes each time."""
+"""The guest's C programs, built reproducibly as static ELF files by the host's compiler."""
 
 from dataclasses import dataclass
 from itertools import chain
@@ -32,16 +32,17 @@ class Program:
     def sources(self) -> tuple[Path, ...]:
         """The C files and headers in the order in which they are linked: by group, then by name.
 
-        The order decides on addresses, and with them on the digests of base archives.
+        The order determines addresses, and so the digests of base archives.
         """
         groups = (sorted(chain(*((ROOT / name).iterdir() for name in names)), key=_name) for names in self.groups)
         return tuple(path for path in chain(*groups) if path.suffix in {".c", ".h"})
 
 
-DISKD, SAMPLER = "diskd", "sampler"
+DISKD, RECEIVE, SAMPLER = "diskd", "receive", "sampler"
 PROGRAMS = {
-    DISKD: Program((("common", "diskd"),), "the disks of driver tcmu are a C program"),
-    SAMPLER: Program((("common",), ("sampler",)), "what samples queues in the guest is a C program"),
+    DISKD: Program((("common", "diskd"),), "the disks of driver tcmu are modelled by a C program"),
+    RECEIVE: Program((("receive",),), "the guest receives its job through a C program"),
+    SAMPLER: Program((("common",), ("sampler",)), "queues are sampled by a C program"),
 }
 
 

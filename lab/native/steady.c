@@ -33,14 +33,26 @@
 /* The functions have an older version on x86-64, which dlsym would find first. */
 #define COND_VERSION "GLIBC_2.3.2"
 
-/* The CPU's thread is the only one besides the main loop that waits for a condition. */
+/*
+ * The CPU's thread is the first one besides the main loop that waits for a condition: for the start of the machine,
+ * with the big lock. Others follow when the machine is stopped and its state is saved (the migration's thread).
+ */
+static atomic_int cpu_thread;
 static atomic_int cpu_waits;
+static _Atomic(pthread_cond_t *) cpu_condition;
 static _Atomic(pthread_mutex_t *) big_lock;
 static atomic_bool ending;
 
 static bool is_main_loop(void)
 {
 	return syscall(SYS_gettid) == getpid();
+}
+
+static bool is_cpu(void)
+{
+	int self = syscall(SYS_gettid), nobody = 0;
+
+	return atomic_compare_exchange_strong(&cpu_thread, &nobody, self) || nobody == self;
 }
 
 static void *next_cond(const char *name)
@@ -57,9 +69,11 @@ int pthread_cond_wait(pthread_cond_t *condition, pthread_mutex_t *mutex)
 
 	if (!next)
 		next = next_cond("pthread_cond_wait");
-	if (is_main_loop())
+	if (is_main_loop() || !is_cpu())
 		return next(condition, mutex);
-	atomic_store(&big_lock, mutex);
+	if (!atomic_load(&big_lock))
+		atomic_store(&big_lock, mutex);
+	atomic_store(&cpu_condition, condition);
 	atomic_store(&cpu_waits, 1);
 	syscall(SYS_futex, &cpu_waits, FUTEX_WAKE_PRIVATE, 1, NULL, NULL, 0);
 	result = next(condition, mutex);
@@ -74,7 +88,7 @@ int pthread_cond_broadcast(pthread_cond_t *condition)
 
 	if (!next)
 		next = next_cond("pthread_cond_broadcast");
-	if (is_main_loop())
+	if (is_main_loop() && condition == atomic_load(&cpu_condition))
 		atomic_store(&cpu_waits, 0);
 	return next(condition);
 }

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The library that keeps QEMU's main loop off the virtual clock while the CPU executes; steady.c says why."""
+"""The library that keeps QEMU's main loop off the virtual clock while the CPU executes; see steady.c."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -17,7 +17,7 @@ _FLAGS = ("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Werror", "-shared", "-fPIC"
 
 @dataclass(frozen=True)
 class Steady:
-    """``path`` is a library to be preloaded into QEMU; ``digest`` is that of its source, sha256 in hex."""
+    """``path`` is a library to preload into QEMU; ``digest`` is the sha256 of its source in hex."""
 
     path: Path
     digest: str
@@ -26,7 +26,7 @@ class Steady:
 def steady(cache: Cache) -> Steady:
     """The library, built by the host's compiler when the cache has none. Raises LabBroken without a compiler."""
     digest = digest_bytes(_SOURCE.read_bytes())
-    version = compiler_version("QEMU's main loop is kept steady by a library in C")
+    version = compiler_version("the library that is preloaded into QEMU is written in C")
 
     def fill(into: Path) -> None:
         compile_c(_SOURCE.parent, [_SOURCE.name, "-ldl"], _FLAGS, into / LIBRARY)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What runs a guest of the wall clock: KVM where this kernel was seen to boot under it, else TCG on all cores."""
+"""The accelerator of the wall clock: KVM if this kernel was seen to boot under it, else TCG on all cores."""
 
 import json
 import os
@@ -16,14 +16,14 @@ from lab.qemu.probe import OVERRIDE, Qemu
 
 KIND = "accelerator"
 SOUND_PATCHING = (8, 1)
-"""From this QEMU on TCG locks a page of code before it translates or changes it."""
+"""From this version on TCG locks a page of code before it translates or changes it."""
 _FILE = "kvm.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 
 
 @dataclass(frozen=True)
 class Accelerator:
-    """``why`` says in words what was seen of KVM."""
+    """``why`` describes the evidence about KVM."""
 
     clock: WallClock
     why: str
@@ -36,8 +36,8 @@ class Accelerator:
 def accelerator(cache: Cache, qemu: Qemu, image: Path, digest: str) -> Accelerator:
     """The accelerator for the kernel ``image`` with that ``digest``.
 
-    What was proved holds until the host boots again or QEMU, the kernel or the right to open the device is another.
-    The proof takes seconds: one or two where KVM works, some more where it hangs.
+    The proof is cached until the host reboots, or QEMU, the kernel or access to the device changes. It takes one or
+    two seconds if KVM works, a few more if it hangs.
     """
     refused = not os.access(DEVICE, os.R_OK | os.W_OK)
     key = digest_bytes(canonical([_this_boot(), os.uname().release, qemu.digest, digest, refused]))
@@ -52,18 +52,18 @@ def accelerator(cache: Cache, qemu: Qemu, image: Path, digest: str) -> Accelerat
 
 
 def of(kvm: Kvm) -> Accelerator:
-    """What follows from a proof."""
+    """The accelerator that a proof allows."""
     if kvm.state is KvmState.WORKS:
         return Accelerator(WallClock("kvm", kvm.model), f"-cpu {kvm.model}: {kvm.proof}")
     return Accelerator(WallClock("tcg"), f"KVM: {kvm.state}, {kvm.proof}")
 
 
 def doubt_of(clock: Clock, qemu: Qemu) -> str:
-    """Why a guest that died or hung under ``qemu`` need not have done so of its kernel; empty where it must have."""
+    """Why ``qemu`` itself may make a guest die or hang; empty when it cannot."""
     if clock != WallClock("tcg") or qemu.version >= SOUND_PATCHING:
         return ""
     return (
-        f"QEMU {qemu.version_text} may run code that another vCPU is patching, and its guests die or hang of that:"
+        f"QEMU {qemu.version_text} may run code that another vCPU is patching, which makes guests die or hang:"
         f" measure again, or name QEMU {'.'.join(map(str, SOUND_PATCHING))} or later in {OVERRIDE}"
     )
 

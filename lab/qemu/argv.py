@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """QEMU's command line as a pure function of a machine's description.
 
-A machine runs with its folder as the working directory, so the command line names the files it
-writes by bare names, and two runs of one cell differ in no word of it but the paths of QEMU,
-kernel and initramfs. ``fingerprint_argv`` replaces those by their roles.
+A machine runs with its folder as the working directory, so its output files have bare names, and the
+command lines of two runs of one cell differ only in the paths of QEMU, kernel and initramfs.
+``fingerprint_argv`` replaces those by their roles.
 """
 
 from dataclasses import dataclass, field, replace
@@ -16,6 +16,7 @@ from lab.qemu.clock import Clock, VirtualClock, WallClock
 CONSOLE_FILE = "console.txt"
 RESULTS_FILE = "results.txt"
 FIRST_ICOUNT_SMP = (8, 1)
+JOB_KEY = "opt/org.blklab/job"
 
 
 @dataclass(frozen=True)
@@ -25,7 +26,8 @@ class MachineSpec:
     ``version`` is QEMU's, as far as it is known; ``firmware`` is a file in QEMU's data folders
     or a path, None for QEMU's own choice; without a ``kernel`` only the firmware runs; ``memory``
     is in MiB; ``seed`` feeds every random source that the guest can reach; ``append`` are words
-    for the kernel command line, after the machine's own; ``devices`` are values of -device;
+    for the kernel command line, after the machine's own; ``job`` is a file in the machine's folder that the guest reads
+    through fw_cfg under the name ``JOB_KEY``; ``devices`` are values of -device;
     ``preload`` is a library to be loaded into QEMU, which no word of the command line shows; ``hardware`` are
     words of objects, block devices and devices, in their order; ``plugin`` is a library and its arguments, which
     observes the guest and changes nothing in it.
@@ -35,6 +37,7 @@ class MachineSpec:
     version: tuple[int, ...]
     kernel: Path | None
     initrd: Path | None = None
+    job: str = ""
     firmware: str | None = None
     memory: int = 512
     cpus: int = 1
@@ -49,7 +52,7 @@ class MachineSpec:
 
 
 def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
-    """The command line of ``spec``. Raises Misuse where its QEMU cannot carry it out."""
+    """The command line of ``spec``. Raises Misuse when this version of QEMU cannot run it."""
     _check(spec)
     return (
         str(spec.program),
@@ -62,12 +65,13 @@ def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
         *_devices(spec),
         *spec.hardware,
         *_kernel(spec),
+        *_job(spec),
         *(("-plugin", ",".join(spec.plugin)) if spec.plugin else ()),
     )
 
 
 def fingerprint_argv(spec: MachineSpec) -> tuple[str, ...]:
-    """The command line with host paths replaced by roles; what lies there is digested elsewhere."""
+    """The command line with host paths replaced by roles; the files are digested separately."""
     kernel = Path("KERNEL") if spec.kernel else None
     initrd = Path("INITRD") if spec.initrd else None
     return machine_argv(replace(spec, program=Path("QEMU"), kernel=kernel, initrd=initrd))
@@ -119,8 +123,8 @@ def _time(clock: Clock) -> tuple[str, ...]:
 
 
 def _processor(spec: MachineSpec) -> tuple[str, ...]:
-    # -seed makes QEMU's own randomness (the fw_cfg and device-tree seeds of the guest's RNG)
-    # repeatable; rdrand and rdseed would let the host's through.
+    # -seed makes QEMU's own randomness (fw_cfg and device-tree seeds of the guest's RNG)
+    # repeatable; rdrand and rdseed would return the host's.
     match spec.clock:
         case VirtualClock():
             model = "max,-rdrand,-rdseed"
@@ -130,7 +134,7 @@ def _processor(spec: MachineSpec) -> tuple[str, ...]:
             model = "max"
         case _:
             assert_never(spec.clock)
-    # A processor on a NUMA node of its own shares no cache with those of other nodes: it is a socket.
+    # Processors of different NUMA nodes share no cache: each is a socket.
     smp = f"{spec.cpus},sockets={spec.cpus},cores=1,threads=1" if "-numa" in spec.hardware else str(spec.cpus)
     return ("-cpu", model, "-smp", smp, "-seed", str(spec.seed))
 
@@ -141,7 +145,7 @@ def _memory(spec: MachineSpec) -> tuple[str, ...]:
 
 def _channels() -> tuple[str, ...]:
     # Files, not pipes or sockets: a write to a file never waits for a reader, so nothing on the
-    # host can hold the guest up. The first port is the console, the second carries results.
+    # host can delay the guest. The first port is the console, the second carries results.
     return ("-serial", f"file:{CONSOLE_FILE}", "-serial", f"file:{RESULTS_FILE}")
 
 
@@ -156,13 +160,17 @@ def _kernel(spec: MachineSpec) -> tuple[str, ...]:
     return ("-kernel", str(spec.kernel), *initrd, "-append", command_line(spec))
 
 
+def _job(spec: MachineSpec) -> tuple[str, ...]:
+    return ("-fw_cfg", f"name={JOB_KEY},file={spec.job}") if spec.job else ()
+
+
 def _kernel_words(spec: MachineSpec) -> tuple[str, ...]:
-    # loglevel=5 instead of quiet: WARNs and errors must reach the console, they are evidence.
+    # loglevel=5 instead of quiet: WARNs and errors must reach the console as evidence.
     words: tuple[str, ...] = ("console=ttyS0", "panic=-1", "loglevel=5", "nokaslr")
     if not isinstance(spec.clock, VirtualClock):
         return words
     # Under icount the TSC counts virtual nanoseconds, 1 GHz at any shift: nothing to calibrate.
-    # The crypto self-tests would cost a second of emulation and tell nothing about block I/O.
+    # The crypto self-tests cost a second of emulation and do not concern block I/O.
     words += ("tsc_early_khz=1000000", "cryptomgr.notests")
     # Calibrating the APIC timer is a loop of PAUSE instructions, each of which leaves the
     # translated code under icount (3 s of wall time); the HPET ticks instead. With more

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The two clocks a scenario may name, with what each of them cannot see."""
+"""The two clocks of scenarios, and what each cannot see."""
 
 from dataclasses import dataclass
 from typing import ClassVar
@@ -14,7 +14,7 @@ class VirtualClock:
     name: ClassVar[str] = "virtual"
     cannot_see: ClassVar[str] = (
         "It cannot see lock and cache-line contention or true parallelism: "
-        "every instruction takes the same time, and all vCPUs share one stream of them."
+        "every instruction takes the same time, and all vCPUs share one instruction stream."
     )
 
 
@@ -30,7 +30,7 @@ class WallClock:
     model: str = "host"
 
     name: ClassVar[str] = "wall"
-    cannot_see: ClassVar[str] = "It cannot see small effects: they drown in the host's noise."
+    cannot_see: ClassVar[str] = "It cannot see effects smaller than the noise of the host."
 
 
 Clock = VirtualClock | WallClock

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a kernel lacks for a topology: every reason at once, found in its files, before anything boots."""
+"""What a kernel lacks for a topology: all reasons, from its files, before a boot."""
 
 from collections.abc import Iterable, Mapping
 
@@ -15,13 +15,13 @@ REQUIRED_OPTIONS = {
     "DEVTMPFS": "device nodes come from the kernel",
     "CONFIGFS_FS": "null_blk and LIO are configured through configfs",
     "SERIAL_8250_CONSOLE": "console and results leave through serial ports",
-    "TMPFS": "results are kept in memory until they are sent",
+    "TMPFS": "results are kept in a tmpfs until they are sent",
     "HPET_TIMER": "the virtual clock boots without the APIC timer",
 }
 
 POLICY_SINCE = {"queue-depth": "Linux 6.11"}
 ATTRIBUTE_SINCE = {"md/sync_io_depth": ("md-mod", "Linux 6.16")}
-"""Attributes of stacks that not all kernels have: the module whose strings they are, and since when."""
+"""Attributes of stacks that not all kernels have: the module with the string, and the first release."""
 
 
 def missing(
@@ -32,9 +32,9 @@ def missing(
     options: Iterable[str] = (),
     modules: Iterable[str] = (),
 ) -> tuple[str, ...]:
-    """Sentences, one for each thing that ``kernel`` lacks; empty when it can realise the topology.
+    """One sentence for each thing that ``kernel`` lacks; empty when it can realise the topology.
 
-    ``options`` (without CONFIG_) and ``modules`` are wanted besides.
+    ``options`` (without CONFIG_) and ``modules`` are required in addition.
     """
     reasons = [
         f"CONFIG_{option} is not set: {why}" for option, why in REQUIRED_OPTIONS.items() if not kernel.has(option)
@@ -50,12 +50,12 @@ def missing(
 
 
 def _policy_reasons(kernel: Kernel, topology: Topology) -> Iterable[str]:
-    """What NVMe's multipath lacks; its iopolicies are strings of nvme-core."""
+    """What NVMe multipath lacks; its iopolicies are strings in nvme-core."""
     wanted = {stack.iopolicy for stack in topology.stacks.values() if stack.kind is StackKind.NVME}
     if not wanted:
         return
     if not kernel.has("NVME_MULTIPATH"):
-        yield "CONFIG_NVME_MULTIPATH is not set: the paths of a namespace would be as many devices"
+        yield "CONFIG_NVME_MULTIPATH is not set: each path of a namespace would be a device"
         return
     closure = module_closure(kernel, [nvmet.MULTIPATH])
     if not closure.load:
@@ -86,7 +86,7 @@ def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
     if not wanted:
         return
     if not closure.load:
-        yield f"{step.name} is built into {kernel.release}, and parameters are given to modules: set it to =m"
+        yield f"{step.name} is built into {kernel.release}, but its parameters are set as a module's: build it as =m"
         return
     image = read_module(closure.load[-1])
     absent = [name for name in wanted if not _has_parameter(image, name)]
@@ -95,7 +95,7 @@ def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
 
 
 def _has_parameter(image: bytes, name: str) -> bool:
-    """A parameter with a setter of its own has a description and no type (module_param_cb: nvme's io_queue_depth)."""
+    """A parameter with its own setter has a description but no type (module_param_cb: nvme's io_queue_depth)."""
     return any(f"{key}={name}:".encode() in image for key in ("parmtype", "parm"))
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a guest does for a topology, whether its devices live in the guest or are QEMU's."""
+"""The guest's steps for a topology, with devices in the guest or of QEMU."""
 
 from collections.abc import Mapping
 
@@ -11,7 +11,7 @@ from lab.topology.model import Topology
 
 
 def devices(topology: Topology) -> tuple[Step, ...]:
-    """Steps that make every LUN and stack of the topology appear under its name."""
+    """Steps that create every LUN and stack of the topology under its name."""
     if not topology.emulated:
         return in_guest.devices(topology)
     page_cache = [Tune(f"vm.{name}", f"/proc/sys/vm/{name}", value) for name, value in topology.vm.items()]
@@ -24,5 +24,5 @@ def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, 
 
 
 def watches(topology: Topology) -> dict[str, str]:
-    """Files of the guest that tell how much is queued where, by name."""
+    """Files of the guest with the number of queued requests, by name."""
     return guest.watches(topology) if topology.emulated else in_guest.watches(topology)

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What lies over the LUNs: device-mapper tables and md arrays, each named as in the topology.
+"""Stacks over LUNs: device-mapper tables and md arrays, named as in the topology.
 
-LVM's striped volumes are tables of dm-stripe with a physical extent's offset; the data path is the same.
+A striped LVM volume is a dm-stripe table with the offset of a physical extent; the data path is the same.
 """
 
 from collections.abc import Iterator
@@ -19,7 +19,7 @@ _SELECTOR_MODULES = {
     "historical-service-time": "dm-historical-service-time",
 }
 _SELECTOR_ARGUMENTS = {"round-robin": "1 {count}", "queue-length": "1 {count}", "service-time": "2 {count} {weight}"}
-"""What follows each path in a table: how many arguments, the repeat count, and service-time's relative throughput."""
+"""Selector arguments of each path in a table: their number, the repeat count, service-time's relative throughput."""
 _MD_MODULES = {"raid0": "raid0", "raid1": "raid1", "raid10": "raid10"}
 
 
@@ -73,7 +73,7 @@ def _multipath(stack: Stack) -> str:
 
 
 def _group(stack: Stack, paths: tuple[tuple[str, int], ...]) -> str:
-    """``paths`` come with their relative throughput."""
+    """``paths`` with their relative throughput."""
     arguments = _SELECTOR_ARGUMENTS.get(stack.selector, "0")
     each = []
     for path, weight in paths:

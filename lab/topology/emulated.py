@@ -212,6 +212,8 @@ def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
         yield f"a namespace may hold all {hba.can_queue} tags of its controller, so write cmd_per_lun {hba.can_queue}"
     if hba.hw_queues > 1 and hba.driver not in {Driver.NVME, Driver.VIRTIO_SCSI}:
         yield f"hw_queues {hba.hw_queues}: {hba.driver} has one queue"
+    if hba.hw_queues > processors(topology):
+        yield f"hw_queues {hba.hw_queues}: the machine has {processors(topology)} processors, more are not used"
     if hba.interrupts is not None and hba.interrupts >= processors(topology):
         yield f"interrupts {hba.interrupts}: the machine has CPUs 0 to {processors(topology) - 1}"
     if hba.node >= MOST_NODES:

@@ -294,11 +294,11 @@ def _by_name(*fields: Field[T]) -> dict[str, Field[T]]:
     return {field.name: field for field in fields}
 
 
-HBA_KNOBS = _by_name(CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, INTERRUPTS)
-DISK_KNOBS = _by_name(RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, BUFFER)
-LINK_KNOBS = _by_name(LINK_RATE, COST)
-VM_KNOBS = _by_name(*VM_FIELDS)
-STACK_KNOBS: Mapping[str, Field[object]] = {
+HBA_SETTINGS = _by_name(CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, INTERRUPTS)
+DISK_SETTINGS = _by_name(RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, BUFFER)
+LINK_SETTINGS = _by_name(LINK_RATE, COST)
+VM_SETTINGS = _by_name(*VM_FIELDS)
+STACK_SETTINGS: Mapping[str, Field[object]] = {
     **_by_name(CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT),
     **_by_name(SELECTOR, POLICY, MODE, LEVEL, BITMAP, IOPOLICY),
     **_by_name(RESYNC),

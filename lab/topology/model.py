@@ -110,6 +110,11 @@ class Hba:
     node: int = 0
     interrupts: int | None = None
 
+    @property
+    def tags(self) -> int:
+        """Requests that fit: a ring of NVMe is full with one entry free, nvme-tcp keeps one tag for its connect."""
+        return self.can_queue - 1 if self.driver in (Driver.NVME, Driver.NVMET_TCP) else self.can_queue
+
 
 @dataclass(frozen=True)
 class Lun:

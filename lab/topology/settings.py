@@ -6,7 +6,7 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from lab.topology.fields import ATTRIBUTES, DISK_KNOBS, HBA_KNOBS, LINK_KNOBS, STACK_KNOBS, VM_KNOBS
+from lab.topology.fields import ATTRIBUTES, DISK_SETTINGS, HBA_SETTINGS, LINK_SETTINGS, STACK_SETTINGS, VM_SETTINGS
 from lab.topology.model import Disk, Driver, Hba, Link, Stack, Topology
 from lab.yaml.fields import NAME, Field, Integer
 from lab.yaml.strict import names, nearest
@@ -19,14 +19,14 @@ _SCALED_RATES, _SCALED_TIMES = {"rate"}, {"service", "seek", "cost"}
 _RPM = "rpm"
 
 
-def knob_fields() -> tuple[Field[object], ...]:
+def setting_fields() -> tuple[Field[object], ...]:
     """The settings as fields whose names are patterns; ``*`` matches any part of a name."""
     tables: tuple[tuple[str, str, Mapping[str, Field[object]]], ...] = (
-        (rf"hba\.({NAME}\.)?", "hba.", HBA_KNOBS),
-        (r"vm\.", "vm.", VM_KNOBS),
-        (rf"disk\.{_CHOSEN}\.", "disk.NAME.", DISK_KNOBS),
-        (rf"link\.{_CHOSEN}\.", "link.NAME.", LINK_KNOBS),
-        (rf"stack\.{_CHOSEN}\.", "stack.NAME.", STACK_KNOBS),
+        (rf"hba\.({NAME}\.)?", "hba.", HBA_SETTINGS),
+        (r"vm\.", "vm.", VM_SETTINGS),
+        (rf"disk\.{_CHOSEN}\.", "disk.NAME.", DISK_SETTINGS),
+        (rf"link\.{_CHOSEN}\.", "link.NAME.", LINK_SETTINGS),
+        (rf"stack\.{_CHOSEN}\.", "stack.NAME.", STACK_SETTINGS),
         *(
             (rf"stack\.{_CHOSEN}\.{folder}\.", f"stack.NAME.{folder}.", {field.name: field for field in attributes})
             for folder, attributes in ATTRIBUTES.items()
@@ -34,8 +34,8 @@ def knob_fields() -> tuple[Field[object], ...]:
     )
     return tuple(
         replace(field, name=f"{pattern}{key}", label=f"{label}{key}", default=None, absent="the topology's")
-        for pattern, label, knobs in tables
-        for key, field in knobs.items()
+        for pattern, label, settings in tables
+        for key, field in settings.items()
     )
 
 
@@ -51,7 +51,7 @@ def apply_try(topology: Topology, key: str, value: int) -> Topology:
     """The topology with an attribute to be tried on a stack. Raises ValueError for an unknown stack."""
     _, name, attribute = key.split(".", 2)
     return replace(
-        topology, stacks=_turned(topology.stacks, "stack", name, lambda stack: _try(stack, attribute, value))
+        topology, stacks=_changed(topology.stacks, "stack", name, lambda stack: _try(stack, attribute, value))
     )
 
 
@@ -69,42 +69,46 @@ def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
     kind, *rest = key.split(".")
     if kind == "hba" and len(rest) == 1:
         rest = ["*", *rest]
-    if kind == "vm" and rest[0] in VM_KNOBS:
+    if kind == "vm" and rest[0] in VM_SETTINGS:
         return replace(topology, vm={**topology.vm, rest[0]: str(value)})
     if len(rest) > 1:
-        name, knob = rest[0], ".".join(rest[1:])
-        if kind == "hba" and knob in HBA_KNOBS:
-            return replace(topology, hbas=_turned(topology.hbas, "HBA", name, lambda hba: _hba(hba, knob, int(value))))
-        if kind == "disk" and knob in DISK_KNOBS:
-            scaled = _scaled(topology.scale, knob, int(value))
-            return replace(topology, disks=_turned(topology.disks, "disk", name, lambda one: _disk(one, knob, scaled)))
-        if kind == "link" and knob in LINK_KNOBS:
-            scaled = _scaled(topology.scale, knob, int(value))
-            links = _turned(topology.links, "link", name, lambda link: _link(link, knob, scaled))
+        name, parameter = rest[0], ".".join(rest[1:])
+        if kind == "hba" and parameter in HBA_SETTINGS:
+            return replace(
+                topology, hbas=_changed(topology.hbas, "HBA", name, lambda hba: _hba(hba, parameter, int(value)))
+            )
+        if kind == "disk" and parameter in DISK_SETTINGS:
+            scaled = _scaled(topology.scale, parameter, int(value))
+            return replace(
+                topology, disks=_changed(topology.disks, "disk", name, lambda one: _disk(one, parameter, scaled))
+            )
+        if kind == "link" and parameter in LINK_SETTINGS:
+            scaled = _scaled(topology.scale, parameter, int(value))
+            links = _changed(topology.links, "link", name, lambda link: _link(link, parameter, scaled))
             return replace(topology, links=links)
-        if kind == "stack" and _is_stack_knob(knob):
-            stacks = _turned(topology.stacks, "stack", name, lambda stack: _stack(stack, knob, value))
+        if kind == "stack" and _is_stack_setting(parameter):
+            stacks = _changed(topology.stacks, "stack", name, lambda stack: _stack(stack, parameter, value))
             return replace(topology, stacks=stacks)
     raise ValueError(f"{key}: no such setting")
 
 
-def _turned(known: Mapping[str, T], what: str, pattern: str, turn: Callable[[T], T]) -> dict[str, T]:
+def _changed(known: Mapping[str, T], what: str, pattern: str, change: Callable[[T], T]) -> dict[str, T]:
     chosen = {name for name in known if fnmatchcase(name, pattern)}
     if not chosen:
         raise ValueError(f"no {what} {pattern}{nearest(pattern, known)} ({_known(known)})")
-    return {name: turn(each) if name in chosen else each for name, each in known.items()}
+    return {name: change(each) if name in chosen else each for name, each in known.items()}
 
 
 def _known(known: Iterable[str]) -> str:
     return f"known: {names(known)}"
 
 
-def _scaled(scale: int, knob: str, value: int) -> int:
-    if knob == _RPM:
+def _scaled(scale: int, parameter: str, value: int) -> int:
+    if parameter == _RPM:
         return revolution(value, scale)
-    if knob in _SCALED_RATES:
+    if parameter in _SCALED_RATES:
         return max(1, value // scale)
-    return value * scale if knob in _SCALED_TIMES else value
+    return value * scale if parameter in _SCALED_TIMES else value
 
 
 def revolution(rpm: int, scale: int) -> int:
@@ -112,37 +116,37 @@ def revolution(rpm: int, scale: int) -> int:
     return _MINUTE * scale // rpm
 
 
-def _hba(hba: Hba, knob: str, value: int) -> Hba:
-    if knob == "can_queue":
+def _hba(hba: Hba, parameter: str, value: int) -> Hba:
+    if parameter == "can_queue":
         # null_blk and NVMe have no limit but that of the tag set.
         cmd_per_lun = value if hba.driver in {Driver.NULL_BLK, Driver.NVMET_TCP, Driver.NVME} else hba.cmd_per_lun
         return replace(hba, can_queue=value, cmd_per_lun=cmd_per_lun)
-    changes: dict[str, int] = {knob: value}
+    changes: dict[str, int] = {parameter: value}
     return replace(hba, **changes)  # type: ignore[arg-type]
 
 
-def _disk(disk: Disk, knob: str, value: int) -> Disk:
-    if knob == "rate":
+def _disk(disk: Disk, parameter: str, value: int) -> Disk:
+    if parameter == "rate":
         return replace(disk, rate=value, service=None)
-    if knob == "service":
+    if parameter == "service":
         return replace(disk, rate=None, service=value)
-    if knob == _RPM:
+    if parameter == _RPM:
         return replace(disk, rotation=value)
-    changes: dict[str, int] = {knob: value}
+    changes: dict[str, int] = {parameter: value}
     return replace(disk, **changes)  # type: ignore[arg-type]
 
 
-def _link(link: Link, knob: str, value: int) -> Link:
-    return replace(link, rate=value) if knob == "rate" else replace(link, cost=value)
+def _link(link: Link, parameter: str, value: int) -> Link:
+    return replace(link, rate=value) if parameter == "rate" else replace(link, cost=value)
 
 
-def _is_stack_knob(knob: str) -> bool:
-    folder, _, attribute = knob.partition(".")
-    return knob in STACK_KNOBS or any(field.name == attribute for field in ATTRIBUTES.get(folder, ()))
+def _is_stack_setting(parameter: str) -> bool:
+    folder, _, attribute = parameter.partition(".")
+    return parameter in STACK_SETTINGS or any(field.name == attribute for field in ATTRIBUTES.get(folder, ()))
 
 
-def _stack(stack: Stack, knob: str, value: Value) -> Stack:
-    if "." in knob:
-        return replace(stack, settings={**stack.settings, knob.replace(".", "/"): str(value)})
-    changes: dict[str, int | str] = {knob: value}
+def _stack(stack: Stack, parameter: str, value: Value) -> Stack:
+    if "." in parameter:
+        return replace(stack, settings={**stack.settings, parameter.replace(".", "/"): str(value)})
+    changes: dict[str, int | str] = {parameter: value}
     return replace(stack, **changes)  # type: ignore[arg-type]

@@ -3,7 +3,9 @@
 
 import os
 import shutil
+import signal
 import subprocess
+import time
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -80,6 +82,19 @@ def test_a_console_script_that_cannot_be_loaded_is_no_verdict(built: Sources) ->
         file.write_text(text)
     assert done.returncode == 128
     assert "no_such_module" in done.stderr
+
+
+def test_an_interrupt_while_the_interpreter_starts_is_no_verdict(built: Sources) -> None:
+    """Exit status 1 would mean that the kernel failed."""
+    codes = set()
+    for delay in range(40):
+        process = subprocess.Popen(
+            [built.link / "bin" / "blklab"], stdout=subprocess.DEVNULL, stderr=subprocess.DEVNULL
+        )
+        time.sleep(delay / 1000)
+        process.send_signal(signal.SIGINT)
+        codes.add(process.wait())
+    assert codes <= {130, -signal.SIGINT, 0}, codes
 
 
 def test_an_environment_that_is_current_is_left_alone(built: Sources) -> None:

@@ -20,7 +20,7 @@ from lab.guest.steps import Step
 from lab.guest.steps.device import Module
 from lab.guest.steps.load import RunLoad
 from lab.native.steady import steady
-from lab.qemu.argv import MachineSpec
+from lab.qemu.argv import JOB_KEY, MachineSpec
 from tests.unit.analysis_samples import claim, scenario
 from tests.unit.store_samples import boot_all, new_run
 
@@ -29,7 +29,6 @@ FAKE = """\
 #!/bin/sh
 [ "$1" != --version ] || { echo 'QEMU emulator version 9.9'; exit 0; }
 printf '%s\\n' "$@" >argv
-cp initrd initrd.seen
 printf 'BLKLAB 1\\nBYE\\n' >results.txt
 exit "${FAKE_EXIT:-0}"
 """
@@ -65,7 +64,7 @@ def run(tmp_path: Path, cached: kit.Inputs) -> RunFolder:
     boot_all(found, {"none": 95.0})
     folder = found.boot_folder(found.facts.cells[0])
     spec = MachineSpec(program=Path("/opt/qemu-system-x86_64"), version=(7, 2, 22), kernel=cached.kernel)
-    spec = MachineSpec(**{**spec.__dict__, "initrd": Path("initrd"), "append": ("it's=quoted",)})
+    spec = MachineSpec(**{**spec.__dict__, "initrd": cached.base, "job": kit.JOB, "append": ("it's=quoted",)})
     steps: list[Step] = [Module("null_blk", "nr_devices=0"), RunLoad("solo", "[global]\nbs=4k\n")]
     kit.write_repeat(folder, kit.repeat_script(spec, cached, 60.0), cached, steps)
     (folder / kit.JOB).write_bytes(b"job")
@@ -96,11 +95,12 @@ def test_a_repetition_with_the_same_results(run: RunFolder, qemu: Path, tmp_path
     into = tmp_path / "again"
     done = repeat(boot_of(run), qemu, into)
     assert done.returncode == 0, done.stderr
-    assert "the same to the byte" in done.stdout
+    assert "the results are identical" in done.stdout
     argv = (into / "argv").read_text().splitlines()
     assert argv[argv.index("-kernel") + 1] == str(cached.kernel)
     assert "it's=quoted" in argv[argv.index("-append") + 1].split()
-    assert (into / "initrd.seen").read_bytes() == b"basejob"
+    assert argv[argv.index("-initrd") + 1] == str(cached.base)
+    assert argv[argv.index("-fw_cfg") + 1] == f"name={JOB_KEY},file={boot_of(run) / kit.JOB}"
 
 
 def test_other_results_are_told_with_both_versions(run: RunFolder, qemu: Path, tmp_path: Path) -> None:
@@ -115,14 +115,14 @@ def test_other_results_are_told_with_both_versions(run: RunFolder, qemu: Path, t
 def test_a_boot_without_results_is_repeated_all_the_same(run: RunFolder, qemu: Path, tmp_path: Path) -> None:
     (boot_of(run) / kit.EXPECTED).unlink()
     done = repeat(boot_of(run), qemu, tmp_path / "again")
-    assert done.returncode == 0 and "nothing to compare with" in done.stdout
+    assert done.returncode == 0 and "no results to compare with" in done.stdout
 
 
 def test_a_lost_cache_entry_names_the_remedy(run: RunFolder, qemu: Path, tmp_path: Path, cached: kit.Inputs) -> None:
     cached.base.unlink()
     done = repeat(boot_of(run), qemu, tmp_path / "again")
     assert done.returncode == 128
-    assert "base.cpio is neither beside this script nor at" in done.stderr
+    assert "base.cpio is neither in the folder of this script nor at" in done.stderr
     assert "blklab store kit RUN 000" in done.stderr
 
 

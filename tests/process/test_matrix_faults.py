@@ -40,7 +40,7 @@ def test_results_that_fill_up_stop_the_matrix_and_it_goes_on_later(lab: FakeLab)
         assert done.returncode == EXIT_LAB_BROKEN, done.stdout
         assert "Traceback" not in done.stderr
         assert "free some space" in done.stderr
-        assert "begun again, the same command goes on" in done.stderr
+        assert "run the same command again to resume" in done.stderr
         for run in decided(lab):
             assert (lab.results / run / "verdict.json").is_file()
         for filler in lab.results.rglob("filler"):
@@ -56,7 +56,7 @@ def test_a_corrupt_index_hinders_no_matrix(lab: FakeLab) -> None:
     (lab.results / FILE).write_bytes(b"SQLite format 3\0" + bytes(200))
     assert matrix(lab).returncode == EXIT_PASS
     done = lab.call("compare", "--history", "t", "--results", str(lab.results))
-    assert "the index was made anew: it was damaged" in done.stderr
+    assert "index rebuilt: it was damaged" in done.stderr
     done = lab.call("store", "index", "--results", str(lab.results))
     assert done.stdout.startswith("4 runs of 2 scenarios")
 

@@ -5,11 +5,15 @@ import json
 import os
 import shutil
 import signal
+import subprocess
+import sys
+from contextlib import suppress
 
 import pytest
 
+from harness.cli import TERMINATED
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
-from tests.process.fake_lab import CELLS, RELEASE, FakeLab
+from tests.process.fake_lab import CELLS, CHECKOUT, RELEASE, FakeLab
 
 STARVED = {"lopsided.victim": 10.0}
 
@@ -191,17 +195,46 @@ def test_boots_of_another_qemu_are_not_taken_over(lab: FakeLab) -> None:
     assert len(lab.boots()) == 2 * CELLS
 
 
-def test_interrupted_leaves_nothing_behind_and_is_taken_up(lab: FakeLab) -> None:
+@pytest.mark.parametrize(
+    ("number", "code", "word"),
+    [(signal.SIGINT, EXIT_INTERRUPTED, "interrupted"), (signal.SIGTERM, TERMINATED, "terminated")],
+)
+def test_a_stopped_run_leaves_nothing_behind_and_is_resumed(
+    lab: FakeLab, number: signal.Signals, code: int, word: str
+) -> None:
     process = lab.start(*lab.words("--jobs", "1"), **lab.plan(hold=[3, "load"]))
     lab.await_boots(1, "held-load")
-    process.send_signal(signal.SIGINT)
+    process.send_signal(number)
     _, err = process.communicate(timeout=30)
-    assert process.returncode == EXIT_INTERRUPTED, err
+    assert process.returncode == code, err
+    assert err.endswith(f"blklab: {word}\n")
     assert "Traceback" not in err
     assert not lab.machines()
     assert not lab.verdicts()
     assert lab.run().returncode == EXIT_PASS
     assert len(lab.boots()) == CELLS + 1
+
+
+def test_a_terminated_run_shows_the_cursor_again(lab: FakeLab) -> None:
+    leader, follower = os.openpty()
+    words = [sys.executable, "-m", "harness", *lab.words("--jobs", "1")]
+    environment = lab.environment(TERM="xterm", **lab.plan(hold=[1, "load"]))
+    process = subprocess.Popen(
+        words, cwd=CHECKOUT, env=environment, stdout=subprocess.DEVNULL, stderr=follower, text=True
+    )
+    lab.started.append(process)
+    os.close(follower)
+    lab.await_boots(1, "held-load")
+    process.terminate()
+    shown = b""
+    with suppress(OSError):
+        while block := os.read(leader, 1 << 16):
+            shown += block
+    os.close(leader)
+    assert process.wait(30) == TERMINATED
+    assert b"\x1b[?25l" in shown
+    assert shown.rfind(b"\x1b[?25h") > shown.rfind(b"\x1b[?25l")
+    assert shown.rstrip().endswith(b"blklab: terminated")
 
 
 def test_a_qemu_that_somebody_kills_is_the_lab_s_trouble(lab: FakeLab) -> None:

@@ -51,3 +51,13 @@ def test_requests_that_say_nothing(lab: FakeLab) -> None:
     assert lab.call(*words(lab, kernels(lab)), "--metric", "iop").returncode == EXIT_MISUSE
     assert lab.call(*words(lab, f"{ABSENT} debian:6.12")).returncode == EXIT_CANNOT_JUDGE
     assert not lab.boots()
+
+
+def test_more_seeds_boot_only_the_new_ones(lab: FakeLab) -> None:
+    lab.call(*words(lab, kernels(lab)), "--seeds", "1")
+    before = len(lab.boots())
+    done = lab.call(*words(lab, kernels(lab)), "--seeds", "2")
+    assert done.returncode == EXIT_PASS, done.stderr
+    assert (before, len(lab.boots())) == (CELLS, 2 * CELLS)
+    assert f"{CELLS} boots in " in done.stdout
+    assert f", {CELLS} more from earlier runs" in done.stdout

@@ -55,4 +55,4 @@ USES: Mapping[tuple[str, str], LoadUse] = {
 def named(name: str, key: str, seen: LoadUse | None = None) -> Bottleneck:
     of = scenario(name)
     arm, _, load = key.partition(".")
-    return bottleneck(of.arms[arm], of.loads[load], [seen or USES[name, key]], 1e6)
+    return bottleneck(of.arms[arm], of.loads[load], [seen or USES[name, key]], dict.fromkeys(of.loads[load].roles, 1e6))

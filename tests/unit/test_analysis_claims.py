@@ -150,15 +150,26 @@ def test_a_mutant_control_is_judged_on_its_mutant_only() -> None:
     assert on_mutant(10, 20, 30, mutant="lifo-wake").judgement is None
 
 
-def test_a_mutant_that_kills_its_kernel_is_red() -> None:
-    dead = replace(cell("none", 2, 95), status=Status.FAIL, reasons=("the kernel hung",), figures={})
+@pytest.mark.parametrize(
+    ("outcome", "hangs", "status"),
+    [
+        (Outcome.HANG, True, Status.PASS),
+        (Outcome.HANG, False, Status.ERROR),
+        (Outcome.OOPS, True, Status.ERROR),
+        (Outcome.OOPS, False, Status.ERROR),
+    ],
+)
+def test_a_mutant_that_kills_its_guest_is_red_only_where_it_was_to_hang(
+    outcome: Outcome, hangs: bool, status: Status
+) -> None:
+    dead = replace(cell("none", 2, 95), status=Status.FAIL, reasons=("the kernel died",), figures={}, outcome=outcome)
     results = [cell("none", 1, 95), dead, cell("none", 3, 95)]
-    model = scenario([claim()], [control(AT_MOST, SHARE, mutant="no-fair-tags")])
+    model = scenario([claim()], [replace(control(AT_MOST, SHARE, mutant="no-fair-tags"), hangs=hangs)])
     verdict = judge(model, results, mutant="no-fair-tags")
     judged = verdict.controls[0].judgement
     assert judged is not None
-    assert (judged.status, judged.ensemble) == (Status.PASS, None)
-    assert "the kernel hung" in verdict.controls[0].sentence
+    assert (judged.status, judged.ensemble) == (status, None)
+    assert "the kernel died" in verdict.controls[0].sentence
     assert verdict.status is Status.FAIL
 
 
@@ -191,6 +202,13 @@ def test_the_guest_must_be_idle_in_the_windows_of_both_operands(busy: str, idle:
     verdict = judge(scenario([claim()]), results)
     assert (verdict.status, verdict.exit_code) == (Status.DONE, 125)
     assert "idle for less than a fifth" in only(verdict).sentence
+
+
+@pytest.mark.parametrize(("idle", "base", "code"), [(0.9, 0.9, 0), (0.1, 0.9, 125), (0.9, 0.1, 125)])
+def test_the_base_kernel_s_windows_must_be_idle_too(idle: float, base: float, code: int) -> None:
+    against = scenario([claim(of=ratio("none.together.fast.iops", "baseline.none.together.fast.iops"))])
+    baseline = cells("none", 100, 100, 100, idle=base)
+    assert judge(against, cells("none", 95, 95, 95, idle=idle), baseline).exit_code == code
 
 
 def test_a_failure_on_a_busy_processor_is_not_the_kernel_s() -> None:
@@ -262,9 +280,19 @@ def test_without_a_diagnosis_that_holds_the_cause_is_unknown_and_what_was_ruled_
     assert diagnosed(None, STARVED).sentence == "cause unknown; not measured: few tags"
 
 
-def test_a_diagnosis_is_of_failures_of_its_arms_alone() -> None:
+def test_all_conditions_of_a_diagnosis_must_hold() -> None:
+    both = Diagnosis("few tags while many wait", (*STARVED.when, Condition(SHARE, Bound("<= 0.01", None, 0.01))))
+    found = diagnosed(1.0, both)
+    assert found.sentence == (
+        "cause unknown; ruled out: few tags while many wait (none.together.fast.iops / none.solo.fast.iops = 0.05, "
+        "not <= 0.01)"
+    )
+
+
+def test_a_diagnosis_is_of_failures_of_its_arms_and_loads_alone() -> None:
     other = diagnosis("elsewhere", ratio("red.together.lun.fast.tags.mean"), Bound("<= 2", None, 2))
-    assert diagnosed(1.0, other).sentence == "it starves"
+    load = diagnosis("elsewhere", ratio("none.alone.lun.fast.tags.mean"), Bound("<= 2", None, 2))
+    assert diagnosed(1.0, other, load).sentence == "it starves"
     assert diagnosed(1.0, STARVED, together=95).sentence == "it keeps it"
 
 

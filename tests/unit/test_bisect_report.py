@@ -12,8 +12,11 @@ from harness.bisect.finding import Finding
 from harness.bisect.report import conclusion, mail, plot
 from harness.bisect.repository import Repository
 from harness.bisect.state import State, Word
+from harness.profile.differential import differential
+from harness.profile.mail import differential_lines
 from tests.unit.analysis_samples import claim, scenario
 from tests.unit.history_samples import TextOracle, history
+from tests.unit.profile_samples import AFTER, BEFORE, profile
 
 
 @pytest.fixture(scope="module")
@@ -50,7 +53,10 @@ def test_a_finding_that_was_not_verified_says_so(found: tuple[Finding, list[str]
 
 def test_the_mail_is_ready_to_be_sent(found: tuple[Finding, list[str]]) -> None:
     finding, commits = found
-    text = mail(finding, scenario([claim()]), ["blklab run x"])
+    changed = differential_lines(differential(profile(BEFORE), profile(AFTER)))
+    text = mail(finding, scenario([claim()]), ["blklab run x"], changed)
+    rows = [line.split() for line in text.splitlines() if line.endswith("schedule (new)")]
+    assert rows == [["+60", "0", "->", "60", "0.00", "->", "1.00", "schedule", "(new)"]]
     assert text.startswith("Subject: [REGRESSION] ")
     assert f"#regzbot introduced: {commits[5]}\n" in text
     assert "0.9900 .. 1.000 before, 0.02000 .. 0.03000 since" in text

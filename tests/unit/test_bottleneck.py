@@ -15,6 +15,8 @@ from harness.metrics.errors import MeasurementError
 from harness.metrics.use import DiskTime, Held, LoadUse, mean_use, read_use
 from harness.report.terminal.bottleneck import bottleneck_lines, sentences
 from harness.scenario.load import load_scenario
+from harness.scenario.model import Arm, Load, Role
+from lab.topology.model import Driver, Hba
 from tests.unit.bottleneck_samples import USES, disks, each, held, named, scenario, use
 
 FIXTURES = Path(__file__).parent / "fixtures" / "samples"
@@ -82,7 +84,7 @@ def test_a_queue_that_nobody_waits_for_is_no_bottleneck() -> None:
     of = scenario("queues")
     load = of.loads["random"]
     shallow = replace(load, roles={"reader": replace(load.roles["reader"], iodepth=8)})
-    found = bottleneck(of.arms["lun"], shallow, [use(each(2, 8))], 1e6)
+    found = bottleneck(of.arms["lun"], shallow, [use(each(2, 8))], {"reader": 1e6})
     assert found.label == "role.reader.iodepth"
 
 
@@ -90,7 +92,7 @@ def test_requests_of_the_page_cache_are_not_the_loads() -> None:
     of = scenario("queues")
     load = of.loads["random"]
     buffered = replace(load, roles={"reader": replace(load.roles["reader"], direct=False, iodepth=1)})
-    assert bottleneck(of.arms["own"], buffered, [use(each(2, 8))], 1e6).label == NOTHING
+    assert bottleneck(of.arms["own"], buffered, [use(each(2, 8))], {"reader": 1e6}).label == NOTHING
 
 
 def test_a_busy_disk_that_mostly_waits_for_an_easy_link_is_held_up_by_it() -> None:
@@ -113,7 +115,9 @@ def test_what_limits_another_role_is_said_beside() -> None:
     files = {path.name: path.read_bytes() for path in FIXTURES.iterdir()}
     of = load_scenario("tcmu", search=SCENARIOS / "calibration")
     arm, load = of.arms["modelled"], of.loads["together"]
-    found = bottleneck(arm, load, [read_use(files, arm.topology, load)], 20e6)
+    found = bottleneck(
+        arm, load, [read_use(files, arm.topology, load)], dict.fromkeys(load.roles, 20e6 / len(load.roles))
+    )
     assert found.figure.startswith("busy 100 % of the window; link.narrow at the limit too; ")
 
 
@@ -158,7 +162,7 @@ def test_use_is_read_from_what_a_boot_left() -> None:
     assert seen.links["narrow"] == pytest.approx(1, abs=1e-3)
     assert seen.disks["left"].own == pytest.approx(3 / 4, abs=1e-3)
     assert seen.hosts["loop"].share_at(12) > 0.99
-    assert bottleneck(arm, load, [seen], 20e6).label == "disk.alone"
+    assert bottleneck(arm, load, [seen], dict.fromkeys(load.roles, 20e6 / 3)).label == "disk.alone"
     del files["together.samples.json"]
     with pytest.raises(MeasurementError, match="did not send"):
         read_use(files, arm.topology, load)
@@ -178,7 +182,7 @@ def test_links_that_nobody_counts_are_known_by_what_was_moved(load: str, moved: 
     arm = of.arms["numa"]
     leaves = arm.topology.leaves(of.loads[load].roles["reader"].disk)
     seen = LoadUse(0.9, luns={lun: held(32 // len(leaves)) for lun in leaves})
-    found = bottleneck(arm, of.loads[load], [seen], moved)
+    found = bottleneck(arm, of.loads[load], [seen], {"reader": moved})
     assert found.label == label
     if label == UNCOUNTED:
         assert found.figure == "link.fast, slow at 50 % of their rate together; what each carries is not counted"
@@ -246,3 +250,66 @@ def test_an_element_is_at_its_limit_from_its_threshold_on(
     """95 % busy for disks, links and the CPU, 80 % of a queue, 90 % of what the load has in flight."""
     assert named(name, key, at).label.startswith(label)
     assert not named(name, key, below).label.startswith(label)
+
+
+def bucket_load(**options: str) -> tuple[Arm, Load]:
+    """Two roles on tcm_loop disks of 1 MB/s and 8 MB/s: token buckets of 250 and 2000 requests of 4 KiB a second."""
+    of = load_scenario("tcm-loop", search=SCENARIOS / "calibration")
+    roles = {
+        name: Role(name, (disk,), "randread", 4096, 64, "libaio", direct=True, options=options)
+        for name, disk in {"hog": "serial-1", "victim": "serial-8"}.items()
+    }
+    return of.arms["depth-8"], replace(of.loads["one"], roles=roles)
+
+
+TWO = LoadUse(0.9, luns={"serial-1": held(8), "serial-8": held(8)}, hosts={"loop": held(16)})
+
+
+def test_a_token_bucket_is_known_by_what_its_roles_moved() -> None:
+    arm, load = bucket_load()
+    found = bottleneck(arm, load, [TWO], {"hog": 245 * 4096, "victim": 900 * 4096})
+    assert (found.label, found.figure.split(";")[0]) == ("disk.serial-1", "its token bucket at 98 %")
+    both = bottleneck(arm, load, [TWO], {"hog": 245 * 4096, "victim": 1960 * 4096})
+    assert both.label == "disk.serial-1, serial-8"
+    neither = bottleneck(arm, load, [TWO], {"hog": 230 * 4096, "victim": 900 * 4096})
+    assert neither.label == "lun.serial-1, serial-8.cmd_per_lun"
+
+
+@pytest.mark.parametrize(
+    ("options", "iops", "label"),
+    [
+        ({"rate_iops": "100"}, 96, "role.hog, victim.pace"),
+        ({"rate_iops": "100"}, 90, NOTHING),
+        ({"rate": "409600"}, 99, "role.hog, victim.pace"),
+        ({"thinktime": "10000"}, 60, "role.hog, victim.pace"),
+        ({"thinktime": "10000"}, 40, NOTHING),
+        ({}, 96, NOTHING),
+    ],
+)
+def test_roles_that_keep_their_own_pace_limit_the_load(options: dict[str, str], iops: int, label: str) -> None:
+    arm, load = bucket_load(**options)
+    idle = replace(TWO, luns={name: held(1) for name in TWO.luns}, hosts={"loop": held(2)})
+    assert bottleneck(arm, load, [idle], {"hog": iops * 4096, "victim": iops * 4096}).label == label
+
+
+def test_a_role_that_is_held_back_elsewhere_is_not_limited_by_the_other_ones_pace() -> None:
+    arm, load = bucket_load()
+    paced = replace(load.roles["victim"], options={"rate_iops": "100"})
+    load = replace(load, roles={**load.roles, "victim": paced})
+    found = bottleneck(arm, load, [TWO], {"hog": 250 * 4096, "victim": 100 * 4096})
+    assert found.label == "disk.serial-1"
+
+
+def test_of_two_full_queues_both_are_named() -> None:
+    arm, load = bucket_load()
+    host = replace(arm.topology.hbas["loop"], can_queue=16, cmd_per_lun=10)
+    arm = replace(arm, topology=replace(arm.topology, hbas={"loop": host}))
+    full = replace(TWO, luns={"serial-1": held(9), "serial-8": held(9)}, hosts={"loop": held(16)})
+    found = bottleneck(arm, load, [full], {"hog": 4096, "victim": 4096})
+    assert found.label == "hba.loop.can_queue"
+    assert "; lun.serial-1 +1.cmd_per_lun at the limit too; " in found.figure
+
+
+def test_one_entry_of_an_nvme_queue_stays_free() -> None:
+    hba = Hba("nvme", Driver.NVME, 16, 16)
+    assert (hba.tags, replace(hba, driver=Driver.NULL_BLK).tags) == (15, 16)

@@ -9,9 +9,10 @@ from rich.console import Console
 from harness.commands.check.controls import print_campaign
 from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict, judge
-from harness.scenario.model import Control, Scenario
-from harness.studies.controls import Campaign, Stock, Trial, arms_against, mutants_named, shortfalls
-from tests.unit.analysis_samples import AT_MOST, SHARE, cell, cells, claim, control, scenario
+from harness.scenario.model import Control, Scenario, Status
+from harness.studies.controls import Campaign, Stock, Trial, arms_against, claim_kills, mutants_named, shortfalls
+from lab.base.record import Outcome
+from tests.unit.analysis_samples import AT_MOST, SHARE, cell, cells, claim, control, ratio, scenario
 
 LIFO = control(AT_MOST, SHARE, mutant="lifo-wake")
 ARM = control()
@@ -83,3 +84,23 @@ def test_the_printed_matrix_fits_a_terminal_of_eighty_columns() -> None:
     text = console.export_text()
     assert next(line.count("K") for line in text.splitlines() if "lifo-wake" in line) == 12
     assert "l  a-scenario-with-a-name-11" in text
+
+
+def test_every_claim_is_shown_with_what_makes_it_fail_or_as_unproven() -> None:
+    moved = control(AT_MOST, ratio("red.together.fast.iops", "red.solo.fast.iops"))
+    model, alone = sample("one", LIFO, moved), sample("two", LIFO)
+    trial = Trial("one", "lifo-wake", on(model, "lifo-wake", 5, 6, 7))
+    dead = [replace(one, status=Status.FAIL, figures={}, outcome=Outcome.OOPS) for one in cells("none", 5, 5, 5)]
+    died = Trial("two", "lifo-wake", judge(alone, dead, mutant="lifo-wake"))
+    assert not died.killed
+    campaign = Campaign((model, alone), ("lifo-wake",))
+    stocks, trials = [stock(model, 95, 95, 95), stock(alone, 95, 95, 95)], [trial, died]
+    one, two = claim_kills(campaign, stocks, trials)
+    assert [(name, found.ensemble and found.ensemble.median) for name, found in one.by] == [
+        ("arm red", 0.05),
+        ("mutant lifo-wake", 0.06),
+    ]
+    assert two.by == ()
+    out = io.StringIO()
+    print_campaign(Console(file=out, width=160), campaign, stocks, trials)
+    assert all(said in out.getvalue() for said in ("arm red: 0.05", "mutant lifo-wake: 0.06", "unproven"))

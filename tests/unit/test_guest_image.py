@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from lab.base import contents
 from lab.base.cache import Cache
 from lab.base.digest import digest_file
 from lab.base.errors import CannotJudge
@@ -38,6 +40,24 @@ def test_modules_come_with_what_they_need(cache: Cache, samples: Kernel) -> None
     image = base_image(cache, samples, PAYLOAD, ["c_d", "f"])
     assert names(image.path) == ["init", "modules", "modules/a.ko", "modules/b.ko", "modules/c_d.ko", "TRAILER!!!"]
     assert image.digest == digest_file(image.path)
+
+
+@pytest.mark.parametrize(("enforced", "kept"), [("y", True), ("n", False)])
+def test_modules_go_unsigned_where_the_kernel_takes_them(
+    cache: Cache, samples: Kernel, enforced: str, *, kept: bool
+) -> None:
+    path = samples.modules / "a.ko"
+    plain = path.read_bytes()
+    path.write_bytes(plain + bytes(8) + bytes(4) + b"~Module signature appended~\n")
+    contents.note(samples.modules)
+    kernel = replace(samples, config={**samples.config, "CONFIG_MODULE_SIG_FORCE": enforced})
+    (carried,) = (
+        member.data
+        for member in members(base_image(cache, kernel, PAYLOAD, ["a"]).path.read_bytes())
+        if member.name == "modules/a.ko"
+    )
+    assert (carried == path.read_bytes()) is kept
+    assert (carried == plain) is not kept
 
 
 def test_an_image_is_made_once_and_the_same_anywhere(cache: Cache, samples: Kernel, tmp_path: Path) -> None:

@@ -8,9 +8,9 @@ import pytest
 from lab.base.cache import Cache
 from lab.base.contents import note
 from lab.base.errors import CannotJudge, LabBroken
+from lab.base.tell import silent
 from lab.guest import initramfs, payload
 from lab.guest.trim import needed_libraries
-from lab.packages.apt import silent
 from lab.packages.store import Pin, Pinned, write_pin
 from tests.unit.payload_samples import SMALL_PROGRAM, lay_out
 

@@ -117,7 +117,10 @@ def test_a_dead_runner_is_told() -> None:
         ([*GREETING, file_lines("a", b"123")[0], "MT\ufffdz", "END 1 2.0"], "file a: "),
         ([*GREETING, file_lines("a", b"123")[0], "MT z", "END 1 2.0"], "file a: "),
         ([*GREETING, file_lines("a", b"123")[0], "END 1 2.0"], "file a: 0 of 3 bytes arrived"),
-        ([*GREETING, file_lines("a", b"123")[0], "MTIy", "END 1 2.0"], "file a: its sha256 is not the one announced"),
+        (
+            [*GREETING, file_lines("a", b"123")[0], "MTIy", "END 1 2.0"],
+            "file a: its sha256 differs from the announced one",
+        ),
         ([*GREETING, *file_lines("a", b"1"), "END 2 2.0"], "the guest sent 2 files, 1 arrived"),
         ([*GREETING], "the channel ended before BYE"),
         ([*GREETING, *sent(FILES)], "the channel ended before BYE"),

@@ -40,17 +40,17 @@ def test_all_is_there() -> None:
 @pytest.mark.parametrize(
     ("key", "text", "wanted"),
     [
-        ("hba.h.place", "", "hba h: there is no such controller"),
+        ("hba.h.place", "", "hba h: no such controller"),
         ("hba.h.can_queue", "127", "hba h: can_queue is 127, not 118"),
         ("hba.h.max_link_width", "4", "hba h: lanes of its slot is 4, not 8"),
         ("hba.h.max_link_speed", "5.0 GT/s PCIe", "hba h: GT/s of its slot is 5, not 2.5"),
-        ("lun.fast.place", "", "lun fast: there is no such disk"),
-        ("lun.fast.place", "/sys/devices/x/0:0:1:0/block/sdb", "which is not behind hba h"),
+        ("lun.fast.place", "", "lun fast: no such disk"),
+        ("lun.fast.place", "/sys/devices/x/0:0:1:0/block/sdb", "not behind hba h"),
         ("lun.fast.place", f"{PCI}/host0/target0:0:0/0:0:0:0/block/sdb", "two disks have the address 0:0:0:0"),
         ("lun.fast.size", "8", "lun fast: sectors is 8, not 2097152"),
         ("lun.fast.wwid", "naa.5001405110000000", "lun fast: wwid is naa.5001405110000000, not naa.5001405110000001"),
         ("lun.fast.queue_depth", "", "lun fast: depth is not shown, not 64"),
-        ("stack.both.members", "sda", "stack both: it lies over sda, not sda, sdb"),
+        ("stack.both.members", "sda", "stack both: its members are sda, expected sda, sdb"),
     ],
 )
 def test_what_is_not_as_it_should_be(key: str, text: str, wanted: str) -> None:

@@ -11,7 +11,7 @@ import zstandard
 from lab.base.contents import note
 from lab.base.errors import LabBroken
 from lab.kernels.model import Kernel
-from lab.kernels.modules import module_closure, read_module
+from lab.kernels.modules import module_closure, read_module, unsigned
 from lab.kernels.release import Release
 
 TABLES = {
@@ -92,3 +92,21 @@ def test_a_kernel_without_tables(kernel: Kernel, tmp_path: Path) -> None:
 def test_modules_are_read_plain(tmp_path: Path, name: str, stored: bytes) -> None:
     (tmp_path / name).write_bytes(stored)
     assert read_module(tmp_path / name) == b"ELF"
+
+
+SIGNATURE = b"pkcs7"
+TRAILER = bytes(8) + len(SIGNATURE).to_bytes(4, "big") + b"~Module signature appended~\n"
+
+
+@pytest.mark.parametrize(
+    ("stored", "carried"),
+    [
+        (b"ELF" + SIGNATURE + TRAILER, b"ELF"),
+        (b"ELF", b"ELF"),
+        (TRAILER, TRAILER),
+        (b"~Module signature appended~\n", b"~Module signature appended~\n"),
+    ],
+    ids=["signed", "unsigned", "too short for its signature", "the mark alone"],
+)
+def test_signatures_are_dropped(stored: bytes, carried: bytes) -> None:
+    assert unsigned(stored) == carried

@@ -10,10 +10,11 @@ import pytest
 
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, Misuse
+from lab.base.tell import silent
 from lab.kernels import debian, store
 from lab.kernels.offers import SUITES, Offer, expand, offers
 from lab.packages import sources
-from lab.packages.apt import Archive, silent
+from lab.packages.apt import Archive
 from lab.packages.store import Pin, Pinned, write_pin
 from tests.unit.kernel_samples import Repository, bzimage
 

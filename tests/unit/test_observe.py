@@ -66,7 +66,7 @@ RESULTS: list[tuple[str, Sequence[str], Sequence[str], Ending, Outcome, str]] = 
     ("hang with a blocked task", [*GREETING, *PHASES], [BLOCKED], CUT, Outcome.HANG, f"load solo; {BLOCKED}"),
     ("the guest's deadline", [*GREETING, *PHASES, "DEADLINE"], [], ended(), Outcome.HANG, "no end of phase load solo"),
     ("deadline in set-up", [*GREETING, "DEADLINE"], [], ended(), Outcome.HANG, "no end of phase set-up"),
-    ("flood", [*GREETING, *PHASES], ["x"] * 9, ended(Reason.FLOOD), Outcome.HANG, "the console did not stop"),
+    ("flood", [*GREETING, *PHASES], ["x"] * 9, ended(Reason.FLOOD), Outcome.HANG, "the console was flooded"),
     ("unfit", [*GREETING, "UNFIT 4 asked for a, got b", *sent(FILES)], [], ended(), Outcome.UNFIT, "step 4: asked for"),
     ("unfit, then the deadline", [*GREETING, "UNFIT 4 x", *sent(FILES)], [], CUT, Outcome.UNFIT, "step 4: x"),
     ("noise", ["noise"], [], ended(), Outcome.GARBLED, "expected BLKLAB 1, got 'noise'"),

@@ -4,12 +4,16 @@
 import json
 from collections.abc import Mapping
 from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from harness.commands.command import SCENARIOS
 from harness.metrics.figures import figures_of
 from harness.scenario.expression import ExpressionError
+from harness.scenario.load import load_scenario
 from harness.scenario.ratio import Names, parse_ratio, sampled_names
+from lab.base.errors import InputErrors
 from lab.topology.model import Driver, Topology
 from tests.unit.analysis_samples import TOGETHER, null_topology, role
 from tests.unit.store_samples import files
@@ -48,13 +52,20 @@ def test_tags_are_held_free_or_waited_for() -> None:
     assert found["guest", "cpu.idle"] == 0.75
 
 
-def test_a_scsi_host_counts_its_own() -> None:
+def test_a_scsi_host_counts_commands_and_not_the_tags_of_requests_that_wait() -> None:
     topology = null_topology()
-    topology = replace(topology, hbas={"nullb": replace(topology.hbas["nullb"], driver=Driver.TCM_LOOP)})
+    host = replace(topology.hbas["nullb"], driver=Driver.TCM_LOOP, cmd_per_lun=16)
+    topology = replace(topology, hbas={"nullb": host})
     found = figures(topology, nullb={40: 100, 44: 100})
-    assert (found["host", "nullb.tags.mean"], found["host", "nullb.tags.free"]) == (42, 22)
-    assert found["lun", "fast.tags.mean"] == 0.1
-    assert ("host", "nullb.tags.free") not in figures(topology)
+    assert found["host", "nullb.commands.mean"] == 42
+    assert (found["lun", "fast.commands.mean"], found["lun", "fast.commands.none"]) == (0.1, 0.98)
+    assert not [metric for _, metric in found if ".tags." in metric]
+
+
+def test_free_tags_are_those_that_can_queue_leaves() -> None:
+    topology = null_topology()
+    topology = replace(topology, hbas={"nullb": replace(topology.hbas["nullb"], cmd_per_lun=16)})
+    assert figures(topology)["host", "nullb.tags.free"] == pytest.approx(31.9)
 
 
 def test_tags_of_several_hardware_queues_are_no_single_set() -> None:
@@ -98,3 +109,14 @@ def test_sampled_figures_can_be_operands(text: str) -> None:
 def test_what_no_sample_names_is_refused(text: str, says: str) -> None:
     with pytest.raises(ExpressionError, match=says):
         parse_ratio(text, NAMES)
+
+
+def test_a_diagnosis_of_each_arm_is_one_for_every_arm_that_has_what_it_names(tmp_path: Path) -> None:
+    text = (SCENARIOS / "null-shared-tags.yaml").read_text()
+    of = load_scenario("null-shared-tags", search=SCENARIOS)
+    named = [sorted({one.ratio.left.path[0] for one in diagnosis.when}) for diagnosis in of.diagnoses]
+    assert named[: len(of.arms)] == [[arm] for arm in of.arms]
+    path = tmp_path / "null-shared-tags.yaml"
+    path.write_text(text.replace("*.together.lun.slow.tags.mean / 32", "*.together.lun.slwo.tags.mean / 32"))
+    with pytest.raises(InputErrors, match="no lun of arm mq-deadline: slwo"):
+        load_scenario(str(path), search=SCENARIOS)

@@ -8,6 +8,7 @@ from pathlib import Path
 
 import pytest
 
+from lab.base import contents
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken
 from lab.packages.apt import Archive
@@ -130,7 +131,7 @@ def test_the_host_hooks_do_not_run(
 
 def read(repository: Repository, cache: Cache, *, refresh: bool = False) -> str:
     made = unpacked(cache, lambda: archive(repository, cache), "tools", newest((SUITE, "tool")), refresh=refresh)
-    assert {item.name for item in made.folder.iterdir()} == {"usr"}
+    assert {item.name for item in made.folder.iterdir()} == {"usr", contents.NAME}
     return (made.folder / "usr/file").read_text()
 
 

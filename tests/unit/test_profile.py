@@ -145,12 +145,21 @@ def test_a_differential_fits_into_a_mail_and_all_of_its_columns_add_up() -> None
         for number in re.match(r"([\d,]+) -> ([\d,]+) .*\(([-+\d,]+),", lines[1]).groups()  # type: ignore[union-attr]
     )
     assert len(lines) == LINES
-    assert max(map(len, lines)) <= 120
+    assert max(map(len, lines)) <= 112
     rows = [line.split() for line in lines[4 : next(i for i, line in enumerate(lines) if "unexplained" in line) + 1]]
     numbers = [[int(word.replace(",", "")) for word in row[:3]] for row in rows]
     assert [sum(column) for column in zip(*numbers, strict=True)] == [before, after, delta]
     assert sum(_column(lines, "instructions            calls", "other functions")) == delta
     assert lines[-1] == BLIND
+
+
+def test_a_path_of_any_length_fits_into_its_line() -> None:
+    path = ";".join(f"a_function_with_a_name_of_some_length_{number}" for number in range(5))
+    same = "kernel;entry 100 5000\n"
+    deep = "\n".join(f"kernel;{';'.join(path.split(';')[: depth + 1])} 1 1000" for depth in range(5))
+    lines = differential_lines(differential(profile(same), profile(same + deep)))
+    assert max(map(len, lines)) <= 112
+    assert any("+50  only after: kernel>a_function" in line for line in lines)
 
 
 def test_callers_and_callees_have_counts() -> None:
@@ -159,6 +168,9 @@ def test_callers_and_callees_have_counts() -> None:
         "1.000 30 from plug",
         "1.000 30 from worker",
     ]
+    assert "7.2: not executed, or neither called nor calling" in function_lines(
+        [profile(BEFORE), profile(AFTER, release="7.2")], "plug"
+    )
     with pytest.raises(Misuse, match=r"run_queues was executed.*run_queue"):
         function_lines([profile(BEFORE)], "run_queues")
 

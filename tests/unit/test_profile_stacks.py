@@ -9,7 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from lab.native.plugin import SOURCES, interface
+from lab.base.cache import Cache
+from lab.native.plugin import SOURCES, interface, plugin
 from lab.native.programs import WARNINGS
 from lab.profile import functions_file, read_kallsyms
 
@@ -254,5 +255,14 @@ def test_an_address_has_the_name_that_says_what_is_executed_there() -> None:
 
 
 @pytest.mark.parametrize(("version", "number"), [((7, 2, 22), 1), ((9, 0, 1), 2), ((9, 1), 3), ((10, 0, 2), 4)])
-def test_the_plugin_is_built_for_the_interface_of_its_qemu(version: tuple[int, ...], number: int) -> None:
+def test_the_plugin_is_built_for_the_interface_of_its_qemu(
+    version: tuple[int, ...], number: int, tmp_path: Path
+) -> None:
     assert interface(version) == number
+    exported = subprocess.run(
+        ["nm", "-D", "--defined-only", str(plugin(Cache(tmp_path), version))],
+        check=True,
+        capture_output=True,
+        text=True,
+    ).stdout.split()
+    assert exported[2::3] == ["qemu_plugin_install", "qemu_plugin_version"]

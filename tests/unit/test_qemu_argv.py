@@ -14,6 +14,7 @@ SPEC = MachineSpec(
     version=(7, 2, 22),
     kernel=Path("/cache/k/vmlinux"),
     initrd=Path("/cache/i/initramfs"),
+    job="job.cpio",
     firmware="qboot.rom",
     memory=768,
     seed=3,
@@ -29,7 +30,7 @@ VIRTUAL = """
 -serial file:console.txt -serial file:results.txt
 -kernel /cache/k/vmlinux -initrd /cache/i/initramfs
 -append "console=ttyS0 panic=-1 loglevel=5 nokaslr tsc_early_khz=1000000 cryptomgr.notests nolapic_timer
-null_blk.nr_devices=0"
+null_blk.nr_devices=0" -fw_cfg name=opt/org.blklab/job,file=job.cpio
 """
 
 WALL = """
@@ -55,6 +56,7 @@ def test_wall_clock_with_kvm() -> None:
     spec = replace(
         SPEC,
         initrd=None,
+        job="",
         firmware=None,
         cpus=4,
         clock=WallClock("kvm"),

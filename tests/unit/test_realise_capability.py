@@ -67,7 +67,7 @@ def test_an_iopolicy_is_a_word_of_nvme_core(tmp_path: Path) -> None:
         "nvme-core of 6.1.0-50-amd64 has no iopolicy queue-depth, which came with Linux 6.11",
     )
     assert missing(replace(made, config=dict.fromkeys(list(config)[:-1], "y")), adaptive, {}) == (
-        "CONFIG_NVME_MULTIPATH is not set: the paths of a namespace would be as many devices",
+        "CONFIG_NVME_MULTIPATH is not set: each path of a namespace would be a device",
     )
 
 
@@ -114,5 +114,5 @@ def test_what_is_built_in_needs_no_file_unless_it_is_given_parameters(tmp_path: 
     assert missing(made, topology("neighbours"), {"scheduler": "mq-deadline"}) == ()
     made = kernel(tmp_path / "all", {}, builtin=(*BUILTIN, *MODULES))
     assert missing(made, topology("null-shared-tags"), {"scheduler": "mq-deadline"}) == (
-        f"null_blk is built into {made.release}, and parameters are given to modules: set it to =m",
+        f"null_blk is built into {made.release}, but its parameters are set as a module's: build it as =m",
     )

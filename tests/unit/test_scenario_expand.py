@@ -20,7 +20,7 @@ def test_seeds_and_arms_can_be_chosen(tmp_path: Path) -> None:
     assert [(cell.arm.name, cell.seed) for cell in cells] == [("limited", 1), ("limited", 2), ("limited", 3)]
 
 
-def test_what_is_not_there_cannot_be_chosen(tmp_path: Path) -> None:
+def test_unknown_arms_and_zero_seeds_are_refused(tmp_path: Path) -> None:
     scenario = load(GOOD, tmp_path)
     with pytest.raises(Misuse, match="no arm limitde, did you mean limited"):
         expand(scenario, arms=["limitde"])

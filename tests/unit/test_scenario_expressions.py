@@ -33,7 +33,7 @@ def test_what_an_arm_tries_is_an_operand() -> None:
     assert ratio.left.path == ("shared", "tried", "accepted", "stack.md0.queue.max_sectors_kb")
     for text, says in (
         ("shared.tried.refused.stack.md0.queue.max_sectors_kb", "no result of a try refused"),
-        ("shared.tried.effective.stack.md0.queue.nr_requests", "no knob that is tried: stack.md0.queue.nr_requests"),
+        ("shared.tried.effective.stack.md0.queue.nr_requests", "no setting under try: stack.md0.queue.nr_requests"),
         ("bound.shared.tried.accepted.stack.md0.queue.max_sectors_kb", "no load tried"),
     ):
         with pytest.raises(ExpressionError, match=says):
@@ -75,7 +75,7 @@ def test_every_metric_can_be_named(metric: str) -> None:
         ("shared.solo.victim.iops / shared.solo.victim.iops", 26, "always 1"),
     ],
 )
-def test_mistakes_of_a_ratio_stand_at_their_character(text: str, offset: int, message: str) -> None:
+def test_mistakes_in_a_ratio_are_reported_at_their_character(text: str, offset: int, message: str) -> None:
     with pytest.raises(ExpressionError) as caught:
         parse_ratio(text, KNOWN)
     assert message in caught.value.message
@@ -103,7 +103,7 @@ def test_bounds(text: str, inside: tuple[float, ...], outside: tuple[float, ...]
 @pytest.mark.parametrize(
     "text", ["", "0.9", ">= ", "=> 1", ">= -1", "1 .. ", "2 .. 1", ">= 0", "< 0", ">= 1 2", "1e5", "9" * 400]
 )
-def test_what_is_no_bound(text: str) -> None:
+def test_text_that_is_no_bound_is_refused(text: str) -> None:
     with pytest.raises(ExpressionError):
         parse_bound(text)
 

@@ -45,7 +45,9 @@ def folder(tmp_path_factory: pytest.TempPathFactory) -> Path:
         max_size=4,
     )
 )
-def test_words_of_a_sound_file_replaced(folder: Path, changes: list[tuple[int, str]]) -> None:
+def test_a_valid_file_with_replaced_words_never_crashes_the_loader(
+    folder: Path, changes: list[tuple[int, str]]
+) -> None:
     words = list(WORDS)
     for index, word in changes:
         words[index] = word

@@ -54,6 +54,6 @@ def test_mistakes_are_not_valid(old: str, new: str) -> None:
     assert not is_valid(GOOD.replace(old, new))
 
 
-def test_a_window_of_a_load_is_no_role() -> None:
+def test_window_is_not_read_as_a_role() -> None:
     assert is_valid(GOOD.replace("  solo:\n", "  solo:\n    window: {ramp: 0s, runtime: 2s}\n"))
     assert not is_valid(GOOD.replace("  solo:\n", "  solo:\n    window: {disk: p1, rw: read, bs: 4k, iodepth: 1}\n"))

@@ -41,7 +41,7 @@ def with_known(text: str = KNOWN) -> str:
         (" >= 6.12.100 ", ("6.12.107+deb13-amd64", "7.2.12"), ("6.12.99", "6.1.0-50-amd64")),
     ],
 )
-def test_a_range_has_its_kernels_and_no_others(kernels: str, inside: tuple[str, ...], outside: tuple[str, ...]) -> None:
+def test_a_range_includes_its_kernels_only(kernels: str, inside: tuple[str, ...], outside: tuple[str, ...]) -> None:
     assert [release for release in inside if not is_in(release, kernels)] == []
     assert [release for release in outside if is_in(release, kernels)] == []
 
@@ -64,7 +64,7 @@ def test_a_range_without_kernels_is_refused(text: str) -> None:
         parse_range(text)
 
 
-def test_a_claim_carries_what_is_known(tmp_path: Path) -> None:
+def test_known_failures_are_kept_with_their_claim(tmp_path: Path) -> None:
     scenario = load(with_known(), tmp_path)
     assert scenario.claims[0].known == (
         KnownFailure(">= 5.8, < 5.14", "tags are handed out first come first served", "https://example.org/1"),
@@ -87,7 +87,7 @@ def test_a_claim_carries_what_is_known(tmp_path: Path) -> None:
         ("because: the same", "why: the same", "why: unknown key"),
     ],
 )
-def test_mistakes_are_shown_where_they_are(tmp_path: Path, old: str, new: str, message: str) -> None:
+def test_mistakes_are_reported_at_their_place(tmp_path: Path, old: str, new: str, message: str) -> None:
     text = with_known()
     assert old in text
     with pytest.raises(InputErrors) as raised:
@@ -103,6 +103,6 @@ def test_a_list_without_entries_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("old", "new", "valid"), [("", "", True), ('"5.10"', "5.10", False), (">= 5.8,", "> 5.8,", False)]
 )
-def test_editors_see_the_same_rule(old: str, new: str, *, valid: bool) -> None:
+def test_the_json_schema_has_the_same_rule(old: str, new: str, *, valid: bool) -> None:
     value = plain_value(parse(with_known().replace(old, new).encode(), "s.yaml", Problems()))
     assert Draft202012Validator(json_schema()).is_valid(value) is valid

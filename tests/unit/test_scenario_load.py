@@ -113,13 +113,13 @@ topology:
     assert "t.yaml:7:22: size: expected a size" in mistakes(text.replace("p0: {size: 1G", "p0: {size: x"), tmp_path)
 
 
-def test_a_topology_in_a_file_beside_the_scenario(tmp_path: Path) -> None:
+def test_a_topology_in_a_file_next_to_the_scenario(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(RIG.replace("rate: 1 MB/s", "rate: 9 MB/s"))
     text = GOOD.replace("topology: neighbours", "topology: ./mine.yaml")
     assert load(text, tmp_path).arms["shared"].topology.disks["p0"].rate == 9 * 10**6
 
 
-def test_the_digest_is_that_of_what_is_measured_and_judged(tmp_path: Path) -> None:
+def test_the_digest_covers_what_is_measured_and_judged_but_no_text(tmp_path: Path) -> None:
     first = load(GOOD, tmp_path)
     other_words = GOOD.replace(f"title: {first.title}", "title: Another") + "# more\nteaches: much\n"
     assert (load(other_words, tmp_path).title, load(other_words, tmp_path).digest) == ("Another", first.digest)
@@ -136,7 +136,7 @@ def test_the_digest_is_that_of_what_is_measured_and_judged(tmp_path: Path) -> No
         assert load(GOOD.replace(old, new, 1), tmp_path).digest != first.digest, old
 
 
-def test_the_digest_knows_the_order_of_what_runs(tmp_path: Path) -> None:
+def test_the_digest_depends_on_the_order_of_loads(tmp_path: Path) -> None:
     first = load(GOOD, tmp_path)
     turned = replace(first, loads=dict(reversed(list(first.loads.items()))))
     assert identity(first) == first.digest != identity(turned)
@@ -307,8 +307,8 @@ def test_a_cause_is_listed_before_its_symptoms(tmp_path: Path) -> None:
         "lun p1: no HBA twa1",
         "hba twa0: no LUN uses it (remove it or name it under luns)",
     ]
-    lines = mistakes(GOOD.replace("\nloads:", "\nlaods:"), tmp_path).splitlines()
-    assert lines[0].endswith("laods: unknown key, did you mean loads?")
+    lines = mistakes(GOOD.replace("\nloads:", "\nloadz:"), tmp_path).splitlines()
+    assert lines[0].endswith("loadz: unknown key, did you mean loads?")
     misnamed = GOOD.replace("topology: neighbours\n", inline.replace("twa1", "Twa0").replace("twa0", "Twa0"))
     assert 'HBA "Twa0": expected a name' in mistakes(misnamed, tmp_path).splitlines()[0]
 
@@ -322,7 +322,7 @@ def test_a_megabyte_of_unknown_keys_is_refused_in_seconds(tmp_path: Path) -> Non
 
 
 @pytest.mark.parametrize("line", ["a{}: 1", "- {}", "  h{}: {{disk: p0}}", "a{}: {{b: [1, 2]}}"])
-def test_a_huge_file_is_answered_in_bounded_time(line: str, tmp_path: Path) -> None:
+def test_mistakes_in_a_huge_file_are_reported_in_bounded_time(line: str, tmp_path: Path) -> None:
     text = "\n".join(line.format(number) for number in range(4000))
     started = time.process_time()
     mistakes(text, tmp_path)
@@ -384,7 +384,7 @@ def test_the_clock_selects_the_devices(tmp_path: Path) -> None:
     assert "interrupts: tcm_loop raises none" in mistakes(interrupts, tmp_path)
 
 
-def test_a_topology_that_does_not_load_says_nothing_of_the_pause(tmp_path: Path) -> None:
+def test_a_topology_that_does_not_load_is_the_only_error(tmp_path: Path) -> None:
     text = GOOD.replace("seeds: 2", "pause: 5s").replace("{scheduler: none}", "{scheduler: none, io_timeout: 2000}")
     load(text, tmp_path)
     topology = next(line for line in text.splitlines() if line.startswith("topology:"))

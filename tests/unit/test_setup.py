@@ -163,6 +163,13 @@ def test_success_says_nothing_and_arguments_arrive_whole(bench: Bench) -> None:
     assert (done.returncode, done.stdout, done.stderr) == (0, "two words\n$(x)\n\n", "")
 
 
+def test_a_tool_of_the_tests_is_found_with_dev(bench: Bench) -> None:
+    done = subprocess.run([bench.run_script, "pytest"], check=False, capture_output=True, text=True)
+    assert done.returncode == 128
+    assert "pytest is not installed in" in done.stderr
+    assert "remedy: scripts/run --dev pytest" in done.stderr
+
+
 OBEDIENT = f"""\
 #!{sys.executable} -IS
 import signal

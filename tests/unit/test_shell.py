@@ -6,11 +6,11 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.shell import naming_lines
 from lab.base.errors import LabBroken
 from lab.guest.steps.device import Find, Module
 from lab.qemu.clock import WallClock
 from lab.shell.argv import Errand, ShellSpec, shell_argv
+from lab.shell.enter import naming_lines
 from lab.shell.visit import sit_in
 from tests.unit.payload_samples import kernel
 

@@ -27,7 +27,7 @@ def read_with(kind: Field[object], text: str) -> tuple[object, list[str]]:
     return row.get(kind), [str(problem) for problem in sorted(problems.found)]
 
 
-def test_nodes_know_their_place() -> None:
+def test_nodes_have_line_and_column() -> None:
     node, problems = parsed("a: 1\nb:\n  - x\n  - {c: 'd'}\n")
     assert not problems
     assert isinstance(node, Map)
@@ -39,7 +39,7 @@ def test_nodes_know_their_place() -> None:
     assert (place.path, place.line, place.column) == ("f.yaml", 4, 9)
 
 
-def test_words_that_yaml_1_1_takes_for_booleans_and_dates_are_strings() -> None:
+def test_yaml_1_1_booleans_and_dates_are_strings() -> None:
     node, problems = parsed("[on, off, yes, no, y, 2006-03-14, 1:30, 0777x, true, 12, 1.5, ~]")
     assert not problems
     assert plain_value(node) == ["on", "off", "yes", "no", "y", "2006-03-14", "1:30", "0777x", True, 12, 1.5, None]
@@ -91,7 +91,7 @@ def test_windows_line_ends_are_accepted() -> None:
     assert plain_value(node) == {"a": 1, "b": "x"}
 
 
-def test_a_scalar_tells_where_its_characters_stand() -> None:
+def test_a_scalar_has_the_position_of_each_character() -> None:
     node, _ = parsed('a: "bcd"\ne: fgh\ni: "\\x41bc"\n')
     assert isinstance(node, Map)
     columns = {}

@@ -9,10 +9,11 @@ import pytest
 
 from harness.bisect.release_text import text as release_text
 from harness.bisect.releases import Releases, bisect_releases
+from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import judge
 from harness.record.store import KernelFacts
 from harness.scenario.model import Status
-from harness.studies.timeline.lines import differs
+from harness.studies.timeline.lines import differs, lines
 from harness.studies.timeline.measure import Timeline, timeline
 from harness.studies.timeline.order import next_place
 from harness.studies.timeline.page import page
@@ -20,7 +21,7 @@ from harness.studies.timeline.picture import panels, picture
 from harness.studies.timeline.sweep import Point, Sweep, label, sweep
 from harness.studies.timeline.text import text
 from lab.base.errors import CannotJudge, Misuse
-from tests.unit.analysis_samples import cells, claim, scenario
+from tests.unit.analysis_samples import cells, claim, ratio, scenario
 
 SERIES = ("5.10", "6.1", "6.12", "6.16", "6.17", "6.18", "6.19", "7.0", "7.1", "7.2", "7.3")
 SCENARIO = scenario([claim()])
@@ -45,7 +46,9 @@ class Kernels:
             return replace(swept, missing={**swept.missing, place: "the suite dropped it"})
         seen = cells("none", *(share + seed / 10 for seed in range(self.seeds)))
         verdict = judge(SCENARIO, seen)
-        point = Point(spec, KernelFacts(spec, spec, "Debian", "d"), verdict, "r", self.seeds, self.seeds, 60.0)
+        config = {"CONFIG_PREEMPT_LAZY": "y", "CONFIG_SND_X": "m"} if place > 2 else {"CONFIG_BLK_DEV_RSXX": "m"}
+        facts = KernelFacts(spec, spec, "Debian", "d")
+        point = Point(spec, facts, verdict, "r", self.seeds, self.seeds, 60.0, config)
         return replace(swept, points={**swept.points, place: point})
 
     def timeline(self) -> Timeline:
@@ -71,6 +74,13 @@ def test_every_change_is_found_between_neighbours(at: int) -> None:
     assert found.changes[0].turned
     assert len(kernels.asked) == len(set(kernels.asked)) <= 7
     assert f"{SERIES[at - 1]} -> {SERIES[at]}: the share is kept: FAIL -> PASS x 4.73  (" in text(found)
+
+
+def test_the_configurations_around_a_change_are_told() -> None:
+    late, early = Kernels([20.0] * 3 + [95.0] * 4), Kernels([20.0] + [95.0] * 6)
+    assert "6.12 -> 6.16: 3 options differ: PREEMPT_LAZY n -> y\n" in text(late.timeline())
+    assert "5.10 -> 6.1: 0 options differ, none of preemption, the block layer or hardening" in text(early.timeline())
+    assert "configurations" not in text(Kernels([20.0] * 4).timeline())
 
 
 def test_a_kernel_that_is_missing_does_not_stop_the_rest() -> None:
@@ -105,6 +115,15 @@ def test_what_counts_as_a_change(seeds: int, share: float, changed: bool) -> Non
     found = kernels.timeline()
     figure = next(line for line in found.lines if line.title == "none together.fast.iops")
     assert differs(figure, 0, 1) is changed
+
+
+@pytest.mark.parametrize(("metric", "changed"), [("iops", True), ("cpu.per_io", False), ("lat.p99", False)])
+def test_figures_of_one_seed_scatter_more_than_throughputs(metric: str, changed: bool) -> None:
+    figure = ratio(f"none.solo.fast.{metric}", "bound.none.solo.fast.iops")
+    judged = replace(SCENARIO, claims=(claim(of=figure),))
+    found = lines(replace(Kernels([50.0, 65.0], 1).timeline().sweep, scenario=judged))[0]
+    values = {place: Ensemble({1: value}) for place, value in enumerate((1.0, 1.3))}
+    assert differs(replace(found, values=values), 0, 1) is changed
 
 
 def test_ranges_that_overlap_are_no_change() -> None:

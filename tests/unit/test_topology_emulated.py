@@ -34,7 +34,7 @@ def reasons(topology: Topology) -> str:
 
 
 @pytest.mark.parametrize("topology", catalogue(), ids=lambda topology: topology.name)
-def test_every_topology_of_the_catalogue_becomes_one_of_qemu(topology: Topology) -> None:
+def test_every_topology_of_the_catalogue_converts_to_qemu_controllers(topology: Topology) -> None:
     on_qemu = emulated(topology)
     assert {hba.driver for hba in on_qemu.hbas.values()} <= EMULATED
     assert list(on_qemu.luns) == list(topology.luns)
@@ -45,7 +45,7 @@ def test_every_topology_of_the_catalogue_becomes_one_of_qemu(topology: Topology)
     assert emulated(on_qemu) == on_qemu
 
 
-def test_24_disks_by_two_ports_take_six_controllers_of_eight() -> None:
+def test_24_disks_with_two_paths_need_six_controllers_of_eight() -> None:
     on_qemu = emulated(named("sun-j4400-multipath"))
     assert len(on_qemu.hbas) == 12
     assert {hba.driver for hba in on_qemu.hbas.values()} == {Driver.MPTSAS}
@@ -62,7 +62,7 @@ def test_24_disks_by_two_ports_take_six_controllers_of_eight() -> None:
     assert on_qemu.path("b23", "d23") == ("pcie0", "port0b")
 
 
-def test_what_became_of_it_is_told() -> None:
+def test_differences_name_the_controllers_and_what_is_lost() -> None:
     told = differences(named("sun-x4540"), emulated(named("sun-x4540")))
     assert "SAS1068E mpt0..5: mptsas1068, each with can_queue 118, cmd_per_lun 64 instead of 1024, 64" in told
     assert "disks are throttles: their rate is kept, without seek, rpm, ncq" in told
@@ -70,14 +70,14 @@ def test_what_became_of_it_is_told() -> None:
     assert "QEMU throttles a namespace, not its paths" in paths
 
 
-def test_what_it_lost_bounds_nothing_any_more() -> None:
+def test_lost_parameters_no_longer_set_bounds() -> None:
     disks = emulated(named("intel-965p-lvm")).disks
     assert disks["sata0"].seek == disks["sata0"].rotation == 0
     assert disks["sata0"].zones == ()
     assert {link.cost for link in emulated(named("dl980-iodrive")).links.values()} == {0}
 
 
-def test_rings_are_powers_of_two() -> None:
+def test_tags_of_virtio_scsi_are_rounded_down_to_a_power_of_two() -> None:
     topology = named("calibration-tcm-loop")
     asked = replace(topology, hbas={"loop": replace(topology.hbas["loop"], can_queue=254)})
     assert emulated(asked).hbas["loop"].can_queue == 128
@@ -113,7 +113,7 @@ def test_links_are_throttles_too() -> None:
     assert "link wire: a throttle has no cost" in reasons(replace(slow, links={"wire": Link("wire", 10**6, cost=1)}))
 
 
-def test_controllers_keep_to_their_company() -> None:
+def test_controllers_that_cannot_be_combined_are_refused() -> None:
     topology = made(Driver.MPTSAS)
     mixed = replace(topology, hbas={**topology.hbas, "g": Hba("g", Driver.TCMU, 64, 64)})
     assert "driver tcmu is inside the guest" in reasons(mixed)

@@ -78,7 +78,7 @@ def test_rates_are_lower_and_times_longer_by_the_scale(topology: Topology) -> No
     assert topology.links["port1"] == Link("port1", 112_800_000, 20_000, "SAS 3 Gbit/s x4")
 
 
-def test_settings_are_the_hardware_s_too(topology: Topology) -> None:
+def test_settings_are_values_of_the_hardware_too(topology: Topology) -> None:
     assert apply_setting(topology, "disk.d1.rate", 50_000_000).disks["d1"].rate == 5_000_000
     assert apply_setting(topology, "disk.d1.rpm", 6000).disks["d1"].rotation == 100_000_000
     turned = apply_setting(topology, "disk.d*.seek", 1_000_000)
@@ -93,13 +93,13 @@ def test_settings_are_the_hardware_s_too(topology: Topology) -> None:
         apply_setting(topology, "stack.raid.md.level", 1)
 
 
-def test_a_path_goes_through_host_port_box_and_disk(topology: Topology) -> None:
+def test_a_path_has_the_links_of_host_port_enclosure_and_disk(topology: Topology) -> None:
     assert topology.path("b1", "d1") == ("pcie0", "port1", "box")
     assert topology.path("e1", "e1") == ("pcie1",)
     assert topology.leaves("vol") == ("a0", "b0", "a1", "b1", "a2", "b2", "a3", "b3")
 
 
-def test_targets_are_what_has_one_place(topology: Topology) -> None:
+def test_targets_are_disks_with_one_lun_luns_and_stacks(topology: Topology) -> None:
     assert set(topology.targets()) == {"e0", "e1", "e2", "e3", *topology.luns, *topology.stacks} - set()
     with pytest.raises(KeyError):
         topology.region("d0")
@@ -108,7 +108,7 @@ def test_targets_are_what_has_one_place(topology: Topology) -> None:
     assert topology.region("raid").size == 2 * (64 << 20)
 
 
-def test_stacks_are_built_from_below(topology: Topology) -> None:
+def test_stacks_are_built_after_their_members(topology: Topology) -> None:
     order = [stack.name for stack in build_order(topology)]
     assert order.index("mp3") < order.index("vol") < order.index("raid")
     assert order.index("head") < order.index("both") < order.index("raid")
@@ -136,7 +136,7 @@ def test_the_page_cache_is_set_and_read_back(topology: Topology) -> None:
         apply_setting(topology, "vm.swappiness", 1)
 
 
-def test_what_is_tried_comes_after_what_is_set(topology: Topology) -> None:
+def test_tried_attributes_come_after_settings(topology: Topology) -> None:
     tried = apply_try(topology, "stack.raid.queue.max_sectors_kb", 1280)
     steps = [step.fields() for step in devices(tried) if isinstance(step, Tune | Try) and "raid" in step.path]
     assert [fields[:2] for fields in steps] == [

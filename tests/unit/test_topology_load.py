@@ -176,7 +176,7 @@ def test_a_request_larger_than_a_tick_is_never_served() -> None:
     assert effective_iops(Disk("d", 1 << 30, service=1), 4096, Driver.TCM_LOOP) is None
 
 
-def test_the_last_of_many_waits_on_a_serial_disk_only(tmp_path: Path) -> None:
+def test_the_longest_wait_grows_with_depth_on_serial_disks_only(tmp_path: Path) -> None:
     topology = load(GOOD, tmp_path)
     assert longest_wait(topology.disks["a"], 4096, 500, topology) == 10**9
     assert longest_wait(topology.disks["b"], 4096, 500, topology) == 10**6
@@ -236,7 +236,7 @@ def test_mistakes_about_modelled_disks(old: str, new: str, wanted: str, tmp_path
     assert wanted in mistakes(MODELLED.replace(old, new), tmp_path)
 
 
-def test_settings_turn_what_modelled_disks_have(tmp_path: Path) -> None:
+def test_settings_change_parameters_of_modelled_disks(tmp_path: Path) -> None:
     base = load(MODELLED, tmp_path)
     assert apply_setting(base, "disk.a.seek", 5).disks["a"] == replace(base.disks["a"], seek=5)
     assert apply_setting(base, "disk.a.rate", 5).disks["a"] == replace(base.disks["a"], rate=5)
@@ -246,7 +246,7 @@ def test_settings_turn_what_modelled_disks_have(tmp_path: Path) -> None:
         apply_setting(base, "link.wier.rate", 7)
 
 
-def test_settings_turn_one_knob() -> None:
+def test_settings_change_one_parameter() -> None:
     base = load_topology("neighbours", near=Path())
     assert apply_setting(base, "hba.cmd_per_lun", 16).hbas["twa0"].cmd_per_lun == 16
     assert apply_setting(base, "hba.twa0.can_queue", 128).hbas["twa0"].can_queue == 128
@@ -257,7 +257,7 @@ def test_settings_turn_one_knob() -> None:
 
 
 @pytest.mark.parametrize("key", ["hba.twa1.can_queue", "disk.p2.rate", "hba.depth", "disk.rate", "x.y", "hba", ""])
-def test_settings_of_what_is_not_there_are_refused(key: str) -> None:
+def test_settings_of_unknown_parts_are_refused(key: str) -> None:
     with pytest.raises(ValueError, match=r"no (HBA|disk|such)"):
         apply_setting(load_topology("neighbours", near=Path()), key, 1)
 

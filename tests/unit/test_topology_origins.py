@@ -39,7 +39,7 @@ def in_catalogue(text: str, folder: Path, monkeypatch: pytest.MonkeyPatch) -> st
     return ""
 
 
-def test_the_catalogue_says_where_everything_comes_from(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_every_parameter_in_the_catalogue_needs_an_origin(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     found = in_catalogue(BARE, tmp_path, monkeypatch)
     every = "disk.*.rate, disk.*.seek, link.*.rate, link.*.efficiency, hba.*.can_queue"
     assert f"parameters without an origin: {every} (write origins: " in found
@@ -49,13 +49,13 @@ def test_the_catalogue_says_where_everything_comes_from(tmp_path: Path, monkeypa
     assert in_catalogue(BARE + SOME + REST, tmp_path, monkeypatch) == ""
 
 
-def test_what_is_not_covered_is_named_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_parameters_without_an_origin_are_listed_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = (SOME + REST).replace("disk.*.rate", "disk.e.rate")
     found = in_catalogue(BARE + few, tmp_path, monkeypatch)
     assert "without an origin: disk.d0.rate, disk.d1.rate, disk.d2.rate, disk.d3.rate (" in found
 
 
-def test_an_origin_of_nothing_is_an_error_anywhere(tmp_path: Path) -> None:
+def test_an_origin_without_a_parameter_is_refused(tmp_path: Path) -> None:
     found = mistakes(BARE + SOME.replace("d*.seek", "*.rpm"), tmp_path)
     assert "t.yaml:16:10: origins: this file has no parameter disk.*.rpm" in found
     assert "(known: disk.*.rate, disk.*.seek, link.*.rate, link.*.efficiency, hba.*.can_queue)" in found

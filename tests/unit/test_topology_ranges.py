@@ -21,11 +21,11 @@ from lab.topology.ranges import in_ranges, range_names
         (("s1-up", "s2-up"), "s1..2-up"),
     ],
 )
-def test_names_are_as_short_as_ranges_make_them(names: tuple[str, ...], short: str) -> None:
+def test_names_are_shortened_to_ranges(names: tuple[str, ...], short: str) -> None:
     assert in_ranges(names) == short
 
 
 @given(st.integers(0, 900), st.integers(2, 90))
-def test_a_range_stands_for_the_names_that_it_was_made_of(first: int, count: int) -> None:
+def test_a_range_expands_to_the_names_it_was_made_from(first: int, count: int) -> None:
     names = tuple(f"d{number:03d}" for number in range(first, first + count))
     assert range_names(in_ranges(names)) == names

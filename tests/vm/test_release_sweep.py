@@ -14,9 +14,9 @@ from harness.scenario.model import Status
 from harness.studies.timeline.sweep import Sweeper, sweep
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
+from lab.base.tell import silent
 from lab.kernels.offers import expand, offers
 from lab.kernels.resolve import resolve
-from lab.packages.apt import silent
 from lab.session import open_lab
 
 pytestmark = [pytest.mark.network, pytest.mark.vm, pytest.mark.slow, pytest.mark.timeout(3600)]

@@ -8,11 +8,12 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.commands.command import SCENARIOS, add_each_kernel, add_jobs, add_results, kernels_of, results_root, tell
+from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
 from harness.run.plan import Request
 from harness.run.runner import Run, run_scenario
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from harness.studies.calibration.models import FOLDER, Calibration, keep, models_of, qemu_of
 from harness.studies.calibration.text import print_calibration, print_kernels

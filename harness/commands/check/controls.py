@@ -10,10 +10,12 @@ from rich.table import Table
 
 from harness.commands.command import SCENARIOS, add_jobs, add_results, add_seeds, given, results_root, tell
 from harness.judge.claims import Judgement
+from harness.judge.killers import UNPROVEN
+from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.format import value
 from harness.report.terminal.progress import progress
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios
 from harness.scenario.model import Clock, Status
 from harness.studies.controls import (
     FOLDER,
@@ -21,6 +23,7 @@ from harness.studies.controls import (
     Stock,
     Trial,
     arms_against,
+    claim_kills,
     mutants_named,
     shortfalls,
     try_mutants,
@@ -103,6 +106,7 @@ def print_campaign(console: Console, campaign: Campaign, stock: Sequence[Stock],
         console.print(f"{letter}  {scenario}", highlight=False)
     console.print("K detected by a control, k by a failed claim, . not detected, blank: not run\n")
     console.print(_kills(stock, trials))
+    console.print(_claims(campaign, stock, trials))
 
 
 def _letters(trials: Sequence[Trial]) -> Mapping[str, str]:
@@ -150,6 +154,19 @@ def _kills(stock: Sequence[Stock], trials: Sequence[Trial]) -> Table:
             if control.mutant == trial.mutant:
                 without = clean.get((trial.scenario, trial.mutant, control.that), "")
                 table.add_row(trial.mutant, trial.scenario, _figure(control.judgement), control.expect, without)
+    return table
+
+
+def _claims(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Trial]) -> Table:
+    """Each claim with its figure on the kernel without a mutant, and what makes it fail."""
+    table = Table(title="claims and what makes them fail")
+    for column in ("scenario", "claim", "bound", "without it", "fails by"):
+        table.add_column(column, no_wrap=column == "scenario")
+    for one in claim_kills(campaign, stock, trials):
+        by = "; ".join(f"{name}: {_figure(judgement)}" for name, judgement in one.by)
+        known = ", ".join(name for name in one.claim.killers if name.startswith("kernels"))
+        found = "; ".join(filter(None, (by, known))) or UNPROVEN
+        table.add_row(one.scenario, one.claim.that, one.claim.expect, _figure(one.claim.judgement), found)
     return table
 
 

@@ -14,10 +14,8 @@ from lab.base.errors import EXIT_FAIL, EXIT_PASS, BlklabError, CannotJudge, Kern
 from lab.base.record import INVENTORY, BootRecord, Outcome
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
-from lab.realise.capability import missing
-from lab.realise.in_qemu.hardware import lacking
 from lab.realise.in_qemu.inventory import Inventory, mismatches, read_inventory
-from lab.session import Job, Lab, accelerator_for, open_lab, prepare_job, run_job
+from lab.session import Job, Lab, accelerator_for, open_lab, prepare_job, run_job, unmet
 from lab.topology.emulated import differences, emulated
 from lab.topology.limits import refusals
 from lab.topology.load import load_topology
@@ -60,7 +58,7 @@ def look(lab: Lab, kernel: Kernel, topology: Topology) -> Inventory:
 
     Raises CannotJudge with all reasons when the kernel or QEMU lacks something, BlklabError when the boot fails.
     """
-    if reasons := (*missing(kernel, topology, {}), *lacking(topology, lab.qemu.devices)):
+    if reasons := unmet(lab, kernel, topology):
         raise CannotJudge("; ".join(reasons))
     prepared = prepare_job(lab, kernel, topology, Job({}, (), 0, 0, {"inventory": topology.name}))
     with tempfile.TemporaryDirectory(prefix="blklab-inventory-") as folder:

@@ -8,9 +8,11 @@ from pathlib import Path
 
 from harness.commands.check.agree import agreement, apart
 from harness.commands.command import PAGES, SCENARIOS, add_results, results_root, tell, write_page
+from harness.limits.load import load_scenario
+from harness.profile.neighbours import neighbours_page
 from harness.record.judging import judge_run, newest_runs
 from harness.record.store import RunFolder, Store
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from harness.studies import field_reports, io_cost
 from harness.studies.field_reports import Measured
@@ -88,6 +90,17 @@ def _io_cost(store: Store) -> Page:
     return Page(io_cost.cost_page(runs, COMMAND))
 
 
+def _profiles(store: Store) -> Page:
+    newest = newest_runs(store, load_scenario(_COST, search=SCENARIOS))
+    text = neighbours_page([newest[series] for series in sorted(newest, key=Release.parse)], COMMAND)
+    if not text:
+        raise Misuse(
+            f"{store.root} holds no profiles of one cell of {_COST} on two kernels",
+            remedy="blklab profile debian:6.12 debian:7.2 null-blk-mq-deadline.libaio",
+        )
+    return Page(text)
+
+
 def _agreement(store: Store) -> Page:
     found = agreement(store)
     return Page(found.text(COMMAND), tuple(apart(found)))
@@ -100,6 +113,7 @@ def _noise(_: Store) -> Page:
 MAKERS: Mapping[str, Callable[[Store], Page]] = {
     "field-reports": _field_reports,
     "io-cost": _io_cost,
+    "profiles": _profiles,
     "agreement": _agreement,
     "noise": _noise,
 }

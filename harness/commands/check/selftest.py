@@ -7,8 +7,9 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.commands.command import SCENARIOS, add_each_kernel, add_results, kernels_of, results_root, tell
+from harness.limits.load import load_scenario
 from harness.record.store import Store
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios
 from harness.studies.selftest import Trial, run_selftests
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS

@@ -33,8 +33,9 @@ class Judged:
 def claims(scenario: Scenario, verdict: Verdict) -> Iterator[Judged]:
     for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
         drawn = strip(claim.that, [_row(judged.judgement)], claim.expect)
-        that = f"{judged.that} (optional)" if judged.optional else judged.that
-        yield Judged(judged.word, that, value(judged.judgement), judged.expect, judged.ratio, judged.sentence, drawn)
+        yield Judged(
+            judged.word, judged.text, value(judged.judgement), judged.expect, judged.ratio, judged.sentence, drawn
+        )
 
 
 def controls(scenario: Scenario, verdict: Verdict) -> Iterator[Judged]:

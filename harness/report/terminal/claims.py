@@ -81,7 +81,7 @@ def claim_lines(scenario: Scenario, verdict: Verdict) -> Iterator[Line]:
         reason = judged.sentence if judged.known or judged.diagnosed else judgement.reason
         yield Line(
             judged.word,
-            judged.that + (" (optional)" if judged.optional else ""),
+            judged.text,
             _figure(judgement),
             _short(judged.expect),
             gauge(judgement, claim.expect),

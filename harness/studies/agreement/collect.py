@@ -6,10 +6,10 @@ from pathlib import Path
 
 from harness.judge.ensemble import Ensemble
 from harness.judge.operands import Unavailable
+from harness.limits.load import load_scenario
 from harness.record.judging import judge_run, newest_runs, ratio_of
 from harness.record.store import RunFolder, Store
 from harness.scenario.expression import ExpressionError
-from harness.scenario.load import load_scenario
 from harness.scenario.model import Agreement, Clock, Ratio, Scenario
 from harness.scenario.ratio import names_of, parse_ratio
 from harness.studies.agreement.ratios import BothClocks, OnTheWall

@@ -9,6 +9,7 @@ from harness.report.format import spread
 from harness.report.page.render import render
 from harness.studies.timeline.lines import Line
 from harness.studies.timeline.measure import Timeline
+from harness.studies.timeline.options import differences
 from harness.studies.timeline.picture import picture
 from harness.studies.timeline.sweep import label
 from harness.studies.timeline.text import between, by, seeds, values
@@ -34,6 +35,7 @@ def page(timeline: Timeline, command: str) -> str:
             }
             for change in timeline.changes
         ],
+        options=list(differences(sweep, {(change.before, change.after) for change in timeline.changes})),
         heads=[label(spec) for spec in sweep.specs],
         rows=[{"name": line.title, "cells": list(_cells(timeline, line))} for line in timeline.lines if line.values],
         origins=[{"label": label(spec), "words": words} for spec, words in _origins(timeline)],

@@ -23,7 +23,10 @@ _OWN = "debian:"
 
 @dataclass(frozen=True)
 class Point:
-    """A kernel that was measured. ``made`` counts boots made for it now, ``boots`` those that the verdict rests on."""
+    """A kernel that was measured. ``made`` counts boots made for it now, ``boots`` those that the verdict rests on.
+
+    ``config`` is its configuration, as ``lab.kernels.model`` has it.
+    """
 
     spec: str
     kernel: KernelFacts
@@ -32,6 +35,7 @@ class Point:
     boots: int
     made: int
     seconds: float
+    config: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def label(self) -> str:
@@ -104,13 +108,14 @@ class Sweeper:
         plan = plan_run(self.lab, request)
         earlier, made, seconds = measured_before(plan, self.store), 0, 0.0
         if earlier is None:
-            run = carry_out(self.lab, plan, self.store, self.listener, Turns(lanes_of_host(self.at_once)))
+            turns = Turns(lanes_of_host(self.at_once), adopt=True)
+            run = carry_out(self.lab, plan, self.store, self.listener, turns)
             earlier, seconds = run.folder, run.elapsed
             made = _boots(run.verdict) - run.resumed
         # An earlier run may have other words for the same claims.
         verdict = judge_run(replace(earlier, scenario=scenario))
         path = f"{earlier.path.parent.name}/{earlier.path.name}"
-        return Point(spec, earlier.facts.kernel, verdict, path, _boots(verdict), made, seconds)
+        return Point(spec, earlier.facts.kernel, verdict, path, _boots(verdict), made, seconds, kernel.config)
 
 
 def label(spec: str) -> str:

@@ -5,14 +5,16 @@ from collections.abc import Iterator
 
 from harness.judge.comparison import LARGE
 from harness.report.format import duration, figure, plural
-from harness.studies.timeline.lines import ALONE, Change
+from harness.studies.timeline.lines import ALONE, ALONE_OTHER, Change
 from harness.studies.timeline.measure import Timeline
+from harness.studies.timeline.options import differences
 from harness.studies.timeline.sweep import Sweep, label
 
 
 def text(timeline: Timeline) -> str:
     """The whole report."""
-    return "\n".join([*_head(timeline), *map(str.rstrip, _changes(timeline)), *_gaps(timeline), *_end(timeline)]) + "\n"
+    parts = (_head, _changes, _options, _gaps, _end)
+    return "".join(f"{line}\n" for part in parts for line in part(timeline))
 
 
 def between(change: Change, sweep: Sweep) -> str:
@@ -61,6 +63,14 @@ def _changes(timeline: Timeline) -> Iterator[str]:
         yield "  no change"
 
 
+def _options(timeline: Timeline) -> Iterator[str]:
+    pairs = {(change.before, change.after) for change in timeline.changes}
+    if pairs:
+        yield ""
+        yield "  configurations of the packages:"
+    yield from (f"  {line}" for line in differences(timeline.sweep, pairs))
+
+
 def _gaps(timeline: Timeline) -> Iterator[str]:
     sweep = timeline.sweep
     if sweep.missing or sweep.skipped:
@@ -86,5 +96,6 @@ def seeds(timeline: Timeline) -> str:
     points = timeline.sweep.measured
     count = max((len(point.verdict.seeds) for point in points), default=0)
     if count == 1:
-        return f"1: a change is more than {100 * ALONE:.0f} %, as the scatter is not known"
+        least = f"{100 * ALONE:.0f} % of a throughput, {100 * ALONE_OTHER:.0f} % of another figure"
+        return f"1: a change is more than {least}, as the scatter is not known"
     return f"{count}: a change is more than {100 * LARGE.share:.0f} %, and the ranges do not overlap"

@@ -4,11 +4,12 @@
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.limits.load import load_scenario
 from harness.scenario import schema
 from harness.scenario.bound import parse_bound
 from harness.scenario.claims import parsed
 from harness.scenario.known import parse_range
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios
 from harness.scenario.model import MIXED, Bound, Ratio, Scenario
 from harness.scenario.ratio import Names, parse_ratio
 from lab.kernels.ranges import RANGE_PATTERN

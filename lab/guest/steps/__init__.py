@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The steps that a guest carries out, as values; ``runner.sh`` and ``further.sh`` are their interpreters."""
+"""The steps of a guest as values; ``runner.sh`` and ``further.sh`` interpret them."""
 
 from typing import Protocol
 

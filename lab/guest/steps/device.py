@@ -5,7 +5,7 @@ import shlex
 from dataclasses import dataclass
 
 LAB = "/lab"
-"""Folder of the guest in which every block device has a name of the lab's (a symlink)."""
+"""Folder of the guest with a symlink for each block device, under the lab's name for it."""
 
 
 def device(lun: str) -> str:
@@ -34,7 +34,7 @@ class Module:
 
 @dataclass(frozen=True)
 class Mount:
-    """Mount a file system of the kernel's own (configfs) on a folder that exists."""
+    """Mount a pseudo file system (such as configfs) on an existing folder."""
 
     kind: str
     path: str
@@ -85,7 +85,7 @@ class LinkStep:
 
 @dataclass(frozen=True)
 class NameBlock:
-    """Give the block device whose sysfs folder matches ``path`` (a glob) the lab's name for a LUN."""
+    """Name a block device after a LUN; ``path`` (a glob) matches its sysfs folder."""
 
     lun: str
     path: str
@@ -100,9 +100,9 @@ class NameBlock:
 
 @dataclass(frozen=True)
 class Find:
-    """Name the block device beside an attribute (a glob) that reads ``value``; ``block`` leads there from its folder.
+    """Name the block device with an ``attribute`` (a glob) that reads ``value``.
 
-    It waits for a minute, in which disks may still be probed.
+    ``block`` is its path relative to the attribute's folder. Waits up to a minute for disks that are still probed.
     """
 
     lun: str
@@ -121,7 +121,7 @@ class Find:
 
 @dataclass(frozen=True)
 class TableStep:
-    """Create a device-mapper device from a table (one target a line), under the lab's name for it."""
+    """Create a device-mapper device from a table with one target per line."""
 
     name: str
     rows: tuple[str, ...]
@@ -140,7 +140,7 @@ class TableStep:
 
 @dataclass(frozen=True)
 class Array:
-    """Create an md array of the named devices with mdadm's ``arguments``, under the lab's name for it."""
+    """Create an md array of the named devices with mdadm's ``arguments``."""
 
     name: str
     number: int
@@ -162,7 +162,7 @@ NETWORK_FILE = "network.tc"
 
 @dataclass(frozen=True)
 class Network:
-    """Bring the loopback device up and carry out ``commands`` of tc, such as ``qdisc add dev lo ...``."""
+    """Bring the loopback device up and run ``commands`` of tc, such as ``qdisc add dev lo ...``."""
 
     commands: tuple[str, ...]
 
@@ -180,7 +180,7 @@ HANDLER_COUNTERS = "/tmp/diskd.json"  # noqa: S108
 
 @dataclass(frozen=True)
 class Daemon:
-    """Start the disk handler on ``config`` and wait until it serves; its death from then on ends the boot."""
+    """Start the disk handler with ``config`` and wait until it is ready; if it dies later, the boot ends."""
 
     config: tuple[str, ...]
 

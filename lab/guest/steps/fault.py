@@ -18,7 +18,7 @@ FAULTS = (
     "omit-result",
     HOST_NOISE,
 )
-"""What ``Inject`` can do to a guest, to prove that the lab notices."""
+"""Faults of ``Inject``, which prove that the lab detects them."""
 
 
 @dataclass(frozen=True)
@@ -36,12 +36,12 @@ class Inject:
 
 
 LOSE_DISK = "lose-disk"
-"""A fault as those of ``lab.guest.steps.fault.FAULTS``, of the first LUN."""
+"""The fault of ``Lose``: the disk of the first LUN disappears."""
 
 
 @dataclass(frozen=True)
 class Lose:
-    """Take a disk away from the guest, ``after`` nanoseconds from now; only selftests do this."""
+    """Remove a disk from the guest, ``after`` nanoseconds from now; only selftests do this."""
 
     lun: str
     after: int

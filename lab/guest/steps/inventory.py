@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Read:
-    """Keep what the first file that matches ``path`` (a glob) reads; nothing where there is none."""
+    """Record the content of the first file that matches ``path`` (a glob), empty without a match."""
 
     key: str
     path: str
@@ -20,7 +20,7 @@ class Read:
 
 @dataclass(frozen=True)
 class Locate:
-    """Keep the folder of sysfs that ``path`` (a glob) leads to."""
+    """Record the folder of sysfs that ``path`` (a glob) resolves to."""
 
     key: str
     path: str
@@ -34,7 +34,7 @@ class Locate:
 
 @dataclass(frozen=True)
 class Members:
-    """Keep the names in the folder ``path`` (a glob)."""
+    """Record the names in the folder ``path`` (a glob)."""
 
     key: str
     path: str
@@ -48,7 +48,7 @@ class Members:
 
 @dataclass(frozen=True)
 class Interrupts:
-    """Keep the numbers of the interrupts of the PCI device in the folder ``path`` (a glob)."""
+    """Record the interrupt numbers of the PCI device in the folder ``path`` (a glob)."""
 
     key: str
     path: str

@@ -10,7 +10,7 @@ from lab.base.record import TRACE_FILE
 
 @dataclass(frozen=True)
 class Phase:
-    """Says on the result channel what the guest is about to do."""
+    """Announce the next phase on the result channel."""
 
     name: str
 
@@ -36,10 +36,9 @@ class Pause:
 
 @dataclass(frozen=True)
 class Sampling:
-    """Files of the guest that are sampled every ``period`` from ``start`` after a load's beginning, for ``length``.
+    """Files of the guest that are sampled every ``period``, from ``start`` after a load begins, for ``length``.
 
-    Times in nanoseconds. ``files`` maps a name to a pattern of a path; lab/native/sampler/main.c says what such a file
-    holds.
+    Times are in nanoseconds. ``files`` maps a name to a glob; lab/native/sampler/main.c documents their content.
     """
 
     period: int
@@ -54,9 +53,9 @@ class Sampling:
 
 @dataclass(frozen=True)
 class RunLoad:
-    """Run fio on the job file of a load, between two readings of the kernel's counters.
+    """Run fio on the job file of a load, between two readings of the counters of kernel and disk handler.
 
-    Beside it the sampler carries out ``watch``, and the disk handler's counters are read at its two ends.
+    The sampler carries out ``watch`` at the same time.
     """
 
     name: str
@@ -84,7 +83,7 @@ TRACE_INSTANCE = f"{TRACING}/instances/blklab"
 
 @dataclass(frozen=True)
 class TraceOn:
-    """Enable trace events, as ``set_event`` takes them (``block:*``, ``scsi``), in the lab's own instance."""
+    """Enable trace events in the syntax of ``set_event`` (``block:*``, ``scsi``), in an instance of the lab."""
 
     events: tuple[str, ...]
 
@@ -97,7 +96,7 @@ class TraceOn:
 
 @dataclass(frozen=True)
 class TraceOff:
-    """Disable all events and keep what was traced in ``load``."""
+    """Disable all events and keep the trace of ``load``."""
 
     load: str
 

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True)
 class Tune:
-    """Set a knob and read it back; another effective value than the one asked for ends the boot as unfit."""
+    """Set a knob and read it back; if the effective value differs, the boot is unfit."""
 
     knob: str
     path: str
@@ -22,7 +22,7 @@ class Tune:
 
 @dataclass(frozen=True)
 class Try:
-    """Set a knob that the kernel may refuse or change, and keep what came of it in ``lab.base.record.TRIED``."""
+    """Set a knob that the kernel may refuse or change, and record the effect in ``lab.base.record.TRIED``."""
 
     knob: str
     path: str
@@ -37,7 +37,7 @@ class Try:
 
 @dataclass(frozen=True)
 class Confirm:
-    """Read a knob that was set in another way (a module parameter, say) and compare."""
+    """Read a knob that was set by other means, such as a module parameter, and compare."""
 
     knob: str
     path: str
@@ -52,7 +52,7 @@ class Confirm:
 
 @dataclass(frozen=True)
 class RouteInterrupts:
-    """Have one ``processor`` take all interrupts of the PCI device in the folder ``path`` (a glob), with read-back."""
+    """Route all interrupts of the PCI device in the folder ``path`` (a glob) to one ``processor``, with read-back."""
 
     knob: str
     path: str

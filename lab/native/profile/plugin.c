@@ -37,7 +37,7 @@ struct translated {
 	struct block block;
 	unsigned int length; /* instructions */
 	bool marker;
-	struct translated *next; /* of those of user space, newest first */
+	struct translated *next;     /* of those of user space, newest first */
 	uint64_t runs, instructions; /* of user space, in the window */
 	uint16_t size;
 	uint8_t bytes[]; /* of user space */
@@ -101,8 +101,7 @@ static void write_window(void)
 	file = fopen(path, "we");
 	if (!file)
 		fail("%s: %s", path, strerror(errno));
-	fprintf(file, "total %" PRIu64 " %" PRIu64 "\n", counted - window_began,
-		stack_surprises() - surprises_before);
+	fprintf(file, "total %" PRIu64 " %" PRIu64 "\n", counted - window_began, stack_surprises() - surprises_before);
 	tree_write(file);
 	for (const struct translated *user = of_users; user; user = user->next) {
 		if (!user->runs && !user->instructions)
@@ -209,7 +208,7 @@ static struct translated *new_block(const struct qemu_plugin_tb *tb, bool user)
 	}
 	for (size_t i = 0; i < length; i++)
 		new->size += copy_bytes(qemu_plugin_tb_get_insn(tb, i), new->bytes + new->size, size - new->size);
-	new->marker = new->block.address == marker && new->size >= marker_size &&
+	new->marker = new->block.address == marker &&new->size >= marker_size &&
 		      !memcmp(new->bytes, marker_bytes, marker_size);
 	new->next = of_users;
 	of_users = new;
@@ -219,7 +218,7 @@ static struct translated *new_block(const struct qemu_plugin_tb *tb, bool user)
 static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	struct translated *new = new_block(tb, qemu_plugin_tb_vaddr(tb) < FIRST_KERNEL);
-	bool switches = !new->block.user && new->block.function->kind == KIND_SWITCH;
+	bool switches = !new->block.user &&new->block.function->kind == KIND_SWITCH;
 
 	(void)id;
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_NO_REGS, new);

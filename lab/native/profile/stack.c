@@ -9,8 +9,8 @@
 #define BUCKETS 4096
 
 struct frame {
-	uint64_t back; /* where a call returns to; 0 for an interruption */
-	struct node *node; /* what goes on then */
+	uint64_t back;      /* where a call returns to; 0 for an interruption */
+	struct node *node;  /* what goes on then */
 	enum ending ending; /* of the block before an interruption, which has not been followed yet */
 	uint64_t end;
 };

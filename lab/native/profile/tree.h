@@ -10,12 +10,12 @@
 enum root { ROOT_KERNEL, ROOT_INTERRUPT, ROOT_IDLE, ROOTS };
 
 struct node {
-	struct node *parent; /* NULL for a root */
+	struct node *parent;             /* NULL for a root */
 	const struct function *function; /* NULL for a root */
-	uint64_t instructions, calls; /* of the window; calls into the function */
-	struct node *hashed; /* next of its bucket */
-	struct node *next; /* all nodes, newest first */
-	uint64_t number; /* in the order of making */
+	uint64_t instructions, calls;    /* of the window; calls into the function */
+	struct node *hashed;             /* next of its bucket */
+	struct node *next;               /* all nodes, newest first */
+	uint64_t number;                 /* in the order of making */
 };
 
 struct node *root(enum root root);

@@ -34,7 +34,7 @@ SCHEDULER_MODULES = {"bfq": "bfq", "kyber": "kyber-iosched", "mq-deadline": "mq-
 
 
 def devices(topology: Topology) -> tuple[Step, ...]:
-    """Steps that make every LUN and stack of the topology appear under its name."""
+    """Steps that create every LUN and stack of the topology under its name."""
     driver = next(iter(topology.hbas.values())).driver
     page_cache = [Tune(f"vm.{name}", f"/proc/sys/vm/{name}", value) for name, value in topology.vm.items()]
     return (
@@ -47,9 +47,9 @@ def devices(topology: Topology) -> tuple[Step, ...]:
 
 
 def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, ...]:
-    """Steps that set and read back the queue attributes of every LUN, and the limits of a single one.
+    """Steps that set and read back the queue attributes of every LUN, and those of single LUNs.
 
-    The scheduler comes first: choosing one resets nr_requests.
+    The scheduler comes first: a change of the scheduler resets nr_requests.
     """
     attributes = {key: value for key, value in queue.items() if not key.startswith(THROTTLE)}
     ordered = sorted(attributes.items(), key=lambda item: item[0] != "scheduler")
@@ -65,7 +65,7 @@ def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, 
 
 
 def _limits(topology: Topology, limits: Mapping[str, str]) -> Iterator[Step]:
-    """Those of the root group hold for all that is asked of a disk. Only version 1 of cgroups has them."""
+    """Limits of the root group apply to all I/O of a disk. Only cgroup v1 has them."""
     if not limits:
         return
     (lun,) = topology.luns
@@ -77,12 +77,12 @@ def _limits(topology: Topology, limits: Mapping[str, str]) -> Iterator[Step]:
 
 
 def watches(topology: Topology) -> dict[str, str]:
-    """Files of the guest that tell how much is queued where, by name: ``inflight[LUN]``, ``device_busy[LUN]``,
-    ``host_busy[HBA]``. What they hold is a number, or several that add up.
+    """Files of the guest with the number of queued requests, by name: ``inflight[LUN]``, ``device_busy[LUN]``,
+    ``host_busy[HBA]``. A file with several numbers counts as their sum.
     """
     files = {f"inflight[{name}]": f"{sysfs(name)}/inflight" for name in (*topology.luns, *topology.stacks)}
     scsi = [lun for lun in topology.luns.values() if topology.hbas[lun.hba].driver in SCSI]
     files |= {f"device_busy[{lun.name}]": f"{sysfs(lun.name)}/device/device_busy" for lun in scsi}
-    # The folder above a LUN's target is its host's.
+    # The parent folder of a LUN's target belongs to the host.
     hosts = {f"host_busy[{lun.hba}]": f"{sysfs(lun.name)}/device/../../scsi_host/host*/host_busy" for lun in scsi}
     return files | hosts

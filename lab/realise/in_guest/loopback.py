@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The tcm_loop hosts themselves: LUNs over any backstores of LIO share their host's can_queue."""
+"""tcm_loop hosts: LUNs over any LIO backstores share the can_queue of their host."""
 
 from collections.abc import Iterable, Iterator
 
@@ -12,7 +12,7 @@ CONFIGFS = "/sys/kernel/config"
 TARGET = f"{CONFIGFS}/target"
 _TARGET_NAA = 0x5001405000000001
 FIXED_QUEUE = 1024
-"""can_queue and cmd_per_lun of tcm_loop where it has no parameters for them, as in 5.10."""
+"""can_queue and cmd_per_lun of tcm_loop without parameters for them, as in 5.10."""
 
 
 def host_modules(topology: Topology) -> Iterator[Step]:
@@ -21,14 +21,14 @@ def host_modules(topology: Topology) -> Iterator[Step]:
 
 
 def show_luns(topology: Topology, core: str) -> Iterator[Step]:
-    """Show the backstore of each LUN's name under ``core`` (iblock_0, say) as a LUN, and name its block device."""
+    """Export the backstore of each LUN under ``core`` (such as iblock_0) as a LUN, and name its block device."""
     yield MakeFolder(f"{TARGET}/loopback")
     for number, hba in enumerate(topology.hbas.values()):
         yield from _host(number, hba, [lun for lun in topology.luns.values() if lun.hba == hba.name], core)
 
 
 def _host(number: int, hba: Hba, luns: Iterable[Lun], core: str) -> Iterator[Step]:
-    # Any NAA names do; the hosts are ones of this guest alone.
+    # The NAA names are arbitrary: the hosts exist in this guest only.
     target = f"{TARGET}/loopback/naa.{_TARGET_NAA + 16 * number:x}"
     port = f"{target}/tpgt_1"
     for folder in (target, port):
@@ -43,7 +43,7 @@ def _host(number: int, hba: Hba, luns: Iterable[Lun], core: str) -> Iterator[Ste
 
 
 def queue_limits(hba: Hba, lun: Lun, can_queue: str) -> Iterator[Step]:
-    """Set the depth of a LUN of any SCSI host; ``can_queue`` is where its host shows its own."""
+    """Set the depth of a LUN of any SCSI host; ``can_queue`` is the path of the host's limit."""
     yield Tune(f"hba.cmd_per_lun[{lun.name}]", f"{sysfs(lun.name)}/device/queue_depth", str(hba.cmd_per_lun))
     yield Confirm(f"hba.can_queue[{lun.name}]", can_queue, str(hba.can_queue))
 

@@ -14,7 +14,7 @@ _MIB = 1 << 20
 def steps(topology: Topology) -> Iterator[Step]:
     (hba,) = topology.hbas.values()
     yield Module("null_blk", f"nr_devices=0 shared_tags=1 hw_queue_depth={hba.can_queue} submit_queues={hba.hw_queues}")
-    # md reads its superblocks back.
+    # md reads back its superblocks.
     arrays = [stack.name for stack in topology.stacks.values() if stack.kind is StackKind.MD]
     kept = {lun for name in arrays for lun in topology.leaves(name)}
     for index, lun in enumerate(topology.luns.values()):

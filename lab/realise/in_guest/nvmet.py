@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """NVMe over TCP on the loopback device: a target with a port for each HBA, and the host's controllers behind them.
 
-Each stack is a subsystem with one namespace over a null_blk, each LUN a controller, and so a path of NVMe's own
-multipath. A link is a token bucket for each direction on the address of its port.
+Each stack is a subsystem with one namespace over a null_blk. Each LUN is a controller, that is, a path of native
+NVMe multipath. A link is one token bucket per direction on the address of its port.
 """
 
 from collections.abc import Iterator
@@ -22,13 +22,13 @@ _HOST_NQN = f"nqn.2014-08.org.nvmexpress:uuid:{_HOST_ID}"
 _SERVICE = 4420
 _FIRST_ADDRESS = 2
 _BURST = 128 << 10
-"""Bytes: two of the largest packets that TCP hands to the loopback device, 64 KiB."""
+"""Bytes: two of the largest packets that TCP passes to the loopback device (64 KiB)."""
 _LIMIT = 16 << 20
-"""Bytes that wait for a link: more than the sockets' buffers hold, so that nothing is dropped."""
+"""Bytes queued for a link: more than the buffers of the sockets, so that no packet is dropped."""
 MULTIPATH = "nvme-core"
 _SETTLED = 500_000_000
-"""Nanoseconds before a connection. On 5.10 nvmet_tcp_install_queue flushes the system's workqueue, and the kernel
-warns when there is something in it (check_flush_dependency); later ones flush a queue of nvmet's own."""
+"""Nanoseconds before a connection. On 5.10 nvmet_tcp_install_queue flushes the system workqueue, and the kernel
+warns unless it is empty (check_flush_dependency); later kernels flush a workqueue of nvmet."""
 
 
 def steps(topology: Topology) -> Iterator[Step]:
@@ -50,7 +50,7 @@ def _addresses(topology: Topology) -> dict[str, str]:
 
 
 def _traffic(topology: Topology) -> Iterator[str]:
-    """Commands of tc: what leaves or reaches an address waits in a bucket of its own; all else passes."""
+    """Commands of tc: packets from or to each address pass a token bucket of their own, all others pass freely."""
     addresses = _addresses(topology)
     links = {lun.hba: name for lun in topology.luns.values() for name in topology.path(lun.name, lun.disks[0])}
     bands = 1 + 2 * len(links)
@@ -88,7 +88,7 @@ def _ports(topology: Topology) -> Iterator[Step]:
 
 
 def _controllers(topology: Topology) -> Iterator[Step]:
-    """Connections in order: the kernel numbers controllers so, and a subsystem after the first of its own."""
+    """Connections in the order in which the kernel numbers controllers; a subsystem has the number of its first."""
     addresses, number = _addresses(topology), 0
     for stack in topology.stacks.values():
         first = number

@@ -23,12 +23,12 @@ def steps(topology: Topology) -> Iterator[Step]:
         "submit_queues": hba.hw_queues,
         "max_queue": hba.can_queue,
         "host_max_queue": hba.can_queue,
-        # Reads of blocks that nobody wrote need no store; without one no memory is spent on it.
+        # Without a store no memory is used, and reads return zeroes.
         "fake_rw": 1,
     }
     yield Module("sd_mod")
     yield Module("scsi_debug", " ".join(f"{key}={value}" for key, value in parameters.items()))
-    # A value that scsi_debug does not like it replaces without an error.
+    # scsi_debug replaces an invalid value without an error.
     yield Confirm("disk.service", "/sys/bus/pseudo/drivers/scsi_debug/ndelay", str(disks[0].service))
     host = "/sys/devices/pseudo*/adapter0/host*"
     for number, lun in enumerate(topology.luns.values()):

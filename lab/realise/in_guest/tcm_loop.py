@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Disks that are null_blk devices, LIO iblock on each LUN's disks, one tcm_loop host above."""
+"""null_blk disks, LIO iblock over the disks of each LUN, and one tcm_loop host."""
 
 from collections.abc import Iterator, Mapping
 
@@ -11,7 +11,7 @@ from lab.topology.model import Disk, Lun, Topology
 _MIB = 1 << 20
 _MB = 10**6
 NULL_BLK_TAGS = 1024
-"""Tags of a null_blk that stands for a disk: above any depth that a scenario's hosts allow."""
+"""Tags of a null_blk disk: above any depth that the hosts of a scenario allow."""
 
 
 def steps(topology: Topology) -> Iterator[Step]:
@@ -34,7 +34,7 @@ def steps(topology: Topology) -> Iterator[Step]:
 def null_blk_disk(index: int, disk: Disk) -> Iterator[Step]:
     """The disk as /dev/nullbINDEX."""
     # On 6.1 and later the block device takes the name of its configfs folder; on 5.10 it is
-    # nullb<index>. Naming the folders so gives the same device everywhere.
+    # nullb<index>. Folders of that name give the same device on all kernels.
     folder = f"{loopback.CONFIGFS}/nullb/nullb{index}"
     yield MakeFolder(folder)
     yield Write(f"{folder}/size", str(disk.size // _MIB))

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Disks that the handler lab/native/diskd models, behind LIO's target_core_user, tcm_loop hosts above."""
+"""Disks modelled by lab/native/diskd behind LIO's target_core_user, and tcm_loop hosts."""
 
 from collections.abc import Iterator
 
@@ -11,7 +11,7 @@ from lab.topology.model import Disk, Lun, Topology
 _CORE = "user_0"
 _BLOCK = 512
 _NAA = 0x5001405100000000
-"""NAA of the first disk; the next ones count up from it."""
+"""NAA of the first disk; the others follow."""
 
 
 def steps(topology: Topology) -> Iterator[Step]:
@@ -22,7 +22,7 @@ def steps(topology: Topology) -> Iterator[Step]:
         folder = f"{loopback.TARGET}/core/{_CORE}/{lun.name}"
         size = topology.lun_size(lun.name)
         yield MakeFolder(folder)
-        # No daemon listens on netlink, so the kernel must not wait for an answer there.
+        # No daemon listens on netlink: the kernel must not wait for a reply.
         yield Write(
             f"{folder}/control",
             f"dev_config=lab/{lun.name},dev_size={size},hw_block_size={_BLOCK},nl_reply_supported=-1",
@@ -33,7 +33,7 @@ def steps(topology: Topology) -> Iterator[Step]:
 
 
 def model_lines(topology: Topology) -> Iterator[str]:
-    """The handler's model in the syntax of native/diskd/config.h. Written blocks may use half of the guest's memory."""
+    """The model in the syntax of native/diskd/config.h. Written blocks may use half of the guest's memory."""
     yield f"memory {topology.memory // 2}"
     for link in topology.links.values():
         yield f"link {link.name} {link.rate} {link.cost}"
@@ -53,7 +53,7 @@ def _path(topology: Topology, lun: Lun, disk: str) -> str:
 
 
 def _mechanics(disk: Disk) -> str:
-    """What a disk has beside its rate and seek; what it lacks is left out."""
+    """Options of a disk besides rate and seek time."""
     rotation = f" rotation={disk.rotation}" if disk.rotation else ""
     ncq = f" ncq={disk.ncq}" if disk.ncq > 1 else ""
     buffer = f" buffer={disk.buffer}" if disk.buffer else ""

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What lies behind disks: null-co, or a sparse file where what is written must be read back, in throttle filters.
+"""Backends of disks: null-co, or a sparse file if data must be read back, inside throttle filters.
 
-Each disk with a rate is a throttle group, and so is each link; a LUN passes the group of its disk first and then
-those of its way. QEMU serves the members of a group in turn (block/throttle-groups.c).
+Each disk with a rate is a throttle group, and so is each link. Requests of a LUN pass the group of the disk first,
+then those of the links on its path. QEMU serves the members of a group in turn (block/throttle-groups.c).
 """
 
 import json
@@ -14,12 +14,12 @@ Json = Mapping[str, object]
 
 
 def node(number: int) -> str:
-    """The name of the block node that is the LUN with this number."""
+    """The block node of the LUN with this number."""
     return f"lun.{number}"
 
 
 def words(topology: Topology) -> Iterator[str]:
-    """Throttle groups, and a tree of block nodes for each LUN (for each namespace, where several LUNs show it)."""
+    """Throttle groups, and one tree of block nodes per LUN (per namespace, if several LUNs are its paths)."""
     for group, rate in groups(topology).items():
         yield from ("-object", _json({"qom-type": "throttle-group", "id": group, "limits": {"bps-total": rate}}))
     for number, lun in enumerate(topology.luns.values()):
@@ -33,12 +33,12 @@ def groups(topology: Topology) -> dict[str, int]:
 
 
 def files(topology: Topology) -> dict[str, int]:
-    """Sparse files that must be in the machine's folder before it starts: name to size in bytes."""
+    """Sparse files to create in the machine's folder before it starts: name to size in bytes."""
     return {_file(topology.disks[name]): topology.disks[name].size for name in _kept(topology)}
 
 
 def _kept(topology: Topology) -> Iterator[str]:
-    """Disks below md arrays: their superblocks must be there when the kernel reads them."""
+    """Disks below md arrays, whose superblocks the kernel reads back."""
     arrays = [name for name, stack in topology.stacks.items() if stack.kind is StackKind.MD]
     luns = {leaf for name in arrays for leaf in topology.leaves(name)}
     yield from dict.fromkeys(disk for lun in topology.luns.values() if lun.name in luns for disk in lun.disks)

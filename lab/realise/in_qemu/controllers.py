@@ -13,7 +13,7 @@ Properties = Mapping[str, object]
 
 _DISK_WWN = 0x5001405110000000
 _HOST_WWN = 0x500605B000000000
-"""SAS addresses that count up from these; the prefixes are those of LIO and of LSI."""
+"""First SAS addresses; the prefixes are those of LIO and LSI."""
 
 
 def words(topology: Topology) -> Iterator[str]:
@@ -34,28 +34,28 @@ def serial(topology: Topology, disk: str) -> str:
 
 
 def wwn(topology: Topology, disk: str) -> int:
-    """The World Wide Name of a disk; paths to one disk have the same."""
+    """The World Wide Name of a disk, equal on all its paths."""
     return _DISK_WWN + list(topology.disks).index(disk)
 
 
 def target(topology: Topology, lun: Lun) -> int:
-    """The SCSI target of a LUN on its controller, or one less than its NVMe namespace's number."""
+    """The SCSI target of a LUN on its controller, or its NVMe namespace number minus one."""
     return [other.name for other in topology.luns.values() if other.hba == lun.hba].index(lun.name)
 
 
 def multipath(topology: Topology, lun: str) -> Stack | None:
-    """The stack of kind nvme of which a LUN is a path."""
+    """The nvme stack that has a LUN as a path."""
     stacks = (stack for stack in topology.stacks.values() if stack.kind is StackKind.NVME)
     return next((stack for stack in stacks if lun in stack.over), None)
 
 
 def nqn(stack: Stack) -> str:
-    """The name that QEMU gives to the subsystem of a stack (hw/nvme/subsys.c)."""
+    """QEMU's name for the subsystem of a stack (hw/nvme/subsys.c)."""
     return f"nqn.2019-08.org.qemu:{stack.name}"
 
 
 def nvme_serial(topology: Topology, hba: Hba) -> str:
-    """Controllers of one subsystem have one serial number."""
+    """The serial number, which all controllers of a subsystem share."""
     luns = [lun.name for lun in topology.luns.values() if lun.hba == hba.name]
     shared = multipath(topology, luns[0])
     return f"labsub-{shared.name}"[:20] if shared else f"labctl-{hba.name}"[:20]
@@ -116,7 +116,7 @@ def _nvme(topology: Topology, hba: Hba, place: Place) -> Iterator[str]:
 
 
 def _namespaces(topology: Topology) -> Iterator[str]:
-    """A namespace of a subsystem is shown by all of its controllers, so that it is made on the last one."""
+    """All controllers of a subsystem export its namespace, so it is created with the last one."""
     for number, lun in enumerate(topology.luns.values()):
         if topology.hbas[lun.hba].driver is not Driver.NVME:
             continue

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a guest does until every LUN of an emulated topology has its name, and what it reads of each."""
+"""The guest's steps for an emulated topology: name every LUN, and record the inventory."""
 
 from collections.abc import Iterator, Mapping
 
@@ -25,13 +25,13 @@ _HOSTS: Mapping[Driver, str] = {
     Driver.MEGASAS_GEN2: "host*",
     Driver.VIRTIO_SCSI: "virtio*/host*",
 }
-"""Where the SCSI host is below its controller's folder."""
+"""Path of the SCSI host below its controller's folder."""
 _TARGETS: Mapping[Driver, str] = {Driver.MPTSAS: "port-*/end_device-*/target*"}
-"""Where the targets are below the SCSI host, if not right there."""
+"""Path of the targets below the SCSI host, if they are not its children."""
 
 
 def steps(topology: Topology) -> Iterator[Step]:
-    """Steps that make every LUN and stack appear under its name, and read the inventory."""
+    """Steps that name every LUN, create every stack, and record the inventory."""
     yield from _modules(topology)
     where = places(topology)
     for lun in topology.luns.values():
@@ -52,12 +52,12 @@ def steps(topology: Topology) -> Iterator[Step]:
 
 
 def scsi_host(hba: Hba, place: Place) -> str:
-    """A pattern of the folder of a controller's SCSI host."""
+    """A glob for the folder of a controller's SCSI host."""
     return f"{place.folder}/{_HOSTS[hba.driver]}"
 
 
 def watches(topology: Topology) -> dict[str, str]:
-    """Files that tell how much is queued where, as those of ``in_guest``."""
+    """Files with the number of queued requests, as in ``in_guest``."""
     where = places(topology)
     files = {f"inflight[{name}]": f"{sysfs(name)}/inflight" for name in (*topology.luns, *topology.stacks)}
     scsi = [lun for lun in topology.luns.values() if topology.hbas[lun.hba].driver in SCSI]
@@ -88,12 +88,12 @@ def _find_disk(topology: Topology, lun: Lun, hba: Hba, place: Place) -> Find:
 
 def _find_namespace(topology: Topology, lun: Lun, place: Place) -> Find:
     number = 1 if controllers.multipath(topology, lun.name) else controllers.target(topology, lun) + 1
-    # What a namespace says of itself is not believed (NVME_QUIRK_BOGUS_NID for QEMU, since 5.19): its number is.
+    # Since 5.19 the kernel ignores the identifiers of QEMU's namespaces (NVME_QUIRK_BOGUS_NID), so the number is used.
     return Find(lun.name, f"{place.folder}/nvme/nvme*/nvme*n*/nsid", str(number), ".")
 
 
 def _heads(topology: Topology) -> Iterator[Step]:
-    """The devices under which NVMe's multipath shows namespaces."""
+    """The multipath devices of NVMe namespaces."""
     for stack in topology.stacks.values():
         if stack.kind is StackKind.NVME:
             subsystems = "/sys/class/nvme-subsystem/nvme-subsys*"

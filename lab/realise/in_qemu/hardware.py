@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A topology as hardware of QEMU's: pure functions from values to words of its command line."""
+"""A topology as QEMU hardware: pure functions from values to words of the command line."""
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -21,7 +21,7 @@ _DEVICES: Mapping[Driver, tuple[str, ...]] = {
 
 @dataclass(frozen=True)
 class Hardware:
-    """``words`` are those of the command line; ``files`` are sparse ones, name to bytes, that must be there first."""
+    """``words`` of the command line; ``files``: sparse files to create first, name to size in bytes."""
 
     board: str
     cpus: int
@@ -41,14 +41,14 @@ def hardware(topology: Topology) -> Hardware:
 
 
 def lacking(topology: Topology, offered: Iterable[str]) -> tuple[str, ...]:
-    """Sentences, one for each device that a QEMU with the devices ``offered`` does not have; none in virtual time."""
+    """One sentence for each device that is missing from ``offered``; none for a topology of the virtual clock."""
     there = set(offered)
     wanted = wanted_devices(topology) if topology.emulated else ()
     return tuple(f"this QEMU has no device {name}" for name in wanted if name not in there)
 
 
 def wanted_devices(topology: Topology) -> tuple[str, ...]:
-    """Names of QEMU's devices, each once."""
+    """The distinct names of the QEMU devices."""
     names = ["pcie-root-port"]
     names += ["pxb-pcie"] if nodes(topology) > 1 else []
     for hba in topology.hbas.values():

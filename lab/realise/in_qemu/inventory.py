@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What sysfs showed of an emulated topology beside what it must show: HCTLs, names, tags, paths, nodes, slots."""
+"""The sysfs inventory of an emulated topology, compared with the topology: HCTLs, names, tags, paths, nodes, slots."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -12,7 +12,7 @@ from lab.realise.in_qemu.places import nodes
 from lab.topology.model import SCSI, Hba, Lun, Stack, StackKind, Topology
 
 Inventory = Mapping[str, str]
-"""Keys such as ``lun.p0.wwid`` and ``hba.twa0.can_queue`` to what was read, empty where nothing was there."""
+"""Keys such as ``lun.p0.wwid`` and ``hba.twa0.can_queue`` to the text that was read, empty if the file is absent."""
 
 _HCTL = re.compile(r"\d+:\d+:\d+:\d+")
 _NVME_PATH = re.compile(r"nvme\d+")
@@ -22,7 +22,7 @@ _GENERATIONS = {1: "2.5", 2: "5", 3: "8", 4: "16", 5: "32"}
 
 @dataclass(frozen=True)
 class DiskRow:
-    """A LUN as the guest saw it: ``name`` is its block device, ``address`` its HCTL or controller and namespace."""
+    """A LUN in the guest: ``name`` is its block device, ``address`` its HCTL, or controller and namespace."""
 
     lun: str
     name: str
@@ -33,7 +33,7 @@ class DiskRow:
 
 @dataclass(frozen=True)
 class HostRow:
-    """A controller as the guest saw it; ``node`` is -1 where no NUMA node is told."""
+    """A controller in the guest; ``node`` is -1 without a NUMA node."""
 
     hba: str
     driver: str
@@ -50,7 +50,7 @@ def read_inventory(data: bytes) -> Inventory:
 
 
 def mismatches(topology: Topology, seen: Inventory) -> tuple[str, ...]:
-    """Sentences, one for each thing that is other than the topology says; empty when all is there."""
+    """One sentence for each difference from the topology; empty when there is none."""
     wrong = [reason for hba in topology.hbas.values() for reason in _of_hba(topology, hba, seen)]
     wrong += [reason for lun in topology.luns.values() for reason in _of_lun(topology, lun, seen)]
     wrong += [reason for stack in topology.stacks.values() for reason in _of_stack(topology, stack, seen)]
@@ -91,7 +91,7 @@ def _host_row(topology: Topology, hba: Hba, seen: Inventory) -> HostRow:
 def _of_hba(topology: Topology, hba: Hba, seen: Inventory) -> Iterator[str]:
     key, what = f"hba.{hba.name}", f"hba {hba.name}"
     if not seen.get(f"{key}.place"):
-        yield f"{what}: there is no such controller"
+        yield f"{what}: no such controller"
         return
     row = _host_row(topology, hba, seen)
     yield from _differs(f"{what}: can_queue", row.can_queue, str(hba.can_queue))
@@ -111,10 +111,10 @@ def _of_lun(topology: Topology, lun: Lun, seen: Inventory) -> Iterator[str]:
     key, what, hba = f"lun.{lun.name}", f"lun {lun.name}", topology.hbas[lun.hba]
     row = _disk_row(lun, seen)
     if not row.name:
-        yield f"{what}: there is no such disk"
+        yield f"{what}: no such disk"
         return
     if not seen[f"{key}.place"].startswith(f"{seen.get(f'hba.{hba.name}.place')}/"):
-        yield f"{what}: it is at {seen[f'{key}.place']}, which is not behind hba {hba.name}"
+        yield f"{what}: it is at {seen[f'{key}.place']}, not behind hba {hba.name}"
     if not row.address:
         yield f"{what}: {seen[f'{key}.place']} shows no address"
     yield from _differs(f"{what}: sectors", seen.get(f"{key}.size", ""), str(topology.lun_size(lun.name) // _SECTOR))
@@ -133,7 +133,7 @@ def _of_stack(topology: Topology, stack: Stack, seen: Inventory) -> Iterator[str
         return
     wanted = {PurePosixPath(_place(topology, member, seen)).name for member in stack.over}
     if members != wanted:
-        yield f"stack {stack.name}: it lies over {_listed(members)}, not {_listed(wanted)}"
+        yield f"stack {stack.name}: its members are {_listed(members)}, expected {_listed(wanted)}"
 
 
 def _place(topology: Topology, member: str, seen: Inventory) -> str:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""PCI Express: a root port for each controller, with the width and speed of its slot, on root buses of NUMA nodes."""
+"""PCI Express: a root port per controller, with the width and speed of its slot, on the root bus of its NUMA node."""
 
 import json
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ _MIB = 1 << 20
 
 
 def memory_words(topology: Topology) -> Iterator[str]:
-    """NUMA nodes with their part of the memory and a processor each; nothing on a machine of one node."""
+    """NUMA nodes, each with one processor and an equal part of the memory; nothing for a single node."""
     count = nodes(topology)
     if count == 1:
         return
@@ -38,7 +38,7 @@ def words(topology: Topology) -> Iterator[str]:
 
 
 def slot_of(topology: Topology, hba: Hba) -> tuple[int, int] | None:
-    """Generation and lanes of the slot of an HBA, None where its links do not say."""
+    """Generation and lanes of the slot of an HBA, None if its links do not name them."""
     return next((found for name in hba.links if (found := topology.links[name].pcie)), None)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where each controller sits: its root port, its NUMA node, and the folder of sysfs that both give it."""
+"""The place of each controller: root port, NUMA node and sysfs folder."""
 
 from collections import Counter
 from collections.abc import Mapping
@@ -9,7 +9,7 @@ from lab.topology.model import Hba, Topology
 
 ROOT = "pcie.0"
 _FIRST_SLOT = 16
-"""Slots of q35's root complex below it are left to the board and to devices of others (virtme-ng's)."""
+"""Lower slots of q35's root complex are reserved for the board and for virtme-ng's devices."""
 _BUSES = 256
 
 
@@ -33,7 +33,7 @@ class Place:
 
     @property
     def folder(self) -> str:
-        """A pattern of the controller's own folder: the bus behind the port is numbered by the firmware."""
+        """A glob for the controller's folder: the firmware numbers the bus behind the port."""
         return f"{self.port_folder}/0000:*:00.0"
 
 
@@ -50,7 +50,7 @@ def places(topology: Topology) -> dict[str, Place]:
 
 
 def nodes(topology: Topology) -> int:
-    """How many NUMA nodes the machine has; 1 where no HBA says anything about it."""
+    """The number of NUMA nodes; 1 if no HBA names a node."""
     return 1 + max(hba.node for hba in topology.hbas.values())
 
 

@@ -1,0 +1,161 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Claims that follow from others, and what makes a claim fail."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.commands.command import SCENARIOS
+from harness.judge.killers import killers
+from harness.limits.implied import implied
+from harness.limits.load import load_scenario
+from harness.scenario.bound import parse_bound
+from harness.scenario.load import find_scenarios
+from harness.scenario.model import Claim, Control, KnownFailure, Scenario, Selftest, Status
+from harness.scenario.ratio import names_of, parse_ratio
+from lab.base.errors import InputErrors
+from tests.unit.analysis_samples import null_topology, scenario
+
+ARMS = ("none", "red", "half")
+
+
+def model(claims: dict[str, str], controls: dict[str, str] | None = None) -> Scenario:
+    """The sample scenario with these ratios and bounds; a control's ratio may begin with MUTANT@."""
+    plain = scenario(arms=ARMS)
+    plain = replace(plain, arms={**plain.arms, "half": replace(plain.arms["half"], topology=null_topology(32))})
+    names = names_of(plain)
+    made = [Claim("claim", parse_ratio(text, names), parse_bound(expect)) for text, expect in claims.items()]
+    red = []
+    for text, expect in (controls or {}).items():
+        mutant, _, ratio = text.rpartition("@")
+        red.append(Control("control", parse_ratio(ratio, names), parse_bound(expect), mutant))
+    return replace(plain, claims=tuple(made), controls=tuple(red))
+
+
+SOLO, TOGETHER, SLOW = "none.solo.fast.iops", "none.together.fast.iops", "none.together.slow.iops"
+
+
+def found(of: Scenario) -> list[tuple[bool, int, tuple[str, ...]]]:
+    return [(one.control, one.index, one.by) for one in implied(of)]
+
+
+def test_a_quotient_of_two_bounded_figures_is_implied_with_what_it_follows_from() -> None:
+    """Half of the tags together, all of them alone: 0.5 * 1.02 / 0.98 = 0.52."""
+    solo, together = f"{SOLO} / bound.{SOLO}", f"{TOGETHER} / bound.{TOGETHER}"
+    claims = {solo: "0.98 .. 1.02", together: "0.98 .. 1.02"}
+    assert found(model(claims, {f"{TOGETHER} / {SOLO}": "<= 0.53"})) == [(True, 0, (solo, together))]
+    assert found(model(claims, {f"{TOGETHER} / {SOLO}": "<= 0.52"})) == []
+
+
+def test_both_sides_of_an_interval_must_follow() -> None:
+    claims = {f"{TOGETHER} / {SOLO}": "0.4 .. 0.6"}
+    assert found(model(claims, {f"{SOLO} / {TOGETHER}": "1.6 .. 2.6"})) == [(True, 0, (f"{TOGETHER} / {SOLO}",))]
+    assert found(model(claims, {f"{SOLO} / {TOGETHER}": "1.7 .. 2.6"})) == []
+    assert found(model({f"{TOGETHER} / {SOLO}": "<= 0.6"}, {f"{SOLO} / {TOGETHER}": "1.6 .. 2.6"})) == []
+
+
+def test_a_claim_follows_from_claims_alone_and_a_control_from_both() -> None:
+    claims = {f"{TOGETHER} / {SOLO}": ">= 0.5"}
+    assert found(model(claims, {f"{SOLO} / {TOGETHER}": "<= 2"})) == [(True, 0, (f"{TOGETHER} / {SOLO}",))]
+    chain = {f"{TOGETHER} / {SOLO}": "<= 0.5", f"{SLOW} / {TOGETHER}": "<= 0.5", f"{SLOW} / {SOLO}": "<= 0.25"}
+    assert found(model(chain)) == [(False, 2, (f"{TOGETHER} / {SOLO}", f"{SLOW} / {TOGETHER}"))]
+
+
+@pytest.mark.parametrize(("claim", "control", "follows"), [("> 1", "< 1", True), (">= 1", "< 1", False)])
+def test_an_open_bound_follows_from_an_open_one_alone(claim: str, control: str, follows: bool) -> None:
+    of = model({f"{TOGETHER} / {SOLO}": claim}, {f"{SOLO} / {TOGETHER}": control})
+    assert bool(found(of)) is follows
+
+
+def test_what_may_fail_implies_nothing() -> None:
+    of = model({f"{TOGETHER} / {SOLO}": ">= 0.5"}, {f"{SOLO} / {TOGETHER}": "<= 2"})
+    (claim,), (control,) = of.claims, of.controls
+    known = KnownFailure("5.10", "it is old", "https://example.org/")
+    for other in (replace(claim, optional=True), replace(claim, known=(known,)), replace(claim, kernels=">= 6.1")):
+        assert found(replace(of, claims=(other,))) == []
+    narrow = replace(of, claims=(replace(claim, kernels=">= 6.1"),), controls=(replace(control, kernels=">= 6.1"),))
+    assert len(found(narrow)) == 1
+    assert found(replace(of, controls=(replace(control, mutant="no-fair-tags"),))) == []
+    assert found(replace(of, selftest=Selftest(Status.PASS, 0))) == []
+
+
+def test_a_bound_of_zero_implies_nothing_and_follows_from_nothing() -> None:
+    merges = "none.solo.fast.disk.merges"
+    assert found(model({merges: "<= 0"}, {f"{merges} / {SOLO}": "<= 1"})) == []
+
+
+@given(st.lists(st.floats(0.1, 10), min_size=3, max_size=3), st.floats(0.1, 10))
+def test_what_is_implied_holds_for_any_figures_for_which_the_premises_hold(values: list[float], limit: float) -> None:
+    figures = dict(zip((SOLO, TOGETHER, SLOW), values, strict=True))
+    premises = {
+        f"{TOGETHER} / {SOLO}": f"<= {figures[TOGETHER] / figures[SOLO] + 0.001:.3f}",
+        f"{SLOW} / {TOGETHER}": f"<= {figures[SLOW] / figures[TOGETHER] + 0.001:.3f}",
+    }
+    if found(model(premises, {f"{SLOW} / {SOLO}": f"<= {limit:.6f}"})):
+        assert figures[SLOW] / figures[SOLO] <= limit + 1e-6
+
+
+def test_the_loader_refuses_what_is_implied_and_names_the_line(tmp_path: Path) -> None:
+    text = (SCENARIOS / "null-shared-tags.yaml").read_text()
+    ratio = "mq-deadline.together.fast.iops / mq-deadline.solo.fast.iops"
+    more = f"  - {{that: too much, ratio: {ratio}, expect: '<= 0.55'}}\n"
+    path = tmp_path / "null-shared-tags.yaml"
+    path.write_text(text.replace("controls:\n", f"controls:\n{more}"))
+    line = path.read_text().splitlines().index(more.rstrip("\n")) + 1
+    with pytest.raises(InputErrors) as refused:
+        load_scenario(str(path), search=SCENARIOS)
+    (problem,) = refused.value.problems
+    assert (problem.line, "this control holds whenever others of the file do" in problem.message) == (line, True)
+
+
+@pytest.mark.parametrize("folder", ["", "calibration", "selftest", "wall"])
+def test_no_scenario_of_ours_has_a_claim_that_is_implied(folder: str) -> None:
+    for path in find_scenarios(SCENARIOS / folder).values():
+        load_scenario(str(path), search=SCENARIOS)
+
+
+CLAIM = {f"{TOGETHER} / {SOLO}": ">= 0.9"}
+
+
+@pytest.mark.parametrize(
+    ("controls", "names"),
+    [
+        ({"red.together.fast.iops / red.solo.fast.iops": "<= 0.5"}, ("arm red",)),
+        ({f"no-fair-tags@{TOGETHER} / {SOLO}": "< 0.9"}, ("mutant no-fair-tags",)),
+        ({f"{SLOW} / {SOLO}": "<= 0.5"}, ()),
+        ({"red.together.fast.iops / none.solo.fast.iops": "<= 0.5"}, ()),
+        ({"red.together.fast.iops / red.solo.fast.iops": "<= 0.95"}, ()),
+        ({"red.together.fast.iops / red.solo.fast.iops": ">= 0.95"}, ()),
+        ({"red.together.fast.bw / red.solo.fast.bw": "<= 0.5"}, ()),
+        ({"red.together.fast.iops / 100": "<= 0.5"}, ()),
+    ],
+)
+def test_a_killer_measures_the_same_elsewhere_and_out_of_bounds(
+    controls: dict[str, str], names: tuple[str, ...]
+) -> None:
+    of = model(CLAIM, controls)
+    assert killers(of, of.claims[0]) == names
+
+
+@pytest.mark.parametrize(
+    ("claim", "control", "kills"),
+    [
+        # 32 of 64 tags make 8000, 16 of 32 make 4000.
+        (f"{TOGETHER} / bound.{TOGETHER}", f"half.together.fast.iops / bound.{TOGETHER}", True),
+        (f"{TOGETHER} / bound.{TOGETHER}", "half.together.fast.iops / bound.half.together.fast.iops", True),
+        (f"{TOGETHER} / bound.{TOGETHER}", "half.together.fast.iops / 8000", True),
+        (f"{TOGETHER} / bound.{TOGETHER}", "half.together.fast.iops / 16000", False),
+    ],
+)
+def test_what_is_allowed_and_numbers_are_constants(claim: str, control: str, kills: bool) -> None:
+    of = model({claim: "0.98 .. 1.02"}, {control: "<= 0.55" if kills else "<= 0.5"})
+    assert bool(killers(of, of.claims[0])) is kills
+
+
+def test_kernels_on_which_it_is_known_to_fail_are_killers() -> None:
+    of = model(CLAIM)
+    known = KnownFailure("< 5.17", "it is old", "https://example.org/")
+    assert killers(of, replace(of.claims[0], known=(known,))) == ("kernels < 5.17",)

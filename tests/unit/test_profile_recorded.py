@@ -1,0 +1,109 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Profiles of stored runs: which boots may be profiled, and what is kept."""
+
+from dataclasses import replace
+from fractions import Fraction
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from harness.commands.explain import _functions
+from harness.limits.bottleneck import Bottleneck
+from harness.limits.elements import Element, Kind
+from harness.profile import recorded
+from harness.profile.neighbours import neighbours_page
+from harness.profile.recorded import Cell, parse_cell, profile_of, recorded_profile
+from harness.record.store import RunFolder
+from lab.base.errors import CannotJudge, LabBroken, Misuse
+from lab.profile import Profiled
+from tests.unit.profile_samples import BEFORE, profile
+from tests.unit.record_samples import run_of
+
+CELL = Cell("none", "together")
+
+
+class Lab:
+    """Stands in for the boots: the fingerprint that they would have now, and the digest that a profiled one has."""
+
+    def __init__(self, run: RunFolder, monkeypatch: pytest.MonkeyPatch) -> None:
+        stored = run.boot(next(cell for cell in run.facts.cells if cell.arm == CELL.arm))
+        assert stored is not None
+        self.run, self.stored, self.boots = run, stored, 0
+        self.fingerprint, self.digest = dict(stored.fingerprint), stored.digest
+        monkeypatch.setattr(recorded, "prepare_job", lambda *_: SimpleNamespace(fingerprint=self.fingerprint))
+        monkeypatch.setattr(recorded, "profile_boot", self._boot)
+        monkeypatch.setattr(recorded, "plugin", lambda *_: run.path / "run.json")
+        made = replace(profile(BEFORE).head, arm=CELL.arm, load=CELL.load, digest=str(stored.digest))
+        monkeypatch.setattr(recorded, "profiles_of", lambda *_, **__: {CELL.load: replace(profile(BEFORE), head=made)})
+
+    def _boot(self, *_: Any, **__: Any) -> Profiled:
+        self.boots += 1
+        folder = next((self.run.path.parent / recorded.FOLDER).glob("*/boot-*"))
+        return Profiled(replace(self.stored, folder=folder, digest=self.digest), (), {}, {})
+
+    def profile(self, cell: Cell = CELL) -> Any:
+        own: Any = SimpleNamespace(cache=None, qemu=SimpleNamespace(version=(7, 2)))
+        kernel: Any = SimpleNamespace(release="6.1.0-18-amd64")
+        return profile_of(own, self.run, cell, kernel, phase_seen=lambda _: None)
+
+
+@pytest.fixture
+def lab(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Lab:
+    return Lab(run_of(tmp_path, [95.0]), monkeypatch)
+
+
+def test_a_profile_is_made_once_and_read_back_as_it_was(lab: Lab) -> None:
+    assert recorded_profile(lab.run, CELL) is None
+    first = lab.profile()
+    assert lab.profile() == first == recorded_profile(lab.run, CELL)
+    assert first.ios == Fraction(100)
+    assert first.costs == profile(BEFORE).costs
+    assert lab.boots == 1
+
+
+def test_a_profiled_boot_that_measured_something_else_is_no_evidence(lab: Lab) -> None:
+    lab.digest = "f" * 64
+    with pytest.raises(LabBroken, match=f"digest is {lab.digest}, not {lab.stored.digest}"):
+        lab.profile()
+    assert recorded_profile(lab.run, CELL) is None
+
+
+def test_a_boot_that_cannot_be_repeated_is_not_profiled(lab: Lab) -> None:
+    lab.fingerprint["base"] = "another archive"
+    with pytest.raises(CannotJudge, match="base differ"):
+        lab.profile()
+    assert lab.boots == 0
+
+
+def test_a_seed_that_was_not_run_is_refused(lab: Lab) -> None:
+    with pytest.raises(Misuse, match="has no seed 7"):
+        lab.profile(replace(CELL, seed=7))
+
+
+def test_a_cell_is_named_by_arm_and_load(lab: Lab) -> None:
+    assert parse_cell(lab.run, "none.together") == CELL
+    with pytest.raises(Misuse, match=r"no cell together(?s:.*)none\.together"):
+        parse_cell(lab.run, "together")
+
+
+def test_the_page_has_a_block_for_each_pair_of_kernels(lab: Lab) -> None:
+    assert neighbours_page([lab.run, lab.run], "blklab x") == ""
+    lab.profile()
+    page = neighbours_page([lab.run, lab.run, lab.run], "blklab x")
+    assert page.count("```\n") == 4
+    assert page.count("## none.together") == 1
+    assert "6.12 -> 6.12" in page
+
+
+def test_a_load_that_the_cpu_limits_has_its_functions_listed(lab: Lab) -> None:
+    found = [Bottleneck(CELL.arm, CELL.load, Element(Kind.CPU, (), 1.0, True, "busy 100 %"), ())]
+    assert list(_functions(lab.run, found)) == [
+        f"functions of none.together: blklab profile {lab.run.path} none.together"
+    ]
+    lab.profile()
+    assert list(_functions(lab.run, found)) == [
+        "functions of none.together: instructions per I/O: "
+        "get_io_u [fio] 50, submit 40, run_queue 30, entry 10, queue_rq [null_blk] 9"
+    ]

@@ -1,0 +1,91 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A guest that goes on from a snapshot leaves the bytes of one that booted, on real kernels and a busy host."""
+
+from collections.abc import Iterator
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.commands.command import SCENARIOS
+from harness.run.jobs import guest_job
+from harness.scenario.load import load_scenario
+from harness.scenario.model import Arm, Scenario
+from lab import warm
+from lab.base.cache import Cache
+from lab.base.digest import digest_file
+from lab.base.errors import BlklabError
+from lab.base.record import BootRecord, Outcome
+from lab.kernels.resolve import resolve
+from lab.qemu.argv import CONSOLE_FILE, RESULTS_FILE
+from lab.session import Lab, open_lab, prepare_job, run_job
+from tests.vm.test_determinism import SMALL, busy_host
+
+pytestmark = pytest.mark.network
+KERNELS = ("debian:5.10", "debian:6.1", "debian:6.12", "debian:7.2")
+STACKS = ("md-resync", "sas-multipath", "nvme-multipath-iopolicy")
+"""Scenarios over md, dm-multipath and NVMe over TCP."""
+
+
+@pytest.fixture(scope="module")
+def lab() -> Lab:
+    try:
+        return open_lab(Cache.default())
+    except BlklabError as error:
+        pytest.skip(f"no lab on this host: {error.message}")
+
+
+@pytest.fixture(autouse=True, scope="module")
+def load_on_every_core() -> Iterator[None]:
+    with busy_host():
+        yield
+
+
+def first_arm(scenario: Scenario) -> Arm:
+    return next(iter(scenario.arms.values()))
+
+
+def boot(lab: Lab, spec: str, scenario: Scenario, seed: int, folder: Path) -> BootRecord:
+    try:
+        kernel = resolve(spec, lab.cache)
+    except BlklabError as error:
+        pytest.skip(f"{spec} cannot be had here: {error.message}")
+    folder.mkdir(parents=True)
+    arm = first_arm(scenario)
+    record = run_job(lab, prepare_job(lab, kernel, arm.topology, guest_job(scenario, arm, seed)), folder)
+    assert (record.outcome, record.detail) == (Outcome.BYE, "")
+    return record
+
+
+def same_bytes(lab: Lab, spec: str, scenario: Scenario, tmp_path: Path) -> None:
+    """Boot one cell, go on from a snapshot twice, with another seed in between."""
+    cold = boot(replace(lab, cold=True), spec, scenario, 1, tmp_path / "cold")
+    first, other, second = (boot(lab, spec, scenario, seed, tmp_path / str(n)) for n, seed in enumerate((1, 2, 1)))
+    assert warm.key_of(cold.fingerprint) in {entry.key for entry in lab.cache.entries() if entry.kind == warm.KIND}
+    assert first.fingerprint == second.fingerprint == cold.fingerprint != other.fingerprint
+    assert first.digest == second.digest == cold.digest != other.digest
+    for record in (first, second):
+        for name in (RESULTS_FILE, CONSOLE_FILE):
+            assert digest_file(record.folder / name) == digest_file(cold.folder / name), name
+        assert record.virtual == cold.virtual
+        assert record.wall["boot"] < cold.wall["boot"]
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("spec", KERNELS)
+def test_a_restored_guest_with_modelled_disks(lab: Lab, spec: str, tmp_path: Path) -> None:
+    (tmp_path / "small.yaml").write_text(SMALL.replace("topology: neighbours", "topology: 3ware-8506"))
+    same_bytes(lab, spec, load_scenario("small", search=tmp_path), tmp_path)
+
+
+@pytest.mark.timeout(1800)
+@pytest.mark.parametrize("spec", KERNELS)
+def test_a_restored_guest_in_a_selftest(lab: Lab, spec: str, tmp_path: Path) -> None:
+    same_bytes(lab, spec, load_scenario("must-pass", search=SCENARIOS / "selftest"), tmp_path)
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", STACKS)
+def test_a_restored_guest_over_a_stack(lab: Lab, name: str, tmp_path: Path) -> None:
+    same_bytes(lab, "debian:6.1", load_scenario(name, search=SCENARIOS), tmp_path)
