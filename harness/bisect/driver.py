@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A bisection in virtual time, from its two ends to a culprit that was verified, resumable at every step.
+"""A bisection under the virtual clock, from two ends to a verified culprit, resumable at every step.
 
 git chooses the commits, an oracle measures each of them once.
 """
@@ -19,7 +19,7 @@ from lab.base.errors import BlklabError
 
 
 class Bisection:
-    """Works in ``folder``; ``ahead`` is how many commits are built before it is known that they are wanted."""
+    """Works in ``folder``; ``ahead`` is the number of commits built speculatively."""
 
     def __init__(
         self, repository: Repository, oracle: Oracle, wanted: State, folder: Path, tell: Tell, *, ahead: int = 0
@@ -30,7 +30,7 @@ class Bisection:
         self._steps: dict[str, Step] = {}
 
     def run(self) -> Finding:
-        """Raises CannotJudge when the ends do not differ, Misuse when they are no line of history, LabBroken."""
+        """Raises CannotJudge if the ends do not differ, Misuse if ``bad`` does not contain ``good``, LabBroken."""
         good, bad = self._wanted.good, self._wanted.bad
         self._repository.demand_line(good, bad)
         ends = self._notes.measured(good, "good end"), self._notes.measured(bad, "bad end")
@@ -71,7 +71,7 @@ class Bisection:
     def _build_ahead(
         self, test: str, known: dict[Word, list[str]], builder: ThreadPoolExecutor
     ) -> list["Future[None]"]:
-        """Build what is to be measured now, and start to build what either answer would want next.
+        """Build the commit to measure now, and start builds of the commits that either answer needs next.
 
         One builder goes from commit to commit: a step takes it seconds, and a second one's first build minutes.
         """
@@ -86,7 +86,7 @@ class Bisection:
         return [builder.submit(self._prepare, sha) for sha in fresh[: self._ahead]]
 
     def _prepare(self, commit: str) -> None:
-        # The commit may never be wanted; if it is, the same goes wrong again and is reported then.
+        # If the commit is needed, the same error occurs again and is reported then.
         with suppress(BlklabError):
             self._oracle.prepare(commit)
 
@@ -97,7 +97,7 @@ class Bisection:
         return answer
 
     def _checks(self, culprit: Commit, question: Question) -> Iterable[tuple[str, Word | None]]:
-        """Each is measured, or was on the way; a revert that does not apply has no word."""
+        """The word of each check; a revert that does not apply has none."""
         for what, sha in ((PARENT, culprit.parents[0]), (ITSELF, culprit.sha)):
             yield what, question.answer(self._notes.measured(sha, what)).word
         reverted = self._repository.reverted(culprit.sha, self._wanted.bad)

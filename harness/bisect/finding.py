@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a bisection found, and what it is founded on."""
+"""The result of a bisection and its evidence."""
 
 from dataclasses import dataclass
 
@@ -12,7 +12,7 @@ PARENT, ITSELF, REVERT = "the parent", "the commit", "the bad end with the commi
 
 @dataclass(frozen=True)
 class Step:
-    """One measured commit, in the order of the search."""
+    """A measured commit, in the order of the search."""
 
     commit: Commit
     seen: Observation
@@ -21,7 +21,7 @@ class Step:
 
 @dataclass(frozen=True)
 class Finding:
-    """``culprit`` is None when it is one of those that are ``left``. ``checks`` says what verification gave.
+    """``culprit`` is None if it is one of those ``left``. ``checks`` are the results of the verification.
 
     ``confidence`` is the posterior probability of the culprit, or of those left, None where figures do not scatter;
     ``cost`` counts measurements besides the ends.

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A bisection by ratios that scatter: a posterior over the commits decides what to measure, and when to stop.
+"""A bisection by ratios that scatter: a posterior over the commits decides what to measure and when to stop.
 
 It goes along first parents, which is one line, and from a merge that it finds into what was merged.
 """
@@ -18,13 +18,13 @@ from harness.bisect.state import Observation, State, Word
 from lab.base.errors import CannotJudge
 
 _ANEW = 3
-"""Searches after the first, each knowing what spoke against the culprit of the one before."""
+"""Further searches after a refuted culprit, with the measurements that refute it."""
 _APART = 4.0
 """Standard errors by which the means of the ends must differ."""
 
 
 class NoisyBisection:
-    """Works in ``folder``, where every measured ratio is kept: a posterior is what they say together."""
+    """Works in ``folder``, which keeps every measured ratio; the posterior is computed from all of them."""
 
     def __init__(self, repository: Repository, oracle: Oracle, wanted: State, folder: Path, tell: Tell) -> None:
         self._repository, self._oracle, self._wanted, self._tell = repository, oracle, wanted, tell
@@ -33,18 +33,18 @@ class NoisyBisection:
         self._cost = 0
 
     def run(self) -> Finding:
-        """Raises CannotJudge when the ends do not differ, Misuse when they are no line of history, LabBroken."""
+        """Raises CannotJudge if the ends do not differ, Misuse if ``bad`` does not contain ``good``, LabBroken."""
         good, bad = self._wanted.good, self._wanted.bad
         self._repository.demand_line(good, bad)
         before, since = self._notes.measured(good, "good end"), self._notes.measured(bad, "bad end")
         question = Question.scattered(before, since)
         ends = _apart(question, before, since)
-        self._tell(f"the ends are {ends.good:.4g} and {ends.bad:.4g}, {ends.apart:.1f} deviations apart")
+        self._tell(f"the ends are {ends.good:.4g} and {ends.bad:.4g}, {ends.apart:.1f} standard deviations apart")
         finding = self._found(ends, question)
         for _ in range(_ANEW):
             if finding.culprit is None or finding.verified:
                 break
-            self._tell("the checks speak against it: they are counted, and the search goes on")
+            self._tell("the checks contradict it: they are counted, and the search continues")
             finding = self._found(ends, question)
         return finding
 
@@ -64,7 +64,7 @@ class NoisyBisection:
         )
 
     def _descend(self, ends: Ends, question: Question) -> tuple[str, Sequence[str], float]:
-        """The culprit, or those left, and how sure it is."""
+        """The culprit, or the commits left, and the confidence."""
         excluded, tip, confidence = [self._wanted.good], self._wanted.bad, 1.0
         line = self._repository.suspects(excluded, tip, first_parent=True)
         while True:
@@ -76,12 +76,12 @@ class NoisyBisection:
             merged = () if culprit.sha in excluded else self._merged(culprit, excluded)
             if not merged:
                 return culprit.sha, (), confidence
-            self._tell(f"{culprit.sha[:12]} is a merge: on to the {len(merged)} commits that it brought")
+            self._tell(f"{culprit.sha[:12]} is a merge: continuing in its {len(merged)} merged commits")
             line = (*merged, culprit.sha)
             excluded += [culprit.parents[0], culprit.sha]
 
     def _merged(self, culprit: Commit, excluded: Sequence[str]) -> Sequence[str]:
-        """The first parents of what a merge of two brought, oldest first; none for any other commit."""
+        """The first-parent commits merged by a merge of two, oldest first; none for any other commit."""
         match culprit.parents:
             case (ours, theirs):
                 return self._repository.suspects([*excluded, ours], theirs, first_parent=True)
@@ -89,7 +89,7 @@ class NoisyBisection:
                 return ()
 
     def _search(self, line: Sequence[str], ends: Ends, question: Question) -> Found:
-        """Over a ``line`` whose last commit is bad; what was measured of it before is counted first."""
+        """Search a ``line`` whose last commit is bad; earlier measurements are counted first."""
         posterior = Posterior.of(ends, len(line))
         for place, commit in enumerate(line[:-1]):
             for ratio in _values(self._notes.known(commit), question):
@@ -101,7 +101,7 @@ class NoisyBisection:
         return search(posterior, measure)
 
     def _ratios(self, commit: str, question: Question) -> Sequence[float]:
-        """Those of one more measurement; none of a commit that could not be tested."""
+        """The ratios of one more measurement; none for a commit that could not be tested."""
         self._met[commit] = None
         known = self._notes.known(commit)
         if known and known.untestable:
@@ -114,7 +114,7 @@ class NoisyBisection:
         return fresh
 
     def _word(self, commit: str, ends: Ends, question: Question) -> Word:
-        """Good or bad, as sure as a culprit must be."""
+        """Good or bad, with the confidence that a culprit needs."""
         posterior = Posterior.of(ends, 2)
         for ratio in _values(self._notes.known(commit), question):
             posterior = posterior.measured(0, ratio)

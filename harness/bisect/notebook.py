@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a bisection measures its commits by, and what it has measured: on disk before the next commit is chosen."""
+"""The measurements of a bisection, on disk before the next commit is chosen."""
 
 from collections.abc import Callable
 from dataclasses import replace
@@ -13,19 +13,19 @@ Tell = Callable[[str], None]
 
 
 class Oracle(Protocol):
-    """What a commit is measured by. ``setting`` digests all that the figures depend on besides the kernel."""
+    """Measures commits. ``setting`` is the digest of everything but the kernel that the figures depend on."""
 
     setting: str
 
     def measure(self, commit: str, *, once: bool = False) -> Observation:
-        """All that the trial measures, or a single ratio. Raises LabBroken when nothing can be said of any commit."""
+        """Measure all claims, or ``once`` a single ratio. Raises LabBroken if no commit can be measured."""
 
     def prepare(self, commit: str) -> None:
-        """Build it; also in another thread. What goes wrong is met again by ``measure``."""
+        """Build the commit, possibly in another thread. ``measure`` reports errors."""
 
 
 class Notebook:
-    """The observations of one bisection, kept in ``folder``. Those of another setting are as good as none."""
+    """The observations of one bisection, kept in ``folder``. Those of another setting are ignored."""
 
     def __init__(self, folder: Path, wanted: State, oracle: Oracle, tell: Tell) -> None:
         self._folder, self._oracle, self._tell = folder, oracle, tell
@@ -36,7 +36,7 @@ class Notebook:
         return seen if seen is not None and seen.setting == self._oracle.setting else None
 
     def measured(self, commit: str, why: str) -> Observation:
-        """As it was measured before, else as it is measured now."""
+        """The stored observation, else a new one."""
         seen = self.known(commit)
         if seen is not None:
             self._tell(f"{commit[:12]}: as measured before ({why})")
@@ -45,7 +45,7 @@ class Notebook:
         return self._keep(self._oracle.measure(commit))
 
     def once_more(self, commit: str) -> Observation:
-        """With one more ratio than was measured of it before; these stay when it cannot be measured any more."""
+        """The observation with one more ratio; unchanged if the commit cannot be measured any more."""
         seen, before = self._oracle.measure(commit, once=True), self.known(commit)
         if before is None:
             return self._keep(seen)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Commits measured for real: the kernel is built, the scenario runs on it, its claims are read."""
+"""Measures commits: builds the kernel, runs the scenario on it and reads the claims."""
 
 from dataclasses import dataclass
 from pathlib import Path
@@ -19,12 +19,12 @@ from lab.kernels.model import Kernel
 from lab.session import Lab
 
 _MAKES_BOOTS = Path(build.__file__).parents[1]
-"""The package whose every file may change what a guest does."""
+"""The package whose files may change what a guest does."""
 
 
 @dataclass(frozen=True)
 class Trial:
-    """What runs on each commit; no ``arms`` means all, ``seeds`` None as many as the scenario says."""
+    """What runs on each commit; no ``arms``: all; ``seeds`` None: those of the scenario."""
 
     scenario: Scenario
     seeds: int | None = None
@@ -34,7 +34,7 @@ class Trial:
 
 @dataclass(frozen=True)
 class Source:
-    """The repository ``clone`` has the commits; ``spec`` is what people write for it (``tree:PATH``)."""
+    """The repository ``clone`` has the commits; ``spec`` is its kernel specification (``tree:PATH``)."""
 
     clone: Path
     spec: str
@@ -42,7 +42,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Ears:
-    """Who hears what is being waited for."""
+    """Receivers of progress messages and events."""
 
     tell: Tell
     listener: Listener
@@ -54,16 +54,16 @@ class KernelOracle:
     def __init__(self, lab: Lab, trial: Trial, source: Source, store: Store, ears: Ears) -> None:
         self._lab, self._trial, self._source, self._store, self._ears = lab, trial, source, store, ears
         self.setting = _setting(lab, trial)
-        # What is there need not wait for what is being built ahead.
+        # A finished build does not wait for speculative ones.
         self._built: dict[str, Kernel | CannotJudge] = {}
 
     @property
     def scatters(self) -> bool:
-        """Whether the same commit gives other figures each time."""
+        """Whether the figures of one commit scatter (wall clock)."""
         return self._trial.scenario.clock is Clock.WALL
 
     def kernel(self, commit: str) -> Kernel:
-        """Raises CannotJudge when it does not build."""
+        """Raises CannotJudge if the commit does not build."""
         found = self._built.get(commit)
         if found is None:
             found = self._built[commit] = self._build(commit)
@@ -94,7 +94,7 @@ class KernelOracle:
         run = run_scenario(self._lab, request, self._store, self._ears.listener, self._trial.at_once)
         broken = [cell for cell in run.verdict.cells if cell.lab_broke]
         if broken:
-            raise LabBroken("; ".join(broken[0].reasons) or "a boot broke", remedy=f"look into {run.folder.path}")
+            raise LabBroken("; ".join(broken[0].reasons) or "a boot broke", remedy=f"see {run.folder.path}")
         claims = tuple(claim_seen(claim) for claim in run.verdict.claims)
         reasons = {reason for cell in run.verdict.cells if cell.status is not Status.PASS for reason in cell.reasons}
         untestable = "" if any(claim.values for claim in claims) else "; ".join(sorted(reasons))
@@ -103,14 +103,14 @@ class KernelOracle:
         )
 
     def drift(self, good: str, bad: str) -> str:
-        """How the configurations of two commits differ, in words."""
+        """The differing options of two commits, in words."""
         first, second = self.kernel(good), self.kernel(bad)
         drifted = kconfig.drift(first.config, second.config)
         return kconfig.describe_drift(drifted, good[:12], bad[:12]).rstrip()
 
 
 def claim_seen(claim: ClaimVerdict) -> ClaimSeen:
-    """What a bisection keeps of a claim's verdict."""
+    """The part of a claim's verdict that a bisection keeps."""
     ensemble = claim.judgement.ensemble
     values = () if ensemble is None else tuple(value for _, value in sorted(ensemble.values.items()))
     return ClaimSeen(claim.that, claim.ratio, str(claim.judgement.status), values)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Where a change of a noisy ratio lies, as a probability for each commit of a line of history.
+"""The probability of each commit of a line of history to be the one that changes a noisy ratio.
 
 Of ``n`` suspects, oldest first, exactly one is the culprit: before it ratios scatter about the good mean,
 from it on about the bad one, both normally with one deviation; where that is known by a few measurements
@@ -21,7 +21,7 @@ _LEAST_MEASURED = 2
 
 @dataclass(frozen=True)
 class Ends:
-    """Means of the ratio on the good and the bad end, and the deviation of a single measurement.
+    """Means of the ratio on the good and the bad end, and the standard deviation of a measurement.
 
     ``freedom`` are the degrees of freedom by which the deviation is known.
     """
@@ -33,9 +33,9 @@ class Ends:
 
     @classmethod
     def of(cls, good: Sequence[float], bad: Sequence[float]) -> "Ends":
-        """From what was measured there, at least twice each. Raises ValueError for fewer, or no deviation at all."""
+        """From two or more measurements of each end. Raises ValueError for fewer, or without any scatter."""
         if len(good) < _LEAST_MEASURED or len(bad) < _LEAST_MEASURED:
-            raise ValueError("each end must be measured twice at least")
+            raise ValueError("each end needs at least two measurements")
         squares = sum(statistics.variance(values) * (len(values) - 1) for values in (good, bad))
         freedom = len(good) + len(bad) - 2
         deviation = math.sqrt(squares / freedom)
@@ -45,7 +45,7 @@ class Ends:
 
     @property
     def apart(self) -> float:
-        """Distance of the ends in deviations."""
+        """Distance of the ends in standard deviations."""
         return abs(self.good - self.bad) / self.deviation
 
 
@@ -61,26 +61,26 @@ class Posterior:
         return cls(ends, (1 / suspects,) * suspects)
 
     def measured(self, place: int, ratio: float) -> "Posterior":
-        """After ``ratio`` came out at suspect ``place``."""
+        """The posterior after measuring ``ratio`` at suspect ``place``."""
         before = self._likelihood(ratio, self.ends.good)
         since = self._likelihood(ratio, self.ends.bad)
         # Suspect ``place`` is bad already if the culprit is at it or before it.
         weights = [chance * (since if at <= place else before) for at, chance in enumerate(self.chances)]
         total = math.fsum(weights)
         if total == 0:
-            # So far from both ends that neither can be told: it says nothing.
+            # Too far from both ends to favour either.
             return self
         return replace(self, chances=tuple(weight / total for weight in weights))
 
     def next_place(self, untestable: Collection[int] = ()) -> int | None:
-        """The suspect whose measurement halves the probability; None when none is left that can tell anything."""
+        """The suspect whose measurement halves the probability; None if no measurement can change it."""
         sums = list(accumulate(self.chances))
-        # The last one is bad for certain, and would tell nothing.
+        # The last one is bad by assumption.
         places = [place for place in range(len(sums) - 1) if place not in untestable]
         return min(places, key=lambda place: abs(sums[place] - 0.5), default=None)
 
     def likeliest(self, untestable: Collection[int] = ()) -> tuple[range, float]:
-        """The likeliest suspect with its probability; with all that lie between two that could be tested."""
+        """The likeliest suspect and its probability, together with untestable neighbours."""
         ends = [
             place for place in range(len(self.chances)) if place not in untestable or place == len(self.chances) - 1
         ]
@@ -107,16 +107,16 @@ class Found:
 
     @property
     def culprit(self) -> int | None:
-        """None when those between two that could be tested cannot be told apart."""
+        """None if untestable commits leave several suspects."""
         return self.suspects[0] if len(self.suspects) == 1 else None
 
 
 Measure = Callable[[int], Sequence[float]]
-"""Ratios that came out at a suspect; none at one that cannot be tested."""
+"""Ratios measured at a suspect; none if it cannot be tested."""
 
 
 def search(posterior: Posterior, measure: Measure, *, confidence: float = CONFIDENCE, most: int = 10_000) -> Found:
-    """Measure where it tells most until the culprit is as sure as ``confidence``, ``most`` times at most."""
+    """Measure the most informative suspect until ``confidence`` is reached, at most ``most`` times."""
     cost, untestable = 0, set[int]()
     while True:
         suspects, chance = posterior.likeliest(untestable)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which claims tell the good end from the bad one, and what they say of a commit between."""
+"""The claims that separate the good end from the bad end, and their answer for a commit in between."""
 
 import math
 import statistics
@@ -15,7 +15,7 @@ _HELD, _FAILED = str(Status.PASS), str(Status.FAIL)
 
 @dataclass(frozen=True)
 class Answer:
-    """``reason`` says why a commit is skipped."""
+    """``reason``: why a commit is skipped."""
 
     word: Word
     reason: str = ""
@@ -23,25 +23,27 @@ class Answer:
 
 @dataclass(frozen=True)
 class Question:
-    """The claims that tell the good end from the bad one."""
+    """The claims that separate the good end from the bad end."""
 
     claims: tuple[str, ...]
 
     @classmethod
     def between(cls, good: Observation, bad: Observation) -> "Question":
-        """Those that hold on the good end and fail on the bad one, with their ratios' ranges apart.
+        """The claims that hold on the good end and fail on the bad one, with ranges that do not overlap.
 
         Raises CannotJudge, saying what is wrong with the ends.
         """
         told, before, since = _told(good, bad), _by_name(good), _by_name(bad)
         apart = tuple(that for that in told if _apart(before[that], since[that]))
         if not apart:
-            raise CannotJudge(f"the ends are not apart: {_shown(told[0], good, bad)}", remedy="more seeds: SEEDS=8")
+            raise CannotJudge(
+                f"the ranges of the ends overlap: {_shown(told[0], good, bad)}", remedy="use more seeds: SEEDS=8"
+            )
         return cls(apart)
 
     @classmethod
     def scattered(cls, good: Observation, bad: Observation) -> "Question":
-        """Of those that hold on the good end and fail on the bad one, the one whose ratios lie farthest apart.
+        """Of the claims that hold on the good end and fail on the bad one, the one with the largest distance.
 
         Raises CannotJudge, saying what is wrong with the ends.
         """
@@ -55,15 +57,15 @@ class Question:
         claims = [claim for claim in seen.claims if claim.that in self.claims]
         without = [claim for claim in claims if not claim.values]
         if without:
-            # A kernel that crashes has another fault than the one that is looked for.
-            return Answer(Word.SKIP, f"{without[0].status}: nothing was measured of: {without[0].that}")
+            # A crash is not the regression that is searched.
+            return Answer(Word.SKIP, f"{without[0].status}: not measured: {without[0].that}")
         statuses = {claim.status for claim in claims}
         if statuses == {_HELD}:
             return Answer(Word.GOOD)
         if statuses == {_FAILED}:
             return Answer(Word.BAD)
         listing = "; ".join(f"{claim.status} {claim.that}" for claim in claims)
-        return Answer(Word.SKIP, f"its claims are neither all good nor all bad: {listing}")
+        return Answer(Word.SKIP, f"some claims are good and some bad: {listing}")
 
 
 def _told(good: Observation, bad: Observation) -> tuple[str, ...]:
@@ -79,14 +81,14 @@ def _told(good: Observation, bad: Observation) -> tuple[str, ...]:
     if turned:
         raise CannotJudge(
             f"the good end fails and the bad one passes: {_shown(turned[0], good, bad)}",
-            remedy="exchange GOOD and BAD to look for the commit that cured it",
+            remedy="exchange GOOD and BAD to find the commit that fixed it",
         )
     listing = "; ".join(_shown(that, good, bad) for that in before)
     raise CannotJudge(f"no claim holds on the good end and fails on the bad one: {listing}")
 
 
 def _distance(one: Sequence[float], other: Sequence[float]) -> float:
-    """Of the means, in deviations; -1 where there are none."""
+    """Distance of the means in standard deviations; -1 without values."""
     if not one or not other:
         return -1
     means = statistics.fmean(one), statistics.fmean(other)
@@ -110,4 +112,4 @@ def _shown(that: str, good: Observation, bad: Observation) -> str:
 
 
 def _range(claim: ClaimSeen) -> str:
-    return f"{min(claim.values):.4g} .. {max(claim.values):.4g}" if claim.values else "(nothing measured)"
+    return f"{min(claim.values):.4g} .. {max(claim.values):.4g}" if claim.values else "(not measured)"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a bisection found: for the terminal, as a picture, and as a text for the mailing list."""
+"""The result of a bisection on the terminal, as SVG, and as a mail."""
 
 from collections.abc import Iterator, Sequence
 from html import escape
@@ -26,7 +26,7 @@ text { font: 12px sans-serif; fill: var(--ink) } rect { fill: var(--paper) }
 
 
 def print_finding(console: Console, finding: Finding, repeat: Sequence[str]) -> None:
-    """``repeat`` are the lines that do the same again."""
+    """``repeat`` are the commands that repeat it."""
     table = Table(box=None, pad_edge=False)
     for column in ("commit", "", "ratio", "subject"):
         table.add_column(column, no_wrap=column != "subject")
@@ -44,7 +44,7 @@ def print_finding(console: Console, finding: Finding, repeat: Sequence[str]) -> 
 
 
 def conclusion(finding: Finding) -> Iterator[str]:
-    """What was found, how sure it is, and what to be wary of."""
+    """The culprit, the confidence and the warnings."""
     if finding.culprit is None:
         sure = "" if finding.confidence is None else f" with a probability of {finding.confidence:.1%}"
         yield f"Not decided: it is one of {len(finding.left)}{sure}, most of which could not be tested:"
@@ -68,7 +68,7 @@ def _certainty(finding: Finding) -> str:
 
 
 def plot(finding: Finding, order: Sequence[str]) -> str:
-    """The first telling claim's ratio at every tested commit, over its place in ``order`` (oldest first), as SVG."""
+    """SVG of the first separating claim's ratio at every tested commit, by place in ``order`` (oldest first)."""
     points = [(order.index(step.commit.sha), claim, step) for step in finding.steps for claim in _first(step, finding)]
     top = max((value for _, claim, _ in points for value in claim.values), default=1.0) * _HEADROOM or 1.0
     body = [part for share in (0.0, 0.5, 1.0) for part in _grid(share * top / _HEADROOM, top)]
@@ -105,9 +105,9 @@ def _text(x: float, y: float, words: str, anchor: str = "start") -> str:
 
 
 def mail(finding: Finding, scenario: Scenario, repeat: Sequence[str], profile: Sequence[str] = ()) -> str:
-    """A report for the mailing list, with the line by which regzbot follows it. Empty without a culprit.
+    """A mail with the line for regzbot; empty without a culprit.
 
-    ``profile`` are lines on the functions that execute more or fewer instructions since the culprit.
+    ``profile`` are the functions whose instruction counts changed with the culprit, a line each.
     """
     culprit = finding.culprit
     if culprit is None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A kernel's git history, read and searched without touching the tree that a person works in.
+"""A kernel's git history, read and searched without changing the user's tree.
 
 The search happens in a bare clone that borrows the objects of the user's repository
 (``git clone --shared``), so its bisection and its revert leave no trace there.
@@ -35,7 +35,7 @@ class Commit:
 
 @dataclass(frozen=True)
 class Step:
-    """Where a bisection stands: ``test`` this commit next, or the ``culprit``, or these ``left`` among skipped ones."""
+    """The next commit to ``test``, or the ``culprit``, or the commits ``left`` if the rest is skipped."""
 
     test: str = ""
     culprit: str = ""
@@ -43,7 +43,7 @@ class Step:
 
 
 class Repository:
-    """The clone in ``folder`` of the repository at ``source``; it is made when it is not there."""
+    """The clone in ``folder`` of the repository at ``source``, created if missing."""
 
     def __init__(self, source: Path, folder: Path) -> None:
         self.source, self.folder = source, folder
@@ -54,7 +54,7 @@ class Repository:
             run(["git", "clone", "--quiet", "--bare", "--shared", "--no-tags", str(source), str(folder)])
 
     def resolve(self, rev: str) -> str:
-        """The commit that the user's repository knows by ``rev``. Raises Misuse."""
+        """The commit ``rev`` of the user's repository. Raises Misuse."""
         found = run(
             [
                 "git",
@@ -74,7 +74,7 @@ class Repository:
         return sha
 
     def demand_line(self, good: str, bad: str) -> None:
-        """Raises Misuse when ``bad`` does not contain ``good``."""
+        """Raises Misuse if ``bad`` does not contain ``good``."""
         if self._git("merge-base", "--is-ancestor", good, bad, accept=(0, 1)).returncode:
             raise Misuse(f"{good[:12]} is no ancestor of {bad[:12]}", remedy="GOOD must be a commit that BAD contains")
 
@@ -92,7 +92,7 @@ class Repository:
         return tuple(listing.split())
 
     def next_step(self, bad: Sequence[str], good: Sequence[str], skipped: Sequence[str]) -> Step:
-        """What git bisect asks for when these are known; it is asked anew each time and keeps nothing."""
+        """The next step of git bisect for these answers; no state is kept in git."""
         self._git("bisect", "reset", accept=(0, 1, 128))
         said = self._git("bisect", "start", "--no-checkout", bad[0], *good, accept=(0, 1))
         for word, commits in (("bad", bad[1:]), ("skip", skipped)):
@@ -109,7 +109,7 @@ class Repository:
         return Step(test=head)
 
     def reverted(self, culprit: str, onto: str) -> str | None:
-        """A commit that is ``onto`` without the changes of ``culprit``; None where these cannot be taken back.
+        """A commit that is ``onto`` with ``culprit`` reverted; None if the revert does not apply.
 
         git merge-tree takes a merge base of one's own from 2.40 on only, so these three get a history in
         which the culprit is the base of the other two.
@@ -123,7 +123,7 @@ class Repository:
         return self._made(merged.stdout.decode().split()[0], culprit, onto)
 
     def _made(self, tree: str, culprit: str, *parents: str) -> str:
-        """Always the same commit, so that a resumed bisection knows it again."""
+        """The same commit id each time, so that a resumed bisection finds it."""
         when = self.commit(culprit).date
         who = {"NAME": "blklab", "EMAIL": "blklab@localhost", "DATE": when}
         stamps = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in who.items()}

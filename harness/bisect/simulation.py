@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How often a bisection of noisy ratios finds the true culprit, and at what cost: histories with known truth."""
+"""Success rate and cost of bisecting noisy ratios, on simulated histories with a known culprit."""
 
 import math
 import random
@@ -10,7 +10,7 @@ from harness.bisect.posterior import CONFIDENCE, Ends, Posterior, search
 
 Measure = Callable[[int], float]
 Strategy = Callable[[Measure], tuple[int, int]]
-"""The culprit that it names, and measurements."""
+"""The named culprit, and the number of measurements."""
 
 
 @dataclass(frozen=True)
@@ -24,7 +24,7 @@ class Tried:
 
     @property
     def error(self) -> float:
-        """Standard error of ``found``; of a share that came out at 0 or 1 that of one trial more that did not."""
+        """Standard error of ``found``; for a share of 0 or 1 as if one more trial had the other result."""
         share = min(max(self.found, 1 / (self.trials + 1)), self.trials / (self.trials + 1))
         return math.sqrt(share * (1 - share) / self.trials)
 
@@ -56,7 +56,7 @@ class Histories:
     seed: int
 
     def history(self, trial: int, name: str) -> tuple[int, Measure]:
-        """The true culprit, the same for every strategy, and what is measured by the strategy ``name``."""
+        """The culprit, the same for every strategy, and the measurements for strategy ``name``."""
         truth = random.Random(f"{self.seed} {trial}").randrange(self.suspects)  # noqa: S311
         noise = random.Random(f"{self.seed} {trial} {name}")  # noqa: S311
         return truth, lambda place: noise.gauss(self.shift / 2 if place >= truth else -self.shift / 2, 1.0)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a bisection knows, as it is kept on disk: nothing measured is lost when it is killed."""
+"""The state of a bisection on disk: no measurement is lost when it is killed."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
@@ -15,7 +15,7 @@ STATE = "bisect.json"
 
 
 class Word(StrEnum):
-    """What a commit is, in git bisect's words."""
+    """The answer for a commit, in git bisect's words."""
 
     GOOD = "good"
     BAD = "bad"
@@ -24,7 +24,7 @@ class Word(StrEnum):
 
 @dataclass(frozen=True)
 class ClaimSeen:
-    """A claim on one commit: its status and the ratio under each seed (empty where there was none)."""
+    """A claim on one commit: its status and the ratio under each seed (empty without one)."""
 
     that: str
     ratio: str
@@ -34,7 +34,7 @@ class ClaimSeen:
 
 @dataclass(frozen=True)
 class Observation:
-    """What was measured of a commit. ``untestable`` says why it could not be (it does not build, it does not boot).
+    """The measurements of a commit. ``untestable``: why there are none (does not build, does not boot).
 
     ``setting`` digests everything but the kernel that the figures depend on; ``run`` names the run folder.
     """
@@ -62,7 +62,7 @@ class State:
 
 
 def load_state(folder: Path, wanted: State) -> State:
-    """The state in ``folder`` if it is of the same bisection, else ``wanted``. Raises LabBroken for a damaged one."""
+    """The state in ``folder`` if it belongs to the same bisection, else ``wanted``. Raises LabBroken if damaged."""
     plain = read_json(folder / STATE)
     if plain is None:
         return wanted

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Boots on a Dask cluster: what a boot starts from goes there by digest, what it left comes back to the one store.
+"""Boots on a Dask cluster: inputs are sent by digest, results come back to the local store.
 
 A cell's jobs are prepared here and judged here; a worker takes one prepared job, boots it and
 returns the folder. It builds the library for its own QEMU itself and is sent the kernel and the
@@ -29,15 +29,15 @@ from lab.session import Lab, PhaseSeen, PreparedJob, note_repeat
 
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://\S+:\d+")
 _ENDLESS = 1 << 60
-"""Bytes: each worker minds its own memory."""
+"""Bytes; each worker limits its own memory."""
 _CONNECT = 15
 _POLL = 0.5
 _PATIENCE = 300.0
-"""Seconds without any worker after which a boot is given up."""
+"""Seconds without any worker after which a boot fails."""
 
 
 def connect(address: str, tell: Tell) -> "Cluster":
-    """The cluster whose scheduler listens at ``address``. Raises LabBroken, and Misuse for no address."""
+    """The cluster with its scheduler at ``address``. Raises LabBroken, and Misuse for a malformed address."""
     if not _ADDRESS.fullmatch(address):
         raise Misuse(f"--dask {address}", remedy="the scheduler's address, such as tcp://host:8786")
     try:
@@ -56,7 +56,7 @@ def connect(address: str, tell: Tell) -> "Cluster":
 
 @dataclass
 class Cluster:
-    """Makes boots as ``lab.session.run_job`` does, elsewhere. Threads may share it."""
+    """Makes boots like ``lab.session.run_job``, on workers. Threads may share it."""
 
     client: Any
     tell: Tell
@@ -66,11 +66,11 @@ class Cluster:
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def lanes(self) -> Lanes:
-        """As many boots side by side as the workers have threads now."""
+        """The number of threads of all workers."""
         return Lanes(max(1, sum(self._workers().values())), _ENDLESS)
 
     def close(self) -> None:
-        """Call off whatever still runs there."""
+        """Cancel all boots on workers."""
         self._stop_event().set()
         self.client.close()
 
@@ -83,7 +83,7 @@ class Cluster:
         phase_seen: PhaseSeen,
         abort: threading.Event | None = None,
     ) -> BootRecord:
-        """As ``lab.session.run_job``. Raises Stopped once ``abort`` is set, LabBroken when no worker can do it."""
+        """Like ``lab.session.run_job``. Raises Stopped once ``abort`` is set, LabBroken if no worker can boot it."""
         boots = prepared.kernel.vmlinux or prepared.kernel.image
         files = {known_digest(boots): boots, prepared.base.digest: prepared.base.path}
         order = Order(prepared, known_digest(boots), lab.qemu.digest, code_digest(), self.stop_name)
@@ -96,11 +96,11 @@ class Cluster:
             target = self._answered(reply, files)
 
     def _answered(self, reply: Lacks | Unfit, files: Mapping[str, Path]) -> str:
-        """Give a worker what it lacks, or note that it is unfit; the worker to try next, empty for any."""
+        """Send a worker the missing files, or mark it unfit. Returns the worker to try next, empty for any."""
         if isinstance(reply, Unfit):
             with self._guard:
                 if self.unfit.setdefault(reply.worker, reply.reason) == reply.reason:
-                    self.tell(f"worker {reply.worker} is passed over: {reply.reason}")
+                    self.tell(f"worker {reply.worker} is not used: {reply.reason}")
             return ""
         for digest in reply.digests:
             self._send(reply.worker, digest, files[digest])
@@ -113,7 +113,7 @@ class Cluster:
         return reply.record_in(folder)
 
     def _reply(self, order: Order, target: str, abort: threading.Event) -> Booted | Lacks | Unfit:
-        """What a worker says to the order; begun again elsewhere when the workers it may go to are gone."""
+        """A worker's reply to the order; sent again if its workers are gone."""
         while True:
             allowed = self._fit(abort)
             submit: dict[str, Any] = {"workers": [target], "allow_other_workers": True} if target in allowed else {}
@@ -139,12 +139,12 @@ class Cluster:
             reply: Booted | Lacks | Unfit = future.result()
         except KilledWorker as error:
             raise LabBroken(
-                "several workers died of one boot", remedy="look at their logs: is memory or disk space short there?"
+                "several workers died during one boot", remedy="check their logs, memory and disk space"
             ) from error
         return reply
 
     def _fit(self, abort: threading.Event) -> frozenset[str]:
-        """Workers that may boot. Raises LabBroken when all are unfit, or there was none for a while."""
+        """Workers that may boot. Raises LabBroken if all are unfit, or none appears in time."""
         deadline = time.monotonic() + _PATIENCE
         while True:
             workers = self._workers()
@@ -153,14 +153,14 @@ class Cluster:
                 return fit
             if workers:
                 reasons = "; ".join(sorted(set(self.unfit.values())))
-                raise LabBroken(f"no worker of the cluster can boot this: {reasons}", remedy="mend the workers")
+                raise LabBroken(f"no worker of the cluster can boot this: {reasons}", remedy="fix the workers")
             if time.monotonic() > deadline:
                 raise LabBroken("the cluster has no worker", remedy="start some: dask worker ADDRESS --nthreads 2")
             if abort.wait(_POLL):
                 raise Stopped
 
     def _send(self, worker: str, digest: str, path: Path) -> None:
-        """Piece by piece, straight to the worker; one that dies meanwhile is found out by the next order."""
+        """Send a file in pieces; the next order detects a worker that died meanwhile."""
         with self._guard:
             lock = self._sending.setdefault((worker, digest), threading.Lock())
         with lock, path.open("rb") as file:
@@ -176,11 +176,13 @@ class Cluster:
                 chunk, first = following, False
 
     def _workers(self) -> dict[str, int]:
-        """Threads by worker, as they are now. Raises LabBroken when the scheduler is gone."""
+        """Current threads by worker. Raises LabBroken if the scheduler is gone."""
         try:
             return dict(self.client.nthreads())
         except (OSError, RuntimeError) as error:
-            raise LabBroken("the Dask scheduler is gone", remedy="start it, then the same command again") from error
+            raise LabBroken(
+                "the Dask scheduler is gone", remedy="start it, then re-run the same command to resume"
+            ) from error
 
     def _stop_event(self) -> Any:
         from distributed import Event  # noqa: PLC0415
@@ -189,6 +191,6 @@ class Cluster:
 
 
 def nobody_waits(cluster: Cluster) -> None:
-    """Close without minding a cluster that is gone."""
+    """Close; errors of a cluster that is gone are ignored."""
     with suppress(OSError, RuntimeError, LabBroken):
         cluster.close()

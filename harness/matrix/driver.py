@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Deciding the cells of a matrix: runs side by side, their boots sharing the host's lanes.
+"""Measures the cells of a matrix: concurrent runs whose boots share the host's lanes.
 
 A cell that fails never stops the others, and nothing is measured twice: a cell that an earlier run
 decided is taken from there, a run that was killed goes on, and a cell that another matrix on this
@@ -43,15 +43,15 @@ from lab.kernels.model import Kernel
 from lab.session import Lab
 
 _POLL = 0.5
-"""Seconds between two looks at a cell that another matrix has in hand."""
+"""Seconds between two checks of a cell that another matrix measures."""
 _SPARE_RUNS = 1
-"""Runs open beside those that could fill all lanes: planned and judged while the others boot."""
+"""Runs beyond those that fill all lanes: planned and judged while the others boot."""
 
 
 def run_matrix(
     lab: Lab, plan: Plan, store: Store, listener: MatrixListener, elsewhere: Turns | None = None
 ) -> MatrixFolder:
-    """Decide every cell of the plan's shard. The same plan, stopped and begun again, goes on.
+    """Decide every cell of the plan's shard. Running the same plan again resumes it.
 
     Boots of the virtual clock are made ``elsewhere`` if that is given; those of the wall clock here, alone.
     Raises LabBroken when results can no longer be kept; whatever was measured until then counts.
@@ -64,7 +64,7 @@ def run_matrix(
 
 @contextmanager
 def _folder(store: Store, planned: MatrixRecord) -> Iterator[MatrixFolder]:
-    """The record of the same matrix that did not come to its end, else a new one; held until the context ends."""
+    """The record of an unfinished matrix of the same plan, else a new one; locked until the context ends."""
     with ExitStack() as stack:
         for found in reversed(matrices(store.root)):
             if not found.record.ended and same_request(found.record, planned):
@@ -79,7 +79,7 @@ def _folder(store: Store, planned: MatrixRecord) -> Iterator[MatrixFolder]:
 
 @dataclass
 class _Matrix:
-    """One matrix under way. Threads decide cells; the caller's thread alone writes the record."""
+    """A running matrix. Threads decide cells; only the caller's thread writes the record."""
 
     lab: Lab
     plan: Plan
@@ -121,7 +121,7 @@ class _Matrix:
     def _decided(
         self, waiting: "Mapping[Future[Outcome | None], int]", own: tuple[MatrixCell, ...]
     ) -> Iterator[tuple[int, MatrixCell | None]]:
-        """Cells as they are decided, None for one that another matrix has in hand."""
+        """Cells as they are decided; None for one that another matrix measures."""
         left = set(waiting)
         while left:
             done, left = wait(left, return_when=FIRST_COMPLETED)
@@ -130,7 +130,7 @@ class _Matrix:
                 error = future.exception()
                 outcome = future.result() if error is None else broken(error)
                 if isinstance(error, LabBroken):
-                    # Where results cannot be kept no other cell can be decided either.
+                    # Without a writable store no cell can be decided.
                     self.store.check()
                 if outcome is None:
                     yield number, None
@@ -141,7 +141,7 @@ class _Matrix:
                 yield number, outcome.of(own[number])
 
     def _cell(self, number: int, cell: MatrixCell, *, patient: bool = False) -> Outcome | None:
-        """Decide one cell; None when another matrix has it in hand, unless ``patient``."""
+        """Decide one cell; None if another matrix measures it, unless ``patient``."""
         if self.stopping.is_set():
             raise Stopped
         kernel = self.plan.kernels[cell.kernel.spec]
@@ -168,7 +168,7 @@ class _Matrix:
 
     @contextmanager
     def _in_hand(self, scenario: Scenario, kernel: Kernel, *, patient: bool) -> Iterator[bool]:
-        """Whether this matrix, and no other on the store, works on the cell until the context ends."""
+        """Lock the cell until the context ends; False if another matrix on the store has the lock."""
         key = digest_bytes(canonical([scenario.digest, kernel.digest, self.plan.seeds, self.lab.qemu.digest]))
         folder = self.store.root / FOLDER / "in-hand"
         with writing(folder):

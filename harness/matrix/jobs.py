@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A matrix as a list of jobs for hosted runners: each one a smaller matrix on a kernel. Pure."""
+"""A matrix as jobs for hosted runners, each a smaller matrix on one kernel. Pure."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
@@ -8,12 +8,12 @@ from harness.scenario.model import Scenario
 from lab.base.errors import Misuse
 
 MOST_JOBS = 256
-"""What a matrix of GitHub Actions may have."""
+"""The limit of a matrix of GitHub Actions."""
 
 
 @dataclass(frozen=True)
 class HostedJob:
-    """``boots`` is what it will take; ``name`` is fit for a file."""
+    """``boots`` is their number; ``name`` is valid as a file name."""
 
     name: str
     kernel: str
@@ -25,7 +25,7 @@ class HostedJob:
 def hosted_jobs(
     scenarios: Sequence[Scenario], kernels: Sequence[str], seeds: int | None, per_kernel: int
 ) -> tuple[HostedJob, ...]:
-    """At most ``per_kernel`` jobs of about as many boots for each kernel. Raises Misuse when they are too many."""
+    """At most ``per_kernel`` jobs with about equal boots for each kernel. Raises Misuse for too many."""
     groups = [group for group in _groups(scenarios, seeds, per_kernel) if group]
     if len(groups) * len(kernels) > MOST_JOBS:
         raise Misuse(f"{len(groups) * len(kernels)} jobs are more than {MOST_JOBS}", remedy="--emit-jobs with fewer")
@@ -35,7 +35,7 @@ def hosted_jobs(
 
 
 def document(jobs: Sequence[HostedJob]) -> dict[str, list[dict[str, str | int]]]:
-    """What ``strategy.matrix`` of a workflow takes."""
+    """The value of ``strategy.matrix`` in a workflow."""
     return {
         "include": [
             {
@@ -51,12 +51,12 @@ def document(jobs: Sequence[HostedJob]) -> dict[str, list[dict[str, str | int]]]
 
 
 def boots_of(scenario: Scenario, seeds: int | None) -> int:
-    """Boots of a scenario on one kernel, if none is skipped."""
+    """Boots of a scenario on one kernel if none is skipped."""
     return len(scenario.arms) * (scenario.seeds if seeds is None else seeds)
 
 
 def _groups(scenarios: Sequence[Scenario], seeds: int | None, count: int) -> list[list[Scenario]]:
-    """The largest first, each into the group with the fewest boots."""
+    """Groups filled largest first, each into the one with the fewest boots."""
     groups: list[list[Scenario]] = [[] for _ in range(count)]
     boots = [0] * count
     for scenario in sorted(scenarios, key=lambda one: (-boots_of(one, seeds), one.name)):

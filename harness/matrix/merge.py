@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One matrix out of the parts that several machines measured: runs are copied in, each counted once."""
+"""Merges the shards of a matrix: runs are copied, each counted once."""
 
 import secrets
 import shutil
@@ -22,19 +22,19 @@ _Key = tuple[str, str, str]
 
 @dataclass(frozen=True)
 class Part:
-    """A matrix that was measured elsewhere, and the results root that its runs lie below."""
+    """A matrix measured elsewhere, and the results root of its runs."""
 
     root: Path
     record: MatrixRecord
 
 
 def parts(folders: Sequence[Path]) -> tuple[Part, ...]:
-    """The newest matrix of each results folder, or the matrix at that path. Raises Misuse where there is none."""
+    """The newest matrix of each results folder, or the matrix at that path. Raises Misuse without one."""
     return tuple(_part(folder) for folder in folders)
 
 
 def merge(store: Store, merged: Sequence[Part], command: tuple[str, ...]) -> MatrixFolder:
-    """Copy the runs of all parts into the store, and record what they are together.
+    """Copy the runs of all parts into the store and record the merged matrix.
 
     A cell that several parts decided stands on the worst of their runs, one whose run is incomplete
     is ERROR, and one that none decided stays undecided. Raises Misuse when the parts are of different
@@ -61,27 +61,29 @@ def _part(folder: Path) -> Part:
     # By name, not by the link: archives of artefacts do not all keep links.
     found = sorted((folder / FOLDER).glob("[0-9]*/matrix.json"))
     if not found:
-        raise Misuse(f"{folder} holds no matrix", remedy="give the results folders that the shards were measured in")
+        raise Misuse(f"{folder} holds no matrix", remedy="name the results folders of the shards")
     return Part(folder, load_matrix(found[-1].parent).record)
 
 
 def _check_alike(merged: Sequence[Part]) -> None:
     if not merged:
-        raise Misuse("--merge of nothing", remedy="name the results folders of the shards")
+        raise Misuse("--merge without a folder", remedy="name the results folders of the shards")
     if len({part.record.seeds for part in merged}) > 1:
-        raise Misuse("the parts were measured with different --seeds", remedy="measure all of them alike")
+        raise Misuse(
+            "the parts were measured with different --seeds", remedy="measure all shards with the same --seeds"
+        )
     digests: dict[str, str] = {}
     for part in merged:
         for cell in part.record.cells:
             if digests.setdefault(cell.scenario, cell.scenario_digest) != cell.scenario_digest:
                 raise Misuse(
-                    f"the parts are of different files of the scenario {cell.scenario}",
-                    remedy="measure all of them from one checkout",
+                    f"the shards have different versions of the scenario {cell.scenario}",
+                    remedy="measure all shards from one checkout",
                 )
 
 
 def _all(merged: Sequence[Part], decided: dict[_Key, MatrixCell]) -> Iterator[MatrixCell]:
-    """Every cell that some part planned, in their order; a kernel that one part could not get is another's column."""
+    """Every planned cell in order; a kernel that one part could not fetch may be in another."""
     known = {(cell.scenario, cell.kernel.spec) for cell in decided.values()}
     seen: set[_Key] = set()
     for part in merged:
@@ -104,7 +106,7 @@ def _worse(one: MatrixCell | None, other: MatrixCell) -> MatrixCell:
 
 
 def _taken(root: Path, origin: Path, cell: MatrixCell) -> MatrixCell:
-    """The cell once its run is in the store, ERROR when it is not complete."""
+    """The cell with its run in the store; ERROR if it is incomplete."""
     if not cell.run:
         return cell
     if not (root / cell.run).is_dir():
@@ -121,7 +123,7 @@ def _taken(root: Path, origin: Path, cell: MatrixCell) -> MatrixCell:
 
 
 def _lacking(run: RunFolder) -> int:
-    """Boots that the verdict rests on and that are not there; a rule may have ended the run before the others."""
+    """Missing boots that the verdict needs; boots skipped by the stopping rule are not counted."""
     if run.stored_verdict() is None:
         return len(run.facts.cells)
     judged = {(cell.arm, cell.seed) for cell in judge_run(run).cells}
@@ -129,7 +131,7 @@ def _lacking(run: RunFolder) -> int:
 
 
 def _copy(origin: Path, target: Path) -> None:
-    """A run appears under its name only when all of it is there."""
+    """Copy a run; it appears under its name only when complete."""
     if not origin.is_dir():
         return
     aside = target.parent / f".{target.name}.{secrets.token_hex(4)}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What became of a cell: the verdict of its run, or why there is none."""
+"""The outcome of a cell: the verdict of its run, or why there is none."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
@@ -15,7 +15,7 @@ from lab.base.errors import EXIT_LAB_BROKEN, BlklabError, CannotJudge, KernelFai
 
 @dataclass(frozen=True)
 class Outcome:
-    """``run`` is relative to the results root, empty when nothing was judged. ``before``: an earlier run was taken."""
+    """``run`` is relative to the results root, empty if nothing was judged. ``before``: an earlier run is used."""
 
     status: Status
     exit_code: int
@@ -37,14 +37,14 @@ class Outcome:
 
 
 def judged(root: Path, run: Path, verdict: Verdict, seconds: float, *, before: bool = False) -> Outcome:
-    """The outcome of a run that came to its verdict."""
+    """The outcome of a judged run."""
     reason = "" if verdict.status is Status.PASS else next(_reasons(verdict), "")
     place = str(run.resolve().relative_to(root.resolve()))
     return Outcome(verdict.status, verdict.exit_code, reason, place, seconds, before)
 
 
 def broken(error: BaseException) -> Outcome:
-    """The outcome of a cell that came to no verdict. What is no failure of blklab's own kinds is its bug."""
+    """The outcome of a cell without a verdict; an exception that is not a BlklabError is a bug."""
     if isinstance(error, BlklabError):
         status = Status.ERROR
         if isinstance(error, CannotJudge):
@@ -58,7 +58,10 @@ def broken(error: BaseException) -> Outcome:
 
 
 def _reasons(verdict: Verdict) -> Iterator[str]:
-    """Why the run has its status, the claims first."""
+    """Why the run has its status: boots that went wrong before the claims that lack their figures."""
+    for cell in verdict.incidents:
+        if cell.status is verdict.status:
+            yield f"arm {cell.arm}, seed {cell.seed}: {'; '.join(cell.reasons)}"
     for claim in verdict.claims:
         if claim.counts_as is verdict.status and not claim.optional:
             measured = claim.judgement.ensemble is not None
@@ -67,6 +70,3 @@ def _reasons(verdict: Verdict) -> Iterator[str]:
     for control in verdict.controls:
         if control.judgement is not None and control.judgement.status is verdict.status:
             yield f"{control.that}: {control.judgement.reason}"
-    for cell in verdict.incidents:
-        if cell.status is verdict.status:
-            yield f"arm {cell.arm}, seed {cell.seed}: {'; '.join(cell.reasons)}"

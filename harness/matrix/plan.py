@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The cells of a matrix, and which shard has which."""
+"""The cells of a matrix and their shards."""
 
 import re
 from collections.abc import Iterable, Mapping, Sequence
@@ -26,7 +26,7 @@ class Shard:
 
 @dataclass(frozen=True)
 class Plan:
-    """What was asked for. ``kernels`` maps each spec to the kernel, or to why there is none."""
+    """The request. ``kernels`` maps each spec to the kernel, or to the reason why there is none."""
 
     scenarios: tuple[Scenario, ...]
     kernels: Mapping[str, Kernel | BlklabError]
@@ -45,7 +45,7 @@ def read_shard(text: str) -> Shard:
 
 
 def record_of(plan: Plan, lab: Lab) -> MatrixRecord:
-    """The matrix before anything was decided: scenario by scenario, those of the wall clock last."""
+    """The undecided matrix: scenario by scenario, those of the wall clock last."""
     package = f" ({lab.qemu.package})" if lab.qemu.package else ""
     return MatrixRecord(
         matrix_id="",
@@ -59,7 +59,7 @@ def record_of(plan: Plan, lab: Lab) -> MatrixRecord:
 
 
 def cells_of(plan: Plan) -> tuple[MatrixCell, ...]:
-    """The cells of all shards, in the order of their boots."""
+    """The cells of all shards, in boot order."""
     kernels = [_facts(spec, kernel) for spec, kernel in plan.kernels.items()]
     return dealt(
         [
@@ -72,12 +72,12 @@ def cells_of(plan: Plan) -> tuple[MatrixCell, ...]:
 
 
 def _in_turn(scenarios: Iterable[Scenario]) -> list[Scenario]:
-    """Boots of the wall clock run alone: they come when nothing else is left to be done beside them."""
+    """Sort key: boots of the wall clock run alone and therefore last."""
     return sorted(scenarios, key=lambda scenario: scenario.clock is Clock.WALL)
 
 
 def dealt(cells: Sequence[MatrixCell], shards: int) -> tuple[MatrixCell, ...]:
-    """Each cell in turn to the shard that has the fewest boots: every machine deals alike."""
+    """Assign each cell to the shard with the fewest boots; deterministic on every machine."""
     loads = [0] * shards
     dealt = []
     for cell in cells:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What a Dask worker does: one prepared boot, with its own QEMU, from files that it was sent by digest."""
+"""One prepared boot on a Dask worker, with its QEMU and files sent by digest."""
 
 import io
 import tarfile
@@ -47,7 +47,7 @@ class Order:
 
 @dataclass(frozen=True)
 class Lacks:
-    """The worker has no file with these digests yet."""
+    """The worker lacks files with these digests."""
 
     worker: str
     digests: tuple[str, ...]
@@ -55,7 +55,7 @@ class Lacks:
 
 @dataclass(frozen=True)
 class Unfit:
-    """The worker cannot make the boot as it would be made here."""
+    """The worker cannot make the same boot as the local host."""
 
     worker: str
     reason: str
@@ -73,7 +73,7 @@ class Booted:
 
 
 def boot_here(order: Order) -> Booted | Lacks | Unfit:
-    """Runs in a worker's thread, which stays with the machine to its end."""
+    """Boot in a worker's thread until the machine ends."""
     from distributed import get_worker  # noqa: PLC0415
 
     worker: str = get_worker().address
@@ -97,7 +97,7 @@ def boot_here(order: Order) -> Booted | Lacks | Unfit:
 
 
 def receive(digest: str, chunk: bytes, *, first: bool, last: bool) -> bool:
-    """Take a piece of a file into the worker's cache; it appears there when it is whole and has that digest."""
+    """Store a piece of a file; the file appears in the cache once complete and with that digest."""
     aside = Path(_aside().name) / digest
     with aside.open("wb" if first else "ab") as file:
         file.write(chunk)
@@ -116,14 +116,14 @@ def receive(digest: str, chunk: bytes, *, first: bool, last: bool) -> bool:
 
 
 def unpack(archive: bytes, folder: Path) -> None:
-    """The files of a boot into its folder. Raises OSError."""
+    """Unpack the files of a boot into its folder. Raises OSError."""
     with tarfile.open(fileobj=io.BytesIO(archive)) as tar:
         tar.extractall(folder, filter="data")
 
 
 @cache
 def code_digest() -> str:
-    """sha256 over the lab's own files: with others a boot of the same job could be another one."""
+    """sha256 over the lab's files: another version could boot the same job differently."""
     digest = sha256()
     for path in sorted(_LAB.rglob("*")):
         if path.is_file() and path.suffix != ".pyc":
@@ -149,13 +149,13 @@ def _booted(lab: Lab, prepared: PreparedJob, folder: Path, abort: threading.Even
 
 @cache
 def _lanes() -> Lanes:
-    """As many boots as the worker has threads come here; what has to be shared is the memory of its host."""
+    """Limits the memory that concurrent boots use on the worker's host."""
     return Lanes(1 << 10, host.memory_available())
 
 
 @contextmanager
 def _called_off(stop: str) -> Iterator[threading.Event]:
-    """An event that is set when the matrix is stopped."""
+    """An event that is set once the matrix is stopped."""
     from distributed import Event, get_client  # noqa: PLC0415
 
     abort, ended = threading.Event(), threading.Event()
@@ -178,7 +178,7 @@ def _called_off(stop: str) -> Iterator[threading.Event]:
 
 @cache
 def _aside() -> "tempfile.TemporaryDirectory[str]":
-    """Where files arrive; it goes when the worker does."""
+    """A folder for received files, deleted with the worker."""
     return tempfile.TemporaryDirectory(prefix="blklab-shipped.")
 
 

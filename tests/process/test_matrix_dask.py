@@ -78,7 +78,7 @@ def test_a_worker_with_another_qemu_is_passed_over(cluster: Cluster, lab: FakeLa
     cluster.await_workers(2)
     done = matrix(lab, "--dask", cluster.address)
     assert done.returncode == EXIT_PASS, done.stderr
-    assert "is passed over: its QEMU 7.2" in done.stderr
+    assert "is not used: its QEMU 7.2" in done.stderr
     assert_whole(lab)
 
 

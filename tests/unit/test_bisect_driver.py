@@ -196,8 +196,8 @@ def seen(status: str, *values: float) -> ClaimSeen:
         ),
         (observation(seen("PASS", 1.0)), observation(seen("PASS", 1.0)), "no claim holds on the good end and fails"),
         (observation(seen("FAIL", 0.1)), observation(seen("PASS", 1.0)), "the good end fails and the bad one passes"),
-        (observation(seen("PASS", 0.9, 0.5)), observation(seen("FAIL", 0.6, 0.1)), "the ends are not apart"),
-        (observation(seen("PASS", 0.9)), observation(seen("FAIL")), "the ends are not apart"),
+        (observation(seen("PASS", 0.9, 0.5)), observation(seen("FAIL", 0.6, 0.1)), "the ranges of the ends overlap"),
+        (observation(seen("PASS", 0.9)), observation(seen("FAIL")), "the ranges of the ends overlap"),
         (observation(seen("DONE", 0.9)), observation(seen("FAIL", 0.1)), "no claim holds"),
     ],
 )

@@ -146,7 +146,7 @@ def test_from_a_merge_it_goes_on_into_what_was_merged(tmp_path: Path) -> None:
     finding = made.bisection(made.oracle(6)).run()
     assert finding.culprit is not None
     assert finding.culprit.sha == side[3]
-    assert f"{merge[:12]} is a merge: on to the 5 commits that it brought" in made.told
+    assert f"{merge[:12]} is a merge: continuing in its 5 merged commits" in made.told
 
 
 def test_a_merge_whose_sides_are_good_is_the_culprit_itself(tmp_path: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How latencies are distributed, by the percentiles that fio recorded: a chart a role, a row an arm."""
+"""Latency distributions from fio's percentiles: a chart for each role, a row for each arm."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ _ROW, _TOP, _FOOT, _EDGE = 32.0, 6.0, 22.0, 12.0
 
 @dataclass(frozen=True)
 class LatencyRow:
-    """Pixels: ``at`` has the places of PERCENTILES that were recorded, ``slowest`` that of the slowest I/O."""
+    """Pixels: ``at`` has the recorded PERCENTILES, ``slowest`` the slowest I/O."""
 
     arm: str
     y: float
@@ -58,7 +58,7 @@ def latency_charts(scenario: Scenario, cells: Sequence[CellResult]) -> Iterator[
 
 
 def distribution(cells: Sequence[CellResult], arm: str, load: str, role: str) -> Distribution:
-    """Of the whole latency, submission included. Empty where fio counted nothing, or reads and writes apart."""
+    """Percentiles of the whole latency, with submission; empty if fio counted nothing, or reads and writes apart."""
     found: dict[str, dict[int, float]] = {}
     for cell in cells:
         few = cell.figures.get((load, role, "total_ios"), 0.0) < _TAIL_NEEDS
@@ -106,7 +106,7 @@ def _words(ensemble: Ensemble) -> str:
 
 
 def time_words(ns: float) -> str:
-    """Three digits that count: ``8.53 ms``, ``412 us``."""
+    """Three significant digits: ``8.53 ms``, ``412 us``."""
     for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
         if ns >= size:
             return f"{ns / size:.3g} {unit}" if ns < 1000 * size else f"{ns / size:,.0f} {unit}"

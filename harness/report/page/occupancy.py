@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tags held over the window, as the sampler saw them: each host's, and each LUN's where there are few."""
+"""Tags held over the window, from the sampler: of each host, and of each LUN if there are few."""
 
 from collections.abc import Iterator, Sequence
 
@@ -13,7 +13,7 @@ from lab.topology.model import SCSI
 _FEW = MOST_LINES - 1
 _HEADROOM = 1.08
 _FAR = 2.0
-"""A limit so many times above what was held would only press the lines to the ground."""
+"""A limit is drawn up to this multiple of the held tags; a higher one would flatten the lines."""
 
 
 def occupancy_charts(found: Sequence[Recorded]) -> Iterator[Chart]:
@@ -69,7 +69,7 @@ def _chart(one: Recorded, series: dict[str, Series]) -> Chart:
 
 
 def _limits(one: Recorded) -> list[tuple[int, str]]:
-    """The distinct limits of the hosts; of SCSI's LUNs where they are drawn one by one."""
+    """The distinct limits of the hosts, and of SCSI LUNs if each is drawn."""
     topology = one.arm.topology
     hosts = {topology.hbas[topology.luns[lun].hba].name for lun in one.use.luns}
     found = {topology.hbas[name].can_queue: f"can_queue {topology.hbas[name].can_queue}" for name in hosts}
@@ -80,7 +80,7 @@ def _limits(one: Recorded) -> list[tuple[int, str]]:
 
 
 def _many(luns: dict[str, Series], style: int, seconds: float, x: Axis, y: Axis) -> Line:
-    """The mean over many LUNs as a line, and from the least to the most as an area."""
+    """The mean over many LUNs as a line, minimum to maximum as an area."""
     columns: dict[int, list[float]] = {}
     for series in luns.values():
         for place, value in enumerate(series.parts):

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the boots of a run recorded of each load beside figures: use of what lies on the way, and samples over time."""
+"""What the boots of a run recorded of each load besides figures: use of elements, and samples over time."""
 
 from collections.abc import Iterator
 from dataclasses import dataclass

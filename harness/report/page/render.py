@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""From values to HTML. Everything that is not of this folder's templates is escaped."""
+"""From values to HTML. All values are escaped."""
 
 from functools import cache
 from importlib.resources import files
@@ -35,7 +35,7 @@ def _environment() -> Environment:
 
 
 def kind(word: object) -> str:
-    """The class and the mark of a status; words that are none look like SKIP."""
+    """The CSS class of a status; other words look like SKIP."""
     return _KINDS.get(str(word), _OTHER)
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Ratio strips: what is expected as a band, and a dot for each seed; one row a kernel where there are several."""
+"""Ratio strips: the bound as a band, a dot for each seed, a row for each kernel."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass
