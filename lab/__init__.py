@@ -8,7 +8,8 @@ yaml       strict YAML with positions, and typed fields
 topology   topologies: model, catalogue, graph, limits
 kernels    from a spec to a kernel (resolve), its values (model, release, ranges), sources, mutants
 native     the C programs and libraries, built and cached
-session    prepare and run a boot; profile: the same with instructions counted; kit: repeat it without blklab
+session    prepare and run a boot; profile: the same with instructions counted; kit: repeat it without blklab;
+           warm: snapshots of guests that wait for their job
 shell      a guest to log in to
 guest      payload and steps only
 qemu       probe, clock and kvm only: what this host's QEMU is and can do

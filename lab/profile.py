@@ -89,7 +89,8 @@ def profile_boot(
     symbols = kernel_symbols(lab, prepared, topology, job, phase_seen=phase_seen)
     words = _plugin_words(lab, symbols, folder)
     patient = replace(prepared, plugin=words, wall_limit=_PATIENCE * prepared.wall_limit)
-    record = run_job(lab, patient, folder, phase_seen=phase_seen)
+    # The plugin follows every task from its first call: a restored guest's tasks would be in the middle of theirs.
+    record = run_job(replace(lab, cold=True), patient, folder, phase_seen=phase_seen)
     _check(record)
     files = {Path(name).name: entry.data for name, entry in lab.payload.entries.items() if elf.is_elf(entry.data)}
     return Profiled(record, symbols, _windows(prepared, folder), files)

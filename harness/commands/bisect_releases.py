@@ -16,7 +16,7 @@ from harness.record.store import Store
 from harness.report.terminal.progress import progress
 from harness.studies.timeline.sweep import Sweeper, sweep
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
 from lab.kernels import kconfig
 from lab.kernels.release import Release
 from lab.kernels.resolve import resolve
@@ -28,12 +28,17 @@ DEBIAN = "debian:"
 
 def by_release(options: argparse.Namespace) -> int:
     """Print the two neighbours; with a tree, ``options`` name their tags as the ends from now on."""
+    backwards = _series(options.good) > _series(options.bad)
+    if options.tree is not None and (backwards or options.figure):
+        raise Misuse(
+            "git bisect finds the commit that makes a claim fail: not one that fixed it, and not one of a figure",
+            remedy="leave out --tree, or give the older series as --good and no --figure",
+        )
     scenario = load_scenario(options.scenario, search=SCENARIOS)
     store = Store(results_root(options.results))
     store.check()
     find_qemu()
     cache = Cache.default()
-    backwards = _series(options.good) > _series(options.bad)
     low, high = (options.bad, options.good) if backwards else (options.good, options.bad)
     wanted = specs([low, "..", high], cache)
     ends = sweep(scenario, tuple(reversed(wanted)) if backwards else wanted)
@@ -44,7 +49,7 @@ def by_release(options: argparse.Namespace) -> int:
         found = bisect_releases(sweeper, ends, options.figure, tell)
     good, bad = (ends.specs[place] for place in (found.good, found.bad))
     drifted = kconfig.drift(resolved(good).config, resolved(bad).config)
-    tags = "" if backwards else _with_tree(options, good, bad)
+    tags = "" if backwards or options.figure else _with_tree(options, good, bad)
     print(text(found, len(drifted.options), tags), end="")
     options.good, options.bad = _tag(good), _tag(bad)
     return _exit_code(found)
@@ -62,7 +67,10 @@ def _with_tree(options: argparse.Namespace, good: str, bad: str) -> str:
 
 
 def _series(spec: str) -> Release:
-    return Release.parse(spec.removeprefix(DEBIAN))
+    try:
+        return Release.parse(spec.removeprefix(DEBIAN))
+    except ValueError as error:
+        raise Misuse(f"{spec} is not a series", remedy="such as debian:6.12") from error
 
 
 def _tag(spec: str) -> str:

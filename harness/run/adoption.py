@@ -29,7 +29,7 @@ def _alike(cell: PlannedCell, twin: PlannedCell) -> bool:
 
 
 def _same(record: BootRecord, fingerprint: Mapping[str, str]) -> bool:
-    return not record.outcome.spoilt_by_host and dict(record.fingerprint) == dict(fingerprint)
+    return not record.outcome.invalidated_by_host and dict(record.fingerprint) == dict(fingerprint)
 
 
 def _copied(run: RunFolder, cell: PlannedCell, record: BootRecord) -> bool:

@@ -114,7 +114,7 @@ class Boots:
 def recorded(folder: RunFolder, cell: PlannedCell, jobs: Jobs) -> bool:
     """Whether the cell has a complete record of exactly this job that host interference did not invalidate."""
     record = folder.boot(cell)
-    if record is None or record.outcome.spoilt_by_host:
+    if record is None or record.outcome.invalidated_by_host:
         return False
     return dict(record.fingerprint) == dict(jobs[cell.arm, cell.seed].fingerprint)
 

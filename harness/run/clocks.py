@@ -121,7 +121,7 @@ class WallTime(ClockStrategy):
         return all(recorded(run, cell, jobs) for cell in made) and not unmade(judge_run(run))
 
     def repeatable(self, verdict: Verdict) -> bool:
-        return any(cell.outcome and cell.outcome.spoilt_by_host for cell in verdict.cells)
+        return any(cell.outcome and cell.outcome.invalidated_by_host for cell in verdict.cells)
 
 
 STRATEGIES: dict[Clock, ClockStrategy] = {Clock.VIRTUAL: VirtualTime(), Clock.WALL: WallTime()}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Reading files that somebody else may have made: regular files only, of bounded size."""
+"""Read untrusted files: regular files only, of bounded size; JSON of bounded depth and 64-bit integers."""
 
 import errno
 import json

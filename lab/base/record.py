@@ -32,10 +32,10 @@ class Outcome(StrEnum):
     LOST = "lost"
 
     @property
-    def spoilt_by_host(self) -> bool:
-        """Whether the boot says nothing about its kernel, so that it is made again.
+    def invalidated_by_host(self) -> bool:
+        """Whether the host invalidated the boot, so that it must be repeated.
 
-        A kernel that hangs early and in silence is LATE too: it costs a deadline each time.
+        A kernel that hangs early without a message is LATE too, and takes a full deadline each time.
         """
         return self in (Outcome.LATE, Outcome.LOST)
 

@@ -1,11 +1,11 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Repeats one boot without blklab and compares what comes out of it, which must be the same to the byte.
+# Repeats one boot without blklab and compares its results, which must be identical to the byte.
 #
-#   sh repeat.sh [FOLDER]     FOLDER takes console.txt and results.txt (default: a new one below $TMPDIR)
+#   sh repeat.sh [FOLDER]     FOLDER for console.txt and results.txt (default: a new one below $TMPDIR)
 #
-# QEMU=PROGRAM names another QEMU. Ends with 0 when the results are the same, 1 when they are not,
-# 128 when the boot could not be repeated.
+# QEMU=PROGRAM names another QEMU. Exit status: 0 if the results are identical, 1 if they differ,
+# 128 if the boot cannot be repeated.
 
 set -u
 here=$(cd "$(dirname "$0")" && pwd) || exit 128
@@ -18,11 +18,11 @@ fail() {
 	exit 128
 }
 
-# input NAME WHERE SHA256: sets $found to the file beside this script, else to the one in blklab's cache.
+# input NAME WHERE SHA256: set $found to the file in the folder of this script, else to WHERE (in the cache).
 input() {
 	found=$here/$1
 	[ -e "$found" ] || found=$2
-	[ -e "$found" ] || fail "$1 is neither beside this script nor at $2" \
+	[ -e "$found" ] || fail "$1 is neither in the folder of this script nor at $2" \
 		"blklab store kit RUN $(basename "$here") --to DIR collects everything again and rebuilds what the cache has lost"
 	printf '%s  %s\n' "$3" "$found" | sha256sum -c --status || fail "$found is not the file of this boot (sha256 $3)" \
 		"blklab store kit RUN $(basename "$here") --to DIR"
@@ -54,9 +54,9 @@ timeout @SECONDS@ env LD_PRELOAD="$here/steady.so" \
 	@COMMAND@ || fail "QEMU ended with $? in $out"
 
 if [ ! -e "$here/expected.sha256" ]; then
-	echo 'repeat.sh: done; nothing to compare with: the boot that this repeats left no results'
+	echo 'repeat.sh: done; the original boot left no results to compare with'
 elif sha256sum -c --status "$here/expected.sha256"; then
-	echo 'repeat.sh: the results are the same to the byte'
+	echo 'repeat.sh: the results are identical'
 else
 	echo "repeat.sh: the results are NOT the same: expected sha256 $(cut -d ' ' -f 1 "$here/expected.sha256")," \
 		"got $(sha256sum <results.txt | cut -d ' ' -f 1)"

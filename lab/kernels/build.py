@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Building a kernel out of tree, to the same bytes each time, in a folder that the next build goes on from."""
+"""Build a kernel out of tree, reproducibly, in a folder that the next build reuses."""
 
 import os
 import re
@@ -33,7 +33,7 @@ _FIXED = {
     "LC_ALL": "C",
     "TZ": "UTC",
 }
-# make reads its environment: whatever else is in ours could change a build.
+# make reads its environment: any other variable could change a build.
 _CARRIED = re.compile(r"PATH|HOME|TMPDIR|XDG_CACHE_HOME|CCACHE_\w+")
 _ARCHITECTURE = "x86_64"
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
@@ -46,7 +46,7 @@ _FAILURES = (
     re.compile(r"^make\[?\d*\]?: \*\*\* .*", re.MULTILINE),
     re.compile(r"error", re.MULTILINE | re.IGNORECASE),
 )
-# None of these is a property of the source, so none may cost a commit its verdict.
+# None of these is a property of the source, so the commit must not be skipped for them.
 _HOST_FAILURES = re.compile(
     r"No space left on device|Disk quota exceeded|Cannot allocate memory|virtual memory exhausted|"
     r"Too many open files|Killed signal terminated program|terminated by signal|command not found"
@@ -67,7 +67,7 @@ class Toolchain:
 
 @dataclass(frozen=True)
 class Recipe:
-    """All that a build depends on besides its source."""
+    """Everything besides the source that a build depends on."""
 
     release: Release
     wanted: tuple[Wanted, ...]
@@ -129,8 +129,8 @@ class Builder:
         self._configure()
         failed = self._make("bzImage", "modules")
         if failed and used and not self._is_of_source(failed):
-            # What an older build left may be at fault.
-            self._tell(f"building {name} once more, from nothing")
+            # Remains of an older build may be the cause.
+            self._tell(f"building {name} again from scratch")
             self._clear()
             self._configure()
             failed = self._make("bzImage", "modules")
@@ -155,7 +155,7 @@ class Builder:
         kconfig.demand_survivors(self._how.wanted, config, self._how.release, self._source)
 
     def _make(self, *targets: str) -> str:
-        """What make said when it failed, empty when it did not. The log grows by everything."""
+        """The output of a make that failed, empty on success. All output is appended to the log."""
         variables = {"O": str(self._objects), "ARCH": _ARCHITECTURE, "LOCALVERSION": LOCALVERSION}
         variables |= {name: value for fixup in self._how.fixups for name, value in fixup.variables}
         dialect = variables.pop("CC_DIALECT", "")
@@ -172,7 +172,7 @@ class Builder:
         found = _HOST_FAILURES.search(said)
         if found:
             raise LabBroken(
-                f"the build failed for want of something on this host: {_line_at(said, found.start())}",
+                f"the build failed because of this host: {_line_at(said, found.start())}",
                 remedy=f"see {self._log}; disk, memory and installed programs are in blklab doctor",
             )
         return done.stderr.decode(errors="replace") or said or f"make ended with {done.returncode}"
@@ -207,7 +207,7 @@ class Builder:
 
 
 def first_error(said: str) -> str:
-    """The line that tells most of why a build failed: the compiler's first error before make's."""
+    """The line that best explains why a build failed: the compiler's first error, else make's."""
     for pattern in _FAILURES:
         match = pattern.search(said)
         if match is not None:

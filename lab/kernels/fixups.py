@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What old trees need to be built by compilers of today: a table with ranges of kernels, each row with its reason."""
+"""Make variables and options that old trees need with current compilers: a table with ranges of kernels and reasons."""
 
 import re
 from collections.abc import Iterable

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernel sources as git trees: what a folder or a commit holds, patched and checked out without touching it.
+"""Kernel sources as git trees: the content of a folder or commit, patched and checked out elsewhere.
 
 A user's repository is only read: objects that are made here (of a folder's content, of patches) go
 into a repository of the lab's own, which borrows the user's objects.
@@ -16,7 +16,7 @@ from lab.packages.apt import BOUND
 
 _INSTALL = "apt-get install git"
 _GIT_ENDINGS = (0, 1, 128)
-"""Success, refusal, fatal error; any other status is that of a git that did not run."""
+"""Success, refusal, fatal error; with any other status git did not run."""
 _SEE_DISK = "see what git says; blklab doctor shows how much space is left"
 _LACKS_OBJECTS = re.compile(
     r"(?:unable|failed) to read|not a tree object|not a valid object name|failed to unpack tree object|"
@@ -90,7 +90,7 @@ class Checkout:
         if not (self._git / "HEAD").is_file():
             run(["git", "init", "-q", "--bare", str(self._git)], hint=_INSTALL)
         self.source.mkdir(exist_ok=True)
-        # Whoever was killed here is gone: the folder has one user.
+        # The folder has one user, so a lock is the remains of a killed process.
         for stale in self._git.glob("*.lock"):
             stale.unlink()
 

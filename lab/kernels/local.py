@@ -29,7 +29,7 @@ _TABLES = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
 
 @dataclass(frozen=True)
 class Found:
-    """A kernel's files where they lie. ``files`` maps names below lib/modules/<release> to paths."""
+    """A kernel's files in their place. ``files`` maps names below lib/modules/<release> to paths."""
 
     release: str
     image: Path
@@ -140,7 +140,7 @@ def _checked(found: Found) -> Found:
 
 
 def copy(found: Found, into: Path) -> None:
-    """Make ``into`` a complete entry of the kernel store from files that stay where they are."""
+    """Copy the files into ``into`` and make it a complete entry of the kernel store."""
     modules = into / "lib/modules" / found.release
     modules.mkdir(parents=True)
     shutil.copyfile(found.image, into / "image")

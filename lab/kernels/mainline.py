@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Kernels of kernel.org as Ubuntu's mainline archive builds them: ``mainline:v6.12``, by virtme-ng's downloader.
 
-The archive is not signed and not mirrored: such a kernel is for a look, one of tree: or debian: for a verdict.
+The archive is not signed and not mirrored: use these kernels for a quick test, and tree: or debian: for a verdict.
 """
 
 import importlib.util

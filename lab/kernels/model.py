@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the rest of the lab knows about a kernel."""
+"""A kernel as the rest of the lab sees it."""
 
 from collections.abc import Mapping
 from dataclasses import dataclass
@@ -17,7 +17,7 @@ class Kernel:
     maps ``CONFIG_X`` to ``y``, ``m`` or its value; options that are not set are absent.
     ``vmlinux`` is the image's uncompressed ELF, to be booted through its PVH note (saves seconds of
     decompression under emulation), None where the image has none. ``digest`` identifies image and
-    modules together: sha256 in hex. ``mutant`` names the patch by which it was broken on purpose.
+    modules together: sha256 in hex. ``mutant`` names the patch that breaks it on purpose.
     """
 
     spec: str

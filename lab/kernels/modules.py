@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which module files a guest needs, in the order in which to load them."""
+"""The module files that a guest needs, in load order."""
 
 import gzip
 import lzma
@@ -44,8 +44,8 @@ def module_name(path: Path | str) -> str:
 def module_closure(kernel: Kernel, names: Iterable[str]) -> Closure:
     """The files that ``modprobe`` would load for ``names``, each once. ``-`` and ``_`` are the same.
 
-    What a module merely asks to be loaded before it (``softdep pre:``) is included, save variants
-    bound to a CPU feature: they are not needed and refuse to load where the CPU lacks it.
+    Soft dependencies (``softdep pre:``) are included, except variants for a CPU feature: they are not needed,
+    and refuse to load if the CPU lacks the feature.
     Raises LabBroken when a table of depmod is missing or damaged.
     """
     index = _index(kernel.modules)
@@ -100,7 +100,7 @@ class _Index:
     builtin: frozenset[str]
 
     def add(self, name: str, load: dict[str, None]) -> None:
-        """Append ``name`` to ``load``, behind all that has to be there first."""
+        """Append ``name`` to ``load``, after its dependencies."""
         for module in (*self.needs[name], name):
             if module in load:
                 continue

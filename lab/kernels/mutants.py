@@ -25,7 +25,7 @@ _HEADER = re.compile(rf"({'|'.join(_KEYS)}): (\S.*)")
 
 @dataclass(frozen=True)
 class Mutation:
-    """One patch of a mutant. ``kernels`` is a range; ``source`` is a link, empty when nobody published such a bug."""
+    """One patch of a mutant. ``kernels`` is a range; ``source`` links a published bug of this kind, or is empty."""
 
     name: str
     breaks: str
@@ -50,7 +50,7 @@ def catalogue(folder: Path = MUTANTS) -> Mapping[str, tuple[Mutation, ...]]:
 def mutation(name: str, release: Release, known: Mapping[str, tuple[Mutation, ...]]) -> Mutation:
     """The patch of mutant ``name`` for a kernel of that release.
 
-    Raises Misuse for a name that nobody knows, CannotJudge when the mutant is not for this kernel.
+    Raises Misuse for an unknown name, CannotJudge when the mutant is not for this kernel.
     """
     demand_known(name, known)
     for candidate in known[name]:

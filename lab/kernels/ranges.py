@@ -3,7 +3,7 @@
 
 A range is ``>= 5.8``, ``< 5.14`` or both with a comma between them, or one version alone, which
 means everything that starts with its numbers: ``5.10`` is the whole series with its release
-candidates. ``<=`` and ``>`` are refused, as nobody can tell whether ``<= 5.14`` means 5.14.9 too.
+candidates. ``<=`` and ``>`` are refused, as it is unclear whether ``<= 5.14`` includes 5.14.9.
 
 A kernel is known by its own release (``uname -r``) as ``lab.kernels.release`` orders it: 5.14-rc3
 lies before 5.14, and ``< 5.14-rc1`` leaves the candidates out. Where a distribution keeps the patch

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The one shape in which the cache keeps a kernel, and how it is made and read.
+"""The layout of a kernel in the cache, and how it is written and read.
 
 image  vmlinux (if there is one)  config  lib/modules/<release>/  kernel.json
 """

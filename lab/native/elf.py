@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The parts of a 64-bit ELF file that tell which function an address lies in (elf(5))."""
+"""Functions and code of a 64-bit ELF file (elf(5))."""
 
 import struct
 from collections.abc import Iterator

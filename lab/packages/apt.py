@@ -25,11 +25,11 @@ from lab.packages.following import following
 from lab.packages.sources import Distribution, archive_variable
 from lab.packages.version import version_key
 
-# A killed session must not leave an apt behind that goes on writing and holds apt's locks.
+# An apt that outlives a killed blklab would keep writing and hold apt's locks.
 BOUND = ("setpriv", "--pdeathsig", "KILL", "--")
 _FRESH = 3600.0  # seconds for which a suite's package lists are taken as current
 _DEPENDENCY = re.compile(r"([a-z0-9][a-z0-9.+-]*)(?::\w+)?(?:\s*\((<<|<=|=|>=|>>)\s*([^)]+)\))?")
-_INSTALL_APT = "blklab fetches kernels with apt: on Debian and Ubuntu it is there; elsewhere use KERNEL=path:DIR"
+_INSTALL_APT = "blklab fetches kernels with apt (Debian, Ubuntu); on other distributions use KERNEL=path:DIR"
 _CARRIED = re.compile(r"Acquire::(?!IndexTargets|Allow|Languages|GzipIndexes|Changelogs|cdrom)[^ ]+ ")
 _UNSIGNED = ("NO_PUBKEY", "EXPKEYSIG", "BADSIG", "REVKEYSIG", "signatures were invalid", "is no longer signed")
 _UNREACHABLE = ("Temporary failure", "Could not resolve", "Could not connect", "Unable to connect", "Connection failed")
@@ -50,7 +50,7 @@ class Package:
     """A package version as its archive offers it. ``size`` is that of the .deb, in bytes.
 
     ``depends`` holds Depends and Pre-Depends: each item is a tuple of alternatives. ``path`` is the .deb's,
-    relative to the archive. A package that is not ``listed`` lies in the pool, but no signed list has its checksum.
+    relative to the archive. A package that is not ``listed`` is in the pool, but no signed list has its checksum.
     """
 
     suite: str
@@ -72,7 +72,7 @@ class Deb:
 
 
 class Archive:
-    """The packages of one distribution, for amd64. ``tell`` is told what is being waited for."""
+    """The packages of one distribution, for amd64. ``tell`` receives progress messages."""
 
     def __init__(self, cache: Cache, distribution: Distribution, tell: Tell = silent) -> None:
         self.distribution = distribution
@@ -89,7 +89,7 @@ class Archive:
             return self._show(apt, suite, names)
 
     def versions(self, suite: str, package: str) -> tuple[str, ...]:
-        """The versions of ``package`` that ``suite`` offers, the newest first; empty when there is none."""
+        """The versions of ``package`` in ``suite``, newest first; may be empty."""
         return tuple(found.version for found in self.search(suite, re.escape(package)))
 
     def find(self, suite: str, package: str, version: str | None = None) -> Package:
@@ -106,7 +106,7 @@ class Archive:
     def unlisted(self, suite: str, name: str, version: str, path: str) -> Package:
         """The package at ``path`` of the archive that serves ``suite``, though the suite's lists do not name it.
 
-        Its name, version and architecture are checked; nobody signed its checksum. Raises CannotJudge when the
+        Its name, version and architecture are checked; its checksum is not signed. Raises CannotJudge when the
         archive does not have the file.
         """
         with self._suite(suite) as apt:
@@ -127,7 +127,7 @@ class Archive:
             return tuple(self._fetch(apt, package, into) for package in packages)
 
     def renew(self) -> None:
-        """Update the lists of every suite before they are next asked, however new they are."""
+        """Update the lists of every suite before their next use, however new they are."""
         self._fresh_for = 0.0
 
     def _fetch(self, apt: "_Apt", package: Package, into: Path) -> Deb:
@@ -159,7 +159,7 @@ class Archive:
 
     @contextmanager
     def _suite(self, suite: str) -> Iterator["_Apt"]:
-        """The suite's apt with current lists, to one process at a time."""
+        """The suite's apt with current lists, locked for one process at a time."""
         with self._workspace(suite) as root:
             apt = _Apt(root, self.distribution, suite)
             stamp = root / "updated"
@@ -238,7 +238,7 @@ class _Apt:
             return self._no_network(_last(words))
         if any(sign in words for sign in _ABSENT):
             return CannotJudge(
-                f"{uri} does not have what was asked of {self._suite} (any more)\n{_last(words)}",
+                f"{uri} does not have a file of {self._suite} (any more)\n{_last(words)}",
                 remedy=f"name the archive that it moved to: {archive_variable(self._suite)}=URI",
             )
         return error
@@ -246,13 +246,13 @@ class _Apt:
     def _no_network(self, detail: str) -> LabBroken:
         uri = self._distribution.uri(self._suite)
         return LabBroken(
-            f"{self._suite} cannot be fetched from {uri}, and the cache does not hold what is wanted\n{detail}",
+            f"{self._suite} cannot be fetched from {uri}, and the cache does not have it\n{detail}",
             remedy=f"check the network and proxies, or name another mirror: {self._distribution.variables[0]}=URI",
         )
 
 
 def vanished(suite: str, package: str, version: str | None) -> CannotJudge:
-    """The archive does not have (any more) what was asked for."""
+    """The archive does not have the package (any more)."""
     return CannotJudge(
         f"{suite} has no {package}{f' {version}' if version else ''} (any more)",
         remedy=f"name an archive that still has it: {archive_variable(suite)}=URI",

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which mirrors this host's own apt configuration names (man 5 sources.list)."""
+"""The mirrors in this host's apt configuration (man 5 sources.list)."""
 
 import os
 import re
@@ -32,7 +32,7 @@ class Source:
 
 @dataclass(frozen=True)
 class Distribution:
-    """Where one distribution's suites are served. ``security`` is empty when there is no such archive.
+    """The archives of a distribution. ``security`` is empty when there is none.
 
     ``variables`` are the environment variables that override ``main`` and ``security``.
     """

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Packages pinned by version and checksum at first use, and kept unpacked in the cache.
 
-A pin is the file ``pins/<name>.json`` in the cache. As long as it stands, the same bytes are used,
-without the network if they are still unpacked, and fetched again (exactly those) if they are not.
+A pin is the file ``pins/<name>.json`` in the cache. As long as it exists, the same bytes are used: without
+the network if they are still unpacked, else fetched again.
 """
 
 import hashlib
@@ -59,7 +59,7 @@ Finish = Callable[[Path, Path, Pin], None]
 
 
 def move_tree(tree: Path, into: Path, _: Pin) -> None:
-    """Keep everything that the packages hold."""
+    """Keep all files of the packages."""
     for item in tree.iterdir():
         item.rename(into / item.name)
 
@@ -82,7 +82,7 @@ def unpacked(
     """The packages pinned as ``name``, unpacked; when there is no pin (or at ``refresh``) as ``choose`` says now.
 
     ``finish(tree, into, pin)`` makes the entry ``into`` of ``kind`` from the tree with all packages
-    unpacked over one another. ``archive`` is only called when something has to be asked or fetched.
+    unpacked over one another. ``archive`` is called only when lists or packages must be fetched.
     Raises CannotJudge when a pinned version has vanished, LabBroken when nothing can be fetched.
     """
     pin = None if refresh else read_pin(cache, name)
@@ -148,7 +148,7 @@ def _pin_path(cache: Cache, name: str) -> Path:
 
 
 def _asked(archive: Archive, choose: Choose) -> Sequence[Package]:
-    """What ``choose`` finds, by current package lists before it may say that there is nothing."""
+    """The result of ``choose``; if it finds nothing, once more with updated package lists."""
     try:
         return choose(archive)
     except CannotJudge:
@@ -161,7 +161,7 @@ def _same(pin: Pin, archive: Archive) -> tuple[Package, ...]:
     for package, pinned in zip(found, pin.packages, strict=True):
         if package.sha256 != pinned.sha256:
             raise CannotJudge(
-                f"{pinned.suite} offers {pinned.name} {pinned.version} with other contents than those pinned",
+                f"{pinned.suite} offers {pinned.name} {pinned.version} with contents that differ from the pinned ones",
                 remedy="use the archive that it was pinned from, or ask for a refresh of the pin",
             )
     return found

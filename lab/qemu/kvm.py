@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Whether KVM runs a guest, proved by running one.
 
-That /dev/kvm opens proves nothing: under some hypervisors the ioctls succeed and no kernel ever
-gets past its first instructions.
+An open /dev/kvm proves nothing: under some hypervisors the ioctls succeed, but no kernel gets past its first
+instructions.
 """
 
 import os
@@ -36,7 +36,7 @@ class KvmState(StrEnum):
 
 @dataclass(frozen=True)
 class Kvm:
-    """``proof`` says, in words, what was seen; ``model`` is the CPU model that worked, else empty."""
+    """``proof`` describes what was seen; ``model`` is the CPU model that worked, else empty."""
 
     state: KvmState
     proof: str
@@ -46,10 +46,10 @@ class Kvm:
 def prove_kvm(
     qemu: Qemu, kernel_image: Path | None = None, *, device: Path = DEVICE, patience: float = _PATIENCE
 ) -> Kvm:
-    """Boot ``kernel_image`` under KVM up to its panic for want of a root: WORKS.
+    """Boot ``kernel_image`` under KVM until it panics because it has no root file system: WORKS.
 
-    Without an image a few bytes of code are run, which proves less: UNPROVED. Takes a second or
-    two where KVM works, ``patience`` seconds where it hangs.
+    Without an image only a few bytes of code run, which proves less: UNPROVED. Takes one or two seconds if KVM
+    works, ``patience`` seconds if it hangs.
     """
     refusal = _refusal(device)
     if refusal is not None:
@@ -66,7 +66,7 @@ def prove_kvm(
 
 
 def bare_firmware() -> bytes:
-    """A firmware image that writes one line to the first serial port and halts: 8086 code, by hand."""
+    """A firmware image in 8086 machine code that writes one line to the first serial port and halts."""
     send = b"".join(bytes((0xB0, byte, 0xEE)) for byte in f"{_GREETING}\n".encode())  # mov al, byte; out dx, al
     code = b"\xba\xf8\x03" + send + b"\xf4\xeb\xfd"  # mov dx, 0x3f8; ...; hlt; jmp back to hlt
     reset = _FIRMWARE_BYTES - 16
@@ -78,24 +78,24 @@ def _refusal(device: Path) -> Kvm | None:
     try:
         os.close(os.open(device, os.O_RDWR | os.O_CLOEXEC))
     except PermissionError:
-        return Kvm(KvmState.NO_PERMISSION, f"{device} is there but not open to this user")
+        return Kvm(KvmState.NO_PERMISSION, f"{device} exists, but this user may not open it")
     except OSError as error:
         return Kvm(KvmState.ABSENT, f"{device}: {error.strerror}")
     return None
 
 
 def _boot(qemu: Qemu, model: str, kernel: Path | None, patience: float) -> tuple[KvmState, str, bool]:
-    """The state that was seen, what was seen, and whether it took a deadline to end it."""
+    """The state, its description, and whether a deadline ended the guest."""
     with tempfile.TemporaryDirectory(prefix="blklab-kvm-") as name:
         folder = Path(name)
         ran, proof, hung = _run(_bare_spec(qemu, model, folder), folder, (_GREETING,), patience)
         if not ran:
             return KvmState.HANGS, f"not even bare code ran: {proof}", hung
         if kernel is None:
-            return KvmState.UNPROVED, "no kernel was at hand to boot", False
+            return KvmState.UNPROVED, "no kernel image was given to boot", False
         ran, proof, hung = _run(_kernel_spec(qemu, model, kernel), folder, (_BANNER, _NO_ROOT), patience)
         if ran:
-            return KvmState.WORKS, f"{kernel} booted until it wanted a root", False
+            return KvmState.WORKS, f"{kernel} booted until it looked for a root file system", False
         return KvmState.HANGS, f"{kernel} did not boot: {proof}", hung
 
 
@@ -107,7 +107,7 @@ def _bare_spec(qemu: Qemu, model: str, folder: Path) -> MachineSpec:
 
 
 def _kernel_spec(qemu: Qemu, model: str, kernel: Path) -> MachineSpec:
-    # The banner is a notice, so the console has to let notices through.
+    # The kernel prints its banner at level notice.
     words = ("loglevel=7", "earlyprintk=serial,ttyS0")
     return MachineSpec(qemu.path, qemu.version, kernel, memory=256, clock=WallClock("kvm", model), append=words)
 
@@ -122,7 +122,7 @@ def _run(spec: MachineSpec, folder: Path, wanted: Sequence[str], seconds: float)
 
 
 class _Expect:
-    """Ready at the first of the wanted texts, done when all were seen in their order."""
+    """READY at the first of the wanted texts, STOP when all were seen in order."""
 
     def __init__(self, wanted: Sequence[str]) -> None:
         self._missing = list(wanted)
@@ -145,7 +145,7 @@ class _Expect:
 
 
 def _describe(ending: Ending, watch: _Expect) -> str:
-    last = f'last words "{watch.last_line}"' if watch.last_line else "not a word on its console"
+    last = f'last words "{watch.last_line}"' if watch.last_line else "nothing on its console"
     if ending.reason is Reason.DEADLINE:
         return f"hung for {ending.wall:.0f} s, {last}"
     said = ending.stderr.strip().rpartition("\n")[2]

@@ -30,7 +30,7 @@ class Channel(StrEnum):
 
 
 class Note(StrEnum):
-    """What a watcher may answer to a line."""
+    """A watcher's answer to a line."""
 
     READY = "ready"
     STOP = "stop"
@@ -47,7 +47,7 @@ class Watch(Protocol):
 
 
 class Reason(StrEnum):
-    """Why a machine ended: by itself, at a deadline, by a limit, or at somebody's request."""
+    """Why a machine ended: by itself, at a deadline, at a size limit, or on request."""
 
     EXITED = "exited"
     DEADLINE = "deadline"
@@ -103,14 +103,13 @@ def run(
 
 
 class Machine:
-    """A running QEMU. Leaving the context stops and reaps it, whatever happened inside.
+    """A running QEMU. Leaving the context stops and reaps it, also after an exception.
 
-    The kernel kills QEMU together with the thread that entered the context; so that thread has to
-    follow it to its end, and no other may.
+    The kernel kills QEMU together with the thread that entered the context, so only that thread may follow it.
     """
 
     def __init__(self, spec: MachineSpec, folder: Path, limits: Limits, stdin: int | None = None) -> None:
-        # QEMU runs in the folder, so a path relative to here would be lost.
+        # QEMU runs in the folder, so paths must be absolute.
         kernel = spec.kernel.absolute() if spec.kernel else None
         initrd = spec.initrd.absolute() if spec.initrd else None
         self._spec = replace(spec, program=spec.program.absolute(), kernel=kernel, initrd=initrd)
@@ -150,7 +149,7 @@ class Machine:
         return self._process.pid
 
     def follow(self, watch: Watch, abort: threading.Event | None = None) -> Ending:
-        """Hand every line to ``watch`` until the machine ends or has to be ended; see ``run``."""
+        """Pass every line to ``watch`` until the machine ends or must be stopped; see ``run``."""
         if threading.get_ident() != self._thread:
             raise RuntimeError("a machine is followed by the thread that started it")
         ready, reason = False, None
@@ -180,7 +179,7 @@ class Machine:
         return next((reason for reason, holds in reasons if holds), None)
 
     def _drain(self, watch: Watch, *, last: bool = False) -> Note | None:
-        """Hand over what was written since; the strongest note, STOP over READY."""
+        """Pass on the new lines; return the strongest note, STOP over READY."""
         notes = {watch.line(channel, text) for channel, text in self._lines(last)}
         return next((note for note in (Note.STOP, Note.READY) if note in notes), None)
 
@@ -209,11 +208,11 @@ class Machine:
         return bool(poller.poll(max(0.0, seconds) * 1000))
 
     def _stop(self) -> None:
-        """Ask politely, then kill; reaped in any case. Harmless when it has ended already."""
+        """Send SIGTERM, then SIGKILL, and reap. Does nothing if the machine was reaped already."""
         if self._process.returncode is not None:
             return
         for number in (signal.SIGTERM, signal.SIGKILL):
-            # Its process group still exists: the leader has not been reaped.
+            # The process group exists until its leader is reaped.
             if self._wait(0):
                 break
             os.killpg(self._process.pid, number)
@@ -238,13 +237,13 @@ class Machine:
             command = shlex.join(machine_argv(self._spec))
             raise LabBroken(
                 f"QEMU refused to start (exit {ending.returncode}): {ending.stderr.strip()}\n  {command}",
-                remedy="blklab doctor tells what this host's QEMU offers",
+                remedy="blklab doctor shows what this host's QEMU supports",
             )
 
 
 def _check_host(spec: MachineSpec, folder: Path) -> None:
     if not folder.is_dir():
-        raise LabBroken(f"{folder}: no such folder for a machine's output", remedy="create it first")
+        raise LabBroken(f"the folder {folder} for a machine's output does not exist", remedy="create it first")
     for path, what in (
         (spec.program, "QEMU"),
         (spec.kernel, "kernel image"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What this host's QEMU is and offers."""
+"""Version, devices and firmware of this host's QEMU."""
 
 import functools
 import hashlib
@@ -16,7 +16,7 @@ PROGRAM = "qemu-system-x86_64"
 OVERRIDE = "BLKLAB_QEMU"
 OLDEST = (7, 2)
 FAST_FIRMWARE = "qboot.rom"
-# What QEMU itself puts into a guest that is started by -kernel, with either firmware.
+# Files that QEMU puts into a guest started by -kernel, with either firmware.
 _GUEST_CODE = (FAST_FIRMWARE, "bios-256k.bin", "pvh.bin", "linuxboot_dma.bin", "linuxboot.bin", "kvmvapic.bin")
 _PROBE_SECONDS = 30.0
 _VERSION = re.compile(r"QEMU emulator version (\d+)\.(\d+)\.(\d+)(?: \((.*)\))?")
@@ -27,9 +27,8 @@ _DEVICE = re.compile(r'^name "([^"]+)"', re.MULTILINE)
 class Qemu:
     """A usable QEMU.
 
-    ``package`` is the distribution's version text, empty where there is none; ``firmware`` is
-    a name for -bios, None where only QEMU's own is there; ``digest`` covers the program and all
-    that QEMU itself puts into a guest: sha256 in hex.
+    ``package`` is the distribution's version text, or empty; ``firmware`` is a name for -bios, None for QEMU's
+    default; ``digest`` is the sha256 in hex of the program and of the files that QEMU puts into a guest.
     """
 
     path: Path
@@ -56,16 +55,18 @@ def find_qemu() -> Qemu:
 
 
 def parse_version(text: str) -> tuple[tuple[int, int, int], str]:
-    """Version and package text out of the first line of ``--version``. Raises LabBroken."""
+    """Version and package text from the first line of ``--version``. Raises LabBroken."""
     match = _VERSION.match(text)
     if match is None:
         first = text.strip().partition("\n")[0]
-        raise LabBroken(f'this is no QEMU, it says "{first}"', remedy=f"correct {OVERRIDE}, or {_installation()}")
+        raise LabBroken(
+            f'this is no QEMU, its --version prints "{first}"', remedy=f"correct {OVERRIDE}, or {_installation()}"
+        )
     return (int(match[1]), int(match[2]), int(match[3])), match[4] or ""
 
 
 def parse_devices(text: str) -> frozenset[str]:
-    """Names out of the output of ``-device help``."""
+    """Names in the output of ``-device help``."""
     return frozenset(_DEVICE.findall(text))
 
 
@@ -87,7 +88,7 @@ def _installation() -> str:
 
 @functools.cache
 def _probe(path: Path, mtime_ns: int, size: int) -> Qemu:
-    """Keyed by what changes when the program is replaced."""
+    """Keyed by time stamp and size, which change when the program is replaced."""
     version, package = parse_version(_ask(path, "--version"))
     if version < OLDEST:
         text, oldest = ".".join(map(str, version)), ".".join(map(str, OLDEST))

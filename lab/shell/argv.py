@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""virtme-ng's command line for a guest to sit in: the host's files as its root, and hardware of the lab's choice."""
+"""The command line of virtme-ng for an interactive guest: the host's files as root, and the topology's hardware."""
 
 import shlex
 from collections.abc import Iterator
@@ -10,13 +10,13 @@ from lab.qemu.clock import WallClock
 
 PROGRAM = "virtme-run"
 OUT, ERR, REPORT = "lab.out", "lab.err", "lab.report"
-"""Ports of the guest, and the ids of what is behind them."""
+"""virtio-serial ports of the guest, and the ids of their chardevs."""
 _STDOUT = 1
 
 
 @dataclass(frozen=True)
 class Errand:
-    """A shell ``script`` instead of a shell to sit in.
+    """A shell ``script`` to run instead of an interactive shell.
 
     It writes to the program's standard output and to the descriptors ``err`` and ``report``, which the program
     inherits; the kernel's console is the program's standard error.
@@ -29,8 +29,9 @@ class Errand:
 
 @dataclass(frozen=True)
 class ShellSpec:
-    """``image`` lies beside ``lib/modules``; ``busybox`` is a static one; ``memory`` in MiB; ``hardware`` are words of
-    QEMU's command line. ``here`` is the folder in which a guest to sit in starts.
+    """``image`` is in the folder of ``lib/modules``; ``busybox`` is a static one; ``memory`` is in MiB.
+
+    ``hardware`` are words of QEMU's command line. ``here`` is the working directory of an interactive shell.
     """
 
     program: Path
@@ -47,9 +48,9 @@ class ShellSpec:
 
 
 def shell_argv(spec: ShellSpec) -> tuple[str, ...]:
-    """The command line of ``spec``; QEMU's own words come last, where they win over virtme-ng's."""
+    """The command line of ``spec``; QEMU's options come last, so that they override virtme-ng's."""
     kernel = ("--kimg", str(spec.image), "--mods=auto", "--busybox", str(spec.busybox))
-    # virtme-ng takes KVM because its device is there; that proves nothing (lab.qemu.kvm).
+    # virtme-ng uses KVM if its device exists, which proves nothing (lab.qemu.kvm).
     kvm = () if spec.clock.accelerator == "kvm" else ("--disable-kvm",)
     host = ("--qemu-bin", str(spec.qemu), "--force-9p", "--disable-microvm", *kvm)
     size = ("--memory", f"{spec.memory}M", "--cpus", str(spec.cpus))
@@ -60,7 +61,7 @@ def _boot(spec: ShellSpec) -> Iterator[str]:
     # A busy host keeps an emulated timer from ticking ten times within ten jiffies, and check_timer() panics.
     options = ["no_timer_check"]
     if spec.errand:
-        # A line of the kernel's holds 2 KiB, and the script is a word of it; so it is a short one.
+        # The kernel command line is limited to 2 KiB and contains the script, so the script is short.
         yield from ("--show-boot-console", "--script-sh", f"sh {shlex.quote(str(spec.errand.script))}")
         options.append("loglevel=7")
     else:
@@ -79,7 +80,7 @@ def _machine(spec: ShellSpec) -> Iterator[str]:
 
 
 def _channels(errand: Errand) -> Iterator[str]:
-    """virtme-ng's own are of use where udev runs in the guest: it writes to its console else, which nobody reads."""
+    """virtme-ng's own channels need udev in the guest; without it they end on a console that is not read."""
     yield from ("-device", "virtio-serial-pci,id=lab")
     for port, descriptor in ((OUT, _STDOUT), (ERR, errand.err), (REPORT, errand.report)):
         yield from ("-chardev", f"file,id={port},path=/proc/self/fd/{descriptor}")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A command in a guest of virtme-ng: its output is handed on as it comes, and its exit status is brought back."""
+"""Run a command in a guest of virtme-ng: pass its output on as it arrives, and return its exit status."""
 
 import os
 import selectors
@@ -18,15 +18,15 @@ from lab.shell.argv import ERR, OUT, REPORT, Errand, ShellSpec, shell_argv
 
 _READY, _UNFIT = "ready", "unfit"
 _BLOCK = 1 << 16
-_LOOK = "sit in the guest and look: the same without --command"
+_LOOK = "look inside the guest: the same command line without --command"
 _REMEDY = f"try again on a host that is less busy, or {_LOOK}"
 
 Outputs = Sequence[tuple[IO[bytes] | None, Callable[[bytes], object]]]
 
 
 def script(set_up: Path, command: Path, here: Path) -> str:
-    """What the guest runs: the shell file ``set_up``, and the bash file ``command`` in the folder ``here``."""
-    # Ports are named in sysfs by the kernel itself, so that no udev has to make links to them.
+    """The guest's script: it runs the shell file ``set_up``, then the bash file ``command`` in the folder ``here``."""
+    # The kernel names ports in sysfs, so no links by udev are needed.
     return f"""\
 port() {{
 	until found=$(grep -lxF "$1" /sys/class/virtio-ports/*/name 2>/dev/null); do sleep 0.1; done
@@ -44,8 +44,8 @@ echo $? >&3
 def run_errand(spec: ShellSpec, path: Path, folder: Path, patience: float) -> int:
     """The exit status of the script at ``path``, run in a guest whose disks are files in ``folder``.
 
-    Raises LabBroken when the guest did not come to it within ``patience`` seconds or was lost, KernelFailed when the
-    kernel died of the command.
+    Raises LabBroken when the guest did not start it within ``patience`` seconds or was lost, KernelFailed when the
+    kernel died while it ran.
     """
     heard = _Heard()
     err, report = os.pipe(), os.pipe()
@@ -72,9 +72,9 @@ def run_errand(spec: ShellSpec, path: Path, folder: Path, patience: float) -> in
 
 @dataclass
 class _Heard:
-    """What the guest reported, a line for each stage that it came to, and what its kernel and virtme-ng had to say.
+    """The guest's report, with one line per stage, and the console of kernel and virtme-ng.
 
-    ``waited`` are seconds in which it came to none.
+    ``waited`` are seconds without any stage.
     """
 
     report: bytearray = field(default_factory=bytearray)
@@ -110,7 +110,7 @@ def _writer(stream: TextIO) -> Callable[[bytes], object]:
 
 
 def _follow(process: Process, outputs: Outputs, heard: _Heard, patience: float) -> None:
-    """Hand on what is written until the guest is gone, or has come to no stage within ``patience`` seconds."""
+    """Pass on output until the guest has ended, or has reached no stage within ``patience`` seconds."""
     deadline = time.monotonic() + patience
     with selectors.DefaultSelector() as selector:
         for source, take in outputs:
@@ -127,19 +127,19 @@ def _follow(process: Process, outputs: Outputs, heard: _Heard, patience: float) 
                 if not block:
                     selector.unregister(key.fileobj)
             if len(heard.stages) > 1:
-                # It has written all that it had to, and how it would switch itself off is nobody's concern.
+                # All output has arrived: do not wait for the guest's shutdown.
                 kill(process)
 
 
 def _lost(heard: _Heard) -> BlklabError:
     died = death(heard.lines)
     words = died or next(reversed(heard.lines), "")
-    last = f'last words on its console: "{words}"' if words else "not a word on its console"
+    last = f'last words on its console: "{words}"' if words else "nothing on its console"
     if not heard.stages:
         how = f"not within {heard.waited:.0f} s" if heard.waited else "it ended"
-        return LabBroken(f"the guest never came to the command, {how}; {last}", remedy=_REMEDY)
+        return LabBroken(f"the guest did not start the command, {how}; {last}", remedy=_REMEDY)
     if _UNFIT in heard.stages:
-        return LabBroken("the guest lacks what the command would find there, see above", remedy=_LOOK)
+        return LabBroken("the set-up of the guest failed, see above", remedy=_LOOK)
     if died:
         return KernelFailed(f"the kernel died while the command ran: {died}")
     return LabBroken(f"the guest was lost while the command ran; {last}", remedy=_REMEDY)

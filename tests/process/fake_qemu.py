@@ -5,7 +5,8 @@ Copied behind a "#!" line by ``fake_lab``; imports nothing of blklab. Every boot
 file ``FAKE_LOG``. ``FAKE_PLAN`` is JSON: ``iops`` by role or load.role, ``hold`` [boot, moment] to stop
 there for ever, ``garble`` [boot, moment] to end there, ``fill`` [boot, moment] to fill the disk,
 ``jitter`` for results that do not repeat, ``noise`` for the deviation of the logarithm of each figure,
-``mutant`` [text, plan] for guests with that text in a module. ``FAKE_DEVICES`` are the devices that it offers.
+``mutant`` [text, plan] for guests with that text in a module. ``FAKE_DEVICES`` are the devices that it offers: with
+ib700 it saves its guest, and restores it unless ``FAKE_REFUSES`` is set; "save" and "restore" are lines of the log.
 """
 
 import base64
@@ -17,6 +18,7 @@ import math
 import os
 import random
 import signal
+import socket
 import sys
 import time
 from collections.abc import Iterator
@@ -35,11 +37,40 @@ def main(argv: list[str]) -> int:
     if "help" in argv:
         print("".join(f'name "{name}"\n' for name in os.environ.get("FAKE_DEVICES", "").split()))
         return 0
+    if "watchdog=pause" in argv:
+        return save()
+    if "-incoming" in argv:
+        note("restore")
+        if os.environ.get("FAKE_REFUSES"):
+            print("load of migration failed: Invalid argument", file=sys.stderr)
+            return 1
     initrd = Path(argv[argv.index("-initrd") + 1])
     job = Path(argv[argv.index("-fw_cfg") + 1].rpartition("file=")[2])
     guest = Guest(members(initrd.read_bytes()) | members(job.read_bytes()))
     guest.run()
     return 0
+
+
+def note(what: str) -> None:
+    with Path(os.environ["FAKE_LOG"]).open("a") as log:
+        log.write(f"0 {what} {json.dumps(str(Path.cwd()))}\n")
+
+
+def save() -> int:
+    """The monitor of a machine that stopped at once."""
+    note("save")
+    control, files = socket.socket(fileno=0), list[int]()
+    control.sendall(b'{"QMP": {}}\n')
+    while True:
+        data, passed, _, _ = socket.recv_fds(control, 1 << 16, 1)
+        files += passed
+        if not data:
+            return 0
+        request = json.loads(data)
+        control.sendall(b'{"return": {"running": false, "status": "watchdog"}}\n')
+        if request["execute"] == "migrate":
+            os.write(files[0], b"\0\0\0\x09watchdog\0")
+            control.sendall(b'{"event": "MIGRATION", "data": {"status": "completed"}}\n')
 
 
 def members(archive: bytes) -> dict[str, bytes]:
@@ -134,6 +165,9 @@ class Guest:
         if self.plan.get("jitter"):
             document["boot"] = self.boot
         self.out[f"{name}.json"] = json.dumps(document)
+        clock = {"epoch": 0, "period": 10**7, "began": 0, "ended": runtime * 10**6, "spent": 0, "missed": 0}
+        sampled = {**clock, "cpu": {"ticks": 100, "idle": 90}, "series": {}, "ended_early": {}}
+        self.out[f"{name}.samples.json"] = json.dumps(sampled)
         for when, busy, idle, reads in (("before", 0, 0, 0), ("after", 10, 90, 1000)):
             rows = [DISKSTATS.format(number=n, name=f"sd{lun}", reads=reads) for n, lun in enumerate(self.luns)]
             stat = f"== /proc/stat\ncpu  {busy} 0 0 {idle} 0 0 0 0 0 0\n"

@@ -80,12 +80,12 @@ signal.pause()
 def test_a_guest_that_is_lost_says_how_far_it_came(errand: Errand, text: bytes) -> None:
     with pytest.raises(LabBroken) as caught:
         errand(f'console.write(b"[1.0] going on\\n\\n"); guest()[2].write({text!r})')
-    how = "was lost while the command ran" if text else "never came to the command, it ended"
+    how = "was lost while the command ran" if text else "did not start the command, it ended"
     assert caught.value.message == f'the guest {how}; last words on its console: "[1.0] going on"'
 
 
 def test_a_guest_that_says_nothing_is_waited_for_so_long(errand: Errand) -> None:
-    with pytest.raises(LabBroken, match=r"not within 1 s; not a word on its console"):
+    with pytest.raises(LabBroken, match=r"not within 1 s; nothing on its console"):
         errand("channels = guest(); signal.pause()", patience=1.0)
 
 
@@ -100,13 +100,13 @@ def test_a_kernel_that_dies_of_the_command(errand: Errand) -> None:
 
 
 def test_a_disk_that_is_missing(errand: Errand, capfd: pytest.CaptureFixture[str]) -> None:
-    with pytest.raises(LabBroken, match="lacks what the command would find there, see above"):
+    with pytest.raises(LabBroken, match="set-up of the guest failed, see above"):
         errand('_, err, report = guest(); err.write(b"disk a is missing\\n"); report.write(b"ready\\nunfit\\n")')
     assert capfd.readouterr().err == "disk a is missing\n"
 
 
 def test_what_virtme_ng_itself_complains_of_is_told(errand: Errand) -> None:
-    with pytest.raises(LabBroken, match=r'never came to the command, it ended; .*: "no such option"'):
+    with pytest.raises(LabBroken, match=r'did not start the command, it ended; .*: "no such option"'):
         errand('sys.exit("no such option")')
 
 

@@ -95,7 +95,7 @@ def test_a_repetition_with_the_same_results(run: RunFolder, qemu: Path, tmp_path
     into = tmp_path / "again"
     done = repeat(boot_of(run), qemu, into)
     assert done.returncode == 0, done.stderr
-    assert "the same to the byte" in done.stdout
+    assert "the results are identical" in done.stdout
     argv = (into / "argv").read_text().splitlines()
     assert argv[argv.index("-kernel") + 1] == str(cached.kernel)
     assert "it's=quoted" in argv[argv.index("-append") + 1].split()
@@ -115,14 +115,14 @@ def test_other_results_are_told_with_both_versions(run: RunFolder, qemu: Path, t
 def test_a_boot_without_results_is_repeated_all_the_same(run: RunFolder, qemu: Path, tmp_path: Path) -> None:
     (boot_of(run) / kit.EXPECTED).unlink()
     done = repeat(boot_of(run), qemu, tmp_path / "again")
-    assert done.returncode == 0 and "nothing to compare with" in done.stdout
+    assert done.returncode == 0 and "no results to compare with" in done.stdout
 
 
 def test_a_lost_cache_entry_names_the_remedy(run: RunFolder, qemu: Path, tmp_path: Path, cached: kit.Inputs) -> None:
     cached.base.unlink()
     done = repeat(boot_of(run), qemu, tmp_path / "again")
     assert done.returncode == 128
-    assert "base.cpio is neither beside this script nor at" in done.stderr
+    assert "base.cpio is neither in the folder of this script nor at" in done.stderr
     assert "blklab store kit RUN 000" in done.stderr
 
 

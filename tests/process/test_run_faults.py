@@ -156,7 +156,7 @@ def test_a_qemu_that_is_too_old(lab: FakeLab) -> None:
 
 
 def test_what_is_no_qemu(lab: FakeLab) -> None:
-    refused(lab, lab.run(FAKE_VERSION="GNU bash, version 5.2"), EXIT_LAB_BROKEN, "this is no QEMU, it says")
+    refused(lab, lab.run(FAKE_VERSION="GNU bash, version 5.2"), EXIT_LAB_BROKEN, "its --version prints")
 
 
 def test_the_host_is_looked_at_before_anything_is_fetched(lab: FakeLab) -> None:

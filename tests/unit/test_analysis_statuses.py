@@ -40,7 +40,7 @@ def test_no_outcome_is_forgotten() -> None:
 
 
 def test_only_what_the_host_spoilt_is_made_again() -> None:
-    assert {outcome for outcome in Outcome if outcome.spoilt_by_host} == {Outcome.LATE, Outcome.LOST}
+    assert {outcome for outcome in Outcome if outcome.invalidated_by_host} == {Outcome.LATE, Outcome.LOST}
 
 
 @pytest.mark.parametrize(

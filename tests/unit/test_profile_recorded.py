@@ -9,6 +9,9 @@ from typing import Any
 
 import pytest
 
+from harness.commands.explain import _functions
+from harness.limits.bottleneck import Bottleneck
+from harness.limits.elements import Element, Kind
 from harness.profile import recorded
 from harness.profile.neighbours import neighbours_page
 from harness.profile.recorded import Cell, parse_cell, profile_of, recorded_profile
@@ -92,3 +95,15 @@ def test_the_page_has_a_block_for_each_pair_of_kernels(lab: Lab) -> None:
     assert page.count("```\n") == 4
     assert page.count("## none.together") == 1
     assert "6.12 -> 6.12" in page
+
+
+def test_a_load_that_the_cpu_limits_has_its_functions_listed(lab: Lab) -> None:
+    found = [Bottleneck(CELL.arm, CELL.load, Element(Kind.CPU, (), 1.0, True, "busy 100 %"), ())]
+    assert list(_functions(lab.run, found)) == [
+        f"functions of none.together: blklab profile {lab.run.path} none.together"
+    ]
+    lab.profile()
+    assert list(_functions(lab.run, found)) == [
+        "functions of none.together: instructions per I/O: "
+        "get_io_u [fio] 50, submit 40, run_queue 30, entry 10, queue_rq [null_blk] 9"
+    ]

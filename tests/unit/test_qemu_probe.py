@@ -54,7 +54,7 @@ def test_version(text: str, expected: tuple[tuple[int, int, int], str]) -> None:
 
 
 def test_what_is_no_qemu_is_said() -> None:
-    with pytest.raises(LabBroken, match='it says "true'):
+    with pytest.raises(LabBroken, match='prints "true'):
         parse_version("true (GNU coreutils) 9.1\n")
 
 

@@ -307,8 +307,8 @@ def test_a_cause_is_listed_before_its_symptoms(tmp_path: Path) -> None:
         "lun p1: no HBA twa1",
         "hba twa0: no LUN uses it (remove it or name it under luns)",
     ]
-    lines = mistakes(GOOD.replace("\nloads:", "\nlaods:"), tmp_path).splitlines()
-    assert lines[0].endswith("laods: unknown key, did you mean loads?")
+    lines = mistakes(GOOD.replace("\nloads:", "\nloadz:"), tmp_path).splitlines()
+    assert lines[0].endswith("loadz: unknown key, did you mean loads?")
     misnamed = GOOD.replace("topology: neighbours\n", inline.replace("twa1", "Twa0").replace("twa0", "Twa0"))
     assert 'HBA "Twa0": expected a name' in mistakes(misnamed, tmp_path).splitlines()[0]
 

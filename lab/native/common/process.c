@@ -73,7 +73,7 @@ void become_prompt(int priority)
 
 	if (sched_setscheduler(0, SCHED_FIFO, &first))
 		die("SCHED_FIFO: %s", strerror(errno));
-	/* On fault: most of a ring's map has no memory behind it until the kernel uses it. */
+	/* On fault: most pages of a ring's map are not allocated until the kernel uses them. */
 	if (mlockall(MCL_CURRENT | MCL_FUTURE | MCL_ONFAULT))
 		die("mlockall: %s", strerror(errno));
 }

@@ -1,9 +1,9 @@
 // SPDX-License-Identifier: GPL-2.0-only
 #include "ahead.h"
 
-#define ROUNDING 1000 /* ns by which the sum of many transfers may differ from the angle that they end at */
+#define ROUNDING 1000 /* ns: rounding error of the sum of many transfers */
 
-/* Where the head waits at the run's end, it goes on when that sector comes by. */
+/* If the head waits at the run's end, it continues when that sector passes. */
 static uint64_t goes_on(const struct model_disk *disk, uint64_t now)
 {
 	const struct model_run *run = &disk->run;

@@ -71,7 +71,7 @@ static bool has_mechanics(const struct model_disk *model)
 	return model->seek || model->rotation || model->ncq > 1 || model->look_ahead || model->zone_count > 1;
 }
 
-/* Behind the models of all disks, the lanes of those that have a buffer. */
+/* The lanes of buffered disks follow the models of all disks. */
 static bool lay_lanes(struct config *config)
 {
 	unsigned int count = config->disk_count;

@@ -1,8 +1,8 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * The model as text, one thing a line, names before they are used:
+ * The model as text, one item per line; names are defined before they are used:
  *
- *   memory BYTES                     the most that may be written to all disks together
+ *   memory BYTES                     limit of the data written to all disks together
  *   link NAME RATE COST              bytes per second, ns for each request
  *   disk NAME SIZE RATE SEEK [KEY=VALUE...]
  *   backstore NAME DISK SERIAL WWN [LINK...]
@@ -10,14 +10,14 @@
  *
  * A disk has a size in bytes, a rate in bytes per second and a seek in ns (0: none). Its keys are
  *
- *   rotation=NS       of one revolution: after a seek the disk waits for the sector
- *   ncq=N             among its first N jobs it takes the one that it can begin first
- *   zone=FROM:RATE    another rate from byte FROM on; several in ascending order
- *   look_ahead=BYTES  it reads so much further than it was asked to, and keeps it
- *   buffer=N          moves N jobs at a time, which share its rate; then it has no seek and no other key
+ *   rotation=NS       time of a revolution: after a seek the disk waits for the sector
+ *   ncq=N             it chooses, from its first N jobs, the one that it can begin first
+ *   zone=FROM:RATE    another rate from byte FROM on; repeatable in ascending order
+ *   look_ahead=BYTES  it reads this much past a request, and keeps it
+ *   buffer=N          it moves N jobs at a time, which share its rate; excludes a seek and all other keys
  *
- * A backstore is a path to a disk, through its links; those of one disk share its head, its line and its
- * data. WWN is its NAA in hex.
+ * A backstore is a path to a disk through links. Backstores of one disk share its head, its queue and its
+ * data. WWN is the NAA in hex.
  */
 #ifndef DISKD_CONFIG_H
 #define DISKD_CONFIG_H
@@ -46,7 +46,7 @@ struct named_disk {
 	struct store store;
 };
 
-/* A disk behind a backstore, and the way to it. */
+/* A disk behind a backstore, and the path to it. */
 struct extent {
 	unsigned int disk;
 	struct model_link *links[MODEL_PATH];
@@ -73,7 +73,7 @@ struct config {
 /* False with the number of the offending line in *LINE; CONFIG must not be moved afterwards. */
 bool config_read(struct config *config, FILE *file, unsigned int *line);
 
-/* What a transfer does on one disk. */
+/* The part of a transfer on one disk. */
 struct piece {
 	const struct extent *on;
 	uint64_t at, bytes;

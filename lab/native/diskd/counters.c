@@ -18,7 +18,7 @@ static struct use use_of(const struct model_disk *disk, uint64_t now)
 			     level_sum(&disk->queue, now) };
 }
 
-/* A disk with a buffer is busy while its medium is, and that waits for no link. */
+/* A buffered disk is busy while its medium is, which waits for no link. */
 static struct use use_of_lanes(const struct model *model, const struct model_disk *disk, uint64_t now)
 {
 	struct use sum = { .busy = model_link_busy(model, &disk->medium, now) };

@@ -1,13 +1,13 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
 /*
- * What the disks did so far, as JSON: {"time": ns, "disks": {...}, "links": {...}, "paths": {...}}.
+ * Counters of the disks as JSON: {"time": ns, "disks": {...}, "links": {...}, "paths": {...}}.
  *
  *   disks  busy, waited (ns), requests, writes, bytes, seeks, queued (ns x requests)
  *   links  busy (ns), requests, bytes
- *   paths  requests, bytes, queued (ns x commands), most (held at once since the last reading)
+ *   paths  requests, bytes, queued (ns x commands), most (in flight at once since the last reading)
  *
- * A disk is busy while it has a request; it waited while its links held its transfer back. All but "most" count up
- * from the start.
+ * A disk is busy while it has a request; it waits while its links delay its transfer. All but "most" are counted from
+ * the start.
  */
 #ifndef DISKD_COUNTERS_H
 #define DISKD_COUNTERS_H

@@ -14,15 +14,15 @@
 #define MIB 20
 
 struct request {
-	struct model_job job; /* first: the model hands it back */
+	struct model_job job; /* first member: the model returns it */
 	struct device *device;
-	struct request *whole; /* the one that stands for all pieces of a command */
-	uint32_t missing;      /* of that one: pieces that are not done */
+	struct request *whole; /* the request that counts all pieces of a command */
+	uint32_t missing;      /* of WHOLE: pieces that are not done */
 	uint16_t id;
 };
 
-static struct model_job *spare; /* requests that are not in use */
-static uint64_t kept;           /* bytes that take memory */
+static struct model_job *spare; /* unused requests */
+static uint64_t kept;           /* bytes of data in memory */
 
 static bool read_file(const char *path, char *text, size_t room)
 {
@@ -37,7 +37,7 @@ static bool read_file(const char *path, char *text, size_t room)
 /* target_core_user names its devices tcm-user/HBA/BACKSTORE/CONFIG, and our CONFIG is lab/BACKSTORE. */
 static int uio_of(const char *backstore)
 {
-	static int expected; /* backstores are mostly configured in the order of their making */
+	static int expected; /* backstores are usually configured in the order of their creation */
 	char path[64], text[256], wanted[64];
 
 	snprintf(wanted, sizeof(wanted), "/lab/%s\n", backstore);
@@ -198,7 +198,7 @@ static void submit(struct request *whole, const struct piece *piece, bool write,
 	model_submit(device->model, &device->config->models[piece->on->disk], &request->job, now);
 }
 
-/* Everything due by NOW was taken from the model, so that no piece is done before the last is submitted. */
+/* The caller has taken everything due by NOW from the model, so no piece is done before the last is submitted. */
 static void queue(struct device *device, uint16_t id, const struct scsi_command *command, uint64_t now)
 {
 	struct backstore *path = device->backstore;
@@ -221,9 +221,8 @@ static void queue(struct device *device, uint16_t id, const struct scsi_command 
 }
 
 /*
- * Data move when a command arrives, its status follows when it is due: commands that are queued together
- * may be served in any order, so this is what a disk could read and write, and the copying costs none
- * of the disk's time.
+ * Data move when a command arrives; the status follows when it is due. Queued commands may be served in any
+ * order, so a real disk could have read and written the same. Copying takes none of the disk's time.
  */
 static void serve(struct device *device, const struct ring_command *from, uint64_t now)
 {

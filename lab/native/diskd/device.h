@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* Backstores as target_core_user shows them: commands taken from their rings, data moved, completions told. */
+/* Backstores of target_core_user: take commands from their rings, move data, complete. */
 #ifndef DISKD_DEVICE_H
 #define DISKD_DEVICE_H
 
@@ -14,16 +14,16 @@ struct device {
 	int fd;
 };
 
-/* Map the ring of backstore NUMBER. All of these end the process when something is wrong. */
+/* Map the ring of backstore NUMBER. All functions here end the process on an error. */
 void device_open(struct device *device, struct config *config, struct model *model, unsigned int number);
 
-/* Serve what is in the ring: answers at once, transfers into the line of their disk. */
+/* Serve the ring: answer commands without data at once, queue transfers at their disk. */
 void device_take(struct device *device, uint64_t now);
 
 /* Complete what the model has finished by NOW. */
 void devices_finish(struct model *model, uint64_t now);
 
-/* Let the kernel look at what was completed. */
+/* Tell the kernel about completions. */
 void device_tell(struct device *device);
 
 #endif

@@ -15,24 +15,24 @@
 
 struct model_link {
 	uint64_t rate;   /* bytes per second */
-	uint64_t cost;   /* ns for each job beside its bytes */
-	uint64_t demand; /* of the jobs that flow, as if each were alone, in 1/2^32 of the link */
+	uint64_t cost;   /* ns for each job in addition to its bytes */
+	uint64_t demand; /* of the flowing jobs, each as if alone, in 1/2^32 of the link */
 	uint64_t busy, jobs, bytes;
 	double room, load; /* of share.c */
 };
 
 struct model_job {
 	struct model_job *next;
-	struct model_link *links[MODEL_LINKS]; /* NULL behind the last */
-	uint64_t at, bytes;                    /* a job without bytes waits for its turn and takes no time */
-	uint32_t write, passed;                /* passed: how often a later job went before it */
+	struct model_link *links[MODEL_LINKS]; /* NULL after the last */
+	uint64_t at, bytes;                    /* a job without bytes waits in the queue and takes no time */
+	uint32_t write, passed;                /* passed: how often a later job was served first */
 };
 
 struct model_zone {
 	uint64_t from, rate;
 };
 
-/* What a disk with look-ahead reads on (ahead.c): byte FROM at SINCE and on to END, and it has KEPT what lies before. */
+/* The run of a disk with look-ahead (ahead.c): it reads from byte FROM at SINCE to END, and keeps from KEPT on. */
 struct model_run {
 	uint64_t kept, from, since, end;
 	bool going;
@@ -52,18 +52,18 @@ struct model_flow {
 
 struct model_disk {
 	struct model_zone zones[MODEL_ZONES]; /* the first from 0 */
-	uint64_t zone_count, seek, rotation;  /* rotation: ns of a revolution, 0 where sectors are always there */
-	uint64_t ncq;                         /* among how many jobs it chooses the next; 1 serves in order */
+	uint64_t zone_count, seek, rotation;  /* rotation: ns of a revolution, 0: no rotational delay */
+	uint64_t ncq;                         /* the number of jobs from which it chooses the next; 1 serves in order */
 	uint64_t head;
-	uint64_t look_ahead; /* bytes, 0 where it reads nothing that was not asked for */
+	uint64_t look_ahead; /* bytes, 0: none */
 	struct model_run run;
 	struct model_job *first, **last; /* the job at the front is being served */
 	enum model_phase phase;
-	uint64_t started, event; /* of the job being served: when its turn came, when its phase ends */
+	uint64_t started, event; /* of the job being served: its start, and the end of its phase */
 	struct model_flow flow;
-	uint64_t busy, waited, jobs, writes, bytes, seeks; /* waited: ns of busy in which links held a transfer back */
+	uint64_t busy, waited, jobs, writes, bytes, seeks; /* waited: ns of busy in which links delayed a transfer */
 	struct level queue;
-	/* Of a disk with a buffer, whose jobs all are its lanes'. */
+	/* A buffered disk: all jobs are in its lanes. */
 	struct model_disk *lanes;
 	uint64_t lane_count;
 	struct model_link medium;
@@ -72,20 +72,20 @@ struct model_disk {
 struct model {
 	struct model_disk *disks;
 	unsigned int disk_count;
-	bool changed; /* jobs began or ended to flow at CHANGED_AT, and speeds are to be shared anew */
+	bool changed; /* flows began or ended at CHANGED_AT: speeds must be computed again */
 	uint64_t changed_at;
 };
 
-/* How long the medium takes for BYTES from AT on. */
+/* Time that the medium takes for BYTES from AT on. */
 uint64_t model_disk_time(const struct model_disk *disk, uint64_t at, uint64_t bytes);
 
-/* How long after NOW the sector at AT comes by, on a disk that turns. */
+/* Time from NOW until the sector at AT passes under the head, on a rotating disk. */
 uint64_t model_disk_turn(const struct model_disk *disk, uint64_t at, uint64_t now);
 
-/* How long a disk that is free at NOW takes to come to AT from elsewhere. */
+/* Time from NOW until an idle disk can read AT, seek and rotation included. */
 uint64_t model_disk_seek(const struct model_disk *disk, uint64_t at, uint64_t now);
 
-/* What is left of a flow at NOW, in 1/65536 ns of the time that it takes alone. */
+/* The rest of a flow at NOW, in 1/65536 ns of its time alone. */
 uint64_t model_flow_left(const struct model_flow *flow, uint64_t now);
 
 #endif

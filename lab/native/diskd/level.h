@@ -1,11 +1,11 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* How many there are, over time. */
+/* A count over time: its integral and its maximum. */
 #ifndef DISKD_LEVEL_H
 #define DISKD_LEVEL_H
 
 #include <stdint.h>
 
-/* SUM is the integral up to SINCE, in ns; MOST is the most that were held. */
+/* SUM is the integral up to SINCE, in ns; MOST is the maximum of HELD. */
 struct level {
 	uint64_t held, most, sum, since;
 };

@@ -1,10 +1,10 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * diskd CONFIG READY COUNTERS: the disks behind LIO's target_core_user.
+ * diskd CONFIG READY COUNTERS: disks for LIO's target_core_user.
  *
- * READY appears, with the process id in it, when the rings of all backstores are mapped; SIGUSR1
- * writes COUNTERS.N anew, N being the number that sigqueue(3) sent with it, 0 where kill(1) sent none.
- * It ends only when something is wrong, saying what on standard error.
+ * It writes its process id to READY when the rings of all backstores are mapped. SIGUSR1 writes the file
+ * COUNTERS.N, where N is the value sent by sigqueue(3), or 0 for kill(1). It ends only on an error, with a
+ * message on standard error.
  */
 #include "config.h"
 #include "counters.h"

@@ -73,7 +73,7 @@ uint64_t model_disk_turn(const struct model_disk *disk, uint64_t at, uint64_t no
 	return (angle + disk->rotation - now % disk->rotation) % disk->rotation;
 }
 
-/* A flow comes or goes; the others notice only where a link is wanted by more than it can carry. */
+/* A flow begins or ends. Others are affected only if a link's demand exceeds its capacity. */
 static void join_links(struct model *model, const struct model_disk *disk, bool come, uint64_t now)
 {
 	const struct model_flow *flow = &disk->flow;
@@ -93,7 +93,7 @@ static void join_links(struct model *model, const struct model_disk *disk, bool 
 	}
 }
 
-/* How long the medium takes for the job whose turn it is: from where the head has come to, or where the buffer ends. */
+/* Time that the medium takes for the current job, from the head's position or from the end of the run. */
 static uint64_t own_time(struct model_disk *disk, uint64_t now)
 {
 	const struct model_job *job = disk->first;
@@ -132,7 +132,7 @@ uint64_t model_disk_seek(const struct model_disk *disk, uint64_t at, uint64_t no
 	return disk->seek + (disk->rotation ? model_disk_turn(disk, at, now + disk->seek) : 0);
 }
 
-/* How long a disk that is free at NOW takes until it can move the first byte of a job. */
+/* Time from NOW until an idle disk can move the first byte of a job. */
 static uint64_t positioning(const struct model_disk *disk, const struct model_job *job, uint64_t now)
 {
 	if (ahead_covers(disk, job, now))
@@ -163,9 +163,8 @@ static uint64_t distance(const struct model_disk *disk, const struct model_job *
 }
 
 /*
- * Bring the job that can move first to the front, of several the one that starts nearest to the head. A
- * job without bytes ends when all before it has ended, so nothing goes past it; and none is passed over
- * more often than the disk has choices.
+ * Move the job that can start first to the front; among equals, the one closest to the head. A job without
+ * bytes ends after all earlier ones, so no job passes it. No job is passed more often than NCQ times.
  */
 static void choose(struct model_disk *disk, uint64_t now)
 {
@@ -233,7 +232,7 @@ static struct model_job *finish(struct model *model, struct model_disk *disk)
 	return job;
 }
 
-/* The lane with the shortest line; for a job without bytes, which goes past none, that with the longest. */
+/* The lane with the shortest queue; for a job without bytes, which passes no other, the one with the longest. */
 static struct model_disk *lane_for(struct model_disk *disk, struct model_job *job)
 {
 	struct model_disk *found = disk->lanes;
@@ -278,7 +277,7 @@ static struct model_disk *earliest(struct model *model)
 {
 	struct model_disk *found = first_event(model);
 
-	/* What else happens at the same time comes first, so that speeds are shared once. */
+	/* Other events of the same time come first, so that speeds are computed once. */
 	if (!model->changed || (found && found->event <= model->changed_at))
 		return found;
 	model->changed = false;
@@ -320,7 +319,7 @@ uint64_t model_flow_left(const struct model_flow *flow, uint64_t now)
 	return done < flow->left ? flow->left - (uint64_t)done : 0;
 }
 
-/* How much of TIME, which the whole of a flow takes, lies before NOW. */
+/* The part before NOW of TIME, which the whole flow takes. */
 static uint64_t past(const struct model_flow *flow, uint64_t time, uint64_t now)
 {
 	uint64_t whole = flow->least << FRACTION;

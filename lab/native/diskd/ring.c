@@ -46,7 +46,7 @@ bool ring_open(struct ring *ring, void *map, size_t map_size)
 	return true;
 }
 
-/* Length of the entry at AT, which must end before the ring does; 0 with a fault if it is no entry. */
+/* Length of the entry at AT, which must end within the ring; 0 and a fault if it is invalid. */
 static uint32_t length_at(struct ring *ring, uint32_t at)
 {
 	struct tcmu_cmd_entry_hdr header;
@@ -78,7 +78,7 @@ static void set_tail(struct ring *ring, uint32_t tail)
 	ring->completed = true;
 }
 
-/* Let go of what needs no answer, up to the next command or to what was not read yet. */
+/* Skip entries that need no answer, up to the next command or the first unread entry. */
 static bool pass_over(struct ring *ring)
 {
 	uint32_t tail = ring->tail;

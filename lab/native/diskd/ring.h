@@ -3,8 +3,8 @@
  * The command ring that target_core_user shares with its handler
  * (Documentation/target/tcmu-design.rst of the kernel).
  *
- * Commands are taken in the order of the ring and completed in any order: a completion takes over the
- * oldest entry that is still there, which has been read before, and writes its own id into it.
+ * Commands are taken in the order of the ring and completed in any order: a completion overwrites the
+ * oldest entry that is still in the ring, which was read before, with its own id.
  */
 #ifndef DISKD_RING_H
 #define DISKD_RING_H
@@ -24,12 +24,12 @@ struct ring {
 	const char *fault;
 };
 
-/* Data of a command: OFFSET in the map, checked to lie in it. The layout is that of the ring's iovec. */
+/* Data of a command at OFFSET in the map (checked). The layout is that of the ring's iovec. */
 struct ring_part {
 	uint64_t offset, length;
 };
 
-/* A command as it lies in the ring; valid until something is completed. */
+/* A command in the ring; valid until the next completion. */
 struct ring_command {
 	uint16_t id;
 	const uint8_t *cdb;
@@ -39,10 +39,10 @@ struct ring_command {
 	uint64_t length; /* of all parts together */
 };
 
-/* Each returns false with ring->fault set when the ring is not one that can be served. */
+/* Each returns false and sets ring->fault if the ring is invalid. */
 bool ring_open(struct ring *ring, void *map, size_t map_size);
 
-/* *FOUND says whether there was another command. */
+/* *FOUND is set to whether there was another command. */
 bool ring_next(struct ring *ring, struct ring_command *command, bool *found);
 
 /* SENSE may be NULL; then the status is GOOD, else CHECK CONDITION. */

@@ -131,7 +131,7 @@ static void inquiry(const uint8_t *cdb, const struct scsi_identity *identity, st
 		standard_inquiry(command, get(cdb + 3, 2));
 }
 
-/* One page, caching without a write-back cache: what is acknowledged is kept. */
+/* One page: caching, without a write-back cache. */
 static void mode_sense(const uint8_t *cdb, struct scsi_command *command)
 {
 	int header = cdb[0] == MODE_SENSE_6 ? 4 : 8;

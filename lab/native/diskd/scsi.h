@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What a disk says to a SCSI command: pure functions from the command block to an answer. */
+/* A disk's answers to SCSI commands: pure functions of the command block. */
 #ifndef DISKD_SCSI_H
 #define DISKD_SCSI_H
 
@@ -33,11 +33,11 @@ struct scsi_command {
 	uint8_t sense[SCSI_SENSE_LENGTH];
 };
 
-/* CDB_LENGTH is how many bytes may be read at CDB; a command that is longer fails. */
+/* CDB_LENGTH bytes may be read at CDB; a longer command fails. */
 void scsi_parse(const uint8_t *cdb, size_t cdb_length, const struct scsi_identity *identity,
 		struct scsi_command *command);
 
-/* Turn COMMAND into a failure: its transfer is not the one that its CDB asks for. */
+/* Turn COMMAND into a failure: its transfer differs from the one in its CDB. */
 void scsi_refuse_transfer(struct scsi_command *command);
 
 #endif

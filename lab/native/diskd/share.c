@@ -4,7 +4,7 @@
 #include <float.h>
 #include <stddef.h>
 
-#define SAME 1e-9 /* levels so close together are one */
+#define SAME 1e-9 /* levels this close are equal */
 
 static bool is_open(const struct model_disk *disk)
 {
@@ -34,7 +34,7 @@ static void open_flows(struct model *model)
 	}
 }
 
-/* What the open flows take of each link for each unit of the level. */
+/* The load of the open flows on each link per unit of the level. */
 static void load_links(struct model *model)
 {
 	for (unsigned int i = 0; i < model->disk_count; i++)
@@ -50,7 +50,7 @@ static void load_links(struct model *model)
 	}
 }
 
-/* The level at which DISK can have no more. */
+/* The highest level of DISK's flow. */
 static double ceiling(const struct model_disk *disk)
 {
 	double most = slowest(&disk->flow) / (double)disk->flow.least;
@@ -87,11 +87,11 @@ static void set_speed(struct model_disk *disk, double speed, uint64_t now)
 	flow->left = model_flow_left(flow, now);
 	flow->since = now;
 	flow->speed = exact;
-	/* Upwards: a job is not done before its last byte is. */
+	/* Rounded up: a job is not done before its last byte. */
 	disk->event = now + (uint64_t)((((unsigned __int128)flow->left << 16) + exact - 1) / exact);
 }
 
-/* Settle the flows whose ceiling is LEVEL; what they take is no longer there for the others. */
+/* Settle the flows whose ceiling is LEVEL, and subtract their share from the links. */
 static void settle(struct model *model, double level, uint64_t now)
 {
 	for (unsigned int i = 0; i < model->disk_count; i++)
@@ -120,7 +120,7 @@ void model_share(struct model *model, uint64_t now)
 		level = lowest_ceiling(model);
 		if (level == DBL_MAX)
 			return;
-		/* It never falls, save by rounding. */
+		/* The level falls only by rounding. */
 		last = level > last ? level : last;
 		settle(model, last, now);
 	}

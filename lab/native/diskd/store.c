@@ -8,8 +8,8 @@
 #define FIRST_CAPACITY 1024u
 
 /*
- * The processor of a guest whose time is counted in instructions takes one for each byte of a "rep movsb",
- * which is what memcpy of the C library is for a page. These take one for 32 bytes.
+ * Under the virtual clock a "rep movsb" costs one instruction per byte, and memcpy() of the C library uses it
+ * for a page. These functions take one instruction per 32 bytes.
  */
 typedef uint64_t lane __attribute__((vector_size(32), aligned(1), may_alias));
 #define WIDE __attribute__((target_clones("avx2", "default")))
@@ -44,7 +44,7 @@ static bool is_zero(const uint8_t *data, size_t length)
 	return !length || (!*data && !memcmp(data, data + 1, length - 1));
 }
 
-/* Knuth's multiplicative hash: neighbouring pages go to distant slots. */
+/* Knuth's multiplicative hash: it spreads adjacent pages. */
 static size_t slot_of(const struct store *store, uint64_t page)
 {
 	size_t mask = store->capacity - 1;

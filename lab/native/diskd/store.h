@@ -1,5 +1,5 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* What was written to a disk, in pages of 4 KiB; zeros are not kept, what was never written reads as zeros. */
+/* The data written to a disk, in pages of 4 KiB. Pages of zeros are not kept; unwritten pages read as zeros. */
 #ifndef DISKD_STORE_H
 #define DISKD_STORE_H
 
@@ -22,7 +22,7 @@ struct store {
 
 void store_read(const struct store *store, uint64_t offset, uint8_t *data, size_t length);
 
-/* False when there is no memory; then part of the data may have been kept. */
+/* False without memory; part of the data may have been kept. */
 bool store_write(struct store *store, uint64_t offset, const uint8_t *data, size_t length);
 
 void store_drop(struct store *store);

@@ -1,15 +1,15 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
- * sampler CONFIG OUT LOAD [HANDLER]: small files of the kernel's, read at equal distances within a window.
+ * sampler CONFIG OUT LOAD [HANDLER]: read small kernel files periodically within a window.
  *
  *   period NS        between two samples
- *   start NS         from the beginning of the load, the fio whose process id is LOAD, to the window
+ *   start NS         from the start of the load (fio, process id LOAD) to the window
  *   length NS        of the window
- *   watch NAME PATH  the first file that matches PATH (a pattern) holds one number, or several to be summed
+ *   watch NAME PATH  sum of the numbers in the first file that matches PATH (a glob)
  *
- * It ends with the window, or at SIGTERM, and writes OUT then; nothing is written before. At the window's two
- * ends the disk handler, process HANDLER, is asked for its counters (0 and 1), and the CPU's times are read. It
- * runs before ordinary processes, as it must to see what they do while they run, and after the disk handler.
+ * It ends with the window or at SIGTERM, and only then writes OUT. At both ends of the window it requests the
+ * counters of the disk handler, process HANDLER (0 and 1), and reads the CPU times. Its priority is above that of
+ * ordinary processes, so that it samples while they run, and below that of the disk handler.
  */
 #include "common/process.h"
 #include "load.h"
@@ -37,7 +37,7 @@ enum { CPU_IDLE = 3, CPU_IOWAIT, CPU_FIELDS = 8 }; /* user nice system idle iowa
 struct watch {
 	char name[NAME_MAX_LENGTH + 1];
 	int fd;
-	const char *ended; /* why there are no more samples, or NULL */
+	const char *ended; /* why sampling of this file ended, or NULL */
 	struct series *series;
 };
 
@@ -122,7 +122,7 @@ static void take_all(uint64_t tick)
 	spent += clock_now() - before;
 }
 
-/* Take what the CPU did up to now (SIGN 1), or take it away (-1). */
+/* Add the CPU times up to now (SIGN 1), or subtract them (-1). */
 static void count_cpu(int64_t sign)
 {
 	FILE *file = fopen("/proc/stat", "re");
@@ -189,7 +189,7 @@ static bool wait_for_window(struct load *load, int timer, int signals)
 	return wait_until(began, timer, signals);
 }
 
-/* What CLOCK_REALTIME was at TIME. */
+/* CLOCK_REALTIME at TIME. */
 static uint64_t epoch_at(uint64_t time)
 {
 	struct timespec now;
@@ -240,7 +240,7 @@ int main(int argc, char **argv)
 		began = clock_now();
 	ask_handler(handler, 0);
 	count_cpu(-1);
-	/* The samples lie in the middle of their periods. */
+	/* Samples are taken in the middle of their periods. */
 	timer_set(timer, began + period / 2, period);
 	if (on_time && sample_window(timer, signals))
 		wait_until(began + length, timer, signals);
