@@ -86,8 +86,8 @@ def _claim(claim: Claim) -> Iterator[str]:
 
 
 def _control(control: Control) -> Iterator[str]:
-    yield f"  {control.that}" + (f" (kernel with the mutant {control.mutant})" if control.mutant else "")
-    yield f"    {control.ratio.text} {control.expect.text}"
+    kernel = f" (kernel with the mutant {control.mutant})" if control.mutant else ""
+    yield f"  {control.that}{kernel}: {control.expect.text}"
 
 
 def _arms(scenario: Scenario) -> Iterator[str]:
