@@ -145,7 +145,8 @@ class RunFolder:
     def elapsed(self) -> float | None:
         """Seconds from start to verdict; None when the run is unfinished."""
         effort = read_json(self.path / _EFFORT)
-        return float(effort["elapsed"]) if isinstance(effort, dict) and "elapsed" in effort else None
+        elapsed = effort.get("elapsed") if isinstance(effort, dict) else None
+        return float(elapsed) if isinstance(elapsed, int | float) else None
 
     def held(self) -> AbstractContextManager[None]:
         """Lock the run. Raises Misuse when another process holds the lock."""

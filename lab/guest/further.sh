@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh
-# Further verbs of the runner, for guests whose disks are devices of QEMU: they are found by who they say they are,
-# and what sysfs shows of them is kept in /out/inventory.
+# Further verbs of the runner, for guests whose disks are QEMU devices: disks are found by their identity in sysfs,
+# and their sysfs attributes are kept in /out/inventory.
 
-# The block device beside an attribute that has a value, waiting for disks that are still being probed.
+# The block device whose attribute has a value; waits for disks that are still being probed.
 # LUN ATTRIBUTE-PATTERN "VALUE<tab>BLOCK-PATTERN"
 find_block() {
 	wanted=${3%%"$TAB"*}
@@ -31,7 +31,7 @@ find_block() {
 	unfit "device $1: nothing that matches $2 reads $wanted"
 }
 
-# The interrupts of a PCI device, those of a pin where it has no others.
+# The MSI interrupts of a PCI device, or its pin interrupt.
 interrupts_of() {
 	found=$(cd "$1/msi_irqs" 2>/dev/null && echo *)
 	[ -n "$found" ] || read -r found <"$1/irq"

@@ -1,7 +1,7 @@
 #!/bin/sh
 # SPDX-License-Identifier: GPL-2.0-only
-# Carries out /job/script, one step a line, fields separated by tabs, and sends /out when all is measured.
-# The steps are data: no field is ever evaluated; lab/guest/script.py writes them and documents each verb.
+# Executes /job/script, one step per line with tab-separated fields, then sends /out.
+# The steps are data: no field is ever evaluated. lab/guest/steps writes them and documents each verb.
 
 TAB='	'
 step=0
@@ -17,7 +17,7 @@ phase() {
 }
 
 unfit() {
-	# Split into words and joined again, so that the message is one line whatever a program said.
+	# Splitting into words and joining again makes the message one line.
 	set -f
 	# shellcheck disable=SC2086
 	set -- $1
@@ -32,7 +32,7 @@ unfit() {
 awaited() {
 	tries=0
 	while [ "$tries" -lt 500 ]; do
-		# The pattern must expand, and expands to names of sysfs only.
+		# The pattern must expand; it expands to sysfs names only.
 		# shellcheck disable=SC2086
 		set -- $1
 		if [ -e "$1" ]; then
@@ -45,12 +45,12 @@ awaited() {
 	return 1
 }
 
-# sysfs shows a choice as "none [mq-deadline] kyber": the effective one stands in brackets. md adds where
-# a speed comes from: "1000 (local)".
+# sysfs shows a choice as "none [mq-deadline] kyber", the effective one in brackets. md appends the origin of
+# a speed: "1000 (local)".
 effective() {
 	value=
 	case $1 in
-	# The shell reads a byte at a time, and a number of /proc/sys is there only for who reads all of it.
+	# The shell reads one byte at a time, but a number in /proc/sys must be read in one call.
 	/proc/sys/*) value=$(cat "$1") ;;
 	*) read -r value <"$1" || [ -n "$value" ] ;;
 	esac
@@ -72,7 +72,7 @@ confirm() {
 	[ "$value" = "$3" ] || unfit "$1: asked for $3, $found reads $value"
 }
 
-# A knob that the kernel may refuse or change: both are results.
+# A setting that the kernel may refuse or change: both are results.
 try_value() {
 	awaited "$2" || unfit "$1: nothing matches $2"
 	accepted=0
@@ -88,7 +88,7 @@ name_block() {
 	printf '%s\t%s\t%s\n' "device" "/lab/$1" "${found##*/}" >>/out/readback
 }
 
-# Without udev a mapped device has its kernel name only.
+# Without udev a mapped device has only its kernel name.
 make_mapped() {
 	dmsetup create "$1" --noudevrules --noudevsync 3>&- <"/job/$2" >/out/.error 2>&1 ||
 		unfit "dmsetup create $1: $(cat /out/.error)"
@@ -102,7 +102,7 @@ make_mapped() {
 	unfit "dmsetup create $1: no device has that name"
 }
 
-# As the kernel took them: a program for each of many devices would take longer than making them.
+# Reads back what the kernel accepted. Starting a program per device would take longer than creating the devices.
 keep_tables() {
 	[ -n "$mapped" ] || return 0
 	dmsetup table 3>&- | while IFS=: read -r name table; do
@@ -130,7 +130,7 @@ counters() {
 	done >>"/out/$1"
 }
 
-# Samples what the load has queued where, and has the disk handler's counters read, inside its window.
+# Samples queues inside the load's window and makes the disk handler report its counters.
 start_sampler() {
 	sampler=
 	[ -e "/job/$1.watch" ] || return 0
@@ -151,13 +151,13 @@ stop_sampler() {
 	cp /tmp/diskd.json.1 "/out/$1.after.disks.json"
 }
 
-# The shell would take a bare tc for its own applet, which reads no batch.
+# A bare tc would be busybox's applet, which has no batch mode.
 start_network() {
 	ifconfig lo up 2>/out/.error || unfit "ifconfig lo up: $(cat /out/.error)"
 	/bin/tc -batch "/job/$1" >/out/.error 2>&1 3>&- || unfit "tc: $(cat /out/.error)"
 }
 
-# The disk handler is part of the lab: when it ends there are no disks, and nothing of this boot counts.
+# The disk handler is part of the lab: when it ends, the disks are gone and the boot is invalid.
 start_handler() {
 	(
 		exec 0</dev/null
@@ -201,13 +201,13 @@ trace_off() {
 	: >"$tracing/trace"
 }
 
-# A device of device-mapper's own that fails or holds whatever is asked of it; prints its node.
+# Creates a device-mapper device that fails or holds all I/O; prints its node.
 broken_device() {
 	echo '0 2048 error' | dmsetup create "$1" --noudevrules --noudevsync 3>&- || unfit "dmsetup create $1"
 	echo "/dev/dm-$(dmsetup info --columns --noheadings --options minor "$1" | tr -d ' ')"
 }
 
-# Selftests break the guest here, to prove that the lab notices.
+# Selftests break the guest here; the lab must notice.
 inject() {
 	case $1 in
 	oops) (sleep "$2" && echo c >/proc/sysrq-trigger) 3>&- & ;;
@@ -215,7 +215,7 @@ inject() {
 	hung-task)
 		node=$(broken_device stuck)
 		dmsetup suspend stuck
-		# Writeback to a suspended device waits uninterruptibly, and that is what the detector looks for.
+		# Writeback to a suspended device waits uninterruptibly, which is what the hung-task detector reports.
 		head -c 4096 /dev/zero >"$node" 3>&- &
 		sleep 1000
 		;;
@@ -267,7 +267,7 @@ carry_out() {
 
 module() {
 	parameters=$2
-	# Parameters are separated by blanks, as on modprobe's own command line.
+	# Parameters are separated by blanks, as on modprobe's command line.
 	# shellcheck disable=SC2086
 	insmod "/modules/$1.ko" $parameters 2>/out/.error || unfit "insmod $1 $2: $(cat /out/.error)"
 }
