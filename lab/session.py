@@ -3,7 +3,8 @@
 
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -230,22 +231,29 @@ def run_job(
     Blocks the calling thread until the machine is gone. Raises LabBroken when QEMU cannot be
     started or the folder cannot be written.
     """
-    try:
+    with _writing(folder):
         (folder / kit.JOB).write_bytes(prepared.job_archive + _host_noise(prepared.steps))
         note_repeat(lab, prepared, folder)
         _make_files(prepared, folder)
-    except OSError as error:
-        raise LabBroken(
-            f"{folder}: {error.strerror}", remedy="free some space, or use another results folder"
-        ) from error
     try:
         observer, ending = _run_machine(lab, prepared, folder, phase_seen, abort)
     finally:
         for name in _disk_files(prepared):
             (folder / name).unlink(missing_ok=True)
     if isinstance(prepared.clock, VirtualClock):
-        kit.write_expected(folder)
+        with _writing(folder):
+            kit.write_expected(folder)
     return observer.record(folder, ending, prepared.fingerprint)
+
+
+@contextmanager
+def _writing(folder: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        raise LabBroken(
+            f"{folder}: {error.strerror}", remedy="free some space, or use another results folder"
+        ) from error
 
 
 def _run_machine(

@@ -243,7 +243,7 @@ def test_results_that_fill_up_meanwhile(lab: FakeLab) -> None:
     with tmpfs(lab.results, "70m"):
         done = lab.run("--jobs", "1", **lab.plan(fill=[2, "load"]))
         assert done.returncode == EXIT_LAB_BROKEN, done.stdout
-        assert "Traceback" not in done.stderr
+        assert "Traceback" not in done.stderr, done.stderr
         assert lab.verdicts() == []
         next(lab.results.rglob("filler")).unlink()
         done = lab.run()

@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The report of a run on the terminal: the verdict, what decided it, and how to repeat it."""
 
+import re
 import shlex
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -27,6 +28,7 @@ from harness.scenario.ratio import FIGURE
 WIDEST = 120
 PHASES = ("boot", "setup", "measure", "send")
 _STATUS_WIDTH = 5
+_PACKAGE = re.compile(r"(?<=\d) \([^)]*\)", re.ASCII)
 BLIND = {
     Clock.VIRTUAL: (
         "virtual: time is counted in guest instructions, so repetitions agree to the last digit",
@@ -190,7 +192,7 @@ def _bottlenecks(
 
 def _footer(console: Console, scenario: Scenario, around: Surroundings) -> None:
     console.print()
-    qemu = around.qemu.partition(" (")[0]
+    qemu = _PACKAGE.sub("", around.qemu, count=1)
     time = "" if around.effort.elapsed is None else f", {duration(around.effort.elapsed)}"
     line = f"{plural(around.effort.boots, 'boot')}{time}, {scenario.clock} clock, {qemu}"
     console.print(Text(line, "dim"), soft_wrap=True, highlight=False)
