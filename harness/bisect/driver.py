@@ -10,11 +10,11 @@ from contextlib import suppress
 from pathlib import Path
 
 from harness.bisect.culprit import warnings
-from harness.bisect.finding import ITSELF, PARENT, REVERT, Finding, Step
+from harness.bisect.finding import ITSELF, PARENT, REVERT, Finding, MeasuredCommit
 from harness.bisect.notebook import Notebook, Oracle, Tell
 from harness.bisect.question import Answer, Question
 from harness.bisect.repository import Commit, Repository
-from harness.bisect.state import Observation, State, Word
+from harness.bisect.state import CommitWord, Observation, State
 from lab.base.errors import BlklabError
 
 
@@ -27,7 +27,7 @@ class Bisection:
         self._repository, self._oracle, self._wanted, self._tell = repository, oracle, wanted, tell
         self._notes = Notebook(folder, wanted, oracle, tell)
         self._ahead = ahead
-        self._steps: dict[str, Step] = {}
+        self._steps: dict[str, MeasuredCommit] = {}
 
     def run(self) -> Finding:
         """Raises CannotJudge if the ends do not differ, Misuse if ``bad`` does not contain ``good``, LabBroken."""
@@ -50,16 +50,16 @@ class Bisection:
         )
 
     def _search(self, question: Question, builder: ThreadPoolExecutor) -> tuple[str, tuple[str, ...]]:
-        known: dict[Word, list[str]] = {
-            Word.GOOD: [self._wanted.good],
-            Word.BAD: [self._wanted.bad],
-            Word.SKIP: [],
+        known: dict[CommitWord, list[str]] = {
+            CommitWord.GOOD: [self._wanted.good],
+            CommitWord.BAD: [self._wanted.bad],
+            CommitWord.SKIP: [],
         }
         while True:
-            step = self._repository.next_step(known[Word.BAD], known[Word.GOOD], known[Word.SKIP])
+            step = self._repository.next_step(known[CommitWord.BAD], known[CommitWord.GOOD], known[CommitWord.SKIP])
             if not step.test:
                 return step.culprit, step.left
-            left = len(self._repository.suspects(known[Word.GOOD], known[Word.BAD][-1]))
+            left = len(self._repository.suspects(known[CommitWord.GOOD], known[CommitWord.BAD][-1]))
             building = self._build_ahead(step.test, known, builder)
             try:
                 seen = self._notes.measured(step.test, f"{left} suspects left")
@@ -69,7 +69,7 @@ class Bisection:
             known[self._note(seen, question).word].append(step.test)
 
     def _build_ahead(
-        self, test: str, known: dict[Word, list[str]], builder: ThreadPoolExecutor
+        self, test: str, known: dict[CommitWord, list[str]], builder: ThreadPoolExecutor
     ) -> list["Future[None]"]:
         """Build the commit to measure now, and start builds of the commits that either answer needs next.
 
@@ -79,8 +79,12 @@ class Bisection:
             return []
         self._prepare(test)
         wanted = [
-            self._repository.next_step([*known[Word.BAD], test], known[Word.GOOD], known[Word.SKIP]).test,
-            self._repository.next_step(known[Word.BAD], [*known[Word.GOOD], test], known[Word.SKIP]).test,
+            self._repository.next_step(
+                [*known[CommitWord.BAD], test], known[CommitWord.GOOD], known[CommitWord.SKIP]
+            ).test,
+            self._repository.next_step(
+                known[CommitWord.BAD], [*known[CommitWord.GOOD], test], known[CommitWord.SKIP]
+            ).test,
         ]
         fresh = [sha for sha in wanted if sha and self._notes.known(sha) is None]
         return [builder.submit(self._prepare, sha) for sha in fresh[: self._ahead]]
@@ -92,11 +96,11 @@ class Bisection:
 
     def _note(self, seen: Observation, question: Question) -> Answer:
         answer = question.answer(seen)
-        self._steps[seen.commit] = Step(self._repository.commit(seen.commit), seen, answer)
+        self._steps[seen.commit] = MeasuredCommit(self._repository.commit(seen.commit), seen, answer)
         self._tell(f"{seen.commit[:12]}: {answer.word}" + (f", {answer.reason}" if answer.reason else ""))
         return answer
 
-    def _checks(self, culprit: Commit, question: Question) -> Iterable[tuple[str, Word | None]]:
+    def _checks(self, culprit: Commit, question: Question) -> Iterable[tuple[str, CommitWord | None]]:
         """The word of each check; a revert that does not apply has none."""
         for what, sha in ((PARENT, culprit.parents[0]), (ITSELF, culprit.sha)):
             yield what, question.answer(self._notes.measured(sha, what)).word

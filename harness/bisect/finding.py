@@ -5,13 +5,13 @@ from dataclasses import dataclass
 
 from harness.bisect.question import Answer, Question
 from harness.bisect.repository import Commit
-from harness.bisect.state import Observation, Word
+from harness.bisect.state import CommitWord, Observation
 
 PARENT, ITSELF, REVERT = "the parent", "the commit", "the bad end with the commit reverted"
 
 
 @dataclass(frozen=True)
-class Step:
+class MeasuredCommit:
     """A measured commit, in the order of the search."""
 
     commit: Commit
@@ -28,10 +28,10 @@ class Finding:
     """
 
     question: Question
-    steps: tuple[Step, ...]
+    steps: tuple[MeasuredCommit, ...]
     culprit: Commit | None
     left: tuple[Commit, ...] = ()
-    checks: tuple[tuple[str, Word | None], ...] = ()
+    checks: tuple[tuple[str, CommitWord | None], ...] = ()
     cautions: tuple[str, ...] = ()
     confidence: float | None = None
     cost: int = 0
@@ -42,7 +42,7 @@ class Finding:
         words = dict(self.checks)
         return (
             self.culprit is not None
-            and words.get(PARENT) is Word.GOOD
-            and words.get(ITSELF) is Word.BAD
-            and words.get(REVERT) in (None, Word.GOOD)
+            and words.get(PARENT) is CommitWord.GOOD
+            and words.get(ITSELF) is CommitWord.BAD
+            and words.get(REVERT) in (None, CommitWord.GOOD)
         )

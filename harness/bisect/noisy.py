@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Sequence
 from pathlib import Path
 
 from harness.bisect.culprit import warnings
-from harness.bisect.finding import ITSELF, PARENT, REVERT, Finding, Step
+from harness.bisect.finding import ITSELF, PARENT, REVERT, Finding, MeasuredCommit
 from harness.bisect.notebook import Notebook, Oracle, Tell
 from harness.bisect.posterior import CONFIDENCE, Ends, Found, Posterior, search
 from harness.bisect.question import Answer, Question
 from harness.bisect.repository import Commit, Repository
-from harness.bisect.state import Observation, State, Word
+from harness.bisect.state import CommitWord, Observation, State
 from lab.base.errors import CannotJudge
 
 _ANEW = 3
@@ -113,35 +113,35 @@ class NoisyBisection:
         self._tell(f"{commit[:12]}: {shown}")
         return fresh
 
-    def _word(self, commit: str, ends: Ends, question: Question) -> Word:
+    def _word(self, commit: str, ends: Ends, question: Question) -> CommitWord:
         """Good or bad, with the confidence that a culprit needs."""
         posterior = Posterior.of(ends, 2)
         for ratio in _values(self._notes.known(commit), question):
             posterior = posterior.measured(0, ratio)
         found = search(posterior, lambda _: self._ratios(commit, question))
         if found.culprit is None:
-            return Word.SKIP
-        return Word.GOOD if found.culprit else Word.BAD
+            return CommitWord.SKIP
+        return CommitWord.GOOD if found.culprit else CommitWord.BAD
 
-    def _checks(self, culprit: str, ends: Ends, question: Question) -> Iterable[tuple[str, Word | None]]:
+    def _checks(self, culprit: str, ends: Ends, question: Question) -> Iterable[tuple[str, CommitWord | None]]:
         for what, sha in ((PARENT, self._repository.commit(culprit).parents[0]), (ITSELF, culprit)):
             yield what, self._word(sha, ends, question)
         reverted = self._repository.reverted(culprit, self._wanted.bad)
         yield REVERT, self._word(reverted, ends, question) if reverted else None
 
-    def _steps(self, ends: Ends, question: Question) -> Iterator[Step]:
+    def _steps(self, ends: Ends, question: Question) -> Iterator[MeasuredCommit]:
         for sha in self._met:
             seen = self._notes.known(sha)
             if seen is not None:
-                yield Step(self._repository.commit(sha), seen, _answer(seen, ends, question))
+                yield MeasuredCommit(self._repository.commit(sha), seen, _answer(seen, ends, question))
 
 
 def _answer(seen: Observation, ends: Ends, question: Question) -> Answer:
     values = _values(seen, question)
     if not values:
-        return Answer(Word.SKIP, seen.untestable or "nothing was measured")
+        return Answer(CommitWord.SKIP, seen.untestable or "nothing was measured")
     mean = math.fsum(values) / len(values)
-    return Answer(Word.GOOD if abs(mean - ends.good) < abs(mean - ends.bad) else Word.BAD)
+    return Answer(CommitWord.GOOD if abs(mean - ends.good) < abs(mean - ends.bad) else CommitWord.BAD)
 
 
 def _values(seen: Observation | None, question: Question) -> Sequence[float]:

@@ -23,7 +23,7 @@ _MAKES_BOOTS = Path(build.__file__).parents[1]
 
 
 @dataclass(frozen=True)
-class Trial:
+class CommitTrial:
     """What runs on each commit; no ``arms``: all; ``seeds`` None: those of the scenario."""
 
     scenario: Scenario
@@ -33,7 +33,7 @@ class Trial:
 
 
 @dataclass(frozen=True)
-class Source:
+class CommitSource:
     """The repository ``clone`` has the commits; ``spec`` is its kernel specification (``tree:PATH``)."""
 
     clone: Path
@@ -51,7 +51,7 @@ class Ears:
 class KernelOracle:
     """Builds commits and runs the trial on them."""
 
-    def __init__(self, lab: Lab, trial: Trial, source: Source, store: Store, ears: Ears) -> None:
+    def __init__(self, lab: Lab, trial: CommitTrial, source: CommitSource, store: Store, ears: Ears) -> None:
         self._lab, self._trial, self._source, self._store, self._ears = lab, trial, source, store, ears
         self.setting = _setting(lab, trial)
         # A finished build does not wait for speculative ones.
@@ -72,7 +72,9 @@ class KernelOracle:
         return found
 
     def _build(self, commit: str) -> Kernel | CannotJudge:
-        source = tree.Source(self._source.clone, f"{self._source.spec}@{commit}", self._title(commit), revision=commit)
+        source = tree.KernelSource(
+            self._source.clone, f"{self._source.spec}@{commit}", self._title(commit), revision=commit
+        )
         try:
             return tree.built(source, self._lab.cache, tell=self._ears.tell)
         except CannotJudge as error:
@@ -116,7 +118,7 @@ def claim_seen(claim: ClaimVerdict) -> ClaimSeen:
     return ClaimSeen(claim.that, claim.ratio, str(claim.judgement.status), values)
 
 
-def _setting(lab: Lab, trial: Trial) -> str:
+def _setting(lab: Lab, trial: CommitTrial) -> str:
     files = sorted(path for path in _MAKES_BOOTS.rglob("*") if path.is_file() and path.suffix != ".pyc")
     made_by = [(path.name, digest_file(path)) for path in files]
     fragments = [path.read_text() for path in kconfig.fragments()]

@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.bisect.state import ClaimSeen, Observation, Word
+from harness.bisect.state import ClaimSeen, CommitWord, Observation
 from harness.scenario.model import Status
 from lab.base.errors import CannotJudge
 
@@ -17,7 +17,7 @@ _HELD, _FAILED = str(Status.PASS), str(Status.FAIL)
 class Answer:
     """``reason``: why a commit is skipped."""
 
-    word: Word
+    word: CommitWord
     reason: str = ""
 
 
@@ -53,19 +53,19 @@ class Question:
 
     def answer(self, seen: Observation) -> Answer:
         if seen.untestable:
-            return Answer(Word.SKIP, seen.untestable)
+            return Answer(CommitWord.SKIP, seen.untestable)
         claims = [claim for claim in seen.claims if claim.that in self.claims]
         without = [claim for claim in claims if not claim.values]
         if without:
             # A crash is not the regression that is searched.
-            return Answer(Word.SKIP, f"{without[0].status}: not measured: {without[0].that}")
+            return Answer(CommitWord.SKIP, f"{without[0].status}: not measured: {without[0].that}")
         statuses = {claim.status for claim in claims}
         if statuses == {_HELD}:
-            return Answer(Word.GOOD)
+            return Answer(CommitWord.GOOD)
         if statuses == {_FAILED}:
-            return Answer(Word.BAD)
+            return Answer(CommitWord.BAD)
         listing = "; ".join(f"{claim.status} {claim.that}" for claim in claims)
-        return Answer(Word.SKIP, f"some claims are good and some bad: {listing}")
+        return Answer(CommitWord.SKIP, f"some claims are good and some bad: {listing}")
 
 
 def _told(good: Observation, bad: Observation) -> tuple[str, ...]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 from harness.bisect.oracle import claim_seen
 from harness.bisect.question import Answer, Question
-from harness.bisect.state import ClaimSeen, Observation, Word
+from harness.bisect.state import ClaimSeen, CommitWord, Observation
 from harness.judge.ensemble import Ensemble
 from harness.report.format import plural
 from harness.scenario.metric_names import METRICS
@@ -63,8 +63,8 @@ def bisect_releases(sweeper: Extends, ends: Sweep, figure: str, tell: Tell) -> R
         seen[place] = _observed(swept, place, figure, middle)
         answers[place] = answer = question.answer(seen[place])
         tell(f"{label(ends.specs[place])}: {answer.word}" + (f", {answer.reason}" if answer.reason else ""))
-        good = place if answer.word is Word.GOOD else good
-        bad = place if answer.word is Word.BAD else bad
+        good = place if answer.word is CommitWord.GOOD else good
+        bad = place if answer.word is CommitWord.BAD else bad
     return Releases(swept, question, seen, answers, good, bad)
 
 

@@ -8,12 +8,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.bisect.finding import Finding, Step
-from harness.bisect.state import ClaimSeen, Word
+from harness.bisect.finding import Finding, MeasuredCommit
+from harness.bisect.state import ClaimSeen, CommitWord
 from harness.report.format import figure
 from harness.scenario.model import Scenario
 
-_STYLES = {Word.GOOD: "green", Word.BAD: "red", Word.SKIP: "yellow"}
+_STYLES = {CommitWord.GOOD: "green", CommitWord.BAD: "red", CommitWord.SKIP: "yellow"}
 _WIDTH, _HEIGHT, _EDGE, _HEADROOM = 720, 260, 48, 1.1
 _STYLE = """\
 :root { color-scheme: light dark; --ink: #1b1f24; --faint: #8c959f; --good: #1a7f37; --bad: #cf222e; --paper: #fff }
@@ -90,7 +90,7 @@ def _grid(value: float, top: float) -> list[str]:
     return [line, _text(4, y + 4, figure(value))]
 
 
-def _dot(x: float, y: float, step: Step) -> str:
+def _dot(x: float, y: float, step: MeasuredCommit) -> str:
     title = escape(f"{step.commit.short}: {step.answer.word}")
     return f'<circle class="{step.answer.word}" cx="{x}" cy="{y}" r="4"><title>{title}</title></circle>'
 
@@ -153,23 +153,23 @@ def _method(finding: Finding) -> str:
 
 
 def _change(finding: Finding) -> Iterator[str]:
-    good = next(step for step in finding.steps if step.answer.word is Word.GOOD)
-    bad = next(step for step in finding.steps if step.answer.word is Word.BAD)
+    good = next(step for step in finding.steps if step.answer.word is CommitWord.GOOD)
+    bad = next(step for step in finding.steps if step.answer.word is CommitWord.BAD)
     for before, since in zip(_claims(good, finding), _claims(bad, finding), strict=True):
         yield f"  {before.that}"
         yield f"    {before.ratio}"
         yield f"    {_range(before)} before, {_range(since)} since"
 
 
-def _claims(step: Step, finding: Finding) -> list[ClaimSeen]:
+def _claims(step: MeasuredCommit, finding: Finding) -> list[ClaimSeen]:
     return [claim for claim in step.seen.claims if claim.that in finding.question.claims and claim.values]
 
 
-def _first(step: Step, finding: Finding) -> list[ClaimSeen]:
+def _first(step: MeasuredCommit, finding: Finding) -> list[ClaimSeen]:
     return [claim for claim in _claims(step, finding) if claim.that == finding.question.claims[0]]
 
 
-def _ratio(step: Step, finding: Finding) -> str:
+def _ratio(step: MeasuredCommit, finding: Finding) -> str:
     return ", ".join(_range(claim) for claim in _claims(step, finding))
 
 

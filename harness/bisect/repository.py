@@ -34,7 +34,7 @@ class Commit:
 
 
 @dataclass(frozen=True)
-class Step:
+class BisectStep:
     """The next commit to ``test``, or the ``culprit``, or the commits ``left`` if the rest is skipped."""
 
     test: str = ""
@@ -91,7 +91,7 @@ class Repository:
         listing = self._text("rev-list", "--topo-order", "--reverse", *options, bad, *(f"^{sha}" for sha in good))
         return tuple(listing.split())
 
-    def next_step(self, bad: Sequence[str], good: Sequence[str], skipped: Sequence[str]) -> Step:
+    def next_step(self, bad: Sequence[str], good: Sequence[str], skipped: Sequence[str]) -> BisectStep:
         """The next step of git bisect for these answers; no state is kept in git."""
         self._git("bisect", "reset", accept=(0, 1, 128))
         said = self._git("bisect", "start", "--no-checkout", bad[0], *good, accept=(0, 1))
@@ -100,13 +100,13 @@ class Repository:
                 said = self._git("bisect", word, sha, accept=(0, 1, 2))
         text = said.stdout.decode(errors="replace")
         if "is the first bad commit" in text:
-            return Step(culprit=text.split()[0])
+            return BisectStep(culprit=text.split()[0])
         if "only 'skip'ped commits left" in text:
-            return Step(left=tuple(word for word in text.split() if self._is_sha(word)))
+            return BisectStep(left=tuple(word for word in text.split() if self._is_sha(word)))
         head = self._git("rev-parse", "--verify", "--quiet", "BISECT_HEAD", accept=(0, 1)).stdout.decode().strip()
         if not head:
             raise LabBroken(f"git bisect did not say what to test next: {text.strip()}")
-        return Step(test=head)
+        return BisectStep(test=head)
 
     def reverted(self, culprit: str, onto: str) -> str | None:
         """A commit that is ``onto`` with ``culprit`` reverted; None if the revert does not apply.

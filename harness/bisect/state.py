@@ -14,7 +14,7 @@ SCHEMA = 1
 STATE = "bisect.json"
 
 
-class Word(StrEnum):
+class CommitWord(StrEnum):
     """The answer for a commit, in git bisect's words."""
 
     GOOD = "good"

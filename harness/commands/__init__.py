@@ -19,13 +19,13 @@ class Command(Protocol):
 
 
 @dataclass(frozen=True)
-class Word:
+class CommandWord:
     """A word of the command line."""
 
     name: str
     help: str
     module: str = ""
-    words: tuple["Word", ...] = ()
+    words: tuple["CommandWord", ...] = ()
 
     def load(self) -> Command:
         module: Command = importlib.import_module(f"{__name__}.{self.module}")
@@ -33,41 +33,41 @@ class Word:
 
 
 CHECKS = (
-    Word("selftest", "run guests that fail on purpose; each must end as declared", "check.selftest"),
-    Word("calibrate", "measure each device model against its closed form", "check.calibrate"),
-    Word("controls", "build the mutant kernels and show which scenario detects each", "check.controls"),
-    Word("zoo", "score the lab on published regressions and null pairs", "check.zoo"),
-    Word("agree", "compare ratios that were measured on both clocks", "check.agree"),
-    Word("sensitivity", "vary a topology's fitted parameters and measure the ratios", "check.sensitivity"),
-    Word("inventory", "boot a topology on QEMU's controllers and compare sysfs with it", "check.inventory"),
-    Word("pages", "write the pages of docs/results from stored runs", "check.pages"),
+    CommandWord("selftest", "run guests that fail on purpose; each must end as declared", "check.selftest"),
+    CommandWord("calibrate", "measure each device model against its closed form", "check.calibrate"),
+    CommandWord("controls", "build the mutant kernels and show which scenario detects each", "check.controls"),
+    CommandWord("zoo", "score the lab on published regressions and null pairs", "check.zoo"),
+    CommandWord("agree", "compare ratios that were measured on both clocks", "check.agree"),
+    CommandWord("sensitivity", "vary a topology's fitted parameters and measure the ratios", "check.sensitivity"),
+    CommandWord("inventory", "boot a topology on QEMU's controllers and compare sysfs with it", "check.inventory"),
+    CommandWord("pages", "write the pages of docs/results from stored runs", "check.pages"),
 )
 STORES = (
-    Word("index", "rebuild the index of all runs; list or delete runs", "store.index"),
-    Word("cache", "list or delete cached kernels, payloads and archives", "store.cache"),
-    Word("kit", "copy what repeats one boot with QEMU alone", "store.kit"),
+    CommandWord("index", "rebuild the index of all runs; list or delete runs", "store.index"),
+    CommandWord("cache", "list or delete cached kernels, payloads and archives", "store.cache"),
+    CommandWord("kit", "copy what repeats one boot with QEMU alone", "store.kit"),
 )
-GROUPS: Mapping[str, tuple[Word, ...]] = {
+GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
     "measure": (
-        Word("run", "run a scenario on a kernel and judge it", "run"),
-        Word("matrix", "run scenarios on several kernels", "matrix"),
-        Word("timeline", "run a scenario on successive kernels and find the changes", "timeline"),
-        Word("bisect", "find the release or the commit that makes a claim fail", "bisect"),
-        Word("shell", "open a shell in a guest with a topology's controllers", "shell"),
+        CommandWord("run", "run a scenario on a kernel and judge it", "run"),
+        CommandWord("matrix", "run scenarios on several kernels", "matrix"),
+        CommandWord("timeline", "run a scenario on successive kernels and find the changes", "timeline"),
+        CommandWord("bisect", "find the release or the commit that makes a claim fail", "bisect"),
+        CommandWord("shell", "open a shell in a guest with a topology's controllers", "shell"),
     ),
     "understand": (
-        Word("show", "show what a scenario or a topology builds and claims", "show"),
-        Word("list", "list the scenarios, the topologies or the packaged kernels", "list"),
-        Word("judge", "judge a stored run again from its raw files", "judge"),
-        Word("report", "write runs, a matrix or a history as one HTML page", "report"),
-        Word("explain", "name what limits each load of a run", "explain"),
-        Word("compare", "compare kernels or runs; --history: a scenario over time", "compare"),
-        Word("profile", "count instructions by function, of one run or between two", "profile"),
+        CommandWord("show", "show what a scenario or a topology builds and claims", "show"),
+        CommandWord("list", "list the scenarios, the topologies or the packaged kernels", "list"),
+        CommandWord("judge", "judge a stored run again from its raw files", "judge"),
+        CommandWord("report", "write runs, a matrix or a history as one HTML page", "report"),
+        CommandWord("explain", "name what limits each load of a run", "explain"),
+        CommandWord("compare", "compare kernels or runs; --history: a scenario over time", "compare"),
+        CommandWord("profile", "count instructions by function, of one run or between two", "profile"),
     ),
     "maintain": (
-        Word("check", "test the lab: selftests, device models, mutants, pages", words=CHECKS),
-        Word("store", "manage stored runs and the cache", words=STORES),
-        Word("doctor", "check this host and name what is missing", "doctor"),
+        CommandWord("check", "test the lab: selftests, device models, mutants, pages", words=CHECKS),
+        CommandWord("store", "manage stored runs and the cache", words=STORES),
+        CommandWord("doctor", "check this host and name what is missing", "doctor"),
     ),
 }
-HELP = Word("help", "show the help of a command, completion scripts or the man page", "help")
+HELP = CommandWord("help", "show the help of a command, completion scripts or the man page", "help")

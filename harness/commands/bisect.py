@@ -12,7 +12,7 @@ from harness.base.files import write_atomic
 from harness.bisect.driver import Bisection
 from harness.bisect.finding import Finding
 from harness.bisect.noisy import NoisyBisection
-from harness.bisect.oracle import Ears, KernelOracle, Source, Trial
+from harness.bisect.oracle import CommitSource, CommitTrial, Ears, KernelOracle
 from harness.bisect.report import mail, plot, print_finding
 from harness.bisect.repository import Repository
 from harness.bisect.simulation import compare
@@ -93,9 +93,9 @@ def execute(options: argparse.Namespace) -> int:
     tree = options.tree.resolve()
     repository = Repository(tree, folder / "clone.git")
     state = State(scenario.digest, str(tree), repository.resolve(options.good), repository.resolve(options.bad))
-    trial = Trial(scenario, options.seeds, tuple(options.arm), options.jobs)
+    trial = CommitTrial(scenario, options.seeds, tuple(options.arm), options.jobs)
     with progress(Console(stderr=True)) as listener:
-        source = Source(repository.folder, f"tree:{tree}")
+        source = CommitSource(repository.folder, f"tree:{tree}")
         oracle = KernelOracle(lab, trial, source, store, Ears(tell, listener))
         finding = _bisection(options, repository, oracle, state, folder).run()
     tell(oracle.drift(state.good, state.bad))

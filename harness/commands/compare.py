@@ -11,7 +11,7 @@ from harness.commands.command import add_arms, add_results, results_root, tell
 from harness.judge.comparison import Change, Difference, changes
 from harness.record.index import open_index
 from harness.record.judging import results_of
-from harness.record.sides import Candidate, Pair, pairs, side
+from harness.record.sides import Candidate, RunPair, pairs, side
 from harness.record.store import RunFolder, load_run
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.scenario.metric_names import METRICS
@@ -79,7 +79,7 @@ def _check(options: argparse.Namespace) -> None:
         raise Misuse("--arm selects arms of --history", remedy="omit --arm")
 
 
-def _compared(pair: Pair, metrics: tuple[str, ...]) -> Compared:
+def _compared(pair: RunPair, metrics: tuple[str, ...]) -> Compared:
     runs = [load_run(one.path) for one in (pair.before, pair.after)]
     before, after = map(results_of, runs)
     head = _heads(pair.before, pair.after)

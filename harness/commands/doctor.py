@@ -34,7 +34,7 @@ _KVM_REMEDY = {
 }
 
 
-class Status(StrEnum):
+class HostStatus(StrEnum):
     """With MISSING no scenario of the virtual clock runs."""
 
     OK = "ok"
@@ -43,8 +43,8 @@ class Status(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
-    status: Status
+class HostFinding:
+    status: HostStatus
     subject: str
     fact: str
     remedy: str = ""
@@ -65,20 +65,20 @@ def doctor(out: TextIO) -> int:
         statuses.add(finding.status)
         out.write(show(finding))
         out.flush()
-    able = Status.MISSING not in statuses
+    able = HostStatus.MISSING not in statuses
     out.write("scenarios of the virtual clock can run here\n" if able else "no scenario can run here, see above\n")
     return EXIT_PASS if able else EXIT_LAB_BROKEN
 
 
-def show(finding: Finding) -> str:
+def show(finding: HostFinding) -> str:
     remedy = f"; remedy: {finding.remedy}" if finding.remedy else ""
     return f"{finding.status:<8}{finding.subject:<14}{finding.fact}{remedy}\n"
 
 
-def _findings() -> Iterator[Finding]:
+def _findings() -> Iterator[HostFinding]:
     distribution = host.os_release()
-    yield Finding(Status.OK, "host", f"{distribution.pretty}, kernel {os.uname().release}")
-    yield Finding(Status.OK, "cores", f"{host.usable_cores()} usable, load {host.load():.1f}")
+    yield HostFinding(HostStatus.OK, "host", f"{distribution.pretty}, kernel {os.uname().release}")
+    yield HostFinding(HostStatus.OK, "cores", f"{host.usable_cores()} usable, load {host.load():.1f}")
     yield memory_finding(host.memory_available())
     yield guests_finding(host.memory_available(), host.usable_cores(), catalogue())
     yield from _cache_findings()
@@ -88,75 +88,79 @@ def _findings() -> Iterator[Finding]:
     try:
         qemu = find_qemu()
     except BlklabError as error:
-        yield Finding(Status.MISSING, "QEMU", error.message, error.remedy)
+        yield HostFinding(HostStatus.MISSING, "QEMU", error.message, error.remedy)
         return
     yield from _qemu_findings(qemu)
     yield kvm_finding(prove_kvm(qemu, _a_kernel()))
     yield from _clock_findings()
 
 
-def memory_finding(available: int) -> Finding:
+def memory_finding(available: int) -> HostFinding:
     fact = f"{_gib(available)} available"
     if available < _LEAST_MEMORY:
-        return Finding(Status.MISSING, "memory", fact, f"free some: a guest needs {_gib(_LEAST_MEMORY)}")
-    return Finding(Status.OK, "memory", fact)
+        return HostFinding(HostStatus.MISSING, "memory", fact, f"free some: a guest needs {_gib(_LEAST_MEMORY)}")
+    return HostFinding(HostStatus.OK, "memory", fact)
 
 
-def guests_finding(available: int, cores: int, topologies: Iterable[Topology]) -> Finding:
+def guests_finding(available: int, cores: int, topologies: Iterable[Topology]) -> HostFinding:
     """Whether the guests of all topologies fit into memory, and how many of the largest fit at once."""
     by_size = sorted(topologies, key=lambda topology: topology.memory)
     too_large = [one for one in by_size if not host.guests_that_fit(one.memory, available)]
     if too_large:
         shown = ", ".join(f"{one.name} ({show_size(one.memory)})" for one in too_large)
-        return Finding(
-            Status.NOTE,
+        return HostFinding(
+            HostStatus.NOTE,
             "guests",
             f"too large for this memory: {shown}",
             "free memory, or do not use them",
         )
     largest = by_size[-1]
     at_once = min(cores, host.guests_that_fit(largest.memory, available))
-    return Finding(
-        Status.OK, "guests", f"{at_once} at once of the largest topology, {largest.name} ({show_size(largest.memory)})"
+    return HostFinding(
+        HostStatus.OK,
+        "guests",
+        f"{at_once} at once of the largest topology, {largest.name} ({show_size(largest.memory)})",
     )
 
 
-def program_findings(manager: host.Manager, needs: tuple[host.Need, ...]) -> Iterator[Finding]:
+def program_findings(manager: host.Manager, needs: tuple[host.Need, ...]) -> Iterator[HostFinding]:
     for need in needs:
         found = need.find()
         if found is None:
             remedy = host.install_line(manager, (need.package(manager),))
-            yield Finding(Status.MISSING, "program", f"{need.program}, to {need.purpose}", remedy)
+            yield HostFinding(HostStatus.MISSING, "program", f"{need.program}, to {need.purpose}", remedy)
         else:
-            yield Finding(Status.OK, "program", f"{found}, to {need.purpose}")
+            yield HostFinding(HostStatus.OK, "program", f"{found}, to {need.purpose}")
     missing = host.missing_packages(manager, needs)
     if missing:
-        yield Finding(Status.NOTE, "packages", "all of them", host.install_line(manager, missing))
+        yield HostFinding(HostStatus.NOTE, "packages", "all of them", host.install_line(manager, missing))
 
 
-def builds_finding(manager: host.Manager, needs: tuple[host.Need, ...]) -> Finding:
+def builds_finding(manager: host.Manager, needs: tuple[host.Need, ...]) -> HostFinding:
     """Only kernels built from source need these programs."""
     missing = host.missing_needs(needs)
     if not missing:
-        return Finding(Status.OK, "builds", "kernels can be built from source")
+        return HostFinding(HostStatus.OK, "builds", "kernels can be built from source")
     line = host.install_line(manager, host.missing_packages(manager, needs))
     fact = f"kernels cannot be built from source without {', '.join(need.program for need in missing)}"
-    return Finding(Status.NOTE, "builds", fact, f"scripts/host-packages --build, or: {line}")
+    return HostFinding(HostStatus.NOTE, "builds", fact, f"scripts/host-packages --build, or: {line}")
 
 
-def archive_finding(debian: sources.Distribution) -> Finding:
+def archive_finding(debian: sources.Distribution) -> HostFinding:
     """Debian kernels and the guest's programs come from Debian's archive on every host."""
     try:
-        return Finding(Status.OK, "archive", debian.uri(payload.SUITE))
+        return HostFinding(HostStatus.OK, "archive", debian.uri(payload.SUITE))
     except BlklabError as error:
-        status = Status.NOTE if read_pin(Cache.default(), payload.PIN) else Status.MISSING
-        return Finding(status, "archive", error.message, error.remedy)
+        status = HostStatus.NOTE if read_pin(Cache.default(), payload.PIN) else HostStatus.MISSING
+        return HostFinding(status, "archive", error.message, error.remedy)
 
 
-def kvm_finding(kvm: Kvm) -> Finding:
+def kvm_finding(kvm: Kvm) -> HostFinding:
     if kvm.state is KvmState.WORKS:
-        return Finding(Status.OK, "KVM", f"{kvm.state} (-cpu {kvm.model}): {kvm.proof}; the virtual clock uses TCG")
-    return Finding(Status.NOTE, "KVM", f"{kvm.state}: {kvm.proof}; blklab uses TCG", _KVM_REMEDY[kvm.state])
+        return HostFinding(
+            HostStatus.OK, "KVM", f"{kvm.state} (-cpu {kvm.model}): {kvm.proof}; the virtual clock uses TCG"
+        )
+    return HostFinding(HostStatus.NOTE, "KVM", f"{kvm.state}: {kvm.proof}; blklab uses TCG", _KVM_REMEDY[kvm.state])
 
 
 def _host_needs() -> tuple[host.Need, ...]:
@@ -164,33 +168,35 @@ def _host_needs() -> tuple[host.Need, ...]:
     return tuple(need for need in host.NEEDS if not need.program.startswith("qemu"))
 
 
-def _cache_findings() -> Iterator[Finding]:
+def _cache_findings() -> Iterator[HostFinding]:
     cache = Cache.default()
     free = host.disk_free(cache.root)
     fact = f"{_gib(free)} free under {cache.root}"
     if free < _LEAST_DISK:
         remedy = "free some, run blklab store cache prune, or set BLKLAB_CACHE to another folder"
-        yield Finding(Status.MISSING, "disk", fact, f"{remedy}; {_gib(_LEAST_DISK)} are needed")
+        yield HostFinding(HostStatus.MISSING, "disk", fact, f"{remedy}; {_gib(_LEAST_DISK)} are needed")
     else:
-        yield Finding(Status.OK, "disk", fact)
+        yield HostFinding(HostStatus.OK, "disk", fact)
     there = next(folder for folder in (cache.root, *cache.root.parents) if folder.exists())
     if not os.access(there, os.W_OK | os.X_OK):
-        yield Finding(Status.MISSING, "cache", f"{there} cannot be written", "set BLKLAB_CACHE to another folder")
+        yield HostFinding(
+            HostStatus.MISSING, "cache", f"{there} cannot be written", "set BLKLAB_CACHE to another folder"
+        )
         return
     entries = cache.entries()
-    yield Finding(Status.OK, "cache", f"{len(entries)} entries, {_gib(sum(entry.size for entry in entries))}")
+    yield HostFinding(HostStatus.OK, "cache", f"{len(entries)} entries, {_gib(sum(entry.size for entry in entries))}")
 
 
-def _qemu_findings(qemu: Qemu) -> Iterator[Finding]:
+def _qemu_findings(qemu: Qemu) -> Iterator[HostFinding]:
     package = f" ({qemu.package})" if qemu.package else ""
-    yield Finding(Status.OK, "QEMU", f"{qemu.version_text}{package}, {len(qemu.devices)} devices, {qemu.path}")
+    yield HostFinding(HostStatus.OK, "QEMU", f"{qemu.version_text}{package}, {len(qemu.devices)} devices, {qemu.path}")
     if qemu.firmware is None:
         fact = "no qboot.rom in its data folders: boots take longer"
-        yield Finding(Status.NOTE, "firmware", fact, "install qemu-system-data (Debian)")
+        yield HostFinding(HostStatus.NOTE, "firmware", fact, "install qemu-system-data (Debian)")
     absent = [name for name in _WALL_CLOCK_DEVICES if name not in qemu.devices]
     if absent:
         remedy = "install the full QEMU package; only scenarios of the wall clock use them"
-        yield Finding(Status.NOTE, "devices", f"not in this QEMU: {', '.join(absent)}", remedy)
+        yield HostFinding(HostStatus.NOTE, "devices", f"not in this QEMU: {', '.join(absent)}", remedy)
 
 
 def _a_kernel() -> Path | None:
@@ -202,9 +208,9 @@ def _a_kernel() -> Path | None:
     return None
 
 
-def _clock_findings() -> Iterator[Finding]:
+def _clock_findings() -> Iterator[HostFinding]:
     for clock in (VirtualClock, WallClock):
-        yield Finding(Status.OK, f"{clock.name} clock", clock.cannot_see)
+        yield HostFinding(HostStatus.OK, f"{clock.name} clock", clock.cannot_see)
 
 
 def _gib(size: int) -> str:

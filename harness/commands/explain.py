@@ -8,9 +8,9 @@ from rich.console import Console
 
 from harness.commands.command import MOST_SEEDS, add_jobs, add_run, number, tell
 from harness.limits.bottleneck import Bottleneck
-from harness.limits.elements import Kind
+from harness.limits.elements import ElementKind
 from harness.profile.mail import most_expensive
-from harness.profile.recorded import Cell, recorded_profile
+from harness.profile.recorded import ProfiledCell, recorded_profile
 from harness.record.judging import Unexplained, explain_run
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, proof_table, sentences
@@ -70,9 +70,9 @@ def _functions(run: RunFolder, found: Sequence[Bottleneck]) -> Iterator[str]:
     if run.scenario.clock is not Clock.VIRTUAL:
         return
     for one in found:
-        if one.binding is None or one.binding.kind is not Kind.CPU:
+        if one.binding is None or one.binding.kind is not ElementKind.CPU:
             continue
-        profile = recorded_profile(run, Cell(one.arm, one.load, run.facts.seeds[0]))
+        profile = recorded_profile(run, ProfiledCell(one.arm, one.load, run.facts.seeds[0]))
         command = f"blklab profile {run.path} {one.arm}.{one.load}"
         known = f"instructions per I/O: {most_expensive(profile, _FUNCTIONS)}" if profile else command
         yield f"functions of {one.arm}.{one.load}: {known}"

@@ -18,7 +18,7 @@ from harness.matrix.cluster import connect, nobody_waits
 from harness.matrix.driver import run_matrix
 from harness.matrix.jobs import MOST_JOBS, document, hosted_jobs
 from harness.matrix.merge import merge, parts
-from harness.matrix.plan import Plan, Shard, cells_of, read_shard
+from harness.matrix.plan import MatrixPlan, Shard, cells_of, read_shard
 from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
 from harness.report.terminal.matrix import print_matrix
@@ -88,7 +88,7 @@ def execute(options: argparse.Namespace) -> int:
     cache = Cache.default()
     lab = open_lab(cache, tell)
     found = kernels(specs(_named(options), cache), cache, refresh=options.refresh)
-    plan = Plan(scenarios, found, options.seeds, options.shard, options.jobs, _command(options))
+    plan = MatrixPlan(scenarios, found, options.seeds, options.shard, options.jobs, _command(options))
     try:
         with _elsewhere(options.dask) as elsewhere, matrix_progress(Console(stderr=True)) as listener:
             folder = run_matrix(lab, plan, store, listener, elsewhere)
@@ -114,7 +114,7 @@ def _elsewhere(address: str | None) -> Iterator[Turns | None]:
 def _dry_run(options: argparse.Namespace, scenarios: Sequence[Scenario], store: Store) -> int:
     unresolved = {spec: CannotJudge("not resolved") for spec in expand(" ".join(_named(options)), refuse_ranges)}
     by_name = {scenario.name: scenario for scenario in scenarios}
-    cells = cells_of(Plan(tuple(scenarios), unresolved, options.seeds, options.shard))
+    cells = cells_of(MatrixPlan(tuple(scenarios), unresolved, options.seeds, options.shard))
     mine = [cell for cell in cells if cell.shard == options.shard.number]
     print_estimates([Estimate(by_name[cell.scenario], cell.kernel.spec, cell.boots) for cell in mine], store.root)
     return EXIT_PASS

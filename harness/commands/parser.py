@@ -8,7 +8,7 @@ from pathlib import Path
 from typing import Any, NoReturn
 
 from harness import commands
-from harness.commands import Word
+from harness.commands import CommandWord
 from lab.base.errors import Misuse
 from lab.yaml.strict import names, nearest, quoted
 
@@ -86,7 +86,7 @@ def build_parser(wanted: Sequence[str] | None = None) -> Parser:
     return parser
 
 
-def _add_words(parser: argparse.ArgumentParser, words: Iterable[Word], wanted: Sequence[str] | None) -> None:
+def _add_words(parser: argparse.ArgumentParser, words: Iterable[CommandWord], wanted: Sequence[str] | None) -> None:
     rows = parser.add_subparsers(dest="word", metavar="COMMAND", required=True, parser_class=Parser)
     for word in words:
         described = rows.add_parser(word.name, help=word.help, description=f"{word.help[0].upper()}{word.help[1:]}.")

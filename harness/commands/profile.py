@@ -10,7 +10,7 @@ from harness.profile.differential import differential
 from harness.profile.mail import differential_lines, function_lines, profile_lines
 from harness.profile.model import Profile
 from harness.profile.outputs import write_differential, write_profile
-from harness.profile.recorded import Cell, chosen_cell, parse_cell, profile_of
+from harness.profile.recorded import ProfiledCell, chosen_cell, parse_cell, profile_of
 from harness.record.sides import Candidate, pairs, side
 from harness.record.store import RunFolder, load_run
 from lab.base.cache import Cache
@@ -99,7 +99,7 @@ def _runs(first: str, second: str, root: Path, scenario: str | None) -> list[Run
     return runs
 
 
-def _profile(lab: Lab, run: RunFolder, cell: Cell) -> Profile:
+def _profile(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Profile:
     facts = run.facts.kernel
     kernel = resolve(facts.spec, lab.cache, tell=tell)
     if kernel.digest != facts.digest:

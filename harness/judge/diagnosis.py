@@ -11,7 +11,7 @@ from harness.scenario.ratio import NUMBER
 
 
 @dataclass(frozen=True)
-class Finding:
+class JudgedCondition:
     """A condition and its figure. ``value`` is None where it was not measured."""
 
     ratio: str
@@ -31,7 +31,7 @@ class Diagnosed:
     """A diagnosis and the figures of its conditions. It holds when all of them do, under every seed."""
 
     that: str
-    findings: tuple[Finding, ...]
+    findings: tuple[JudgedCondition, ...]
 
     @property
     def holds(self) -> bool:
@@ -77,14 +77,14 @@ def _windows(ratio: Ratio) -> set[tuple[str, ...]]:
     return {operand.path[:2] for operand in operands(ratio) if operand.kind != NUMBER}
 
 
-def _finding(condition: Condition, evidence: Evidence, seeds: Sequence[int]) -> Finding:
+def _finding(condition: Condition, evidence: Evidence, seeds: Sequence[int]) -> JudgedCondition:
     ratio, expect = condition.ratio, condition.expect
     try:
         value = ratio_ensemble(ratio, evidence, seeds)
     except Unavailable:
-        return Finding(ratio.text, expect.text, None, holds=False)
-    return Finding(ratio.text, expect.text, value, len(value.holding(expect)) == len(seeds))
+        return JudgedCondition(ratio.text, expect.text, None, holds=False)
+    return JudgedCondition(ratio.text, expect.text, value, len(value.holding(expect)) == len(seeds))
 
 
-def _listed(findings: Sequence[Finding]) -> str:
+def _listed(findings: Sequence[JudgedCondition]) -> str:
     return ", ".join(map(str, findings))

@@ -35,7 +35,7 @@ WORST_FIRST = (Status.FAIL, Status.ERROR, Status.MISS, Status.PASS, Status.DONE,
 
 
 @dataclass(frozen=True)
-class Ending:
+class EndingJudgement:
     """Judgement of one way in which a boot can end. ``says`` is the start of the reason shown."""
 
     status: Status
@@ -44,22 +44,22 @@ class Ending:
 
 
 ENDINGS = {
-    Outcome.BYE: Ending(Status.PASS, lab_broke=False, says=""),
-    Outcome.NOT_READY: Ending(Status.MISS, lab_broke=False, says="the guest never said ready"),
-    Outcome.LATE: Ending(Status.MISS, lab_broke=False, says="the host did not bring the guest up in time"),
-    Outcome.OOPS: Ending(Status.FAIL, lab_broke=False, says="the kernel oopsed after it was ready"),
-    Outcome.HANG: Ending(Status.FAIL, lab_broke=False, says="the kernel hung after it was ready"),
-    Outcome.DOUBTFUL: Ending(
+    Outcome.BYE: EndingJudgement(Status.PASS, lab_broke=False, says=""),
+    Outcome.NOT_READY: EndingJudgement(Status.MISS, lab_broke=False, says="the guest never said ready"),
+    Outcome.LATE: EndingJudgement(Status.MISS, lab_broke=False, says="the host did not bring the guest up in time"),
+    Outcome.OOPS: EndingJudgement(Status.FAIL, lab_broke=False, says="the kernel oopsed after it was ready"),
+    Outcome.HANG: EndingJudgement(Status.FAIL, lab_broke=False, says="the kernel hung after it was ready"),
+    Outcome.DOUBTFUL: EndingJudgement(
         Status.ERROR, lab_broke=False, says="the guest died or hung, and not surely of its kernel"
     ),
-    Outcome.UNFIT: Ending(Status.ERROR, lab_broke=False, says="the guest could not be set up as asked"),
-    Outcome.GARBLED: Ending(Status.ERROR, lab_broke=True, says="the result channel broke its format"),
-    Outcome.LOST: Ending(Status.ERROR, lab_broke=True, says="the lab lost the guest"),
+    Outcome.UNFIT: EndingJudgement(Status.ERROR, lab_broke=False, says="the guest could not be set up as asked"),
+    Outcome.GARBLED: EndingJudgement(Status.ERROR, lab_broke=True, says="the result channel broke its format"),
+    Outcome.LOST: EndingJudgement(Status.ERROR, lab_broke=True, says="the lab lost the guest"),
 }
-WARNED = Ending(Status.ERROR, lab_broke=False, says="the kernel complained inside the measured window")
+WARNED = EndingJudgement(Status.ERROR, lab_broke=False, says="the kernel complained inside the measured window")
 
 
-def ending(outcome: Outcome, *, warned: bool) -> Ending:
+def ending(outcome: Outcome, *, warned: bool) -> EndingJudgement:
     """A boot that finished is only as good as its console: warnings make it an error."""
     return WARNED if outcome is Outcome.BYE and warned else ENDINGS[outcome]
 

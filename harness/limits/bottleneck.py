@@ -15,26 +15,26 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.limits.bounds import arm_bound
-from harness.limits.elements import Element, Kind, elements
+from harness.limits.elements import Element, ElementKind, elements
 from harness.metrics.use import LoadUse, mean_use
 from harness.scenario.model import Arm, Load
 from lab.base.errors import Misuse
 
 PRECEDENCE = (
-    Kind.SELECTOR,
-    Kind.DISK,
-    Kind.LINK,
-    Kind.CPU,
-    Kind.HOST_QUEUE,
-    Kind.LUN_DEPTH,
-    Kind.PACE,
-    Kind.IODEPTH,
+    ElementKind.SELECTOR,
+    ElementKind.DISK,
+    ElementKind.LINK,
+    ElementKind.CPU,
+    ElementKind.HOST_QUEUE,
+    ElementKind.LUN_DEPTH,
+    ElementKind.PACE,
+    ElementKind.IODEPTH,
 )
 NOTHING = "nothing is saturated"
 UNCOUNTED = "not known"
 _OTHERS = 3
-_DEVICES = (Kind.DISK, Kind.LINK)
-_QUEUES = (Kind.HOST_QUEUE, Kind.LUN_DEPTH)
+_DEVICES = (ElementKind.DISK, ElementKind.LINK)
+_QUEUES = (ElementKind.HOST_QUEUE, ElementKind.LUN_DEPTH)
 
 
 @dataclass(frozen=True)

@@ -10,7 +10,7 @@ rate allows, whatever the depth.
 from collections.abc import Mapping, Sequence
 
 from harness.limits.filling import fill
-from harness.limits.limits import Plan, fair_share
+from harness.limits.limits import LoadPlan, fair_share
 from harness.scenario.model import Arm, Load, Role
 from lab.base.errors import Misuse
 from lab.topology.model import Topology
@@ -49,7 +49,7 @@ def _rates(
     topology: Topology, every: Sequence[Role], own: Sequence[Role], queue: Mapping[str, str]
 ) -> Mapping[str, float]:
     """What ``own`` roles get beside one other role for each disk that is not theirs."""
-    plan = Plan(topology, tuple(every), queue, private=True)
+    plan = LoadPlan(topology, tuple(every), queue, private=True)
     names, disks = {role.name for role in own}, {role.disk for role in own}
     others = {role.disk: role for role in every if role.disk not in disks}
     flows = [plan.flow(role) for role in (*own, *others.values())]

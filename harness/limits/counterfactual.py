@@ -12,7 +12,7 @@ from dataclasses import dataclass, replace
 from math import ceil
 
 from harness.limits.bottleneck import Bottleneck
-from harness.limits.elements import QUEUES, Element, Kind
+from harness.limits.elements import QUEUES, Element, ElementKind
 from harness.scenario.model import Arm, Load
 from lab.topology.limits import refusals
 from lab.topology.model import Hba, Stack, StackKind, Topology
@@ -30,7 +30,7 @@ _MOST_WEIGHT = 100
 
 
 @dataclass(frozen=True)
-class Change:
+class Alteration:
     """One limit a quarter higher: the arm and load to run instead, and what their throughput is multiplied with.
 
     ``named`` is the bottleneck itself. ``aside`` says why a row does not count, and ``refused`` why the limit cannot
@@ -48,10 +48,10 @@ class Change:
 
 
 @dataclass(frozen=True)
-class Row:
+class ProofRow:
     """``gain`` is relative: 0.25 is a quarter more. None where it was not measured, and ``reason`` says why."""
 
-    change: Change
+    change: Alteration
     gain: float | None
     reason: str = ""
 
@@ -69,10 +69,10 @@ class Proof:
 
     bottleneck: Bottleneck
     base: float
-    rows: tuple[Row, ...]
+    rows: tuple[ProofRow, ...]
 
     @property
-    def named(self) -> Row:
+    def named(self) -> ProofRow:
         return next(row for row in self.rows if row.change.named)
 
     @property
@@ -81,12 +81,12 @@ class Proof:
         return self.named.gain is not None and all(row.agrees for row in self.rows)
 
 
-def changes(arm: Arm, load: Load, found: Bottleneck) -> tuple[Change, ...]:
+def changes(arm: Arm, load: Load, found: Bottleneck) -> tuple[Alteration, ...]:
     """One for each limit that the load meets, the named one first. Raises ValueError when nothing is named."""
     if found.binding is None:
         raise ValueError(f"{found.arm}.{found.load} has no bottleneck")
-    every: list[Change] = []
-    for kind in Kind:
+    every: list[Alteration] = []
+    for kind in ElementKind:
         of_kind = [one for one in found.elements if one.kind is kind]
         every += _CHANGES[kind](arm, load, of_kind, found.binding)
     every += _parallel_disks(arm, load, found)
@@ -94,7 +94,7 @@ def changes(arm: Arm, load: Load, found: Bottleneck) -> tuple[Change, ...]:
     return tuple(sorted(sound, key=lambda change: not change.named))
 
 
-def _refused(change: Change) -> Change:
+def _refused(change: Alteration) -> Alteration:
     return replace(change, refused=change.refused or "; ".join(str(reason) for reason in refusals(change.arm.topology)))
 
 
@@ -109,28 +109,28 @@ def _multiplied(topology: Topology, kind: str, names: Sequence[str], factors: Ma
     return topology
 
 
-def _disks(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Change]:
+def _disks(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
     faster = dict.fromkeys(_DISK_RATES, RAISE) | dict.fromkeys(_DISK_TIMES, 1 / RAISE)
     for group in groups:
         named = group == binding
         if binding.kind not in QUEUES:
             topology = _multiplied(arm.topology, "disk", group.names, faster)
-            yield Change(group.label, "a quarter faster", _with(arm, topology), load, named)
+            yield Alteration(group.label, "a quarter faster", _with(arm, topology), load, named)
             continue
         topology = _multiplied(arm.topology, "disk", group.names, {"rate": RAISE})
-        yield Change(f"{group.label}.rate", "a quarter higher", _with(arm, topology), load)
+        yield Alteration(f"{group.label}.rate", "a quarter higher", _with(arm, topology), load)
         yield from _latency(arm, load, group.names)
 
 
-def _latency(arm: Arm, load: Load, names: Sequence[str]) -> Iterator[Change]:
+def _latency(arm: Arm, load: Load, names: Sequence[str]) -> Iterator[Alteration]:
     shorter = dict.fromkeys(_DISK_TIMES, 1 / RAISE) | {"rpm": RAISE}
     topology = _multiplied(arm.topology, "disk", names, shorter)
     if topology != arm.topology:
         label = f"disk.{in_ranges(names)}"
-        yield Change(label, "seek and service a fifth shorter", _with(arm, topology), load, aside=LATENCY)
+        yield Alteration(label, "seek and service a fifth shorter", _with(arm, topology), load, aside=LATENCY)
 
 
-def _parallel_disks(arm: Arm, load: Load, found: Bottleneck) -> Iterator[Change]:
+def _parallel_disks(arm: Arm, load: Load, found: Bottleneck) -> Iterator[Alteration]:
     """Disks that serve any number of requests at once have no limit, but a latency."""
     luns = [lun for role in load.roles.values() for disk in role.disks for lun in arm.topology.leaves(disk)]
     behind = dict.fromkeys(disk for lun in luns for disk in arm.topology.luns[lun].disks)
@@ -139,24 +139,24 @@ def _parallel_disks(arm: Arm, load: Load, found: Bottleneck) -> Iterator[Change]
         yield from _latency(arm, load, parallel)
     elif parallel:
         topology = _multiplied(arm.topology, "disk", parallel, {"service": 1 / RAISE})
-        yield Change(f"disk.{in_ranges(parallel)}", "a quarter faster", _with(arm, topology), load)
+        yield Alteration(f"disk.{in_ranges(parallel)}", "a quarter faster", _with(arm, topology), load)
 
 
-def _links(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Change]:
+def _links(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
     for group in groups:
         topology = _multiplied(arm.topology, "link", group.names, {"rate": RAISE, "cost": 1 / RAISE})
         # What the selector overloads is part of what is said of it.
-        aside = OVERLOADED if group.binds and binding.kind is Kind.SELECTOR else ""
-        yield Change(group.label, "a quarter faster", _with(arm, topology), load, group == binding, aside)
+        aside = OVERLOADED if group.binds and binding.kind is ElementKind.SELECTOR else ""
+        yield Alteration(group.label, "a quarter faster", _with(arm, topology), load, group == binding, aside)
 
 
-def _selectors(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Change]:
+def _selectors(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
     for group in groups:
         stacks = dict(arm.topology.stacks)
         for name in group.names:
             stacks[name] = _adaptive(arm.topology, stacks[name])
         topology = replace(arm.topology, stacks=stacks)
-        yield Change(group.label, "service-time, weighted by links", _with(arm, topology), load, group == binding)
+        yield Alteration(group.label, "service-time, weighted by links", _with(arm, topology), load, group == binding)
 
 
 def _adaptive(topology: Topology, stack: Stack) -> Stack:
@@ -178,16 +178,16 @@ def _narrowest(topology: Topology, path: str) -> int:
     return min(rates, default=1)
 
 
-def _cpu(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Change]:
+def _cpu(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
     slower = dict.fromkeys(_DISK_RATES, 1 / RAISE) | dict.fromkeys(_DISK_TIMES, RAISE)
     topology = _multiplied(arm.topology, "disk", tuple(arm.topology.disks), slower)
     topology = _multiplied(topology, "link", tuple(topology.links), {"rate": 1 / RAISE, "cost": RAISE})
     for group in groups:
         says = "a quarter faster, to the devices"
-        yield Change(group.label, says, _with(arm, topology), load, group == binding, times=RAISE)
+        yield Alteration(group.label, says, _with(arm, topology), load, group == binding, times=RAISE)
 
 
-def _host_queues(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Change]:
+def _host_queues(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
     def raised(hba: Hba) -> Hba:
         can_queue = ceil(hba.can_queue * RAISE)
         # A LUN can hold no more than its host has.
@@ -199,10 +199,10 @@ def _host_queues(arm: Arm, load: Load, groups: Sequence[Element], binding: Eleme
         hbas = arm.topology.hbas
         topology = replace(arm.topology, hbas={name: raised(hba) for name, hba in hbas.items()})
         says = _from_to((hba.can_queue for hba in hbas.values()), (hba.can_queue for hba in topology.hbas.values()))
-        yield Change("hba.can_queue", says, _with(arm, topology), load, binding in groups)
+        yield Alteration("hba.can_queue", says, _with(arm, topology), load, binding in groups)
 
 
-def _lun_depths(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Change]:
+def _lun_depths(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
     if not groups:
         return
     hbas = arm.topology.hbas
@@ -213,10 +213,10 @@ def _lun_depths(arm: Arm, load: Load, groups: Sequence[Element], binding: Elemen
     if "nr_requests" in queue:
         queue["nr_requests"] = str(ceil(int(queue["nr_requests"]) * RAISE))
     says = _from_to((hba.cmd_per_lun for hba in hbas.values()), (hba.cmd_per_lun for hba in topology.hbas.values()))
-    yield Change("hba.cmd_per_lun", says, replace(arm, topology=topology, queue=queue), load, binding in groups)
+    yield Alteration("hba.cmd_per_lun", says, replace(arm, topology=topology, queue=queue), load, binding in groups)
 
 
-def _iodepths(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Change]:
+def _iodepths(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
     deeper = {
         name: replace(role, iodepth=ceil(role.iodepth * RAISE))
         if _has_depth(role.ioengine, direct=role.direct)
@@ -226,7 +226,7 @@ def _iodepths(arm: Arm, load: Load, groups: Sequence[Element], binding: Element)
     refused = "" if deeper != load.roles else "its roles have one request in flight each"
     says = _from_to((role.iodepth for role in load.roles.values()), (role.iodepth for role in deeper.values()))
     for group in groups:
-        yield Change(group.label, says, arm, replace(load, roles=deeper), group == binding, refused=refused)
+        yield Alteration(group.label, says, arm, replace(load, roles=deeper), group == binding, refused=refused)
 
 
 def _has_depth(ioengine: str, *, direct: bool) -> bool:
@@ -239,11 +239,11 @@ def _from_to(before: Iterator[int], after: Iterator[int]) -> str:
 
 
 _CHANGES = {
-    Kind.DISK: _disks,
-    Kind.LINK: _links,
-    Kind.SELECTOR: _selectors,
-    Kind.CPU: _cpu,
-    Kind.HOST_QUEUE: _host_queues,
-    Kind.LUN_DEPTH: _lun_depths,
-    Kind.IODEPTH: _iodepths,
+    ElementKind.DISK: _disks,
+    ElementKind.LINK: _links,
+    ElementKind.SELECTOR: _selectors,
+    ElementKind.CPU: _cpu,
+    ElementKind.HOST_QUEUE: _host_queues,
+    ElementKind.LUN_DEPTH: _lun_depths,
+    ElementKind.IODEPTH: _iodepths,
 }

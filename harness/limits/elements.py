@@ -33,7 +33,7 @@ ROOM = 0.9
 """Below this use a link can take over part of what another one carries."""
 
 
-class Kind(StrEnum):
+class ElementKind(StrEnum):
     """What an element is; the word stands for it in a name such as ``link.wire``."""
 
     DISK = "disk"
@@ -46,18 +46,18 @@ class Kind(StrEnum):
     IODEPTH = "iodepth"
 
 
-QUEUES = frozenset({Kind.HOST_QUEUE, Kind.LUN_DEPTH, Kind.IODEPTH})
+QUEUES = frozenset({ElementKind.HOST_QUEUE, ElementKind.LUN_DEPTH, ElementKind.IODEPTH})
 """Depths: where one binds, throughput is depth over latency (Little's law)."""
 _LONGEST = 16
 _LABELS = {
-    Kind.DISK: "disk.{}",
-    Kind.LINK: "link.{}",
-    Kind.SELECTOR: "stack.{}.selector",
-    Kind.CPU: "cpu",
-    Kind.HOST_QUEUE: "hba.{}.can_queue",
-    Kind.LUN_DEPTH: "lun.{}.cmd_per_lun",
-    Kind.IODEPTH: "role.{}.iodepth",
-    Kind.PACE: "role.{}.pace",
+    ElementKind.DISK: "disk.{}",
+    ElementKind.LINK: "link.{}",
+    ElementKind.SELECTOR: "stack.{}.selector",
+    ElementKind.CPU: "cpu",
+    ElementKind.HOST_QUEUE: "hba.{}.can_queue",
+    ElementKind.LUN_DEPTH: "lun.{}.cmd_per_lun",
+    ElementKind.IODEPTH: "role.{}.iodepth",
+    ElementKind.PACE: "role.{}.pace",
 }
 
 
@@ -68,7 +68,7 @@ class Element:
     What is not ``counted`` may be at its limit without anybody knowing.
     """
 
-    kind: Kind
+    kind: ElementKind
     names: tuple[str, ...]
     share: float
     binds: bool
@@ -141,7 +141,7 @@ def _with_links(topology: Topology, way: _Way, use: LoadUse, bw: float) -> tuple
     if len(uncounted) == 1 or share >= SATURATED:
         return replace(use, links={**use.links, **dict.fromkeys(uncounted, min(1.0, share))}), ()
     says = f"at {_percent(share)} of their rate together; what each carries is not counted"
-    return use, (Element(Kind.LINK, uncounted, share, binds=False, figure=says, counted=False),)
+    return use, (Element(ElementKind.LINK, uncounted, share, binds=False, figure=says, counted=False),)
 
 
 def _tight(way: _Way, use: LoadUse) -> tuple[set[str], set[str]]:
@@ -178,7 +178,7 @@ def _disks(way: _Way, use: LoadUse, tight: set[str]) -> Iterator[Element]:
         # What a disk waits for links is theirs.
         itself = "" if _percents(own) == _percents(busy) else f", itself {_percents(own)}"
         says = f"busy {_percents(busy)} of the window{itself}"
-        yield Element(Kind.DISK, group, max(own), binds, says)
+        yield Element(ElementKind.DISK, group, max(own), binds, says)
 
 
 def _buckets(topology: Topology, load: Load, bw: Mapping[str, float]) -> Iterator[Element]:
@@ -198,7 +198,7 @@ def _buckets(topology: Topology, load: Load, bw: Mapping[str, float]) -> Iterato
         if group := tuple(name for name, share in shares.items() if (share >= SATURATED) is binds):
             most = max(shares[name] for name in group)
             says = f"its token bucket at {_percents([shares[name] for name in group])}"
-            yield Element(Kind.DISK, group, min(1.0, most), binds, says)
+            yield Element(ElementKind.DISK, group, min(1.0, most), binds, says)
 
 
 def _pace(load: Load, bw: Mapping[str, float]) -> Iterator[Element]:
@@ -207,7 +207,7 @@ def _pace(load: Load, bw: Mapping[str, float]) -> Iterator[Element]:
     kept = {name: share for name, (share, least) in shares.items() if share >= least}
     if paced := {name: share for name, (share, _) in shares.items() if share}:
         says = f"{_percents(list(paced.values()))} of the pace that rate, rate_iops or thinktime set"
-        yield Element(Kind.PACE, tuple(paced), min(1.0, max(paced.values())), len(kept) == len(shares), says)
+        yield Element(ElementKind.PACE, tuple(paced), min(1.0, max(paced.values())), len(kept) == len(shares), says)
 
 
 def _of_pace(role: Role, bw: float) -> tuple[float, float]:
@@ -224,7 +224,7 @@ def _of_pace(role: Role, bw: float) -> tuple[float, float]:
 def _links(way: _Way, use: LoadUse, tight: set[str]) -> Iterator[Element]:
     for group, binds in _halves([name for name in way.links if name in use.links], tight):
         busy = [use.links[name] for name in group]
-        yield Element(Kind.LINK, group, max(busy), binds, f"busy {_percents(busy)} of the window")
+        yield Element(ElementKind.LINK, group, max(busy), binds, f"busy {_percents(busy)} of the window")
 
 
 def _halves(names: Sequence[str], tight: set[str]) -> Iterator[tuple[tuple[str, ...], bool]]:
@@ -255,9 +255,9 @@ def _selectors(topology: Topology, way: _Way, use: LoadUse, tight: set[str]) -> 
                 f"link.{full_link} busy {_percent(use.links[full_link])} of the window while link.{idle_link}"
                 f" is at {_percent(use.links[idle_link])}"
             )
-            yield Element(Kind.SELECTOR, group, use.links[full_link], binds, says)
+            yield Element(ElementKind.SELECTOR, group, use.links[full_link], binds, says)
         else:
-            yield Element(Kind.SELECTOR, group, 0.0, binds, "no path has room while another has none")
+            yield Element(ElementKind.SELECTOR, group, 0.0, binds, "no path has room while another has none")
 
 
 def _multipaths(topology: Topology, name: str) -> Iterator[Stack]:
@@ -286,7 +286,7 @@ def _has_room(topology: Topology, path: str, use: LoadUse, tight: set[str]) -> b
 
 def _cpu(use: LoadUse) -> Element:
     busy = 1 - use.idle
-    return Element(Kind.CPU, (), busy, busy >= SATURATED, f"busy {_percent(busy)} of the window")
+    return Element(ElementKind.CPU, (), busy, busy >= SATURATED, f"busy {_percent(busy)} of the window")
 
 
 @dataclass(frozen=True)
@@ -341,14 +341,14 @@ def _host(tags: _Tags, use: LoadUse) -> Element:
         if use.luns[fullest].mean / tags.fair > share:
             share, waited_for = use.luns[fullest].mean / tags.fair, True
             says = f"{fullest}'s part of {tags.can_queue}: {_says_held(use.luns[fullest], tags.fair)}"
-    return Element(Kind.HOST_QUEUE, (tags.host,), min(1.0, share), waited_for and share >= FULL, says)
+    return Element(ElementKind.HOST_QUEUE, (tags.host,), min(1.0, share), waited_for and share >= FULL, says)
 
 
 def _lun(name: str, tags: _Tags, use: LoadUse) -> Element:
     held = use.luns[name]
     share = held.mean / tags.own
     binds = share >= FULL and tags.own < tags.can_queue and tags.demand[name] > tags.own
-    return Element(Kind.LUN_DEPTH, (name,), min(1.0, share), binds, _says_held(held, tags.own))
+    return Element(ElementKind.LUN_DEPTH, (name,), min(1.0, share), binds, _says_held(held, tags.own))
 
 
 def _sum_of_means(all_held: Iterable[Held]) -> Held:
@@ -362,14 +362,16 @@ def _iodepth(topology: Topology, load: Load, way: _Way, use: LoadUse, unknown: S
     Requests of the page cache and of md arrays are not fio's: how many there are says nothing of its depth.
     """
     if not all(role.direct and not _has_array(topology, role.disk) for role in way.roles):
-        return Element(Kind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure="the page cache or md makes requests")
+        return Element(
+            ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure="the page cache or md makes requests"
+        )
     depth = sum(role.iodepth for role in way.roles)
     held = sum(use.luns[lun].mean for lun in way.luns)
     share = min(1.0, held / depth)
     says = f"{held:.3g} of {depth} requests at the devices"
     if unknown:
-        return Element(Kind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=f"{says}, or waiting for links")
-    return Element(Kind.IODEPTH, tuple(load.roles), share, share >= DELIVERED, says)
+        return Element(ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=f"{says}, or waiting for links")
+    return Element(ElementKind.IODEPTH, tuple(load.roles), share, share >= DELIVERED, says)
 
 
 def _has_array(topology: Topology, name: str) -> bool:

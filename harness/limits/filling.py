@@ -24,7 +24,7 @@ _HALVINGS = 10
 _DREAM = 1e30
 
 
-class Kind(StrEnum):
+class FlowKind(StrEnum):
     """What can be full."""
 
     DISK = "disk"
@@ -35,26 +35,26 @@ class Kind(StrEnum):
 
 
 @dataclass(frozen=True)
-class Element:
+class FlowElement:
     """``capacity`` is one second a second of disks and links, of queues the requests that fit.
 
     ``role`` is set where each role is given a queue of its own.
     """
 
-    kind: Kind
+    kind: FlowKind
     name: str
     capacity: float
     role: str = ""
 
 
 @dataclass(frozen=True)
-class Choice:
+class FlowChoice:
     """``share`` bytes for each byte of the flow go by any of ``ways``: each the elements on it, from the
     disk on, and how many seconds each takes for a byte.
     """
 
     share: float
-    ways: tuple[Mapping[Element, float], ...]
+    ways: tuple[Mapping[FlowElement, float], ...]
 
 
 @dataclass(frozen=True)
@@ -66,10 +66,10 @@ class Flow:
 
     name: str
     pace: float
-    fixed: Mapping[Element, float]
-    choices: tuple[Choice, ...] = ()
+    fixed: Mapping[FlowElement, float]
+    choices: tuple[FlowChoice, ...] = ()
 
-    def elements(self) -> set[Element]:
+    def elements(self) -> set[FlowElement]:
         """Everything that it goes through."""
         return {*self.fixed, *(element for choice in self.choices for way in choice.ways for element in way)}
 
@@ -82,14 +82,14 @@ class Filled:
     """
 
     rates: Mapping[str, float]
-    use: Mapping[Element, float]
-    full: frozenset[Element]
+    use: Mapping[FlowElement, float]
+    full: frozenset[FlowElement]
 
 
 def fill(flows: Sequence[Flow]) -> Filled:
     """The max-min fair rates of flows of which each goes through something."""
     rates: dict[str, float] = {}
-    full: set[Element] = set()
+    full: set[FlowElement] = set()
     level = 0.0
     while waiting := [flow for flow in flows if flow.name not in rates]:
         state = _State(flows, rates)
@@ -107,8 +107,8 @@ class _State:
     def __init__(self, flows: Sequence[Flow], rates: Mapping[str, float]) -> None:
         self._rates = rates
         self.choices = [(flow, choice) for flow in flows for choice in flow.choices]
-        self.free: dict[Element, float] = {}
-        self.rise: dict[Element, float] = {}
+        self.free: dict[FlowElement, float] = {}
+        self.rise: dict[FlowElement, float] = {}
         for flow in flows:
             for element in flow.elements():
                 self.free.setdefault(element, element.capacity)
@@ -123,38 +123,38 @@ class _State:
         """Bytes per second at level 0, and more for each level."""
         return (self._rates[flow.name], 0.0) if flow.name in self._rates else (0.0, flow.pace)
 
-    def demand(self, flow: Flow, choice: Choice) -> tuple[float, float]:
+    def demand(self, flow: Flow, choice: FlowChoice) -> tuple[float, float]:
         taken, rising = self._pair(flow)
         return taken * choice.share, rising * choice.share
 
-    def room(self, element: Element) -> tuple[float, float]:
+    def room(self, element: FlowElement) -> tuple[float, float]:
         """Bytes per second that it leaves to choices: at level 0, and less for each level."""
         seconds = self.seconds[element]
         return self.free[element] / seconds, self.rise.get(element, 0.0) / seconds
 
-    def _least_seconds(self) -> dict[Element, float]:
+    def _least_seconds(self) -> dict[FlowElement, float]:
         """Seconds for a byte of choices; where they differ, the fewest, so that the room is never too small."""
-        found: dict[Element, float] = {}
+        found: dict[FlowElement, float] = {}
         for _, choice in self.choices:
             for way in choice.ways:
                 for element, seconds in way.items():
                     found[element] = min(seconds, found.get(element, seconds))
         return found
 
-    def _chains(self) -> list[list[tuple[Element, ...]]]:
+    def _chains(self) -> list[list[tuple[FlowElement, ...]]]:
         """Each choice's ways: the disk first, then from what few ways use to what many use."""
-        users: dict[Element, int] = {}
+        users: dict[FlowElement, int] = {}
         for _, choice in self.choices:
             for way in choice.ways:
                 for element in way:
                     users[element] = users.get(element, 0) + 1
 
-        def place(element: Element) -> tuple[bool, bool, int]:
-            return element.kind is not Kind.DISK, element.kind is not Kind.LUN, users[element]
+        def place(element: FlowElement) -> tuple[bool, bool, int]:
+            return element.kind is not FlowKind.DISK, element.kind is not FlowKind.LUN, users[element]
 
         return [[tuple(sorted(way, key=place)) for way in choice.ways] for _, choice in self.choices]
 
-    def network(self, level: float, loose: float, full: Collection[Element]) -> "networkx.DiGraph[object]":
+    def network(self, level: float, loose: float, full: Collection[FlowElement]) -> "networkx.DiGraph[object]":
         """Source, choices, elements (an edge each), sink. All but ``full`` have ``loose`` times their capacity."""
         graph: networkx.DiGraph[object] = networkx.DiGraph()
         for number, (flow, choice) in enumerate(self.choices):
@@ -180,7 +180,7 @@ def _whole(rate: float) -> int:
     return max(0, round(rate * _UNIT))
 
 
-def _highest(state: _State, level: float) -> tuple[float, set[Element], set[str]]:
+def _highest(state: _State, level: float) -> tuple[float, set[FlowElement], set[str]]:
     """The level at which something is full, what that is, and the flows that it blocks by their choices."""
     levels = {element: state.free[element] / rise for element, rise in state.rise.items() if rise > 0}
     highest = max(min(levels.values(), default=_DREAM), level)
@@ -196,7 +196,7 @@ def _highest(state: _State, level: float) -> tuple[float, set[Element], set[str]
     return highest, tight, blocked
 
 
-def _smallest_cut(state: _State, level: float) -> tuple[set[Element], set[int]]:
+def _smallest_cut(state: _State, level: float) -> tuple[set[FlowElement], set[int]]:
     """Elements of the cut, and the choices that are behind it as seen from the sink."""
     graph = state.network(level, 1.0, ())
     _, (source_side, _) = networkx.minimum_cut(graph, _SOURCE, _SINK)
@@ -204,7 +204,7 @@ def _smallest_cut(state: _State, level: float) -> tuple[set[Element], set[int]]:
     return cut, {node for node in source_side if isinstance(node, int)}
 
 
-def _level_of(state: _State, cut: Collection[Element], behind: Collection[int]) -> float:
+def _level_of(state: _State, cut: Collection[FlowElement], behind: Collection[int]) -> float:
     """The level at which the choices behind a cut fill it."""
     demands = [state.demand(*state.choices[number]) for number in behind]
     rooms = [state.room(element) for element in cut]
@@ -213,7 +213,7 @@ def _level_of(state: _State, cut: Collection[Element], behind: Collection[int]) 
     return left / rising if rising > 0 else _DREAM
 
 
-def _even_use(state: _State, full: Collection[Element]) -> dict[Element, float]:
+def _even_use(state: _State, full: Collection[FlowElement]) -> dict[FlowElement, float]:
     use = {element: (element.capacity - free) / element.capacity for element, free in state.free.items()}
     if not state.choices:
         return use

@@ -16,11 +16,11 @@ a maximum flow, and roles share as ``harness.limits.filling`` has it.
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from harness.limits.filling import Choice, Element, Filled, Flow, Kind, fill
+from harness.limits.filling import Filled, Flow, FlowChoice, FlowElement, FlowKind, fill
 from harness.scenario.model import Load, Role
 from lab.base.errors import Misuse
 from lab.base.units import parse_size, show_rate, show_time
-from lab.topology.graph import ENDLESS, Access, Part, Way, parts, rate_of
+from lab.topology.graph import ENDLESS, Access, FlowPart, Way, parts, rate_of
 from lab.topology.limits import driver_of, effective_iops
 from lab.topology.model import SERIAL, Disk, Link, Lun, Topology
 
@@ -41,7 +41,7 @@ class Limit:
     ``use`` is the part of its capacity that the load takes where something binds: 1 of what binds.
     """
 
-    element: Element
+    element: FlowElement
     rate: float
     use: float
     why: str
@@ -66,13 +66,13 @@ def allowed(topology: Topology, load: Load, queue: Mapping[str, str] | None = No
     Roles on several disks may be in it. Raises Misuse for a role that nothing limits.
     """
     roles = tuple(load.apart().roles.values())
-    plan = Plan(topology, roles, queue or {})
+    plan = LoadPlan(topology, roles, queue or {})
     filled = fill([plan.flow(role) for role in roles])
     rates = {role.name: sum(filled.rates[one.name] for one in role.apart()) for role in load.roles.values()}
     return Allowed(rates, tuple(_limits(plan, filled)))
 
 
-def _limits(plan: "Plan", filled: Filled) -> Iterator[Limit]:
+def _limits(plan: "LoadPlan", filled: Filled) -> Iterator[Limit]:
     for element, use in sorted(filled.use.items(), key=lambda each: (each[0] not in filled.full, -each[1])):
         if use > 0:
             carried = sum(filled.rates[name] for name in plan.users(element))
@@ -84,7 +84,7 @@ def fair_share(can_queue: int, users: int) -> int:
     return min(can_queue, max(-(-can_queue // users), _FAIR_MINIMUM))
 
 
-class Plan:
+class LoadPlan:
     """What roles on one disk each ask of a topology. ``private`` gives each its own LUN queues."""
 
     def __init__(
@@ -94,7 +94,7 @@ class Plan:
         self._parts = {role.name: parts(topology, role.disk, self._access(role)) for role in roles}
         self._active = {way.lun for each in self._parts.values() for part in each for way in part.ways}
         self._streams: dict[str, set[tuple[str, int]]] = {}
-        self._users: dict[Element, dict[str, None]] = {}
+        self._users: dict[FlowElement, dict[str, None]] = {}
         self._ways: dict[tuple[str, str], set[Way]] = {}
         for name, each in self._parts.items():
             for part in each:
@@ -104,17 +104,17 @@ class Plan:
 
     def flow(self, role: Role) -> Flow:
         """The role as a flow through elements. Raises Misuse when nothing limits it."""
-        fixed: dict[Element, float] = {}
+        fixed: dict[FlowElement, float] = {}
         choices = []
         for part in self._parts[role.name]:
             ways = [{key: use for key, use in self._uses(role, part, way) if use} for way in part.ways]
             if len(ways) > 1:
-                choices.append(Choice(part.share, tuple(ways)))
+                choices.append(FlowChoice(part.share, tuple(ways)))
             else:
                 for element, each in ways[0].items():
                     fixed[element] = fixed.get(element, 0.0) + part.share * each
         if role.direct:
-            fixed[Element(Kind.DEPTH, role.name, role.iodepth)] = self._latency(role) / role.bs
+            fixed[FlowElement(FlowKind.DEPTH, role.name, role.iodepth)] = self._latency(role) / role.bs
         fixed = {element: use for element, use in fixed.items() if use}
         if not fixed and not choices:
             raise Misuse(
@@ -134,11 +134,11 @@ class Plan:
         fullest: dict[bool, float] = {}
         for part in self._parts[role.name]:
             for element, seconds in self._uses(role, part, part.ways[0]):
-                is_link, use = element.kind is Kind.LINK, part.share * seconds / element.capacity
+                is_link, use = element.kind is FlowKind.LINK, part.share * seconds / element.capacity
                 fullest[is_link] = max(use, fullest.get(is_link, 0.0))
         return 1 / (fullest.get(True) or fullest.get(False) or 1.0)
 
-    def users(self, element: Element) -> tuple[str, ...]:
+    def users(self, element: FlowElement) -> tuple[str, ...]:
         """Roles that go through an element."""
         return tuple(self._users[element])
 
@@ -157,26 +157,26 @@ class Plan:
         ahead = int(own or self._queue.get("read_ahead_kb") or _READ_AHEAD_KB) << 10
         return max(role.bs, ahead if reads else _WRITEBACK)
 
-    def _uses(self, role: Role, part: Part, way: Way) -> Iterator[tuple[Element, float]]:
+    def _uses(self, role: Role, part: FlowPart, way: Way) -> Iterator[tuple[FlowElement, float]]:
         """Elements of a way, the disk's side first, with seconds (or tag-seconds) for each byte."""
         disk, lun = self._topology.disks[way.disk], self._topology.luns[way.lun]
         seconds = self._disk_seconds(role, part, way)
         if seconds is not None:
-            yield Element(Kind.DISK, disk.name, 1.0), seconds
+            yield FlowElement(FlowKind.DISK, disk.name, 1.0), seconds
         held = self._held(role, part, way) / part.request
         yield self._lun_queue(role, lun), held
         for name in reversed(self._topology.path(lun.name, disk.name)):
-            yield Element(Kind.LINK, name, 1.0), link_seconds(self._topology.links[name], part.request)
+            yield FlowElement(FlowKind.LINK, name, 1.0), link_seconds(self._topology.links[name], part.request)
         hba = self._topology.hbas[lun.hba]
-        yield Element(Kind.HOST, hba.name, hba.tags), held
+        yield FlowElement(FlowKind.HOST, hba.name, hba.tags), held
 
-    def _lun_queue(self, role: Role, lun: Lun) -> Element:
+    def _lun_queue(self, role: Role, lun: Lun) -> FlowElement:
         hba = self._topology.hbas[lun.hba]
         active = sum(self._topology.luns[name].hba == hba.name for name in self._active)
         tags = min(hba.cmd_per_lun, fair_share(hba.tags, active), int(self._queue.get("nr_requests", 1 << 30)))
-        return Element(Kind.LUN, lun.name, tags, role.name if self._private else "")
+        return FlowElement(FlowKind.LUN, lun.name, tags, role.name if self._private else "")
 
-    def _disk_seconds(self, role: Role, part: Part, way: Way) -> float | None:
+    def _disk_seconds(self, role: Role, part: FlowPart, way: Way) -> float | None:
         """Seconds of a serial disk for each byte; None of one that serves all at once.
 
         Where its paths are unequal, a slower one holds the disk for longer: it moves one request at a time,
@@ -193,7 +193,7 @@ class Plan:
             return self._held(role, part, way) / part.request
         return 1 / rate_of(disk, part) + self._jump(role, part, disk)
 
-    def _jump(self, role: Role, part: Part, disk: Disk) -> float:
+    def _jump(self, role: Role, part: FlowPart, disk: Disk) -> float:
         """Seconds of seeking for each byte: after each run, or where streams take turns, each request.
 
         Of the queued requests among which a disk chooses, those of one stream come first, else the one whose
@@ -207,7 +207,7 @@ class Plan:
             run = turn if run == ENDLESS else min(run, turn)
         return 0.0 if run == ENDLESS else (disk.seek + disk.rotation / (1 + choices)) / _NS / run
 
-    def _held(self, role: Role, part: Part, way: Way) -> float:
+    def _held(self, role: Role, part: FlowPart, way: Way) -> float:
         """Seconds that a request takes on this way when no other is there."""
         disk = self._topology.disks[way.disk]
         if disk.rate is None:
@@ -226,11 +226,11 @@ class Plan:
         waits = [(part.share, min(self._held(role, part, way) for way in part.ways)) for part in each]
         return sum(share * wait for share, wait in waits) / sum(share for share, _ in waits)
 
-    def why(self, element: Element) -> str:
+    def why(self, element: FlowElement) -> str:
         """What the element is, in words."""
-        if element.kind is Kind.DISK:
+        if element.kind is FlowKind.DISK:
             return _disk_words(self._topology.disks[element.name])
-        if element.kind is Kind.LINK:
+        if element.kind is FlowKind.LINK:
             return _link_words(self._topology.links[element.name])
         return f"{element.capacity:g} requests in flight"
 

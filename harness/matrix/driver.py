@@ -17,8 +17,8 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 
 from harness.base.files import writing
-from harness.matrix.outcome import Outcome, broken, judged
-from harness.matrix.plan import Plan, record_of
+from harness.matrix.outcome import CellOutcome, broken, judged
+from harness.matrix.plan import MatrixPlan, record_of
 from harness.record.judging import judge_run
 from harness.record.matrices import (
     FOLDER,
@@ -49,7 +49,7 @@ _SPARE_RUNS = 1
 
 
 def run_matrix(
-    lab: Lab, plan: Plan, store: Store, listener: MatrixListener, elsewhere: Turns | None = None
+    lab: Lab, plan: MatrixPlan, store: Store, listener: MatrixListener, elsewhere: Turns | None = None
 ) -> MatrixFolder:
     """Decide every cell of the plan's shard. Running the same plan again resumes it.
 
@@ -82,7 +82,7 @@ class _Matrix:
     """A running matrix. Threads decide cells; only the caller's thread writes the record."""
 
     lab: Lab
-    plan: Plan
+    plan: MatrixPlan
     store: Store
     listener: MatrixListener
     here: Turns
@@ -119,7 +119,7 @@ class _Matrix:
         return folder.saved(replace(folder.record, ended=ended))
 
     def _decided(
-        self, waiting: "Mapping[Future[Outcome | None], int]", own: tuple[MatrixCell, ...]
+        self, waiting: "Mapping[Future[CellOutcome | None], int]", own: tuple[MatrixCell, ...]
     ) -> Iterator[tuple[int, MatrixCell | None]]:
         """Cells as they are decided; None for one that another matrix measures."""
         left = set(waiting)
@@ -140,7 +140,7 @@ class _Matrix:
                 )
                 yield number, outcome.of(own[number])
 
-    def _cell(self, number: int, cell: MatrixCell, *, patient: bool = False) -> Outcome | None:
+    def _cell(self, number: int, cell: MatrixCell, *, patient: bool = False) -> CellOutcome | None:
         """Decide one cell; None if another matrix measures it, unless ``patient``."""
         if self.stopping.is_set():
             raise Stopped
@@ -151,7 +151,7 @@ class _Matrix:
         with self._in_hand(scenario, kernel, patient=patient) as mine:
             return self._measure(number, scenario, kernel) if mine else None
 
-    def _measure(self, number: int, scenario: Scenario, kernel: Kernel) -> Outcome:
+    def _measure(self, number: int, scenario: Scenario, kernel: Kernel) -> CellOutcome:
         started = time.monotonic()
         request = Request(scenario, kernel, self.plan.seeds, command=_command(scenario, kernel, self.plan.seeds))
         planned = plan_run(self.lab, request)

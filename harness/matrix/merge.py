@@ -21,19 +21,19 @@ _Key = tuple[str, str, str]
 
 
 @dataclass(frozen=True)
-class Part:
+class MatrixPart:
     """A matrix measured elsewhere, and the results root of its runs."""
 
     root: Path
     record: MatrixRecord
 
 
-def parts(folders: Sequence[Path]) -> tuple[Part, ...]:
+def parts(folders: Sequence[Path]) -> tuple[MatrixPart, ...]:
     """The newest matrix of each results folder, or the matrix at that path. Raises Misuse without one."""
     return tuple(_part(folder) for folder in folders)
 
 
-def merge(store: Store, merged: Sequence[Part], command: tuple[str, ...]) -> MatrixFolder:
+def merge(store: Store, merged: Sequence[MatrixPart], command: tuple[str, ...]) -> MatrixFolder:
     """Copy the runs of all parts into the store and record the merged matrix.
 
     A cell that several parts decided stands on the worst of their runs, one whose run is incomplete
@@ -55,17 +55,17 @@ def merge(store: Store, merged: Sequence[Part], command: tuple[str, ...]) -> Mat
     return folder.saved(replace(folder.record, ended=datetime.now(UTC).isoformat(timespec="milliseconds")))
 
 
-def _part(folder: Path) -> Part:
+def _part(folder: Path) -> MatrixPart:
     if (folder / "matrix.json").is_file():
-        return Part(folder.resolve().parent.parent, load_matrix(folder).record)
+        return MatrixPart(folder.resolve().parent.parent, load_matrix(folder).record)
     # By name, not by the link: archives of artefacts do not all keep links.
     found = sorted((folder / FOLDER).glob("[0-9]*/matrix.json"))
     if not found:
         raise Misuse(f"{folder} holds no matrix", remedy="name the results folders of the shards")
-    return Part(folder, load_matrix(found[-1].parent).record)
+    return MatrixPart(folder, load_matrix(found[-1].parent).record)
 
 
-def _check_alike(merged: Sequence[Part]) -> None:
+def _check_alike(merged: Sequence[MatrixPart]) -> None:
     if not merged:
         raise Misuse("--merge without a folder", remedy="name the results folders of the shards")
     if len({part.record.seeds for part in merged}) > 1:
@@ -82,7 +82,7 @@ def _check_alike(merged: Sequence[Part]) -> None:
                 )
 
 
-def _all(merged: Sequence[Part], decided: dict[_Key, MatrixCell]) -> Iterator[MatrixCell]:
+def _all(merged: Sequence[MatrixPart], decided: dict[_Key, MatrixCell]) -> Iterator[MatrixCell]:
     """Every planned cell in order; a kernel that one part could not fetch may be in another."""
     known = {(cell.scenario, cell.kernel.spec) for cell in decided.values()}
     seen: set[_Key] = set()

@@ -14,7 +14,7 @@ from lab.base.errors import EXIT_LAB_BROKEN, BlklabError, CannotJudge, KernelFai
 
 
 @dataclass(frozen=True)
-class Outcome:
+class CellOutcome:
     """``run`` is relative to the results root, empty if nothing was judged. ``before``: an earlier run is used."""
 
     status: Status
@@ -36,14 +36,14 @@ class Outcome:
         )
 
 
-def judged(root: Path, run: Path, verdict: Verdict, seconds: float, *, before: bool = False) -> Outcome:
+def judged(root: Path, run: Path, verdict: Verdict, seconds: float, *, before: bool = False) -> CellOutcome:
     """The outcome of a judged run."""
     reason = "" if verdict.status is Status.PASS else next(_reasons(verdict), "")
     place = str(run.resolve().relative_to(root.resolve()))
-    return Outcome(verdict.status, verdict.exit_code, reason, place, seconds, before)
+    return CellOutcome(verdict.status, verdict.exit_code, reason, place, seconds, before)
 
 
-def broken(error: BaseException) -> Outcome:
+def broken(error: BaseException) -> CellOutcome:
     """The outcome of a cell without a verdict; an exception that is not a BlklabError is a bug."""
     if isinstance(error, BlklabError):
         status = Status.ERROR
@@ -51,10 +51,10 @@ def broken(error: BaseException) -> Outcome:
             status = Status.MISS
         elif isinstance(error, KernelFailed):
             status = Status.FAIL
-        return Outcome(status, error.exit_code, error.message)
+        return CellOutcome(status, error.exit_code, error.message)
     where = extract_tb(error.__traceback__)[-1]
     text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno}); this is a bug of blklab"
-    return Outcome(Status.ERROR, EXIT_LAB_BROKEN, text)
+    return CellOutcome(Status.ERROR, EXIT_LAB_BROKEN, text)
 
 
 def _reasons(verdict: Verdict) -> Iterator[str]:

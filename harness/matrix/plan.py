@@ -25,7 +25,7 @@ class Shard:
 
 
 @dataclass(frozen=True)
-class Plan:
+class MatrixPlan:
     """The request. ``kernels`` maps each spec to the kernel, or to the reason why there is none."""
 
     scenarios: tuple[Scenario, ...]
@@ -44,7 +44,7 @@ def read_shard(text: str) -> Shard:
     return Shard(int(match[1]), int(match[2]))
 
 
-def record_of(plan: Plan, lab: Lab) -> MatrixRecord:
+def record_of(plan: MatrixPlan, lab: Lab) -> MatrixRecord:
     """The undecided matrix: scenario by scenario, those of the wall clock last."""
     package = f" ({lab.qemu.package})" if lab.qemu.package else ""
     return MatrixRecord(
@@ -58,7 +58,7 @@ def record_of(plan: Plan, lab: Lab) -> MatrixRecord:
     )
 
 
-def cells_of(plan: Plan) -> tuple[MatrixCell, ...]:
+def cells_of(plan: MatrixPlan) -> tuple[MatrixCell, ...]:
     """The cells of all shards, in boot order."""
     kernels = [_facts(spec, kernel) for spec, kernel in plan.kernels.items()]
     return dealt(

@@ -33,7 +33,7 @@ _GAUGES = frozenset({"inflight"})
 
 
 @dataclass(frozen=True)
-class Window:
+class CounterWindow:
     """What happened between two readings: deltas by device and counter.
 
     ``resync`` is how fast md went over each member of its arrays, in bytes per second of all arrays
@@ -61,7 +61,7 @@ def read_sections(data: bytes, file: str) -> dict[str, str]:
     return {path: "\n".join(lines) for path, lines in sections.items()}
 
 
-def read_window(before: bytes, after: bytes, load: str) -> Window:
+def read_window(before: bytes, after: bytes, load: str) -> CounterWindow:
     """Compare ``LOAD.before`` with ``LOAD.after``. Raises MeasurementError."""
     first_file, second_file = f"{load}.before", f"{load}.after"
     first, second = read_sections(before, first_file), read_sections(after, second_file)
@@ -70,7 +70,7 @@ def read_window(before: bytes, after: bytes, load: str) -> Window:
         changed = ", ".join(sorted(old_disks.keys() ^ new_disks.keys()))
         raise MeasurementError(second_file, f"block devices came or went in the window: {changed}")
     disks = {name: _delta(old_disks[name], new, name, second_file) for name, new in new_disks.items()}
-    return Window(disks, _resync(first, second, second_file))
+    return CounterWindow(disks, _resync(first, second, second_file))
 
 
 def _resync(first: Mapping[str, str], second: Mapping[str, str], file: str) -> float | None:

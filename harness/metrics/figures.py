@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 
 from harness.metrics.controllers import checked_inventory, controller_figures
-from harness.metrics.counters import Window, read_window
+from harness.metrics.counters import CounterWindow, read_window
 from harness.metrics.errors import MeasurementError
 from harness.metrics.fio import read_fio
 from harness.metrics.handler import read_handler
@@ -93,7 +93,7 @@ def handled_figures(
 
 
 def _disk_figures(
-    window: Window, load: Load, topology: Topology, block: Mapping[str, str]
+    window: CounterWindow, load: Load, topology: Topology, block: Mapping[str, str]
 ) -> dict[tuple[str, str, str], float]:
     figures: dict[tuple[str, str, str], float] = {}
     for role in load.roles.values():
@@ -110,7 +110,7 @@ def _disk_figures(
     return figures
 
 
-def _counters(lun: str, window: Window, load: Load, block: Mapping[str, str]) -> Mapping[str, float]:
+def _counters(lun: str, window: CounterWindow, load: Load, block: Mapping[str, str]) -> Mapping[str, float]:
     if lun not in block:
         raise MeasurementError(READBACK, f"no block device is named for LUN {lun}")
     if block[lun] not in window.disks:

@@ -5,9 +5,9 @@ from bisect import bisect_right
 from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 
-from harness.profile.counts import ROOTS, UserBlock, Window
+from harness.profile.counts import ROOTS, CountedWindow, UserBlock
 from harness.profile.images import VDSO, Image, find_images
-from harness.profile.model import KERNEL_IMAGE, Context, Cost, Function, Node
+from harness.profile.model import KERNEL_IMAGE, Context, Cost, Function, PathNode
 from lab.native.elf import executable_segments, functions, is_elf
 from lab.profile import Symbol
 
@@ -15,12 +15,12 @@ NO_NAME = "(no symbol)"
 _SHARED_OBJECT = b"\x03\x00\x3e\x00"  # e_type ET_DYN, e_machine EM_X86_64
 
 
-def nodes_of(window: Window, symbols: Sequence[Symbol], images: Iterable[Image]) -> tuple[Node, ...]:
+def nodes_of(window: CountedWindow, symbols: Sequence[Symbol], images: Iterable[Image]) -> tuple[PathNode, ...]:
     """The profile's nodes, parents first. What belongs to no function is left out."""
     return (*_kernel_nodes(window, symbols), *_user_nodes(window.blocks, images))
 
 
-def _kernel_nodes(window: Window, symbols: Sequence[Symbol]) -> Iterator[Node]:
+def _kernel_nodes(window: CountedWindow, symbols: Sequence[Symbol]) -> Iterator[PathNode]:
     addresses = [symbol.address for symbol in symbols]
     places: dict[int, tuple[int | None, Context]] = {number: (None, Context(name)) for number, name in enumerate(ROOTS)}
     for index, node in enumerate(window.nodes):
@@ -29,10 +29,10 @@ def _kernel_nodes(window: Window, symbols: Sequence[Symbol]) -> Iterator[Node]:
         places[node.number] = index, context
         symbol = symbols[at] if at >= 0 else Symbol(0, NO_NAME)
         function = Function(context, symbol.module or KERNEL_IMAGE, symbol.name)
-        yield Node(parent, function, node.calls, node.instructions)
+        yield PathNode(parent, function, node.calls, node.instructions)
 
 
-def _user_nodes(blocks: Sequence[UserBlock], images: Iterable[Image]) -> Iterator[Node]:
+def _user_nodes(blocks: Sequence[UserBlock], images: Iterable[Image]) -> Iterator[PathNode]:
     found = find_images(blocks, images)
     costs: dict[Function, Cost] = defaultdict(Cost)
     for block in blocks:
@@ -44,7 +44,7 @@ def _user_nodes(blocks: Sequence[UserBlock], images: Iterable[Image]) -> Iterato
         entered = known is not None and known.address == address
         costs[function] += Cost(block.runs if entered else 0, block.instructions)
     for function in sorted(costs):
-        yield Node(None, function, costs[function].calls, costs[function].instructions)
+        yield PathNode(None, function, costs[function].calls, costs[function].instructions)
 
 
 def images_of(files: Mapping[str, bytes], vmlinux: bytes) -> tuple[Image, ...]:

@@ -31,7 +31,7 @@ class UserBlock:
 
 
 @dataclass(frozen=True)
-class Window:
+class CountedWindow:
     """``nodes`` come after their parents. ``surprises`` counts returns that no call explains."""
 
     total: int
@@ -40,7 +40,7 @@ class Window:
     blocks: tuple[UserBlock, ...]
 
 
-def read_window(text: str) -> Window:
+def read_window(text: str) -> CountedWindow:
     """Raises LabBroken where a line has no meaning or the instructions do not add up to their total."""
     total, surprises = 0, 0
     nodes, blocks = [], []
@@ -62,4 +62,4 @@ def read_window(text: str) -> Window:
     if counted != total:
         raise LabBroken(f"the plugin counted {total} instructions and listed {counted}", remedy="report this")
     # Written newest first, and a node is newer than its parent.
-    return Window(total, surprises, tuple(reversed(nodes)), tuple(blocks))
+    return CountedWindow(total, surprises, tuple(reversed(nodes)), tuple(blocks))

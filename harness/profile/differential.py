@@ -28,7 +28,7 @@ class Spent:
 
 
 @dataclass(frozen=True)
-class Change:
+class FunctionChange:
     """A function before and after. ``inlined`` are functions that one side has within it and the other apart."""
 
     function: Function
@@ -53,7 +53,7 @@ class Differential:
 
     before: Profile
     after: Profile
-    changes: tuple[Change, ...]
+    changes: tuple[FunctionChange, ...]
 
     @property
     def totals(self) -> tuple[Fraction, Fraction]:
@@ -85,17 +85,19 @@ def spent(profile: Profile) -> Mapping[Function, Spent]:
 
 def differential(before: Profile, after: Profile) -> Differential:
     old, new = spent(before), spent(after)
-    changes = [Change(one, old.get(one, Spent()), new.get(one, Spent())) for one in sorted(old.keys() | new.keys())]
+    changes = [
+        FunctionChange(one, old.get(one, Spent()), new.get(one, Spent())) for one in sorted(old.keys() | new.keys())
+    ]
     merged = _with_shifts(changes, before, after)
     ordered = sorted(merged, key=lambda change: (-abs(change.delta), change.function))
     return Differential(before, after, tuple(ordered))
 
 
-def _with_shifts(changes: Sequence[Change], before: Profile, after: Profile) -> list[Change]:
+def _with_shifts(changes: Sequence[FunctionChange], before: Profile, after: Profile) -> list[FunctionChange]:
     """The changes, with functions of one side joined to the caller that has their cost on the other side."""
     left = {change.function: change for change in changes}
     callers = _main_callers(before) | _main_callers(after)
-    by_caller: dict[Function, list[Change]] = defaultdict(list)
+    by_caller: dict[Function, list[FunctionChange]] = defaultdict(list)
     for change in changes:
         if change.note and change.function in callers:
             by_caller[callers[change.function]].append(change)
@@ -104,7 +106,7 @@ def _with_shifts(changes: Sequence[Change], before: Profile, after: Profile) -> 
             continue
         for inlined in _shifted(left[caller], by_caller[caller]):
             host = left[caller]
-            left[caller] = Change(
+            left[caller] = FunctionChange(
                 caller,
                 host.before + Spent(instructions=inlined.before.instructions),
                 host.after + Spent(instructions=inlined.after.instructions),
@@ -114,7 +116,7 @@ def _with_shifts(changes: Sequence[Change], before: Profile, after: Profile) -> 
     return list(left.values())
 
 
-def _shifted(caller: Change, candidates: Iterable[Change]) -> list[Change]:
+def _shifted(caller: FunctionChange, candidates: Iterable[FunctionChange]) -> list[FunctionChange]:
     """Those of the candidates whose cost the caller gave or took: all together, or the one that fits best."""
     opposite = [one for one in candidates if one.delta * caller.delta < 0]
     for group in (opposite, *([one] for one in sorted(opposite, key=lambda one: abs(one.delta + caller.delta)))):

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.profile.counts import UserBlock
-from lab.native.elf import Function, Segment
+from lab.native.elf import ElfFunction, Segment
 
 VDSO = "[vdso]"
 _PAGE = 4096
@@ -25,9 +25,9 @@ class Image:
 
     name: str
     segments: tuple[Segment, ...]
-    functions: tuple[Function, ...]
+    functions: tuple[ElfFunction, ...]
 
-    def function(self, address: int) -> Function | None:
+    def function(self, address: int) -> ElfFunction | None:
         """The function that covers ``address`` (not relocated)."""
         at = bisect_right(self.functions, address, key=lambda function: function.address)
         for function in reversed(self.functions[max(0, at - 8) : at]):

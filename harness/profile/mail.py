@@ -5,7 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, pairwise
 
-from harness.profile.differential import Change, Differential, canonical, spent
+from harness.profile.differential import Differential, FunctionChange, canonical, spent
 from harness.profile.model import BLIND, Context, Function, Group, Profile
 from harness.profile.paths import one_sided
 from lab.base.errors import Misuse
@@ -112,7 +112,7 @@ def _row(old: int, new: int, name: str) -> str:
     return f"{old:>10,}  {new:>10,}  {new - old:>+10,}  {name}"
 
 
-def _change(change: Change) -> str:
+def _change(change: FunctionChange) -> str:
     spans = f"{whole(change.before.instructions):,} -> {whole(change.after.instructions):,}"
     calls = f"{float(change.before.calls):.2f} -> {float(change.after.calls):.2f}"
     note = f" ({change.note})" if change.note else ""

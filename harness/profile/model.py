@@ -69,7 +69,7 @@ class Function:
 
 
 @dataclass(frozen=True)
-class Node:
+class PathNode:
     """A function by the path of calls to it: ``parent`` is an index of ``Profile.nodes``, None at the beginning of a
     path. A user function has no callers."""
 
@@ -118,7 +118,7 @@ class Profile:
     ios: Fraction
     total: int
     surprises: int
-    nodes: tuple[Node, ...] = field(repr=False)
+    nodes: tuple[PathNode, ...] = field(repr=False)
 
     @cached_property
     def costs(self) -> Mapping[Function, Cost]:

@@ -7,7 +7,7 @@ from itertools import pairwise
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines
 from harness.profile.model import Profile
-from harness.profile.recorded import Cell, recorded_profile
+from harness.profile.recorded import ProfiledCell, recorded_profile
 from harness.record.store import RunFolder
 
 _PREFACE = """\
@@ -26,12 +26,12 @@ def neighbours_page(runs: Sequence[RunFolder], command: str) -> str:
     return "\n".join((*head, "# Instructions by function, kernel to kernel", "", _PREFACE, *blocks))
 
 
-def _cells(runs: Sequence[RunFolder]) -> list[Cell]:
-    cells = [Cell(arm, load) for run in runs for arm in run.scenario.arms for load in run.scenario.loads]
+def _cells(runs: Sequence[RunFolder]) -> list[ProfiledCell]:
+    cells = [ProfiledCell(arm, load) for run in runs for arm in run.scenario.arms for load in run.scenario.loads]
     return list(dict.fromkeys(cells))
 
 
-def _blocks(runs: Sequence[RunFolder], cell: Cell) -> Iterator[str]:
+def _blocks(runs: Sequence[RunFolder], cell: ProfiledCell) -> Iterator[str]:
     found = [profile for run in runs if (profile := _profile(run, cell))]
     if found[1:]:
         yield f"## {cell.arm}.{cell.load}"
@@ -40,6 +40,6 @@ def _blocks(runs: Sequence[RunFolder], cell: Cell) -> Iterator[str]:
         yield from ("```", *differential_lines(differential(before, after)), "```", "")
 
 
-def _profile(run: RunFolder, cell: Cell) -> Profile | None:
+def _profile(run: RunFolder, cell: ProfiledCell) -> Profile | None:
     planned = any((one.arm, one.seed) == (cell.arm, cell.seed) and not one.skip for one in run.facts.cells)
     return recorded_profile(run, cell) if planned else None

@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from html import escape
 
-from harness.profile.differential import Change, Differential, differential
+from harness.profile.differential import Differential, FunctionChange, differential
 from harness.profile.mail import differential_lines, name_of, profile_lines, whole
 from harness.profile.model import BLIND, Profile
 from harness.profile.paths import Frame, frames_of
@@ -112,7 +112,7 @@ def _table(found: Differential) -> str:
     return f"<h2>The {shown} largest of {len(found.changes)} functions, per I/O</h2>\n<table>{_HEADS}{rows}</table>\n"
 
 
-def _remark(change: Change) -> str:
+def _remark(change: FunctionChange) -> str:
     words = [f"({change.note})"] if change.note else []
     words += [f"with {', '.join(one.name for one in change.inlined)}"] if change.inlined else []
     return escape(" ".join(words))

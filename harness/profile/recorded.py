@@ -18,7 +18,7 @@ from harness.metrics.samples import read_samples
 from harness.profile.attribute import images_of, nodes_of
 from harness.profile.counts import read_window
 from harness.profile.images import Image
-from harness.profile.model import Context, Function, Head, Node, Profile
+from harness.profile.model import Context, Function, Head, PathNode, Profile
 from harness.record.boot_files import save_boot
 from harness.record.judging import results_of
 from harness.record.store import PlannedCell, RunFolder
@@ -43,7 +43,7 @@ _KEY = 24
 
 
 @dataclass(frozen=True)
-class Cell:
+class ProfiledCell:
     """One load of an arm under a seed. ``load`` is one of the scenario's; of several windows the first is meant."""
 
     arm: str
@@ -51,16 +51,16 @@ class Cell:
     seed: int = 1
 
 
-def parse_cell(run: RunFolder, text: str, seed: int = 1) -> Cell:
+def parse_cell(run: RunFolder, text: str, seed: int = 1) -> ProfiledCell:
     """The cell that ``ARM.LOAD`` names. Raises Misuse."""
     for arm in run.facts.arms:
         if text.startswith(f"{arm}.") and text.removeprefix(f"{arm}.") in run.scenario.loads:
-            return Cell(arm, text.removeprefix(f"{arm}."), seed)
+            return ProfiledCell(arm, text.removeprefix(f"{arm}."), seed)
     cells = [f"{arm}.{load}" for arm in run.facts.arms for load in run.scenario.loads]
     raise Misuse(f"{run.facts.scenario} has no cell {text}", remedy=f"its cells are {', '.join(cells)}")
 
 
-def chosen_cell(runs: Sequence[RunFolder], seed: int = 1) -> Cell:
+def chosen_cell(runs: Sequence[RunFolder], seed: int = 1) -> ProfiledCell:
     """The first cell of one run; of two runs the cell whose cpu.per_io differs by the largest factor.
 
     Raises CannotJudge where no cell has this figure in all of them.
@@ -73,16 +73,16 @@ def chosen_cell(runs: Sequence[RunFolder], seed: int = 1) -> Cell:
     return max(common, key=lambda cell: max(after[cell] / before[cell], before[cell] / after[cell]))
 
 
-def _costs(run: RunFolder, seed: int) -> dict[Cell, float]:
+def _costs(run: RunFolder, seed: int) -> dict[ProfiledCell, float]:
     costs = {}
     for result in results_of(run):
         for (load, _, metric), value in result.figures.items():
             if metric == PER_IO and result.seed == seed and value and load in run.scenario.loads:
-                costs[Cell(result.arm, load, seed)] = value
+                costs[ProfiledCell(result.arm, load, seed)] = value
     return costs
 
 
-def recorded_profile(run: RunFolder, cell: Cell) -> Profile | None:
+def recorded_profile(run: RunFolder, cell: ProfiledCell) -> Profile | None:
     """A profile of this cell of the run that was made before, None where there is none."""
     record = run.boot(_stored_boot(run, cell))
     for path in sorted((run.path.parent / FOLDER).glob(f"*/{_load(run, cell).name}.json")):
@@ -92,7 +92,7 @@ def recorded_profile(run: RunFolder, cell: Cell) -> Profile | None:
     return None
 
 
-def profile_of(lab: Lab, run: RunFolder, cell: Cell, kernel: Kernel, *, phase_seen: PhaseSeen) -> Profile:
+def profile_of(lab: Lab, run: RunFolder, cell: ProfiledCell, kernel: Kernel, *, phase_seen: PhaseSeen) -> Profile:
     """The profile of a cell of a stored run: the recorded one, or that of a boot made now.
 
     Raises CannotJudge where the boot cannot be repeated, LabBroken where the profiled boot's results differ.
@@ -136,7 +136,7 @@ def profile_of(lab: Lab, run: RunFolder, cell: Cell, kernel: Kernel, *, phase_se
     return made
 
 
-def _stored_boot(run: RunFolder, cell: Cell) -> PlannedCell:
+def _stored_boot(run: RunFolder, cell: ProfiledCell) -> PlannedCell:
     for planned in run.facts.cells:
         if (planned.arm, planned.seed) == (cell.arm, cell.seed):
             if planned.skip:
@@ -145,7 +145,7 @@ def _stored_boot(run: RunFolder, cell: Cell) -> PlannedCell:
     raise Misuse(f"{run.path.name} has no seed {cell.seed}", remedy=f"its seeds are {run.facts.seeds}")
 
 
-def _load(run: RunFolder, cell: Cell) -> Load:
+def _load(run: RunFolder, cell: ProfiledCell) -> Load:
     return run.scenario.loads[cell.load].windows(run.scenario.windows)[0]
 
 
@@ -212,6 +212,6 @@ def _read(path: Path) -> Profile | None:
     if not isinstance(document, dict) or document.get("schema") != SCHEMA:
         return None
     functions = [Function(Context(context), owner, name) for context, owner, name in document["functions"]]
-    nodes = (Node(parent, functions[number], calls, cost) for parent, number, calls, cost in document["nodes"])
+    nodes = (PathNode(parent, functions[number], calls, cost) for parent, number, calls, cost in document["nodes"])
     ios = Fraction(document["ios"])
     return Profile(Head(**document["head"]), ios, document["total"], document["surprises"], tuple(nodes))

@@ -19,7 +19,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Side:
+class RunSide:
     """One operand of ``compare``. ``named`` is the user's text; candidates are sorted oldest first."""
 
     named: str
@@ -31,7 +31,7 @@ class Side:
 
 
 @dataclass(frozen=True)
-class Pair:
+class RunPair:
     """Two runs of one scenario."""
 
     scenario: str
@@ -39,7 +39,7 @@ class Pair:
     after: Candidate
 
 
-def side(named: str, root: Path) -> Side:
+def side(named: str, root: Path) -> RunSide:
     """The runs that ``named`` refers to: a folder, or a kernel (spec, release or series) measured below ``root``.
 
     Raises Misuse when it is neither.
@@ -51,10 +51,10 @@ def side(named: str, root: Path) -> Side:
             f"{named} is not a folder of runs, and no run below {root} is of a kernel of that name",
             remedy="name the folder of a run, a matrix or results, or a kernel that was measured: debian:6.1, 6.1",
         )
-    return Side(named, found)
+    return RunSide(named, found)
 
 
-def pairs(before: Side, after: Side) -> tuple[Pair, ...]:
+def pairs(before: RunSide, after: RunSide) -> tuple[RunPair, ...]:
     """The newest runs of each scenario that both sides have, preferably with equal scenario digests.
 
     When both sides have several kernels, runs of the same series are paired. Raises CannotJudge when the sides
@@ -71,20 +71,20 @@ def pairs(before: Side, after: Side) -> tuple[Pair, ...]:
     return found
 
 
-def _grouped(one: Side, by_series: bool) -> dict[tuple[str, str], list[Candidate]]:
+def _grouped(one: RunSide, by_series: bool) -> dict[tuple[str, str], list[Candidate]]:
     groups: dict[tuple[str, str], list[Candidate]] = {}
     for candidate in one.candidates:
         groups.setdefault((candidate.run.scenario, candidate.run.series if by_series else ""), []).append(candidate)
     return groups
 
 
-def _newest(scenario: str, before: Sequence[Candidate], after: Sequence[Candidate]) -> Pair:
+def _newest(scenario: str, before: Sequence[Candidate], after: Sequence[Candidate]) -> RunPair:
     for one in reversed(after):
         for other in reversed(before):
             same_scenario = one.run.scenario_digest == other.run.scenario_digest
             if same_scenario and one.run.qemu == other.run.qemu and one.path != other.path:
-                return Pair(scenario, other, one)
-    return Pair(scenario, before[-1], after[-1])
+                return RunPair(scenario, other, one)
+    return RunPair(scenario, before[-1], after[-1])
 
 
 def _of_folder(path: Path) -> Iterator[Candidate]:

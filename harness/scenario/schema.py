@@ -12,7 +12,7 @@ from harness.scenario.model import Clock, Status
 from harness.scenario.ratio import BASELINE, BOUND
 from lab.guest.steps.fault import FAULTS, LOSE_DISK
 from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
-from lab.topology.ranges import Names
+from lab.topology.ranges import NameRange
 from lab.topology.settings import setting_fields, tried_fields
 from lab.yaml.fields import (
     NAME,
@@ -113,7 +113,9 @@ OPTIONS: Mapping[str, Option] = {
     )
 }
 
-DISK = Field("disk", Names(), required=True, says="a disk, LUN or stack of the topology, or several", example="d00..23")
+DISK = Field(
+    "disk", NameRange(), required=True, says="a disk, LUN or stack of the topology, or several", example="d00..23"
+)
 RW = Field(
     "rw",
     Choice(("read", "write", "rw", "readwrite", "randread", "randwrite", "randrw")),

@@ -25,7 +25,7 @@ Resolve = Callable[[str], Kernel]
 
 
 @dataclass(frozen=True)
-class Trial:
+class MutantTrial:
     """One scenario on one mutant. ``reason`` says why there is no ``verdict``; it is empty when there is one."""
 
     scenario: str
@@ -100,23 +100,23 @@ def try_stock(
 
 def try_mutants(
     lab: Lab, campaign: Campaign, resolve: Resolve, store: Store, listener: Listener = nobody
-) -> Iterator[Trial]:
+) -> Iterator[MutantTrial]:
     """Every pair of the campaign; a mutant that is not for this source, or does not build, has no verdict."""
     for mutant in campaign.mutants:
         scenarios = [scenario for name, scenario in campaign.pairs() if name == mutant]
         try:
             kernel = resolve(mutant)
         except CannotJudge as error:
-            yield from (Trial(scenario.name, mutant, None, error.message) for scenario in scenarios)
+            yield from (MutantTrial(scenario.name, mutant, None, error.message) for scenario in scenarios)
             continue
         for scenario in scenarios:
             arms = () if campaign.every_pair else arms_against(scenario, mutant)
             request = Request(scenario, kernel, campaign.seeds, arms)
             run = measured(lab, request, store, listener, campaign.at_once)
-            yield Trial(scenario.name, mutant, _judged(run, mutant))
+            yield MutantTrial(scenario.name, mutant, _judged(run, mutant))
 
 
-def shortfalls(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Trial]) -> Iterator[str]:
+def shortfalls(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Iterator[str]:
     """Sentences, one for each thing that a kill matrix must show and this one does not."""
     for mutant in campaign.mutants:
         tried = [trial for trial in trials if trial.mutant == mutant]
@@ -148,7 +148,7 @@ class Kills:
     by: tuple[tuple[str, Judgement], ...]
 
 
-def claim_kills(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Trial]) -> Iterator[Kills]:
+def claim_kills(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Iterator[Kills]:
     """Every claim of the scenarios that were tried, in the order of their files."""
     models = {scenario.name: scenario for scenario in campaign.scenarios}
     for one in stock:
@@ -164,7 +164,7 @@ def _by_arm(model: Scenario, claim: Claim, stock: Stock) -> Iterator[tuple[str, 
             yield name, judged.judgement
 
 
-def _by_mutant(scenario: str, number: int, trials: Sequence[Trial]) -> Iterator[tuple[str, Judgement]]:
+def _by_mutant(scenario: str, number: int, trials: Sequence[MutantTrial]) -> Iterator[tuple[str, Judgement]]:
     for trial in trials:
         if trial.scenario == scenario and trial.verdict and _failed(trial.verdict.claims[number]):
             yield f"mutant {trial.mutant}", trial.verdict.claims[number].judgement

@@ -8,7 +8,7 @@ from statistics import fmean
 from harness.base.plain import to_plain
 from harness.judge.cells import CellResult
 from harness.limits.bottleneck import Bottleneck
-from harness.limits.counterfactual import Change, Proof, Row, changes
+from harness.limits.counterfactual import Alteration, Proof, ProofRow, changes
 from harness.record.judging import results_of
 from harness.record.store import RunFolder, Store
 from harness.run.events import Listener, nobody
@@ -60,10 +60,10 @@ def _key(load: Load) -> str:
     return digest_bytes(canonical(to_plain(load)))
 
 
-def _row(change: Change, base: float, value: float | str) -> Row:
+def _row(change: Alteration, base: float, value: float | str) -> ProofRow:
     if isinstance(value, str):
-        return Row(change, None, value)
-    return Row(change, value * change.times / base - 1)
+        return ProofRow(change, None, value)
+    return ProofRow(change, value * change.times / base - 1)
 
 
 def _throughput(bench: Bench, scenario: Scenario, arms: Mapping[str, Arm], load: Load) -> dict[str, float | str]:

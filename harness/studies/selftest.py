@@ -19,7 +19,7 @@ from lab.session import Lab
 
 
 @dataclass(frozen=True)
-class Trial:
+class SelftestTrial:
     """One selftest on one kernel. ``missing`` says what of its end was not as it must be; empty when all was."""
 
     scenario: str
@@ -33,18 +33,18 @@ class Trial:
         return not self.missing
 
 
-def run_selftests(lab: Lab, scenarios: Sequence[Scenario], kernel: Kernel, store: Store) -> Iterator[Trial]:
+def run_selftests(lab: Lab, scenarios: Sequence[Scenario], kernel: Kernel, store: Store) -> Iterator[SelftestTrial]:
     """Run each scenario, as many at once as there are cores, and yield the trials in their order."""
     with ThreadPoolExecutor(host.usable_cores()) as pool:
         yield from pool.map(lambda scenario: _trial(lab, scenario, kernel, store), scenarios)
 
 
-def _trial(lab: Lab, scenario: Scenario, kernel: Kernel, store: Store) -> Trial:
+def _trial(lab: Lab, scenario: Scenario, kernel: Kernel, store: Store) -> SelftestTrial:
     if scenario.selftest is None:
         raise Misuse(f"{scenario.path} has no key selftest", remedy="say which status it must reach")
     run = run_scenario(lab, Request(scenario, kernel, verify=scenario.selftest.verify), store, at_once=1)
     missing = (*shortfalls(scenario.selftest, run.verdict), *misnamed(scenario.selftest, run.folder))
-    return Trial(scenario.name, kernel.spec, scenario.selftest, run.verdict, missing)
+    return SelftestTrial(scenario.name, kernel.spec, scenario.selftest, run.verdict, missing)
 
 
 def misnamed(wanted: Selftest, run: RunFolder) -> Iterator[str]:

@@ -32,7 +32,7 @@ _FULL_WORDS = ("No space left on device", "Disk quota exceeded")
 
 
 @dataclass(frozen=True)
-class Entry:
+class CacheEntry:
     """A complete entry. ``size`` is in bytes on disk, ``last_used`` in seconds since the epoch."""
 
     kind: str
@@ -47,8 +47,8 @@ class Entry:
 class Pruned:
     """The entries that a prune removed, those that it kept because they are in use, and the bytes freed."""
 
-    removed: tuple[Entry, ...]
-    in_use: tuple[Entry, ...]
+    removed: tuple[CacheEntry, ...]
+    in_use: tuple[CacheEntry, ...]
     freed: int
 
 
@@ -107,7 +107,7 @@ class Cache:
             Path(aside.name).replace(path)
         return path
 
-    def entries(self) -> tuple[Entry, ...]:
+    def entries(self) -> tuple[CacheEntry, ...]:
         """All complete entries, least recently used first."""
         found = (self._describe(path) for path in self.root.glob("[!.]*/[!.]*") if path.is_dir())
         return tuple(sorted(found, key=lambda entry: (entry.last_used, entry.kind, entry.key)))
@@ -122,7 +122,7 @@ class Cache:
         """
         self._remove_leftovers()
         candidates = [entry for entry in self.entries() if kind in (None, entry.kind)]
-        removed, in_use = list[Entry](), list[Entry]()
+        removed, in_use = list[CacheEntry](), list[CacheEntry]()
         remaining = sum(entry.size for entry in candidates)
         for entry in candidates:
             old = older_than is not None and time.time() - entry.last_used >= older_than
@@ -240,14 +240,14 @@ class Cache:
             remedy="free some with `blklab store cache prune`, or name a folder on a larger disk with BLKLAB_CACHE=",
         )
 
-    def _describe(self, path: Path) -> Entry:
+    def _describe(self, path: Path) -> CacheEntry:
         kind, key = path.parent.name, path.name
         try:
             last_used = self._lock_path(kind, key).stat().st_mtime
         except FileNotFoundError:
             last_used = path.stat().st_mtime
         in_use = any(self._is_locked(kind, name) for name in (key, f"{key}.fill"))
-        return Entry(kind, key, path, _size(path), last_used, in_use)
+        return CacheEntry(kind, key, path, _size(path), last_used, in_use)
 
     def _is_locked(self, kind: str, name: str) -> bool:
         try:
@@ -262,7 +262,7 @@ class Cache:
             os.close(lock)
         return False
 
-    def _remove(self, entry: Entry) -> bool:
+    def _remove(self, entry: CacheEntry) -> bool:
         """Whether the entry could be removed. It is renamed first, so that no reader sees it incomplete."""
         kind, key = entry.kind, entry.key
         try:

@@ -28,7 +28,7 @@ _TABLES = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
 
 
 @dataclass(frozen=True)
-class Found:
+class FoundKernel:
     """A kernel's files in their place. ``files`` maps names below lib/modules/<release> to paths."""
 
     release: str
@@ -49,7 +49,7 @@ def resolve_host(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Ker
     return _copied(find_host(Path("/"), release), "host", f"this host's {release}", cache, tell)
 
 
-def find(folder: Path) -> Found:
+def find(folder: Path) -> FoundKernel:
     """The one kernel in ``folder``: a built tree, an unpacked package or an installed build."""
     if folder.is_file():
         store.demand_bzimage(folder)
@@ -73,7 +73,7 @@ def find(folder: Path) -> Found:
     return _checked(_installed(found[0]))
 
 
-def find_host(root: Path, release: str) -> Found:
+def find_host(root: Path, release: str) -> FoundKernel:
     """The kernel ``release`` as installed below ``root``."""
     modules = root / "lib/modules" / release
     images = (root / f"boot/vmlinuz-{release}", modules / "vmlinuz")
@@ -95,12 +95,12 @@ def find_host(root: Path, release: str) -> Found:
     return _checked(_installed(store.Parts(release, image, config, modules)))
 
 
-def built_tree(tree: Path) -> Found:
+def built_tree(tree: Path) -> FoundKernel:
     """The kernel that was built in ``tree``: a source folder, or the folder of an out-of-tree build."""
     return _checked(_tree(tree))
 
 
-def _tree(tree: Path) -> Found:
+def _tree(tree: Path) -> FoundKernel:
     for path, target in ((_TREE_IMAGE, "bzImage"), (_TREE_RELEASE, "prepare"), (Path(".config"), "defconfig")):
         if not (tree / path).is_file():
             raise CannotJudge(f"the kernel tree {tree} is not built: no {path}", remedy=f"make -C {tree} {target}")
@@ -116,19 +116,19 @@ def _tree(tree: Path) -> Found:
         )
     files = {f"kernel/{name}": tree / name for name in built}
     release = (tree / _TREE_RELEASE).read_text().strip()
-    return Found(release, tree / _TREE_IMAGE, tree / ".config", {**files, **_tables(tree)})
+    return FoundKernel(release, tree / _TREE_IMAGE, tree / ".config", {**files, **_tables(tree)})
 
 
-def _installed(parts: store.Parts) -> Found:
+def _installed(parts: store.Parts) -> FoundKernel:
     files = {name: parts.modules / name for name in store.modules_of(parts.modules)}
-    return Found(parts.release, parts.image, parts.config, {**files, **_tables(parts.modules)})
+    return FoundKernel(parts.release, parts.image, parts.config, {**files, **_tables(parts.modules)})
 
 
 def _tables(folder: Path) -> Mapping[str, Path]:
     return {name: folder / name for name in _TABLES if (folder / name).is_file()}
 
 
-def _checked(found: Found) -> Found:
+def _checked(found: FoundKernel) -> FoundKernel:
     store.demand_bzimage(found.image)
     release = image_release(found.image.read_bytes())
     if release not in (None, found.release):
@@ -139,7 +139,7 @@ def _checked(found: Found) -> Found:
     return found
 
 
-def copy(found: Found, into: Path) -> None:
+def copy(found: FoundKernel, into: Path) -> None:
     """Copy the files into ``into`` and make it a complete entry of the kernel store."""
     modules = into / "lib/modules" / found.release
     modules.mkdir(parents=True)
@@ -151,7 +151,7 @@ def copy(found: Found, into: Path) -> None:
     store.finish(into, found.release)
 
 
-def _copied(found: Found, spec: str, origin: str, cache: Cache, tell: Tell) -> Kernel:
+def _copied(found: FoundKernel, spec: str, origin: str, cache: Cache, tell: Tell) -> Kernel:
     digest = _digest(found, cache)
 
     def fill(into: Path) -> None:
@@ -165,7 +165,7 @@ def _copied(found: Found, spec: str, origin: str, cache: Cache, tell: Tell) -> K
     return store.load(cache.entry(store.KIND, key, fill), spec, origin)
 
 
-def _digest(found: Found, cache: Cache) -> str:
+def _digest(found: FoundKernel, cache: Cache) -> str:
     """The digest of image and modules; files unchanged in time stamp and size are not read again."""
     wanted = {"image": found.image, **{name: path for name, path in found.files.items() if name not in _TABLES}}
     known_name = hashlib.sha256(str(found.image).encode()).hexdigest()[:16] + ".json"

@@ -17,7 +17,7 @@ from lab.base.tell import Tell
 from lab.kernels import debian, mutants, tree
 from lab.kernels.git import Checkout
 from lab.kernels.model import Kernel
-from lab.kernels.tree import Source
+from lab.kernels.tree import KernelSource
 from lab.packages import sources
 from lab.packages.apt import Archive, Package
 from lab.packages.store import Choose, Finish, Pin, unpacked
@@ -48,7 +48,7 @@ def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
         refresh=refresh,
     )
     package = made.pin.packages[0]
-    source = Source(
+    source = KernelSource(
         path=made.folder / "git",
         spec=f"source:{wanted}",
         title=f"Debian's {package.name} {package.version}",

@@ -33,7 +33,7 @@ _MAKEFILE = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION) *= *(.*?)\s
 
 
 @dataclass(frozen=True)
-class Source:
+class KernelSource:
     """A kernel's source. ``revision`` is empty for the content of the folder as it is now.
 
     ``git_tree`` names a git tree in the repository ``path`` directly (a packaged source); ``mutant``
@@ -61,7 +61,7 @@ def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
     return built(read_source(wanted), cache, tell=tell)
 
 
-def read_source(wanted: str, folder: Path = mutants.MUTANTS) -> Source:
+def read_source(wanted: str, folder: Path = mutants.MUTANTS) -> KernelSource:
     """``PATH``, ``PATH@REV``, either with ``+MUTANT``. Raises Misuse for a path or mutant that is not there."""
     spec, mutant = f"tree:{wanted}", ""
     suffixed = _MUTANT_SUFFIX.fullmatch(wanted)
@@ -75,10 +75,10 @@ def read_source(wanted: str, folder: Path = mutants.MUTANTS) -> Source:
             remedy=f"tree:{path} builds what the folder holds",
         )
     title = f"{path} at {revision}" if revision else f"the content of {path}"
-    return Source(path, spec, title, revision, mutant=mutant)
+    return KernelSource(path, spec, title, revision, mutant=mutant)
 
 
-def built(source: Source, cache: Cache, *, options: Options | None = None, tell: Tell = silent) -> Kernel:
+def built(source: KernelSource, cache: Cache, *, options: Options | None = None, tell: Tell = silent) -> Kernel:
     """The kernel of ``source``, from the cache or built now.
 
     Raises Misuse when the source or mutant does not exist, CannotJudge when it cannot be built or
@@ -95,7 +95,7 @@ def built(source: Source, cache: Cache, *, options: Options | None = None, tell:
 class _Workshop:
     """One source in its workspace, which is this process's alone. ``commit`` is a hash, empty for a folder."""
 
-    source: Source
+    source: KernelSource
     commit: str
     options: Options
     tools: Toolchain
@@ -184,16 +184,16 @@ def _split(wanted: str) -> tuple[Path, str]:
     raise no_such_folder((whole if named.is_dir() else named).absolute(), "the kernel source")
 
 
-def _borrowed(source: Source) -> tuple[Path, ...]:
+def _borrowed(source: KernelSource) -> tuple[Path, ...]:
     return (git.objects_of(source.path),) if source.revision or source.git_tree else ()
 
 
-def _workspace_key(source: Source) -> str:
+def _workspace_key(source: KernelSource) -> str:
     origin = git.lender_of(git.objects_of(source.path)) if source.revision or source.git_tree else source.path
     return digest_bytes(str(origin).encode())[:16]
 
 
-def _version(source: Source, makefile: str | None) -> Release:
+def _version(source: KernelSource, makefile: str | None) -> Release:
     numbers = dict(_MAKEFILE.findall(makefile or ""))
     try:
         text = f"{numbers['VERSION']}.{numbers['PATCHLEVEL']}.{numbers['SUBLEVEL'] or 0}{numbers['EXTRAVERSION']}"

@@ -13,7 +13,7 @@ _SYMBOL = struct.Struct("<IBBHQQ")
 
 
 @dataclass(frozen=True)
-class Function:
+class ElfFunction:
     name: str
     address: int
     size: int
@@ -41,12 +41,12 @@ def executable_segments(data: bytes) -> tuple[Segment, ...]:
     return tuple(segments)
 
 
-def functions(data: bytes) -> tuple[Function, ...]:
+def functions(data: bytes) -> tuple[ElfFunction, ...]:
     """Functions of the symbol table, or of the dynamic one where the file was stripped; sorted by address and name."""
     sections = list(_sections(data))
     kinds = {kind for kind, _, _, _ in sections}
     wanted = _SHT_SYMTAB if _SHT_SYMTAB in kinds else _SHT_DYNSYM
-    found: set[Function] = set()
+    found: set[ElfFunction] = set()
     for kind, offset, size, link in sections:
         if kind == wanted:
             found.update(_functions(data, offset, size, sections[link][1]))
@@ -62,9 +62,9 @@ def _sections(data: bytes) -> Iterator[tuple[int, int, int, int]]:
         yield kind, offset, size, link
 
 
-def _functions(data: bytes, offset: int, size: int, names: int) -> Iterator[Function]:
+def _functions(data: bytes, offset: int, size: int, names: int) -> Iterator[ElfFunction]:
     for at in range(offset, offset + size, _SYMBOL.size):
         name, info, _, section, address, length = _SYMBOL.unpack_from(data, at)
         if section and info & 0xF in (_STT_FUNC, _STT_GNU_IFUNC):
             text = data[names + name : data.index(b"\0", names + name)]
-            yield Function(text.decode(errors="replace"), address, length)
+            yield ElfFunction(text.decode(errors="replace"), address, length)

@@ -22,7 +22,7 @@ _DEBIAN_SUITE = re.compile(
 
 
 @dataclass(frozen=True)
-class Source:
+class ArchiveSource:
     """One archive in one suite."""
 
     uri: str
@@ -89,7 +89,7 @@ def ubuntu(apt: Path = HOST_APT, keyrings: Path = KEYRINGS, environ: Mapping[str
     return _distribution("ubuntu", main, security, keyrings, environ)
 
 
-def host_sources(apt: Path) -> Iterator[Source]:
+def host_sources(apt: Path) -> Iterator[ArchiveSource]:
     """Yield every enabled binary source in ``sources.list`` and ``sources.list.d``, in apt's order."""
     parts = sorted((apt / "sources.list.d").glob("*")) if (apt / "sources.list.d").is_dir() else []
     for path in [apt / "sources.list", *parts]:
@@ -102,20 +102,20 @@ def host_sources(apt: Path) -> Iterator[Source]:
         yield from _deb822_sources(text) if path.suffix == ".sources" else _one_line_sources(text)
 
 
-def _one_line_sources(text: str) -> Iterator[Source]:
+def _one_line_sources(text: str) -> Iterator[ArchiveSource]:
     for line in text.splitlines():
         match = _ONE_LINE.fullmatch(line.partition("#")[0].strip())
         if match is not None and not match[1].startswith("cdrom:"):
-            yield Source(match[1].rstrip("/"), match[2], tuple(match[3].split()))
+            yield ArchiveSource(match[1].rstrip("/"), match[2], tuple(match[3].split()))
 
 
-def _deb822_sources(text: str) -> Iterator[Source]:
+def _deb822_sources(text: str) -> Iterator[ArchiveSource]:
     for fields in paragraphs(text):
         if "deb" not in fields.get("types", "").split() or fields.get("enabled", "yes").lower() in ("no", "false", "0"):
             continue
         for uri in fields.get("uris", "").split():
             for suite in fields.get("suites", "").split():
-                yield Source(uri.rstrip("/"), suite, tuple(fields.get("components", "").split()))
+                yield ArchiveSource(uri.rstrip("/"), suite, tuple(fields.get("components", "").split()))
 
 
 def _path(uri: str) -> str:

@@ -38,7 +38,7 @@ class Way:
 
 
 @dataclass(frozen=True)
-class Part:
+class FlowPart:
     """``share`` bytes of one disk for each byte of the target, through any of ``ways``.
 
     ``request`` is the largest size of a request at the LUN, after merging. ``run`` bytes are contiguous before the next
@@ -53,7 +53,7 @@ class Part:
     size: int
 
 
-def parts(topology: Topology, target: str, access: Access) -> tuple[Part, ...]:
+def parts(topology: Topology, target: str, access: Access) -> tuple[FlowPart, ...]:
     """The parts of one of ``Topology.targets``; parts of one disk with the same start are paths to it.
 
     A stream over a linear stack is assumed to stay on the member where it starts. Raises KeyError for another name.
@@ -64,7 +64,7 @@ def parts(topology: Topology, target: str, access: Access) -> tuple[Part, ...]:
     return tuple(_of_lun(topology, region.lun, replace(access, start=region.offset + access.start), 1.0))
 
 
-def rate_of(disk: Disk, part: Part) -> float:
+def rate_of(disk: Disk, part: FlowPart) -> float:
     """Bytes per second of a serial disk for a part: for a stream at its start, otherwise the mean over its extent."""
     zones = (Zone(0, disk.rate or 1), *disk.zones)
     if part.run == ENDLESS or len(zones) == 1:
@@ -76,24 +76,24 @@ def rate_of(disk: Disk, part: Part) -> float:
     return sum(overlaps) / seconds if seconds else float(zones[-1].rate)
 
 
-def _of_member(topology: Topology, name: str, access: Access, share: float) -> Iterator[Part]:
+def _of_member(topology: Topology, name: str, access: Access, share: float) -> Iterator[FlowPart]:
     if name in topology.stacks:
         yield from _of_stack(topology, name, access, share)
     else:
         yield from _of_lun(topology, name, access, share)
 
 
-def _of_stack(topology: Topology, name: str, access: Access, share: float) -> Iterator[Part]:
+def _of_stack(topology: Topology, name: str, access: Access, share: float) -> Iterator[FlowPart]:
     stack = topology.stacks[name]
     yield from _LAYOUTS[stack.kind](topology, stack, access, share)
 
 
-def _of_lun(topology: Topology, name: str, access: Access, share: float) -> Iterator[Part]:
+def _of_lun(topology: Topology, name: str, access: Access, share: float) -> Iterator[FlowPart]:
     disks = topology.luns[name].disks
     sizes = {disk: topology.disks[disk].size for disk in disks}
     run = ENDLESS if access.sequential else access.transfer
     for disk, own, weight in _pieces(sizes, access):
-        yield Part((Way(name, disk),), share * weight, access.transfer, run, own.start, own.size)
+        yield FlowPart((Way(name, disk),), share * weight, access.transfer, run, own.start, own.size)
 
 
 def _pieces(sizes: Mapping[str, int], access: Access) -> Iterator[tuple[str, Access, float]]:
@@ -109,7 +109,7 @@ def _pieces(sizes: Mapping[str, int], access: Access) -> Iterator[tuple[str, Acc
         before += size
 
 
-def _linear(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+def _linear(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     sizes = {name: _size(topology, name) for name in stack.over}
     for name, own, weight in _pieces(sizes, replace(access, start=access.start + stack.offset)):
         yield from _of_member(topology, name, own, share * weight)
@@ -119,7 +119,7 @@ def _size(topology: Topology, name: str) -> int:
     return topology.stack_size(name) if name in topology.stacks else topology.lun_size(name)
 
 
-def _striped(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+def _striped(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     count = len(stack.over)
     own = _on_member(access, count, stack.chunk)
     for member in stack.over:
@@ -132,12 +132,12 @@ def _on_member(access: Access, data: int, chunk: int) -> Access:
     return replace(access, start=access.start // data, size=max(access.size // data, 1), transfer=transfer)
 
 
-def _multipath(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+def _multipath(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     paths = stack.over if stack.policy == "multibus" else stack.over[:1]
     yield from _over_paths(topology, paths, stack.selector, access, share)
 
 
-def _nvme(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+def _nvme(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     """numa uses the nearest path, the first of several at equal distance (drivers/nvme/host/multipath.c)."""
     paths = stack.over[:1] if stack.iopolicy == "numa" else stack.over
     yield from _over_paths(topology, paths, stack.iopolicy, access, share)
@@ -145,7 +145,7 @@ def _nvme(topology: Topology, stack: Stack, access: Access, share: float) -> Ite
 
 def _over_paths(
     topology: Topology, paths: tuple[str, ...], selector: str, access: Access, share: float
-) -> Iterator[Part]:
+) -> Iterator[FlowPart]:
     found = [part for path in paths for part in _of_member(topology, path, access, share)]
     if selector in _FIXED_SELECTORS or len(paths) == 1:
         yield from (replace(part, share=part.share / len(paths)) for part in found)
@@ -157,7 +157,7 @@ def _over_paths(
         yield replace(part, ways=tuple(ways[part.start]))
 
 
-def _array(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+def _array(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     reading, writing = _ARRAYS.get(stack.level, (_striped, _striped))
     if access.reads:
         yield from reading(topology, stack, access, share * access.reads)
@@ -165,7 +165,7 @@ def _array(topology: Topology, stack: Stack, access: Access, share: float) -> It
         yield from writing(topology, stack, access, share * (1 - access.reads))
 
 
-def _mirror_reads(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+def _mirror_reads(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     """Reads from any mirror; several disks below each are assumed to share evenly."""
     mirrors = [list(_of_member(topology, member, access, share)) for member in stack.over]
     if all(len(mirror) == 1 for mirror in mirrors):
@@ -175,17 +175,17 @@ def _mirror_reads(topology: Topology, stack: Stack, access: Access, share: float
         yield from (replace(part, share=part.share / len(mirrors)) for mirror in mirrors for part in mirror)
 
 
-def _mirror_writes(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+def _mirror_writes(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     for member in stack.over:
         yield from _of_member(topology, member, access, share)
 
 
-def _two_copies(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+def _two_copies(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     """Writes of raid10 in the near layout."""
     yield from _striped(topology, stack, access, 2 * share)
 
 
-def _parity_reads(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+def _parity_reads(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     """Parity rotates over the members; a stream skips it once in as many chunks as there are members."""
     parity = PARITY[stack.level]
     data = len(stack.over) - parity
@@ -197,7 +197,7 @@ def _parity_reads(topology: Topology, stack: Stack, access: Access, share: float
             yield replace(part, run=data * stack.chunk) if endless else part
 
 
-def _parity_writes(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[Part]:
+def _parity_writes(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     """A stream writes whole stripes. A random chunk reads old data and parity and writes both.
 
     With few members it reads all other data instead (raid5.c, handle_stripe_dirtying).
@@ -210,7 +210,7 @@ def _parity_writes(topology: Topology, stack: Stack, access: Access, share: floa
         yield from _of_member(topology, member, own, share * weight)
 
 
-_Layout = Callable[[Topology, Stack, Access, float], Iterator[Part]]
+_Layout = Callable[[Topology, Stack, Access, float], Iterator[FlowPart]]
 _ARRAYS: Mapping[str, tuple[_Layout, _Layout]] = {
     "raid1": (_mirror_reads, _mirror_writes),
     "raid10": (_striped, _two_copies),

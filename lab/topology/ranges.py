@@ -84,7 +84,7 @@ class References:
 
 
 @dataclass(frozen=True)
-class Names:
+class NameRange:
     """A name or a range, or a list of names and ranges without repetition."""
 
     type = "name, range or list of names"

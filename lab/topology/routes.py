@@ -14,7 +14,7 @@ HBA, LINK, BOX, DISK = "hba", "link", "box", "disk"
 
 
 @dataclass(frozen=True)
-class Step:
+class RouteStep:
     """``names`` are equal parts of one ``kind``: one for all LUNs of the route, or one for each, in their order."""
 
     kind: str
@@ -24,7 +24,7 @@ class Step:
 @dataclass(frozen=True)
 class Route:
     luns: tuple[str, ...]
-    steps: tuple[Step, ...]
+    steps: tuple[RouteStep, ...]
 
 
 def routes(topology: Topology) -> tuple[Route, ...]:
@@ -70,5 +70,5 @@ def _route(topology: Topology, luns: list[Lun]) -> Route:
     steps = []
     for each in zip(*chains, strict=True):
         kind = each[0][0]
-        steps.append(Step(kind, tuple(dict.fromkeys(name for _, name in each))))
+        steps.append(RouteStep(kind, tuple(dict.fromkeys(name for _, name in each))))
     return Route(tuple(lun.name for lun in luns), tuple(steps))

@@ -12,7 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.bisect.noisy import NoisyBisection
-from harness.bisect.oracle import Ears, KernelOracle, Source, Trial
+from harness.bisect.oracle import CommitSource, CommitTrial, Ears, KernelOracle
 from harness.bisect.repository import Repository
 from harness.bisect.state import STATE, State
 from harness.record.store import Store
@@ -151,8 +151,8 @@ def test_where_figures_scatter_the_posterior_searches(rig: Rig, monkeypatch: pyt
     folder.mkdir()
     repository = Repository(rig.history.repository, folder / "clone.git")
     told: list[str] = []
-    lab, source = open_lab(Cache(rig.lab.folder / "cache")), Source(repository.folder, "tree:linux")
-    trial, ears = Trial(scenario, arms=("limited",)), Ears(told.append, nobody)
+    lab, source = open_lab(Cache(rig.lab.folder / "cache")), CommitSource(repository.folder, "tree:linux")
+    trial, ears = CommitTrial(scenario, arms=("limited",)), Ears(told.append, nobody)
     oracle, other = (
         KernelOracle(lab, one, source, Store(rig.lab.results), ears) for one in (trial, replace(trial, seeds=5))
     )

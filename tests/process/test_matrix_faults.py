@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 from harness.matrix.driver import run_matrix
-from harness.matrix.plan import Plan
+from harness.matrix.plan import MatrixPlan
 from harness.record.index import FILE
 from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
@@ -95,7 +95,7 @@ def in_process(lab: FakeLab, monkeypatch: pytest.MonkeyPatch, at_once: int = 2, 
     cache = Cache(lab.folder / "cache")
     scenarios = tuple(load_scenario(str(lab.folder / f"{name}.yaml"), search=lab.folder) for name in "tu")
     kernels = {f"path:{path}": resolve(f"path:{path}", cache) for path in (lab.folder / "kernel", lab.folder / "other")}
-    plan_ = Plan(scenarios, kernels, at_once=at_once)
+    plan_ = MatrixPlan(scenarios, kernels, at_once=at_once)
     return run_matrix(session.open_lab(cache), plan_, Store(lab.results), lambda _: None)
 
 

@@ -7,7 +7,7 @@ import pytest
 
 from harness.matrix.driver import run_matrix
 from harness.matrix.merge import merge, parts
-from harness.matrix.plan import Plan
+from harness.matrix.plan import MatrixPlan
 from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
 from harness.run.events import CellFinished, CellStarted, MatrixEvent, OfCell
@@ -50,7 +50,7 @@ def measure(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> tuple[MatrixFolder
     cache = Cache(lab.folder / "cache")
     kernels = {f"path:{path}": resolve(f"path:{path}", cache) for path in (lab.folder / "kernel", lab.folder / "other")}
     watch = Watch(frozenset((2, 3)))
-    folder = run_matrix(open_lab(cache), Plan((wall, virtual), kernels, at_once=3), Store(lab.results), watch)
+    folder = run_matrix(open_lab(cache), MatrixPlan((wall, virtual), kernels, at_once=3), Store(lab.results), watch)
     return folder, watch
 
 

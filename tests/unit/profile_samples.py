@@ -3,7 +3,7 @@
 
 from fractions import Fraction
 
-from harness.profile.model import Context, Function, Head, Node, Profile
+from harness.profile.model import Context, Function, Head, PathNode, Profile
 
 HEAD = Head("made-up", "arm", "load", 1, "6.12", "nowhere", "0" * 64, 1000.0)
 
@@ -18,14 +18,14 @@ def profile(text: str, *, ios: int = 100, lost: int = 0, release: str = "6.12", 
     """Lines ``CONTEXT;FUNCTION;... CALLS INSTRUCTIONS`` where callers come before callees; ``lost`` instructions more
     belong to no function.
     """
-    nodes: list[Node] = []
+    nodes: list[PathNode] = []
     numbers: dict[tuple[str, ...], int] = {}
     for line in text.strip().splitlines():
         path, calls, instructions = line.split()
         context, *names = path.split(";")
         numbers[(context, *names)] = len(nodes)
         parent = numbers[(context, *names[:-1])] if names[1:] else None
-        nodes.append(Node(parent, function(names[-1], context), int(calls), int(instructions)))
+        nodes.append(PathNode(parent, function(names[-1], context), int(calls), int(instructions)))
     total = sum(node.instructions for node in nodes) + lost
     head = Head(**{**vars(HEAD), "release": release})
     return Profile(head, Fraction(ios), total, surprises, tuple(nodes))

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.limits.bounds import active_luns, arm_bound, bound
-from harness.limits.filling import Element, Flow, Kind, fill
+from harness.limits.filling import Flow, FlowElement, FlowKind, fill
 from harness.limits.limits import fair_share
 from harness.scenario.model import Arm, Role
 from lab.base.errors import Misuse
@@ -113,8 +113,8 @@ def test_a_role_on_several_disks_is_allowed_what_they_are_together() -> None:
 
 @given(st.floats(0.1, 1e3), st.dictionaries(st.text(max_size=3), st.floats(0.1, 1e3), min_size=1, max_size=9))
 def test_max_min_shares_are_fair_and_use_all_that_is_wanted(capacity: float, demands: dict[str, float]) -> None:
-    wire = Element(Kind.LINK, "wire", capacity)
-    wants = {name: Element(Kind.DISK, name, demand) for name, demand in demands.items()}
+    wire = FlowElement(FlowKind.LINK, "wire", capacity)
+    wants = {name: FlowElement(FlowKind.DISK, name, demand) for name, demand in demands.items()}
     shares = fill([Flow(name, 1.0, {wire: 1.0, own: 1.0}) for name, own in wants.items()]).rates
     assert sum(shares.values()) == pytest.approx(min(capacity, sum(demands.values())))
     assert all(shares[name] <= demands[name] * (1 + 1e-9) for name in demands)

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.limits.bounds import bound
-from harness.limits.filling import Choice, Element, Flow, Kind, fill
+from harness.limits.filling import Flow, FlowChoice, FlowElement, FlowKind, fill
 from harness.limits.limits import allowed, limits
 from harness.scenario.model import Role
 from lab.topology.model import Disk, Driver, Hba, Link, Lun, Stack, StackKind, Topology, Zone
@@ -163,7 +163,7 @@ def test_many_disks_share_the_ports_and_the_cut_is_named(selector: str, rate: in
     assert bound(three, all_three, all_three.roles["s"], "bw") == pytest.approx(rate * MB, rel=1e-5)
     binding = {limit.element.name for limit in found.limits if limit.use > 0.999}
     assert binding == ({"p1"} if selector == "round-robin" else {"p0", "p1"})
-    use = {limit.element.name: limit.use for limit in found.limits if limit.element.kind is Kind.DISK}
+    use = {limit.element.name: limit.use for limit in found.limits if limit.element.kind is FlowKind.DISK}
     # In turn: 10 / 60 + 10 / 30. By choice at the least, were all of 30 by the faster port.
     assert all(each == pytest.approx(0.5, rel=1e-4) for each in use.values())
 
@@ -184,7 +184,7 @@ def test_tags_of_a_host_carry_by_little_s_law() -> None:
     found = allowed(many, every)
     assert found.rates["s"] == pytest.approx(6 * 8 * MB)
     first = found.limits[0]
-    assert (first.element.kind, first.element.name, first.why) == (Kind.HOST, "h", "6 requests in flight")
+    assert (first.element.kind, first.element.name, first.why) == (FlowKind.HOST, "h", "6 requests in flight")
     assert first.rate == pytest.approx(48 * MB)
 
 
@@ -233,11 +233,11 @@ def test_buffered_streams_come_in_read_ahead() -> None:
 def test_every_element_comes_with_what_it_allows() -> None:
     two = topology(disks(8, 8, links=("w",)), (stripe(2),), links=(Link("w", 12 * MB, what="SAS"),))
     found = {limit.element.kind: limit for limit in limits(two, load("one", stream("vol")))}
-    assert found[Kind.LINK].rate == pytest.approx(12 * MB)
-    assert found[Kind.LINK].use == pytest.approx(1)
-    assert found[Kind.LINK].why == "SAS, 12 MB/s"
-    assert found[Kind.DISK].rate == pytest.approx(16 * MB)
-    assert found[Kind.DISK].use == pytest.approx(0.75)
+    assert found[FlowKind.LINK].rate == pytest.approx(12 * MB)
+    assert found[FlowKind.LINK].use == pytest.approx(1)
+    assert found[FlowKind.LINK].why == "SAS, 12 MB/s"
+    assert found[FlowKind.DISK].rate == pytest.approx(16 * MB)
+    assert found[FlowKind.DISK].use == pytest.approx(0.75)
 
 
 RATES = st.integers(1, 100)
@@ -246,11 +246,11 @@ RATES = st.integers(1, 100)
 @given(st.lists(RATES, min_size=1, max_size=5), RATES, RATES)
 def test_a_choice_is_a_maximum_flow(speeds: list[int], left: int, right: int) -> None:
     """Disks that all choose between two links: nothing is left over that any of them could have used."""
-    wires = [Element(Kind.LINK, "left", left), Element(Kind.LINK, "right", right)]
+    wires = [FlowElement(FlowKind.LINK, "left", left), FlowElement(FlowKind.LINK, "right", right)]
     flows = []
     for number, speed in enumerate(speeds):
-        own = Element(Kind.DISK, f"d{number}", speed)
-        flows.append(Flow(f"f{number}", 1.0, {}, (Choice(1.0, tuple({own: 1.0, wire: 1.0} for wire in wires)),)))
+        own = FlowElement(FlowKind.DISK, f"d{number}", speed)
+        flows.append(Flow(f"f{number}", 1.0, {}, (FlowChoice(1.0, tuple({own: 1.0, wire: 1.0} for wire in wires)),)))
     found = fill(flows)
     assert sum(found.rates.values()) == pytest.approx(min(sum(speeds), left + right), rel=1e-4)
     held = [found.rates[f"f{n}"] for n, speed in enumerate(speeds) if found.rates[f"f{n}"] < speed * 0.999]

@@ -9,7 +9,7 @@ from harness.bisect.driver import Bisection
 from harness.bisect.finding import Finding
 from harness.bisect.question import Question
 from harness.bisect.repository import Repository
-from harness.bisect.state import ClaimSeen, Observation, State, Word, load_state
+from harness.bisect.state import ClaimSeen, CommitWord, Observation, State, load_state
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from tests.unit.history_samples import THAT, TextOracle, commit, git, history
 
@@ -48,7 +48,7 @@ def test_the_culprit_is_found_and_verified(culprit: int, tmp_path: Path) -> None
     assert finding.culprit is not None
     assert finding.culprit.sha == made.commits[culprit]
     assert finding.verified
-    assert finding.checks[2][1] is Word.GOOD
+    assert finding.checks[2][1] is CommitWord.GOOD
     assert len(made.oracle.measured) <= 2 + 6 + 1
 
 
@@ -57,7 +57,7 @@ def test_commits_that_do_not_build_are_skipped(tmp_path: Path) -> None:
     finding = made.run()
     assert finding.culprit is not None
     assert finding.culprit.sha == made.commits[40]
-    assert {step.answer.word for step in finding.steps} == {Word.GOOD, Word.BAD, Word.SKIP}
+    assert {step.answer.word for step in finding.steps} == {CommitWord.GOOD, CommitWord.BAD, CommitWord.SKIP}
     assert any("does not build" in step.answer.reason for step in finding.steps)
 
 
@@ -209,14 +209,14 @@ def test_ends_that_prove_nothing_stop_the_search(good: Observation, bad: Observa
 @pytest.mark.parametrize(
     ("claim", "word"),
     [
-        (seen("PASS", 1.0), Word.GOOD),
-        (seen("FAIL", 0.1), Word.BAD),
-        (seen("FAIL"), Word.SKIP),
-        (seen("DONE", 0.9, 0.1), Word.SKIP),
-        (seen("ERROR"), Word.SKIP),
+        (seen("PASS", 1.0), CommitWord.GOOD),
+        (seen("FAIL", 0.1), CommitWord.BAD),
+        (seen("FAIL"), CommitWord.SKIP),
+        (seen("DONE", 0.9, 0.1), CommitWord.SKIP),
+        (seen("ERROR"), CommitWord.SKIP),
     ],
 )
-def test_answers(claim: ClaimSeen, word: Word) -> None:
+def test_answers(claim: ClaimSeen, word: CommitWord) -> None:
     question = Question.between(observation(seen("PASS", 1.0)), observation(seen("FAIL", 0.1)))
     assert question.answer(observation(claim)).word is word
 

@@ -12,7 +12,7 @@ from harness.bisect.noisy import NoisyBisection
 from harness.bisect.notebook import Notebook
 from harness.bisect.report import conclusion, mail
 from harness.bisect.repository import Repository
-from harness.bisect.state import ClaimSeen, Observation, State, Word, load_state
+from harness.bisect.state import ClaimSeen, CommitWord, Observation, State, load_state
 from lab.base.errors import CannotJudge
 from tests.unit.analysis_samples import claim, scenario
 from tests.unit.history_samples import THAT, commit, git, history
@@ -88,7 +88,7 @@ def test_commits_that_cannot_be_tested_are_left_out_or_left_over(tmp_path: Path)
     finding = out.bisection(out.oracle(2)).run()
     assert finding.culprit is not None
     assert finding.culprit.sha == out.commits[15]
-    assert {step.answer.word for step in finding.steps} == {Word.GOOD, Word.BAD, Word.SKIP}
+    assert {step.answer.word for step in finding.steps} == {CommitWord.GOOD, CommitWord.BAD, CommitWord.SKIP}
     (tmp_path / "over").mkdir()
     over = rig(tmp_path / "over", line(24, 12, broken=(11, 12)))
     finding = over.bisection(over.oracle(3)).run()
@@ -154,7 +154,7 @@ def test_a_merge_whose_sides_are_good_is_the_culprit_itself(tmp_path: Path) -> N
     finding = made.bisection(made.oracle(7)).run()
     assert finding.culprit is not None
     assert finding.culprit.sha == merge
-    assert dict(finding.checks)[PARENT] is Word.GOOD
+    assert dict(finding.checks)[PARENT] is CommitWord.GOOD
     assert any("it is a merge" in text for text in finding.cautions)
 
 

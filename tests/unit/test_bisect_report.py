@@ -11,7 +11,7 @@ from harness.bisect.driver import Bisection
 from harness.bisect.finding import Finding
 from harness.bisect.report import conclusion, mail, plot
 from harness.bisect.repository import Repository
-from harness.bisect.state import State, Word
+from harness.bisect.state import CommitWord, State
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines
 from tests.unit.analysis_samples import claim, scenario
@@ -42,7 +42,9 @@ def test_the_conclusion_names_the_commit_and_its_checks(found: tuple[Finding, li
 
 def test_a_finding_that_was_not_verified_says_so(found: tuple[Finding, list[str]]) -> None:
     finding, _ = found
-    doubtful = replace(finding, checks=(*finding.checks[:2], (finding.checks[2][0], Word.BAD)), cautions=("look",))
+    doubtful = replace(
+        finding, checks=(*finding.checks[:2], (finding.checks[2][0], CommitWord.BAD)), cautions=("look",)
+    )
     text = "\n".join(conclusion(doubtful))
     assert "NOT verified" in text
     assert "Caution: look." in text

@@ -10,7 +10,7 @@ from rich.console import Console
 from harness.commands.command import SCENARIOS
 from harness.limits import bottleneck as precedence_module
 from harness.limits.bottleneck import NOTHING, PRECEDENCE, UNCOUNTED, Bottleneck, bottleneck
-from harness.limits.elements import Element, Kind
+from harness.limits.elements import Element, ElementKind
 from harness.metrics.errors import MeasurementError
 from harness.metrics.use import DiskTime, Held, LoadUse, mean_use, read_use
 from harness.report.terminal.bottleneck import bottleneck_lines, sentences
@@ -64,16 +64,16 @@ def test_the_figure_is_that_of_the_element(name: str, key: str, says: str) -> No
     ("name", "key", "first", "said"),
     [
         # Queues fill up before what is slow.
-        ("devices", "disk.stream", Kind.LUN_DEPTH, "lun.d0..1.cmd_per_lun"),
-        ("devices", "link.stream", Kind.LUN_DEPTH, "lun.d0..1.cmd_per_lun"),
+        ("devices", "disk.stream", ElementKind.LUN_DEPTH, "lun.d0..1.cmd_per_lun"),
+        ("devices", "link.stream", ElementKind.LUN_DEPTH, "lun.d0..1.cmd_per_lun"),
         # The link that round-robin overloads is at its limit too.
-        ("selector", "round-robin.stream", Kind.LINK, "link.slow"),
+        ("selector", "round-robin.stream", ElementKind.LINK, "link.slow"),
         # Requests that wait for the processor are at the devices, as far as SCSI can tell.
-        ("cpu", "plain.random", Kind.IODEPTH, "role.reader.iodepth"),
+        ("cpu", "plain.random", ElementKind.IODEPTH, "role.reader.iodepth"),
     ],
 )
 def test_another_precedence_turns_a_selftest_red(
-    monkeypatch: pytest.MonkeyPatch, name: str, key: str, first: Kind, said: str
+    monkeypatch: pytest.MonkeyPatch, name: str, key: str, first: ElementKind, said: str
 ) -> None:
     order = (first, *(kind for kind in PRECEDENCE if kind is not first))
     monkeypatch.setattr(precedence_module, "PRECEDENCE", order)
@@ -190,7 +190,7 @@ def test_links_that_nobody_counts_are_known_by_what_was_moved(load: str, moved: 
 
 def test_a_report_of_80_columns_shows_the_figure_of_many_disks() -> None:
     names = tuple(f"d{number:02}" for number in range(0, 48, 2))
-    element = Element(Kind.DISK, names, 1.0, binds=True, figure="busy 99 to 100 % of the window")
+    element = Element(ElementKind.DISK, names, 1.0, binds=True, figure="busy 99 to 100 % of the window")
     found = Bottleneck("can-queue-127", "all", element, (element,))
     console = Console(record=True, width=80, force_terminal=False)
     console.print(bottleneck_lines([found]))

@@ -15,7 +15,7 @@ import pytest
 
 import harness.commands
 from harness.cli import INTERRUPTED, LAB_BROKEN, MISUSE, main
-from harness.commands import GROUPS, Word
+from harness.commands import GROUPS, CommandWord
 from harness.commands.command import SCENARIOS
 from harness.report.terminal.explain import commands_of, describe_scenario
 from harness.scenario.load import find_scenarios, load_scenario
@@ -51,7 +51,7 @@ class Trial:
 
 def code_of(monkeypatch: pytest.MonkeyPatch, action: Callable[[], int]) -> int:
     monkeypatch.setitem(sys.modules, "harness.commands.trial", Trial(action))
-    monkeypatch.setattr(harness.commands, "GROUPS", {"measure": (Word("trial", "for a test", "trial"),)})
+    monkeypatch.setattr(harness.commands, "GROUPS", {"measure": (CommandWord("trial", "for a test", "trial"),)})
     return main(["trial"])
 
 
@@ -158,7 +158,7 @@ def test_misuse(words: list[str], capsys: pytest.CaptureFixture[str]) -> None:
     assert "Traceback" not in err
 
 
-def leaves(words: Iterable[Word], *before: str) -> Iterator[tuple[str, ...]]:
+def leaves(words: Iterable[CommandWord], *before: str) -> Iterator[tuple[str, ...]]:
     for word in words:
         yield from leaves(word.words, *before, word.name) if word.words else [(*before, word.name)]
 

@@ -10,7 +10,7 @@ from harness.commands.check.controls import print_campaign
 from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict, judge
 from harness.scenario.model import Control, Scenario, Status
-from harness.studies.controls import Campaign, Stock, Trial, arms_against, claim_kills, mutants_named, shortfalls
+from harness.studies.controls import Campaign, MutantTrial, Stock, arms_against, claim_kills, mutants_named, shortfalls
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import AT_MOST, SHARE, cell, cells, claim, control, ratio, scenario
 
@@ -44,14 +44,14 @@ def test_only_pairs_that_a_control_names_are_tried_unless_every_one_is_wanted() 
 
 def test_a_sound_matrix_lacks_nothing() -> None:
     model = sample("one", LIFO, ARM)
-    trial = Trial("one", "lifo-wake", on(model, "lifo-wake", 5, 6, 7))
+    trial = MutantTrial("one", "lifo-wake", on(model, "lifo-wake", 5, 6, 7))
     assert trial.killed
     assert list(shortfalls(Campaign((model,), ("lifo-wake",)), [stock(model, 95, 95, 95)], [trial])) == []
 
 
 def test_a_claim_that_fails_on_the_mutant_kills_it_too() -> None:
     model = sample("one", ARM)
-    trial = Trial("one", "lifo-wake", on(model, "lifo-wake", 5, 6, 7))
+    trial = MutantTrial("one", "lifo-wake", on(model, "lifo-wake", 5, 6, 7))
     assert (trial.red, trial.failed) == ((), ("the share is kept",))
     assert trial.killed
 
@@ -59,8 +59,8 @@ def test_a_claim_that_fails_on_the_mutant_kills_it_too() -> None:
 def test_everything_that_a_matrix_lacks_is_said() -> None:
     vacuous, lone = sample("vacuous", control(claim().expect, SHARE, mutant="lifo-wake")), sample("lone", LIFO)
     trials = [
-        Trial("lone", "lifo-wake", on(lone, "lifo-wake", 95, 95, 95)),
-        Trial("lone", "no-ioprio", None, "mutant no-ioprio is for kernels 6.12, and this is 6.1.9"),
+        MutantTrial("lone", "lifo-wake", on(lone, "lifo-wake", 95, 95, 95)),
+        MutantTrial("lone", "no-ioprio", None, "mutant no-ioprio is for kernels 6.12, and this is 6.1.9"),
     ]
     campaign = Campaign((vacuous, lone), ("lifo-wake", "no-ioprio"))
     found = list(shortfalls(campaign, [stock(vacuous, 95, 95, 95), stock(lone, 5, 5, 5)], trials))
@@ -78,7 +78,7 @@ def test_everything_that_a_matrix_lacks_is_said() -> None:
 
 def test_the_printed_matrix_fits_a_terminal_of_eighty_columns() -> None:
     models = [sample(f"a-scenario-with-a-name-{number:02}", LIFO, ARM) for number in range(12)]
-    trials = [Trial(model.name, "lifo-wake", on(model, "lifo-wake", 5, 6, 7)) for model in models]
+    trials = [MutantTrial(model.name, "lifo-wake", on(model, "lifo-wake", 5, 6, 7)) for model in models]
     console = Console(width=80, record=True, file=io.StringIO())
     print_campaign(console, Campaign(tuple(models), ("lifo-wake",)), [stock(models[0], 95, 95, 95)], trials)
     text = console.export_text()
@@ -89,9 +89,9 @@ def test_the_printed_matrix_fits_a_terminal_of_eighty_columns() -> None:
 def test_every_claim_is_shown_with_what_makes_it_fail_or_as_unproven() -> None:
     moved = control(AT_MOST, ratio("red.together.fast.iops", "red.solo.fast.iops"))
     model, alone = sample("one", LIFO, moved), sample("two", LIFO)
-    trial = Trial("one", "lifo-wake", on(model, "lifo-wake", 5, 6, 7))
+    trial = MutantTrial("one", "lifo-wake", on(model, "lifo-wake", 5, 6, 7))
     dead = [replace(one, status=Status.FAIL, figures={}, outcome=Outcome.OOPS) for one in cells("none", 5, 5, 5)]
-    died = Trial("two", "lifo-wake", judge(alone, dead, mutant="lifo-wake"))
+    died = MutantTrial("two", "lifo-wake", judge(alone, dead, mutant="lifo-wake"))
     assert not died.killed
     campaign = Campaign((model, alone), ("lifo-wake",))
     stocks, trials = [stock(model, 95, 95, 95), stock(alone, 95, 95, 95)], [trial, died]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Which limits a proof raises, to what, and what it makes of the throughput."""
 
-from harness.limits.counterfactual import Change, Proof, Row, changes
+from harness.limits.counterfactual import Alteration, Proof, ProofRow, changes
 from harness.report.terminal.bottleneck import proof_sentence
 from lab.guest.steps.device import TableStep
 from lab.realise import stacks
@@ -9,13 +9,13 @@ from lab.topology.model import Topology
 from tests.unit.bottleneck_samples import named, scenario
 
 
-def raised(name: str, key: str) -> dict[str, Change]:
+def raised(name: str, key: str) -> dict[str, Alteration]:
     of = scenario(name)
     arm, _, load = key.partition(".")
     return {change.label: change for change in changes(of.arms[arm], of.loads[load], named(name, key))}
 
 
-def topology(change: Change) -> Topology:
+def topology(change: Alteration) -> Topology:
     return change.arm.topology
 
 
@@ -67,7 +67,7 @@ def test_the_adaptive_selector_weighs_paths_by_their_links() -> None:
 def proof(*gains: float | None) -> Proof:
     every = raised("devices", "disk.stream").values()
     return Proof(
-        named("devices", "disk.stream"), 1e7, tuple(Row(*pair, "why") for pair in zip(every, gains, strict=False))
+        named("devices", "disk.stream"), 1e7, tuple(ProofRow(*pair, "why") for pair in zip(every, gains, strict=False))
     )
 
 

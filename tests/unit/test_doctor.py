@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.commands.doctor import (
-    Finding,
-    Status,
+    HostFinding,
+    HostStatus,
     archive_finding,
     builds_finding,
     doctor,
@@ -27,43 +27,43 @@ ABSENT = Need("no-such-program", "test", apt="a-pkg", dnf="d-pkg", pacman="p-pkg
 
 
 def test_a_finding_is_one_line_with_its_remedy() -> None:
-    assert show(Finding(Status.OK, "cores", "2")) == "ok      cores         2\n"
+    assert show(HostFinding(HostStatus.OK, "cores", "2")) == "ok      cores         2\n"
     line = "missing QEMU          none; remedy: get one\n"
-    assert show(Finding(Status.MISSING, "QEMU", "none", "get one")) == line
+    assert show(HostFinding(HostStatus.MISSING, "QEMU", "none", "get one")) == line
 
 
 def test_too_little_memory_stops_scenarios() -> None:
-    assert memory_finding(1 << 29).status is Status.MISSING
-    assert memory_finding(1 << 31).status is Status.OK
+    assert memory_finding(1 << 29).status is HostStatus.MISSING
+    assert memory_finding(1 << 31).status is HostStatus.OK
 
 
 def test_guests_of_the_catalogue_are_weighed_against_memory() -> None:
     small, large = null_topology(), replace(null_topology(), name="large", memory=3 << 30)
     fits = guests_finding(8 << 30, 4, [large, small])
-    assert (fits.status, fits.fact) == (Status.OK, "2 at once of the largest topology, large (3G)")
+    assert (fits.status, fits.fact) == (HostStatus.OK, "2 at once of the largest topology, large (3G)")
     assert guests_finding(8 << 30, 1, [large, small]).fact.startswith("1 at once")
     too_large = guests_finding(3 << 30, 4, [large, small])
-    assert (too_large.status, too_large.fact) == (Status.NOTE, "too large for this memory: large (3G)")
+    assert (too_large.status, too_large.fact) == (HostStatus.NOTE, "too large for this memory: large (3G)")
 
 
 def test_missing_programs_come_with_the_line_to_type() -> None:
     single, together = program_findings("pacman", (ABSENT,))
-    assert (single.status, single.remedy) == (Status.MISSING, "pacman -S p-pkg")
+    assert (single.status, single.remedy) == (HostStatus.MISSING, "pacman -S p-pkg")
     assert together.remedy == "pacman -S p-pkg"
 
 
 def test_tools_for_builds_are_named_and_stop_no_scenario() -> None:
     finding = builds_finding("apt", (ABSENT,))
-    assert finding.status is Status.NOTE
+    assert finding.status is HostStatus.NOTE
     assert "no-such-program" in finding.fact
     assert finding.remedy == "scripts/host-packages --build, or: apt-get install -y --no-install-recommends a-pkg"
-    assert builds_finding("apt", ()).status is Status.OK
+    assert builds_finding("apt", ()).status is HostStatus.OK
 
 
 @pytest.mark.parametrize("state", KvmState)
 def test_kvm_never_stops_the_virtual_clock(state: KvmState) -> None:
     finding = kvm_finding(Kvm(state, "seen this"))
-    assert finding.status is (Status.OK if state is KvmState.WORKS else Status.NOTE)
+    assert finding.status is (HostStatus.OK if state is KvmState.WORKS else HostStatus.NOTE)
     assert finding.fact.startswith(f"{state}")
     assert "TCG" in finding.fact
     assert bool(finding.remedy) is (state is not KvmState.WORKS)
@@ -83,5 +83,5 @@ def test_a_host_without_a_debian_mirror_is_told_the_variable(tmp_path: Path, mon
     (tmp_path / "debian-archive-keyring.gpg").touch()
     none = sources.debian(tmp_path, tmp_path, {})
     finding = archive_finding(none)
-    assert finding.status is Status.MISSING
+    assert finding.status is HostStatus.MISSING
     assert "BLKLAB_DEBIAN_MIRROR" in finding.remedy

@@ -10,17 +10,17 @@ import pytest
 from harness.cli import main
 from harness.judge.ensemble import Ensemble
 from harness.record.index import open_index
-from harness.studies.history.changes import Point, change_points
+from harness.studies.history.changes import HistoryPoint, change_points
 from harness.studies.history.collect import history
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
 from tests.unit.record_samples import FIGURE, MODEL, run_of
 
 
-def points(*levels: float, spread: float = 0.01, seeds: int = 3) -> list[Point]:
+def points(*levels: float, spread: float = 0.01, seeds: int = 3) -> list[HistoryPoint]:
     """A point for each level, whose seeds scatter by ``spread``."""
     scatter = random.Random(1)  # noqa: S311
     return [
-        Point(
+        HistoryPoint(
             str(day), Ensemble({seed: level * (1 + scatter.uniform(-spread, spread)) for seed in range(1, seeds + 1)})
         )
         for day, level in enumerate(levels)
@@ -55,7 +55,7 @@ def test_a_change_says_by_how_much() -> None:
 
 
 def test_figures_that_are_nought_have_no_shares() -> None:
-    assert change_points([Point("a", Ensemble({1: 0.0})), Point("b", Ensemble({1: 5.0}))]) == ()
+    assert change_points([HistoryPoint("a", Ensemble({1: 0.0})), HistoryPoint("b", Ensemble({1: 5.0}))]) == ()
 
 
 def test_series_over_days_and_over_versions(tmp_path: Path) -> None:

@@ -7,7 +7,7 @@ import pytest
 
 from lab.base.errors import LabBroken, Misuse
 from lab.packages import sources
-from lab.packages.sources import Source
+from lab.packages.sources import ArchiveSource
 
 ONE_LINE = """\
 # deb http://mirror.example/debian stretch main
@@ -53,9 +53,9 @@ def debian(host: Path, **environ: str) -> sources.Distribution:
 def test_one_line_style(host: Path) -> None:
     (host / "sources.list").write_text(ONE_LINE)
     assert list(sources.host_sources(host)) == [
-        Source("http://mirror.example/debian", "bookworm", ("main", "contrib")),
-        Source("http://security.example/debian-security", "bookworm-security", ("main",)),
-        Source("http://vendor.example/apt", "bookworm", ("main",)),
+        ArchiveSource("http://mirror.example/debian", "bookworm", ("main", "contrib")),
+        ArchiveSource("http://security.example/debian-security", "bookworm-security", ("main",)),
+        ArchiveSource("http://vendor.example/apt", "bookworm", ("main",)),
     ]
     found = debian(host)
     assert found.uri("trixie") == "http://mirror.example/debian"

@@ -15,7 +15,7 @@ from harness.report.drawing.scale import Axis, fitting, logarithmic
 from harness.report.drawing.svg import topology_figure
 from harness.report.page.latency import distribution, latency_charts
 from harness.report.page.render import kind
-from harness.report.page.strip import Shown, strip
+from harness.report.page.strip import StripEntry, strip
 from harness.scenario.model import Bound, Status
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from lab.topology.load import load_topology
@@ -97,26 +97,26 @@ def test_an_axis_starts_at_zero_unless_everything_is_far_from_it() -> None:
 
 
 def test_a_strip_shows_seeds_inside_and_outside() -> None:
-    drawn = strip("kept", [Shown("6.1", Ensemble({1: 0.95, 2: 0.5})), Shown("6.12")], AT_LEAST)
+    drawn = strip("kept", [StripEntry("6.1", Ensemble({1: 0.95, 2: 0.5})), StripEntry("6.12")], AT_LEAST)
     assert drawn is not None and drawn.band is not None
     assert [dot.holds for dot in drawn.rows[0].dots] == [True, False]
     inside, outside = (dot.x for dot in drawn.rows[0].dots)
     assert outside < drawn.band[0] < inside < sum(drawn.band)
     assert drawn.rows[1].words == "not measured" and drawn.rows[1].median is None
     assert drawn.title == "kept: 6.1: 0.7250 [0.5000 .. 0.9500]; 6.12: not measured, expected >= 0.9"
-    assert strip("kept", [Shown("")], AT_LEAST) is None
+    assert strip("kept", [StripEntry("")], AT_LEAST) is None
 
 
 def test_on_the_wall_clock_the_interval_is_drawn() -> None:
     true = Interval(0.8, 1.0, 0.9, 0.025, 6)
-    drawn = strip("kept", [Shown("", Ensemble({1: 0.85, 2: 0.95}), true)], AT_LEAST)
+    drawn = strip("kept", [StripEntry("", Ensemble({1: 0.85, 2: 0.95}), true)], AT_LEAST)
     assert drawn is not None and drawn.rows[0].interval is not None and drawn.rows[0].low is not None
     low, high = drawn.rows[0].interval
     assert low < drawn.rows[0].low < high <= drawn.right
 
 
 def test_the_report_stands_in_the_strip() -> None:
-    drawn = strip("told", [Shown("", Ensemble({1: 0.6}))], reported=0.62)
+    drawn = strip("told", [StripEntry("", Ensemble({1: 0.6}))], reported=0.62)
     assert drawn is not None and drawn.mark is not None
     assert drawn.rows[0].median is not None and drawn.mark > drawn.rows[0].median
     assert drawn.reported is not None and drawn.reported.label == "reported 0.62"

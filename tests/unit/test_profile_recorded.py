@@ -11,17 +11,17 @@ import pytest
 
 from harness.commands.explain import _functions
 from harness.limits.bottleneck import Bottleneck
-from harness.limits.elements import Element, Kind
+from harness.limits.elements import Element, ElementKind
 from harness.profile import recorded
 from harness.profile.neighbours import neighbours_page
-from harness.profile.recorded import Cell, parse_cell, profile_of, recorded_profile
+from harness.profile.recorded import ProfiledCell, parse_cell, profile_of, recorded_profile
 from harness.record.store import RunFolder
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.profile import Profiled
 from tests.unit.profile_samples import BEFORE, profile
 from tests.unit.record_samples import run_of
 
-CELL = Cell("none", "together")
+CELL = ProfiledCell("none", "together")
 
 
 class Lab:
@@ -43,7 +43,7 @@ class Lab:
         folder = next((self.run.path.parent / recorded.FOLDER).glob("*/boot-*"))
         return Profiled(replace(self.stored, folder=folder, digest=self.digest), (), {}, {})
 
-    def profile(self, cell: Cell = CELL) -> Any:
+    def profile(self, cell: ProfiledCell = CELL) -> Any:
         own: Any = SimpleNamespace(cache=None, qemu=SimpleNamespace(version=(7, 2)))
         kernel: Any = SimpleNamespace(release="6.1.0-18-amd64")
         return profile_of(own, self.run, cell, kernel, phase_seen=lambda _: None)
@@ -98,7 +98,7 @@ def test_the_page_has_a_block_for_each_pair_of_kernels(lab: Lab) -> None:
 
 
 def test_a_load_that_the_cpu_limits_has_its_functions_listed(lab: Lab) -> None:
-    found = [Bottleneck(CELL.arm, CELL.load, Element(Kind.CPU, (), 1.0, True, "busy 100 %"), ())]
+    found = [Bottleneck(CELL.arm, CELL.load, Element(ElementKind.CPU, (), 1.0, True, "busy 100 %"), ())]
     assert list(_functions(lab.run, found)) == [
         f"functions of none.together: blklab profile {lab.run.path} none.together"
     ]

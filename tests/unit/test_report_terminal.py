@@ -16,7 +16,7 @@ from harness.judge.claims import Judgement
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict, judge
 from harness.limits.bottleneck import Bottleneck
-from harness.limits.elements import Element, Kind
+from harness.limits.elements import Element, ElementKind
 from harness.noise.interval import Interval
 from harness.report.format import duration, figure, spread
 from harness.report.terminal.conclusion import conclusion
@@ -191,7 +191,7 @@ def test_the_flagship_fits_in_forty_lines_of_eighty_columns() -> None:
         for one in model.loads.values():
             starved = arm in blocked and one.name == "lopsided"
             names = ("p0", "q1") if starved else ("p0", "p1", "q1")
-            disk = Element(Kind.DISK, names, 1.0, binds=True, figure="busy 100 % of the window")
+            disk = Element(ElementKind.DISK, names, 1.0, binds=True, figure="busy 100 % of the window")
             limits.append(Bottleneck(arm, one.name, disk, (disk,)))
         figures = {(one.name, role, "iops"): 78.0 for one in model.loads.values() for role in one.roles}
         figures |= {(load, GUEST, IDLE): 0.9 for load in model.loads}

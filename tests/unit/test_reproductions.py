@@ -10,7 +10,7 @@ from harness.judge.document import verdict_document
 from harness.judge.verdict import judge
 from harness.scenario.model import Reproduction, Scenario, Source, Status
 from harness.studies.field_reports import Measured, page, unexplained
-from harness.studies.sensitivity.rows import FACTORS, Row, Sensitivity
+from harness.studies.sensitivity.rows import FACTORS, Sensitivity, SensitivityRow
 from lab.base.errors import InputErrors
 from tests.unit.analysis_samples import SHARE, cells, claim, scenario
 from tests.unit.scenario_text import GOOD, load
@@ -91,7 +91,8 @@ def test_what_is_far_off_needs_its_reason() -> None:
 
 def test_the_page_shows_how_much_a_ratio_hangs_on_what_was_fitted() -> None:
     rows = tuple(
-        Row("disk.*.seek", factor, "it halves", ratio) for factor, ratio in zip(FACTORS, (0.7, 0.6, None), strict=True)
+        SensitivityRow("disk.*.seek", factor, "it halves", ratio)
+        for factor, ratio in zip(FACTORS, (0.7, 0.6, None), strict=True)
     )
     model = reproducing(0.6)
     found = Sensitivity(model.name, model.digest, "6.1.0", rows)

@@ -9,7 +9,7 @@ import pytest
 from harness.record.store import Store
 from harness.scenario.model import Reproduction
 from harness.studies.sensitivity.measure import fitted, keep, kept, varied
-from harness.studies.sensitivity.rows import Row, Sensitivity
+from harness.studies.sensitivity.rows import Sensitivity, SensitivityRow
 from lab.base.errors import Misuse
 from lab.topology.load import load_topology
 from lab.topology.model import Origin, Topology
@@ -68,7 +68,7 @@ def test_a_variant_that_no_recipe_carries_is_refused() -> None:
 def test_what_was_measured_is_found_again_for_the_same_scenario_only(tmp_path: Path) -> None:
     model = scenario([claim()])
     store = Store(tmp_path)
-    found = Sensitivity(model.name, model.digest, "6.1.0", (Row("disk.*.seek", 0.8, "it halves", 0.5),))
+    found = Sensitivity(model.name, model.digest, "6.1.0", (SensitivityRow("disk.*.seek", 0.8, "it halves", 0.5),))
     keep(store, found)
     assert kept(store, model) == [found]
     assert kept(store, replace(model, digest="another")) == []

@@ -18,7 +18,7 @@ from harness.studies.timeline.measure import Timeline, timeline
 from harness.studies.timeline.order import next_place
 from harness.studies.timeline.page import page
 from harness.studies.timeline.picture import panels, picture
-from harness.studies.timeline.sweep import Point, Sweep, label, sweep
+from harness.studies.timeline.sweep import KernelPoint, Sweep, label, sweep
 from harness.studies.timeline.text import text
 from lab.base.errors import CannotJudge, Misuse
 from tests.unit.analysis_samples import cells, claim, ratio, scenario
@@ -48,7 +48,7 @@ class Kernels:
         verdict = judge(SCENARIO, seen)
         config = {"CONFIG_PREEMPT_LAZY": "y", "CONFIG_SND_X": "m"} if place > 2 else {"CONFIG_BLK_DEV_RSXX": "m"}
         facts = KernelFacts(spec, spec, "Debian", "d")
-        point = Point(spec, facts, verdict, "r", self.seeds, self.seeds, 60.0, config)
+        point = KernelPoint(spec, facts, verdict, "r", self.seeds, self.seeds, 60.0, config)
         return replace(swept, points={**swept.points, place: point})
 
     def timeline(self) -> Timeline:

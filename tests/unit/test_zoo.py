@@ -12,7 +12,17 @@ from harness.commands.check import zoo as zoo_command
 from harness.commands.command import PAGES, SCENARIOS
 from harness.studies.zoo.page import zoo_page
 from harness.studies.zoo.regressions import Regression, load_regressions
-from harness.studies.zoo.score import NullPair, Publication, Side, Sighting, Zoo, null_pair, quotient, side_of, sighting
+from harness.studies.zoo.score import (
+    NullPair,
+    Publication,
+    Sighting,
+    Zoo,
+    ZooSide,
+    null_pair,
+    quotient,
+    side_of,
+    sighting,
+)
 from harness.studies.zoo.table import print_zoo, summary
 from lab.base.errors import InputErrors
 from lab.kernels.mutants import catalogue
@@ -24,21 +34,21 @@ STARVED = Regression("starved", "it starves", "https://example.org", MODEL, SHAR
 
 @pytest.mark.parametrize(
     ("shares", "side"),
-    [((95.0, 99.0), Side.GOOD), ((10.0, 20.0), Side.BAD), ((10.0, 99.0), Side.UNKNOWN)],
+    [((95.0, 99.0), ZooSide.GOOD), ((10.0, 20.0), ZooSide.BAD), ((10.0, 99.0), ZooSide.UNKNOWN)],
 )
-def test_a_side_is_what_all_seeds_agree_on(shares: tuple[float, float], side: Side) -> None:
+def test_a_side_is_what_all_seeds_agree_on(shares: tuple[float, float], side: ZooSide) -> None:
     assert side_of(STARVED, cells("none", *shares), (1, 2))[0] is side
 
 
 def test_what_was_not_measured_is_on_no_side() -> None:
     found, judgement = side_of(STARVED, [], (1, 2))
-    assert (found, judgement.ensemble) == (Side.UNKNOWN, None)
+    assert (found, judgement.ensemble) == (ZooSide.UNKNOWN, None)
     assert "was not measured" in judgement.reason
 
 
 def test_a_sighting_takes_the_seeds_of_the_scenario_though_there_are_more() -> None:
     results = [cell("none", seed, value) for seed, value in enumerate((95.0, 97.0, 10.0, 12.0), start=1)]
-    assert sighting(STARVED, "6.1", Side.BAD, results) == Sighting("starved", "6.1", Side.BAD, Side.GOOD, 0.96)
+    assert sighting(STARVED, "6.1", ZooSide.BAD, results) == Sighting("starved", "6.1", ZooSide.BAD, ZooSide.GOOD, 0.96)
 
 
 def test_halves_that_differ_are_false_alarms() -> None:
@@ -64,11 +74,11 @@ def test_a_publication_compares_the_bad_side_with_the_good_one() -> None:
 
 def test_what_is_detected_missed_and_alarmed_is_counted_and_shown() -> None:
     sightings = (
-        Sighting("starved", "5.10", Side.BAD, Side.BAD, 0.1),
-        Sighting("starved", "6.1", Side.GOOD, Side.BAD, 0.2),
-        Sighting("starved", "6.12", Side.BAD, Side.GOOD, 0.95),
-        Sighting("starved", "7.2", Side.GOOD, Side.UNKNOWN, None, "no such kernel"),
-        Sighting("starved", "greedy", Side.BAD, Side.BAD, 0.05, by_mutant=True),
+        Sighting("starved", "5.10", ZooSide.BAD, ZooSide.BAD, 0.1),
+        Sighting("starved", "6.1", ZooSide.GOOD, ZooSide.BAD, 0.2),
+        Sighting("starved", "6.12", ZooSide.BAD, ZooSide.GOOD, 0.95),
+        Sighting("starved", "7.2", ZooSide.GOOD, ZooSide.UNKNOWN, None, "no such kernel"),
+        Sighting("starved", "greedy", ZooSide.BAD, ZooSide.BAD, 0.05, by_mutant=True),
     )
     zoo = Zoo(sightings, (Publication("starved", 0.5, 0.25),), ())
     assert list(summary(zoo)) == [
@@ -86,10 +96,10 @@ def test_what_is_detected_missed_and_alarmed_is_counted_and_shown() -> None:
 
 def test_the_page_has_all_that_was_seen_and_says_what_surprises() -> None:
     sightings = (
-        Sighting("starved", "5.10", Side.BAD, Side.BAD, 0.1),
-        Sighting("starved", "6.1", Side.GOOD, Side.BAD, 0.2),
-        Sighting("starved", "7.2", Side.GOOD, Side.UNKNOWN, None, "no such kernel"),
-        Sighting("starved", "greedy", Side.BAD, Side.BAD, 0.05, by_mutant=True),
+        Sighting("starved", "5.10", ZooSide.BAD, ZooSide.BAD, 0.1),
+        Sighting("starved", "6.1", ZooSide.GOOD, ZooSide.BAD, 0.2),
+        Sighting("starved", "7.2", ZooSide.GOOD, ZooSide.UNKNOWN, None, "no such kernel"),
+        Sighting("starved", "greedy", ZooSide.BAD, ZooSide.BAD, 0.05, by_mutant=True),
     )
     pair = NullPair("sample", "6.1", (2, 2), ("the share is kept",), ("none.together.fast.iops",))
     zoo = Zoo(sightings, (Publication("starved", 0.5, 0.25),), (pair,))

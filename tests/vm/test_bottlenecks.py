@@ -7,7 +7,7 @@ from harness.commands.command import SCENARIOS
 from harness.limits import bottleneck as precedence_module
 from harness.limits.bottleneck import PRECEDENCE, Bottleneck
 from harness.limits.counterfactual import LEAST_GAIN
-from harness.limits.elements import Kind
+from harness.limits.elements import ElementKind
 from harness.record.judging import explain_run
 from harness.record.store import RunFolder, Store, load_run
 from harness.scenario.load import find_scenarios, load_scenario
@@ -57,12 +57,12 @@ def missed(run: RunFolder) -> list[str]:
 @pytest.mark.parametrize(
     ("name", "first"),
     [
-        ("bottleneck-devices", Kind.LUN_DEPTH),
-        ("bottleneck-selector", Kind.LINK),
+        ("bottleneck-devices", ElementKind.LUN_DEPTH),
+        ("bottleneck-selector", ElementKind.LINK),
     ],
 )
 def test_another_precedence_turns_a_selftest_red(
-    store: Store, monkeypatch: pytest.MonkeyPatch, name: str, first: Kind
+    store: Store, monkeypatch: pytest.MonkeyPatch, name: str, first: ElementKind
 ) -> None:
     run = latest(store, name)
     assert missed(run) == []

@@ -11,7 +11,7 @@ import pytest
 
 from harness.profile.differential import differential
 from harness.profile.model import Group, Profile
-from harness.profile.recorded import FOLDER, Cell, profile_of, profiles_of
+from harness.profile.recorded import FOLDER, ProfiledCell, profile_of, profiles_of
 from harness.record.store import load_run
 from harness.run.jobs import guest_job
 from lab.base.cache import Cache
@@ -72,7 +72,7 @@ def profiled(run: Path) -> Callable[[str], Profile]:
     """``profile_of`` raises LabBroken unless the profiled boot's digest is that of the stored one."""
     cache = Cache.default()
     lab, kernel = open_lab(cache), resolve(KERNEL, cache)
-    return lambda arm: profile_of(lab, load_run(run), Cell(arm, "libaio"), kernel, phase_seen=silent)
+    return lambda arm: profile_of(lab, load_run(run), ProfiledCell(arm, "libaio"), kernel, phase_seen=silent)
 
 
 MUTANTS = {

@@ -8,7 +8,7 @@ import pytest
 
 from harness.commands.command import SCENARIOS
 from harness.judge import cells as cells_module
-from harness.judge.statuses import ENDINGS, Ending
+from harness.judge.statuses import ENDINGS, EndingJudgement
 from harness.record import judging
 from harness.record.judging import judge_run
 from harness.record.store import Store, load_run
@@ -56,7 +56,7 @@ def always_holds(bound: Bound, value: float) -> bool:
     return True
 
 
-def never_minds_warnings(outcome: object, *, warned: bool) -> Ending:
+def never_minds_warnings(outcome: object, *, warned: bool) -> EndingJudgement:
     return ENDINGS[Outcome.BYE]
 
 

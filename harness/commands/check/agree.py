@@ -16,7 +16,7 @@ from lab.base.errors import EXIT_FAIL, EXIT_PASS, Misuse
 
 
 @dataclass(frozen=True)
-class Agreement:
+class AgreementPage:
     rows: tuple[BothClocks, ...]
     claims: tuple[OnTheWall, ...]
 
@@ -38,7 +38,7 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_FAIL if unexplained else EXIT_PASS
 
 
-def agreement(store: Store) -> Agreement:
+def agreement(store: Store) -> AgreementPage:
     """The newest runs on both clocks. Raises Misuse when there are none."""
     paths = [*find_scenarios(SCENARIOS).values(), *find_scenarios(WALL).values()]
     wanted = [load_scenario(str(path), search=SCENARIOS) for path in paths]
@@ -48,10 +48,10 @@ def agreement(store: Store) -> Agreement:
             f"{store.root} holds no run of a scenario with agrees: or of its counterpart",
             remedy="run a scenario of the wall clock (blklab list shows them) and its counterpart",
         )
-    return Agreement(tuple(rows), tuple(row for scenario in wanted for row in on_the_wall(store, scenario)))
+    return AgreementPage(tuple(rows), tuple(row for scenario in wanted for row in on_the_wall(store, scenario)))
 
 
-def apart(found: Agreement) -> Iterator[str]:
+def apart(found: AgreementPage) -> Iterator[str]:
     """A sentence for each ratio that differs without an explanation."""
     for row in found.rows:
         if row.unexplained:

@@ -20,8 +20,8 @@ from harness.scenario.model import Clock, Status
 from harness.studies.controls import (
     FOLDER,
     Campaign,
+    MutantTrial,
     Stock,
-    Trial,
     arms_against,
     claim_kills,
     mutants_named,
@@ -94,13 +94,13 @@ def _campaign(options: argparse.Namespace) -> Campaign:
     return Campaign(chosen, mutants, options.seeds, options.every_pair, options.jobs)
 
 
-def _exit_code(wrong: Sequence[str], trials: Sequence[Trial]) -> int:
+def _exit_code(wrong: Sequence[str], trials: Sequence[MutantTrial]) -> int:
     if not wrong:
         return EXIT_PASS
     return EXIT_CANNOT_JUDGE if any(trial.verdict is None for trial in trials) else EXIT_LAB_BROKEN
 
 
-def print_campaign(console: Console, campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Trial]) -> None:
+def print_campaign(console: Console, campaign: Campaign, stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> None:
     console.print(_matrix(campaign, stock, trials))
     for letter, scenario in _letters(trials).items():
         console.print(f"{letter}  {scenario}", highlight=False)
@@ -109,12 +109,12 @@ def print_campaign(console: Console, campaign: Campaign, stock: Sequence[Stock],
     console.print(_claims(campaign, stock, trials))
 
 
-def _letters(trials: Sequence[Trial]) -> Mapping[str, str]:
+def _letters(trials: Sequence[MutantTrial]) -> Mapping[str, str]:
     """Column heads of the matrix, where names do not fit."""
     return dict(zip(ascii_letters, dict.fromkeys(trial.scenario for trial in trials), strict=False))
 
 
-def _matrix(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Trial]) -> Table:
+def _matrix(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Table:
     letters = _letters(trials)
     marks = {(trial.mutant, trial.scenario): _mark(trial) for trial in trials}
     table = Table(title="mutants and scenarios")
@@ -128,13 +128,13 @@ def _matrix(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Trial])
     return table
 
 
-def _mark(trial: Trial) -> str:
+def _mark(trial: MutantTrial) -> str:
     if trial.verdict is None:
         return "?"
     return "K" if trial.red else "k" if trial.failed else "."
 
 
-def _kills(stock: Sequence[Stock], trials: Sequence[Trial]) -> Table:
+def _kills(stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Table:
     """Each control on its mutant, with the same figure on the unmodified kernel."""
     table = Table()
     for column in ("mutant", "scenario", "figure", "must be", "without it"):
@@ -157,7 +157,7 @@ def _kills(stock: Sequence[Stock], trials: Sequence[Trial]) -> Table:
     return table
 
 
-def _claims(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Trial]) -> Table:
+def _claims(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Table:
     """Each claim with its figure on the kernel without a mutant, and what makes it fail."""
     table = Table(title="claims and what makes them fail")
     for column in ("scenario", "claim", "bound", "without it", "fails by"):

@@ -17,7 +17,7 @@ from harness.scenario.model import Scenario
 from harness.studies import field_reports, io_cost
 from harness.studies.field_reports import Measured
 from harness.studies.noise import page as noise
-from harness.studies.noise.rehearsal import Plan
+from harness.studies.noise.rehearsal import RehearsalPlan
 from harness.studies.sensitivity.measure import kept
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, Misuse
 from lab.kernels.release import Release
@@ -107,7 +107,7 @@ def _agreement(store: Store) -> Page:
 
 
 def _noise(_: Store) -> Page:
-    return Page(noise.page(Plan()))
+    return Page(noise.page(RehearsalPlan()))
 
 
 MAKERS: Mapping[str, Callable[[Store], Page]] = {

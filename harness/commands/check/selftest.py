@@ -10,7 +10,7 @@ from harness.commands.command import SCENARIOS, add_each_kernel, add_results, ke
 from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.scenario.load import find_scenarios
-from harness.studies.selftest import Trial, run_selftests
+from harness.studies.selftest import SelftestTrial, run_selftests
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS
 from lab.kernels.resolve import resolve
@@ -42,7 +42,7 @@ def execute(options: argparse.Namespace) -> int:
     return EXIT_PASS if all(trial.passed for trial in trials) else EXIT_LAB_BROKEN
 
 
-def _print(trials: list[Trial]) -> None:
+def _print(trials: list[SelftestTrial]) -> None:
     table = Table("selftest", "kernel", "must end as", "ended as", "")
     for trial in trials:
         table.add_row(

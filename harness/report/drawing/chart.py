@@ -15,7 +15,7 @@ Point = tuple[float, float]
 
 
 @dataclass(frozen=True)
-class Line:
+class ChartLine:
     """``path`` and ``area`` are SVG path data; ``area`` is the range over the seeds, empty without one."""
 
     name: str
@@ -34,7 +34,7 @@ class Chart:
     y_name: str
     x_ticks: tuple[Tick, ...]
     y_ticks: tuple[Tick, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[ChartLine, ...]
     limits: tuple[Tick, ...] = ()
     note: str = ""
     width: float = WIDTH

@@ -10,7 +10,7 @@ from harness.report.drawing.scaled import Scaled
 from lab.base.units import show_size
 from lab.topology.model import Disk, Stack, StackKind, Topology
 from lab.topology.ranges import ranged
-from lab.topology.routes import BOX, DISK, HBA, LINK, Route, Step, routes
+from lab.topology.routes import BOX, DISK, HBA, LINK, Route, RouteStep, routes
 
 STACK = "stack"
 _PARTS = 4
@@ -96,14 +96,14 @@ def _share(kind: str, name: str, topology: Topology, use: LoadUse) -> float | No
     return None
 
 
-def _one_disk_step(route: Route) -> Iterator[Step]:
+def _one_disk_step(route: Route) -> Iterator[RouteStep]:
     """The steps of a route; the disks of a LUN that shows several are one."""
     shown = [name for step in route.steps if step.kind == DISK for name in step.names]
     yield from (step for step in route.steps if step.kind != DISK)
-    yield Step(DISK, tuple(shown))
+    yield RouteStep(DISK, tuple(shown))
 
 
-def _box(topology: Topology, step: Step, scaled: Scaled) -> Box:
+def _box(topology: Topology, step: RouteStep, scaled: Scaled) -> Box:
     name = step.names[0]
     if step.kind == HBA:
         hba = topology.hbas[name]

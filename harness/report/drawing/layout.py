@@ -16,7 +16,7 @@ Edge = tuple[Box, Box]
 
 
 @dataclass(frozen=True)
-class Place:
+class BoxPlace:
     """Pixels; ``x`` and ``y`` of the upper left corner."""
 
     x: float
@@ -31,7 +31,7 @@ class Place:
 
 @dataclass(frozen=True)
 class Layout:
-    places: Mapping[Box, Place]
+    places: Mapping[Box, BoxPlace]
     edges: tuple[Edge, ...]
     width: float
     height: float
@@ -45,15 +45,15 @@ def layout(drawn: Drawing) -> Layout:
     columns, edges = _with_vias(_columns(drawn, _edges(drawn)), _edges(drawn))
     sizes = {box: size(box) for column in columns for box in column}
     middles = _middles(columns, edges, {box: height for box, (_, height) in sizes.items()})
-    places: dict[Box, Place] = {}
+    places: dict[Box, BoxPlace] = {}
     x = 0.0
     for column in columns:
         width = max(sizes[box][0] for box in column)
         for box in column:
-            places[box] = Place(x, middles[box] - sizes[box][1] / 2, width, sizes[box][1])
+            places[box] = BoxPlace(x, middles[box] - sizes[box][1] / 2, width, sizes[box][1])
         x += width + LANE
     top = min(place.y for place in places.values())
-    moved = {box: Place(each.x, each.y - top, each.width, each.height) for box, each in places.items()}
+    moved = {box: BoxPlace(each.x, each.y - top, each.width, each.height) for box, each in places.items()}
     return Layout(moved, edges, x - LANE, max(place.y + place.height for place in moved.values()))
 
 

@@ -13,8 +13,8 @@ from harness.report.drawing.layout import (
     METER_WIDTH,
     PADDING,
     VIA,
+    BoxPlace,
     Layout,
-    Place,
     cell_width,
     cells,
     layout,
@@ -143,7 +143,7 @@ def _edges(drawn: Layout) -> Iterator[str]:
         )
 
 
-def _box(box: Box, place: Place) -> Iterator[str]:
+def _box(box: Box, place: BoxPlace) -> Iterator[str]:
     if box.kind == VIA:
         yield f'<path class="edge" d="M{place.x:.1f} {place.middle:.1f}h{place.width:.1f}"/>'
         return

@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from xml.etree import ElementTree as Xml
 
 from harness.judge.claims import XFAIL, XPASS
-from harness.report.export.parts import Export, Part, parts
+from harness.report.export.parts import Export, JudgedPart, parts
 from harness.report.terminal.conclusion import conclusion
 from harness.scenario.model import Status
 
@@ -43,7 +43,7 @@ def junit_xml(export: Export) -> str:
     return f'<?xml version="1.0" encoding="utf-8"?>\n{Xml.tostring(root, encoding="unicode")}\n'
 
 
-def _counts(every: Sequence[Part]) -> dict[str, str]:
+def _counts(every: Sequence[JudgedPart]) -> dict[str, str]:
     elements = [_element(part) for part in every]
     return {
         "tests": str(len(elements)),
@@ -54,7 +54,7 @@ def _counts(every: Sequence[Part]) -> dict[str, str]:
     }
 
 
-def _element(part: Part) -> str:
+def _element(part: JudgedPart) -> str:
     if part.word != Status.PASS and not part.counts:
         return "skipped"
     return _ELEMENTS.get(part.word, "")
@@ -77,7 +77,7 @@ def _properties(suite: Xml.Element, export: Export) -> None:
             Xml.SubElement(properties, "property", name=name, value=_fit(value))
 
 
-def _case(suite: Xml.Element, classname: str, part: Part) -> None:
+def _case(suite: Xml.Element, classname: str, part: JudgedPart) -> None:
     names = {"classname": _fit(classname), "name": _fit(part.name)}
     case = Xml.SubElement(suite, "testcase", {**names, "time": _seconds(part.seconds)})
     element = _element(part)
@@ -88,7 +88,7 @@ def _case(suite: Xml.Element, classname: str, part: Part) -> None:
         Xml.SubElement(case, "system-out").text = _fit("\n".join(part.facts))
 
 
-def _prefix(part: Part) -> str:
+def _prefix(part: JudgedPart) -> str:
     if not part.counts:
         return f"optional: {part.word}"
     return "expected failure" if part.word == XFAIL else ""

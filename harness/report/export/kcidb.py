@@ -17,7 +17,7 @@ from typing import Any
 from harness.judge.claims import XFAIL, XPASS
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
-from harness.report.export.parts import BOOTS, Export, Part, parts
+from harness.report.export.parts import BOOTS, Export, JudgedPart, parts
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import KnownFailure, Status
 from lab.base.digest import canonical, digest_bytes
@@ -101,7 +101,7 @@ def _build(run: _Run) -> Json:
     }
 
 
-def _judged(run: _Run, number: int, part: Part) -> Json:
+def _judged(run: _Run, number: int, part: JudgedPart) -> Json:
     ensemble = part.judgement.ensemble if part.judgement else None
     misc: Json = {"word": part.word, "counts": part.counts, "facts": [_text(fact) for fact in part.facts]}
     if ensemble is not None:

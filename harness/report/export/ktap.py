@@ -25,7 +25,7 @@ from dataclasses import dataclass
 
 from harness.judge.claims import XFAIL, XPASS
 from harness.judge.verdict import Verdict
-from harness.report.export.parts import GROUPS, Export, Part, parts
+from harness.report.export.parts import GROUPS, Export, JudgedPart, parts
 from harness.report.terminal.conclusion import conclusion
 from harness.scenario.model import Status
 
@@ -68,7 +68,7 @@ def _scenario(verdict: Verdict) -> _Result:
     return _Result(verdict.status not in _NOT_OK, verdict.scenario, _DIRECTIVES.get(verdict.status, ""), said)
 
 
-def _groups(every: Sequence[Part]) -> Iterator[str]:
+def _groups(every: Sequence[JudgedPart]) -> Iterator[str]:
     groups = {name: [part for part in every if part.group == name] for name in GROUPS}
     filled = {name: members for name, members in groups.items() if members}
     yield VERSION
@@ -79,7 +79,7 @@ def _groups(every: Sequence[Part]) -> Iterator[str]:
         yield _Result(all(result.good for result in results), name).line(number)
 
 
-def _members(members: Sequence[Part], results: Sequence[_Result]) -> Iterator[str]:
+def _members(members: Sequence[JudgedPart], results: Sequence[_Result]) -> Iterator[str]:
     yield VERSION
     yield f"1..{len(members)}"
     for number, (part, result) in enumerate(zip(members, results, strict=True), start=1):
@@ -87,7 +87,7 @@ def _members(members: Sequence[Part], results: Sequence[_Result]) -> Iterator[st
         yield result.line(number)
 
 
-def _result(part: Part) -> _Result:
+def _result(part: JudgedPart) -> _Result:
     if not part.counts and part.word != Status.PASS:
         return _Result(True, part.name, "SKIP", f"optional: {part.word}: {part.reason}")
     if part.word == Status.PASS:

@@ -42,7 +42,7 @@ def exported(run: RunFolder, verdict: Verdict) -> Export:
 
 
 @dataclass(frozen=True)
-class Part:
+class JudgedPart:
     """``word`` is a status, XFAIL or XPASS; ``counts``: it enters the status of the run.
 
     ``reason`` is a sentence, or empty; ``facts`` are lines on what was measured. ``hung``: a guest hung and left no
@@ -61,12 +61,12 @@ class Part:
     seconds: float = 0.0
 
 
-def parts(export: Export) -> tuple[Part, ...]:
+def parts(export: Export) -> tuple[JudgedPart, ...]:
     """All parts, in the order of GROUPS and of the scenario's file."""
     return tuple(_parts(export))
 
 
-def _parts(export: Export) -> Iterator[Part]:
+def _parts(export: Export) -> Iterator[JudgedPart]:
     scenario, verdict = export.scenario, export.verdict
     for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
         yield _claim(judged, hung=_hung(claim.ratio, judged.judgement, verdict))
@@ -78,8 +78,8 @@ def _parts(export: Export) -> Iterator[Part]:
         yield _boot(cell, "BASE kernel, ")
 
 
-def _claim(claim: ClaimVerdict, *, hung: bool) -> Part:
-    return Part(
+def _claim(claim: ClaimVerdict, *, hung: bool) -> JudgedPart:
+    return JudgedPart(
         CLAIMS,
         claim.that,
         claim.word,
@@ -92,14 +92,14 @@ def _claim(claim: ClaimVerdict, *, hung: bool) -> Part:
     )
 
 
-def _control(control: ControlVerdict, *, hung: bool) -> Part:
+def _control(control: ControlVerdict, *, hung: bool) -> JudgedPart:
     if control.judgement is None:
         reason = control.sentence or NOT_RUN
-        return Part(CONTROLS, control.that, str(Status.SKIP), reason=reason, facts=(control.ratio,))
+        return JudgedPart(CONTROLS, control.that, str(Status.SKIP), reason=reason, facts=(control.ratio,))
     failed = control.judgement.status is Status.PASS
     reason = HELD if held_instead(control) else control.judgement.reason
     facts = _facts(control.judgement, f"must be {control.expect}", control.ratio)
-    return Part(
+    return JudgedPart(
         CONTROLS,
         control.that,
         str(control.judgement.status),
@@ -110,11 +110,11 @@ def _control(control: ControlVerdict, *, hung: bool) -> Part:
     )
 
 
-def _boot(cell: CellResult, whose: str = "") -> Part:
+def _boot(cell: CellResult, whose: str = "") -> JudgedPart:
     facts = (f"digest {cell.digest}",) if cell.digest else ()
     name = f"{whose}arm {cell.arm}, seed {cell.seed}"
     hung = cell.outcome is Outcome.HANG
-    return Part(BOOTS, name, str(cell.status), reason="; ".join(cell.reasons), facts=facts, hung=hung)
+    return JudgedPart(BOOTS, name, str(cell.status), reason="; ".join(cell.reasons), facts=facts, hung=hung)
 
 
 def _facts(judgement: Judgement, bound: str, ratio: str) -> tuple[str, ...]:

@@ -8,7 +8,7 @@ from harness.judge.claims import NOT_RUN, ControlVerdict, Judgement
 from harness.judge.verdict import Verdict
 from harness.report.export.parts import AS_IT_MUST, HELD
 from harness.report.format import reported, severity, spread, value
-from harness.report.page.strip import Shown, Strip, strip
+from harness.report.page.strip import Strip, StripEntry, strip
 from harness.report.terminal.conclusion import held_instead
 from harness.scenario.model import Control, Scenario, Status
 
@@ -60,11 +60,11 @@ def worst_first(judged: Iterable[Judged]) -> list[Judged]:
 def reproductions(verdict: Verdict) -> Iterator[Judged]:
     for one in verdict.reproductions:
         seen = _NOT_MEASURED if one.ensemble is None else spread(one.ensemble)
-        drawn = strip(one.that, [Shown("", one.ensemble)], reported=one.reported)
+        drawn = strip(one.that, [StripEntry("", one.ensemble)], reported=one.reported)
         off = "" if one.off is None else f"{100 * one.off:+.1f} % from the report's {reported(one)}. "
         said = f"Report: {reported(one)}. " if one.reported is None else ""
         yield Judged("", one.that, seen, "", one.ratio, said + off + (one.because or one.reason), drawn)
 
 
-def _row(judgement: Judgement) -> Shown:
-    return Shown("", judgement.ensemble, judgement.interval)
+def _row(judgement: Judgement) -> StripEntry:
+    return StripEntry("", judgement.ensemble, judgement.interval)

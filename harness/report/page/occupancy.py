@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Sequence
 
 from harness.metrics.samples import Series
-from harness.report.drawing.chart import MOST_LINES, Chart, Line, Point, across, area, path, upwards
+from harness.report.drawing.chart import MOST_LINES, Chart, ChartLine, Point, across, area, path, upwards
 from harness.report.drawing.scale import Axis, Tick
 from harness.report.format import plural
 from harness.report.page.recorded import Recorded
@@ -49,7 +49,9 @@ def _chart(one: Recorded, series: dict[str, Series]) -> Chart:
     limits = _limits(one)
     near = [limit for limit, _ in limits if limit <= _FAR * most]
     x, y = across(0.0, seconds), upwards(0.0, max(1.0, _HEADROOM * max([most, *near])))
-    lines = [Line(name, style, path(_points(each, seconds), x, y)) for style, (name, each) in enumerate(shown.items())]
+    lines = [
+        ChartLine(name, style, path(_points(each, seconds), x, y)) for style, (name, each) in enumerate(shown.items())
+    ]
     if luns and not luns.keys() <= shown.keys():
         lines.append(_many(luns, len(lines), seconds, x, y))
     heading = f"{one.arm.name}.{one.load.name}"
@@ -79,7 +81,7 @@ def _limits(one: Recorded) -> list[tuple[int, str]]:
     return sorted(found.items())
 
 
-def _many(luns: dict[str, Series], style: int, seconds: float, x: Axis, y: Axis) -> Line:
+def _many(luns: dict[str, Series], style: int, seconds: float, x: Axis, y: Axis) -> ChartLine:
     """The mean over many LUNs as a line, minimum to maximum as an area."""
     columns: dict[int, list[float]] = {}
     for series in luns.values():
@@ -93,7 +95,7 @@ def _many(luns: dict[str, Series], style: int, seconds: float, x: Axis, y: Axis)
     lower: list[Point] = [(times[place], min(columns[place])) for place in ordered]
     upper: list[Point] = [(times[place], max(columns[place])) for place in ordered]
     name = f"mean and range of {plural(len(luns), 'LUN')}"
-    return Line(name, style, path(middle, x, y), area(lower, upper, x, y))
+    return ChartLine(name, style, path(middle, x, y), area(lower, upper, x, y))
 
 
 def _points(series: Series, seconds: float) -> list[Point]:

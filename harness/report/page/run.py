@@ -30,7 +30,7 @@ _SCENARIO = 2
 
 
 @dataclass(frozen=True)
-class Part:
+class PagePart:
     anchor: str
     name: str
 
@@ -92,7 +92,7 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         scaled=_scaled(run.scenario),
         command=shlex.join(around.command),
         percentiles=PERCENTILES,
-        parts=[Part(anchor, name) for key, anchor, name in _PARTS if values[key]],
+        parts=[PagePart(anchor, name) for key, anchor, name in _PARTS if values[key]],
         **values,
     )
 

@@ -62,7 +62,7 @@ class Strip:
 
 
 @dataclass(frozen=True)
-class Shown:
+class StripEntry:
     """What a row is made of. ``label`` is empty for a single one."""
 
     label: str
@@ -72,7 +72,7 @@ class Shown:
 
 def strip(
     title: str,
-    shown: Sequence[Shown],
+    shown: Sequence[StripEntry],
     expect: Bound | None = None,
     reported: float | None = None,
     wish: str = "expected",
@@ -104,7 +104,7 @@ def strip(
     )
 
 
-def _title(title: str, shown: Sequence[Shown], wish: str, told: float | None) -> str:
+def _title(title: str, shown: Sequence[StripEntry], wish: str, told: float | None) -> str:
     rows = "; ".join(
         f"{each.label + ': ' if each.label else ''}{spread(each.ensemble) if each.ensemble else 'not measured'}"
         for each in shown
@@ -113,7 +113,7 @@ def _title(title: str, shown: Sequence[Shown], wish: str, told: float | None) ->
     return f"{title}: {rows}{expected}" + (f", reported {told:g}" if told is not None else "")
 
 
-def _row(place: int, shown: Shown, axis: Axis, expect: Bound | None) -> StripRow:
+def _row(place: int, shown: StripEntry, axis: Axis, expect: Bound | None) -> StripRow:
     y, ensemble = _TOP + _ROW * (place + 0.5), shown.ensemble
     if ensemble is None:
         return StripRow(shown.label, y, (), words="not measured")

@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Iterator
 from fractions import Fraction
 
-from harness.limits.filling import Kind
+from harness.limits.filling import FlowKind
 from harness.limits.limits import Allowed, allowed
 from harness.report.drawing.drawing import Box, drawing
 from harness.report.drawing.scaled import Scaled
@@ -110,7 +110,7 @@ def _tags(topology: Topology, hba: Hba) -> Iterator[str]:
     for words, rw, bs in (("streams of 1M", "read", STREAM), ("random 4k reads", "randread", RANDOM)):
         found = _found(topology, _targets(topology, luns), rw, bs)
         for limit in found.limits if found else ():
-            if (limit.element.kind, limit.element.name) == (Kind.HOST, hba.name):
+            if (limit.element.kind, limit.element.name) == (FlowKind.HOST, hba.name):
                 requests = f", {limit.rate * topology.scale / bs:,.0f} requests a second" if bs == RANDOM else ""
                 held = f"{limit.use * hba.can_queue:.3g} of {hba.can_queue} held when something else binds"
                 binds = "the tags bind" if limit.use > _BINDS else held

@@ -8,7 +8,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck
-from harness.limits.counterfactual import Proof, Row
+from harness.limits.counterfactual import Proof, ProofRow
 
 _WIDEST = 30
 """Characters of a column, of the 80 of a terminal, that leave room for the figure."""
@@ -124,7 +124,7 @@ def proof_table(proof: Proof) -> Table:
     return table
 
 
-def _word(row: Row) -> tuple[str, str]:
+def _word(row: ProofRow) -> tuple[str, str]:
     if row.gain is None:
         return row.reason, "dim"
     if row.change.aside:

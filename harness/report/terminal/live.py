@@ -19,7 +19,7 @@ _REFRESH = 4
 
 
 @dataclass(frozen=True)
-class Shown(Generic[Event]):
+class LiveDisplay(Generic[Event]):
     """How events are shown: ``take`` counts one, ``line`` is its line in a log, ``done`` its line on a terminal (None:
     no line), ``picture`` the table below these lines."""
 
@@ -46,7 +46,7 @@ class _Picture:
 
 
 @contextmanager
-def listening(console: Console, shown: Shown[Event]) -> Iterator[Takes[Event]]:
+def listening(console: Console, shown: LiveDisplay[Event]) -> Iterator[Takes[Event]]:
     """A listener that shows events on ``console`` until the context ends; threads may call it."""
     lock = threading.Lock()
 

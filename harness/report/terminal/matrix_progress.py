@@ -12,7 +12,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.report.format import STYLES, duration, plural
-from harness.report.terminal.live import Clock, Shown, listening
+from harness.report.terminal.live import Clock, LiveDisplay, listening
 from harness.report.terminal.progress import BootState
 from harness.run.events import (
     CellDecided,
@@ -135,7 +135,7 @@ def _decided(event: MatrixEvent, tally: MatrixTally) -> Text | None:
 def matrix_progress(console: Console, *, now: Clock = time.monotonic) -> Iterator[MatrixListener]:
     """A listener that shows a matrix on ``console`` until the context ends."""
     tally = MatrixTally(now)
-    shown = Shown[MatrixEvent](
+    shown = LiveDisplay[MatrixEvent](
         tally.take,
         lambda event: _line(event, tally),
         lambda event: _decided(event, tally),

@@ -29,14 +29,14 @@ _Rows = Mapping[tuple[str, _Key], Ensemble]
 
 
 @dataclass(frozen=True)
-class Pair:
+class ReleasePair:
     """Releases of the kernel under test and of the BASE kernel, which is empty when there is none."""
 
     kernel: str
     base: str = ""
 
 
-def print_measured(console: Console, scenario: Scenario, verdict: Verdict, pair: Pair, *, full: bool) -> None:
+def print_measured(console: Console, scenario: Scenario, verdict: Verdict, pair: ReleasePair, *, full: bool) -> None:
     """IOPS of each arm, load and role: the median over the seeds and the range.
 
     Unless ``full``, arms whose figures are alike share a row, and figures that are alike in all arms a line. With a
@@ -59,7 +59,7 @@ def print_measured(console: Console, scenario: Scenario, verdict: Verdict, pair:
         _print_folded(console, verdict)
 
 
-def _print_pair(console: Console, verdict: Verdict, pair: Pair, *, full: bool) -> None:
+def _print_pair(console: Console, verdict: Verdict, pair: ReleasePair, *, full: bool) -> None:
     shown = [row for row in verdict.measured if full or row.base is None or row.iops.separate_from(row.base)]
     if shown:
         _print(console, _side_by_side(shown, pair))
@@ -155,7 +155,7 @@ def _by_figure(verdict: Verdict) -> Table:
     return table
 
 
-def _side_by_side(rows: Sequence[Measurement], pair: Pair) -> Table:
+def _side_by_side(rows: Sequence[Measurement], pair: ReleasePair) -> Table:
     table = _table()
     _figure_columns(table)
     for release in (pair.base, pair.kernel):

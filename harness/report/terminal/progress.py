@@ -11,7 +11,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.report.format import STYLES, duration, plural
-from harness.report.terminal.live import Clock, Shown, listening
+from harness.report.terminal.live import Clock, LiveDisplay, listening
 from harness.run.events import CellFinished, CellPhase, CellStarted, Event, Listener, RunFinished, RunStarted
 from harness.scenario.model import Status
 
@@ -115,7 +115,7 @@ def _ended(event: Event, tally: Tally) -> Text | None:
 def progress(console: Console, *, now: Clock = time.monotonic) -> Iterator[Listener]:
     """A listener that shows a run on ``console`` until the context ends."""
     tally = Tally(now)
-    shown = Shown[Event](
+    shown = LiveDisplay[Event](
         tally.take,
         lambda event: _line(event, tally),
         lambda event: _ended(event, tally),

@@ -24,7 +24,7 @@ _PARAMETERS = 2
 
 
 @dataclass(frozen=True)
-class Point:
+class HistoryPoint:
     """A figure of one run. ``label`` says which run it is: its date and release."""
 
     label: str
@@ -44,7 +44,7 @@ class ChangePoint:
         return self.after / self.before - 1
 
 
-def change_points(points: Sequence[Point], threshold: Threshold = LARGE) -> tuple[ChangePoint, ...]:
+def change_points(points: Sequence[HistoryPoint], threshold: Threshold = LARGE) -> tuple[ChangePoint, ...]:
     """Where the level changes, oldest first; nothing for fewer than two points or figures that are not positive.
 
     Raises LabBroken when ruptures is not installed.
@@ -55,7 +55,7 @@ def change_points(points: Sequence[Point], threshold: Threshold = LARGE) -> tupl
     return tuple(_real(points, _breaks([math.log(value) for value in medians], _noise(points)), threshold))
 
 
-def _noise(points: Sequence[Point]) -> float:
+def _noise(points: Sequence[HistoryPoint]) -> float:
     """Standard deviation of a logarithm, as the seeds scatter."""
     shares = [
         statistics.stdev(math.log(value) for value in point.ensemble.values.values())
@@ -81,12 +81,12 @@ def _breaks(signal: Sequence[float], noise: float) -> list[int]:
     return [int(at) for at in found[:-1]]
 
 
-def _real(points: Sequence[Point], starts: Sequence[int], threshold: Threshold) -> Iterator[ChangePoint]:
+def _real(points: Sequence[HistoryPoint], starts: Sequence[int], threshold: Threshold) -> Iterator[ChangePoint]:
     edges = [0, *starts, len(points)]
     for begin, at, end in zip(edges, edges[1:], edges[2:], strict=False):
         if kind_of(points[at - 1].ensemble, points[at].ensemble, threshold) is Difference.MARKED:
             yield ChangePoint(at, _level(points[begin:at]), _level(points[at:end]))
 
 
-def _level(points: Sequence[Point]) -> float:
+def _level(points: Sequence[HistoryPoint]) -> float:
     return statistics.median(point.ensemble.median for point in points)

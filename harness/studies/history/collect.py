@@ -6,18 +6,18 @@ from dataclasses import dataclass
 
 from harness.judge.ensemble import Ensemble
 from harness.record.index import Index, IndexedRun
-from harness.studies.history.changes import Point
+from harness.studies.history.changes import HistoryPoint
 from lab.kernels.release import Release
 
 
 @dataclass(frozen=True)
-class Series:
+class FigureSeries:
     """One figure over runs. ``over`` says over what: ``days on 6.1`` or ``versions``. ``runs`` belong to ``points``."""
 
     over: str
     arm: str
     figure: str
-    points: tuple[Point, ...]
+    points: tuple[HistoryPoint, ...]
     runs: tuple[str, ...]
 
 
@@ -26,7 +26,7 @@ class History:
     """``left_out`` are runs of the scenario as it was before its file or topology was changed."""
 
     scenario: str
-    series: tuple[Series, ...]
+    series: tuple[FigureSeries, ...]
     left_out: int
 
 
@@ -35,7 +35,7 @@ def history(index: Index, scenario: str, metric: str) -> History:
     runs = [run for run in index.runs(scenario) if not run.mutant]
     newest = runs[-1].scenario_digest if runs else ""
     alike = [run for run in runs if run.scenario_digest == newest]
-    found: list[Series] = []
+    found: list[FigureSeries] = []
     for name in sorted({run.series for run in alike}, key=_order):
         found += _series(index, f"days on {name}", [run for run in alike if run.series == name], metric)
     found += _series(index, "versions", _by_version(alike), metric)
@@ -48,15 +48,15 @@ def _by_version(runs: Sequence[IndexedRun]) -> list[IndexedRun]:
     return sorted(newest.values(), key=lambda run: _order(run.release))
 
 
-def _series(index: Index, over: str, runs: Sequence[IndexedRun], metric: str) -> Iterator[Series]:
+def _series(index: Index, over: str, runs: Sequence[IndexedRun], metric: str) -> Iterator[FigureSeries]:
     if len(runs) < 2:  # noqa: PLR2004
         return
     figures = {run.path: index.figures(run.path, metric) for run in runs}
     for key in dict.fromkeys(key for one in figures.values() for key in one):
         had = [run for run in runs if key in figures[run.path]]
-        points = tuple(Point(_label(run), Ensemble(figures[run.path][key])) for run in had)
+        points = tuple(HistoryPoint(_label(run), Ensemble(figures[run.path][key])) for run in had)
         if len(points) > 1:
-            yield Series(over, *key, points, tuple(run.path for run in had))
+            yield FigureSeries(over, *key, points, tuple(run.path for run in had))
 
 
 def _label(run: IndexedRun) -> str:

@@ -9,7 +9,7 @@ from rich.text import Text
 from harness.judge.comparison import LARGE
 from harness.report.format import figure, plural, spread
 from harness.studies.history.changes import ChangePoint, change_points
-from harness.studies.history.collect import History, Series
+from harness.studies.history.collect import FigureSeries, History
 
 _BARS = " ▁▂▃▄▅▆▇█"
 
@@ -31,7 +31,7 @@ def print_history(console: Console, history: History, arms: AbstractSet[str] = f
     console.print(Text(f"\nchanges from {LARGE.share:.0%} on: {LARGE.because}", "dim"), highlight=False)
 
 
-def _print_series(console: Console, series: Series) -> None:
+def _print_series(console: Console, series: FigureSeries) -> None:
     changes = change_points(series.points)
     line = Text(f"  {series.arm} {series.figure}  ").append(_sparkline(series), "cyan")
     last = series.points[-1].ensemble
@@ -41,7 +41,7 @@ def _print_series(console: Console, series: Series) -> None:
         console.print(_change(series, change), soft_wrap=True, highlight=False)
 
 
-def _change(series: Series, change: ChangePoint) -> Text:
+def _change(series: FigureSeries, change: ChangePoint) -> Text:
     before, after = series.points[change.at - 1], series.points[change.at]
     line = Text("    ").append(f"{change.share:+.1%}", "bold")
     line.append(f"  {figure(change.before)} -> {figure(change.after)}")
@@ -49,7 +49,7 @@ def _change(series: Series, change: ChangePoint) -> Text:
     return line.append(f"  (blklab compare {series.runs[change.at - 1]} {series.runs[change.at]})", "dim")
 
 
-def _sparkline(series: Series) -> str:
+def _sparkline(series: FigureSeries) -> str:
     medians = [point.ensemble.median for point in series.points]
     top = max(medians) or 1.0
     return "".join(_BARS[max(0, min(len(_BARS) - 1, round(value / top * (len(_BARS) - 1))))] for value in medians)

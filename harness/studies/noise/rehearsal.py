@@ -33,7 +33,7 @@ class Noise:
 
 
 @dataclass(frozen=True)
-class Plan:
+class RehearsalPlan:
     """``rounds`` at most, each a boot of either arm with ``windows`` windows; ``trials`` runs under ``seed``."""
 
     rounds: int = 12
@@ -43,7 +43,7 @@ class Plan:
 
 
 @dataclass(frozen=True)
-class Outcome:
+class RehearsalOutcome:
     """The share of the trials with each verdict, and the mean number of rounds."""
 
     verdicts: Mapping[Status, float]
@@ -87,7 +87,7 @@ RULES: Mapping[str, Callable[[Rounds], Verdict]] = {
 }
 
 
-def rehearse(rule: Callable[[Rounds], Verdict], noise: Noise, truth: float, plan: Plan) -> Outcome:
+def rehearse(rule: Callable[[Rounds], Verdict], noise: Noise, truth: float, plan: RehearsalPlan) -> RehearsalOutcome:
     """``truth`` is the true ratio; the claim is that it is at least 1."""
     counted: Counter[Status] = Counter()
     spent = 0
@@ -97,10 +97,10 @@ def rehearse(rule: Callable[[Rounds], Verdict], noise: Noise, truth: float, plan
         counted[status] += 1
         spent += rounds
     shares = {status: counted[status] / plan.trials for status in (Status.PASS, Status.FAIL, Status.DONE)}
-    return Outcome(shares, spent / plan.trials)
+    return RehearsalOutcome(shares, spent / plan.trials)
 
 
-def _rounds(noise: Noise, truth: float, plan: Plan, dice: random.Random) -> Iterator[list[float]]:
+def _rounds(noise: Noise, truth: float, plan: RehearsalPlan, dice: random.Random) -> Iterator[list[float]]:
     for number in range(plan.rounds):
         first, second = (_boot(noise, plan.windows, noise.drift * (2 * number + at), dice) for at in range(2))
         one, other = (second, first) if number % 2 else (first, second)

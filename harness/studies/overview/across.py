@@ -10,7 +10,7 @@ from harness.judge.verdict import SHOWN_METRIC
 from harness.report.format import figure, reported, severity, spread, value
 from harness.report.page.figures import against, measured
 from harness.report.page.judged import MUST_BE
-from harness.report.page.strip import Shown, Strip, strip
+from harness.report.page.strip import Strip, StripEntry, strip
 from harness.scenario.model import Claim, Clock, Control, Scenario
 from harness.studies.overview.collection import JudgedRun
 
@@ -38,7 +38,7 @@ class Across:
 
 
 @dataclass(frozen=True)
-class Compared:
+class ComparedFigure:
     """A figure of one role: for each row the median, the range, and the change from the first row that has it."""
 
     arm: str
@@ -72,7 +72,7 @@ def reproductions(rows: Sequence[Row]) -> Iterator[Across]:
         shown = []
         for label, one in rows:
             found = [each for each in one.verdict.reproductions if each.ratio == wanted.ratio.text] if one else []
-            shown.append(Shown(label, found[0].ensemble if found else None))
+            shown.append(StripEntry(label, found[0].ensemble if found else None))
         words = tuple((each.label, "", spread(each.ensemble) if each.ensemble else _NOTHING) for each in shown)
         drawn = strip(wanted.that, shown, reported=wanted.reported)
         yield Across(wanted.that, wanted.ratio.text, reported(wanted), words, drawn, "report:")
@@ -80,7 +80,7 @@ def reproductions(rows: Sequence[Row]) -> Iterator[Across]:
 
 def compared(
     rows: Sequence[Row], metric: str = SHOWN_METRIC, show: Callable[[float], str] = figure
-) -> Iterator[Compared]:
+) -> Iterator[ComparedFigure]:
     """A metric of every measured role; ``show`` formats its values."""
     exact = _newest(rows).clock is Clock.VIRTUAL
     names = dict.fromkeys(
@@ -95,7 +95,7 @@ def compared(
         for ensemble in ensembles:
             change = "" if ensemble is None or ensemble is first else against(ensemble, first, exact=exact)
             cells.append(("-", "", "") if ensemble is None else (*_shown(ensemble, show), change))
-        yield Compared(*name, tuple(cells))
+        yield ComparedFigure(*name, tuple(cells))
 
 
 def _shown(ensemble: Ensemble, show: Callable[[float], str]) -> tuple[str, str]:
@@ -105,7 +105,9 @@ def _shown(ensemble: Ensemble, show: Callable[[float], str]) -> tuple[str, str]:
 
 
 def _across(that: str, of: Claim | Control, seen: Sequence[tuple[str, Seen | None]], wish: str = "expected") -> Across:
-    shown = [Shown(label, found[1].ensemble, found[1].interval) if found else Shown(label) for label, found in seen]
+    shown = [
+        StripEntry(label, found[1].ensemble, found[1].interval) if found else StripEntry(label) for label, found in seen
+    ]
     words = tuple((label, found[0], value(found[1])) if found else (label, NOT_RUN, _NOTHING) for label, found in seen)
     return Across(that, of.ratio.text, of.expect.text, words, strip(that, shown, of.expect, wish=wish), wish)
 

@@ -30,7 +30,7 @@ class JudgedRun:
 
 
 @dataclass(frozen=True)
-class Entry:
+class CollectionCell:
     """A cell. ``status`` is a word; ``judged`` is None without a run, ``reason`` says why."""
 
     status: str
@@ -54,9 +54,9 @@ class Collection:
     note: str
     scenarios: tuple[str, ...]
     columns: tuple[Column, ...]
-    cells: Mapping[tuple[str, Column], Entry]
+    cells: Mapping[tuple[str, Column], CollectionCell]
 
-    def row(self, scenario: str) -> list[tuple[Column, Entry | None]]:
+    def row(self, scenario: str) -> list[tuple[Column, CollectionCell | None]]:
         return [(column, self.cells.get((scenario, column))) for column in self.columns]
 
 
@@ -109,13 +109,13 @@ def of_matrix(root: Path, record: MatrixRecord) -> Collection:
                 judged = JudgedRun(run, judge_run(run))
             except (Misuse, Altered) as gone:
                 reason = gone.message
-        cells[cell.scenario, columns[cell.kernel]] = Entry(status, judged, reason)
+        cells[cell.scenario, columns[cell.kernel]] = CollectionCell(status, judged, reason)
     ended = f"ended {record.ended}" if record.ended else "not ended"
     note = f"Matrix {record.matrix_id}, started {record.started}, {ended}."
     return Collection("Matrix", note, _failures_first(record.scenarios, cells), tuple(columns.values()), cells)
 
 
-def _failures_first(scenarios: Iterable[str], cells: Mapping[tuple[str, Column], Entry]) -> tuple[str, ...]:
+def _failures_first(scenarios: Iterable[str], cells: Mapping[tuple[str, Column], CollectionCell]) -> tuple[str, ...]:
     worst: dict[str, int] = {}
     for (name, _), entry in cells.items():
         worst[name] = min(severity(entry.status), worst.get(name, severity(NOT_DECIDED)))
@@ -136,12 +136,12 @@ def runs_of(store: Store, scenario: str) -> Iterable[RunFolder]:
             yield load_run(path)
 
 
-def _entry(run: RunFolder) -> Entry:
+def _entry(run: RunFolder) -> CollectionCell:
     try:
         verdict = judge_run(run)
     except (Misuse, Altered) as gone:
-        return Entry(str(Status.ERROR), None, gone.message)
-    return Entry(str(verdict.status), JudgedRun(run, verdict))
+        return CollectionCell(str(Status.ERROR), None, gone.message)
+    return CollectionCell(str(verdict.status), JudgedRun(run, verdict))
 
 
 def _series(kernel: KernelFacts) -> str:

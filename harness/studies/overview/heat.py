@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from harness.judge.claims import ClaimVerdict
 from harness.scenario.model import Bound, Claim, Status
-from harness.studies.overview.collection import NOT_DECIDED, Collection, Column, Entry
+from harness.studies.overview.collection import NOT_DECIDED, Collection, CollectionCell, Column
 
 NEAR = 0.05
 """Claims with a smaller margin are marked: the next kernel may fail them."""
@@ -39,7 +39,7 @@ def heat_rows(collection: Collection) -> Iterator[HeatRow]:
         yield HeatRow(scenario, titles[0] if titles else "", tuple(_cell(column, entry) for column, entry in row))
 
 
-def _cell(column: Column, entry: Entry | None) -> HeatCell:
+def _cell(column: Column, entry: CollectionCell | None) -> HeatCell:
     if entry is None or entry.judged is None:
         word = NOT_DECIDED if entry is None else entry.status
         return HeatCell(column.label, word, "", "", entry.reason if entry else "", near=False, linked=False)

@@ -21,8 +21,8 @@ from harness.report.page.render import render
 from harness.report.terminal.comparison import LEGEND
 from harness.scenario.model import Clock, Status
 from harness.studies.history.collect import History
-from harness.studies.overview.across import Across, Compared, Row, claims, compared, controls, reproductions
-from harness.studies.overview.collection import Collection, Column, Entry, JudgedRun, by_release
+from harness.studies.overview.across import Across, ComparedFigure, Row, claims, compared, controls, reproductions
+from harness.studies.overview.collection import Collection, CollectionCell, Column, JudgedRun, by_release
 from harness.studies.overview.heat import NEAR, heat_rows
 from harness.studies.overview.trend import trends
 from lab.base.errors import Misuse
@@ -46,7 +46,7 @@ class RunRow:
 
 
 @dataclass(frozen=True)
-class Change:
+class MovedRatio:
     """A ratio that moved from one run to the next. ``by`` is per cent, in words."""
 
     label: str
@@ -62,7 +62,7 @@ class Table:
     """A figure of every role, kernel by kernel."""
 
     name: str
-    rows: tuple[Compared, ...]
+    rows: tuple[ComparedFigure, ...]
 
 
 @dataclass(frozen=True)
@@ -116,14 +116,14 @@ def history_page(
     ``figures`` are its series over days and versions.
     """
     shown = sorted(runs[-_MOST_RUNS:], key=lambda run: (by_release(run.facts.kernel.release), run.facts.run_id))
-    rows: list[tuple[Column, Entry]] = []
+    rows: list[tuple[Column, CollectionCell]] = []
     for run in shown:
         try:
             judged = JudgedRun(run, judge_run(run))
         except (Misuse, Altered):
             continue
         column = Column(f"{_short(run)} {run.facts.started[5:10]}", run.facts.kernel.release)
-        rows.append((column, Entry(str(judged.verdict.status), judged)))
+        rows.append((column, CollectionCell(str(judged.verdict.status), judged)))
     if not rows:
         raise Misuse(f"no run of {scenario} can be judged", remedy=f"blklab run {scenario}")
     part = _scenario(scenario, rows, target, page_name)
@@ -142,7 +142,7 @@ def history_page(
     )
 
 
-def _changes(rows: Sequence[tuple[Column, Entry]]) -> Iterator[Change]:
+def _changes(rows: Sequence[tuple[Column, CollectionCell]]) -> Iterator[MovedRatio]:
     """Claims whose ranges do not overlap from one run to the next on the same release."""
     named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
     for (_, before), (label, after) in pairwise(named):
@@ -155,7 +155,7 @@ def _changes(rows: Sequence[tuple[Column, Entry]]) -> Iterator[Change]:
             kind = kind_of(was, now, exact=exact)
             if was is not None and now is not None and kind in (Difference.REAL, Difference.MARKED):
                 change = against(now, was, exact=exact)
-                yield Change(label, claim.that, spread(was), spread(now), change, after.run.facts.run_id)
+                yield MovedRatio(label, claim.that, spread(was), spread(now), change, after.run.facts.run_id)
 
 
 def _part(collection: Collection, scenario: str, target: Path, page_name: str) -> ScenarioPart | None:
@@ -163,7 +163,9 @@ def _part(collection: Collection, scenario: str, target: Path, page_name: str) -
     return _scenario(scenario, rows, target, page_name) if any(entry.judged for _, entry in rows) else None
 
 
-def _scenario(scenario: str, rows: Sequence[tuple[Column, Entry]], target: Path, page_name: str) -> ScenarioPart:
+def _scenario(
+    scenario: str, rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name: str
+) -> ScenarioPart:
     named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
     newest = max((one.run for _, one in named if one), key=lambda run: run.facts.run_id)
     return ScenarioPart(
@@ -190,7 +192,7 @@ def _tables(named: Sequence[Row]) -> Iterator[Table]:
     )
 
 
-def _runs(rows: Sequence[tuple[Column, Entry]], target: Path, page_name: str) -> Iterator[RunRow]:
+def _runs(rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name: str) -> Iterator[RunRow]:
     for column, entry in rows:
         if entry.judged is None:
             yield RunRow(column.label, entry.status, column.says, "-", 0, "-", "", entry.reason)

@@ -8,7 +8,7 @@ from harness.report.drawing.chart import path
 from harness.report.drawing.scale import Axis
 from harness.report.format import figure, plural, spread
 from harness.studies.history.changes import change_points
-from harness.studies.history.collect import History, Series
+from harness.studies.history.collect import FigureSeries, History
 from lab.base.errors import LabBroken
 
 WIDTH, HEIGHT = 176.0, 34.0
@@ -49,7 +49,7 @@ def trends(history: History | None) -> Iterator[Trend]:
         yield _trend(series)
 
 
-def _trend(series: Series) -> Trend:
+def _trend(series: FigureSeries) -> Trend:
     points = series.points
     x = Axis(0.0, len(points) - 1.0, _EDGE, WIDTH - _EDGE)
     y = Axis(0.0, max(point.ensemble.high for point in points) or 1.0, HEIGHT - _EDGE, _EDGE)
@@ -77,7 +77,7 @@ def _trend(series: Series) -> Trend:
     )
 
 
-def _changes(series: Series) -> tuple[tuple[int, ...], tuple[str, ...], str]:
+def _changes(series: FigureSeries) -> tuple[tuple[int, ...], tuple[str, ...], str]:
     try:
         found = change_points(series.points)
     except LabBroken as lacking:

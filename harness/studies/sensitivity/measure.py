@@ -16,7 +16,7 @@ from harness.run.plan import Request
 from harness.run.runner import measured
 from harness.scenario.model import Arm, Scenario
 from harness.scenario.variant import variant
-from harness.studies.sensitivity.rows import FACTORS, Row, Sensitivity
+from harness.studies.sensitivity.rows import FACTORS, Sensitivity, SensitivityRow
 from lab.base.errors import Misuse
 from lab.kernels.model import Kernel
 from lab.session import Lab
@@ -46,7 +46,7 @@ def measure(
             f"{scenario.name} has no reproduced ratio with a fitted parameter",
             remedy="blklab show lists the origin of each parameter",
         )
-    rows: list[Row] = []
+    rows: list[SensitivityRow] = []
     for of in parameters:
         for factor in FACTORS:
             request = Request(varied(scenario, of, factor), kernel, seeds=1)
@@ -71,9 +71,9 @@ def _varied(arm: Arm, of: str, factor: float) -> Arm:
     return replace(arm, topology=topology)
 
 
-def _rows(of: str, factor: float, verdict: Verdict) -> Iterator[Row]:
+def _rows(of: str, factor: float, verdict: Verdict) -> Iterator[SensitivityRow]:
     for one in verdict.reproductions:
-        yield Row(of, factor, one.that, None if one.ensemble is None else one.ensemble.median)
+        yield SensitivityRow(of, factor, one.that, None if one.ensemble is None else one.ensemble.median)
 
 
 def keep(store: Store, found: Sensitivity) -> Path:

@@ -8,7 +8,7 @@ FACTORS = (0.8, 1.0, 1.25)
 
 
 @dataclass(frozen=True)
-class Row:
+class SensitivityRow:
     """The median of one reproduced ratio with the parameters ``of`` at ``factor`` times the fitted value.
 
     ``ratio`` is None if not measured.
@@ -27,7 +27,7 @@ class Sensitivity:
     scenario: str
     digest: str
     release: str
-    rows: tuple[Row, ...]
+    rows: tuple[SensitivityRow, ...]
 
     def of(self, parameter: str, that: str) -> Mapping[float, float | None]:
         return {row.factor: row.ratio for row in self.rows if (row.of, row.that) == (parameter, that)}

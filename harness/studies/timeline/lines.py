@@ -9,7 +9,7 @@ from harness.judge.comparison import LARGE
 from harness.judge.ensemble import Ensemble
 from harness.scenario.metric_names import unit
 from harness.scenario.model import Bound, Status
-from harness.studies.timeline.sweep import Point, Sweep
+from harness.studies.timeline.sweep import KernelPoint, Sweep
 
 METRICS = ("iops", "cpu.per_io")
 ALONE = 0.1
@@ -21,7 +21,7 @@ _JUDGED = (Status.PASS, Status.FAIL)
 
 
 @dataclass(frozen=True)
-class Line:
+class TimelineRow:
     """One claim (``bound`` is what it expects) or one figure over kernels, by their places.
 
     ``arm`` is empty for a claim, ``name`` its sentence; ``statuses`` are those of a claim, ``unit`` that of a figure.
@@ -46,10 +46,10 @@ class Line:
 
 
 @dataclass(frozen=True)
-class Change:
+class ReleaseChange:
     """``line`` differs between the places ``before`` and ``after``, between which nothing was measured."""
 
-    line: Line
+    line: TimelineRow
     before: int
     after: int
 
@@ -65,18 +65,18 @@ class Change:
         return self.line.status(self.before) is not self.line.status(self.after)
 
 
-def lines(sweep: Sweep, metrics: Sequence[str] = METRICS) -> tuple[Line, ...]:
+def lines(sweep: Sweep, metrics: Sequence[str] = METRICS) -> tuple[TimelineRow, ...]:
     """The claims in the order of the file, then the figures of each arm."""
     return (*_claims(sweep), *_figures(sweep.points, metrics))
 
 
-def changes(found: Sequence[Line], measured: Sequence[int]) -> tuple[Change, ...]:
+def changes(found: Sequence[TimelineRow], measured: Sequence[int]) -> tuple[ReleaseChange, ...]:
     """Every change between neighbours among the ``measured`` places, in the order of kernels."""
     pairs = list(itertools.pairwise(measured))
-    return tuple(Change(line, *pair) for pair in pairs for line in found if differs(line, *pair))
+    return tuple(ReleaseChange(line, *pair) for pair in pairs for line in found if differs(line, *pair))
 
 
-def differs(line: Line, before: int, after: int) -> bool:
+def differs(line: TimelineRow, before: int, after: int) -> bool:
     """Whether a claim turned, or the seeds' ranges are apart and the medians too by more than the threshold."""
     statuses = {line.status(before), line.status(after)}
     if len(statuses) == len(_JUDGED) and statuses == set(_JUDGED):
@@ -92,7 +92,7 @@ def _alone(metrics: Iterable[str]) -> float:
     return ALONE if all(metric in _THROUGHPUTS for metric in metrics) else ALONE_OTHER
 
 
-def _claims(sweep: Sweep) -> Iterator[Line]:
+def _claims(sweep: Sweep) -> Iterator[TimelineRow]:
     for claim in sweep.scenario.claims:
         values: dict[int, Ensemble] = {}
         statuses: dict[int, Status] = {}
@@ -104,10 +104,10 @@ def _claims(sweep: Sweep) -> Iterator[Line]:
                         values[place] = seen.judgement.ensemble
         operands = (claim.ratio.left, claim.ratio.right)
         alone = _alone(operand.path[-1] for operand in operands if operand and operand.path)
-        yield Line(claim.that, values, "", claim.ratio.text, claim.expect, statuses, alone=alone)
+        yield TimelineRow(claim.that, values, "", claim.ratio.text, claim.expect, statuses, alone=alone)
 
 
-def _figures(points: Mapping[int, Point], metrics: Sequence[str]) -> Iterator[Line]:
+def _figures(points: Mapping[int, KernelPoint], metrics: Sequence[str]) -> Iterator[TimelineRow]:
     """A figure that all roles of a load share (such as cpu.per_io) is one line, named without a role."""
     found: dict[tuple[str, str, str], dict[str, dict[int, dict[int, float]]]] = {}
     for place, point in points.items():
@@ -122,4 +122,4 @@ def _figures(points: Mapping[int, Point], metrics: Sequence[str]) -> Iterator[Li
         for role, by_place in {"": first}.items() if shared else roles.items():
             name = ".".join(filter(None, (load, role, metric)))
             values = {place: Ensemble(by_seed) for place, by_seed in by_place.items()}
-            yield Line(name, values, arm, unit=unit(metric), alone=_alone([metric]))
+            yield TimelineRow(name, values, arm, unit=unit(metric), alone=_alone([metric]))

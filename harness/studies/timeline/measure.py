@@ -4,13 +4,13 @@
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-from harness.studies.timeline.lines import Change, Line, changes, differs, lines
+from harness.studies.timeline.lines import ReleaseChange, TimelineRow, changes, differs, lines
 from harness.studies.timeline.order import STEP, next_place
 from harness.studies.timeline.sweep import Extends, Sweep, label
 
 
 @dataclass(frozen=True)
-class Effort:
+class SweepEffort:
     """``boots`` made now in ``seconds``; ``kept`` boots of earlier runs were used; ``saved`` were not needed."""
 
     boots: int
@@ -24,16 +24,16 @@ class Timeline:
     """``changes`` are in the order of kernels."""
 
     sweep: Sweep
-    lines: tuple[Line, ...]
-    changes: tuple[Change, ...]
+    lines: tuple[TimelineRow, ...]
+    changes: tuple[ReleaseChange, ...]
 
     @property
-    def effort(self) -> Effort:
+    def effort(self) -> SweepEffort:
         points = self.sweep.measured
         made = sum(point.made for point in points)
         total = sum(point.boots for point in points)
         saved = round(total / len(points) * len(self.sweep.skipped)) if points else 0
-        return Effort(made, total - made, saved, sum(point.seconds for point in points))
+        return SweepEffort(made, total - made, saved, sum(point.seconds for point in points))
 
 
 def timeline(
@@ -43,7 +43,7 @@ def timeline(
     swept = begun
     while True:
 
-        def differ(before: int, after: int, found: Sequence[Line] = lines(swept, metrics)) -> bool:
+        def differ(before: int, after: int, found: Sequence[TimelineRow] = lines(swept, metrics)) -> bool:
             return any(differs(line, before, after) for line in found)
 
         place = next_place(len(swept.specs), swept.points.keys(), swept.missing.keys(), differ, step)

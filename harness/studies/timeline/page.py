@@ -7,7 +7,7 @@ from markupsafe import Markup
 
 from harness.report.format import spread
 from harness.report.page.render import render
-from harness.studies.timeline.lines import Line
+from harness.studies.timeline.lines import TimelineRow
 from harness.studies.timeline.measure import Timeline
 from harness.studies.timeline.options import differences
 from harness.studies.timeline.picture import picture
@@ -43,7 +43,7 @@ def page(timeline: Timeline, command: str) -> str:
     )
 
 
-def _cells(timeline: Timeline, line: Line) -> Iterator[str]:
+def _cells(timeline: Timeline, line: TimelineRow) -> Iterator[str]:
     for place in range(len(timeline.sweep.specs)):
         ensemble, status = line.values.get(place), line.status(place)
         yield " ".join(filter(None, (spread(ensemble) if ensemble else "", str(status or ""))))

@@ -10,7 +10,7 @@ from harness.report.drawing.chart import path
 from harness.report.drawing.scale import Axis, fitting, logarithmic
 from harness.report.format import figure, spread
 from harness.scenario.model import Status
-from harness.studies.timeline.lines import Change, Line
+from harness.studies.timeline.lines import ReleaseChange, TimelineRow
 from harness.studies.timeline.measure import Timeline
 from harness.studies.timeline.sweep import label
 from harness.studies.timeline.text import between, by, seeds, what
@@ -76,10 +76,10 @@ def _coloured(colours: Mapping[str, str]) -> str:
     return re.sub("[A-Z]{3,}", lambda role: colours[role[0]], _COLOURS)
 
 
-def panels(timeline: Timeline) -> list[Line]:
+def panels(timeline: Timeline) -> list[TimelineRow]:
     """The claims that were measured, and the figures that change most."""
     claims = [line for line in timeline.lines if line.bound is not None and line.values]
-    largest: dict[str, tuple[float, Line]] = {}
+    largest: dict[str, tuple[float, TimelineRow]] = {}
     for change in timeline.changes:
         if change.line.bound is None and change.share is not None and change.share > -1:
             size = abs(math.log1p(change.share))
@@ -88,20 +88,20 @@ def panels(timeline: Timeline) -> list[Line]:
     return [*claims, *(line for _, line in figures)]
 
 
-def _panel(timeline: Timeline, line: Line) -> tuple[float, list[str]]:
+def _panel(timeline: Timeline, line: TimelineRow) -> tuple[float, list[str]]:
     """Its height, and what is in it; without a change no room is left for the words of one."""
     changed = any(change.line is line for change in timeline.changes)
     blank = 0.0 if changed else _TOP - _NO_CHANGE_TOP
     return _PANEL - blank, [*_heading(line, blank), *_plot(timeline, line)]
 
 
-def _heading(line: Line, top: float) -> Iterator[str]:
+def _heading(line: TimelineRow, top: float) -> Iterator[str]:
     yield _text(24, top + 16, _cut(line.title), "name")
     under = f"{line.ratio}, expected {line.bound.text}" if line.bound else f"median over the seeds, {line.unit}"
     yield _text(24, top + 33, _cut(under), "mono")
 
 
-def _plot(timeline: Timeline, line: Line) -> Iterator[str]:
+def _plot(timeline: Timeline, line: TimelineRow) -> Iterator[str]:
     y, x = _upwards(line), _across(len(timeline.sweep.specs))
     yield from _bound(line, y)
     for tick in y.ticks(4):
@@ -117,7 +117,7 @@ def _plot(timeline: Timeline, line: Line) -> Iterator[str]:
         yield from _value(line, place, x.at(place), y)
 
 
-def _bound(line: Line, y: Axis) -> Iterator[str]:
+def _bound(line: TimelineRow, y: Axis) -> Iterator[str]:
     if line.bound is None:
         return
     low, high = line.bound.low, line.bound.high
@@ -129,7 +129,7 @@ def _bound(line: Line, y: Axis) -> Iterator[str]:
             yield f'<path class="edge" d="M{_LEFT} {y.at(edge):.1f}H{_RIGHT}"/>'
 
 
-def _kernel(timeline: Timeline, line: Line, place: int, x: Axis) -> Iterator[str]:
+def _kernel(timeline: Timeline, line: TimelineRow, place: int, x: Axis) -> Iterator[str]:
     sweep, at = timeline.sweep, x.at(place)
     yield f'<path class="grid" d="M{at:.1f} {_BASE}v5"/>'
     yield _text(at, _BASE + 19, label(sweep.specs[place]), "" if place in line.values else "soft", "middle")
@@ -138,7 +138,7 @@ def _kernel(timeline: Timeline, line: Line, place: int, x: Axis) -> Iterator[str
         yield f'<circle class="soft" cx="{at:.1f}" cy="{_BASE}" r="2.5"><title>{escape(why)}</title></circle>'
 
 
-def _change(timeline: Timeline, change: Change, x: Axis, base: float) -> Iterator[str]:
+def _change(timeline: Timeline, change: ReleaseChange, x: Axis, base: float) -> Iterator[str]:
     """Its words end at ``base``: those of close changes would overlap in one row."""
     at = x.at((change.before + change.after) / 2)
     words = by(change.share) if change.share is not None else ""
@@ -148,7 +148,7 @@ def _change(timeline: Timeline, change: Change, x: Axis, base: float) -> Iterato
     yield _text(at, base, words, "soft", "middle")
 
 
-def _value(line: Line, place: int, x: float, y: Axis) -> Iterator[str]:
+def _value(line: TimelineRow, place: int, x: float, y: Axis) -> Iterator[str]:
     ensemble, status = line.values[place], line.status(place)
     yield f'<path class="range" d="M{x:.1f} {y.at(ensemble.low):.1f}V{y.at(ensemble.high):.1f}"/>'
     middle = y.at(ensemble.median)
@@ -163,7 +163,7 @@ def _value(line: Line, place: int, x: float, y: Axis) -> Iterator[str]:
     yield _text(x, above, figure(ensemble.median), "value", "middle")
 
 
-def _upwards(line: Line) -> Axis:
+def _upwards(line: TimelineRow) -> Axis:
     edges = [edge for edge in (line.bound.low, line.bound.high) if edge is not None] if line.bound else []
     values = [value for ensemble in line.values.values() for value in ensemble.values.values()] + edges
     if min(values) > 0 and max(values) / min(values) > _LOGARITHMIC_FROM:

@@ -22,7 +22,7 @@ _OWN = "debian:"
 
 
 @dataclass(frozen=True)
-class Point:
+class KernelPoint:
     """A kernel that was measured. ``made`` counts boots made for it now, ``boots`` those that the verdict rests on.
 
     ``config`` is its configuration, as ``lab.kernels.model`` has it.
@@ -48,7 +48,7 @@ class Sweep:
 
     scenario: Scenario
     specs: tuple[str, ...]
-    points: Mapping[int, Point] = field(default_factory=dict)
+    points: Mapping[int, KernelPoint] = field(default_factory=dict)
     missing: Mapping[int, str] = field(default_factory=dict)
 
     @property
@@ -57,7 +57,7 @@ class Sweep:
         return tuple(place for place in range(len(self.specs)) if place not in {*self.points, *self.missing})
 
     @property
-    def measured(self) -> tuple[Point, ...]:
+    def measured(self) -> tuple[KernelPoint, ...]:
         """In the order of the kernels."""
         return tuple(self.points[place] for place in sorted(self.points))
 
@@ -99,7 +99,7 @@ class Sweeper:
         reasons = dict.fromkeys(reason for cell in point.verdict.incidents for reason in cell.reasons)
         return replace(sweep, missing={**sweep.missing, place: "; ".join(reasons) or "nothing was measured"})
 
-    def _point(self, scenario: Scenario, spec: str) -> Point:
+    def _point(self, scenario: Scenario, spec: str) -> KernelPoint:
         kernel = self.resolve(spec)
         seeds = ("--seeds", str(self.seeds)) if self.seeds is not None else ()
         arms = (word for arm in self.arms for word in ("--arm", arm))
@@ -115,7 +115,7 @@ class Sweeper:
         # An earlier run may have other words for the same claims.
         verdict = judge_run(replace(earlier, scenario=scenario))
         path = f"{earlier.path.parent.name}/{earlier.path.name}"
-        return Point(spec, earlier.facts.kernel, verdict, path, _boots(verdict), made, seconds, kernel.config)
+        return KernelPoint(spec, earlier.facts.kernel, verdict, path, _boots(verdict), made, seconds, kernel.config)
 
 
 def label(spec: str) -> str:

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from harness.judge.comparison import LARGE
 from harness.report.format import duration, figure, plural
-from harness.studies.timeline.lines import ALONE, ALONE_OTHER, Change
+from harness.studies.timeline.lines import ALONE, ALONE_OTHER, ReleaseChange
 from harness.studies.timeline.measure import Timeline
 from harness.studies.timeline.options import differences
 from harness.studies.timeline.sweep import Sweep, label
@@ -17,14 +17,14 @@ def text(timeline: Timeline) -> str:
     return "".join(f"{line}\n" for part in parts for line in part(timeline))
 
 
-def between(change: Change, sweep: Sweep) -> str:
+def between(change: ReleaseChange, sweep: Sweep) -> str:
     """``7.0 -> 7.1``, with the kernels between them that could not be measured."""
     missing = [label(sweep.specs[place]) for place in range(change.before + 1, change.after) if place in sweep.missing]
     note = f" ({', '.join(missing)} missing)" if missing else ""
     return f"{label(sweep.specs[change.before])} -> {label(sweep.specs[change.after])}{note}"
 
 
-def what(change: Change) -> str:
+def what(change: ReleaseChange) -> str:
     """``mq-deadline solo.fast.cpu.per_io +58 %``; for a claim that turned, how."""
     line, share = change.line, change.share
     words = line.title
@@ -38,7 +38,7 @@ def by(share: float) -> str:
     return f"{100 * share:+.0f} %" if share < 1 else f"x {1 + share:.3g}"
 
 
-def values(change: Change) -> str:
+def values(change: ReleaseChange) -> str:
     """``0.020 -> 0.990, expected >= 0.9``, or ``12,345 -> 19,505 ns``."""
     line = change.line
     ends = " -> ".join(

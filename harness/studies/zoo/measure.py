@@ -15,7 +15,7 @@ from harness.scenario.known import is_in
 from harness.scenario.model import Scenario
 from harness.studies.controls import Resolve
 from harness.studies.zoo.regressions import BAD, Regression
-from harness.studies.zoo.score import NullPair, Publication, Side, Sighting, Zoo, null_pair, quotient, sighting
+from harness.studies.zoo.score import NullPair, Publication, Sighting, Zoo, ZooSide, null_pair, quotient, sighting
 from lab.base.errors import CannotJudge
 from lab.kernels.model import Kernel
 from lab.session import Lab
@@ -62,7 +62,7 @@ def _by_scenario(regressions: Sequence[Regression]) -> Iterator[tuple[Scenario, 
 
 def _on_stock(regression: Regression, kernel: Kernel, results: Sequence[CellResult]) -> Sighting:
     bad = bool(regression.bad_on) and is_in(kernel.release, regression.bad_on)
-    return sighting(regression, kernel.release, Side.BAD if bad else Side.GOOD, results)
+    return sighting(regression, kernel.release, ZooSide.BAD if bad else ZooSide.GOOD, results)
 
 
 def _on_mutant(
@@ -78,12 +78,12 @@ def _on_mutant(
             sound = _results(visit, Request(scenario, visit.resolve(""), None))
         except CannotJudge as error:
             sightings += [
-                Sighting(one.name, mutant, Side(one.mutant_is), Side.UNKNOWN, None, error.message, True)
+                Sighting(one.name, mutant, ZooSide(one.mutant_is), ZooSide.UNKNOWN, None, error.message, True)
                 for one in shown
             ]
             continue
         for one in shown:
-            sightings.append(sighting(one, mutant, Side(one.mutant_is), broken, by_mutant=True))
+            sightings.append(sighting(one, mutant, ZooSide(one.mutant_is), broken, by_mutant=True))
             if one.figure is not None and one.published is not None:
                 bad, good = (broken, sound) if one.mutant_is == BAD else (sound, broken)
                 publications.append(Publication(one.name, one.published, quotient(one.figure, scenario, bad, good)))

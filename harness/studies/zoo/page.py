@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from harness.report import markdown
 from harness.report.format import figure
 from harness.studies.zoo.regressions import Regression
-from harness.studies.zoo.score import NullPair, Side, Sighting, Zoo
+from harness.studies.zoo.score import NullPair, Sighting, Zoo, ZooSide
 from harness.studies.zoo.table import reasons, summary
 
 _PREFACE = """\
@@ -50,7 +50,7 @@ def _sides(regressions: Sequence[Regression], zoo: Zoo) -> Iterator[str]:
 def _cell(one: Sighting | None) -> str:
     if one is None:
         return ""
-    if one.found is Side.UNKNOWN:
+    if one.found is ZooSide.UNKNOWN:
         return "?"
     shown = f"{figure(one.value)} {one.found}" if one.value is not None else str(one.found)
     return shown if one.found is one.expected else f"**{shown}, expected {one.expected}**"

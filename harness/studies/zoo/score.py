@@ -19,7 +19,7 @@ from harness.scenario.model import Ratio, Scenario, Status
 from harness.studies.zoo.regressions import Regression
 
 
-class Side(StrEnum):
+class ZooSide(StrEnum):
     """UNKNOWN: not measured, or the seeds disagree."""
 
     GOOD = "good"
@@ -33,8 +33,8 @@ class Sighting:
 
     regression: str
     kernel: str
-    expected: Side
-    found: Side
+    expected: ZooSide
+    found: ZooSide
     value: float | None
     reason: str = ""
     by_mutant: bool = False
@@ -68,26 +68,26 @@ class Zoo:
 
     @property
     def detected(self) -> tuple[Sighting, ...]:
-        return tuple(one for one in self.sightings if one.expected is Side.BAD and one.found is Side.BAD)
+        return tuple(one for one in self.sightings if one.expected is ZooSide.BAD and one.found is ZooSide.BAD)
 
     @property
     def missed(self) -> tuple[Sighting, ...]:
-        return tuple(one for one in self.sightings if one.expected is Side.BAD and one.found is Side.GOOD)
+        return tuple(one for one in self.sightings if one.expected is ZooSide.BAD and one.found is ZooSide.GOOD)
 
     @property
     def false_alarms(self) -> tuple[Sighting, ...]:
-        return tuple(one for one in self.sightings if one.expected is Side.GOOD and one.found is Side.BAD)
+        return tuple(one for one in self.sightings if one.expected is ZooSide.GOOD and one.found is ZooSide.BAD)
 
     @property
     def undecided(self) -> tuple[Sighting, ...]:
-        return tuple(one for one in self.sightings if one.found is Side.UNKNOWN)
+        return tuple(one for one in self.sightings if one.found is ZooSide.UNKNOWN)
 
 
-def side_of(regression: Regression, results: Sequence[CellResult], seeds: Sequence[int]) -> tuple[Side, Judgement]:
+def side_of(regression: Regression, results: Sequence[CellResult], seeds: Sequence[int]) -> tuple[ZooSide, Judgement]:
     """The side that all ``seeds`` agree on."""
     judgement = judge_ratio(regression.ratio, regression.good, _evidence(regression.scenario, results), seeds)
-    sides = {Status.PASS: Side.GOOD, Status.FAIL: Side.BAD}
-    return sides.get(judgement.status, Side.UNKNOWN), judgement
+    sides = {Status.PASS: ZooSide.GOOD, Status.FAIL: ZooSide.BAD}
+    return sides.get(judgement.status, ZooSide.UNKNOWN), judgement
 
 
 def null_pair(
@@ -101,7 +101,7 @@ def null_pair(
     alarms = [*_claims_that_differ(scenario, results, kernel, halves)]
     for one in regressions:
         sides = {side_of(one, results, half)[0] for half in halves}
-        if sides == {Side.GOOD, Side.BAD}:
+        if sides == {ZooSide.GOOD, ZooSide.BAD}:
             alarms.append(one.name)
     yield NullPair(
         scenario.name, kernel, (len(halves[0]), len(halves[1])), tuple(alarms), tuple(_marked(results, halves))
@@ -132,7 +132,7 @@ def _marked(results: Sequence[CellResult], halves: Sequence[Sequence[int]]) -> I
 
 
 def sighting(
-    regression: Regression, kernel: str, expected: Side, results: Sequence[CellResult], *, by_mutant: bool = False
+    regression: Regression, kernel: str, expected: ZooSide, results: Sequence[CellResult], *, by_mutant: bool = False
 ) -> Sighting:
     """By as many seeds as the scenario says, though there may be results of more."""
     seeds = sorted({cell.seed for cell in results})[: regression.scenario.seeds]

@@ -9,9 +9,9 @@ from rich.text import Text
 
 from harness.report.format import figure, plural
 from harness.studies.zoo.regressions import Regression
-from harness.studies.zoo.score import Side, Sighting, Zoo
+from harness.studies.zoo.score import Sighting, Zoo, ZooSide
 
-_STYLES = {Side.BAD: "bold", Side.GOOD: "", Side.UNKNOWN: "dim"}
+_STYLES = {ZooSide.BAD: "bold", ZooSide.GOOD: "", ZooSide.UNKNOWN: "dim"}
 
 
 def print_zoo(console: Console, regressions: Sequence[Regression], zoo: Zoo) -> None:
@@ -43,7 +43,7 @@ def _sides(regressions: Sequence[Regression], zoo: Zoo) -> Table:
 def _cell(one: Sighting | None) -> Text:
     if one is None:
         return Text("")
-    if one.found is Side.UNKNOWN:
+    if one.found is ZooSide.UNKNOWN:
         return Text("?", _STYLES[one.found])
     shown = "" if one.value is None else f"{figure(one.value)} "
     return Text(f"{shown}{one.found}{'' if one.found is one.expected else ' !'}", _STYLES[one.found])
@@ -74,7 +74,7 @@ def reasons(zoo: Zoo) -> Iterator[str]:
 
 def summary(zoo: Zoo) -> Iterator[str]:
     expected = len(zoo.detected) + len(zoo.missed)
-    good = sum(one.expected is Side.GOOD and one.found is not Side.UNKNOWN for one in zoo.sightings)
+    good = sum(one.expected is ZooSide.GOOD and one.found is not ZooSide.UNKNOWN for one in zoo.sightings)
     alarmed = sum(bool(pair.alarms) for pair in zoo.pairs)
     marked = sum(bool(pair.marked) for pair in zoo.pairs)
     yield f"detected      {len(zoo.detected)} of {expected} where the bad side was expected"

@@ -5,7 +5,7 @@ import json
 from collections.abc import Callable, Iterator, Mapping
 
 from lab.realise.in_qemu import backends
-from lab.realise.in_qemu.places import Place, places
+from lab.realise.in_qemu.places import RootPortPlace, places
 from lab.topology.emulated import MEGASAS_OWN
 from lab.topology.model import Driver, Hba, Lun, Stack, StackKind, Topology
 
@@ -65,19 +65,19 @@ def _device(properties: Properties) -> tuple[str, str]:
     return "-device", json.dumps(properties, separators=(",", ":"))
 
 
-def _mptsas(topology: Topology, hba: Hba, place: Place) -> Iterator[str]:
+def _mptsas(topology: Topology, hba: Hba, place: RootPortPlace) -> Iterator[str]:
     address = _HOST_WWN + 16 * place.ordinal
     yield from _device({"driver": "mptsas1068", "id": name(hba), "bus": place.port, "sas_address": address})
     yield from _scsi_disks(topology, hba)
 
 
-def _megasas(topology: Topology, hba: Hba, place: Place) -> Iterator[str]:
+def _megasas(topology: Topology, hba: Hba, place: RootPortPlace) -> Iterator[str]:
     commands = {"max_cmds": hba.can_queue + MEGASAS_OWN, "sas_address": _HOST_WWN + 16 * place.ordinal}
     yield from _device({"driver": hba.driver.value, "id": name(hba), "bus": place.port, **commands})
     yield from _scsi_disks(topology, hba)
 
 
-def _virtio(topology: Topology, hba: Hba, place: Place) -> Iterator[str]:
+def _virtio(topology: Topology, hba: Hba, place: RootPortPlace) -> Iterator[str]:
     queues = {"num_queues": hba.hw_queues, "virtqueue_size": hba.can_queue, "cmd_per_lun": hba.cmd_per_lun}
     yield from _device({"driver": "virtio-scsi-pci", "id": name(hba), "bus": place.port, **queues})
     yield from _scsi_disks(topology, hba)
@@ -107,7 +107,7 @@ def _subsystems(topology: Topology) -> Iterator[str]:
             yield from _device({"driver": "nvme-subsys", "id": f"subsystem.{stack.name}", "nqn": stack.name})
 
 
-def _nvme(topology: Topology, hba: Hba, place: Place) -> Iterator[str]:
+def _nvme(topology: Topology, hba: Hba, place: RootPortPlace) -> Iterator[str]:
     luns = [lun for lun in topology.luns.values() if lun.hba == hba.name]
     shared = multipath(topology, luns[0].name)
     subsystem = {"subsys": f"subsystem.{shared.name}"} if shared else {}
@@ -129,7 +129,7 @@ def _namespaces(topology: Topology) -> Iterator[str]:
         )
 
 
-_FAMILIES: Mapping[Driver, Callable[[Topology, Hba, Place], Iterator[str]]] = {
+_FAMILIES: Mapping[Driver, Callable[[Topology, Hba, RootPortPlace], Iterator[str]]] = {
     Driver.MPTSAS: _mptsas,
     Driver.MEGASAS: _megasas,
     Driver.MEGASAS_GEN2: _megasas,

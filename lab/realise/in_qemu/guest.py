@@ -9,7 +9,7 @@ from lab.guest.steps.inventory import Interrupts, Locate, Members, Read
 from lab.guest.steps.setting import Confirm, RouteInterrupts, Tune
 from lab.realise import stacks
 from lab.realise.in_qemu import controllers
-from lab.realise.in_qemu.places import Place, places
+from lab.realise.in_qemu.places import RootPortPlace, places
 from lab.topology.model import SCSI, Driver, Hba, Lun, StackKind, Topology
 
 _MODULES: Mapping[Driver, tuple[str, ...]] = {
@@ -51,7 +51,7 @@ def steps(topology: Topology) -> Iterator[Step]:
     yield from _inventory(topology, where)
 
 
-def scsi_host(hba: Hba, place: Place) -> str:
+def scsi_host(hba: Hba, place: RootPortPlace) -> str:
     """A glob for the folder of a controller's SCSI host."""
     return f"{place.folder}/{_HOSTS[hba.driver]}"
 
@@ -80,13 +80,13 @@ def _parameters(topology: Topology) -> str:
     return f"io_queue_depth={tags + 1}"
 
 
-def _find_disk(topology: Topology, lun: Lun, hba: Hba, place: Place) -> Find:
+def _find_disk(topology: Topology, lun: Lun, hba: Hba, place: RootPortPlace) -> Find:
     targets = f"{scsi_host(hba, place)}/{_TARGETS.get(hba.driver, 'target*')}"
     wwid = f"naa.{controllers.wwn(topology, lun.disks[0]):x}"
     return Find(lun.name, f"{targets}/*:*:*:*/wwid", wwid, "block/*")
 
 
-def _find_namespace(topology: Topology, lun: Lun, place: Place) -> Find:
+def _find_namespace(topology: Topology, lun: Lun, place: RootPortPlace) -> Find:
     number = 1 if controllers.multipath(topology, lun.name) else controllers.target(topology, lun) + 1
     # Since 5.19 the kernel ignores the identifiers of QEMU's namespaces (NVME_QUIRK_BOGUS_NID), so the number is used.
     return Find(lun.name, f"{place.folder}/nvme/nvme*/nvme*n*/nsid", str(number), ".")
@@ -102,7 +102,7 @@ def _heads(topology: Topology) -> Iterator[Step]:
             yield Tune(f"stack.iopolicy[{stack.name}]", policy, stack.iopolicy)
 
 
-def _inventory(topology: Topology, where: Mapping[str, Place]) -> Iterator[Step]:
+def _inventory(topology: Topology, where: Mapping[str, RootPortPlace]) -> Iterator[Step]:
     for hba in topology.hbas.values():
         yield from _read_controller(hba, where[hba.name])
     for lun in topology.luns.values():
@@ -113,7 +113,7 @@ def _inventory(topology: Topology, where: Mapping[str, Place]) -> Iterator[Step]
         yield Members(f"stack.{stack.name}.members", f"{sysfs(stack.name)}/{below}")
 
 
-def _read_controller(hba: Hba, place: Place) -> Iterator[Step]:
+def _read_controller(hba: Hba, place: RootPortPlace) -> Iterator[Step]:
     key = f"hba.{hba.name}"
     yield Locate(f"{key}.place", place.folder)
     yield Read(f"{key}.node", f"{place.folder}/numa_node")

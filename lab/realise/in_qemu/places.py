@@ -14,7 +14,7 @@ _BUSES = 256
 
 
 @dataclass(frozen=True)
-class Place:
+class RootPortPlace:
     """A root port on slot ``slot`` of the root ``bus`` with this ``number``; ``ordinal`` counts all ports from 1."""
 
     bus: str
@@ -37,7 +37,7 @@ class Place:
         return f"{self.port_folder}/0000:*:00.0"
 
 
-def places(topology: Topology) -> dict[str, Place]:
+def places(topology: Topology) -> dict[str, RootPortPlace]:
     """The place of each HBA, by name."""
     used = Counter[int]()
     found = {}
@@ -45,7 +45,7 @@ def places(topology: Topology) -> dict[str, Place]:
         number = root_buses(topology).get(hba.node, 0)
         slot = used[number] + (0 if number else _FIRST_SLOT)
         used[number] += 1
-        found[hba.name] = Place(_root(hba, topology), number, slot, ordinal)
+        found[hba.name] = RootPortPlace(_root(hba, topology), number, slot, ordinal)
     return found
 
 
