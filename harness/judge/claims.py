@@ -25,7 +25,7 @@ from lab.base.record import Outcome
 
 NOT_RUN = "not run"
 XFAIL, XPASS = "XFAIL", "XPASS"
-RED, NOT_RED = "red, as it must be", "not red: the scenario cannot turn red"
+RED, NOT_RED = "red, as it must be", "the negative control does not fail: this run does not show that the scenario can"
 
 
 @dataclass(frozen=True)

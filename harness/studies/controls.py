@@ -126,7 +126,7 @@ def shortfalls(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Muta
     for trial in trials:
         for control in trial.verdict.controls if trial.verdict else ():
             if control.mutant == trial.mutant and control not in trial.red:
-                yield f"not red on the mutant {trial.mutant}, under {trial.scenario}: {control.that}"
+                yield f"does not fail on the mutant {trial.mutant}, in {trial.scenario}: {control.that}"
     for scenario in campaign.scenarios:
         kills = any(trial.killed for trial in trials if trial.scenario == scenario.name)
         if not kills and all(control.mutant for control in scenario.controls):

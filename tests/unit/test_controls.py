@@ -67,7 +67,7 @@ def test_everything_that_a_matrix_lacks_is_said() -> None:
     assert found == [
         "mutant lifo-wake lives: no scenario turns red on it",
         "mutant no-ioprio lives: mutant no-ioprio is for kernels 6.12, and this is 6.1.9",
-        "not red on the mutant lifo-wake, under lone: it can starve",
+        "does not fail on the mutant lifo-wake, in lone: it can starve",
         "scenario vacuous kills no mutant and has no control by an arm",
         "scenario lone kills no mutant and has no control by an arm",
         "red without the mutant lifo-wake too, under vacuous: it can starve",
