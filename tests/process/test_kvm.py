@@ -44,7 +44,7 @@ forever()
 """
     kvm = verdict(fake_qemu, tmp_path, body, with_kernel=True)
     assert (kvm.state, kvm.model) == (KvmState.WORKS, "host")
-    assert "wanted a root" in kvm.proof
+    assert "looked for a root file system" in kvm.proof
 
 
 def test_bare_code_alone_is_no_proof(fake_qemu: FakeQemu, tmp_path: Path) -> None:

@@ -161,7 +161,7 @@ def test_missing_things_are_named(fake_qemu: FakeQemu, folder: Path, tmp_path: P
     ):
         with pytest.raises(LabBroken, match=f"{what} .*gone does not exist"):
             run(broken, folder, Recorder(), LONG)
-    with pytest.raises(LabBroken, match="no such folder"):
+    with pytest.raises(LabBroken, match="does not exist"):
         run(spec, gone, Recorder(), LONG)
 
 

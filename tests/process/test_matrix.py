@@ -183,7 +183,7 @@ def test_shards_share_the_cells(lab: FakeLab) -> None:
     [
         (("--shard", "3/2"), "--shard 3/2"),
         (("--shard", "a"), "--shard a"),
-        (("--seeds", "0"), "--seeds 0"),
+        (("--seeds", "0"), "argument --seeds: expected an integer, from 1 to 64"),
         (("--kernels", "nosuch:1"), "not a kernel that blklab knows"),
         (("nosuch",), "no scenario"),
     ],
