@@ -12,6 +12,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.base.plain import identity
 from harness.record.judging import judge_run, rejudge
 from harness.record.store import Store, load_run
 from harness.run.events import CellStarted, Event
@@ -42,7 +43,8 @@ class Rig:
         self.started: list[tuple[str, int]] = []
         self.store = Store(lab.results)
         plain = load_scenario(str(lab.scenario), search=lab.folder)
-        self.scenario: Scenario = replace(plain, clock=Clock.WALL, seeds=BOOTS, windows=2)
+        noisy = replace(plain, clock=Clock.WALL, seeds=BOOTS, windows=2)
+        self.scenario: Scenario = replace(noisy, digest=identity(noisy))
 
     def run(self, after: Callable[[int], None] = lambda _: None, **plan: object) -> Run:
         for name, value in self.lab.environment(**self.lab.plan(**{**QUIET, **plan})).items():
@@ -177,7 +179,8 @@ def test_other_runs_of_this_host_wait_for_their_turn(rig: Rig) -> None:
 
 def test_both_clocks_stand_side_by_side(rig: Rig) -> None:
     ratio = rig.scenario.claims[0].ratio
-    wall = rig.scenario = replace(rig.scenario, name="t-wall", agrees=(Agreement("share", ratio, "t", ratio.text),))
+    twin = replace(rig.scenario, name="t-wall", agrees=(Agreement("share", ratio, "t", ratio.text),))
+    wall = rig.scenario = replace(twin, digest=identity(twin))
     rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
     rig.scenario = load_scenario(str(rig.lab.scenario), search=rig.lab.folder)
     rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
