@@ -229,6 +229,31 @@ def _iodepths(arm: Arm, load: Load, groups: Sequence[Element], binding: Element)
         yield Alteration(group.label, says, arm, replace(load, roles=deeper), group == binding, refused=refused)
 
 
+def _paces(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
+    """Roles that pace themselves, a quarter faster: a higher rate, or a shorter thinktime."""
+    for group in groups:
+        faster = {name: replace(load.roles[name], options=_faster(load.roles[name].options)) for name in group.names}
+        says = "; ".join(
+            dict.fromkeys(
+                f"{key} {load.roles[name].options[key]} -> {value}"
+                for name, role in faster.items()
+                for key, value in role.options.items()
+                if value != load.roles[name].options[key]
+            )
+        )
+        yield Alteration(group.label, says, arm, replace(load, roles={**load.roles, **faster}), group == binding)
+
+
+def _faster(options: Mapping[str, str]) -> Mapping[str, str]:
+    changed = dict(options)
+    for key in ("rate", "rate_iops"):
+        if key in options:
+            changed[key] = str(ceil(int(options[key]) * RAISE))
+    if "thinktime" in options:
+        changed["thinktime"] = str(int(int(options["thinktime"]) / RAISE))
+    return changed
+
+
 def _has_depth(ioengine: str, *, direct: bool) -> bool:
     return ioengine == "io_uring" or (ioengine == "libaio" and direct)
 
@@ -246,4 +271,5 @@ _CHANGES = {
     ElementKind.HOST_QUEUE: _host_queues,
     ElementKind.LUN_DEPTH: _lun_depths,
     ElementKind.IODEPTH: _iodepths,
+    ElementKind.PACE: _paces,
 }

@@ -19,7 +19,7 @@ def test_ends_come_from_what_was_measured() -> None:
     assert ends.deviation == pytest.approx(math.sqrt((0.04 + 0.04 + 0.02) / 3))
     assert ends.freedom == 3
     assert ends.apart == pytest.approx(0.6 / ends.deviation)
-    with pytest.raises(ValueError, match="twice"):
+    with pytest.raises(ValueError, match="two measurements"):
         Ends.of([1.0], [0.5, 0.3])
     with pytest.raises(ValueError, match="do not scatter"):
         Ends.of([1.0, 1.0], [0.5, 0.5])

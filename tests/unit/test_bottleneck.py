@@ -10,6 +10,7 @@ from rich.console import Console
 from harness.commands.command import SCENARIOS
 from harness.limits import bottleneck as precedence_module
 from harness.limits.bottleneck import NOTHING, PRECEDENCE, UNCOUNTED, Bottleneck, bottleneck
+from harness.limits.counterfactual import changes
 from harness.limits.elements import Element, ElementKind
 from harness.metrics.errors import MeasurementError
 from harness.metrics.use import DiskTime, Held, LoadUse, mean_use, read_use
@@ -290,6 +291,20 @@ def test_roles_that_keep_their_own_pace_limit_the_load(options: dict[str, str], 
     arm, load = bucket_load(**options)
     idle = replace(TWO, luns={name: held(1) for name in TWO.luns}, hosts={"loop": held(2)})
     assert bottleneck(arm, load, [idle], {"hog": iops * 4096, "victim": iops * 4096}).label == label
+
+
+def test_a_role_that_paces_itself_is_made_a_quarter_faster() -> None:
+    for options, says in (
+        ({"rate_iops": "100"}, "rate_iops 100 -> 125"),
+        ({"rate": "409600"}, "rate 409600 -> 512000"),
+        ({"thinktime": "10000"}, "thinktime 10000 -> 8000"),
+    ):
+        arm, load = bucket_load(**options)
+        idle = replace(TWO, luns={name: held(1) for name in TWO.luns}, hosts={"loop": held(2)})
+        found = bottleneck(arm, load, [idle], {"hog": 97 * 4096, "victim": 97 * 4096})
+        change = changes(arm, load, found)[0]
+        assert (change.label, change.says, change.named) == ("role.hog, victim.pace", says, True)
+        assert {role.options != options for role in change.load.roles.values()} == {True}
 
 
 def test_a_role_that_is_held_back_elsewhere_is_not_limited_by_the_other_ones_pace() -> None:

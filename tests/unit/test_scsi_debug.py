@@ -32,4 +32,4 @@ def test_every_parameter_that_matters_is_read_back() -> None:
 def test_a_service_that_it_would_ignore_is_refused(service: int, refused: int) -> None:
     reasons = [str(refusal) for refusal in refusals(topology(service))]
     assert len(reasons) == refused
-    assert all("scsi_debug takes a service below 1 s" in reason for reason in reasons)
+    assert all("scsi_debug needs a service below 1 s" in reason for reason in reasons)
