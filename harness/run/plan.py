@@ -56,7 +56,8 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
     clock.refuse(scenario, verify=request.verify, baseline=request.base is not None)
     cells = expand(scenario, request.seeds, request.arms or None)
     arms = {cell.arm.name: cell.arm for cell in cells}
-    reasons = {name: _lacking(lab, request, arm) for name, arm in arms.items()}
+    requires = {"options": scenario.requires.config, "modules": scenario.requires.modules}
+    reasons = {name: unmet(lab, kernel, arm.topology, arm.queue, **requires) for name, arm in arms.items()}
     runnable = [arm for name, arm in arms.items() if not reasons[name]]
     package = f" ({lab.qemu.package})" if lab.qemu.package else ""
     facts = RunFacts(
@@ -81,9 +82,3 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
         if not reasons[cell.arm.name]
     }
     return PlannedRun(request, facts, jobs, clock)
-
-
-def _lacking(lab: Lab, request: Request, arm: Arm) -> tuple[str, ...]:
-    """Every reason why the kernel or QEMU cannot run the arm."""
-    requires = request.scenario.requires
-    return unmet(lab, request.kernel, arm.topology, arm.queue, options=requires.config, modules=requires.modules)

@@ -97,7 +97,7 @@ def test_6_1_shares_tags_where_5_10_does_not(tmp_path: Path, capsys: pytest.Capt
     assert iops[0] / iops[1] == quotient
     # The BASE kernel's boots are exactly repeatable, so the next comparison need not make them again.
     assert run(tmp_path, SHARED_TAGS, "debian:6.12", "debian:5.10") == EXIT_PASS
-    assert "BASE kernel 5.10.0-" in (said := capsys.readouterr().err) and "as measured in" in said
+    assert "BASE kernel 5.10.0-" in (said := capsys.readouterr().err) and "using run" in said
     # The run holds all that its verdict needs.
     assert main(["judge", str(latest(tmp_path))]) == EXIT_PASS
     assert "the stored verdict is identical" in capsys.readouterr().err

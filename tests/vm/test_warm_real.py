@@ -18,7 +18,7 @@ from lab.base.errors import BlklabError
 from lab.base.record import BootRecord, Outcome
 from lab.kernels.resolve import resolve
 from lab.qemu.argv import CONSOLE_FILE, RESULTS_FILE
-from lab.session import Lab, open_lab, prepare_job, run_job
+from lab.session import Lab, open_lab, prepare_job, run_job, unmet
 from tests.vm.test_determinism import SMALL, busy_host
 
 pytestmark = pytest.mark.network
@@ -50,8 +50,10 @@ def boot(lab: Lab, spec: str, scenario: Scenario, seed: int, folder: Path) -> Bo
         kernel = resolve(spec, lab.cache)
     except BlklabError as error:
         pytest.skip(f"{spec} cannot be had here: {error.message}")
-    folder.mkdir(parents=True)
     arm = first_arm(scenario)
+    if reasons := unmet(lab, kernel, arm.topology, arm.queue):
+        pytest.skip("; ".join(reasons))
+    folder.mkdir(parents=True)
     record = run_job(lab, prepare_job(lab, kernel, arm.topology, guest_job(scenario, arm, seed)), folder)
     assert (record.outcome, record.detail) == (Outcome.BYE, "")
     return record
