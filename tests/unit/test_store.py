@@ -244,7 +244,7 @@ def replace_by_fifo(path: Path) -> None:
         forge(lambda body: body.pop("files")),
         forge(lambda body: body.update(files={"../boot.json": "0" * 64})),
         forge(lambda body: body.update(files=["solo.json"])),
-        forge(lambda body: body.update(outcome="innocent")),
+        forge(lambda body: body.update(outcome="unknown")),
         forge(lambda body: body.update(wall={"boot": 10**400})),
         lambda folder: (folder / "out" / "together.after").unlink(),
     ],
