@@ -18,7 +18,7 @@ from harness.bisect.repository import Repository
 from harness.bisect.simulation import compare
 from harness.bisect.state import State
 from harness.commands.bisect_releases import DEBIAN, by_release
-from harness.commands.command import (
+from harness.commands.common.options import (
     SCENARIOS,
     add_arms,
     add_jobs,

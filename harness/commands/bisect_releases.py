@@ -9,8 +9,8 @@ from rich.console import Console
 
 from harness.bisect.release_text import text
 from harness.bisect.releases import Releases, bisect_releases
-from harness.commands.command import SCENARIOS, results_root, tell
-from harness.commands.kernels import specs
+from harness.commands.common.kernels import specs
+from harness.commands.common.options import SCENARIOS, results_root, tell
 from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.progress import progress

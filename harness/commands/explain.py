@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from harness.commands.command import MOST_SEEDS, add_jobs, add_run, number, tell
+from harness.commands.common.options import MOST_SEEDS, add_jobs, add_run, number, tell
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import ElementKind
 from harness.profile.mail import most_expensive

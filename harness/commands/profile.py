@@ -5,7 +5,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.commands.command import add_results, results_root, tell
+from harness.commands.common.options import add_results, results_root, tell
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines, function_lines, profile_lines
 from harness.profile.model import Profile

@@ -6,15 +6,15 @@ from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.commands.command import results_root, tell
-from harness.commands.reporting import surroundings
+from harness.commands.common.options import results_root, tell
+from harness.commands.common.output import surroundings
 from harness.judge.verdict import SHOWN_METRIC
 from harness.record.index import open_index
 from harness.record.judging import judge_run
 from harness.record.matrices import load_matrix
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.page.run import run_page
-from harness.studies.history.collect import history
+from harness.studies.history import history
 from harness.studies.overview.collection import Collection, newest, of_matrix, runs_of
 from harness.studies.overview.set import history_page, set_page
 from lab.base.errors import EXIT_PASS, Misuse

@@ -4,7 +4,7 @@
 import argparse
 from pathlib import Path
 
-from harness.commands.command import add_kernel, add_topology, tell
+from harness.commands.common.options import add_kernel, add_topology, tell
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge
 from lab.kernels.resolve import resolve

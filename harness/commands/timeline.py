@@ -9,7 +9,8 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.base.files import write_atomic
-from harness.commands.command import (
+from harness.commands.common.kernels import add_kernels, specs
+from harness.commands.common.options import (
     PAGES,
     SCENARIOS,
     add_arms,
@@ -21,18 +22,15 @@ from harness.commands.command import (
     results_root,
     tell,
 )
-from harness.commands.kernels import add_kernels, specs
 from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
 from harness.scenario.metric_names import METRICS as KNOWN
 from harness.studies.timeline.lines import METRICS
-from harness.studies.timeline.measure import Timeline, timeline
-from harness.studies.timeline.order import STEP
-from harness.studies.timeline.page import page
+from harness.studies.timeline.measure import STEP, Timeline, timeline
 from harness.studies.timeline.picture import picture
 from harness.studies.timeline.sweep import Sweeper, sweep
-from harness.studies.timeline.text import text
+from harness.studies.timeline.text import page, text
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
 from lab.kernels.resolve import resolve

@@ -9,7 +9,7 @@ from harness.judge.verdict import Verdict
 from harness.report import markdown
 from harness.report.format import figure, plural, reported, spread
 from harness.scenario.model import Arm, Scenario
-from harness.studies.sensitivity.rows import FACTORS, Sensitivity
+from harness.studies.sensitivity import FACTORS, Sensitivity
 from lab.topology.model import Origin
 
 FAR_OFF = 0.2

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.commands.command import SCENARIOS
+from harness.commands.common.options import SCENARIOS
 from harness.limits import bottleneck as precedence_module
 from harness.limits.bottleneck import NOTHING, PRECEDENCE, UNCOUNTED, Bottleneck, bottleneck
 from harness.limits.counterfactual import changes

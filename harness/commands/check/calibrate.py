@@ -7,7 +7,15 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import SCENARIOS, add_each_kernel, add_jobs, add_results, kernels_of, results_root, tell
+from harness.commands.common.options import (
+    SCENARIOS,
+    add_each_kernel,
+    add_jobs,
+    add_results,
+    kernels_of,
+    results_root,
+    tell,
+)
 from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
@@ -15,8 +23,7 @@ from harness.run.plan import Request
 from harness.run.runner import Run, run_scenario
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
-from harness.studies.calibration.models import FOLDER, Calibration, keep, models_of, qemu_of
-from harness.studies.calibration.text import print_calibration, print_kernels
+from harness.studies.calibration import FOLDER, Calibration, keep, models_of, print_calibration, print_kernels, qemu_of
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS
 from lab.kernels.model import Kernel

@@ -8,7 +8,7 @@ from string import ascii_letters
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.command import SCENARIOS, add_jobs, add_results, add_seeds, given, results_root, tell
+from harness.commands.common.options import SCENARIOS, add_jobs, add_results, add_seeds, given, results_root, tell
 from harness.judge.claims import Judgement
 from harness.judge.killers import UNPROVEN
 from harness.limits.load import load_scenario

@@ -7,18 +7,17 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.commands.check.agree import agreement, apart
-from harness.commands.command import PAGES, SCENARIOS, add_results, results_root, tell, write_page
+from harness.commands.common.options import PAGES, SCENARIOS, add_results, results_root, tell, write_page
 from harness.limits.load import load_scenario
 from harness.profile.neighbours import neighbours_page
 from harness.record.judging import judge_run, newest_runs
 from harness.record.store import RunFolder, Store
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
-from harness.studies import field_reports, io_cost
+from harness.studies import field_reports, io_cost, noise
 from harness.studies.field_reports import Measured
-from harness.studies.noise import page as noise
-from harness.studies.noise.rehearsal import RehearsalPlan
-from harness.studies.sensitivity.measure import kept
+from harness.studies.noise import RehearsalPlan
+from harness.studies.sensitivity import kept
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, Misuse
 from lab.kernels.release import Release
 from lab.yaml.strict import names, nearest, quoted

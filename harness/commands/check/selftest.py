@@ -6,7 +6,7 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.command import SCENARIOS, add_each_kernel, add_results, kernels_of, results_root, tell
+from harness.commands.common.options import SCENARIOS, add_each_kernel, add_results, kernels_of, results_root, tell
 from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.scenario.load import find_scenarios

@@ -6,13 +6,20 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.command import SCENARIOS, add_jobs, add_kernel, add_results, add_scenario, results_root, tell
+from harness.commands.common.options import (
+    SCENARIOS,
+    add_jobs,
+    add_kernel,
+    add_results,
+    add_scenario,
+    results_root,
+    tell,
+)
 from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.format import figure
 from harness.report.terminal.progress import progress
-from harness.studies.sensitivity.measure import keep, measure
-from harness.studies.sensitivity.rows import FACTORS, Sensitivity
+from harness.studies.sensitivity import FACTORS, Sensitivity, keep, measure
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS
 from lab.kernels.resolve import resolve

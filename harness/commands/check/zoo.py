@@ -6,7 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import (
+from harness.commands.common.kernels import specs
+from harness.commands.common.options import (
     PAGES,
     SCENARIOS,
     add_jobs,
@@ -17,16 +18,13 @@ from harness.commands.command import (
     tell,
     write_page,
 )
-from harness.commands.kernels import specs
 from harness.commands.matrix import KERNELS
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
 from harness.studies.controls import FOLDER
-from harness.studies.zoo.measure import NULL_PAIRS, Visit, visit
-from harness.studies.zoo.page import zoo_page
+from harness.studies.zoo.page import print_zoo, zoo_page
 from harness.studies.zoo.regressions import Regression, load_regressions
-from harness.studies.zoo.score import Zoo
-from harness.studies.zoo.table import print_zoo
+from harness.studies.zoo.score import NULL_PAIRS, Visit, Zoo, visit
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
 from lab.kernels.model import Kernel

@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.commands.command import add_results, number, results_root, tell
+from harness.commands.common.options import add_results, number, results_root, tell
 from harness.record.index import FILE, IndexedRun, open_index
 from harness.record.retention import plan_pruning, prune
 from harness.report.format import STYLES, duration, plural
-from harness.report.terminal.wide import print_wide
+from harness.report.terminal.printing import print_wide
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.base.units import parse_size
 

@@ -4,10 +4,10 @@
 import argparse
 from pathlib import Path
 
-from harness.commands.command import add_run, tell
+from harness.commands.common.options import add_run, tell
 from harness.record.kit import chosen_boot, collect
 from harness.record.store import PlannedCell, RunFolder, load_run
-from harness.run.jobs import guest_job
+from harness.run.plan import guest_job
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS
 from lab.kernels.resolve import resolve

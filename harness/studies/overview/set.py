@@ -11,8 +11,7 @@ from pathlib import Path
 
 from harness.judge.comparison import LARGE, Difference, kind_of
 from harness.metrics.figures import PER_IO
-from harness.record.evidence import Altered
-from harness.record.judging import judge_run
+from harness.record.judging import Altered, judge_run
 from harness.record.store import RunFolder
 from harness.report.format import plural, severity, spread
 from harness.report.page.figures import against
@@ -20,10 +19,17 @@ from harness.report.page.latency import time_words
 from harness.report.page.render import render
 from harness.report.terminal.comparison import LEGEND
 from harness.scenario.model import Clock, Status
-from harness.studies.history.collect import History
+from harness.studies.history import History
 from harness.studies.overview.across import Across, ComparedFigure, Row, claims, compared, controls, reproductions
-from harness.studies.overview.collection import Collection, CollectionCell, Column, JudgedRun, by_release
-from harness.studies.overview.heat import NEAR, heat_rows
+from harness.studies.overview.collection import (
+    NEAR,
+    Collection,
+    CollectionCell,
+    Column,
+    JudgedRun,
+    by_release,
+    heat_rows,
+)
 from harness.studies.overview.trend import trends
 from lab.base.errors import Misuse
 from lab.kernels.release import Release

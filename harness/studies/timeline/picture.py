@@ -6,8 +6,7 @@ import re
 from collections.abc import Iterator, Mapping
 from html import escape
 
-from harness.report.drawing.chart import path
-from harness.report.drawing.scale import Axis, fitting, logarithmic
+from harness.report.drawing.chart import Axis, fitting, logarithmic, path
 from harness.report.format import figure, spread
 from harness.scenario.model import Status
 from harness.studies.timeline.lines import ReleaseChange, TimelineRow

@@ -6,12 +6,11 @@ from pathlib import Path
 
 from harness.limits.load import load_scenario
 from harness.scenario import schema
-from harness.scenario.bound import parse_bound
 from harness.scenario.claims import parsed
 from harness.scenario.known import parse_range
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import MIXED, Bound, Ratio, Scenario
-from harness.scenario.ratio import Names, parse_ratio
+from harness.scenario.ratio import Names, parse_bound, parse_ratio
 from lab.kernels.ranges import RANGE_PATTERN
 from lab.yaml.fields import Choice, Field, ListOf, Number, Record, Row, Text, name_text
 from lab.yaml.strict import Broken, Problems, nearest, parse, read_bytes, shown_path

@@ -11,10 +11,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.command import tell
+from harness.commands.common.options import tell
 from harness.record.index import Index, IndexedRun, open_index
 from harness.report.format import duration, plural
-from harness.report.terminal.wide import print_wide
+from harness.report.terminal.printing import print_wide
 from harness.scenario.model import Clock, Scenario
 
 
