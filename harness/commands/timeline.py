@@ -28,9 +28,9 @@ from harness.report.terminal.progress import progress
 from harness.scenario.metric_names import METRICS as KNOWN
 from harness.studies.timeline.lines import METRICS
 from harness.studies.timeline.measure import STEP, Timeline, timeline
-from harness.studies.timeline.picture import picture
+from harness.studies.timeline.picture import page, picture
 from harness.studies.timeline.sweep import Sweeper, sweep
-from harness.studies.timeline.text import page, text
+from harness.studies.timeline.text import text
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
 from lab.kernels.resolve import resolve

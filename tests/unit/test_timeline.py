@@ -15,9 +15,9 @@ from harness.record.store import KernelFacts
 from harness.scenario.model import Status
 from harness.studies.timeline.lines import differs, lines
 from harness.studies.timeline.measure import Timeline, next_place, timeline
-from harness.studies.timeline.picture import panels, picture
+from harness.studies.timeline.picture import page, panels, picture
 from harness.studies.timeline.sweep import KernelPoint, Sweep, label, sweep
-from harness.studies.timeline.text import page, text
+from harness.studies.timeline.text import text
 from lab.base.errors import CannotJudge, Misuse
 from tests.unit.analysis_samples import cells, claim, ratio, scenario
 
