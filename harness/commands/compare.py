@@ -3,6 +3,7 @@
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
@@ -105,11 +106,9 @@ def _history(root: Path, scenario: str, metrics: tuple[str, ...], arms: frozense
     opened = open_index(root)
     if opened.remade:
         tell(f"{root}: index rebuilt: {opened.remade}")
-    try:
-        found = [history(opened.index, scenario, metric) for metric in metrics]
-        known = {run.scenario for run in opened.index.runs()}
-    finally:
-        opened.index.close()
+    with closing(opened.index) as index:
+        found = [history(index, scenario, metric) for metric in metrics]
+        known = {run.scenario for run in index.runs()}
     if scenario not in known:
         raise Misuse(
             f"{root} has no run of {scenario}{nearest(scenario, known)}",

@@ -3,6 +3,7 @@
 
 import argparse
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 
 from harness.base.files import write_atomic
@@ -76,11 +77,8 @@ def _set(collection: Collection, target: Path) -> str:
 
 def _history(folder: Path, target: Path) -> str:
     runs = list(runs_of(Store(folder.parent), folder.name))
-    opened = open_index(folder.parent)
-    try:
-        figures = history(opened.index, folder.name, SHOWN_METRIC)
-    finally:
-        opened.index.close()
+    with closing(open_index(folder.parent).index) as index:
+        figures = history(index, folder.name, SHOWN_METRIC)
     return history_page(folder.name, runs, target, PAGE, figures)
 
 

@@ -127,6 +127,14 @@ def open_index(root: Path, *, rebuild: bool = False) -> Refreshed:
     return Refreshed(index, why)
 
 
+def indexed_runs(root: Path, *, rebuild: bool = False) -> tuple[IndexedRun, ...]:
+    """All judged runs below a results root, oldest first; none if there is no such folder."""
+    if not root.is_dir():
+        return ()
+    with closing(open_index(root, rebuild=rebuild).index) as index:
+        return index.runs()
+
+
 def _unusable(path: Path) -> str:
     """Why the index must be rebuilt; empty when it can be used."""
     if not path.exists():

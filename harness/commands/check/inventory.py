@@ -8,14 +8,13 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.common.options import add_kernel, add_topology, tell
-from lab.base.cache import Cache
+from harness.commands.common.boots import kernel_of, lab_of_host
+from harness.commands.common.options import add_kernel, add_topology
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, BlklabError, CannotJudge, KernelFailed, LabBroken
 from lab.base.record import INVENTORY, BootRecord, Outcome
 from lab.kernels.model import Kernel
-from lab.kernels.resolve import resolve
 from lab.realise.in_qemu.inventory import Inventory, disk_rows, host_rows, mismatches, read_inventory
-from lab.session import Job, Lab, accelerator_for, open_lab, prepare_job, run_job, unmet
+from lab.session import Job, Lab, accelerator_for, prepare_job, run_job, unmet
 from lab.topology.emulated import differences, emulated
 from lab.topology.limits import refusals
 from lab.topology.load import load_topology
@@ -71,9 +70,7 @@ def execute(options: argparse.Namespace) -> int:
     topology = emulated(asked)
     if reasons := list(map(str, refusals(topology))):
         raise CannotJudge(f"QEMU's controllers cannot provide {asked.name}:\n  " + "\n  ".join(reasons))
-    cache = Cache.default()
-    kernel = resolve(options.kernel, cache, tell=tell)
-    lab = open_lab(cache, tell)
+    kernel, lab = kernel_of(options.kernel), lab_of_host()
     console = Console()
     for line in (f"kernel    {kernel.release}", f"runs on   {accelerator_for(lab, kernel)}"):
         console.print(line, highlight=False)

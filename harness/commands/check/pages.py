@@ -7,12 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.commands.check.agree import agreement, apart
+from harness.commands.common.boots import every_scenario
 from harness.commands.common.options import PAGES, SCENARIOS, add_results, results_root, tell, write_page
 from harness.limits.load import load_scenario
 from harness.profile.neighbours import neighbours_page
 from harness.record.judging import judge_run, newest_runs
 from harness.record.store import RunFolder, Store
-from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from harness.studies import field_reports, io_cost, noise
 from harness.studies.field_reports import Measured
@@ -67,7 +67,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _field_reports(store: Store) -> Page:
-    wanted = _scenarios()
+    wanted = every_scenario()
     runs = [one for scenario in wanted if scenario.reproduces for one in _newest(store, scenario)]
     if not runs:
         raise Misuse(
@@ -116,10 +116,6 @@ MAKERS: Mapping[str, Callable[[Store], Page]] = {
     "agreement": _agreement,
     "noise": _noise,
 }
-
-
-def _scenarios() -> list[Scenario]:
-    return [load_scenario(name, search=SCENARIOS) for name in find_scenarios(SCENARIOS)]
 
 
 def _newest(store: Store, scenario: Scenario) -> list[Measured]:
