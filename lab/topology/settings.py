@@ -44,7 +44,7 @@ def tried_fields() -> tuple[Field[int], ...]:
     folders = "|".join(ATTRIBUTES)
     name = rf"stack\.{NAME}\.({folders})\.[a-z0-9_]{{1,40}}"
     says = "an attribute of a stack's queue, or of md, that the kernel may refuse or change"
-    return (Field(name, Integer(0, 1 << 62), says=says, label="stack.NAME.queue.KEY", example="1280"),)
+    return (Field(name, Integer(0, 1 << 62), says, "1280", label="stack.NAME.queue.KEY"),)
 
 
 def apply_try(topology: Topology, key: str, value: int) -> Topology:
