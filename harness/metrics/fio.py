@@ -8,8 +8,7 @@ per second. fio counts after its ramp time, so the ramp is in none of these figu
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.metrics.errors import MeasurementError
-from harness.metrics.node import Node, parse
+from harness.metrics.node import MeasurementError, Node, parse
 
 _DIRECTIONS = ("read", "write", "trim")
 _MIXED = "mixed"

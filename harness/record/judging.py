@@ -17,7 +17,7 @@ from harness.judge.operands import Evidence, ratio_ensemble
 from harness.judge.sequence import judge_in_sequence
 from harness.judge.verdict import Verdict, judge
 from harness.limits.bottleneck import Bottleneck, bottleneck
-from harness.metrics.errors import MeasurementError
+from harness.metrics.node import MeasurementError
 from harness.metrics.use import read_use
 from harness.record.boot_files import NAME, Damaged, read_boot
 from harness.record.store import CHECKSUMS, PLAN, RESOLVED, PlannedCell, RunFolder, Store, digest_of_plan, load_run

@@ -8,7 +8,8 @@ import pytest
 
 from harness.cli import main
 from harness.judge.ensemble import Ensemble
-from harness.metrics.use import DiskTime, Held, LoadUse
+from harness.metrics.handler import DiskTime
+from harness.metrics.use import Held, LoadUse
 from harness.noise.interval import Interval
 from harness.report.drawing.chart import Axis, fitting, logarithmic
 from harness.report.drawing.drawing import drawing

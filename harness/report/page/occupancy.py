@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.metrics.errors import MeasurementError
+from harness.metrics.node import MeasurementError
 from harness.metrics.samples import Samples, Series, read_samples
 from harness.metrics.use import LoadUse, mean_use, read_use
 from harness.record.store import RunFolder

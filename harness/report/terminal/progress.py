@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
-from typing import Generic, Protocol, TypeVar
+from typing import Generic, TypeVar
 
 from rich.console import Console
 from rich.live import Live
@@ -33,16 +33,9 @@ from harness.run.events import (
 from harness.scenario.model import Status
 
 E = TypeVar("E")
-E_contra = TypeVar("E_contra", contravariant=True)
 Now = Callable[[], float]
 """A monotonic clock in seconds."""
 _REFRESH = 4
-
-
-class Takes(Protocol[E_contra]):
-    """A listener for events of one kind."""
-
-    def __call__(self, event: E_contra) -> None: ...
 
 
 class Display(ABC, Generic[E]):
@@ -64,7 +57,7 @@ class Display(ABC, Generic[E]):
 
 
 @contextmanager
-def listening(console: Console, display: Display[E]) -> Iterator[Takes[E]]:
+def listening(console: Console, display: Display[E]) -> Iterator[Callable[[E], None]]:
     """A listener that shows events on ``console`` until the context ends; threads may call it."""
     lock = threading.Lock()
     live = Live(display, console=console, refresh_per_second=_REFRESH, transient=True) if console.is_terminal else None

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A timeline as one SVG without references, with panels for claims and for the figures that change most; and as a page."""
+"""A timeline as one SVG without references, a panel for each claim and for the figures that change most; as a page."""
 
 import math
 import re
