@@ -2,7 +2,7 @@
 """The cells of a matrix and their shards."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.record.matrices import MatrixCell, MatrixRecord
@@ -127,20 +127,18 @@ def record_of(plan: MatrixPlan, lab: Lab) -> MatrixRecord:
 
 def cells_of(plan: MatrixPlan) -> tuple[MatrixCell, ...]:
     """The cells of all shards, in boot order."""
-    kernels = [_facts(spec, kernel) for spec, kernel in plan.kernels.items()]
+    kernels = [
+        KernelFacts(spec, "", "", "") if isinstance(kernel, BlklabError) else KernelFacts.of(kernel)
+        for spec, kernel in plan.kernels.items()
+    ]
     return dealt(
         [
             MatrixCell(scenario.name, scenario.digest, kernel, scenario.clock, boots=boots_of(scenario, plan.seeds))
-            for scenario in _in_turn(plan.scenarios)
+            for scenario in sorted(plan.scenarios, key=lambda one: one.clock is Clock.WALL)
             for kernel in kernels
         ],
         plan.shard.of,
     )
-
-
-def _in_turn(scenarios: Iterable[Scenario]) -> list[Scenario]:
-    """Sort key: boots of the wall clock run alone and therefore last."""
-    return sorted(scenarios, key=lambda scenario: scenario.clock is Clock.WALL)
 
 
 def dealt(cells: Sequence[MatrixCell], shards: int) -> tuple[MatrixCell, ...]:
@@ -152,9 +150,3 @@ def dealt(cells: Sequence[MatrixCell], shards: int) -> tuple[MatrixCell, ...]:
         loads[shard] += max(1, cell.boots)
         dealt.append(replace(cell, shard=shard + 1))
     return tuple(dealt)
-
-
-def _facts(spec: str, kernel: Kernel | BlklabError) -> KernelFacts:
-    if isinstance(kernel, BlklabError):
-        return KernelFacts(spec, "", "", "")
-    return KernelFacts(kernel.spec, kernel.release, kernel.origin, kernel.digest, kernel.mutant)

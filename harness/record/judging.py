@@ -25,7 +25,7 @@ from harness.scenario.model import Ratio, Scenario, Status
 from lab.base.digest import digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.base.record import BootRecord
-from lab.kernels.release import Release
+from lab.kernels.release import series_of
 
 _VERSION = re.compile(rb"^\[[^\]]*\] Linux version (\S+)", re.MULTILINE)
 _WORDS = frozenset({"sentence", "reason", "reasons", "that", "known", "in_words", "because", "diagnosed", "killers"})
@@ -168,7 +168,7 @@ def newest_runs(store: Store, scenario: Scenario) -> dict[str, RunFolder]:
     for path in store.runs(scenario.name):
         run = load_run(path)
         if identity(run.scenario) == wanted and not run.facts.kernel.mutant:
-            newest[Release.parse(run.facts.kernel.release).series] = replace(run, scenario=scenario)
+            newest[series_of(run.facts.kernel.release)] = replace(run, scenario=scenario)
     return newest
 
 

@@ -88,7 +88,7 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
         run_id="",
         scenario=scenario.name,
         scenario_digest=scenario.digest,
-        kernel=KernelFacts(kernel.spec, kernel.release, kernel.origin, kernel.digest, kernel.mutant),
+        kernel=KernelFacts.of(kernel),
         seeds=tuple(dict.fromkeys(cell.seed for cell in cells)),
         arms=tuple(arms),
         cells=planned(

@@ -17,6 +17,7 @@ from harness.report.format import figure, plural, spread
 from harness.scenario.model import Agreement, Clock, Ratio, Scenario
 from harness.scenario.ratio import ExpressionError, names_of, parse_ratio
 from lab.base.errors import Misuse
+from lab.kernels.release import by_release
 
 ROUNDING = 0.005
 """Tolerance of half a per cent, because intervals of counts have no width."""
@@ -84,7 +85,7 @@ def both_clocks(store: Store, scenario: Scenario, *, search: Path) -> Iterator[B
     for one in scenario.agrees:
         twin, theirs = counterpart(scenario, one, search=search)
         virtual = newest_runs(store, twin)
-        for series in sorted(ours, key=_version):
+        for series in sorted(ours, key=by_release):
             run = ours[series]
             yield BothClocks(
                 scenario.name,
@@ -102,7 +103,7 @@ def on_the_wall(store: Store, scenario: Scenario) -> Iterator[OnTheWall]:
     """A row for each claim of a scenario of the wall clock and each kernel series with a judged run."""
     if scenario.clock is not Clock.WALL:
         return
-    for series, run in sorted(newest_runs(store, scenario).items(), key=lambda item: _version(item[0])):
+    for series, run in sorted(newest_runs(store, scenario).items(), key=lambda item: by_release(item[0])):
         for claim in judge_run(run).claims:
             if claim.judgement.ensemble is not None:
                 yield OnTheWall(scenario.name, claim.that, series, claim.expect, claim.judgement.ensemble)
@@ -129,10 +130,6 @@ def _value(run: RunFolder | None, ratio: Ratio) -> Ensemble | None:
         return ratio_of(run, ratio)
     except Unavailable:
         return None
-
-
-def _version(series: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in series.split(".") if part.isdecimal())
 
 
 _PREFACE = (

@@ -22,7 +22,7 @@ from harness.judge.ensemble import Ensemble
 from harness.record.index import Index, IndexedRun
 from harness.report.format import figure, plural, spread
 from lab.base.errors import LabBroken
-from lab.kernels.release import Release
+from lab.kernels.release import by_release
 
 LEAST_NOISE = 0.005
 """Share by which figures scatter at least: one space more on the command line moves them by as much."""
@@ -125,7 +125,7 @@ def history(index: Index, scenario: str, metric: str) -> History:
     newest = runs[-1].scenario_digest if runs else ""
     alike = [run for run in runs if run.scenario_digest == newest]
     found: list[FigureSeries] = []
-    for name in sorted({run.series for run in alike}, key=_order):
+    for name in sorted({run.series for run in alike}, key=by_release):
         found += _series(index, f"days on {name}", [run for run in alike if run.series == name], metric)
     found += _series(index, "versions", _by_version(alike), metric)
     return History(scenario, tuple(found), len(runs) - len(alike))
@@ -134,7 +134,7 @@ def history(index: Index, scenario: str, metric: str) -> History:
 def _by_version(runs: Sequence[IndexedRun]) -> list[IndexedRun]:
     """The newest run of each release, in the order of versions."""
     newest = {run.release: run for run in runs}
-    return sorted(newest.values(), key=lambda run: _order(run.release))
+    return sorted(newest.values(), key=lambda run: by_release(run.release))
 
 
 def _series(index: Index, over: str, runs: Sequence[IndexedRun], metric: str) -> Iterator[FigureSeries]:
@@ -150,14 +150,6 @@ def _series(index: Index, over: str, runs: Sequence[IndexedRun], metric: str) ->
 
 def _label(run: IndexedRun) -> str:
     return f"{run.started[:16].replace('T', ' ')}  {run.release}"
-
-
-def _order(release: str) -> tuple[bool, Release | None, str]:
-    """Versions that cannot be read come last, by their names."""
-    try:
-        return False, Release.parse(release), ""
-    except ValueError:
-        return True, None, release
 
 
 _BARS = " ▁▂▃▄▅▆▇█"

@@ -19,7 +19,7 @@ from harness.studies.field_reports import Measured
 from harness.studies.noise import RehearsalPlan
 from harness.studies.sensitivity import kept
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, Misuse
-from lab.kernels.release import Release
+from lab.kernels.release import by_release
 from lab.yaml.strict import names, nearest, quoted
 
 COMMAND = "blklab check pages"
@@ -85,13 +85,13 @@ def _io_cost(store: Store) -> Page:
     runs = _newest(store, load_scenario(_COST, search=SCENARIOS))
     if not runs:
         raise Misuse(f"{store.root} holds no current run of {_COST}", remedy=f"blklab run {_COST} --kernel debian:6.1")
-    runs.sort(key=lambda run: Release.parse(run.release))
+    runs.sort(key=lambda run: by_release(run.release))
     return Page(io_cost.cost_page(runs, COMMAND))
 
 
 def _profiles(store: Store) -> Page:
     newest = newest_runs(store, load_scenario(_COST, search=SCENARIOS))
-    text = neighbours_page([newest[series] for series in sorted(newest, key=Release.parse)], COMMAND)
+    text = neighbours_page([newest[series] for series in sorted(newest, key=by_release)], COMMAND)
     if not text:
         raise Misuse(
             f"{store.root} holds no profiles of one cell of {_COST} on two kernels",

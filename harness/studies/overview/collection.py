@@ -15,7 +15,7 @@ from harness.record.store import KernelFacts, RunFolder, Store, load_run
 from harness.report.format import plural, severity
 from harness.scenario.model import Bound, Claim, Status
 from lab.base.errors import Misuse
-from lab.kernels.release import Release
+from lab.kernels.release import by_release, series_of
 
 NOT_DECIDED = "not run"
 _PACKAGED = ("debian", "mainline")
@@ -146,21 +146,10 @@ def _entry(run: RunFolder) -> CollectionCell:
 
 def _series(kernel: KernelFacts) -> str:
     """``6.12`` for packages of a distribution; own builds and mutants have their name appended."""
-    try:
-        series = Release.parse(kernel.release).series
-    except ValueError:
-        series = kernel.release or kernel.spec
+    series = series_of(kernel.release) or kernel.spec
     provider, named, _ = kernel.spec.partition(":")
     own = provider if named and provider not in _PACKAGED else ""
     return " ".join(filter(None, (series, own, kernel.mutant)))
-
-
-def by_release(release: str) -> tuple[bool, Release | None, str]:
-    """Sort key of releases by version; text that is no release comes last."""
-    try:
-        return False, Release.parse(release), release
-    except ValueError:
-        return True, None, release
 
 
 def _column(label: str, kernels: Sequence[KernelFacts]) -> Column:

@@ -27,12 +27,11 @@ from harness.studies.overview.collection import (
     CollectionCell,
     Column,
     JudgedRun,
-    by_release,
     heat_rows,
 )
 from harness.studies.overview.trend import trends
 from lab.base.errors import Misuse
-from lab.kernels.release import Release
+from lab.kernels.release import by_release, series_of
 
 _MOST_RUNS = 40
 
@@ -128,7 +127,7 @@ def history_page(
             judged = JudgedRun(run, judge_run(run))
         except (Misuse, Altered):
             continue
-        column = Column(f"{_short(run)} {run.facts.started[5:10]}", run.facts.kernel.release)
+        column = Column(f"{series_of(run.facts.kernel.release)} {run.facts.started[5:10]}", run.facts.kernel.release)
         rows.append((column, CollectionCell(str(judged.verdict.status), judged)))
     if not rows:
         raise Misuse(f"no run of {scenario} can be judged", remedy=f"blklab run {scenario}")
@@ -216,10 +215,3 @@ def _runs(rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name
             page=there,
             reason=entry.reason,
         )
-
-
-def _short(run: RunFolder) -> str:
-    try:
-        return Release.parse(run.facts.kernel.release).series
-    except ValueError:
-        return run.facts.kernel.release
