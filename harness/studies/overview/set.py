@@ -16,7 +16,7 @@ from harness.record.store import RunFolder
 from harness.report.format import plural, severity, spread
 from harness.report.page.figures import against
 from harness.report.page.latency import time_words
-from harness.report.page.render import render
+from harness.report.page.render import Values, render
 from harness.report.terminal.comparison import LEGEND
 from harness.scenario.model import Clock, Status
 from harness.studies.history import History
@@ -34,32 +34,6 @@ from lab.base.errors import Misuse
 from lab.kernels.release import by_release, series_of
 
 _MOST_RUNS = 40
-
-
-@dataclass(frozen=True)
-class RunRow:
-    """A run; ``page`` is the address of its page relative to this one, empty without one."""
-
-    label: str
-    status: str
-    release: str
-    started: str
-    seeds: int
-    command: str
-    page: str
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class MovedRatio:
-    """A ratio that moved from one run to the next. ``by`` is per cent, in words."""
-
-    label: str
-    that: str
-    was: str
-    now: str
-    by: str
-    run_id: str
 
 
 @dataclass(frozen=True)
@@ -82,12 +56,12 @@ class ScenarioPart:
     controls: tuple[Across, ...]
     reproductions: tuple[Across, ...]
     tables: tuple[Table, ...]
-    runs: tuple[RunRow, ...]
+    runs: tuple[Values, ...]
     machines: tuple[str, ...]
 
     @property
     def failed(self) -> bool:
-        return any(severity(run.status) < severity(Status.DONE) for run in self.runs)
+        return any(severity(run["status"]) < severity(Status.DONE) for run in self.runs)
 
     @property
     def controls_failed(self) -> bool:
@@ -143,11 +117,11 @@ def history_page(
         left_out=plural(len(runs) - len(rows), "run") if len(runs) > len(rows) else "",
         changes=list(_changes(rows)),
         trends=drawn,
-        unsought=next((one.unsought for one in drawn if one.unsought), ""),
+        unsought=next((one["unsought"] for one in drawn if one["unsought"]), ""),
     )
 
 
-def _changes(rows: Sequence[tuple[Column, CollectionCell]]) -> Iterator[MovedRatio]:
+def _changes(rows: Sequence[tuple[Column, CollectionCell]]) -> Iterator[Values]:
     """Claims whose ranges do not overlap from one run to the next on the same release."""
     named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
     for (_, before), (label, after) in pairwise(named):
@@ -159,8 +133,8 @@ def _changes(rows: Sequence[tuple[Column, CollectionCell]]) -> Iterator[MovedRat
             was, now = old.get(claim.ratio), claim.judgement.ensemble
             kind = kind_of(was, now, exact=exact)
             if was is not None and now is not None and kind in (Difference.REAL, Difference.MARKED):
-                change = against(now, was, exact=exact)
-                yield MovedRatio(label, claim.that, spread(was), spread(now), change, after.run.facts.run_id)
+                row = {"label": label, "that": claim.that, "was": spread(was), "now": spread(now)}
+                yield {**row, "by": against(now, was, exact=exact), "run_id": after.run.facts.run_id}
 
 
 def _part(collection: Collection, scenario: str, target: Path, page_name: str) -> ScenarioPart | None:
@@ -197,21 +171,23 @@ def _tables(named: Sequence[Row]) -> Iterator[Table]:
     )
 
 
-def _runs(rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name: str) -> Iterator[RunRow]:
+def _runs(rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name: str) -> Iterator[Values]:
+    """``page`` is the address of a run's page relative to this one, empty without one."""
     for column, entry in rows:
         if entry.judged is None:
-            yield RunRow(column.label, entry.status, column.says, "-", 0, "-", "", entry.reason)
+            nothing = {"release": column.says, "started": "-", "seeds": 0, "command": "-", "page": ""}
+            yield {**nothing, "label": column.label, "status": entry.status, "reason": entry.reason}
             continue
         run = entry.judged.run
         page = run.path / page_name
         there = os.path.relpath(page, target.resolve().parent) if page.is_file() else ""
-        yield RunRow(
-            label=column.label,
-            status=entry.status,
-            release=run.facts.kernel.release,
-            started=run.facts.started[:16].replace("T", " "),
-            seeds=len(run.facts.seeds),
-            command=shlex.join(run.facts.command),
-            page=there,
-            reason=entry.reason,
-        )
+        yield {
+            "label": column.label,
+            "status": entry.status,
+            "release": run.facts.kernel.release,
+            "started": run.facts.started[:16].replace("T", " "),
+            "seeds": len(run.facts.seeds),
+            "command": shlex.join(run.facts.command),
+            "page": there,
+            "reason": entry.reason,
+        }
