@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Mapping
 from harness.metrics.controllers import checked_inventory, controller_figures
 from harness.metrics.counters import CounterWindow, read_window
 from harness.metrics.fio import read_fio
-from harness.metrics.handler import read_handler
 from harness.metrics.node import MeasurementError, sent
-from harness.metrics.occupancy import occupancy_figures
+from harness.metrics.occupancy import occupancy_figures, read_handler
 from harness.metrics.readback import FILE as READBACK
 from harness.metrics.readback import devices, read_readback, read_tried
 from harness.metrics.samples import Samples, read_samples

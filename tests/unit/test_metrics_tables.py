@@ -8,7 +8,7 @@ import pytest
 
 from harness.judge.cells import measured
 from harness.metrics.node import MeasurementError
-from harness.metrics.tables import overridden, repeat_counts
+from harness.metrics.readback import overridden, repeat_counts
 from harness.scenario.model import Arm, Status
 from lab.topology.model import Stack, StackKind
 from tests.unit.analysis_samples import SOLO, TOGETHER, null_topology

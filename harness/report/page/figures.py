@@ -8,7 +8,7 @@ from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
 from harness.metrics.figures import PER_IO
 from harness.report.format import figure, limits
-from harness.report.page.latency import time_words
+from harness.report.page.charts import time_words
 from harness.report.page.render import Values
 from harness.report.terminal.comparison import MARKS
 

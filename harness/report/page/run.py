@@ -11,10 +11,9 @@ from harness.judge.verdict import Verdict
 from harness.record.store import PlannedCell, RunFacts, RunFolder
 from harness.report.drawing.svg import topology_figure
 from harness.report.format import duration, plural
+from harness.report.page.charts import PERCENTILES, Recorded, latency_charts, occupancy_charts, recorded
 from harness.report.page.figures import figure_rows
 from harness.report.page.judged import claims, controls, reproductions, worst_first
-from harness.report.page.latency import PERCENTILES, latency_charts
-from harness.report.page.occupancy import Recorded, occupancy_charts, recorded
 from harness.report.page.render import Values, render
 from harness.report.terminal.comparison import LEGEND
 from harness.report.terminal.conclusion import conclusion
