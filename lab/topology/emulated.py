@@ -125,7 +125,7 @@ def _without_paths(topology: Topology, hbas: Mapping[str, Hba], luns: Mapping[st
 
 
 def _disk(disk: Disk) -> Disk:
-    return replace(disk, seek=0, rotation=0, zones=(), ncq=1, buffer=0)
+    return replace(disk, seek=0, rotation=0, zones=(), ncq=1, coalesce=1, buffer=0)
 
 
 def _of_hbas(topology: Topology, on_qemu: Topology) -> Iterator[str]:
@@ -157,6 +157,7 @@ def _of_disks(topology: Topology) -> Iterator[str]:
         "rpm": any(disk.rotation for disk in topology.disks.values()),
         "zones": any(disk.zones for disk in topology.disks.values()),
         "ncq": any(disk.ncq > 1 for disk in topology.disks.values()),
+        "coalesce": any(disk.coalesce > 1 for disk in topology.disks.values()),
         "buffer": any(disk.buffer for disk in topology.disks.values()),
     }
     if any(lost.values()):
@@ -176,7 +177,7 @@ def _disk_reasons(disk: Disk) -> Iterator[str]:
     if disk.rate is not None and (reason := unresolved(disk.rate)):
         yield reason
     mechanics = {"seek": disk.seek, "rpm": disk.rotation, "zones": disk.zones, "ncq": disk.ncq > 1}
-    mechanics |= {"buffer": disk.buffer}
+    mechanics |= {"coalesce": disk.coalesce > 1, "buffer": disk.buffer}
     for key, is_set in mechanics.items():
         if is_set:
             yield f"a throttled QEMU disk has no {key}"

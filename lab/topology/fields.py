@@ -58,12 +58,19 @@ BUFFER = Field(
     "buffer",
     Integer(2, 256),
     absent="1",
-    says="requests that it transfers at once, sharing its rate; not with seek, rpm, zones, ncq or look_ahead",
+    says="requests that it transfers at once, sharing its rate; not with seek, rpm, zones, ncq, look_ahead or coalesce",
     example="4",
 )
 NCQ = Field("ncq", Integer(1, 256), default=1, says="queued requests among which it serves the nearest", example="32")
 LOOK_AHEAD = Field(
     "look_ahead", size(0, 1 << 30), default=0, says="bytes that it reads beyond a request, and keeps", example="8M"
+)
+COALESCE = Field(
+    "coalesce",
+    Integer(1, 256),
+    default=1,
+    says="requests that it reports as completed at a time; fewer when it has no other",
+    example="16",
 )
 ZONE_FROM = Field("from", size(_MEBIBYTE), required=True, says="start of the zone", example="200G")
 ZONE_RATE = Field("rate", rate(), required=True, says="rate from there on", example="45 MB/s")
@@ -256,7 +263,7 @@ ORIGINS: Field[list[Row]] = Field(
     "origins", ListOf(Record((ORIGIN_OF, *ORIGIN_TEXTS))), says="where the values of the parameters come from"
 )
 
-_DISK = Record((SIZE, RATE, SERVICE, SEEK, RPM, ZONES, NCQ, LOOK_AHEAD, BUFFER, PATH))
+_DISK = Record((SIZE, RATE, SERVICE, SEEK, RPM, ZONES, NCQ, LOOK_AHEAD, COALESCE, BUFFER, PATH))
 _LINK = Record((LINK_RATE, PCIE, SAS, EFFICIENCY, COST))
 _HBA = Record((MODEL, DRIVER, CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, PATH, SLOT, NODE, INTERRUPTS))
 _LUN = Record((HBA, LUN_DISKS, PATH))
@@ -295,7 +302,7 @@ def _by_name(*fields: Field[T]) -> dict[str, Field[T]]:
 
 
 HBA_SETTINGS = _by_name(CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, INTERRUPTS)
-DISK_SETTINGS = _by_name(RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, BUFFER)
+DISK_SETTINGS = _by_name(RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, COALESCE, BUFFER)
 LINK_SETTINGS = _by_name(LINK_RATE, COST)
 VM_SETTINGS = _by_name(*VM_FIELDS)
 STACK_SETTINGS: Mapping[str, Field[object]] = {

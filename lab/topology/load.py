@@ -150,6 +150,7 @@ def _disk(name: str, row: Row, links: Iterable[str], scale: int) -> Disk:
         ncq=row.value(fields.NCQ),
         buffer=row.get_or(fields.BUFFER, 0),
         look_ahead=row.value(fields.LOOK_AHEAD),
+        coalesce=row.value(fields.COALESCE),
         links=_references(f"disk {name}", row, fields.PATH, "link", links),
     )
 

@@ -16,7 +16,7 @@ from lab.yaml.strict import names
 _KEYS: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]] = {
     "disk": (
         fields.DISKS,
-        {key: key for key in ("rate", "service", "seek", "rpm", "ncq", "look_ahead", "buffer", "zones")},
+        {key: key for key in ("rate", "service", "seek", "rpm", "ncq", "look_ahead", "coalesce", "buffer", "zones")},
     ),
     "link": (fields.LINKS, {"rate": "rate", "pcie": "rate", "sas": "rate", "efficiency": "efficiency", "cost": "cost"}),
     "hba": (fields.HBAS, {key: key for key in ("can_queue", "cmd_per_lun")}),

@@ -45,6 +45,7 @@ def multiplied(topology: Topology, of: str, factor: float) -> Topology:
         _NS_PER_REVOLUTION: lambda disk: replace(disk, rotation=round(disk.rotation / factor)),
         "ncq": lambda disk: replace(disk, ncq=choices(disk.ncq)),
         "look_ahead": lambda disk: replace(disk, look_ahead=round(disk.look_ahead * factor)),
+        "coalesce": lambda disk: replace(disk, coalesce=choices(disk.coalesce)),
         "buffer": lambda disk: replace(disk, buffer=times(disk.buffer)),
     }
     link_keys: dict[str, Callable[[Link], Link]] = {
