@@ -12,9 +12,11 @@ from harness.metrics.occupancy import occupancy_figures
 from harness.metrics.readback import FILE as READBACK
 from harness.metrics.readback import devices, read_readback, read_tried
 from harness.metrics.samples import Samples, read_samples
+from harness.metrics.tables import tried_counts
 from harness.scenario.metric_names import BUSIEST
 from harness.scenario.model import Load
 from lab.base.record import TRIED
+from lab.topology.fields import REPEAT_COUNT
 from lab.topology.model import Topology
 
 RESYNC = "resync.bw"
@@ -40,8 +42,8 @@ def figures_of(
     MeasurementError.
     """
     block = devices(read_readback(_file(files, READBACK)))
-    figures: dict[tuple[str, str, str], float] = {}
-    if any(stack.tried for stack in topology.stacks.values()):
+    figures = tried_counts(files, topology)
+    if any(stack.tried.keys() - {REPEAT_COUNT.name} for stack in topology.stacks.values()):
         figures.update(read_tried(_file(files, TRIED)))
     seen = checked_inventory(files, topology) if topology.emulated else {}
     for load in loads:

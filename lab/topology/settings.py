@@ -6,7 +6,15 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from lab.topology.fields import ATTRIBUTES, DISK_SETTINGS, HBA_SETTINGS, LINK_SETTINGS, STACK_SETTINGS, VM_SETTINGS
+from lab.topology.fields import (
+    ATTRIBUTES,
+    DISK_SETTINGS,
+    HBA_SETTINGS,
+    LINK_SETTINGS,
+    REPEAT_COUNT,
+    STACK_SETTINGS,
+    VM_SETTINGS,
+)
 from lab.topology.model import Disk, Driver, Hba, Link, Stack, Topology
 from lab.yaml.fields import NAME, Field, Integer
 from lab.yaml.strict import names, nearest
@@ -44,7 +52,14 @@ def tried_fields() -> tuple[Field[int], ...]:
     folders = "|".join(ATTRIBUTES)
     name = rf"stack\.{NAME}\.({folders})\.[a-z0-9_]{{1,40}}"
     says = "an attribute of a stack's queue, or of md, that the kernel may refuse or change"
-    return (Field(name, Integer(0, 1 << 62), says=says, label="stack.NAME.queue.KEY", example="1280"),)
+    count = replace(
+        REPEAT_COUNT,
+        name=rf"stack\.{NAME}\.{REPEAT_COUNT.name}",
+        label=f"stack.NAME.{REPEAT_COUNT.name}",
+        default=None,
+        says="a repeat count that the path selector may change",
+    )
+    return (Field(name, Integer(0, 1 << 62), says=says, label="stack.NAME.queue.KEY", example="1280"), count)
 
 
 def apply_try(topology: Topology, key: str, value: int) -> Topology:
@@ -56,7 +71,8 @@ def apply_try(topology: Topology, key: str, value: int) -> Topology:
 
 
 def _try(stack: Stack, attribute: str, value: int) -> Stack:
-    return replace(stack, tried={**stack.tried, attribute.replace(".", "/"): str(value)})
+    asked = replace(stack, repeat_count=value) if attribute == REPEAT_COUNT.name else stack
+    return replace(asked, tried={**stack.tried, attribute.replace(".", "/"): str(value)})
 
 
 def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
