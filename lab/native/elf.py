@@ -6,10 +6,12 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 
 _MAGIC = b"\x7fELF\x02\x01"
-_PT_LOAD, _PF_X = 1, 1
+_PT_LOAD, _PT_GNU_EH_FRAME, _PF_X = 1, 0x6474E550, 1
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
 _STT_FUNC, _STT_GNU_IFUNC = 2, 10
 _SYMBOL = struct.Struct("<IBBHQQ")
+_EH_TABLE = b"\x01\x1b\x03\x3b"
+"""Linux Standard Base, .eh_frame_hdr: version 1, then the encodings that GNU ld writes (pcrel, udata4, datarel)."""
 
 
 @dataclass(frozen=True)
@@ -32,17 +34,47 @@ def is_elf(data: bytes) -> bool:
 
 
 def executable_segments(data: bytes) -> tuple[Segment, ...]:
-    phoff, _, _, _, phentsize, phnum = struct.unpack_from("<QQIHHH", data, 0x20)
-    segments = []
-    for at in range(phoff, phoff + phentsize * phnum, phentsize):
-        kind, flags, offset, address, _, size = struct.unpack_from("<IIQQQQ", data, at)
-        if kind == _PT_LOAD and flags & _PF_X:
-            segments.append(Segment(address, data[offset : offset + size]))
-    return tuple(segments)
+    return tuple(
+        Segment(address, data[offset : offset + size])
+        for kind, flags, offset, address, size in _headers(data)
+        if kind == _PT_LOAD and flags & _PF_X
+    )
 
 
 def functions(data: bytes) -> tuple[ElfFunction, ...]:
-    """Functions of the symbol table, or of the dynamic one where the file was stripped; sorted by address and name."""
+    """All functions, sorted by address and name: those of the symbol table, or of the dynamic one where the file was
+    stripped. Others, for which the file only has an unwind range, have the hexadecimal address as their name.
+    """
+    named = _named_functions(data)
+    addresses = {function.address for function in named if function.size}
+    nameless = {one for one in _unwind_ranges(data) if one.address not in addresses}
+    return tuple(sorted(named | nameless, key=lambda function: (function.address, function.name)))
+
+
+def _unwind_ranges(data: bytes) -> Iterator[ElfFunction]:
+    """The functions of .eh_frame, which the C++ ABI of x86-64 wants for every function, through its search table."""
+    headers = list(_headers(data))
+    loads = [(address, size, offset) for kind, _, offset, address, size in headers if kind == _PT_LOAD]
+    for kind, _, offset, address, _ in headers:
+        if kind != _PT_GNU_EH_FRAME or data[offset : offset + 4] != _EH_TABLE:
+            continue
+        (count,) = struct.unpack_from("<I", data, offset + 8)
+        for begin, entry in struct.iter_unpack("<ii", data[offset + 12 : offset + 12 + 8 * count]):
+            at = next(to + address + entry - start for start, size, to in loads if 0 <= address + entry - start < size)
+            # length, CIE, address and size, of 4 bytes each in what gcc writes for x86-64
+            (size,) = struct.unpack_from("<I", data, at + 12)
+            yield ElfFunction(f"{address + begin:#x}", address + begin, size)
+
+
+def _headers(data: bytes) -> Iterator[tuple[int, int, int, int, int]]:
+    """(type, flags, offset, address, size in the file) of each program header."""
+    phoff, _, _, _, phentsize, phnum = struct.unpack_from("<QQIHHH", data, 0x20)
+    for at in range(phoff, phoff + phentsize * phnum, phentsize):
+        kind, flags, offset, address, _, size = struct.unpack_from("<IIQQQQ", data, at)
+        yield kind, flags, offset, address, size
+
+
+def _named_functions(data: bytes) -> set[ElfFunction]:
     sections = list(_sections(data))
     kinds = {kind for kind, _, _, _ in sections}
     wanted = _SHT_SYMTAB if _SHT_SYMTAB in kinds else _SHT_DYNSYM
@@ -50,7 +82,7 @@ def functions(data: bytes) -> tuple[ElfFunction, ...]:
     for kind, offset, size, link in sections:
         if kind == wanted:
             found.update(_functions(data, offset, size, sections[link][1]))
-    return tuple(sorted(found, key=lambda function: (function.address, function.name)))
+    return found
 
 
 def _sections(data: bytes) -> Iterator[tuple[int, int, int, int]]:

@@ -29,7 +29,7 @@ def block(address: int, data: bytes, runs: int = 1, instructions: int = 4) -> Us
 
 def test_a_function_of_the_kernel_has_the_context_of_its_path() -> None:
     nodes = (CallNode(3, 0, 0x1000, 1, 10), CallNode(4, 3, 0x2000, 2, 20), CallNode(5, 1, 0x2010, 3, 30))
-    found = nodes_of(CountedWindow(60, 0, nodes, ()), SYMBOLS, [])
+    found = nodes_of(CountedWindow(60, 0, nodes, (), {}), SYMBOLS, [])
     assert [(one.parent, one.function.context, one.function.title, one.calls) for one in found] == [
         (None, Context.KERNEL, "submit", 1),
         (0, Context.KERNEL, "queue_rq [null_blk]", 2),
@@ -41,7 +41,7 @@ def test_a_program_is_found_wherever_it_was_loaded_and_its_short_blocks_with_it(
     program = image("fio", LONG + b"\x90\xc3", ElfFunction("get_io_u", 0x1000, 32), ElfFunction("reap", 0x1020, 2))
     loaded = 0x55AA00000000
     blocks = (block(loaded + 0x1000, LONG, 5, 160), block(loaded + 0x1020, b"\x90\xc3", 7, 14))
-    found = nodes_of(CountedWindow(174, 0, (), blocks), (), [image("busybox", b"\x90\xc3" * 50), program])
+    found = nodes_of(CountedWindow(174, 0, (), blocks, {}), (), [image("busybox", b"\x90\xc3" * 50), program])
     assert [(one.function.title, one.calls, one.instructions) for one in found] == [
         ("get_io_u [fio]", 5, 160),
         ("reap [fio]", 7, 14),
@@ -67,13 +67,13 @@ def test_the_patched_vdso_is_recognised_by_its_other_blocks() -> None:
 
 
 def test_code_of_no_program_stays_unexplained() -> None:
-    assert nodes_of(CountedWindow(4, 0, (), (block(0x401000, OTHER),)), (), [image("fio", LONG)]) == ()
+    assert nodes_of(CountedWindow(4, 0, (), (block(0x401000, OTHER),), {}), (), [image("fio", LONG)]) == ()
 
 
 def test_code_outside_of_every_named_function_keeps_its_program() -> None:
     program = image("fio", LONG + OTHER, ElfFunction("get_io_u", 0x1000, 32))
     blocks = (block(0x1000, LONG), block(0x1020, OTHER, 9, 99))
-    found = nodes_of(CountedWindow(103, 0, (), blocks), (), [program])
+    found = nodes_of(CountedWindow(103, 0, (), blocks, {}), (), [program])
     assert [(one.function.name, one.calls, one.instructions) for one in found] == [(NO_NAME, 0, 99), ("get_io_u", 1, 4)]
 
 
