@@ -2,20 +2,25 @@
 """``blklab profile``: what a load's instructions were spent on, and what differs between two runs."""
 
 import argparse
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from functools import partial
 from pathlib import Path
 
 from harness.commands.command import add_results, results_root, tell
 from harness.profile.differential import differential
+from harness.profile.lines import Side, lines_text, listed_functions
 from harness.profile.mail import differential_lines, function_lines, profile_lines
-from harness.profile.model import Profile
+from harness.profile.model import Code, Profile
 from harness.profile.outputs import write_differential, write_profile
 from harness.profile.recorded import ProfiledCell, chosen_cell, parse_cell, profile_of
 from harness.record.sides import Candidate, pairs, side
 from harness.record.store import RunFolder, load_run
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
+from lab.kernels.lines import SourceLine, source_lines, tables_of
+from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
+from lab.kernels.tree import LineTables
 from lab.qemu.probe import find_qemu
 from lab.session import Lab, open_lab
 
@@ -32,6 +37,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--scenario", metavar="NAME", help="the scenario, where a kernel was measured in several")
     parser.add_argument("--function", metavar="NAME", help="callers and callees of a function, with counts")
     parser.add_argument(
+        "--lines", action="store_true", help="also by line of source (kernels built from source, which are built again)"
+    )
+    parser.add_argument(
         "--out", type=Path, metavar="DIR", help="write text, page, callgrind, speedscope and folded stacks there"
     )
     add_results(parser)
@@ -44,21 +52,36 @@ def execute(options: argparse.Namespace) -> int:
     chosen = parse_cell(runs[0], cell, options.seed) if cell else chosen_cell(runs, options.seed)
     find_qemu()  # Before anything is downloaded.
     lab = open_lab(Cache.default(), tell)
-    profiles = [_profile(lab, run, chosen) for run in runs]
-    _print(profiles, options)
+    kernels = [_kernel(lab, run) for run in runs]
+    profiles = [_profile(lab, run, chosen, kernel) for run, kernel in zip(runs, kernels, strict=True)]
+    lines = _lines(lab, profiles, kernels, options.function) if options.lines else []
+    _print(profiles, lines, options)
     return EXIT_PASS
 
 
-def _print(profiles: Sequence[Profile], options: argparse.Namespace) -> None:
+def _print(profiles: Sequence[Profile], by_line: Sequence[str], options: argparse.Namespace) -> None:
     alone = len(profiles) == 1
     if options.function:
         lines = function_lines(profiles, options.function)
     else:
         lines = profile_lines(profiles[0]) if alone else differential_lines(differential(*profiles))
-    print("\n".join(lines))
+    print("\n".join([*lines, *([""] if by_line else []), *by_line]))
     if options.out:
-        paths = write_profile(options.out, profiles[0]) if alone else write_differential(options.out, *profiles)
+        write = write_profile if alone else write_differential
+        paths = write(options.out, *profiles, by_line=by_line)
         tell(f"wrote {', '.join(path.name for path in paths)} to {options.out}")
+
+
+def _lines(lab: Lab, profiles: Sequence[Profile], kernels: Sequence[Kernel], function: str | None) -> list[str]:
+    sides = []
+    for profile, kernel in zip(profiles, kernels, strict=True):
+        tables = tables_of(kernel, lab.cache, tell)
+        sides.append(Side(profile, partial(_source_lines, tables), tables.text))
+    return list(lines_text(sides, listed_functions(profiles, function)))
+
+
+def _source_lines(tables: LineTables, code: Code) -> Mapping[int, SourceLine]:
+    return source_lines(tables, code.owner, code.name, code.address, code.counts)
 
 
 def _words(further: Sequence[str], root: Path) -> tuple[str, str]:
@@ -99,7 +122,7 @@ def _runs(first: str, second: str, root: Path, scenario: str | None) -> list[Run
     return runs
 
 
-def _profile(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Profile:
+def _kernel(lab: Lab, run: RunFolder) -> Kernel:
     facts = run.facts.kernel
     kernel = resolve(facts.spec, lab.cache, tell=tell)
     if kernel.digest != facts.digest:
@@ -107,7 +130,10 @@ def _profile(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Profile:
             f"{facts.spec} is {kernel.origin} now, the run's kernel was {facts.origin}",
             remedy="run the scenario again on the kernel that can be had",
         )
+    return kernel
 
+
+def _profile(lab: Lab, run: RunFolder, cell: ProfiledCell, kernel: Kernel) -> Profile:
     def seen(phase: str) -> None:
         tell(f"{kernel.release} {cell.arm}, profiled: {phase}")
 
