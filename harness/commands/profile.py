@@ -2,25 +2,23 @@
 """``blklab profile``: what a load's instructions were spent on, and what differs between two runs."""
 
 import argparse
-from collections.abc import Mapping, Sequence
-from functools import partial
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.commands.command import add_results, results_root, tell
 from harness.profile.differential import differential
-from harness.profile.lines import Side, lines_text, listed_functions
+from harness.profile.lines import Side, code_of, lines_text, listed_functions
 from harness.profile.mail import differential_lines, function_lines, profile_lines
-from harness.profile.model import Code, Profile
+from harness.profile.model import Profile
 from harness.profile.outputs import write_differential, write_profile
 from harness.profile.recorded import ProfiledCell, chosen_cell, parse_cell, profile_of
 from harness.record.sides import Candidate, pairs, side
 from harness.record.store import RunFolder, load_run
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
-from lab.kernels.lines import SourceLine, source_lines, tables_of
+from lab.kernels.lines import Wanted, source_lines, source_of
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
-from lab.kernels.tree import LineTables
 from lab.qemu.probe import find_qemu
 from lab.session import Lab, open_lab
 
@@ -36,9 +34,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed to profile (default: 1)")
     parser.add_argument("--scenario", metavar="NAME", help="the scenario, where a kernel was measured in several")
     parser.add_argument("--function", metavar="NAME", help="callers and callees of a function, with counts")
-    parser.add_argument(
-        "--lines", action="store_true", help="also by line of source (kernels built from source, which are built again)"
-    )
+    parser.add_argument("--lines", action="store_true", help="also by line of source, for kernels that blklab builds")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="write text, page, callgrind, speedscope and folded stacks there"
     )
@@ -73,15 +69,14 @@ def _print(profiles: Sequence[Profile], by_line: Sequence[str], options: argpars
 
 
 def _lines(lab: Lab, profiles: Sequence[Profile], kernels: Sequence[Kernel], function: str | None) -> list[str]:
+    functions = listed_functions(profiles, function)
     sides = []
     for profile, kernel in zip(profiles, kernels, strict=True):
-        tables = tables_of(kernel, lab.cache, tell)
-        sides.append(Side(profile, partial(_source_lines, tables), tables.text))
-    return list(lines_text(sides, listed_functions(profiles, function)))
-
-
-def _source_lines(tables: LineTables, code: Code) -> Mapping[int, SourceLine]:
-    return source_lines(tables, code.owner, code.name, code.address, code.counts)
+        code = code_of(profile, [(one.owner, one.name) for one in functions])
+        wanted = [Wanted(one.owner, one.name, one.counts) for one in code]
+        found = source_lines(kernel, source_of(kernel, lab.cache, tell), wanted, lab.cache, tell=tell)
+        sides.append(Side(profile, dict(zip(code, found, strict=True))))
+    return list(lines_text(sides, functions))
 
 
 def _words(further: Sequence[str], root: Path) -> tuple[str, str]:

@@ -5,7 +5,7 @@ A line is known by its file, its function and its text, so a line that only move
 """
 
 from collections import defaultdict
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
@@ -22,11 +22,10 @@ _NOWHERE = "no line number"
 
 @dataclass(frozen=True)
 class Side:
-    """A profile and its kernel's source: the line of each instruction of a function, and the text of a file."""
+    """A profile, and the lines of its kernel's instructions by function and offset."""
 
     profile: Profile
-    lines: Callable[[Code], Mapping[int, SourceLine]]
-    text: Callable[[str], str | None]
+    lines: Mapping[Code, Mapping[int, SourceLine]]
 
 
 @dataclass(frozen=True, order=True)
@@ -80,21 +79,25 @@ def line_changes(sides: Sequence[Side], owner: str, name: str) -> list[LineChang
     return sorted(found, key=lambda one: (-abs(one.delta), one.line))
 
 
+def code_of(profile: Profile, functions: Iterable[tuple[str, str]]) -> list[Code]:
+    """The executed instructions of functions of the source, (owner, name), with the compiler's parts and clones."""
+    wanted = set(functions)
+    return [
+        code
+        for code in profile.code
+        if (code.owner, canonical(Function(Context.KERNEL, code.owner, code.name)).name) in wanted
+    ]
+
+
 def _executed(side: Side, owner: str, name: str) -> Iterator[tuple[Line, int, int]]:
-    texts: dict[str, list[str]] = {}
-    for code in side.profile.code:
-        if (code.owner, canonical(Function(Context.KERNEL, code.owner, code.name)).name) != (owner, name):
-            continue
-        lines = side.lines(code)
+    for code in code_of(side.profile, [(owner, name)]):
+        lines = side.lines.get(code, {})
         for offset, count in code.counts.items():
             at = lines.get(offset)
-            if at is None or not at.file:
+            if at is None:
                 yield Line("", "", _NOWHERE), 0, count
-                continue
-            if at.file not in texts:
-                texts[at.file] = (side.text(at.file) or "").splitlines()
-            text = texts[at.file][at.number - 1].strip() if at.number <= len(texts[at.file]) else ""
-            yield Line(at.file, "" if at.function == name else at.function, text), at.number, count
+            else:
+                yield Line(at.file, "" if at.function == name else at.function, at.text), at.number, count
 
 
 def lines_text(sides: Sequence[Side], functions: Iterable[Function]) -> Iterator[str]:

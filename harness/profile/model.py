@@ -98,7 +98,7 @@ class Code:
     owner: str
     name: str
     address: int
-    counts: Mapping[int, int]
+    counts: Mapping[int, int] = field(hash=False)
 
 
 @dataclass(frozen=True)

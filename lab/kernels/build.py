@@ -157,8 +157,7 @@ class Builder:
     def _make(self, *targets: str) -> str:
         """The output of a make that failed, empty on success. All output is appended to the log."""
         variables = {"O": str(self._objects), "ARCH": _ARCHITECTURE, "LOCALVERSION": LOCALVERSION}
-        for name, value in (one for fixup in self._how.fixups for one in fixup.variables):
-            variables[name] = f"{variables.get(name, '')} {value}".strip()
+        variables |= {name: value for fixup in self._how.fixups for name, value in fixup.variables}
         dialect = variables.pop("CC_DIALECT", "")
         variables["CC"] = " ".join(filter(None, (_ccache(), "gcc", dialect)))
         words = [f"{name}={value}" for name, value in variables.items()]

@@ -6,38 +6,35 @@ of the (patched) git tree, the configuration asked for and the compiler, so comm
 are one kernel. Each source has a lasting workspace in the cache, repositories that borrow one another's
 objects (git clone --shared) the same one:
 
-<cache>/trees/<key>/git  src/  objects/  objects-lines/  logs/
+<cache>/trees/<key>/git  src/  objects/  logs/
 """
 
 import json
 import re
-import shutil
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
-from lab.base.errors import CannotJudge, LabBroken, Misuse, no_such_folder
+from lab.base.errors import LabBroken, Misuse, no_such_folder
 from lab.base.reading import read_json
 from lab.base.tell import Tell, silent
 from lab.kernels import build, git, local, mutants, store
 from lab.kernels.build import Builder, Output, Recipe, Toolchain
-from lab.kernels.fixups import Fixup
 from lab.kernels.model import Kernel
 from lab.kernels.mutants import Mutation
 from lab.kernels.release import Release
 from lab.native import elf
 
 KIND = "trees"
-LINES_KIND = "lines"
-_LINE_NUMBERS = Fixup(
-    "-g1 adds line numbers and inlined calls to the objects and leaves the configuration and the code as they are",
-    variables=(("KCFLAGS", "-g1"), ("KAFLAGS", "-g")),
-)
 _FACTS = "build.json"
 _MUTANT_SUFFIX = re.compile(rf"(.*)\+({mutants.NAME_FORM})")
 _MAKEFILE = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION) *= *(.*?)\s*$", re.MULTILINE)
+
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -92,51 +89,36 @@ def built(source: KernelSource, cache: Cache, *, options: Options | None = None,
     Raises Misuse when the source or mutant does not exist, CannotJudge when it cannot be built or
     configured as the lab needs it, LabBroken when this host lacks a tool or room.
     """
-    chosen = options or Options()
-    tools = build.toolchain()
-    commit = git.commit_of(source.path, source.revision) if source.revision else ""
     with cache.workspace(KIND, _workspace_key(source)) as workspace:
-        return _Workshop(source, commit, chosen, tools, workspace, cache, tell).kernel()
+        return _workshop(source, workspace, cache, options, tell).kernel()
 
 
-@dataclass(frozen=True)
-class LineTables:
-    """``folder`` has vmlinux and MODULE.ko of the same code with line numbers. They name files below ``source``.
+def in_objects(
+    kernel: Kernel,
+    source: KernelSource,
+    cache: Cache,
+    look: Callable[[Path, Path], _T],
+    *,
+    options: Options | None = None,
+    tell: Tell = silent,
+) -> _T:
+    """What ``look`` returns for the folders of the objects and of the source of ``kernel``, which is built again there.
 
-    ``text`` returns a file of the source, None for one that the source has not (a generated one).
+    That takes seconds where no other kernel of the source was built since. Raises what ``built`` raises, LabBroken when
+    what is built now is not that kernel.
     """
-
-    folder: Path
-    source: Path
-    text: Callable[[str], str | None]
-
-
-def line_tables(
-    source: KernelSource, kernel: Kernel, cache: Cache, *, options: Options | None = None, tell: Tell = silent
-) -> LineTables:
-    """The line numbers of ``kernel``, which was built of ``source``: from the cache, or by a second build now.
-
-    Raises what ``built`` raises, and LabBroken when the second build has other code.
-    """
-    commit = git.commit_of(source.path, source.revision) if source.revision else ""
     with cache.workspace(KIND, _workspace_key(source)) as workspace:
-        made = _Workshop(source, commit, options or Options(), build.toolchain(), workspace, cache, tell)
-        return made.lines(kernel)
+        objects = _workshop(source, workspace, cache, options, tell).objects()
+        if kernel.vmlinux is None or elf.code(kernel.vmlinux.read_bytes()) != elf.code(
+            (objects / "vmlinux").read_bytes()
+        ):
+            raise LabBroken(f"{source.title} is not built as {kernel.release} was", remedy="run the scenario again")
+        return look(objects, workspace / "src")
 
 
-@dataclass(frozen=True)
-class _Content:
-    """``patched`` is the git tree to build, ``tree`` that of the source; ``recipe`` says how."""
-
-    checkout: git.Checkout
-    tree: str
-    mutation: Mutation | None
-    patched: str
-    recipe: Recipe
-
-    @property
-    def key(self) -> str:
-        return digest_bytes(canonical([self.patched, self.recipe.digest]))
+def _workshop(source: KernelSource, workspace: Path, cache: Cache, options: Options | None, tell: Tell) -> "_Workshop":
+    commit = git.commit_of(source.path, source.revision) if source.revision else ""
+    return _Workshop(source, commit, options or Options(), build.toolchain(), workspace, cache, tell)
 
 
 @dataclass(frozen=True)
@@ -152,36 +134,23 @@ class _Workshop:
     tell: Tell
 
     def kernel(self) -> Kernel:
-        content = self._content()
-        entry = self.cache.entry(store.KIND, content.key, lambda into: self._build(content, into))
-        origin = self._origin(content.tree, content.mutation)
-        return store.load(entry, self.source.spec, origin, mutant=self.source.mutant)
+        checkout, tree, mutation, patched, recipe = self._content()
+        key = digest_bytes(canonical([patched, recipe.digest]))
+        entry = self.cache.entry(store.KIND, key, lambda into: self._build(checkout, patched, recipe, into))
+        return store.load(entry, self.source.spec, self._origin(tree, mutation), mutant=self.source.mutant)
 
-    def lines(self, kernel: Kernel) -> LineTables:
-        content = self._content()
-        fixups = (*content.recipe.fixups, _LINE_NUMBERS)
-        content = replace(content, recipe=replace(content.recipe, fixups=fixups))
+    def objects(self) -> Path:
+        checkout, _, _, patched, recipe = self._content()
+        return self._built(checkout, patched, recipe).objects
 
-        def fill(into: Path) -> None:
-            output = self._made(content, "objects-lines", f"{self._name()} with line numbers")
-            modules = {
-                name: path for name, path in local.built_tree(output.objects).files.items() if path.suffix == ".ko"
-            }
-            _demand_code(kernel, output.objects / "vmlinux", modules)
-            shutil.copyfile(output.objects / "vmlinux", into / "vmlinux")
-            for path in modules.values():
-                shutil.copyfile(path, into / path.name.replace("-", "_"))
-
-        folder = self.cache.entry(LINES_KIND, content.key, fill)
-        return LineTables(folder, content.checkout.source, lambda path: content.checkout.file(content.patched, path))
-
-    def _content(self) -> _Content:
+    def _content(self) -> tuple[git.Checkout, str, Mutation | None, str, Recipe]:
+        """The source's git tree, the mutation, and the git tree to build with its recipe."""
         checkout = git.Checkout(self.workspace, _borrowed(self.source))
         tree = self._tree(checkout)
         release = _version(self.source, checkout.file(tree, "Makefile"))
         mutation = self._mutation(release)
         patched = checkout.patched(tree, mutation.patch) if mutation else tree
-        return _Content(checkout, tree, mutation, patched, build.recipe(release, self.tools, self.options.fragments))
+        return checkout, tree, mutation, patched, build.recipe(release, self.tools, self.options.fragments)
 
     def _tree(self, checkout: git.Checkout) -> str:
         if self.source.git_tree:
@@ -196,23 +165,23 @@ class _Workshop:
             return None
         return mutants.mutation(self.source.mutant, release, mutants.catalogue(self.options.mutants))
 
-    def _made(self, content: _Content, objects: str, name: str) -> Output:
-        content.checkout.check_out(content.patched)
-        log = self.workspace / "logs" / f"{content.patched[:12]}.log"
-        return Builder(content.checkout.source, self.workspace / objects, log, content.recipe, self.tell).build(name)
+    def _built(self, checkout: git.Checkout, tree: str, recipe: Recipe) -> Output:
+        checkout.check_out(tree)
+        log = self.workspace / "logs" / f"{tree[:12]}.log"
+        return Builder(checkout.source, self.workspace / "objects", log, recipe, self.tell).build(self._name())
 
-    def _build(self, content: _Content, into: Path) -> None:
-        output = self._made(content, "objects", self._name())
+    def _build(self, checkout: git.Checkout, tree: str, recipe: Recipe, into: Path) -> None:
+        output = self._built(checkout, tree, recipe)
         found = local.built_tree(output.objects)
         local.copy(found, into)
         facts = {
             "source": self.source.title,
             "commit": self.commit,
-            "tree": content.patched,
+            "tree": tree,
             "mutant": self.source.mutant,
-            "compiler": content.recipe.toolchain.identity,
+            "compiler": recipe.toolchain.identity,
             "configuration": digest_bytes(found.config.read_bytes()),
-            "fixups": [fixup.because for fixup in content.recipe.fixups],
+            "fixups": [fixup.because for fixup in recipe.fixups],
             "seconds": round(output.seconds, 1),
         }
         (into / _FACTS).write_text(json.dumps(facts, indent=2) + "\n")
@@ -230,16 +199,6 @@ class _Workshop:
         if mutation is not None:
             parts.append(f"mutant {mutation.name}")
         return ", ".join([*parts, self.tools.name])
-
-
-def _demand_code(kernel: Kernel, vmlinux: Path, modules: Mapping[str, Path]) -> None:
-    pairs = {"vmlinux": (kernel.vmlinux, vmlinux)}
-    pairs |= {name: (kernel.modules / name, path) for name, path in modules.items()}
-    for name, (own, other) in pairs.items():
-        if own is None:
-            raise CannotJudge(f"the image of {kernel.spec} is not readable", remedy="take a kernel from 5.0 on")
-        if elf.code(own.read_bytes()) != elf.code(other.read_bytes()):
-            raise LabBroken(f"{name} has other code when it is built with line numbers", remedy="report this as a bug")
 
 
 def facts(kernel: Kernel) -> Mapping[str, object]:

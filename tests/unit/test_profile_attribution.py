@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """From addresses and machine code to functions."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from harness.profile.attribute import NO_NAME, nodes_of
+from harness.profile.attribute import NO_NAME, code_of, nodes_of
 from harness.profile.counts import CallNode, CountedWindow, UserBlock
 from harness.profile.images import VDSO, Image, find_images
 from harness.profile.model import Context
@@ -84,3 +85,24 @@ def test_a_program_with_symbols_has_the_code_of_the_stripped_one(name: str, tmp_
     assert elf.executable_segments(stripped) == elf.executable_segments(full)
     assert "main" in {function.name for function in elf.functions(full)}
     assert elf.functions(stripped) == ()
+
+
+def test_a_function_that_a_stripped_file_does_not_name_is_its_address(tmp_path: Path) -> None:
+    hidden = "__attribute__((noinline)) static int hidden(int a) { return a / 3 + a % 7; }"
+    (tmp_path / "a.c").write_text(f"{hidden}\nint shown(int a) {{ return hidden(a) + 1; }}\n")
+    path = tmp_path / "a.so"
+    words = ["gcc", "-O2", "-shared", "-fPIC", "-o", str(path), str(tmp_path / "a.c")]
+    subprocess.run(words, check=True)
+    named = {one.name: one for one in elf.functions(path.read_bytes())}
+    subprocess.run(["strip", str(path)], check=True)
+    stripped = {one.name: one for one in elf.functions(path.read_bytes())}
+    assert stripped["shown"] == named["shown"]
+    own = named["hidden"]
+    assert "hidden" not in stripped
+    assert stripped[f"{own.address:#x}"] == ElfFunction(f"{own.address:#x}", own.address, own.size)
+
+
+def test_the_code_of_a_function_is_kept_by_offset() -> None:
+    window = CountedWindow(12, 0, (), (), {0x1000: 3, 0x1004: 2, 0x2000: 7})
+    found = [(one.owner, one.name, one.address, dict(one.counts)) for one in code_of(window, SYMBOLS)]
+    assert found == [("vmlinux", "submit", 0x1000, {0: 3, 4: 2}), ("null_blk", "queue_rq", 0x2000, {0: 7})]
