@@ -23,6 +23,7 @@ from lab.guest.steps import Step
 from lab.guest.steps.device import Daemon, MakeFolder, Module, Mount, Write
 from lab.guest.steps.fault import HOST_NOISE, LOSE_DISK, Inject, Lose
 from lab.guest.steps.load import TRACE_INSTANCE, TRACING, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn
+from lab.guest.steps.setting import Confirm
 from lab.kernels.model import Kernel
 from lab.native import programs
 from lab.native.steady import Steady, steady
@@ -146,7 +147,8 @@ _COUNTED = VirtualClock()
 class PreparedJob:
     """A job that is ready to boot. Two boots with the same ``fingerprint`` must have the same digest.
 
-    ``plugin`` observes the guest from within QEMU and is not in the fingerprint.
+    ``plugin`` observes the guest from within QEMU and is not in the fingerprint. ``words`` are those of the topology
+    for the kernel command line.
     """
 
     kernel: Kernel
@@ -159,6 +161,7 @@ class PreparedJob:
     clock: Clock = _COUNTED
     hardware: Hardware | None = None
     plugin: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 def unmet(
@@ -187,9 +190,12 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     carried = payload.with_further_steps(lab.payload) if own_devices else lab.payload
     base = image.base_image(lab.cache, kernel, carried, modules, _programs(lab.cache, work))
     deadline = _deadline(job) * (_STARVED if own_devices else 1)
-    own = image.job_archive(job_files(image.with_dependencies(kernel, work), deadline=deadline))
-    prepared = PreparedJob(kernel, topology.memory, base, own, work, _wall_limit(job), job.labels, clock, own_devices)
+    words, limit = topology.kernel_words, _wall_limit(job)
+    prepared = PreparedJob(kernel, topology.memory, base, b"", work, limit, job.labels, clock, own_devices, words=words)
     spec = _machine(lab, prepared)
+    if words:
+        work = (Confirm("kernel command line", "/proc/cmdline", command_line(spec)), *work)
+    own = image.job_archive(job_files(image.with_dependencies(kernel, work, words), deadline=deadline))
     fingerprint = {
         "kernel": kernel.digest,
         "base": base.digest,
@@ -202,7 +208,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
         "cmdline": command_line(spec),
         **job.labels,
     }
-    return replace(prepared, fingerprint=fingerprint)
+    return replace(prepared, job_archive=own, steps=work, fingerprint=fingerprint)
 
 
 def accelerator_for(lab: Lab, kernel: Kernel) -> Accelerator:
@@ -341,14 +347,15 @@ def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
         job=kit.JOB,
         firmware=lab.qemu.firmware,
         memory=prepared.memory >> 20,
-        append=("oops=panic", "tsc=reliable"),
+        append=("oops=panic", "tsc=reliable", *prepared.words),
         preload=lab.steady.path,
     )
     own = prepared.hardware
     if own is None:
         return spec
     # Only a full firmware sets up bridges and root buses; steady.so serves the virtual clock alone.
-    plain = replace(spec, clock=prepared.clock, firmware=None, preload=None, append=_WALL_WORDS)
+    append = (*_WALL_WORDS, *prepared.words)
+    plain = replace(spec, clock=prepared.clock, firmware=None, preload=None, append=append)
     return replace(plain, board=own.board, cpus=own.cpus, hardware=own.words)
 
 

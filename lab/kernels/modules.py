@@ -79,6 +79,11 @@ def _plain(path: Path, stored: bytes) -> bytes:
     return stored
 
 
+def has_parameter(module: bytes, name: str) -> bool:
+    """A parameter with its own setter has a description but no type (module_param_cb: nvme's io_queue_depth)."""
+    return any(f"{key}={name}:".encode() in module for key in ("parmtype", "parm"))
+
+
 def unsigned(module: bytes) -> bytes:
     """The module without the signature behind it (struct module_signature, include/linux/module_signature.h)."""
     end = len(module) - len(_SIGNED)

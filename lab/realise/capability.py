@@ -2,10 +2,13 @@
 """What a kernel lacks for a topology: all reasons, from its files, before a boot."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
 
 from lab.guest.steps.device import Module
 from lab.kernels.model import Kernel
-from lab.kernels.modules import module_closure, read_module
+from lab.kernels.modules import has_parameter, module_closure, module_name, read_module
+from lab.kernels.vmlinux import uncompressed
 from lab.realise import recipe
 from lab.realise.in_guest import loopback, nvmet
 from lab.topology.model import StackKind, Topology
@@ -22,6 +25,7 @@ REQUIRED_OPTIONS = {
 POLICY_SINCE = {"queue-depth": "Linux 6.11"}
 ATTRIBUTE_SINCE = {"md/sync_io_depth": ("md-mod", "Linux 6.16")}
 """Attributes of stacks that not all kernels have: the module with the string, and the first release."""
+REMOVED_WORDS = {"scsi_mod.use_blk_mq": "as Linux 5.0 removed the legacy request path (f664a3cc17b7)"}
 
 
 def missing(
@@ -44,9 +48,39 @@ def missing(
     steps = [*recipe.devices(topology), *recipe.queue_settings(topology, queue)]
     for step in dict.fromkeys(step for step in steps if isinstance(step, Module)):
         reasons.extend(_module_reasons(kernel, step))
+    reasons.extend(_elevator_reasons(kernel, queue))
+    reasons.extend(_word_reasons(kernel, topology.kernel_words))
     reasons.extend(_policy_reasons(kernel, topology))
     reasons.extend(_attribute_reasons(kernel, topology))
     return tuple(reasons)
+
+
+def _elevator_reasons(kernel: Kernel, queue: Mapping[str, str]) -> Iterable[str]:
+    """Other elevators are modules, which a Module step asks for."""
+    if queue.get("scheduler") == "noop" and not kernel.has("IOSCHED_NOOP"):
+        yield f"{kernel.release} has no elevator noop, which Linux 5.0 removed (f382fb0bcef4)"
+
+
+def _word_reasons(kernel: Kernel, words: Iterable[str]) -> Iterable[str]:
+    for name in (word.partition("=")[0] for word in words):
+        module, dot, parameter = name.partition(".")
+        closure = module_closure(kernel, [module] if dot else [])
+        if closure.load:
+            known = has_parameter(read_module(closure.load[-1]), parameter)
+        elif dot:
+            known = f"{module_name(module)}.{parameter}\0".encode() in _strings(kernel.vmlinux or kernel.image)
+        else:
+            known = any(f"\0{name}{end}\0".encode() in _strings(kernel.vmlinux or kernel.image) for end in ("", "="))
+        if not known:
+            gone = f", {REMOVED_WORDS[name]}" if name in REMOVED_WORDS else ""
+            yield f"{kernel.release} has no parameter {name}{gone}"
+
+
+@lru_cache(maxsize=1)
+def _strings(kernel: Path) -> bytes:
+    """The kernel without its modules, in which the names of all its parameters are strings."""
+    stored = kernel.read_bytes()
+    return uncompressed(stored) or stored
 
 
 def _policy_reasons(kernel: Kernel, topology: Topology) -> Iterable[str]:
@@ -82,21 +116,17 @@ def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
     if closure.missing:
         yield f"{kernel.release} has no module {', '.join(closure.missing)}"
         return
-    wanted = [assignment.split("=", 1)[0] for assignment in step.parameters.split()]
+    names = [assignment.split("=", 1)[0] for assignment in step.parameters.split()]
+    wanted = [name for name in names if name not in step.optional]
     if not wanted:
         return
     if not closure.load:
         yield f"{step.name} is built into {kernel.release}, but its parameters are set as a module's: build it as =m"
         return
     image = read_module(closure.load[-1])
-    absent = [name for name in wanted if not _has_parameter(image, name)]
+    absent = [name for name in wanted if not has_parameter(image, name)]
     if absent:
         yield f"{step.name} of {kernel.release} has no parameter {', '.join(absent)}{_hint(step.name)}"
-
-
-def _has_parameter(image: bytes, name: str) -> bool:
-    """A parameter with its own setter has a description but no type (module_param_cb: nvme's io_queue_depth)."""
-    return any(f"{key}={name}:".encode() in image for key in ("parmtype", "parm"))
 
 
 def _hint(module: str) -> str:
