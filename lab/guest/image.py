@@ -15,7 +15,7 @@ from lab.guest.payload import Payload
 from lab.guest.steps import Step
 from lab.guest.steps.device import Module
 from lab.kernels.model import Kernel
-from lab.kernels.modules import Closure, has_parameter, module_closure, module_name, read_module, unsigned
+from lab.kernels.modules import Closure, has_parameter, module_closure, module_name, no_modules, read_module, unsigned
 
 KIND = "initramfs"
 _FILE = "base.cpio"
@@ -105,5 +105,5 @@ def _accepted(step: Module, path: Path) -> Iterable[str]:
 def _complete(kernel: Kernel, modules: Sequence[str]) -> Closure:
     closure = module_closure(kernel, modules)
     if closure.missing:
-        raise CannotJudge(f"{kernel.release} has no module {', '.join(closure.missing)}")
+        raise CannotJudge(no_modules(kernel, closure.missing))
     return closure

@@ -61,6 +61,17 @@ def module_closure(kernel: Kernel, names: Iterable[str]) -> Closure:
     return Closure(tuple(kernel.modules / index.files[name] for name in load), tuple(builtin), tuple(missing))
 
 
+def no_modules(kernel: Kernel, names: Iterable[str]) -> str:
+    """The sentence that ``kernel`` lacks these modules, and whether its build made them."""
+    wanted = tuple(names)
+    listed = set(
+        map(module_name, (line.removesuffix(".o") for line in _lines_if_any(kernel.modules / "modules.order")))
+    )
+    built = [name for name in wanted if module_name(name) in listed]
+    note = f" (modules.order lists {', '.join(built)}: name the package with the file too, path:A,B)" if built else ""
+    return f"{kernel.release} has no module {', '.join(wanted)}{note}"
+
+
 def read_module(path: Path) -> bytes:
     """A module's ELF, decompressed where the file is compressed. Raises CannotJudge for a file that is damaged."""
     try:

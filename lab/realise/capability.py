@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.guest.steps.device import Module
 from lab.kernels.model import Kernel
-from lab.kernels.modules import has_parameter, module_closure, module_name, read_module
+from lab.kernels.modules import has_parameter, module_closure, module_name, no_modules, read_module
 from lab.kernels.vmlinux import uncompressed
 from lab.realise import recipe
 from lab.realise.in_guest import loopback, nvmet
@@ -44,7 +44,7 @@ def missing(
         f"CONFIG_{option} is not set: {why}" for option, why in REQUIRED_OPTIONS.items() if not kernel.has(option)
     ]
     reasons += [f"CONFIG_{option} is not set" for option in options if not kernel.has(option)]
-    reasons += [f"{kernel.release} has no module {name}" for name in module_closure(kernel, modules).missing]
+    reasons += [no_modules(kernel, [name]) for name in module_closure(kernel, modules).missing]
     steps = [*recipe.devices(topology), *recipe.queue_settings(topology, queue)]
     for step in dict.fromkeys(step for step in steps if isinstance(step, Module)):
         reasons.extend(_module_reasons(kernel, step))
@@ -114,7 +114,7 @@ def _attribute_reasons(kernel: Kernel, topology: Topology) -> Iterable[str]:
 def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
     closure = module_closure(kernel, [step.name])
     if closure.missing:
-        yield f"{kernel.release} has no module {', '.join(closure.missing)}"
+        yield no_modules(kernel, closure.missing)
         return
     names = [assignment.split("=", 1)[0] for assignment in step.parameters.split()]
     wanted = [name for name in names if name not in step.optional]
