@@ -35,7 +35,7 @@ from lab.qemu.clock import Clock, VirtualClock
 from lab.qemu.machine import Ending, Limits, run
 from lab.qemu.probe import Qemu, find_qemu
 from lab.realise import recipe
-from lab.realise.capability import missing
+from lab.realise.capability import has_word, missing
 from lab.realise.in_qemu.hardware import Hardware, hardware, lacking
 from lab.topology.model import Topology
 
@@ -195,7 +195,12 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     spec = _machine(lab, prepared)
     if words:
         work = (Confirm("kernel command line", "/proc/cmdline", command_line(spec)), *work)
-    own = image.job_archive(job_files(image.with_dependencies(kernel, work, words), deadline=deadline))
+    # A parameter that the kernel no longer has cannot be read back: ``unmet`` made sure that it behaves as asked.
+    moot = [word for word in words if not has_word(kernel, word.partition("=")[0])]
+    knobs = {recipe.word_knob(word.partition("=")[0]) for word in moot}
+    done = [step for step in work if not (isinstance(step, Confirm) and step.knob in knobs)]
+    complete = image.with_dependencies(kernel, done, (word for word in words if word not in moot))
+    own = image.job_archive(job_files(complete, deadline=deadline))
     fingerprint = {
         "kernel": kernel.digest,
         "base": base.digest,

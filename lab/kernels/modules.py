@@ -151,9 +151,11 @@ def _soft(modules: Path) -> Mapping[str, tuple[str, ...]]:
 def _aliases(modules: Path) -> Mapping[str, tuple[str, ...]]:
     """Plain names (no bus patterns) to the modules behind them that any CPU can load."""
     lines = [line.split() for line in _lines_if_any(modules / "modules.alias") if line.startswith("alias ")]
-    cpu_bound = {module for _, alias, module in lines if alias.startswith("cpu:")}
+    # A pattern may have blanks in it (Ubuntu's 4.15 to 5.0).
+    named = [(words[1], words[-1]) for words in lines]
+    cpu_bound = {module for alias, module in named if alias.startswith("cpu:")}
     aliases = dict[str, tuple[str, ...]]()
-    for _, alias, module in lines:
+    for alias, module in named:
         if ":" not in alias and module not in cpu_bound:
             name = module_name(alias)
             aliases[name] = (*aliases.get(name, ()), module)

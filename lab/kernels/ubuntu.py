@@ -74,8 +74,8 @@ def _newest_of(series: str) -> Choose:
         for codename in RELEASES:
             found = [image for pocket in ("-updates", "") for image in archive.search(f"{codename}{pocket}", pattern)]
             if found:
-                # A signed image and its unsigned twin have one version.
-                return _with_modules(archive, max(found, key=lambda one: (version_key(one.version), one.name)))
+                # A signed image and its unsigned twin have one version; the signed one has the shorter name.
+                return _with_modules(archive, max(found, key=lambda one: (version_key(one.version), -len(one.name))))
         raise CannotJudge(
             f"no kernel {series} in Ubuntu's {', '.join(RELEASES)}", remedy="choose another one, such as ubuntu:5.4"
         )

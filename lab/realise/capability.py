@@ -25,7 +25,8 @@ REQUIRED_OPTIONS = {
 POLICY_SINCE = {"queue-depth": "Linux 6.11"}
 ATTRIBUTE_SINCE = {"md/sync_io_depth": ("md-mod", "Linux 6.16")}
 """Attributes of stacks that not all kernels have: the module with the string, and the first release."""
-REMOVED_WORDS = {"scsi_mod.use_blk_mq": "as Linux 5.0 removed the legacy request path (f664a3cc17b7)"}
+REMOVED_WORDS = {"scsi_mod.use_blk_mq": ("Y", "as Linux 5.0 removed the legacy request path (f664a3cc17b7)")}
+"""Parameters that kernels no longer have: the value that they behave as, and why."""
 
 
 def missing(
@@ -62,18 +63,23 @@ def _elevator_reasons(kernel: Kernel, queue: Mapping[str, str]) -> Iterable[str]
 
 
 def _word_reasons(kernel: Kernel, words: Iterable[str]) -> Iterable[str]:
-    for name in (word.partition("=")[0] for word in words):
-        module, dot, parameter = name.partition(".")
-        closure = module_closure(kernel, [module] if dot else [])
-        if closure.load:
-            known = has_parameter(read_module(closure.load[-1]), parameter)
-        elif dot:
-            known = f"{module_name(module)}.{parameter}\0".encode() in _strings(kernel.vmlinux or kernel.image)
-        else:
-            known = any(f"\0{name}{end}\0".encode() in _strings(kernel.vmlinux or kernel.image) for end in ("", "="))
-        if not known:
-            gone = f", {REMOVED_WORDS[name]}" if name in REMOVED_WORDS else ""
-            yield f"{kernel.release} has no parameter {name}{gone}"
+    for word in words:
+        name, _, value = word.partition("=")
+        settled, why = REMOVED_WORDS.get(name, ("", ""))
+        if not has_word(kernel, name) and (not why or value != settled):
+            yield f"{kernel.release} has no parameter {name}{', ' if why else ''}{why}"
+
+
+def has_word(kernel: Kernel, name: str) -> bool:
+    """Whether the command line of ``kernel`` has a parameter of that name: MODULE.PARAMETER, or one of the kernel."""
+    module, dot, parameter = name.partition(".")
+    closure = module_closure(kernel, [module] if dot else [])
+    if closure.load:
+        return has_parameter(read_module(closure.load[-1]), parameter)
+    strings = _strings(kernel.vmlinux or kernel.image)
+    if dot:
+        return f"{module_name(module)}.{parameter}\0".encode() in strings
+    return any(f"\0{name}{end}\0".encode() in strings for end in ("", "="))
 
 
 @lru_cache(maxsize=1)

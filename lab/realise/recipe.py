@@ -27,7 +27,12 @@ def _parameters(topology: Topology) -> Iterator[Step]:
         module, dot, parameter = name.partition(".")
         if dot:
             path = f"/sys/module/{module_name(module)}/parameters/{parameter}"
-            yield Confirm(f"kernel_words[{name}]", path, value)
+            yield Confirm(word_knob(name), path, value)
+
+
+def word_knob(name: str) -> str:
+    """The knob under which the value of a module parameter on the command line is confirmed."""
+    return f"kernel_words[{name}]"
 
 
 def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, ...]:

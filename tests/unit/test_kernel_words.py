@@ -14,7 +14,7 @@ from lab.guest.steps.device import Module
 from lab.guest.steps.setting import Confirm
 from lab.kernels.model import Kernel
 from lab.realise import recipe
-from lab.realise.capability import missing
+from lab.realise.capability import has_word, missing
 from lab.topology.load import load_topology
 from lab.topology.model import Topology
 from tests.unit.kernel_samples import bzimage, elf
@@ -85,6 +85,12 @@ def test_a_parameter_that_the_kernel_lacks_is_named(tmp_path: Path) -> None:
         "6.1.0-50-amd64 has no parameter preempt",
         "6.1.0-50-amd64 has no parameter threadirqs",
     )
+
+
+def test_a_value_that_later_kernels_always_have(tmp_path: Path) -> None:
+    made = able(tmp_path, loadable=False)
+    assert missing(made, wanted("scsi_mod.use_blk_mq=Y"), {}) == ()
+    assert not has_word(made, "scsi_mod.use_blk_mq")
 
 
 def test_elevators_of_the_legacy_path(tmp_path: Path) -> None:
