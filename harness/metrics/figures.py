@@ -9,11 +9,12 @@ from harness.metrics.fio import read_fio
 from harness.metrics.node import MeasurementError, sent
 from harness.metrics.occupancy import occupancy_figures, read_handler
 from harness.metrics.readback import FILE as READBACK
-from harness.metrics.readback import devices, read_readback, read_tried
+from harness.metrics.readback import devices, read_readback, read_tried, tried_counts
 from harness.metrics.samples import Samples, read_samples
 from harness.scenario.metric_names import BUSIEST
 from harness.scenario.model import Load
 from lab.base.record import TRIED
+from lab.topology.fields import REPEAT_COUNT
 from lab.topology.model import Topology
 
 RESYNC = "resync.bw"
@@ -39,8 +40,8 @@ def figures_of(
     MeasurementError.
     """
     block = devices(read_readback(sent(files, READBACK)))
-    figures: dict[tuple[str, str, str], float] = {}
-    if any(stack.tried for stack in topology.stacks.values()):
+    figures = tried_counts(files, topology)
+    if any(stack.tried.keys() - {REPEAT_COUNT.name} for stack in topology.stacks.values()):
         figures.update(read_tried(sent(files, TRIED)))
     seen = checked_inventory(files, topology) if topology.emulated else {}
     for load in loads:

@@ -8,6 +8,7 @@ from pathlib import PurePosixPath
 
 from harness.metrics.node import MeasurementError, sent
 from lab.base.record import NOTHING_THERE, ROUTED_BY_KERNEL, TRIED
+from lab.topology.fields import REPEAT_COUNT
 from lab.topology.model import StackKind, Topology
 
 FILE = "readback"
@@ -78,6 +79,8 @@ def overridden(files: Mapping[str, bytes], topology: Topology) -> Iterator[str]:
     for stack in topology.stacks.values():
         if stack.kind is not StackKind.MULTIPATH or stack.repeat_count == 1 or stack.selector in told:
             continue
+        if REPEAT_COUNT.name in stack.tried:
+            continue
         table = _text(files, f"{stack.name}.table")
         effective = repeat_counts(table, f"{stack.name}.table")
         if effective and effective != {stack.repeat_count}:
@@ -87,6 +90,24 @@ def overridden(files: Mapping[str, bytes], topology: Topology) -> Iterator[str]:
                 f"{stack.selector} of {stack.name} runs with repeat_count {counts}, not {stack.repeat_count}:"
                 f" {_said(files)}; its table reads: {table.strip()}"
             )
+
+
+def tried_counts(files: Mapping[str, bytes], topology: Topology) -> dict[tuple[str, str, str], float]:
+    """Figures ``("tried", "accepted" | "effective", knob)`` of the repeat counts under ``try:``.
+
+    Raises MeasurementError where a table is missing or has no such count.
+    """
+    figures = {}
+    for stack in topology.stacks.values():
+        if REPEAT_COUNT.name not in stack.tried:
+            continue
+        knob, file = f"stack.{stack.name}.{REPEAT_COUNT.name}", f"{stack.name}.table"
+        counts = repeat_counts(_text(files, file), file)
+        if not counts:
+            raise MeasurementError(file, f"path selector {stack.selector} has no repeat count")
+        figures[TRIED, "accepted", knob] = float(counts == {stack.repeat_count})
+        figures[TRIED, "effective", knob] = float(min(counts))
+    return figures
 
 
 def repeat_counts(table: str, file: str) -> set[int]:

@@ -136,7 +136,7 @@ def _without_paths(topology: Topology, hbas: Mapping[str, Hba], luns: Mapping[st
 
 
 def _disk(disk: Disk) -> Disk:
-    return replace(disk, seek=0, rotation=0, zones=(), ncq=1, buffer=0)
+    return replace(disk, seek=0, rotation=0, zones=(), ncq=1, coalesce=1, buffer=0)
 
 
 def _of_hbas(topology: Topology, on_qemu: Topology) -> Iterator[str]:
@@ -168,12 +168,14 @@ def _of_disks(topology: Topology) -> Iterator[str]:
         yield f"disks are throttles: their rate is kept, without {', '.join(key for key in _LOST if key in had)}"
 
 
-_LOST = ("seek", "rpm", "zones", "ncq", "buffer")
+_LOST = ("seek", "rpm", "zones", "ncq", "coalesce", "buffer")
 
 
 def _mechanics(disk: Disk) -> dict[str, object]:
     """What a throttle has not."""
-    return dict(zip(_LOST, (disk.seek, disk.rotation, disk.zones, disk.ncq > 1, disk.buffer), strict=True))
+    return dict(
+        zip(_LOST, (disk.seek, disk.rotation, disk.zones, disk.ncq > 1, disk.coalesce > 1, disk.buffer), strict=True)
+    )
 
 
 def _of_links(topology: Topology, on_qemu: Topology) -> Iterator[str]:

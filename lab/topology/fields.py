@@ -36,12 +36,19 @@ RPM = Field(
 BUFFER = Field(
     "buffer",
     Integer(2, 256),
-    "requests that it transfers at once, sharing its rate; not with seek, rpm, zones, ncq or look_ahead",
+    "requests that it transfers at once, sharing its rate; not with seek, rpm, zones, ncq, look_ahead or coalesce",
     "4",
     absent="1",
 )
 NCQ = Field("ncq", Integer(1, 256), "queued requests among which it serves the nearest", "32", default=1)
 LOOK_AHEAD = Field("look_ahead", size(0, 1 << 30), "bytes that it reads beyond a request, and keeps", "8M", default=0)
+COALESCE = Field(
+    "coalesce",
+    Integer(1, 256),
+    "requests that it reports as completed at a time; fewer when it has no other",
+    "16",
+    default=1,
+)
 ZONE_FROM = Field("from", size(_MEBIBYTE), "start of the zone", "200G", required=True)
 ZONE_RATE = Field("rate", rate(), "rate from there on", "45 MB/s", required=True)
 ZONES: Field[list[Row]] = Field(
@@ -113,7 +120,11 @@ RESYNC = Field("resync", Flag(), "md: start out of sync and resynchronise", defa
 
 _KERNEL = "the kernel's"
 QUEUE_FIELDS: tuple[Field[int] | Field[str], ...] = (
-    Field("scheduler", Choice(("none", "mq-deadline", "kyber", "bfq")), "elevator"),
+    Field(
+        "scheduler",
+        Choice(("none", "mq-deadline", "kyber", "bfq", "noop", "deadline", "cfq")),
+        "elevator; noop, deadline and cfq belong to the legacy request path (before 5.0)",
+    ),
     Field("nr_requests", Integer(4, 10240), "requests the queue holds", "128", absent=_KERNEL),
     Field(
         "async_depth",
@@ -163,6 +174,16 @@ VM_FIELDS: tuple[Field[int], ...] = (
 )
 VM = Field("vm", Record(VM_FIELDS), "settings of the guest's page cache (/proc/sys/vm)")
 
+_WORD = r"[A-Za-z0-9_.-]{1,60}(=[A-Za-z0-9_.,:+-]{1,60})?"
+KERNEL_WORDS = Field(
+    "kernel_words",
+    Text("words with blanks between them, such as scsi_mod.use_blk_mq=N", f"{_WORD}( {_WORD}){{0,15}}"),
+    absent="none",
+    says="words for the kernel command line; MODULE.PARAMETER=VALUE is read back from /sys/module, so write VALUE as it"
+    " is shown there: Y or N for a flag",
+    example="scsi_mod.use_blk_mq=N",
+)
+
 ORIGIN_OF = Field(
     "of",
     Text("a parameter pattern such as disk.*.seek", r"[a-z]+(\.[a-z0-9_*-]+)*"),
@@ -179,7 +200,7 @@ ORIGINS: Field[list[Row]] = Field(
     "origins", ListOf(Record((ORIGIN_OF, *ORIGIN_TEXTS))), "where the values of the parameters come from"
 )
 
-_DISK = Record((SIZE, RATE, SERVICE, SEEK, RPM, ZONES, NCQ, LOOK_AHEAD, BUFFER, PATH))
+_DISK = Record((SIZE, RATE, SERVICE, SEEK, RPM, ZONES, NCQ, LOOK_AHEAD, COALESCE, BUFFER, PATH))
 _LINK = Record((LINK_RATE, PCIE, SAS, EFFICIENCY, COST))
 _HBA = Record((MODEL, DRIVER, CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, PATH, SLOT, NODE, INTERRUPTS))
 _LUN = Record((HBA, LUN_DISKS, PATH))
@@ -210,7 +231,9 @@ LUNS = Field("luns", NamedRanges(_LUN, "LUN"), "block devices of the HBAs", requ
 LINKS = Field("links", NamedRanges(_LINK, "link"), "capacities that paths share")
 ENCLOSURES = Field("enclosures", NamedRanges(_BOX, "enclosure"), "boxes of disks")
 STACKS = Field("stacks", NamedRanges(_STACK, "stack"), "devices over the LUNs: dm, md, NVMe multipath")
-TOPOLOGY_RECORD = Record((TOPOLOGY, TITLE, MEMORY, VM, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS))
+TOPOLOGY_RECORD = Record(
+    (TOPOLOGY, TITLE, MEMORY, KERNEL_WORDS, VM, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS)
+)
 
 
 def _by_name(*fields: Field[T]) -> dict[str, Field[T]]:
@@ -218,7 +241,7 @@ def _by_name(*fields: Field[T]) -> dict[str, Field[T]]:
 
 
 HBA_SETTINGS = _by_name(CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, INTERRUPTS)
-DISK_SETTINGS = _by_name(RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, BUFFER)
+DISK_SETTINGS = _by_name(RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, COALESCE, BUFFER)
 LINK_SETTINGS = _by_name(LINK_RATE, COST)
 VM_SETTINGS = _by_name(*VM_FIELDS)
 STACK_SETTINGS: Mapping[str, Field[object]] = {

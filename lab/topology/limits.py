@@ -153,7 +153,7 @@ def refusals(topology: Topology) -> Iterator[Refusal]:
 
 def _mechanics(disk: Disk) -> dict[str, object]:
     moving = {"seek": disk.seek, "rpm": disk.rotation, "zones": disk.zones}
-    return {**moving, "ncq": disk.ncq > 1, "look_ahead": disk.look_ahead}
+    return {**moving, "ncq": disk.ncq > 1, "look_ahead": disk.look_ahead, "coalesce": disk.coalesce > 1}
 
 
 def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
@@ -166,7 +166,7 @@ def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
         if disk.rate is None:
             yield "driver tcmu needs disks with a rate: they serve one request after another"
         if disk.buffer and any(_mechanics(disk).values()):
-            yield "a disk with a buffer has no seek, rpm, zones, ncq or look_ahead"
+            yield "a disk with a buffer has no seek, rpm, zones, ncq, look_ahead or coalesce"
         buffered = sum(other.buffer for other in topology.disks.values())
         if disk.buffer and buffered > MOST_BUFFERED:
             yield f"the buffers of all disks hold {buffered} requests, at most {MOST_BUFFERED} are possible"

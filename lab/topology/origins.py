@@ -19,7 +19,7 @@ from lab.yaml.strict import names
 _KEYS: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]] = {
     "disk": (
         fields.DISKS,
-        {key: key for key in ("rate", "service", "seek", "rpm", "ncq", "look_ahead", "buffer", "zones")},
+        {key: key for key in ("rate", "service", "seek", "rpm", "ncq", "look_ahead", "coalesce", "buffer", "zones")},
     ),
     "link": (fields.LINKS, {"rate": "rate", "pcie": "rate", "sas": "rate", "efficiency": "efficiency", "cost": "cost"}),
     "hba": (fields.HBAS, {key: key for key in ("can_queue", "cmd_per_lun")}),
@@ -108,6 +108,7 @@ def multiplied(topology: Topology, of: str, factor: float) -> Topology:
         _NS_PER_REVOLUTION: lambda disk: replace(disk, rotation=round(disk.rotation / factor)),
         "ncq": lambda disk: replace(disk, ncq=choices(disk.ncq)),
         "look_ahead": lambda disk: replace(disk, look_ahead=round(disk.look_ahead * factor)),
+        "coalesce": lambda disk: replace(disk, coalesce=choices(disk.coalesce)),
         "buffer": lambda disk: replace(disk, buffer=times(disk.buffer)),
     }
     link_keys: dict[str, Callable[[Link], Link]] = {

@@ -6,7 +6,16 @@ from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TypeVar
 
-from lab.topology.fields import ATTRIBUTES, DISK_SETTINGS, HBA_SETTINGS, LINK_SETTINGS, STACK_SETTINGS, VM_SETTINGS
+from lab.topology.fields import (
+    ATTRIBUTES,
+    DISK_SETTINGS,
+    HBA_SETTINGS,
+    KERNEL_WORDS,
+    LINK_SETTINGS,
+    REPEAT_COUNT,
+    STACK_SETTINGS,
+    VM_SETTINGS,
+)
 from lab.topology.model import Disk, Driver, Hba, Link, Stack, Topology
 from lab.yaml.fields import NAME, Field, Integer
 from lab.yaml.strict import names, nearest
@@ -22,6 +31,7 @@ _RPM = "rpm"
 def setting_fields() -> tuple[Field[object], ...]:
     """The settings as fields whose names are patterns; ``*`` matches any part of a name."""
     tables: tuple[tuple[str, str, Mapping[str, Field[object]]], ...] = (
+        ("", "", {KERNEL_WORDS.name: KERNEL_WORDS}),
         (rf"hba\.({NAME}\.)?", "hba.", HBA_SETTINGS),
         (r"vm\.", "vm.", VM_SETTINGS),
         (rf"disk\.{_CHOSEN}\.", "disk.NAME.", DISK_SETTINGS),
@@ -44,15 +54,25 @@ def tried_fields() -> tuple[Field[int], ...]:
     folders = "|".join(ATTRIBUTES)
     name = rf"stack\.{NAME}\.({folders})\.[a-z0-9_]{{1,40}}"
     says = "an attribute of a stack's queue, or of md, that the kernel may refuse or change"
-    return (Field(name, Integer(0, 1 << 62), says, "1280", label="stack.NAME.queue.KEY"),)
+    count = replace(
+        REPEAT_COUNT,
+        name=rf"stack\.{NAME}\.{REPEAT_COUNT.name}",
+        label=f"stack.NAME.{REPEAT_COUNT.name}",
+        default=None,
+        says="a repeat count that the path selector may change",
+    )
+    return (Field(name, Integer(0, 1 << 62), says, "1280", label="stack.NAME.queue.KEY"), count)
 
 
 def apply_try(topology: Topology, key: str, value: int) -> Topology:
     """The topology with an attribute to be tried on a stack. Raises ValueError for an unknown stack."""
     _, name, attribute = key.split(".", 2)
-    new = {attribute.replace(".", "/"): str(value)}
-    tried = _changed(topology.stacks, "stack", name, lambda stack: replace(stack, tried={**stack.tried, **new}))
-    return replace(topology, stacks=tried)
+
+    def tried(stack: Stack) -> Stack:
+        asked = replace(stack, repeat_count=value) if attribute == REPEAT_COUNT.name else stack
+        return replace(asked, tried={**stack.tried, attribute.replace(".", "/"): str(value)})
+
+    return replace(topology, stacks=_changed(topology.stacks, "stack", name, tried))
 
 
 def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
@@ -62,6 +82,8 @@ def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
     that depend on each other are checked later (``limits.refusals``), so settings can be applied one by one. Raises
     ValueError for an unknown name or key.
     """
+    if key == KERNEL_WORDS.name:
+        return replace(topology, kernel_words=tuple(str(value).split()))
     kind, *rest = key.split(".")
     if kind == "hba" and len(rest) == 1:
         rest = ["*", *rest]

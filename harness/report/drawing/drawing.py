@@ -166,6 +166,8 @@ def _disk_lines(disk: Disk, scaled: Scaled) -> Iterator[str]:
         yield f"NCQ {disk.ncq}"
     if disk.look_ahead:
         yield f"look-ahead {show_size(disk.look_ahead)}"
+    if disk.coalesce > 1:
+        yield f"reports {disk.coalesce} at a time"
 
 
 def _stack_boxes(topology: Topology) -> Iterator[Box]:
