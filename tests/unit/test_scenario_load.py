@@ -238,7 +238,7 @@ def test_the_digest_covers_the_topology(tmp_path: Path) -> None:
         ('expect: ">= 0.9"', 'expect: "=> 0.9"', "t.yaml:21:13: expect: expected a bound such as"),
         ('expect: ">= 0.9"', "expect: 0.9", "expect: expected a bound"),
         ('expect: ">= 0.9"', 'expect: ">= 0"', 'expect, character 1: ">= 0" always holds'),
-        ("  - that: it can turn red", "  - mutant: X Y\n    that: it can turn red", "mutant: expected a name"),
+        ("  - that: it can fail", "  - mutant: X Y\n    that: it can fail", "mutant: expected a name"),
         ("    hog: {disk", "    hog: [disk", "t.yaml:16:"),
         ("arms:\n", "arms: none\narm:\n", "arms: expected a mapping from names to arms"),
     ],
