@@ -95,7 +95,7 @@ class ControlVerdict:
 
 @dataclass(frozen=True)
 class ReproductionVerdict:
-    """A ratio of the field report beside ours. ``ensemble`` is None when not measured, and ``reason`` says why."""
+    """A ratio of the field report and the measured one. ``ensemble`` is None when not measured; ``reason`` says why."""
 
     that: str
     ratio: str
@@ -218,7 +218,7 @@ def _scatter(ratio: Ratio, evidence: Evidence, ensemble: Ensemble) -> Scatter | 
     try:
         return scatter([window_values(ratio, seed, evidence) for seed in sorted(ensemble.values)])
     except Unavailable:
-        # A window without a value does not make a mean without one: a count of none is no rate of none.
+        # A window without a value is left out of the mean: nothing counted is not a rate of zero.
         return None
 
 

@@ -201,7 +201,7 @@ CONTROL = Record((THAT, RATIO, EXPECT, ONLY_ON, MUTANT, HANGS))
 WHEN: Field[list[Row]] = Field(
     "when",
     ListOf(Record((RATIO, EXPECT)), least=1),
-    "conditions, all of which must hold; *.load.role.metric stands for the figure of each arm",
+    "conditions, all of which must hold; *.load.role.metric is the figure of each arm",
     required=True,
 )
 DIAGNOSES: Field[list[Row]] = Field(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Mutant kernels against the scenarios that name them: does each scenario detect its mutant, and nothing on the kernel without one?"""
+"""Mutant kernels against the scenarios that name them: which are detected, and what fails without them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from lab.kernels.model import Kernel
 from lab.session import Lab
 
 FOLDER = "controls"
-"""Of a results folder: where runs of mutants, and of stock kernels beside them, are kept."""
+"""The folder below the results for runs of mutants and of the stock kernels that they are compared with."""
 Resolve = Callable[[str], Kernel]
 """From the name of a mutant (empty: stock) to its kernel. Raises CannotJudge when it is not for this source."""
 

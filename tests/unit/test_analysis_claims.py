@@ -180,7 +180,7 @@ def test_a_mutant_control_is_listed_and_not_counted() -> None:
     assert verdict.controls[0].sentence == "not run: needs a kernel with the mutant no-fair-tags"
 
 
-def test_a_claim_about_the_device_needs_a_guest_with_time_to_spare() -> None:
+def test_a_claim_about_the_device_needs_an_idle_guest() -> None:
     model = scenario([BOUND_CLAIM])
     assert judge(model, cells("none", 7990, 8000, 7950)).status is Status.PASS
     busy = judge(model, cells("none", 7990, 8000, 7950, idle=0.19))

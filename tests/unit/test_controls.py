@@ -56,7 +56,7 @@ def test_a_claim_that_fails_on_the_mutant_kills_it_too() -> None:
     assert trial.killed
 
 
-def test_everything_that_a_matrix_lacks_is_said() -> None:
+def test_shortfalls_of_a_matrix_are_listed() -> None:
     vacuous, lone = sample("vacuous", control(claim().expect, SHARE, mutant="lifo-wake")), sample("lone", LIFO)
     trials = [
         MutantTrial("lone", "lifo-wake", on(lone, "lifo-wake", 95, 95, 95)),

@@ -119,7 +119,7 @@ def test_a_topology_in_a_file_next_to_the_scenario(tmp_path: Path) -> None:
     assert load(text, tmp_path).arms["shared"].topology.disks["p0"].rate == 9 * 10**6
 
 
-def test_the_digest_covers_what_is_measured_and_judged_but_no_text(tmp_path: Path) -> None:
+def test_the_digest_covers_what_is_measured_and_judged_but_not_text(tmp_path: Path) -> None:
     first = load(GOOD, tmp_path)
     other_words = GOOD.replace(f"title: {first.title}", "title: Another") + "# more\nteaches: much\n"
     assert (load(other_words, tmp_path).title, load(other_words, tmp_path).digest) == ("Another", first.digest)

@@ -79,7 +79,7 @@ def strip(
     reported: float | None = None,
     wish: str = "expected",
 ) -> Strip | None:
-    """None when nothing was measured. ``wish`` stands before the bound."""
+    """None when nothing was measured. ``wish`` is the text in front of the bound."""
     ensembles = [each.ensemble for each in shown if each.ensemble is not None]
     if not ensembles:
         return None
