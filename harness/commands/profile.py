@@ -5,7 +5,8 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.commands.command import add_results, results_root, tell
+from harness.commands.common.boots import kernel_of, lab_of_host
+from harness.commands.common.options import add_results, results_root, tell
 from harness.profile.differential import differential
 from harness.profile.lines import Side, code_of, lines_text, listed_functions
 from harness.profile.mail import differential_lines, function_lines, profile_lines
@@ -14,13 +15,10 @@ from harness.profile.outputs import write_differential, write_profile
 from harness.profile.recorded import ProfiledCell, chosen_cell, parse_cell, profile_of
 from harness.record.sides import Candidate, pairs, side
 from harness.record.store import RunFolder, load_run
-from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.lines import Wanted, source_lines, source_of
 from lab.kernels.model import Kernel
-from lab.kernels.resolve import resolve
-from lab.qemu.probe import find_qemu
-from lab.session import Lab, open_lab
+from lab.session import Lab
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,8 +44,7 @@ def execute(options: argparse.Namespace) -> int:
     new, cell = _words(options.further, root)
     runs = _runs(options.run, new, root, options.scenario)
     chosen = parse_cell(runs[0], cell, options.seed) if cell else chosen_cell(runs, options.seed)
-    find_qemu()  # Before anything is downloaded.
-    lab = open_lab(Cache.default(), tell)
+    lab = lab_of_host()
     kernels = [_kernel(lab, run) for run in runs]
     profiles = [_profile(lab, run, chosen, kernel) for run, kernel in zip(runs, kernels, strict=True)]
     lines = _lines(lab, profiles, kernels, options.function) if options.lines else []
@@ -119,7 +116,7 @@ def _runs(first: str, second: str, root: Path, scenario: str | None) -> list[Run
 
 def _kernel(lab: Lab, run: RunFolder) -> Kernel:
     facts = run.facts.kernel
-    kernel = resolve(facts.spec, lab.cache, tell=tell)
+    kernel = kernel_of(facts.spec)
     if kernel.digest != facts.digest:
         raise CannotJudge(
             f"{facts.spec} is {kernel.origin} now, the run's kernel was {facts.origin}",

@@ -9,8 +9,7 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from errno import EILSEQ
 
-from harness.metrics.errors import MeasurementError
-from harness.metrics.node import Node, parse
+from harness.metrics.node import MeasurementError, Node, parse
 from harness.scenario.metric_names import BAD_BLOCKS
 
 _DIRECTIONS = ("read", "write", "trim")

@@ -4,52 +4,41 @@
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.metrics.errors import MeasurementError
-from harness.metrics.node import Node, parse
+from harness.metrics.node import MeasurementError, Node, parse
 
 
 @dataclass(frozen=True)
-class DiskUse:
-    """``busy`` and ``waited`` are shares of the window, 0 to 1: with a request, and held back by links meanwhile.
-
-    ``depth`` is the mean number of requests at the disk; the rest are counts in the window.
-    """
+class DiskTime:
+    """Shares of the window: ``busy`` with a request, ``waited`` the part in which links held its transfer back."""
 
     busy: float
-    waited: float
-    depth: float
-    requests: int
-    writes: int
-    bytes: int
-    seeks: int
+    waited: float = 0.0
 
-
-@dataclass(frozen=True)
-class LinkUse:
-    """``busy`` is the share of the window, 0 to 1, that its requests took of it."""
-
-    busy: float
-    requests: int
-    bytes: int
+    @property
+    def own(self) -> float:
+        """What the disk itself took: seeks, rotation, and bytes at its own rate."""
+        return max(0.0, self.busy - self.waited)
 
 
 @dataclass(frozen=True)
 class PathUse:
-    """``depth`` and ``most`` are the mean and the greatest number of commands that the path held."""
+    """``depth`` is the mean number of commands that the path held; the rest are counts in the window."""
 
     depth: float
-    most: int
     requests: int
     bytes: int
 
 
 @dataclass(frozen=True)
 class HandlerWindow:
-    """Everything by its name in the topology (paths are LUNs); ``time`` is the window in ns."""
+    """Everything by its name in the topology (paths are LUNs); ``time`` is the window in ns.
+
+    ``links`` has the share of the window, 0 to 1, in which a link was busy.
+    """
 
     time: int
-    disks: Mapping[str, DiskUse]
-    links: Mapping[str, LinkUse]
+    disks: Mapping[str, DiskTime]
+    links: Mapping[str, float]
     paths: Mapping[str, PathUse]
 
 
@@ -62,9 +51,15 @@ def read_handler(before: bytes, after: bytes, load: str) -> HandlerWindow:
         raise MeasurementError(file, "no time passed in the window")
     return HandlerWindow(
         time=time,
-        disks={name: _disk(*pair, time) for name, pair in _pairs(old, new, "disks").items()},
-        links={name: _link(*pair, time) for name, pair in _pairs(old, new, "links").items()},
-        paths={name: _path(*pair, time) for name, pair in _pairs(old, new, "paths").items()},
+        disks={
+            name: DiskTime(_grown(*pair, "busy") / time, _grown(*pair, "waited") / time)
+            for name, pair in _pairs(old, new, "disks").items()
+        },
+        links={name: _grown(*pair, "busy") / time for name, pair in _pairs(old, new, "links").items()},
+        paths={
+            name: PathUse(_grown(*pair, "queued") / time, _grown(*pair, "requests"), _grown(*pair, "bytes"))
+            for name, pair in _pairs(old, new, "paths").items()
+        },
     )
 
 
@@ -80,28 +75,3 @@ def _grown(old: Node, new: Node, key: str) -> int:
     if grown < 0:
         raise new.wrong(key, "went backwards")
     return grown
-
-
-def _disk(old: Node, new: Node, time: int) -> DiskUse:
-    return DiskUse(
-        busy=_grown(old, new, "busy") / time,
-        waited=_grown(old, new, "waited") / time,
-        depth=_grown(old, new, "queued") / time,
-        requests=_grown(old, new, "requests"),
-        writes=_grown(old, new, "writes"),
-        bytes=_grown(old, new, "bytes"),
-        seeks=_grown(old, new, "seeks"),
-    )
-
-
-def _link(old: Node, new: Node, time: int) -> LinkUse:
-    return LinkUse(_grown(old, new, "busy") / time, _grown(old, new, "requests"), _grown(old, new, "bytes"))
-
-
-def _path(old: Node, new: Node, time: int) -> PathUse:
-    return PathUse(
-        depth=_grown(old, new, "queued") / time,
-        most=new.whole("most"),
-        requests=_grown(old, new, "requests"),
-        bytes=_grown(old, new, "bytes"),
-    )

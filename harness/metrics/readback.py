@@ -5,7 +5,7 @@ import re
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from harness.metrics.errors import MeasurementError
+from harness.metrics.node import MeasurementError
 from lab.base.record import NOTHING_THERE, ROUTED_BY_KERNEL, TRIED
 
 FILE = "readback"

@@ -7,7 +7,7 @@ run with 1 (rr_add_path in drivers/md/dm-round-robin.c, say).
 
 from collections.abc import Iterator, Mapping
 
-from harness.metrics.errors import MeasurementError
+from harness.metrics.node import MeasurementError, sent
 from lab.base.record import TRIED
 from lab.topology.fields import REPEAT_COUNT
 from lab.topology.model import StackKind, Topology
@@ -90,6 +90,4 @@ def _said(files: Mapping[str, bytes]) -> str:
 
 
 def _text(files: Mapping[str, bytes], name: str) -> str:
-    if name not in files:
-        raise MeasurementError(name, "the guest did not send it", remedy="look at console.txt of this boot")
-    return files[name].decode("utf-8", "replace")
+    return sent(files, name).decode("utf-8", "replace")

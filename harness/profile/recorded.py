@@ -23,7 +23,7 @@ from harness.profile.model import Code, Context, Function, Head, PathNode, Profi
 from harness.record.boot_files import save_boot
 from harness.record.judging import results_of
 from harness.record.store import PlannedCell, RunFolder
-from harness.run.jobs import guest_job
+from harness.run.plan import guest_job
 from harness.scenario.model import Load
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes

@@ -35,6 +35,7 @@ from harness.scenario.model import Scenario
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import LabBroken, Misuse
 from lab.base.record import BootRecord
+from lab.kernels.model import Kernel
 
 SCHEMA = 2
 _READABLE = (1, SCHEMA)
@@ -57,6 +58,10 @@ class KernelFacts:
     origin: str
     digest: str
     mutant: str = ""
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> "KernelFacts":
+        return cls(kernel.spec, kernel.release, kernel.origin, kernel.digest, kernel.mutant)
 
 
 @dataclass(frozen=True)

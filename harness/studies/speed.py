@@ -14,7 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.report import markdown
-from harness.run.jobs import guest_job
+from harness.run.plan import guest_job
 from harness.scenario.model import Scenario
 from lab.base import host, process
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, LabBroken

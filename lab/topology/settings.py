@@ -61,7 +61,7 @@ def tried_fields() -> tuple[Field[int], ...]:
         default=None,
         says="a repeat count that the path selector may change",
     )
-    return (Field(name, Integer(0, 1 << 62), says=says, label="stack.NAME.queue.KEY", example="1280"), count)
+    return (Field(name, Integer(0, 1 << 62), says, "1280", label="stack.NAME.queue.KEY"), count)
 
 
 def apply_try(topology: Topology, key: str, value: int) -> Topology:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from harness.cli import main
-from harness.metrics.errors import MeasurementError
+from harness.metrics.node import MeasurementError
 from harness.record.boot_files import save_boot
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder

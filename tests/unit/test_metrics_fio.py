@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
-from harness.metrics.errors import MeasurementError
 from harness.metrics.fio import read_fio
+from harness.metrics.node import MeasurementError
 
 FIXTURES = Path(__file__).parent / "fixtures"
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.judge.cells import measured
-from harness.metrics.errors import MeasurementError
+from harness.metrics.node import MeasurementError
 from harness.metrics.tables import overridden, repeat_counts, tried_counts
 from harness.scenario.model import Arm, Status
 from lab.guest.steps.setting import Try

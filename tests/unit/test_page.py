@@ -8,14 +8,15 @@ import pytest
 
 from harness.cli import main
 from harness.judge.ensemble import Ensemble
-from harness.metrics.use import DiskTime, Held, LoadUse
+from harness.metrics.handler import DiskTime
+from harness.metrics.use import Held, LoadUse
 from harness.noise.interval import Interval
+from harness.report.drawing.chart import Axis, fitting, logarithmic
 from harness.report.drawing.drawing import drawing
-from harness.report.drawing.scale import Axis, fitting, logarithmic
 from harness.report.drawing.svg import topology_figure
+from harness.report.page.judged import StripEntry, strip
 from harness.report.page.latency import distribution, latency_charts
 from harness.report.page.render import kind
-from harness.report.page.strip import StripEntry, strip
 from harness.scenario.model import Bound, Status
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from lab.topology.load import load_topology

@@ -11,8 +11,7 @@ import pytest
 
 from harness.cli import main
 from harness.report.drawing.drawing import drawing
-from harness.report.drawing.layout import layout
-from harness.report.drawing.svg import topology_svg
+from harness.report.drawing.svg import layout, topology_svg
 from harness.report.terminal.topology import describe_topology
 from lab.topology.flow import maximum_flow
 from lab.topology.load import CATALOGUE, load_topology

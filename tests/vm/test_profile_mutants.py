@@ -11,7 +11,7 @@ from harness.profile.differential import Differential, differential
 from harness.profile.lines import Side, code_of, line_changes
 from harness.profile.model import Head, Profile
 from harness.profile.recorded import profiles_of
-from harness.run.jobs import guest_job
+from harness.run.plan import guest_job
 from harness.scenario.load import load_scenario
 from lab.base import host
 from lab.base.cache import Cache

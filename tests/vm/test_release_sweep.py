@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.command import SCENARIOS
+from harness.commands.common.options import SCENARIOS
 from harness.record.store import Store
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Status

@@ -8,8 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.base.plain import identity
-from harness.commands.command import SCENARIOS
-from harness.run.jobs import guest_job
+from harness.commands.common.options import SCENARIOS
+from harness.run.plan import guest_job
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Arm, Scenario
 from lab import warm

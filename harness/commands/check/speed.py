@@ -6,7 +6,7 @@ import os
 import shlex
 from pathlib import Path
 
-from harness.commands.command import CHECKOUT, PAGES, SCENARIOS, add_kernel, number, tell, write_page
+from harness.commands.common.options import CHECKOUT, PAGES, SCENARIOS, add_kernel, number, tell, write_page
 from harness.scenario.load import load_scenario
 from harness.studies import speed
 from lab.base.cache import Cache

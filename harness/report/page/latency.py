@@ -6,7 +6,7 @@ from dataclasses import dataclass
 
 from harness.judge.cells import CellResult
 from harness.judge.ensemble import Ensemble
-from harness.report.drawing.scale import Axis, Tick, logarithmic
+from harness.report.drawing.chart import Axis, Tick, logarithmic
 from harness.scenario.model import Scenario
 
 WIDTH = 344.0

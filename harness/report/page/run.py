@@ -15,8 +15,7 @@ from harness.report.format import duration, plural
 from harness.report.page.figures import figure_rows
 from harness.report.page.judged import claims, controls, reproductions, worst_first
 from harness.report.page.latency import PERCENTILES, latency_charts
-from harness.report.page.occupancy import occupancy_charts
-from harness.report.page.recorded import Recorded, recorded
+from harness.report.page.occupancy import Recorded, occupancy_charts, recorded
 from harness.report.page.render import render
 from harness.report.terminal.comparison import LEGEND
 from harness.report.terminal.conclusion import conclusion

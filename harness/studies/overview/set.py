@@ -11,8 +11,7 @@ from pathlib import Path
 
 from harness.judge.comparison import LARGE, Difference, kind_of
 from harness.metrics.figures import PER_IO
-from harness.record.evidence import Altered
-from harness.record.judging import judge_run
+from harness.record.judging import Altered, judge_run
 from harness.record.store import RunFolder
 from harness.report.format import plural, severity, spread
 from harness.report.page.figures import against
@@ -20,13 +19,19 @@ from harness.report.page.latency import time_words
 from harness.report.page.render import render
 from harness.report.terminal.comparison import LEGEND
 from harness.scenario.model import Clock, Status
-from harness.studies.history.collect import History
+from harness.studies.history import History
 from harness.studies.overview.across import Across, ComparedFigure, Row, claims, compared, controls, reproductions
-from harness.studies.overview.collection import Collection, CollectionCell, Column, JudgedRun, by_release
-from harness.studies.overview.heat import NEAR, heat_rows
+from harness.studies.overview.collection import (
+    NEAR,
+    Collection,
+    CollectionCell,
+    Column,
+    JudgedRun,
+    heat_rows,
+)
 from harness.studies.overview.trend import trends
 from lab.base.errors import Misuse
-from lab.kernels.release import Release
+from lab.kernels.release import by_release, series_of
 
 _MOST_RUNS = 40
 
@@ -122,7 +127,7 @@ def history_page(
             judged = JudgedRun(run, judge_run(run))
         except (Misuse, Altered):
             continue
-        column = Column(f"{_short(run)} {run.facts.started[5:10]}", run.facts.kernel.release)
+        column = Column(f"{series_of(run.facts.kernel.release)} {run.facts.started[5:10]}", run.facts.kernel.release)
         rows.append((column, CollectionCell(str(judged.verdict.status), judged)))
     if not rows:
         raise Misuse(f"no run of {scenario} can be judged", remedy=f"blklab run {scenario}")
@@ -210,10 +215,3 @@ def _runs(rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name
             page=there,
             reason=entry.reason,
         )
-
-
-def _short(run: RunFolder) -> str:
-    try:
-        return Release.parse(run.facts.kernel.release).series
-    except ValueError:
-        return run.facts.kernel.release

@@ -4,11 +4,9 @@
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.report.drawing.chart import path
-from harness.report.drawing.scale import Axis
+from harness.report.drawing.chart import Axis, path
 from harness.report.format import figure, plural, spread
-from harness.studies.history.changes import change_points
-from harness.studies.history.collect import FigureSeries, History
+from harness.studies.history import FigureSeries, History, change_points
 from lab.base.errors import LabBroken
 
 WIDTH, HEIGHT = 176.0, 34.0

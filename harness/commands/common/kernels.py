@@ -6,7 +6,7 @@ from collections.abc import Mapping, Sequence
 from functools import partial
 from typing import NoReturn
 
-from harness.commands.command import given, tell
+from harness.commands.common.options import given, tell
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError, Misuse
 from lab.kernels.model import Kernel

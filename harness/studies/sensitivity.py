@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Reproduced ratios with each fitted parameter a fifth lower and a quarter higher."""
+"""Reproduced ratios with changed parameters: values only."""
 
-from collections.abc import Iterator, Sequence
-from dataclasses import replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.base.files import read_json, write_json
@@ -14,14 +14,46 @@ from harness.record.store import Store
 from harness.run.events import Listener
 from harness.run.plan import Request
 from harness.run.runner import measured
+from harness.scenario.expand import variant
 from harness.scenario.model import Arm, Scenario
-from harness.scenario.variant import variant
-from harness.studies.sensitivity.rows import FACTORS, Sensitivity, SensitivityRow
 from lab.base.errors import Misuse
 from lab.kernels.model import Kernel
 from lab.session import Lab
 from lab.topology.limits import refusals
-from lab.topology.variation import multiplied
+from lab.topology.origins import multiplied
+
+FACTORS = (0.8, 1.0, 1.25)
+
+
+@dataclass(frozen=True)
+class SensitivityRow:
+    """The median of one reproduced ratio with the parameters ``of`` at ``factor`` times the fitted value.
+
+    ``ratio`` is None if not measured.
+    """
+
+    of: str
+    factor: float
+    that: str
+    ratio: float | None
+
+
+@dataclass(frozen=True)
+class Sensitivity:
+    """``digest`` is that of the scenario."""
+
+    scenario: str
+    digest: str
+    release: str
+    rows: tuple[SensitivityRow, ...]
+
+    def of(self, parameter: str, that: str) -> Mapping[float, float | None]:
+        return {row.factor: row.ratio for row in self.rows if (row.of, row.that) == (parameter, that)}
+
+    @property
+    def parameters(self) -> tuple[str, ...]:
+        return tuple(dict.fromkeys(row.of for row in self.rows))
+
 
 _FILE = "sensitivity.json"
 _FITTED = "fitted"

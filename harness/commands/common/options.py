@@ -9,7 +9,7 @@ from pathlib import Path
 
 from harness.base.files import write_atomic
 
-CHECKOUT = Path(__file__).resolve().parents[2]
+CHECKOUT = Path(__file__).resolve().parents[3]
 SCENARIOS = CHECKOUT / "scenarios"
 WALL = SCENARIOS / "wall"
 PAGES = CHECKOUT / "docs" / "results"

@@ -73,7 +73,7 @@ class _Version(argparse.Action):
 
 def version() -> str:
     """The version in pyproject.toml: blklab runs from its checkout."""
-    text = (Path(__file__).parents[2] / "pyproject.toml").read_text()
+    text = (Path(__file__).parents[3] / "pyproject.toml").read_text()
     return str(tomllib.loads(text)["project"]["version"])
 
 

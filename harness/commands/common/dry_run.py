@@ -11,10 +11,10 @@ from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.command import tell
-from harness.record.index import Index, IndexedRun, open_index
+from harness.commands.common.options import tell
+from harness.record.index import IndexedRun, indexed_runs
 from harness.report.format import duration, plural
-from harness.report.terminal.wide import print_wide
+from harness.report.terminal.printing import print_wide
 from harness.scenario.model import Clock, Scenario
 
 
@@ -45,7 +45,7 @@ def add_dry_run(parser: argparse.ArgumentParser) -> None:
 
 def print_estimates(estimates: Sequence[Estimate], root: Path) -> None:
     """Print a row for each estimate, and the sum. ``root`` holds the stored runs."""
-    runs = _stored(root)
+    runs = indexed_runs(root)
     table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
     for column in ("scenario", "kernel", "boots", "time"):
         table.add_column(column, no_wrap=True, justify="right" if column in ("boots", "time") else "left")
@@ -63,16 +63,6 @@ def print_estimates(estimates: Sequence[Estimate], root: Path) -> None:
     most = "at most " if any(one.at_most for one in estimates) else ""
     print(f"{plural(len(estimates), 'cell')}, {most}{boots}, {total}{lacking}")
     tell("nothing was booted or downloaded")
-
-
-def _stored(root: Path) -> tuple[IndexedRun, ...]:
-    if not root.is_dir():
-        return ()
-    index: Index = open_index(root).index
-    try:
-        return index.runs()
-    finally:
-        index.close()
 
 
 def _shown(seconds: float | None) -> str:
