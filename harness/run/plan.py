@@ -12,6 +12,9 @@ from harness.scenario.model import Arm, Scenario
 from lab.kernels.model import Kernel
 from lab.session import Lab, prepare_job, unmet
 
+ENGINE_OPTIONS = {"io_uring": "IO_URING"}
+"""Options that fio's engines need, where not every kernel has them."""
+
 
 @dataclass(frozen=True)
 class Request:
@@ -56,7 +59,9 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
     clock.refuse(scenario, verify=request.verify, baseline=request.base is not None)
     cells = expand(scenario, request.seeds, request.arms or None)
     arms = {cell.arm.name: cell.arm for cell in cells}
-    requires = {"options": scenario.requires.config, "modules": scenario.requires.modules}
+    engines = {role.ioengine for load in scenario.loads.values() for role in load.roles.values()}
+    options = (*scenario.requires.config, *(ENGINE_OPTIONS[one] for one in sorted(engines & set(ENGINE_OPTIONS))))
+    requires = {"options": options, "modules": scenario.requires.modules}
     reasons = {name: unmet(lab, kernel, arm.topology, arm.queue, **requires) for name, arm in arms.items()}
     runnable = [arm for name, arm in arms.items() if not reasons[name]]
     package = f" ({lab.qemu.package})" if lab.qemu.package else ""

@@ -83,6 +83,7 @@ def enter(
             board=own.board,
             hardware=own.words,
             here=Path.cwd(),
+            words=topology.kernel_words,
         )
         if command:
             return _carry_out(spec, command, set_up)

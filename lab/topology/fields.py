@@ -164,7 +164,11 @@ RESYNC = Field("resync", Flag(), default=False, says="md: start out of sync and 
 
 _KERNEL = "the kernel's"
 QUEUE_FIELDS: tuple[Field[int] | Field[str], ...] = (
-    Field("scheduler", Choice(("none", "mq-deadline", "kyber", "bfq")), says="elevator"),
+    Field(
+        "scheduler",
+        Choice(("none", "mq-deadline", "kyber", "bfq", "noop", "deadline", "cfq")),
+        says="elevator; noop, deadline and cfq belong to the legacy request path (before 5.0)",
+    ),
     Field("nr_requests", Integer(4, 10240), absent=_KERNEL, says="requests the queue holds", example="128"),
     Field(
         "async_depth",
@@ -247,6 +251,16 @@ VM_FIELDS: tuple[Field[int], ...] = (
 )
 VM = Field("vm", Record(VM_FIELDS), says="settings of the guest's page cache (/proc/sys/vm)")
 
+_WORD = r"[A-Za-z0-9_.-]{1,60}(=[A-Za-z0-9_.,:+-]{1,60})?"
+KERNEL_WORDS = Field(
+    "kernel_words",
+    Text("words with blanks between them, such as scsi_mod.use_blk_mq=N", f"{_WORD}( {_WORD}){{0,15}}"),
+    absent="none",
+    says="words for the kernel command line; MODULE.PARAMETER=VALUE is read back from /sys/module, so write VALUE as it"
+    " is shown there: Y or N for a flag",
+    example="scsi_mod.use_blk_mq=N",
+)
+
 ORIGIN_OF = Field(
     "of",
     Text("a parameter pattern such as disk.*.seek", r"[a-z]+(\.[a-z0-9_*-]+)*"),
@@ -294,7 +308,9 @@ LUNS = Field("luns", NamedRanges(_LUN, "LUN"), required=True, says="block device
 LINKS = Field("links", NamedRanges(_LINK, "link"), says="capacities that paths share")
 ENCLOSURES = Field("enclosures", NamedRanges(_BOX, "enclosure"), says="boxes of disks")
 STACKS = Field("stacks", NamedRanges(_STACK, "stack"), says="devices over the LUNs: dm, md, NVMe multipath")
-TOPOLOGY_RECORD = Record((TOPOLOGY, TITLE, MEMORY, VM, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS))
+TOPOLOGY_RECORD = Record(
+    (TOPOLOGY, TITLE, MEMORY, KERNEL_WORDS, VM, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS)
+)
 
 
 def _by_name(*fields: Field[T]) -> dict[str, Field[T]]:

@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from lab.base.errors import Misuse
@@ -106,6 +107,7 @@ def _read(node: Node, name: str, source: str, problems: Problems, *, in_catalogu
     if len(problems.found) > before or memory is None:
         return None
     topology = Topology(name, title, memory, hbas, disks, luns, source, links, boxes, {}, scale, origins, _vm(row))
+    topology = replace(topology, kernel_words=tuple(row.get_or(fields.KERNEL_WORDS, "").split()))
     topology = read_stacks(topology, stack_rows, lun_rows)
     places = {"disk": disk_rows, "hba": hba_rows, "lun": lun_rows, "stack": stack_rows}
     if len(problems.found) > before:

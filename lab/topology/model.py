@@ -207,7 +207,7 @@ class Region:
 class Topology:
     """``scale`` is the factor by which rates are lower and times longer than the hardware's.
 
-    ``vm`` maps names in /proc/sys/vm to values.
+    ``vm`` maps names in /proc/sys/vm to values. ``kernel_words`` are words of the kernel command line.
     """
 
     name: str
@@ -223,6 +223,7 @@ class Topology:
     scale: int = 1
     origins: tuple[Origin, ...] = field(default=(), metadata=WORDS)
     vm: Mapping[str, str] = field(default_factory=dict)
+    kernel_words: tuple[str, ...] = ()
 
     def region(self, name: str) -> Region:
         """The extent of this disk, LUN or stack. Raises KeyError for a disk without exactly one LUN."""

@@ -10,6 +10,7 @@ from lab.topology.fields import (
     ATTRIBUTES,
     DISK_SETTINGS,
     HBA_SETTINGS,
+    KERNEL_WORDS,
     LINK_SETTINGS,
     REPEAT_COUNT,
     STACK_SETTINGS,
@@ -30,6 +31,7 @@ _RPM = "rpm"
 def setting_fields() -> tuple[Field[object], ...]:
     """The settings as fields whose names are patterns; ``*`` matches any part of a name."""
     tables: tuple[tuple[str, str, Mapping[str, Field[object]]], ...] = (
+        ("", "", {KERNEL_WORDS.name: KERNEL_WORDS}),
         (rf"hba\.({NAME}\.)?", "hba.", HBA_SETTINGS),
         (r"vm\.", "vm.", VM_SETTINGS),
         (rf"disk\.{_CHOSEN}\.", "disk.NAME.", DISK_SETTINGS),
@@ -82,6 +84,8 @@ def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
     that depend on each other are checked later (``limits.refusals``), so settings can be applied one by one. Raises
     ValueError for an unknown name or key.
     """
+    if key == KERNEL_WORDS.name:
+        return replace(topology, kernel_words=tuple(str(value).split()))
     kind, *rest = key.split(".")
     if kind == "hba" and len(rest) == 1:
         rest = ["*", *rest]

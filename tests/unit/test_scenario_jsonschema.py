@@ -40,7 +40,7 @@ def test_the_bundled_scenarios_are_valid(name: str) -> None:
         ("bs: 4k", "bs: 4x"),
         ("title:", "titel:"),
         ("hba.cmd_per_lun: 16", "hba.cmd_per_lum: 16"),
-        ("hba.cmd_per_lun: 16", "queue.scheduler: cfq"),
+        ("hba.cmd_per_lun: 16", "queue.scheduler: as"),
         ("schema: 1", "schema: 2"),
         ('">= 0.9"', '"about 0.9"'),
         ("    hog:", "    HOG:"),
