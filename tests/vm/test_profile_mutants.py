@@ -9,6 +9,7 @@ import pytest
 
 from harness.profile.differential import Differential, differential
 from harness.profile.lines import Side, code_of, line_changes
+from harness.profile.mail import differential_lines
 from harness.profile.model import Head, Profile
 from harness.profile.recorded import profiles_of
 from harness.run.plan import guest_job
@@ -21,7 +22,7 @@ from lab.kernels.model import Kernel
 from lab.kernels.tree import KernelSource, Options
 from lab.profile import profile_boot
 from lab.session import open_lab
-from tests.vm.added_instructions import write_mutant
+from tests.vm.added_instructions import without_plug, write_mutant
 
 pytestmark = [
     pytest.mark.network,
@@ -81,7 +82,9 @@ class Bench:
     profiled: Callable[[Kernel], Profile]
 
     def mutant(self, function: str) -> tuple[KernelSource, Options, Kernel]:
-        name = write_mutant(self.folder, self.source, MUTANTS[function][0], function, MUTANTS[function][1])
+        return self.built(write_mutant(self.folder, self.source, MUTANTS[function][0], function, MUTANTS[function][1]))
+
+    def built(self, name: str) -> tuple[KernelSource, Options, Kernel]:
         source, options = replace(self.source, mutant=name), Options(mutants=self.folder)
         return source, options, tree.built(source, Cache.default(), options=options)
 
@@ -129,6 +132,19 @@ def test_added_instructions_are_listed_first_and_exactly(bench: Bench, function:
     print(f"{function}: {MUTANTS[function][1]} added, {added:.3f} found, {calls:.3f} calls per I/O")
     assert calls == pytest.approx(1, abs=0.1)
     assert added == pytest.approx(MUTANTS[function][1], abs=0.5)
+
+
+def test_without_a_plug_each_read_behind_an_elevator_wakes_a_kernel_thread(bench: Bench) -> None:
+    """What 6.1 and 7.2 do and 6.12 does not, with one configuration."""
+    (bench.folder / "no-plug.patch").write_text(without_plug(bench.source))
+    _, _, kernel = bench.built("no-plug")
+    found = differential(bench.profile, bench.profiled(kernel))
+    print("\n".join(differential_lines(found)))
+    calls = {one.function.name: (float(one.before.calls), float(one.after.calls)) for one in found.changes}
+    assert calls["process_one_work"] == pytest.approx((0, 1), abs=0.1)
+    assert calls["__schedule"] == pytest.approx((0, 2), abs=0.2)
+    before, after = found.totals
+    assert after / before > 1.25
 
 
 def test_added_instructions_have_their_line(bench: Bench) -> None:
