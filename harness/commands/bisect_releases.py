@@ -3,12 +3,14 @@
 
 import argparse
 import shlex
+from dataclasses import replace
 from functools import partial
 
 from rich.console import Console
 
 from harness.bisect.release_text import text
 from harness.bisect.releases import Releases, bisect_releases
+from harness.bisect.same_config import lines, same_config
 from harness.commands.command import SCENARIOS, results_root, tell
 from harness.commands.kernels import specs
 from harness.limits.load import load_scenario
@@ -51,6 +53,10 @@ def by_release(options: argparse.Namespace) -> int:
     drifted = kconfig.drift(resolved(good).config, resolved(bad).config)
     tags = "" if backwards or options.figure else _with_tree(options, good, bad)
     print(text(found, len(drifted.options), tags), end="")
+    if options.same_config:
+        with progress(Console(stderr=True)) as listener:
+            same = same_config(replace(sweeper, listener=listener), found, options.figure)
+        print("\n".join(lines(same)))
     options.good, options.bad = _tag(good), _tag(bad)
     return _exit_code(found)
 
