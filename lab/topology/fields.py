@@ -219,6 +219,7 @@ MD_FIELDS: tuple[Field[int], ...] = (
 )
 ATTRIBUTES: Mapping[str, tuple[Field[int] | Field[str], ...]] = {"queue": QUEUE_FIELDS, "md": MD_FIELDS}
 """Attributes of a stack's own block device, by their folder in sysfs."""
+QUEUE = Field("queue", Record(QUEUE_FIELDS), says="settings of every LUN's request queue, before those of a scenario")
 STACK_QUEUE = Field("queue", Record(QUEUE_FIELDS), says="settings of its own request queue")
 STACK_MD = Field("md", Record(MD_FIELDS), says="settings of the array")
 
@@ -251,6 +252,7 @@ ORIGIN_TEXTS = (
     Field("cites", Text(), says="source of the value", example="the report's table of slots"),
     Field("fitted", Text(), says="figure to which the value was fitted", example="the re-read, 864 MB/s"),
     Field("chosen", Text(), says="why any such value gives the same ratios", example="deeper than the load"),
+    Field("guessed", Text(), says="what an assumed value rests on; not in the catalogue", example="usual for flash"),
 )
 ORIGINS: Field[list[Row]] = Field(
     "origins", ListOf(Record((ORIGIN_OF, *ORIGIN_TEXTS))), says="where the values of the parameters come from"
@@ -287,7 +289,9 @@ LUNS = Field("luns", NamedRanges(_LUN, "LUN"), required=True, says="block device
 LINKS = Field("links", NamedRanges(_LINK, "link"), says="capacities that paths share")
 ENCLOSURES = Field("enclosures", NamedRanges(_BOX, "enclosure"), says="boxes of disks")
 STACKS = Field("stacks", NamedRanges(_STACK, "stack"), says="devices over the LUNs: dm, md, NVMe multipath")
-TOPOLOGY_RECORD = Record((TOPOLOGY, TITLE, MEMORY, VM, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS))
+TOPOLOGY_RECORD = Record(
+    (TOPOLOGY, TITLE, MEMORY, VM, QUEUE, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS)
+)
 
 
 def _by_name(*fields: Field[T]) -> dict[str, Field[T]]:

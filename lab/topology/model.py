@@ -184,7 +184,7 @@ class Stack:
 class Origin:
     """Where the values of parameters come from; ``of`` is a pattern such as ``disk.*.seek``.
 
-    ``kind`` is cites, fitted (``text`` says to what) or chosen (the ratios do not depend on it).
+    ``kind`` is cites, fitted (``text`` says to what), chosen (the ratios do not depend on it) or guessed.
     """
 
     of: str
@@ -205,7 +205,7 @@ class Region:
 class Topology:
     """``scale`` is the factor by which rates are lower and times longer than the hardware's.
 
-    ``vm`` maps names in /proc/sys/vm to values.
+    ``vm`` maps names in /proc/sys/vm to values, ``queue`` attributes of every LUN's request queue.
     """
 
     name: str
@@ -221,6 +221,7 @@ class Topology:
     scale: int = 1
     origins: tuple[Origin, ...] = field(default=(), metadata=WORDS)
     vm: Mapping[str, str] = field(default_factory=dict)
+    queue: Mapping[str, str] = field(default_factory=dict)
 
     def region(self, name: str) -> Region:
         """The extent of this disk, LUN or stack. Raises KeyError for a disk without exactly one LUN."""
