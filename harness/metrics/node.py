@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lab.base.errors import CannotJudge
-from lab.base.printable import printable
 from lab.base.reading import parse_json
+from lab.base.units import printable
 
 
 class MeasurementError(CannotJudge):

@@ -37,7 +37,7 @@ SECOND = 10**9
 HOUR = 3600 * SECOND
 SCHEMA_VERSION = 1
 FEWEST_BOOTS = 6
-"""The fewest that ``harness.noise.stopping`` can judge."""
+"""The fewest that ``harness.noise`` can judge."""
 REQUEST_TIMEOUT = 30 * SECOND
 SHORTEST_RAMP = SECOND
 """On the wall clock the first requests run code that QEMU has not translated yet."""

@@ -12,8 +12,8 @@ from harness.limits import bottleneck as precedence_module
 from harness.limits.bottleneck import NOTHING, PRECEDENCE, UNCOUNTED, Bottleneck, bottleneck
 from harness.limits.counterfactual import changes
 from harness.limits.elements import Element, ElementKind
-from harness.metrics.handler import DiskTime
 from harness.metrics.node import MeasurementError
+from harness.metrics.occupancy import DiskTime
 from harness.metrics.use import Held, LoadUse, mean_use, read_use
 from harness.report.terminal.bottleneck import bottleneck_lines, sentences
 from harness.scenario.load import load_scenario

@@ -17,7 +17,7 @@ from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict, judge
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import Element, ElementKind
-from harness.noise.interval import Interval
+from harness.noise import Interval
 from harness.report.format import duration, figure, spread
 from harness.report.terminal.claims import CELLS, gauge
 from harness.report.terminal.conclusion import conclusion

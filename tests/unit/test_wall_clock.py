@@ -16,8 +16,7 @@ from harness.judge.cells import CellResult, measured, not_run
 from harness.judge.document import verdict_document
 from harness.judge.sequence import judge_in_sequence, unmade
 from harness.judge.verdict import Verdict, judge
-from harness.noise.interval import scatter
-from harness.noise.stopping import Rule, stopping_rule
+from harness.noise import Rule, scatter, stopping_rule
 from harness.report.format import noise
 from harness.report.terminal.explain import describe_scenario
 from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict

@@ -8,9 +8,9 @@ from statistics import fmean
 
 from harness.metrics.use import LoadUse
 from lab.base.units import show_rate, show_size, show_time
+from lab.topology.graph import BOX, DISK, HBA, LINK, Route, RouteStep, routes
 from lab.topology.model import Disk, Stack, StackKind, Topology
 from lab.topology.ranges import ranged
-from lab.topology.routes import BOX, DISK, HBA, LINK, Route, RouteStep, routes
 
 _DIGITS = 4
 

@@ -10,8 +10,8 @@ from harness.metrics.use import LoadUse
 from harness.report.drawing.drawing import STACK, Box, Drawing, Meter, drawing
 from harness.report.terminal.topology import flow_words
 from lab.base.units import show_size
+from lab.topology.graph import BOX, DISK, HBA, LINK
 from lab.topology.model import Topology
-from lab.topology.routes import BOX, DISK, HBA, LINK
 
 CHARACTER, LINE, PADDING, GAP, LANE = 7.3, 16.0, 9.0, 16.0, 54.0
 CELL_HEIGHT, CELL_CHARACTER, CELLS_IN_ROW = 17.0, 6.2, 12

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from harness.judge.claims import NOT_RUN, ControlVerdict, Judgement
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
-from harness.noise.interval import Interval
+from harness.noise import Interval
 from harness.report.drawing.chart import Axis, Tick, fitting
 from harness.report.export.parts import AS_IT_MUST, HELD
 from harness.report.format import figure, reported, severity, spread, value

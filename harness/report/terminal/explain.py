@@ -4,7 +4,7 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from harness.noise.stopping import stopping_rule
+from harness.noise import stopping_rule
 from harness.run.plan import guest_job
 from harness.scenario.model import Arm, Claim, Clock, Control, Load, Role, Scenario
 from lab.base.errors import Misuse

@@ -12,11 +12,10 @@ from harness.report.format import plural
 from harness.scenario.model import Load, Role
 from lab.base.errors import Misuse
 from lab.base.units import show_size, show_time
-from lab.topology.flow import Carried, maximum_flow
-from lab.topology.graph import Access, parts
+from lab.topology.graph import Access, Carried, maximum_flow, parts
+from lab.topology.limits import crossings
 from lab.topology.model import Hba, Topology
 from lab.topology.ranges import ranged
-from lab.topology.timers import crossings
 
 STREAM, RANDOM = 1 << 20, 4 << 10
 _DEEP = 1024
