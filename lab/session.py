@@ -14,7 +14,7 @@ from lab.base.cache import Cache
 from lab.base.digest import digest_bytes, known_digest
 from lab.base.errors import LabBroken
 from lab.base.record import BootRecord
-from lab.base.tell import Tell, silent
+from lab.base.units import Tell, silent
 from lab.guest import image, payload
 from lab.guest.image import BaseImage
 from lab.guest.job import job_files

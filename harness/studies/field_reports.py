@@ -9,7 +9,8 @@ from harness.judge.verdict import Verdict
 from harness.report import markdown
 from harness.report.format import figure, plural, reported, spread
 from harness.scenario.model import Arm, Scenario
-from harness.studies.sensitivity.rows import FACTORS, Sensitivity
+from harness.studies.sensitivity import FACTORS, Sensitivity
+from lab.kernels.release import by_release
 from lab.topology.model import Origin
 
 FAR_OFF = 0.2
@@ -72,7 +73,7 @@ def _is_far(one: ReproductionVerdict) -> bool:
 def _scenario(runs: Sequence[Measured]) -> Iterator[str]:
     scenario = max(runs, key=lambda run: run.run_id).scenario
     newest = {run.series: run for run in sorted(runs, key=lambda run: run.run_id)}
-    columns = sorted(newest, key=_version)
+    columns = sorted(newest, key=by_release)
     yield f"## {scenario.name}: {scenario.title}"
     yield ""
     if scenario.source:
@@ -145,7 +146,3 @@ def _origins(scenario: Scenario) -> Iterator[str]:
 
 def _fitted(arm: Arm) -> tuple[Origin, ...]:
     return tuple(origin for origin in arm.topology.origins if origin.kind == "fitted")
-
-
-def _version(series: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in series.split(".") if part.isdecimal())

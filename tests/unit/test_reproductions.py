@@ -10,7 +10,7 @@ from harness.judge.document import verdict_document
 from harness.judge.verdict import judge
 from harness.scenario.model import Reproduction, Scenario, Source, Status
 from harness.studies.field_reports import Measured, page, unexplained
-from harness.studies.sensitivity.rows import FACTORS, Sensitivity, SensitivityRow
+from harness.studies.sensitivity import FACTORS, Sensitivity, SensitivityRow
 from lab.base.errors import InputErrors
 from tests.unit.analysis_samples import SHARE, cells, claim, scenario
 from tests.unit.scenario_text import GOOD, load

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from harness.scenario.jsonschema import json_schema
 from harness.scenario.load import find_scenarios
+from harness.scenario.reference import json_schema
 from lab.yaml.strict import Problems, parse, plain_value
 from tests.unit.scenario_text import GOOD
 
