@@ -104,7 +104,7 @@ def test_scenarios_of_one_report_come_together_and_kernels_say_how_they_were_had
     runs = []
     for name, report, spec in (
         ("b", "Z", "debian:6.1"),
-        ("a", "Z", "tree:/home/x/linux@v4.19"),
+        ("a", "Z", "tree:/srv/x/linux@v4.19"),
         ("c", "A", "ubuntu:4.15"),
     ):
         model = replace(reproducing(0.95), name=name, source=Source(report))
@@ -114,4 +114,4 @@ def test_scenarios_of_one_report_come_together_and_kernels_say_how_they_were_had
     assert "6.1.1-amd64 (1 seed)." in text
     assert "6.1.1-amd64 (1 seed, built from a tree)." in text
     assert "6.1.1-amd64 (1 seed, ubuntu:4.15)." in text
-    assert "/home" not in text
+    assert "/srv" not in text
