@@ -70,9 +70,7 @@ class Cache:
         base = os.environ.get("XDG_CACHE_HOME")
         return cls((Path(base) if base else Path.home() / ".cache") / "blklab")
 
-    def entry(
-        self, kind: str, key: str, fill: Callable[[Path], None], abort: threading.Event | None = None
-    ) -> Path:
+    def entry(self, kind: str, key: str, fill: Callable[[Path], None], abort: threading.Event | None = None) -> Path:
         """The folder ``kind/key``; when absent, ``fill`` is called once with an empty folder to fill.
 
         The folder appears under its name only when complete and on disk. Raises LabBroken when the
