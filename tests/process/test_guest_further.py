@@ -101,7 +101,7 @@ def test_every_interrupt_of_a_controller_is_routed(further: Desk) -> None:
     assert [path.read_text() for path in lists] == ["1", "1"]
 
 
-def test_an_interrupt_that_the_kernel_manages_is_told_from_all_else(further: Desk) -> None:
+def test_a_kernel_managed_interrupt_is_recognised(further: Desk) -> None:
     where = controller(further, 24, 25)
     managed = further.folder / "proc" / "irq" / "25" / "smp_affinity_list"
     managed.unlink()

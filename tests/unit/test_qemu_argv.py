@@ -99,7 +99,7 @@ def test_fingerprint_has_roles_for_paths() -> None:
     ],
     ids=str,
 )
-def test_fingerprint_tells_what_the_guest_can_see(other: dict[str, object]) -> None:
+def test_the_fingerprint_covers_what_the_guest_can_see(other: dict[str, object]) -> None:
     assert fingerprint_argv(replace(SPEC, **other)) != fingerprint_argv(SPEC)  # type: ignore[arg-type]
 
 
