@@ -216,6 +216,7 @@ EXPECT = Field(
     example='">= 0.9"',
 )
 OPTIONAL = Field("optional", Flag(), default=False, says="shown, but does not decide the verdict")
+DRAFT = Field("draft", Flag(), default=False, says="its bound is a placeholder: shown, but does not decide the verdict")
 MEANS = Field("means", Text(), default="", says="what it means when the claim holds", example="tags are shared fairly")
 OTHERWISE = Field("otherwise", Text(), default="", says="what it means when the claim fails", example="the hog wins")
 MUTANT = Field(
@@ -236,7 +237,7 @@ KNOWN: Field[list[Row]] = Field(
     says="kernels on which the claim is known to fail; if it holds there, the run fails",
 )
 ONLY_ON = Field(KERNELS.name, KERNELS.kind, absent="all", says="kernels for which it is made", example=KERNELS.example)
-CLAIM = Record((THAT, RATIO, EXPECT, ONLY_ON, OPTIONAL, MEANS, OTHERWISE, KNOWN))
+CLAIM = Record((THAT, RATIO, EXPECT, ONLY_ON, OPTIONAL, DRAFT, MEANS, OTHERWISE, KNOWN))
 HANGS = Field("hangs", Flag(), says="what the mutant stops may hang the guest, which is red too; an oops is not")
 CONTROL = Record((THAT, RATIO, EXPECT, ONLY_ON, MUTANT, HANGS))
 
