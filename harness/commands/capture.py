@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.commands.command import tell
+from harness.commands.common.options import tell
 from harness.intake.capture import Captured, capture
 from harness.intake.devices import slug
 from harness.intake.latencies import read_results

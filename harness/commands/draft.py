@@ -6,7 +6,7 @@ import sys
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.commands.command import tell
+from harness.commands.common.options import tell
 from harness.intake.devices import slug
 from harness.intake.draft import Drafter, made_up_topology, named_topology
 from harness.intake.jobfile import read_jobs

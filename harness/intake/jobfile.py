@@ -8,8 +8,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lab.base.errors import InputErrors, Misuse, Problem
-from lab.base.printable import printable
 from lab.base.reading import read_regular
+from lab.base.units import printable
 
 _MOST_BYTES = 1 << 20
 _DEEPEST = 8

@@ -9,8 +9,8 @@ from harness.judge.guard import LEAST_IDLE
 from harness.limits.limits import allowed
 from harness.scenario.model import Arm, Load, Role
 from lab.base.units import show_time
+from lab.topology.limits import crossings
 from lab.topology.model import Driver, Topology
-from lab.topology.timers import crossings
 
 _NS = 1e9
 _MICROSECOND = 1000

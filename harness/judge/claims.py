@@ -16,9 +16,7 @@ from harness.judge.ensemble import Ensemble
 from harness.judge.guard import TOO_BUSY, guest_idle
 from harness.judge.killers import UNPROVEN, killers
 from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_ensemble, window_values
-from harness.noise.interval import Interval
-from harness.noise.scatter import Scatter, scatter
-from harness.noise.stopping import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Rule, decide
+from harness.noise import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Interval, Rule, Scatter, decide, scatter
 from harness.scenario.known import is_in
 from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction, Status
 from lab.base.record import Outcome

@@ -17,7 +17,7 @@ from harness.judge.claims import (
 from harness.judge.ensemble import Ensemble
 from harness.judge.operands import Evidence
 from harness.judge.statuses import exit_code, roll_up
-from harness.noise.stopping import Rule, stopping_rule
+from harness.noise import Rule, stopping_rule
 from harness.scenario.model import Clock, Scenario, Status
 
 SHOWN_METRIC = "iops"

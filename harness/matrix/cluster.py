@@ -24,7 +24,7 @@ from harness.run.lanes import Lanes, Stopped
 from lab.base.digest import known_digest
 from lab.base.errors import LabBroken, Misuse
 from lab.base.record import BootRecord
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.session import Lab, PhaseSeen, PreparedJob, note_repeat
 
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://\S+:\d+")

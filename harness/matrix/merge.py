@@ -10,8 +10,7 @@ from pathlib import Path
 
 from harness.base.files import writing
 from harness.judge.statuses import WORST_FIRST
-from harness.record.evidence import Altered
-from harness.record.judging import judge_run
+from harness.record.judging import Altered, judge_run
 from harness.record.matrices import FOLDER, MatrixCell, MatrixFolder, MatrixRecord, load_matrix, new_matrix
 from harness.record.store import RunFolder, Store, load_run
 from harness.scenario.model import Status

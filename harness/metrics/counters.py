@@ -8,7 +8,7 @@ import re
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from harness.metrics.errors import MeasurementError
+from harness.metrics.node import MeasurementError
 
 _SECTION = "== "
 _DISKSTATS = "/proc/diskstats"

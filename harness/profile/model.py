@@ -89,6 +89,19 @@ class Cost:
 
 
 @dataclass(frozen=True)
+class Code:
+    """The executed instructions of a function of the kernel in all contexts: how often, by offset from ``address``.
+
+    ``owner`` is the module, "vmlinux" for the kernel's image.
+    """
+
+    owner: str
+    name: str
+    address: int
+    counts: Mapping[int, int] = field(hash=False)
+
+
+@dataclass(frozen=True)
 class Head:
     """What was profiled. ``per_io`` is the figure cpu.per_io of the stored run (ns), None where it has none."""
 
@@ -119,6 +132,7 @@ class Profile:
     total: int
     surprises: int
     nodes: tuple[PathNode, ...] = field(repr=False)
+    code: tuple[Code, ...] = field(default=(), repr=False)
 
     @cached_property
     def costs(self) -> Mapping[Function, Cost]:

@@ -7,8 +7,6 @@ from contextlib import suppress
 from typing import TypeVar
 
 from harness.scenario import schema
-from harness.scenario.bound import parse_bound
-from harness.scenario.expression import ExpressionError
 from harness.scenario.known import parse_range
 from harness.scenario.model import (
     MIXED,
@@ -23,7 +21,7 @@ from harness.scenario.model import (
     Ratio,
     Reproduction,
 )
-from harness.scenario.ratio import Names, parse_ratio, sampled_names
+from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio, sampled_names
 from lab.topology.model import Topology
 from lab.yaml.fields import Field, Row
 from lab.yaml.strict import Entry, Map, Node, Scalar

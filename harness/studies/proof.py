@@ -14,8 +14,8 @@ from harness.record.store import RunFolder, Store
 from harness.run.events import Listener, nobody
 from harness.run.plan import Request
 from harness.run.runner import measured
+from harness.scenario.expand import variant
 from harness.scenario.model import Arm, Load, Scenario, Status
-from harness.scenario.variant import variant
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge
 from lab.kernels.model import Kernel

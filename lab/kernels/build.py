@@ -14,7 +14,7 @@ from lab.base.compiler import compiler_version
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.kernels import kconfig
 from lab.kernels.fixups import FIXUPS, Fixup, fixups_for, major_version
 from lab.kernels.kconfig import Wanted

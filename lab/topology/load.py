@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from lab.base.errors import Misuse
@@ -107,6 +108,7 @@ def _read(node: Node, name: str, source: str, problems: Problems, *, in_catalogu
         return None
     vm, queue = _values(row, fields.VM, fields.VM_FIELDS), _values(row, fields.QUEUE, fields.QUEUE_FIELDS)
     topology = Topology(name, title, memory, hbas, disks, luns, source, links, boxes, {}, scale, origins, vm, queue)
+    topology = replace(topology, kernel_words=tuple(row.get_or(fields.KERNEL_WORDS, "").split()))
     topology = read_stacks(topology, stack_rows, lun_rows)
     places = {"disk": disk_rows, "hba": hba_rows, "lun": lun_rows, "stack": stack_rows}
     if len(problems.found) > before:
@@ -151,6 +153,7 @@ def _disk(name: str, row: Row, links: Iterable[str], scale: int) -> Disk:
         ncq=row.value(fields.NCQ),
         buffer=row.get_or(fields.BUFFER, 0),
         look_ahead=row.value(fields.LOOK_AHEAD),
+        coalesce=row.value(fields.COALESCE),
         links=_references(f"disk {name}", row, fields.PATH, "link", links),
     )
 

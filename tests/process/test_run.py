@@ -245,3 +245,19 @@ def test_a_qemu_that_somebody_kills_is_the_lab_s_trouble(lab: FakeLab) -> None:
     out, _ = process.communicate(timeout=30)
     assert process.returncode == EXIT_LAB_BROKEN
     assert "killed by signal 9" in out
+
+
+def test_kernel_words_of_an_arm_are_on_its_command_line(lab: FakeLab) -> None:
+    text = lab.scenario.read_text()
+    lab.scenario.write_text(text.replace("cmd_per_lun: 16}", "cmd_per_lun: 16, kernel_words: tcm_loop.can_queue=64}"))
+    assert lab.run().returncode == EXIT_PASS
+    (verdict,) = lab.verdicts()
+    seen = []
+    for boot in sorted((verdict.parent / "boots").iterdir()):
+        made = json.loads((boot / "boot.json").read_text())["fingerprint"]
+        worded = made["arm"] == "limited"
+        line = made["cmdline"]
+        assert line.endswith(" tcm_loop.can_queue=64") is (line in made["argv"] and worded)
+        assert (f"kernel command line\t/proc/cmdline\t{line}".encode() in (boot / "job.cpio").read_bytes()) is worded
+        seen.append(made["arm"])
+    assert seen.count("limited") == CELLS // 2

@@ -20,7 +20,7 @@ from harness.run.plan import Request
 from harness.run.runner import Run, run_scenario
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Agreement, Clock, Scenario, Status
-from harness.studies.agreement.collect import both_clocks, on_the_wall
+from harness.studies.agreement import both_clocks, on_the_wall
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
 from lab.kernels.resolve import resolve

@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 
 from harness.base.plain import identity
-from harness.commands.command import WALL
+from harness.commands.common.options import WALL
 from harness.judge.ensemble import Ensemble
 from harness.record.store import Store
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Agreement, Clock, Scenario
-from harness.studies.agreement.collect import both_clocks, counterpart
-from harness.studies.agreement.page import page
-from harness.studies.agreement.ratios import BothClocks, OnTheWall
+from harness.studies.agreement import BothClocks, OnTheWall, both_clocks, counterpart, page
 from lab.base.errors import InputErrors, Misuse
 from tests.unit.scenario_text import GOOD, load
 

@@ -7,13 +7,14 @@ from pathlib import Path
 import pytest
 from rich.console import Console
 
-from harness.commands.command import SCENARIOS
+from harness.commands.common.options import SCENARIOS
 from harness.limits import bottleneck as precedence_module
 from harness.limits.bottleneck import NOTHING, PRECEDENCE, UNCOUNTED, Bottleneck, bottleneck
 from harness.limits.counterfactual import changes
 from harness.limits.elements import Element, ElementKind
-from harness.metrics.errors import MeasurementError
-from harness.metrics.use import DiskTime, Held, LoadUse, mean_use, read_use
+from harness.metrics.node import MeasurementError
+from harness.metrics.occupancy import DiskTime
+from harness.metrics.use import Held, LoadUse, mean_use, read_use
 from harness.report.terminal.bottleneck import bottleneck_lines, sentences
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Arm, Load, Role

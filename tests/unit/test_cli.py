@@ -16,7 +16,7 @@ import pytest
 import harness.commands
 from harness.cli import INTERRUPTED, LAB_BROKEN, MISUSE, main
 from harness.commands import GROUPS, CommandWord
-from harness.commands.command import SCENARIOS
+from harness.commands.common.options import SCENARIOS
 from harness.report.terminal.explain import commands_of, describe_scenario
 from harness.scenario.load import find_scenarios, load_scenario
 from lab.base.errors import (

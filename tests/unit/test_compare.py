@@ -10,7 +10,7 @@ from harness.judge.comparison import LARGE, Difference, kind_of
 from harness.judge.ensemble import Ensemble
 from harness.record.sides import pairs, side
 from harness.record.store import load_run
-from harness.studies.calibration.models import TOLERANCE
+from harness.studies.calibration import TOLERANCE
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from tests.unit.record_samples import matrix_of, run_of
 

@@ -11,14 +11,14 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from harness.cli import main
-from harness.metrics.errors import MeasurementError
+from harness.metrics.node import MeasurementError
 from harness.record.boot_files import save_boot
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder
 from harness.report.terminal.progress import progress
 from harness.run.events import CellPhase, CellStarted, RunStarted
-from lab.base.printable import printable
 from lab.base.record import Outcome
+from lab.base.units import printable
 from lab.guest.protocol import ResultReader
 from tests.unit.analysis_samples import claim, control, scenario
 from tests.unit.store_samples import boot_all, new_run, record

@@ -49,6 +49,24 @@ def test_a_seek_precedes_what_is_not_next_to_the_head(lib: ctypes.CDLL) -> None:
     assert (rig.disks[0].seeks, rig.disks[0].jobs, rig.disks[0].bytes) == (2, 4, 4 * 4096)
 
 
+def test_a_disk_that_coalesces_finishes_jobs_together_and_the_last_when_it_is_idle(lib: ctypes.CDLL) -> None:
+    rig = Rig(lib, (4096 * 1000, 0), coalesce=3)
+    for number in range(8):
+        rig.submit(0, 0, number * 4096, 4096)
+    served = [(ms * MS, number * 4096) for number, ms in enumerate((3, 3, 3, 6, 6, 6, 8, 8))]
+    assert (rig.drain(), rig.disks[0].busy) == (served, 8 * MS)
+    rig.submit(0, 20 * MS, 0, 4096)
+    assert rig.drain() == [(21 * MS, 0)]
+
+
+def test_disks_that_coalesce_do_not_wait_for_each_other(lib: ctypes.CDLL) -> None:
+    rig = Rig(lib, (4096 * 1000, 0), (2048 * 1000, 0), coalesce=2)
+    for disk in (0, 1):
+        for at in range(3):
+            rig.submit(disk, 0, at * 4096, 4096)
+    assert [when // MS for when, _ in rig.drain()] == [2, 2, 3, 4, 4, 6]
+
+
 def test_a_flush_waits_for_its_turn_and_moves_nothing(lib: ctypes.CDLL) -> None:
     rig = Rig(lib, (4096 * 1000, 8 * MS))
     rig.submit(0, 0, 0, 4096)

@@ -10,8 +10,7 @@ import pytest
 from harness.cli import main
 from harness.judge.ensemble import Ensemble
 from harness.record.index import open_index
-from harness.studies.history.changes import HistoryPoint, change_points
-from harness.studies.history.collect import history
+from harness.studies.history import HistoryPoint, change_points, history
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
 from tests.unit.record_samples import FIGURE, MODEL, run_of
 

@@ -8,14 +8,13 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.commands.command import SCENARIOS
+from harness.commands.common.options import SCENARIOS
 from harness.judge.killers import killers
 from harness.limits.implied import implied
 from harness.limits.load import load_scenario
-from harness.scenario.bound import parse_bound
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Claim, Control, KnownFailure, Scenario, Selftest, Status
-from harness.scenario.ratio import names_of, parse_ratio
+from harness.scenario.ratio import names_of, parse_bound, parse_ratio
 from lab.base.errors import InputErrors
 from tests.unit.analysis_samples import null_topology, scenario
 

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.commands.command import SCENARIOS
+from harness.commands.common.options import SCENARIOS
 from harness.metrics.figures import PER_IO
 from harness.record.judging import judge_run
 from harness.scenario.load import load_scenario

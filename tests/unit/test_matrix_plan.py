@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from harness.judge.statuses import matrix_status
-from harness.matrix.jobs import document, hosted_jobs
-from harness.matrix.plan import Shard, dealt, read_shard
+from harness.matrix.plan import Shard, dealt, document, hosted_jobs, read_shard
 from harness.record.matrices import MatrixCell, MatrixRecord, load_matrix, matrices, new_matrix, same_request, with_cell
 from harness.record.store import KernelFacts
 from harness.report.terminal.matrix import print_matrix
-from harness.report.terminal.matrix_progress import MatrixTally, matrix_progress
+from harness.report.terminal.progress import MatrixTally, matrix_progress
 from harness.run.events import CellDecided, CellFinished, CellPhase, CellStarted, MatrixStarted, OfCell, RunStarted
 from harness.scenario.model import Clock, Scenario, Status
 from lab.base.errors import Misuse

@@ -18,12 +18,19 @@ WIDE = "\n".join(f"kernel;entry_{number} 7 {333 + number}" for number in range(1
 
 
 def test_a_window_whose_parts_do_not_add_up_is_refused() -> None:
-    good = "total 30 0\nnode 4 3 ffffffff81000010 1 10\nnode 3 0 ffffffff81000000 1 5\nuser 401000 90c3 3 15\n"
+    good = (
+        "total 30 0\nnode 4 3 ffffffff81000010 1 10\nnode 3 0 ffffffff81000000 1 5\n"
+        "code 5 ffffffff81000013 ffffffff81000010\ncode 4 ffffffff81000000\ncode 1 ffffffff81000000\n"
+        "user 401000 90c3 3 15\n"
+    )
     window = read_window(good)
+    assert window.code == {0xFFFFFFFF81000000: 5, 0xFFFFFFFF81000010: 5, 0xFFFFFFFF81000013: 5}
     assert [node.number for node in window.nodes] == [3, 4]
     assert window.blocks[0].data == b"\x90\xc3"
     with pytest.raises(LabBroken, match="counted 31 instructions and listed 30"):
         read_window(good.replace("total 30", "total 31"))
+    with pytest.raises(LabBroken, match="counted 30 instructions and listed 29"):
+        read_window(good.replace("code 1 ffffffff81000000\n", ""))
     with pytest.raises(LabBroken, match="line 2"):
         read_window(good.replace("node 4", "knot 4"))
 

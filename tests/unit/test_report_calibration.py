@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Headings of the table that shows several kernels."""
 
-from harness.studies.calibration.text import headings
+from harness.studies.calibration import headings
 
 
 def test_what_a_distribution_appends_is_left_out() -> None:

@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.commands.command import SCENARIOS
+from harness.commands.common.options import SCENARIOS
 from harness.judge.cells import CellResult, skipped
 from harness.judge.claims import Judgement
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict, judge
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import Element, ElementKind
-from harness.noise.interval import Interval
+from harness.noise import Interval
 from harness.report.format import duration, figure, spread
+from harness.report.terminal.claims import CELLS, gauge
 from harness.report.terminal.conclusion import conclusion
-from harness.report.terminal.gauge import CELLS, gauge
 from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
 from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import GUEST, IDLE

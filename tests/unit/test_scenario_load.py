@@ -195,7 +195,11 @@ def test_the_digest_covers_the_topology(tmp_path: Path) -> None:
         ("topology: neighbours", "topology: ./none.yaml", "t.yaml:5:11: topology: topology none.yaml does not exist"),
         ("topology: neighbours\n", "", "t.yaml:9:11: topology is missing"),
         ("queue: {scheduler: none}\n", "", "t.yaml:9:11: arm shared: queue.scheduler is missing"),
-        ("scheduler: none", "scheduler: cfq", "scheduler: expected one of none, mq-deadline, kyber, bfq, got cfq"),
+        (
+            "scheduler: none",
+            "scheduler: as",
+            "scheduler: expected one of none, mq-deadline, kyber, bfq, noop, deadline",
+        ),
         ("scheduler: none", "scheduler: none, nr_requests: 65", "nr_requests 65 exceeds 64"),
         ("scheduler: none", "scheduler: bfq, nr_requests: 2049", "nr_requests 2049 exceeds 2048"),
         ("scheduler: none", "scheduler: none, iosched.low_latency: 0", "queue.iosched needs an elevator"),

@@ -32,7 +32,7 @@ class Desk:
         self.folder = folder
         self.record = folder / "record"
         shutil.copy(checkout / "Makefile", folder)
-        for name in ("run", "setup", "bench", "lock"):
+        for name in ("run", "setup", "lock"):
             _executable(folder / "scripts" / name, STUB)
 
     def make(self, *arguments: str, environment: Mapping[str, str] | None = None) -> subprocess.CompletedProcess[str]:

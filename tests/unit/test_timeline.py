@@ -14,10 +14,8 @@ from harness.judge.verdict import judge
 from harness.record.store import KernelFacts
 from harness.scenario.model import Status
 from harness.studies.timeline.lines import differs, lines
-from harness.studies.timeline.measure import Timeline, timeline
-from harness.studies.timeline.order import next_place
-from harness.studies.timeline.page import page
-from harness.studies.timeline.picture import panels, picture
+from harness.studies.timeline.measure import Timeline, next_place, timeline
+from harness.studies.timeline.picture import page, panels, picture
 from harness.studies.timeline.sweep import KernelPoint, Sweep, label, sweep
 from harness.studies.timeline.text import text
 from lab.base.errors import CannotJudge, Misuse

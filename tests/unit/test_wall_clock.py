@@ -16,12 +16,11 @@ from harness.judge.cells import CellResult, measured, not_run
 from harness.judge.document import verdict_document
 from harness.judge.sequence import judge_in_sequence, unmade
 from harness.judge.verdict import Verdict, judge
-from harness.noise.scatter import scatter
-from harness.noise.stopping import Rule, stopping_rule
+from harness.noise import Rule, scatter, stopping_rule
 from harness.report.format import noise
 from harness.report.terminal.explain import describe_scenario
 from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
-from harness.run.jobs import guest_job
+from harness.run.plan import guest_job
 from harness.scenario.expand import expand
 from harness.scenario.model import Clock, Load, Status
 from lab.base.errors import InputErrors

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.run.jobs import guest_job
+from harness.run.plan import guest_job
 from harness.scenario import schema
 from harness.scenario.fio import FIO_SEEDS, job_file, start_phase
 from harness.scenario.model import Load, Role, Scenario

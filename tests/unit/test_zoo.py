@@ -9,8 +9,8 @@ import pytest
 from rich.console import Console
 
 from harness.commands.check import zoo as zoo_command
-from harness.commands.command import PAGES, SCENARIOS
-from harness.studies.zoo.page import zoo_page
+from harness.commands.common.options import PAGES, SCENARIOS
+from harness.studies.zoo.page import print_zoo, summary, zoo_page
 from harness.studies.zoo.regressions import Regression, load_regressions
 from harness.studies.zoo.score import (
     NullPair,
@@ -23,7 +23,6 @@ from harness.studies.zoo.score import (
     side_of,
     sighting,
 )
-from harness.studies.zoo.table import print_zoo, summary
 from lab.base.errors import InputErrors
 from lab.kernels.mutants import catalogue
 from tests.unit.analysis_samples import AT_LEAST, SHARE, cell, cells, claim, ratio, scenario

@@ -8,14 +8,11 @@ from string import ascii_letters
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.command import SCENARIOS, add_jobs, add_results, add_seeds, given, results_root, tell
+from harness.commands.common.boots import every_scenario, lab_of_host, mutants_of, store_of, watched
+from harness.commands.common.options import add_jobs, add_results, add_seeds, given, tell
 from harness.judge.claims import Judgement
 from harness.judge.killers import UNPROVEN
-from harness.limits.load import load_scenario
-from harness.record.store import Store
 from harness.report.format import value
-from harness.report.terminal.progress import progress
-from harness.scenario.load import find_scenarios
 from harness.scenario.model import Clock, Status
 from harness.studies.controls import (
     FOLDER,
@@ -29,14 +26,9 @@ from harness.studies.controls import (
     try_mutants,
     try_stock,
 )
-from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
-from lab.kernels.model import Kernel
 from lab.kernels.mutants import catalogue, demand_known
 from lab.kernels.packaged import base_spec
-from lab.kernels.resolve import resolve
-from lab.qemu.probe import find_qemu
-from lab.session import open_lab
 
 _KINDS = ("tree:", "source:")
 
@@ -62,16 +54,8 @@ def execute(options: argparse.Namespace) -> int:
             f"--source {options.source}: mutants are built from source", remedy="--source source:6.12 or tree:PATH"
         )
     campaign = _campaign(options)
-    store = Store(results_root(options.results) / FOLDER)
-    store.check()
-    find_qemu()
-    cache = Cache.default()
-    lab = open_lab(cache, tell)
-
-    def kernel(mutant: str) -> Kernel:
-        return resolve(f"{options.source}+{mutant}" if mutant else options.source, cache, tell=tell)
-
-    with progress(Console(stderr=True)) as listener:
+    store, lab, kernel = store_of(options, FOLDER), lab_of_host(), mutants_of(options.source)
+    with watched() as listener:
         stock = tuple(try_stock(lab, campaign, kernel, store, listener))
         trials = tuple(try_mutants(lab, campaign, kernel, store, listener))
     print_campaign(Console(), campaign, stock, trials)
@@ -85,8 +69,7 @@ def _campaign(options: argparse.Namespace) -> Campaign:
     known = catalogue()
     for mutant in options.mutants:
         demand_known(mutant, known)
-    found = [load_scenario(name, search=SCENARIOS) for name in find_scenarios(SCENARIOS)]
-    virtual = tuple(one for one in found if one.clock is Clock.VIRTUAL and one.selftest is None)
+    virtual = tuple(one for one in every_scenario() if one.clock is Clock.VIRTUAL and one.selftest is None)
     mutants = tuple(options.mutants) or mutants_named(virtual)
     chosen = virtual
     if options.mutants and not options.every_pair:

@@ -3,14 +3,40 @@
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
+from math import floor, log10
 from statistics import fmean
 
 from harness.metrics.use import LoadUse
-from harness.report.drawing.scaled import Scaled
-from lab.base.units import show_size
+from lab.base.units import show_rate, show_size, show_time
+from lab.topology.graph import BOX, DISK, HBA, LINK, Route, RouteStep, routes
 from lab.topology.model import Disk, Stack, StackKind, Topology
 from lab.topology.ranges import ranged
-from lab.topology.routes import BOX, DISK, HBA, LINK, Route, RouteStep, routes
+
+_DIGITS = 4
+
+
+@dataclass(frozen=True)
+class Scaled:
+    """Writes rates and times of the lab. The lab's own figure is left out where it is the hardware's."""
+
+    scale: int
+
+    def rate(self, value: float) -> str:
+        """Bytes per second."""
+        return self._both(show_rate(_round(value * self.scale)), show_rate(_round(value)))
+
+    def time(self, value: float) -> str:
+        """Nanoseconds."""
+        return self._both(show_time(_round(value / self.scale)), show_time(_round(value)))
+
+    def _both(self, hardware: str, lab: str) -> str:
+        return hardware if self.scale == 1 else f"{hardware} [{lab}]"
+
+
+def _round(value: float) -> int:
+    """Four digits that count: scaled rates are whole bytes per second, and so a little off."""
+    return int(round(value, _DIGITS - 1 - floor(log10(value)))) if value >= 1 else 0
+
 
 STACK = "stack"
 _PARTS = 4
@@ -140,6 +166,8 @@ def _disk_lines(disk: Disk, scaled: Scaled) -> Iterator[str]:
         yield f"NCQ {disk.ncq}"
     if disk.look_ahead:
         yield f"look-ahead {show_size(disk.look_ahead)}"
+    if disk.coalesce > 1:
+        yield f"reports {disk.coalesce} at a time"
 
 
 def _stack_boxes(topology: Topology) -> Iterator[Box]:

@@ -20,10 +20,14 @@ def sysfs(lun: str) -> str:
 
 @dataclass(frozen=True)
 class Module:
-    """Load a kernel module; its dependencies are loaded before it."""
+    """Load a kernel module; its dependencies are loaded before it.
+
+    The parameters named in ``optional`` are for kernels that have them.
+    """
 
     name: str
     parameters: str = ""
+    optional: tuple[str, ...] = ()
 
     def fields(self) -> tuple[str, ...]:
         return ("module", self.name, self.parameters)

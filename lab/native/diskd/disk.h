@@ -63,6 +63,9 @@ struct model_disk {
 	struct model_flow flow;
 	uint64_t busy, waited, jobs, writes, bytes, seeks; /* waited: ns of busy in which links delayed a transfer */
 	struct level queue;
+	uint64_t coalesce;                   /* the number of served jobs that are finished together */
+	struct model_job *done, **done_last; /* served, not finished */
+	uint64_t done_count;
 	/* A buffered disk: all jobs are in its lanes. */
 	struct model_disk *lanes;
 	uint64_t lane_count;
@@ -72,7 +75,8 @@ struct model_disk {
 struct model {
 	struct model_disk *disks;
 	unsigned int disk_count;
-	bool changed; /* flows began or ended at CHANGED_AT: speeds must be computed again */
+	struct model_job *ready; /* finished, for the caller to take */
+	bool changed;            /* flows began or ended at CHANGED_AT: speeds must be computed again */
 	uint64_t changed_at;
 };
 
