@@ -107,6 +107,10 @@ def not_concluded(topology: Topology) -> tuple[str, ...]:
     alike: dict[str, list[str]] = {}
     for one in crossings(topology):
         timer = one.timer
-        text = f"{timer.name} ({timer.source}, {show_time(timer.time)}; then {timer.does})"
-        alike.setdefault(text, []).append(f"{one.what}, {show_time(round(one.hardware))} on the machine")
-    return tuple(f"nothing about {text}: it is crossed by {'; '.join(what)}" for text, what in alike.items())
+        text = f"whether {timer.does} ({timer.name}, {show_time(timer.time)}, {timer.source})"
+        on_machine = show_time(round(float(f"{one.hardware:.3g}")))
+        alike.setdefault(text, []).append(f"{one.what} ({on_machine} on the machine)")
+    return tuple(
+        f"Not to be concluded: {text}, for the scale carries these times across it: {'; '.join(what)}."
+        for text, what in alike.items()
+    )

@@ -39,7 +39,8 @@ def _command(topology: Topology) -> Iterator[str]:
             rows = "\\n".join(step.rows).replace("/lab/", "/run/lab/")
             yield f"printf '{rows}\\n' | dmsetup create --noudevsync {step.name} >&2"
             yield f"ln -sfn /dev/dm-$(dmsetup info -c --noheadings -o minor {step.name}) /run/lab/{step.name}"
-    yield f"sh {SCRIPT} --folder /tmp/captured >&2 && tar -C /tmp/captured -cf - ."
+    # The guest has the host's files, read-only, and a /run of its own.
+    yield f"mkdir /run/captured && TMPDIR=/run sh {SCRIPT} --folder /run/captured >&2 && tar -C /run/captured -cf - ."
 
 
 @pytest.mark.slow
@@ -57,7 +58,7 @@ def test_a_guest_is_captured_as_the_machine_that_it_imitates(
     if any(isinstance(step, TableStep) for step in steps(topology)) and not os.access("/usr/sbin/dmsetup", os.X_OK):
         pytest.skip("dm devices need dmsetup of the host")
     capfdbinary.readouterr()
-    command = "mkdir /tmp/captured\n" + "\n".join(_command(topology))
+    command = "\n".join(_command(topology))
     assert main(["shell", name, "--kernel", KERNEL, "--command", command]) == 0
     archive = tmp_path / "captured.tar"
     archive.write_bytes(capfdbinary.readouterr().out)
