@@ -46,10 +46,10 @@ def choices(one: Field[str]) -> tuple[str, ...]:
     return one.kind.values if isinstance(one.kind, Choice) else ()
 
 
-def exact_size(value: int) -> str:
-    """Bytes in the largest unit that leaves no remainder."""
+def exact_size(value: int) -> str | int:
+    """Bytes in the largest unit that leaves no remainder, as a topology file has them."""
     fits = [unit for unit, factor in _KIBIBYTE_UNITS.items() if value and value % factor == 0]
-    return f"{value // _KIBIBYTE_UNITS[fits[-1]]}{fits[-1]}" if fits else str(value)
+    return f"{value // _KIBIBYTE_UNITS[fits[-1]]}{fits[-1]}" if fits else value
 
 
 def dm_table(snapshot: Snapshot, device: str) -> tuple[DmTarget, ...]:
@@ -243,11 +243,17 @@ class StackReader:
             self._notes.add(device, "its table cannot be read")
             return None
         words = found[3].split()
-        over = self._pieces(device, words, [target.size // int(found[1])] * (len(words) // 2))
+        over = self._pieces(device, words, [self._share(words, target.size // int(found[1]))] * (len(words) // 2))
         if not self._distinct(device, over):
             return None
         row: StackRow = {"kind": "stripe", "chunk": exact_size(int(found[2]) * SECTOR), "over": over}
         return self._put(slug(device), self._whole(device), row)
+
+    def _share(self, words: Sequence[str], share: int) -> int:
+        """What a stripe uses of each member: as much as there is, if it uses all of one."""
+        bases = [self._member(self._numbers.get(number, "")) for number in words[::2]]
+        whole = any(share >= _NEARLY_WHOLE * self._sizes[base] for base in bases if base)
+        return max(self._sizes[base] for base in bases if base) if whole else share
 
     def _linear(self, device: str, table: Sequence[DmTarget]) -> str | None:
         only = _EXTENT.fullmatch(" ".join(table[0].words)) if len(table) == 1 else None
