@@ -54,6 +54,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--figure", default="", metavar="NAME", help="between series: ARM.LOAD.ROLE.METRIC instead of the claims"
     )
+    parser.add_argument(
+        "--same-config",
+        action="store_true",
+        help="between series: build both ends from source with one configuration; how much of the difference is code",
+    )
     add_seeds(parser)
     add_arms(parser)
     add_results(parser)
@@ -116,8 +121,12 @@ def _check(options: argparse.Namespace) -> None:
         )
     if any(packaged) != all(packaged):
         raise Misuse(f"{options.good} and {options.bad} are not of one kind", remedy="two series, or two commits")
-    if options.figure and not all(packaged):
-        raise Misuse("--figure is for a bisection by release", remedy="leave it out, or give two series (debian:6.12)")
+    for name in ("figure", "same_config"):
+        if getattr(options, name) and not all(packaged):
+            raise Misuse(
+                f"--{name.replace('_', '-')} is for a bisection by release",
+                remedy="leave it out, or give two series (debian:6.12)",
+            )
 
 
 def _key(options: argparse.Namespace, scenario: Scenario) -> str:

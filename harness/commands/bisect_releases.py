@@ -3,9 +3,11 @@
 
 import argparse
 import shlex
+from dataclasses import replace
 
 from harness.bisect.release_text import text
 from harness.bisect.releases import Releases, bisect_releases
+from harness.bisect.same_config import lines, same_config
 from harness.commands.common.boots import kernel_of, lab_of_host, scenario_of, store_of, watched
 from harness.commands.common.kernels import specs
 from harness.commands.common.options import tell
@@ -40,6 +42,10 @@ def by_release(options: argparse.Namespace) -> int:
     drifted = kconfig.drift(kernel_of(good).config, kernel_of(bad).config)
     tags = "" if backwards or options.figure else _with_tree(options, good, bad)
     print(text(found, len(drifted.options), tags), end="")
+    if options.same_config:
+        with watched() as listener:
+            same = same_config(replace(sweeper, listener=listener), found, options.figure)
+        print("\n".join(lines(same)))
     options.good, options.bad = _tag(good), _tag(bad)
     return _exit_code(found)
 

@@ -11,6 +11,7 @@ from harness.commands.common.options import MOST_SEEDS, add_jobs, add_run, numbe
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import ElementKind
 from harness.profile.mail import most_expensive
+from harness.profile.model import BLIND
 from harness.profile.recorded import ProfiledCell, recorded_profile
 from harness.record.judging import Unexplained, explain_run
 from harness.record.store import RunFolder, Store, load_run
@@ -66,6 +67,7 @@ def _functions(run: RunFolder, found: Sequence[Bottleneck]) -> Iterator[str]:
     """What the CPU executes in each load that it limits: from a recorded profile, else the command that makes one."""
     if run.scenario.clock is not Clock.VIRTUAL:
         return
+    listed = False
     for one in found:
         if one.binding is None or one.binding.kind is not ElementKind.CPU:
             continue
@@ -73,6 +75,9 @@ def _functions(run: RunFolder, found: Sequence[Bottleneck]) -> Iterator[str]:
         command = f"blklab profile {run.path} {one.arm}.{one.load}"
         known = f"instructions per I/O: {most_expensive(profile, _FUNCTIONS)}" if profile else command
         yield f"functions of {one.arm}.{one.load}: {known}"
+        listed = listed or profile is not None
+    if listed:
+        yield BLIND
 
 
 def _chosen(found: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:

@@ -49,7 +49,8 @@ class ClaimVerdict:
     """``sentence`` is what the outcome means, for a person. ``diagnosed`` has the figures of a failure's diagnoses.
     ``killers`` names what makes the claim fail (``harness.judge.killers``).
 
-    ``known`` is the entry by which the claim is known to fail on this kernel, None without one.
+    ``known`` is the entry by which the claim is known to fail on this kernel, None without one. A ``draft`` is
+    optional too.
     """
 
     that: str
@@ -61,12 +62,18 @@ class ClaimVerdict:
     known: KnownFailure | None = None
     diagnosed: tuple[Diagnosed, ...] = ()
     killers: tuple[str, ...] = ()
+    draft: bool = False
 
     @property
     def text(self) -> str:
         """The claim, and in brackets that it does not count, or that nothing is known to make it fail."""
-        marks = [word for word, applies in (("optional", self.optional), (UNPROVEN, not self.killers)) if applies]
+        marks = [*filter(None, (self.aside, "" if self.killers else UNPROVEN))]
         return f"{self.that} ({', '.join(marks)})" if marks else self.that
+
+    @property
+    def aside(self) -> str:
+        """Why it does not count: draft or optional; empty for one that counts."""
+        return "draft" if self.draft else "optional" if self.optional else ""
 
     @property
     def word(self) -> str:
@@ -146,7 +153,16 @@ def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release:
     else:
         known = None
     return ClaimVerdict(
-        claim.that, claim.ratio.text, claim.expect.text, claim.optional, judgement, sentence, known, diagnosed, named
+        claim.that,
+        claim.ratio.text,
+        claim.expect.text,
+        not claim.decides,
+        judgement,
+        sentence,
+        known,
+        diagnosed,
+        named,
+        claim.draft,
     )
 
 

@@ -16,7 +16,7 @@ _NARROWEST = 0.4
 _LETTER = 6.2
 _MOST = 200
 """Functions listed below the graphs."""
-_HEADS = "".join(f"<th>{head}</th>" for head in ("delta", "before", "after", "calls before", "calls after", "function"))
+_HEADS = "".join(f"<th>{head}</th>" for head in ("delta", "function", "before", "after", "calls before", "calls after"))
 _STYLE = """
 body { font: 14px/1.4 system-ui, sans-serif; max-width: 1180px; margin: 1em auto; padding: 0 1em; color: #222;
        background: #fff; overflow-wrap: anywhere }
@@ -24,7 +24,7 @@ pre { font-size: 12px } pre, .wide { overflow-x: auto } h1 { font-size: 1.3em } 
 svg { display: block; font: 11px monospace } svg text { pointer-events: none }
 table { border-collapse: collapse; font: 12px monospace; white-space: nowrap }
 td, th { padding: 0 .6em; text-align: right }
-td:last-child, th:last-child { text-align: left } .only { stroke: #000; stroke-width: 1 }
+td:nth-child(2), th:nth-child(2) { text-align: left } .only { stroke: #000; stroke-width: 1 }
 """
 
 
@@ -106,9 +106,9 @@ def _colour(old: Fraction, new: Fraction) -> str:
 
 def _table(found: Differential) -> str:
     rows = "".join(
-        f"<tr><td>{whole(change.delta):+,}</td><td>{float(change.before.instructions):,.1f}</td>"
-        f"<td>{float(change.after.instructions):,.1f}</td><td>{float(change.before.calls):.3f}</td>"
-        f"<td>{float(change.after.calls):.3f}</td><td>{escape(name_of(change.function))} {_remark(change)}</td></tr>\n"
+        f"<tr><td>{whole(change.delta):+,}</td><td>{escape(name_of(change.function))} {_remark(change)}</td>"
+        f"<td>{float(change.before.instructions):,.1f}</td><td>{float(change.after.instructions):,.1f}</td>"
+        f"<td>{float(change.before.calls):.3f}</td><td>{float(change.after.calls):.3f}</td></tr>\n"
         for change in found.changes[:_MOST]
     )
     head = f"<h2>The {min(_MOST, len(found.changes))} largest of {len(found.changes)} functions, per I/O</h2>"

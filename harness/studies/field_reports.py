@@ -25,7 +25,7 @@ _PREFACE = (
 
 @dataclass(frozen=True)
 class Measured:
-    """The newest judged run of a scenario on one kernel."""
+    """The newest judged run of a scenario on one kernel, which ``spec`` named."""
 
     scenario: Scenario
     verdict: Verdict
@@ -33,6 +33,7 @@ class Measured:
     series: str
     qemu: str
     run_id: str
+    spec: str = ""
 
 
 def page(runs: Sequence[Measured], command: str, sensitivities: Sequence[Sensitivity] = ()) -> str:
@@ -42,12 +43,17 @@ def page(runs: Sequence[Measured], command: str, sensitivities: Sequence[Sensiti
         _PREFACE,
         "",
     ]
-    names = sorted({run.scenario.name for run in runs if run.scenario.reproduces})
-    for name in names:
+    scenarios = {run.scenario.name: run.scenario for run in runs if run.scenario.reproduces}
+    for name in sorted(scenarios, key=lambda name: (_report(scenarios[name]), name)):
         lines += [*_scenario([run for run in runs if run.scenario.name == name]), ""]
         for found in (one for one in sensitivities if one.scenario == name):
             lines += [*_sensitivity(found), ""]
     return "\n".join(lines)
+
+
+def _report(scenario: Scenario) -> str:
+    """Scenarios of one report come together."""
+    return scenario.source.report if scenario.source else ""
 
 
 def unexplained(runs: Sequence[Measured]) -> tuple[str, ...]:
@@ -85,11 +91,16 @@ def _scenario(runs: Sequence[Measured]) -> Iterator[str]:
     yield from _origins(scenario)
     kernels = ", ".join(_kernel(newest[column]) for column in columns)
     qemu = ", ".join(sorted({run.qemu for run in newest.values() if run.qemu}))
-    yield f"Kernels: {kernels}. {qemu}. `blklab run {scenario.name} --kernel debian:SERIES` repeats a column."
+    yield f"Kernels: {kernels}. {qemu}. `blklab run {scenario.name} --kernel debian:SERIES` repeats a column of Debian."
 
 
 def _kernel(run: Measured) -> str:
-    return f"{run.release} ({plural(len(run.verdict.seeds), 'seed')})"
+    kind, _, wanted = run.spec.partition(":")
+    # Paths of the host that measured stay out of the page.
+    source = {"ubuntu": f", ubuntu:{wanted}", "tree": ", built from a tree", "source": ", built from source"}.get(
+        kind, ""
+    )
+    return f"{run.release} ({plural(len(run.verdict.seeds), 'seed')}{source})"
 
 
 def _cell(reproductions: Sequence[ReproductionVerdict], place: int) -> str:

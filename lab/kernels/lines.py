@@ -132,7 +132,7 @@ class _Lines:
             for index, one in enumerate(wanted):
                 if (
                     unit.owner == one.owner
-                    and f"\0{one.function}\0".encode() in data
+                    and f"{one.function}\0".encode() in data
                     and elf.places(data).get(one.function)
                 ):
                     found.setdefault(index, []).append(unit)

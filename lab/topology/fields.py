@@ -163,6 +163,7 @@ MD_FIELDS: tuple[Field[int], ...] = (
 )
 ATTRIBUTES: Mapping[str, tuple[Field[int] | Field[str], ...]] = {"queue": QUEUE_FIELDS, "md": MD_FIELDS}
 """Attributes of a stack's own block device, by their folder in sysfs."""
+QUEUE = Field("queue", Record(QUEUE_FIELDS), "settings of every LUN's request queue, before those of a scenario")
 STACK_QUEUE = Field("queue", Record(QUEUE_FIELDS), "settings of its own request queue")
 STACK_MD = Field("md", Record(MD_FIELDS), "settings of the array")
 
@@ -178,10 +179,10 @@ _WORD = r"[A-Za-z0-9_.-]{1,60}(=[A-Za-z0-9_.,:+-]{1,60})?"
 KERNEL_WORDS = Field(
     "kernel_words",
     Text("words with blanks between them, such as scsi_mod.use_blk_mq=N", f"{_WORD}( {_WORD}){{0,15}}"),
-    absent="none",
-    says="words for the kernel command line; MODULE.PARAMETER=VALUE is read back from /sys/module, so write VALUE as it"
+    "words for the kernel command line; MODULE.PARAMETER=VALUE is read back from /sys/module, so write VALUE as it"
     " is shown there: Y or N for a flag",
-    example="scsi_mod.use_blk_mq=N",
+    "scsi_mod.use_blk_mq=N",
+    absent="none",
 )
 
 ORIGIN_OF = Field(
@@ -195,6 +196,7 @@ ORIGIN_TEXTS = (
     Field("cites", Text(), "source of the value", "the report's table of slots"),
     Field("fitted", Text(), "figure to which the value was fitted", "the re-read, 864 MB/s"),
     Field("chosen", Text(), "why any such value gives the same ratios", "deeper than the load"),
+    Field("guessed", Text(), "what an assumed value rests on; not in the catalogue", "usual for flash"),
 )
 ORIGINS: Field[list[Row]] = Field(
     "origins", ListOf(Record((ORIGIN_OF, *ORIGIN_TEXTS))), "where the values of the parameters come from"
@@ -232,7 +234,7 @@ LINKS = Field("links", NamedRanges(_LINK, "link"), "capacities that paths share"
 ENCLOSURES = Field("enclosures", NamedRanges(_BOX, "enclosure"), "boxes of disks")
 STACKS = Field("stacks", NamedRanges(_STACK, "stack"), "devices over the LUNs: dm, md, NVMe multipath")
 TOPOLOGY_RECORD = Record(
-    (TOPOLOGY, TITLE, MEMORY, KERNEL_WORDS, VM, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS)
+    (TOPOLOGY, TITLE, MEMORY, KERNEL_WORDS, VM, QUEUE, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS)
 )
 
 

@@ -106,7 +106,8 @@ def _read(node: Node, name: str, source: str, problems: Problems, *, in_catalogu
     origins = read_origins(row, complete=in_catalogue)
     if len(problems.found) > before or memory is None:
         return None
-    topology = Topology(name, title, memory, hbas, disks, luns, source, links, boxes, {}, scale, origins, _vm(row))
+    vm, queue = _values(row, fields.VM, fields.VM_FIELDS), _values(row, fields.QUEUE, fields.QUEUE_FIELDS)
+    topology = Topology(name, title, memory, hbas, disks, luns, source, links, boxes, {}, scale, origins, vm, queue)
     topology = replace(topology, kernel_words=tuple(row.get_or(fields.KERNEL_WORDS, "").split()))
     topology = read_stacks(topology, stack_rows, lun_rows)
     places = {"disk": disk_rows, "hba": hba_rows, "lun": lun_rows, "stack": stack_rows}
@@ -243,7 +244,7 @@ def _check_boxes(boxes: Mapping[str, Enclosure], rows: Rows) -> None:
             housed[disk] = name
 
 
-def _vm(row: Row) -> dict[str, str]:
-    own = row.get(fields.VM)
-    values = {field.name: own.get(field) for field in fields.VM_FIELDS} if own else {}
+def _values(row: Row, section: Field[Row], keys: Iterable[Field[int] | Field[str]]) -> dict[str, str]:
+    own = row.get(section)
+    values = {field.name: own.get(field) for field in keys} if own else {}
     return {name: str(value) for name, value in values.items() if value is not None}

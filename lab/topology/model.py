@@ -186,7 +186,7 @@ class Stack:
 class Origin:
     """Where the values of parameters come from; ``of`` is a pattern such as ``disk.*.seek``.
 
-    ``kind`` is cites, fitted (``text`` says to what) or chosen (the ratios do not depend on it).
+    ``kind`` is cites, fitted (``text`` says to what), chosen (the ratios do not depend on it) or guessed.
     """
 
     of: str
@@ -207,7 +207,8 @@ class Region:
 class Topology:
     """``scale`` is the factor by which rates are lower and times longer than the hardware's.
 
-    ``vm`` maps names in /proc/sys/vm to values. ``kernel_words`` are words of the kernel command line.
+    ``vm`` maps names in /proc/sys/vm to values, ``queue`` attributes of every LUN's request queue. ``kernel_words``
+    are words of the kernel command line.
     """
 
     name: str
@@ -223,6 +224,7 @@ class Topology:
     scale: int = 1
     origins: tuple[Origin, ...] = field(default=(), metadata=WORDS)
     vm: Mapping[str, str] = field(default_factory=dict)
+    queue: Mapping[str, str] = field(default_factory=dict)
     kernel_words: tuple[str, ...] = ()
 
     def region(self, name: str) -> Region:

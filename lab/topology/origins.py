@@ -24,6 +24,8 @@ _KEYS: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]] = {
     "link": (fields.LINKS, {"rate": "rate", "pcie": "rate", "sas": "rate", "efficiency": "efficiency", "cost": "cost"}),
     "hba": (fields.HBAS, {key: key for key in ("can_queue", "cmd_per_lun")}),
 }
+_KINDS = [field.name for field in fields.ORIGIN_TEXTS]
+_GUESS = "guessed"
 _REMEDY = "write origins: [{of: disk.*.seek, cites: ...}], or fitted: to what, or chosen: why any such value will do"
 
 
@@ -46,7 +48,9 @@ def read_origins(row: Row, *, complete: bool) -> tuple[Origin, ...]:
         of = one.get(fields.ORIGIN_OF)
         texts = [(field.name, text) for field in fields.ORIGIN_TEXTS if (text := one.get(field))]
         if len(texts) != 1:
-            one.problems.add(one.mark, "origins: expected one of cites, fitted and chosen", "write one of them")
+            one.problems.add(one.mark, f"origins: expected one of {names(_KINDS)}", "write one of them")
+        elif complete and texts[0][0] == _GUESS:
+            one.problems.add(one.mark, "origins: the catalogue has no guesses", "write cites, fitted or chosen")
         elif of is not None:
             origins.append(Origin(of, *texts[0]))
             if not any(fnmatchcase(parameter, of) for parameter in parameters):

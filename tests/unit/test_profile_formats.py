@@ -126,4 +126,5 @@ def test_two_profiles_write_the_same_bytes(tmp_path: Path) -> None:
         write_differential(tmp_path / folder, profile(BEFORE), profile(AFTER))
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert len(names) == 14
+    assert [name for name in names if BLIND not in (tmp_path / "one" / name).read_text()] == []
     assert all((tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in names)

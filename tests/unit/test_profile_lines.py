@@ -33,6 +33,10 @@ void submit(int *b)
 	bump(b);
 	near(b);
 }
+void resubmit(int *b)
+{
+	bump(b);
+}
 """
 """Three instructions of a shared header, and two of a function that is inlined from the same file."""
 CODE = "blk.c"

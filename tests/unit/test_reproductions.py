@@ -98,3 +98,20 @@ def test_the_page_shows_how_much_a_ratio_hangs_on_what_was_fitted() -> None:
     found = Sensitivity(model.name, model.digest, "6.1.0", rows)
     text = page([measured(model, "6.1", 60, 60)], "blklab check pages", [found])
     assert "| `disk.*.seek` | it halves | 0.7000 | 0.6000 | - |" in text
+
+
+def test_scenarios_of_one_report_come_together_and_kernels_say_how_they_were_had() -> None:
+    runs = []
+    for name, report, spec in (
+        ("b", "Z", "debian:6.1"),
+        ("a", "Z", "tree:/srv/x/linux@v4.19"),
+        ("c", "A", "ubuntu:4.15"),
+    ):
+        model = replace(reproducing(0.95), name=name, source=Source(report))
+        runs.append(replace(measured(model, "6.1", 95), spec=spec))
+    text = page(runs, "blklab check pages")
+    assert [line[3] for line in text.splitlines() if line.startswith("## ")] == ["c", "a", "b"]
+    assert "6.1.1-amd64 (1 seed)." in text
+    assert "6.1.1-amd64 (1 seed, built from a tree)." in text
+    assert "6.1.1-amd64 (1 seed, ubuntu:4.15)." in text
+    assert "/srv" not in text

@@ -92,6 +92,14 @@ def test_settings_of_the_queue_come_with_the_scheduler_first(tmp_path: Path) -> 
     ]
 
 
+def test_the_queue_of_a_topology_comes_before_that_of_the_scenario(tmp_path: Path) -> None:
+    (tmp_path / "rig.yaml").write_text(RIG + "queue: {scheduler: bfq, nr_requests: 64, read_ahead_kb: 512}\n")
+    text = GOOD.replace("topology: neighbours", "topology: ./rig.yaml")
+    text = text.replace("queue: {scheduler: none}", "queue: {nr_requests: 128}").replace("iodepth: 256", "iodepth: 8")
+    queue = load(text.replace("shared: {", "shared: {queue.read_ahead_kb: 4, "), tmp_path).arms["shared"].queue
+    assert queue == {"scheduler": "bfq", "nr_requests": "128", "read_ahead_kb": "4"}
+
+
 def test_an_arm_may_bring_its_own_topology(tmp_path: Path) -> None:
     text = GOOD.replace("limited: {", "limited: {topology: neighbours-one-queue, ")
     scenario = load(text, tmp_path)

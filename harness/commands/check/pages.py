@@ -125,4 +125,5 @@ def _newest(store: Store, scenario: Scenario) -> list[Measured]:
 
 def _measured(run: RunFolder, series: str) -> Measured:
     facts = run.facts
-    return Measured(run.scenario, judge_run(run), facts.kernel.release, series, facts.qemu, facts.run_id)
+    kernel = facts.kernel
+    return Measured(run.scenario, judge_run(run), kernel.release, series, facts.qemu, facts.run_id, kernel.spec)

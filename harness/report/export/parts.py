@@ -78,7 +78,7 @@ def _parts(export: Export) -> Iterator[JudgedPart]:
 def _claim(claim: ClaimVerdict, *, hung: bool) -> JudgedPart:
     return JudgedPart(
         CLAIMS,
-        claim.that,
+        f"{claim.that} ({claim.aside})" if claim.draft else claim.that,
         claim.word,
         not claim.optional,
         claim.sentence,

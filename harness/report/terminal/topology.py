@@ -146,6 +146,8 @@ def describe_topology(topology: Topology) -> str:
 def _head(topology: Topology) -> Iterator[str]:
     yield f"{topology.name}: {topology.title}"
     yield f"guest memory {show_size(topology.memory)}"
+    if topology.queue:
+        yield f"request queues: {', '.join(f'{key} {value}' for key, value in topology.queue.items())}"
     if topology.scale > 1:
         yield f"{topology.scale} times slower than the hardware; figures are the hardware's [the lab's]"
 
