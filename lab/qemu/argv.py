@@ -127,7 +127,9 @@ def _processor(spec: MachineSpec) -> tuple[str, ...]:
     # repeatable; rdrand and rdseed would return the host's.
     match spec.clock:
         case VirtualClock():
-            model = "max,-rdrand,-rdseed"
+            # erms and fsrm promise fast string instructions, but TCG executes rep movsb and rep stosb byte by byte, and
+            # icount counts each as an instruction: without them kernel and libc move words.
+            model = "max,-rdrand,-rdseed,-erms,-fsrm"
         case WallClock(accelerator="kvm", model=model):
             pass
         case WallClock():
