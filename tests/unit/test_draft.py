@@ -34,7 +34,7 @@ WITHOUT = {
     "flow": ("flow", "flow_sleep"),
     "disk-zone-profile": ("zonemode", "zonesize", "zoneskip"),
     "latency-profile": ("latency_target", "latency_window", "latency_percentile"),
-    "numa": ("numa_cpu_nodes", "numa_mem_policy"),
+    "numa": (),
     "fixed-rate-submission": ("io_submit_mode",),
 }
 """fio's examples that become drafts, and the options of each that have no counterpart."""
@@ -101,6 +101,12 @@ def test_files_of_one_folder_lie_one_after_another_on_one_disk(tmp_path: Path) -
 def test_a_stonewall_separates_loads_and_wait_for_does(tmp_path: Path) -> None:
     assert "together" not in _draft(EXAMPLES / "ssd-test.fio", tmp_path).loads
     assert [one.stage for one in draft_jobs(read_jobs(EXAMPLES / "waitfor.fio"))] == [0, 1, 2, 3]
+
+
+def test_where_a_job_runs_has_no_effect_and_is_noted(tmp_path: Path) -> None:
+    _draft(EXAMPLES / "numa.fio", tmp_path)
+    text = (tmp_path / "numa.yaml").read_text()
+    assert "numa.fio:14: numa_cpu_nodes has no effect: the guest has one CPU" in " ".join(text.split())
 
 
 # fio's rules
