@@ -11,10 +11,10 @@ from dataclasses import dataclass, replace
 
 from harness.intake.devices import CapturedController, CapturedDevices, CapturedLun, Notes, read_devices, slug
 from harness.intake.latencies import FioResult, access_time, chosen_for
-from harness.intake.over import StackReader, exact_size, same_disk
+from harness.intake.over import StackReader, exact_size, same_disk, within
 from harness.intake.snapshot import Snapshot
 from lab.base.errors import Misuse
-from lab.topology.fields import DISKS, HBAS, LUNS, QUEUE_FIELDS
+from lab.topology.fields import DISKS, HBAS, LUNS, NODE, QUEUE_FIELDS
 from lab.topology.limits import LEAST_NVME_TAGS, MOST_BUFFERED, MOST_TAGS, handler_memory
 from lab.topology.model import Driver
 from lab.topology.ranges import NamedRanges, in_ranges
@@ -169,7 +169,7 @@ class _Writer:
         row |= {"driver": str(self._driver), "can_queue": tags}
         self._cite_tags(one, tags, len(own))
         row |= self._depths(one, own, tags)
-        row |= {"node": one.node} if one.node is not None else {}
+        row |= {"node": one.node} if within(NODE, one.node) is not None else {}
         if (link := self._link(one)) is not None:
             row["links"] = [link]
         if len(one.queues) > 1:
