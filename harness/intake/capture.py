@@ -141,7 +141,7 @@ class _Writer:
 
     def _title(self) -> str:
         kernel = next((line[7:] for line in self._snapshot.text("about").splitlines() if line[:7] == "kernel "), "")
-        return f"Captured from a machine with Linux {kernel or 'of an unknown version'}"
+        return f"Captured from a machine with Linux {kernel}" if kernel else "Captured from a machine"
 
     def _memory(self, stacks: Mapping[str, Mapping[str, object]]) -> int:
         """Of the guest: rings of its disks, and pages of stripe caches."""
@@ -255,7 +255,11 @@ class _Writer:
 
     def _service(self, lun: CapturedLun) -> Document:
         found = chosen_for(self._results, lun.device, random=True)
-        self._fitted(f"disk.{lun.disk}.service", found, f"usual for flash; {_GUESS}")
+        self._fitted(
+            f"disk.{lun.disk}.service",
+            found,
+            f"usual for flash, which serves all of its requests at once here; {_GUESS}",
+        )
         return {"service": f"{max(1, round((found.latency if found else _SERVICE) / 1000))}us"}
 
     def _fitted(self, of: str, result: FioResult | None, guess: str) -> None:

@@ -2,6 +2,7 @@
 """``blklab draft``: fio's rules, roles and loads, first claims, scale, and what is refused with its line."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from harness.report.terminal.conclusion import conclusion
 from harness.scenario.model import Scenario, Status
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_MISUSE, InputErrors
 from lab.topology.load import catalogue
+from tests.unit.machine_samples import MachineTree, megaraid, mpt3sas, nvme_four_paths
 
 EXAMPLES = Path(__file__).parent / "fixtures" / "fio"
 WITHOUT = {
@@ -252,6 +254,20 @@ def test_every_topology_of_the_catalogue_takes_a_job(name: str, tmp_path: Path) 
     text = "[a]\nfilename=/dev/nowhere\ndirect=1\nrw=randread\nioengine=libaio\niodepth=4\n"
     scenario = _draft(_written(text, tmp_path), tmp_path, "--topology", name)
     assert set(scenario.arms) == {"base", "slower"}
+
+
+@pytest.mark.parametrize(
+    ("machine", "disk"), [(megaraid, "md127"), (mpt3sas, "dm-4"), (nvme_four_paths, "nvme0n1"), (megaraid, "sde")]
+)
+def test_a_captured_machine_takes_a_job(machine: Callable[[Path], MachineTree], disk: str, tmp_path: Path) -> None:
+    topology = tmp_path / "machine.yaml"
+    root = machine(tmp_path / "machine").root
+    assert main(["capture", "--root", str(root), "--output", str(topology)]) == 0
+    text = f"[a]\nfilename=/dev/{disk}\ndirect=1\nrw=randread\nioengine=libaio\niodepth=8\n"
+    scenario = _draft(_written(text, tmp_path), tmp_path, "--topology", str(topology))
+    arm = scenario.arms["base"]
+    assert scenario.loads["solo-a"].roles["a"].disks == (disk,)
+    assert arm.queue["scheduler"] == arm.topology.queue["scheduler"]
 
 
 FAST = """\

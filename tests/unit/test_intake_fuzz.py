@@ -72,7 +72,7 @@ def test_damaged_job_files(example: Path, tmp_path: Path) -> None:
     lines = example.read_text().splitlines()
     others = [line for path in EXAMPLES for line in path.read_text().splitlines() if "=" in line]
     dice = random.Random(20)  # noqa: S311
-    for number in range(25):
+    for number in range(10):
         damaged = list(lines)
         for _ in range(dice.choice((1, 2, 5))):
             place = dice.randrange(len(damaged))
