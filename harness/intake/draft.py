@@ -219,9 +219,9 @@ class Drafter:
         if by > 1:
             self._scale *= by
             self._teaches.append(
-                f"Load {worst.load}, {worst.iops:.0f} I/Os a second, needs {worst.busy:.1f} of the guest's CPU, which has"
-                f" 1: rates are {self._scale} times lower than the machine's and times {self._scale} times longer, and"
-                " ratios between devices stay."
+                f"Load {worst.load}, {worst.iops:.0f} I/Os a second, needs {worst.busy:.1f} of the guest's CPU"
+                f" (1 is all of it): rates are {self._scale} times lower than the machine's and times {self._scale}"
+                " times longer, and ratios between devices stay."
             )
         if self._scale > 1:
             self._teaches += not_concluded(_topology({**self._source.document, "scale": self._scale}))
