@@ -13,6 +13,7 @@ from harness.intake.devices import CapturedController, CapturedDevices, Captured
 from harness.intake.latencies import FioResult, access_time, chosen_for
 from harness.intake.over import StackReader, exact_size, same_disk, within
 from harness.intake.snapshot import Snapshot
+from harness.report.format import plural
 from lab.base.errors import Misuse
 from lab.topology.fields import DISKS, HBAS, LUNS, NODE, QUEUE_FIELDS
 from lab.topology.limits import LEAST_NVME_TAGS, MOST_BUFFERED, MOST_TAGS, handler_memory
@@ -344,4 +345,5 @@ def interrupts(snapshot: Snapshot, devices: CapturedDevices) -> Iterator[str]:
             if any(len(row) > place and row[place].isdigit() and int(row[place]) for row in own)
         ]
         if own:
-            yield f"{name}: {len(own)} interrupts, taken by CPUs {', '.join(taken) or 'none'}"
+            by = f"{'CPU' if len(taken) == 1 else 'CPUs'} {', '.join(taken)}" if taken else "no CPU"
+            yield f"{name}: {plural(len(own), 'interrupt')}, taken by {by}"
