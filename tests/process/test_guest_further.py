@@ -12,8 +12,7 @@ from lab.guest import initramfs
 from lab.guest.payload import Payload, with_further_steps
 from lab.guest.steps import Step
 from lab.guest.steps.device import Find
-from lab.guest.steps.inventory import Locate, Members, Read
-from lab.guest.steps.setting import RouteInterrupts
+from lab.guest.steps.setting import Locate, Members, Read, RouteInterrupts
 from tests.process.test_guest_runner import RUNNER, Desk, desk
 
 __all__ = ["desk"]

@@ -23,7 +23,7 @@ from lab.packages import sources
 from lab.qemu.kvm import Kvm, KvmState
 from tests.unit.analysis_samples import null_topology
 
-ABSENT = Need("no-such-program", "test", apt="a-pkg", dnf="d-pkg", pacman="p-pkg", zypper="z-pkg")
+ABSENT = Need("no-such-program", "test", "a-pkg d-pkg p-pkg z-pkg")
 
 
 def test_a_finding_is_one_line_with_its_remedy() -> None:

@@ -202,3 +202,11 @@ def test_ends_that_cannot_be_bisected() -> None:
 
 def text_of(found: Releases) -> str:
     return release_text(found, 12, "blklab bisect")
+
+
+def test_the_page_shows_the_values_around_each_change() -> None:
+    """jinja2 takes ``row.values`` of a dict for its method."""
+    found = Kernels([20.0] * 3 + [95.0] * 4).timeline()
+    shown = page(found, "blklab timeline sample")
+    assert '<td data-label="values">0.2010 -&gt; 0.9510, expected &gt;= 0.9</td>' in shown
+    assert "built-in" not in shown

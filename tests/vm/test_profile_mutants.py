@@ -39,7 +39,7 @@ schema: 1
 topology: io-cost-null-blk
 queue: {scheduler: none}
 seeds: 1
-window: {ramp: 20ms, runtime: 60ms}
+window: {ramp: 20ms, runtime: 100ms}
 arms:
   mq-deadline: {queue.scheduler: mq-deadline}
   dm-stripe: {topology: io-cost-dm-stripe}
