@@ -80,7 +80,7 @@ def _drop_output() -> None:
 
 
 def _dispatch(arguments: Sequence[str]) -> int:
-    from harness.commands.parser import build_parser
+    from harness.commands.common.parser import build_parser
 
     options = build_parser(arguments).parse(arguments)
     code: int = options.execute(options)

@@ -25,8 +25,8 @@ from typing import Protocol
 import pytest
 from rich.console import Console
 
-from harness.commands.command import MOST_SEEDS, SCENARIOS, given, number, results_root
-from harness.commands.reporting import print_run
+from harness.commands.common.options import MOST_SEEDS, SCENARIOS, given, number, results_root
+from harness.commands.common.output import print_run
 from harness.judge.claims import XFAIL
 from harness.judge.verdict import Verdict
 from harness.limits.load import load_scenario

@@ -14,7 +14,7 @@ from lab.base.cache import Cache
 from lab.base.digest import digest_bytes, known_digest
 from lab.base.errors import LabBroken
 from lab.base.record import BootRecord
-from lab.base.tell import Tell, silent
+from lab.base.units import Tell, silent
 from lab.guest import image, payload
 from lab.guest.image import BaseImage
 from lab.guest.job import job_files
@@ -23,6 +23,7 @@ from lab.guest.steps import Step
 from lab.guest.steps.device import Daemon, MakeFolder, Module, Mount, Write
 from lab.guest.steps.fault import HOST_NOISE, LOSE_DISK, Inject, Lose
 from lab.guest.steps.load import TRACE_INSTANCE, TRACING, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn
+from lab.guest.steps.setting import Confirm
 from lab.kernels.model import Kernel
 from lab.native import programs
 from lab.native.steady import Steady, steady
@@ -34,7 +35,7 @@ from lab.qemu.clock import Clock, VirtualClock
 from lab.qemu.machine import Ending, Limits, run
 from lab.qemu.probe import Qemu, find_qemu
 from lab.realise import recipe
-from lab.realise.capability import missing
+from lab.realise.capability import has_word, missing
 from lab.realise.in_qemu.hardware import Hardware, hardware, lacking
 from lab.topology.model import Topology
 
@@ -146,7 +147,8 @@ _COUNTED = VirtualClock()
 class PreparedJob:
     """A job that is ready to boot. Two boots with the same ``fingerprint`` must have the same digest.
 
-    ``plugin`` observes the guest from within QEMU and is not in the fingerprint.
+    ``plugin`` observes the guest from within QEMU and is not in the fingerprint. ``words`` are those of the topology
+    for the kernel command line.
     """
 
     kernel: Kernel
@@ -159,6 +161,7 @@ class PreparedJob:
     clock: Clock = _COUNTED
     hardware: Hardware | None = None
     plugin: tuple[str, ...] = ()
+    words: tuple[str, ...] = ()
 
 
 def unmet(
@@ -187,9 +190,17 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     carried = payload.with_further_steps(lab.payload) if own_devices else lab.payload
     base = image.base_image(lab.cache, kernel, carried, modules, _programs(lab.cache, work))
     deadline = _deadline(job) * (_STARVED if own_devices else 1)
-    own = image.job_archive(job_files(image.with_dependencies(kernel, work), deadline=deadline))
-    prepared = PreparedJob(kernel, topology.memory, base, own, work, _wall_limit(job), job.labels, clock, own_devices)
+    words, limit = topology.kernel_words, _wall_limit(job)
+    prepared = PreparedJob(kernel, topology.memory, base, b"", work, limit, job.labels, clock, own_devices, words=words)
     spec = _machine(lab, prepared)
+    if words:
+        work = (Confirm("kernel command line", "/proc/cmdline", command_line(spec)), *work)
+    # A parameter that the kernel no longer has cannot be read back: ``unmet`` made sure that it behaves as asked.
+    moot = [word for word in words if not has_word(kernel, word.partition("=")[0])]
+    knobs = {recipe.word_knob(word.partition("=")[0]) for word in moot}
+    done = [step for step in work if not (isinstance(step, Confirm) and step.knob in knobs)]
+    complete = image.with_dependencies(kernel, done, (word for word in words if word not in moot))
+    own = image.job_archive(job_files(complete, deadline=deadline))
     fingerprint = {
         "kernel": kernel.digest,
         "base": base.digest,
@@ -202,7 +213,7 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
         "cmdline": command_line(spec),
         **job.labels,
     }
-    return replace(prepared, fingerprint=fingerprint)
+    return replace(prepared, job_archive=own, steps=work, fingerprint=fingerprint)
 
 
 def accelerator_for(lab: Lab, kernel: Kernel) -> Accelerator:
@@ -240,7 +251,7 @@ def run_job(
     finally:
         for name in _disk_files(prepared):
             (folder / name).unlink(missing_ok=True)
-    if isinstance(prepared.clock, VirtualClock):
+    if prepared.clock.exact:
         with _writing(folder):
             kit.write_expected(folder)
     return observer.record(folder, ending, prepared.fingerprint)
@@ -263,7 +274,7 @@ def _run_machine(
     spec, limits, doubt = _machine(lab, prepared), _limits(prepared), doubt_of(prepared.clock, lab.qemu)
     observed = replace(spec, plugin=prepared.plugin)
     found = None
-    if isinstance(prepared.clock, VirtualClock) and not lab.cold and snapshot.DEVICE in lab.qemu.devices:
+    if prepared.clock.exact and not lab.cold and snapshot.DEVICE in lab.qemu.devices:
         found = warm.prepared_guest(lab.cache, prepared.fingerprint, spec, limits, abort)
     if found is not None:
         observer = Observer(phase_seen, doubt)
@@ -298,7 +309,7 @@ def _host_noise(steps: Iterable[Step]) -> bytes:
 
 def note_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
     """Write the files that repeat this boot without blklab (virtual clock only). Raises OSError."""
-    if not isinstance(prepared.clock, VirtualClock):
+    if not prepared.clock.exact:
         kit.write_by_hand(folder, prepared.steps)
         return
     spec = _machine(lab, prepared)
@@ -341,14 +352,15 @@ def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
         job=kit.JOB,
         firmware=lab.qemu.firmware,
         memory=prepared.memory >> 20,
-        append=("oops=panic", "tsc=reliable"),
+        append=("oops=panic", "tsc=reliable", *prepared.words),
         preload=lab.steady.path,
     )
     own = prepared.hardware
     if own is None:
         return spec
     # Only a full firmware sets up bridges and root buses; steady.so serves the virtual clock alone.
-    plain = replace(spec, clock=prepared.clock, firmware=None, preload=None, append=_WALL_WORDS)
+    append = (*_WALL_WORDS, *prepared.words)
+    plain = replace(spec, clock=prepared.clock, firmware=None, preload=None, append=append)
     return replace(plain, board=own.board, cpus=own.cpus, hardware=own.words)
 
 

@@ -46,7 +46,7 @@ def prepared_guest(
     if (cache.root, key) in _tried_in_vain:
         return None
     try:
-        folder = cache.entry(KIND, key, lambda into: snapshot.save(spec, into, limits, abort))
+        folder = cache.entry(KIND, key, lambda into: snapshot.save(spec, into, limits, abort), abort)
     except LabBroken:
         if abort is None or not abort.is_set():
             _tried_in_vain.add((cache.root, key))

@@ -53,14 +53,14 @@ def bisect_releases(sweeper: Extends, ends: Sweep, figure: str, tell: Tell) -> R
         if place in swept.missing:
             raise CannotJudge(f"{ends.specs[place]} cannot be measured: {swept.missing[place]}")
     middle = _between_ends(swept, figure) if figure else None
-    seen = {place: _observed(swept, place, figure, middle) for place in (good, bad)}
+    seen = {place: observed(swept, place, figure, middle) for place in (good, bad)}
     question = Question.between(seen[good], seen[bad])
     answers = {place: question.answer(seen[place]) for place in (good, bad)}
     while open_places := [place for place in range(good + 1, bad) if place not in answers]:
         place = open_places[len(open_places) // 2]
         tell(f"{label(ends.specs[place])}: measuring, {plural(bad - good - 1, 'kernel')} between good and bad")
         swept = sweeper.extended(swept, place)
-        seen[place] = _observed(swept, place, figure, middle)
+        seen[place] = observed(swept, place, figure, middle)
         answers[place] = answer = question.answer(seen[place])
         tell(f"{label(ends.specs[place])}: {answer.word}" + (f", {answer.reason}" if answer.reason else ""))
         good = place if answer.word is CommitWord.GOOD else good
@@ -68,7 +68,8 @@ def bisect_releases(sweeper: Extends, ends: Sweep, figure: str, tell: Tell) -> R
     return Releases(swept, question, seen, answers, good, bad)
 
 
-def _observed(swept: Sweep, place: int, figure: str, middle: float | None) -> Observation:
+def observed(swept: Sweep, place: int, figure: str, middle: float | None) -> Observation:
+    """A kernel's claims; with a ``figure``, that one as a claim that it is on the first end's side of ``middle``."""
     spec = swept.specs[place]
     if (point := swept.points.get(place)) is None:
         return Observation(spec, "", untestable=swept.missing[place])

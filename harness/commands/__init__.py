@@ -40,6 +40,7 @@ CHECKS = (
     CommandWord("agree", "compare ratios that were measured on both clocks", "check.agree"),
     CommandWord("sensitivity", "vary a topology's fitted parameters and measure the ratios", "check.sensitivity"),
     CommandWord("inventory", "boot a topology on QEMU's controllers and compare sysfs with it", "check.inventory"),
+    CommandWord("speed", "compare warm and cold runs, bare QEMU, virtme-ng and another checkout", "check.speed"),
     CommandWord("pages", "write the pages of docs/results from stored runs", "check.pages"),
 )
 STORES = (
@@ -48,6 +49,10 @@ STORES = (
     CommandWord("kit", "copy what repeats one boot with QEMU alone", "store.kit"),
 )
 GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
+    "begin": (
+        CommandWord("capture", "write a machine's storage as a topology file", "capture"),
+        CommandWord("draft", "write a scenario from a fio job file", "draft"),
+    ),
     "measure": (
         CommandWord("run", "run a scenario on a kernel and judge it", "run"),
         CommandWord("matrix", "run scenarios on several kernels", "matrix"),

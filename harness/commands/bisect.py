@@ -18,8 +18,8 @@ from harness.bisect.repository import Repository
 from harness.bisect.simulation import compare
 from harness.bisect.state import State
 from harness.commands.bisect_releases import DEBIAN, by_release
-from harness.commands.command import (
-    SCENARIOS,
+from harness.commands.common.boots import lab_of_host, scenario_of, store_of, watched
+from harness.commands.common.options import (
     add_arms,
     add_jobs,
     add_results,
@@ -27,21 +27,16 @@ from harness.commands.command import (
     add_seeds,
     given,
     number,
-    results_root,
     tell,
 )
-from harness.limits.load import load_scenario
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines
 from harness.profile.recorded import chosen_cell, profile_of
 from harness.record.store import Store, load_run
-from harness.report.terminal.progress import progress
 from harness.scenario.model import Scenario
-from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, BlklabError, Misuse
-from lab.qemu.probe import find_qemu
-from lab.session import Lab, open_lab
+from lab.session import Lab
 
 _SIMULATED = ((256, 2.0, 5, 500), (16384, 2.0, 5, 100))
 """Suspects, shift in deviations, repeats a step, trials."""
@@ -58,6 +53,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--figure", default="", metavar="NAME", help="between series: ARM.LOAD.ROLE.METRIC instead of the claims"
+    )
+    parser.add_argument(
+        "--same-config",
+        action="store_true",
+        help="between series: build both ends from source with one configuration; how much of the difference is code",
     )
     add_seeds(parser)
     add_arms(parser)
@@ -82,19 +82,14 @@ def execute(options: argparse.Namespace) -> int:
         code = by_release(options)
         if options.tree is None or code != EXIT_PASS:
             return code
-    scenario = load_scenario(options.scenario, search=SCENARIOS)
-    store = Store(results_root(options.results))
-    store.check()
-    cache = Cache.default()
-    find_qemu()
-    lab = open_lab(cache, tell)
+    scenario, store, lab = scenario_of(options), store_of(options), lab_of_host()
     folder = store.root / "bisect" / _key(options, scenario)
     folder.mkdir(parents=True, exist_ok=True)
     tree = options.tree.resolve()
     repository = Repository(tree, folder / "clone.git")
     state = State(scenario.digest, str(tree), repository.resolve(options.good), repository.resolve(options.bad))
     trial = CommitTrial(scenario, options.seeds, tuple(options.arm), options.jobs)
-    with progress(Console(stderr=True)) as listener:
+    with watched() as listener:
         source = CommitSource(repository.folder, f"tree:{tree}")
         oracle = KernelOracle(lab, trial, source, store, Ears(tell, listener))
         finding = _bisection(options, repository, oracle, state, folder).run()
@@ -126,8 +121,12 @@ def _check(options: argparse.Namespace) -> None:
         )
     if any(packaged) != all(packaged):
         raise Misuse(f"{options.good} and {options.bad} are not of one kind", remedy="two series, or two commits")
-    if options.figure and not all(packaged):
-        raise Misuse("--figure is for a bisection by release", remedy="leave it out, or give two series (debian:6.12)")
+    for name in ("figure", "same_config"):
+        if getattr(options, name) and not all(packaged):
+            raise Misuse(
+                f"--{name.replace('_', '-')} is for a bisection by release",
+                remedy="leave it out, or give two series (debian:6.12)",
+            )
 
 
 def _key(options: argparse.Namespace, scenario: Scenario) -> str:

@@ -3,25 +3,20 @@
 
 import argparse
 import shlex
-from functools import partial
-
-from rich.console import Console
+from dataclasses import replace
 
 from harness.bisect.release_text import text
 from harness.bisect.releases import Releases, bisect_releases
-from harness.commands.command import SCENARIOS, results_root, tell
-from harness.commands.kernels import specs
-from harness.limits.load import load_scenario
-from harness.record.store import Store
-from harness.report.terminal.progress import progress
+from harness.bisect.same_config import lines, same_config
+from harness.commands.common.boots import kernel_of, lab_of_host, scenario_of, store_of, watched
+from harness.commands.common.kernels import specs
+from harness.commands.common.options import tell
 from harness.studies.timeline.sweep import Sweeper, sweep
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
 from lab.kernels import kconfig
 from lab.kernels.release import Release
-from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu
-from lab.session import open_lab
 
 DEBIAN = "debian:"
 
@@ -34,23 +29,23 @@ def by_release(options: argparse.Namespace) -> int:
             "git bisect finds the commit that makes a claim fail: not one that fixed it, and not one of a figure",
             remedy="leave out --tree, or give the older series as --good and no --figure",
         )
-    scenario = load_scenario(options.scenario, search=SCENARIOS)
-    store = Store(results_root(options.results))
-    store.check()
+    scenario, store = scenario_of(options), store_of(options)
     find_qemu()
-    cache = Cache.default()
     low, high = (options.bad, options.good) if backwards else (options.good, options.bad)
-    wanted = specs([low, "..", high], cache)
+    wanted = specs([low, "..", high], Cache.default())
     ends = sweep(scenario, tuple(reversed(wanted)) if backwards else wanted)
-    lab = open_lab(cache, tell)
-    resolved = partial(resolve, cache=cache, tell=tell)
-    with progress(Console(stderr=True)) as listener:
-        sweeper = Sweeper(lab, store, resolved, options.seeds, tuple(options.arm), options.jobs, listener)
+    lab = lab_of_host()
+    with watched() as listener:
+        sweeper = Sweeper(lab, store, kernel_of, options.seeds, tuple(options.arm), options.jobs, listener)
         found = bisect_releases(sweeper, ends, options.figure, tell)
     good, bad = (ends.specs[place] for place in (found.good, found.bad))
-    drifted = kconfig.drift(resolved(good).config, resolved(bad).config)
+    drifted = kconfig.drift(kernel_of(good).config, kernel_of(bad).config)
     tags = "" if backwards or options.figure else _with_tree(options, good, bad)
     print(text(found, len(drifted.options), tags), end="")
+    if options.same_config:
+        with watched() as listener:
+            same = same_config(replace(sweeper, listener=listener), found, options.figure)
+        print("\n".join(lines(same)))
     options.good, options.bad = _tag(good), _tag(bad)
     return _exit_code(found)
 

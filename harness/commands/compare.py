@@ -3,11 +3,12 @@
 
 import argparse
 from collections.abc import Iterable, Iterator, Sequence
+from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import add_arms, add_results, results_root, tell
+from harness.commands.common.options import add_arms, add_results, results_root, tell
 from harness.judge.comparison import Change, Difference, changes
 from harness.record.index import open_index
 from harness.record.judging import results_of
@@ -16,8 +17,7 @@ from harness.record.store import RunFolder, load_run
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Clock
-from harness.studies.history.collect import history
-from harness.studies.history.text import print_history
+from harness.studies.history import history, print_history
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.yaml.strict import nearest
 
@@ -106,11 +106,9 @@ def _history(root: Path, scenario: str, metrics: tuple[str, ...], arms: frozense
     opened = open_index(root)
     if opened.remade:
         tell(f"{root}: index rebuilt: {opened.remade}")
-    try:
-        found = [history(opened.index, scenario, metric) for metric in metrics]
-        known = {run.scenario for run in opened.index.runs()}
-    finally:
-        opened.index.close()
+    with closing(opened.index) as index:
+        found = [history(index, scenario, metric) for metric in metrics]
+        known = {run.scenario for run in index.runs()}
     if scenario not in known:
         raise Misuse(
             f"{root} has no run of {scenario}{nearest(scenario, known)}",

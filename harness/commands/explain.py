@@ -6,21 +6,19 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from harness.commands.command import MOST_SEEDS, add_jobs, add_run, number, tell
+from harness.commands.common.boots import kernel_of, lab_of_host, watched
+from harness.commands.common.options import MOST_SEEDS, add_jobs, add_run, number
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import ElementKind
 from harness.profile.mail import most_expensive
+from harness.profile.model import BLIND
 from harness.profile.recorded import ProfiledCell, recorded_profile
 from harness.record.judging import Unexplained, explain_run
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, proof_table, sentences
-from harness.report.terminal.progress import progress
 from harness.scenario.model import Clock
 from harness.studies.proof import Bench, prove
-from lab.base.cache import Cache
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
-from lab.kernels.resolve import resolve
-from lab.session import open_lab
 
 _ALL = ""
 _FUNCTIONS = 5
@@ -69,6 +67,7 @@ def _functions(run: RunFolder, found: Sequence[Bottleneck]) -> Iterator[str]:
     """What the CPU executes in each load that it limits: from a recorded profile, else the command that makes one."""
     if run.scenario.clock is not Clock.VIRTUAL:
         return
+    listed = False
     for one in found:
         if one.binding is None or one.binding.kind is not ElementKind.CPU:
             continue
@@ -76,6 +75,9 @@ def _functions(run: RunFolder, found: Sequence[Bottleneck]) -> Iterator[str]:
         command = f"blklab profile {run.path} {one.arm}.{one.load}"
         known = f"instructions per I/O: {most_expensive(profile, _FUNCTIONS)}" if profile else command
         yield f"functions of {one.arm}.{one.load}: {known}"
+        listed = listed or profile is not None
+    if listed:
+        yield BLIND
 
 
 def _chosen(found: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
@@ -88,16 +90,15 @@ def _chosen(found: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
 
 
 def _prove(console: Console, run: RunFolder, chosen: Sequence[Bottleneck], options: argparse.Namespace) -> int:
-    cache = Cache.default()
-    kernel = resolve(run.facts.kernel.spec, cache, tell=tell)
+    kernel = kernel_of(run.facts.kernel.spec)
     if kernel.digest != run.facts.kernel.digest:
         raise CannotJudge(
             f"{run.facts.kernel.spec} is now {kernel.release}; the run used another kernel",
             remedy="run the scenario again",
         )
-    lab, codes = open_lab(cache, tell), []
+    lab, codes = lab_of_host(), []
     for one in chosen:
-        with progress(Console(stderr=True)) as listener:
+        with watched() as listener:
             bench = Bench(lab, kernel, Store(run.path.parent.parent), options.seeds, options.jobs, listener)
             proof = prove(bench, run, one)
         console.print(f"\n{one.arm}.{one.load}: {one.label}, {one.figure}", highlight=False)

@@ -3,8 +3,8 @@
 
 import argparse
 
-from harness.commands.command import add_run, tell
-from harness.commands.exporting import add_exports, check_exports, export, show_run
+from harness.commands.common.options import add_run, tell
+from harness.commands.common.output import add_exports, check_exports, export, show_run
 from harness.record.judging import rejudge
 
 

@@ -5,7 +5,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from harness.commands.command import SCENARIOS, WALL, tell
+from harness.commands.common.options import SCENARIOS, WALL, tell
 from harness.limits.load import load_scenario
 from harness.scenario.load import find_scenarios
 from lab.base.cache import Cache

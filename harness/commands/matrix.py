@@ -10,19 +10,19 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import SCENARIOS, add_jobs, add_results, add_seeds, number, results_root, tell
-from harness.commands.dry_run import Estimate, add_dry_run, print_estimates
-from harness.commands.kernels import add_kernels, kernels, refuse_ranges, specs
+from harness.commands.common.boots import lab_of_host
+from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
+from harness.commands.common.kernels import add_kernels, kernels, refuse_ranges, specs
+from harness.commands.common.options import SCENARIOS, add_jobs, add_results, add_seeds, number, results_root, tell
 from harness.limits.load import load_scenario
 from harness.matrix.cluster import connect, nobody_waits
 from harness.matrix.driver import run_matrix
-from harness.matrix.jobs import MOST_JOBS, document, hosted_jobs
 from harness.matrix.merge import merge, parts
-from harness.matrix.plan import MatrixPlan, Shard, cells_of, read_shard
+from harness.matrix.plan import MOST_JOBS, MatrixPlan, Shard, cells_of, document, hosted_jobs, read_shard
 from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
 from harness.report.terminal.matrix import print_matrix
-from harness.report.terminal.matrix_progress import matrix_progress
+from harness.report.terminal.progress import matrix_progress
 from harness.run.boots import Turns
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
@@ -30,7 +30,6 @@ from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken
 from lab.kernels.offers import expand
 from lab.qemu.probe import find_qemu
-from lab.session import open_lab
 
 KERNELS = "debian:5.10 debian:6.1 debian:6.12 debian:7.2"
 JOBS_PER_KERNEL = 3
@@ -85,9 +84,8 @@ def execute(options: argparse.Namespace) -> int:
         return _dry_run(options, scenarios, store)
     store.check()
     find_qemu()
-    cache = Cache.default()
-    lab = open_lab(cache, tell)
-    found = kernels(specs(_named(options), cache), cache, refresh=options.refresh)
+    lab = lab_of_host()
+    found = kernels(specs(_named(options), lab.cache), lab.cache, refresh=options.refresh)
     plan = MatrixPlan(scenarios, found, options.seeds, options.shard, options.jobs, _command(options))
     try:
         with _elsewhere(options.dask) as elsewhere, matrix_progress(Console(stderr=True)) as listener:

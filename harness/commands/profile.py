@@ -5,19 +5,20 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.commands.command import add_results, results_root, tell
+from harness.commands.common.boots import kernel_of, lab_of_host
+from harness.commands.common.options import add_results, results_root, tell
 from harness.profile.differential import differential
+from harness.profile.lines import Side, code_of, lines_text, listed_functions
 from harness.profile.mail import differential_lines, function_lines, profile_lines
 from harness.profile.model import Profile
 from harness.profile.outputs import write_differential, write_profile
 from harness.profile.recorded import ProfiledCell, chosen_cell, parse_cell, profile_of
 from harness.record.sides import Candidate, pairs, side
 from harness.record.store import RunFolder, load_run
-from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
-from lab.kernels.resolve import resolve
-from lab.qemu.probe import find_qemu
-from lab.session import Lab, open_lab
+from lab.kernels.lines import Wanted, source_lines, source_of
+from lab.kernels.model import Kernel
+from lab.session import Lab
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -31,6 +32,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed to profile (default: 1)")
     parser.add_argument("--scenario", metavar="NAME", help="the scenario, where a kernel was measured in several")
     parser.add_argument("--function", metavar="NAME", help="callers and callees of a function, with counts")
+    parser.add_argument("--lines", action="store_true", help="also by line of source, for kernels that blklab builds")
     parser.add_argument(
         "--out", type=Path, metavar="DIR", help="write text, page, callgrind, speedscope and folded stacks there"
     )
@@ -42,23 +44,36 @@ def execute(options: argparse.Namespace) -> int:
     new, cell = _words(options.further, root)
     runs = _runs(options.run, new, root, options.scenario)
     chosen = parse_cell(runs[0], cell, options.seed) if cell else chosen_cell(runs, options.seed)
-    find_qemu()  # Before anything is downloaded.
-    lab = open_lab(Cache.default(), tell)
-    profiles = [_profile(lab, run, chosen) for run in runs]
-    _print(profiles, options)
+    lab = lab_of_host()
+    kernels = [_kernel(run) for run in runs]
+    profiles = [_profile(lab, run, chosen, kernel) for run, kernel in zip(runs, kernels, strict=True)]
+    lines = _lines(lab, profiles, kernels, options.function) if options.lines else []
+    _print(profiles, lines, options)
     return EXIT_PASS
 
 
-def _print(profiles: Sequence[Profile], options: argparse.Namespace) -> None:
+def _print(profiles: Sequence[Profile], by_line: Sequence[str], options: argparse.Namespace) -> None:
     alone = len(profiles) == 1
     if options.function:
         lines = function_lines(profiles, options.function)
     else:
         lines = profile_lines(profiles[0]) if alone else differential_lines(differential(*profiles))
-    print("\n".join(lines))
+    print("\n".join([*lines, *([""] if by_line else []), *by_line]))
     if options.out:
-        paths = write_profile(options.out, profiles[0]) if alone else write_differential(options.out, *profiles)
+        write = write_profile if alone else write_differential
+        paths = write(options.out, *profiles, by_line=by_line)
         tell(f"wrote {', '.join(path.name for path in paths)} to {options.out}")
+
+
+def _lines(lab: Lab, profiles: Sequence[Profile], kernels: Sequence[Kernel], function: str | None) -> list[str]:
+    functions = listed_functions(profiles, function)
+    sides = []
+    for profile, kernel in zip(profiles, kernels, strict=True):
+        code = code_of(profile, [(one.owner, one.name) for one in functions])
+        wanted = [Wanted(one.owner, one.name, one.counts) for one in code]
+        found = source_lines(kernel, source_of(kernel, lab.cache, tell), wanted, lab.cache, tell=tell)
+        sides.append(Side(profile, dict(zip(code, found, strict=True))))
+    return list(lines_text(sides, functions))
 
 
 def _words(further: Sequence[str], root: Path) -> tuple[str, str]:
@@ -99,15 +114,18 @@ def _runs(first: str, second: str, root: Path, scenario: str | None) -> list[Run
     return runs
 
 
-def _profile(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Profile:
+def _kernel(run: RunFolder) -> Kernel:
     facts = run.facts.kernel
-    kernel = resolve(facts.spec, lab.cache, tell=tell)
+    kernel = kernel_of(facts.spec)
     if kernel.digest != facts.digest:
         raise CannotJudge(
             f"{facts.spec} is {kernel.origin} now, the run's kernel was {facts.origin}",
             remedy="run the scenario again on the kernel that can be had",
         )
+    return kernel
 
+
+def _profile(lab: Lab, run: RunFolder, cell: ProfiledCell, kernel: Kernel) -> Profile:
     def seen(phase: str) -> None:
         tell(f"{kernel.release} {cell.arm}, profiled: {phase}")
 

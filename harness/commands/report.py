@@ -3,18 +3,19 @@
 
 import argparse
 from collections.abc import Callable, Iterable
+from contextlib import closing
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.commands.command import results_root, tell
-from harness.commands.reporting import surroundings
+from harness.commands.common.options import results_root, tell
+from harness.commands.common.output import surroundings
 from harness.judge.verdict import SHOWN_METRIC
 from harness.record.index import open_index
 from harness.record.judging import judge_run
 from harness.record.matrices import load_matrix
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.page.run import run_page
-from harness.studies.history.collect import history
+from harness.studies.history import history
 from harness.studies.overview.collection import Collection, newest, of_matrix, runs_of
 from harness.studies.overview.set import history_page, set_page
 from lab.base.errors import EXIT_PASS, Misuse
@@ -76,11 +77,8 @@ def _set(collection: Collection, target: Path) -> str:
 
 def _history(folder: Path, target: Path) -> str:
     runs = list(runs_of(Store(folder.parent), folder.name))
-    opened = open_index(folder.parent)
-    try:
-        figures = history(opened.index, folder.name, SHOWN_METRIC)
-    finally:
-        opened.index.close()
+    with closing(open_index(folder.parent).index) as index:
+        figures = history(index, folder.name, SHOWN_METRIC)
     return history_page(folder.name, runs, target, PAGE, figures)
 
 

@@ -4,10 +4,9 @@
 import argparse
 from dataclasses import replace
 
-from rich.console import Console
-
-from harness.commands.command import (
-    SCENARIOS,
+from harness.commands.common.boots import kernel_of, lab_of_host, scenario_of, store_of, watched
+from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
+from harness.commands.common.options import (
     add_arms,
     add_jobs,
     add_kernel,
@@ -15,27 +14,63 @@ from harness.commands.command import (
     add_scenario,
     add_seeds,
     given,
+    number,
     results_root,
     tell,
 )
-from harness.commands.dry_run import Estimate, add_dry_run, print_estimates
-from harness.commands.exporting import add_exports, check_exports, export, show_run
-from harness.commands.tracing import add_tracing, execute_trace
-from harness.limits.load import load_scenario
+from harness.commands.common.output import add_exports, check_exports, export, show_run
 from harness.record.store import RunFolder, Store
 from harness.report.format import plural
-from harness.report.terminal.progress import progress
 from harness.run.boots import Turns
 from harness.run.clocks import STRATEGIES
 from harness.run.plan import PlannedRun, Request, plan_run
 from harness.run.runner import Run, carry_out, lanes_of_host, measured_before
+from harness.run.tracing import DEFAULT_EVENTS, Trace, chosen_cell, parse_events, trace_boot
 from harness.scenario.expand import expand
 from harness.scenario.model import Scenario
-from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, Misuse
-from lab.kernels.resolve import resolve
-from lab.qemu.probe import find_qemu
-from lab.session import Lab, open_lab
+from lab.session import Lab
+
+
+def add_tracing(parser: argparse.ArgumentParser) -> None:
+    group = parser.add_argument_group("tracing")
+    group.add_argument(
+        "--trace",
+        nargs="?",
+        const=DEFAULT_EVENTS,
+        metavar="EVENTS",
+        help=f"record these ftrace events in one boot, without a verdict (block,scsi; default: {DEFAULT_EVENTS})",
+    )
+    group.add_argument("--seed", type=number(1), metavar="N", help="the seed to trace (default: 1)")
+
+
+def execute_trace(options: argparse.Namespace) -> int:
+    _check(options)
+    events = parse_events(options.trace)
+    scenario = scenario_of(options)
+    cell = chosen_cell(scenario, options.arm[0] if options.arm else None, options.seed)
+    store = store_of(options)
+    kernel = kernel_of(options.kernel, refresh=options.refresh)
+    lab = lab_of_host()
+    tell(f"{scenario.name} on {kernel.release}: arm {cell.arm.name}, seed {cell.seed}, tracing {', '.join(events)}")
+    _print(trace_boot(lab, cell, kernel, events, store.root, phase_seen=tell))
+    return EXIT_PASS
+
+
+def _check(options: argparse.Namespace) -> None:
+    unused = [name for name in ("base", "seeds", "verify", "dry_run", "json") if getattr(options, name)]
+    if unused:
+        flag = f"--{unused[0].replace('_', '-')}"
+        raise Misuse(f"--trace with {flag}: --trace makes one boot and no verdict", remedy=f"omit {flag}")
+    if len(options.arm) > 1:
+        raise Misuse("--trace takes one --arm", remedy="trace the arms one after another")
+
+
+def _print(traces: tuple[Trace, ...]) -> None:
+    for trace in traces:
+        lost = f" (the newest of {trace.written}; the buffer was full)" if trace.written > trace.kept else ""
+        print(f"{trace.load}: {trace.kept} events{lost} in {trace.path}")
+    print("not judged: tracing changes the instruction stream and therefore the figures")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -69,17 +104,14 @@ def execute(options: argparse.Namespace) -> int:
         return execute_trace(options)
     if options.seed is not None:
         raise Misuse("--seed selects the boot that --trace records", remedy="add --trace, or use --seeds N")
-    scenario = load_scenario(options.scenario, search=SCENARIOS)
+    scenario = scenario_of(options)
     STRATEGIES[scenario.clock].refuse(scenario, verify=options.verify, baseline=options.base is not None)
-    store = Store(results_root(options.results))
     if options.dry_run:
-        return _dry_run(options, scenario, store)
-    store.check()
-    cache = Cache.default()
-    find_qemu()  # Before anything is downloaded.
-    kernel = resolve(options.kernel, cache, refresh=options.refresh, tell=tell)
-    base = resolve(options.base, cache, refresh=options.refresh, tell=tell) if options.base else None
-    lab = open_lab(cache, tell, cold=options.cold)
+        return _dry_run(options, scenario)
+    store = store_of(options)
+    kernel = kernel_of(options.kernel, refresh=options.refresh)
+    base = kernel_of(options.base, refresh=options.refresh) if options.base else None
+    lab = lab_of_host(cold=options.cold)
     request = Request(
         scenario, kernel, options.seeds, tuple(options.arm), options.verify, command=_command(options, options.kernel)
     )
@@ -106,7 +138,7 @@ def _measured(lab: Lab, request: Request, store: Store, options: argparse.Namesp
 
 
 def _run(lab: Lab, plan: PlannedRun, store: Store, options: argparse.Namespace) -> Run:
-    with progress(Console(stderr=True)) as listener:
+    with watched() as listener:
         run = carry_out(lab, plan, store, listener, Turns(lanes_of_host(options.jobs)))
     if run.unfinished:
         tell("host interference invalidated a boot: re-run the same command to repeat only that boot")
@@ -115,11 +147,11 @@ def _run(lab: Lab, plan: PlannedRun, store: Store, options: argparse.Namespace) 
     return run
 
 
-def _dry_run(options: argparse.Namespace, scenario: Scenario, store: Store) -> int:
+def _dry_run(options: argparse.Namespace, scenario: Scenario) -> int:
     kernels = (options.base, options.kernel) if options.base else (options.kernel,)
     times = 2 if options.verify else 1
     boots = times * len(expand(scenario, options.seeds, options.arm or None))
-    print_estimates([Estimate(scenario, spec, boots) for spec in kernels], store.root)
+    print_estimates([Estimate(scenario, spec, boots) for spec in kernels], results_root(options.results))
     return EXIT_PASS
 
 

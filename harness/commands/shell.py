@@ -4,11 +4,10 @@
 import argparse
 from pathlib import Path
 
-from harness.commands.command import add_kernel, add_topology, tell
-from lab.base.cache import Cache
+from harness.commands.common.boots import kernel_of, lab_of_host
+from harness.commands.common.options import add_kernel, add_topology, tell
 from lab.base.errors import CannotJudge
-from lab.kernels.resolve import resolve
-from lab.session import accelerator_for, open_lab, unmet
+from lab.session import accelerator_for, unmet
 from lab.shell.enter import enter, virtme
 from lab.topology.emulated import differences, emulated
 from lab.topology.limits import refusals
@@ -30,9 +29,7 @@ def execute(options: argparse.Namespace) -> int:
     program = virtme()
     asked = load_topology(options.topology, near=Path())
     topology = emulated(asked)
-    cache = Cache.default()
-    kernel = resolve(options.kernel, cache, tell=tell)
-    lab = open_lab(cache, tell)
+    kernel, lab = kernel_of(options.kernel), lab_of_host()
     if reasons := (*map(str, refusals(topology)), *unmet(lab, kernel, topology)):
         raise CannotJudge("; ".join(reasons))
     runs_on = accelerator_for(lab, kernel)
@@ -43,7 +40,7 @@ def execute(options: argparse.Namespace) -> int:
         topology,
         options.command,
         program=program,
-        cache=cache,
+        cache=lab.cache,
         qemu=lab.qemu.path,
         clock=runs_on.clock,
         tell=tell,

@@ -6,13 +6,13 @@ import json
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.commands.command import SCENARIOS, add_arms
+from harness.commands.common.options import SCENARIOS, add_arms
 from harness.limits.load import load_scenario
 from harness.report.drawing.svg import topology_svg
 from harness.report.terminal.explain import commands_of, describe_scenario
 from harness.report.terminal.topology import describe_topology
-from harness.scenario.jsonschema import json_schema
 from harness.scenario.load import find_scenario, find_scenarios
+from harness.scenario.reference import json_schema
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.topology.load import CATALOGUE, load_topology
 from lab.yaml.strict import Map, Problems, nearest, parse, quoted, read_bytes

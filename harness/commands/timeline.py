@@ -3,41 +3,30 @@
 
 import argparse
 import shlex
-from functools import partial
 from pathlib import Path
 
-from rich.console import Console
-
 from harness.base.files import write_atomic
-from harness.commands.command import (
+from harness.commands.common.boots import kernel_of, lab_of_host, scenario_of, store_of, watched
+from harness.commands.common.kernels import add_kernels, specs
+from harness.commands.common.options import (
     PAGES,
-    SCENARIOS,
     add_arms,
     add_jobs,
     add_results,
     add_scenario,
     add_seeds,
     number,
-    results_root,
     tell,
 )
-from harness.commands.kernels import add_kernels, specs
-from harness.limits.load import load_scenario
-from harness.record.store import Store
-from harness.report.terminal.progress import progress
 from harness.scenario.metric_names import METRICS as KNOWN
 from harness.studies.timeline.lines import METRICS
-from harness.studies.timeline.measure import Timeline, timeline
-from harness.studies.timeline.order import STEP
-from harness.studies.timeline.page import page
-from harness.studies.timeline.picture import picture
+from harness.studies.timeline.measure import STEP, Timeline, timeline
+from harness.studies.timeline.picture import page, picture
 from harness.studies.timeline.sweep import Sweeper, sweep
 from harness.studies.timeline.text import text
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
-from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu
-from lab.session import open_lab
 from lab.yaml.strict import nearest
 
 KERNELS = "debian:5.10 .. debian:7.3"
@@ -77,17 +66,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     metrics = _check(options)
-    scenario = load_scenario(options.scenario, search=SCENARIOS)
-    store = Store(results_root(options.results))
-    store.check()
+    scenario, store = scenario_of(options), store_of(options)
     find_qemu()
-    cache = Cache.default()
-    wanted = specs(options.kernels or [KERNELS], cache)
-    begun = sweep(scenario, wanted)
-    lab = open_lab(cache, tell)
-    resolved = partial(resolve, cache=cache, tell=tell)
-    with progress(Console(stderr=True)) as listener:
-        sweeper = Sweeper(lab, store, resolved, options.seeds, tuple(options.arm), options.jobs, listener)
+    begun = sweep(scenario, specs(options.kernels or [KERNELS], Cache.default()))
+    lab = lab_of_host()
+    with watched() as listener:
+        sweeper = Sweeper(lab, store, kernel_of, options.seeds, tuple(options.arm), options.jobs, listener)
         found = timeline(sweeper, begun, metrics, tell, options.step)
     report = text(found)
     print(report, end="")

@@ -32,7 +32,7 @@ def entries(scenario: Scenario, claim: Claim) -> tuple[Control | Claim, ...]:
 
 
 def killer(scenario: Scenario, entry: Control | Claim, claim: Claim) -> str:
-    """What the entry puts in place of the claim's arm, load, role or kernel; empty when it is no killer of it."""
+    """What the entry has in place of the claim's arm, load, role or kernel; empty when it does not kill the claim."""
     mine, theirs = _measured(scenario, entry.ratio), _measured(scenario, claim.ratio)
     swaps = _swaps(mine, theirs)
     if swaps is None or _overlap(_scaled(entry.expect, mine.unit), _scaled(claim.expect, theirs.unit)):
@@ -77,7 +77,7 @@ def _overlap(one: Bound, other: Bound) -> bool:
 
 
 def _swaps(one: _Measured, of: _Measured) -> dict[tuple[str, str], str] | None:
-    """What stands in ``one`` for each arm, load and role of ``of``; None when they do not measure the same."""
+    """The arm, load and role in ``one`` for each of ``of``; None when they do not measure the same."""
     swaps: dict[tuple[str, str], str] = {}
     for mine, theirs in ((one.left, of.left), (one.right, of.right)):
         if mine is None or theirs is None:

@@ -16,8 +16,8 @@ from harness.limits.elements import QUEUES, Element, ElementKind
 from harness.scenario.model import Arm, Load
 from lab.topology.limits import refusals
 from lab.topology.model import Hba, Stack, StackKind, Topology
+from lab.topology.origins import multiplied
 from lab.topology.ranges import in_ranges
-from lab.topology.variation import multiplied
 
 RAISE = 1.25
 LEAST_GAIN = 0.02

@@ -2,8 +2,8 @@
 """Measures the cells of a matrix: concurrent runs whose boots share the host's lanes.
 
 A cell that fails never stops the others, and nothing is measured twice: a cell that an earlier run
-decided is taken from there, a run that was killed goes on, and a cell that another matrix on this
-store has in hand is waited for.
+decided is taken from there, a killed run is resumed, and a cell that another matrix on this store measures is
+waited for.
 """
 
 import fcntl
@@ -15,9 +15,11 @@ from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
+from pathlib import Path
+from traceback import extract_tb
 
 from harness.base.files import writing
-from harness.matrix.outcome import CellOutcome, broken, judged
+from harness.judge.verdict import Verdict
 from harness.matrix.plan import MatrixPlan, record_of
 from harness.record.judging import judge_run
 from harness.record.matrices import (
@@ -31,16 +33,77 @@ from harness.record.matrices import (
     with_cell,
 )
 from harness.record.store import Store
+from harness.report.format import value
 from harness.run.boots import Turns
 from harness.run.events import CellDecided, Event, MatrixListener, MatrixStarted, OfCell
 from harness.run.lanes import Stopped
 from harness.run.plan import Request, plan_run
 from harness.run.runner import carry_out, lanes_of_host, measured_before
-from harness.scenario.model import Clock, Scenario
+from harness.scenario.model import Clock, Scenario, Status
 from lab.base.digest import canonical, digest_bytes
-from lab.base.errors import BlklabError, LabBroken, Misuse
+from lab.base.errors import EXIT_LAB_BROKEN, BlklabError, CannotJudge, KernelFailed, LabBroken, Misuse
 from lab.kernels.model import Kernel
 from lab.session import Lab
+
+
+@dataclass(frozen=True)
+class CellOutcome:
+    """``run`` is relative to the results root, empty if nothing was judged. ``before``: an earlier run is used."""
+
+    status: Status
+    exit_code: int
+    reason: str = ""
+    run: str = ""
+    seconds: float = 0.0
+    before: bool = False
+
+    def of(self, cell: MatrixCell) -> MatrixCell:
+        """The cell, decided."""
+        return replace(
+            cell,
+            status=self.status,
+            exit_code=self.exit_code,
+            reason=self.reason,
+            run=self.run,
+            seconds=self.seconds,
+        )
+
+
+def judged(root: Path, run: Path, verdict: Verdict, seconds: float, *, before: bool = False) -> CellOutcome:
+    """The outcome of a judged run."""
+    reason = "" if verdict.status is Status.PASS else next(_reasons(verdict), "")
+    place = str(run.resolve().relative_to(root.resolve()))
+    return CellOutcome(verdict.status, verdict.exit_code, reason, place, seconds, before)
+
+
+def broken(error: BaseException) -> CellOutcome:
+    """The outcome of a cell without a verdict; an exception that is not a BlklabError is a bug."""
+    if isinstance(error, BlklabError):
+        status = Status.ERROR
+        if isinstance(error, CannotJudge):
+            status = Status.MISS
+        elif isinstance(error, KernelFailed):
+            status = Status.FAIL
+        return CellOutcome(status, error.exit_code, error.message)
+    where = extract_tb(error.__traceback__)[-1]
+    text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno}); this is a bug of blklab"
+    return CellOutcome(Status.ERROR, EXIT_LAB_BROKEN, text)
+
+
+def _reasons(verdict: Verdict) -> Iterator[str]:
+    """Why the run has its status: boots that went wrong before the claims that lack their figures."""
+    for cell in verdict.incidents:
+        if cell.status is verdict.status:
+            yield f"arm {cell.arm}, seed {cell.seed}: {'; '.join(cell.reasons)}"
+    for claim in verdict.claims:
+        if claim.counts_as is verdict.status and not claim.optional:
+            measured = claim.judgement.ensemble is not None
+            shown = f"{value(claim.judgement)}, expected {claim.expect}" if measured else claim.judgement.reason
+            yield f"{claim.that}: {shown}"
+    for control in verdict.controls:
+        if control.judgement is not None and control.judgement.status is verdict.status:
+            yield f"{control.that}: {control.judgement.reason}"
+
 
 _POLL = 0.5
 """Seconds between two checks of a cell that another matrix measures."""

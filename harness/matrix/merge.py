@@ -10,8 +10,7 @@ from pathlib import Path
 
 from harness.base.files import writing
 from harness.judge.statuses import WORST_FIRST
-from harness.record.evidence import Altered
-from harness.record.judging import judge_run
+from harness.record.judging import Altered, judge_run
 from harness.record.matrices import FOLDER, MatrixCell, MatrixFolder, MatrixRecord, load_matrix, new_matrix
 from harness.record.store import RunFolder, Store, load_run
 from harness.scenario.model import Status
@@ -36,7 +35,7 @@ def parts(folders: Sequence[Path]) -> tuple[MatrixPart, ...]:
 def merge(store: Store, merged: Sequence[MatrixPart], command: tuple[str, ...]) -> MatrixFolder:
     """Copy the runs of all parts into the store and record the merged matrix.
 
-    A cell that several parts decided stands on the worst of their runs, one whose run is incomplete
+    A cell that several parts decided has the worst of their runs, one whose run is incomplete
     is ERROR, and one that none decided stays undecided. Raises Misuse when the parts are of different
     scenario files or seeds, LabBroken when the store cannot be written.
     """

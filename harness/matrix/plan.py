@@ -2,16 +2,83 @@
 """The cells of a matrix and their shards."""
 
 import re
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-from harness.matrix.jobs import boots_of
 from harness.record.matrices import MatrixCell, MatrixRecord
 from harness.record.store import KernelFacts
 from harness.scenario.model import Clock, Scenario
 from lab.base.errors import BlklabError, Misuse
 from lab.kernels.model import Kernel
 from lab.session import Lab
+
+MOST_JOBS = 256
+"""The limit of a matrix of GitHub Actions."""
+
+
+@dataclass(frozen=True)
+class HostedJob:
+    """``boots`` is their number; ``name`` is valid as a file name."""
+
+    name: str
+    kernel: str
+    scenarios: tuple[str, ...]
+    boots: int
+    command: tuple[str, ...]
+
+
+def hosted_jobs(
+    scenarios: Sequence[Scenario], kernels: Sequence[str], seeds: int | None, per_kernel: int
+) -> tuple[HostedJob, ...]:
+    """At most ``per_kernel`` jobs with about equal boots for each kernel. Raises Misuse for too many."""
+    groups = [group for group in _groups(scenarios, seeds, per_kernel) if group]
+    if len(groups) * len(kernels) > MOST_JOBS:
+        raise Misuse(f"{len(groups) * len(kernels)} jobs are more than {MOST_JOBS}", remedy="--emit-jobs with fewer")
+    return tuple(
+        _job(kernel, number, group, seeds) for kernel in kernels for number, group in enumerate(groups, start=1)
+    )
+
+
+def document(jobs: Sequence[HostedJob]) -> dict[str, list[dict[str, str | int]]]:
+    """The value of ``strategy.matrix`` in a workflow."""
+    return {
+        "include": [
+            {
+                "name": job.name,
+                "kernel": job.kernel,
+                "scenarios": " ".join(job.scenarios),
+                "boots": job.boots,
+                "command": " ".join(job.command),
+            }
+            for job in jobs
+        ]
+    }
+
+
+def boots_of(scenario: Scenario, seeds: int | None) -> int:
+    """Boots of a scenario on one kernel if none is skipped."""
+    return len(scenario.arms) * (scenario.seeds if seeds is None else seeds)
+
+
+def _groups(scenarios: Sequence[Scenario], seeds: int | None, count: int) -> list[list[Scenario]]:
+    """Groups filled largest first, each into the one with the fewest boots."""
+    groups: list[list[Scenario]] = [[] for _ in range(count)]
+    boots = [0] * count
+    for scenario in sorted(scenarios, key=lambda one: (-boots_of(one, seeds), one.name)):
+        least = boots.index(min(boots))
+        groups[least].append(scenario)
+        boots[least] += boots_of(scenario, seeds)
+    return groups
+
+
+def _job(kernel: str, number: int, group: Sequence[Scenario], seeds: int | None) -> HostedJob:
+    names = tuple(sorted(scenario.name for scenario in group))
+    command = ("blklab", "matrix", *names, "--kernels", kernel)
+    if seeds is not None:
+        command = (*command, "--seeds", str(seeds))
+    name = "".join(letter if letter.isalnum() or letter in ".-" else "-" for letter in kernel)
+    return HostedJob(f"{name}-{number}", kernel, names, sum(boots_of(one, seeds) for one in group), command)
+
 
 _SHARD = re.compile(r"([1-9]\d{0,3})/([1-9]\d{0,3})")
 
@@ -60,20 +127,18 @@ def record_of(plan: MatrixPlan, lab: Lab) -> MatrixRecord:
 
 def cells_of(plan: MatrixPlan) -> tuple[MatrixCell, ...]:
     """The cells of all shards, in boot order."""
-    kernels = [_facts(spec, kernel) for spec, kernel in plan.kernels.items()]
+    kernels = [
+        KernelFacts(spec, "", "", "") if isinstance(kernel, BlklabError) else KernelFacts.of(kernel)
+        for spec, kernel in plan.kernels.items()
+    ]
     return dealt(
         [
             MatrixCell(scenario.name, scenario.digest, kernel, scenario.clock, boots=boots_of(scenario, plan.seeds))
-            for scenario in _in_turn(plan.scenarios)
+            for scenario in sorted(plan.scenarios, key=lambda one: one.clock is Clock.WALL)
             for kernel in kernels
         ],
         plan.shard.of,
     )
-
-
-def _in_turn(scenarios: Iterable[Scenario]) -> list[Scenario]:
-    """Sort key: boots of the wall clock run alone and therefore last."""
-    return sorted(scenarios, key=lambda scenario: scenario.clock is Clock.WALL)
 
 
 def dealt(cells: Sequence[MatrixCell], shards: int) -> tuple[MatrixCell, ...]:
@@ -85,9 +150,3 @@ def dealt(cells: Sequence[MatrixCell], shards: int) -> tuple[MatrixCell, ...]:
         loads[shard] += max(1, cell.boots)
         dealt.append(replace(cell, shard=shard + 1))
     return tuple(dealt)
-
-
-def _facts(spec: str, kernel: Kernel | BlklabError) -> KernelFacts:
-    if isinstance(kernel, BlklabError):
-        return KernelFacts(spec, "", "", "")
-    return KernelFacts(kernel.spec, kernel.release, kernel.origin, kernel.digest, kernel.mutant)

@@ -5,7 +5,7 @@ from collections import Counter
 from collections.abc import Iterator, Mapping
 
 from harness.metrics.counters import read_sections
-from harness.metrics.errors import MeasurementError
+from harness.metrics.node import MeasurementError, sent
 from harness.scenario.metric_names import INTERRUPTS, MOST_PROCESSORS, PLACES
 from harness.scenario.model import Load, Role
 from lab.base.record import INVENTORY
@@ -61,9 +61,7 @@ def _places(load: Load, role: Role, topology: Topology, seen: Inventory, hbas: s
 
 def _interrupts(files: Mapping[str, bytes], file: str) -> dict[str, tuple[int, ...]]:
     """Counts by processor of each numbered interrupt. Raises MeasurementError."""
-    if file not in files:
-        raise MeasurementError(file, "the guest did not send it", remedy="look at console.txt of this boot")
-    header, *rows = read_sections(files[file], file).get(_INTERRUPTS, "").splitlines() or [""]
+    header, *rows = read_sections(sent(files, file), file).get(_INTERRUPTS, "").splitlines() or [""]
     processors = len(header.split())
     found = {}
     for row in rows:

@@ -5,16 +5,16 @@ from collections.abc import Iterable, Iterator, Mapping
 
 from harness.metrics.controllers import checked_inventory, controller_figures
 from harness.metrics.counters import CounterWindow, read_window
-from harness.metrics.errors import MeasurementError
 from harness.metrics.fio import read_fio
-from harness.metrics.handler import read_handler
-from harness.metrics.occupancy import occupancy_figures
+from harness.metrics.node import MeasurementError, sent
+from harness.metrics.occupancy import occupancy_figures, read_handler
 from harness.metrics.readback import FILE as READBACK
-from harness.metrics.readback import devices, read_readback, read_tried
+from harness.metrics.readback import devices, read_readback, read_tried, tried_counts
 from harness.metrics.samples import Samples, read_samples
 from harness.scenario.metric_names import BUSIEST
 from harness.scenario.model import Load
 from lab.base.record import TRIED
+from lab.topology.fields import REPEAT_COUNT
 from lab.topology.model import Topology
 
 RESYNC = "resync.bw"
@@ -39,19 +39,19 @@ def figures_of(
     Where the window was sampled, ``harness.metrics.occupancy`` adds figures of its queues and of the CPU. Raises
     MeasurementError.
     """
-    block = devices(read_readback(_file(files, READBACK)))
-    figures: dict[tuple[str, str, str], float] = {}
-    if any(stack.tried for stack in topology.stacks.values()):
-        figures.update(read_tried(_file(files, TRIED)))
+    block = devices(read_readback(sent(files, READBACK)))
+    figures = tried_counts(files, topology)
+    if any(stack.tried.keys() - {REPEAT_COUNT.name} for stack in topology.stacks.values()):
+        figures.update(read_tried(sent(files, TRIED)))
     seen = checked_inventory(files, topology) if topology.emulated else {}
     for load in loads:
         if topology.emulated:
             figures.update(controller_figures(files, load, topology, seen))
         record = f"{load.name}.json"
         sizes = {role.name: role.bs for role in load.roles.values()}
-        for role, sample in read_fio(_file(files, record), sizes, record, load.runtime).items():
+        for role, sample in read_fio(sent(files, record), sizes, record, load.runtime).items():
             figures.update({(load.name, role, metric): value for metric, value in sample.metrics().items()})
-        window = read_window(_file(files, f"{load.name}.before"), _file(files, f"{load.name}.after"), load.name)
+        window = read_window(sent(files, f"{load.name}.before"), sent(files, f"{load.name}.after"), load.name)
         if window.resync is not None:
             figures.update({(load.name, role, RESYNC): window.resync for role in load.roles})
         figures.update(_disk_figures(window, load, topology, block))
@@ -116,9 +116,3 @@ def _counters(lun: str, window: CounterWindow, load: Load, block: Mapping[str, s
     if block[lun] not in window.disks:
         raise MeasurementError(f"{load.name}.after", f"/proc/diskstats has no row for {block[lun]} (LUN {lun})")
     return window.disks[block[lun]]
-
-
-def _file(files: Mapping[str, bytes], name: str) -> bytes:
-    if name not in files:
-        raise MeasurementError(name, "the guest did not send it", remedy="look at console.txt of this boot")
-    return files[name]

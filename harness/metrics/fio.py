@@ -7,9 +7,10 @@ per second. fio counts after its ramp time, so the ramp is in none of these figu
 
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
+from errno import EILSEQ
 
-from harness.metrics.errors import MeasurementError
-from harness.metrics.node import Node, parse
+from harness.metrics.node import MeasurementError, Node, parse
+from harness.scenario.metric_names import BAD_BLOCKS
 
 _DIRECTIONS = ("read", "write", "trim")
 _MIXED = "mixed"
@@ -35,7 +36,8 @@ class Latency:
 class Sample:
     """One job over one window: all its directions together. ``runtime`` is the longest, in ns.
 
-    A job that was starved of all I/O has zero ``iops`` and no latencies.
+    A job that was starved of all I/O has zero ``iops`` and no latencies. ``bad`` counts blocks that a reader could not
+    verify; None where nothing is verified.
     """
 
     iops: float
@@ -43,6 +45,7 @@ class Sample:
     total_ios: int
     runtime: int
     latency: Mapping[str, Latency]
+    bad: int | None = None
 
     def metrics(self) -> dict[str, float]:
         """Every figure by the name it has in a ratio: ``iops``, ``bw``, ``lat.mean``, ``clat.p99.9`` ..."""
@@ -52,6 +55,8 @@ class Sample:
             "total_ios": float(self.total_ios),
             "runtime": float(self.runtime),
         }
+        if self.bad is not None:
+            figures[BAD_BLOCKS] = float(self.bad)
         for kind, latency in self.latency.items():
             figures[f"{kind}.mean"] = latency.mean
             figures[f"{kind}.max"] = latency.max
@@ -71,8 +76,8 @@ def read_fio(
     gain as much. So rates are the counted I/Os over the window, times the block size for ``bw``.
 
     Raises MeasurementError when the document is truncated, lacks a field, holds other jobs than
-    ``roles``, reports a job that failed, or when no job did any I/O. A job without I/O beside one
-    that had some was starved, which is a result.
+    ``roles``, reports a job that failed, or when no job did any I/O. A job without I/O, when
+    another had some, was starved, which is a result.
     """
     document = Node(parse(data, file), file, "")
     document.text("fio version")
@@ -95,16 +100,17 @@ def _check_roles(found: Collection[str], wanted: Collection[str], file: str) -> 
     if missing:
         raise MeasurementError(file, f"no job for role {', '.join(missing)}")
     if extra:
-        raise MeasurementError(file, f"a job that is no role of this load: {', '.join(extra)}")
+        raise MeasurementError(file, f"a job that is not a role of this load: {', '.join(extra)}")
 
 
 def _sample(job: Node, name: str, file: str, window: int | None, bs: int) -> Sample:
-    error = job.whole("error")
-    if error:
+    error, bad = job.whole("error"), job.whole("total_err") if "total_err" in job else None
+    # A job that goes on after a bad block ends with the first such error.
+    if error and not (bad and error == job.whole("first_error") == EILSEQ):
         raise MeasurementError(file, f'fio job "{name}" failed with error {error}')
     parts = [part for part in _directions(job) if part.whole("total_ios")]
     if not parts:
-        return Sample(iops=0.0, bw=0.0, total_ios=0, runtime=0, latency={})
+        return Sample(iops=0.0, bw=0.0, total_ios=0, runtime=0, latency={}, bad=bad)
     iops = sum(part.whole("total_ios") / _seconds(part, window) for part in parts)
     return Sample(
         iops=iops,
@@ -112,6 +118,7 @@ def _sample(job: Node, name: str, file: str, window: int | None, bs: int) -> Sam
         total_ios=sum(part.whole("total_ios") for part in parts),
         runtime=max(part.whole("runtime") for part in parts) * _NS_PER_MS,
         latency={kind: _combined([_latency(part.node(f"{kind}_ns")) for part in parts]) for kind in _LATENCIES},
+        bad=bad,
     )
 
 

@@ -2,10 +2,28 @@
 """Measured JSON, read strictly: whatever is missing or odd is an error that names the field."""
 
 import math
+from collections.abc import Mapping
 from typing import Any
 
-from harness.metrics.errors import MeasurementError
+from lab.base.errors import CannotJudge
 from lab.base.reading import parse_json
+from lab.base.units import printable
+
+
+class MeasurementError(CannotJudge):
+    """``file`` (as the guest named it) does not hold what was to be measured."""
+
+    def __init__(self, file: str, what: str, *, remedy: str = "") -> None:
+        super().__init__(printable(f"{file}: {what}"), remedy=remedy)
+        self.file = file
+        self.what = what
+
+
+def sent(files: Mapping[str, bytes], name: str, remedy: str = "look at console.txt of this boot") -> bytes:
+    """A file of the guest. Raises MeasurementError when it did not send it."""
+    if name not in files:
+        raise MeasurementError(name, "the guest did not send it", remedy=remedy)
+    return files[name]
 
 
 def parse(data: bytes, file: str) -> Any:
@@ -35,7 +53,7 @@ class Node:
 
     def _get(self, key: str) -> Any:
         if key not in self._value:
-            raise MeasurementError(self._file, f'field "{self._path(key)}" is missing')
+            raise self.wrong(key, "is missing")
         return self._value[key]
 
     def _path(self, key: str) -> str:
@@ -44,7 +62,7 @@ class Node:
     def text(self, key: str) -> str:
         value = self._get(key)
         if not isinstance(value, str):
-            raise MeasurementError(self._file, f'field "{self._path(key)}" is not a string')
+            raise self.wrong(key, "is not a string")
         return value
 
     def key_number(self, key: str) -> float:
@@ -60,23 +78,21 @@ class Node:
     def number(self, key: str) -> float:
         value = self._get(key)
         if isinstance(value, bool) or not isinstance(value, int | float) or not math.isfinite(value) or value < 0:
-            raise MeasurementError(self._file, f'field "{self._path(key)}" is not a figure: {value!r}')
+            raise self.wrong(key, f"is not a figure: {value!r}")
         return float(value)
 
     def whole(self, key: str) -> int:
         value = self.number(key)
         if value != int(value):
-            raise MeasurementError(self._file, f'field "{self._path(key)}" is not a whole number: {value!r}')
+            raise self.wrong(key, f"is not a whole number: {value!r}")
         return int(value)
 
     def node(self, key: str) -> "Node":
         return Node(self._get(key), self._file, self._path(key))
 
     def nodes(self, key: str) -> list["Node"]:
-        value = self._get(key)
-        if not isinstance(value, list):
-            raise MeasurementError(self._file, f'field "{self._path(key)}" is not a list')
-        return [Node(item, self._file, f"{self._path(key)}[{index}]") for index, item in enumerate(value)]
+        items = enumerate(self.items(key))
+        return [Node(item, self._file, f"{self._path(key)}[{index}]") for index, item in items]
 
     def items(self, key: str) -> list[Any]:
         value = self._get(key)
@@ -85,5 +101,5 @@ class Node:
         return value
 
     def wrong(self, key: str, what: str) -> MeasurementError:
-        """The error that says so of a field."""
+        """The error about a field."""
         return MeasurementError(self._file, f'field "{self._path(key)}" {what}')

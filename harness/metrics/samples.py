@@ -5,8 +5,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from harness.metrics.errors import MeasurementError
-from harness.metrics.node import Node, parse
+from harness.metrics.node import MeasurementError, Node, parse
 
 
 @dataclass(frozen=True)

@@ -5,12 +5,13 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from harness.metrics.errors import MeasurementError
-from harness.metrics.handler import HandlerWindow, read_handler
-from harness.metrics.occupancy import held_series
+from harness.metrics.node import MeasurementError, sent
+from harness.metrics.occupancy import DiskTime, HandlerWindow, held_series, read_handler
 from harness.metrics.samples import Samples, Series, read_samples
 from harness.scenario.model import Load
 from lab.topology.model import SCSI, Driver, Topology
+
+_SHORT = "windows shorter than 20 ms are not sampled"
 
 
 @dataclass(frozen=True)
@@ -23,19 +24,6 @@ class Held:
     def share_at(self, limit: int) -> float:
         """Share of the window in which ``limit`` or more were held."""
         return sum(share for value, share in self.shares.items() if value >= limit)
-
-
-@dataclass(frozen=True)
-class DiskTime:
-    """Shares of the window: ``busy`` with a request, ``waited`` the part in which links held its transfer back."""
-
-    busy: float
-    waited: float = 0.0
-
-    @property
-    def own(self) -> float:
-        """What the disk itself took: seeks, rotation, and bytes at its own rate."""
-        return max(0.0, self.busy - self.waited)
 
 
 @dataclass(frozen=True)
@@ -56,14 +44,14 @@ class LoadUse:
 def read_use(files: Mapping[str, bytes], topology: Topology, load: Load) -> LoadUse:
     """The use that one boot recorded of one load. Raises MeasurementError, also where nothing was sampled."""
     samples_file = f"{load.name}.samples.json"
-    samples = read_samples(_file(files, samples_file), samples_file)
+    samples = read_samples(sent(files, samples_file, _SHORT), samples_file)
     handler = _handler(files, topology, load)
     luns = dict.fromkeys(lun for role in load.roles.values() for disk in role.disks for lun in topology.leaves(disk))
     hbas = dict.fromkeys(topology.luns[lun].hba for lun in luns)
     return LoadUse(
         idle=samples.idle,
-        disks={name: DiskTime(disk.busy, disk.waited) for name, disk in handler.disks.items()} if handler else {},
-        links={name: link.busy for name, link in handler.links.items()} if handler else {},
+        disks=handler.disks if handler else {},
+        links=handler.links if handler else {},
         luns={name: _held(samples, held_series(topology, name), samples_file) for name in luns},
         hosts={
             name: _held(samples, f"host_busy[{name}]", samples_file)
@@ -73,16 +61,10 @@ def read_use(files: Mapping[str, bytes], topology: Topology, load: Load) -> Load
     )
 
 
-def _file(files: Mapping[str, bytes], name: str) -> bytes:
-    if name not in files:
-        raise MeasurementError(name, "the guest did not send it", remedy="windows shorter than 20 ms are not sampled")
-    return files[name]
-
-
 def _handler(files: Mapping[str, bytes], topology: Topology, load: Load) -> HandlerWindow | None:
     if all(hba.driver is not Driver.TCMU for hba in topology.hbas.values()):
         return None
-    before, after = (_file(files, f"{load.name}.{when}.disks.json") for when in ("before", "after"))
+    before, after = (sent(files, f"{load.name}.{when}.disks.json", _SHORT) for when in ("before", "after"))
     return read_handler(before, after, load.name)
 
 

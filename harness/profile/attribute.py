@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 
 from harness.profile.counts import ROOTS, CountedWindow, UserBlock
 from harness.profile.images import VDSO, Image, find_images
-from harness.profile.model import KERNEL_IMAGE, Context, Cost, Function, PathNode
+from harness.profile.model import KERNEL_IMAGE, Code, Context, Cost, Function, PathNode
 from lab.native.elf import executable_segments, functions, is_elf
 from lab.profile import Symbol
 
@@ -25,11 +25,25 @@ def _kernel_nodes(window: CountedWindow, symbols: Sequence[Symbol]) -> Iterator[
     places: dict[int, tuple[int | None, Context]] = {number: (None, Context(name)) for number, name in enumerate(ROOTS)}
     for index, node in enumerate(window.nodes):
         parent, context = places[node.parent]
-        at = bisect_right(addresses, node.address) - 1
+        symbol = _symbol(symbols, addresses, node.address)
         places[node.number] = index, context
-        symbol = symbols[at] if at >= 0 else Symbol(0, NO_NAME)
         function = Function(context, symbol.module or KERNEL_IMAGE, symbol.name)
         yield PathNode(parent, function, node.calls, node.instructions)
+
+
+def _symbol(symbols: Sequence[Symbol], addresses: Sequence[int], address: int) -> Symbol:
+    at = bisect_right(addresses, address) - 1
+    return symbols[at] if at >= 0 else Symbol(0, NO_NAME)
+
+
+def code_of(window: CountedWindow, symbols: Sequence[Symbol]) -> tuple[Code, ...]:
+    """The executed instructions of the kernel, by function."""
+    addresses = [symbol.address for symbol in symbols]
+    found: dict[Symbol, dict[int, int]] = defaultdict(dict)
+    for address in sorted(window.code):
+        symbol = _symbol(symbols, addresses, address)
+        found[symbol][address - symbol.address] = window.code[address]
+    return tuple(Code(one.module or KERNEL_IMAGE, one.name, one.address, counts) for one, counts in found.items())
 
 
 def _user_nodes(blocks: Sequence[UserBlock], images: Iterable[Image]) -> Iterator[PathNode]:

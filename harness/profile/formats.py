@@ -13,20 +13,23 @@ PER = 1000
 
 
 def folded(profile: Profile) -> str:
-    """flamegraph.pl's lines "FRAME;FRAME;... INSTRUCTIONS" of the window, outermost first."""
+    """flamegraph.pl's lines "FRAME;FRAME;... INSTRUCTIONS" of the window, outermost first.
+
+    The format has no comments, so the first line is a note that counts nothing.
+    """
     counts = _paths(profile)
-    return "".join(f"{_fold(path)} {counts[path]}\n" for path in sorted(counts) if counts[path])
+    return f"{BLIND} 0\n" + "".join(f"{_fold(path)} {counts[path]}\n" for path in sorted(counts) if counts[path])
 
 
 def differential_folded(before: Profile, after: Profile) -> str:
-    """difffolded.pl's lines "FRAME;... BEFORE AFTER", instructions per 1,000 I/Os, rounded."""
+    """The lines "FRAME;... BEFORE AFTER" that difffolded.pl writes, instructions per 1,000 I/Os, rounded."""
     sides = [
         {path: round(profile.per_io(PER * count)) for path, count in _paths(profile).items()}
         for profile in (before, after)
     ]
     paths = sorted(sides[0].keys() | sides[1].keys())
     rows = ((path, sides[0].get(path, 0), sides[1].get(path, 0)) for path in paths)
-    return "".join(f"{_fold(path)} {old} {new}\n" for path, old, new in rows if old or new)
+    return f"{BLIND} 0 0\n" + "".join(f"{_fold(path)} {old} {new}\n" for path, old, new in rows if old or new)
 
 
 def _paths(profile: Profile) -> Mapping[Path, int]:

@@ -17,7 +17,7 @@ DEVICE_MODELS = frozenset(
         *("nvmet", "nvmet_tcp", "nvme_loop"),
     }
 )
-"""Modules and programs that play the device: what they execute is no cost of the block layer."""
+"""Modules and programs that play the device: what they execute is not a cost of the block layer."""
 MEASURING = frozenset({"sampler"})
 
 
@@ -65,7 +65,7 @@ class Function:
     @property
     def title(self) -> str:
         """The name, with its owner unless that is the kernel's image."""
-        return self.name if self.owner == KERNEL_IMAGE else f"{self.name} [{self.owner}]"
+        return self.name if self.owner == KERNEL_IMAGE else f"{self.name} [{self.owner.strip('[]')}]"
 
 
 @dataclass(frozen=True)
@@ -86,6 +86,19 @@ class Cost:
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(self.calls + other.calls, self.instructions + other.instructions)
+
+
+@dataclass(frozen=True)
+class Code:
+    """The executed instructions of a function of the kernel in all contexts: how often, by offset from ``address``.
+
+    ``owner`` is the module, "vmlinux" for the kernel's image.
+    """
+
+    owner: str
+    name: str
+    address: int
+    counts: Mapping[int, int] = field(hash=False)
 
 
 @dataclass(frozen=True)
@@ -119,6 +132,7 @@ class Profile:
     total: int
     surprises: int
     nodes: tuple[PathNode, ...] = field(repr=False)
+    code: tuple[Code, ...] = field(default=(), repr=False)
 
     @cached_property
     def costs(self) -> Mapping[Function, Cost]:

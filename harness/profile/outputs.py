@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The files of ``blklab profile --out``."""
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 from harness.base.files import write_atomic, writing
@@ -12,20 +12,22 @@ from harness.profile.model import Profile
 from harness.profile.page import differential_page, profile_page
 
 
-def write_profile(folder: Path, profile: Profile) -> tuple[Path, ...]:
-    """Raises LabBroken when the folder cannot be written."""
+def write_profile(folder: Path, profile: Profile, *, by_line: Sequence[str] = ()) -> tuple[Path, ...]:
+    """``by_line`` are the lines of lines.txt, if any. Raises LabBroken when the folder cannot be written."""
     texts = {"profile.txt": _text(profile_lines(profile)), "profile.html": profile_page(profile)}
-    return _write(folder, texts | _tools("", profile))
+    return _write(folder, texts | _tools("", profile) | _by_line(by_line))
 
 
-def write_differential(folder: Path, before: Profile, after: Profile) -> tuple[Path, ...]:
-    """Raises LabBroken when the folder cannot be written."""
+def write_differential(
+    folder: Path, before: Profile, after: Profile, *, by_line: Sequence[str] = ()
+) -> tuple[Path, ...]:
+    """As ``write_profile``."""
     texts = {
         "differential.txt": _text(differential_lines(differential(before, after))),
         "differential.html": differential_page(before, after),
         "differential.folded": differential_folded(before, after),
     }
-    return _write(folder, texts | _tools("before.", before) | _tools("after.", after))
+    return _write(folder, texts | _tools("before.", before) | _tools("after.", after) | _by_line(by_line))
 
 
 def _tools(prefix: str, profile: Profile) -> dict[str, str]:
@@ -36,7 +38,11 @@ def _tools(prefix: str, profile: Profile) -> dict[str, str]:
     }
 
 
-def _text(lines: list[str]) -> str:
+def _by_line(lines: Sequence[str]) -> dict[str, str]:
+    return {"lines.txt": _text(lines)} if lines else {}
+
+
+def _text(lines: Sequence[str]) -> str:
     return "\n".join((*lines, ""))
 
 

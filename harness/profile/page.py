@@ -16,13 +16,15 @@ _NARROWEST = 0.4
 _LETTER = 6.2
 _MOST = 200
 """Functions listed below the graphs."""
-_HEADS = "".join(f"<th>{head}</th>" for head in ("delta", "before", "after", "calls before", "calls after", "function"))
+_HEADS = "".join(f"<th>{head}</th>" for head in ("delta", "function", "before", "after", "calls before", "calls after"))
 _STYLE = """
-body { font: 14px/1.4 system-ui, sans-serif; max-width: 1180px; margin: 1em auto; color: #222; background: #fff }
-pre { font-size: 12px; overflow-x: auto } h1 { font-size: 1.3em } h2 { font-size: 1.1em }
+body { font: 14px/1.4 system-ui, sans-serif; max-width: 1180px; margin: 1em auto; padding: 0 1em; color: #222;
+       background: #fff; overflow-wrap: anywhere }
+pre { font-size: 12px } pre, .wide { overflow-x: auto } h1 { font-size: 1.3em } h2 { font-size: 1.1em }
 svg { display: block; font: 11px monospace } svg text { pointer-events: none }
-table { border-collapse: collapse; font: 12px monospace } td, th { padding: 0 .6em; text-align: right }
-td:last-child, th:last-child { text-align: left } .only { stroke: #000; stroke-width: 1 }
+table { border-collapse: collapse; font: 12px monospace; white-space: nowrap }
+td, th { padding: 0 .6em; text-align: right }
+td:nth-child(2), th:nth-child(2) { text-align: left } .only { stroke: #000; stroke-width: 1 }
 """
 
 
@@ -52,9 +54,10 @@ def _page(title: str, text: str, graphs: Sequence[tuple[str, str]], table: str) 
         if len(graphs) > 1
         else "<p>Kernel call paths are exact. Programs are flat: their callers are not known.</p>"
     )
-    body = "".join(f"<h2>{escape(head)}</h2>\n{graph}\n" for head, graph in graphs)
+    body = "".join(f'<h2>{escape(head)}</h2>\n<div class="wide">{graph}</div>\n' for head, graph in graphs)
     return (
-        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8"><title>{escape(title)}</title>'
+        f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
+        f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(title)}</title>'
         f"<style>{_STYLE}</style></head>\n<body><h1>{escape(title)}</h1>\n<p>{escape(BLIND)}</p>\n"
         f"<pre>{escape(text)}</pre>\n{legend}\n{body}{table}</body></html>\n"
     )
@@ -103,13 +106,13 @@ def _colour(old: Fraction, new: Fraction) -> str:
 
 def _table(found: Differential) -> str:
     rows = "".join(
-        f"<tr><td>{whole(change.delta):+,}</td><td>{float(change.before.instructions):,.1f}</td>"
-        f"<td>{float(change.after.instructions):,.1f}</td><td>{float(change.before.calls):.3f}</td>"
-        f"<td>{float(change.after.calls):.3f}</td><td>{escape(name_of(change.function))} {_remark(change)}</td></tr>\n"
+        f"<tr><td>{whole(change.delta):+,}</td><td>{escape(name_of(change.function))} {_remark(change)}</td>"
+        f"<td>{float(change.before.instructions):,.1f}</td><td>{float(change.after.instructions):,.1f}</td>"
+        f"<td>{float(change.before.calls):.3f}</td><td>{float(change.after.calls):.3f}</td></tr>\n"
         for change in found.changes[:_MOST]
     )
-    shown = min(_MOST, len(found.changes))
-    return f"<h2>The {shown} largest of {len(found.changes)} functions, per I/O</h2>\n<table>{_HEADS}{rows}</table>\n"
+    head = f"<h2>The {min(_MOST, len(found.changes))} largest of {len(found.changes)} functions, per I/O</h2>"
+    return f'{head}\n<div class="wide"><table>{_HEADS}{rows}</table></div>\n'
 
 
 def _remark(change: FunctionChange) -> str:

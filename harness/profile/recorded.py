@@ -9,20 +9,21 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from itertools import chain
 from pathlib import Path
 from typing import Any
 
 from harness.base.files import read_json, write_json, writing
 from harness.metrics.figures import PER_IO, Figures, figures_of
 from harness.metrics.samples import read_samples
-from harness.profile.attribute import images_of, nodes_of
+from harness.profile.attribute import code_of, images_of, nodes_of
 from harness.profile.counts import read_window
 from harness.profile.images import Image
-from harness.profile.model import Context, Function, Head, PathNode, Profile
+from harness.profile.model import Code, Context, Function, Head, PathNode, Profile
 from harness.record.boot_files import save_boot
 from harness.record.judging import results_of
 from harness.record.store import PlannedCell, RunFolder
-from harness.run.jobs import guest_job
+from harness.run.plan import guest_job
 from harness.scenario.model import Load
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
@@ -37,7 +38,7 @@ from lab.session import Lab, PhaseSeen, prepare_job
 from lab.topology.model import Topology
 
 FOLDER = "profiles"
-SCHEMA = 1
+SCHEMA = 2
 _SECOND = 10**9
 _KEY = 24
 
@@ -180,6 +181,7 @@ def _profile(profiled: Profiled, images: Sequence[Image], load: Load, figures: F
         total=window.total,
         surprises=window.surprises,
         nodes=nodes_of(window, profiled.symbols, images),
+        code=code_of(window, profiled.symbols),
     )
 
 
@@ -203,6 +205,7 @@ def _write(path: Path, profile: Profile) -> None:
         "surprises": profile.surprises,
         "functions": [[str(one.context), one.owner, one.name] for one in functions],
         "nodes": [[node.parent, numbers[node.function], node.calls, node.instructions] for node in profile.nodes],
+        "code": [[one.owner, one.name, one.address, *chain(*one.counts.items())] for one in profile.code],
     }
     write_json(path, document)
 
@@ -213,5 +216,15 @@ def _read(path: Path) -> Profile | None:
         return None
     functions = [Function(Context(context), owner, name) for context, owner, name in document["functions"]]
     nodes = (PathNode(parent, functions[number], calls, cost) for parent, number, calls, cost in document["nodes"])
-    ios = Fraction(document["ios"])
-    return Profile(Head(**document["head"]), ios, document["total"], document["surprises"], tuple(nodes))
+    code = (
+        Code(owner, name, address, dict(zip(counts[::2], counts[1::2], strict=True)))
+        for owner, name, address, *counts in document["code"]
+    )
+    return Profile(
+        Head(**document["head"]),
+        Fraction(document["ios"]),
+        document["total"],
+        document["surprises"],
+        tuple(nodes),
+        tuple(code),
+    )

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.base.files import read_json, write_atomic, write_json, writing
-from harness.base.plain import from_plain
+from harness.base.plain import from_plain, to_plain
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import LabBroken
 from lab.base.reading import read_regular
@@ -48,17 +48,9 @@ def save_boot(record: BootRecord) -> None:
         path = artefacts / name
         if not path.is_file() or path.read_bytes() != data:
             write_atomic(path, data)
-    body = {
-        "schema": SCHEMA,
-        "outcome": str(record.outcome),
-        "detail": record.detail,
-        "warnings": list(record.warnings),
-        "files": {name: digest_bytes(data) for name, data in record.files.items()},
-        "digest": record.digest,
-        "fingerprint": dict(record.fingerprint),
-        "wall": dict(record.wall),
-        "virtual": dict(record.virtual),
-    }
+    files = {name: digest_bytes(data) for name, data in record.files.items()}
+    facts = record.fingerprint, record.wall, record.virtual
+    body = to_plain(_Document(SCHEMA, record.outcome, record.detail, record.warnings, files, record.digest, *facts))
     write_json(record.folder / NAME, {**body, "checksum": digest_bytes(canonical(body))})
 
 
@@ -93,17 +85,9 @@ def read_boot(folder: Path) -> BootRecord:
         document = from_plain(_Document, body)
     except ValueError as error:
         raise Damaged(NAME, str(error)) from error
-    return BootRecord(
-        folder=folder,
-        outcome=document.outcome,
-        detail=document.detail,
-        warnings=document.warnings,
-        files={name: _file(folder / ARTEFACTS, name, digest) for name, digest in document.files.items()},
-        digest=document.digest,
-        fingerprint=document.fingerprint,
-        wall=document.wall,
-        virtual=document.virtual,
-    )
+    files = {name: _file(folder / ARTEFACTS, name, digest) for name, digest in document.files.items()}
+    facts = document.fingerprint, document.wall, document.virtual
+    return BootRecord(folder, document.outcome, document.detail, document.warnings, files, document.digest, *facts)
 
 
 def _file(artefacts: Path, name: str, digest: str) -> bytes:

@@ -11,34 +11,18 @@ import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
-from dataclasses import dataclass
+from dataclasses import astuple, dataclass, fields
 from pathlib import Path
 from typing import Any
 
 from harness.record.store import RunFolder, load_run
 from lab.base.errors import Misuse
-from lab.kernels.release import Release
+from lab.kernels.release import series_of
 
 FILE = "index.sqlite"
-SCHEMA = 1
+SCHEMA = 2
 _PATIENCE = 60.0
 """Seconds to wait for another process that is writing the index."""
-_TABLES = """
-CREATE TABLE runs (
-    path TEXT PRIMARY KEY, stamp TEXT NOT NULL, scenario TEXT NOT NULL, run_id TEXT NOT NULL, started TEXT NOT NULL,
-    spec TEXT NOT NULL, release TEXT NOT NULL, series TEXT NOT NULL, kernel TEXT NOT NULL, mutant TEXT NOT NULL,
-    origin TEXT NOT NULL, scenario_digest TEXT NOT NULL, qemu TEXT NOT NULL, baseline TEXT NOT NULL,
-    status TEXT NOT NULL, exit_code INTEGER NOT NULL, seeds INTEGER NOT NULL, boots INTEGER NOT NULL,
-    seconds REAL, bytes INTEGER NOT NULL);
-CREATE INDEX runs_of ON runs (scenario, started);
-CREATE TABLE figures (
-    path TEXT NOT NULL REFERENCES runs ON DELETE CASCADE, arm TEXT NOT NULL, seed INTEGER NOT NULL,
-    figure TEXT NOT NULL, value REAL NOT NULL, PRIMARY KEY (path, arm, figure, seed)) WITHOUT ROWID;
-CREATE TABLE boots (
-    path TEXT NOT NULL REFERENCES runs ON DELETE CASCADE, arm TEXT NOT NULL, seed INTEGER NOT NULL,
-    status TEXT NOT NULL, digest TEXT);
-"""
-_ADD_RUN = "INSERT OR REPLACE INTO runs VALUES (?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?,?)"
 
 
 @dataclass(frozen=True)
@@ -69,6 +53,17 @@ class IndexedRun:
     size: int
 
 
+_COLUMNS = ", ".join(column.name for column in fields(IndexedRun))
+_TABLES = f"""
+CREATE TABLE runs ({_COLUMNS}, stamp, PRIMARY KEY (path));
+CREATE INDEX runs_of ON runs (scenario, started);
+CREATE TABLE figures (
+    path REFERENCES runs ON DELETE CASCADE, arm, seed, figure, value,
+    PRIMARY KEY (path, arm, figure, seed)) WITHOUT ROWID;
+CREATE TABLE boots (path REFERENCES runs ON DELETE CASCADE, arm, seed, status, digest);
+"""
+
+
 class Index:
     """Queries over the judged runs below a results root."""
 
@@ -81,9 +76,7 @@ class Index:
     def runs(self, scenario: str | None = None) -> tuple[IndexedRun, ...]:
         """All runs, or those of one scenario, oldest first."""
         rows = self._connection.execute(
-            "SELECT path, scenario, run_id, started, spec, release, series, kernel, mutant, origin, scenario_digest,"
-            " qemu, baseline, status, exit_code, seeds, boots, seconds, bytes FROM runs"
-            " WHERE ?1 IS NULL OR scenario = ?1 ORDER BY started, run_id",
+            f"SELECT {_COLUMNS} FROM runs WHERE ?1 IS NULL OR scenario = ?1 ORDER BY started, run_id",  # noqa: S608
             (scenario,),
         )
         return tuple(IndexedRun(*row) for row in rows)
@@ -125,6 +118,14 @@ def open_index(root: Path, *, rebuild: bool = False) -> Refreshed:
         index = Index(root, _fresh(sqlite3.connect(":memory:")))
         _refresh(index)
     return Refreshed(index, why)
+
+
+def indexed_runs(root: Path, *, rebuild: bool = False) -> tuple[IndexedRun, ...]:
+    """All judged runs below a results root, oldest first; none if there is no such folder."""
+    if not root.is_dir():
+        return ()
+    with closing(open_index(root, rebuild=rebuild).index) as index:
+        return index.runs()
 
 
 def _unusable(path: Path) -> str:
@@ -205,7 +206,8 @@ def _add(connection: sqlite3.Connection, root: Path, path: str, stamp: str) -> N
     verdict = run.stored_verdict()
     if verdict is None:
         return
-    connection.execute(_ADD_RUN, (path, stamp, *_row(run, verdict)))
+    row = (*astuple(_indexed(path, run, verdict)), stamp)
+    connection.execute(f"INSERT OR REPLACE INTO runs VALUES ({', '.join('?' * len(row))})", row)  # noqa: S608
     for cell in verdict["cells"]:
         place = (path, cell["arm"], cell["seed"])
         connection.execute("INSERT INTO boots VALUES (?, ?, ?, ?, ?)", (*place, cell["status"], cell["digest"]))
@@ -215,27 +217,28 @@ def _add(connection: sqlite3.Connection, root: Path, path: str, stamp: str) -> N
         )
 
 
-def _row(run: RunFolder, verdict: dict[str, Any]) -> tuple[object, ...]:
+def _indexed(path: str, run: RunFolder, verdict: dict[str, Any]) -> IndexedRun:
     facts, kernel = run.facts, run.facts.kernel
-    return (
-        facts.scenario,
-        facts.run_id,
-        facts.started,
-        kernel.spec,
-        kernel.release,
-        _series(kernel.release),
-        kernel.digest,
-        kernel.mutant,
-        kernel.origin,
-        facts.scenario_digest,
-        facts.qemu,
-        facts.baseline,
-        verdict["status"],
-        verdict["exit_code"],
-        len(facts.seeds),
-        sum(bool(cell["digest"]) for cell in verdict["cells"]),
-        run.elapsed(),
-        size_of(run.path),
+    return IndexedRun(
+        path=path,
+        scenario=facts.scenario,
+        run_id=facts.run_id,
+        started=facts.started,
+        spec=kernel.spec,
+        release=kernel.release,
+        series=series_of(kernel.release),
+        kernel=kernel.digest,
+        mutant=kernel.mutant,
+        origin=kernel.origin,
+        scenario_digest=facts.scenario_digest,
+        qemu=facts.qemu,
+        baseline=facts.baseline,
+        status=verdict["status"],
+        exit_code=verdict["exit_code"],
+        seeds=len(facts.seeds),
+        boots=sum(bool(cell["digest"]) for cell in verdict["cells"]),
+        seconds=run.elapsed(),
+        size=size_of(run.path),
     )
 
 
@@ -247,10 +250,3 @@ def size_of(folder: Path) -> int:
             with suppress(OSError):
                 total += (Path(base) / name).lstat().st_blocks * 512
     return total
-
-
-def _series(release: str) -> str:
-    try:
-        return Release.parse(release).series
-    except ValueError:
-        return release

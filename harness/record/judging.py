@@ -1,11 +1,14 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """From a run's raw artefacts to its verdict, now or years later."""
 
-from collections.abc import Iterator, Sequence
+import re
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 from statistics import fmean
+from typing import Any
 
+from harness.base.files import json_bytes, read_json
 from harness.base.plain import identity
 from harness.judge.cells import CellResult, agreed, measured, not_run, skipped
 from harness.judge.document import verdict_document
@@ -14,14 +17,102 @@ from harness.judge.operands import Evidence, ratio_ensemble
 from harness.judge.sequence import judge_in_sequence
 from harness.judge.verdict import Verdict, judge
 from harness.limits.bottleneck import Bottleneck, bottleneck
-from harness.metrics.errors import MeasurementError
+from harness.metrics.node import MeasurementError
 from harness.metrics.use import read_use
-from harness.record.evidence import boot_of, check_plan, differences
-from harness.record.store import PlannedCell, RunFolder, Store, load_run
+from harness.record.boot_files import NAME, Damaged, read_boot
+from harness.record.store import CHECKSUMS, PLAN, RESOLVED, PlannedCell, RunFolder, Store, digest_of_plan, load_run
 from harness.scenario.model import Ratio, Scenario, Status
-from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
+from lab.base.digest import digest_bytes
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.base.record import BootRecord
-from lab.kernels.release import Release
+from lab.kernels.release import series_of
+
+_VERSION = re.compile(rb"^\[[^\]]*\] Linux version (\S+)", re.MULTILINE)
+_WORDS = frozenset({"sentence", "reason", "reasons", "that", "known", "in_words", "because", "diagnosed", "killers"})
+"""Keys of a verdict whose values are text for readers."""
+_FIGURES = "figures"
+_CHECKSUMS_SINCE = 2
+"""Schema of run.json."""
+
+
+class Altered(CannotJudge):
+    """A file of a run is missing, or is not the one that was written. The message names it and the mismatch."""
+
+
+def altered(run: RunFolder, file: str, what: str) -> Altered:
+    return Altered(f"{run.path.name}: {file}: {what}", remedy="restore the file, or run the scenario again")
+
+
+def check_plan(run: RunFolder) -> None:
+    """Compare run.json and scenario.json with their checksums and with each other. Raises Altered."""
+    plain = read_json(run.path / PLAN)
+    checksums = plain.get(CHECKSUMS)
+    if checksums is None and plain["schema"] >= _CHECKSUMS_SINCE:
+        raise altered(run, PLAN, "has no checksums")
+    if checksums is not None:
+        found = {PLAN: digest_of_plan(plain), RESOLVED: digest_bytes((run.path / RESOLVED).read_bytes())}
+        for file, digest in found.items():
+            if digest != checksums.get(file):
+                raise altered(run, file, f"checksum is {digest[:12]}, {PLAN} names {str(checksums.get(file))[:12]}")
+    digest = identity(run.scenario)
+    if digest != run.facts.scenario_digest:
+        raise altered(
+            run, RESOLVED, f"digest of the scenario is {digest[:12]}, {PLAN} names {run.facts.scenario_digest[:12]}"
+        )
+    planned = {cell.boot for cell in run.facts.cells}
+    for record in sorted((run.path / "boots").glob(f"[0-9]*/{NAME}")):
+        if record.parent.name not in planned:
+            raise altered(run, PLAN, f"names no cell for boots/{record.parent.name}")
+
+
+def boot_of(run: RunFolder, cell: PlannedCell) -> BootRecord | None:
+    """The record of a cell; None when it was not made. Raises Altered when it is damaged or another cell's."""
+    folder = run.boot_folder(cell)
+    where = f"boots/{cell.boot}"
+    if not (folder / NAME).exists():
+        if run.facts.rule is None and run.stored_verdict() is not None:
+            raise altered(run, f"{where}/{NAME}", "is missing, and the run has a verdict")
+        return None
+    try:
+        record = read_boot(folder)
+    except Damaged as damage:
+        raise altered(run, f"{where}/{damage.file}", damage.what) from damage
+    wanted = {
+        "scenario": run.facts.scenario_digest,
+        "kernel": run.facts.kernel.digest,
+        "arm": cell.arm,
+        "seed": str(cell.seed),
+    }
+    for key, value in wanted.items():
+        found = record.fingerprint.get(key, "nothing")
+        if found != value:
+            raise altered(run, f"{where}/{NAME}", f"fingerprint has {key} {found[:64]}, the cell has {value[:64]}")
+    version = _VERSION.search(record.files.get("kmsg", b""))
+    if version and version[1].decode("utf-8", "replace") != run.facts.kernel.release:
+        booted = version[1].decode("utf-8", "replace")
+        raise altered(run, PLAN, f"kernel release is {run.facts.kernel.release}, {where} booted {booted}")
+    return record
+
+
+def differences(stored: Any, fresh: Any, path: str = "") -> Iterator[str]:
+    """What two verdict documents disagree about.
+
+    Text for readers is not compared, nor are figures that only one of them has: later versions read more of a boot.
+    """
+    if isinstance(stored, Mapping) and isinstance(fresh, Mapping):
+        named = path.endswith(_FIGURES)
+        for key in sorted(stored.keys() & fresh.keys() if named else stored.keys() | fresh.keys()):
+            if key not in _WORDS:
+                yield from differences(stored.get(key), fresh.get(key), f"{path}.{key}" if path else key)
+    elif isinstance(stored, list) and isinstance(fresh, list) and len(stored) == len(fresh):
+        for number, pair in enumerate(zip(stored, fresh, strict=True)):
+            yield from differences(*pair, f"{path}[{number}]")
+    elif json_bytes(stored) != json_bytes(fresh):
+        yield f"{path}: stored {_short(stored)}, judged {_short(fresh)}"
+
+
+def _short(value: Any) -> str:
+    return json_bytes(value).decode().split("\n")[0][:60]
 
 
 @dataclass(frozen=True)
@@ -70,14 +161,14 @@ def ratio_of(run: RunFolder, ratio: Ratio) -> Ensemble:
 def newest_runs(store: Store, scenario: Scenario) -> dict[str, RunFolder]:
     """The newest judged run of the scenario, as its file is today, on each kernel series; none of a mutant.
 
-    Those whose file had other words count, and get today's.
+    Runs of reworded scenarios are included, shown with the current text.
     """
     newest: dict[str, RunFolder] = {}
     wanted = identity(scenario)
     for path in store.runs(scenario.name):
         run = load_run(path)
         if identity(run.scenario) == wanted and not run.facts.kernel.mutant:
-            newest[Release.parse(run.facts.kernel.release).series] = replace(run, scenario=scenario)
+            newest[series_of(run.facts.kernel.release)] = replace(run, scenario=scenario)
     return newest
 
 

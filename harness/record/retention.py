@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.base.files import held, writing
-from harness.record.index import IndexedRun, open_index, size_of
+from harness.record.index import IndexedRun, indexed_runs, size_of
 from harness.record.matrices import FOLDER, MatrixFolder, matrices, referred
 from harness.record.store import LATEST, Store, load_run
 from lab.base.errors import Misuse
@@ -41,11 +41,7 @@ class Pruning:
 
 def plan_pruning(root: Path, keep_bytes: int | None, keep_matrices: int | None) -> Pruning:
     """What to delete until at most ``keep_bytes`` and the newest ``keep_matrices`` are left. None: no limit."""
-    index = open_index(root).index
-    try:
-        runs = index.runs()
-    finally:
-        index.close()
+    runs = indexed_runs(root)
     every = matrices(root)
     gone = every[: max(0, len(every) - keep_matrices)] if keep_matrices is not None else ()
     removals = [Removal(f"{FOLDER}/{one.path.name}", size_of(one.path), "an older matrix") for one in gone]

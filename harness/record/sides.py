@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.record.index import IndexedRun, open_index
+from harness.record.index import IndexedRun, indexed_runs
 from harness.record.matrices import load_matrix
 from lab.base.errors import CannotJudge, Misuse
 
@@ -107,9 +107,4 @@ def _of_kernel(named: str, root: Path) -> Iterator[Candidate]:
 
 
 def _indexed(root: Path) -> Iterator[Candidate]:
-    index = open_index(root).index
-    try:
-        runs = index.runs()
-    finally:
-        index.close()
-    return (Candidate(root / run.path, run) for run in runs)
+    return (Candidate(root / run.path, run) for run in indexed_runs(root))

@@ -29,12 +29,13 @@ from harness.base.plain import from_plain, to_plain
 from harness.judge.document import SCHEMA as VERDICT_SCHEMA
 from harness.judge.document import verdict_document
 from harness.judge.verdict import Verdict
-from harness.noise.stopping import Rule
+from harness.noise import Rule
 from harness.record.boot_files import load_boot
 from harness.scenario.model import Scenario
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import LabBroken, Misuse
 from lab.base.record import BootRecord
+from lab.kernels.model import Kernel
 
 SCHEMA = 2
 _READABLE = (1, SCHEMA)
@@ -57,6 +58,10 @@ class KernelFacts:
     origin: str
     digest: str
     mutant: str = ""
+
+    @classmethod
+    def of(cls, kernel: Kernel) -> "KernelFacts":
+        return cls(kernel.spec, kernel.release, kernel.origin, kernel.digest, kernel.mutant)
 
 
 @dataclass(frozen=True)

@@ -1,13 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How a run proceeds on each clock. A plan chooses the strategy once; nothing after it asks which clock it is."""
 
-from abc import ABC, abstractmethod
 from collections.abc import Collection, Sequence
 from itertools import groupby
 
 from harness.judge.sequence import unmade
 from harness.judge.verdict import Verdict
-from harness.noise.stopping import Rule, stopping_rule
+from harness.noise import Rule, stopping_rule
 from harness.record.judging import judge_run
 from harness.record.store import PlannedCell, RunFolder
 from harness.run.boots import Boots, Jobs, recorded
@@ -17,68 +16,42 @@ from lab.kernels.model import Kernel
 from lab.session import Lab, accelerator_for
 
 
-class ClockStrategy(ABC):
-    """What differs between a run in virtual time and one on the wall clock.
+class ClockStrategy:
+    """A run in virtual time: boots repeat exactly. They are made side by side, all of them.
 
     ``alone``: one boot at a time on the whole host. ``shares_boots``: a boot of another run with the same
     fingerprint is as good as a new one.
     """
 
-    alone: bool
-    shares_boots: bool
-
-    @abstractmethod
-    def refuse(self, scenario: Scenario, *, verify: bool, baseline: bool) -> None:
-        """Raise Misuse when this clock cannot answer the request."""
-
-    @abstractmethod
-    def rule(self, seeds: int) -> Rule | None:
-        """When a run of ``seeds`` rounds may stop early; None when every planned boot is made."""
-
-    @abstractmethod
-    def accelerator(self, lab: Lab, kernel: Kernel, arms: Collection[Arm]) -> str:
-        """What executes the guests of ``arms``, as a suffix of QEMU's version; empty when the clock implies it."""
-
-    @abstractmethod
-    def make(self, boots: Boots, waiting: Sequence[PlannedCell]) -> Verdict:
-        """Make the boots that are waiting, or as many as the rule needs, and judge the run."""
-
-    @abstractmethod
-    def complete(self, run: RunFolder, jobs: Jobs) -> bool:
-        """Whether the run made every boot that its verdict rests on, each of exactly these jobs."""
-
-    @abstractmethod
-    def repeatable(self, verdict: Verdict) -> bool:
-        """Whether the run stays unfinished, so that the same command repeats boots that the host invalidated."""
-
-
-class VirtualTime(ClockStrategy):
-    """Boots repeat exactly: made side by side, all of them, and each counts for every run that plans it."""
-
     alone = False
     shares_boots = True
 
     def refuse(self, scenario: Scenario, *, verify: bool, baseline: bool) -> None:
-        pass
+        """Raise Misuse when this clock cannot answer the request."""
 
     def rule(self, seeds: int) -> Rule | None:
+        """When a run of ``seeds`` rounds may stop early; None when every planned boot is made."""
         return None
 
     def accelerator(self, lab: Lab, kernel: Kernel, arms: Collection[Arm]) -> str:
+        """What executes the guests of ``arms``, as a suffix of QEMU's version; empty when the clock implies it."""
         return ""
 
     def make(self, boots: Boots, waiting: Sequence[PlannedCell]) -> Verdict:
+        """Make the boots that are waiting, or as many as the rule needs, and judge the run."""
         return boots.make(waiting)
 
     def complete(self, run: RunFolder, jobs: Jobs) -> bool:
+        """Whether the run made every boot that its verdict rests on, each of exactly these jobs."""
         return all(recorded(run, cell, jobs) for cell in run.facts.cells if not cell.skip)
 
     def repeatable(self, verdict: Verdict) -> bool:
+        """Whether the run stays unfinished, so that the same command repeats boots that the host invalidated."""
         return False
 
 
 class WallTime(ClockStrategy):
-    """Boots scatter: one at a time, in rounds of all arms, until the stopping rule is met."""
+    """A run on the wall clock: boots scatter. One at a time, in rounds of all arms, until the stopping rule is met."""
 
     alone = True
     shares_boots = False
@@ -124,4 +97,4 @@ class WallTime(ClockStrategy):
         return any(cell.outcome and cell.outcome.invalidated_by_host for cell in verdict.cells)
 
 
-STRATEGIES: dict[Clock, ClockStrategy] = {Clock.VIRTUAL: VirtualTime(), Clock.WALL: WallTime()}
+STRATEGIES: dict[Clock, ClockStrategy] = {Clock.VIRTUAL: ClockStrategy(), Clock.WALL: WallTime()}

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Progress events of runs and matrices."""
 
+from collections.abc import Callable
 from dataclasses import dataclass
-from typing import Protocol
 
 from harness.scenario.model import Status
 
@@ -85,16 +85,9 @@ MatrixEvent = MatrixStarted | OfCell | CellDecided
 Event = RunStarted | CellStarted | CellPhase | CellFinished | RunFinished
 
 
-class Listener(Protocol):
-    """Called from the thread that runs the boot: must be fast and thread-safe."""
-
-    def __call__(self, event: Event) -> None: ...
-
-
-class MatrixListener(Protocol):
-    """Like Listener, for a matrix."""
-
-    def __call__(self, event: MatrixEvent) -> None: ...
+Listener = Callable[[Event], None]
+"""Called from the thread that runs the boot: must be fast and thread-safe."""
+MatrixListener = Callable[[MatrixEvent], None]
 
 
 def nobody(event: Event) -> None:

@@ -1,16 +1,44 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A request, answered as far as possible before anything boots: cells, missing requirements, prepared jobs."""
 
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from harness.record.store import KernelFacts, RunFacts, planned
 from harness.run.boots import Jobs
 from harness.run.clocks import STRATEGIES, ClockStrategy
-from harness.run.jobs import cell_job
 from harness.scenario.expand import expand
-from harness.scenario.model import Arm, Scenario
+from harness.scenario.fio import job_file, start_phase
+from harness.scenario.model import Arm, Cell, Load, Scenario
 from lab.kernels.model import Kernel
-from lab.session import Lab, prepare_job, unmet
+from lab.session import GuestLoad, Job, Lab, prepare_job, unmet
+
+
+def cell_job(cell: Cell) -> Job:
+    return guest_job(cell.scenario, cell.arm, cell.seed)
+
+
+def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
+    """The job of one arm and seed (counted from 1): its loads, alternately forwards and backwards over windows."""
+    loads = tuple(
+        GuestLoad(load.name, job_file(load, arm.topology, seed), load.runtime + load.ramp, load.ramp)
+        for load in _in_order(scenario, seed)
+    )
+    labels = {"scenario": scenario.digest, "arm": arm.name, "seed": str(seed)}
+    inject = scenario.selftest.inject if scenario.selftest else ""
+    return Job(arm.queue, loads, scenario.pause, start_phase(scenario.name, seed), labels, inject)
+
+
+def _in_order(scenario: Scenario, seed: int) -> Iterator[Load]:
+    loads = [load.windows(scenario.windows) for load in scenario.loads.values()]
+    for window in range(scenario.windows):
+        # Odd seeds start forwards, even ones backwards, so that no load is always the first of a boot.
+        backwards = scenario.windows > 1 and (seed + window) % 2 == 0
+        yield from (windows[window] for windows in (reversed(loads) if backwards else loads))
+
+
+ENGINE_OPTIONS = {"io_uring": "IO_URING"}
+"""Options that fio's engines need, where not every kernel has them."""
 
 
 @dataclass(frozen=True)
@@ -56,7 +84,9 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
     clock.refuse(scenario, verify=request.verify, baseline=request.base is not None)
     cells = expand(scenario, request.seeds, request.arms or None)
     arms = {cell.arm.name: cell.arm for cell in cells}
-    requires = {"options": scenario.requires.config, "modules": scenario.requires.modules}
+    engines = {role.ioengine for load in scenario.loads.values() for role in load.roles.values()}
+    options = (*scenario.requires.config, *(ENGINE_OPTIONS[one] for one in sorted(engines & set(ENGINE_OPTIONS))))
+    requires = {"options": options, "modules": scenario.requires.modules}
     reasons = {name: unmet(lab, kernel, arm.topology, arm.queue, **requires) for name, arm in arms.items()}
     runnable = [arm for name, arm in arms.items() if not reasons[name]]
     package = f" ({lab.qemu.package})" if lab.qemu.package else ""
@@ -64,7 +94,7 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
         run_id="",
         scenario=scenario.name,
         scenario_digest=scenario.digest,
-        kernel=KernelFacts(kernel.spec, kernel.release, kernel.origin, kernel.digest, kernel.mutant),
+        kernel=KernelFacts.of(kernel),
         seeds=tuple(dict.fromkeys(cell.seed for cell in cells)),
         arms=tuple(arms),
         cells=planned(

@@ -8,10 +8,9 @@ from contextlib import ExitStack, contextmanager, suppress
 from dataclasses import dataclass
 
 from harness.judge.verdict import Verdict
-from harness.record.evidence import Altered
+from harness.record.judging import Altered
 from harness.record.store import RunFacts, RunFolder, Store, load_run
-from harness.run.adoption import adopt
-from harness.run.boots import Boots, Turns, recorded
+from harness.run.boots import Boots, Turns, adopt, recorded
 from harness.run.events import Listener, RunFinished, RunStarted, nobody
 from harness.run.lanes import Lanes
 from harness.run.plan import PlannedRun, Request, plan_run

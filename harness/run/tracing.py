@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.base.files import write_atomic, writing
 from harness.record.boot_files import save_boot
 from harness.record.store import new_run_id
-from harness.run.jobs import cell_job
+from harness.run.plan import cell_job
 from harness.scenario.expand import expand
 from harness.scenario.model import Cell, Scenario
 from lab.base.errors import CannotJudge, LabBroken, Misuse

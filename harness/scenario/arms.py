@@ -27,9 +27,9 @@ def read_arms(row: Row, *, near: Path) -> dict[str, Arm]:
     default_queue = _queue(default_queue_row, schema.QUEUE_RECORD, "") if default_queue_row else {}
     arms: dict[str, Arm] = {}
     for name, arm_row in (row.get(schema.ARMS) or {}).items():
-        queue = {**default_queue, **_queue(arm_row, schema.ARM, _QUEUE_PREFIX)}
-        _check_queue(name, arm_row, queue)
         base = topologies.of(arm_row)
+        queue = {**(base.queue if base else {}), **default_queue, **_queue(arm_row, schema.ARM, _QUEUE_PREFIX)}
+        _check_queue(name, arm_row, queue)
         topology = _with_settings(name, arm_row, base) if base else None
         teaches = arm_row.value(schema.TEACHES)
         if topology:

@@ -7,8 +7,6 @@ from contextlib import suppress
 from typing import TypeVar
 
 from harness.scenario import schema
-from harness.scenario.bound import parse_bound
-from harness.scenario.expression import ExpressionError
 from harness.scenario.known import parse_range
 from harness.scenario.model import (
     MIXED,
@@ -23,7 +21,7 @@ from harness.scenario.model import (
     Ratio,
     Reproduction,
 )
-from harness.scenario.ratio import Names, parse_ratio, sampled_names
+from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio, sampled_names
 from lab.topology.model import Topology
 from lab.yaml.fields import Field, Row
 from lab.yaml.strict import Entry, Map, Node, Scalar
@@ -78,11 +76,11 @@ def read_claims(row: Row, known: Names) -> tuple[Claim, ...]:
     claims = []
     for claim in row.get(schema.CLAIMS) or ():
         that, ratio, expect = claim.get(schema.THAT), _ratio(claim, known), _bound(claim)
-        optional = claim.value(schema.OPTIONAL)
+        optional, draft = claim.value(schema.OPTIONAL), claim.value(schema.DRAFT)
         means, otherwise = claim.value(schema.MEANS), claim.value(schema.OTHERWISE)
         known_failures, kernels = _known_failures(claim), _only_on(claim)
         if that is not None and ratio is not None and expect is not None:
-            claims.append(Claim(that, ratio, expect, optional, means, otherwise, known_failures, kernels))
+            claims.append(Claim(that, ratio, expect, optional, means, otherwise, known_failures, kernels, draft))
     return tuple(claims)
 
 

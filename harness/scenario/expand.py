@@ -1,9 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The cells of a scenario, in the order in which they are measured."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
 
-from harness.scenario.model import Arm, Cell, Clock, Scenario
+from harness.base.plain import identity
+from harness.scenario.model import Arm, Cell, Clock, Load, Scenario
 from lab.base.errors import Misuse
 from lab.yaml.strict import names, nearest
 
@@ -35,3 +37,20 @@ def expand(scenario: Scenario, seeds: int | None = None, arms: Sequence[str] | N
 def _order(scenario: Scenario, seed: int) -> Sequence[Arm]:
     arms = list(scenario.arms.values())
     return arms[::-1] if scenario.clock is Clock.WALL and seed % 2 == 0 else arms
+
+
+def variant(
+    scenario: Scenario, word: str, arms: Mapping[str, Arm], loads: Mapping[str, Load] | None = None
+) -> Scenario:
+    """``scenario`` as ``NAME.word`` with other arms (and loads). Ratios to reproduce are kept, claims are not."""
+    loads = scenario.loads if loads is None else loads
+    return replace(
+        scenario,
+        name=f"{scenario.name}.{word}",
+        digest=identity([scenario.digest, word, arms, loads]),
+        arms=arms,
+        loads=loads,
+        claims=(),
+        controls=(),
+        selftest=None,
+    )

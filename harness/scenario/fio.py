@@ -81,9 +81,10 @@ def _role_options(role: Role, topology: Topology) -> Iterator[tuple[str, str]]:
     yield "ioengine", role.ioengine
     yield "direct", "1" if role.direct else "0"
     yield from sorted(options.items())
-    if "verify" in options and role.rw not in _READS:
-        # A time-based window does not end at a block after which everything could be read back.
-        yield "do_verify", "0"
+    if "verify" in options:
+        # Readers count bad blocks and go on. A time-based window does not end at a block after which everything that
+        # was written could be read back.
+        yield ("continue_on_error", "verify") if role.rw in _READS else ("do_verify", "0")
 
 
 def _section(name: str, options: Iterable[tuple[str, str]]) -> str:

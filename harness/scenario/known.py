@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Ranges of kernels in scenario files (``lab.kernels.ranges``)."""
 
-from harness.scenario.expression import ExpressionError
+from harness.scenario.ratio import ExpressionError
 from lab.kernels import ranges
 from lab.kernels.ranges import RANGE_PATTERN, KernelRange, RangeError
 from lab.kernels.release import Release

@@ -55,6 +55,8 @@ INTERRUPTS = "interrupts"
 """Interrupts of the role's controllers; ``interrupts.cpu0`` ... are those taken by one CPU."""
 BUSIEST = "paths.busiest"
 """The busiest LUN's share of the requests below a role's devices: 1 for one path in use, 0.5 for two used equally."""
+BAD_BLOCKS = "verify.bad"
+"""Blocks that a role with `verify` read and that were not what had been written there."""
 PLACES = ("node", "slot.lanes", "slot.gts")
 """The NUMA node of the role's controllers (QEMU's), and the width and GT/s of their slots."""
 
@@ -77,6 +79,7 @@ METRICS: Mapping[str, Metric] = {
         for counter in COUNTERS
     },
     BUSIEST: Metric("", more_is_better=False, basis=Basis.OTHER),
+    BAD_BLOCKS: Metric("", more_is_better=False, basis=Basis.OTHER),
     INTERRUPTS: Metric("", more_is_better=False, basis=Basis.COUNT),
     **{
         f"{INTERRUPTS}.cpu{number}": Metric("", more_is_better=False, basis=Basis.COUNT)

@@ -10,7 +10,16 @@ from harness.scenario.metric_names import GUEST, IDLE, METRICS, SAMPLED
 from harness.scenario.schema import SCENARIO
 from lab.topology.fields import TOPOLOGY_RECORD
 from lab.topology.ranges import NamedRanges
-from lab.yaml.fields import Choice, Either, Field, Flag, ListOf, Named, Quantity, Record
+from lab.yaml.fields import Choice, Either, Field, Flag, Json, ListOf, Named, Quantity, Record
+
+
+def json_schema() -> Json:
+    return {
+        "$schema": "https://json-schema.org/draft/2020-12/schema",
+        "title": "blklab scenario",
+        **SCENARIO.json(),
+    }
+
 
 MARK = "<!-- Generated from here on, from the tables of the loader. -->\n"
 _HEAD = ("key", "type", "unit", "default", "example", "meaning")
@@ -33,7 +42,7 @@ def sample(field: Field[object]) -> str:
 
 
 def inside(kind: object) -> tuple[Record, str] | None:
-    """The record in a kind, and what stands for a name in it: ``.ARM``, or nothing."""
+    """The record in a kind, and the placeholder of a name in it: ``.ARM``, or nothing."""
     if isinstance(kind, Record):
         return kind, ""
     if isinstance(kind, Either):

@@ -9,7 +9,8 @@ from harness.judge.verdict import Verdict
 from harness.report import markdown
 from harness.report.format import figure, plural, reported, spread
 from harness.scenario.model import Arm, Scenario
-from harness.studies.sensitivity.rows import FACTORS, Sensitivity
+from harness.studies.sensitivity import FACTORS, Sensitivity
+from lab.kernels.release import by_release
 from lab.topology.model import Origin
 
 FAR_OFF = 0.2
@@ -24,7 +25,7 @@ _PREFACE = (
 
 @dataclass(frozen=True)
 class Measured:
-    """The newest judged run of a scenario on one kernel."""
+    """The newest judged run of a scenario on one kernel, which ``spec`` named."""
 
     scenario: Scenario
     verdict: Verdict
@@ -32,6 +33,7 @@ class Measured:
     series: str
     qemu: str
     run_id: str
+    spec: str = ""
 
 
 def page(runs: Sequence[Measured], command: str, sensitivities: Sequence[Sensitivity] = ()) -> str:
@@ -41,12 +43,17 @@ def page(runs: Sequence[Measured], command: str, sensitivities: Sequence[Sensiti
         _PREFACE,
         "",
     ]
-    names = sorted({run.scenario.name for run in runs if run.scenario.reproduces})
-    for name in names:
+    scenarios = {run.scenario.name: run.scenario for run in runs if run.scenario.reproduces}
+    for name in sorted(scenarios, key=lambda name: (_report(scenarios[name]), name)):
         lines += [*_scenario([run for run in runs if run.scenario.name == name]), ""]
         for found in (one for one in sensitivities if one.scenario == name):
             lines += [*_sensitivity(found), ""]
     return "\n".join(lines)
+
+
+def _report(scenario: Scenario) -> str:
+    """Scenarios of one report come together."""
+    return scenario.source.report if scenario.source else ""
 
 
 def unexplained(runs: Sequence[Measured]) -> tuple[str, ...]:
@@ -66,7 +73,7 @@ def _is_far(one: ReproductionVerdict) -> bool:
 def _scenario(runs: Sequence[Measured]) -> Iterator[str]:
     scenario = max(runs, key=lambda run: run.run_id).scenario
     newest = {run.series: run for run in sorted(runs, key=lambda run: run.run_id)}
-    columns = sorted(newest, key=_version)
+    columns = sorted(newest, key=by_release)
     yield f"## {scenario.name}: {scenario.title}"
     yield ""
     if scenario.source:
@@ -84,11 +91,16 @@ def _scenario(runs: Sequence[Measured]) -> Iterator[str]:
     yield from _origins(scenario)
     kernels = ", ".join(_kernel(newest[column]) for column in columns)
     qemu = ", ".join(sorted({run.qemu for run in newest.values() if run.qemu}))
-    yield f"Kernels: {kernels}. {qemu}. `blklab run {scenario.name} --kernel debian:SERIES` repeats a column."
+    yield f"Kernels: {kernels}. {qemu}. `blklab run {scenario.name} --kernel debian:SERIES` repeats a column of Debian."
 
 
 def _kernel(run: Measured) -> str:
-    return f"{run.release} ({plural(len(run.verdict.seeds), 'seed')})"
+    kind, _, wanted = run.spec.partition(":")
+    # Paths of the host that measured stay out of the page.
+    source = {"ubuntu": f", ubuntu:{wanted}", "tree": ", built from a tree", "source": ", built from source"}.get(
+        kind, ""
+    )
+    return f"{run.release} ({plural(len(run.verdict.seeds), 'seed')}{source})"
 
 
 def _cell(reproductions: Sequence[ReproductionVerdict], place: int) -> str:
@@ -134,7 +146,3 @@ def _origins(scenario: Scenario) -> Iterator[str]:
 
 def _fitted(arm: Arm) -> tuple[Origin, ...]:
     return tuple(origin for origin in arm.topology.origins if origin.kind == "fitted")
-
-
-def _version(series: str) -> tuple[int, ...]:
-    return tuple(int(part) for part in series.split(".") if part.isdecimal())

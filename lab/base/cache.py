@@ -14,6 +14,7 @@ import os
 import re
 import shutil
 import tempfile
+import threading
 import time
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager, nullcontext, suppress
@@ -29,6 +30,7 @@ _SINGLY = 64  # above this many files one flush of the whole file system is fast
 _FULL = (errno.ENOSPC, errno.EDQUOT)
 _REFUSED = (errno.EACCES, errno.EPERM, errno.EROFS, errno.ENOTDIR)
 _FULL_WORDS = ("No space left on device", "Disk quota exceeded")
+_POLL_SECONDS = 0.1
 
 
 @dataclass(frozen=True)
@@ -68,15 +70,16 @@ class Cache:
         base = os.environ.get("XDG_CACHE_HOME")
         return cls((Path(base) if base else Path.home() / ".cache") / "blklab")
 
-    def entry(self, kind: str, key: str, fill: Callable[[Path], None]) -> Path:
+    def entry(self, kind: str, key: str, fill: Callable[[Path], None], abort: threading.Event | None = None) -> Path:
         """The folder ``kind/key``; when absent, ``fill`` is called once with an empty folder to fill.
 
         The folder appears under its name only when complete and on disk. Raises LabBroken when the
-        cache cannot be written or is full, and whatever ``fill`` raises.
+        cache cannot be written or is full, when ``abort`` is set while another thread or process fills the entry,
+        and whatever ``fill`` raises.
         """
         path = self._path(kind, key)
         while not self._hold(kind, key):
-            with self._writing(kind, key), self._exclusive(kind, f"{key}.fill"):
+            with self._writing(kind, key), self._exclusive(kind, f"{key}.fill", abort=abort):
                 if not path.is_dir():
                     self._remove_leftovers(locked=(kind, key))
                     self._fill(kind, key, fill)
@@ -202,14 +205,21 @@ class Cache:
         return self.root / ".lock" / kind / key
 
     @contextmanager
-    def _exclusive(self, kind: str, name: str, *, wait: bool = True) -> Iterator[None]:
-        """Raises BlockingIOError when ``wait`` is false and another process holds the lock."""
+    def _exclusive(
+        self, kind: str, name: str, *, wait: bool = True, abort: threading.Event | None = None
+    ) -> Iterator[None]:
+        """Raises BlockingIOError when ``wait`` is false and another process holds the lock, LabBroken when ``abort``
+        is set while waiting for it.
+        """
         path = self._lock_path(kind, name)
         with self._writing(kind, name):
             path.parent.mkdir(parents=True, exist_ok=True)
             lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            if abort is None:
+                fcntl.flock(lock, fcntl.LOCK_EX if wait else fcntl.LOCK_EX | fcntl.LOCK_NB)
+            else:
+                _lock_unless(abort, lock)
             yield
         finally:
             os.close(lock)
@@ -287,6 +297,15 @@ class Cache:
             mine = nullcontext() if (kind, key) == locked else self._exclusive(kind, f"{key}.fill", wait=False)
             with suppress(BlockingIOError), mine:
                 shutil.rmtree(leftover, ignore_errors=True)
+
+
+def _lock_unless(abort: threading.Event, lock: int) -> None:
+    while True:
+        try:
+            return fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except BlockingIOError:
+            if abort.wait(_POLL_SECONDS):
+                raise LabBroken("waiting for the cache was stopped by request", remedy="run it again") from None
 
 
 def _sync(folder: Path) -> None:

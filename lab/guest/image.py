@@ -2,7 +2,7 @@
 """The initramfs of one boot: a cached archive that all boots of a kernel share, followed by the job."""
 
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from pathlib import Path
 from types import MappingProxyType
 
@@ -15,7 +15,7 @@ from lab.guest.payload import Payload
 from lab.guest.steps import Step
 from lab.guest.steps.device import Module
 from lab.kernels.model import Kernel
-from lab.kernels.modules import Closure, module_closure, module_name, read_module, unsigned
+from lab.kernels.modules import Closure, has_parameter, module_closure, module_name, no_modules, read_module, unsigned
 
 KIND = "initramfs"
 _FILE = "base.cpio"
@@ -61,8 +61,13 @@ def job_archive(files: Mapping[str, bytes]) -> bytes:
     return initramfs.archive({f"job/{name}": initramfs.regular(data) for name, data in files.items()})
 
 
-def with_dependencies(kernel: Kernel, steps: Iterable[Step]) -> tuple[Step, ...]:
-    """The steps with each module's dependencies before it, without modules that are built in or already loaded."""
+def with_dependencies(kernel: Kernel, steps: Iterable[Step], words: Iterable[str] = ()) -> tuple[Step, ...]:
+    """The steps with each module's dependencies before it, without modules that are built in or already loaded.
+
+    As modprobe does, modules get the parameters that ``words`` of the command line have for them. Parameters that
+    this kernel may lack are left out where it does.
+    """
+    given = _parameters(words)
     loaded: set[str] = set()
     complete: list[Step] = []
     for step in steps:
@@ -73,13 +78,32 @@ def with_dependencies(kernel: Kernel, steps: Iterable[Step]) -> tuple[Step, ...]
             name = module_name(path)
             if name not in loaded:
                 loaded.add(name)
-                own = name == module_name(step.name)
-                complete.append(replace(step, name=name) if own else Module(name))
+                own = step if name == module_name(step.name) else Module(name)
+                wanted = _accepted(own, path)
+                complete.append(Module(name, " ".join((*wanted, *given.get(name, ())))))
     return tuple(complete)
+
+
+def _parameters(words: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
+    found: dict[str, tuple[str, ...]] = {}
+    for word in words:
+        module, dot, parameter = word.partition(".")
+        if dot:
+            name = module_name(module)
+            found[name] = (*found.get(name, ()), parameter)
+    return found
+
+
+def _accepted(step: Module, path: Path) -> Iterable[str]:
+    wanted = step.parameters.split()
+    if not step.optional:
+        return wanted
+    image = read_module(path)
+    return [one for one in wanted if (name := one.partition("=")[0]) not in step.optional or has_parameter(image, name)]
 
 
 def _complete(kernel: Kernel, modules: Sequence[str]) -> Closure:
     closure = module_closure(kernel, modules)
     if closure.missing:
-        raise CannotJudge(f"{kernel.release} has no module {', '.join(closure.missing)}")
+        raise CannotJudge(no_modules(kernel, closure.missing))
     return closure

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernels that are on this host already: ``path:DIR`` and ``host``.
+"""Kernels that are on this host already: ``path:`` and ``host``.
 
 They are copied into the cache, so that a rebuild or an upgrade cannot change one that is in use.
 """
@@ -9,7 +9,7 @@ import json
 import os
 import platform
 import shutil
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -17,8 +17,8 @@ from lab.base.cache import Cache
 from lab.base.digest import known_digest
 from lab.base.errors import CannotJudge, LabBroken, Misuse, no_such_folder
 from lab.base.reading import read_json
-from lab.base.tell import Tell
-from lab.kernels import store
+from lab.base.units import Tell
+from lab.kernels import foreign, store
 from lab.kernels.model import Kernel
 from lab.kernels.vmlinux import image_release
 
@@ -38,9 +38,52 @@ class FoundKernel:
 
 
 def resolve_path(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
-    """Raises Misuse when the folder holds no kernel or several, CannotJudge when it is not built or no image."""
-    folder = Path(wanted).expanduser().absolute()
-    return _copied(find(folder), f"path:{wanted}", f"folder {folder}", cache, tell)
+    """``wanted`` is a folder, package files, or an image and the folder of its modules, with commas between them.
+
+    Raises Misuse when they hold no kernel or several, CannotJudge when it is not built or no image, LabBroken when a
+    package cannot be unpacked.
+    """
+    spec = f"path:{wanted}"
+    parts = [Path(part).expanduser().absolute() for part in wanted.split(",")]
+    if absent := [part for part in parts if not part.exists()]:
+        raise no_such_folder(absent[0], "the kernel folder")
+    if packages := foreign.packages_in(parts):
+        if others := [part for part in parts if not part.is_dir() and part not in packages]:
+            raise Misuse(f"{others[0]} is no .deb or .rpm package", remedy="name packages, or a folder of them, alone")
+        return store.load(foreign.stored(packages, cache, tell), spec, ", ".join(package.name for package in packages))
+    if len(parts) == 1:
+        return _copied(find(parts[0]), spec, f"folder {parts[0]}", cache, tell)
+    return _copied(_with_modules(*_image_and_folder(parts)), spec, f"image {parts[0]}", cache, tell)
+
+
+def _image_and_folder(parts: Sequence[Path]) -> tuple[Path, Path]:
+    images, folders = [part for part in parts if part.is_file()], [part for part in parts if part.is_dir()]
+    if (len(images), len(folders)) != (1, 1):
+        raise Misuse(
+            f"{len(images)} files and {len(folders)} folders are no kernel",
+            remedy="name packages (path:A.rpm,B.rpm), or an image and the folder with its modules (path:bzImage,DIR)",
+        )
+    return images[0], folders[0]
+
+
+def _with_modules(image: Path, folder: Path) -> FoundKernel:
+    """The image with the modules of its release in ``folder``: lib/modules/RELEASE in it, or the folder itself."""
+    store.demand_bzimage(image)
+    release = image_release(image.read_bytes()) or ""
+    below = (folder / "lib/modules" / release, folder / "usr/lib/modules" / release, folder / release, folder)
+    modules = next((path for path in below if (path / "kernel").is_dir() and release), None)
+    if modules is None:
+        held = sorted({path.name for path in folder.glob("**/modules/*") if path.is_dir()})
+        raise Misuse(
+            f"{folder} has no modules of {release}" + (f", but of {', '.join(held)}" if held else ""),
+            remedy="make modules_install INSTALL_MOD_PATH=DIR in the build's folder, and name DIR",
+        )
+    named = (modules / "config", image.with_name(f"config-{release}"), image.parent / "../../../.config")
+    config = next((path for path in named if path.is_file()), None)
+    if config is None:
+        places = ", ".join(map(str, named))
+        raise Misuse(f"no configuration of {image}: none of {places}", remedy=f"copy its .config to {named[0]}")
+    return _checked(_installed(store.Parts(release, image, config, modules)))
 
 
 def resolve_host(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
@@ -53,7 +96,10 @@ def find(folder: Path) -> FoundKernel:
     """The one kernel in ``folder``: a built tree, an unpacked package or an installed build."""
     if folder.is_file():
         store.demand_bzimage(folder)
-        raise Misuse(f"{folder} is an image without its modules", remedy="name the folder that holds both")
+        raise Misuse(
+            f"{folder} is an image without its modules",
+            remedy="name the folder that holds both, or the folder of the modules as well: path:IMAGE,DIR",
+        )
     if not folder.is_dir():
         raise no_such_folder(folder, "the kernel folder")
     if (folder / "Kbuild").exists() and (folder / "scripts").is_dir():

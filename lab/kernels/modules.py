@@ -61,6 +61,17 @@ def module_closure(kernel: Kernel, names: Iterable[str]) -> Closure:
     return Closure(tuple(kernel.modules / index.files[name] for name in load), tuple(builtin), tuple(missing))
 
 
+def no_modules(kernel: Kernel, names: Iterable[str]) -> str:
+    """The sentence that ``kernel`` lacks these modules, and whether its build made them."""
+    wanted = tuple(names)
+    listed = set(
+        map(module_name, (line.removesuffix(".o") for line in _lines_if_any(kernel.modules / "modules.order")))
+    )
+    built = [name for name in wanted if module_name(name) in listed]
+    note = f" (modules.order lists {', '.join(built)}: name the package with the file too, path:A,B)" if built else ""
+    return f"{kernel.release} has no module {', '.join(wanted)}{note}"
+
+
 def read_module(path: Path) -> bytes:
     """A module's ELF, decompressed where the file is compressed. Raises CannotJudge for a file that is damaged."""
     try:
@@ -77,6 +88,11 @@ def _plain(path: Path, stored: bytes) -> bytes:
     if path.suffix == ".gz":
         return gzip.decompress(stored)
     return stored
+
+
+def has_parameter(module: bytes, name: str) -> bool:
+    """A parameter with its own setter has a description but no type (module_param_cb: nvme's io_queue_depth)."""
+    return any(f"{key}={name}:".encode() in module for key in ("parmtype", "parm"))
 
 
 def unsigned(module: bytes) -> bytes:
@@ -135,9 +151,11 @@ def _soft(modules: Path) -> Mapping[str, tuple[str, ...]]:
 def _aliases(modules: Path) -> Mapping[str, tuple[str, ...]]:
     """Plain names (no bus patterns) to the modules behind them that any CPU can load."""
     lines = [line.split() for line in _lines_if_any(modules / "modules.alias") if line.startswith("alias ")]
-    cpu_bound = {module for _, alias, module in lines if alias.startswith("cpu:")}
+    # A pattern may have blanks in it (Ubuntu's 4.15 to 5.0).
+    named = [(words[1], words[-1]) for words in lines]
+    cpu_bound = {module for alias, module in named if alias.startswith("cpu:")}
     aliases = dict[str, tuple[str, ...]]()
-    for _, alias, module in lines:
+    for alias, module in named:
         if ":" not in alias and module not in cpu_bound:
             name = module_name(alias)
             aliases[name] = (*aliases.get(name, ()), module)

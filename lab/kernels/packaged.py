@@ -13,7 +13,7 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken, Misuse
 from lab.base.process import run
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.kernels import debian, mutants, tree
 from lab.kernels.git import Checkout
 from lab.kernels.model import Kernel
@@ -32,6 +32,11 @@ _FORM = re.compile(rf"(\d+\.\d+)(?:\+({mutants.NAME_FORM}))?")
 
 def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
     """``wanted`` is what follows ``source:``. Raises CannotJudge when Debian has no such source."""
+    return tree.built(source_of(wanted, cache, refresh=refresh, tell=tell), cache, tell=tell)
+
+
+def source_of(wanted: str, cache: Cache, *, refresh: bool = False, tell: Tell) -> KernelSource:
+    """The source that ``resolve`` builds. Raises what it raises."""
     match = _FORM.fullmatch(wanted)
     if match is None:
         raise Misuse(f'"source:{wanted}" is not a source', remedy="give a series, source:6.12, or source:6.12+MUTANT")
@@ -48,14 +53,13 @@ def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
         refresh=refresh,
     )
     package = made.pin.packages[0]
-    source = KernelSource(
+    return KernelSource(
         path=made.folder / "git",
         spec=f"source:{wanted}",
         title=f"Debian's {package.name} {package.version}",
         git_tree=(made.folder / _ID).read_text().strip(),
         mutant=mutant,
     )
-    return tree.built(source, cache, tell=tell)
 
 
 def base_spec() -> str:
@@ -66,10 +70,16 @@ def base_spec() -> str:
 
 def resolve_mutant(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
     """``wanted`` is what follows ``mutant:``. Raises Misuse for a name that is no mutant's."""
+    return tree.built(mutant_source(wanted, cache, refresh=refresh, tell=tell), cache, tell=tell)
+
+
+def mutant_source(wanted: str, cache: Cache, *, refresh: bool = False, tell: Tell) -> KernelSource:
+    """The source that ``resolve_mutant`` builds. Raises what it raises."""
     mutants.demand_known(wanted, mutants.catalogue())
     kind, _, base = base_spec().partition(":")
-    provider = tree.resolve if kind == "tree" else resolve
-    return provider(f"{base}+{wanted}", cache, refresh=refresh, tell=tell)
+    if kind == "tree":
+        return tree.read_source(f"{base}+{wanted}")
+    return source_of(f"{base}+{wanted}", cache, refresh=refresh, tell=tell)
 
 
 def _newest_source(series: str) -> Choose:

@@ -40,3 +40,19 @@ class Release:
 
     def __str__(self) -> str:
         return self.text
+
+
+def series_of(release: str) -> str:
+    """``6.1`` for 6.1.0-50-amd64; the text itself where it is no release."""
+    try:
+        return Release.parse(release).series
+    except ValueError:
+        return release
+
+
+def by_release(release: str) -> tuple[bool, Release | None, str]:
+    """Sort key of releases by version; text that is no release comes last."""
+    try:
+        return False, Release.parse(release), release
+    except ValueError:
+        return True, None, release

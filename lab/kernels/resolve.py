@@ -6,15 +6,17 @@ from typing import Protocol
 
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
-from lab.base.tell import Tell, silent
-from lab.kernels import debian, distro, local, mainline, packaged, tree
+from lab.base.units import Tell, silent
+from lab.kernels import debian, distro, local, mainline, packaged, tree, ubuntu
 from lab.kernels.model import Kernel
 
 DEFAULT = "distro"
 FORMS = (
     "debian:6.1 (a series; also an exact version, debian:6.1.176-1, or a suite, debian:trixie)",
+    "ubuntu:5.4 (a series; also a release, ubuntu:noble)",
     "distro (the newest that this host's distribution packages)",
-    "path:DIR (an unpacked package, an installed build, or a built tree)",
+    "path:DIR (an unpacked package, an installed build, or a built tree; also packages, path:A.rpm,B.rpm, and an image "
+    "with the folder of its modules, path:bzImage,DIR)",
     "tree:PATH@REV (a commit of a git tree, built with kconfigs/; tree:PATH is a folder's content; +MUTANT behind it)",
     "source:6.12 (Debian's linux-source-6.12, built the same way; source:6.12+MUTANT)",
     "mutant:no-fair-tags (the same as source:6.12+no-fair-tags, or of the tree that BLKLAB_TREE names)",
@@ -31,6 +33,7 @@ class Provider(Protocol):
 
 PROVIDERS: Mapping[str, Provider] = {
     "debian:": debian.resolve,
+    "ubuntu:": ubuntu.resolve,
     "distro": distro.resolve,
     "path:": local.resolve_path,
     "tree:": tree.resolve,

@@ -22,6 +22,8 @@ from lab.kernels.release import Release
 from lab.kernels.vmlinux import DAMAGE, extract_vmlinux, is_bzimage
 
 KIND = "kernels"
+_FIRST_PVH = Release.parse("5.0")
+"""Before 7733607fb3e6 a PVH entry makes hypercalls of Xen; QEMU would enter there whenever the ELF has the note."""
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
@@ -87,7 +89,7 @@ def load(entry: Path, spec: str, origin: str, modules: Path | None = None, mutan
         version=release,
         origin=origin,
         image=demand_intact(image),
-        vmlinux=demand_intact(vmlinux) if is_noted(vmlinux) else None,
+        vmlinux=demand_intact(vmlinux) if is_noted(vmlinux) and release >= _FIRST_PVH else None,
         modules=modules or entry / "lib/modules" / release.text,
         config=options,
         digest=digest,

@@ -11,25 +11,30 @@ objects (git clone --shared) the same one:
 
 import json
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
+from typing import TypeVar
 
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
-from lab.base.errors import Misuse, no_such_folder
+from lab.base.errors import LabBroken, Misuse, no_such_folder
 from lab.base.reading import read_json
-from lab.base.tell import Tell, silent
+from lab.base.units import Tell, silent
 from lab.kernels import build, git, local, mutants, store
-from lab.kernels.build import Builder, Recipe, Toolchain
+from lab.kernels.build import Builder, Output, Recipe, Toolchain
 from lab.kernels.model import Kernel
 from lab.kernels.mutants import Mutation
 from lab.kernels.release import Release
+from lab.native import elf
 
 KIND = "trees"
 _FACTS = "build.json"
 _MUTANT_SUFFIX = re.compile(rf"(.*)\+({mutants.NAME_FORM})")
 _MAKEFILE = re.compile(r"^(VERSION|PATCHLEVEL|SUBLEVEL|EXTRAVERSION) *= *(.*?)\s*$", re.MULTILINE)
+
+
+_T = TypeVar("_T")
 
 
 @dataclass(frozen=True)
@@ -84,11 +89,36 @@ def built(source: KernelSource, cache: Cache, *, options: Options | None = None,
     Raises Misuse when the source or mutant does not exist, CannotJudge when it cannot be built or
     configured as the lab needs it, LabBroken when this host lacks a tool or room.
     """
-    chosen = options or Options()
-    tools = build.toolchain()
-    commit = git.commit_of(source.path, source.revision) if source.revision else ""
     with cache.workspace(KIND, _workspace_key(source)) as workspace:
-        return _Workshop(source, commit, chosen, tools, workspace, cache, tell).kernel()
+        return _workshop(source, workspace, cache, options, tell).kernel()
+
+
+def in_objects(
+    kernel: Kernel,
+    source: KernelSource,
+    cache: Cache,
+    look: Callable[[Path, Path], _T],
+    *,
+    options: Options | None = None,
+    tell: Tell = silent,
+) -> _T:
+    """What ``look`` returns for the folders of the objects and of the source of ``kernel``, which is built again there.
+
+    That takes seconds where no other kernel of the source was built since. Raises what ``built`` raises, LabBroken when
+    what is built now is not that kernel.
+    """
+    with cache.workspace(KIND, _workspace_key(source)) as workspace:
+        objects = _workshop(source, workspace, cache, options, tell).objects()
+        if kernel.vmlinux is None or elf.code(kernel.vmlinux.read_bytes()) != elf.code(
+            (objects / "vmlinux").read_bytes()
+        ):
+            raise LabBroken(f"{source.title} is not built as {kernel.release} was", remedy="run the scenario again")
+        return look(objects, workspace / "src")
+
+
+def _workshop(source: KernelSource, workspace: Path, cache: Cache, options: Options | None, tell: Tell) -> "_Workshop":
+    commit = git.commit_of(source.path, source.revision) if source.revision else ""
+    return _Workshop(source, commit, options or Options(), build.toolchain(), workspace, cache, tell)
 
 
 @dataclass(frozen=True)
@@ -104,15 +134,23 @@ class _Workshop:
     tell: Tell
 
     def kernel(self) -> Kernel:
+        checkout, tree, mutation, patched, recipe = self._content()
+        key = digest_bytes(canonical([patched, recipe.digest]))
+        entry = self.cache.entry(store.KIND, key, lambda into: self._build(checkout, patched, recipe, into))
+        return store.load(entry, self.source.spec, self._origin(tree, mutation), mutant=self.source.mutant)
+
+    def objects(self) -> Path:
+        checkout, _, _, patched, recipe = self._content()
+        return self._built(checkout, patched, recipe).objects
+
+    def _content(self) -> tuple[git.Checkout, str, Mutation | None, str, Recipe]:
+        """The source's git tree, the mutation, and the git tree to build with its recipe."""
         checkout = git.Checkout(self.workspace, _borrowed(self.source))
         tree = self._tree(checkout)
         release = _version(self.source, checkout.file(tree, "Makefile"))
         mutation = self._mutation(release)
         patched = checkout.patched(tree, mutation.patch) if mutation else tree
-        recipe = build.recipe(release, self.tools, self.options.fragments)
-        key = digest_bytes(canonical([patched, recipe.digest]))
-        entry = self.cache.entry(store.KIND, key, lambda into: self._build(checkout, patched, recipe, into))
-        return store.load(entry, self.source.spec, self._origin(tree, mutation), mutant=self.source.mutant)
+        return checkout, tree, mutation, patched, build.recipe(release, self.tools, self.options.fragments)
 
     def _tree(self, checkout: git.Checkout) -> str:
         if self.source.git_tree:
@@ -127,11 +165,13 @@ class _Workshop:
             return None
         return mutants.mutation(self.source.mutant, release, mutants.catalogue(self.options.mutants))
 
-    def _build(self, checkout: git.Checkout, tree: str, recipe: Recipe, into: Path) -> None:
+    def _built(self, checkout: git.Checkout, tree: str, recipe: Recipe) -> Output:
         checkout.check_out(tree)
         log = self.workspace / "logs" / f"{tree[:12]}.log"
-        builder = Builder(checkout.source, self.workspace / "objects", log, recipe, self.tell)
-        output = builder.build(self._name())
+        return Builder(checkout.source, self.workspace / "objects", log, recipe, self.tell).build(self._name())
+
+    def _build(self, checkout: git.Checkout, tree: str, recipe: Recipe, into: Path) -> None:
+        output = self._built(checkout, tree, recipe)
         found = local.built_tree(output.objects)
         local.copy(found, into)
         facts = {

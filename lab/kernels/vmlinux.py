@@ -52,9 +52,14 @@ def _banner(image: bytes) -> str:
 
 def extract_vmlinux(image: bytes) -> bytes | None:
     """The uncompressed ELF if it can be booted through a PVH note, else None. Raises ``DAMAGE``."""
-    payload = _payload(image)
-    elf = _decompressed(payload) if payload else None
+    elf = uncompressed(image)
     return elf if elf and has_pvh_note(elf) else None
+
+
+def uncompressed(image: bytes) -> bytes | None:
+    """What a bzImage holds, None for another image or a compression that is not known. Raises ``DAMAGE``."""
+    payload = _payload(image)
+    return _decompressed(payload) if payload else None
 
 
 def has_pvh_note(elf: bytes) -> bool:

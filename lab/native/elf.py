@@ -2,14 +2,18 @@
 """Functions and code of a 64-bit ELF file (elf(5))."""
 
 import struct
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from typing import NamedTuple
 
 _MAGIC = b"\x7fELF\x02\x01"
-_PT_LOAD, _PF_X = 1, 1
+_SHF_EXECINSTR = 4
+_PT_LOAD, _PT_GNU_EH_FRAME, _PF_X = 1, 0x6474E550, 1
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
 _STT_FUNC, _STT_GNU_IFUNC = 2, 10
 _SYMBOL = struct.Struct("<IBBHQQ")
+_EH_TABLE = b"\x01\x1b\x03\x3b"
+"""Linux Standard Base, .eh_frame_hdr: version 1, then the encodings that GNU ld writes (pcrel, udata4, datarel)."""
 
 
 @dataclass(frozen=True)
@@ -32,39 +36,120 @@ def is_elf(data: bytes) -> bool:
 
 
 def executable_segments(data: bytes) -> tuple[Segment, ...]:
-    phoff, _, _, _, phentsize, phnum = struct.unpack_from("<QQIHHH", data, 0x20)
-    segments = []
-    for at in range(phoff, phoff + phentsize * phnum, phentsize):
-        kind, flags, offset, address, _, size = struct.unpack_from("<IIQQQQ", data, at)
-        if kind == _PT_LOAD and flags & _PF_X:
-            segments.append(Segment(address, data[offset : offset + size]))
-    return tuple(segments)
+    return tuple(
+        Segment(address, data[offset : offset + size])
+        for kind, flags, offset, address, size in _headers(data)
+        if kind == _PT_LOAD and flags & _PF_X
+    )
 
 
 def functions(data: bytes) -> tuple[ElfFunction, ...]:
-    """Functions of the symbol table, or of the dynamic one where the file was stripped; sorted by address and name."""
+    """All functions, sorted by address and name: those of the symbol table, or of the dynamic one where the file was
+    stripped. Others, for which the file only has an unwind range, have the hexadecimal address as their name.
+    """
+    named = _named_functions(data)
+    addresses = {function.address for function in named if function.size}
+    nameless = {one for one in _unwind_ranges(data) if one.address not in addresses}
+    return tuple(sorted(named | nameless, key=lambda function: (function.address, function.name)))
+
+
+@dataclass(frozen=True)
+class Placed:
+    """Where a function of an object file is: ``offset`` in the section."""
+
+    section: str
+    offset: int
+
+
+def places(data: bytes) -> Mapping[str, Placed | None]:
+    """The functions of an object file by name, None for a name that several have."""
     sections = list(_sections(data))
-    kinds = {kind for kind, _, _, _ in sections}
-    wanted = _SHT_SYMTAB if _SHT_SYMTAB in kinds else _SHT_DYNSYM
-    found: set[ElfFunction] = set()
-    for kind, offset, size, link in sections:
-        if kind == wanted:
-            found.update(_functions(data, offset, size, sections[link][1]))
-    return tuple(sorted(found, key=lambda function: (function.address, function.name)))
+    (shstrndx,) = struct.unpack_from("<H", data, 0x3E)
+    names = sections[shstrndx].offset
+    found: dict[str, Placed | None] = {}
+    for table in sections:
+        if table.kind != _SHT_SYMTAB:
+            continue
+        for symbol in _symbols(data, table, sections[table.link]):
+            section = sections[symbol.section] if symbol.section < len(sections) else None
+            if section and section.flags & _SHF_EXECINSTR and symbol.name:
+                at = Placed(_text(data, names + section.name), symbol.address)
+                found[symbol.name] = at if found.get(symbol.name, at) == at else None
+    return found
 
 
-def _sections(data: bytes) -> Iterator[tuple[int, int, int, int]]:
-    """(type, offset, size, link) of each section."""
+def code(data: bytes) -> tuple[bytes, ...]:
+    """The sections with machine code, in the file's order."""
+    return tuple(
+        data[one.offset : one.offset + one.size] for one in _sections(data) if one.flags & _SHF_EXECINSTR and one.size
+    )
+
+
+def _unwind_ranges(data: bytes) -> Iterator[ElfFunction]:
+    """The functions of .eh_frame, which the C++ ABI of x86-64 wants for every function, through its search table."""
+    headers = list(_headers(data))
+    loads = [(address, size, offset) for kind, _, offset, address, size in headers if kind == _PT_LOAD]
+    for kind, _, offset, address, _ in headers:
+        if kind != _PT_GNU_EH_FRAME or data[offset : offset + 4] != _EH_TABLE:
+            continue
+        (count,) = struct.unpack_from("<I", data, offset + 8)
+        for begin, entry in struct.iter_unpack("<ii", data[offset + 12 : offset + 12 + 8 * count]):
+            at = next(to + address + entry - start for start, size, to in loads if 0 <= address + entry - start < size)
+            # length, CIE, address and size, of 4 bytes each in what gcc writes for x86-64
+            (size,) = struct.unpack_from("<I", data, at + 12)
+            yield ElfFunction(f"{address + begin:#x}", address + begin, size)
+
+
+def _headers(data: bytes) -> Iterator[tuple[int, int, int, int, int]]:
+    """(type, flags, offset, address, size in the file) of each program header."""
+    phoff, _, _, _, phentsize, phnum = struct.unpack_from("<QQIHHH", data, 0x20)
+    for at in range(phoff, phoff + phentsize * phnum, phentsize):
+        kind, flags, offset, address, _, size = struct.unpack_from("<IIQQQQ", data, at)
+        yield kind, flags, offset, address, size
+
+
+def _named_functions(data: bytes) -> set[ElfFunction]:
+    sections = list(_sections(data))
+    wanted = _SHT_SYMTAB if any(one.kind == _SHT_SYMTAB for one in sections) else _SHT_DYNSYM
+    return {
+        ElfFunction(symbol.name, symbol.address, symbol.size)
+        for table in sections
+        if table.kind == wanted
+        for symbol in _symbols(data, table, sections[table.link])
+        if symbol.section and symbol.kind in (_STT_FUNC, _STT_GNU_IFUNC)
+    }
+
+
+class _Section(NamedTuple):
+    name: int
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+
+
+class _Symbol(NamedTuple):
+    name: str
+    kind: int
+    section: int
+    address: int
+    size: int
+
+
+def _sections(data: bytes) -> Iterator[_Section]:
     (shoff,) = struct.unpack_from("<Q", data, 0x28)
     shentsize, shnum = struct.unpack_from("<HH", data, 0x3A)
     for at in range(shoff, shoff + shentsize * shnum, shentsize):
-        _, kind, _, _, offset, size, link = struct.unpack_from("<IIQQQQI", data, at)
-        yield kind, offset, size, link
+        yield _Section(*struct.unpack_from("<IIQQQQI", data, at))
 
 
-def _functions(data: bytes, offset: int, size: int, names: int) -> Iterator[ElfFunction]:
-    for at in range(offset, offset + size, _SYMBOL.size):
-        name, info, _, section, address, length = _SYMBOL.unpack_from(data, at)
-        if section and info & 0xF in (_STT_FUNC, _STT_GNU_IFUNC):
-            text = data[names + name : data.index(b"\0", names + name)]
-            yield ElfFunction(text.decode(errors="replace"), address, length)
+def _symbols(data: bytes, table: _Section, strings: _Section) -> Iterator[_Symbol]:
+    for at in range(table.offset, table.offset + table.size, _SYMBOL.size):
+        name, info, _, section, address, size = _SYMBOL.unpack_from(data, at)
+        yield _Symbol(_text(data, strings.offset + name), info & 0xF, section, address, size)
+
+
+def _text(data: bytes, at: int) -> str:
+    return data[at : data.index(b"\0", at)].decode(errors="replace")

@@ -2,10 +2,13 @@
 """What a kernel lacks for a topology: all reasons, from its files, before a boot."""
 
 from collections.abc import Iterable, Mapping
+from functools import lru_cache
+from pathlib import Path
 
 from lab.guest.steps.device import Module
 from lab.kernels.model import Kernel
-from lab.kernels.modules import module_closure, read_module
+from lab.kernels.modules import has_parameter, module_closure, module_name, no_modules, read_module
+from lab.kernels.vmlinux import uncompressed
 from lab.realise import recipe
 from lab.realise.in_guest import loopback, nvmet
 from lab.topology.model import StackKind, Topology
@@ -22,6 +25,12 @@ REQUIRED_OPTIONS = {
 POLICY_SINCE = {"queue-depth": "Linux 6.11"}
 ATTRIBUTE_SINCE = {"md/sync_io_depth": ("md-mod", "Linux 6.16")}
 """Attributes of stacks that not all kernels have: the module with the string, and the first release."""
+UNUSABLE = {
+    "target_core_user": ("out of cmd's iov[]", "writes two lines to the console for each command, as Linux 4.15")
+}
+"""Modules that some kernels have in a form that no scenario can use: a string in it, and why."""
+REMOVED_WORDS = {"scsi_mod.use_blk_mq": ("Y", "as Linux 5.0 removed the legacy request path (f664a3cc17b7)")}
+"""Parameters that kernels no longer have: the value that they behave as, and why."""
 
 
 def missing(
@@ -40,13 +49,48 @@ def missing(
         f"CONFIG_{option} is not set: {why}" for option, why in REQUIRED_OPTIONS.items() if not kernel.has(option)
     ]
     reasons += [f"CONFIG_{option} is not set" for option in options if not kernel.has(option)]
-    reasons += [f"{kernel.release} has no module {name}" for name in module_closure(kernel, modules).missing]
+    reasons += [no_modules(kernel, [name]) for name in module_closure(kernel, modules).missing]
     steps = [*recipe.devices(topology), *recipe.queue_settings(topology, queue)]
     for step in dict.fromkeys(step for step in steps if isinstance(step, Module)):
         reasons.extend(_module_reasons(kernel, step))
+    reasons.extend(_elevator_reasons(kernel, queue))
+    reasons.extend(_word_reasons(kernel, topology.kernel_words))
     reasons.extend(_policy_reasons(kernel, topology))
     reasons.extend(_attribute_reasons(kernel, topology))
     return tuple(reasons)
+
+
+def _elevator_reasons(kernel: Kernel, queue: Mapping[str, str]) -> Iterable[str]:
+    """Other elevators are modules, which a Module step asks for."""
+    if queue.get("scheduler") == "noop" and not kernel.has("IOSCHED_NOOP"):
+        yield f"{kernel.release} has no elevator noop, which Linux 5.0 removed (f382fb0bcef4)"
+
+
+def _word_reasons(kernel: Kernel, words: Iterable[str]) -> Iterable[str]:
+    for word in words:
+        name, _, value = word.partition("=")
+        settled, why = REMOVED_WORDS.get(name, ("", ""))
+        if not has_word(kernel, name) and (not why or value != settled):
+            yield f"{kernel.release} has no parameter {name}{', ' if why else ''}{why}"
+
+
+def has_word(kernel: Kernel, name: str) -> bool:
+    """Whether the command line of ``kernel`` has a parameter of that name: MODULE.PARAMETER, or one of the kernel."""
+    module, dot, parameter = name.partition(".")
+    closure = module_closure(kernel, [module] if dot else [])
+    if closure.load:
+        return has_parameter(read_module(closure.load[-1]), parameter)
+    strings = _strings(kernel.vmlinux or kernel.image)
+    if dot:
+        return f"{module_name(module)}.{parameter}\0".encode() in strings
+    return any(f"\0{name}{end}\0".encode() in strings for end in ("", "="))
+
+
+@lru_cache(maxsize=1)
+def _strings(kernel: Path) -> bytes:
+    """The kernel without its modules, in which the names of all its parameters are strings."""
+    stored = kernel.read_bytes()
+    return uncompressed(stored) or stored
 
 
 def _policy_reasons(kernel: Kernel, topology: Topology) -> Iterable[str]:
@@ -80,23 +124,22 @@ def _attribute_reasons(kernel: Kernel, topology: Topology) -> Iterable[str]:
 def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
     closure = module_closure(kernel, [step.name])
     if closure.missing:
-        yield f"{kernel.release} has no module {', '.join(closure.missing)}"
+        yield no_modules(kernel, closure.missing)
         return
-    wanted = [assignment.split("=", 1)[0] for assignment in step.parameters.split()]
+    names = [assignment.split("=", 1)[0] for assignment in step.parameters.split()]
+    wanted = [name for name in names if name not in step.optional]
+    sign, why = UNUSABLE.get(step.name, ("", ""))
+    if why and closure.load and sign.encode() in read_module(closure.load[-1]):
+        yield f"{step.name} of {kernel.release} {why}"
     if not wanted:
         return
     if not closure.load:
         yield f"{step.name} is built into {kernel.release}, but its parameters are set as a module's: build it as =m"
         return
     image = read_module(closure.load[-1])
-    absent = [name for name in wanted if not _has_parameter(image, name)]
+    absent = [name for name in wanted if not has_parameter(image, name)]
     if absent:
         yield f"{step.name} of {kernel.release} has no parameter {', '.join(absent)}{_hint(step.name)}"
-
-
-def _has_parameter(image: bytes, name: str) -> bool:
-    """A parameter with its own setter has a description but no type (module_param_cb: nvme's io_queue_depth)."""
-    return any(f"{key}={name}:".encode() in image for key in ("parmtype", "parm"))
 
 
 def _hint(module: str) -> str:

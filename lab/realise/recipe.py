@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The guest's steps for a topology, with devices in the guest or of QEMU."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 
 from lab.guest.steps import Step
-from lab.guest.steps.setting import Tune
+from lab.guest.steps.setting import Confirm, Tune
+from lab.kernels.modules import module_name
 from lab.realise.in_guest import devices as in_guest
 from lab.realise.in_qemu import guest
 from lab.topology.model import Topology
@@ -12,10 +13,26 @@ from lab.topology.model import Topology
 
 def devices(topology: Topology) -> tuple[Step, ...]:
     """Steps that create every LUN and stack of the topology under its name."""
+    words = tuple(_parameters(topology))
     if not topology.emulated:
-        return in_guest.devices(topology)
+        return (*in_guest.devices(topology), *words)
     page_cache = [Tune(f"vm.{name}", f"/proc/sys/vm/{name}", value) for name, value in topology.vm.items()]
-    return (*guest.steps(topology), *page_cache)
+    return (*guest.steps(topology), *page_cache, *words)
+
+
+def _parameters(topology: Topology) -> Iterator[Step]:
+    """Read back the module parameters among the kernel words; the command line is confirmed as a whole."""
+    for word in topology.kernel_words:
+        name, _, value = word.partition("=")
+        module, dot, parameter = name.partition(".")
+        if dot:
+            path = f"/sys/module/{module_name(module)}/parameters/{parameter}"
+            yield Confirm(word_knob(name), path, value)
+
+
+def word_knob(name: str) -> str:
+    """The knob under which the value of a module parameter on the command line is confirmed."""
+    return f"kernel_words[{name}]"
 
 
 def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, ...]:

@@ -9,6 +9,7 @@ from collections.abc import Iterator
 from lab.guest.steps import Step
 from lab.guest.steps.device import Array, Module, TableStep, device, sysfs
 from lab.guest.steps.setting import Try, Tune
+from lab.topology.fields import REPEAT_COUNT
 from lab.topology.model import Stack, StackKind, Topology, build_order
 
 _SECTOR = 512
@@ -36,6 +37,8 @@ def steps(topology: Topology) -> Iterator[Step]:
         for attribute, value in stack.settings.items():
             yield Tune(f"stack.{attribute.replace('/', '.')}[{stack.name}]", f"{sysfs(stack.name)}/{attribute}", value)
         for attribute, value in stack.tried.items():
+            if attribute == REPEAT_COUNT.name:
+                continue  # in the table
             knob = attribute.replace("/", ".")
             yield Try(f"stack.{stack.name}.{knob}", f"{sysfs(stack.name)}/{attribute}", value)
 

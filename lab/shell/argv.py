@@ -31,7 +31,8 @@ class Errand:
 class ShellSpec:
     """``image`` is in the folder of ``lib/modules``; ``busybox`` is a static one; ``memory`` is in MiB.
 
-    ``hardware`` are words of QEMU's command line. ``here`` is the working directory of an interactive shell.
+    ``hardware`` are words of QEMU's command line, ``words`` of the kernel's. ``here`` is the working directory of an
+    interactive shell.
     """
 
     program: Path
@@ -45,6 +46,7 @@ class ShellSpec:
     hardware: tuple[str, ...]
     here: Path
     errand: Errand | None = None
+    words: tuple[str, ...] = ()
 
 
 def shell_argv(spec: ShellSpec) -> tuple[str, ...]:
@@ -59,7 +61,7 @@ def shell_argv(spec: ShellSpec) -> tuple[str, ...]:
 
 def _boot(spec: ShellSpec) -> Iterator[str]:
     # A busy host keeps an emulated timer from ticking ten times within ten jiffies, and check_timer() panics.
-    options = ["no_timer_check"]
+    options = ["no_timer_check", *spec.words]
     if spec.errand:
         # The kernel command line is limited to 2 KiB and contains the script, so the script is short.
         yield from ("--show-boot-console", "--script-sh", f"sh {shlex.quote(str(spec.errand.script))}")

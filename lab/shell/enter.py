@@ -11,7 +11,7 @@ from pathlib import Path
 from lab.base import host
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, LabBroken
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.guest import payload
 from lab.guest.steps import Step
 from lab.guest.steps.device import Find, Module
@@ -22,8 +22,7 @@ from lab.qemu.machine import Limits
 from lab.realise import recipe
 from lab.realise.in_qemu.hardware import Hardware, hardware
 from lab.shell.argv import PROGRAM, ShellSpec
-from lab.shell.errand import run_errand, script
-from lab.shell.visit import sit_in
+from lab.shell.errand import run_errand, script, sit_in
 from lab.topology.model import Topology
 
 _MIB = 1 << 20
@@ -83,6 +82,7 @@ def enter(
             board=own.board,
             hardware=own.words,
             here=Path.cwd(),
+            words=topology.kernel_words,
         )
         if command:
             return _carry_out(spec, command, set_up)

@@ -3,6 +3,7 @@
 
 import re
 from collections.abc import Iterable, Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from lab.base.errors import Misuse
@@ -105,7 +106,9 @@ def _read(node: Node, name: str, source: str, problems: Problems, *, in_catalogu
     origins = read_origins(row, complete=in_catalogue)
     if len(problems.found) > before or memory is None:
         return None
-    topology = Topology(name, title, memory, hbas, disks, luns, source, links, boxes, {}, scale, origins, _vm(row))
+    vm, queue = _values(row, fields.VM, fields.VM_FIELDS), _values(row, fields.QUEUE, fields.QUEUE_FIELDS)
+    topology = Topology(name, title, memory, hbas, disks, luns, source, links, boxes, {}, scale, origins, vm, queue)
+    topology = replace(topology, kernel_words=tuple(row.get_or(fields.KERNEL_WORDS, "").split()))
     topology = read_stacks(topology, stack_rows, lun_rows)
     places = {"disk": disk_rows, "hba": hba_rows, "lun": lun_rows, "stack": stack_rows}
     if len(problems.found) > before:
@@ -150,6 +153,7 @@ def _disk(name: str, row: Row, links: Iterable[str], scale: int) -> Disk:
         ncq=row.value(fields.NCQ),
         buffer=row.get_or(fields.BUFFER, 0),
         look_ahead=row.value(fields.LOOK_AHEAD),
+        coalesce=row.value(fields.COALESCE),
         links=_references(f"disk {name}", row, fields.PATH, "link", links),
     )
 
@@ -240,7 +244,7 @@ def _check_boxes(boxes: Mapping[str, Enclosure], rows: Rows) -> None:
             housed[disk] = name
 
 
-def _vm(row: Row) -> dict[str, str]:
-    own = row.get(fields.VM)
-    values = {field.name: own.get(field) for field in fields.VM_FIELDS} if own else {}
+def _values(row: Row, section: Field[Row], keys: Iterable[Field[int] | Field[str]]) -> dict[str, str]:
+    own = row.get(section)
+    values = {field.name: own.get(field) for field in keys} if own else {}
     return {name: str(value) for name, value in values.items() if value is not None}

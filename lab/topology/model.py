@@ -52,9 +52,10 @@ class Disk:
 
     For a serial disk ``seek`` is the time before a request that does not start where the last one ended, ``rotation``
     the time of a revolution (0: none), ``zones`` are rates of later parts, ``ncq`` is the number of queued requests
-    among which it serves the nearest, ``look_ahead`` the bytes it reads beyond a request, and keeps. ``links`` are its
-    own. With a ``buffer`` it transfers that many requests at once, which share its rate, and has no seek, like a drive
-    whose cache lies between its ports and its medium. Without one, a slow link occupies the disk.
+    among which it serves the nearest, ``look_ahead`` the bytes it reads beyond a request, and keeps. It reports
+    ``coalesce`` requests at a time as completed, fewer when it has no other. ``links`` are its own. With a ``buffer``
+    it transfers that many requests at once, which share its rate, and has no seek, like a drive whose cache lies
+    between its ports and its medium. Without one, a slow link occupies the disk.
     """
 
     name: str
@@ -67,6 +68,7 @@ class Disk:
     ncq: int = 1
     buffer: int = 0
     look_ahead: int = 0
+    coalesce: int = 1
     links: tuple[str, ...] = ()
 
 
@@ -184,7 +186,7 @@ class Stack:
 class Origin:
     """Where the values of parameters come from; ``of`` is a pattern such as ``disk.*.seek``.
 
-    ``kind`` is cites, fitted (``text`` says to what) or chosen (the ratios do not depend on it).
+    ``kind`` is cites, fitted (``text`` says to what), chosen (the ratios do not depend on it) or guessed.
     """
 
     of: str
@@ -205,7 +207,8 @@ class Region:
 class Topology:
     """``scale`` is the factor by which rates are lower and times longer than the hardware's.
 
-    ``vm`` maps names in /proc/sys/vm to values.
+    ``vm`` maps names in /proc/sys/vm to values, ``queue`` attributes of every LUN's request queue. ``kernel_words``
+    are words of the kernel command line.
     """
 
     name: str
@@ -221,6 +224,8 @@ class Topology:
     scale: int = 1
     origins: tuple[Origin, ...] = field(default=(), metadata=WORDS)
     vm: Mapping[str, str] = field(default_factory=dict)
+    queue: Mapping[str, str] = field(default_factory=dict)
+    kernel_words: tuple[str, ...] = ()
 
     def region(self, name: str) -> Region:
         """The extent of this disk, LUN or stack. Raises KeyError for a disk without exactly one LUN."""

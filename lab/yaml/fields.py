@@ -268,12 +268,12 @@ class Field(Generic[T_co]):
 
     name: str
     kind: Kind[T_co]
-    required: bool = False
     says: str = ""
+    example: str = ""
+    required: bool = False
     default: T_co | None = None
     absent: str = ""
     unit: str = ""
-    example: str = ""
     label: str = ""
 
     @property

@@ -20,6 +20,8 @@ static void show_disk(const struct config *config, unsigned int number)
 		printf(" ncq=%" PRIu64, model->ncq);
 	if (model->look_ahead)
 		printf(" look_ahead=%" PRIu64, model->look_ahead);
+	if (model->coalesce > 1)
+		printf(" coalesce=%" PRIu64, model->coalesce);
 	if (model->lane_count)
 		printf(" buffer=%" PRIu64, model->lane_count);
 	for (unsigned int i = 1; i < model->zone_count; i++)

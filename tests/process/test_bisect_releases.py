@@ -11,6 +11,8 @@ from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_MISUSE, EXIT_PASS
 from lab.kernels import store
 from lab.packages.store import Pin, Pinned, write_pin
 from tests.process.fake_lab import CELLS, RELEASE, FakeLab
+from tests.process.test_bisect_kills import Rig
+from tests.unit.tree_samples import git
 
 SERIES = ("6.1", "6.12", "6.16")
 BAD = {"lopsided.victim": 10.0}
@@ -74,3 +76,21 @@ def test_ends_that_agree_and_requests_that_say_nothing(lab: FakeLab) -> None:
     assert bisect(lab, "debian:6.12", "debian:6.1", "--tree", str(lab.folder))[0] == EXIT_MISUSE
     assert bisect(lab, "debian:6.1", "debian:6.12", "--tree", str(lab.folder), "--figure", "a")[0] == EXIT_MISUSE
     assert bisect(lab, "v6.1", "v6.12", "--tree", str(lab.folder), "--figure", "a.b.c.iops")[0] == EXIT_MISUSE
+    assert bisect(lab, "v6.1", "v6.12", "--tree", str(lab.folder), "--same-config")[0] == EXIT_MISUSE
+
+
+def test_with_a_tree_it_goes_on_between_the_tags_of_the_two_releases(lab: FakeLab) -> None:
+    lab.call(*lab.words("--kernel", "debian:6.16", "--seeds", "1"), **lab.plan(iops=BAD))
+    rig = Rig(lab)
+    history = rig.history
+    for series, revision in zip(SERIES, (*history.commits[:30:29], "main"), strict=True):
+        git(history.repository, "tag", f"v{series}", revision)
+    code, out, err = bisect(
+        lab, "debian:6.1", "debian:6.16", "--tree", str(history.repository), "--seeds", "1", "--jobs", "1"
+    )
+    assert code == EXIT_PASS, out + err
+    assert "6.12 -> 6.16: 6.12 is the last good release, 6.16 the first bad one" in out
+    assert f'First bad commit: {history.commits[history.culprit][:12]} ("change {history.culprit}")' in out
+    assert "the configurations of" in err
+    # The tree is searched between the tags of the neighbours only.
+    assert all(sha in history.commits[29:] or sha not in history.commits for sha in rig.observed())

@@ -92,6 +92,10 @@ class Disk(Structure):
         ("flow", Flow),
         *((name, c_uint64) for name in ("busy", "waited", "jobs", "writes", "bytes", "seeks")),
         ("queue", Level),
+        ("coalesce", c_uint64),
+        ("done", POINTER(Job)),
+        ("done_last", c_void_p),
+        ("done_count", c_uint64),
         ("lanes", c_void_p),
         ("lane_count", c_uint64),
         ("medium", Link),
@@ -99,7 +103,13 @@ class Disk(Structure):
 
 
 class Model(Structure):
-    _fields_ = [("disks", POINTER(Disk)), ("disk_count", c_uint), ("changed", c_bool), ("changed_at", c_uint64)]
+    _fields_ = [
+        ("disks", POINTER(Disk)),
+        ("disk_count", c_uint),
+        ("ready", POINTER(Job)),
+        ("changed", c_bool),
+        ("changed_at", c_uint64),
+    ]
 
 
 class Identity(Structure):
@@ -164,13 +174,19 @@ class Rig:
     """Disks and links of the C model, driven by arrivals at given times."""
 
     def __init__(
-        self, lib: ctypes.CDLL, *disks: tuple[int, int], rotation: int = 0, ncq: int = 1, look_ahead: int = 0
+        self,
+        lib: ctypes.CDLL,
+        *disks: tuple[int, int],
+        rotation: int = 0,
+        ncq: int = 1,
+        look_ahead: int = 0,
+        coalesce: int = 1,
     ) -> None:
         self.lib = lib
         self.disks = (Disk * len(disks))()
         for disk, (rate, seek) in zip(self.disks, disks, strict=True):
             lib.model_disk_init(byref(disk), c_uint64(rate), c_uint64(seek))
-            disk.rotation, disk.ncq, disk.look_ahead = rotation, ncq, look_ahead
+            disk.rotation, disk.ncq, disk.look_ahead, disk.coalesce = rotation, ncq, look_ahead, coalesce
         self.model = Model(self.disks, len(disks))
         self.jobs: list[Job] = []
 

@@ -7,14 +7,12 @@ from pathlib import Path
 import pytest
 
 from harness.base.plain import identity
-from harness.commands.command import WALL
+from harness.commands.common.options import WALL
 from harness.judge.ensemble import Ensemble
 from harness.record.store import Store
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Agreement, Clock, Scenario
-from harness.studies.agreement.collect import both_clocks, counterpart
-from harness.studies.agreement.page import page
-from harness.studies.agreement.ratios import BothClocks, OnTheWall
+from harness.studies.agreement import BothClocks, OnTheWall, both_clocks, counterpart, page
 from lab.base.errors import InputErrors, Misuse
 from tests.unit.scenario_text import GOOD, load
 
@@ -37,7 +35,7 @@ def test_they_agree_where_range_and_interval_meet() -> None:
 
 
 @pytest.mark.parametrize(("virtual", "wall"), [((), MEASURED), ((0.9,), ()), ((0.9,), MEASURED[:5])])
-def test_without_either_or_with_too_few_boots_nothing_is_said(
+def test_without_either_or_with_too_few_boots_there_is_no_result(
     virtual: tuple[float, ...], wall: tuple[float, ...]
 ) -> None:
     found = row(virtual, wall)

@@ -19,13 +19,12 @@ from harness.limits.counterfactual import changes
 from harness.limits.elements import ElementKind
 from harness.limits.filling import Flow, FlowElement, FlowKind, fill
 from harness.metrics.counters import CounterWindow
-from harness.metrics.errors import MeasurementError
 from harness.metrics.figures import _disk_figures, figures_of
 from harness.metrics.fio import read_fio
-from harness.metrics.handler import read_handler
-from harness.metrics.readback import read_tried
+from harness.metrics.node import MeasurementError
+from harness.metrics.occupancy import read_handler
+from harness.metrics.readback import overridden, read_tried
 from harness.metrics.samples import read_samples
-from harness.metrics.tables import overridden
 from harness.scenario.metric_names import BUSIEST
 from harness.scenario.model import Arm, Status
 from lab.base.record import Outcome
@@ -177,7 +176,7 @@ def test_the_cost_of_sampling_is_a_share_of_the_window() -> None:
 def test_a_window_of_no_time_and_counters_that_fall_are_refused() -> None:
     with pytest.raises(MeasurementError, match="no time passed"):
         read_handler(BEFORE, BEFORE, "together")
-    fallen = changed(AFTER, "disks", "alone", "bytes", to=json.loads(BEFORE)["disks"]["alone"]["bytes"] - 1)
+    fallen = changed(AFTER, "paths", "alone", "bytes", to=json.loads(BEFORE)["paths"]["alone"]["bytes"] - 1)
     with pytest.raises(MeasurementError, match="went backwards"):
         read_handler(BEFORE, fallen, "together")
 

@@ -9,15 +9,24 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.noise.interval import finest_level, interval
-from harness.noise.stopping import ERROR, FEWEST_ROUNDS, MOST_ROUNDS, Decision, decide, more_rounds, stopping_rule
+from harness.noise import (
+    ERROR,
+    FEWEST_ROUNDS,
+    MOST_ROUNDS,
+    Decision,
+    decide,
+    finest_level,
+    interval,
+    more_rounds,
+    stopping_rule,
+)
 from harness.scenario.model import Bound, Status
-from harness.studies.noise.page import page
-from harness.studies.noise.rehearsal import (
+from harness.studies.noise import (
     Noise,
     RehearsalPlan,
     after_every_boot,
     by_the_rule,
+    page,
     rehearse,
     windows_for_boots,
 )

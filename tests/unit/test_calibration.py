@@ -9,13 +9,22 @@ import pytest
 from rich.console import Console
 
 from harness.commands.check.calibrate import worst_code
-from harness.commands.command import SCENARIOS
+from harness.commands.common.options import SCENARIOS
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Bound, Scenario
-from harness.studies.calibration.models import Calibration, Model, find, keep, models_of, note, sentence
-from harness.studies.calibration.text import print_calibration, print_kernels
+from harness.studies.calibration import (
+    Calibration,
+    Model,
+    find,
+    keep,
+    models_of,
+    note,
+    print_calibration,
+    print_kernels,
+    sentence,
+)
 from tests.unit.analysis_samples import claim, control, ratio, scenario
 from tests.unit.store_samples import KERNEL, boot_all, new_run
 

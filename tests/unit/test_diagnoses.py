@@ -3,7 +3,7 @@
 
 from collections.abc import Mapping
 
-from harness.commands.command import SCENARIOS
+from harness.commands.common.options import SCENARIOS
 from harness.judge.cells import CellResult
 from harness.judge.verdict import judge
 from harness.limits.load import load_scenario

@@ -35,6 +35,7 @@ link slot 2000000000 500
 disk a 1073741824 80000000 8500000
 disk b 1073741824 80000000 0 rotation=8333333 ncq=32 zone=1000000:70000000 zone=900000000:40000000
 disk c 512 1 0 ncq=256 look_ahead=2097152
+disk d 512 1 5 ncq=2 coalesce=16
 disk e 1024 1000 0 buffer=768
 backstore a0 a lab00000 5001405100000000 port slot
 backstore a1 a lab00000 5001405100000000 slot
@@ -63,6 +64,9 @@ def test_as_many_backstores_as_a_topology_may_have(show: Path) -> None:
         "disk b 1024 1 5 buffer=2",
         "disk b 1024 1 0 buffer=2 ncq=2",
         "disk b 1024 1 0 buffer=2 look_ahead=512",
+        "disk b 1024 1 0 buffer=2 coalesce=2",
+        "disk b 1024 1 0 coalesce=1",
+        "disk b 1024 1 0 coalesce=2 coalesce=2",
         "disk b 1024 1 0 look_ahead=0",
         "disk b 1024 1 0 look_ahead=512 look_ahead=512",
         "disk b 1024 1 0 rotation",

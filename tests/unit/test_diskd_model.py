@@ -41,12 +41,30 @@ def test_lateness_of_the_caller_does_not_add_up(lib: ctypes.CDLL) -> None:
     assert (done, rig.disks[0].busy) == (100, 100 * 8_192_000)
 
 
-def test_a_seek_precedes_what_is_not_next_to_the_head(lib: ctypes.CDLL) -> None:
+def test_a_request_away_from_the_head_starts_with_a_seek(lib: ctypes.CDLL) -> None:
     rig = Rig(lib, (4096 * 1000, 8 * MS))
     for at in (0, 4096, 1 << 20, 0):
         rig.submit(0, 0, at, 4096)
     assert [when for when, _ in rig.drain()] == [1 * MS, 2 * MS, 11 * MS, 20 * MS]
     assert (rig.disks[0].seeks, rig.disks[0].jobs, rig.disks[0].bytes) == (2, 4, 4 * 4096)
+
+
+def test_a_disk_that_coalesces_finishes_jobs_together_and_the_last_when_it_is_idle(lib: ctypes.CDLL) -> None:
+    rig = Rig(lib, (4096 * 1000, 0), coalesce=3)
+    for number in range(8):
+        rig.submit(0, 0, number * 4096, 4096)
+    served = [(ms * MS, number * 4096) for number, ms in enumerate((3, 3, 3, 6, 6, 6, 8, 8))]
+    assert (rig.drain(), rig.disks[0].busy) == (served, 8 * MS)
+    rig.submit(0, 20 * MS, 0, 4096)
+    assert rig.drain() == [(21 * MS, 0)]
+
+
+def test_disks_that_coalesce_do_not_wait_for_each_other(lib: ctypes.CDLL) -> None:
+    rig = Rig(lib, (4096 * 1000, 0), (2048 * 1000, 0), coalesce=2)
+    for disk in (0, 1):
+        for at in range(3):
+            rig.submit(disk, 0, at * 4096, 4096)
+    assert [when // MS for when, _ in rig.drain()] == [2, 2, 3, 4, 4, 6]
 
 
 def test_a_flush_waits_for_its_turn_and_moves_nothing(lib: ctypes.CDLL) -> None:
@@ -216,7 +234,7 @@ def test_a_write_ends_the_look_ahead(lib: ctypes.CDLL) -> None:
     assert served(rig, (5, 1), (10, 2)) == pytest.approx([10, 11], abs=1e-5)
 
 
-def test_a_queue_takes_what_is_nearest_to_the_head(lib: ctypes.CDLL) -> None:
+def test_a_queue_takes_the_request_nearest_to_the_head(lib: ctypes.CDLL) -> None:
     rig = Rig(lib, (4096 * 1000, 1 * MS), ncq=4)
     for page in (10, 90, 11, 50, 12, 9):
         rig.submit(0, 0, page * 4096, 4096)
@@ -345,7 +363,7 @@ ARRIVALS = st.lists(
 
 
 @given(ARRIVALS, st.integers(1, 8), st.sampled_from((0, 3 * MS)))
-def test_what_is_wanted_is_never_idle_and_nothing_is_lost(
+def test_a_wanted_boot_never_waits_idle_and_none_is_lost(
     lib: ctypes.CDLL, arrivals: list[tuple[int, int, int, int, int]], ncq: int, rotation: int
 ) -> None:
     rig = Rig(lib, (8 * MB, MS), (20 * MB, 0), (3 * MB, 2 * MS), (50 * MB, 0), ncq=ncq, rotation=rotation)

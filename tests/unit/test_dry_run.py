@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.commands.dry_run import Estimate
+from harness.commands.common.dry_run import Estimate
 from harness.record.index import IndexedRun
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from tests.unit.record_samples import MODEL

@@ -10,8 +10,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from harness.metrics.errors import MeasurementError
 from harness.metrics.fio import read_fio
+from harness.metrics.node import MeasurementError
 from lab.base.errors import Misuse
 from lab.topology.load import CATALOGUE, load_topology
 from tests.unit.test_metrics_fio import recorded

@@ -30,7 +30,7 @@ kernel/crc32c-intel.ko:
     "modules.builtin": "kernel/block/mq-deadline.ko\n",
     "modules.softdep": "# Soft dependencies\nsoftdep libcrc32c pre: crc32c post: dm-mod\n",
     "modules.alias": "alias cpu:type:x86,ven*fam*mod*:feature:*0094* crc32c_intel\nalias crc32c crc32c_intel\n"
-    "alias crc32c crc32c_generic\n",
+    "alias crc32c crc32c_generic\nalias dmi:*:*Acer*:pnExtensa 5420*: acerhdf\n",
 }
 
 

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.command import SCENARIOS
+from harness.commands.common.options import SCENARIOS
 from harness.scenario.load import find_scenarios, load_scenario
 from lab.base.errors import CannotJudge, InputErrors, Misuse
 from lab.kernels.mutants import catalogue, mutation

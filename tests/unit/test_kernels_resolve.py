@@ -10,7 +10,7 @@ import pytest
 
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
-from lab.kernels import distro, local
+from lab.kernels import local, ubuntu
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure
 from lab.kernels.resolve import resolve
@@ -206,10 +206,17 @@ def test_ubuntu_splits_modules_off(repository: Repository, cache: Cache) -> None
     repository.add("noble-updates", f"linux-modules-{release}", "6.8.0-31.31", whole)
     repository.add("noble-updates", f"linux-modules-extra-{release}", "6.8.0-31.31", extra)
     repository.publish("noble", "noble-updates")
-    kernel = distro.resolve_ubuntu("noble", cache, refresh=False, tell=lambda _: None)
+    kernel = ubuntu.resolve_distro("noble", cache, refresh=False, tell=lambda _: None)
     assert_complete(kernel, release)
     assert kernel.spec == "distro"
     assert "Ubuntu noble-updates" in kernel.origin
+    # The same packages by series, in the newest release that has it.
+    repository.publish(*(f"{name}{pocket}" for name in ubuntu.RELEASES[1:] for pocket in ("", "-updates")))
+    assert resolve("ubuntu:6.8", cache).digest == resolve("ubuntu:noble", cache).digest == kernel.digest
+    with pytest.raises(CannotJudge, match=r"no kernel 4\.15 in Ubuntu's noble, jammy, focal, bionic, xenial"):
+        resolve("ubuntu:4.15", cache)
+    with pytest.raises(Misuse, match="is not a kernel"):
+        resolve("ubuntu:4.15.0-213", cache)
 
 
 @needs_depmod
@@ -236,7 +243,7 @@ def test_misspelt_debian_specs(cache: Cache, spec: str) -> None:
         resolve(spec, cache)
 
 
-def test_every_way_to_have_no_kernel_spares_the_commit(cache: Cache, tmp_path: Path) -> None:
+def test_a_commit_without_a_kernel_is_skipped(cache: Cache, tmp_path: Path) -> None:
     for spec in ("foo", "debian:x!", f"path:{tmp_path}", f"path:{tmp_path}/absent"):
         with pytest.raises(BlklabError) as caught:
             resolve(spec, cache)

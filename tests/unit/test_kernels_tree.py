@@ -140,7 +140,7 @@ def test_the_first_error_and_the_log_of_a_failure(tmp_path: Path, cache: Cache) 
     assert caught.value.exit_code == 125
 
 
-def test_a_full_disk_is_no_property_of_a_commit(tmp_path: Path, cache: Cache) -> None:
+def test_a_full_disk_is_not_blamed_on_a_commit(tmp_path: Path, cache: Cache) -> None:
     source = write_source(tmp_path / "linux", "full disk\n")
     with pytest.raises(LabBroken, match=r"no space left|No space left"):
         build(cache, str(source), tmp_path)
@@ -218,3 +218,25 @@ def test_paths_may_hold_signs_that_mean_something(tmp_path: Path, cache: Cache, 
     assert build(cache, str(source), tmp_path).mutant == ""
     assert build(cache, f"{source}@HEAD", tmp_path).release
     assert build(cache, f"{source}@HEAD+broken-blk", tmp_path).mutant == "broken-blk"
+
+
+def test_the_objects_of_a_kernel_are_there_to_be_looked_at(
+    tmp_path: Path, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    source = write_source(tmp_path / "linux")
+    first = commit(source, "first")
+    write_source(source, "int second;\n")
+    options = Options(write_fragments(tmp_path / "kconfigs"))
+    wanted = tree.read_source(f"{source}@{first}")
+    kernel = tree.built(wanted, cache, options=options)
+    tree.built(tree.read_source(f"{source}@{commit(source, 'second')}"), cache, options=options)
+
+    def look(objects: Path, files: Path) -> tuple[str, str]:
+        return (objects / "vmlinux").read_text(), (files / "block/blk.c").read_text()
+
+    # The toy's image is no ELF file.
+    monkeypatch.setattr("lab.native.elf.code", lambda data: data[:0])
+    assert tree.in_objects(kernel, wanted, cache, look, options=options) == ("int blk;\n", "int blk;\n")
+    monkeypatch.setattr("lab.native.elf.code", lambda data: data)
+    with pytest.raises(LabBroken, match="is not built as"):
+        tree.in_objects(kernel, wanted, cache, look, options=options)

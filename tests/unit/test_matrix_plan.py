@@ -11,12 +11,11 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from harness.judge.statuses import matrix_status
-from harness.matrix.jobs import document, hosted_jobs
-from harness.matrix.plan import Shard, dealt, read_shard
+from harness.matrix.plan import Shard, dealt, document, hosted_jobs, read_shard
 from harness.record.matrices import MatrixCell, MatrixRecord, load_matrix, matrices, new_matrix, same_request, with_cell
 from harness.record.store import KernelFacts
 from harness.report.terminal.matrix import print_matrix
-from harness.report.terminal.matrix_progress import MatrixTally, matrix_progress
+from harness.report.terminal.progress import MatrixTally, matrix_progress
 from harness.run.events import CellDecided, CellFinished, CellPhase, CellStarted, MatrixStarted, OfCell, RunStarted
 from harness.scenario.model import Clock, Scenario, Status
 from lab.base.errors import Misuse
@@ -150,7 +149,7 @@ class Hand:
         return self.seconds
 
 
-def test_what_is_left_is_estimated_scenario_by_scenario() -> None:
+def test_the_rest_is_estimated_scenario_by_scenario() -> None:
     clock = Hand()
     tally = MatrixTally(clock)
     tally.take(MatrixStarted((("fast", "5.10", 2), ("slow", "5.10", 2), ("fast", "6.1", 4)), 2))

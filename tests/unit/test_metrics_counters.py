@@ -4,7 +4,7 @@
 import pytest
 
 from harness.metrics.counters import read_sections, read_window
-from harness.metrics.errors import MeasurementError
+from harness.metrics.node import MeasurementError
 from harness.metrics.readback import devices, read_readback
 
 ROW = "   8       0 sda {} 7 800 40 20 3 160 10 0 30 50 0 0 0 0 0 0"

@@ -3,8 +3,8 @@
 
 import pytest
 
-from harness.metrics.errors import MeasurementError
 from harness.metrics.figures import PER_IO, figures_of
+from harness.metrics.node import MeasurementError
 from harness.metrics.samples import read_samples
 from harness.scenario.metric_names import COUNTED_ON, COUNTERS, IDLE, METRICS
 from tests.unit.analysis_samples import SOLO, TOGETHER, load, null_topology, role

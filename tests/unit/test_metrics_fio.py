@@ -3,13 +3,14 @@
 
 import json
 from collections.abc import Callable
+from errno import EILSEQ
 from pathlib import Path
 from typing import Any
 
 import pytest
 
-from harness.metrics.errors import MeasurementError
 from harness.metrics.fio import read_fio
+from harness.metrics.node import MeasurementError
 
 FIXTURES = Path(__file__).parent / "fixtures"
 
@@ -118,7 +119,24 @@ def test_what_is_missing_or_odd_is_named(change: Callable[[Any], None], says: st
     assert says in caught.value.message
 
 
-def test_a_role_without_io_beside_a_busy_one_was_starved() -> None:
+def test_bad_blocks_of_a_verifying_reader_are_counted_and_other_errors_fail() -> None:
+    def verified(bad: int, error: int, first: int) -> bytes:
+        def change(document: Any) -> None:
+            document["jobs"][0].update(error=error, total_err=bad, first_error=first)
+
+        return altered("aio", change)
+
+    def read(data: bytes) -> float:
+        return read_fio(data, {"victim": 4096})["victim"].metrics()["verify.bad"]
+
+    assert (read(verified(0, 0, 0)), read(verified(7, EILSEQ, EILSEQ))) == (0, 7)
+    assert "verify.bad" not in read_fio(recorded("aio"), {"victim": 4096})["victim"].metrics()
+    for bad, error, first in ((7, 5, EILSEQ), (7, 5, 5), (0, EILSEQ, EILSEQ)):
+        with pytest.raises(MeasurementError, match=f"failed with error {error}"):
+            read(verified(bad, error, first))
+
+
+def test_a_role_without_io_was_starved_when_another_had_some() -> None:
     def starve(document: Any) -> None:
         job = next(job for job in document["jobs"] if job["jobname"] == "victim")
         job["read"].update(total_ios=0, iops=0.0, bw_bytes=0)

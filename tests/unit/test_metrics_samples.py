@@ -10,9 +10,9 @@ from typing import Any
 
 import pytest
 
-from harness.metrics.errors import MeasurementError
 from harness.metrics.figures import handled_figures
-from harness.metrics.handler import HandlerWindow, read_handler
+from harness.metrics.node import MeasurementError
+from harness.metrics.occupancy import HandlerWindow, read_handler
 from harness.metrics.samples import Samples, read_samples
 from lab.topology.load import load_topology
 from tests.unit.analysis_samples import load, role
@@ -69,8 +69,8 @@ def test_rates_at_the_disks_are_those_of_the_window_alone() -> None:
 def test_counters_of_a_boot() -> None:
     use = handler()
     assert use.time == pytest.approx(10**10, rel=1e-4)
-    assert use.links["narrow"].busy == pytest.approx(1, abs=1e-3)
-    assert use.links["wide"].busy == pytest.approx(8 / 12, abs=1e-3)
+    assert use.links["narrow"] == pytest.approx(1, abs=1e-3)
+    assert use.links["wide"] == pytest.approx(8 / 12, abs=1e-3)
     # Each of the two has half of 12 MB/s, so 8 MB/s stand still for a quarter of the time.
     assert use.disks["left"].waited == pytest.approx(1 / 4, abs=1e-3)
     assert use.disks["alone"].waited == 0.0
@@ -78,9 +78,9 @@ def test_counters_of_a_boot() -> None:
         **dict.fromkeys(("left", "right", "alone"), 1.0),
         **dict.fromkeys(("stream", "seeking"), 0.0),
     }
-    assert use.disks["left"].bytes + use.disks["right"].bytes == pytest.approx(120e6, rel=0.01)
+    assert use.paths["left"].bytes + use.paths["right"].bytes == pytest.approx(120e6, rel=0.01)
     assert use.paths["left"].depth == pytest.approx(4, rel=0.01)
-    assert (use.paths["left"].most, use.paths["stream"].requests, use.disks["left"].seeks) == (4, 0, 0)
+    assert use.paths["stream"].requests == 0
 
 
 def changed(data: bytes, *path: str, to: Any) -> bytes:
@@ -128,8 +128,8 @@ def test_a_series_that_ended_says_why() -> None:
     [
         (AFTER, BEFORE, "no time passed"),
         (BEFORE, changed(AFTER, "disks", "left", to=None), "other rows"),
-        (BEFORE, changed(AFTER, "links", "narrow", "bytes", to=1), "went backwards"),
-        (BEFORE, changed(AFTER, "paths", "left", "most", to=None), "is missing"),
+        (BEFORE, changed(AFTER, "links", "narrow", "busy", to=1), "went backwards"),
+        (BEFORE, changed(AFTER, "paths", "left", "queued", to=None), "is missing"),
     ],
 )
 def test_counters_that_cannot_be_believed(before: bytes, after: bytes, says: str) -> None:

@@ -7,10 +7,13 @@ from pathlib import Path
 import pytest
 
 from harness.judge.cells import measured
-from harness.metrics.errors import MeasurementError
-from harness.metrics.tables import overridden, repeat_counts
+from harness.metrics.node import MeasurementError
+from harness.metrics.readback import overridden, repeat_counts, tried_counts
 from harness.scenario.model import Arm, Status
+from lab.guest.steps.setting import Try
+from lab.realise.stacks import steps
 from lab.topology.model import Stack, StackKind
+from lab.topology.settings import apply_try
 from tests.unit.analysis_samples import SOLO, TOGETHER, null_topology
 from tests.unit.store_samples import files, record
 
@@ -58,6 +61,23 @@ def test_an_arm_whose_count_is_effective_is_measured(tmp_path: Path) -> None:
     assert cell.status is Status.PASS
     plain = replace(TOPOLOGY, stacks={"mp": replace(MP, repeat_count=1)})
     assert not list(overridden(files(), plain))
+
+
+def test_a_count_under_try_is_measured_with_what_the_kernel_made_of_it(tmp_path: Path) -> None:
+    rig = apply_try(TOPOLOGY, "stack.mp.repeat_count", 50)
+    assert rig.stacks["mp"].repeat_count == 50
+    for table, accepted, effective in (
+        (RR, 0, 1),
+        (RR.replace(" 1 65", " 50 65").replace("128 1", "128 50"), 1, 50),
+        (RR.replace(" 1 65", " 50 65"), 0, 1),
+    ):
+        sent = {**files(), "mp.table": table.encode(), "kmsg": WARNING.encode()}
+        cell = measured(Arm("rr", rig, {}, {}), 1, record(tmp_path, sent), (SOLO, TOGETHER), release="6.1")
+        told = {key[1]: value for key, value in cell.figures.items() if key[0] == "tried"}
+        assert (cell.status, told) == (Status.PASS, {"accepted": accepted, "effective": effective})
+    with pytest.raises(MeasurementError, match="round-robin has no repeat count"):
+        tried_counts({"mp.table": b"0 8 multipath 0 0 1 1 historical-service-time 0 1 0 8:0"}, rig)
+    assert not any("repeat_count" in str(step) for step in steps(rig) if isinstance(step, Try))
 
 
 def test_a_table_that_is_missing_is_an_error() -> None:

@@ -8,11 +8,10 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.command import SCENARIOS
+from harness.commands.common.options import SCENARIOS
 from harness.metrics.figures import figures_of
-from harness.scenario.expression import ExpressionError
 from harness.scenario.load import load_scenario
-from harness.scenario.ratio import Names, parse_ratio, sampled_names
+from harness.scenario.ratio import ExpressionError, Names, parse_ratio, sampled_names
 from lab.base.errors import InputErrors
 from lab.topology.model import Driver, Topology
 from tests.unit.analysis_samples import TOGETHER, null_topology, role

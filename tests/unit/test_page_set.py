@@ -10,7 +10,7 @@ import pytest
 
 from harness.base.files import write_json
 from harness.cli import main
-from harness.commands.reporting import surroundings
+from harness.commands.common.output import surroundings
 from harness.judge.verdict import judge
 from harness.record.judging import judge_run, results_of
 from harness.record.matrices import MatrixCell, MatrixRecord, new_matrix
@@ -18,8 +18,7 @@ from harness.record.store import KernelFacts, RunFolder, Store, with_checksums
 from harness.report.page.run import run_page
 from harness.scenario.model import Bound, Clock, Status
 from harness.studies.overview.across import claims, compared
-from harness.studies.overview.collection import JudgedRun, newest, of_matrix
-from harness.studies.overview.heat import heat_rows, margin
+from harness.studies.overview.collection import JudgedRun, heat_rows, margin, newest, of_matrix
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from tests.unit.page_samples import HOSTILE, Page, page_run
 
@@ -200,8 +199,8 @@ def test_a_claim_close_to_its_bound_is_marked(tmp_path: Path) -> None:
     page_run(tmp_path / "close", {"none": 90, "red": 5})
     page_run(tmp_path / "far", {"none": 200, "red": 5})
     for name, near in (("close", True), ("far", False)):
-        ((cell,),) = (row.cells for row in heat_rows(newest(Store(tmp_path / name), lambda text: None)))
-        assert (cell.near, cell.word) == (near, "PASS")
+        ((cell,),) = (row["cells"] for row in heat_rows(newest(Store(tmp_path / name), lambda text: None)))
+        assert (cell["near"], cell["word"]) == (near, "PASS")
 
 
 def test_kernels_differ_only_where_their_ranges_do(tmp_path: Path) -> None:

@@ -18,12 +18,19 @@ WIDE = "\n".join(f"kernel;entry_{number} 7 {333 + number}" for number in range(1
 
 
 def test_a_window_whose_parts_do_not_add_up_is_refused() -> None:
-    good = "total 30 0\nnode 4 3 ffffffff81000010 1 10\nnode 3 0 ffffffff81000000 1 5\nuser 401000 90c3 3 15\n"
+    good = (
+        "total 30 0\nnode 4 3 ffffffff81000010 1 10\nnode 3 0 ffffffff81000000 1 5\n"
+        "code 5 ffffffff81000013 ffffffff81000010\ncode 4 ffffffff81000000\ncode 1 ffffffff81000000\n"
+        "user 401000 90c3 3 15\n"
+    )
     window = read_window(good)
+    assert window.code == {0xFFFFFFFF81000000: 5, 0xFFFFFFFF81000010: 5, 0xFFFFFFFF81000013: 5}
     assert [node.number for node in window.nodes] == [3, 4]
     assert window.blocks[0].data == b"\x90\xc3"
     with pytest.raises(LabBroken, match="counted 31 instructions and listed 30"):
         read_window(good.replace("total 30", "total 31"))
+    with pytest.raises(LabBroken, match="counted 30 instructions and listed 29"):
+        read_window(good.replace("code 1 ffffffff81000000\n", ""))
     with pytest.raises(LabBroken, match="line 2"):
         read_window(good.replace("node 4", "knot 4"))
 
@@ -34,6 +41,12 @@ def test_a_function_costs_what_it_executed_on_every_path() -> None:
     assert found.costs[function("b", "interrupt")] == Cost(4, 40)
     assert found.unexplained == 0
     assert found.edges[function("a"), function("b")] == Cost(2, 20)
+
+
+def test_a_function_has_its_owner_in_brackets() -> None:
+    assert [function(name).title for name in ("submit", "null_blk`queue_rq", "[vdso]`clock_gettime")] == [
+        *("submit", "queue_rq [null_blk]", "clock_gettime [vdso]")
+    ]
 
 
 def test_a_recursion_costs_its_outermost_caller_once() -> None:
@@ -57,7 +70,7 @@ def test_a_recursion_costs_its_outermost_caller_once() -> None:
         ("do_idle", "idle", Group.IDLE),
     ],
 )
-def test_what_plays_the_device_is_no_cost_of_the_kernel(name: str, context: str, group: Group) -> None:
+def test_device_models_are_not_a_cost_of_the_kernel(name: str, context: str, group: Group) -> None:
     assert function(name, context).group is group
 
 
@@ -75,7 +88,7 @@ def test_what_belongs_to_no_function_is_left_over() -> None:
     assert rows[0].split() == ["0", "1", "+1", "unexplained"]
 
 
-def test_the_largest_change_comes_first_and_new_and_gone_are_said() -> None:
+def test_the_largest_change_comes_first_and_new_and_removed_are_marked() -> None:
     changes = differential(profile(BEFORE), profile(AFTER)).changes
     assert [(one.function.name, int(one.delta), one.note) for one in changes][:4] == [
         ("schedule", 60, "new"),
@@ -105,7 +118,7 @@ def test_a_callee_that_its_caller_took_in_is_one_shift() -> None:
     assert (int(back.delta), [one.name for one in back.inlined]) == (1, ["sort"])
 
 
-def test_a_new_callee_whose_caller_stayed_is_no_shift() -> None:
+def test_a_new_callee_with_an_unchanged_caller_is_not_a_shift() -> None:
     old = profile("kernel;top 100 1000\nkernel;top;insert 100 5000\n")
     new = profile("kernel;top 100 1000\nkernel;top;insert 100 4900\nkernel;top;insert;sort 100 2000\n")
     changes = differential(old, new).changes

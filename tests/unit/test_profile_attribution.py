@@ -1,11 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """From addresses and machine code to functions."""
 
+import subprocess
 from pathlib import Path
 
 import pytest
 
-from harness.profile.attribute import NO_NAME, nodes_of
+from harness.profile.attribute import NO_NAME, code_of, nodes_of
 from harness.profile.counts import CallNode, CountedWindow, UserBlock
 from harness.profile.images import VDSO, Image, find_images
 from harness.profile.model import Context
@@ -29,7 +30,7 @@ def block(address: int, data: bytes, runs: int = 1, instructions: int = 4) -> Us
 
 def test_a_function_of_the_kernel_has_the_context_of_its_path() -> None:
     nodes = (CallNode(3, 0, 0x1000, 1, 10), CallNode(4, 3, 0x2000, 2, 20), CallNode(5, 1, 0x2010, 3, 30))
-    found = nodes_of(CountedWindow(60, 0, nodes, ()), SYMBOLS, [])
+    found = nodes_of(CountedWindow(60, 0, nodes, (), {}), SYMBOLS, [])
     assert [(one.parent, one.function.context, one.function.title, one.calls) for one in found] == [
         (None, Context.KERNEL, "submit", 1),
         (0, Context.KERNEL, "queue_rq [null_blk]", 2),
@@ -41,14 +42,14 @@ def test_a_program_is_found_wherever_it_was_loaded_and_its_short_blocks_with_it(
     program = image("fio", LONG + b"\x90\xc3", ElfFunction("get_io_u", 0x1000, 32), ElfFunction("reap", 0x1020, 2))
     loaded = 0x55AA00000000
     blocks = (block(loaded + 0x1000, LONG, 5, 160), block(loaded + 0x1020, b"\x90\xc3", 7, 14))
-    found = nodes_of(CountedWindow(174, 0, (), blocks), (), [image("busybox", b"\x90\xc3" * 50), program])
+    found = nodes_of(CountedWindow(174, 0, (), blocks, {}), (), [image("busybox", b"\x90\xc3" * 50), program])
     assert [(one.function.title, one.calls, one.instructions) for one in found] == [
         ("get_io_u [fio]", 5, 160),
         ("reap [fio]", 7, 14),
     ]
 
 
-def test_two_programs_at_one_address_are_told_apart_by_their_code() -> None:
+def test_programs_at_one_address_are_identified_by_their_code() -> None:
     one, other = block(0x401000, LONG), block(0x401000, OTHER)
     images = [image("diskd", LONG, address=0x401000), image("sampler", OTHER, address=0x401000)]
     found = find_images((one, other), images)
@@ -67,13 +68,13 @@ def test_the_patched_vdso_is_recognised_by_its_other_blocks() -> None:
 
 
 def test_code_of_no_program_stays_unexplained() -> None:
-    assert nodes_of(CountedWindow(4, 0, (), (block(0x401000, OTHER),)), (), [image("fio", LONG)]) == ()
+    assert nodes_of(CountedWindow(4, 0, (), (block(0x401000, OTHER),), {}), (), [image("fio", LONG)]) == ()
 
 
 def test_code_outside_of_every_named_function_keeps_its_program() -> None:
     program = image("fio", LONG + OTHER, ElfFunction("get_io_u", 0x1000, 32))
     blocks = (block(0x1000, LONG), block(0x1020, OTHER, 9, 99))
-    found = nodes_of(CountedWindow(103, 0, (), blocks), (), [program])
+    found = nodes_of(CountedWindow(103, 0, (), blocks, {}), (), [program])
     assert [(one.function.name, one.calls, one.instructions) for one in found] == [(NO_NAME, 0, 99), ("get_io_u", 1, 4)]
 
 
@@ -84,3 +85,24 @@ def test_a_program_with_symbols_has_the_code_of_the_stripped_one(name: str, tmp_
     assert elf.executable_segments(stripped) == elf.executable_segments(full)
     assert "main" in {function.name for function in elf.functions(full)}
     assert elf.functions(stripped) == ()
+
+
+def test_a_function_that_a_stripped_file_does_not_name_is_its_address(tmp_path: Path) -> None:
+    hidden = "__attribute__((noinline)) static int hidden(int a) { return a / 3 + a % 7; }"
+    (tmp_path / "a.c").write_text(f"{hidden}\nint shown(int a) {{ return hidden(a) + 1; }}\n")
+    path = tmp_path / "a.so"
+    words = ["gcc", "-O2", "-shared", "-fPIC", "-o", str(path), str(tmp_path / "a.c")]
+    subprocess.run(words, check=True)
+    named = {one.name: one for one in elf.functions(path.read_bytes())}
+    subprocess.run(["strip", str(path)], check=True)
+    stripped = {one.name: one for one in elf.functions(path.read_bytes())}
+    assert stripped["shown"] == named["shown"]
+    own = named["hidden"]
+    assert "hidden" not in stripped
+    assert stripped[f"{own.address:#x}"] == ElfFunction(f"{own.address:#x}", own.address, own.size)
+
+
+def test_the_code_of_a_function_is_kept_by_offset() -> None:
+    window = CountedWindow(12, 0, (), (), {0x1000: 3, 0x1004: 2, 0x2000: 7})
+    found = [(one.owner, one.name, one.address, dict(one.counts)) for one in code_of(window, SYMBOLS)]
+    assert found == [("vmlinux", "submit", 0x1000, {0: 3, 4: 2}), ("null_blk", "queue_rq", 0x2000, {0: 7})]

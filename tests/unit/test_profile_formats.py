@@ -17,42 +17,8 @@ from harness.profile.outputs import write_differential, write_profile
 from harness.profile.page import differential_page, profile_page
 from tests.unit.profile_samples import AFTER, BEFORE, profile
 
-# The part of speedscope's file-format-schema.json that a sampled profile has to meet.
-INDEX = {"type": "integer", "minimum": 0}
-FRAME = {
-    "type": "object",
-    "required": ["name"],
-    "properties": {"name": {"type": "string"}, "file": {"type": "string"}},
-}
-SAMPLED = {
-    "type": "object",
-    "required": ["type", "name", "unit", "startValue", "endValue", "samples", "weights"],
-    "additionalProperties": False,
-    "properties": {
-        "type": {"const": "sampled"},
-        "name": {"type": "string"},
-        "unit": {"enum": ["none", "nanoseconds", "microseconds", "milliseconds", "seconds", "bytes"]},
-        "startValue": {"type": "number"},
-        "endValue": {"type": "number"},
-        "samples": {"type": "array", "items": {"type": "array", "items": INDEX}},
-        "weights": {"type": "array", "items": {"type": "number"}},
-    },
-}
-SPEEDSCOPE = {
-    "type": "object",
-    "required": ["$schema", "profiles", "shared"],
-    "properties": {
-        "$schema": {"const": "https://www.speedscope.app/file-format-schema.json"},
-        "shared": {
-            "type": "object",
-            "required": ["frames"],
-            "properties": {"frames": {"type": "array", "items": FRAME}},
-        },
-        "profiles": {"type": "array", "items": SAMPLED},
-        "exporter": {"type": "string"},
-        "name": {"type": "string"},
-    },
-}
+# The file of speedscope's package 1.25.0 (MIT).
+SPEEDSCOPE = json.loads((Path(__file__).parent / "fixtures/speedscope-file-format-schema.json").read_text())
 
 
 def test_speedscope_gets_what_its_schema_asks_for() -> None:
@@ -66,16 +32,38 @@ def test_speedscope_gets_what_its_schema_asks_for() -> None:
 
 
 def test_folded_stacks_hold_every_instruction() -> None:
-    lines = folded(profile(BEFORE)).splitlines()
+    note, *lines = folded(profile(BEFORE)).splitlines()
+    assert note == f"{BLIND} 0"
     assert "kernel;entry;submit;queue_rq [null_blk] 900" in lines
     assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == profile(BEFORE).total
 
 
 def test_folded_stacks_of_two_profiles_are_per_thousand_ios() -> None:
-    lines = differential_folded(profile(BEFORE, ios=100), profile(AFTER, ios=200)).splitlines()
+    note, *lines = differential_folded(profile(BEFORE, ios=100), profile(AFTER, ios=200)).splitlines()
+    assert note == f"{BLIND} 0 0"
     assert "kernel;worker;schedule 0 30000" in lines
     assert "kernel;entry;submit;plug 2000 0" in lines
     assert "user;get_io_u [fio] 50000 25000" in lines
+
+
+@pytest.mark.skipif(shutil.which("flamegraph.pl") is None, reason="flamegraph.pl (FlameGraph) is not in PATH")
+@pytest.mark.parametrize(
+    ("text", "titles"),
+    [
+        (folded(profile(BEFORE)), ["submit (8,100 samples, 53.61%)", "all (15,110 samples, 100%)"]),
+        (
+            differential_folded(profile(BEFORE), profile(AFTER)),
+            ["schedule (60,000 samples, 24.99%; +24.99%)", "all (240,100 samples, 100%)"],
+        ),
+    ],
+)
+def test_flamegraph_pl_reads_every_line(text: str, titles: list[str], tmp_path: Path) -> None:
+    path = tmp_path / "folded"
+    path.write_text(text)
+    drawn = subprocess.run(["flamegraph.pl", str(path)], check=True, capture_output=True, text=True)
+    assert "Ignored" not in drawn.stderr
+    for title in titles:
+        assert f"<title>{title}</title>" in drawn.stdout
 
 
 @pytest.mark.skipif(shutil.which("callgrind_annotate") is None, reason="valgrind is not installed")
@@ -138,4 +126,5 @@ def test_two_profiles_write_the_same_bytes(tmp_path: Path) -> None:
         write_differential(tmp_path / folder, profile(BEFORE), profile(AFTER))
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert len(names) == 14
+    assert [name for name in names if BLIND not in (tmp_path / "one" / name).read_text()] == []
     assert all((tmp_path / "one" / name).read_bytes() == (tmp_path / "two" / name).read_bytes() for name in names)

@@ -7,8 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.base.files import read_json
-from harness.metrics.errors import MeasurementError
-from harness.metrics.node import Node, parse
+from harness.metrics.node import MeasurementError, Node, parse
 from lab.base import reading
 
 

@@ -125,6 +125,7 @@ def test_modelled_disks() -> None:
             rotation=8_333_333,
             ncq=32,
             look_ahead=1 << 21,
+            coalesce=16,
             zones=(Zone(1 << 29, 10**6),),
         ),
     }
@@ -149,7 +150,7 @@ def test_modelled_disks() -> None:
         f"memory {GIB // 2}",
         "link wire 12000000 5000",
         f"disk p0 {GIB} 1000000 8000000",
-        f"disk p1 {GIB} 2000000 0 rotation=8333333 ncq=32 look_ahead=2097152 zone=536870912:1000000",
+        f"disk p1 {GIB} 2000000 0 rotation=8333333 ncq=32 look_ahead=2097152 coalesce=16 zone=536870912:1000000",
         "backstore p0 p0 lab00000 5001405100000000 wire",
         "backstore p1 p1 lab00001 5001405100000001",
     ]

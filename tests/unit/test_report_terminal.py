@@ -10,17 +10,17 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.commands.command import SCENARIOS
+from harness.commands.common.options import SCENARIOS
 from harness.judge.cells import CellResult, skipped
 from harness.judge.claims import Judgement
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict, judge
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import Element, ElementKind
-from harness.noise.interval import Interval
+from harness.noise import Interval
 from harness.report.format import duration, figure, spread
+from harness.report.terminal.claims import CELLS, gauge
 from harness.report.terminal.conclusion import conclusion
-from harness.report.terminal.gauge import CELLS, gauge
 from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
 from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import GUEST, IDLE
@@ -129,7 +129,7 @@ def test_causes_come_before_the_claims_that_lack_their_figures() -> None:
     assert text.index("none (seeds 1, 2, 3): the kernel oopsed") < text.index("the share is kept")
 
 
-def test_arms_and_figures_that_are_alike_share_a_line() -> None:
+def test_equal_arms_and_figures_share_a_line() -> None:
     arms = ["none", "red", "other"]
     model = scenario([claim()], [], arms)
     text = report(cells("none", 95, 96, 97) + cells("red", 5, 5, 5) + cells("other", 96, 97, 98), model)

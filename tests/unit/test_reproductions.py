@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Ratios of a field report beside ours: in the file, in the verdict and on the page."""
+"""Ratios of a field report and the measured ones: in the file, in the verdict and on the page."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -10,7 +10,7 @@ from harness.judge.document import verdict_document
 from harness.judge.verdict import judge
 from harness.scenario.model import Reproduction, Scenario, Source, Status
 from harness.studies.field_reports import Measured, page, unexplained
-from harness.studies.sensitivity.rows import FACTORS, Sensitivity, SensitivityRow
+from harness.studies.sensitivity import FACTORS, Sensitivity, SensitivityRow
 from lab.base.errors import InputErrors
 from tests.unit.analysis_samples import SHARE, cells, claim, scenario
 from tests.unit.scenario_text import GOOD, load
@@ -73,7 +73,7 @@ def test_without_measurement_it_says_why() -> None:
     assert "was not measured" in one.reason
 
 
-def test_the_page_has_a_column_for_each_kernel_and_marks_what_is_far_off() -> None:
+def test_the_page_has_a_column_for_each_kernel_and_marks_deviations() -> None:
     model = reproducing(0.95, "the disks are others")
     text = page([measured(model, "6.12", 95, 95), measured(model, "5.10", 60, 61)], "blklab check pages")
     assert "| ratio | reported | 5.10 | 6.12 |" in text
@@ -98,3 +98,20 @@ def test_the_page_shows_how_much_a_ratio_hangs_on_what_was_fitted() -> None:
     found = Sensitivity(model.name, model.digest, "6.1.0", rows)
     text = page([measured(model, "6.1", 60, 60)], "blklab check pages", [found])
     assert "| `disk.*.seek` | it halves | 0.7000 | 0.6000 | - |" in text
+
+
+def test_scenarios_of_one_report_come_together_and_kernels_say_how_they_were_had() -> None:
+    runs = []
+    for name, report, spec in (
+        ("b", "Z", "debian:6.1"),
+        ("a", "Z", "tree:/srv/x/linux@v4.19"),
+        ("c", "A", "ubuntu:4.15"),
+    ):
+        model = replace(reproducing(0.95), name=name, source=Source(report))
+        runs.append(replace(measured(model, "6.1", 95), spec=spec))
+    text = page(runs, "blklab check pages")
+    assert [line[3] for line in text.splitlines() if line.startswith("## ")] == ["c", "a", "b"]
+    assert "6.1.1-amd64 (1 seed)." in text
+    assert "6.1.1-amd64 (1 seed, built from a tree)." in text
+    assert "6.1.1-amd64 (1 seed, ubuntu:4.15)." in text
+    assert "/srv" not in text

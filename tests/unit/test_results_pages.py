@@ -5,10 +5,9 @@ import re
 
 import pytest
 
-from harness.commands.command import PAGES
+from harness.commands.common.options import PAGES
 from harness.report import markdown
-from harness.studies import field_reports, io_cost
-from harness.studies.agreement import page as agreement
+from harness.studies import agreement, field_reports, io_cost
 from harness.studies.zoo import page as zoo
 
 PREFACES = {

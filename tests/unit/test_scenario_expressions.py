@@ -8,11 +8,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.limits import bounds
-from harness.scenario.bound import parse_bound
-from harness.scenario.expression import ExpressionError
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Bound, Operand
-from harness.scenario.ratio import Names, parse_ratio
+from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio
 
 KNOWN = Names(("shared", "one-queue", "64"), {"solo": ("victim",), "lopsided": ("hog", "victim")})
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 from jsonschema import Draft202012Validator
 
-from harness.scenario.jsonschema import json_schema
 from harness.scenario.load import find_scenarios
+from harness.scenario.reference import json_schema
 from lab.yaml.strict import Problems, parse, plain_value
 from tests.unit.scenario_text import GOOD
 
@@ -40,7 +40,7 @@ def test_the_bundled_scenarios_are_valid(name: str) -> None:
         ("bs: 4k", "bs: 4x"),
         ("title:", "titel:"),
         ("hba.cmd_per_lun: 16", "hba.cmd_per_lum: 16"),
-        ("hba.cmd_per_lun: 16", "queue.scheduler: cfq"),
+        ("hba.cmd_per_lun: 16", "queue.scheduler: as"),
         ("schema: 1", "schema: 2"),
         ('">= 0.9"', '"about 0.9"'),
         ("    hog:", "    HOG:"),

@@ -7,10 +7,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from harness.base.plain import from_plain, to_plain
-from harness.scenario.expression import ExpressionError
-from harness.scenario.jsonschema import json_schema
 from harness.scenario.known import is_in, parse_range
 from harness.scenario.model import KnownFailure, Scenario
+from harness.scenario.ratio import ExpressionError
+from harness.scenario.reference import json_schema
 from lab.base.errors import InputErrors
 from lab.yaml.strict import Problems, parse, plain_value
 from tests.unit.scenario_text import GOOD, load

@@ -8,12 +8,11 @@ import pytest
 
 from harness.record.store import Store
 from harness.scenario.model import Reproduction
-from harness.studies.sensitivity.measure import fitted, keep, kept, varied
-from harness.studies.sensitivity.rows import Sensitivity, SensitivityRow
+from harness.studies.sensitivity import Sensitivity, SensitivityRow, fitted, keep, kept, varied
 from lab.base.errors import Misuse
 from lab.topology.load import load_topology
 from lab.topology.model import Origin, Topology
-from lab.topology.variation import multiplied
+from lab.topology.origins import multiplied
 from tests.unit.analysis_samples import SHARE, claim, scenario
 from tests.unit.test_topology_language import J4400
 

@@ -11,7 +11,7 @@ from lab.guest.steps.device import Find, Module
 from lab.qemu.clock import WallClock
 from lab.shell.argv import Errand, ShellSpec, shell_argv
 from lab.shell.enter import naming_lines
-from lab.shell.visit import sit_in
+from lab.shell.errand import sit_in
 from tests.unit.payload_samples import kernel
 
 SPEC = ShellSpec(
@@ -102,7 +102,7 @@ def test_disks_get_their_names_when_they_are_there(tmp_path: Path) -> None:
     assert (tmp_path / "names/p0").readlink() == Path("/dev/sda")
 
 
-def test_a_disk_that_never_comes_is_told_and_the_others_are_named(tmp_path: Path) -> None:
+def test_a_disk_that_never_appears_is_reported_and_the_others_are_named(tmp_path: Path) -> None:
     (tmp_path / "n1").mkdir()
     (tmp_path / "n1/nsid").write_text("2\n")
     (tmp_path / "n1/size").write_text("8\n")

@@ -19,8 +19,7 @@ import pytest
 from harness.base.files import write_atomic, writing
 from harness.base.plain import from_plain, identity, to_plain
 from harness.record.boot_files import load_boot, save_boot
-from harness.record.evidence import Altered
-from harness.record.judging import judge_run, newest_runs, rejudge
+from harness.record.judging import Altered, judge_run, newest_runs, rejudge
 from harness.record.store import RunFolder, Store, load_run, new_run_id, planned
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario, Status
@@ -81,7 +80,7 @@ def test_a_pass_that_is_not_the_stored_verdict_cannot_be_judged(tmp_path: Path) 
     assert [one.split(":")[0] for one in again.differences] == ["claims[0].value.low"]
 
 
-def test_text_for_readers_is_no_difference_of_verdicts(tmp_path: Path) -> None:
+def test_text_for_readers_is_not_compared(tmp_path: Path) -> None:
     run = new_run(tmp_path, MODEL)
     boot_all(run, GREEN)
     run.finish(judge_run(run), elapsed=1.0)

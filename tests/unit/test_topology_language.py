@@ -25,7 +25,7 @@ links:
   box: {rate: 900 MB/s}
 disks:
   d0..3:
-    {size: 1G, rate: 80 MB/s, seek: 8ms, rpm: 7200, ncq: 4, look_ahead: 2M,
+    {size: 1G, rate: 80 MB/s, seek: 8ms, rpm: 7200, ncq: 4, look_ahead: 2M, coalesce: 8,
      zones: [{from: 512M, rate: 45 MB/s}]}
   e0..3: {size: 1G, rate: 80 MB/s}
 enclosures:
@@ -72,7 +72,7 @@ def test_ranges(text: str, names: tuple[str, ...]) -> None:
 def test_rates_are_lower_and_times_longer_by_the_scale(topology: Topology) -> None:
     disk = topology.disks["d2"]
     assert (disk.rate, disk.seek, disk.rotation, disk.ncq) == (8_000_000, 80_000_000, 83_333_333, 4)
-    assert disk.look_ahead == 2 << 20
+    assert (disk.look_ahead, disk.coalesce) == (2 << 20, 8)
     assert disk.zones == (Zone(512 << 20, 4_500_000),)
     assert topology.links["pcie0"] == Link("pcie0", 200_000_000, 0, "PCIe 1.0 x8")
     assert topology.links["port1"] == Link("port1", 112_800_000, 20_000, "SAS 3 Gbit/s x4")
@@ -85,6 +85,7 @@ def test_settings_are_values_of_the_hardware_too(topology: Topology) -> None:
     assert {disk.seek for name, disk in turned.disks.items() if name[0] == "d"} == {10_000_000}
     assert turned.disks["e0"].seek == 0
     assert apply_setting(topology, "disk.d0.look_ahead", 0).disks["d0"].look_ahead == 0
+    assert apply_setting(topology, "disk.d0.coalesce", 1).disks["d0"].coalesce == 1
     assert apply_setting(topology, "stack.vol.chunk", 4096).stacks["vol"].chunk == 4096
     assert apply_setting(topology, "stack.mp*.selector", "queue-length").stacks["mp3"].selector == "queue-length"
     raid = apply_setting(topology, "stack.raid.md.stripe_cache_size", 256).stacks["raid"]
@@ -166,6 +167,7 @@ def test_origins_are_kept(topology: Topology) -> None:
             "expected one of rate",
         ),
         ("e0..3: {size: 1G", "e0..3: {size: 1G, seek: 1ms, buffer: 2", "disk e0: a disk with a buffer has no seek"),
+        ("e0..3: {size: 1G", "e0..3: {size: 1G, coalesce: 2, buffer: 2", "disk e0: a disk with a buffer has no seek"),
         (
             "e0..3: {size: 1G",
             "e0..3: {size: 1G, buffer: 193",

@@ -55,6 +55,16 @@ def test_parameters_without_an_origin_are_listed_one_by_one(tmp_path: Path, monk
     assert "without an origin: disk.d0.rate, disk.d1.rate, disk.d2.rate, disk.d3.rate (" in found
 
 
+def test_the_catalogue_has_no_guesses(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    guess = SOME.replace("cites: the data sheet", "guessed: usual")
+    assert "t.yaml:15:5: origins: the catalogue has no guesses" in in_catalogue(BARE + guess, tmp_path, monkeypatch)
+    elsewhere = tmp_path / "elsewhere"
+    elsewhere.mkdir()
+    (elsewhere / "t.yaml").write_text(BARE + guess)
+    kinds = {origin.of: origin.kind for origin in load_topology("./t.yaml", near=elsewhere).origins}
+    assert kinds["disk.*.rate"] == "guessed"
+
+
 def test_an_origin_without_a_parameter_is_refused(tmp_path: Path) -> None:
     found = mistakes(BARE + SOME.replace("d*.seek", "*.rpm"), tmp_path)
     assert "t.yaml:16:10: origins: this file has no parameter disk.*.rpm" in found

@@ -3,7 +3,7 @@
 
 import pytest
 
-from harness.run.jobs import guest_job
+from harness.run.plan import guest_job
 from harness.run.tracing import chosen_cell, parse_events
 from lab.base.errors import Misuse
 from lab.guest.job import job_files

@@ -88,6 +88,20 @@ def test_one_that_was_aborted_is_tried_again(tmp_path: Path, saving: Saving) -> 
     assert guest(cache) is not None
 
 
+def test_waiting_for_the_snapshot_of_another_process_is_aborted(tmp_path: Path, saving: Saving) -> None:
+    abort, key = threading.Event(), warm.key_of(BOOT)
+    # The lock that the process has which takes the snapshot.
+    with Cache(tmp_path).workspace(warm.KIND, key), ThreadPoolExecutor(1) as pool:
+        (tmp_path / warm.KIND / key).rmdir()
+        waiting = pool.submit(guest, Cache(tmp_path), abort)
+        with pytest.raises(TimeoutError):
+            waiting.result(0.3)
+        abort.set()
+        assert waiting.result(5) is None
+    assert saving.taken == 0
+    assert guest(Cache(tmp_path)) is not None
+
+
 @pytest.mark.parametrize("name", [snapshot.STATE_FILE, CONSOLE_FILE])
 @pytest.mark.parametrize("damaged", [b"other bytes", None])
 def test_a_damaged_one_is_removed_and_taken_again(
@@ -105,7 +119,7 @@ def test_a_damaged_one_is_removed_and_taken_again(
     assert saving.taken == 2
 
 
-def test_a_cache_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path, saving: Saving) -> None:
+def test_a_cache_that_cannot_be_written_does_not_fail_the_run(tmp_path: Path, saving: Saving) -> None:
     (tmp_path / "cache").write_bytes(b"a file")
     assert guest(Cache(tmp_path / "cache")) is None
 

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 import yaml
 
-from harness.commands.parser import build_parser
+from harness.commands.common.parser import build_parser
 
 NAMES = ("ci", "nightly")
 

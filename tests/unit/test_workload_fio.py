@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.run.jobs import guest_job
+from harness.run.plan import guest_job
 from harness.scenario import schema
 from harness.scenario.fio import FIO_SEEDS, job_file, start_phase
 from harness.scenario.model import Load, Role, Scenario
@@ -104,6 +104,14 @@ def test_a_stagger_delays_the_starts_and_not_the_windows() -> None:
     assert "startdelay" not in first
     assert "startdelay=2500us\nramp_time=997500us\n" in second
     assert "startdelay=5000us\nramp_time=995000us\n" in third
+
+
+def test_writers_of_checksums_do_not_read_and_readers_go_on_after_a_bad_block() -> None:
+    checked = [replace(role, options={"verify": "crc32c"}) for role in (VICTIM, HOG)]
+    jobs = sections(job_file(window(*checked), TOPOLOGY, 1))
+    names = ("verify", "do_verify", "continue_on_error")
+    assert [jobs["victim"].get(name) for name in names] == ["crc32c", None, "verify"]
+    assert [jobs["hog"].get(name) for name in names] == ["crc32c", "0", None]
 
 
 def test_a_window_without_ramp_names_none() -> None:

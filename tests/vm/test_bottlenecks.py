@@ -3,7 +3,7 @@
 
 import pytest
 
-from harness.commands.command import SCENARIOS
+from harness.commands.common.options import SCENARIOS
 from harness.limits import bottleneck as precedence_module
 from harness.limits.bottleneck import PRECEDENCE, Bottleneck
 from harness.limits.counterfactual import LEAST_GAIN

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.run.jobs import guest_job
+from harness.run.plan import guest_job
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario
 from lab.base import host

@@ -13,10 +13,10 @@ from harness.profile.differential import differential
 from harness.profile.model import Group, Profile
 from harness.profile.recorded import FOLDER, ProfiledCell, profile_of, profiles_of
 from harness.record.store import load_run
-from harness.run.jobs import guest_job
+from harness.run.plan import guest_job
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, BlklabError
-from lab.base.tell import silent
+from lab.base.units import silent
 from lab.kernels.resolve import resolve
 from lab.profile import kernel_symbols, profile_boot
 from lab.session import open_lab, prepare_job

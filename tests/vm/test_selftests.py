@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.commands.command import SCENARIOS
+from harness.commands.common.options import SCENARIOS
 from harness.judge import cells as cells_module
 from harness.judge.statuses import ENDINGS, EndingJudgement
 from harness.record import judging

@@ -5,13 +5,11 @@ import argparse
 from collections.abc import Iterator
 from dataclasses import dataclass
 
-from harness.commands.command import SCENARIOS, WALL, add_results, results_root, tell
+from harness.commands.common.options import SCENARIOS, WALL, add_results, results_root, tell
 from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.scenario.load import find_scenarios
-from harness.studies.agreement.collect import both_clocks, on_the_wall
-from harness.studies.agreement.page import page
-from harness.studies.agreement.ratios import BothClocks, OnTheWall
+from harness.studies.agreement import BothClocks, OnTheWall, both_clocks, on_the_wall, page
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, Misuse
 
 

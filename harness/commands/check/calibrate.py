@@ -7,21 +7,25 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import SCENARIOS, add_each_kernel, add_jobs, add_results, kernels_of, results_root, tell
+from harness.commands.common.boots import kernel_of, lab_of_host, watched
+from harness.commands.common.options import (
+    SCENARIOS,
+    add_each_kernel,
+    add_jobs,
+    add_results,
+    kernels_of,
+    results_root,
+)
 from harness.limits.load import load_scenario
 from harness.record.store import Store
-from harness.report.terminal.progress import progress
 from harness.run.plan import Request
 from harness.run.runner import Run, run_scenario
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
-from harness.studies.calibration.models import FOLDER, Calibration, keep, models_of, qemu_of
-from harness.studies.calibration.text import print_calibration, print_kernels
-from lab.base.cache import Cache
+from harness.studies.calibration import FOLDER, Calibration, keep, models_of, print_calibration, print_kernels, qemu_of
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS
 from lab.kernels.model import Kernel
-from lab.kernels.resolve import resolve
-from lab.session import Lab, open_lab
+from lab.session import Lab
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -34,12 +38,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     folder = SCENARIOS / FOLDER
     scenarios = [load_scenario(name, search=folder) for name in find_scenarios(folder)]
-    root = results_root(options.results)
-    cache = Cache.default()
-    lab = open_lab(cache, tell)
+    root, lab = results_root(options.results), lab_of_host()
     calibrations, codes = [], []
     for spec in kernels_of(options):
-        kernel = resolve(spec, cache, tell=tell)
+        kernel = kernel_of(spec)
         runs = [_run(lab, scenario, kernel, root, options.jobs) for scenario in scenarios]
         calibration = _calibration(kernel, spec, runs)
         keep(root, calibration)
@@ -64,7 +66,7 @@ def worst_code(codes: Iterable[int]) -> int:
 
 def _run(lab: Lab, scenario: Scenario, kernel: Kernel, root: Path, jobs: int) -> Run:
     command = ("blklab", "check", "calibrate", "--kernel", kernel.spec)
-    with progress(Console(stderr=True)) as listener:
+    with watched() as listener:
         return run_scenario(lab, Request(scenario, kernel, command=command), Store(root / FOLDER), listener, jobs)
 
 

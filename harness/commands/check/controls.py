@@ -10,7 +10,8 @@ from string import ascii_letters
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.command import (
+from harness.commands.common.boots import every_scenario, lab_of_host, mutants_of, store_of, watched
+from harness.commands.common.options import (
     PAGES,
     SCENARIOS,
     WALL,
@@ -18,13 +19,11 @@ from harness.commands.command import (
     add_results,
     add_seeds,
     given,
-    results_root,
     tell,
     write_page,
 )
 from harness.limits.load import load_scenario
 from harness.record.store import RunFolder, Store
-from harness.report.terminal.progress import progress
 from harness.run.plan import Request
 from harness.run.runner import measured
 from harness.scenario.load import find_scenarios
@@ -43,14 +42,10 @@ from harness.studies.controls import (
     try_stock,
 )
 from harness.studies.kills import claim_kills, kills_page, mutant_rows, shown
-from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
-from lab.kernels.model import Kernel
 from lab.kernels.mutants import catalogue, demand_known
 from lab.kernels.packaged import base_spec
-from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu
-from lab.session import open_lab
 from lab.yaml.strict import names, nearest, quoted
 
 _KINDS = ("tree:", "source:")
@@ -82,9 +77,7 @@ def execute(options: argparse.Namespace) -> int:
             f"--source {options.source}: mutants are built from source", remedy="--source source:6.12 or tree:PATH"
         )
     campaign = _campaign(options)
-    store = Store(results_root(options.results) / FOLDER)
-    store.check()
-    qemu = find_qemu()
+    store, qemu = store_of(options, FOLDER), find_qemu()
     if options.stored:
         stock, trials = _tried(campaign, stored(store, options.source))
     else:
@@ -110,14 +103,8 @@ def page_of(options: argparse.Namespace) -> Path | None:
 def _measured(
     campaign: Campaign, options: argparse.Namespace, store: Store
 ) -> tuple[tuple[Stock, ...], tuple[MutantTrial, ...]]:
-    cache = Cache.default()
-    lab = open_lab(cache, tell)
-
-    @remembered
-    def kernel(mutant: str) -> Kernel:
-        return resolve(f"{options.source}+{mutant}" if mutant else options.source, cache, tell=tell)
-
-    with progress(Console(stderr=True)) as listener:
+    lab, kernel = lab_of_host(), remembered(mutants_of(options.source))
+    with watched() as listener:
 
         def measure(scenario: Scenario, mutant: str, arms: tuple[str, ...]) -> RunFolder:
             return measured(lab, Request(scenario, kernel(mutant), options.seeds, arms), store, listener, options.jobs)
@@ -133,8 +120,7 @@ def _campaign(options: argparse.Namespace) -> Campaign:
     known = catalogue()
     for mutant in options.mutants:
         demand_known(mutant, known)
-    found = [load_scenario(name, search=SCENARIOS) for name in find_scenarios(SCENARIOS)]
-    virtual = {one.name: one for one in found if one.clock is Clock.VIRTUAL and one.selftest is None}
+    virtual = {one.name: one for one in every_scenario() if one.clock is Clock.VIRTUAL and one.selftest is None}
     for name in options.scenario or ():
         if name not in virtual:
             raise Misuse(f"no scenario {quoted(name)} here{nearest(name, virtual)}", remedy=f"one of {names(virtual)}")
@@ -190,7 +176,7 @@ def _matrix(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[MutantT
 def _mark(trial: MutantTrial) -> str:
     if trial.verdict is None:
         return "?"
-    return "K" if trial.red else "k" if trial.failed else "."
+    return "K" if trial.controls else "k" if trial.failed else "."
 
 
 def _kills(stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Table:

@@ -7,20 +7,19 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.commands.check.agree import agreement, apart
-from harness.commands.command import PAGES, SCENARIOS, add_results, results_root, tell, write_page
+from harness.commands.common.boots import every_scenario
+from harness.commands.common.options import PAGES, SCENARIOS, add_results, results_root, tell, write_page
 from harness.limits.load import load_scenario
 from harness.profile.neighbours import neighbours_page
 from harness.record.judging import judge_run, newest_runs
 from harness.record.store import RunFolder, Store
-from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
-from harness.studies import field_reports, io_cost
+from harness.studies import field_reports, io_cost, noise
 from harness.studies.field_reports import Measured
-from harness.studies.noise import page as noise
-from harness.studies.noise.rehearsal import RehearsalPlan
-from harness.studies.sensitivity.measure import kept
+from harness.studies.noise import RehearsalPlan
+from harness.studies.sensitivity import kept
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, Misuse
-from lab.kernels.release import Release
+from lab.kernels.release import by_release
 from lab.yaml.strict import names, nearest, quoted
 
 COMMAND = "blklab check pages"
@@ -68,7 +67,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _field_reports(store: Store) -> Page:
-    wanted = _scenarios()
+    wanted = every_scenario()
     runs = [one for scenario in wanted if scenario.reproduces for one in _newest(store, scenario)]
     if not runs:
         raise Misuse(
@@ -86,13 +85,13 @@ def _io_cost(store: Store) -> Page:
     runs = _newest(store, load_scenario(_COST, search=SCENARIOS))
     if not runs:
         raise Misuse(f"{store.root} holds no current run of {_COST}", remedy=f"blklab run {_COST} --kernel debian:6.1")
-    runs.sort(key=lambda run: Release.parse(run.release))
+    runs.sort(key=lambda run: by_release(run.release))
     return Page(io_cost.cost_page(runs, COMMAND))
 
 
 def _profiles(store: Store) -> Page:
     newest = newest_runs(store, load_scenario(_COST, search=SCENARIOS))
-    text = neighbours_page([newest[series] for series in sorted(newest, key=Release.parse)], COMMAND)
+    text = neighbours_page([newest[series] for series in sorted(newest, key=by_release)], COMMAND)
     if not text:
         raise Misuse(
             f"{store.root} holds no profiles of one cell of {_COST} on two kernels",
@@ -119,10 +118,6 @@ MAKERS: Mapping[str, Callable[[Store], Page]] = {
 }
 
 
-def _scenarios() -> list[Scenario]:
-    return [load_scenario(name, search=SCENARIOS) for name in find_scenarios(SCENARIOS)]
-
-
 def _newest(store: Store, scenario: Scenario) -> list[Measured]:
     """The newest judged run of the current scenario on each kernel series."""
     return [_measured(run, series) for series, run in newest_runs(store, scenario).items()]
@@ -130,4 +125,5 @@ def _newest(store: Store, scenario: Scenario) -> list[Measured]:
 
 def _measured(run: RunFolder, series: str) -> Measured:
     facts = run.facts
-    return Measured(run.scenario, judge_run(run), facts.kernel.release, series, facts.qemu, facts.run_id)
+    kernel = facts.kernel
+    return Measured(run.scenario, judge_run(run), kernel.release, series, facts.qemu, facts.run_id, kernel.spec)

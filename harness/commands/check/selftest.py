@@ -6,15 +6,12 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.command import SCENARIOS, add_each_kernel, add_results, kernels_of, results_root, tell
+from harness.commands.common.boots import kernel_of, lab_of_host, store_of
+from harness.commands.common.options import SCENARIOS, add_each_kernel, add_results, kernels_of, tell
 from harness.limits.load import load_scenario
-from harness.record.store import Store
 from harness.scenario.load import find_scenarios
 from harness.studies.selftest import SelftestTrial, run_selftests
-from lab.base.cache import Cache
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS
-from lab.kernels.resolve import resolve
-from lab.session import open_lab
 
 _FOLDER = SCENARIOS / "selftest"
 
@@ -28,10 +25,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     names = options.names or list(find_scenarios(_FOLDER))
     scenarios = [load_scenario(name, search=_FOLDER) for name in names]
-    store, cache = Store(results_root(options.results)), Cache.default()
-    store.check()
-    lab = open_lab(cache, tell)
-    kernels = [resolve(spec, cache, tell=tell) for spec in kernels_of(options)]
+    store, lab = store_of(options), lab_of_host()
+    kernels = [kernel_of(spec) for spec in kernels_of(options)]
     trials = []
     for kernel in kernels:
         for trial in run_selftests(lab, scenarios, kernel, store):

@@ -6,17 +6,17 @@ import argparse
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.command import SCENARIOS, add_jobs, add_kernel, add_results, add_scenario, results_root, tell
-from harness.limits.load import load_scenario
-from harness.record.store import Store
+from harness.commands.common.boots import kernel_of, lab_of_host, scenario_of, store_of, watched
+from harness.commands.common.options import (
+    add_jobs,
+    add_kernel,
+    add_results,
+    add_scenario,
+    tell,
+)
 from harness.report.format import figure
-from harness.report.terminal.progress import progress
-from harness.studies.sensitivity.measure import keep, measure
-from harness.studies.sensitivity.rows import FACTORS, Sensitivity
-from lab.base.cache import Cache
+from harness.studies.sensitivity import FACTORS, Sensitivity, keep, measure
 from lab.base.errors import EXIT_PASS
-from lab.kernels.resolve import resolve
-from lab.session import open_lab
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,13 +27,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    scenario = load_scenario(options.scenario, search=SCENARIOS)
-    store = Store(results_root(options.results))
-    store.check()
-    cache = Cache.default()
-    kernel = resolve(options.kernel, cache, tell=tell)
-    lab = open_lab(cache, tell)
-    with progress(Console(stderr=True)) as listener:
+    scenario, store = scenario_of(options), store_of(options)
+    kernel, lab = kernel_of(options.kernel), lab_of_host()
+    with watched() as listener:
         found = measure(lab, scenario, kernel, store, listener=listener, at_once=options.jobs)
     path = keep(store, found)
     _print(found)

@@ -6,34 +6,25 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.command import (
+from harness.commands.common.boots import kernel_of, lab_of_host, mutants_of, store_of, watched
+from harness.commands.common.kernels import specs
+from harness.commands.common.options import (
     PAGES,
     SCENARIOS,
     add_jobs,
     add_results,
     given,
     number,
-    results_root,
     tell,
     write_page,
 )
-from harness.commands.kernels import specs
 from harness.commands.matrix import KERNELS
-from harness.record.store import Store
-from harness.report.terminal.progress import progress
 from harness.studies.controls import FOLDER
-from harness.studies.zoo.measure import NULL_PAIRS, Visit, visit
-from harness.studies.zoo.page import zoo_page
+from harness.studies.zoo.page import print_zoo, zoo_page
 from harness.studies.zoo.regressions import Regression, load_regressions
-from harness.studies.zoo.score import Zoo
-from harness.studies.zoo.table import print_zoo
-from lab.base.cache import Cache
+from harness.studies.zoo.score import NULL_PAIRS, Visit, Zoo, visit
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
-from lab.kernels.model import Kernel
 from lab.kernels.packaged import base_spec
-from lab.kernels.resolve import resolve
-from lab.qemu.probe import find_qemu
-from lab.session import open_lab
 from lab.yaml.strict import names, nearest
 
 _FILE = SCENARIOS / "zoo" / "regressions.yaml"
@@ -62,18 +53,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     regressions = _chosen(load_regressions(_FILE, search=SCENARIOS), options.regressions)
-    store = Store(results_root(options.results) / FOLDER)
-    store.check()
-    find_qemu()
-    cache = Cache.default()
-    lab = open_lab(cache, tell)
-    stock = [resolve(spec, cache, tell=tell) for spec in specs([options.kernels], cache)]
-
-    def kernel(mutant: str) -> Kernel:
-        return resolve(f"{options.source}+{mutant}" if mutant else options.source, cache, tell=tell)
-
-    with progress(Console(stderr=True)) as listener:
-        zoo = visit(Visit(lab, store, kernel, listener, options.jobs), regressions, stock, options.pairs)
+    store, lab = store_of(options, FOLDER), lab_of_host()
+    stock = [kernel_of(spec) for spec in specs([options.kernels], lab.cache)]
+    with watched() as listener:
+        zoo = visit(
+            Visit(lab, store, mutants_of(options.source), listener, options.jobs), regressions, stock, options.pairs
+        )
     print_zoo(Console(), regressions, zoo)
     if page := page_of(options):
         write_page(page, zoo_page(regressions, zoo, f"QEMU {lab.qemu.version_text}", "blklab check zoo"))

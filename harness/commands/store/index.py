@@ -8,11 +8,11 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.commands.command import add_results, number, results_root, tell
-from harness.record.index import FILE, IndexedRun, open_index
+from harness.commands.common.options import add_results, number, results_root, tell
+from harness.record.index import FILE, IndexedRun, indexed_runs
 from harness.record.retention import plan_pruning, prune
 from harness.report.format import STYLES, duration, plural
-from harness.report.terminal.wide import print_wide
+from harness.report.terminal.printing import print_wide
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.base.units import parse_size
 
@@ -32,11 +32,7 @@ def execute(options: argparse.Namespace) -> int:
     root = results_root(options.results)
     if not root.is_dir():
         raise Misuse(f"{root} is not a folder", remedy="name the folder of the runs with --results")
-    index = open_index(root, rebuild=True).index
-    try:
-        runs = index.runs()
-    finally:
-        index.close()
+    runs = indexed_runs(root, rebuild=True)
     scenarios = {run.scenario for run in runs}
     size = sum(run.size for run in runs)
     print(f"{plural(len(runs), 'run')} of {plural(len(scenarios), 'scenario')}, {_mib(size)}, in {root / FILE}")

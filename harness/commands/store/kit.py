@@ -4,15 +4,14 @@
 import argparse
 from pathlib import Path
 
-from harness.commands.command import add_run, tell
+from harness.commands.common.boots import kernel_of, lab_of_host
+from harness.commands.common.options import add_run
 from harness.record.kit import chosen_boot, collect
 from harness.record.store import PlannedCell, RunFolder, load_run
-from harness.run.jobs import guest_job
-from lab.base.cache import Cache
+from harness.run.plan import guest_job
 from lab.base.errors import EXIT_PASS
-from lab.kernels.resolve import resolve
 from lab.kit import REPEAT, Inputs
-from lab.session import boot_inputs, open_lab, prepare_job
+from lab.session import boot_inputs, prepare_job
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -32,8 +31,6 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _rebuilt(run: RunFolder, cell: PlannedCell) -> Inputs:
-    cache = Cache.default()
-    lab = open_lab(cache, tell)
-    kernel = resolve(run.facts.kernel.spec, cache, tell=tell)
+    lab, kernel = lab_of_host(), kernel_of(run.facts.kernel.spec)
     arm = run.scenario.arms[cell.arm]
     return boot_inputs(lab, prepare_job(lab, kernel, arm.topology, guest_job(run.scenario, arm, cell.seed)))

@@ -12,8 +12,7 @@ from rich.text import Text
 from harness.judge.comparison import LARGE, SINGLE, Change, Difference
 from harness.judge.ensemble import Ensemble
 from harness.report.format import figure, limits, plural
-from harness.report.terminal.trimmed import trimmed
-from harness.report.terminal.wide import print_wide
+from harness.report.terminal.printing import print_wide, trimmed
 
 _STYLES = {Difference.MARKED: "bold", Difference.REAL: "", Difference.NONE: "dim", Difference.UNKNOWN: "dim"}
 MARKS = {Difference.MARKED: "*", Difference.REAL: "", Difference.NONE: "~", Difference.UNKNOWN: "?"}

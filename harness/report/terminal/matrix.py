@@ -12,7 +12,7 @@ from rich.text import Text
 from harness.record.matrices import MatrixCell, MatrixRecord
 from harness.record.store import KernelFacts
 from harness.report.format import STYLES, plural
-from harness.report.terminal.wide import print_wide
+from harness.report.terminal.printing import print_wide
 from harness.scenario.model import Status
 
 _QUIET = (Status.PASS,)

@@ -1,19 +1,81 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Live progress: a moving display on a terminal, one line an event elsewhere."""
+"""Live progress of a run or a matrix: a moving display on a terminal, one line an event elsewhere."""
 
+import threading
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Iterator
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
+from datetime import datetime, timedelta
+from typing import Generic, TypeVar
 
 from rich.console import Console
+from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
 from harness.report.format import STYLES, duration, plural
-from harness.report.terminal.live import Clock, LiveDisplay, listening
-from harness.run.events import CellFinished, CellPhase, CellStarted, Event, Listener, RunFinished, RunStarted
+from harness.run.events import (
+    CellDecided,
+    CellFinished,
+    CellPhase,
+    CellStarted,
+    Event,
+    Listener,
+    MatrixEvent,
+    MatrixListener,
+    MatrixStarted,
+    OfCell,
+    RunFinished,
+    RunStarted,
+)
 from harness.scenario.model import Status
+
+E = TypeVar("E")
+Now = Callable[[], float]
+"""A monotonic clock in seconds."""
+_REFRESH = 4
+
+
+class Display(ABC, Generic[E]):
+    """The state that events leave, and how it is shown. rich renders it at each refresh, so that seconds tick."""
+
+    @abstractmethod
+    def take(self, event: E) -> None: ...
+
+    @abstractmethod
+    def line(self, event: E) -> Text | None:
+        """Its line in a log."""
+
+    @abstractmethod
+    def ended(self, event: E) -> Text | None:
+        """Its line on a terminal, above the table."""
+
+    @abstractmethod
+    def __rich__(self) -> Table: ...
+
+
+@contextmanager
+def listening(console: Console, display: Display[E]) -> Iterator[Callable[[E], None]]:
+    """A listener that shows events on ``console`` until the context ends; threads may call it."""
+    lock = threading.Lock()
+    live = Live(display, console=console, refresh_per_second=_REFRESH, transient=True) if console.is_terminal else None
+
+    def show(event: E) -> None:
+        with lock:
+            display.take(event)
+            line = display.ended(event) if live else display.line(event)
+            if line is not None:
+                console.print(line, soft_wrap=live is None, highlight=False)
+            if live:
+                live.refresh()
+
+    if live is None:
+        yield show
+    else:
+        with live:
+            yield show
 
 
 @dataclass
@@ -25,27 +87,27 @@ class BootState:
     since: float
     phase: str = "boot"
 
+    def row(self, name: str, now: float) -> tuple[str, str, Text, str]:
+        return f"  {name}", f"{self.arm} seed {self.seed}", Text(self.phase, "cyan"), duration(now - self.since)
+
 
 @dataclass
-class Tally:
-    """State of a run from its events. ``now`` is a monotonic clock in seconds."""
+class Tally(Display[Event]):
+    """A run from its events."""
 
-    now: Clock
+    now: Now
     title: str = ""
     boots: int = 0
     at_once: int = 1
     running: dict[int, BootState] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
-    finished: dict[Status, int] = field(default_factory=dict)
-    started: float = 0.0
 
     def take(self, event: Event) -> None:
         match event:
             case RunStarted():
                 self.title = f"{event.scenario} on {event.kernel}"
-                self.boots, self.at_once, self.started = event.boots, max(1, event.at_once), self.now()
+                self.boots, self.at_once = event.boots, max(1, event.at_once)
                 self.seconds.clear()
-                self.finished.clear()
             case CellStarted():
                 self.running[event.number] = BootState(event.arm, event.seed, self.now())
             case CellPhase():
@@ -54,7 +116,6 @@ class Tally:
             case CellFinished():
                 self.running.pop(event.number, None)
                 self.seconds.append(event.seconds)
-                self.finished[event.status] = self.finished.get(event.status, 0) + 1
             case RunFinished():
                 self.running.clear()
 
@@ -73,53 +134,142 @@ class Tally:
         lanes = max(1, min(self.at_once, waiting + len(self.running)))
         return (begun + waiting * usual) / lanes
 
+    def line(self, event: Event) -> Text | None:
+        match event:
+            case RunStarted():
+                return Text(f"{self.title}: {plural(event.boots, 'boot')}, up to {event.at_once} at once")
+            case CellStarted():
+                return Text(f"  boot {event.number}/{self.boots}  {event.arm} seed {event.seed}: started")
+            case _:
+                return self.ended(event)
 
-def _line(event: Event, tally: Tally) -> Text | None:
-    match event:
-        case RunStarted():
-            return Text(f"{tally.title}: {plural(event.boots, 'boot')}, up to {event.at_once} at once")
-        case CellStarted():
-            return Text(f"  boot {event.number}/{tally.boots}  {event.arm} seed {event.seed}: started")
-        case _:
-            return _ended(event, tally)
+    def ended(self, event: Event) -> Text | None:
+        if not isinstance(event, CellFinished):
+            return None
+        line = Text(f"  boot {event.number}/{self.boots}  ")
+        line.append(f"{event.status}", STYLES[event.status])
+        line.append(f"  {event.arm} seed {event.seed}, {duration(event.seconds)}")
+        if event.reason:
+            line.append(f": {event.reason}")
+        left = self._left()
+        return line.append(f"  ({self.done} of {self.boots}{', ' + left if left else ''})")
 
+    def __rich__(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        now = self.now()
+        for number, boot in sorted(self.running.items()):
+            table.add_row(*boot.row(f"boot {number}", now))
+        table.add_row(Text(self.title, "bold"), f"{self.done} of {self.boots}", self._left(), "")
+        return table
 
-def _picture(tally: Tally) -> Table:
-    table = Table.grid(padding=(0, 2))
-    now = tally.now()
-    for number, boot in sorted(tally.running.items()):
-        elapsed = duration(now - boot.since)
-        table.add_row(f"  boot {number}", f"{boot.arm} seed {boot.seed}", Text(boot.phase, "cyan"), elapsed)
-    table.add_row(Text(tally.title, "bold"), f"{tally.done} of {tally.boots}", _left(tally), "")
-    return table
-
-
-def _left(tally: Tally) -> str:
-    remaining = tally.remaining()
-    return "" if remaining is None or tally.done >= tally.boots else f"about {duration(remaining)} left"
-
-
-def _ended(event: Event, tally: Tally) -> Text | None:
-    if not isinstance(event, CellFinished):
-        return None
-    line = Text(f"  boot {event.number}/{tally.boots}  ")
-    line.append(f"{event.status}", STYLES[event.status])
-    line.append(f"  {event.arm} seed {event.seed}, {duration(event.seconds)}")
-    if event.reason:
-        line.append(f": {event.reason}")
-    left = _left(tally)
-    return line.append(f"  ({tally.done} of {tally.boots}{', ' + left if left else ''})")
+    def _left(self) -> str:
+        remaining = self.remaining()
+        return "" if remaining is None or self.done >= self.boots else f"about {duration(remaining)} left"
 
 
-@contextmanager
-def progress(console: Console, *, now: Clock = time.monotonic) -> Iterator[Listener]:
+@dataclass
+class MatrixTally(Display[MatrixEvent]):
+    """A matrix from its events."""
+
+    now: Now
+    names: list[str] = field(default_factory=list)
+    scenarios: list[str] = field(default_factory=list)
+    boots: list[int] = field(default_factory=list)
+    at_once: int = 1
+    running: dict[tuple[int, int], BootState] = field(default_factory=dict)
+    taken: dict[str, list[float]] = field(default_factory=dict)
+    statuses: dict[int, Status] = field(default_factory=dict)
+
+    def take(self, event: MatrixEvent) -> None:
+        match event:
+            case MatrixStarted():
+                self.scenarios = [scenario for scenario, _, _ in event.cells]
+                self.names = [f"{scenario} on {kernel}" for scenario, kernel, _ in event.cells]
+                self.boots = [boots for _, _, boots in event.cells]
+                self.at_once = max(1, event.at_once)
+            case OfCell():
+                self._take_of_run(event.cell, event.event)
+            case CellDecided():
+                self.statuses[event.cell] = event.status
+                self.boots[event.cell] = 0
+                for key in [key for key in self.running if key[0] == event.cell]:
+                    del self.running[key]
+
+    def _take_of_run(self, cell: int, event: Event) -> None:
+        match event:
+            case RunStarted():
+                self.boots[cell] = event.boots
+            case CellStarted():
+                self.running[cell, event.number] = BootState(event.arm, event.seed, self.now())
+            case CellPhase():
+                if (cell, event.number) in self.running:
+                    self.running[cell, event.number].phase = event.phase
+            case CellFinished():
+                self.running.pop((cell, event.number), None)
+                self.boots[cell] = max(0, self.boots[cell] - 1)
+                self.taken.setdefault(self.scenarios[cell], []).append(event.seconds)
+
+    def remaining(self) -> float | None:
+        """Estimated seconds to the end, None before the first boot ended.
+
+        A boot takes what those of its scenario took, or of all where none of its own ended yet.
+        """
+        every = [seconds for boots in self.taken.values() for seconds in boots]
+        if not every:
+            return None
+        usual = {name: sum(boots) / len(boots) for name, boots in self.taken.items()}
+        overall, now = sum(every) / len(every), self.now()
+        expected = [usual.get(scenario, overall) for scenario in self.scenarios]
+        left = sum(count * seconds for count, seconds in zip(self.boots, expected, strict=True))
+        begun = sum(min(expected[cell], now - boot.since) for (cell, _), boot in self.running.items())
+        return max(0.0, left - begun) / max(1, min(self.at_once, sum(self.boots)))
+
+    def left(self) -> str:
+        """How many cells are decided, and when the rest will be."""
+        text = f"{len(self.statuses)} of {plural(len(self.names), 'cell')}"
+        remaining = self.remaining()
+        if remaining is None or len(self.statuses) == len(self.names):
+            return text
+        ends = datetime.now() + timedelta(seconds=remaining)
+        return f"{text}, about {duration(remaining)} left, until {ends:%H:%M}"
+
+    def line(self, event: MatrixEvent) -> Text | None:
+        match event:
+            case MatrixStarted():
+                boots = plural(sum(self.boots), "boot")
+                return Text(f"{plural(len(event.cells), 'cell')}, up to {boots}, {event.at_once} at once")
+            case OfCell(event=RunStarted() as begun):
+                return Text(f"  {self.names[event.cell]}: {plural(begun.boots, 'boot')}")
+            case OfCell(event=CellFinished() as ended) if ended.status is not Status.PASS:
+                line = Text(f"  {self.names[event.cell]}: ").append(str(ended.status), STYLES[ended.status])
+                return line.append(f"  {ended.arm} seed {ended.seed}: {ended.reason}")
+            case _:
+                return self.ended(event)
+
+    def ended(self, event: MatrixEvent) -> Text | None:
+        if not isinstance(event, CellDecided):
+            return None
+        line = Text("  ").append(f"{event.status}", STYLES[event.status])
+        line.append(f"  {self.names[event.cell]}, ")
+        line.append("as measured before" if event.before else duration(event.seconds))
+        if event.reason:
+            line.append(f": {event.reason}")
+        return line.append(f"  ({self.left()})")
+
+    def __rich__(self) -> Table:
+        table = Table.grid(padding=(0, 2))
+        now = self.now()
+        for (cell, _), boot in sorted(self.running.items()):
+            table.add_row(*boot.row(self.names[cell], now))
+        table.add_row(Text("matrix", "bold"), self.left(), f"{plural(sum(self.boots), 'boot')} to go", "")
+        return table
+
+
+def progress(console: Console, *, now: Now = time.monotonic) -> AbstractContextManager[Listener]:
     """A listener that shows a run on ``console`` until the context ends."""
-    tally = Tally(now)
-    shown = LiveDisplay[Event](
-        tally.take,
-        lambda event: _line(event, tally),
-        lambda event: _ended(event, tally),
-        lambda: _picture(tally),
-    )
-    with listening(console, shown) as listener:
-        yield listener
+    return listening(console, Tally(now))
+
+
+def matrix_progress(console: Console, *, now: Now = time.monotonic) -> AbstractContextManager[MatrixListener]:
+    """The same for a matrix."""
+    return listening(console, MatrixTally(now))

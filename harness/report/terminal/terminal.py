@@ -21,7 +21,7 @@ from harness.report.terminal.bottleneck import bottleneck_lines, folded_lines
 from harness.report.terminal.claims import print_claims
 from harness.report.terminal.conclusion import conclusion, reason
 from harness.report.terminal.measured import ReleasePair, print_measured
-from harness.report.terminal.trimmed import trimmed
+from harness.report.terminal.printing import trimmed
 from harness.scenario.model import Clock, Scenario, Status
 from harness.scenario.ratio import FIGURE
 

@@ -1,22 +1,138 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A topology as text: its tree, what it allows, which timers its scale crosses, where its figures come from."""
+"""A topology as text: tree, bounds, kernel timers that its scale passes, origins of its figures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from fractions import Fraction
 from itertools import groupby
 
-from harness.report.drawing.drawing import Box, Drawing, drawing
-from harness.report.drawing.scaled import Scaled
+from harness.limits.filling import FlowKind
+from harness.limits.limits import Allowed, allowed
+from harness.report.drawing.drawing import Box, Drawing, Scaled, drawing
 from harness.report.format import plural
-from harness.report.terminal.allowance import allowance
+from harness.scenario.model import Load, Role
+from lab.base.errors import Misuse
 from lab.base.units import show_size, show_time
-from lab.topology.model import Topology
-from lab.topology.timers import crossings
+from lab.topology.graph import Access, Carried, maximum_flow, parts
+from lab.topology.limits import crossings
+from lab.topology.model import Hba, Topology
+from lab.topology.ranges import ranged
+
+STREAM, RANDOM = 1 << 20, 4 << 10
+_DEEP = 1024
+_BINDS = 0.999
+_FEW = 8
+_NO_RATE = "not limited by rates: some disks serve all their requests at once"
+
+
+def allowance(topology: Topology) -> Iterator[str]:
+    """Lines of text. Rates are the hardware's, followed by the lab's in brackets."""
+    yield f"all disks as streams of 1M: {flow_words(topology)}"
+    for box in drawing(topology).stacks:
+        yield from _stack(topology, box)
+    alike: dict[tuple[str, ...], list[str]] = {}
+    for hba in topology.hbas.values():
+        alike.setdefault(tuple(_tags(topology, hba)), []).append(hba.name)
+    for (first, *rest), hosts in alike.items():
+        yield f"tags of {_listed(hosts)}: {'each ' if len(hosts) > 1 else ''}{first}"
+        yield from rest
+
+
+def flow_words(topology: Topology) -> str:
+    """The maximum flow of all disks and what binds it."""
+    flow = maximum_flow(topology, STREAM)
+    return _carried(flow, Scaled(topology.scale)) if flow else _NO_RATE
+
+
+def _carried(flow: Carried, scaled: Scaled) -> str:
+    return f"{scaled.rate(flow.rate)} (maximum flow), bound by {_kinds(flow.cut)}"
+
+
+def _kinds(named: Iterable[tuple[str, str]]) -> str:
+    """``disk d0..11 and link pcie0``, of (kind, name)."""
+    kinds: dict[str, list[str]] = {}
+    for kind, name in named:
+        kinds.setdefault(kind, []).append(name)
+    return " and ".join(f"{kind} {_listed(names)}" for kind, names in kinds.items())
+
+
+def _listed(names: Iterable[str]) -> str:
+    shown = ranged(names)
+    return ", ".join(shown[:_FEW]) + (f" and {len(shown) - _FEW} more" if len(shown) > _FEW else "")
+
+
+def _stack(topology: Topology, box: Box) -> Iterator[str]:
+    name, several = box.names[0], len(box.names) > 1
+    yield f"stack {box.title}: {'each ' if several else ''}{_split(topology, name)}"
+    for rw in ("read", "write"):
+        together = f"; all at once {_allowed_words(topology, box.names, rw)}" if several else ""
+        yield f"  {rw} in 1M: {_allowed_words(topology, (name,), rw)}{together}"
+
+
+def _split(topology: Topology, name: str) -> str:
+    """The share of each LUN in the bytes read, as far as the layout fixes it."""
+    access = Access(0, topology.region(name).size, STREAM, sequential=True)
+    shares: dict[tuple[str, bool], list[str]] = {}
+    for part in parts(topology, name, access):
+        share = str(Fraction(part.share).limit_denominator(1000))
+        shares.setdefault((share, len(part.ways) > 1), []).extend(way.lun for way in part.ways)
+    return "; ".join(
+        f"{'all' if share == '1' else share} by {'any free one of ' if free else ''}{_listed(luns)}"
+        for (share, free), luns in shares.items()
+    )
+
+
+def _allowed_words(topology: Topology, names: tuple[str, ...], rw: str) -> str:
+    found = _found(topology, names, rw)
+    if found is None:
+        return "no bound"
+    order = {name: place for place, name in enumerate((*topology.disks, *topology.links, *topology.luns))}
+    binding = [limit.element for limit in found.limits if limit.use > _BINDS]
+    binding.sort(key=lambda element: order.get(element.name, 0))
+    total = Scaled(topology.scale).rate(sum(found.rates.values()))
+    return f"{total}, bound by {_kinds((element.kind, element.name) for element in binding)}"
+
+
+def _found(topology: Topology, names: tuple[str, ...], rw: str, bs: int = STREAM) -> Allowed | None:
+    """The bounds of deep roles on all of ``names`` at once; None when one of them has no limit."""
+    role = Role("all", names, rw, bs, _DEEP, "libaio", True)
+    try:
+        return allowed(topology, Load("all", {"all": role}, 0, 0))
+    except Misuse:
+        return None
+
+
+def _tags(topology: Topology, hba: Hba) -> Iterator[str]:
+    """By Little's law, at the least time that a request can take."""
+    scaled = Scaled(topology.scale)
+    luns = tuple(lun.name for lun in topology.luns.values() if lun.hba == hba.name)
+    flow = maximum_flow(topology, STREAM, hba.name)
+    carried = f"; its disks and links carry {scaled.rate(flow.rate)}" if flow else ""
+    yield f"{hba.can_queue} for {plural(len(luns), 'LUN')}, {hba.cmd_per_lun} each at most{carried}"
+    for words, rw, bs in (("streams of 1M", "read", STREAM), ("random 4k reads", "randread", RANDOM)):
+        found = _found(topology, _targets(topology, luns), rw, bs)
+        for limit in found.limits if found else ():
+            if (limit.element.kind, limit.element.name) == (FlowKind.HOST, hba.name):
+                requests = f", {limit.rate * topology.scale / bs:,.0f} requests a second" if bs == RANDOM else ""
+                held = f"{limit.use * hba.can_queue:.3g} of {hba.can_queue} held when something else limits"
+                binds = "the tags limit" if limit.use > _BINDS else held
+                yield f"  {words}: {scaled.rate(limit.rate)}{requests} by Little's law; {binds}"
+
+
+def _targets(topology: Topology, luns: tuple[str, ...]) -> tuple[str, ...]:
+    """Targets that use each disk once; disks with several paths are spread over the paths."""
+    known = set(topology.targets())
+    paths: dict[str, list[str]] = {}
+    for lun in luns:
+        for disk in topology.luns[lun].disks:
+            paths.setdefault(disk, []).append(disk if disk in known else lun)
+    return tuple(names[place % len(names)] for place, names in enumerate(paths.values()))
+
 
 _INDENT = 3
 
 
 def describe_topology(topology: Topology) -> str:
-    """Text for a person; where a scale sets them apart, the lab's figures stand in brackets behind the hardware's."""
+    """Text for a person. With a scale, the lab's figures follow the hardware's in brackets."""
     lines = [
         *_head(topology),
         *_tree(drawing(topology)),
@@ -30,6 +146,8 @@ def describe_topology(topology: Topology) -> str:
 def _head(topology: Topology) -> Iterator[str]:
     yield f"{topology.name}: {topology.title}"
     yield f"guest memory {show_size(topology.memory)}"
+    if topology.queue:
+        yield f"request queues: {', '.join(f'{key} {value}' for key, value in topology.queue.items())}"
     if topology.scale > 1:
         yield f"{topology.scale} times slower than the hardware; figures are the hardware's [the lab's]"
 
@@ -43,7 +161,7 @@ def _tree(drawn: Drawing) -> Iterator[str]:
 
 
 def _branches(ways: Sequence[tuple[Box, ...]], before: str, *, first: bool = False) -> Iterator[str]:
-    """Ways that begin alike as one branch."""
+    """Ways with the same first box are one branch."""
     grouped = [(box, [way[1:] for way in each if way[1:]]) for box, each in _by_first(ways)]
     for place, (box, rest) in enumerate(grouped):
         last = place + 1 == len(grouped)
@@ -70,7 +188,7 @@ def _timers(topology: Topology) -> Iterator[str]:
     if not found:
         return
     yield ""
-    yield f"warning: timers of the kernel do not scale, and a scale of {topology.scale} carries these times across them"
+    yield f"warning: kernel timers do not scale; a scale of {topology.scale} moves these times past them"
     scaled = Scaled(topology.scale)
     for timer, each in groupby(found, lambda crossing: crossing.timer):
         yield f"  {show_time(timer.time)}  {timer.name} ({timer.source}): {timer.does}"

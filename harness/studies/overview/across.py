@@ -9,8 +9,7 @@ from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import SHOWN_METRIC
 from harness.report.format import figure, reported, severity, spread, value
 from harness.report.page.figures import against, measured
-from harness.report.page.judged import MUST_BE
-from harness.report.page.strip import Strip, StripEntry, strip
+from harness.report.page.judged import MUST_BE, Strip, StripEntry, strip
 from harness.scenario.model import Claim, Clock, Control, Scenario
 from harness.studies.overview.collection import JudgedRun
 

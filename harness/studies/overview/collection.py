@@ -2,20 +2,21 @@
 """Scenarios x kernels: the run of each cell, of a matrix or the newest one below a results root."""
 
 from collections import Counter
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
+from harness.judge.claims import ClaimVerdict
 from harness.judge.verdict import Verdict
-from harness.record.evidence import Altered
-from harness.record.judging import judge_run
+from harness.record.judging import Altered, judge_run
 from harness.record.matrices import MatrixRecord
 from harness.record.store import KernelFacts, RunFolder, Store, load_run
 from harness.report.format import plural, severity
-from harness.scenario.model import Status
+from harness.report.page.render import Values
+from harness.scenario.model import Bound, Claim, Status
 from lab.base.errors import Misuse
-from lab.kernels.release import Release
+from lab.kernels.release import by_release, series_of
 
 NOT_DECIDED = "not run"
 _PACKAGED = ("debian", "mainline")
@@ -93,7 +94,7 @@ def newest(store: Store, tell: Told) -> Collection:
 
 
 def of_matrix(root: Path, record: MatrixRecord) -> Collection:
-    """The runs of a matrix; the reason of a cell whose run folder is gone says so."""
+    """The runs of a matrix; a cell whose run folder is gone has that as its reason."""
     spoken = Counter(_series(kernel) for kernel in record.kernels)
     columns = {}
     for kernel in sorted(record.kernels, key=lambda kernel: by_release(kernel.release)):
@@ -146,21 +147,10 @@ def _entry(run: RunFolder) -> CollectionCell:
 
 def _series(kernel: KernelFacts) -> str:
     """``6.12`` for packages of a distribution; own builds and mutants have their name appended."""
-    try:
-        series = Release.parse(kernel.release).series
-    except ValueError:
-        series = kernel.release or kernel.spec
+    series = series_of(kernel.release) or kernel.spec
     provider, named, _ = kernel.spec.partition(":")
     own = provider if named and provider not in _PACKAGED else ""
     return " ".join(filter(None, (series, own, kernel.mutant)))
-
-
-def by_release(release: str) -> tuple[bool, Release | None, str]:
-    """Sort key of releases by version; text that is no release comes last."""
-    try:
-        return False, Release.parse(release), release
-    except ValueError:
-        return True, None, release
 
 
 def _column(label: str, kernels: Sequence[KernelFacts]) -> Column:
@@ -168,3 +158,58 @@ def _column(label: str, kernels: Sequence[KernelFacts]) -> Column:
         f"{kernel.release or kernel.spec} ({kernel.origin})" if kernel.origin else kernel.spec for kernel in kernels
     )
     return Column(label, "; ".join(says))
+
+
+NEAR = 0.05
+"""Claims with a smaller margin are marked: the next kernel may fail them."""
+
+
+def heat_rows(collection: Collection) -> Iterator[Values]:
+    """``near``: the margin of a claim is below NEAR. ``detail`` is the tooltip."""
+    for scenario in collection.scenarios:
+        row = collection.row(scenario)
+        yield {"scenario": scenario, "cells": [_cell(column, entry) for column, entry in row]}
+
+
+def _cell(column: Column, entry: CollectionCell | None) -> Values:
+    if entry is None or entry.judged is None:
+        word = NOT_DECIDED if entry is None else entry.status
+        nothing = {"claims": "", "margin": "", "near": False, "linked": False}
+        return {**nothing, "kernel": column.label, "word": word, "detail": entry.reason if entry else ""}
+    verdict, scenario = entry.judged.verdict, entry.judged.run.scenario
+    counted = [claim for claim in verdict.claims if not claim.optional]
+    held = sum(claim.counts_as is Status.PASS for claim in counted)
+    nearest = min(_margins(scenario.claims, verdict.claims), default=None)
+    least, that = nearest if nearest else (None, "")
+    return {
+        "kernel": column.label,
+        "word": entry.status,
+        "claims": f"{held} of {len(counted)} claims" if counted else "",
+        "margin": "" if least is None else _margin_words(least),
+        "detail": f"tightest claim: {that}" if that else "",
+        "near": least is not None and abs(least) < NEAR,
+        "linked": True,
+    }
+
+
+def _margin_words(least: float) -> str:
+    return f"margin {100 * least:.0f} %" if least >= 0 else f"off by {-100 * least:.0f} %"
+
+
+def _margins(claims: tuple[Claim, ...], verdicts: tuple[ClaimVerdict, ...]) -> Iterator[tuple[float, str]]:
+    """The margin of every seed of each claim that counts and is not known to fail."""
+    for claim, judged in zip(claims, verdicts, strict=True):
+        ensemble = judged.judgement.ensemble
+        if ensemble is None or judged.optional or judged.known is not None:
+            continue
+        yield from ((margin(value, claim.expect), claim.that) for value in ensemble.values.values())
+
+
+def margin(value: float, expect: Bound) -> float:
+    """The distance to the limit as a share of it (of half the width of a two-sided bound); negative outside."""
+    low, high = expect.low, expect.high
+    if low is not None and high is not None and high > low:
+        return min(value - low, high - value) / ((high - low) / 2)
+    end = low if low is not None else high or 0.0
+    distance = value - end if low is not None else end - value
+    return distance / (abs(end) or 1.0)

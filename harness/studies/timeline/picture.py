@@ -1,19 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A timeline as one SVG without references: a panel for each claim and for the figures that change most."""
+"""A timeline as one SVG without references, a panel for each claim and for the figures that change most; as a page."""
 
 import math
 import re
 from collections.abc import Iterator, Mapping
 from html import escape
 
-from harness.report.drawing.chart import path
-from harness.report.drawing.scale import Axis, fitting, logarithmic
+from markupsafe import Markup
+
+from harness.report.drawing.chart import Axis, fitting, logarithmic, path
 from harness.report.format import figure, spread
+from harness.report.page.render import render
 from harness.scenario.model import Status
 from harness.studies.timeline.lines import ReleaseChange, TimelineRow
 from harness.studies.timeline.measure import Timeline
 from harness.studies.timeline.sweep import label
-from harness.studies.timeline.text import between, by, seeds, what
+from harness.studies.timeline.text import between, by, differences, seeds, values, what
 
 MOST_FIGURES = 6
 _WIDTH, _LEFT, _RIGHT = 960.0, 70.0, 930.0
@@ -37,7 +39,7 @@ _COLOURS = """\
 .paper { fill: PAPER } text, .dot { fill: INK } .soft, .mono { fill: SOFT } .grid { stroke: GRID }
 .band { fill: BAND } .edge { stroke: PASS } .pass { fill: PASS } .fail { stroke: FAIL }
 .line, .range, .step { stroke: INK }
-.value { stroke: PAPER; stroke-width: 3; paint-order: stroke }
+.figure { stroke: PAPER; stroke-width: 3; paint-order: stroke }
 """
 _ROLES = ("PAPER", "INK", "SOFT", "GRID", "BAND", "PASS", "FAIL")
 _DAY = ("#fff", "#1b1e22", "#565e67", "#d8dbdf", "#d9ebdd", "#14652d", "#a01717")
@@ -160,7 +162,7 @@ def _value(line: TimelineRow, place: int, x: float, y: Axis) -> Iterator[str]:
         kind = "pass" if status is Status.PASS else "dot"
         yield f'<circle class="{kind}" cx="{x:.1f}" cy="{middle:.1f}" r="{_MARK - 1}">{told}</circle>'
     above = middle - 10 if middle - 20 > _TOP else middle + 20
-    yield _text(x, above, figure(ensemble.median), "value", "middle")
+    yield _text(x, above, figure(ensemble.median), "figure", "middle")
 
 
 def _upwards(line: TimelineRow) -> Axis:
@@ -183,3 +185,46 @@ def _cut(words: str) -> str:
 def _text(x: float, y: float, words: str, kind: str, anchor: str = "start") -> str:
     placed = "" if anchor == "start" else f' text-anchor="{anchor}"'
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}"{placed}>{escape(words)}</text>' if words else ""
+
+
+def page(timeline: Timeline, command: str) -> str:
+    """The whole file; ``command`` made it."""
+    sweep = timeline.sweep
+    return render(
+        "timeline.html",
+        name=sweep.scenario.name,
+        title=sweep.scenario.title,
+        kernels=len(sweep.specs),
+        measured=len(sweep.points),
+        seeds=seeds(timeline),
+        picture=Markup(picture(timeline)),  # noqa: S704 - made here, with every word escaped
+        changes=[
+            {
+                "between": between(change, sweep),
+                "name": change.line.title,
+                "by": "" if change.share is None else by(change.share),
+                "ends": values(change),
+            }
+            for change in timeline.changes
+        ],
+        options=list(differences(sweep, {(change.before, change.after) for change in timeline.changes})),
+        heads=[label(spec) for spec in sweep.specs],
+        rows=[{"name": line.title, "cells": list(_cells(timeline, line))} for line in timeline.lines if line.values],
+        origins=[{"label": label(spec), "words": words} for spec, words in _origins(timeline)],
+        command=command,
+    )
+
+
+def _cells(timeline: Timeline, line: TimelineRow) -> Iterator[str]:
+    for place in range(len(timeline.sweep.specs)):
+        ensemble, status = line.values.get(place), line.status(place)
+        yield " ".join(filter(None, (spread(ensemble) if ensemble else "", str(status or ""))))
+
+
+def _origins(timeline: Timeline) -> Iterator[tuple[str, str]]:
+    sweep = timeline.sweep
+    for place, spec in enumerate(sweep.specs):
+        if (point := sweep.points.get(place)) is not None:
+            yield spec, f"{point.kernel.release}, {point.kernel.origin}; run {point.run}"
+        else:
+            yield spec, f"MISS: {sweep.missing[place]}" if place in sweep.missing else "not measured"

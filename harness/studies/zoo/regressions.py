@@ -6,12 +6,11 @@ from pathlib import Path
 
 from harness.limits.load import load_scenario
 from harness.scenario import schema
-from harness.scenario.bound import parse_bound
 from harness.scenario.claims import parsed
 from harness.scenario.known import parse_range
 from harness.scenario.load import find_scenarios
-from harness.scenario.model import MIXED, Bound, Ratio, Scenario
-from harness.scenario.ratio import Names, parse_ratio
+from harness.scenario.model import Bound, Ratio, Scenario
+from harness.scenario.ratio import names_of, parse_bound, parse_ratio
 from lab.kernels.ranges import RANGE_PATTERN
 from lab.yaml.fields import Choice, Field, ListOf, Number, Record, Row, Text, name_text
 from lab.yaml.strict import Broken, Problems, nearest, parse, read_bytes, shown_path
@@ -46,13 +45,13 @@ class Regression:
         return (self.ratio,) if self.figure is None else (self.ratio, self.figure)
 
 
-_NAME = Field("regression", name_text(), required=True, says="its name")
-_SCENARIO = Field("scenario", name_text(), required=True, says="the scenario that shows it")
-_GOOD = Field("good", schema.EXPECT.kind, required=True, says="the ratio's bound on a kernel without the bug")
-_BAD_ON = Field("bad_on", Text('kernels such as "< 5.14"', RANGE_PATTERN), says="stock kernels with the bug")
-_MUTANT_IS = Field("mutant_is", Choice((BAD, GOOD)), says="whether the mutant is bad (default) or good")
-_FIGURE = Field("figure", schema.RATIO.kind, says="what the publication compares")
-_PUBLISHED = Field("published", Number(0, 1e6), says="that figure on the bad side over the good one")
+_NAME = Field("regression", name_text(), "its name", required=True)
+_SCENARIO = Field("scenario", name_text(), "the scenario that shows it", required=True)
+_GOOD = Field("good", schema.EXPECT.kind, "the ratio's bound on a kernel without the bug", required=True)
+_BAD_ON = Field("bad_on", Text('kernels such as "< 5.14"', RANGE_PATTERN), "stock kernels with the bug")
+_MUTANT_IS = Field("mutant_is", Choice((BAD, GOOD)), "whether the mutant is bad (default) or good")
+_FIGURE = Field("figure", schema.RATIO.kind, "what the publication compares")
+_PUBLISHED = Field("published", Number(0, 1e6), "that figure on the bad side over the good one")
 _REGRESSION = Record(
     (
         _NAME,
@@ -95,7 +94,7 @@ def _regression(row: Row, known: dict[str, Path], scenarios: dict[str, Scenario]
     if ref not in scenarios:
         scenarios[ref] = load_scenario(ref, search=search)
     scenario = scenarios[ref]
-    names = _names(scenario)
+    names = names_of(scenario)
     ratio = parsed(row, schema.RATIO, lambda text: parse_ratio(text, names))
     figure = parsed(row, _FIGURE, lambda text: parse_ratio(text, names))
     good = parsed(row, _GOOD, parse_bound)
@@ -108,10 +107,3 @@ def _regression(row: Row, known: dict[str, Path], scenarios: dict[str, Scenario]
     side, because = row.get_or(_MUTANT_IS, BAD), row.get_or(schema.BECAUSE_OFF, "")
     bad_on = row.get_or(_BAD_ON, "")
     return Regression(name, that, link, scenario, ratio, good, bad_on, mutant, side, figure, published, because)
-
-
-def _names(scenario: Scenario) -> Names:
-    loads = {load.name: tuple(load.roles) for load in scenario.loads.values()}
-    roles = ((load.name, role) for load in scenario.loads.values() for role in load.roles.values())
-    mixed = frozenset((load, role.name) for load, role in roles if role.rw in MIXED)
-    return Names(tuple(scenario.arms), loads, mixed)

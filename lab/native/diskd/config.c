@@ -61,6 +61,8 @@ static bool read_key(struct model_disk *model, char *word)
 		return model->ncq == 1 && number(value, 10, 1, &model->ncq) && model->ncq <= CONFIG_NCQ;
 	if (!strcmp(key, "look_ahead"))
 		return !model->look_ahead && number(value, 10, 1, &model->look_ahead);
+	if (!strcmp(key, "coalesce"))
+		return model->coalesce == 1 && number(value, 10, 2, &model->coalesce);
 	if (!strcmp(key, "buffer"))
 		return !model->lane_count && number(value, 10, 2, &model->lane_count);
 	return !strcmp(key, "zone") && read_zone(model, value);
@@ -68,7 +70,8 @@ static bool read_key(struct model_disk *model, char *word)
 
 static bool has_mechanics(const struct model_disk *model)
 {
-	return model->seek || model->rotation || model->ncq > 1 || model->look_ahead || model->zone_count > 1;
+	return model->seek || model->rotation || model->ncq > 1 || model->look_ahead || model->zone_count > 1 ||
+	       model->coalesce > 1;
 }
 
 /* The lanes of buffered disks follow the models of all disks. */

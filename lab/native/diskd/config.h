@@ -14,6 +14,7 @@
  *   ncq=N             it chooses, from its first N jobs, the one that it can begin first
  *   zone=FROM:RATE    another rate from byte FROM on; repeatable in ascending order
  *   look_ahead=BYTES  it reads this much past a request, and keeps it
+ *   coalesce=N        it reports N jobs as done at a time, fewer when it has no other
  *   buffer=N          it moves N jobs at a time, which share its rate; excludes a seek and all other keys
  *
  * A backstore is a path to a disk through links. Backstores of one disk share its head, its queue and its

@@ -63,6 +63,9 @@ struct model_disk {
 	struct model_flow flow;
 	uint64_t busy, waited, jobs, writes, bytes, seeks; /* waited: ns of busy in which links delayed a transfer */
 	struct level queue;
+	uint64_t coalesce;                   /* the number of served jobs that are finished together */
+	struct model_job *done, **done_last; /* served, not finished */
+	uint64_t done_count;
 	/* A buffered disk: all jobs are in its lanes. */
 	struct model_disk *lanes;
 	uint64_t lane_count;
@@ -72,9 +75,15 @@ struct model_disk {
 struct model {
 	struct model_disk *disks;
 	unsigned int disk_count;
-	bool changed; /* flows began or ended at CHANGED_AT: speeds must be computed again */
+	struct model_job *ready; /* finished, for the caller to take */
+	bool changed;            /* flows began or ended at CHANGED_AT: speeds must be computed again */
 	uint64_t changed_at;
 };
+
+/*
+ * model.c defines these for ahead.c and share.c, which it calls itself. In a file of their own gcc would no longer
+ * inline them in model.c: guests would execute other instructions, and every digest would change.
+ */
 
 /* Time that the medium takes for BYTES from AT on. */
 uint64_t model_disk_time(const struct model_disk *disk, uint64_t at, uint64_t bytes);

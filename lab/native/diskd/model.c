@@ -19,8 +19,9 @@ static uint64_t transfer(uint64_t bytes, uint64_t rate)
 
 void model_disk_init(struct model_disk *disk, uint64_t rate, uint64_t seek)
 {
-	*disk = (struct model_disk){ .zones = { { 0, rate } }, .zone_count = 1, .seek = seek, .ncq = 1 };
+	*disk = (struct model_disk){ .zones = { { 0, rate } }, .zone_count = 1, .seek = seek, .ncq = 1, .coalesce = 1 };
 	disk->last = &disk->first;
+	disk->done_last = &disk->done;
 }
 
 bool model_disk_zone(struct model_disk *disk, uint64_t from, uint64_t rate)
@@ -205,7 +206,21 @@ static void leave_links(struct model *model, struct model_disk *disk)
 	}
 }
 
-static struct model_job *finish(struct model *model, struct model_disk *disk)
+/* A served job is finished with those before it once they are enough, or if no other would follow soon. */
+static void hold(struct model *model, struct model_disk *disk, struct model_job *job)
+{
+	job->next = NULL;
+	*disk->done_last = job;
+	disk->done_last = &job->next;
+	if (++disk->done_count < disk->coalesce && disk->first)
+		return;
+	model->ready = disk->done;
+	disk->done = NULL;
+	disk->done_last = &disk->done;
+	disk->done_count = 0;
+}
+
+static void finish(struct model *model, struct model_disk *disk)
 {
 	struct model_job *job = disk->first;
 	uint64_t now = disk->event;
@@ -228,8 +243,7 @@ static struct model_job *finish(struct model *model, struct model_disk *disk)
 	} else {
 		disk->last = &disk->first;
 	}
-	job->next = NULL;
-	return job;
+	hold(model, disk, job);
 }
 
 /* The lane with the shortest queue; for a job without bytes, which passes no other, the one with the longest. */
@@ -297,13 +311,18 @@ bool model_next(struct model *model, uint64_t *when)
 struct model_job *model_finished(struct model *model, uint64_t now)
 {
 	struct model_disk *disk;
+	struct model_job *job;
 
-	while ((disk = earliest(model)) && disk->event <= now) {
+	while (!model->ready && (disk = earliest(model)) && disk->event <= now) {
 		if (disk->phase == MODEL_MOVING)
-			return finish(model, disk);
-		move(model, disk, disk->event);
+			finish(model, disk);
+		else
+			move(model, disk, disk->event);
 	}
-	return NULL;
+	job = model->ready;
+	if (job)
+		model->ready = job->next;
+	return job;
 }
 
 uint64_t model_disk_busy(const struct model_disk *disk, uint64_t now)

@@ -6,7 +6,8 @@
  * then the transfer, which flows through every link of the job's path. Jobs that flow at the same time share
  * links by max-min fairness (share.c): no job gets more of a link than another that needs it, and no needed
  * link is idle. A buffered disk moves several jobs at a time, which share its medium like a link; it does not
- * seek. A disk with look-ahead finds earlier reads in its buffer (ahead.c).
+ * seek. A disk with look-ahead finds earlier reads in its buffer (ahead.c). A disk that coalesces finishes its
+ * jobs a number at a time, the last ones when it has no other to serve.
  *
  * Times are nanoseconds of one clock. Each step starts exactly when the previous one ended, even if the caller
  * is late.

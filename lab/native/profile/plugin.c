@@ -14,6 +14,7 @@
  * A file has the lines
  *   total INSTRUCTIONS SURPRISES
  *   node NUMBER PARENT ADDRESS CALLS INSTRUCTIONS    kernel; 0, 1 and 2 are process, interrupt and idle task
+ *   code RUNS ADDRESS...                             kernel; instructions that were executed RUNS times each
  *   user ADDRESS BYTES RUNS INSTRUCTIONS             one block of a program
  */
 #include "functions.h"
@@ -33,17 +34,23 @@
 
 EXPORT int qemu_plugin_version = PLUGIN_API;
 
+struct instruction {
+	uint64_t address;
+	uint64_t last; /* runs of the block in the window in which it was the last that was executed */
+};
+
 struct translated {
 	struct block block;
 	unsigned int length; /* instructions */
 	bool marker;
-	struct translated *next;     /* of those of user space, newest first */
+	struct translated *next;     /* newest first */
+	struct instruction *code;    /* of the kernel */
 	uint64_t runs, instructions; /* of user space, in the window */
 	uint16_t size;
 	uint8_t bytes[]; /* of user space */
 };
 
-static struct translated nothing = { .block.user = true }, *before = &nothing, *of_users;
+static struct translated nothing = { .block.user = true }, *before = &nothing, *newest;
 static struct node *node; /* that BEFORE counts for; NULL for user space */
 static uint64_t marker, counted, window_began, surprises_before;
 static uint8_t marker_bytes[MARKER_MAX];
@@ -92,6 +99,33 @@ static size_t copy_bytes(const struct qemu_plugin_insn *insn, uint8_t *to, size_
 #endif
 }
 
+static void write_user(FILE *file, const struct translated *user)
+{
+	if (!user->runs && !user->instructions)
+		return;
+	fprintf(file, "user %" PRIx64 " ", user->block.address);
+	for (unsigned int i = 0; i < user->size; i++)
+		fprintf(file, "%02x", user->bytes[i]);
+	fprintf(file, " %" PRIu64 " %" PRIu64 "\n", user->runs, user->instructions);
+}
+
+/* An instruction was executed whenever it or a later one of its block was the last. */
+static void write_code(FILE *file, const struct translated *kernel)
+{
+	uint64_t runs = 0;
+
+	for (unsigned int i = kernel->length; i--;) {
+		if (kernel->code[i].last) {
+			fprintf(file, "%scode %" PRIu64, runs ? "\n" : "", runs + kernel->code[i].last);
+			runs += kernel->code[i].last;
+		}
+		if (runs)
+			fprintf(file, " %" PRIx64, kernel->code[i].address);
+	}
+	if (runs)
+		fputc('\n', file);
+}
+
 static void write_window(void)
 {
 	char path[4096];
@@ -103,13 +137,11 @@ static void write_window(void)
 		fail("%s: %s", path, strerror(errno));
 	fprintf(file, "total %" PRIu64 " %" PRIu64 "\n", counted - window_began, stack_surprises() - surprises_before);
 	tree_write(file);
-	for (const struct translated *user = of_users; user; user = user->next) {
-		if (!user->runs && !user->instructions)
-			continue;
-		fprintf(file, "user %" PRIx64 " ", user->block.address);
-		for (unsigned int i = 0; i < user->size; i++)
-			fprintf(file, "%02x", user->bytes[i]);
-		fprintf(file, " %" PRIu64 " %" PRIu64 "\n", user->runs, user->instructions);
+	for (const struct translated *one = newest; one; one = one->next) {
+		if (one->block.user)
+			write_user(file, one);
+		else
+			write_code(file, one);
 	}
 	if (fclose(file))
 		fail("%s: %s", path, strerror(errno));
@@ -125,8 +157,11 @@ static void toggle_window(void)
 	window_began = counted;
 	surprises_before = stack_surprises();
 	tree_clear();
-	for (struct translated *user = of_users; user; user = user->next)
-		user->runs = user->instructions = 0;
+	for (struct translated *one = newest; one; one = one->next) {
+		one->runs = one->instructions = 0;
+		for (unsigned int i = 0; one->code && i < one->length; i++)
+			one->code[i].last = 0;
+	}
 }
 
 static void on_block(unsigned int vcpu, void *data)
@@ -136,10 +171,15 @@ static void on_block(unsigned int vcpu, void *data)
 
 	(void)vcpu;
 	counted = total;
-	if (node)
-		node->instructions += passed;
-	else
+	if (passed > before->length)
+		fail("%" PRIx64 " executed %" PRIu64 " instructions and has %u", before->block.address, passed,
+		     before->length);
+	if (!node) {
 		before->instructions += passed;
+	} else if (passed) {
+		node->instructions += passed;
+		before->code[passed - 1].last++;
+	}
 	if (now->marker)
 		toggle_window();
 	if (now->block.user) {
@@ -201,17 +241,20 @@ static struct translated *new_block(const struct qemu_plugin_tb *tb, bool user)
 	new->block.address = qemu_plugin_tb_vaddr(tb);
 	new->block.end = qemu_plugin_insn_vaddr(last) + qemu_plugin_insn_size(last);
 	new->block.user = user;
+	new->next = newest;
+	newest = new;
 	if (!user) {
 		new->block.function = function_at(new->block.address);
 		new->block.ending = ending_of(last);
+		new->code = taken(length * sizeof(*new->code));
+		for (size_t i = 0; i < length; i++)
+			new->code[i].address = qemu_plugin_insn_vaddr(qemu_plugin_tb_get_insn(tb, i));
 		return new;
 	}
 	for (size_t i = 0; i < length; i++)
 		new->size += copy_bytes(qemu_plugin_tb_get_insn(tb, i), new->bytes + new->size, size - new->size);
 	new->marker = new->block.address == marker &&new->size >= marker_size &&
 		      !memcmp(new->bytes, marker_bytes, marker_size);
-	new->next = of_users;
-	of_users = new;
 	return new;
 }
 

@@ -30,7 +30,13 @@ _BUILDERS = {
 THROTTLE = "throttle/"
 _CGROUPS = "/sys/fs/cgroup"
 _FIRST_SCSI_DISK = "8:0"
-SCHEDULER_MODULES = {"bfq": "bfq", "kyber": "kyber-iosched", "mq-deadline": "mq-deadline"}
+SCHEDULER_MODULES = {
+    "bfq": "bfq",
+    "kyber": "kyber-iosched",
+    "mq-deadline": "mq-deadline",
+    "deadline": "deadline-iosched",
+    "cfq": "cfq-iosched",
+}
 
 
 def devices(topology: Topology) -> tuple[Step, ...]:

@@ -27,7 +27,10 @@ def steps(topology: Topology) -> Iterator[Step]:
         "fake_rw": 1,
     }
     yield Module("sd_mod")
-    yield Module("scsi_debug", " ".join(f"{key}={value}" for key, value in parameters.items()))
+    # Before 5.8 (c10fa55f5e7a) max_queue alone is the host's can_queue, and 4.4 has one queue. What the kernel made of
+    # it is confirmed below.
+    optional = ("host_max_queue", "submit_queues")
+    yield Module("scsi_debug", " ".join(f"{key}={value}" for key, value in parameters.items()), optional)
     # scsi_debug replaces an invalid value without an error.
     yield Confirm("disk.service", "/sys/bus/pseudo/drivers/scsi_debug/ndelay", str(disks[0].service))
     host = "/sys/devices/pseudo*/adapter0/host*"

@@ -58,4 +58,7 @@ def _mechanics(disk: Disk) -> str:
     ncq = f" ncq={disk.ncq}" if disk.ncq > 1 else ""
     buffer = f" buffer={disk.buffer}" if disk.buffer else ""
     ahead = f" look_ahead={disk.look_ahead}" if disk.look_ahead else ""
-    return rotation + ncq + ahead + buffer + "".join(f" zone={zone.start}:{zone.rate}" for zone in disk.zones)
+    coalesce = f" coalesce={disk.coalesce}" if disk.coalesce > 1 else ""
+    return (
+        rotation + ncq + ahead + coalesce + buffer + "".join(f" zone={zone.start}:{zone.rate}" for zone in disk.zones)
+    )

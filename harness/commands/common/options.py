@@ -1,0 +1,116 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Options and small services that several commands share."""
+
+import argparse
+import os
+import sys
+from collections.abc import Callable
+from pathlib import Path
+
+from harness.base.files import write_atomic
+
+CHECKOUT = Path(__file__).resolve().parents[3]
+SCENARIOS = CHECKOUT / "scenarios"
+WALL = SCENARIOS / "wall"
+PAGES = CHECKOUT / "docs" / "results"
+MOST_SEEDS = 64
+
+
+def results_root(chosen: str | None) -> Path:
+    """The folder of all runs: the chosen one, else $BLKLAB_RESULTS, else results/ of the checkout."""
+    return Path(chosen or os.environ.get("BLKLAB_RESULTS") or CHECKOUT / "results")
+
+
+def write_page(path: Path, text: str) -> None:
+    path.parent.mkdir(parents=True, exist_ok=True)
+    write_atomic(path, text.encode())
+
+
+def tell(text: str) -> None:
+    """Print a line of progress on stderr; results go to stdout."""
+    print(f"blklab: {text}", file=sys.stderr, flush=True)
+
+
+def number(least: int, most: int | None = None) -> Callable[[str], int]:
+    """An argparse type: an integer within bounds."""
+    bounds = f"{least} or more" if most is None else f"from {least} to {most}"
+
+    def parse(text: str) -> int:
+        value = int(text) if text.removeprefix("-").isdecimal() else None
+        if value is None or value < least or (most is not None and value > most):
+            raise argparse.ArgumentTypeError(f"expected an integer, {bounds}, got {text!r}")
+        return value
+
+    return parse
+
+
+def given(text: str) -> str:
+    """An argparse type: text that is not empty, so that an unset shell variable does not select a default."""
+    if not text.strip():
+        raise argparse.ArgumentTypeError("expected a value, got an empty one; leave the option out for its default")
+    return text
+
+
+def kernel_default() -> str:
+    return os.environ.get("KERNEL") or "distro"
+
+
+def add_scenario(parser: argparse.ArgumentParser, *, nargs: str | None = None) -> None:
+    parser.add_argument("scenario", nargs=nargs, help="a name from blklab list, or the path of a scenario file")
+
+
+def add_topology(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("topology", help="a name from blklab list --topologies, or the path of a topology file")
+
+
+def add_run(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", type=Path, help="a run folder, such as results/shared-queue/latest")
+
+
+def add_results(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--results", metavar="DIR", help="folder of the runs (default: results/ of the checkout)")
+
+
+def add_arms(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
+
+
+def add_jobs(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--jobs", type=number(0), default=0, metavar="N", help="boots at the same time (default: one per core)"
+    )
+
+
+def add_seeds(parser: argparse.ArgumentParser, *also: str) -> None:
+    parser.add_argument(
+        "--seeds",
+        *also,
+        type=number(1, MOST_SEEDS),
+        metavar="N",
+        help="boots of each arm (wall clock: the maximum) instead of the scenario's number",
+    )
+
+
+def add_kernel(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument(
+        "--kernel",
+        type=given,
+        default=kernel_default(),
+        metavar="SPEC",
+        help="debian:6.1, an exact debian:VERSION, debian:SUITE, distro, path:DIR or host (default: distro)",
+    )
+
+
+def add_each_kernel(parser: argparse.ArgumentParser) -> None:
+    """``--kernel``, which may be repeated; read it with ``kernels_of``."""
+    parser.add_argument(
+        "--kernel",
+        action="append",
+        type=given,
+        metavar="SPEC",
+        help="as in blklab run; may be repeated (default: $KERNEL or distro)",
+    )
+
+
+def kernels_of(options: argparse.Namespace) -> list[str]:
+    return options.kernel or [kernel_default()]

@@ -1,0 +1,133 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A verdict on the terminal, and in formats for other programs."""
+
+import argparse
+import json
+import sys
+from collections import Counter
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.base.files import write_atomic, writing
+from harness.judge.document import verdict_document
+from harness.judge.verdict import Verdict
+from harness.limits.bottleneck import Bottleneck
+from harness.noise import FEWEST_ROUNDS, Rule
+from harness.record.judging import explain_run
+from harness.record.store import RunFolder
+from harness.report.export.junit import junit_xml
+from harness.report.export.kcidb import kcidb_json
+from harness.report.export.ktap import ktap
+from harness.report.export.parts import Export, exported
+from harness.report.export.table import csv_table
+from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
+from harness.studies.calibration import note
+from lab.base.errors import Misuse
+
+
+def print_run(console: Console, run: RunFolder, verdict: Verdict, detail: Detail = Detail.NORMAL) -> None:
+    """Write the report of a run from its artefacts."""
+    print_verdict(console, run.scenario, verdict, surroundings(run), detail)
+
+
+def surroundings(run: RunFolder) -> Surroundings:
+    """Context of the figures in a report: kernel, QEMU, effort, bottlenecks."""
+    facts = run.facts
+    return Surroundings(
+        kernel=facts.kernel.release,
+        origin=facts.kernel.origin,
+        qemu=facts.qemu,
+        effort=_effort(run),
+        command=facts.command,
+        folder=_shown(run.path),
+        base=facts.base.release if facts.base else "",
+        models=note(run.path.parent.parent, run) if facts.rule is None else "",
+        bottlenecks=tuple(one for one in explain_run(run) if isinstance(one, Bottleneck)),
+        rule=_rule_text(facts.rule) if facts.rule else "",
+    )
+
+
+def _rule_text(rule: Rule) -> str:
+    if not rule.looks:
+        return f"no verdict on fewer than {FEWEST_ROUNDS} boots a side"
+    looks = " and ".join(str(look.rounds) for look in rule.looks)
+    return f"fixed before the first boot: looks after {looks} boots a side, {100 * rule.error:g} % of error either way"
+
+
+def _effort(run: RunFolder) -> Effort:
+    phases: Counter[str] = Counter()
+    boots = 0
+    for cell in run.facts.cells:
+        record = run.boot(cell) if not cell.skip else None
+        if record is not None:
+            boots += 1
+            phases.update(record.wall)
+    return Effort(boots, run.elapsed(), dict(phases))
+
+
+def _shown(path: Path) -> str:
+    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+
+
+Format = Callable[[Export], str]
+STDOUT = "-"
+FORMATS: Mapping[str, tuple[Format, str]] = {
+    "junit": (junit_xml, "JUnit XML"),
+    "ktap": (ktap, "KTAP version 1"),
+    "kcidb": (kcidb_json, "kcidb JSON, schema 5.3"),
+    "csv": (csv_table, "CSV with a row per figure"),
+}
+
+
+def add_exports(parser: argparse.ArgumentParser) -> None:
+    detail = parser.add_mutually_exclusive_group()
+    for flag, long, value, text in (
+        ("-v", "--verbose", Detail.FULL, "print every arm, figure and bottleneck"),
+        ("-q", "--quiet", Detail.BRIEF, "print one line"),
+    ):
+        detail.add_argument(
+            flag, long, dest="detail", action="store_const", const=value, default=Detail.NORMAL, help=text
+        )
+    detail.add_argument("--json", action="store_true", help="print verdict.json instead of the report")
+    for name, (_, title) in FORMATS.items():
+        parser.add_argument(f"--{name}", metavar="FILE", help=f"also write {title}; - is standard output")
+
+
+def check_exports(options: argparse.Namespace) -> None:
+    """Raise Misuse, before anything is measured, for a target that cannot be written."""
+    targets = _targets(options)
+    if list(targets.values()).count(STDOUT) + options.json > 1:
+        raise Misuse("only one format can go to standard output", remedy="name files for the others")
+    for name, target in targets.items():
+        folder = Path(target).parent
+        if target != STDOUT and (not folder.is_dir() or Path(target).is_dir()):
+            reason = f"{folder} is not a folder" if not folder.is_dir() else "this is a folder"
+            raise Misuse(f"--{name} {target}: {reason}", remedy="name a file in a folder that exists")
+
+
+def show_run(options: argparse.Namespace, run: RunFolder, verdict: Verdict) -> None:
+    """Print the report (to standard error when a format goes to standard output) or, with --json, the verdict."""
+    if options.json:
+        print(json.dumps(verdict_document(verdict), indent=2))
+    else:
+        print_run(Console(stderr=STDOUT in _targets(options).values()), run, verdict, options.detail)
+
+
+def export(options: argparse.Namespace, run: RunFolder, verdict: Verdict) -> None:
+    """Write each requested format. Raises LabBroken when a file cannot be written."""
+    for name, target in _targets(options).items():
+        text, path = FORMATS[name][0](exported(run, verdict)), Path(target)
+        if target == STDOUT:
+            sys.stdout.write(text)
+        elif path.exists() and not path.is_file():
+            # Never replace a pipe or a device by a file.
+            with writing(path):
+                path.write_text(text, encoding="utf-8")
+        else:
+            write_atomic(path, text.encode())
+
+
+def _targets(options: argparse.Namespace) -> dict[str, str]:
+    return {name: value for name in FORMATS if (value := getattr(options, name)) is not None}

@@ -1,0 +1,244 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Charts of a run: latency distributions from fio's percentiles, and tags held over the window from the sampler."""
+
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.judge.cells import CellResult
+from harness.judge.ensemble import Ensemble
+from harness.metrics.node import MeasurementError
+from harness.metrics.samples import Samples, Series, read_samples
+from harness.metrics.use import LoadUse, mean_use, read_use
+from harness.record.store import RunFolder
+from harness.report.drawing.chart import (
+    MOST_LINES,
+    Axis,
+    Chart,
+    ChartLine,
+    Point,
+    Tick,
+    across,
+    area,
+    logarithmic,
+    path,
+    upwards,
+)
+from harness.report.format import plural
+from harness.report.page.render import Values
+from harness.scenario.model import Arm, Load, Scenario
+from lab.base.record import BootRecord, Outcome
+from lab.topology.model import SCSI
+
+WIDTH = 344.0
+PERCENTILES = ("p50", "p90", "p99", "p99.9")
+_SLOWEST = "max"
+_TAIL, _TAIL_NEEDS = "p99.9", 1000
+"""With fewer I/Os this percentile is just the maximum."""
+_ROW, _TOP, _FOOT, _EDGE = 32.0, 6.0, 22.0, 12.0
+
+
+Distribution = Mapping[str, Ensemble]
+"""Percentile, or ``max`` -> ns of each seed."""
+
+
+def latency_charts(scenario: Scenario, cells: Sequence[CellResult]) -> Iterator[Values]:
+    """One role of one load on a logarithmic axis, in pixels: ``at`` has the recorded PERCENTILES of each row."""
+    for load in scenario.loads.values():
+        for role in load.roles:
+            found = {arm: distribution(cells, arm, load.name, role) for arm in scenario.arms}
+            drawn = {arm: one for arm, one in found.items() if "p50" in one}
+            if drawn:
+                yield _chart(load.name, role, drawn)
+
+
+def distribution(cells: Sequence[CellResult], arm: str, load: str, role: str) -> Distribution:
+    """Percentiles of the whole latency, with submission; empty if fio counted nothing, or reads and writes apart."""
+    found: dict[str, dict[int, float]] = {}
+    for cell in cells:
+        few = cell.figures.get((load, role, "total_ios"), 0.0) < _TAIL_NEEDS
+        for name in (*PERCENTILES, _SLOWEST):
+            value = cell.figures.get((load, role, f"lat.{name}"))
+            if cell.arm == arm and value and not (few and name == _TAIL):
+                found.setdefault(name, {})[cell.seed] = value
+    return {name: Ensemble(values) for name, values in found.items()}
+
+
+def _chart(load: str, role: str, drawn: Mapping[str, Distribution]) -> Values:
+    values = [ensemble.median for one in drawn.values() for ensemble in one.values()]
+    axis = logarithmic(values, _EDGE, WIDTH - _EDGE)
+    rows = tuple(_row(place, arm, one, axis) for place, (arm, one) in enumerate(drawn.items()))
+    base = _TOP + _ROW * len(rows)
+    said = "; ".join(
+        f"{row['arm']} {', '.join(f'{name} {text}' for name, text in row['words'].items())}" for row in rows
+    )
+    return {
+        "load": load,
+        "role": role,
+        "title": f"Latency of {role} under load {load}: {said}",
+        "width": WIDTH,
+        "height": base + _FOOT,
+        "left": _EDGE,
+        "right": WIDTH - _EDGE,
+        "base": base,
+        "ticks": tuple(Tick(axis.at(value), time_words(value)) for value in axis.values()),
+        "rows": rows,
+    }
+
+
+def _row(place: int, arm: str, one: Distribution, axis: Axis) -> Values:
+    at = {name: axis.at(one[name].median) for name in PERCENTILES if name in one}
+    return {
+        "arm": arm,
+        "y": _TOP + _ROW * place + 22,
+        "at": at,
+        "slowest": axis.at(one[_SLOWEST].median) if _SLOWEST in one else max(at.values()),
+        "words": {name: _words(one[name]) for name in (*PERCENTILES, _SLOWEST) if name in one},
+    }
+
+
+def _words(ensemble: Ensemble) -> str:
+    low, high = time_words(ensemble.low), time_words(ensemble.high)
+    return time_words(ensemble.median) + (f" [{low} .. {high}]" if low != high else "")
+
+
+def time_words(ns: float) -> str:
+    """Three significant digits: ``8.53 ms``, ``412 us``."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}" if ns < 1000 * size else f"{ns / size:,.0f} {unit}"
+    return f"{ns:.0f} ns"
+
+
+@dataclass(frozen=True)
+class Recorded:
+    """``use`` is the mean over all windows of the boots; ``samples`` are those of the first window of ``seed``."""
+
+    arm: Arm
+    load: Load
+    use: LoadUse
+    samples: Samples
+    seed: int
+
+
+def recorded(run: RunFolder) -> tuple[Recorded, ...]:
+    """Each load of each arm whose use was recorded in all boots that ended well."""
+    return tuple(_recorded(run))
+
+
+def _recorded(run: RunFolder) -> Iterator[Recorded]:
+    for arm in run.scenario.arms.values():
+        boots = list(_boots(run, arm))
+        for load in run.scenario.loads.values() if boots else ():
+            try:
+                windows = load.windows(run.scenario.windows)
+                uses = [read_use(record.files, arm.topology, one) for _, record in boots for one in windows]
+                seed, first = boots[0]
+                name = f"{windows[0].name}.samples.json"
+                samples = read_samples(first.files[name], name)
+            except MeasurementError:
+                continue
+            yield Recorded(arm, load, mean_use(uses), samples, seed)
+
+
+def _boots(run: RunFolder, arm: Arm) -> Iterator[tuple[int, BootRecord]]:
+    for cell in run.facts.cells:
+        record = run.boot(cell) if cell.arm == arm.name and not cell.skip and not cell.repeat else None
+        if record is not None and record.outcome is Outcome.BYE:
+            yield cell.seed, record
+
+
+_FEW = MOST_LINES - 1
+_HEADROOM = 1.08
+_FAR = 2.0
+"""A limit is drawn up to this multiple of the held tags; a higher one would flatten the lines."""
+
+
+def occupancy_charts(found: Sequence[Recorded]) -> Iterator[Chart]:
+    for one in found:
+        series = {**_hosts(one), **_luns(one)}
+        if series:
+            yield _occupancy_chart(one, series)
+
+
+def _hosts(one: Recorded) -> dict[str, Series]:
+    return {
+        name: series
+        for name in one.use.hosts
+        if (series := one.samples.series.get(f"host_busy[{name}]")) is not None and series.count
+    }
+
+
+def _luns(one: Recorded) -> dict[str, Series]:
+    topology = one.arm.topology
+    named = {
+        name: f"{'device_busy' if topology.hbas[topology.luns[name].hba].driver in SCSI else 'inflight'}[{name}]"
+        for name in one.use.luns
+    }
+    found = {name: one.samples.series[key] for name, key in named.items() if key in one.samples.series}
+    return {f"LUN {name}": series for name, series in found.items() if series.count}
+
+
+def _occupancy_chart(one: Recorded, series: dict[str, Series]) -> Chart:
+    luns = {name: each for name, each in series.items() if name.startswith("LUN ")}
+    shown = series if len(series) <= _FEW else {name: each for name, each in series.items() if name not in luns}
+    seconds = (one.samples.ended - one.samples.began) / 1e9
+    most = max((max(_values(each), default=0.0) for each in series.values()), default=0.0)
+    limits = _limits(one)
+    near = [limit for limit, _ in limits if limit <= _FAR * most]
+    x, y = across(0.0, seconds), upwards(0.0, max(1.0, _HEADROOM * max([most, *near])))
+    lines = [
+        ChartLine(name, style, path(_points(each, seconds), x, y)) for style, (name, each) in enumerate(shown.items())
+    ]
+    if luns and not luns.keys() <= shown.keys():
+        lines.append(_many(luns, len(lines), seconds, x, y))
+    heading = f"{one.arm.name}.{one.load.name}"
+    said = "; ".join(f"{name} {each.mean:.3g} in the mean, {each.max} at most" for name, each in shown.items())
+    beyond = [words for limit, words in limits if limit > _FAR * most]
+    return Chart(
+        heading=heading,
+        title=f"Tags held over the window of {heading}, seed {one.seed}: {said or 'LUNs only'}",
+        x_name=f"seconds of the window, seed {one.seed}",
+        y_name="tags held",
+        x_ticks=x.ticks(),
+        y_ticks=y.ticks(4),
+        lines=tuple(lines[:MOST_LINES]),
+        limits=tuple(Tick(y.at(limit), words) for limit, words in limits if limit <= _FAR * most),
+        note=f"{', '.join(beyond)}: above the chart" if beyond else "",
+    )
+
+
+def _limits(one: Recorded) -> list[tuple[int, str]]:
+    """The distinct limits of the hosts, and of SCSI LUNs if each is drawn."""
+    topology = one.arm.topology
+    hosts = {topology.hbas[topology.luns[lun].hba].name for lun in one.use.luns}
+    found = {topology.hbas[name].can_queue: f"can_queue {topology.hbas[name].can_queue}" for name in hosts}
+    if len(one.use.luns) + len(hosts) <= _FEW:
+        depths = {topology.hbas[name].cmd_per_lun for name in hosts} - found.keys()
+        found.update({depth: f"cmd_per_lun {depth}" for depth in depths})
+    return sorted(found.items())
+
+
+def _many(luns: dict[str, Series], style: int, seconds: float, x: Axis, y: Axis) -> ChartLine:
+    """The mean over many LUNs as a line, minimum to maximum as an area."""
+    columns: dict[int, list[float]] = {}
+    for series in luns.values():
+        for place, value in enumerate(series.parts):
+            if value is not None:
+                columns.setdefault(place, []).append(value)
+    count = max(len(series.parts) for series in luns.values())
+    times = {place: (place + 0.5) / count * seconds for place in columns}
+    ordered = sorted(columns)
+    middle: list[Point] = [(times[place], sum(columns[place]) / len(columns[place])) for place in ordered]
+    lower: list[Point] = [(times[place], min(columns[place])) for place in ordered]
+    upper: list[Point] = [(times[place], max(columns[place])) for place in ordered]
+    name = f"mean and range of {plural(len(luns), 'LUN')}"
+    return ChartLine(name, style, path(middle, x, y), area(lower, upper, x, y))
+
+
+def _points(series: Series, seconds: float) -> list[Point]:
+    count = len(series.parts)
+    return [((place + 0.5) / count * seconds, value) for place, value in enumerate(series.parts) if value is not None]
+
+
+def _values(series: Series) -> Iterator[float]:
+    yield from (value for value in series.parts if value is not None)

@@ -1,0 +1,92 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Kernels as Ubuntu packages them: ``ubuntu:`` and a series or a release's code name."""
+
+import re
+from collections.abc import Sequence
+
+from lab.base.cache import Cache
+from lab.base.errors import CannotJudge, Misuse
+from lab.base.units import Tell
+from lab.kernels import debian, store
+from lab.kernels.model import Kernel
+from lab.kernels.release import Release
+from lab.packages import sources
+from lab.packages.apt import Archive, Package
+from lab.packages.store import Choose, unpacked
+from lab.packages.version import version_key
+
+RELEASES = ("noble", "jammy", "focal", "bionic", "xenial")
+"""Long-term releases, newest first. With their updates they have 4.4, 4.15, 4.18 and every second series since."""
+_SERIES = re.compile(r"\d+\.\d+")
+_RELEASE = re.compile(r"[a-z]+")
+_IMAGE = r"linux-image-(?:unsigned-)?{series}\.\d+-\d+-generic"
+
+
+def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
+    """``wanted`` is what follows ``ubuntu:``. Raises CannotJudge when no release has such a kernel."""
+    if _SERIES.fullmatch(wanted):
+        choose = _newest_of(wanted)
+    elif _RELEASE.fullmatch(wanted):
+        choose = _default_of(wanted)
+    else:
+        raise Misuse(f'"ubuntu:{wanted}" is not a kernel', remedy="give a series (ubuntu:4.15) or a code name (noble)")
+    return _resolved(f"ubuntu:{wanted}", f"ubuntu-{wanted}", choose, cache, refresh=refresh, tell=tell)
+
+
+def resolve_distro(codename: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
+    """The kernel that linux-image-generic of the host's Ubuntu release depends on."""
+    pin = f"distro-ubuntu-{codename}"
+    return _resolved("distro", pin, _default_of(codename), cache, refresh=refresh, tell=tell)
+
+
+def _resolved(spec: str, pin: str, choose: Choose, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
+    made = unpacked(
+        cache,
+        lambda: Archive(cache, sources.ubuntu(), tell),
+        pin,
+        choose,
+        kind=store.KIND,
+        finish=debian.store_unpacked,
+        refresh=refresh,
+    )
+    return store.load(made.folder, spec, debian.origin_of("Ubuntu", made.pin))
+
+
+def _default_of(codename: str) -> Choose:
+    """What linux-image-generic depends on, in ``codename`` or its updates."""
+
+    def choose(archive: Archive) -> list[Package]:
+        suites = (codename, f"{codename}-updates")
+        metas = [archive.search(suite, "linux-image-generic")[:1] for suite in suites]
+        meta = max((found[0] for found in metas if found), key=lambda package: Release.parse(package.version))
+        names = [needed.name for alternatives in meta.depends for needed in alternatives]
+        name = next(name for name in names if re.fullmatch(_IMAGE.format(series=r"\d+\.\d+"), name))
+        return _with_modules(archive, archive.find(meta.suite, name))
+
+    return choose
+
+
+def _newest_of(series: str) -> Choose:
+    """The newest kernel of ``series`` in the newest release that has one."""
+    pattern = _IMAGE.format(series=re.escape(series))
+
+    def choose(archive: Archive) -> Sequence[Package]:
+        for codename in RELEASES:
+            found = [image for pocket in ("-updates", "") for image in archive.search(f"{codename}{pocket}", pattern)]
+            if found:
+                # A signed image and its unsigned twin have one version; the signed one has the shorter name.
+                return _with_modules(archive, max(found, key=lambda one: (version_key(one.version), -len(one.name))))
+        raise CannotJudge(
+            f"no kernel {series} in Ubuntu's {', '.join(RELEASES)}", remedy="choose another one, such as ubuntu:5.4"
+        )
+
+    return choose
+
+
+def _with_modules(archive: Archive, image: Package) -> list[Package]:
+    """Ubuntu splits modules off; null_blk and the SCSI target live in modules-extra."""
+    release = re.sub(r"linux-image-(?:unsigned-)?", "", image.name)
+    parts = [f"linux-modules-{release}", f"linux-modules-extra-{release}"]
+    # From 26.04 on there is no -extra: everything is in linux-modules.
+    found = [archive.search(image.suite, re.escape(name))[:1] for name in parts]
+    return [image, *(packages[0] for packages in found if packages)]

@@ -1,0 +1,58 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Patches of a kernel's source whose effect on the instructions of a read is known."""
+
+import difflib
+import re
+import subprocess
+from pathlib import Path
+
+from lab.kernels.tree import KernelSource
+
+
+def source_file(source: KernelSource, path: str) -> str:
+    command = ["git", f"--git-dir={source.path}", "cat-file", "blob", f"{source.git_tree}:{path}"]
+    return subprocess.run(command, check=True, capture_output=True, text=True).stdout
+
+
+def adding(source: KernelSource, path: str, function: str, count: int) -> str:
+    """A mutant's patch: ``count`` nops, which need no register, at the beginning of the function in file ``path``."""
+    before = source_file(source, path)
+    # GNU C, "Size of an asm": inline asm counts as small where the compiler decides what to inline.
+    added = f'\tasm inline volatile(".rept {count}; nop; .endr");\n'
+    after, found = re.subn(
+        rf"(^\w[^;{{}}]*\b{function}\([^;{{}}]*\)\n\{{\n)", rf"\g<1>{added}", before, flags=re.MULTILINE
+    )
+    assert found == 1, f"{path}: {found} definitions of {function}"
+    return _patch(path, before, after, f"{function} executes {count} nops")
+
+
+def without_plug(source: KernelSource) -> str:
+    """A mutant's patch: __submit_bio() has no plug, as before 6.10 (060406c61c7c)."""
+    path = "block/blk-core.c"
+    before = source_file(source, path)
+    begin = before.index("static void __submit_bio(")
+    function = before[begin : before.index("\n}\n", begin)]
+    after, found = re.subn(r"\n\t(struct blk_plug plug|blk_(start|finish)_plug\(&plug\));", "", function)
+    assert found == 3, f"{found} lines of a plug in __submit_bio"
+    return _patch(path, before, before.replace(function, after), "a bio is submitted without a plug")
+
+
+def without_nowait(source: KernelSource) -> str:
+    """A mutant's patch: dm-stripe does not say that it supports REQ_NOWAIT, as in 5.10."""
+    path = "drivers/md/dm-stripe.c"
+    before = source_file(source, path)
+    assert before.count(" | DM_TARGET_NOWAIT") == 1
+    return _patch(path, before, before.replace(" | DM_TARGET_NOWAIT", ""), "io_uring cannot submit to dm-stripe")
+
+
+def _patch(path: str, before: str, after: str, breaks: str) -> str:
+    lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
+    diff = "".join(difflib.unified_diff(*lines, f"a/{path}", f"b/{path}"))
+    return f"Mutant: {breaks}\nKernels: >= 4.19\n\n{diff}"
+
+
+def write_mutant(folder: Path, source: KernelSource, path: str, function: str, count: int) -> str:
+    """Put the patch into ``folder`` and return the mutant's name."""
+    name = function.replace("_", "-")
+    (folder / f"{name}.patch").write_text(adding(source, path, function, count))
+    return name

@@ -1,0 +1,181 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Kernels built from source in which one function executes more: the profile names it, the number and the line."""
+
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, replace
+from pathlib import Path
+
+import pytest
+
+from harness.profile.differential import Differential, differential
+from harness.profile.lines import Side, code_of, line_changes
+from harness.profile.mail import differential_lines
+from harness.profile.model import Head, Profile
+from harness.profile.recorded import profiles_of
+from harness.run.plan import guest_job
+from harness.scenario.load import load_scenario
+from lab.base import host
+from lab.base.cache import Cache
+from lab.base.units import silent
+from lab.kernels import lines, packaged, tree
+from lab.kernels.model import Kernel
+from lab.kernels.tree import KernelSource, Options
+from lab.profile import profile_boot
+from lab.session import open_lab
+from tests.vm.kernel_patches import without_nowait, without_plug, write_mutant
+
+pytestmark = [
+    pytest.mark.network,
+    pytest.mark.vm,
+    pytest.mark.slow,
+    pytest.mark.timeout(3600),
+    pytest.mark.skipif(bool(host.missing_needs(host.BUILD_NEEDS)), reason="needs scripts/host-packages --build"),
+]
+READS = """\
+scenario: reads
+title: Reads of a null_blk device
+clock: virtual
+schema: 1
+topology: io-cost-null-blk
+queue: {scheduler: none}
+seeds: 1
+window: {ramp: 20ms, runtime: 100ms}
+arms:
+  mq-deadline: {queue.scheduler: mq-deadline}
+  dm-stripe: {topology: io-cost-dm-stripe}
+loads:
+  libaio:
+    io: {disk: dev, rw: randread, bs: 4k, iodepth: 32, ioengine: libaio}
+  io-uring:
+    io: {disk: dev, rw: randread, bs: 4k, iodepth: 32, ioengine: io_uring}
+claims:
+  - that: a read costs instructions
+    ratio: mq-deadline.libaio.io.cpu.per_io
+    expect: "> 0"
+controls:
+  - that: a read is not free
+    ratio: mq-deadline.libaio.io.cpu.per_io
+    expect: "< 1"
+"""
+MUTANTS = {
+    "blk_mq_submit_bio": ("block/blk-mq.c", 131),
+    "dd_dispatch_request": ("block/mq-deadline.c", 53),
+    "dd_insert_requests": ("block/mq-deadline.c", 97),
+    "dd_finish_request": ("block/mq-deadline.c", 61),
+    "null_queue_rq": ("drivers/block/null_blk/main.c", 73),
+    "blk_mq_free_request": ("block/blk-mq.c", 47),
+    "submit_bio_noacct": ("block/blk-core.c", 113),
+    "blkdev_read_iter": ("block/fops.c", 89),
+    "blk_mq_get_tag": ("block/blk-mq-tag.c", 67),
+    "bio_endio": ("block/bio.c", 151),
+}
+"""Functions that a read behind mq-deadline calls, by file, and instructions that are added to each."""
+
+LINED = "dd_insert_requests"
+
+
+@dataclass(frozen=True)
+class Bench:
+    """``kernel`` is of the source as it is. ``profiles`` boots an arm and returns a profile for each load."""
+
+    source: KernelSource
+    kernel: Kernel
+    folder: Path
+    profiles: Callable[[Kernel, str], Mapping[str, Profile]]
+
+    def profile(self, kernel: Kernel) -> Profile:
+        return self.profiles(kernel, "mq-deadline")["libaio"]
+
+    def mutant(self, function: str) -> tuple[KernelSource, Options, Kernel]:
+        return self.built(write_mutant(self.folder, self.source, MUTANTS[function][0], function, MUTANTS[function][1]))
+
+    def built(self, name: str) -> tuple[KernelSource, Options, Kernel]:
+        source, options = replace(self.source, mutant=name), Options(mutants=self.folder)
+        return source, options, tree.built(source, Cache.default(), options=options)
+
+
+@pytest.fixture(scope="module")
+def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
+    cache, folder = Cache.default(), tmp_path_factory.mktemp("mutants")
+    (folder / "reads.yaml").write_text(READS)
+    scenario = load_scenario(str(folder / "reads.yaml"), search=folder)
+    # A snapshot serves later boots of the same kernel: there are none.
+    lab = replace(open_lab(cache), cold=True)
+    known: dict[tuple[str, str], Mapping[str, Profile]] = {}
+
+    def profiles(kernel: Kernel, name: str) -> Mapping[str, Profile]:
+        if (kernel.digest, name) not in known:
+            arm, into = scenario.arms[name], folder / f"{kernel.digest}-{name}"
+            into.mkdir()
+            boot = profile_boot(lab, kernel, arm.topology, guest_job(scenario, arm, 1), into, phase_seen=silent)
+            head = Head(scenario.name, name, "", 1, kernel.release, kernel.origin, str(boot.record.digest))
+            loads = tuple(scenario.loads.values())
+            known[kernel.digest, name] = profiles_of(cache, kernel, boot, topology=arm.topology, loads=loads, head=head)
+        return known[kernel.digest, name]
+
+    source = packaged.source_of("6.12", cache, tell=silent)
+    kernel = tree.built(source, cache)
+    return Bench(source, kernel, folder, profiles)
+
+
+def per_call(found: Differential, function: str) -> tuple[float, float]:
+    """Calls per I/O and instructions added to each, where the function is listed first."""
+    first = found.changes[0]
+    assert first.function.name == function
+    added = first.after.instructions / first.after.calls - first.before.instructions / first.before.calls
+    return float(first.after.calls), float(added)
+
+
+@pytest.mark.parametrize("function", MUTANTS)
+def test_added_instructions_are_listed_first_and_exactly(bench: Bench, function: str) -> None:
+    _, _, kernel = bench.mutant(function)
+    found = differential(bench.profile(bench.kernel), bench.profile(kernel))
+    assert found.rest == 0
+    assert (found.before.unexplained, found.after.unexplained) == (0, 0)
+    calls, added = per_call(found, function)
+    print(f"{function}: {MUTANTS[function][1]} added, {added:.3f} found, {calls:.3f} calls per I/O")
+    assert calls == pytest.approx(1, abs=0.1)
+    assert added == pytest.approx(MUTANTS[function][1], abs=0.5)
+
+
+def test_without_a_plug_each_read_behind_an_elevator_wakes_a_kernel_thread(bench: Bench) -> None:
+    """What 6.1 and 7.2 do and 6.12 does not, with one configuration."""
+    (bench.folder / "no-plug.patch").write_text(without_plug(bench.source))
+    _, _, kernel = bench.built("no-plug")
+    found = differential(bench.profile(bench.kernel), bench.profile(kernel))
+    print("\n".join(differential_lines(found)))
+    calls = {one.function.name: (float(one.before.calls), float(one.after.calls)) for one in found.changes}
+    assert calls["process_one_work"] == pytest.approx((0, 1), abs=0.1)
+    assert calls["__schedule"] == pytest.approx((0, 2), abs=0.2)
+    before, after = found.totals
+    assert after / before > 1.25
+
+
+def test_without_nowait_each_read_is_submitted_by_a_kernel_thread(bench: Bench) -> None:
+    """What 5.10 does and 6.1 does not, with one configuration."""
+    (bench.folder / "no-nowait.patch").write_text(without_nowait(bench.source))
+    _, _, kernel = bench.built("no-nowait")
+    found = differential(*(bench.profiles(one, "dm-stripe")["io-uring"] for one in (bench.kernel, kernel)))
+    print("\n".join(differential_lines(found)))
+    calls = {one.function.name: (float(one.before.calls), float(one.after.calls)) for one in found.changes}
+    assert calls["io_wq_submit_work"] == pytest.approx((0, 1), abs=0.1)
+
+
+def test_added_instructions_have_their_line(bench: Bench) -> None:
+    source, options, kernel = bench.mutant(LINED)
+    before, after = bench.profile(bench.kernel), bench.profile(kernel)
+    kernels = (bench.source, bench.kernel, Options()), (source, kernel, options)
+    sides = [_side(profile, *one) for profile, one in zip((before, after), kernels, strict=True)]
+    first = line_changes(sides, "vmlinux", LINED)[0]
+    path, added = MUTANTS[LINED]
+    assert (first.line.file, first.line.text.split("(")[0]) == (path, "asm inline volatile")
+    calls = differential(before, after).changes[0].after.calls
+    assert not first.before
+    assert first.after == added * calls
+
+
+def _side(profile: Profile, source: KernelSource, kernel: Kernel, options: Options) -> Side:
+    code = code_of(profile, [("vmlinux", LINED)])
+    wanted = [lines.Wanted(one.owner, one.name, one.counts) for one in code]
+    found = lines.source_lines(kernel, source, wanted, Cache.default(), options=options)
+    return Side(profile, dict(zip(code, found, strict=True)))
