@@ -24,6 +24,7 @@ from lab.topology.model import SERIAL, Topology
 from lab.yaml.strict import Map, Problems, names, parse, plain_value, read_bytes
 
 _SECOND = 10**9
+_READS = {"read", "randread"}
 _BASE, _SLOWER = "base", "slower"
 _HOLDS = 0.8
 """First bound of a claim, relative to what the topology allows: a person sets the real one."""
@@ -144,6 +145,8 @@ class Drafter:
         row: Document = {"disk": self._targets[job.key], "rw": job.rw, "bs": exact_size(job.bs), "iodepth": job.iodepth}
         row |= {"ioengine": job.ioengine} if job.ioengine != "libaio" else {}
         row |= {} if job.direct else {"direct": False}
+        # A modelled disk keeps what is written in the guest's memory, except zeros.
+        row |= {"zero_buffers": True} if job.rw not in _READS and "verify" not in job.options else {}
         row |= job.options
         if job.file in self._extents:
             start = self._extents[job.file][0] + (job.offset or 0)
@@ -219,9 +222,9 @@ class Drafter:
         if by > 1:
             self._scale *= by
             self._teaches.append(
-                f"Load {worst.load} would keep the guest's CPU busy for {worst.busy:.1f} times its time at"
-                f" {worst.iops:.0f} I/Os a second, so rates are {self._scale} times lower than the machine's and times"
-                f" {self._scale} times longer: ratios between devices stay."
+                f"Load {worst.load}, {worst.iops:.0f} I/Os a second, needs {worst.busy:.1f} of the guest's CPU"
+                f" (1 is all of it): rates are {self._scale} times lower than the machine's and times {self._scale}"
+                " times longer, and ratios between devices stay."
             )
         if self._scale > 1:
             self._teaches += not_concluded(_topology({**self._source.document, "scale": self._scale}))

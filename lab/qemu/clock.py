@@ -21,8 +21,8 @@ class VirtualClock:
     """rdrand and rdseed would return the host's randomness.
 
     erms and fsrm promise fast string instructions, but TCG executes rep movsb and rep stosb byte by byte, and icount
-    counts each byte as an instruction. Without them kernel and libc move words: a load of shared-queue takes 160 million
-    instructions instead of 210 (Linux 6.1).
+    counts each byte as an instruction. Without them kernel and libc move words: a load of shared-queue takes 160
+    million instructions instead of 210 (Linux 6.1).
     """
 
     def words(self) -> tuple[str, ...]:

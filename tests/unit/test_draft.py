@@ -2,6 +2,7 @@
 """``blklab draft``: fio's rules, roles and loads, first claims, scale, and what is refused with its line."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from harness.report.terminal.conclusion import conclusion
 from harness.scenario.model import Scenario, Status
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_MISUSE, InputErrors
 from lab.topology.load import catalogue
+from tests.unit.machine_samples import MachineTree, megaraid, mpt3sas, nvme_four_paths
 
 EXAMPLES = Path(__file__).parent / "fixtures" / "fio"
 WITHOUT = {
@@ -34,7 +36,7 @@ WITHOUT = {
     "flow": ("flow", "flow_sleep"),
     "disk-zone-profile": ("zonemode", "zonesize", "zoneskip"),
     "latency-profile": ("latency_target", "latency_window", "latency_percentile"),
-    "numa": ("numa_cpu_nodes", "numa_mem_policy"),
+    "numa": (),
     "fixed-rate-submission": ("io_submit_mode",),
 }
 """fio's examples that become drafts, and the options of each that have no counterpart."""
@@ -101,6 +103,12 @@ def test_files_of_one_folder_lie_one_after_another_on_one_disk(tmp_path: Path) -
 def test_a_stonewall_separates_loads_and_wait_for_does(tmp_path: Path) -> None:
     assert "together" not in _draft(EXAMPLES / "ssd-test.fio", tmp_path).loads
     assert [one.stage for one in draft_jobs(read_jobs(EXAMPLES / "waitfor.fio"))] == [0, 1, 2, 3]
+
+
+def test_where_a_job_runs_has_no_effect_and_is_noted(tmp_path: Path) -> None:
+    _draft(EXAMPLES / "numa.fio", tmp_path)
+    text = (tmp_path / "numa.yaml").read_text()
+    assert "numa.fio:14: numa_cpu_nodes has no effect: the guest has one CPU" in " ".join(text.split())
 
 
 # fio's rules
@@ -246,6 +254,20 @@ def test_every_topology_of_the_catalogue_takes_a_job(name: str, tmp_path: Path) 
     text = "[a]\nfilename=/dev/nowhere\ndirect=1\nrw=randread\nioengine=libaio\niodepth=4\n"
     scenario = _draft(_written(text, tmp_path), tmp_path, "--topology", name)
     assert set(scenario.arms) == {"base", "slower"}
+
+
+@pytest.mark.parametrize(
+    ("machine", "disk"), [(megaraid, "md127"), (mpt3sas, "dm-4"), (nvme_four_paths, "nvme0n1"), (megaraid, "sde")]
+)
+def test_a_captured_machine_takes_a_job(machine: Callable[[Path], MachineTree], disk: str, tmp_path: Path) -> None:
+    topology = tmp_path / "machine.yaml"
+    root = machine(tmp_path / "machine").root
+    assert main(["capture", "--root", str(root), "--output", str(topology)]) == 0
+    text = f"[a]\nfilename=/dev/{disk}\ndirect=1\nrw=randread\nioengine=libaio\niodepth=8\n"
+    scenario = _draft(_written(text, tmp_path), tmp_path, "--topology", str(topology))
+    arm = scenario.arms["base"]
+    assert scenario.loads["solo-a"].roles["a"].disks == (disk,)
+    assert arm.queue["scheduler"] == arm.topology.queue["scheduler"]
 
 
 FAST = """\
