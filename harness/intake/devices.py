@@ -150,7 +150,7 @@ def _controller(snapshot: Snapshot, device: str, notes: Notes) -> CapturedContro
         tags,
         read,
         pci,
-        node if node is not None and node >= 0 else None,
+        node,
         snapshot.line(f"host/{host}/proc_name") if host else "nvme" if nvme else "",
         tuple(row[-1] for row in queues if row[2:]),
     )
@@ -183,6 +183,9 @@ def _lun(snapshot: Snapshot, device: str, controller: CapturedController, notes:
         notes.add(device, f"{size >> 40} TiB; it has {_LARGEST >> 40} TiB here, the most that a topology file takes")
         size = _LARGEST
     parts = namespace(device)
+    if controller.nvme and not parts:
+        notes.add(device, "behind an NVMe controller, but without the name of a namespace")
+        return None
     # The name that the kernel gives to the path of a namespace: the plain one is that of the stack over it.
     name = f"nvme{parts[0]}c{parts[1] or controller.name.removeprefix('nvme')}n{parts[2]}" if parts else slug(device)
     identity = snapshot.line(f"{own}/identity")
@@ -197,7 +200,7 @@ def _shared(found: CapturedDevices, paths: Iterable[frozenset[str]], notes: Note
     leader: dict[str, str] = {}
     sizes: dict[tuple[str, int], str] = {}
     for lun in found.luns.values():
-        leader[lun.name] = sizes.setdefault((lun.disk, lun.size), lun.name)
+        leader[lun.name] = sizes.setdefault((lun.disk, 0 if namespace(lun.device) else lun.size), lun.name)
     for devices in paths:
         members = [one.name for device in devices if (one := found.named(device))]
         first = min((leader[name] for name in members), key=natural, default="")

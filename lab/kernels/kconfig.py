@@ -24,7 +24,7 @@ _SET = re.compile(r"(CONFIG_[A-Za-z0-9_]+)=(\S.*)")
 _NOT_SET = re.compile(r"# (CONFIG_[A-Za-z0-9_]+) is not set")
 _NAMES = re.compile(r"#: (CONFIG_\w+(?: or CONFIG_\w+)+)")
 _KERNELS = re.compile(r"#: (CONFIG_\w+) ((?:>=|<|\d).*)")
-# What the compiler and the architecture can do is no choice of a configuration.
+# Abilities of compiler and architecture are not choices of a configuration.
 _GIVEN = re.compile(r"CONFIG_(CC|GCC|CLANG|AS|LD|LLD|RUSTC?|PAHOLE|TOOLS|HAVE|ARCH|GENERIC)_")
 
 

@@ -108,7 +108,7 @@ def test_a_parameter_whose_name_is_only_part_of_another_does_not_count(tmp_path:
     assert reason.endswith("has no parameter shared_tags")
 
 
-def test_what_is_built_in_needs_no_file_unless_it_is_given_parameters(tmp_path: Path) -> None:
+def test_a_built_in_module_needs_a_file_only_for_parameters(tmp_path: Path) -> None:
     without = {name: path for name, path in MODULES.items() if name in PARAMETERS}
     rest = tuple(name for name in MODULES if name not in PARAMETERS)
     made = kernel(tmp_path / "some", without, builtin=(*BUILTIN, *rest), parameters=PARAMETERS)

@@ -79,7 +79,7 @@ def _disks(role: Role) -> str:
 
 
 def _claim(claim: Claim) -> Iterator[str]:
-    yield f"  {claim.that}{' (optional)' if claim.optional else ''}"
+    yield f"  {claim.that}{' (draft)' if claim.draft else ' (optional)' if claim.optional else ''}"
     yield f"    {claim.ratio.text} {claim.expect.text}"
     for known in claim.known:
         yield f"    known to fail on kernels {known.kernels}: {known.because} ({known.link})"
