@@ -8,7 +8,7 @@ from pathlib import Path
 from string import ascii_letters
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from harness.commands.common.boots import every_scenario, lab_of_host, mutants_of, store_of, watched
 from harness.commands.common.options import (
@@ -162,10 +162,8 @@ def _letters(trials: Sequence[MutantTrial]) -> Mapping[str, str]:
 def _matrix(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Table:
     letters = _letters(trials)
     marks = {(trial.mutant, trial.scenario): _mark(trial) for trial in trials}
-    table = Table(title="mutants and scenarios")
-    table.add_column("mutant", no_wrap=True)
-    for letter in letters:
-        table.add_column(letter, justify="center")
+    scenarios = (Column(letter, justify="center") for letter in letters)
+    table = Table(Column("mutant", no_wrap=True), *scenarios, title="mutants and scenarios")
     clean = {one.scenario: "." if one.verdict.status is Status.PASS else str(one.verdict.status) for one in stock}
     table.add_row("(none)", *(clean.get(scenario, "") for scenario in letters.values()), end_section=True)
     for mutant in campaign.mutants:
@@ -181,9 +179,7 @@ def _mark(trial: MutantTrial) -> str:
 
 def _kills(stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Table:
     """Each control on its mutant, with the same figure on the unmodified kernel."""
-    table = Table()
-    for column in ("mutant", "scenario", "figure", "must be", "without it"):
-        table.add_column(column, no_wrap=column in ("mutant", "scenario"))
+    table = Table(*(Column(head, no_wrap=True) for head in ("mutant", "scenario")), "figure", "must be", "without it")
     for row in mutant_rows(stock, trials):
         table.add_row(*row)
     return table
@@ -191,9 +187,8 @@ def _kills(stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Table:
 
 def _claims(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Table:
     """Each claim with its figure on the kernel without a mutant, and what makes it fail."""
-    table = Table(title="claims and what makes them fail")
-    for column in ("scenario", "claim", "bound", "without it", "fails by"):
-        table.add_column(column, no_wrap=column == "scenario")
+    scenario = Column("scenario", no_wrap=True)
+    table = Table(scenario, "claim", "bound", "without it", "fails by", title="claims and what makes them fail")
     for one in claim_kills(campaign.scenarios, stock, trials):
         table.add_row(one.scenario, one.claim.that, one.claim.expect.text, shown(one.judgement), one.fails_by)
     return table
