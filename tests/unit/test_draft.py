@@ -343,7 +343,7 @@ def test_drafts_decide_nothing_until_their_bounds_are_set(tmp_path: Path) -> Non
         verdict = judge(scenario, _cells(scenario, value))
         assert verdict.claims[0].text.endswith("(draft)")
         assert verdict.exit_code == EXIT_CANNOT_JUDGE
-    assert "1 claim without a bound of a person" in conclusion(judge(scenario, _cells(scenario, 16_000.0)))
+    assert "1 claim is a draft: set bounds" in conclusion(judge(scenario, _cells(scenario, 16_000.0)))
     decided = replace(scenario, claims=(replace(claim, draft=False),))
     decided = replace(decided, digest=identity(decided))
     assert judge(decided, _cells(decided, 16_000.0)).status is Status.PASS
