@@ -3,7 +3,7 @@
 
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from math import ceil
 from pathlib import Path, PurePosixPath
 from typing import cast
@@ -211,7 +211,11 @@ class Drafter:
             path = Path(folder) / f"{self._name}.yaml"
             path.write_text(written(document))
             load_it = load_checked if implied else load_scenario
-            return load_it(str(path), search=path.parent)
+            try:
+                return load_it(str(path), search=path.parent)
+            except InputErrors as error:
+                shown = f"the draft of {self._name}"
+                raise InputErrors([replace(one, path=shown) for one in error.problems]) from error
 
     def _rescale(self) -> None:
         """Set the scale at which the guest's CPU keeps up, and say what that costs."""
