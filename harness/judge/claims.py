@@ -23,7 +23,8 @@ from lab.base.record import Outcome
 
 NOT_RUN = "not run"
 XFAIL, XPASS = "XFAIL", "XPASS"
-RED, NOT_RED = "red, as it must be", "the negative control does not fail: this run does not show that the scenario can"
+AS_IT_MUST = "negative control: fails, as it must"
+HELD = "negative control: held, but must fail: the scenario cannot detect this fault"
 
 
 @dataclass(frozen=True)
@@ -101,7 +102,7 @@ class ControlVerdict:
 
 @dataclass(frozen=True)
 class ReproductionVerdict:
-    """A ratio of the field report beside ours. ``ensemble`` is None when not measured, and ``reason`` says why."""
+    """A ratio of the field report and the measured one. ``ensemble`` is None when not measured; ``reason`` says why."""
 
     that: str
     ratio: str
@@ -168,10 +169,10 @@ def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release:
 def judge_control(
     control: Control, evidence: Evidence, seeds: Sequence[int], mutant: str = "", release: str = ""
 ) -> ControlVerdict:
-    """A control must be red under every seed: red under none is ERROR, under some DONE.
+    """A control must fail under every seed: under none is ERROR, under some DONE.
 
     ``mutant`` and ``release`` are those of the kernel under test; controls of other mutants and kernels are not
-    run. A mutant that kills its guest is red where the control says that it hangs, and the guest hung.
+    run. A mutant that kills its guest makes a control fail that says so (hangs), if the guest hung.
     """
     if control.kernels and not is_in(release, control.kernels):
         return _control(control, None, f"{NOT_RUN}: it is made for kernels {control.kernels}")
@@ -180,12 +181,12 @@ def judge_control(
         return _control(control, None, sentence)
     judgement = judge_ratio(control.ratio, control.expect, evidence, seeds)
     if judgement.status is Status.PASS:
-        return _control(control, judgement, RED)
+        return _control(control, judgement, AS_IT_MUST)
     if judgement.status is Status.FAIL and judgement.ensemble is not None:
-        judgement = Judgement(Status.ERROR, judgement.ensemble, NOT_RED, judgement.interval, scatter=judgement.scatter)
+        judgement = Judgement(Status.ERROR, judgement.ensemble, HELD, judgement.interval, scatter=judgement.scatter)
     elif judgement.status is Status.FAIL and control.mutant:
-        red = control.hangs and _hung(control.ratio, evidence, seeds)
-        judgement = Judgement(Status.PASS if red else Status.ERROR, None, judgement.reason)
+        fails = control.hangs and _hung(control.ratio, evidence, seeds)
+        judgement = Judgement(Status.PASS if fails else Status.ERROR, None, judgement.reason)
     return _control(control, judgement, judgement.reason)
 
 
@@ -233,7 +234,7 @@ def _scatter(ratio: Ratio, evidence: Evidence, ensemble: Ensemble) -> Scatter | 
     try:
         return scatter([window_values(ratio, seed, evidence) for seed in sorted(ensemble.values)])
     except Unavailable:
-        # A window without a value does not make a mean without one: a count of none is no rate of none.
+        # A window without a value is left out of the mean: nothing counted is not a rate of zero.
         return None
 
 

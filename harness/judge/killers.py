@@ -25,7 +25,7 @@ def killers(scenario: Scenario, claim: Claim) -> tuple[str, ...]:
 
 
 def killer(scenario: Scenario, control: Control, claim: Claim) -> str:
-    """What the control puts in place of the claim's arm, load, role or kernel; empty when it is no killer of it."""
+    """What the control has in place of the claim's arm, load, role or kernel; empty when it kills no claim."""
     mine, theirs = _measured(scenario, control.ratio), _measured(scenario, claim.ratio)
     swaps = _swaps(mine, theirs)
     if swaps is None or _overlap(_scaled(control.expect, mine.unit), _scaled(claim.expect, theirs.unit)):
@@ -69,7 +69,7 @@ def _overlap(one: Bound, other: Bound) -> bool:
 
 
 def _swaps(one: _Measured, of: _Measured) -> dict[tuple[str, str], str] | None:
-    """What stands in ``one`` for each arm, load and role of ``of``; None when they do not measure the same."""
+    """The arm, load and role in ``one`` for each of ``of``; None when they do not measure the same."""
     swaps: dict[tuple[str, str], str] = {}
     for mine, theirs in ((one.left, of.left), (one.right, of.right)):
         if mine is None or theirs is None:

@@ -76,8 +76,8 @@ def read_fio(
     gain as much. So rates are the counted I/Os over the window, times the block size for ``bw``.
 
     Raises MeasurementError when the document is truncated, lacks a field, holds other jobs than
-    ``roles``, reports a job that failed, or when no job did any I/O. A job without I/O beside one
-    that had some was starved, which is a result.
+    ``roles``, reports a job that failed, or when no job did any I/O. A job without I/O, when
+    another had some, was starved, which is a result.
     """
     document = Node(parse(data, file), file, "")
     document.text("fio version")
@@ -100,7 +100,7 @@ def _check_roles(found: Collection[str], wanted: Collection[str], file: str) -> 
     if missing:
         raise MeasurementError(file, f"no job for role {', '.join(missing)}")
     if extra:
-        raise MeasurementError(file, f"a job that is no role of this load: {', '.join(extra)}")
+        raise MeasurementError(file, f"a job that is not a role of this load: {', '.join(extra)}")
 
 
 def _sample(job: Node, name: str, file: str, window: int | None, bs: int) -> Sample:

@@ -52,9 +52,9 @@ def read_tried(data: bytes) -> dict[tuple[str, str, str], float]:
 
 
 def refused(unfit: str, scheduler: str, release: str) -> str:
-    """Which setting the kernel does not let anybody have; empty where a guest could not be set up for another reason.
+    """The setting that this kernel does not have; empty where the set-up failed for another reason.
 
-    ``unfit`` is what the guest said; ``scheduler`` is the elevator that it was to use.
+    ``unfit`` is the guest's message, ``scheduler`` the elevator that it should use.
     """
     if absent := _ABSENT.search(unfit):
         return f"{scheduler if absent[1] else 'a queue'} of {release} has no attribute {absent[2]}"
@@ -131,7 +131,7 @@ def repeat_counts(table: str, file: str) -> set[int]:
                 counts.update(map(int, values[:1]))
         return counts
     except (RuntimeError, StopIteration, ValueError) as error:
-        raise MeasurementError(file, f'is no table of a multipath device: "{table.strip()[:80]}"') from error
+        raise MeasurementError(file, f'is not a table of a multipath device: "{table.strip()[:80]}"') from error
 
 
 def _skip(words: Iterator[str], count: int) -> None:

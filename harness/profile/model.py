@@ -17,7 +17,7 @@ DEVICE_MODELS = frozenset(
         *("nvmet", "nvmet_tcp", "nvme_loop"),
     }
 )
-"""Modules and programs that play the device: what they execute is no cost of the block layer."""
+"""Modules and programs that play the device: what they execute is not a cost of the block layer."""
 MEASURING = frozenset({"sampler"})
 
 
@@ -65,7 +65,7 @@ class Function:
     @property
     def title(self) -> str:
         """The name, with its owner unless that is the kernel's image."""
-        return self.name if self.owner == KERNEL_IMAGE else f"{self.name} [{self.owner}]"
+        return self.name if self.owner == KERNEL_IMAGE else f"{self.name} [{self.owner.strip('[]')}]"
 
 
 @dataclass(frozen=True)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The clock of a scenario file, its loads and roles, and the loads that interference stands for."""
+"""The clock of a scenario file, its loads and roles, and the loads that ``interference`` expands to."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace

@@ -196,13 +196,13 @@ KNOWN: Field[list[Row]] = Field(
 )
 ONLY_ON = Field(KERNELS.name, KERNELS.kind, "kernels for which it is made", KERNELS.example, absent="all")
 CLAIM = Record((THAT, RATIO, EXPECT, ONLY_ON, OPTIONAL, DRAFT, MEANS, OTHERWISE, KNOWN))
-HANGS = Field("hangs", Flag(), "what the mutant stops may hang the guest, which is red too; an oops is not")
+HANGS = Field("hangs", Flag(), "the mutant may hang the guest, which counts as a failure too; an oops does not")
 CONTROL = Record((THAT, RATIO, EXPECT, ONLY_ON, MUTANT, HANGS))
 
 WHEN: Field[list[Row]] = Field(
     "when",
     ListOf(Record((RATIO, EXPECT)), least=1),
-    "conditions, all of which must hold; *.load.role.metric stands for the figure of each arm",
+    "conditions, all of which must hold; *.load.role.metric is the figure of each arm",
     required=True,
 )
 DIAGNOSES: Field[list[Row]] = Field(

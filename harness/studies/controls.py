@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Mutant kernels against the scenarios that name them: does each scenario turn red, and only on its mutant?"""
+"""Mutant kernels against the scenarios that name them: which are detected, and what fails without them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -19,7 +19,7 @@ from lab.kernels.model import Kernel
 from lab.session import Lab
 
 FOLDER = "controls"
-"""Of a results folder: where runs of mutants, and of stock kernels beside them, are kept."""
+"""The folder below the results for runs of mutants and of the stock kernels that they are compared with."""
 Resolve = Callable[[str], Kernel]
 """From the name of a mutant (empty: stock) to its kernel. Raises CannotJudge when it is not for this source."""
 
@@ -34,9 +34,9 @@ class MutantTrial:
     reason: str = ""
 
     @property
-    def red(self) -> tuple[ControlVerdict, ...]:
-        """This mutant's controls that turned red."""
-        return red_controls(self.verdict, self.mutant) if self.verdict else ()
+    def controls(self) -> tuple[ControlVerdict, ...]:
+        """This mutant's controls that fail on it, as they must."""
+        return failing_controls(self.verdict, self.mutant) if self.verdict else ()
 
     @property
     def failed(self) -> tuple[str, ...]:
@@ -46,7 +46,7 @@ class MutantTrial:
 
     @property
     def killed(self) -> bool:
-        return bool(self.red or self.failed)
+        return bool(self.controls or self.failed)
 
 
 @dataclass(frozen=True)
@@ -81,7 +81,7 @@ def arms_against(scenario: Scenario, mutant: str) -> tuple[str, ...]:
     return tuple(arm for arm in scenario.arms if arm in named)
 
 
-def red_controls(verdict: Verdict, mutant: str) -> tuple[ControlVerdict, ...]:
+def failing_controls(verdict: Verdict, mutant: str) -> tuple[ControlVerdict, ...]:
     judged = [control for control in verdict.controls if control.mutant == mutant and control.judgement is not None]
     return tuple(one for one in judged if one.judgement is not None and one.judgement.status is Status.PASS)
 
@@ -121,11 +121,11 @@ def shortfalls(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Muta
     for mutant in campaign.mutants:
         tried = [trial for trial in trials if trial.mutant == mutant]
         if not any(trial.killed for trial in tried):
-            reasons = "; ".join(trial.reason for trial in tried if trial.reason) or "no scenario turns red on it"
-            yield f"mutant {mutant} lives: {reasons}"
+            reasons = "; ".join(trial.reason for trial in tried if trial.reason) or "no scenario detects it"
+            yield f"mutant {mutant} is not detected: {reasons}"
     for trial in trials:
         for control in trial.verdict.controls if trial.verdict else ():
-            if control.mutant == trial.mutant and control not in trial.red:
+            if control.mutant == trial.mutant and control not in trial.controls:
                 yield f"does not fail on the mutant {trial.mutant}, in {trial.scenario}: {control.that}"
     for scenario in campaign.scenarios:
         kills = any(trial.killed for trial in trials if trial.scenario == scenario.name)
@@ -135,8 +135,8 @@ def shortfalls(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Muta
         if one.verdict.status is not Status.PASS:
             yield f"the kernel without a mutant is {one.verdict.status} under {one.scenario}"
         for mutant, verdict in one.judged.items():
-            for control in red_controls(verdict, mutant):
-                yield f"red without the mutant {mutant} too, under {one.scenario}: {control.that}"
+            for control in failing_controls(verdict, mutant):
+                yield f"fails without the mutant {mutant} too, under {one.scenario}: {control.that}"
 
 
 @dataclass(frozen=True)
@@ -159,8 +159,8 @@ def claim_kills(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Mut
 
 def _by_arm(model: Scenario, claim: Claim, stock: Stock) -> Iterator[tuple[str, Judgement]]:
     for control, judged in zip(model.controls, stock.verdict.controls, strict=True):
-        red = judged.judgement is not None and judged.judgement.status is Status.PASS
-        if judged.judgement and red and not control.mutant and (name := killer(model, control, claim)):
+        fails = judged.judgement is not None and judged.judgement.status is Status.PASS
+        if judged.judgement and fails and not control.mutant and (name := killer(model, control, claim)):
             yield name, judged.judgement
 
 

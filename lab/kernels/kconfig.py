@@ -24,7 +24,7 @@ _SET = re.compile(r"(CONFIG_[A-Za-z0-9_]+)=(\S.*)")
 _NOT_SET = re.compile(r"# (CONFIG_[A-Za-z0-9_]+) is not set")
 _NAMES = re.compile(r"#: (CONFIG_\w+(?: or CONFIG_\w+)+)")
 _KERNELS = re.compile(r"#: (CONFIG_\w+) ((?:>=|<|\d).*)")
-# What the compiler and the architecture can do is no choice of a configuration.
+# Abilities of compiler and architecture are not choices of a configuration.
 _GIVEN = re.compile(r"CONFIG_(CC|GCC|CLANG|AS|LD|LLD|RUSTC?|PAHOLE|TOOLS|HAVE|ARCH|GENERIC)_")
 
 
@@ -40,6 +40,17 @@ class Wanted:
     place: str
     names: tuple[str, ...]
     kernels: str = ""
+
+    def belongs_to(self, release: Release) -> bool:
+        return not self.kernels or parse_range(self.kernels).has(release)
+
+    @property
+    def line(self) -> str:
+        """The line of a .config that asks for it."""
+        if self.value == UNSET:
+            return f"# {self.option} is not set"
+        plain = re.fullmatch(r"[ym]|-?\d+|0x[0-9a-fA-F]+", self.value)
+        return f"{self.option}={self.value}" if plain else f'{self.option}="{self.value}"'
 
 
 @dataclass(frozen=True)
@@ -123,9 +134,8 @@ def lost(wanted: Iterable[Wanted], config: Mapping[str, str], release: Release) 
     """The options that ``config`` should have on a kernel of that release, and has not."""
     found: dict[tuple[str, ...], Lost] = {}
     for option in wanted:
-        if option.kernels and not parse_range(option.kernels).has(release):
-            continue
-        if all(config.get(name, UNSET) != option.value for name in option.names):
+        absent = all(config.get(name, UNSET) != option.value for name in option.names)
+        if absent and option.belongs_to(release):
             found[option.names] = Lost(option, config.get(option.option, UNSET))
     return tuple(found.values())
 

@@ -82,7 +82,7 @@ def test_another_precedence_turns_a_selftest_red(
     assert named(name, key).label == said != wanted(name, key)
 
 
-def test_a_queue_that_nobody_waits_for_is_no_bottleneck() -> None:
+def test_a_queue_without_waiters_is_not_a_bottleneck() -> None:
     of = scenario("queues")
     load = of.loads["random"]
     shallow = replace(load, roles={"reader": replace(load.roles["reader"], iodepth=8)})
@@ -113,7 +113,7 @@ def test_equal_disks_that_are_nearly_as_busy_are_one_bottleneck() -> None:
     assert found.binding.figure == "busy 85 to 100 % of the window"
 
 
-def test_what_limits_another_role_is_said_beside() -> None:
+def test_what_limits_another_role_is_listed_too() -> None:
     files = {path.name: path.read_bytes() for path in FIXTURES.iterdir()}
     of = load_scenario("tcmu", search=SCENARIOS / "calibration")
     arm, load = of.arms["modelled"], of.loads["together"]
@@ -179,7 +179,7 @@ def test_use_is_read_from_what_a_boot_left() -> None:
         ("both", 16e6, UNCOUNTED),
     ],
 )
-def test_links_that_nobody_counts_are_known_by_what_was_moved(load: str, moved: float, label: str) -> None:
+def test_uncounted_links_are_estimated_from_the_bytes_moved(load: str, moved: float, label: str) -> None:
     of = load_scenario("nvme-multipath-iopolicy", search=SCENARIOS)
     arm = of.arms["numa"]
     leaves = arm.topology.leaves(of.loads[load].roles["reader"].disk)

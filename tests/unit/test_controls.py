@@ -52,11 +52,11 @@ def test_a_sound_matrix_lacks_nothing() -> None:
 def test_a_claim_that_fails_on_the_mutant_kills_it_too() -> None:
     model = sample("one", ARM)
     trial = MutantTrial("one", "lifo-wake", on(model, "lifo-wake", 5, 6, 7))
-    assert (trial.red, trial.failed) == ((), ("the share is kept",))
+    assert (trial.controls, trial.failed) == ((), ("the share is kept",))
     assert trial.killed
 
 
-def test_everything_that_a_matrix_lacks_is_said() -> None:
+def test_shortfalls_of_a_matrix_are_listed() -> None:
     vacuous, lone = sample("vacuous", control(claim().expect, SHARE, mutant="lifo-wake")), sample("lone", LIFO)
     trials = [
         MutantTrial("lone", "lifo-wake", on(lone, "lifo-wake", 95, 95, 95)),
@@ -65,14 +65,14 @@ def test_everything_that_a_matrix_lacks_is_said() -> None:
     campaign = Campaign((vacuous, lone), ("lifo-wake", "no-ioprio"))
     found = list(shortfalls(campaign, [stock(vacuous, 95, 95, 95), stock(lone, 5, 5, 5)], trials))
     assert found == [
-        "mutant lifo-wake lives: no scenario turns red on it",
-        "mutant no-ioprio lives: mutant no-ioprio is for kernels 6.12, and this is 6.1.9",
+        "mutant lifo-wake is not detected: no scenario detects it",
+        "mutant no-ioprio is not detected: mutant no-ioprio is for kernels 6.12, and this is 6.1.9",
         "does not fail on the mutant lifo-wake, in lone: it can starve",
         "scenario vacuous kills no mutant and has no control by an arm",
         "scenario lone kills no mutant and has no control by an arm",
-        "red without the mutant lifo-wake too, under vacuous: it can starve",
+        "fails without the mutant lifo-wake too, under vacuous: it can starve",
         "the kernel without a mutant is FAIL under lone",
-        "red without the mutant lifo-wake too, under lone: it can starve",
+        "fails without the mutant lifo-wake too, under lone: it can starve",
     ]
 
 

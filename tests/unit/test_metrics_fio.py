@@ -136,7 +136,7 @@ def test_bad_blocks_of_a_verifying_reader_are_counted_and_other_errors_fail() ->
             read(verified(bad, error, first))
 
 
-def test_a_role_without_io_beside_a_busy_one_was_starved() -> None:
+def test_a_role_without_io_was_starved_when_another_had_some() -> None:
     def starve(document: Any) -> None:
         job = next(job for job in document["jobs"] if job["jobname"] == "victim")
         job["read"].update(total_ios=0, iops=0.0, bw_bytes=0)

@@ -72,7 +72,7 @@ def test_runs_of_another_checkout(tmp_path: Path) -> None:
     assert row(text, "base")[-1] == "30.0"
 
 
-def test_a_run_without_boots_is_no_measurement(tmp_path: Path) -> None:
+def test_a_run_without_boots_is_not_a_measurement(tmp_path: Path) -> None:
     program = tmp_path / "scripts" / "run"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
@@ -81,7 +81,7 @@ def test_a_run_without_boots_is_no_measurement(tmp_path: Path) -> None:
         speed.runs(["run", "x"], tmp_path, tmp_path)["base"]()
 
 
-def test_a_guest_that_does_not_say_its_words_is_no_measurement() -> None:
+def test_a_guest_without_its_markers_is_not_a_measurement() -> None:
     with pytest.raises(LabBroken, match="did not say 'ready'"):
         speed._said(["echo", "dead"], "ready")
     assert speed._said(["echo", "ready"], "ready").wall < 60

@@ -80,7 +80,7 @@ def test_a_pass_that_is_not_the_stored_verdict_cannot_be_judged(tmp_path: Path) 
     assert [one.split(":")[0] for one in again.differences] == ["claims[0].value.low"]
 
 
-def test_text_for_readers_is_no_difference_of_verdicts(tmp_path: Path) -> None:
+def test_text_for_readers_is_not_compared(tmp_path: Path) -> None:
     run = new_run(tmp_path, MODEL)
     boot_all(run, GREEN)
     run.finish(judge_run(run), elapsed=1.0)

@@ -13,8 +13,8 @@ from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS
 from lab.base.units import silent
 from lab.kernels import packaged
-from tests.vm.added_instructions import write_mutant
 from tests.vm.kernel_history import make_history
+from tests.vm.kernel_patches import write_mutant
 
 pytestmark = [
     pytest.mark.network,
@@ -33,7 +33,7 @@ schema: 1
 topology: io-cost-null-blk
 queue: {scheduler: none}
 seeds: 1
-window: {ramp: 20ms, runtime: 60ms}
+window: {ramp: 20ms, runtime: 100ms}
 arms:
   none: {queue.scheduler: none}
   mq-deadline: {queue.scheduler: mq-deadline}

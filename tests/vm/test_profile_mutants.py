@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Kernels built from source in which one function executes more: the profile names it, the number and the line."""
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -22,7 +22,7 @@ from lab.kernels.model import Kernel
 from lab.kernels.tree import KernelSource, Options
 from lab.profile import profile_boot
 from lab.session import open_lab
-from tests.vm.added_instructions import without_plug, write_mutant
+from tests.vm.kernel_patches import without_nowait, without_plug, write_mutant
 
 pytestmark = [
     pytest.mark.network,
@@ -37,14 +37,17 @@ title: Reads of a null_blk device
 clock: virtual
 schema: 1
 topology: io-cost-null-blk
-queue: {scheduler: mq-deadline}
+queue: {scheduler: none}
 seeds: 1
-window: {ramp: 20ms, runtime: 60ms}
+window: {ramp: 20ms, runtime: 100ms}
 arms:
-  mq-deadline: {}
+  mq-deadline: {queue.scheduler: mq-deadline}
+  dm-stripe: {topology: io-cost-dm-stripe}
 loads:
   libaio:
     io: {disk: dev, rw: randread, bs: 4k, iodepth: 32, ioengine: libaio}
+  io-uring:
+    io: {disk: dev, rw: randread, bs: 4k, iodepth: 32, ioengine: io_uring}
 claims:
   - that: a read costs instructions
     ratio: mq-deadline.libaio.io.cpu.per_io
@@ -73,13 +76,15 @@ LINED = "dd_insert_requests"
 
 @dataclass(frozen=True)
 class Bench:
-    """``kernel`` and ``profile`` are of the source as it is."""
+    """``kernel`` is of the source as it is. ``profiles`` boots an arm and returns a profile for each load."""
 
     source: KernelSource
     kernel: Kernel
     folder: Path
-    profile: Profile
-    profiled: Callable[[Kernel], Profile]
+    profiles: Callable[[Kernel, str], Mapping[str, Profile]]
+
+    def profile(self, kernel: Kernel) -> Profile:
+        return self.profiles(kernel, "mq-deadline")["libaio"]
 
     def mutant(self, function: str) -> tuple[KernelSource, Options, Kernel]:
         return self.built(write_mutant(self.folder, self.source, MUTANTS[function][0], function, MUTANTS[function][1]))
@@ -96,22 +101,21 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
     scenario = load_scenario(str(folder / "reads.yaml"), search=folder)
     # A snapshot serves later boots of the same kernel: there are none.
     lab = replace(open_lab(cache), cold=True)
-    arm, loads = scenario.arms["mq-deadline"], tuple(scenario.loads.values())
-    known: dict[str, Profile] = {}
+    known: dict[tuple[str, str], Mapping[str, Profile]] = {}
 
-    def profiled(kernel: Kernel) -> Profile:
-        if kernel.digest in known:
-            return known[kernel.digest]
-        into = folder / kernel.digest
-        into.mkdir()
-        boot = profile_boot(lab, kernel, arm.topology, guest_job(scenario, arm, 1), into, phase_seen=silent)
-        head = Head(scenario.name, "mq-deadline", "libaio", 1, kernel.release, kernel.origin, str(boot.record.digest))
-        made = profiles_of(cache, kernel, boot, topology=arm.topology, loads=loads, head=head)
-        return known.setdefault(kernel.digest, made["libaio"])
+    def profiles(kernel: Kernel, name: str) -> Mapping[str, Profile]:
+        if (kernel.digest, name) not in known:
+            arm, into = scenario.arms[name], folder / f"{kernel.digest}-{name}"
+            into.mkdir()
+            boot = profile_boot(lab, kernel, arm.topology, guest_job(scenario, arm, 1), into, phase_seen=silent)
+            head = Head(scenario.name, name, "", 1, kernel.release, kernel.origin, str(boot.record.digest))
+            loads = tuple(scenario.loads.values())
+            known[kernel.digest, name] = profiles_of(cache, kernel, boot, topology=arm.topology, loads=loads, head=head)
+        return known[kernel.digest, name]
 
     source = packaged.source_of("6.12", cache, tell=silent)
     kernel = tree.built(source, cache)
-    return Bench(source, kernel, folder, profiled(kernel), profiled)
+    return Bench(source, kernel, folder, profiles)
 
 
 def per_call(found: Differential, function: str) -> tuple[float, float]:
@@ -125,7 +129,7 @@ def per_call(found: Differential, function: str) -> tuple[float, float]:
 @pytest.mark.parametrize("function", MUTANTS)
 def test_added_instructions_are_listed_first_and_exactly(bench: Bench, function: str) -> None:
     _, _, kernel = bench.mutant(function)
-    found = differential(bench.profile, bench.profiled(kernel))
+    found = differential(bench.profile(bench.kernel), bench.profile(kernel))
     assert found.rest == 0
     assert (found.before.unexplained, found.after.unexplained) == (0, 0)
     calls, added = per_call(found, function)
@@ -138,7 +142,7 @@ def test_without_a_plug_each_read_behind_an_elevator_wakes_a_kernel_thread(bench
     """What 6.1 and 7.2 do and 6.12 does not, with one configuration."""
     (bench.folder / "no-plug.patch").write_text(without_plug(bench.source))
     _, _, kernel = bench.built("no-plug")
-    found = differential(bench.profile, bench.profiled(kernel))
+    found = differential(bench.profile(bench.kernel), bench.profile(kernel))
     print("\n".join(differential_lines(found)))
     calls = {one.function.name: (float(one.before.calls), float(one.after.calls)) for one in found.changes}
     assert calls["process_one_work"] == pytest.approx((0, 1), abs=0.1)
@@ -147,15 +151,25 @@ def test_without_a_plug_each_read_behind_an_elevator_wakes_a_kernel_thread(bench
     assert after / before > 1.25
 
 
+def test_without_nowait_each_read_is_submitted_by_a_kernel_thread(bench: Bench) -> None:
+    """What 5.10 does and 6.1 does not, with one configuration."""
+    (bench.folder / "no-nowait.patch").write_text(without_nowait(bench.source))
+    _, _, kernel = bench.built("no-nowait")
+    found = differential(*(bench.profiles(one, "dm-stripe")["io-uring"] for one in (bench.kernel, kernel)))
+    print("\n".join(differential_lines(found)))
+    calls = {one.function.name: (float(one.before.calls), float(one.after.calls)) for one in found.changes}
+    assert calls["io_wq_submit_work"] == pytest.approx((0, 1), abs=0.1)
+
+
 def test_added_instructions_have_their_line(bench: Bench) -> None:
     source, options, kernel = bench.mutant(LINED)
-    after = bench.profiled(kernel)
+    before, after = bench.profile(bench.kernel), bench.profile(kernel)
     kernels = (bench.source, bench.kernel, Options()), (source, kernel, options)
-    sides = [_side(profile, *one) for profile, one in zip((bench.profile, after), kernels, strict=True)]
+    sides = [_side(profile, *one) for profile, one in zip((before, after), kernels, strict=True)]
     first = line_changes(sides, "vmlinux", LINED)[0]
     path, added = MUTANTS[LINED]
     assert (first.line.file, first.line.text.split("(")[0]) == (path, "asm inline volatile")
-    calls = differential(bench.profile, after).changes[0].after.calls
+    calls = differential(before, after).changes[0].after.calls
     assert not first.before
     assert first.after == added * calls
 

@@ -114,7 +114,7 @@ def _matrix(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[MutantT
 def _mark(trial: MutantTrial) -> str:
     if trial.verdict is None:
         return "?"
-    return "K" if trial.red else "k" if trial.failed else "."
+    return "K" if trial.controls else "k" if trial.failed else "."
 
 
 def _kills(stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Table:

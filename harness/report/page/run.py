@@ -128,7 +128,7 @@ def incidents(cells: Sequence[CellResult], whose: str = "") -> Iterator[Values]:
 
 
 def _cells(run: RunFolder, verdict: Verdict) -> Iterator[Values]:
-    """``lines`` repeat a boot: with blklab, and without. ``by_hand`` is a file beside the page, or empty."""
+    """``lines`` repeat a boot: with blklab, and without. ``by_hand`` is a file in the page's folder, or empty."""
     results = {(cell.arm, cell.seed): cell for cell in verdict.cells}
     for cell in run.facts.cells:
         result = results.get((cell.arm, cell.seed))

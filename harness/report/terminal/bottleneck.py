@@ -135,7 +135,7 @@ def _word(row: ProofRow) -> tuple[str, str]:
 
 
 def proof_sentence(proof: Proof) -> str:
-    """Whether the name holds, in one line."""
+    """Whether the named bottleneck is proven, in one line."""
     one, named = proof.bottleneck, proof.named
     if named.gain is None:
         return f"{one.label} of {one.arm}.{one.load} cannot be proven: {named.reason}"

@@ -11,7 +11,7 @@ from rich.table import Table
 
 @contextmanager
 def trimmed(console: Console) -> Iterator[None]:
-    """What is printed within goes out without trailing blanks; a terminal gets it as it is."""
+    """Print what follows without trailing blanks, except to a terminal."""
     if console.is_terminal:
         yield
         return

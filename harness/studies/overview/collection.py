@@ -94,7 +94,7 @@ def newest(store: Store, tell: Told) -> Collection:
 
 
 def of_matrix(root: Path, record: MatrixRecord) -> Collection:
-    """The runs of a matrix; the reason of a cell whose run folder is gone says so."""
+    """The runs of a matrix; a cell whose run folder is gone has that as its reason."""
     spoken = Counter(_series(kernel) for kernel in record.kernels)
     columns = {}
     for kernel in sorted(record.kernels, key=lambda kernel: by_release(kernel.release)):

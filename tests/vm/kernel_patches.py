@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Patches that make one function of a kernel's source execute a known number of instructions more."""
+"""Patches of a kernel's source whose effect on the instructions of a read is known."""
 
 import difflib
 import re
@@ -35,6 +35,14 @@ def without_plug(source: KernelSource) -> str:
     after, found = re.subn(r"\n\t(struct blk_plug plug|blk_(start|finish)_plug\(&plug\));", "", function)
     assert found == 3, f"{found} lines of a plug in __submit_bio"
     return _patch(path, before, before.replace(function, after), "a bio is submitted without a plug")
+
+
+def without_nowait(source: KernelSource) -> str:
+    """A mutant's patch: dm-stripe does not say that it supports REQ_NOWAIT, as in 5.10."""
+    path = "drivers/md/dm-stripe.c"
+    before = source_file(source, path)
+    assert before.count(" | DM_TARGET_NOWAIT") == 1
+    return _patch(path, before, before.replace(" | DM_TARGET_NOWAIT", ""), "io_uring cannot submit to dm-stripe")
 
 
 def _patch(path: str, before: str, after: str, breaks: str) -> str:
