@@ -28,7 +28,12 @@ TOPOLOGIES: dict[Driver, dict[str, object]] = {
         "stacks": {"a": {"kind": "nvme", "over": ["l"]}},
     },
 }
-LOADS = {f"{rw[4:]}-{kib}k": (rw, kib, depth) for rw in ("randread", "randwrite") for kib, depth in ((4, 16), (256, 4))}
+ZEROS: dict[str, dict[str, object]] = {"randread": {}, "randwrite": {"zero_buffers": True}}
+LOADS = {
+    f"{rw[4:]}-{kib}k-{depth}": (rw, kib, depth)
+    for rw in ("randread", "randwrite")
+    for kib, depth in ((4, 1), (4, 16), (256, 4))
+}
 
 pytestmark = [pytest.mark.slow, pytest.mark.timeout(3600)]
 
@@ -69,7 +74,7 @@ def test_an_io_costs_the_cpu_what_drafts_reckon_with(driver: Driver, tmp_path: P
         "topology": TOPOLOGIES[driver],
         "arms": {"on": {}},
         "loads": {
-            name: {"one": {"disk": "a", "rw": rw, "bs": f"{kib}k", "iodepth": depth}}
+            name: {"one": {"disk": "a", "rw": rw, "bs": f"{kib}k", "iodepth": depth, **ZEROS[rw]}}
             for name, (rw, kib, depth) in LOADS.items()
         },
         "claims": [
