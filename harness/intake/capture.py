@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from harness.intake.devices import CapturedController, CapturedDevices, CapturedLun, Notes, read_devices, slug
 from harness.intake.latencies import FioResult, access_time, chosen_for
-from harness.intake.over import StackReader, exact_size, same_disk
+from harness.intake.over import StackReader, exact_size, same_disk, within
 from harness.intake.snapshot import Snapshot
+from harness.report.format import plural
 from lab.base.errors import Misuse
-from lab.topology.fields import DISKS, HBAS, LUNS, QUEUE_FIELDS
+from lab.topology.fields import DISKS, HBAS, LUNS, NODE, QUEUE_FIELDS
 from lab.topology.limits import LEAST_NVME_TAGS, MOST_BUFFERED, MOST_TAGS, handler_memory
 from lab.topology.model import Driver
 from lab.topology.ranges import NamedRanges, in_ranges
@@ -141,7 +142,7 @@ class _Writer:
 
     def _title(self) -> str:
         kernel = next((line[7:] for line in self._snapshot.text("about").splitlines() if line[:7] == "kernel "), "")
-        return f"Captured from a machine with Linux {kernel or 'of an unknown version'}"
+        return f"Captured from a machine with Linux {kernel}" if kernel else "Captured from a machine"
 
     def _memory(self, stacks: Mapping[str, Mapping[str, object]]) -> int:
         """Of the guest: rings of its disks, and pages of stripe caches."""
@@ -169,7 +170,7 @@ class _Writer:
         row |= {"driver": str(self._driver), "can_queue": tags}
         self._cite_tags(one, tags, len(own))
         row |= self._depths(one, own, tags)
-        row |= {"node": one.node} if one.node is not None else {}
+        row |= {"node": one.node} if within(NODE, one.node) is not None else {}
         if (link := self._link(one)) is not None:
             row["links"] = [link]
         if len(one.queues) > 1:
@@ -255,7 +256,11 @@ class _Writer:
 
     def _service(self, lun: CapturedLun) -> Document:
         found = chosen_for(self._results, lun.device, random=True)
-        self._fitted(f"disk.{lun.disk}.service", found, f"usual for flash; {_GUESS}")
+        self._fitted(
+            f"disk.{lun.disk}.service",
+            found,
+            f"usual for flash, which serves all of its requests at once here; {_GUESS}",
+        )
         return {"service": f"{max(1, round((found.latency if found else _SERVICE) / 1000))}us"}
 
     def _fitted(self, of: str, result: FioResult | None, guess: str) -> None:
@@ -340,4 +345,5 @@ def interrupts(snapshot: Snapshot, devices: CapturedDevices) -> Iterator[str]:
             if any(len(row) > place and row[place].isdigit() and int(row[place]) for row in own)
         ]
         if own:
-            yield f"{name}: {len(own)} interrupts, taken by CPUs {', '.join(taken) or 'none'}"
+            by = f"{'CPU' if len(taken) == 1 else 'CPUs'} {', '.join(taken)}" if taken else "no CPU"
+            yield f"{name}: {plural(len(own), 'interrupt')}, taken by {by}"

@@ -32,6 +32,7 @@ filesize random_generator refill_buffers scramble_buffers error_dump kb_base
 """
 _HARMLESS = frozenset(_HARMLESS_WORDS.split())
 """Options of the output, of files, of the amount of I/O (a window ends by time), and those that are read elsewhere."""
+_PLACEMENT = frozenset({"cpumask", "cpus_allowed", "cpus_allowed_policy", "numa_cpu_nodes", "numa_mem_policy"})
 _ONLY_RANDOM = frozenset({"random_distribution"})
 _PASSED = ("rwmixread", "fsync", "fdatasync", "prioclass", "prio")
 
@@ -133,6 +134,11 @@ class _JobReader:
         engine, depth, notes = self._engine(direct=direct)
         key, file = self._place()
         notes += [f"{one.path}:{one.line}: {one.name}={one.value} is left out" for one in self._left]
+        notes += [
+            f"{one.path}:{one.line}: {one.name} has no effect: the guest has one CPU"
+            for one in self._options.values()
+            if one.name in _PLACEMENT
+        ]
         label = self._options.get("name")
         job = DraftJob(
             role=role,
@@ -281,5 +287,5 @@ class _JobReader:
         if delay is not None and self._value(delay, fio_time, 0):
             self._refuse(delay, "the roles of a load start together")
         for name, option in self._options.items():
-            if name not in self._used and name not in _HARMLESS and name not in _ONLY_RANDOM:
+            if name not in self._used and name not in _PLACEMENT and name not in _HARMLESS and name not in _ONLY_RANDOM:
                 self._refuse(option, "the draft has nothing that does the same")

@@ -65,7 +65,7 @@ class Function:
     @property
     def title(self) -> str:
         """The name, with its owner unless that is the kernel's image."""
-        return self.name if self.owner == KERNEL_IMAGE else f"{self.name} [{self.owner}]"
+        return self.name if self.owner == KERNEL_IMAGE else f"{self.name} [{self.owner.strip('[]')}]"
 
 
 @dataclass(frozen=True)

@@ -31,7 +31,7 @@ in brackets the smallest and the largest.
 Host: {cores} cores, load average {loads} at the start of the rounds. {qemu}, kernel {release}.
 """
 _BOOTED = "until the guest is ready"
-_PATIENCE = 600.0
+_PATIENCE = 300.0
 _MEMORY = "512M"
 _SAID = "blklab-was-here"
 _BASE, _COLD = "base", "--cold"
@@ -54,11 +54,11 @@ Rounds = Mapping[str, Sequence[SpeedSample]]
 """Samples by row, one of each round; the first row is the reference."""
 
 
-def starts(lab: Lab, kernel: Kernel, scenario: Scenario) -> Mapping[str, Way]:
-    """Ways to start a guest of ``kernel``; ``scenario`` supplies a small job."""
+def starts(lab: Lab, kernel: Kernel, scenario: Scenario, busybox: Path) -> Mapping[str, Way]:
+    """Ways to start a guest of ``kernel``; ``scenario`` supplies a small job, virtme-ng needs a static ``busybox``."""
     return {
         "bare QEMU, until the panic without a root device": lambda: _bare(lab, kernel),
-        "virtme-ng, until its script runs and reboots": lambda: _virtme(lab, kernel),
+        "virtme-ng, until its script runs and reboots": lambda: _virtme(lab, kernel, busybox),
         f"blklab, cold, {_BOOTED}": lambda: _ready(replace(lab, cold=True), kernel, scenario),
         f"blklab, from a snapshot, {_BOOTED}": lambda: _ready(lab, kernel, scenario),
     }
@@ -144,9 +144,10 @@ def _bare(lab: Lab, kernel: Kernel) -> SpeedSample:
     return _said([*argv, "-kernel", str(kernel.image), "-append", words], "Unable to mount root fs")
 
 
-def _virtme(lab: Lab, kernel: Kernel) -> SpeedSample:
-    guest = ["--kimg", str(kernel.image), "--mods=auto", "--disable-kvm", "--force-9p", "--disable-microvm"]
-    size = ["--qemu-bin", str(lab.qemu.path), "--memory", _MEMORY, "--kopt", "no_timer_check", "--show-boot-console"]
+def _virtme(lab: Lab, kernel: Kernel, busybox: Path) -> SpeedSample:
+    guest = ["--kimg", str(kernel.image), "--mods=auto", "--busybox", str(busybox), "--disable-kvm", "--force-9p"]
+    size = ["--disable-microvm", "--qemu-bin", str(lab.qemu.path), "--memory", _MEMORY, "--cpus", "1"]
+    size += ["--kopt", "no_timer_check", "--show-boot-console"]
     script = ["--script-sh", f"echo {_SAID} >/dev/console; echo b >/proc/sysrq-trigger"]
     return _said([str(virtme()), *guest, *size, *script, "--qemu-opts", "-M", "pc", "-accel", "tcg"], _SAID)
 

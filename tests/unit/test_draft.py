@@ -2,6 +2,7 @@
 """``blklab draft``: fio's rules, roles and loads, first claims, scale, and what is refused with its line."""
 
 import json
+from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,6 +21,7 @@ from harness.report.terminal.conclusion import conclusion
 from harness.scenario.model import Scenario, Status
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_MISUSE, InputErrors
 from lab.topology.load import catalogue
+from tests.unit.machine_samples import MachineTree, megaraid, mpt3sas, nvme_four_paths
 
 EXAMPLES = Path(__file__).parent / "fixtures" / "fio"
 WITHOUT = {
@@ -34,7 +36,7 @@ WITHOUT = {
     "flow": ("flow", "flow_sleep"),
     "disk-zone-profile": ("zonemode", "zonesize", "zoneskip"),
     "latency-profile": ("latency_target", "latency_window", "latency_percentile"),
-    "numa": ("numa_cpu_nodes", "numa_mem_policy"),
+    "numa": (),
     "fixed-rate-submission": ("io_submit_mode",),
 }
 """fio's examples that become drafts, and the options of each that have no counterpart."""
@@ -101,6 +103,12 @@ def test_files_of_one_folder_lie_one_after_another_on_one_disk(tmp_path: Path) -
 def test_a_stonewall_separates_loads_and_wait_for_does(tmp_path: Path) -> None:
     assert "together" not in _draft(EXAMPLES / "ssd-test.fio", tmp_path).loads
     assert [one.stage for one in draft_jobs(read_jobs(EXAMPLES / "waitfor.fio"))] == [0, 1, 2, 3]
+
+
+def test_where_a_job_runs_has_no_effect_and_is_noted(tmp_path: Path) -> None:
+    _draft(EXAMPLES / "numa.fio", tmp_path)
+    text = (tmp_path / "numa.yaml").read_text()
+    assert "numa.fio:14: numa_cpu_nodes has no effect: the guest has one CPU" in " ".join(text.split())
 
 
 # fio's rules
@@ -248,6 +256,20 @@ def test_every_topology_of_the_catalogue_takes_a_job(name: str, tmp_path: Path) 
     assert set(scenario.arms) == {"base", "slower"}
 
 
+@pytest.mark.parametrize(
+    ("machine", "disk"), [(megaraid, "md127"), (mpt3sas, "dm-4"), (nvme_four_paths, "nvme0n1"), (megaraid, "sde")]
+)
+def test_a_captured_machine_takes_a_job(machine: Callable[[Path], MachineTree], disk: str, tmp_path: Path) -> None:
+    topology = tmp_path / "machine.yaml"
+    root = machine(tmp_path / "machine").root
+    assert main(["capture", "--root", str(root), "--output", str(topology)]) == 0
+    text = f"[a]\nfilename=/dev/{disk}\ndirect=1\nrw=randread\nioengine=libaio\niodepth=8\n"
+    scenario = _draft(_written(text, tmp_path), tmp_path, "--topology", str(topology))
+    arm = scenario.arms["base"]
+    assert scenario.loads["solo-a"].roles["a"].disks == (disk,)
+    assert arm.queue["scheduler"] == arm.topology.queue["scheduler"]
+
+
 FAST = """\
 topology: fast
 memory: 512M
@@ -274,6 +296,15 @@ def test_a_machine_that_is_too_fast_is_scaled_and_says_what_that_hides(tmp_path:
     # No timer lies between 21 us and its multiple; 256 queued requests take 5.5 ms on the machine.
     assert "Not to be concluded: whether BFQ no longer waits" in scenario.teaches
     assert factor(demands(scenario.arms["base"], scenario.loads.values())) == 1
+
+
+def test_what_the_machine_cannot_serve_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "slow.yaml").write_text(FAST.replace("3000 MB/s", "1 MB/s").replace("20us", "200ms"))
+    text = "[a]\nfilename=/dev/d\ndirect=1\nrw=randread\nioengine=libaio\niodepth=256\n"
+    said = _refused(text, tmp_path, capsys, "--topology", str(tmp_path / "slow.yaml"))
+    assert "the draft of job:" in said
+    assert "iodepth: disk d serves 256 requests in 52.2" in said
+    assert "the command timeout is 30 s (reduce iodepth" in said
 
 
 def test_reported_figures_become_ratios_to_what_the_topology_allows(tmp_path: Path) -> None:
@@ -321,7 +352,7 @@ def test_drafts_decide_nothing_until_their_bounds_are_set(tmp_path: Path) -> Non
         verdict = judge(scenario, _cells(scenario, value))
         assert verdict.claims[0].text.endswith("(draft)")
         assert verdict.exit_code == EXIT_CANNOT_JUDGE
-    assert "1 claim without a bound of a person" in conclusion(judge(scenario, _cells(scenario, 16_000.0)))
+    assert "1 claim is a draft: set bounds" in conclusion(judge(scenario, _cells(scenario, 16_000.0)))
     decided = replace(scenario, claims=(replace(claim, draft=False),))
     decided = replace(decided, digest=identity(decided))
     assert judge(decided, _cells(decided, 16_000.0)).status is Status.PASS

@@ -43,6 +43,12 @@ def test_a_function_costs_what_it_executed_on_every_path() -> None:
     assert found.edges[function("a"), function("b")] == Cost(2, 20)
 
 
+def test_a_function_has_its_owner_in_brackets() -> None:
+    assert [function(name).title for name in ("submit", "null_blk`queue_rq", "[vdso]`clock_gettime")] == [
+        *("submit", "queue_rq [null_blk]", "clock_gettime [vdso]")
+    ]
+
+
 def test_a_recursion_costs_its_outermost_caller_once() -> None:
     found = profile("kernel;a 1 1\nkernel;a;b 1 10\nkernel;a;b;b 1 100\nkernel;a;b;b;b 1 1000\n")
     assert found.inclusive == (1111, 1110, 1100, 1000)

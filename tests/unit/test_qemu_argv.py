@@ -26,7 +26,7 @@ VIRTUAL = """
 -monitor none -net none
 -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
 -accel tcg -icount shift=0,sleep=off -rtc base=2024-01-01T00:00:00,clock=vm
--cpu max,-rdrand,-rdseed -smp 1 -seed 3 -m 768M
+-cpu max,-rdrand,-rdseed,-erms,-fsrm -smp 1 -seed 3 -m 768M
 -serial file:console.txt -serial file:results.txt
 -kernel /cache/k/vmlinux -initrd /cache/i/initramfs
 -append "console=ttyS0 panic=-1 loglevel=5 nokaslr tsc_early_khz=1000000 cryptomgr.notests nolapic_timer

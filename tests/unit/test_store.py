@@ -343,6 +343,15 @@ def test_a_run_is_worked_on_by_one_at_a_time(tmp_path: Path) -> None:
         pass
 
 
+def test_a_fifo_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with pytest.raises(Misuse, match="not a regular file"):
+        write_atomic(fifo, b"x")
+    assert fifo.is_fifo()
+    assert list(tmp_path.iterdir()) == [fifo]
+
+
 def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:
     target = tmp_path / "verdict.json"
     write_atomic(target, b"old")

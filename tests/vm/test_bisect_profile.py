@@ -33,7 +33,7 @@ schema: 1
 topology: io-cost-null-blk
 queue: {scheduler: none}
 seeds: 1
-window: {ramp: 20ms, runtime: 60ms}
+window: {ramp: 20ms, runtime: 100ms}
 arms:
   none: {queue.scheduler: none}
   mq-deadline: {queue.scheduler: mq-deadline}
