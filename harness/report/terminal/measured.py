@@ -52,7 +52,7 @@ def print_measured(console: Console, scenario: Scenario, verdict: Verdict, pair:
         _print_pair(console, verdict, pair, full=full)
     elif full:
         table = _by_arm(scenario, verdict)
-        if Extent.get(console, console.options, table).maximum > console.width - _INDENT:
+        if _extent(console, table).maximum > console.width - _INDENT:
             table = _by_figure(verdict)
         _print(console, table)
     else:
@@ -74,10 +74,9 @@ def _print_folded(console: Console, verdict: Verdict) -> None:
     same = [key for key in keys if all((arm, key) in rows for arm in arms) and _alike([rows[arm, key] for arm in arms])]
     varied = [key for key in keys if key not in same]
     if varied:
-        table = _folded(arms, varied, rows, ".")
-        if Extent.get(console, console.options, table).minimum > console.width - _INDENT:
-            table = _folded(arms, varied, rows, "\n")
-        _print(console, table)
+        shapes = (_folded(arms, varied, rows, "."), _folded(arms, varied, rows, "\n"))
+        fitting = (one for one in shapes if _extent(console, one).minimum <= console.width - _INDENT)
+        _print(console, next(fitting, None) or _turned(arms, varied, rows))
     if len(same) > _FEW and len(arms) > 1:
         console.print(f"  {len(same)} more figures are the same in all arms within {_SHARE} (-v)", highlight=False)
     elif same:
@@ -95,6 +94,19 @@ def _folded(arms: Sequence[str], keys: Sequence[_Key], rows: _Rows, joint: str) 
     for group in _groups(arms, keys, rows):
         table.add_row(*(_median(group, key, rows) for key in keys), Text(", ".join(group)))
     return table
+
+
+def _turned(arms: Sequence[str], keys: Sequence[_Key], rows: _Rows) -> Table:
+    """A row for each figure, where there are too many for columns."""
+    groups = _groups(arms, keys, rows)
+    table = plain_table("figure", *(Column(", ".join(group), justify="right", overflow="fold") for group in groups))
+    for key in keys:
+        table.add_row(".".join(key), *(_median(group, key, rows) for group in groups))
+    return table
+
+
+def _extent(console: Console, table: Table) -> Extent:
+    return Extent.get(console, console.options, table)
 
 
 def _groups(arms: Sequence[str], keys: Sequence[_Key], rows: _Rows) -> list[list[str]]:
