@@ -150,7 +150,7 @@ def _preference(symbol: Symbol) -> tuple[bool, bool, int, str]:
 
 
 def functions_file(symbols: tuple[Symbol, ...]) -> str:
-    """The plugin's list: what is special about a function is told by its name."""
+    """The plugin's list: functions with a special role are recognised by name."""
     names = {symbol.name for symbol in symbols}
     # Since 6.6 the assembler's part has a name of its own (3aec4ecb3d1f).
     fork = "ret_from_fork_asm" if "ret_from_fork_asm" in names else "ret_from_fork"

@@ -14,7 +14,7 @@ from lab.base.cache import Cache
 from lab.base.digest import digest_bytes, known_digest
 from lab.base.errors import LabBroken
 from lab.base.record import BootRecord
-from lab.base.tell import Tell, silent
+from lab.base.units import Tell, silent
 from lab.guest import image, payload
 from lab.guest.image import BaseImage
 from lab.guest.job import job_files
@@ -251,7 +251,7 @@ def run_job(
     finally:
         for name in _disk_files(prepared):
             (folder / name).unlink(missing_ok=True)
-    if isinstance(prepared.clock, VirtualClock):
+    if prepared.clock.exact:
         with _writing(folder):
             kit.write_expected(folder)
     return observer.record(folder, ending, prepared.fingerprint)
@@ -274,7 +274,7 @@ def _run_machine(
     spec, limits, doubt = _machine(lab, prepared), _limits(prepared), doubt_of(prepared.clock, lab.qemu)
     observed = replace(spec, plugin=prepared.plugin)
     found = None
-    if isinstance(prepared.clock, VirtualClock) and not lab.cold and snapshot.DEVICE in lab.qemu.devices:
+    if prepared.clock.exact and not lab.cold and snapshot.DEVICE in lab.qemu.devices:
         found = warm.prepared_guest(lab.cache, prepared.fingerprint, spec, limits, abort)
     if found is not None:
         observer = Observer(phase_seen, doubt)
@@ -309,7 +309,7 @@ def _host_noise(steps: Iterable[Step]) -> bytes:
 
 def note_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
     """Write the files that repeat this boot without blklab (virtual clock only). Raises OSError."""
-    if not isinstance(prepared.clock, VirtualClock):
+    if not prepared.clock.exact:
         kit.write_by_hand(folder, prepared.steps)
         return
     spec = _machine(lab, prepared)

@@ -18,7 +18,10 @@ ELSEWHERE = "name a folder that can be written: RESULTS=DIR with make, --results
 
 
 def write_atomic(path: Path, data: bytes) -> None:
-    """Replace ``path`` atomically and sync it to disk. Raises LabBroken."""
+    """Replace ``path`` atomically and sync it to disk. Raises LabBroken, Misuse for what is no regular file."""
+    # A device or a fifo would be replaced by a file: root could lose /dev/null.
+    if path.exists() and not path.is_file():
+        raise Misuse(f"{path} is not a regular file", remedy="name a file, or leave the option out to print")
     aside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     with writing(path):
         try:

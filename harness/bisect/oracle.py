@@ -13,7 +13,7 @@ from harness.run.runner import run_scenario
 from harness.scenario.model import Clock, Scenario, Status
 from lab.base.digest import canonical, digest_bytes, digest_file
 from lab.base.errors import CannotJudge, LabBroken
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.kernels import build, kconfig, tree
 from lab.kernels.model import Kernel
 from lab.session import Lab

@@ -49,7 +49,10 @@ STORES = (
     CommandWord("kit", "copy what repeats one boot with QEMU alone", "store.kit"),
 )
 GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
-    "begin": (CommandWord("capture", "write a machine's storage as a topology file", "capture"),),
+    "begin": (
+        CommandWord("capture", "write a machine's storage as a topology file", "capture"),
+        CommandWord("draft", "write a scenario from a fio job file", "draft"),
+    ),
     "measure": (
         CommandWord("run", "run a scenario on a kernel and judge it", "run"),
         CommandWord("matrix", "run scenarios on several kernels", "matrix"),

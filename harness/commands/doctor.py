@@ -7,6 +7,7 @@ import sys
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass
 from enum import StrEnum
+from functools import partial
 from pathlib import Path
 from typing import TextIO
 
@@ -50,6 +51,9 @@ class HostFinding:
     remedy: str = ""
 
 
+ok, note, missing = (partial(HostFinding, status) for status in HostStatus)
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.epilog = "Exit status: 0 when scenarios of the virtual clock can run here, else 128."
 
@@ -77,8 +81,8 @@ def show(finding: HostFinding) -> str:
 
 def _findings() -> Iterator[HostFinding]:
     distribution = host.os_release()
-    yield HostFinding(HostStatus.OK, "host", f"{distribution.pretty}, kernel {os.uname().release}")
-    yield HostFinding(HostStatus.OK, "cores", f"{host.usable_cores()} usable, load {host.load():.1f}")
+    yield ok("host", f"{distribution.pretty}, kernel {os.uname().release}")
+    yield ok("cores", f"{host.usable_cores()} usable, load {host.load():.1f}")
     yield memory_finding(host.memory_available())
     yield guests_finding(host.memory_available(), host.usable_cores(), catalogue())
     yield from _cache_findings()
@@ -88,7 +92,7 @@ def _findings() -> Iterator[HostFinding]:
     try:
         qemu = find_qemu()
     except BlklabError as error:
-        yield HostFinding(HostStatus.MISSING, "QEMU", error.message, error.remedy)
+        yield missing("QEMU", error.message, error.remedy)
         return
     yield from _qemu_findings(qemu)
     yield kvm_finding(prove_kvm(qemu, _a_kernel()))
@@ -98,8 +102,8 @@ def _findings() -> Iterator[HostFinding]:
 def memory_finding(available: int) -> HostFinding:
     fact = f"{_gib(available)} available"
     if available < _LEAST_MEMORY:
-        return HostFinding(HostStatus.MISSING, "memory", fact, f"free some: a guest needs {_gib(_LEAST_MEMORY)}")
-    return HostFinding(HostStatus.OK, "memory", fact)
+        return missing("memory", fact, f"free some: a guest needs {_gib(_LEAST_MEMORY)}")
+    return ok("memory", fact)
 
 
 def guests_finding(available: int, cores: int, topologies: Iterable[Topology]) -> HostFinding:
@@ -108,19 +112,11 @@ def guests_finding(available: int, cores: int, topologies: Iterable[Topology]) -
     too_large = [one for one in by_size if not host.guests_that_fit(one.memory, available)]
     if too_large:
         shown = ", ".join(f"{one.name} ({show_size(one.memory)})" for one in too_large)
-        return HostFinding(
-            HostStatus.NOTE,
-            "guests",
-            f"too large for this memory: {shown}",
-            "free memory, or do not use them",
-        )
+        return note("guests", f"too large for this memory: {shown}", "free memory, or do not use them")
     largest = by_size[-1]
     at_once = min(cores, host.guests_that_fit(largest.memory, available))
-    return HostFinding(
-        HostStatus.OK,
-        "guests",
-        f"{at_once} at once of the largest topology, {largest.name} ({show_size(largest.memory)})",
-    )
+    fact = f"{at_once} at once of the largest topology, {largest.name} ({show_size(largest.memory)})"
+    return ok("guests", fact)
 
 
 def program_findings(manager: host.Manager, needs: tuple[host.Need, ...]) -> Iterator[HostFinding]:
@@ -128,28 +124,27 @@ def program_findings(manager: host.Manager, needs: tuple[host.Need, ...]) -> Ite
         found = need.find()
         if found is None:
             remedy = host.install_line(manager, (need.package(manager),))
-            yield HostFinding(HostStatus.MISSING, "program", f"{need.program}, to {need.purpose}", remedy)
+            yield missing("program", f"{need.program}, to {need.purpose}", remedy)
         else:
-            yield HostFinding(HostStatus.OK, "program", f"{found}, to {need.purpose}")
-    missing = host.missing_packages(manager, needs)
-    if missing:
-        yield HostFinding(HostStatus.NOTE, "packages", "all of them", host.install_line(manager, missing))
+            yield ok("program", f"{found}, to {need.purpose}")
+    if packages := host.missing_packages(manager, needs):
+        yield note("packages", "all of them", host.install_line(manager, packages))
 
 
 def builds_finding(manager: host.Manager, needs: tuple[host.Need, ...]) -> HostFinding:
     """Only kernels built from source need these programs."""
-    missing = host.missing_needs(needs)
-    if not missing:
-        return HostFinding(HostStatus.OK, "builds", "kernels can be built from source")
+    absent = host.missing_needs(needs)
+    if not absent:
+        return ok("builds", "kernels can be built from source")
     line = host.install_line(manager, host.missing_packages(manager, needs))
-    fact = f"kernels cannot be built from source without {', '.join(need.program for need in missing)}"
-    return HostFinding(HostStatus.NOTE, "builds", fact, f"scripts/host-packages --build, or: {line}")
+    fact = f"kernels cannot be built from source without {', '.join(need.program for need in absent)}"
+    return note("builds", fact, f"scripts/host-packages --build, or: {line}")
 
 
 def archive_finding(debian: sources.Distribution) -> HostFinding:
     """Debian kernels and the guest's programs come from Debian's archive on every host."""
     try:
-        return HostFinding(HostStatus.OK, "archive", debian.uri(payload.SUITE))
+        return ok("archive", debian.uri(payload.SUITE))
     except BlklabError as error:
         status = HostStatus.NOTE if read_pin(Cache.default(), payload.PIN) else HostStatus.MISSING
         return HostFinding(status, "archive", error.message, error.remedy)
@@ -157,10 +152,8 @@ def archive_finding(debian: sources.Distribution) -> HostFinding:
 
 def kvm_finding(kvm: Kvm) -> HostFinding:
     if kvm.state is KvmState.WORKS:
-        return HostFinding(
-            HostStatus.OK, "KVM", f"{kvm.state} (-cpu {kvm.model}): {kvm.proof}; the virtual clock uses TCG"
-        )
-    return HostFinding(HostStatus.NOTE, "KVM", f"{kvm.state}: {kvm.proof}; blklab uses TCG", _KVM_REMEDY[kvm.state])
+        return ok("KVM", f"{kvm.state} (-cpu {kvm.model}): {kvm.proof}; the virtual clock uses TCG")
+    return note("KVM", f"{kvm.state}: {kvm.proof}; blklab uses TCG", _KVM_REMEDY[kvm.state])
 
 
 def _host_needs() -> tuple[host.Need, ...]:
@@ -174,29 +167,27 @@ def _cache_findings() -> Iterator[HostFinding]:
     fact = f"{_gib(free)} free under {cache.root}"
     if free < _LEAST_DISK:
         remedy = "free some, run blklab store cache prune, or set BLKLAB_CACHE to another folder"
-        yield HostFinding(HostStatus.MISSING, "disk", fact, f"{remedy}; {_gib(_LEAST_DISK)} are needed")
+        yield missing("disk", fact, f"{remedy}; {_gib(_LEAST_DISK)} are needed")
     else:
-        yield HostFinding(HostStatus.OK, "disk", fact)
+        yield ok("disk", fact)
     there = next(folder for folder in (cache.root, *cache.root.parents) if folder.exists())
     if not os.access(there, os.W_OK | os.X_OK):
-        yield HostFinding(
-            HostStatus.MISSING, "cache", f"{there} cannot be written", "set BLKLAB_CACHE to another folder"
-        )
+        yield missing("cache", f"{there} cannot be written", "set BLKLAB_CACHE to another folder")
         return
     entries = cache.entries()
-    yield HostFinding(HostStatus.OK, "cache", f"{len(entries)} entries, {_gib(sum(entry.size for entry in entries))}")
+    yield ok("cache", f"{len(entries)} entries, {_gib(sum(entry.size for entry in entries))}")
 
 
 def _qemu_findings(qemu: Qemu) -> Iterator[HostFinding]:
     package = f" ({qemu.package})" if qemu.package else ""
-    yield HostFinding(HostStatus.OK, "QEMU", f"{qemu.version_text}{package}, {len(qemu.devices)} devices, {qemu.path}")
+    yield ok("QEMU", f"{qemu.version_text}{package}, {len(qemu.devices)} devices, {qemu.path}")
     if qemu.firmware is None:
         fact = "no qboot.rom in its data folders: boots take longer"
-        yield HostFinding(HostStatus.NOTE, "firmware", fact, "install qemu-system-data (Debian)")
+        yield note("firmware", fact, "install qemu-system-data (Debian)")
     absent = [name for name in _WALL_CLOCK_DEVICES if name not in qemu.devices]
     if absent:
         remedy = "install the full QEMU package; only scenarios of the wall clock use them"
-        yield HostFinding(HostStatus.NOTE, "devices", f"not in this QEMU: {', '.join(absent)}", remedy)
+        yield note("devices", f"not in this QEMU: {', '.join(absent)}", remedy)
 
 
 def _a_kernel() -> Path | None:
@@ -210,7 +201,7 @@ def _a_kernel() -> Path | None:
 
 def _clock_findings() -> Iterator[HostFinding]:
     for clock in (VirtualClock, WallClock):
-        yield HostFinding(HostStatus.OK, f"{clock.name} clock", clock.cannot_see)
+        yield ok(f"{clock.name} clock", clock.cannot_see)
 
 
 def _gib(size: int) -> str:

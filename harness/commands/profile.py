@@ -45,7 +45,7 @@ def execute(options: argparse.Namespace) -> int:
     runs = _runs(options.run, new, root, options.scenario)
     chosen = parse_cell(runs[0], cell, options.seed) if cell else chosen_cell(runs, options.seed)
     lab = lab_of_host()
-    kernels = [_kernel(lab, run) for run in runs]
+    kernels = [_kernel(run) for run in runs]
     profiles = [_profile(lab, run, chosen, kernel) for run, kernel in zip(runs, kernels, strict=True)]
     lines = _lines(lab, profiles, kernels, options.function) if options.lines else []
     _print(profiles, lines, options)
@@ -114,7 +114,7 @@ def _runs(first: str, second: str, root: Path, scenario: str | None) -> list[Run
     return runs
 
 
-def _kernel(lab: Lab, run: RunFolder) -> Kernel:
+def _kernel(run: RunFolder) -> Kernel:
     facts = run.facts.kernel
     kernel = kernel_of(facts.spec)
     if kernel.digest != facts.digest:

@@ -11,10 +11,11 @@ from dataclasses import dataclass, replace
 
 from harness.intake.devices import CapturedController, CapturedDevices, CapturedLun, Notes, read_devices, slug
 from harness.intake.latencies import FioResult, access_time, chosen_for
-from harness.intake.over import StackReader, exact_size, same_disk
+from harness.intake.over import StackReader, exact_size, same_disk, within
 from harness.intake.snapshot import Snapshot
+from harness.report.format import plural
 from lab.base.errors import Misuse
-from lab.topology.fields import DISKS, HBAS, LUNS, QUEUE_FIELDS
+from lab.topology.fields import DISKS, HBAS, LUNS, NODE, QUEUE_FIELDS
 from lab.topology.limits import LEAST_NVME_TAGS, MOST_BUFFERED, MOST_TAGS, handler_memory
 from lab.topology.model import Driver
 from lab.topology.ranges import NamedRanges, in_ranges
@@ -39,7 +40,7 @@ Document = dict[str, object]
 
 
 @dataclass(frozen=True)
-class Figure:
+class CapturedFigure:
     """A value of the file, and where it comes from: ``kind`` is cites, fitted or guessed."""
 
     of: str
@@ -91,7 +92,7 @@ class _Writer:
         self._snapshot, self._notes, self._results = snapshot, notes, results
         self._driver = _driver(devices)
         self._devices = devices if self._driver is Driver.NVMET_TCP else self._without_namespace_paths(devices)
-        self._figures: list[Figure] = []
+        self._figures: list[CapturedFigure] = []
         self._links: dict[str, object] = {}
         self._tags = self._host_tags()
 
@@ -141,7 +142,7 @@ class _Writer:
 
     def _title(self) -> str:
         kernel = next((line[7:] for line in self._snapshot.text("about").splitlines() if line[:7] == "kernel "), "")
-        return f"Captured from a machine with Linux {kernel or 'of an unknown version'}"
+        return f"Captured from a machine with Linux {kernel}" if kernel else "Captured from a machine"
 
     def _memory(self, stacks: Mapping[str, Mapping[str, object]]) -> int:
         """Of the guest: rings of its disks, and pages of stripe caches."""
@@ -154,7 +155,7 @@ class _Writer:
         return _MEMORY * -(-max(need, _MEMORY) // _MEMORY)
 
     def _figure(self, of: str, kind: str, text: str) -> None:
-        self._figures.append(Figure(of, kind, text))
+        self._figures.append(CapturedFigure(of, kind, text))
 
     # Hosts
 
@@ -169,7 +170,7 @@ class _Writer:
         row |= {"driver": str(self._driver), "can_queue": tags}
         self._cite_tags(one, tags, len(own))
         row |= self._depths(one, own, tags)
-        row |= {"node": one.node} if one.node is not None else {}
+        row |= {"node": one.node} if within(NODE, one.node) is not None else {}
         if (link := self._link(one)) is not None:
             row["links"] = [link]
         if len(one.queues) > 1:
@@ -255,7 +256,11 @@ class _Writer:
 
     def _service(self, lun: CapturedLun) -> Document:
         found = chosen_for(self._results, lun.device, random=True)
-        self._fitted(f"disk.{lun.disk}.service", found, f"usual for flash; {_GUESS}")
+        self._fitted(
+            f"disk.{lun.disk}.service",
+            found,
+            f"usual for flash, which serves all of its requests at once here; {_GUESS}",
+        )
         return {"service": f"{max(1, round((found.latency if found else _SERVICE) / 1000))}us"}
 
     def _fitted(self, of: str, result: FioResult | None, guess: str) -> None:
@@ -292,7 +297,7 @@ class _Writer:
 
     def _origins(self) -> Iterator[Document]:
         """The figures' origins, those of all disks, hosts or links together where they are equal."""
-        keys: dict[tuple[str, str], list[Figure]] = {}
+        keys: dict[tuple[str, str], list[CapturedFigure]] = {}
         for figure in self._figures:
             kind, _, key = figure.of.split(".")
             keys.setdefault((kind, key), []).append(figure)
@@ -323,7 +328,7 @@ class _Writer:
                 yield f"{lun.device}: {wwid}"
 
 
-def _origin(figure: Figure) -> Document:
+def _origin(figure: CapturedFigure) -> Document:
     return {"of": figure.of, figure.kind: figure.text}
 
 
@@ -340,4 +345,5 @@ def interrupts(snapshot: Snapshot, devices: CapturedDevices) -> Iterator[str]:
             if any(len(row) > place and row[place].isdigit() and int(row[place]) for row in own)
         ]
         if own:
-            yield f"{name}: {len(own)} interrupts, taken by CPUs {', '.join(taken) or 'none'}"
+            by = f"{'CPU' if len(taken) == 1 else 'CPUs'} {', '.join(taken)}" if taken else "no CPU"
+            yield f"{name}: {plural(len(own), 'interrupt')}, taken by {by}"

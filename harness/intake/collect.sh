@@ -245,6 +245,7 @@ collect() {
 REAL=$(cd -P "$SYS" && pwd -P) || fail "cannot enter $SYS"
 KNOWN=$(mktemp) || fail "cannot make a temporary file"
 FOLDER=
+trap 'exit 130' HUP INT TERM
 trap 'rm -f "$KNOWN"; [ -z "$FOLDER" ] || rm -rf "$FOLDER"' EXIT
 if [ "$1" = --folder ] && [ -n "$2" ]; then
 	OUT=$2

@@ -112,7 +112,9 @@ def read_devices(snapshot: Snapshot, paths: Iterable[frozenset[str]], notes: Not
     for device in snapshot.below("block"):
         controller = None if is_stacked(device) else _controller(snapshot, device, notes)
         lun = _lun(snapshot, device, controller, notes) if controller else None
-        if controller and lun:
+        if lun and lun.name in luns:
+            notes.add(device, f"another device has its name in the topology, {lun.name}")
+        elif controller and lun:
             first = controllers.setdefault(controller.name, controller)
             if first.tags < controller.tags:
                 controllers[controller.name] = controller
@@ -150,7 +152,7 @@ def _controller(snapshot: Snapshot, device: str, notes: Notes) -> CapturedContro
         tags,
         read,
         pci,
-        node if node is not None and node >= 0 else None,
+        node,
         snapshot.line(f"host/{host}/proc_name") if host else "nvme" if nvme else "",
         tuple(row[-1] for row in queues if row[2:]),
     )
@@ -183,6 +185,9 @@ def _lun(snapshot: Snapshot, device: str, controller: CapturedController, notes:
         notes.add(device, f"{size >> 40} TiB; it has {_LARGEST >> 40} TiB here, the most that a topology file takes")
         size = _LARGEST
     parts = namespace(device)
+    if controller.nvme and not parts:
+        notes.add(device, "behind an NVMe controller, but without the name of a namespace")
+        return None
     # The name that the kernel gives to the path of a namespace: the plain one is that of the stack over it.
     name = f"nvme{parts[0]}c{parts[1] or controller.name.removeprefix('nvme')}n{parts[2]}" if parts else slug(device)
     identity = snapshot.line(f"{own}/identity")
@@ -195,20 +200,21 @@ def _lun(snapshot: Snapshot, device: str, controller: CapturedController, notes:
 def _shared(found: CapturedDevices, paths: Iterable[frozenset[str]], notes: Notes) -> Iterator[CapturedLun]:
     """The LUNs with the names of their disks: those of one identifier, or below one multipath device, have one."""
     leader: dict[str, str] = {}
-    sizes: dict[tuple[str, int], str] = {}
+    firsts: dict[str, CapturedLun] = {}
     for lun in found.luns.values():
-        leader[lun.name] = sizes.setdefault((lun.disk, lun.size), lun.name)
+        first = firsts.setdefault(lun.disk, lun)
+        leader[lun.name] = first.name
+        if first.size != lun.size and namespace(lun.device) is None:
+            leader[lun.name] = lun.name
+            notes.add(
+                lun.device, f"its identifier is that of {first.device}, which has another size: another disk here"
+            )
     for devices in paths:
         members = [one.name for device in devices if (one := found.named(device))]
-        first = min((leader[name] for name in members), key=natural, default="")
-        for name in members:
-            leader[name] = first
+        one_name = min((leader[name] for name in members), key=natural, default="")
+        leader |= dict.fromkeys(members, one_name)
     count = Counter(leader.values())
     for lun in found.luns.values():
-        first = leader[lun.name]
-        if lun.disk.startswith("identity") and sizes[lun.disk, lun.size] != next(
-            name for (disk, _), name in sizes.items() if disk == lun.disk
-        ):
-            notes.add(lun.device, "its identifier is that of a disk of another size, so it is taken for another disk")
-        is_path = count[first] > 1 or namespace(lun.device) is not None
-        yield replace(lun, disk=f"{first}-disk" if is_path else first)
+        disk = leader[lun.name]
+        is_path = count[disk] > 1 or namespace(lun.device) is not None
+        yield replace(lun, disk=f"{disk}-disk" if is_path else disk)

@@ -44,6 +44,25 @@ class FioResult:
 
 def read_results(path: Path) -> tuple[FioResult, ...]:
     """Results of jobs that only read or only write. Raises Misuse for a file that is no output of fio."""
+    jobs, shared = _jobs(path)
+    return tuple(result for job in jobs for result in _of_job(job, shared, path.name))
+
+
+def reported_iops(path: Path) -> dict[str, float]:
+    """Reads and writes a second of each job, by its name; of clones their sum. Raises Misuse."""
+    found: dict[str, float] = {}
+    for job in _jobs(path)[0]:
+        sides = (job.get(side) for side in ("read", "write"))
+        rates = [side.get("iops") for side in sides if isinstance(side, dict)]
+        total = sum(float(rate) for rate in rates if isinstance(rate, int | float) and rate > 0)
+        name = str(job.get("jobname", ""))
+        if total:
+            found[name] = found.get(name, 0.0) + total
+    return found
+
+
+def _jobs(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
+    """The results of all jobs, and the options that they share."""
     try:
         text = read_regular(path, LIMIT).decode("utf-8", "replace")
         # fio writes warnings in front of the document.
@@ -56,8 +75,7 @@ def read_results(path: Path) -> tuple[FioResult, ...]:
     if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
         raise Misuse(f'{path} has no list "jobs": it is no output of fio', remedy=_REMEDY)
     common = document.get("global options")
-    shared = common if isinstance(common, dict) else {}
-    return tuple(result for job in jobs for result in _of_job(job, shared, path.name))
+    return jobs, common if isinstance(common, dict) else {}
 
 
 def _of_job(job: Mapping[str, Any], common: Mapping[str, Any], source: str) -> Iterator[FioResult]:

@@ -4,16 +4,18 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from typing import cast
 
 from harness.intake.devices import SECTOR, CapturedDevices, Notes, is_stacked, lsblk_type, namespace, slug
 from harness.intake.snapshot import Snapshot
-from lab.topology.fields import IOPOLICY, LEVEL, MD_FIELDS, SELECTOR
+from lab.topology.fields import IOPOLICY, LEVEL, MD_FIELDS, QUEUE_FIELDS, SELECTOR
 from lab.yaml.fields import Choice, Field, Integer
 
 _MEBIBYTE = 1 << 20
 _LARGEST_HEAD = 16 * _MEBIBYTE
 """Labels and metadata of LVM and partition tables: a member that starts there and is nearly whole counts as whole."""
 _NEARLY_WHOLE = 0.9
+_READ_AHEAD = cast("Field[int]", next(one for one in QUEUE_FIELDS if one.name == "read_ahead_kb"))
 _DEEPEST = 16
 _TARGET = re.compile(r"\d+ (\d+) (\S+)(.*)")
 _STRIPES = re.compile(r"([1-9]\d*) (\d+)((?: \S+ \d+)+)")
@@ -46,10 +48,16 @@ def choices(one: Field[str]) -> tuple[str, ...]:
     return one.kind.values if isinstance(one.kind, Choice) else ()
 
 
-def exact_size(value: int) -> str:
-    """Bytes in the largest unit that leaves no remainder."""
+def within(one: Field[int], value: int | None) -> int | None:
+    """The value, None unless a field takes it."""
+    kind = one.kind
+    return value if value is not None and isinstance(kind, Integer) and kind.low <= value <= kind.high else None
+
+
+def exact_size(value: int) -> str | int:
+    """Bytes in the largest unit that leaves no remainder, as a topology file has them."""
     fits = [unit for unit, factor in _KIBIBYTE_UNITS.items() if value and value % factor == 0]
-    return f"{value // _KIBIBYTE_UNITS[fits[-1]]}{fits[-1]}" if fits else str(value)
+    return f"{value // _KIBIBYTE_UNITS[fits[-1]]}{fits[-1]}" if fits else value
 
 
 def dm_table(snapshot: Snapshot, device: str) -> tuple[DmTarget, ...]:
@@ -198,7 +206,7 @@ class StackReader:
         return made
 
     def _with_queue(self, name: str, device: str) -> None:
-        ahead = self._snapshot.number(f"block/{device}/queue/read_ahead_kb")
+        ahead = within(_READ_AHEAD, self._snapshot.number(f"block/{device}/queue/read_ahead_kb"))
         if ahead is not None and "queue" not in self.rows.get(name, {"queue": 0}):
             self.rows[name]["queue"] = {"read_ahead_kb": ahead}
 
@@ -243,11 +251,17 @@ class StackReader:
             self._notes.add(device, "its table cannot be read")
             return None
         words = found[3].split()
-        over = self._pieces(device, words, [target.size // int(found[1])] * (len(words) // 2))
+        over = self._pieces(device, words, [self._share(words, target.size // int(found[1]))] * (len(words) // 2))
         if not self._distinct(device, over):
             return None
         row: StackRow = {"kind": "stripe", "chunk": exact_size(int(found[2]) * SECTOR), "over": over}
         return self._put(slug(device), self._whole(device), row)
+
+    def _share(self, words: Sequence[str], share: int) -> int:
+        """What a stripe uses of each member: as much as there is, if it uses all of one."""
+        bases = [self._member(self._numbers.get(number, "")) for number in words[::2]]
+        whole = any(share >= _NEARLY_WHOLE * self._sizes[base] for base in bases if base)
+        return max(self._sizes[base] for base in bases if base) if whole else share
 
     def _linear(self, device: str, table: Sequence[DmTarget]) -> str | None:
         only = _EXTENT.fullmatch(" ".join(table[0].words)) if len(table) == 1 else None
@@ -279,14 +293,24 @@ class StackReader:
                 device, "its table names no path that is in the capture, or a path selector of another kind"
             )
             return None
+        over = self._to_one_disk(device, over)
         policy = "multibus" if len(groups) == 1 else "failover"
         if 1 < len(groups) < len(over):
-            over, policy = [name for name in groups[0] if name], "multibus"
+            over, policy = [name for name in groups[0] if name in over] or over, "multibus"
             self._notes.add(device, f"{len(groups)} path groups with several paths: only the first group's are used")
         row: StackRow = {"kind": "multipath", "over": over, "selector": paths.selector, "policy": policy}
         row |= {"mode": paths.mode} if paths.mode == "bio" else {}
         row |= {"repeat_count": paths.repeat_count} if paths.repeat_count > 1 else {}
         return self._put(slug(device), self._sizes[over[0]], row)
+
+    def _to_one_disk(self, device: str, over: Sequence[str]) -> list[str]:
+        """The paths that lead where the first one does, each once."""
+        luns = self._devices.luns
+        disks = {name: luns[name].disk if name in luns else name for name in over}
+        kept = [name for name, disk in disks.items() if disk == disks[over[0]]]
+        for name in disks.keys() - {*kept}:
+            self._notes.add(device, f"its path {name} leads to another disk than {over[0]}")
+        return kept
 
     def _distinct(self, device: str, over: Sequence[str] | None) -> bool:
         if over and len(set(over)) == len(over):
@@ -324,6 +348,6 @@ class StackReader:
         for one in MD_FIELDS:
             # sync_speed_min reads "1000 (system)" unless the array has a value of its own.
             value = re.fullmatch(r"(\d{1,9})( \(local\))?", self._snapshot.text(f"block/{device}/md/{one.name}"))
-            if value and isinstance(one.kind, Integer) and one.kind.low <= int(value[1]) <= one.kind.high:
+            if value and within(one, int(value[1])) is not None:
                 found[one.name] = int(value[1])
         return found

@@ -15,9 +15,9 @@ from io import BytesIO
 from pathlib import Path, PurePosixPath
 
 from lab.base.errors import LabBroken, Misuse, no_such_folder
-from lab.base.printable import printable
 from lab.base.process import run
 from lab.base.reading import read_regular
+from lab.base.units import printable
 
 SCRIPT = Path(__file__).parent / "collect.sh"
 MOST_FILES = 100_000

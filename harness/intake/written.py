@@ -14,13 +14,24 @@ def written(document: Mapping[str, object], comments: Sequence[str] = ()) -> str
     """The document; ``comments`` are paragraphs. Names and text in it must be printable."""
     lines = [f"# {_LICENCE}"]
     for paragraph in comments:
-        lines += textwrap.wrap(paragraph, _WIDTH, initial_indent="# ", subsequent_indent="#   ", break_on_hyphens=False)
+        lines += _wrapped(paragraph, "# ", "#   ")
     for key, value in document.items():
         if isinstance(value, Mapping) and all(isinstance(row, Mapping) for row in value.values()):
             lines += [f"{key}:", *(line for name, row in value.items() for line in _entry(name, row, "  "))]
         else:
             lines += _entry(key, value, "")
     return "\n".join((*lines, ""))
+
+
+def _wrapped(text: str, first: str, further: str) -> list[str]:
+    return textwrap.wrap(
+        text,
+        _WIDTH,
+        initial_indent=first,
+        subsequent_indent=further,
+        break_on_hyphens=False,
+        break_long_words=False,
+    )
 
 
 def _entry(key: str, value: object, before: str) -> Iterator[str]:
@@ -35,6 +46,9 @@ def _entry(key: str, value: object, before: str) -> Iterator[str]:
         yield f"{before}{_flow(key)}:"
         for one in value:
             yield from _item(one, f"{before}  ")
+    elif isinstance(value, str):
+        yield f"{before}{_flow(key)}: >-"
+        yield from _wrapped(value, f"{before}  ", f"{before}  ")
     else:
         yield f"{before}{_flow(key)}: {flow}"
 

@@ -12,9 +12,9 @@ KERNELS_OWN = frozenset({"kernel", "base", "job"})
 
 
 def compared(cells: Sequence[CellResult], baseline: Sequence[CellResult]) -> tuple[CellResult, ...]:
-    """The cells of the BASE kernel as they count beside ``cells``, without those that have no fellow there.
+    """The cells of the BASE kernel that have a counterpart in ``cells``, with the status that counts.
 
-    ERROR is a cell that was made with anything else than its fellow beside the kernel, and one in
+    ERROR is a cell that differs from its counterpart in more than the kernel, and one in
     which the BASE kernel failed: that says nothing against the kernel under test.
     """
     fellows = {(cell.arm, cell.seed): cell for cell in cells}
@@ -35,7 +35,7 @@ def _beside(cell: CellResult, base: CellResult) -> CellResult:
     differing = differences(cell.fingerprint, base.fingerprint)
     if not differing:
         return base
-    reason = f"cannot be compared under seed {base.seed}: beside the kernel, {_listed(differing)} too"
+    reason = f"cannot be compared under seed {base.seed}: {_listed(differing)}, not only the kernel"
     return replace(base, status=Status.ERROR, figures={}, reasons=(reason,))
 
 

@@ -8,8 +8,7 @@ from statistics import fmean, geometric_mean
 from harness.judge.statuses import ending
 from harness.metrics.figures import Figures, figures_of
 from harness.metrics.node import MeasurementError
-from harness.metrics.readback import refused
-from harness.metrics.tables import overridden
+from harness.metrics.readback import overridden, refused
 from harness.scenario.model import Arm, Load, Status
 from lab.base.record import BootRecord, Outcome
 

@@ -16,15 +16,15 @@ from harness.judge.ensemble import Ensemble
 from harness.judge.guard import TOO_BUSY, guest_idle
 from harness.judge.killers import UNPROVEN, killers
 from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_ensemble, window_values
-from harness.noise.interval import Interval, Scatter, scatter
-from harness.noise.stopping import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Rule, decide
+from harness.noise import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Interval, Rule, Scatter, decide, scatter
 from harness.scenario.known import is_in
 from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction, Status
 from lab.base.record import Outcome
 
 NOT_RUN = "not run"
 XFAIL, XPASS = "XFAIL", "XPASS"
-RED, NOT_RED = "red, as it must be", "the negative control does not fail: this run does not show that the scenario can"
+AS_IT_MUST = "negative control: fails, as it must"
+HELD = "negative control: held, but must fail: the scenario cannot detect this fault"
 
 
 @dataclass(frozen=True)
@@ -49,7 +49,8 @@ class ClaimVerdict:
     """``sentence`` is what the outcome means, for a person. ``diagnosed`` has the figures of a failure's diagnoses.
     ``killers`` names what makes the claim fail (``harness.judge.killers``).
 
-    ``known`` is the entry by which the claim is known to fail on this kernel, None without one.
+    ``known`` is the entry by which the claim is known to fail on this kernel, None without one. A ``draft`` is
+    optional too.
     """
 
     that: str
@@ -61,12 +62,18 @@ class ClaimVerdict:
     known: KnownFailure | None = None
     diagnosed: tuple[Diagnosed, ...] = ()
     killers: tuple[str, ...] = ()
+    draft: bool = False
 
     @property
     def text(self) -> str:
         """The claim, and in brackets that it does not count, or that nothing is known to make it fail."""
-        marks = [word for word, applies in (("optional", self.optional), (UNPROVEN, not self.killers)) if applies]
+        marks = [*filter(None, (self.aside, "" if self.killers else UNPROVEN))]
         return f"{self.that} ({', '.join(marks)})" if marks else self.that
+
+    @property
+    def aside(self) -> str:
+        """Why it does not count: draft or optional; empty for one that counts."""
+        return "draft" if self.draft else "optional" if self.optional else ""
 
     @property
     def word(self) -> str:
@@ -95,7 +102,7 @@ class ControlVerdict:
 
 @dataclass(frozen=True)
 class ReproductionVerdict:
-    """A ratio of the field report beside ours. ``ensemble`` is None when not measured, and ``reason`` says why."""
+    """A ratio of the field report and the measured one. ``ensemble`` is None when not measured; ``reason`` says why."""
 
     that: str
     ratio: str
@@ -146,17 +153,26 @@ def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release:
     else:
         known = None
     return ClaimVerdict(
-        claim.that, claim.ratio.text, claim.expect.text, claim.optional, judgement, sentence, known, diagnosed, named
+        claim.that,
+        claim.ratio.text,
+        claim.expect.text,
+        not claim.decides,
+        judgement,
+        sentence,
+        known,
+        diagnosed,
+        named,
+        claim.draft,
     )
 
 
 def judge_control(
     control: Control, evidence: Evidence, seeds: Sequence[int], mutant: str = "", release: str = ""
 ) -> ControlVerdict:
-    """A control must be red under every seed: red under none is ERROR, under some DONE.
+    """A control must fail under every seed: under none is ERROR, under some DONE.
 
     ``mutant`` and ``release`` are those of the kernel under test; controls of other mutants and kernels are not
-    run. A mutant that kills its guest is red where the control says that it hangs, and the guest hung.
+    run. A mutant that kills its guest makes a control fail that says so (hangs), if the guest hung.
     """
     if control.kernels and not is_in(release, control.kernels):
         return _control(control, None, f"{NOT_RUN}: it is made for kernels {control.kernels}")
@@ -165,12 +181,12 @@ def judge_control(
         return _control(control, None, sentence)
     judgement = judge_ratio(control.ratio, control.expect, evidence, seeds)
     if judgement.status is Status.PASS:
-        return _control(control, judgement, RED)
+        return _control(control, judgement, AS_IT_MUST)
     if judgement.status is Status.FAIL and judgement.ensemble is not None:
-        judgement = Judgement(Status.ERROR, judgement.ensemble, NOT_RED, judgement.interval, scatter=judgement.scatter)
+        judgement = Judgement(Status.ERROR, judgement.ensemble, HELD, judgement.interval, scatter=judgement.scatter)
     elif judgement.status is Status.FAIL and control.mutant:
-        red = control.hangs and _hung(control.ratio, evidence, seeds)
-        judgement = Judgement(Status.PASS if red else Status.ERROR, None, judgement.reason)
+        fails = control.hangs and _hung(control.ratio, evidence, seeds)
+        judgement = Judgement(Status.PASS if fails else Status.ERROR, None, judgement.reason)
     return _control(control, judgement, judgement.reason)
 
 
@@ -218,7 +234,7 @@ def _scatter(ratio: Ratio, evidence: Evidence, ensemble: Ensemble) -> Scatter | 
     try:
         return scatter([window_values(ratio, seed, evidence) for seed in sorted(ensemble.values)])
     except Unavailable:
-        # A window without a value does not make a mean without one: a count of none is no rate of none.
+        # A window without a value is left out of the mean: nothing counted is not a rate of zero.
         return None
 
 

@@ -27,7 +27,7 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
                 "that": claim.that,
                 "ratio": claim.ratio,
                 "expect": claim.expect,
-                "optional": claim.optional,
+                **({"optional": claim.optional} | ({"draft": True} if claim.draft else {})),
                 "sentence": claim.sentence,
                 **_judgement(claim.judgement),
                 "word": claim.word,

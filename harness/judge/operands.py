@@ -9,7 +9,7 @@ from harness.judge.cells import CellResult
 from harness.judge.ensemble import Ensemble
 from harness.judge.statuses import worst
 from harness.limits.bounds import arm_bound
-from harness.noise.stopping import Rule
+from harness.noise import Rule
 from harness.scenario.model import Operand, Ratio, Scenario, Status
 from harness.scenario.ratio import BASELINE, BOUND, NUMBER
 

@@ -5,7 +5,7 @@ from collections.abc import Callable, Sequence
 
 from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict
-from harness.noise.stopping import Rule
+from harness.noise import Rule
 from harness.scenario.model import Status
 
 _SOUND = (Status.PASS, Status.SKIP)

@@ -88,7 +88,7 @@ def roll_up(incidents: Iterable[Status], required: Iterable[Status]) -> Status:
 
 
 def matrix_status(cells: Iterable[Status]) -> Status:
-    """Status of a matrix: what a kernel has no means for (SKIP) weighs nothing beside what was judged.
+    """Status of a matrix: cells that a kernel cannot run (SKIP) do not count if others were judged.
 
     One cell that could not be decided (DONE) makes the whole undecided.
     """

@@ -17,7 +17,7 @@ from harness.judge.claims import (
 from harness.judge.ensemble import Ensemble
 from harness.judge.operands import Evidence
 from harness.judge.statuses import exit_code, roll_up
-from harness.noise.stopping import Rule, stopping_rule
+from harness.noise import Rule, stopping_rule
 from harness.scenario.model import Clock, Scenario, Status
 
 SHOWN_METRIC = "iops"
@@ -101,7 +101,7 @@ def judge(
     controls = tuple(judge_control(one, evidence, planned, mutant, release) for one in scenario.controls)
     required = [claim.counts_as for claim in claims if not claim.optional]
     required += [control.judgement.status for control in controls if control.judgement is not None]
-    if scenario.claims and all(claim.judgement.status is Status.SKIP and claim.optional for claim in claims):
+    if claims and all(claim.draft or (claim.judgement.status is Status.SKIP and claim.optional) for claim in claims):
         required.append(Status.DONE)
     every = (*cells, *(base or ()))
     status = roll_up((cell.status for cell in every), required)

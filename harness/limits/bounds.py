@@ -48,7 +48,7 @@ def arm_bound(arm: Arm, load: Load, role: str, metric: str) -> float:
 def _rates(
     topology: Topology, every: Sequence[Role], own: Sequence[Role], queue: Mapping[str, str]
 ) -> Mapping[str, float]:
-    """What ``own`` roles get beside one other role for each disk that is not theirs."""
+    """What ``own`` roles get while one other role uses each disk that is not theirs."""
     plan = LoadPlan(topology, tuple(every), queue, private=True)
     names, disks = {role.name for role in own}, {role.disk for role in own}
     others = {role.disk: role for role in every if role.disk not in disks}

@@ -34,7 +34,7 @@ ROOM = 0.9
 
 
 class ElementKind(StrEnum):
-    """What an element is; the word stands for it in a name such as ``link.wire``."""
+    """The kind of an element, as in a name such as ``link.wire``."""
 
     DISK = "disk"
     LINK = "link"

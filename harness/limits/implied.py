@@ -63,7 +63,7 @@ def implied(scenario: Scenario) -> Iterator[Implied]:
 
 
 def _is_premise(one: Claim | Control, entry: Claim | Control) -> bool:
-    decides = isinstance(entry, Control) if isinstance(one, Control) else not (one.optional or one.known)
+    decides = isinstance(entry, Control) if isinstance(one, Control) else one.decides and not one.known
     return decides and one.kernels in ("", entry.kernels)
 
 

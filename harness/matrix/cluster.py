@@ -4,8 +4,8 @@
 A cell's jobs are prepared here and judged here; a worker takes one prepared job, boots it and
 returns the folder. It builds the library for its own QEMU itself and is sent the kernel and the
 archive that boots of a kernel share when its cache lacks them. A worker with another QEMU, another
-blklab or too little memory is passed over; what a dying one had in hand another one boots again,
-and nothing of it is in the store before it is complete.
+blklab or too little memory is not used. Boots of a worker that died are repeated by another, and the
+store holds only complete boots.
 """
 
 import re
@@ -24,7 +24,7 @@ from harness.run.lanes import Lanes, Stopped
 from lab.base.digest import known_digest
 from lab.base.errors import LabBroken, Misuse
 from lab.base.record import BootRecord
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.session import Lab, PhaseSeen, PreparedJob, note_repeat
 
 _ADDRESS = re.compile(r"(tcp|tls|ws|wss)://\S+:\d+")

@@ -2,8 +2,8 @@
 """Measures the cells of a matrix: concurrent runs whose boots share the host's lanes.
 
 A cell that fails never stops the others, and nothing is measured twice: a cell that an earlier run
-decided is taken from there, a run that was killed goes on, and a cell that another matrix on this
-store has in hand is waited for.
+decided is taken from there, a killed run is resumed, and a cell that another matrix on this store measures is
+waited for.
 """
 
 import fcntl

@@ -35,7 +35,7 @@ def parts(folders: Sequence[Path]) -> tuple[MatrixPart, ...]:
 def merge(store: Store, merged: Sequence[MatrixPart], command: tuple[str, ...]) -> MatrixFolder:
     """Copy the runs of all parts into the store and record the merged matrix.
 
-    A cell that several parts decided stands on the worst of their runs, one whose run is incomplete
+    A cell that several parts decided has the worst of their runs, one whose run is incomplete
     is ERROR, and one that none decided stays undecided. Raises Misuse when the parts are of different
     scenario files or seeds, LabBroken when the store cannot be written.
     """

@@ -28,7 +28,7 @@ KIND = "shipped"
 CHUNK = 16 << 20
 _FILE = "content"
 _POLL = 1.0
-_LAB = Path(host.__file__).parent
+_LAB = Path(host.__file__).parents[1]
 _HERE = Path()
 
 

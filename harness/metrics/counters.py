@@ -57,7 +57,7 @@ def read_sections(data: bytes, file: str) -> dict[str, str]:
         elif current is not None:
             current.append(line)
         elif line.strip():
-            raise MeasurementError(file, f'"{line}" stands before the first section')
+            raise MeasurementError(file, f'"{line}" is before the first section')
     return {path: "\n".join(lines) for path, lines in sections.items()}
 
 

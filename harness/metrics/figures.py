@@ -6,13 +6,11 @@ from collections.abc import Iterable, Iterator, Mapping
 from harness.metrics.controllers import checked_inventory, controller_figures
 from harness.metrics.counters import CounterWindow, read_window
 from harness.metrics.fio import read_fio
-from harness.metrics.handler import read_handler
 from harness.metrics.node import MeasurementError, sent
-from harness.metrics.occupancy import occupancy_figures
+from harness.metrics.occupancy import occupancy_figures, read_handler
 from harness.metrics.readback import FILE as READBACK
-from harness.metrics.readback import devices, read_readback, read_tried
+from harness.metrics.readback import devices, read_readback, read_tried, tried_counts
 from harness.metrics.samples import Samples, read_samples
-from harness.metrics.tables import tried_counts
 from harness.scenario.metric_names import BUSIEST
 from harness.scenario.model import Load
 from lab.base.record import TRIED

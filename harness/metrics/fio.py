@@ -5,6 +5,7 @@ Rates are per second of guest time, latencies and run times in nanoseconds, band
 per second. fio counts after its ramp time, so the ramp is in none of these figures.
 """
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from errno import EILSEQ
@@ -16,6 +17,8 @@ _DIRECTIONS = ("read", "write", "trim")
 _MIXED = "mixed"
 _LATENCIES = ("lat", "clat", "slat")
 _NS_PER_MS = 1_000_000
+_COMPLAINTS = re.compile(rb"\Averify: .*?\n(?=\{)", re.DOTALL)
+"""What verifying readers write into the output for each bad block, before the document; they mix their lines."""
 
 
 @dataclass(frozen=True)
@@ -76,10 +79,10 @@ def read_fio(
     gain as much. So rates are the counted I/Os over the window, times the block size for ``bw``.
 
     Raises MeasurementError when the document is truncated, lacks a field, holds other jobs than
-    ``roles``, reports a job that failed, or when no job did any I/O. A job without I/O beside one
-    that had some was starved, which is a result.
+    ``roles``, reports a job that failed, or when no job did any I/O. A job without I/O, when
+    another had some, was starved, which is a result.
     """
-    document = Node(parse(data, file), file, "")
+    document = Node(parse(_COMPLAINTS.sub(b"", data), file), file, "")
     document.text("fio version")
     samples: dict[str, Sample] = {}
     for job in document.nodes("jobs"):
@@ -100,7 +103,7 @@ def _check_roles(found: Collection[str], wanted: Collection[str], file: str) -> 
     if missing:
         raise MeasurementError(file, f"no job for role {', '.join(missing)}")
     if extra:
-        raise MeasurementError(file, f"a job that is no role of this load: {', '.join(extra)}")
+        raise MeasurementError(file, f"a job that is not a role of this load: {', '.join(extra)}")
 
 
 def _sample(job: Node, name: str, file: str, window: int | None, bs: int) -> Sample:

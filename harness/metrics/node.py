@@ -6,8 +6,8 @@ from collections.abc import Mapping
 from typing import Any
 
 from lab.base.errors import CannotJudge
-from lab.base.printable import printable
 from lab.base.reading import parse_json
+from lab.base.units import printable
 
 
 class MeasurementError(CannotJudge):
@@ -101,5 +101,5 @@ class Node:
         return value
 
     def wrong(self, key: str, what: str) -> MeasurementError:
-        """The error that says so of a field."""
+        """The error about a field."""
         return MeasurementError(self._file, f'field "{self._path(key)}" {what}')

@@ -1,12 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What the guest read back after set-up: knobs with their effective values, and device names."""
+"""What the guest read back after set-up: settings with their effective values, device names, dm tables."""
 
 import re
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import PurePosixPath
 
-from harness.metrics.node import MeasurementError
+from harness.metrics.node import MeasurementError, sent
 from lab.base.record import NOTHING_THERE, ROUTED_BY_KERNEL, TRIED
+from lab.topology.fields import REPEAT_COUNT
+from lab.topology.model import StackKind, Topology
 
 FILE = "readback"
 _DEVICE = "device"
@@ -49,9 +52,9 @@ def read_tried(data: bytes) -> dict[tuple[str, str, str], float]:
 
 
 def refused(unfit: str, scheduler: str, release: str) -> str:
-    """Which setting the kernel does not let anybody have; empty where a guest could not be set up for another reason.
+    """The setting that this kernel does not have; empty where the set-up failed for another reason.
 
-    ``unfit`` is what the guest said; ``scheduler`` is the elevator that it was to use.
+    ``unfit`` is the guest's message, ``scheduler`` the elevator that it should use.
     """
     if absent := _ABSENT.search(unfit):
         return f"{scheduler if absent[1] else 'a queue'} of {release} has no attribute {absent[2]}"
@@ -62,3 +65,84 @@ def refused(unfit: str, scheduler: str, release: str) -> str:
 def devices(readings: tuple[Reading, ...]) -> dict[str, str]:
     """Name of a LUN -> the kernel's name of its block device (``sda``, ``nullb0``)."""
     return {PurePosixPath(row.path).name: row.value for row in readings if row.knob == _DEVICE}
+
+
+KMSG = "kmsg"
+
+
+def overridden(files: Mapping[str, bytes], topology: Topology) -> Iterator[str]:
+    """A sentence for each selector whose repeat count the kernel set to another than the one asked for.
+
+    ``files`` are those of a boot. Raises MeasurementError where a table is missing or is none.
+    """
+    told: set[str] = set()
+    for stack in topology.stacks.values():
+        if stack.kind is not StackKind.MULTIPATH or stack.repeat_count == 1 or stack.selector in told:
+            continue
+        if REPEAT_COUNT.name in stack.tried:
+            continue
+        table = _text(files, f"{stack.name}.table")
+        effective = repeat_counts(table, f"{stack.name}.table")
+        if effective and effective != {stack.repeat_count}:
+            told.add(stack.selector)
+            counts = ", ".join(map(str, sorted(effective)))
+            yield (
+                f"{stack.selector} of {stack.name} runs with repeat_count {counts}, not {stack.repeat_count}:"
+                f" {_said(files)}; its table reads: {table.strip()}"
+            )
+
+
+def tried_counts(files: Mapping[str, bytes], topology: Topology) -> dict[tuple[str, str, str], float]:
+    """Figures ``("tried", "accepted" | "effective", knob)`` of the repeat counts under ``try:``.
+
+    Raises MeasurementError where a table is missing or has no such count.
+    """
+    figures = {}
+    for stack in topology.stacks.values():
+        if REPEAT_COUNT.name not in stack.tried:
+            continue
+        knob, file = f"stack.{stack.name}.{REPEAT_COUNT.name}", f"{stack.name}.table"
+        counts = repeat_counts(_text(files, file), file)
+        if not counts:
+            raise MeasurementError(file, f"path selector {stack.selector} has no repeat count")
+        figures[TRIED, "accepted", knob] = float(counts == {stack.repeat_count})
+        figures[TRIED, "effective", knob] = float(min(counts))
+    return figures
+
+
+def repeat_counts(table: str, file: str) -> set[int]:
+    """The repeat counts of all paths in the table of a multipath device; empty for a selector that has none.
+
+    Documentation/admin-guide/device-mapper/dm-mpath.rst has the words. Raises MeasurementError.
+    """
+    words = iter(table.split()[3:])
+    try:
+        for _ in range(2):
+            # Features, then the hardware handler: a number of words, and these words.
+            _skip(words, int(next(words)))
+        counts: set[int] = set()
+        groups, _ = int(next(words)), next(words)
+        for _ in range(groups):
+            next(words)
+            _skip(words, int(next(words)))
+            paths, arguments = int(next(words)), int(next(words))
+            for _ in range(paths):
+                _, *values = (next(words) for _ in range(1 + arguments))
+                counts.update(map(int, values[:1]))
+        return counts
+    except (RuntimeError, StopIteration, ValueError) as error:
+        raise MeasurementError(file, f'is not a table of a multipath device: "{table.strip()[:80]}"') from error
+
+
+def _skip(words: Iterator[str], count: int) -> None:
+    for _ in range(count):
+        next(words)
+
+
+def _said(files: Mapping[str, bytes]) -> str:
+    lines = [line for line in _text(files, KMSG).splitlines() if "repeat_count" in line]
+    return f'the kernel says "{lines[0].partition("] ")[2]}"' if lines else "the kernel says nothing of it"
+
+
+def _text(files: Mapping[str, bytes], name: str) -> str:
+    return sent(files, name).decode("utf-8", "replace")

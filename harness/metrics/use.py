@@ -5,9 +5,8 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
 
-from harness.metrics.handler import DiskTime, HandlerWindow, read_handler
 from harness.metrics.node import MeasurementError, sent
-from harness.metrics.occupancy import held_series
+from harness.metrics.occupancy import DiskTime, HandlerWindow, held_series, read_handler
 from harness.metrics.samples import Samples, Series, read_samples
 from harness.scenario.model import Load
 from lab.topology.model import SCSI, Driver, Topology

@@ -17,7 +17,7 @@ DEVICE_MODELS = frozenset(
         *("nvmet", "nvmet_tcp", "nvme_loop"),
     }
 )
-"""Modules and programs that play the device: what they execute is no cost of the block layer."""
+"""Modules and programs that play the device: what they execute is not a cost of the block layer."""
 MEASURING = frozenset({"sampler"})
 
 

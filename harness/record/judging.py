@@ -161,7 +161,7 @@ def ratio_of(run: RunFolder, ratio: Ratio) -> Ensemble:
 def newest_runs(store: Store, scenario: Scenario) -> dict[str, RunFolder]:
     """The newest judged run of the scenario, as its file is today, on each kernel series; none of a mutant.
 
-    Those whose file had other words count, and get today's.
+    Runs of reworded scenarios are included, shown with the current text.
     """
     newest: dict[str, RunFolder] = {}
     wanted = identity(scenario)

@@ -29,7 +29,7 @@ from harness.base.plain import from_plain, to_plain
 from harness.judge.document import SCHEMA as VERDICT_SCHEMA
 from harness.judge.document import verdict_document
 from harness.judge.verdict import Verdict
-from harness.noise.stopping import Rule
+from harness.noise import Rule
 from harness.record.boot_files import load_boot
 from harness.scenario.model import Scenario
 from lab.base.digest import canonical, digest_bytes

@@ -6,7 +6,7 @@ from itertools import groupby
 
 from harness.judge.sequence import unmade
 from harness.judge.verdict import Verdict
-from harness.noise.stopping import Rule, stopping_rule
+from harness.noise import Rule, stopping_rule
 from harness.record.judging import judge_run
 from harness.record.store import PlannedCell, RunFolder
 from harness.run.boots import Boots, Jobs, recorded

@@ -76,11 +76,11 @@ def read_claims(row: Row, known: Names) -> tuple[Claim, ...]:
     claims = []
     for claim in row.get(schema.CLAIMS) or ():
         that, ratio, expect = claim.get(schema.THAT), _ratio(claim, known), _bound(claim)
-        optional = claim.value(schema.OPTIONAL)
+        optional, draft = claim.value(schema.OPTIONAL), claim.value(schema.DRAFT)
         means, otherwise = claim.value(schema.MEANS), claim.value(schema.OTHERWISE)
         known_failures, kernels = _known_failures(claim), _only_on(claim)
         if that is not None and ratio is not None and expect is not None:
-            claims.append(Claim(that, ratio, expect, optional, means, otherwise, known_failures, kernels))
+            claims.append(Claim(that, ratio, expect, optional, means, otherwise, known_failures, kernels, draft))
     return tuple(claims)
 
 

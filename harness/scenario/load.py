@@ -18,9 +18,7 @@ from harness.scenario.claims import (
     read_diagnoses,
     read_reproductions,
 )
-from harness.scenario.clocks import read_clock, read_pause
-from harness.scenario.interference import with_default_loads
-from harness.scenario.loads import read_loads
+from harness.scenario.loads import read_clock, read_loads, read_pause, with_default_loads
 from harness.scenario.model import Arm, Requirements, Scenario, Selftest, Source, Status
 from lab.base.errors import Misuse
 from lab.yaml.fields import NAME, Row, mapping_values

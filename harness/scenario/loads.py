@@ -1,12 +1,59 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The loads and roles of a scenario file."""
+"""The clock of a scenario file, its loads and roles, and the loads that ``interference`` expands to."""
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import replace
 
 from harness.scenario import schema
-from harness.scenario.model import MIXED, Load, Role
+from harness.scenario.model import MIXED, Arm, Clock, Load, Role
 from lab.base.units import show_time
 from lab.yaml.fields import Row
+from lab.yaml.strict import Entry, Map, Node, Problems, Scalar
+
+INTERFERENCE, LOADS = "interference", "loads"
+HOG, VICTIM, BYSTANDER = "hog", "victim", "bystander"
+_IODEPTH = "iodepth"
+
+
+def with_default_loads(node: Node, problems: Problems) -> Node:
+    """The document with ``interference`` expanded to ``loads``; every role keeps its position in the file."""
+    if not isinstance(node, Map):
+        return node
+    entry = node.entries.get(INTERFERENCE)
+    if entry is None:
+        if LOADS not in node.entries:
+            remedy = "write loads, or interference: {hog: ..., victim: ...}"
+            problems.add(node.mark, "scenario: loads is missing", remedy, symptom=True)
+        return node
+    if LOADS in node.entries:
+        problems.add(entry.key.mark, "interference: the file also has loads", "keep one of them")
+        return node
+    pair = entry.value
+    if not isinstance(pair, Map) or not {HOG, VICTIM} <= pair.entries.keys():
+        return node
+    loads = {name: _entry(entry.key, name, Map(pair.mark, roles)) for name, roles in _loads(pair.entries).items()}
+    return replace(node, entries={**node.entries, LOADS: _entry(entry.key, LOADS, Map(pair.mark, loads))})
+
+
+def _loads(pair: Mapping[str, Entry]) -> dict[str, dict[str, Entry]]:
+    hog, victim = pair[HOG], pair[VICTIM]
+    quiet = {name: pair[name] for name in (VICTIM, BYSTANDER) if name in pair}
+    return {
+        "solo": quiet,
+        "lopsided": {HOG: hog, **quiet},
+        "balanced": {HOG: _as_deep_as(hog, victim.value), **quiet},
+    }
+
+
+def _as_deep_as(hog: Entry, victim: Node) -> Entry:
+    if not isinstance(hog.value, Map) or not isinstance(victim, Map) or _IODEPTH not in victim.entries:
+        return hog
+    return replace(hog, value=replace(hog.value, entries={**hog.value.entries, _IODEPTH: victim.entries[_IODEPTH]}))
+
+
+def _entry(key: Scalar, name: str, value: Node) -> Entry:
+    return Entry(replace(key, text=name), value)
+
 
 _SYNCHRONOUS = {"psync", "sync"}
 _READS_ONLY = {"read", "randread"}
@@ -111,3 +158,50 @@ def _check_together(role: Role, row: Row) -> None:
     for key in _ONLY_WRITES:
         if key in role.options and role.rw in _READS_ONLY:
             row.problems.add(row.place(key), f"{key}: rw: {role.rw} does not write", f"remove {key}")
+
+
+_MILLISECOND = 10**6
+
+
+def read_clock(row: Row, loads: Mapping[str, Load]) -> tuple[Clock, int, int]:
+    """The clock, the most boots of each arm, and how often each boot measures every load."""
+    clock = Clock(row.value(schema.CLOCK))
+    seeds = row.value(schema.SEEDS)
+    boots, windows = row.value(schema.BOOTS), row.value(schema.WINDOWS)
+    if clock is Clock.VIRTUAL:
+        _refuse(row, schema.AGREES.name, "only a scenario of the wall clock has it", "move it there")
+        for field in (schema.BOOTS, schema.WINDOWS):
+            _refuse(row, field.name, "the virtual clock repeats every boot exactly", "write seeds: 3, or clock: wall")
+        return clock, seeds, 1
+    _refuse(
+        row, schema.SEEDS.name, "the wall clock has boots, repeated until the stopping rule is met", "write boots: 12"
+    )
+    for load in loads.values():
+        if load.ramp < schema.SHORTEST_RAMP:
+            place = row.place(schema.LOADS.name)
+            row.problems.add(place, f"load {load.name}: the wall clock needs a ramp of at least 1s", "write ramp: 2s")
+    return clock, boots, windows
+
+
+def read_pause(row: Row, arms: Mapping[str, Arm], *, measured: int) -> int:
+    """The pause before each load. ``measured`` is the number of windows in a boot."""
+    pause = row.value(schema.PAUSE)
+    # Without arms their topology did not load, so the request timeout is unknown.
+    if measured > 1 and arms and pause <= (shortest := 2 * max(map(_request_timeout, arms.values()))):
+        row.problems.add(
+            row.place("pause"),
+            f"pause: expected more than {show_time(shortest)}, twice the request timeout: queues of the previous load"
+            " would still count as active",
+            "idle time is free on the virtual clock; on the wall clock write queue: {io_timeout: 5000} (ms)",
+        )
+    return pause
+
+
+def _request_timeout(arm: Arm) -> int:
+    set_to = arm.queue.get("io_timeout")
+    return schema.REQUEST_TIMEOUT if set_to is None else int(set_to) * _MILLISECOND
+
+
+def _refuse(row: Row, key: str, reason: str, remedy: str) -> None:
+    if key in row.node.entries:
+        row.problems.add(row.place(key), f"{key}: {reason}", remedy)

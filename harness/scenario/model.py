@@ -154,7 +154,8 @@ class KnownFailure:
 class Claim:
     """``means`` and ``otherwise`` are shown when the claim holds and when it fails.
 
-    ``kernels`` is the range for which the claim is made; empty: all.
+    ``kernels`` is the range for which the claim is made; empty: all. No person has set the bound of a ``draft``: it is
+    shown and decides nothing.
     """
 
     that: str = field(metadata=WORDS)
@@ -165,6 +166,11 @@ class Claim:
     otherwise: str = field(default="", metadata=WORDS)
     known: tuple[KnownFailure, ...] = ()
     kernels: str = ""
+    draft: bool = False
+
+    @property
+    def decides(self) -> bool:
+        return not (self.optional or self.draft)
 
 
 @dataclass(frozen=True)

@@ -42,7 +42,7 @@ def sample(field: Field[object]) -> str:
 
 
 def inside(kind: object) -> tuple[Record, str] | None:
-    """The record in a kind, and what stands for a name in it: ``.ARM``, or nothing."""
+    """The record in a kind, and the placeholder of a name in it: ``.ARM``, or nothing."""
     if isinstance(kind, Record):
         return kind, ""
     if isinstance(kind, Either):

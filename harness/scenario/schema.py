@@ -37,7 +37,7 @@ SECOND = 10**9
 HOUR = 3600 * SECOND
 SCHEMA_VERSION = 1
 FEWEST_BOOTS = 6
-"""The fewest that ``harness.noise.stopping`` can judge."""
+"""The fewest that ``harness.noise`` can judge."""
 REQUEST_TIMEOUT = 30 * SECOND
 SHORTEST_RAMP = SECOND
 """On the wall clock the first requests run code that QEMU has not translated yet."""
@@ -176,6 +176,7 @@ EXPECT = Field(
     "expect", Text('a bound such as ">= 0.9" or "0.98 .. 1.02"', BOUND_PATTERN), "its bound", '">= 0.9"', required=True
 )
 OPTIONAL = Field("optional", Flag(), "shown, but does not decide the verdict", default=False)
+DRAFT = Field("draft", Flag(), "its bound is a placeholder: shown, but does not decide the verdict", default=False)
 MEANS = Field("means", Text(), "what it means when the claim holds", "tags are shared fairly", default="")
 OTHERWISE = Field("otherwise", Text(), "what it means when the claim fails", "the hog wins", default="")
 MUTANT = Field("mutant", name_text(), "the patched kernel on which the control must hold", "no-fair-tags", default="")
@@ -194,14 +195,14 @@ KNOWN: Field[list[Row]] = Field(
     "kernels on which the claim is known to fail; if it holds there, the run fails",
 )
 ONLY_ON = Field(KERNELS.name, KERNELS.kind, "kernels for which it is made", KERNELS.example, absent="all")
-CLAIM = Record((THAT, RATIO, EXPECT, ONLY_ON, OPTIONAL, MEANS, OTHERWISE, KNOWN))
-HANGS = Field("hangs", Flag(), "what the mutant stops may hang the guest, which is red too; an oops is not")
+CLAIM = Record((THAT, RATIO, EXPECT, ONLY_ON, OPTIONAL, DRAFT, MEANS, OTHERWISE, KNOWN))
+HANGS = Field("hangs", Flag(), "the mutant may hang the guest, which counts as a failure too; an oops does not")
 CONTROL = Record((THAT, RATIO, EXPECT, ONLY_ON, MUTANT, HANGS))
 
 WHEN: Field[list[Row]] = Field(
     "when",
     ListOf(Record((RATIO, EXPECT)), least=1),
-    "conditions, all of which must hold; *.load.role.metric stands for the figure of each arm",
+    "conditions, all of which must hold; *.load.role.metric is the figure of each arm",
     required=True,
 )
 DIAGNOSES: Field[list[Row]] = Field(

@@ -8,8 +8,7 @@ from pathlib import Path
 from harness.judge.ensemble import Ensemble
 from harness.judge.operands import Unavailable
 from harness.limits.load import load_scenario
-from harness.noise.interval import Interval, interval
-from harness.noise.stopping import ERROR
+from harness.noise import ERROR, Interval, interval
 from harness.record.judging import judge_run, newest_runs, ratio_of
 from harness.record.store import RunFolder, Store
 from harness.report import markdown

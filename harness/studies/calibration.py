@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""How far each device model is from its closed form on one kernel, kept for the verdicts that follow.
+"""The error of each device model against its closed form on one kernel, kept for later verdicts.
 
-The devices belong to the kernel under test, so a model that moved must not pass for a change of
-the block layer. The scenarios of scenarios/calibration measure them; what they found is kept as
-``<root>/calibration/kernels/<key>.json``, the key being made of kernel and QEMU.
+The devices are part of the kernel under test, so a changed model must not be taken for a change of the block layer.
+The scenarios of scenarios/calibration measure them. Results are kept as ``<root>/calibration/kernels/<key>.json``,
+with a key made of kernel and QEMU.
 """
 
 import re
@@ -11,9 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from harness.base.files import read_json, write_json, writing
@@ -23,6 +22,7 @@ from harness.judge.verdict import Verdict
 from harness.limits.bounds import arm_bound
 from harness.record.store import RunFolder
 from harness.report.format import figure
+from harness.report.terminal.printing import folded, plain_table
 from harness.scenario.model import Claim, Operand
 from harness.scenario.ratio import BOUND, FIGURE
 from lab.base.digest import canonical, digest_bytes
@@ -38,9 +38,8 @@ _PER_CENT = 100
 class Model:
     """One closed form of one device model and what was measured, in IOPS.
 
-    ``driver`` is the in-guest device family. ``measured`` is None when there is no figure, and
-    ``reason`` then says why. ``cost`` is the processor's time for a request in nanoseconds: what
-    latency has beyond the closed form's, where one request was in flight.
+    ``driver`` is the in-guest device family. ``measured`` is None without a figure; ``reason`` says why. ``cost`` is
+    the CPU time of a request in nanoseconds: latency beyond the closed form with one request in flight.
     """
 
     name: str
@@ -89,7 +88,7 @@ def qemu_of(run: RunFolder) -> str:
 
 
 def drivers_of(run: RunFolder) -> frozenset[str]:
-    """Device families that the arms of a run are made of."""
+    """The device families of the arms of a run."""
     return frozenset(str(hba.driver) for arm in run.scenario.arms.values() for hba in arm.topology.hbas.values())
 
 
@@ -114,7 +113,7 @@ def find(root: Path, kernel: str, qemu: str) -> Calibration | None:
 
 
 def note(root: Path, run: RunFolder) -> str:
-    """What a report on ``run`` says about its device models: one line, or empty for a calibration itself."""
+    """One line of a report about the device models of ``run``; empty for a calibration itself."""
     if root.name == FOLDER:
         return ""
     qemu = qemu_of(run)
@@ -174,7 +173,7 @@ _MICROSECOND = 1000
 
 
 def print_calibration(console: Console, calibration: Calibration) -> None:
-    """What was measured on one kernel, beside the closed forms."""
+    """The figures of one kernel and the closed forms."""
     console.print()
     console.print(Text(f"device models on Linux {calibration.release}, {_qemu(calibration)}", "bold"))
     table = _table("model", "closed form", "measured", "error", "CPU a request")
@@ -200,17 +199,13 @@ def print_kernels(console: Console, calibrations: Sequence[Calibration]) -> None
 
 
 def headings(releases: list[str]) -> list[str]:
-    """Releases without what a distribution appends, as far as that tells them apart."""
+    """Releases without the distribution's suffix, if they remain distinct."""
     short = [re.split(r"[-+]", release)[0] for release in releases]
     return short if len(set(short)) == len(set(releases)) else releases
 
 
 def _table(first: str, *others: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
-    table.add_column(first, overflow="fold")
-    for title in others:
-        table.add_column(title, justify="right", overflow="fold")
-    return table
+    return plain_table(folded(first), *(Column(title, justify="right", overflow="fold") for title in others))
 
 
 def _error(model: Model) -> Text:
@@ -230,5 +225,5 @@ def _qemu(calibration: Calibration) -> str:
 def _conclusion(calibration: Calibration) -> str:
     off = [model.name for model in calibration.models if not model.sound]
     if off:
-        return f"more than {TOLERANCE * _PER_CENT:g} % off, or not measured: {'; '.join(off)}"
+        return f"off by more than {TOLERANCE * _PER_CENT:g} %, or not measured: {'; '.join(off)}"
     return f"every model is within {TOLERANCE * _PER_CENT:g} % of its closed form"

@@ -3,8 +3,8 @@
 
 Change points are ruptures' PELT with a Gaussian cost over logarithms, so that a change is a share
 (Killick, Fearnhead, Eckley, "Optimal detection of changepoints with a linear computational cost",
-2012). The penalty is that of the Bayesian information criterion for the noise that the ensembles
-show. What it finds is told only where the runs on both sides differ as ``compare`` has it.
+2012). The penalty is that of the Bayesian information criterion for the noise of the ensembles. A
+change point is reported only where the runs on both sides differ by the rule of ``compare``.
 """
 
 import math
@@ -25,14 +25,14 @@ from lab.base.errors import LabBroken
 from lab.kernels.release import by_release
 
 LEAST_NOISE = 0.005
-"""Share by which figures scatter at least: one space more on the command line moves them by as much."""
+"""Least scatter of figures, as a share: one more space on the command line moves them by this much."""
 _PARAMETERS = 2
-"""What a change point adds to the model: its place, and the level after it."""
+"""Parameters that a change point adds to the model: its place and the level after it."""
 
 
 @dataclass(frozen=True)
 class HistoryPoint:
-    """A figure of one run. ``label`` says which run it is: its date and release."""
+    """A figure of one run. ``label`` has the run's date and release."""
 
     label: str
     ensemble: Ensemble
@@ -112,7 +112,7 @@ class FigureSeries:
 
 @dataclass(frozen=True)
 class History:
-    """``left_out`` are runs of the scenario as it was before its file or topology was changed."""
+    """``left_out`` counts runs made before the scenario's file or topology was changed."""
 
     scenario: str
     series: tuple[FigureSeries, ...]
@@ -120,7 +120,7 @@ class History:
 
 
 def history(index: Index, scenario: str, metric: str) -> History:
-    """Every series of at least two runs of the scenario as it was run last, mutants left out."""
+    """Every series of at least two runs with the newest digest of the scenario, without mutants."""
     runs = [run for run in index.runs(scenario) if not run.mutant]
     newest = runs[-1].scenario_digest if runs else ""
     alike = [run for run in runs if run.scenario_digest == newest]
@@ -165,9 +165,9 @@ def print_history(console: Console, history: History, arms: AbstractSet[str] = f
             console.print(Text(f"\n{history.scenario} over {over}", "bold underline"), highlight=False)
         _print_series(console, series)
     if not shown:
-        console.print(f"{history.scenario}: no two runs that could be compared", highlight=False)
+        console.print(f"{history.scenario}: fewer than two comparable runs", highlight=False)
     if history.left_out:
-        were = f"{plural(history.left_out, 'run')} of the scenario as it was before are left out"
+        were = f"{plural(history.left_out, 'run')} of earlier versions of the scenario are left out"
         console.print(Text(f"\n{were}", "dim"), highlight=False)
     console.print(Text(f"\nchanges from {LARGE.share:.0%} on: {LARGE.because}", "dim"), highlight=False)
 

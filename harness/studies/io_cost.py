@@ -21,7 +21,7 @@ elevator, the driver, the timer interrupt that completes it, and the target for 
 figure as `cpu.per_io`, in ratios and in CSV; with modelled disks (tcmu) it includes their handler.
 
 Distribution kernels differ in configuration and compiler as well as in code (7.2 is built with lazy preemption). A
-difference between two of them is no regression of the block layer unless two builds of one configuration show it.
+difference between two of them is not a regression of the block layer unless two builds of one configuration show it.
 Instructions are not cycles: caches, branches and locks cost nothing here.
 
 Only the members of the md mirror have memory, because md reads its superblocks back: their cost is included. Below

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.noise.stopping import ERROR, FEWEST_ROUNDS, decide, stopping_rule
+from harness.noise import ERROR, FEWEST_ROUNDS, decide, stopping_rule
 from harness.report import markdown
 from harness.scenario.model import Bound, Status
 

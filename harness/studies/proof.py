@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The proof of a bottleneck: the same arm and load again, each time with one limit a quarter higher."""
+"""Proof of a bottleneck: the same arm and load measured again with each limit raised by a quarter."""
 
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -26,7 +26,7 @@ _BASE = "as-measured"
 
 @dataclass(frozen=True)
 class Bench:
-    """What proofs are made with. ``store`` keeps their runs, under the scenario's name and ``.proof``."""
+    """Where proofs are measured. ``store`` keeps their runs as ``SCENARIO.proof``."""
 
     lab: Lab
     kernel: Kernel
@@ -67,7 +67,7 @@ def _row(change: Alteration, base: float, value: float | str) -> ProofRow:
 
 
 def _throughput(bench: Bench, scenario: Scenario, arms: Mapping[str, Arm], load: Load) -> dict[str, float | str]:
-    """Bytes per second of all roles together by arm, or why there are none."""
+    """Bytes per second of all roles together by arm, or the reason why there is no figure."""
     request = Request(variant(scenario, "proof", arms, {load.name: load}), bench.kernel, seeds=bench.seeds)
     results = results_of(measured(bench.lab, request, bench.store, bench.listener, bench.at_once))
     return {name: _of_arm([one for one in results if one.arm == name], load) for name in arms}

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Scenarios that break their own guests, and whether each reached the status that it must reach."""
+"""Selftests: scenarios that break their own guests, and whether each ended with its declared status."""
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
@@ -20,7 +20,7 @@ from lab.session import Lab
 
 @dataclass(frozen=True)
 class SelftestTrial:
-    """One selftest on one kernel. ``missing`` says what of its end was not as it must be; empty when all was."""
+    """One selftest on one kernel. ``missing`` lists what was not as declared; empty for a pass."""
 
     scenario: str
     kernel: str
@@ -41,32 +41,32 @@ def run_selftests(lab: Lab, scenarios: Sequence[Scenario], kernel: Kernel, store
 
 def _trial(lab: Lab, scenario: Scenario, kernel: Kernel, store: Store) -> SelftestTrial:
     if scenario.selftest is None:
-        raise Misuse(f"{scenario.path} has no key selftest", remedy="say which status it must reach")
+        raise Misuse(f"{scenario.path} has no key selftest", remedy="declare the status that it must end with")
     run = run_scenario(lab, Request(scenario, kernel, verify=scenario.selftest.verify), store, at_once=1)
     missing = (*shortfalls(scenario.selftest, run.verdict), *misnamed(scenario.selftest, run.folder))
     return SelftestTrial(scenario.name, kernel.spec, scenario.selftest, run.verdict, missing)
 
 
 def misnamed(wanted: Selftest, run: RunFolder) -> Iterator[str]:
-    """Sentences, one for each load whose bottleneck is not named as it must be; arms that are SKIP need no name."""
+    """A sentence for each load whose bottleneck is not the declared one; arms that are SKIP are left out."""
     explained = {f"{one.arm}.{one.load}": one for one in explain_run(run)}
     skipped = {cell.arm for cell in run.facts.cells if cell.skip}
     for key, label in wanted.bottleneck.items():
         found = explained.get(key)
         if isinstance(found, Bottleneck):
             if found.label != label:
-                yield f"{key} is limited by {label}, and it says {found.label} ({found.figure})"
+                yield f"{key}: the bottleneck must be {label}, reported {found.label} ({found.figure})"
         elif key.partition(".")[0] not in skipped:
-            yield f"{key} is not explained: {found.reason if found else 'it was not measured'}"
+            yield f"{key}: no bottleneck reported: {found.reason if found else 'it was not measured'}"
 
 
 def shortfalls(wanted: Selftest, verdict: Verdict) -> Iterator[str]:
-    """Sentences, one for each way in which a verdict is not what a selftest must reach."""
+    """A sentence for each difference between a verdict and the declared one."""
     if verdict.status is not wanted.status:
-        yield f"its status is {verdict.status}, not {wanted.status}"
+        yield f"status is {verdict.status}, must be {wanted.status}"
     if verdict.exit_code != wanted.exit_code:
-        yield f"its exit code is {verdict.exit_code}, not {wanted.exit_code}"
+        yield f"exit code is {verdict.exit_code}, must be {wanted.exit_code}"
     sentences = [claim.sentence for claim in verdict.claims]
     said = " ".join([*sentences, *(reason for cell in verdict.cells for reason in cell.reasons)])
     if wanted.says not in said:
-        yield f'its reasons do not say "{wanted.says}": {said[:300]}'
+        yield f'the reasons lack "{wanted.says}": {said[:300]}'

@@ -31,14 +31,14 @@ in brackets the smallest and the largest.
 Host: {cores} cores, load average {loads} at the start of the rounds. {qemu}, kernel {release}.
 """
 _BOOTED = "until the guest is ready"
-_PATIENCE = 600.0
+_PATIENCE = 300.0
 _MEMORY = "512M"
 _SAID = "blklab-was-here"
 _BASE, _COLD = "base", "--cold"
 
 
 @dataclass(frozen=True)
-class Sample:
+class SpeedSample:
     """One measurement in seconds. ``first`` is the time to the first complete boot, ``starting`` the share of boot and
     set-up in the seconds of all boots; both are None for a start of a guest.
     """
@@ -49,16 +49,16 @@ class Sample:
     starting: float | None = None
 
 
-Way = Callable[[], Sample]
-Rounds = Mapping[str, Sequence[Sample]]
+Way = Callable[[], SpeedSample]
+Rounds = Mapping[str, Sequence[SpeedSample]]
 """Samples by row, one of each round; the first row is the reference."""
 
 
-def starts(lab: Lab, kernel: Kernel, scenario: Scenario) -> Mapping[str, Way]:
-    """Ways to start a guest of ``kernel``; ``scenario`` supplies a small job."""
+def starts(lab: Lab, kernel: Kernel, scenario: Scenario, busybox: Path) -> Mapping[str, Way]:
+    """Ways to start a guest of ``kernel``; ``scenario`` supplies a small job, virtme-ng needs a static ``busybox``."""
     return {
         "bare QEMU, until the panic without a root device": lambda: _bare(lab, kernel),
-        "virtme-ng, until its script runs and reboots": lambda: _virtme(lab, kernel),
+        "virtme-ng, until its script runs and reboots": lambda: _virtme(lab, kernel, busybox),
         f"blklab, cold, {_BOOTED}": lambda: _ready(replace(lab, cold=True), kernel, scenario),
         f"blklab, from a snapshot, {_BOOTED}": lambda: _ready(lab, kernel, scenario),
     }
@@ -78,7 +78,7 @@ def runs(words: Sequence[str], checkout: Path, base: Path | None) -> Mapping[str
 
 def measured(ways: Mapping[str, Way], rounds: int, tell: Callable[[str], None]) -> Rounds:
     """Carry out each way once to fill the caches, then ``rounds`` times in turn. Raises LabBroken."""
-    found: dict[str, list[Sample]] = {name: [] for name in ways}
+    found: dict[str, list[SpeedSample]] = {name: [] for name in ways}
     for number in range(rounds + 1):
         for name, way in ways.items():
             sample = way()
@@ -107,7 +107,7 @@ def _table(rounds: Rounds) -> Iterator[str]:
     )
 
 
-def _row(name: str, samples: Sequence[Sample], reference: Sequence[Sample]) -> Sequence[str]:
+def _row(name: str, samples: Sequence[SpeedSample], reference: Sequence[SpeedSample]) -> Sequence[str]:
     walls = sorted(sample.wall for sample in samples)
     ratios = sorted(sample.wall / other.wall for sample, other in zip(samples, reference, strict=True))
     cells = [
@@ -124,12 +124,12 @@ def _row(name: str, samples: Sequence[Sample], reference: Sequence[Sample]) -> S
     return cells
 
 
-def _timed(action: Callable[[], float | None]) -> Sample:
+def _timed(action: Callable[[], float | None]) -> SpeedSample:
     """``action`` may return seconds of its own that count instead."""
     before, started = _cpu_of_children(), time.monotonic()
     own = action()
     wall = time.monotonic() - started
-    return Sample(wall if own is None else own, _cpu_of_children() - before)
+    return SpeedSample(wall if own is None else own, _cpu_of_children() - before)
 
 
 def _cpu_of_children() -> float:
@@ -137,21 +137,22 @@ def _cpu_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _bare(lab: Lab, kernel: Kernel) -> Sample:
+def _bare(lab: Lab, kernel: Kernel) -> SpeedSample:
     words = "console=ttyS0 panic=-1 no_timer_check"
     board = ["-M", "pc", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-accel", "tcg"]
     argv = [str(lab.qemu.path), *board, "-cpu", "max", "-m", _MEMORY, "-serial", "stdio"]
     return _said([*argv, "-kernel", str(kernel.image), "-append", words], "Unable to mount root fs")
 
 
-def _virtme(lab: Lab, kernel: Kernel) -> Sample:
-    guest = ["--kimg", str(kernel.image), "--mods=auto", "--disable-kvm", "--force-9p", "--disable-microvm"]
-    size = ["--qemu-bin", str(lab.qemu.path), "--memory", _MEMORY, "--kopt", "no_timer_check", "--show-boot-console"]
+def _virtme(lab: Lab, kernel: Kernel, busybox: Path) -> SpeedSample:
+    guest = ["--kimg", str(kernel.image), "--mods=auto", "--busybox", str(busybox), "--disable-kvm", "--force-9p"]
+    size = ["--disable-microvm", "--qemu-bin", str(lab.qemu.path), "--memory", _MEMORY, "--cpus", "1"]
+    size += ["--kopt", "no_timer_check", "--show-boot-console"]
     script = ["--script-sh", f"echo {_SAID} >/dev/console; echo b >/proc/sysrq-trigger"]
     return _said([str(virtme()), *guest, *size, *script, "--qemu-opts", "-M", "pc", "-accel", "tcg"], _SAID)
 
 
-def _said(argv: Sequence[str], words: str) -> Sample:
+def _said(argv: Sequence[str], words: str) -> SpeedSample:
     """The time of a guest that says ``words`` and ends."""
 
     def action() -> None:
@@ -162,7 +163,7 @@ def _said(argv: Sequence[str], words: str) -> Sample:
     return _timed(action)
 
 
-def _ready(lab: Lab, kernel: Kernel, scenario: Scenario) -> Sample:
+def _ready(lab: Lab, kernel: Kernel, scenario: Scenario) -> SpeedSample:
     arm = next(iter(scenario.arms.values()))
     prepared = prepare_job(lab, kernel, arm.topology, guest_job(scenario, arm, 1))
 
@@ -176,7 +177,7 @@ def _ready(lab: Lab, kernel: Kernel, scenario: Scenario) -> Sample:
     return _timed(action)
 
 
-def _run(argv: Sequence[str], checkout: Path) -> Sample:
+def _run(argv: Sequence[str], checkout: Path) -> SpeedSample:
     with tempfile.TemporaryDirectory(prefix="blklab-") as folder:
         command, began = [*argv, "--results", folder], time.time()
         accepted = (EXIT_PASS, EXIT_FAIL, EXIT_CANNOT_JUDGE)

@@ -57,18 +57,17 @@ class OsRelease:
 class Need:
     """A program (or, with a slash, a pattern of file names) that blklab uses on the host.
 
-    ``apt``, ``dnf``, ``pacman`` and ``zypper`` name its package; empty: not packaged there.
+    ``packages`` names its package for apt, dnf, pacman and zypper: one word for all, or four (``-``: none).
     """
 
     program: str
     purpose: str
-    apt: str
-    dnf: str
-    pacman: str
-    zypper: str
+    packages: str
 
     def package(self, manager: Manager) -> str:
-        return {"dnf": self.dnf, "pacman": self.pacman, "zypper": self.zypper}.get(manager, self.apt)
+        names = self.packages.split()
+        place = ("apt", "dnf", "pacman", "zypper").index(manager or "apt")
+        return names[place if len(names) > 1 else 0].removeprefix("-")
 
     def find(self) -> Path | None:
         if self.program.startswith("/"):
@@ -78,56 +77,29 @@ class Need:
         return Path(found) if found else None
 
 
+_DISK = "build the in-guest disk and what keeps QEMU steady"
+_KEYS = "/usr/share/keyrings/debian-archive-keyring.*"
 NEEDS = (
-    Need(
-        "qemu-system-x86_64",
-        "boot the kernels",
-        apt="qemu-system-x86",
-        dnf="qemu-system-x86-core",
-        pacman="qemu-system-x86",
-        zypper="qemu-x86",
-    ),
-    Need("depmod", "list kernel modules", apt="kmod", dnf="kmod", pacman="kmod", zypper="kmod"),
-    Need("apt-get", "fetch packaged kernels", apt="apt", dnf="apt", pacman="apt", zypper=""),
-    Need("dpkg-deb", "unpack packaged kernels", apt="dpkg", dnf="dpkg", pacman="dpkg", zypper="dpkg"),
-    Need("gcc", "build the in-guest disk and what keeps QEMU steady", apt="gcc", dnf="gcc", pacman="gcc", zypper="gcc"),
-    Need(
-        "/usr/include/stdio.h",
-        "build the in-guest disk and what keeps QEMU steady",
-        apt="libc6-dev",
-        dnf="glibc-static",
-        pacman="glibc",
-        zypper="glibc-devel-static",
-    ),
-    Need("xz", "unpack kernel modules", apt="xz-utils", dnf="xz", pacman="xz", zypper="xz"),
-    Need(
-        "/usr/share/keyrings/debian-archive-keyring.*",
-        "verify packaged kernels",
-        apt="debian-archive-keyring",
-        dnf="debian-keyring",
-        pacman="debian-archive-keyring",
-        zypper="",
-    ),
+    Need("qemu-system-x86_64", "boot the kernels", "qemu-system-x86 qemu-system-x86-core qemu-system-x86 qemu-x86"),
+    Need("depmod", "list kernel modules", "kmod"),
+    Need("apt-get", "fetch packaged kernels", "apt apt apt -"),
+    Need("dpkg-deb", "unpack packaged kernels", "dpkg"),
+    Need("gcc", _DISK, "gcc"),
+    Need("/usr/include/stdio.h", _DISK, "libc6-dev glibc-static glibc glibc-devel-static"),
+    Need("xz", "unpack kernel modules", "xz-utils xz xz xz"),
+    Need(_KEYS, "verify packaged kernels", "debian-archive-keyring debian-keyring debian-archive-keyring -"),
 )
-
 BUILD_NEEDS = (
-    Need("git", "read kernel sources", apt="git", dnf="git", pacman="git", zypper="git"),
-    Need("make", "build kernels", apt="make", dnf="make", pacman="make", zypper="make"),
-    Need("gcc", "build kernels", apt="gcc", dnf="gcc", pacman="gcc", zypper="gcc"),
-    Need("ld", "build kernels", apt="binutils", dnf="binutils", pacman="binutils", zypper="binutils"),
-    Need("flex", "configure kernels", apt="flex", dnf="flex", pacman="flex", zypper="flex"),
-    Need("bison", "configure kernels", apt="bison", dnf="bison", pacman="bison", zypper="bison"),
-    Need("bc", "build kernels", apt="bc", dnf="bc", pacman="bc", zypper="bc"),
-    Need("perl", "build kernels", apt="perl", dnf="perl", pacman="perl", zypper="perl"),
-    Need(
-        "/usr/include/gelf.h",
-        "build kernels",
-        apt="libelf-dev",
-        dnf="elfutils-libelf-devel",
-        pacman="libelf",
-        zypper="libelf-devel",
-    ),
-    Need("xz", "unpack kernel sources", apt="xz-utils", dnf="xz", pacman="xz", zypper="xz"),
+    Need("git", "read kernel sources", "git"),
+    Need("make", "build kernels", "make"),
+    Need("gcc", "build kernels", "gcc"),
+    Need("ld", "build kernels", "binutils"),
+    Need("flex", "configure kernels", "flex"),
+    Need("bison", "configure kernels", "bison"),
+    Need("bc", "build kernels", "bc"),
+    Need("perl", "build kernels", "perl"),
+    Need("/usr/include/gelf.h", "build kernels", "libelf-dev elfutils-libelf-devel libelf libelf-devel"),
+    Need("xz", "unpack kernel sources", "xz-utils xz xz xz"),
 )
 """Needed in addition to build kernels. ccache is used if it is installed."""
 

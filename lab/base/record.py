@@ -6,7 +6,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from pathlib import Path
 
-from lab.base.printable import printable
+from lab.base.units import printable
 
 
 class Outcome(StrEnum):

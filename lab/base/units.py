@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Quantities with units: ``4k``, ``1 MB/s``, ``400ms``."""
+"""Sizes, rates and times as text, text that is safe to print, and who hears of progress."""
 
 import re
+from collections.abc import Callable
 
 _SIZES = {"": 1, "k": 1 << 10, "m": 1 << 20, "g": 1 << 30, "t": 1 << 40}
 _RATES = {"B/s": 1, "kB/s": 10**3, "MB/s": 10**6, "GB/s": 10**9}
@@ -61,3 +62,19 @@ def _show(value: int, table: list[tuple[str, int]], smallest: str) -> str:
         if value >= factor:
             return f"{value / factor:g}{unit}" if smallest == "" else f"{value / factor:g} {unit}"
     return f"{value}{smallest}" if smallest == "" else f"{value} {smallest}"
+
+
+_CONTROL = re.compile("[\x00-\x08\x0b-\x1f\x7f-\x9f\u200e\u200f\u202a-\u202e\u2066-\u2069]")
+
+
+def printable(text: str) -> str:
+    """``text`` with control characters and changes of direction as ``\\xNN`` or ``\\uNNNN``; tabs and newlines stay."""
+    return _CONTROL.sub(lambda found: found[0].encode("unicode_escape").decode(), text)
+
+
+Tell = Callable[[str], None]
+"""Receives one line of plain text."""
+
+
+def silent(_: str) -> None:
+    """Discard it."""

@@ -14,7 +14,7 @@ from lab.base.cache import Cache
 from lab.base.contents import demand_intact
 from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.guest import initramfs
 from lab.guest.initramfs import ArchiveEntry
 from lab.guest.trim import drop_libraries

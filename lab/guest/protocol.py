@@ -22,7 +22,7 @@ import hashlib
 import re
 from dataclasses import dataclass, field
 
-from lab.base.printable import printable
+from lab.base.units import printable
 
 VERSION = 1
 MAX_FILE = 16 << 20

@@ -14,10 +14,10 @@ from lab.base.compiler import compiler_version
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.kernels import kconfig
 from lab.kernels.fixups import FIXUPS, Fixup, fixups_for, major_version
-from lab.kernels.kconfig import Wanted
+from lab.kernels.kconfig import WantedOption
 from lab.kernels.release import Release
 from lab.kernels.store import read_config
 from lab.packages.apt import BOUND
@@ -67,18 +67,16 @@ class Toolchain:
 
 @dataclass(frozen=True)
 class Recipe:
-    """Everything besides the source that a build depends on."""
+    """Everything besides the source that a build depends on. ``wanted`` are the options that ``release`` has."""
 
     release: Release
-    wanted: tuple[Wanted, ...]
-    fragments: tuple[Path, ...]
+    wanted: tuple[WantedOption, ...]
     fixups: tuple[Fixup, ...]
     toolchain: Toolchain
 
     @property
     def digest(self) -> str:
         """Identifies configuration, fixups, compiler and what is fixed here: sha256 in hex."""
-        # The kernels that have an option decide what may be lost, never what is built.
         asked = [[option.option, option.value, option.names] for option in self.wanted]
         rows = [[fixup.variables, fixup.options] for fixup in self.fixups]
         return digest_bytes(canonical([asked, rows, self.toolchain.identity, _FIXED, LOCALVERSION]))
@@ -109,8 +107,9 @@ def toolchain() -> Toolchain:
 
 def recipe(release: Release, tools: Toolchain, fragments: Sequence[Path] | None = None) -> Recipe:
     """How a kernel of that release is built. Raises InputErrors for fragments that cannot be read."""
-    paths = tuple(kconfig.fragments() if fragments is None else fragments)
-    return Recipe(release, kconfig.read_fragments(paths), paths, fixups_for(release, tools.major, FIXUPS), tools)
+    listed = kconfig.read_fragments(kconfig.fragments() if fragments is None else fragments)
+    wanted = tuple(option for option in listed if option.belongs_to(release))
+    return Recipe(release, wanted, fixups_for(release, tools.major, FIXUPS), tools)
 
 
 class Builder:
@@ -142,13 +141,13 @@ class Builder:
     def _configure(self) -> None:
         self._objects.mkdir(exist_ok=True)
         self._demand(self._make("allnoconfig"), "allnoconfig")
-        own = self._objects / "fixups.config"
-        own.write_text("".join(f"{line}\n" for fixup in self._how.fixups for line in fixup.options))
-        fragments = [*map(str, self._how.fragments), str(own)]
+        fragment = self._objects / "lab.config"
+        fixups = [line for fixup in self._how.fixups for line in fixup.options]
+        fragment.write_text("".join(f"{line}\n" for line in (*(one.line for one in self._how.wanted), *fixups)))
         merge = self._source / "scripts/kconfig/merge_config.sh"
         if not merge.is_file():
             raise CannotJudge(f"this source has no {merge.relative_to(self._source)}", remedy="it is too old")
-        argv = ["sh", str(merge), "-m", "-O", str(self._objects), str(self._objects / ".config"), *fragments]
+        argv = ["sh", str(merge), "-m", "-O", str(self._objects), str(self._objects / ".config"), str(fragment)]
         run(argv, cwd=self._objects, env=self._environment(), hint=_REMEDY)
         self._demand(self._make("olddefconfig"), "olddefconfig")
         config = read_config(self._objects / ".config")

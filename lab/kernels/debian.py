@@ -7,7 +7,7 @@ from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken, Misuse
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.kernels import store
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release

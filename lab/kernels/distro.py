@@ -6,7 +6,7 @@ from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.kernels import debian, ubuntu
 from lab.kernels.model import Kernel
 

@@ -9,7 +9,7 @@ from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes, known_digest
 from lab.base.errors import LabBroken, Misuse
 from lab.base.process import run
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.kernels import store
 from lab.packages.apt import BOUND
 

@@ -14,7 +14,7 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
-from lab.base.tell import Tell, silent
+from lab.base.units import Tell, silent
 from lab.kernels import packaged, tree
 from lab.kernels.model import Kernel
 from lab.kernels.tree import KernelSource, Options

@@ -17,7 +17,7 @@ from lab.base.cache import Cache
 from lab.base.digest import known_digest
 from lab.base.errors import CannotJudge, LabBroken, Misuse, no_such_folder
 from lab.base.reading import read_json
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.kernels import foreign, store
 from lab.kernels.model import Kernel
 from lab.kernels.vmlinux import image_release

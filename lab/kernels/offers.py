@@ -8,7 +8,7 @@ from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError, Misuse
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.kernels import debian, store
 from lab.kernels.release import Release
 from lab.kernels.vmlinux import image_built

@@ -13,7 +13,7 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken, Misuse
 from lab.base.process import run
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.kernels import debian, mutants, tree
 from lab.kernels.git import Checkout
 from lab.kernels.model import Kernel

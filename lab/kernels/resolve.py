@@ -6,7 +6,7 @@ from typing import Protocol
 
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
-from lab.base.tell import Tell, silent
+from lab.base.units import Tell, silent
 from lab.kernels import debian, distro, local, mainline, packaged, tree, ubuntu
 from lab.kernels.model import Kernel
 

@@ -20,7 +20,7 @@ from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import LabBroken, Misuse, no_such_folder
 from lab.base.reading import read_json
-from lab.base.tell import Tell, silent
+from lab.base.units import Tell, silent
 from lab.kernels import build, git, local, mutants, store
 from lab.kernels.build import Builder, Output, Recipe, Toolchain
 from lab.kernels.model import Kernel

@@ -6,7 +6,7 @@ from collections.abc import Sequence
 
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, Misuse
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.kernels import debian, store
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release

@@ -19,7 +19,7 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
-from lab.base.tell import Tell, silent
+from lab.base.units import Tell, silent
 from lab.packages.deb822 import paragraphs
 from lab.packages.following import following
 from lab.packages.sources import Distribution, archive_variable

@@ -8,10 +8,9 @@ command lines of two runs of one cell differ only in the paths of QEMU, kernel a
 
 from dataclasses import dataclass, field, replace
 from pathlib import Path
-from typing import assert_never
 
 from lab.base.errors import Misuse
-from lab.qemu.clock import Clock, VirtualClock, WallClock
+from lab.qemu.clock import Clock, VirtualClock
 
 CONSOLE_FILE = "console.txt"
 RESULTS_FILE = "results.txt"
@@ -58,7 +57,7 @@ def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
         str(spec.program),
         *_board(spec),
         *_confinement(),
-        *_time(spec.clock),
+        *spec.clock.words(),
         *_processor(spec),
         *_memory(spec),
         *_channels(),
@@ -83,7 +82,7 @@ def command_line(spec: MachineSpec) -> str:
 
 
 def _check(spec: MachineSpec) -> None:
-    if isinstance(spec.clock, VirtualClock) and spec.cpus > 1 and spec.version < FIRST_ICOUNT_SMP:
+    if spec.clock.exact and spec.cpus > 1 and spec.version < FIRST_ICOUNT_SMP:
         version = ".".join(map(str, spec.version))
         raise Misuse(
             f"{spec.cpus} vCPUs under the virtual clock: QEMU {version} hangs when it brings up the second one",
@@ -107,36 +106,11 @@ def _confinement() -> tuple[str, ...]:
     return ("-monitor", "none", "-net", "none", "-sandbox", sandbox)
 
 
-def _time(clock: Clock) -> tuple[str, ...]:
-    match clock:
-        case VirtualClock(shift=shift):
-            # sleep=off: idle guest time is skipped, not waited for. clock=vm: the RTC follows
-            # instructions as well, from a fixed date.
-            icount = ("-accel", "tcg", "-icount", f"shift={shift},sleep=off")
-            return (*icount, "-rtc", "base=2024-01-01T00:00:00,clock=vm")
-        case WallClock(accelerator="kvm"):
-            return ("-accel", "kvm")
-        case WallClock():
-            return ("-accel", "tcg,thread=multi")
-        case _:
-            assert_never(clock)
-
-
 def _processor(spec: MachineSpec) -> tuple[str, ...]:
-    # -seed makes QEMU's own randomness (fw_cfg and device-tree seeds of the guest's RNG)
-    # repeatable; rdrand and rdseed would return the host's.
-    match spec.clock:
-        case VirtualClock():
-            model = "max,-rdrand,-rdseed"
-        case WallClock(accelerator="kvm", model=model):
-            pass
-        case WallClock():
-            model = "max"
-        case _:
-            assert_never(spec.clock)
+    # -seed makes QEMU's own randomness (fw_cfg and device-tree seeds of the guest's RNG) repeatable.
     # Processors of different NUMA nodes share no cache: each is a socket.
     smp = f"{spec.cpus},sockets={spec.cpus},cores=1,threads=1" if "-numa" in spec.hardware else str(spec.cpus)
-    return ("-cpu", model, "-smp", smp, "-seed", str(spec.seed))
+    return ("-cpu", spec.clock.cpu, "-smp", smp, "-seed", str(spec.seed))
 
 
 def _memory(spec: MachineSpec) -> tuple[str, ...]:
@@ -166,13 +140,4 @@ def _job(spec: MachineSpec) -> tuple[str, ...]:
 
 def _kernel_words(spec: MachineSpec) -> tuple[str, ...]:
     # loglevel=5 instead of quiet: WARNs and errors must reach the console as evidence.
-    words: tuple[str, ...] = ("console=ttyS0", "panic=-1", "loglevel=5", "nokaslr")
-    if not isinstance(spec.clock, VirtualClock):
-        return words
-    # Under icount the TSC counts virtual nanoseconds, 1 GHz at any shift: nothing to calibrate.
-    # The crypto self-tests cost a second of emulation and do not concern block I/O.
-    words += ("tsc_early_khz=1000000", "cryptomgr.notests")
-    # Calibrating the APIC timer is a loop of PAUSE instructions, each of which leaves the
-    # translated code under icount (3 s of wall time); the HPET ticks instead. With more
-    # vCPUs each of them needs its APIC timer.
-    return (*words, "nolapic_timer") if spec.cpus == 1 else words
+    return ("console=ttyS0", "panic=-1", "loglevel=5", "nokaslr", *spec.clock.kernel_words(spec.cpus))

@@ -11,7 +11,7 @@ from pathlib import Path
 from lab.base import host
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, LabBroken
-from lab.base.tell import Tell
+from lab.base.units import Tell
 from lab.guest import payload
 from lab.guest.steps import Step
 from lab.guest.steps.device import Find, Module

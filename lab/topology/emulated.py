@@ -5,7 +5,7 @@ Limits of drivers were read back from Linux 5.10, 6.1, 6.12 and 7.2 on QEMU 7.2.
 """
 
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lab.base.units import show_rate, show_size
@@ -80,17 +80,28 @@ def differences(topology: Topology, on_qemu: Topology) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*_of_hbas(topology, on_qemu), *_of_disks(topology), *_of_links(topology, on_qemu))))
 
 
-def refused(topology: Topology) -> Iterator[tuple[str, str, str]]:
-    """What QEMU controllers cannot model, as (kind of part, name, reason)."""
+Reasons = Iterator[tuple[str, str, str]]
+"""(kind of part, name, reason) of what a device cannot model."""
+
+
+def refused(topology: Topology) -> Reasons:
+    """What QEMU controllers cannot model."""
+    return walked(topology, lambda disk, _: _disk_reasons(disk), _hba_reasons, _lun_reasons)
+
+
+def walked(
+    topology: Topology,
+    of_disk: Callable[[Disk, Topology], Iterator[str]],
+    of_hba: Callable[[Hba, Topology], Iterator[str]],
+    of_lun: Callable[[Lun, Topology], Iterator[str]],
+) -> Reasons:
+    """The reasons of every part."""
     for disk in topology.disks.values():
-        for reason in _disk_reasons(disk):
-            yield "disk", disk.name, reason
+        yield from (("disk", disk.name, reason) for reason in of_disk(disk, topology))
     for hba in topology.hbas.values():
-        for reason in (*_hba_reasons(hba, topology), *_company_reasons(hba, topology)):
-            yield "hba", hba.name, reason
+        yield from (("hba", hba.name, reason) for reason in of_hba(hba, topology))
     for lun in topology.luns.values():
-        for reason in _lun_reasons(lun, topology):
-            yield "lun", lun.name, reason
+        yield from (("lun", lun.name, reason) for reason in of_lun(lun, topology))
 
 
 def _parts(hba: Hba, luns: Sequence[Lun]) -> Iterator[Sequence[Lun]]:
@@ -152,16 +163,19 @@ def _tags(hba: Hba, player: Hba) -> str:
 
 
 def _of_disks(topology: Topology) -> Iterator[str]:
-    lost = {
-        "seek": any(disk.seek for disk in topology.disks.values()),
-        "rpm": any(disk.rotation for disk in topology.disks.values()),
-        "zones": any(disk.zones for disk in topology.disks.values()),
-        "ncq": any(disk.ncq > 1 for disk in topology.disks.values()),
-        "coalesce": any(disk.coalesce > 1 for disk in topology.disks.values()),
-        "buffer": any(disk.buffer for disk in topology.disks.values()),
-    }
-    if any(lost.values()):
-        yield f"disks are throttles: their rate is kept, without {', '.join(key for key, had in lost.items() if had)}"
+    had = {key for disk in topology.disks.values() for key, is_set in _mechanics(disk).items() if is_set}
+    if had:
+        yield f"disks are throttles: their rate is kept, without {', '.join(key for key in _LOST if key in had)}"
+
+
+_LOST = ("seek", "rpm", "zones", "ncq", "coalesce", "buffer")
+
+
+def _mechanics(disk: Disk) -> dict[str, object]:
+    """What a throttle has not."""
+    return dict(
+        zip(_LOST, (disk.seek, disk.rotation, disk.zones, disk.ncq > 1, disk.coalesce > 1, disk.buffer), strict=True)
+    )
 
 
 def _of_links(topology: Topology, on_qemu: Topology) -> Iterator[str]:
@@ -176,9 +190,7 @@ def _of_links(topology: Topology, on_qemu: Topology) -> Iterator[str]:
 def _disk_reasons(disk: Disk) -> Iterator[str]:
     if disk.rate is not None and (reason := unresolved(disk.rate)):
         yield reason
-    mechanics = {"seek": disk.seek, "rpm": disk.rotation, "zones": disk.zones, "ncq": disk.ncq > 1}
-    mechanics |= {"coalesce": disk.coalesce > 1, "buffer": disk.buffer}
-    for key, is_set in mechanics.items():
+    for key, is_set in _mechanics(disk).items():
         if is_set:
             yield f"a throttled QEMU disk has no {key}"
 
@@ -194,6 +206,11 @@ def unresolved(rate: int) -> str | None:
 
 
 def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
+    yield from _own_reasons(hba, topology)
+    yield from _company_reasons(hba, topology)
+
+
+def _own_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     if hba.driver not in EMULATED:
         yield f"driver {hba.driver} is inside the guest and cannot be mixed with QEMU controllers"
         return

@@ -5,10 +5,15 @@ Layouts follow the drivers of Linux 5.10 to 7.2: drivers/md/dm-stripe.c, raid0.c
 raid10.c; path selectors drivers/md/dm-ps-*.c.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections import Counter
+from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
+from itertools import pairwise
 
-from lab.topology.model import Disk, Stack, StackKind, Topology, Zone
+import networkx
+
+from lab.topology.limits import driver_of, effective_iops
+from lab.topology.model import Disk, Lun, Stack, StackKind, Topology, Zone
 
 PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
 ENDLESS = 0
@@ -223,3 +228,124 @@ _LAYOUTS: Mapping[StackKind, _Layout] = {
     StackKind.MD: _array,
     StackKind.NVME: _nvme,
 }
+
+
+HBA, LINK, BOX, DISK = "hba", "link", "box", "disk"
+
+
+@dataclass(frozen=True)
+class RouteStep:
+    """``names`` are equal parts of one ``kind``: one for all LUNs of the route, or one for each, in their order."""
+
+    kind: str
+    names: tuple[str, ...]
+
+
+@dataclass(frozen=True)
+class Route:
+    luns: tuple[str, ...]
+    steps: tuple[RouteStep, ...]
+
+
+def routes(topology: Topology) -> tuple[Route, ...]:
+    """The routes in the order of the file; every LUN is in exactly one."""
+    users = Counter(
+        link for lun in topology.luns.values() for disk in lun.disks for link in topology.path(lun.name, disk)
+    )
+    alike: dict[Hashable, list[Lun]] = {}
+    for lun in topology.luns.values():
+        alike.setdefault(tuple(_key(topology, lun, users)), []).append(lun)
+    return tuple(_route(topology, luns) for luns in alike.values())
+
+
+def _key(topology: Topology, lun: Lun, users: Counter[str]) -> Iterator[Hashable]:
+    yield lun.hba
+    # Of disks with several paths the first paths are one route, the second paths another.
+    paths = [other.name for other in topology.luns.values() if lun.disks[0] in other.disks]
+    yield len(paths), paths.index(lun.name)
+    for kind, name in _steps(topology, lun):
+        if kind == DISK:
+            disk = topology.disks[name]
+            yield replace(disk, name="", links=())
+        elif kind == LINK and users[name] == 1:
+            yield replace(topology.links[name], name="")
+        else:
+            yield kind, name
+
+
+def _steps(topology: Topology, lun: Lun) -> Iterator[tuple[str, str]]:
+    """The steps from the host to the disks; links and enclosures are those of the LUN's first disk."""
+    first = lun.disks[0]
+    own = topology.disks[first].links
+    boxes = [box.name for box in topology.enclosures.values() if first in box.disks]
+    yield HBA, lun.hba
+    yield from ((LINK, name) for name in topology.path(lun.name, first) if name not in own)
+    yield from ((BOX, name) for name in boxes)
+    yield from ((LINK, name) for name in own)
+    yield from ((DISK, name) for name in lun.disks)
+
+
+def _route(topology: Topology, luns: list[Lun]) -> Route:
+    chains = [list(_steps(topology, lun)) for lun in luns]
+    steps = []
+    for each in zip(*chains, strict=True):
+        kind = each[0][0]
+        steps.append(RouteStep(kind, tuple(dict.fromkeys(name for _, name in each))))
+    return Route(tuple(lun.name for lun in luns), tuple(steps))
+
+
+_SOURCE, _SINK = ("", "source"), ("", "sink")
+_UNIT = 1 << 10
+_NS = 1e9
+
+Name = tuple[str, str]
+"""``("disk", "d3")``, ``("link", "pcie0")`` or ``("hba", "mpt0")``."""
+
+
+@dataclass(frozen=True)
+class Carried:
+    """``rate`` in bytes per second; ``cut`` are the disks and links that limit it."""
+
+    rate: float
+    cut: tuple[Name, ...]
+
+
+def maximum_flow(topology: Topology, request: int, hba: str = "") -> Carried | None:
+    """What all disks (of one host) deliver at once, each a stream in requests of ``request`` bytes.
+
+    None if a disk has no rate, because it serves all its requests at once.
+    """
+    ways = [(lun, disk) for lun in topology.luns.values() for disk in lun.disks if hba in ("", lun.hba)]
+    rates = {name: _disk_rate(topology.disks[name], topology, request) for _, name in ways}
+    if not all(rates.values()):
+        return None
+    paths = {(lun.name, disk): topology.path(lun.name, disk) for lun, disk in ways}
+    users = Counter(link for path in paths.values() for link in path)
+    graph: networkx.DiGraph[tuple[Name, int]] = networkx.DiGraph()
+    for lun, disk in ways:
+        links = sorted(paths[lun.name, disk], key=lambda link: users[link])
+        chain = [("disk", disk), ("lun", lun.name), *(("link", link) for link in links), ("hba", lun.hba)]
+        for kind, name in chain:
+            rate = rates[name] if kind == "disk" else _link_rate(topology, name, request) if kind == "link" else None
+            capacity = {} if rate is None else {"capacity": round(rate * _UNIT)}
+            graph.add_edge(((kind, name), 0), ((kind, name), 1), **capacity)
+        graph.add_edge((_SOURCE, 1), (chain[0], 0))
+        graph.add_edge((chain[-1], 1), (_SINK, 0))
+        graph.add_edges_from(((one, 1), (other, 0)) for one, other in pairwise(chain))
+    value, (near, _) = networkx.minimum_cut(graph, (_SOURCE, 1), (_SINK, 0))
+    cut = [
+        name for name, end in graph if end == 0 and (name, 0) in near and (name, 1) in graph and (name, 1) not in near
+    ]
+    return Carried(value / _UNIT, tuple(cut))
+
+
+def _disk_rate(disk: Disk, topology: Topology, request: int) -> float | None:
+    if disk.rate is None:
+        return None
+    iops = effective_iops(disk, request, driver_of(disk, topology))
+    return float(disk.rate) if iops is None else float(iops * request)
+
+
+def _link_rate(topology: Topology, name: str, request: int) -> float:
+    link = topology.links[name]
+    return request / (link.cost / _NS + request / link.rate)

@@ -14,6 +14,7 @@ from dataclasses import dataclass
 from lab.base.units import show_rate, show_size, show_time
 from lab.topology import emulated
 from lab.topology.model import SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology
+from lab.topology.ranges import in_ranges
 
 TICKS_PER_SECOND = 50
 TICK_BYTES_PER_MB = (1 << 20) // TICKS_PER_SECOND
@@ -143,24 +144,11 @@ class Refusal:
 
 def refusals(topology: Topology) -> Iterator[Refusal]:
     """Everything in a topology that its devices cannot do. All references in it must be valid."""
-    yield from (
-        (Refusal(*refused) for refused in emulated.refused(topology)) if topology.emulated else _refused(topology)
-    )
+    inside = emulated.walked(topology, _disk_reasons, _hba_reasons, _lun_reasons)
+    yield from (Refusal(*reason) for reason in (emulated.refused(topology) if topology.emulated else inside))
     for stack in topology.stacks.values():
         for reason in _stack_reasons(stack, topology):
             yield Refusal("stack", stack.name, reason)
-
-
-def _refused(topology: Topology) -> Iterator[Refusal]:
-    for disk in topology.disks.values():
-        for reason in _disk_reasons(disk, topology):
-            yield Refusal("disk", disk.name, reason)
-    for hba in topology.hbas.values():
-        for reason in (*_hba_reasons(hba, topology), *_company_reasons(hba, topology)):
-            yield Refusal("hba", hba.name, reason)
-    for lun in topology.luns.values():
-        for reason in _lun_reasons(lun, topology):
-            yield Refusal("lun", lun.name, reason)
 
 
 def _mechanics(disk: Disk) -> dict[str, object]:
@@ -259,6 +247,11 @@ def _queue_reasons(hba: Hba) -> Iterator[str]:
 
 
 def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
+    yield from _own_reasons(hba, topology)
+    yield from _company_reasons(hba, topology)
+
+
+def _own_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     yield from _queue_reasons(hba)
     if hba.interrupts is not None:
         yield f"interrupts: {hba.driver} raises none, it is inside the guest"
@@ -294,3 +287,73 @@ def _nvme_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
         yield f"a namespace may hold all {hba.can_queue} tags of its controller, so write cmd_per_lun {hba.can_queue}"
     if not topology.stacks:
         yield "driver nvmet-tcp needs stacks of kind nvme over its LUNs"
+
+
+_MS = 10**6
+_REQUESTS = (4 << 10, 1 << 20)
+
+
+@dataclass(frozen=True)
+class Timer:
+    """``time`` in nanoseconds; ``source`` is where Linux sets it, ``does`` what happens when it expires."""
+
+    name: str
+    time: int
+    source: str
+    does: str
+
+
+TIMERS = (
+    Timer("slice_idle", 8 * _MS, "block/bfq-iosched.c, bfq_slice_idle", "BFQ no longer waits for the next request"),
+    Timer("wbt", 75 * _MS, "block/blk-wbt.c, wbt_default_latency_nsec", "writeback is throttled for slow reads"),
+    Timer("read_expire", 500 * _MS, "block/mq-deadline.c, read_expire", "mq-deadline takes the oldest read first"),
+    Timer("write_expire", 5000 * _MS, "block/mq-deadline.c, write_expire", "mq-deadline takes the oldest write first"),
+    Timer("timeout", COMMAND_TIMEOUT, "drivers/scsi/sd.h, SD_TIMEOUT", "commands are aborted"),
+)
+
+
+@dataclass(frozen=True)
+class Crossing:
+    """``what`` takes ``hardware`` ns on the machine, less than the timer, but ``lab`` ns in the lab."""
+
+    what: str
+    hardware: float
+    lab: float
+    timer: Timer
+
+
+def crossings(topology: Topology) -> tuple[Crossing, ...]:
+    """Every time that is below a timer on the hardware but not in the lab, by timer."""
+    times = dict(_times(topology))
+    return tuple(
+        Crossing(what, lab / topology.scale, lab, timer)
+        for timer in TIMERS
+        for what, lab in times.items()
+        if lab / topology.scale < timer.time <= lab
+    )
+
+
+def _times(topology: Topology) -> Iterator[tuple[str, float]]:
+    for names, disk, depth in _alike(topology):
+        kinds = {"a seek": disk.seek, "a revolution": disk.rotation, "a request": disk.service or 0}
+        yield from ((f"{names}: {what}", time) for what, time in kinds.items() if time)
+        if driver_of(disk, topology) is not Driver.TCMU:
+            continue
+        for size in _REQUESTS:
+            one = slowest_service(disk, size)
+            yield f"{names}: a request of {show_size(size)}", one
+            if depth > 1:
+                yield f"{names}: {depth} requests of {show_size(size)} queued", depth * one
+    for link in topology.links.values():
+        yield f"{link.name}: the cost of a request", link.cost
+
+
+def _alike(topology: Topology) -> Iterator[tuple[str, Disk, int]]:
+    """Groups of disks that differ only in name: their names, one of them, and how many requests it may hold."""
+    alike: dict[tuple[object, ...], list[Disk]] = {}
+    for disk in topology.disks.values():
+        depths = [topology.hbas[lun.hba].cmd_per_lun for lun in topology.luns.values() if disk.name in lun.disks]
+        key = (disk.seek, disk.rotation, disk.service, slowest_service(disk, 1 << 30), sum(depths))
+        alike.setdefault(key, []).append(disk)
+    for (*_, depth), disks in alike.items():
+        yield in_ranges(disk.name for disk in disks), disks[0], int(str(depth))

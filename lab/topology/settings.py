@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Settings of an arm that change its topology: ``hba.can_queue``, ``disk.p0.rate``, ``stack.vol.chunk`` ..."""
 
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from typing import TypeVar
@@ -67,14 +67,12 @@ def tried_fields() -> tuple[Field[int], ...]:
 def apply_try(topology: Topology, key: str, value: int) -> Topology:
     """The topology with an attribute to be tried on a stack. Raises ValueError for an unknown stack."""
     _, name, attribute = key.split(".", 2)
-    return replace(
-        topology, stacks=_changed(topology.stacks, "stack", name, lambda stack: _try(stack, attribute, value))
-    )
 
+    def tried(stack: Stack) -> Stack:
+        asked = replace(stack, repeat_count=value) if attribute == REPEAT_COUNT.name else stack
+        return replace(asked, tried={**stack.tried, attribute.replace(".", "/"): str(value)})
 
-def _try(stack: Stack, attribute: str, value: int) -> Stack:
-    asked = replace(stack, repeat_count=value) if attribute == REPEAT_COUNT.name else stack
-    return replace(asked, tried={**stack.tried, attribute.replace(".", "/"): str(value)})
+    return replace(topology, stacks=_changed(topology.stacks, "stack", name, tried))
 
 
 def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
@@ -89,38 +87,31 @@ def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
     kind, *rest = key.split(".")
     if kind == "hba" and len(rest) == 1:
         rest = ["*", *rest]
-    if kind == "vm" and rest[0] in VM_SETTINGS:
-        return replace(topology, vm={**topology.vm, rest[0]: str(value)})
-    if len(rest) > 1:
-        name, parameter = rest[0], ".".join(rest[1:])
-        if kind == "hba" and parameter in HBA_SETTINGS:
-            return replace(
-                topology, hbas=_changed(topology.hbas, "HBA", name, lambda hba: _hba(hba, parameter, int(value)))
-            )
-        if kind == "disk" and parameter in DISK_SETTINGS:
-            scaled = _scaled(topology.scale, parameter, int(value))
-            return replace(
-                topology, disks=_changed(topology.disks, "disk", name, lambda one: _disk(one, parameter, scaled))
-            )
-        if kind == "link" and parameter in LINK_SETTINGS:
-            scaled = _scaled(topology.scale, parameter, int(value))
-            links = _changed(topology.links, "link", name, lambda link: _link(link, parameter, scaled))
-            return replace(topology, links=links)
-        if kind == "stack" and _is_stack_setting(parameter):
-            stacks = _changed(topology.stacks, "stack", name, lambda stack: _stack(stack, parameter, value))
-            return replace(topology, stacks=stacks)
+    name, _, parameter = ".".join(rest).partition(".")
+    if kind == "vm" and name in VM_SETTINGS:
+        return replace(topology, vm={**topology.vm, name: str(value)})
+    if kind == "stack" and _is_stack_setting(parameter):
+        stacks = _changed(topology.stacks, "stack", name, lambda stack: _stack(stack, parameter, value))
+        return replace(topology, stacks=stacks)
+    number = _scaled(topology.scale, parameter, int(value)) if isinstance(value, int) else 0
+    if kind == "hba" and parameter in HBA_SETTINGS:
+        return replace(topology, hbas=_changed(topology.hbas, "HBA", name, lambda hba: _hba(hba, parameter, number)))
+    if kind == "disk" and parameter in DISK_SETTINGS:
+        return replace(
+            topology, disks=_changed(topology.disks, "disk", name, lambda one: _disk(one, parameter, number))
+        )
+    if kind == "link" and parameter in LINK_SETTINGS:
+        return replace(
+            topology, links=_changed(topology.links, "link", name, lambda link: _link(link, parameter, number))
+        )
     raise ValueError(f"{key}: no such setting")
 
 
 def _changed(known: Mapping[str, T], what: str, pattern: str, change: Callable[[T], T]) -> dict[str, T]:
     chosen = {name for name in known if fnmatchcase(name, pattern)}
     if not chosen:
-        raise ValueError(f"no {what} {pattern}{nearest(pattern, known)} ({_known(known)})")
+        raise ValueError(f"no {what} {pattern}{nearest(pattern, known)} (known: {names(known)})")
     return {name: change(each) if name in chosen else each for name, each in known.items()}
-
-
-def _known(known: Iterable[str]) -> str:
-    return f"known: {names(known)}"
 
 
 def _scaled(scale: int, parameter: str, value: int) -> int:

@@ -72,7 +72,7 @@ def test_the_console_script_runs_the_checkout(built: Sources) -> None:
     assert _run(built.link / "bin" / "blklab").stdout == "started\n"
 
 
-def test_a_console_script_that_cannot_be_loaded_is_no_verdict(built: Sources) -> None:
+def test_a_console_script_that_cannot_be_loaded_exits_128(built: Sources) -> None:
     file = built.folder / "harness" / "cli.py"
     text = file.read_text()
     file.write_text("import no_such_module\n")
@@ -84,7 +84,7 @@ def test_a_console_script_that_cannot_be_loaded_is_no_verdict(built: Sources) ->
     assert "no_such_module" in done.stderr
 
 
-def test_an_interrupt_while_the_interpreter_starts_is_no_verdict(built: Sources) -> None:
+def test_an_interrupt_while_the_interpreter_starts_is_not_exit_1(built: Sources) -> None:
     """Exit status 1 would mean that the kernel failed."""
     codes = set()
     for delay in range(40):

@@ -89,7 +89,7 @@ def test_a_guest_that_says_nothing_is_waited_for_so_long(errand: Errand) -> None
         errand("channels = guest(); signal.pause()", patience=1.0)
 
 
-def test_a_kernel_that_dies_before_the_command_is_no_verdict(errand: Errand) -> None:
+def test_a_kernel_that_dies_before_the_command_gives_no_verdict(errand: Errand) -> None:
     with pytest.raises(LabBroken, match=r"it ended; .*Kernel panic - not syncing: IO-APIC"):
         errand('console.write(b"[0.1] Kernel panic - not syncing: IO-APIC\\n[0.1] Rebooting\\n")')
 
@@ -105,7 +105,7 @@ def test_a_disk_that_is_missing(errand: Errand, capfd: pytest.CaptureFixture[str
     assert capfd.readouterr().err == "disk a is missing\n"
 
 
-def test_what_virtme_ng_itself_complains_of_is_told(errand: Errand) -> None:
+def test_errors_of_virtme_ng_are_reported(errand: Errand) -> None:
     with pytest.raises(LabBroken, match=r'did not start the command, it ended; .*: "no such option"'):
         errand('sys.exit("no such option")')
 

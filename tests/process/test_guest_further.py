@@ -12,8 +12,7 @@ from lab.guest import initramfs
 from lab.guest.payload import Payload, with_further_steps
 from lab.guest.steps import Step
 from lab.guest.steps.device import Find
-from lab.guest.steps.inventory import Locate, Members, Read
-from lab.guest.steps.setting import RouteInterrupts
+from lab.guest.steps.setting import Locate, Members, Read, RouteInterrupts
 from tests.process.test_guest_runner import RUNNER, Desk, desk
 
 __all__ = ["desk"]
@@ -101,7 +100,7 @@ def test_every_interrupt_of_a_controller_is_routed(further: Desk) -> None:
     assert [path.read_text() for path in lists] == ["1", "1"]
 
 
-def test_an_interrupt_that_the_kernel_manages_is_told_from_all_else(further: Desk) -> None:
+def test_a_kernel_managed_interrupt_is_recognised(further: Desk) -> None:
     where = controller(further, 24, 25)
     managed = further.folder / "proc" / "irq" / "25" / "smp_affinity_list"
     managed.unlink()

@@ -180,7 +180,7 @@ def test_a_whole_job(desk: Desk) -> None:
 
 
 @pytest.mark.parametrize("says", HOSTILE, ids=range(len(HOSTILE)))
-def test_whatever_a_program_says_stays_one_message(desk: Desk, says: str) -> None:
+def test_output_of_a_program_stays_one_message(desk: Desk, says: str) -> None:
     reader = desk.run([RunLoad("solo", "")], says=says, fio_status=1)
     last_lines = says.encode(errors="surrogateescape").decode(errors="replace").split("\n")
     wanted = " ".join(" ".join([line for line in last_lines if line][-3:]).split()) if len(last_lines) < 4 else ""
@@ -251,7 +251,7 @@ def test_a_knob_that_cannot_be_written(desk: Desk) -> None:
     assert desk.run([Write("/dev/full", "1")]).unfit == "step 1: write 1 to /dev/full: refused"
 
 
-def test_an_attribute_that_is_not_there_is_told_from_all_else(desk: Desk) -> None:
+def test_a_missing_attribute_is_recognised(desk: Desk) -> None:
     there, gone = desk.folder / "sys" / "knob", f"{desk.folder}/sys/gone"
     there.write_text("7\n")
 
@@ -344,7 +344,7 @@ def test_what_is_sampled_is_sent(desk: Desk) -> None:
     assert watch == "period 1000\nstart 0\nlength 1000000\nwatch inflight[p0] /lab/p0.sys/inflight\n"
 
 
-def test_a_sampler_that_fails_is_said_with_its_last_words(desk: Desk) -> None:
+def test_a_failed_sampler_is_reported_with_its_last_output(desk: Desk) -> None:
     reader = sampled(desk, "#!/bin/sh\ntrap '' TERM\n: >\"$DESK/tmp/sampled\"\necho 'no memory' >&2\nexit 3\n").run(
         [WATCHED]
     )
@@ -362,7 +362,7 @@ def test_the_disk_handler_serves_and_counts(desk: Desk) -> None:
     assert desk.did()[0] == " ".join(f"{desk.folder}/{word}" for word in words)
 
 
-def test_the_death_of_the_disk_handler_is_said_with_its_last_words(desk: Desk) -> None:
+def test_a_dead_disk_handler_is_reported_with_its_last_output(desk: Desk) -> None:
     hang = Write(f"{desk.folder}/sys/never", "1")
     reader = handled(desk, "echo 'no memory' >&2\nexit 3\n").run([Daemon(("disk a 512 1 0",)), hang], naps=True)
     assert reader.broken == "the disk handler ended with 3: no memory"

@@ -103,7 +103,7 @@ def test_a_repetition_with_the_same_results(run: RunFolder, qemu: Path, tmp_path
     assert argv[argv.index("-fw_cfg") + 1] == f"name={JOB_KEY},file={boot_of(run) / kit.JOB}"
 
 
-def test_other_results_are_told_with_both_versions(run: RunFolder, qemu: Path, tmp_path: Path) -> None:
+def test_other_results_are_reported_with_both_versions(run: RunFolder, qemu: Path, tmp_path: Path) -> None:
     (boot_of(run) / kit.EXPECTED).write_text(f"{'0' * 64}  results.txt\n")
     done = repeat(boot_of(run), qemu, tmp_path / "again")
     assert done.returncode == 1

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whole matrices in seconds: each cell once, whatever fails or is killed beside it."""
+"""Whole matrices in seconds: each cell is measured once, whatever else fails or is killed."""
 
 import os
 import re
@@ -27,7 +27,7 @@ def _two_of_each(lab: FakeLab) -> None:
     lay_out(lab)
 
 
-def test_every_cell_is_measured_once_and_told(lab: FakeLab) -> None:
+def test_every_cell_is_measured_and_reported_once(lab: FakeLab) -> None:
     done = matrix(lab)
     assert (done.returncode, len(lab.boots())) == (EXIT_PASS, WHOLE), done.stderr
     assert_whole(lab)

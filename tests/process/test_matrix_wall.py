@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Cells of the wall clock in a matrix: nothing runs beside them, and they are not measured twice."""
+"""Cells of the wall clock in a matrix: nothing runs at the same time, and they are not measured twice."""
 
 from dataclasses import replace
 from typing import Any
@@ -26,7 +26,7 @@ FIRST_LOOK = 6
 
 
 class Watch:
-    """How many boots ran beside each of the wall clock, and beside each other of the virtual one."""
+    """How many boots ran at the same time as one of the wall clock, and as one of the virtual clock."""
 
     def __init__(self, wall: frozenset[int]) -> None:
         self.wall, self.running, self.beside_wall, self.most = wall, set[tuple[int, int]](), 0, 0

@@ -49,7 +49,7 @@ def _written(folder: Path) -> Path:
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_nothing_is_said_and_nothing_is_fetched(chromium: Browser, page: Path, dark: bool) -> None:
+def test_a_quiet_call_fetches_nothing(chromium: Browser, page: Path, dark: bool) -> None:
     chromium.open(page, dark=dark)
     assert chromium.evaluate("matchMedia('(prefers-color-scheme: dark)').matches") is dark
     assert chromium.said == []
@@ -100,7 +100,7 @@ def test_everything_has_a_name_for_those_who_listen(chromium: Browser, page: Pat
 
 
 @pytest.mark.parametrize("dark", [False, True])
-def test_words_stand_out_from_what_is_behind_them(chromium: Browser, page: Path, dark: bool) -> None:
+def test_text_has_enough_contrast(chromium: Browser, page: Path, dark: bool) -> None:
     chromium.open(page, dark=dark)
     chromium.evaluate(_UNFOLD)
     words = chromium.evaluate(_COLOURS)

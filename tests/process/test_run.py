@@ -36,7 +36,7 @@ def test_a_claim_that_does_not_hold_fails(lab: FakeLab) -> None:
     assert "FAIL" in done.stdout
 
 
-def test_a_control_that_does_not_turn_red_is_no_pass(lab: FakeLab) -> None:
+def test_a_control_that_holds_is_not_a_pass(lab: FakeLab) -> None:
     done = lab.run(**lab.plan(iops={"hog": 1000.0}))
     assert done.returncode != EXIT_PASS
     assert len(lab.boots()) == CELLS
@@ -54,7 +54,7 @@ def test_a_control_that_does_not_turn_red_is_no_pass(lab: FakeLab) -> None:
         ("bye", EXIT_PASS),
     ],
 )
-def test_a_guest_that_leaves_early_is_no_verdict(lab: FakeLab, moment: str, code: int) -> None:
+def test_a_guest_that_leaves_early_gives_no_verdict(lab: FakeLab, moment: str, code: int) -> None:
     done = lab.run(**lab.plan(garble=[2, moment]))
     assert (done.returncode, len(lab.boots())) == (code, CELLS), done.stdout
 
@@ -70,7 +70,7 @@ def test_verify_boots_each_cell_twice(lab: FakeLab) -> None:
     assert len(lab.boots()) == 2 * CELLS
 
 
-def test_verify_tells_results_that_do_not_repeat(lab: FakeLab) -> None:
+def test_verify_reports_results_that_do_not_repeat(lab: FakeLab) -> None:
     done = lab.run("--verify", "--seeds", "1", **lab.plan(jitter=True))
     assert done.returncode == EXIT_LAB_BROKEN
     assert "is not repeatable" in done.stdout

@@ -80,7 +80,7 @@ def there_and_back(rounds: int) -> list[tuple[str, int]]:
     return [(arm, seed) for seed in range(1, rounds + 1) for arm in (ARMS if seed % 2 else ARMS[::-1])]
 
 
-def test_what_is_clear_stops_at_the_first_look(rig: Rig) -> None:
+def test_a_clear_result_stops_at_the_first_look(rig: Rig) -> None:
     run = rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
     assert run.verdict.status is Status.PASS
     assert rig.started == there_and_back(6)

@@ -52,7 +52,7 @@ def test_a_repetition_is_cold(lab: FakeLab) -> None:
     assert counts(lab) == (1, CELLS, 2 * CELLS)
 
 
-def test_a_snapshot_that_qemu_refuses_is_no_reason_to_fail(lab: FakeLab) -> None:
+def test_a_snapshot_that_qemu_refuses_does_not_fail_the_run(lab: FakeLab) -> None:
     lab.run("--jobs", "1", FAKE_REFUSES="1", **WARM)
     assert complete(lab) == ["bye"] * CELLS
     assert counts(lab) == (1, 1, CELLS)

@@ -59,7 +59,7 @@ def scenario_text(name: str, *, more: str = "", known: str = "") -> str:
 class RecordedBoots:
     """Leaves in the store what machines would have left, as ``endings.json`` of the folder says.
 
-    Its entries, by kernel: ``iops`` of the fast device beside the slow one in arm none (100 alone),
+    Its entries, by kernel: ``iops`` of the fast device next to the slow one in arm none (100 alone),
     ``outcome`` of every boot, ``skip`` reasons, or ``lab`` for a lab that does not work at all.
     """
 

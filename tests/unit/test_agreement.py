@@ -35,7 +35,7 @@ def test_they_agree_where_range_and_interval_meet() -> None:
 
 
 @pytest.mark.parametrize(("virtual", "wall"), [((), MEASURED), ((0.9,), ()), ((0.9,), MEASURED[:5])])
-def test_without_either_or_with_too_few_boots_nothing_is_said(
+def test_without_either_or_with_too_few_boots_there_is_no_result(
     virtual: tuple[float, ...], wall: tuple[float, ...]
 ) -> None:
     found = row(virtual, wall)

@@ -127,12 +127,12 @@ def test_a_right_side_of_zero_is_an_error() -> None:
 @pytest.mark.parametrize(
     ("red", "status"), [((5, 5, 5), Status.PASS), ((90, 90, 90), Status.ERROR), ((5, 90, 5), Status.DONE)]
 )
-def test_an_arm_control_must_be_red(red: tuple[float, ...], status: Status) -> None:
+def test_an_arm_control_must_fail(red: tuple[float, ...], status: Status) -> None:
     results = cells("none", 95, 95, 95) + cells("red", *red)
     verdict = judge(scenario([claim()], [control()], ["none", "red"]), results)
     assert verdict.status is status
     if status is Status.ERROR:
-        assert "does not fail" in verdict.controls[0].sentence
+        assert "held, but must fail" in verdict.controls[0].sentence
 
 
 def on_mutant(*together: float, mutant: str = "no-fair-tags") -> ControlVerdict:
@@ -143,7 +143,7 @@ def on_mutant(*together: float, mutant: str = "no-fair-tags") -> ControlVerdict:
 def test_a_mutant_control_is_judged_on_its_mutant_only() -> None:
     red = on_mutant(10, 20, 30)
     assert red.judgement is not None
-    assert (red.judgement.status, red.sentence) == (Status.PASS, "red, as it must be")
+    assert (red.judgement.status, red.sentence) == (Status.PASS, "negative control: fails, as it must")
     green = on_mutant(95, 95, 95)
     assert green.judgement is not None
     assert green.judgement.status is Status.ERROR
@@ -180,7 +180,7 @@ def test_a_mutant_control_is_listed_and_not_counted() -> None:
     assert verdict.controls[0].sentence == "not run: needs a kernel with the mutant no-fair-tags"
 
 
-def test_a_claim_about_the_device_needs_a_guest_with_time_to_spare() -> None:
+def test_a_claim_about_the_device_needs_an_idle_guest() -> None:
     model = scenario([BOUND_CLAIM])
     assert judge(model, cells("none", 7990, 8000, 7950)).status is Status.PASS
     busy = judge(model, cells("none", 7990, 8000, 7950, idle=0.19))

@@ -168,7 +168,7 @@ def test_many_disks_share_the_ports_and_the_cut_is_named(selector: str, rate: in
     assert all(each == pytest.approx(0.5, rel=1e-4) for each in use.values())
 
 
-def test_a_choice_beside_fixed_splits() -> None:
+def test_a_free_choice_with_fixed_splits() -> None:
     """A stripe over two multipath devices goes on at the pace of the slower member, by both ports."""
     two = multipath("service-time", count=2)
     vol = Stack("vol", StackKind.STRIPE, ("m0", "m1"), chunk=64 * KIB)

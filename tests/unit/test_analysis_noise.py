@@ -9,8 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.noise.interval import finest_level, interval
-from harness.noise.stopping import ERROR, FEWEST_ROUNDS, MOST_ROUNDS, Decision, decide, more_rounds, stopping_rule
+from harness.noise import (
+    ERROR,
+    FEWEST_ROUNDS,
+    MOST_ROUNDS,
+    Decision,
+    decide,
+    finest_level,
+    interval,
+    more_rounds,
+    stopping_rule,
+)
 from harness.scenario.model import Bound, Status
 from harness.studies.noise import (
     Noise,

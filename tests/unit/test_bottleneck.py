@@ -12,8 +12,8 @@ from harness.limits import bottleneck as precedence_module
 from harness.limits.bottleneck import NOTHING, PRECEDENCE, UNCOUNTED, Bottleneck, bottleneck
 from harness.limits.counterfactual import changes
 from harness.limits.elements import Element, ElementKind
-from harness.metrics.handler import DiskTime
 from harness.metrics.node import MeasurementError
+from harness.metrics.occupancy import DiskTime
 from harness.metrics.use import Held, LoadUse, mean_use, read_use
 from harness.report.terminal.bottleneck import bottleneck_lines, sentences
 from harness.scenario.load import load_scenario
@@ -82,7 +82,7 @@ def test_another_precedence_turns_a_selftest_red(
     assert named(name, key).label == said != wanted(name, key)
 
 
-def test_a_queue_that_nobody_waits_for_is_no_bottleneck() -> None:
+def test_a_queue_without_waiters_is_not_a_bottleneck() -> None:
     of = scenario("queues")
     load = of.loads["random"]
     shallow = replace(load, roles={"reader": replace(load.roles["reader"], iodepth=8)})
@@ -113,7 +113,7 @@ def test_equal_disks_that_are_nearly_as_busy_are_one_bottleneck() -> None:
     assert found.binding.figure == "busy 85 to 100 % of the window"
 
 
-def test_what_limits_another_role_is_said_beside() -> None:
+def test_what_limits_another_role_is_listed_too() -> None:
     files = {path.name: path.read_bytes() for path in FIXTURES.iterdir()}
     of = load_scenario("tcmu", search=SCENARIOS / "calibration")
     arm, load = of.arms["modelled"], of.loads["together"]
@@ -179,7 +179,7 @@ def test_use_is_read_from_what_a_boot_left() -> None:
         ("both", 16e6, UNCOUNTED),
     ],
 )
-def test_links_that_nobody_counts_are_known_by_what_was_moved(load: str, moved: float, label: str) -> None:
+def test_uncounted_links_are_estimated_from_the_bytes_moved(load: str, moved: float, label: str) -> None:
     of = load_scenario("nvme-multipath-iopolicy", search=SCENARIOS)
     arm = of.arms["numa"]
     leaves = arm.topology.leaves(of.loads[load].roles["reader"].disk)

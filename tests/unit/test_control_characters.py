@@ -17,8 +17,8 @@ from harness.record.judging import judge_run
 from harness.record.store import RunFolder
 from harness.report.terminal.progress import progress
 from harness.run.events import CellPhase, CellStarted, RunStarted
-from lab.base.printable import printable
 from lab.base.record import Outcome
+from lab.base.units import printable
 from lab.guest.protocol import ResultReader
 from tests.unit.analysis_samples import claim, control, scenario
 from tests.unit.store_samples import boot_all, new_run, record
@@ -81,7 +81,7 @@ def test_the_progress_shows_a_phase_without_control_characters() -> None:
     assert CLEAR not in out.getvalue() and CLIPBOARD not in out.getvalue()
 
 
-def test_what_a_guest_said_broke_is_printable(tmp_path: Path) -> None:
+def test_a_guests_broken_line_is_printable(tmp_path: Path) -> None:
     reader = ResultReader()
     for line in ("BLKLAB 1", "READY 6.1 1.0", f"BROKEN {HOSTILE}"):
         reader.feed(line)

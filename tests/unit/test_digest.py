@@ -53,7 +53,7 @@ def test_every_measured_byte_counts(change: dict[str, bytes]) -> None:
     ],
     ids=range(10),
 )
-def test_a_document_that_is_no_sound_json_has_a_digest_all_the_same(data: bytes) -> None:
+def test_a_damaged_document_has_a_digest_too(data: bytes) -> None:
     assert digest_results({"solo.json": data}) == digest_results({"solo.json": data})
     assert digest_results({"solo.json": data}) != digest_results({"solo.json": data + b"0"})
 

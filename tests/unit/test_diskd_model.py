@@ -41,7 +41,7 @@ def test_lateness_of_the_caller_does_not_add_up(lib: ctypes.CDLL) -> None:
     assert (done, rig.disks[0].busy) == (100, 100 * 8_192_000)
 
 
-def test_a_seek_precedes_what_is_not_next_to_the_head(lib: ctypes.CDLL) -> None:
+def test_a_request_away_from_the_head_starts_with_a_seek(lib: ctypes.CDLL) -> None:
     rig = Rig(lib, (4096 * 1000, 8 * MS))
     for at in (0, 4096, 1 << 20, 0):
         rig.submit(0, 0, at, 4096)
@@ -234,7 +234,7 @@ def test_a_write_ends_the_look_ahead(lib: ctypes.CDLL) -> None:
     assert served(rig, (5, 1), (10, 2)) == pytest.approx([10, 11], abs=1e-5)
 
 
-def test_a_queue_takes_what_is_nearest_to_the_head(lib: ctypes.CDLL) -> None:
+def test_a_queue_takes_the_request_nearest_to_the_head(lib: ctypes.CDLL) -> None:
     rig = Rig(lib, (4096 * 1000, 1 * MS), ncq=4)
     for page in (10, 90, 11, 50, 12, 9):
         rig.submit(0, 0, page * 4096, 4096)
@@ -363,7 +363,7 @@ ARRIVALS = st.lists(
 
 
 @given(ARRIVALS, st.integers(1, 8), st.sampled_from((0, 3 * MS)))
-def test_what_is_wanted_is_never_idle_and_nothing_is_lost(
+def test_a_wanted_boot_never_waits_idle_and_none_is_lost(
     lib: ctypes.CDLL, arrivals: list[tuple[int, int, int, int, int]], ncq: int, rotation: int
 ) -> None:
     rig = Rig(lib, (8 * MB, MS), (20 * MB, 0), (3 * MB, 2 * MS), (50 * MB, 0), ncq=ncq, rotation=rotation)

@@ -23,7 +23,7 @@ from lab.packages import sources
 from lab.qemu.kvm import Kvm, KvmState
 from tests.unit.analysis_samples import null_topology
 
-ABSENT = Need("no-such-program", "test", apt="a-pkg", dnf="d-pkg", pacman="p-pkg", zypper="z-pkg")
+ABSENT = Need("no-such-program", "test", "a-pkg d-pkg p-pkg z-pkg")
 
 
 def test_a_finding_is_one_line_with_its_remedy() -> None:
@@ -78,7 +78,7 @@ def test_without_qemu_the_exit_code_says_so(monkeypatch: pytest.MonkeyPatch, tmp
     assert "remedy: correct it, or unset it" in out.getvalue()
 
 
-def test_a_host_without_a_debian_mirror_is_told_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_host_without_a_debian_mirror_gets_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
     (tmp_path / "debian-archive-keyring.gpg").touch()
     none = sources.debian(tmp_path, tmp_path, {})

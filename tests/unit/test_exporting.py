@@ -11,8 +11,10 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
+from harness.commands.common.parser import build_parser
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder
+from harness.report.terminal.terminal import Detail
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from tests.unit.analysis_samples import claim, control, scenario
 from tests.unit.store_samples import boot_all, new_run
@@ -87,3 +89,49 @@ def test_the_report_is_for_people_when_no_format_takes_standard_output(
 ) -> None:
     assert main(["judge", str(run.path)]) == EXIT_PASS
     assert "1 claim held (3 seeds)" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("flag", ["-q", "--quiet"])
+def test_quiet_prints_one_line(run: RunFolder, capsys: pytest.CaptureFixture[str], flag: str) -> None:
+    assert main(["judge", str(run.path), flag]) == EXIT_PASS
+    (line,) = capsys.readouterr().out.splitlines()
+    assert line.startswith("PASS") and line.endswith("1 negative control fails, as it must (exit 0)")
+
+
+@pytest.mark.parametrize("flag", ["-v", "--verbose"])
+def test_verbose_prints_every_part(run: RunFolder, capsys: pytest.CaptureFixture[str], flag: str) -> None:
+    assert main(["judge", str(run.path)]) == EXIT_PASS
+    short = capsys.readouterr().out
+    assert main(["judge", str(run.path), flag]) == EXIT_PASS
+    full = capsys.readouterr().out
+    for section in ("\nArms\n", "\nHow\n", "median and range"):
+        assert section in full and section not in short
+
+
+def test_json_is_the_verdict_and_nothing_else(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["judge", str(run.path), "--json"]) == EXIT_PASS
+    assert json.loads(capsys.readouterr().out) == json.loads((run.path / "verdict.json").read_text())
+
+
+@pytest.mark.parametrize(
+    ("options", "message"),
+    [
+        (["-q", "-v"], "not allowed with argument"),
+        (["-q", "--json"], "not allowed with argument"),
+        (["--json", "--csv", "-"], "only one format can go to standard output"),
+    ],
+)
+def test_details_that_exclude_each_other(
+    run: RunFolder, capsys: pytest.CaptureFixture[str], options: list[str], message: str
+) -> None:
+    assert main(["judge", str(run.path), *options]) == EXIT_MISUSE
+    assert message in capsys.readouterr().err
+
+
+def test_a_run_has_the_details_of_judge() -> None:
+    parser = build_parser(["run", "judge"])
+    for command in (["run", "shared-queue"], ["judge", "x"]):
+        assert parser.parse([*command, "-q"]).detail is Detail.BRIEF
+        assert parser.parse([*command, "-v"]).detail is Detail.FULL
+        assert parser.parse([*command]).detail is Detail.NORMAL
+        assert parser.parse([*command, "--json"]).json

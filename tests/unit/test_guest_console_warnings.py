@@ -16,7 +16,7 @@ def test_the_same_line_inside_the_window_is_a_reset() -> None:
     assert warnings(BOOT + GREETING + "\n" + RESET, set_up=0.73) == (RESET,)
 
 
-def test_set_up_is_no_excuse_for_anything_else() -> None:
+def test_only_the_named_set_up_failures_are_skips() -> None:
     line = "[    0.710000] WARNING: CPU: 0 PID: 1 at block/blk-mq.c:1"
     assert warnings(BOOT + line, set_up=0.73) == (line,)
 

@@ -49,7 +49,7 @@ def test_members_are_sorted_owned_by_root_and_without_times() -> None:
     assert [member.data for member in made] == [b"", b"data", b"b", b""]
 
 
-def test_folders_come_before_what_is_in_them() -> None:
+def test_folders_come_before_their_content() -> None:
     names = [member.name for member in members(archive({"x/y/z": regular(b""), "x-y": regular(b"")}))]
     assert names == ["x", "x-y", "x/y", "x/y/z", TRAILER]
 
@@ -86,7 +86,7 @@ names = st.text(st.characters(categories=("L", "N"), include_characters="-_."), 
 
 
 @given(st.dictionaries(names, st.binary(max_size=50)))
-def test_what_goes_in_comes_out_whatever_the_order(files: dict[str, bytes]) -> None:
+def test_every_request_completes_in_any_order(files: dict[str, bytes]) -> None:
     entries = {f"job/{name}": regular(data) for name, data in files.items()}
     made = archive(entries)
     assert {m.name: m.data for m in members(made) if stat.S_ISREG(m.mode)} == {f"job/{n}": d for n, d in files.items()}

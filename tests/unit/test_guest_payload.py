@@ -8,7 +8,7 @@ import pytest
 from lab.base.cache import Cache
 from lab.base.contents import note
 from lab.base.errors import CannotJudge, LabBroken
-from lab.base.tell import silent
+from lab.base.units import silent
 from lab.guest import initramfs, payload
 from lab.guest.trim import needed_libraries
 from lab.packages.store import Pin, Pinned, write_pin

@@ -44,7 +44,7 @@ def test_no_step_no_change() -> None:
     assert found(100) == []
 
 
-def test_a_drift_within_the_scatter_is_not_told() -> None:
+def test_a_drift_within_the_scatter_is_not_reported() -> None:
     assert found(*(100 - day * 0.3 for day in range(20)), spread=0.05) == []
 
 
@@ -73,7 +73,7 @@ def test_series_over_days_and_over_versions(tmp_path: Path) -> None:
     assert made.left_out == 1
 
 
-def test_the_command_tells_where_a_figure_changed(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_reports_change_points(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     for day, level in enumerate([95, 95, 60, 60], start=1):
         run_of(tmp_path, [level, level + 0.5], day=day)
     assert main(["compare", "--history", "sample", "--results", str(tmp_path)]) == EXIT_PASS

@@ -7,12 +7,13 @@ import pytest
 
 from lab.base import host
 from lab.base.cgroup import Cgroups
-from lab.base.host import BUILD_NEEDS, NEEDS, Need, OsRelease
+from lab.base.host import BUILD_NEEDS, NEEDS, Manager, Need, OsRelease
 
 SCRIPT = Path(__file__).parents[2] / "scripts/host-packages"
 GIB = 1 << 30
-ABSENT = Need("no-such-program", "test", apt="a-pkg", dnf="d-pkg", pacman="p-pkg", zypper="z-pkg")
-PRESENT = Need("sh", "test", apt="dash", dnf="bash", pacman="bash", zypper="bash")
+MANAGERS: tuple[Manager, ...] = ("apt", "dnf", "pacman", "zypper")
+ABSENT = Need("no-such-program", "test", "a-pkg d-pkg p-pkg z-pkg")
+PRESENT = Need("sh", "test", "dash bash bash bash")
 
 
 def groups(tmp_path: Path, membership: str, files: dict[str, str]) -> Cgroups:
@@ -127,13 +128,13 @@ def test_packages_to_install_have_the_distributions_own_names() -> None:
 
 
 def test_what_a_distribution_does_not_package_is_not_asked_of_it() -> None:
-    unpackaged = replace(ABSENT, zypper="")
+    unpackaged = replace(ABSENT, packages="a-pkg d-pkg p-pkg -")
     assert host.missing_packages("zypper", (unpackaged,)) == ()
     assert "does not package" in host.install_line("zypper", (unpackaged.package("zypper"),))
 
 
 def test_patterns_of_files_are_needs_too(tmp_path: Path) -> None:
-    need = Need(f"{tmp_path}/keys.*", "test", apt="k", dnf="k", pacman="k", zypper="k")
+    need = Need(f"{tmp_path}/keys.*", "test", "k")
     assert need.find() is None
     (tmp_path / "keys.gpg").write_bytes(b"")
     assert need.find() == tmp_path / "keys.gpg"
@@ -144,7 +145,7 @@ def test_set_up_installs_what_the_doctor_asks_for(table: str, needs: tuple[Need,
     """The shell script runs before there is any Python, so it has tables of its own."""
     text = SCRIPT.read_text().partition(f"{table}='\n")[2].partition("'")[0]
     rows = [["" if field == "-" else field for field in line.split("|")] for line in text.splitlines()]
-    assert [[need.program, need.apt, need.dnf, need.pacman, need.zypper, need.purpose] for need in needs] == rows
+    assert [[need.program, *map(need.package, MANAGERS), need.purpose] for need in needs] == rows
 
 
 @pytest.mark.parametrize(("available", "fit"), [((768 << 20) - 1, 0), (768 << 20, 1), (8 << 30, 10)])

@@ -16,7 +16,7 @@ from harness.scenario.load import find_scenarios
 from harness.scenario.model import Claim, Control, KnownFailure, Scenario, Selftest, Status
 from harness.scenario.ratio import names_of, parse_bound, parse_ratio
 from lab.base.errors import InputErrors
-from tests.unit.analysis_samples import null_topology, scenario
+from tests.unit.analysis_samples import AT_MOST, null_topology, scenario
 
 ARMS = ("none", "red", "half")
 
@@ -87,7 +87,7 @@ def test_a_bound_of_zero_implies_nothing_and_follows_from_nothing() -> None:
 
 
 @given(st.lists(st.floats(0.1, 10), min_size=3, max_size=3), st.floats(0.1, 10))
-def test_what_is_implied_holds_for_any_figures_for_which_the_premises_hold(values: list[float], limit: float) -> None:
+def test_an_implied_claim_holds_for_all_figures_that_meet_the_premises(values: list[float], limit: float) -> None:
     figures = dict(zip((SOLO, TOGETHER, SLOW), values, strict=True))
     premises = {
         f"{TOGETHER} / {SOLO}": f"<= {figures[TOGETHER] / figures[SOLO] + 0.001:.3f}",
@@ -97,7 +97,7 @@ def test_what_is_implied_holds_for_any_figures_for_which_the_premises_hold(value
         assert figures[SLOW] / figures[SOLO] <= limit + 1e-6
 
 
-def test_the_loader_refuses_what_is_implied_and_names_the_line(tmp_path: Path) -> None:
+def test_the_loader_refuses_implied_claims_with_their_line(tmp_path: Path) -> None:
     text = (SCENARIOS / "null-shared-tags.yaml").read_text()
     ratio = "mq-deadline.together.fast.iops / mq-deadline.solo.fast.iops"
     more = f"  - {{that: too much, ratio: {ratio}, expect: '<= 0.55'}}\n"
@@ -111,7 +111,7 @@ def test_the_loader_refuses_what_is_implied_and_names_the_line(tmp_path: Path) -
 
 
 @pytest.mark.parametrize("folder", ["", "calibration", "selftest", "wall"])
-def test_no_scenario_of_ours_has_a_claim_that_is_implied(folder: str) -> None:
+def test_no_shipped_scenario_has_an_implied_claim(folder: str) -> None:
     for path in find_scenarios(SCENARIOS / folder).values():
         load_scenario(str(path), search=SCENARIOS)
 
@@ -129,6 +129,7 @@ CLAIM = {f"{TOGETHER} / {SOLO}": ">= 0.9"}
         ({"red.together.fast.iops / red.solo.fast.iops": "<= 0.95"}, ()),
         ({"red.together.fast.iops / red.solo.fast.iops": ">= 0.95"}, ()),
         ({"red.together.fast.bw / red.solo.fast.bw": "<= 0.5"}, ()),
+        ({"no-fair-tags@red.together.fast.iops / red.solo.fast.iops": "<= 0.5"}, ()),
         ({"red.together.fast.iops / 100": "<= 0.5"}, ()),
     ],
 )
@@ -149,7 +150,7 @@ def test_a_killer_measures_the_same_elsewhere_and_out_of_bounds(
         (f"{TOGETHER} / bound.{TOGETHER}", "half.together.fast.iops / 16000", False),
     ],
 )
-def test_what_is_allowed_and_numbers_are_constants(claim: str, control: str, kills: bool) -> None:
+def test_bounds_and_numbers_are_constants(claim: str, control: str, kills: bool) -> None:
     of = model({claim: "0.98 .. 1.02"}, {control: "<= 0.55" if kills else "<= 0.5"})
     assert bool(killers(of, of.claims[0])) is kills
 
@@ -158,3 +159,19 @@ def test_kernels_on_which_it_is_known_to_fail_are_killers() -> None:
     of = model(CLAIM)
     known = KnownFailure("< 5.17", "it is old", "https://example.org/")
     assert killers(of, replace(of.claims[0], known=(known,))) == ("kernels < 5.17",)
+
+
+def test_a_claim_that_holds_elsewhere_is_a_killer_and_an_optional_one_is_none() -> None:
+    elsewhere = "red.together.fast.iops / red.solo.fast.iops"
+    of = model({**CLAIM, elsewhere: "<= 0.5"})
+    first, other = of.claims
+    assert (killers(of, first), killers(of, other)) == (("arm red",), ("arm none",))
+    optional = replace(of, claims=(first, replace(other, optional=True)))
+    assert killers(optional, first) == ()
+
+
+def test_a_claim_for_other_kernels_is_a_killer() -> None:
+    of = model(CLAIM)
+    old, new = replace(of.claims[0], kernels="< 6.17"), replace(of.claims[0], expect=AT_MOST, kernels=">= 6.18")
+    of = replace(of, claims=(old, new))
+    assert (killers(of, old), killers(of, new)) == (("kernels >= 6.18",), ("kernels < 6.17",))

@@ -33,7 +33,7 @@ def measured(root: Path, release: str, cost: float) -> Measured:
     return Measured(run.scenario, replace(verdict, cells=cells), run.facts.kernel.release, release, "QEMU 7.2", "")
 
 
-def test_costs_stand_beside_one_another(tmp_path: Path) -> None:
+def test_costs_of_kernels_are_in_one_table(tmp_path: Path) -> None:
     runs = [measured(tmp_path, release, cost) for release, cost in (("5.10", 1000.0), ("6.1", 1001.0), ("7.2", 1100.0))]
     page = cost_page(runs, "blklab check pages")
     assert "| engine | elevator | 5.10 | 6.1 | 7.2 |" in page

@@ -75,13 +75,27 @@ def test_options_that_an_old_kernel_lacks_may_be_lost(release: str, expected: se
     assert found == {f"CONFIG_{name}" for name in expected}
 
 
-def test_a_range_of_an_option_changes_no_build(tmp_path: Path) -> None:
-    digests = set()
-    for note in ("", "#: CONFIG_A >= 5.0\n"):
-        (tmp_path / "a.config").write_text(f"{note}CONFIG_A=y\n")
-        tools = Toolchain("gcc 12", 12)
-        digests.add(recipe(Release.parse("4.19"), tools, [tmp_path / "a.config"]).digest)
-    assert len(digests) == 1
+@pytest.mark.parametrize(
+    ("text", "same"),
+    [
+        ("#: CONFIG_A >= 4.14\nCONFIG_A=y\n", True),
+        ("CONFIG_A=y\n#: CONFIG_B >= 5.0\nCONFIG_B=y\n", True),
+        ("#: CONFIG_A >= 5.0\nCONFIG_A=y\n", False),
+        ("CONFIG_A=y\n#: CONFIG_B < 5.0\nCONFIG_B=y\n", False),
+    ],
+)
+def test_options_of_other_kernels_change_no_build(tmp_path: Path, text: str, same: bool) -> None:
+    digests = []
+    for content in ("CONFIG_A=y\n", text):
+        (tmp_path / "a.config").write_text(content)
+        digests.append(recipe(Release.parse("4.19"), Toolchain("gcc 12", 12), [tmp_path / "a.config"]).digest)
+    assert (digests[0] == digests[1]) is same
+
+
+def test_an_option_is_written_as_a_configuration_has_it(tmp_path: Path) -> None:
+    lines = ["CONFIG_A=y", "CONFIG_B=m", "# CONFIG_C is not set", "CONFIG_D=8", "CONFIG_E=0x10", 'CONFIG_F="a b"']
+    (tmp_path / "a.config").write_text("\n".join(lines))
+    assert [option.line for option in read_fragments([tmp_path / "a.config"])] == lines
 
 
 def test_drift_is_in_options_and_not_in_abilities() -> None:

@@ -163,6 +163,6 @@ def test_a_module_or_a_table_that_changed_does_not_reach_a_guest(cache: Cache, t
 
 @needs_depmod
 @pytest.mark.parametrize(("release", "direct"), [("4.18.0-25-generic", False), ("5.0.0-65-generic", True)])
-def test_a_pvh_note_of_xen_is_no_entry_for_qemu(cache: Cache, tmp_path: Path, release: str, direct: bool) -> None:
+def test_a_pvh_note_of_xen_is_not_an_entry_for_qemu(cache: Cache, tmp_path: Path, release: str, direct: bool) -> None:
     install_kernel(tmp_path / "root", release)
     assert (resolve(f"path:{tmp_path}/root", cache).vmlinux is not None) is direct

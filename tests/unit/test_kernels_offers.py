@@ -10,7 +10,7 @@ import pytest
 
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, Misuse
-from lab.base.tell import silent
+from lab.base.units import silent
 from lab.kernels import debian, store
 from lab.kernels.offers import SUITES, Offer, expand, offers
 from lab.packages import sources

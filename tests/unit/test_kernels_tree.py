@@ -140,7 +140,7 @@ def test_the_first_error_and_the_log_of_a_failure(tmp_path: Path, cache: Cache) 
     assert caught.value.exit_code == 125
 
 
-def test_a_full_disk_is_no_property_of_a_commit(tmp_path: Path, cache: Cache) -> None:
+def test_a_full_disk_is_not_blamed_on_a_commit(tmp_path: Path, cache: Cache) -> None:
     source = write_source(tmp_path / "linux", "full disk\n")
     with pytest.raises(LabBroken, match=r"no space left|No space left"):
         build(cache, str(source), tmp_path)

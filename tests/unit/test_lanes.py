@@ -84,7 +84,7 @@ def test_the_lowest_rank_goes_first(boots: Boots) -> None:
     boots.pool.shutdown()
 
 
-def test_who_does_not_fit_keeps_nobody_waiting_that_does(boots: Boots) -> None:
+def test_a_boot_that_does_not_fit_does_not_block_one_that_does(boots: Boots) -> None:
     boots.start("small")
     boots.await_state(lambda: boots.began == ["small"])
     boots.start("large", memory=2 * GIB)
@@ -98,7 +98,7 @@ def test_who_does_not_fit_keeps_nobody_waiting_that_does(boots: Boots) -> None:
     boots.pool.shutdown()
 
 
-def test_alone_means_that_nothing_runs_beside(boots: Boots) -> None:
+def test_a_boot_alone_excludes_all_others(boots: Boots) -> None:
     boots.start("a")
     boots.await_state(lambda: boots.began == ["a"])
     boots.start("wall", alone=True)
@@ -118,7 +118,7 @@ def test_a_guest_larger_than_everything_runs_alone() -> None:
         pass
 
 
-def test_stopped_nobody_begins_and_everybody_is_told() -> None:
+def test_after_stop_no_boot_begins_and_all_are_aborted() -> None:
     lanes, abort = Lanes(1, GIB), threading.Event()
     with lanes.taken(GIB, abort=abort), ThreadPoolExecutor(1) as pool:
 

@@ -149,7 +149,7 @@ class Hand:
         return self.seconds
 
 
-def test_what_is_left_is_estimated_scenario_by_scenario() -> None:
+def test_the_rest_is_estimated_scenario_by_scenario() -> None:
     clock = Hand()
     tally = MatrixTally(clock)
     tally.take(MatrixStarted((("fast", "5.10", 2), ("slow", "5.10", 2), ("fast", "6.1", 4)), 2))

@@ -124,7 +124,8 @@ def test_bad_blocks_of_a_verifying_reader_are_counted_and_other_errors_fail() ->
         def change(document: Any) -> None:
             document["jobs"][0].update(error=error, total_err=bad, first_error=first)
 
-        return altered("aio", change)
+        complaint = b"verify: bad magic header 0, wanted acca at file /lab/x offset 0, length 4096\n"
+        return bad * (complaint + b" at file /lab/y\n") + altered("aio", change)
 
     def read(data: bytes) -> float:
         return read_fio(data, {"victim": 4096})["victim"].metrics()["verify.bad"]
@@ -136,7 +137,7 @@ def test_bad_blocks_of_a_verifying_reader_are_counted_and_other_errors_fail() ->
             read(verified(bad, error, first))
 
 
-def test_a_role_without_io_beside_a_busy_one_was_starved() -> None:
+def test_a_role_without_io_was_starved_when_another_had_some() -> None:
     def starve(document: Any) -> None:
         job = next(job for job in document["jobs"] if job["jobname"] == "victim")
         job["read"].update(total_ios=0, iops=0.0, bw_bytes=0)

@@ -11,8 +11,8 @@ from typing import Any
 import pytest
 
 from harness.metrics.figures import handled_figures
-from harness.metrics.handler import HandlerWindow, read_handler
 from harness.metrics.node import MeasurementError
+from harness.metrics.occupancy import HandlerWindow, read_handler
 from harness.metrics.samples import Samples, read_samples
 from lab.topology.load import load_topology
 from tests.unit.analysis_samples import load, role

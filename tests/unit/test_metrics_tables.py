@@ -8,7 +8,7 @@ import pytest
 
 from harness.judge.cells import measured
 from harness.metrics.node import MeasurementError
-from harness.metrics.tables import overridden, repeat_counts, tried_counts
+from harness.metrics.readback import overridden, repeat_counts, tried_counts
 from harness.scenario.model import Arm, Status
 from lab.guest.steps.setting import Try
 from lab.realise.stacks import steps

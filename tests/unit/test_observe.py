@@ -36,7 +36,7 @@ def observed(
 
 
 @pytest.mark.parametrize(("console", "ending"), [([PANIC], ended()), ([], CUT)])
-def test_a_death_that_qemu_may_have_caused_is_no_kernel_failure(console: Sequence[str], ending: Ending) -> None:
+def test_a_death_that_qemu_may_have_caused_is_not_a_kernel_failure(console: Sequence[str], ending: Ending) -> None:
     plain = observed([*GREETING, *PHASES], console, ending)
     doubted = observed([*GREETING, *PHASES], console, ending, doubt="this QEMU does that")
     assert plain.outcome in (Outcome.OOPS, Outcome.HANG)
@@ -127,12 +127,12 @@ def test_power_on_messages_count_from_the_first_rest_on() -> None:
     assert observed(transcript({"kmsg": log})).warnings == (rows[1],)
 
 
-def test_a_document_that_cannot_be_read_is_no_crash_of_the_lab() -> None:
+def test_an_unreadable_document_does_not_crash_the_lab() -> None:
     record = observed(transcript({"solo.json": b'{"iops": NaN}', "kmsg": b"\xff\x00"}))
     assert (record.outcome, record.digest is None) == (Outcome.BYE, False)
 
 
-def test_ready_is_noted_once_and_phases_are_told() -> None:
+def test_ready_is_noted_once_and_phases_are_reported() -> None:
     seen: list[str] = []
     observer = Observer(seen.append)
     notes = [observer.line(Channel.RESULTS, f"{text}\r") for text in transcript()]

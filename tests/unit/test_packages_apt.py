@@ -153,7 +153,7 @@ def test_lists_are_renewed_before_a_version_is_missing(repository: Repository, c
     assert made.pin.packages[0].version == "2-1"
 
 
-def test_what_is_pinned_and_unpacked_needs_no_archive(repository: Repository, cache: Cache, tmp_path: Path) -> None:
+def test_a_pinned_and_unpacked_package_needs_no_archive(repository: Repository, cache: Cache, tmp_path: Path) -> None:
     publish(repository, "1-1", tmp_path)
     read(repository, cache)
     shutil.rmtree(repository.root)

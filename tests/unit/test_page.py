@@ -8,14 +8,14 @@ import pytest
 
 from harness.cli import main
 from harness.judge.ensemble import Ensemble
-from harness.metrics.handler import DiskTime
+from harness.metrics.occupancy import DiskTime
 from harness.metrics.use import Held, LoadUse
-from harness.noise.interval import Interval
+from harness.noise import Interval
 from harness.report.drawing.chart import Axis, fitting, logarithmic
 from harness.report.drawing.drawing import drawing
 from harness.report.drawing.svg import topology_figure
+from harness.report.page.charts import distribution, latency_charts
 from harness.report.page.judged import StripEntry, strip
-from harness.report.page.latency import distribution, latency_charts
 from harness.report.page.render import kind
 from harness.scenario.model import Bound, Status
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
@@ -131,8 +131,9 @@ def test_few_requests_have_no_tail() -> None:
     assert set(distribution([many], "none", "solo", "fast")) == {"p50", "p99.9", "max"}
     assert set(distribution([few], "none", "solo", "fast")) == {"p50", "max"}
     (drawn,) = latency_charts(scenario(), [many])
-    assert drawn.rows[0].at["p50"] < drawn.rows[0].at["p99.9"] < drawn.rows[0].slowest
-    assert drawn.title == "Latency of fast under load solo: none p50 1 ms, p99.9 2 ms, max 3 ms"
+    (row,) = drawn["rows"]
+    assert row["at"]["p50"] < row["at"]["p99.9"] < row["slowest"]
+    assert drawn["title"] == "Latency of fast under load solo: none p50 1 ms, p99.9 2 ms, max 3 ms"
 
 
 def test_the_drawing_has_the_use_of_each_part() -> None:

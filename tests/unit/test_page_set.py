@@ -199,8 +199,8 @@ def test_a_claim_close_to_its_bound_is_marked(tmp_path: Path) -> None:
     page_run(tmp_path / "close", {"none": 90, "red": 5})
     page_run(tmp_path / "far", {"none": 200, "red": 5})
     for name, near in (("close", True), ("far", False)):
-        ((cell,),) = (row.cells for row in heat_rows(newest(Store(tmp_path / name), lambda text: None)))
-        assert (cell.near, cell.word) == (near, "PASS")
+        ((cell,),) = (row["cells"] for row in heat_rows(newest(Store(tmp_path / name), lambda text: None)))
+        assert (cell["near"], cell["word"]) == (near, "PASS")
 
 
 def test_kernels_differ_only_where_their_ranges_do(tmp_path: Path) -> None:

@@ -47,7 +47,7 @@ def digest_with(tmp_path: Path) -> Callable[[str, str], str]:
     return digest
 
 
-def test_where_a_figure_is_from_is_no_part_of_a_scenarios_digest(digest_with: Callable[[str, str], str]) -> None:
+def test_origins_of_figures_are_not_in_the_digest(digest_with: Callable[[str, str], str]) -> None:
     assert digest_with("8 MB/s", "a guess") == digest_with("8 MB/s", "a data sheet")
     assert digest_with("8 MB/s", "a guess") != digest_with("9 MB/s", "a guess")
 

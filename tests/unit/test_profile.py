@@ -70,7 +70,7 @@ def test_a_recursion_costs_its_outermost_caller_once() -> None:
         ("do_idle", "idle", Group.IDLE),
     ],
 )
-def test_what_plays_the_device_is_no_cost_of_the_kernel(name: str, context: str, group: Group) -> None:
+def test_device_models_are_not_a_cost_of_the_kernel(name: str, context: str, group: Group) -> None:
     assert function(name, context).group is group
 
 
@@ -88,7 +88,7 @@ def test_what_belongs_to_no_function_is_left_over() -> None:
     assert rows[0].split() == ["0", "1", "+1", "unexplained"]
 
 
-def test_the_largest_change_comes_first_and_new_and_gone_are_said() -> None:
+def test_the_largest_change_comes_first_and_new_and_removed_are_marked() -> None:
     changes = differential(profile(BEFORE), profile(AFTER)).changes
     assert [(one.function.name, int(one.delta), one.note) for one in changes][:4] == [
         ("schedule", 60, "new"),
@@ -118,7 +118,7 @@ def test_a_callee_that_its_caller_took_in_is_one_shift() -> None:
     assert (int(back.delta), [one.name for one in back.inlined]) == (1, ["sort"])
 
 
-def test_a_new_callee_whose_caller_stayed_is_no_shift() -> None:
+def test_a_new_callee_with_an_unchanged_caller_is_not_a_shift() -> None:
     old = profile("kernel;top 100 1000\nkernel;top;insert 100 5000\n")
     new = profile("kernel;top 100 1000\nkernel;top;insert 100 4900\nkernel;top;insert;sort 100 2000\n")
     changes = differential(old, new).changes

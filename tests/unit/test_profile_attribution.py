@@ -49,7 +49,7 @@ def test_a_program_is_found_wherever_it_was_loaded_and_its_short_blocks_with_it(
     ]
 
 
-def test_two_programs_at_one_address_are_told_apart_by_their_code() -> None:
+def test_programs_at_one_address_are_identified_by_their_code() -> None:
     one, other = block(0x401000, LONG), block(0x401000, OTHER)
     images = [image("diskd", LONG, address=0x401000), image("sampler", OTHER, address=0x401000)]
     found = find_images((one, other), images)

@@ -13,7 +13,7 @@ from harness.profile.lines import Side, line_changes, lines_text, listed_functio
 from harness.profile.model import BLIND, Code, Profile
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken
-from lab.base.tell import silent
+from lab.base.units import silent
 from lab.kernels import lines
 from lab.kernels.lines import SourceLine, Wanted, source_lines
 from lab.kernels.tree import KernelSource

@@ -64,7 +64,7 @@ def test_a_profile_is_made_once_and_read_back_as_it_was(lab: Lab) -> None:
     assert lab.boots == 1
 
 
-def test_a_profiled_boot_that_measured_something_else_is_no_evidence(lab: Lab) -> None:
+def test_a_profiled_boot_with_other_results_is_refused(lab: Lab) -> None:
     lab.digest = "f" * 64
     with pytest.raises(LabBroken, match=f"digest is {lab.digest}, not {lab.stored.digest}"):
         lab.profile()

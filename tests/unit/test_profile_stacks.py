@@ -158,7 +158,7 @@ def test_an_indirect_call_is_one_of_its_caller_not_of_the_thunk(cpu: Cpu) -> Non
     assert cpu.run("entry_SYSCALL_64+10") == "kernel;entry_SYSCALL_64"
 
 
-def test_an_interrupt_is_nobodys_callee_and_ends_with_its_iret(cpu: Cpu) -> None:
+def test_an_interrupt_has_no_caller_and_ends_with_its_iret(cpu: Cpu) -> None:
     cpu.run("entry_SYSCALL_64", CALL)
     cpu.run("submit", CALL)
     # It strikes after a call, before the callee's first block.
@@ -243,7 +243,7 @@ ffffffffc0001000 t null_queue_rq\t[null_blk]
 """
 
 
-def test_an_address_has_the_name_that_says_what_is_executed_there() -> None:
+def test_an_address_has_the_name_of_the_function_executed_there() -> None:
     symbols = read_kallsyms(KALLSYMS)
     names = {symbol.address & 0xFFFFFFF: (symbol.name, symbol.module) for symbol in symbols}
     assert names[0x1000000] == ("startup_64", "")

@@ -218,7 +218,7 @@ def test_seeds_have_limits(pytester: pytest.Pytester, lay: Lay, seeds: str) -> N
         ("scenarios/rig.yaml", "topology: rig\nluns:\n", False),
     ],
 )
-def test_scenarios_are_told_from_other_yaml(tmp_path: Path, name: str, text: str, *, expected: bool) -> None:
+def test_scenarios_are_distinguished_from_other_yaml(tmp_path: Path, name: str, text: str, *, expected: bool) -> None:
     path = tmp_path / name
     path.parent.mkdir(parents=True)
     path.write_text(text)

@@ -26,7 +26,7 @@ VIRTUAL = """
 -monitor none -net none
 -sandbox on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny
 -accel tcg -icount shift=0,sleep=off -rtc base=2024-01-01T00:00:00,clock=vm
--cpu max,-rdrand,-rdseed -smp 1 -seed 3 -m 768M
+-cpu max,-rdrand,-rdseed,-erms,-fsrm -smp 1 -seed 3 -m 768M
 -serial file:console.txt -serial file:results.txt
 -kernel /cache/k/vmlinux -initrd /cache/i/initramfs
 -append "console=ttyS0 panic=-1 loglevel=5 nokaslr tsc_early_khz=1000000 cryptomgr.notests nolapic_timer
@@ -99,7 +99,7 @@ def test_fingerprint_has_roles_for_paths() -> None:
     ],
     ids=str,
 )
-def test_fingerprint_tells_what_the_guest_can_see(other: dict[str, object]) -> None:
+def test_the_fingerprint_covers_what_the_guest_can_see(other: dict[str, object]) -> None:
     assert fingerprint_argv(replace(SPEC, **other)) != fingerprint_argv(SPEC)  # type: ignore[arg-type]
 
 

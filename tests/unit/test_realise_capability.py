@@ -2,6 +2,7 @@
 from dataclasses import replace
 from pathlib import Path
 
+from lab.base.contents import note
 from lab.kernels.model import Kernel
 from lab.realise.capability import REQUIRED_OPTIONS, missing
 from lab.topology.load import load_topology
@@ -107,7 +108,7 @@ def test_a_parameter_whose_name_is_only_part_of_another_does_not_count(tmp_path:
     assert reason.endswith("has no parameter shared_tags")
 
 
-def test_what_is_built_in_needs_no_file_unless_it_is_given_parameters(tmp_path: Path) -> None:
+def test_a_built_in_module_needs_a_file_only_for_parameters(tmp_path: Path) -> None:
     without = {name: path for name, path in MODULES.items() if name in PARAMETERS}
     rest = tuple(name for name in MODULES if name not in PARAMETERS)
     made = kernel(tmp_path / "some", without, builtin=(*BUILTIN, *rest), parameters=PARAMETERS)
@@ -115,4 +116,15 @@ def test_what_is_built_in_needs_no_file_unless_it_is_given_parameters(tmp_path: 
     made = kernel(tmp_path / "all", {}, builtin=(*BUILTIN, *MODULES))
     assert missing(made, topology("null-shared-tags"), {"scheduler": "mq-deadline"}) == (
         f"null_blk is built into {made.release}, but its parameters are set as a module's: build it as =m",
+    )
+
+
+def test_a_module_that_fills_the_console_is_not_used(tmp_path: Path) -> None:
+    made = kernel(tmp_path, {**MODULES, "target_core_user": ""}, builtin=BUILTIN, parameters=PARAMETERS)
+    assert missing(made, topology("calibration-tcmu"), {}) == ()
+    module = tmp_path / "target_core_user.ko"
+    module.write_bytes(module.read_bytes() + b"Block(%d) out of cmd's iov[] has been touched!\n")
+    note(tmp_path)
+    assert missing(made, topology("calibration-tcmu"), {}) == (
+        "target_core_user of 6.1.0-50-amd64 writes two lines to the console for each command, as Linux 4.15",
     )

@@ -17,7 +17,7 @@ from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict, judge
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import Element, ElementKind
-from harness.noise.interval import Interval
+from harness.noise import Interval
 from harness.report.format import duration, figure, spread
 from harness.report.terminal.claims import CELLS, gauge
 from harness.report.terminal.conclusion import conclusion
@@ -129,7 +129,7 @@ def test_causes_come_before_the_claims_that_lack_their_figures() -> None:
     assert text.index("none (seeds 1, 2, 3): the kernel oopsed") < text.index("the share is kept")
 
 
-def test_arms_and_figures_that_are_alike_share_a_line() -> None:
+def test_equal_arms_and_figures_share_a_line() -> None:
     arms = ["none", "red", "other"]
     model = scenario([claim()], [], arms)
     text = report(cells("none", 95, 96, 97) + cells("red", 5, 5, 5) + cells("other", 96, 97, 98), model)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Ratios of a field report beside ours: in the file, in the verdict and on the page."""
+"""Ratios of a field report and the measured ones: in the file, in the verdict and on the page."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -73,7 +73,7 @@ def test_without_measurement_it_says_why() -> None:
     assert "was not measured" in one.reason
 
 
-def test_the_page_has_a_column_for_each_kernel_and_marks_what_is_far_off() -> None:
+def test_the_page_has_a_column_for_each_kernel_and_marks_deviations() -> None:
     model = reproducing(0.95, "the disks are others")
     text = page([measured(model, "6.12", 95, 95), measured(model, "5.10", 60, 61)], "blklab check pages")
     assert "| ratio | reported | 5.10 | 6.12 |" in text
@@ -104,7 +104,7 @@ def test_scenarios_of_one_report_come_together_and_kernels_say_how_they_were_had
     runs = []
     for name, report, spec in (
         ("b", "Z", "debian:6.1"),
-        ("a", "Z", "tree:/home/x/linux@v4.19"),
+        ("a", "Z", "tree:/srv/x/linux@v4.19"),
         ("c", "A", "ubuntu:4.15"),
     ):
         model = replace(reproducing(0.95), name=name, source=Source(report))
@@ -114,4 +114,4 @@ def test_scenarios_of_one_report_come_together_and_kernels_say_how_they_were_had
     assert "6.1.1-amd64 (1 seed)." in text
     assert "6.1.1-amd64 (1 seed, built from a tree)." in text
     assert "6.1.1-amd64 (1 seed, ubuntu:4.15)." in text
-    assert "/home" not in text
+    assert "/srv" not in text

@@ -68,7 +68,7 @@ def test_what_somebody_took_up_meanwhile_is_kept(tmp_path: Path) -> None:
     assert not list(tmp_path.glob(".gone*"))
 
 
-def test_the_command_shows_first_and_removes_when_told(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_the_command_lists_first_and_removes_with_yes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     runs = [run_of(tmp_path, [95.0], day=day) for day in (1, 2)]
     words = ["store", "index", "--results", str(tmp_path), "--keep", "1k"]
     assert main(words) == EXIT_PASS

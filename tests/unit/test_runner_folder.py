@@ -71,7 +71,7 @@ def test_a_judged_run_is_not_taken_up(store: Store, scenario: Scenario, wanted: 
         assert second.path != first.path
 
 
-def test_what_goes_wrong_inside_is_told_as_it_is(store: Store, scenario: Scenario, wanted: RunFacts) -> None:
+def test_errors_inside_are_passed_on(store: Store, scenario: Scenario, wanted: RunFacts) -> None:
     """Misuse decides only whether a folder is fit to be taken up, not what happens in it."""
     for _ in range(2):
         with pytest.raises(Misuse, match="the BASE run is gone"), _folder(store, wanted, scenario):

@@ -127,7 +127,7 @@ def test_a_topology_in_a_file_next_to_the_scenario(tmp_path: Path) -> None:
     assert load(text, tmp_path).arms["shared"].topology.disks["p0"].rate == 9 * 10**6
 
 
-def test_the_digest_covers_what_is_measured_and_judged_but_no_text(tmp_path: Path) -> None:
+def test_the_digest_covers_what_is_measured_and_judged_but_not_text(tmp_path: Path) -> None:
     first = load(GOOD, tmp_path)
     other_words = GOOD.replace(f"title: {first.title}", "title: Another") + "# more\nteaches: much\n"
     assert (load(other_words, tmp_path).title, load(other_words, tmp_path).digest) == ("Another", first.digest)
@@ -246,7 +246,7 @@ def test_the_digest_covers_the_topology(tmp_path: Path) -> None:
         ('expect: ">= 0.9"', 'expect: "=> 0.9"', "t.yaml:21:13: expect: expected a bound such as"),
         ('expect: ">= 0.9"', "expect: 0.9", "expect: expected a bound"),
         ('expect: ">= 0.9"', 'expect: ">= 0"', 'expect, character 1: ">= 0" always holds'),
-        ("  - that: it can turn red", "  - mutant: X Y\n    that: it can turn red", "mutant: expected a name"),
+        ("  - that: it can fail", "  - mutant: X Y\n    that: it can fail", "mutant: expected a name"),
         ("    hog: {disk", "    hog: [disk", "t.yaml:16:"),
         ("arms:\n", "arms: none\narm:\n", "arms: expected a mapping from names to arms"),
     ],

@@ -22,8 +22,8 @@ def test_its_own_status_code_and_words_are_a_pass() -> None:
 @pytest.mark.parametrize(
     ("got", "said"),
     [
-        (verdict(Status.PASS, 1, "panic"), "its status is PASS, not FAIL"),
-        (verdict(Status.FAIL, 128, "panic"), "its exit code is 128, not 1"),
+        (verdict(Status.PASS, 1, "panic"), "status is PASS, must be FAIL"),
+        (verdict(Status.FAIL, 128, "panic"), "exit code is 128, must be 1"),
         (verdict(Status.FAIL, 1, "something else"), 'its reasons do not say "panic"'),
     ],
 )

@@ -94,7 +94,7 @@ def test_scenario_passes_every_value(desk: Desk) -> None:
     ],
 )
 @pytest.mark.parametrize("variable", ["NAME", "KERNEL"])
-def test_a_value_is_a_value_whatever_it_holds(desk: Desk, value: str, variable: str) -> None:
+def test_a_value_with_any_content_is_read(desk: Desk, value: str, variable: str) -> None:
     given = {"NAME": "x", variable: value}
     desk.make("scenario", *(f"{key}={text}" for key, text in given.items()))
     assert not (desk.folder / "harm").exists()
@@ -236,9 +236,7 @@ def host(tmp_path: Path, checkout: Path) -> Host:
         ("ID=gentoo", "install, under the names", "qemu-system-x86"),
     ],
 )
-def test_another_distribution_is_told_exactly_what_to_install(
-    host: Host, identity: str, command: str, qemu: str
-) -> None:
+def test_another_distribution_gets_its_install_line(host: Host, identity: str, command: str, qemu: str) -> None:
     done = host.run(identity)
     assert done.returncode == 128
     remedy = done.stderr.splitlines()[-1]

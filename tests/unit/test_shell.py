@@ -102,7 +102,7 @@ def test_disks_get_their_names_when_they_are_there(tmp_path: Path) -> None:
     assert (tmp_path / "names/p0").readlink() == Path("/dev/sda")
 
 
-def test_a_disk_that_never_comes_is_told_and_the_others_are_named(tmp_path: Path) -> None:
+def test_a_disk_that_never_appears_is_reported_and_the_others_are_named(tmp_path: Path) -> None:
     (tmp_path / "n1").mkdir()
     (tmp_path / "n1/nsid").write_text("2\n")
     (tmp_path / "n1/size").write_text("8\n")

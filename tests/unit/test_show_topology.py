@@ -13,11 +13,11 @@ from harness.cli import main
 from harness.report.drawing.drawing import drawing
 from harness.report.drawing.svg import layout, topology_svg
 from harness.report.terminal.topology import describe_topology
-from lab.topology.flow import maximum_flow
+from lab.topology.graph import maximum_flow
+from lab.topology.limits import crossings
 from lab.topology.load import CATALOGUE, load_topology
 from lab.topology.model import Topology
 from lab.topology.ranges import ranged
-from lab.topology.timers import crossings
 from tests.unit.analysis_samples import null_topology
 
 MIB = 1 << 20

@@ -8,7 +8,7 @@ from pathlib import Path
 import pytest
 
 from harness.studies import speed
-from harness.studies.speed import Sample
+from harness.studies.speed import SpeedSample
 from lab.base.errors import LabBroken
 
 FACTS = {"rounds": 3, "cores": 2, "loads": "1.0 to 2.0", "qemu": "QEMU 7.2.22", "release": "6.1.0"}
@@ -32,8 +32,8 @@ def row(text: str, name: str) -> list[str]:
 
 def test_ratios_are_taken_within_rounds() -> None:
     # The host is ten times as slow in the second round.
-    base = [Sample(wall, 1.0) for wall in (1.0, 10.0, 2.0)]
-    warm = [Sample(wall, 0.5) for wall in (0.5, 5.0, 1.2)]
+    base = [SpeedSample(wall, 1.0) for wall in (1.0, 10.0, 2.0)]
+    warm = [SpeedSample(wall, 0.5) for wall in (0.5, 5.0, 1.2)]
     text = speed.page({"Starts": {"base": base, "warm": warm}}, FACTS, "make bench")
     assert row(text, "base") == ["2.0", "1.0..10.0", "1.0", "1.00 [1.00..1.00]"]
     assert row(text, "warm") == ["1.2", "0.5..5.0", "0.5", "0.50 [0.50..0.60]"]
@@ -46,9 +46,9 @@ def test_every_way_is_measured_in_turn_after_a_round_that_fills_the_caches() -> 
     walls: Iterator[float] = iter(map(float, range(6)))
 
     def way(name: str) -> speed.Way:
-        def measure() -> Sample:
+        def measure() -> SpeedSample:
             order.append(name)
-            return Sample(next(walls), 0.0)
+            return SpeedSample(next(walls), 0.0)
 
         return measure
 
@@ -72,7 +72,7 @@ def test_runs_of_another_checkout(tmp_path: Path) -> None:
     assert row(text, "base")[-1] == "30.0"
 
 
-def test_a_run_without_boots_is_no_measurement(tmp_path: Path) -> None:
+def test_a_run_without_boots_is_not_a_measurement(tmp_path: Path) -> None:
     program = tmp_path / "scripts" / "run"
     program.parent.mkdir()
     program.write_text("#!/bin/sh\n")
@@ -81,7 +81,7 @@ def test_a_run_without_boots_is_no_measurement(tmp_path: Path) -> None:
         speed.runs(["run", "x"], tmp_path, tmp_path)["base"]()
 
 
-def test_a_guest_that_does_not_say_its_words_is_no_measurement() -> None:
+def test_a_guest_without_its_markers_is_not_a_measurement() -> None:
     with pytest.raises(LabBroken, match="did not say 'ready'"):
         speed._said(["echo", "dead"], "ready")
     assert speed._said(["echo", "ready"], "ready").wall < 60

@@ -80,7 +80,7 @@ def test_a_pass_that_is_not_the_stored_verdict_cannot_be_judged(tmp_path: Path) 
     assert [one.split(":")[0] for one in again.differences] == ["claims[0].value.low"]
 
 
-def test_text_for_readers_is_no_difference_of_verdicts(tmp_path: Path) -> None:
+def test_text_for_readers_is_not_compared(tmp_path: Path) -> None:
     run = new_run(tmp_path, MODEL)
     boot_all(run, GREEN)
     run.finish(judge_run(run), elapsed=1.0)
@@ -341,6 +341,15 @@ def test_a_run_is_worked_on_by_one_at_a_time(tmp_path: Path) -> None:
         pass
     with run.held():
         pass
+
+
+def test_a_fifo_is_not_replaced_by_a_file(tmp_path: Path) -> None:
+    fifo = tmp_path / "fifo"
+    os.mkfifo(fifo)
+    with pytest.raises(Misuse, match="not a regular file"):
+        write_atomic(fifo, b"x")
+    assert fifo.is_fifo()
+    assert list(tmp_path.iterdir()) == [fifo]
 
 
 def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:

@@ -158,7 +158,7 @@ def test_a_misspelt_key_gets_a_suggestion_and_a_missing_key_is_reported() -> Non
     assert caught.value.exit_code == EXIT_MISUSE
 
 
-def test_what_is_not_a_readable_file_is_reported(tmp_path: Path) -> None:
+def test_an_unreadable_file_is_reported(tmp_path: Path) -> None:
     with pytest.raises(Misuse, match="does not exist"):
         read_bytes(tmp_path / "none.yaml", "scenario")
     with pytest.raises(Misuse, match="not a regular file"):

@@ -74,7 +74,7 @@ def test_every_change_is_found_between_neighbours(at: int) -> None:
     assert f"{SERIES[at - 1]} -> {SERIES[at]}: the share is kept: FAIL -> PASS x 4.73  (" in text(found)
 
 
-def test_the_configurations_around_a_change_are_told() -> None:
+def test_the_configurations_around_a_change_are_compared() -> None:
     late, early = Kernels([20.0] * 3 + [95.0] * 4), Kernels([20.0] + [95.0] * 6)
     assert "6.12 -> 6.16: 3 options differ: PREEMPT_LAZY n -> y\n" in text(late.timeline())
     assert "5.10 -> 6.1: 0 options differ, none of preemption, the block layer or hardening" in text(early.timeline())
@@ -202,3 +202,11 @@ def test_ends_that_cannot_be_bisected() -> None:
 
 def text_of(found: Releases) -> str:
     return release_text(found, 12, "blklab bisect")
+
+
+def test_the_page_shows_the_values_around_each_change() -> None:
+    """jinja2 takes ``row.values`` of a dict for its method."""
+    found = Kernels([20.0] * 3 + [95.0] * 4).timeline()
+    shown = page(found, "blklab timeline sample")
+    assert '<td data-label="values">0.2010 -&gt; 0.9510, expected &gt;= 0.9</td>' in shown
+    assert "built-in" not in shown

@@ -62,7 +62,7 @@ def test_24_disks_with_two_paths_need_six_controllers_of_eight() -> None:
     assert on_qemu.path("b23", "d23") == ("pcie0", "port0b")
 
 
-def test_differences_name_the_controllers_and_what_is_lost() -> None:
+def test_differences_name_the_controllers_and_lost_properties() -> None:
     told = differences(named("sun-x4540"), emulated(named("sun-x4540")))
     assert "SAS1068E mpt0..5: mptsas1068, each with can_queue 118, cmd_per_lun 64 instead of 1024, 64" in told
     assert "disks are throttles: their rate is kept, without seek, rpm, ncq" in told

@@ -16,8 +16,7 @@ from harness.judge.cells import CellResult, measured, not_run
 from harness.judge.document import verdict_document
 from harness.judge.sequence import judge_in_sequence, unmade
 from harness.judge.verdict import Verdict, judge
-from harness.noise.interval import scatter
-from harness.noise.stopping import Rule, stopping_rule
+from harness.noise import Rule, scatter, stopping_rule
 from harness.report.format import noise
 from harness.report.terminal.explain import describe_scenario
 from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
@@ -99,12 +98,12 @@ def test_a_boot_s_figure_is_the_geometric_mean_of_its_windows() -> None:
     assert {key[0] for key in result.figures} == {"solo", "together"}
 
 
-def test_a_window_that_is_missing_is_no_figure() -> None:
+def test_a_missing_window_is_not_a_figure() -> None:
     result = measured(MODEL.arms["none"], 1, record(SOLO.windows(2), (100, 100)), (SOLO,), 3, release="6.1")
     assert result.status is Status.ERROR
 
 
-def test_the_first_look_decides_what_is_clear() -> None:
+def test_the_first_look_decides_a_clear_result() -> None:
     verdict = in_sequence(both(GOOD_RATIOS))
     assert (verdict.status, verdict.seeds) == (Status.PASS, SEEDS[:6])
     seen = verdict.claims[0].judgement.interval
@@ -207,7 +206,7 @@ def test_a_shorter_request_timeout_allows_a_shorter_pause(tmp_path: Path) -> Non
     assert "twice the request timeout" in mistakes(quick.replace("seeds: 2", "pause: 8s"), tmp_path)
 
 
-def test_what_boots_and_windows_scatter_by_is_told_apart() -> None:
+def test_scatter_of_boots_and_of_windows_are_separated() -> None:
     dice = random.Random(1)  # noqa: S311
     boots = [dice.gauss(0, 0.1) for _ in range(400)]
     seen = scatter([[math.exp(boot + dice.gauss(0, 0.03)) for _ in range(3)] for boot in boots])

@@ -42,7 +42,7 @@ def saving(monkeypatch: pytest.MonkeyPatch) -> Saving:
     return found
 
 
-def guest(cache: Cache, abort: threading.Event | None = None) -> warm.Snapshot | None:
+def guest(cache: Cache, abort: threading.Event | None = None) -> warm.WarmGuest | None:
     return warm.prepared_guest(cache, BOOT, SPEC, Limits(), abort)
 
 
@@ -119,7 +119,7 @@ def test_a_damaged_one_is_removed_and_taken_again(
     assert saving.taken == 2
 
 
-def test_a_cache_that_cannot_be_written_is_no_reason_to_fail(tmp_path: Path, saving: Saving) -> None:
+def test_a_cache_that_cannot_be_written_does_not_fail_the_run(tmp_path: Path, saving: Saving) -> None:
     (tmp_path / "cache").write_bytes(b"a file")
     assert guest(Cache(tmp_path / "cache")) is None
 

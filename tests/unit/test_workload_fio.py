@@ -106,6 +106,14 @@ def test_a_stagger_delays_the_starts_and_not_the_windows() -> None:
     assert "startdelay=5000us\nramp_time=995000us\n" in third
 
 
+def test_writers_of_checksums_do_not_read_and_readers_go_on_after_a_bad_block() -> None:
+    checked = [replace(role, options={"verify": "crc32c"}) for role in (VICTIM, HOG)]
+    jobs = sections(job_file(window(*checked), TOPOLOGY, 1))
+    names = ("verify", "do_verify", "continue_on_error")
+    assert [jobs["victim"].get(name) for name in names] == ["crc32c", None, "verify"]
+    assert [jobs["hog"].get(name) for name in names] == ["crc32c", "0", None]
+
+
 def test_a_window_without_ramp_names_none() -> None:
     assert "ramp_time" not in job_file(window(VICTIM, ramp=0), TOPOLOGY, 1)
 

@@ -71,7 +71,7 @@ def test_a_publication_compares_the_bad_side_with_the_good_one() -> None:
     assert quotient(figure, MODEL, [], good) is None
 
 
-def test_what_is_detected_missed_and_alarmed_is_counted_and_shown() -> None:
+def test_detected_missed_and_false_alarms_are_counted() -> None:
     sightings = (
         Sighting("starved", "5.10", ZooSide.BAD, ZooSide.BAD, 0.1),
         Sighting("starved", "6.1", ZooSide.GOOD, ZooSide.BAD, 0.2),
@@ -133,7 +133,7 @@ def test_the_list_names_scenarios_mutants_and_figures_that_exist() -> None:
         assert not one.mutant or one.mutant in mutants, one.name
 
 
-def test_all_mistakes_of_a_list_are_told_at_once(tmp_path: Path) -> None:
+def test_all_mistakes_of_a_list_are_reported_at_once(tmp_path: Path) -> None:
     path = tmp_path / "list.yaml"
     path.write_text(_WRONG)
     with pytest.raises(InputErrors) as raised:

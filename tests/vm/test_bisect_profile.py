@@ -11,7 +11,7 @@ import pytest
 from lab.base import host
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS
-from lab.base.tell import silent
+from lab.base.units import silent
 from lab.kernels import packaged
 from tests.vm.kernel_history import make_history
 from tests.vm.kernel_patches import write_mutant

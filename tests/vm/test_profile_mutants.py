@@ -16,7 +16,7 @@ from harness.run.plan import guest_job
 from harness.scenario.load import load_scenario
 from lab.base import host
 from lab.base.cache import Cache
-from lab.base.tell import silent
+from lab.base.units import silent
 from lab.kernels import lines, packaged, tree
 from lab.kernels.model import Kernel
 from lab.kernels.tree import KernelSource, Options

@@ -17,7 +17,7 @@ from harness.record.store import load_run
 from harness.run.plan import guest_job
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, BlklabError
-from lab.base.tell import silent
+from lab.base.units import silent
 from lab.kernels.resolve import resolve
 from lab.profile import kernel_symbols, profile_boot
 from lab.session import open_lab, prepare_job

@@ -14,7 +14,7 @@ from harness.scenario.model import Status
 from harness.studies.timeline.sweep import Sweeper, sweep
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
-from lab.base.tell import silent
+from lab.base.units import silent
 from lab.kernels.offers import expand, offers
 from lab.kernels.resolve import resolve
 from lab.session import open_lab

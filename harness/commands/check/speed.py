@@ -11,6 +11,7 @@ from harness.scenario.load import load_scenario
 from harness.studies import speed
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, no_such_folder
+from lab.guest.payload import busybox
 from lab.kernels.resolve import resolve
 from lab.session import open_lab
 
@@ -39,7 +40,7 @@ def execute(options: argparse.Namespace) -> int:
     lab, kernel = open_lab(cache, tell), resolve(options.kernel, cache, tell=tell)
     small = load_scenario("must-pass", search=SCENARIOS / "selftest")
     loads = [os.getloadavg()[0]]
-    tables = {"Starts": speed.measured(speed.starts(lab, kernel, small), options.rounds, tell)}
+    tables = {"Starts": speed.measured(speed.starts(lab, kernel, small, busybox(cache, tell)), options.rounds, tell)}
     for text in options.work or _WORK:
         loads.append(os.getloadavg()[0])
         words = shlex.split(text)

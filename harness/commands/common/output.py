@@ -14,7 +14,7 @@ from harness.base.files import write_atomic, writing
 from harness.judge.document import verdict_document
 from harness.judge.verdict import Verdict
 from harness.limits.bottleneck import Bottleneck
-from harness.noise.stopping import FEWEST_ROUNDS, Rule
+from harness.noise import FEWEST_ROUNDS, Rule
 from harness.record.judging import explain_run
 from harness.record.store import RunFolder
 from harness.report.export.junit import junit_xml

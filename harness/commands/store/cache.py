@@ -13,8 +13,9 @@ _DAY = 86400.0
 
 def configure(parser: argparse.ArgumentParser) -> None:
     actions = parser.add_subparsers(dest="action", metavar="ACTION", required=True)
-    actions.add_parser("list", help="list the entries, least recently used first")
-    prune = actions.add_parser("prune", help="delete entries that are not in use (without options: all)")
+    listing, deleting = "list the entries, least recently used first", "delete entries not in use (default: all)"
+    actions.add_parser("list", help=listing, description=f"{listing.capitalize()}.")
+    prune = actions.add_parser("prune", help=deleting, description=f"{deleting.capitalize()}.")
     prune.add_argument("--kind", metavar="KIND", help="only this kind of entry, as shown by list")
     prune.add_argument("--older-than", type=float, metavar="DAYS", help="only entries not used for DAYS")
     prune.add_argument("--keep", metavar="SIZE", help="delete the least recently used until SIZE is left (2G)")

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Line charts in pixels. A line is told from its neighbours by its dashes and by name, never by colour alone."""
+"""Line charts in pixels. Lines differ in their dashes and have names: colour alone never tells them apart."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
@@ -98,7 +98,7 @@ def number(value: float) -> str:
 WIDTH, HEIGHT = 344.0, 196.0
 LEFT, RIGHT, TOP, BASE = 46.0, 334.0, 14.0, 162.0
 MOST_LINES = 6
-"""As many as can be told apart: ``style`` of a line counts from 0 to one less."""
+"""More lines could not be told apart. ``style`` of a line counts from 0."""
 
 Point = tuple[float, float]
 

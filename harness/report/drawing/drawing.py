@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A topology as boxes and lines, before it becomes text or SVG: what is alike is one box."""
+"""A topology as boxes and lines, for text and SVG. Equal parts share a box."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -8,9 +8,9 @@ from statistics import fmean
 
 from harness.metrics.use import LoadUse
 from lab.base.units import show_rate, show_size, show_time
+from lab.topology.graph import BOX, DISK, HBA, LINK, Route, RouteStep, routes
 from lab.topology.model import Disk, Stack, StackKind, Topology
 from lab.topology.ranges import ranged
-from lab.topology.routes import BOX, DISK, HBA, LINK, Route, RouteStep, routes
 
 _DIGITS = 4
 
@@ -55,7 +55,7 @@ class Meter:
 
 @dataclass(frozen=True)
 class Box:
-    """``names`` are alike; ``lines`` say what one of them is, ``meters`` how much of it was in use."""
+    """``names`` are equal parts; ``lines`` describe one of them, ``meters`` its use."""
 
     kind: str
     names: tuple[str, ...]
@@ -69,7 +69,7 @@ class Box:
 
 @dataclass(frozen=True)
 class Drawing:
-    """``stacks`` from above, ``ways`` from host to disks, ``joins`` from a stack to what is below."""
+    """``stacks`` from the top, ``ways`` from host to disks, ``joins`` from a stack to its members."""
 
     stacks: tuple[Box, ...]
     ways: tuple[tuple[Box, ...], ...]
@@ -77,7 +77,7 @@ class Drawing:
 
 
 def drawing(topology: Topology, uses: Mapping[str, LoadUse] | None = None) -> Drawing:
-    """Boxes that are equal are one and the same: two ways to the same disks end in one box.
+    """Equal boxes are the same object: two ways to the same disks end in one box.
 
     ``uses`` are those of loads by name.
     """
@@ -100,7 +100,7 @@ def drawing(topology: Topology, uses: Mapping[str, LoadUse] | None = None) -> Dr
 
 
 def _metered(box: Box, topology: Topology, uses: Mapping[str, LoadUse]) -> Box:
-    """A meter for each load that used something of the box; that of several things is their mean."""
+    """A meter for each load that used a part of the box; the mean for several parts."""
     meters = []
     for load, use in uses.items():
         shares = [share for name in box.names if (share := _share(box.kind, name, topology, use)) is not None]
@@ -171,7 +171,7 @@ def _disk_lines(disk: Disk, scaled: Scaled) -> Iterator[str]:
 
 
 def _stack_boxes(topology: Topology) -> Iterator[Box]:
-    """Stacks that differ in nothing but what they lie over, uppermost first."""
+    """Stacks that differ only in their members share a box; uppermost first."""
     below = {member for stack in topology.stacks.values() for member in stack.over}
     alike: dict[tuple[object, ...], list[Stack]] = {}
     for stack in topology.stacks.values():
@@ -203,7 +203,7 @@ def _stack_lines(stack: Stack) -> tuple[str, ...]:
 
 
 def _members(stacks: list[Stack]) -> str:
-    """What lies below: each stack's first member, then each one's second and so on, which are ranges of their own."""
+    """The members: the first of each stack, then the second of each and so on, as ranges."""
     columns = list(zip(*(stack.over for stack in stacks), strict=True)) if len(stacks) > 1 else [stacks[0].over]
     shown = [name for column in columns for name in ranged(column)]
     more = f" and {len(shown) - _PARTS} more" if len(shown) > _PARTS else ""

@@ -10,8 +10,8 @@ from harness.metrics.use import LoadUse
 from harness.report.drawing.drawing import STACK, Box, Drawing, Meter, drawing
 from harness.report.terminal.topology import flow_words
 from lab.base.units import show_size
+from lab.topology.graph import BOX, DISK, HBA, LINK
 from lab.topology.model import Topology
-from lab.topology.routes import BOX, DISK, HBA, LINK
 
 CHARACTER, LINE, PADDING, GAP, LANE = 7.3, 16.0, 9.0, 16.0, 54.0
 CELL_HEIGHT, CELL_CHARACTER, CELLS_IN_ROW = 17.0, 6.2, 12
@@ -43,7 +43,7 @@ class Layout:
 
 
 VIA = "via"
-"""The kind of box that only keeps a line apart from the boxes of the columns that it passes."""
+"""A placeholder that keeps a line clear of the boxes in the columns it crosses."""
 
 
 def layout(drawn: Drawing) -> Layout:
@@ -73,7 +73,7 @@ def size(box: Box) -> tuple[float, float]:
 
 
 def meter_widths(box: Box) -> tuple[float, ...]:
-    """A bar, and the load and its words beside it."""
+    """Widths of a bar with the load and its text on the right."""
     return tuple(METER_WIDTH + 6 + len(f"{meter.load} {meter.words}") * CELL_CHARACTER for meter in box.meters) or (
         0.0,
     )
@@ -119,7 +119,7 @@ def _columns(drawn: Drawing, edges: Sequence[Edge]) -> list[list[Box]]:
 
 
 def _with_vias(columns: list[list[Box]], edges: Sequence[Edge]) -> tuple[list[list[Box]], tuple[Edge, ...]]:
-    """Lines that pass a column have a place of their own there."""
+    """Give lines that cross a column a place in it."""
     of = {box: number for number, column in enumerate(columns) for box in column}
     wider, pieces = [list(column) for column in columns], []
     for left, right in edges:
@@ -131,13 +131,13 @@ def _with_vias(columns: list[list[Box]], edges: Sequence[Edge]) -> tuple[list[li
 
 
 def _middles(columns: list[list[Box]], edges: Sequence[Edge], heights: Mapping[Box, float]) -> dict[Box, float]:
-    """Each box in the middle of its neighbours, as far as those above it leave room."""
+    """Place each box at the mean height of its neighbours, below the boxes above it."""
     middles: dict[Box, float] = {}
     for column in columns:
         _stack_up(column, dict.fromkeys(column, 0.0), heights, middles)
     right = {box: [other for one, other in edges if one == box] for column in columns for box in column}
     left = {box: [one for one, other in edges if other == box] for column in columns for box in column}
-    # Stacks and hosts go by what is right of them; the rest then follows the hosts.
+    # Stacks and hosts are aligned with what is to their right; the rest then with the hosts.
     behind = [column for column in columns if not {box.kind for box in column} & {STACK, HBA}]
     for towards, order in ((right, columns[-2::-1]), (left, behind)):
         for column in order:
@@ -154,7 +154,7 @@ def _mean(values: Iterable[float], otherwise: float) -> float:
 def _stack_up(
     column: Sequence[Box], wanted: Mapping[Box, float], heights: Mapping[Box, float], middles: dict[Box, float]
 ) -> None:
-    """Without overlaps, and as a whole where the wishes are."""
+    """Place boxes without overlap, as close to the wanted heights as possible."""
     bottom, moved = -1e9, 0.0
     for box in column:
         top = max(wanted[box] - heights[box] / 2, bottom + GAP)
@@ -168,7 +168,7 @@ def _stack_up(
 _MARGIN, _HEAD, _FOOT = 24.0, 92.0, 40.0
 _HEADING = 26.0
 _LEAST_SHARE = 0.72
-"""A drawing that is wider than the page shrinks so far, and is scrolled after that."""
+"""A drawing wider than the page shrinks to this share, then scrolls."""
 _LEAST_WIDTH = 760.0
 _HEADINGS = {STACK: "stacks", HBA: "hosts", LINK: "links", BOX: "enclosures", DISK: "disks"}
 _LIGHT = {STACK: "#e9e2f8", HBA: "#dbe8fb", LINK: "#fbeed2", BOX: "#eceff1", DISK: "#dcf1e0"}
@@ -263,7 +263,7 @@ def _head(topology: Topology) -> Iterator[str]:
 
 
 def _headings(drawn: Layout) -> Iterator[str]:
-    """Over each column what stands in it."""
+    """The kinds of boxes in each column, above it."""
     columns: dict[float, dict[str, None]] = {}
     for box, place in drawn.places.items():
         if box.kind == VIA:
@@ -304,7 +304,7 @@ def _box(box: Box, place: BoxPlace) -> Iterator[str]:
 
 
 def _meter(meter: Meter, x: float, y: float) -> Iterator[str]:
-    """A bar that is black from end to end says so in words as well."""
+    """A full bar has bold text too."""
     full = " full" if meter.share >= _FULL else ""
     used = min(1.0, meter.share) * METER_WIDTH
     yield f'<rect class="track" x="{x:.1f}" y="{y:.1f}" width="{METER_WIDTH:.0f}" height="9"/>'

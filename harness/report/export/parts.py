@@ -5,20 +5,17 @@ from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, field, replace
 
 from harness.judge.cells import CellResult
-from harness.judge.claims import NOT_RUN, ClaimVerdict, ControlVerdict, Judgement
+from harness.judge.claims import AS_IT_MUST, NOT_RUN, ClaimVerdict, ControlVerdict, Judgement
 from harness.judge.operands import figure_of, operands
 from harness.judge.verdict import Verdict
 from harness.record.store import RunFacts, RunFolder
 from harness.report.format import value
-from harness.report.terminal.conclusion import held_instead
 from harness.scenario.model import KnownFailure, Ratio, Scenario, Status
 from harness.scenario.ratio import NUMBER
 from lab.base.record import Outcome
 
 CLAIMS, CONTROLS, BOOTS = "claims", "controls", "boots"
 GROUPS = (CLAIMS, CONTROLS, BOOTS)
-AS_IT_MUST = "negative control: fails, as it must"
-HELD = "negative control: held, but must fail: the scenario cannot detect this fault"
 
 
 @dataclass(frozen=True)
@@ -81,7 +78,7 @@ def _parts(export: Export) -> Iterator[JudgedPart]:
 def _claim(claim: ClaimVerdict, *, hung: bool) -> JudgedPart:
     return JudgedPart(
         CLAIMS,
-        claim.that,
+        f"{claim.that} ({claim.aside})" if claim.draft else claim.that,
         claim.word,
         not claim.optional,
         claim.sentence,
@@ -97,13 +94,12 @@ def _control(control: ControlVerdict, *, hung: bool) -> JudgedPart:
         reason = control.sentence or NOT_RUN
         return JudgedPart(CONTROLS, control.that, str(Status.SKIP), reason=reason, facts=(control.ratio,))
     failed = control.judgement.status is Status.PASS
-    reason = HELD if held_instead(control) else control.judgement.reason
     facts = _facts(control.judgement, f"must be {control.expect}", control.ratio)
     return JudgedPart(
         CONTROLS,
         control.that,
         str(control.judgement.status),
-        reason=AS_IT_MUST if failed else reason,
+        reason=AS_IT_MUST if failed else control.judgement.reason,
         facts=(AS_IT_MUST, *facts) if failed else facts,
         hung=hung,
         judgement=control.judgement,

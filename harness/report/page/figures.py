@@ -2,43 +2,22 @@
 """The table of figures: throughput and latency of each arm, load and role."""
 
 from collections.abc import Iterator
-from dataclasses import dataclass
 
 from harness.judge.comparison import Difference, kind_of
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
 from harness.metrics.figures import PER_IO
 from harness.report.format import figure, limits
-from harness.report.page.latency import time_words
+from harness.report.page.charts import time_words
+from harness.report.page.render import Values
 from harness.report.terminal.comparison import MARKS
 
 _NONE = "-"
 _MEGA = 1e6
 
 
-@dataclass(frozen=True)
-class FigureRow:
-    """``share`` is the IOPS in per cent of the highest in the table; ``base`` and ``against`` are of the BASE kernel.
-
-    ``rows`` is the number of rows of its arm, 0 in all but the first of them.
-    """
-
-    arm: str
-    rows: int
-    load: str
-    role: str
-    iops: str
-    range: str
-    share: float
-    base: str
-    against: str
-    bw: str
-    mean: str
-    p99: str
-    cost: str
-
-
-def figure_rows(verdict: Verdict, *, exact: bool) -> Iterator[FigureRow]:
+def figure_rows(verdict: Verdict, *, exact: bool) -> Iterator[Values]:
+    """``share`` is the IOPS in per cent of the highest; ``rows`` the rows of an arm, 0 in all but its first."""
     most = max((row.iops.median for row in verdict.measured), default=0.0)
     arm = ""
     for row in verdict.measured:
@@ -46,21 +25,21 @@ def figure_rows(verdict: Verdict, *, exact: bool) -> Iterator[FigureRow]:
         arm = row.arm
         name = row.arm, row.load, row.role
         bw, mean, p99, cost = (measured(verdict, name, metric) for metric in ("bw", "lat.mean", "lat.p99", PER_IO))
-        yield FigureRow(
-            arm=row.arm,
-            rows=rows,
-            load=row.load,
-            role=row.role,
-            iops=figure(row.iops.median),
-            range=limits(row.iops),
-            share=100 * row.iops.median / most if most else 0.0,
-            base=figure(row.base.median) if row.base else _NONE,
-            against=against(row.iops, row.base, exact=exact),
-            bw=f"{bw.median / _MEGA:.3g}" if bw else _NONE,
-            mean=time_words(mean.median) if mean else _NONE,
-            p99=time_words(p99.median) if p99 else _NONE,
-            cost=time_words(cost.median) if cost else _NONE,
-        )
+        yield {
+            "arm": row.arm,
+            "rows": rows,
+            "load": row.load,
+            "role": row.role,
+            "iops": figure(row.iops.median),
+            "range": limits(row.iops),
+            "share": 100 * row.iops.median / most if most else 0.0,
+            "base": figure(row.base.median) if row.base else _NONE,
+            "against": against(row.iops, row.base, exact=exact),
+            "bw": f"{bw.median / _MEGA:.3g}" if bw else _NONE,
+            "mean": time_words(mean.median) if mean else _NONE,
+            "p99": time_words(p99.median) if p99 else _NONE,
+            "cost": time_words(cost.median) if cost else _NONE,
+        }
 
 
 def against(one: Ensemble, base: Ensemble | None, *, exact: bool) -> str:

@@ -4,14 +4,12 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.judge.claims import NOT_RUN, ControlVerdict, Judgement
+from harness.judge.claims import AS_IT_MUST, NOT_RUN, ControlVerdict, Judgement
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
-from harness.noise.interval import Interval
+from harness.noise import Interval
 from harness.report.drawing.chart import Axis, Tick, fitting
-from harness.report.export.parts import AS_IT_MUST, HELD
 from harness.report.format import figure, reported, severity, spread, value
-from harness.report.terminal.conclusion import held_instead
 from harness.scenario.model import Bound, Control, Scenario, Status
 
 WIDTH, LABELS = 344.0, 84.0
@@ -81,7 +79,7 @@ def strip(
     reported: float | None = None,
     wish: str = "expected",
 ) -> Strip | None:
-    """None when nothing was measured. ``wish`` stands before the bound."""
+    """None when nothing was measured. ``wish`` is the text in front of the bound."""
     ensembles = [each.ensemble for each in shown if each.ensemble is not None]
     if not ensembles:
         return None
@@ -179,7 +177,7 @@ def _control(control: Control, judged: ControlVerdict) -> Judged:
     if judgement is None:
         return Judged(NOT_RUN, judged.that, _NOT_MEASURED, judged.expect, judged.ratio, judged.sentence, None, MUST_BE)
     drawn = strip(control.that, [_entry(judgement)], control.expect, wish=MUST_BE)
-    sentence = AS_IT_MUST if judgement.status is Status.PASS else HELD if held_instead(judged) else judgement.reason
+    sentence = AS_IT_MUST if judgement.status is Status.PASS else judgement.reason
     word = str(judgement.status)
     return Judged(word, judged.that, value(judgement), judged.expect, judged.ratio, sentence, drawn, MUST_BE)
 

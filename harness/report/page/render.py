@@ -12,6 +12,8 @@ from harness.judge.claims import XFAIL, XPASS
 from harness.report.drawing.svg import topology_style
 from harness.scenario.model import Status
 
+Values = dict[str, Any]
+"""What a template shows in one place."""
 _KINDS = {**{str(status): str(status).lower() for status in Status}, XFAIL: "miss", XPASS: "fail"}
 _OTHER = "skip"
 

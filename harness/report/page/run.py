@@ -3,7 +3,6 @@
 
 import shlex
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 
 from markupsafe import Markup
 
@@ -12,11 +11,10 @@ from harness.judge.verdict import Verdict
 from harness.record.store import PlannedCell, RunFacts, RunFolder
 from harness.report.drawing.svg import topology_figure
 from harness.report.format import duration, plural
+from harness.report.page.charts import PERCENTILES, RecordedLoad, latency_charts, occupancy_charts, recorded
 from harness.report.page.figures import figure_rows
 from harness.report.page.judged import claims, controls, reproductions, worst_first
-from harness.report.page.latency import PERCENTILES, latency_charts
-from harness.report.page.occupancy import Recorded, occupancy_charts, recorded
-from harness.report.page.render import render
+from harness.report.page.render import Values, render
 from harness.report.terminal.comparison import LEGEND
 from harness.report.terminal.conclusion import conclusion
 from harness.report.terminal.terminal import BLIND, Surroundings
@@ -26,40 +24,6 @@ BY_HAND = "by-hand.txt"
 _DIGEST = 16
 _SCENARIO = 2
 """The word of ``blklab run SCENARIO`` that names it."""
-
-
-@dataclass(frozen=True)
-class PagePart:
-    anchor: str
-    name: str
-
-
-@dataclass(frozen=True)
-class CellRow:
-    """``lines`` repeat it: with blklab, and without. ``by_hand`` is a file beside the page, or empty."""
-
-    arm: str
-    seed: int
-    status: str
-    boot: str
-    lines: tuple[str, ...]
-    by_hand: str
-    digest: str
-
-
-@dataclass(frozen=True)
-class Incident:
-    """Cells that were not measured, for the same reasons."""
-
-    status: str
-    where: str
-    reasons: tuple[str, ...]
-
-
-@dataclass(frozen=True)
-class TopologyFigure:
-    heading: str
-    svg: Markup
 
 
 def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
@@ -91,7 +55,7 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         scaled=_scaled(run.scenario),
         command=shlex.join(around.command),
         percentiles=PERCENTILES,
-        parts=[PagePart(anchor, name) for key, anchor, name in _PARTS if values[key]],
+        parts=[{"anchor": anchor, "name": name} for key, anchor, name in _PARTS if values[key]],
         **values,
     )
 
@@ -122,7 +86,7 @@ def _scaled(scenario: Scenario) -> str:
     )
 
 
-def topology_figures(scenario: Scenario, found: Sequence[Recorded]) -> Iterator[TopologyFigure]:
+def topology_figures(scenario: Scenario, found: Sequence[RecordedLoad]) -> Iterator[Values]:
     """A drawing for each arm, with the use by all of its loads; one for all arms where no use was recorded."""
     arms = {one.arm.name: one.arm for one in found}
     for arm in arms.values():
@@ -137,17 +101,17 @@ def topology_figures(scenario: Scenario, found: Sequence[Recorded]) -> Iterator[
             )
 
 
-def _topology(arm: Arm, heading: str, svg: str) -> TopologyFigure:
+def _topology(arm: Arm, heading: str, svg: str) -> Values:
     settings = ", ".join(f"{key} {value}" for key, value in arm.settings.items())
     # The drawing escapes its names by itself.
-    return TopologyFigure(heading + (f" ({settings})" if settings else ""), Markup(svg))  # noqa: S704
+    return {"heading": heading + (f" ({settings})" if settings else ""), "svg": Markup(svg)}  # noqa: S704
 
 
 def _title(arm: Arm) -> str:
     return f"Topology {arm.topology.name}, {arm.topology.title}: hosts on the left, disks on the right, with their use"
 
 
-def incidents(cells: Sequence[CellResult], whose: str = "") -> Iterator[Incident]:
+def incidents(cells: Sequence[CellResult], whose: str = "") -> Iterator[Values]:
     """Cells with the same status and the same reasons are one."""
     alike: dict[tuple[str, tuple[str, ...]], dict[str, list[int]]] = {}
     for cell in cells:
@@ -160,10 +124,11 @@ def incidents(cells: Sequence[CellResult], whose: str = "") -> Iterator[Incident
             f"{'arm' if len(names) == 1 else 'arms'} {', '.join(names)}, {'seeds' if ',' in seeds else 'seed'} {seeds}"
             for seeds, names in of_seeds.items()
         )
-        yield Incident(status, whose + where, reasons)
+        yield {"status": status, "where": whose + where, "reasons": reasons}
 
 
-def _cells(run: RunFolder, verdict: Verdict) -> Iterator[CellRow]:
+def _cells(run: RunFolder, verdict: Verdict) -> Iterator[Values]:
+    """``lines`` repeat a boot: with blklab, and without. ``by_hand`` is a file in the page's folder, or empty."""
     results = {(cell.arm, cell.seed): cell for cell in verdict.cells}
     for cell in run.facts.cells:
         result = results.get((cell.arm, cell.seed))
@@ -173,9 +138,8 @@ def _cells(run: RunFolder, verdict: Verdict) -> Iterator[CellRow]:
         folder = f"boots/{cell.boot}"
         by_hand = f"{folder}/{BY_HAND}" if cell.boot and (run.path / folder / BY_HAND).is_file() else ""
         digest = (result.digest or "")[:_DIGEST]
-        yield CellRow(
-            cell.arm, cell.seed, str(result.status), cell.boot, tuple(_lines(run, cell)), by_hand, digest or "-"
-        )
+        lines, status = tuple(_lines(run, cell)), str(result.status)
+        yield {**vars(cell), "status": status, "lines": lines, "by_hand": by_hand, "digest": digest or "-"}
 
 
 def _lines(run: RunFolder, cell: PlannedCell) -> Iterator[str]:

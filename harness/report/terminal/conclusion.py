@@ -51,7 +51,11 @@ def reason(verdict: Verdict) -> str:
         return _joined(held, _times(known, XFAIL, "failed as known"), controls)
     unseen = sum(held_instead(control) for control in run)
     statuses = [control.judgement.status for control in run if control.judgement and not held_instead(control)]
+    drafts = sum(claim.draft for claim in verdict.claims)
     parts = [
+        f"{plural(drafts, 'claim')} {'is a draft' if drafts == 1 else 'are drafts'}: set bounds and remove draft: true"
+        if drafts and verdict.status is Status.DONE
+        else "",
         _count(claims, verdict.status, "claim", _CLAIMS),
         _times(known, XPASS, "held although known to fail") if verdict.status is Status.FAIL else "",
         f"{plural(unseen, 'negative control')} held, but must fail"

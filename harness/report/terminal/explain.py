@@ -4,7 +4,7 @@
 import textwrap
 from collections.abc import Iterator, Sequence
 
-from harness.noise.stopping import stopping_rule
+from harness.noise import stopping_rule
 from harness.run.plan import guest_job
 from harness.scenario.model import Arm, Claim, Clock, Control, Load, Role, Scenario
 from lab.base.errors import Misuse
@@ -79,7 +79,7 @@ def _disks(role: Role) -> str:
 
 
 def _claim(claim: Claim) -> Iterator[str]:
-    yield f"  {claim.that}{' (optional)' if claim.optional else ''}"
+    yield f"  {claim.that}{' (draft)' if claim.draft else ' (optional)' if claim.optional else ''}"
     yield f"    {claim.ratio.text} {claim.expect.text}"
     for known in claim.known:
         yield f"    known to fail on kernels {known.kernels}: {known.because} ({known.link})"

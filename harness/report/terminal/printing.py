@@ -4,20 +4,35 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.measure import Measurement
-from rich.table import Table
+from rich.table import Column, Table
 
 
 @contextmanager
 def trimmed(console: Console) -> Iterator[None]:
-    """What is printed within goes out without trailing blanks; a terminal gets it as it is."""
+    """Print what follows without trailing blanks, except to a terminal."""
     if console.is_terminal:
         yield
         return
     with console.capture() as captured:
         yield
     console.file.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
+
+
+def plain_table(*columns: Column | str) -> Table:
+    """A table without a frame. A column that is only a name keeps to one line."""
+    every = (Column(one, no_wrap=True) if isinstance(one, str) else one for one in columns)
+    return Table(*every, box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+
+
+def figures(name: str) -> Column:
+    return Column(name, justify="right", no_wrap=True)
+
+
+def folded(name: str = "") -> Column:
+    return Column(name, overflow="fold")
 
 
 _WIDEST = 500

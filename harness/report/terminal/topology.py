@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A topology as text: its tree, what it allows, which timers its scale crosses, where its figures come from."""
+"""A topology as text: tree, bounds, kernel timers that its scale passes, origins of its figures."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
@@ -12,21 +12,20 @@ from harness.report.format import plural
 from harness.scenario.model import Load, Role
 from lab.base.errors import Misuse
 from lab.base.units import show_size, show_time
-from lab.topology.flow import Carried, maximum_flow
-from lab.topology.graph import Access, parts
+from lab.topology.graph import Access, Carried, maximum_flow, parts
+from lab.topology.limits import crossings
 from lab.topology.model import Hba, Topology
 from lab.topology.ranges import ranged
-from lab.topology.timers import crossings
 
 STREAM, RANDOM = 1 << 20, 4 << 10
 _DEEP = 1024
 _BINDS = 0.999
 _FEW = 8
-_NO_RATE = "not bound by rates, for some disks serve all their requests at once"
+_NO_RATE = "not limited by rates: some disks serve all their requests at once"
 
 
 def allowance(topology: Topology) -> Iterator[str]:
-    """Lines of text; rates are the hardware's, the lab's behind them in brackets."""
+    """Lines of text. Rates are the hardware's, followed by the lab's in brackets."""
     yield f"all disks as streams of 1M: {flow_words(topology)}"
     for box in drawing(topology).stacks:
         yield from _stack(topology, box)
@@ -70,14 +69,14 @@ def _stack(topology: Topology, box: Box) -> Iterator[str]:
 
 
 def _split(topology: Topology, name: str) -> str:
-    """How a byte that is read is split over LUNs, as far as the layout fixes it."""
+    """The share of each LUN in the bytes read, as far as the layout fixes it."""
     access = Access(0, topology.region(name).size, STREAM, sequential=True)
     shares: dict[tuple[str, bool], list[str]] = {}
     for part in parts(topology, name, access):
         share = str(Fraction(part.share).limit_denominator(1000))
         shares.setdefault((share, len(part.ways) > 1), []).extend(way.lun for way in part.ways)
     return "; ".join(
-        f"{'all' if share == '1' else share} by {'whichever has room of ' if free else ''}{_listed(luns)}"
+        f"{'all' if share == '1' else share} by {'any free one of ' if free else ''}{_listed(luns)}"
         for (share, free), luns in shares.items()
     )
 
@@ -94,7 +93,7 @@ def _allowed_words(topology: Topology, names: tuple[str, ...], rw: str) -> str:
 
 
 def _found(topology: Topology, names: tuple[str, ...], rw: str, bs: int = STREAM) -> Allowed | None:
-    """What as many deep roles are allowed at once; None when nothing limits one."""
+    """The bounds of deep roles on all of ``names`` at once; None when one of them has no limit."""
     role = Role("all", names, rw, bs, _DEEP, "libaio", True)
     try:
         return allowed(topology, Load("all", {"all": role}, 0, 0))
@@ -114,13 +113,13 @@ def _tags(topology: Topology, hba: Hba) -> Iterator[str]:
         for limit in found.limits if found else ():
             if (limit.element.kind, limit.element.name) == (FlowKind.HOST, hba.name):
                 requests = f", {limit.rate * topology.scale / bs:,.0f} requests a second" if bs == RANDOM else ""
-                held = f"{limit.use * hba.can_queue:.3g} of {hba.can_queue} held when something else binds"
-                binds = "the tags bind" if limit.use > _BINDS else held
+                held = f"{limit.use * hba.can_queue:.3g} of {hba.can_queue} held when something else limits"
+                binds = "the tags limit" if limit.use > _BINDS else held
                 yield f"  {words}: {scaled.rate(limit.rate)}{requests} by Little's law; {binds}"
 
 
 def _targets(topology: Topology, luns: tuple[str, ...]) -> tuple[str, ...]:
-    """What a role can name so that each disk is used once, of several paths each disk by another one."""
+    """Targets that use each disk once; disks with several paths are spread over the paths."""
     known = set(topology.targets())
     paths: dict[str, list[str]] = {}
     for lun in luns:
@@ -133,7 +132,7 @@ _INDENT = 3
 
 
 def describe_topology(topology: Topology) -> str:
-    """Text for a person; where a scale sets them apart, the lab's figures stand in brackets behind the hardware's."""
+    """Text for a person. With a scale, the lab's figures follow the hardware's in brackets."""
     lines = [
         *_head(topology),
         *_tree(drawing(topology)),
@@ -162,7 +161,7 @@ def _tree(drawn: Drawing) -> Iterator[str]:
 
 
 def _branches(ways: Sequence[tuple[Box, ...]], before: str, *, first: bool = False) -> Iterator[str]:
-    """Ways that begin alike as one branch."""
+    """Ways with the same first box are one branch."""
     grouped = [(box, [way[1:] for way in each if way[1:]]) for box, each in _by_first(ways)]
     for place, (box, rest) in enumerate(grouped):
         last = place + 1 == len(grouped)
@@ -189,7 +188,7 @@ def _timers(topology: Topology) -> Iterator[str]:
     if not found:
         return
     yield ""
-    yield f"warning: timers of the kernel do not scale, and a scale of {topology.scale} carries these times across them"
+    yield f"warning: kernel timers do not scale; a scale of {topology.scale} moves these times past them"
     scaled = Scaled(topology.scale)
     for timer, each in groupby(found, lambda crossing: crossing.timer):
         yield f"  {show_time(timer.time)}  {timer.name} ({timer.source}): {timer.does}"

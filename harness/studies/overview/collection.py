@@ -13,6 +13,7 @@ from harness.record.judging import Altered, judge_run
 from harness.record.matrices import MatrixRecord
 from harness.record.store import KernelFacts, RunFolder, Store, load_run
 from harness.report.format import plural, severity
+from harness.report.page.render import Values
 from harness.scenario.model import Bound, Claim, Status
 from lab.base.errors import Misuse
 from lab.kernels.release import by_release, series_of
@@ -93,7 +94,7 @@ def newest(store: Store, tell: Told) -> Collection:
 
 
 def of_matrix(root: Path, record: MatrixRecord) -> Collection:
-    """The runs of a matrix; the reason of a cell whose run folder is gone says so."""
+    """The runs of a matrix; a cell whose run folder is gone has that as its reason."""
     spoken = Counter(_series(kernel) for kernel in record.kernels)
     columns = {}
     for kernel in sorted(record.kernels, key=lambda kernel: by_release(kernel.release)):
@@ -163,51 +164,32 @@ NEAR = 0.05
 """Claims with a smaller margin are marked: the next kernel may fail them."""
 
 
-@dataclass(frozen=True)
-class HeatCell:
+def heat_rows(collection: Collection) -> Iterator[Values]:
     """``near``: the margin of a claim is below NEAR. ``detail`` is the tooltip."""
-
-    kernel: str
-    word: str
-    claims: str
-    margin: str
-    detail: str
-    near: bool
-    linked: bool
-
-
-@dataclass(frozen=True)
-class HeatRow:
-    scenario: str
-    title: str
-    cells: tuple[HeatCell, ...]
-
-
-def heat_rows(collection: Collection) -> Iterator[HeatRow]:
     for scenario in collection.scenarios:
         row = collection.row(scenario)
-        titles = [entry.judged.run.scenario.title for _, entry in row if entry and entry.judged]
-        yield HeatRow(scenario, titles[0] if titles else "", tuple(_cell(column, entry) for column, entry in row))
+        yield {"scenario": scenario, "cells": [_cell(column, entry) for column, entry in row]}
 
 
-def _cell(column: Column, entry: CollectionCell | None) -> HeatCell:
+def _cell(column: Column, entry: CollectionCell | None) -> Values:
     if entry is None or entry.judged is None:
         word = NOT_DECIDED if entry is None else entry.status
-        return HeatCell(column.label, word, "", "", entry.reason if entry else "", near=False, linked=False)
+        nothing = {"claims": "", "margin": "", "near": False, "linked": False}
+        return {**nothing, "kernel": column.label, "word": word, "detail": entry.reason if entry else ""}
     verdict, scenario = entry.judged.verdict, entry.judged.run.scenario
     counted = [claim for claim in verdict.claims if not claim.optional]
     held = sum(claim.counts_as is Status.PASS for claim in counted)
     nearest = min(_margins(scenario.claims, verdict.claims), default=None)
     least, that = nearest if nearest else (None, "")
-    return HeatCell(
-        kernel=column.label,
-        word=entry.status,
-        claims=f"{held} of {len(counted)} claims" if counted else "",
-        margin="" if least is None else _margin_words(least),
-        detail=f"tightest claim: {that}" if that else "",
-        near=least is not None and abs(least) < NEAR,
-        linked=True,
-    )
+    return {
+        "kernel": column.label,
+        "word": entry.status,
+        "claims": f"{held} of {len(counted)} claims" if counted else "",
+        "margin": "" if least is None else _margin_words(least),
+        "detail": f"tightest claim: {that}" if that else "",
+        "near": least is not None and abs(least) < NEAR,
+        "linked": True,
+    }
 
 
 def _margin_words(least: float) -> str:

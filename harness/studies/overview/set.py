@@ -13,13 +13,14 @@ from harness.judge.comparison import LARGE, Difference, kind_of
 from harness.metrics.figures import PER_IO
 from harness.record.judging import Altered, judge_run
 from harness.record.store import RunFolder
-from harness.report.format import plural, severity, spread
+from harness.report.drawing.chart import Axis, path
+from harness.report.format import figure, plural, severity, spread
+from harness.report.page.charts import time_words
 from harness.report.page.figures import against
-from harness.report.page.latency import time_words
-from harness.report.page.render import render
+from harness.report.page.render import Values, render
 from harness.report.terminal.comparison import LEGEND
 from harness.scenario.model import Clock, Status
-from harness.studies.history import History
+from harness.studies.history import FigureSeries, History, change_points
 from harness.studies.overview.across import Across, ComparedFigure, Row, claims, compared, controls, reproductions
 from harness.studies.overview.collection import (
     NEAR,
@@ -29,37 +30,61 @@ from harness.studies.overview.collection import (
     JudgedRun,
     heat_rows,
 )
-from harness.studies.overview.trend import trends
-from lab.base.errors import Misuse
+from lab.base.errors import LabBroken, Misuse
 from lab.kernels.release import by_release, series_of
 
+WIDTH, HEIGHT = 176.0, 34.0
+_EDGE = 5.0
+
+
+def trends(history: History | None) -> Iterator[Values]:
+    """A line for each series of at least two runs, in pixels; ``unsought`` says why no changes were looked for."""
+    for series in history.series if history else ():
+        yield _trend(series)
+
+
+def _trend(series: FigureSeries) -> Values:
+    points = series.points
+    x = Axis(0.0, len(points) - 1.0, _EDGE, WIDTH - _EDGE)
+    y = Axis(0.0, max(point.ensemble.high for point in points) or 1.0, HEIGHT - _EDGE, _EDGE)
+    places, changes, unsought = _change_points(series)
+    last = spread(points[-1].ensemble)
+    return {
+        "over": series.over,
+        "name": f"{series.arm} {series.figure}",
+        "title": f"{series.arm} {series.figure} over {series.over}: {plural(len(points), 'run')}, the last {last}",
+        "line": path([(float(place), point.ensemble.median) for place, point in enumerate(points)], x, y),
+        "runs": tuple(
+            {
+                **{end: y.at(getattr(point.ensemble, end)) for end in ("low", "median", "high")},
+                "x": x.at(place),
+                "words": f"{point.label}: {spread(point.ensemble)}",
+            }
+            for place, point in enumerate(points)
+        ),
+        "breaks": tuple(x.at(place - 0.5) for place in places),
+        "changes": changes,
+        "unsought": unsought,
+        "last": last,
+        "width": WIDTH,
+        "height": HEIGHT,
+    }
+
+
+def _change_points(series: FigureSeries) -> tuple[tuple[int, ...], tuple[str, ...], str]:
+    try:
+        found = change_points(series.points)
+    except LabBroken as lacking:
+        return (), (), f"Change points were not searched: {lacking.message} ({lacking.remedy})."
+    words = (
+        f"{100 * change.share:+.1f} %, {figure(change.before)} to {figure(change.after)},"
+        f" between {series.points[change.at - 1].label} and {series.points[change.at].label}"
+        for change in found
+    )
+    return tuple(change.at for change in found), tuple(words), ""
+
+
 _MOST_RUNS = 40
-
-
-@dataclass(frozen=True)
-class RunRow:
-    """A run; ``page`` is the address of its page relative to this one, empty without one."""
-
-    label: str
-    status: str
-    release: str
-    started: str
-    seeds: int
-    command: str
-    page: str
-    reason: str = ""
-
-
-@dataclass(frozen=True)
-class MovedRatio:
-    """A ratio that moved from one run to the next. ``by`` is per cent, in words."""
-
-    label: str
-    that: str
-    was: str
-    now: str
-    by: str
-    run_id: str
 
 
 @dataclass(frozen=True)
@@ -82,12 +107,12 @@ class ScenarioPart:
     controls: tuple[Across, ...]
     reproductions: tuple[Across, ...]
     tables: tuple[Table, ...]
-    runs: tuple[RunRow, ...]
+    runs: tuple[Values, ...]
     machines: tuple[str, ...]
 
     @property
     def failed(self) -> bool:
-        return any(severity(run.status) < severity(Status.DONE) for run in self.runs)
+        return any(severity(run["status"]) < severity(Status.DONE) for run in self.runs)
 
     @property
     def controls_failed(self) -> bool:
@@ -143,11 +168,11 @@ def history_page(
         left_out=plural(len(runs) - len(rows), "run") if len(runs) > len(rows) else "",
         changes=list(_changes(rows)),
         trends=drawn,
-        unsought=next((one.unsought for one in drawn if one.unsought), ""),
+        unsought=next((one["unsought"] for one in drawn if one["unsought"]), ""),
     )
 
 
-def _changes(rows: Sequence[tuple[Column, CollectionCell]]) -> Iterator[MovedRatio]:
+def _changes(rows: Sequence[tuple[Column, CollectionCell]]) -> Iterator[Values]:
     """Claims whose ranges do not overlap from one run to the next on the same release."""
     named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
     for (_, before), (label, after) in pairwise(named):
@@ -159,8 +184,8 @@ def _changes(rows: Sequence[tuple[Column, CollectionCell]]) -> Iterator[MovedRat
             was, now = old.get(claim.ratio), claim.judgement.ensemble
             kind = kind_of(was, now, exact=exact)
             if was is not None and now is not None and kind in (Difference.REAL, Difference.MARKED):
-                change = against(now, was, exact=exact)
-                yield MovedRatio(label, claim.that, spread(was), spread(now), change, after.run.facts.run_id)
+                row = {"label": label, "that": claim.that, "was": spread(was), "now": spread(now)}
+                yield {**row, "by": against(now, was, exact=exact), "run_id": after.run.facts.run_id}
 
 
 def _part(collection: Collection, scenario: str, target: Path, page_name: str) -> ScenarioPart | None:
@@ -197,21 +222,23 @@ def _tables(named: Sequence[Row]) -> Iterator[Table]:
     )
 
 
-def _runs(rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name: str) -> Iterator[RunRow]:
+def _runs(rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name: str) -> Iterator[Values]:
+    """``page`` is the address of a run's page relative to this one, empty without one."""
     for column, entry in rows:
         if entry.judged is None:
-            yield RunRow(column.label, entry.status, column.says, "-", 0, "-", "", entry.reason)
+            nothing = {"release": column.says, "started": "-", "seeds": 0, "command": "-", "page": ""}
+            yield {**nothing, "label": column.label, "status": entry.status, "reason": entry.reason}
             continue
         run = entry.judged.run
         page = run.path / page_name
         there = os.path.relpath(page, target.resolve().parent) if page.is_file() else ""
-        yield RunRow(
-            label=column.label,
-            status=entry.status,
-            release=run.facts.kernel.release,
-            started=run.facts.started[:16].replace("T", " "),
-            seeds=len(run.facts.seeds),
-            command=shlex.join(run.facts.command),
-            page=there,
-            reason=entry.reason,
-        )
+        yield {
+            "label": column.label,
+            "status": entry.status,
+            "release": run.facts.kernel.release,
+            "started": run.facts.started[:16].replace("T", " "),
+            "seeds": len(run.facts.seeds),
+            "command": shlex.join(run.facts.command),
+            "page": there,
+            "reason": entry.reason,
+        }

@@ -39,7 +39,7 @@ _COLOURS = """\
 .paper { fill: PAPER } text, .dot { fill: INK } .soft, .mono { fill: SOFT } .grid { stroke: GRID }
 .band { fill: BAND } .edge { stroke: PASS } .pass { fill: PASS } .fail { stroke: FAIL }
 .line, .range, .step { stroke: INK }
-.value { stroke: PAPER; stroke-width: 3; paint-order: stroke }
+.figure { stroke: PAPER; stroke-width: 3; paint-order: stroke }
 """
 _ROLES = ("PAPER", "INK", "SOFT", "GRID", "BAND", "PASS", "FAIL")
 _DAY = ("#fff", "#1b1e22", "#565e67", "#d8dbdf", "#d9ebdd", "#14652d", "#a01717")
@@ -162,7 +162,7 @@ def _value(line: TimelineRow, place: int, x: float, y: Axis) -> Iterator[str]:
         kind = "pass" if status is Status.PASS else "dot"
         yield f'<circle class="{kind}" cx="{x:.1f}" cy="{middle:.1f}" r="{_MARK - 1}">{told}</circle>'
     above = middle - 10 if middle - 20 > _TOP else middle + 20
-    yield _text(x, above, figure(ensemble.median), "value", "middle")
+    yield _text(x, above, figure(ensemble.median), "figure", "middle")
 
 
 def _upwards(line: TimelineRow) -> Axis:
@@ -203,7 +203,7 @@ def page(timeline: Timeline, command: str) -> str:
                 "between": between(change, sweep),
                 "name": change.line.title,
                 "by": "" if change.share is None else by(change.share),
-                "values": values(change),
+                "ends": values(change),
             }
             for change in timeline.changes
         ],

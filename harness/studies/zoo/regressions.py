@@ -9,8 +9,8 @@ from harness.scenario import schema
 from harness.scenario.claims import parsed
 from harness.scenario.known import parse_range
 from harness.scenario.load import find_scenarios
-from harness.scenario.model import MIXED, Bound, Ratio, Scenario
-from harness.scenario.ratio import Names, parse_bound, parse_ratio
+from harness.scenario.model import Bound, Ratio, Scenario
+from harness.scenario.ratio import names_of, parse_bound, parse_ratio
 from lab.kernels.ranges import RANGE_PATTERN
 from lab.yaml.fields import Choice, Field, ListOf, Number, Record, Row, Text, name_text
 from lab.yaml.strict import Broken, Problems, nearest, parse, read_bytes, shown_path
@@ -94,7 +94,7 @@ def _regression(row: Row, known: dict[str, Path], scenarios: dict[str, Scenario]
     if ref not in scenarios:
         scenarios[ref] = load_scenario(ref, search=search)
     scenario = scenarios[ref]
-    names = _names(scenario)
+    names = names_of(scenario)
     ratio = parsed(row, schema.RATIO, lambda text: parse_ratio(text, names))
     figure = parsed(row, _FIGURE, lambda text: parse_ratio(text, names))
     good = parsed(row, _GOOD, parse_bound)
@@ -107,10 +107,3 @@ def _regression(row: Row, known: dict[str, Path], scenarios: dict[str, Scenario]
     side, because = row.get_or(_MUTANT_IS, BAD), row.get_or(schema.BECAUSE_OFF, "")
     bad_on = row.get_or(_BAD_ON, "")
     return Regression(name, that, link, scenario, ratio, good, bad_on, mutant, side, figure, published, because)
-
-
-def _names(scenario: Scenario) -> Names:
-    loads = {load.name: tuple(load.roles) for load in scenario.loads.values()}
-    roles = ((load.name, role) for load in scenario.loads.values() for role in load.roles.values())
-    mixed = frozenset((load, role.name) for load, role in roles if role.rw in MIXED)
-    return Names(tuple(scenario.arms), loads, mixed)

@@ -52,7 +52,7 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Publication:
-    """A published bad / good beside ours, None where it could not be measured."""
+    """A published bad / good and the measured one, None where it could not be measured."""
 
     regression: str
     published: float

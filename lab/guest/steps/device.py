@@ -4,6 +4,8 @@
 import shlex
 from dataclasses import dataclass
 
+from lab.guest.steps import Step
+
 LAB = "/lab"
 """Folder of the guest with a symlink for each block device, under the lab's name for it."""
 
@@ -19,114 +21,88 @@ def sysfs(lun: str) -> str:
 
 
 @dataclass(frozen=True)
-class Module:
+class Module(Step):
     """Load a kernel module; its dependencies are loaded before it.
 
     The parameters named in ``optional`` are for kernels that have them.
     """
 
+    verb = "module"
     name: str
     parameters: str = ""
     optional: tuple[str, ...] = ()
 
     def fields(self) -> tuple[str, ...]:
-        return ("module", self.name, self.parameters)
+        return (self.verb, self.name, self.parameters)
 
     def shell(self) -> str:
         return f"modprobe {self.name} {self.parameters}".rstrip()
 
 
 @dataclass(frozen=True)
-class Mount:
+class Mount(Step):
     """Mount a pseudo file system (such as configfs) on an existing folder."""
 
+    verb, typed = "mount", "mountpoint -q {path} || mount -t {kind} {kind} {path}"
     kind: str
     path: str
 
-    def fields(self) -> tuple[str, ...]:
-        return ("mount", self.kind, self.path)
-
-    def shell(self) -> str:
-        return f"mountpoint -q {self.path} || mount -t {self.kind} {self.kind} {self.path}"
-
 
 @dataclass(frozen=True)
-class MakeFolder:
+class MakeFolder(Step):
+    verb, typed = "mkdir", "mkdir {path}"
     path: str
 
-    def fields(self) -> tuple[str, ...]:
-        return ("mkdir", self.path)
-
-    def shell(self) -> str:
-        return f"mkdir {self.path}"
-
 
 @dataclass(frozen=True)
-class Write:
+class Write(Step):
     """Write ``value`` to the first path that matches ``path`` (a glob), waiting up to 5 s for one."""
 
+    verb, typed = "write", "echo {quoted} > {path}"
     path: str
     value: str
 
-    def fields(self) -> tuple[str, ...]:
-        return ("write", self.path, self.value)
-
-    def shell(self) -> str:
-        return f"echo {shlex.quote(self.value)} > {self.path}"
-
 
 @dataclass(frozen=True)
-class LinkStep:
+class LinkStep(Step):
+    verb, typed = "link", "ln -s {target} {path}"
     target: str
     path: str
 
-    def fields(self) -> tuple[str, ...]:
-        return ("link", self.target, self.path)
-
-    def shell(self) -> str:
-        return f"ln -s {self.target} {self.path}"
-
 
 @dataclass(frozen=True)
-class NameBlock:
+class NameBlock(Step):
     """Name a block device after a LUN; ``path`` (a glob) matches its sysfs folder."""
 
+    verb = "block"
+    typed = f"mkdir -p {LAB}; ln -s {{path}} {sysfs('{lun}')}; ln -s /dev/$(basename {{path}}) {device('{lun}')}"
     lun: str
     path: str
 
-    def fields(self) -> tuple[str, ...]:
-        return ("block", self.lun, self.path)
-
-    def shell(self) -> str:
-        node = f"/dev/$(basename {self.path})"
-        return f"mkdir -p {LAB}; ln -s {self.path} {sysfs(self.lun)}; ln -s {node} {device(self.lun)}"
-
 
 @dataclass(frozen=True)
-class Find:
+class Find(Step):
     """Name the block device with an ``attribute`` (a glob) that reads ``value``.
 
     ``block`` is its path relative to the attribute's folder. Waits up to a minute for disks that are still probed.
     """
 
+    verb = "find"
+    typed = (
+        "mkdir -p /lab; found=$(echo $(dirname $(grep -lx {quoted} {attribute}))/{block});"
+        " ln -s $found /lab/{lun}.sys; ln -s /dev/$(basename $(readlink -f $found)) /lab/{lun}"
+    )
     lun: str
     attribute: str
     value: str
     block: str
 
-    def fields(self) -> tuple[str, ...]:
-        return ("find", self.lun, self.attribute, self.value, self.block)
-
-    def shell(self) -> str:
-        found = f"$(echo $(dirname $(grep -lx {shlex.quote(self.value)} {self.attribute}))/{self.block})"
-        links = f"ln -s $found /lab/{self.lun}.sys; ln -s /dev/$(basename $(readlink -f $found)) /lab/{self.lun}"
-        return f"mkdir -p /lab; found={found}; {links}"
-
 
 @dataclass(frozen=True)
-class TableStep:
+class TableStep(Step):
     """Create a device-mapper device from a table with one target per line."""
 
+    verb = "table"
     name: str
     rows: tuple[str, ...]
 
@@ -135,7 +111,7 @@ class TableStep:
         return f"{self.name}.table"
 
     def fields(self) -> tuple[str, ...]:
-        return ("table", self.name, self.file)
+        return (self.verb, self.name, self.file)
 
     def shell(self) -> str:
         rows = "\\n".join(self.rows)
@@ -143,16 +119,17 @@ class TableStep:
 
 
 @dataclass(frozen=True)
-class Array:
+class Array(Step):
     """Create an md array of the named devices with mdadm's ``arguments``."""
 
+    verb = "array"
     name: str
     number: int
     arguments: tuple[str, ...]
     members: tuple[str, ...]
 
     def fields(self) -> tuple[str, ...]:
-        return ("array", self.name, str(self.number), self._words())
+        return (self.verb, self.name, str(self.number), self._words())
 
     def _words(self) -> str:
         return " ".join((*self.arguments, *(device(member) for member in self.members)))
@@ -165,13 +142,14 @@ NETWORK_FILE = "network.tc"
 
 
 @dataclass(frozen=True)
-class Network:
+class Network(Step):
     """Bring the loopback device up and run ``commands`` of tc, such as ``qdisc add dev lo ...``."""
 
+    verb = "network"
     commands: tuple[str, ...]
 
     def fields(self) -> tuple[str, ...]:
-        return ("network", NETWORK_FILE)
+        return (self.verb, NETWORK_FILE)
 
     def shell(self) -> str:
         return "\n".join(("ifconfig lo up", *(f"tc {command}" for command in self.commands)))
@@ -183,13 +161,14 @@ HANDLER_COUNTERS = "/tmp/diskd.json"  # noqa: S108
 
 
 @dataclass(frozen=True)
-class Daemon:
+class Daemon(Step):
     """Start the disk handler with ``config`` and wait until it is ready; if it dies later, the boot ends."""
 
+    verb = "daemon"
     config: tuple[str, ...]
 
     def fields(self) -> tuple[str, ...]:
-        return ("daemon", HANDLER_CONFIG)
+        return (self.verb, HANDLER_CONFIG)
 
     def shell(self) -> str:
         rows = shlex.quote("\\n".join((*self.config, "")))

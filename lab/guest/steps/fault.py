@@ -3,6 +3,8 @@
 
 from dataclasses import dataclass
 
+from lab.guest.steps import Step, seconds
+
 HOST_NOISE = "host-noise"
 FAULTS = (
     "oops",
@@ -22,17 +24,17 @@ FAULTS = (
 
 
 @dataclass(frozen=True)
-class Inject:
+class Inject(Step):
     """Break the guest on purpose, ``after`` nanoseconds from now; only selftests do this."""
 
     fault: str
     after: int
 
     def fields(self) -> tuple[str, ...]:
-        return ("inject", self.fault, f"{self.after / 1e9:.6f}")
+        return ("inject", self.fault, seconds(self.after))
 
     def shell(self) -> str:
-        return f"# selftest: {self.fault} after {self.after / 1e9:.6f} s"
+        return f"# selftest: {self.fault} after {seconds(self.after)} s"
 
 
 LOSE_DISK = "lose-disk"
@@ -40,14 +42,14 @@ LOSE_DISK = "lose-disk"
 
 
 @dataclass(frozen=True)
-class Lose:
+class Lose(Step):
     """Remove a disk from the guest, ``after`` nanoseconds from now; only selftests do this."""
 
     lun: str
     after: int
 
     def fields(self) -> tuple[str, ...]:
-        return ("lose", self.lun, f"{self.after / 1e9:.6f}")
+        return ("lose", self.lun, seconds(self.after))
 
     def shell(self) -> str:
-        return f"# selftest: {self.lun} is lost after {self.after / 1e9:.6f} s"
+        return f"# selftest: {self.lun} is lost after {seconds(self.after)} s"

@@ -6,32 +6,28 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.base.record import TRACE_FILE
+from lab.guest.steps import Step, seconds
 
 
 @dataclass(frozen=True)
-class Phase:
+class Phase(Step):
     """Announce the next phase on the result channel."""
 
+    verb, typed = "phase", "# {name}"
     name: str
-
-    def fields(self) -> tuple[str, ...]:
-        return ("phase", self.name)
-
-    def shell(self) -> str:
-        return f"# {self.name}"
 
 
 @dataclass(frozen=True)
-class Pause:
+class Pause(Step):
     """Rest for ``time`` nanoseconds of guest time."""
 
     time: int
 
     def fields(self) -> tuple[str, ...]:
-        return ("pause", f"{self.time / 1e9:.6f}")
+        return ("pause", seconds(self.time))
 
     def shell(self) -> str:
-        return f"sleep {self.time / 1e9:.6f}"
+        return f"sleep {seconds(self.time)}"
 
 
 @dataclass(frozen=True)
@@ -52,7 +48,7 @@ class Sampling:
 
 
 @dataclass(frozen=True)
-class RunLoad:
+class RunLoad(Step):
     """Run fio on the job file of a load, between two readings of the counters of kernel and disk handler.
 
     The sampler carries out ``watch`` at the same time.
@@ -82,7 +78,7 @@ TRACE_INSTANCE = f"{TRACING}/instances/blklab"
 
 
 @dataclass(frozen=True)
-class TraceOn:
+class TraceOn(Step):
     """Enable trace events in the syntax of ``set_event`` (``block:*``, ``scsi``), in an instance of the lab."""
 
     events: tuple[str, ...]
@@ -95,7 +91,7 @@ class TraceOn:
 
 
 @dataclass(frozen=True)
-class TraceOff:
+class TraceOff(Step):
     """Disable all events and keep the trace of ``load``."""
 
     load: str

@@ -1,66 +1,82 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Steps that set a knob and read it back."""
+"""Steps that set something and read it back, and steps that record what sysfs shows."""
 
-import shlex
 from dataclasses import dataclass
 
+from lab.guest.steps import Step
+
 
 @dataclass(frozen=True)
-class Tune:
+class Tune(Step):
     """Set a knob and read it back; if the effective value differs, the boot is unfit."""
 
+    verb, typed = "tune", "echo {quoted} > {path}  # {knob}"
     knob: str
     path: str
     value: str
 
-    def fields(self) -> tuple[str, ...]:
-        return ("tune", self.knob, self.path, self.value)
-
-    def shell(self) -> str:
-        return f"echo {shlex.quote(self.value)} > {self.path}  # {self.knob}"
-
 
 @dataclass(frozen=True)
-class Try:
+class Try(Step):
     """Set a knob that the kernel may refuse or change, and record the effect in ``lab.base.record.TRIED``."""
 
+    verb, typed = "try", "echo {quoted} > {path}; cat {path}  # {knob}"
     knob: str
     path: str
     value: str
 
-    def fields(self) -> tuple[str, ...]:
-        return ("try", self.knob, self.path, self.value)
-
-    def shell(self) -> str:
-        return f"echo {shlex.quote(self.value)} > {self.path}; cat {self.path}  # {self.knob}"
-
 
 @dataclass(frozen=True)
-class Confirm:
+class Confirm(Step):
     """Read a knob that was set by other means, such as a module parameter, and compare."""
 
+    verb, typed = "confirm", "cat {path}  # {knob}: {value}"
     knob: str
     path: str
     value: str
 
-    def fields(self) -> tuple[str, ...]:
-        return ("confirm", self.knob, self.path, self.value)
-
-    def shell(self) -> str:
-        return f"cat {self.path}  # {self.knob}: {self.value}"
-
 
 @dataclass(frozen=True)
-class RouteInterrupts:
+class RouteInterrupts(Step):
     """Route all interrupts of the PCI device in the folder ``path`` (a glob) to one ``processor``, with read-back."""
 
+    verb = "route"
+    typed = (
+        "for n in $(ls {path}/msi_irqs 2>/dev/null || cat {path}/irq);"
+        " do echo {processor} > /proc/irq/$n/smp_affinity_list; done"
+    )
     knob: str
     path: str
     processor: int
 
-    def fields(self) -> tuple[str, ...]:
-        return ("route", self.knob, self.path, str(self.processor))
 
-    def shell(self) -> str:
-        irqs = f"$(ls {self.path}/msi_irqs 2>/dev/null || cat {self.path}/irq)"
-        return f"for n in {irqs}; do echo {self.processor} > /proc/irq/$n/smp_affinity_list; done"
+@dataclass(frozen=True)
+class Recorded(Step):
+    """What a step records under ``key``."""
+
+    key: str
+    path: str
+
+
+class Read(Recorded):
+    """Record the content of the first file that matches ``path`` (a glob), empty without a match."""
+
+    verb, typed = "read", "cat {path}  # {key}"
+
+
+class Locate(Recorded):
+    """Record the folder of sysfs that ``path`` (a glob) resolves to."""
+
+    verb, typed = "place", "readlink -f {path}  # {key}"
+
+
+class Members(Recorded):
+    """Record the names in the folder ``path`` (a glob)."""
+
+    verb, typed = "members", "ls {path}  # {key}"
+
+
+class Interrupts(Recorded):
+    """Record the interrupt numbers of the PCI device in the folder ``path`` (a glob)."""
+
+    verb, typed = "interrupts", "ls {path}/msi_irqs || cat {path}/irq  # {key}"

@@ -80,6 +80,11 @@ struct model {
 	uint64_t changed_at;
 };
 
+/*
+ * model.c defines these for ahead.c and share.c, which it calls itself. In a file of their own gcc would no longer
+ * inline them in model.c: guests would execute other instructions, and every digest would change.
+ */
+
 /* Time that the medium takes for BYTES from AT on. */
 uint64_t model_disk_time(const struct model_disk *disk, uint64_t at, uint64_t bytes);
 

@@ -5,8 +5,7 @@ from collections.abc import Iterator, Mapping
 
 from lab.guest.steps import Step
 from lab.guest.steps.device import Find, Module, sysfs
-from lab.guest.steps.inventory import Interrupts, Locate, Members, Read
-from lab.guest.steps.setting import Confirm, RouteInterrupts, Tune
+from lab.guest.steps.setting import Confirm, Interrupts, Locate, Members, Read, RouteInterrupts, Tune
 from lab.realise import stacks
 from lab.realise.in_qemu import controllers
 from lab.realise.in_qemu.places import RootPortPlace, places

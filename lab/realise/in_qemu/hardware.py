@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
-from lab.realise.in_qemu import backends, controllers, pcie
+from lab.realise.in_qemu import backends, controllers, places
 from lab.realise.in_qemu.places import nodes
 from lab.topology.emulated import processors
 from lab.topology.model import Driver, StackKind, Topology
@@ -32,9 +32,9 @@ class Hardware:
 def hardware(topology: Topology) -> Hardware:
     """The machine of an emulated topology."""
     words = (
-        *pcie.memory_words(topology),
+        *places.memory_words(topology),
         *backends.words(topology),
-        *pcie.words(topology),
+        *places.words(topology),
         *controllers.words(topology),
     )
     return Hardware(BOARD, processors(topology), words, backends.files(topology))

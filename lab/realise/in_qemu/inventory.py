@@ -7,8 +7,7 @@ from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from lab.realise.in_qemu import controllers
-from lab.realise.in_qemu.pcie import slot_of
-from lab.realise.in_qemu.places import nodes
+from lab.realise.in_qemu.places import nodes, slot_of
 from lab.topology.model import SCSI, Hba, Lun, Stack, StackKind, Topology
 
 Inventory = Mapping[str, str]

@@ -1,22 +1,116 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Tags held over the window, from the sampler: of each host, and of each LUN if there are few."""
+"""Charts of a run: latency distributions from fio's percentiles, and tags held over the window from the sampler."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
+from harness.judge.cells import CellResult
+from harness.judge.ensemble import Ensemble
 from harness.metrics.node import MeasurementError
 from harness.metrics.samples import Samples, Series, read_samples
 from harness.metrics.use import LoadUse, mean_use, read_use
 from harness.record.store import RunFolder
-from harness.report.drawing.chart import MOST_LINES, Axis, Chart, ChartLine, Point, Tick, across, area, path, upwards
+from harness.report.drawing.chart import (
+    MOST_LINES,
+    Axis,
+    Chart,
+    ChartLine,
+    Point,
+    Tick,
+    across,
+    area,
+    logarithmic,
+    path,
+    upwards,
+)
 from harness.report.format import plural
-from harness.scenario.model import Arm, Load
+from harness.report.page.render import Values
+from harness.scenario.model import Arm, Load, Scenario
 from lab.base.record import BootRecord, Outcome
 from lab.topology.model import SCSI
 
+WIDTH = 344.0
+PERCENTILES = ("p50", "p90", "p99", "p99.9")
+_SLOWEST = "max"
+_TAIL, _TAIL_NEEDS = "p99.9", 1000
+"""With fewer I/Os this percentile is just the maximum."""
+_ROW, _TOP, _FOOT, _EDGE = 32.0, 6.0, 22.0, 12.0
+
+
+Distribution = Mapping[str, Ensemble]
+"""Percentile, or ``max`` -> ns of each seed."""
+
+
+def latency_charts(scenario: Scenario, cells: Sequence[CellResult]) -> Iterator[Values]:
+    """One role of one load on a logarithmic axis, in pixels: ``at`` has the recorded PERCENTILES of each row."""
+    for load in scenario.loads.values():
+        for role in load.roles:
+            found = {arm: distribution(cells, arm, load.name, role) for arm in scenario.arms}
+            drawn = {arm: one for arm, one in found.items() if "p50" in one}
+            if drawn:
+                yield _chart(load.name, role, drawn)
+
+
+def distribution(cells: Sequence[CellResult], arm: str, load: str, role: str) -> Distribution:
+    """Percentiles of the whole latency, with submission; empty if fio counted nothing, or reads and writes apart."""
+    found: dict[str, dict[int, float]] = {}
+    for cell in cells:
+        few = cell.figures.get((load, role, "total_ios"), 0.0) < _TAIL_NEEDS
+        for name in (*PERCENTILES, _SLOWEST):
+            value = cell.figures.get((load, role, f"lat.{name}"))
+            if cell.arm == arm and value and not (few and name == _TAIL):
+                found.setdefault(name, {})[cell.seed] = value
+    return {name: Ensemble(values) for name, values in found.items()}
+
+
+def _chart(load: str, role: str, drawn: Mapping[str, Distribution]) -> Values:
+    values = [ensemble.median for one in drawn.values() for ensemble in one.values()]
+    axis = logarithmic(values, _EDGE, WIDTH - _EDGE)
+    rows = tuple(_row(place, arm, one, axis) for place, (arm, one) in enumerate(drawn.items()))
+    base = _TOP + _ROW * len(rows)
+    said = "; ".join(
+        f"{row['arm']} {', '.join(f'{name} {text}' for name, text in row['words'].items())}" for row in rows
+    )
+    return {
+        "load": load,
+        "role": role,
+        "title": f"Latency of {role} under load {load}: {said}",
+        "width": WIDTH,
+        "height": base + _FOOT,
+        "left": _EDGE,
+        "right": WIDTH - _EDGE,
+        "base": base,
+        "ticks": tuple(Tick(axis.at(value), time_words(value)) for value in axis.values()),
+        "rows": rows,
+    }
+
+
+def _row(place: int, arm: str, one: Distribution, axis: Axis) -> Values:
+    at = {name: axis.at(one[name].median) for name in PERCENTILES if name in one}
+    return {
+        "arm": arm,
+        "y": _TOP + _ROW * place + 22,
+        "at": at,
+        "slowest": axis.at(one[_SLOWEST].median) if _SLOWEST in one else max(at.values()),
+        "words": {name: _words(one[name]) for name in (*PERCENTILES, _SLOWEST) if name in one},
+    }
+
+
+def _words(ensemble: Ensemble) -> str:
+    low, high = time_words(ensemble.low), time_words(ensemble.high)
+    return time_words(ensemble.median) + (f" [{low} .. {high}]" if low != high else "")
+
+
+def time_words(ns: float) -> str:
+    """Three significant digits: ``8.53 ms``, ``412 us``."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}" if ns < 1000 * size else f"{ns / size:,.0f} {unit}"
+    return f"{ns:.0f} ns"
+
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedLoad:
     """``use`` is the mean over all windows of the boots; ``samples`` are those of the first window of ``seed``."""
 
     arm: Arm
@@ -26,12 +120,12 @@ class Recorded:
     seed: int
 
 
-def recorded(run: RunFolder) -> tuple[Recorded, ...]:
+def recorded(run: RunFolder) -> tuple[RecordedLoad, ...]:
     """Each load of each arm whose use was recorded in all boots that ended well."""
     return tuple(_recorded(run))
 
 
-def _recorded(run: RunFolder) -> Iterator[Recorded]:
+def _recorded(run: RunFolder) -> Iterator[RecordedLoad]:
     for arm in run.scenario.arms.values():
         boots = list(_boots(run, arm))
         for load in run.scenario.loads.values() if boots else ():
@@ -43,7 +137,7 @@ def _recorded(run: RunFolder) -> Iterator[Recorded]:
                 samples = read_samples(first.files[name], name)
             except MeasurementError:
                 continue
-            yield Recorded(arm, load, mean_use(uses), samples, seed)
+            yield RecordedLoad(arm, load, mean_use(uses), samples, seed)
 
 
 def _boots(run: RunFolder, arm: Arm) -> Iterator[tuple[int, BootRecord]]:
@@ -59,14 +153,14 @@ _FAR = 2.0
 """A limit is drawn up to this multiple of the held tags; a higher one would flatten the lines."""
 
 
-def occupancy_charts(found: Sequence[Recorded]) -> Iterator[Chart]:
+def occupancy_charts(found: Sequence[RecordedLoad]) -> Iterator[Chart]:
     for one in found:
         series = {**_hosts(one), **_luns(one)}
         if series:
-            yield _chart(one, series)
+            yield _occupancy_chart(one, series)
 
 
-def _hosts(one: Recorded) -> dict[str, Series]:
+def _hosts(one: RecordedLoad) -> dict[str, Series]:
     return {
         name: series
         for name in one.use.hosts
@@ -74,7 +168,7 @@ def _hosts(one: Recorded) -> dict[str, Series]:
     }
 
 
-def _luns(one: Recorded) -> dict[str, Series]:
+def _luns(one: RecordedLoad) -> dict[str, Series]:
     topology = one.arm.topology
     named = {
         name: f"{'device_busy' if topology.hbas[topology.luns[name].hba].driver in SCSI else 'inflight'}[{name}]"
@@ -84,7 +178,7 @@ def _luns(one: Recorded) -> dict[str, Series]:
     return {f"LUN {name}": series for name, series in found.items() if series.count}
 
 
-def _chart(one: Recorded, series: dict[str, Series]) -> Chart:
+def _occupancy_chart(one: RecordedLoad, series: dict[str, Series]) -> Chart:
     luns = {name: each for name, each in series.items() if name.startswith("LUN ")}
     shown = series if len(series) <= _FEW else {name: each for name, each in series.items() if name not in luns}
     seconds = (one.samples.ended - one.samples.began) / 1e9
@@ -113,7 +207,7 @@ def _chart(one: Recorded, series: dict[str, Series]) -> Chart:
     )
 
 
-def _limits(one: Recorded) -> list[tuple[int, str]]:
+def _limits(one: RecordedLoad) -> list[tuple[int, str]]:
     """The distinct limits of the hosts, and of SCSI LUNs if each is drawn."""
     topology = one.arm.topology
     hosts = {topology.hbas[topology.luns[lun].hba].name for lun in one.use.luns}

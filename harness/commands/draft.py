@@ -1,0 +1,71 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab draft``: a scenario from a fio job file."""
+
+import argparse
+import sys
+from pathlib import Path
+
+from harness.base.files import write_atomic
+from harness.commands.common.options import tell
+from harness.intake.devices import slug
+from harness.intake.draft import Drafter, made_up_topology, named_topology
+from harness.intake.jobfile import read_jobs
+from harness.intake.jobs import draft_jobs
+from harness.intake.latencies import reported_iops
+from harness.intake.written import written
+from lab.base.errors import EXIT_PASS, Misuse
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--fio", required=True, type=Path, metavar="JOB.fio", help="the fio job file")
+    parser.add_argument(
+        "--topology", metavar="NAME", help="a topology of the catalogue, or the path of a file (default: a made-up one)"
+    )
+    parser.add_argument(
+        "--map",
+        action="append",
+        default=[],
+        metavar="PATH=NAME",
+        help="put the device or folder PATH of the jobs on NAME of the topology (repeatable)",
+    )
+    parser.add_argument("--from-output", type=Path, metavar="FILE", help="fio's JSON output, as reported figures")
+    parser.add_argument(
+        "--without", action="append", default=[], metavar="OPTION", help="ignore this option of fio (repeatable)"
+    )
+    parser.add_argument("--name", help="name of the scenario (default: that of the job file)")
+    parser.add_argument("--output", type=Path, metavar="FILE", help="write FILE instead of printing the scenario")
+    parser.epilog = (
+        "Options of fio that change what is measured and have no counterpart are refused with their line. The claims"
+        " are drafts: a run shows them and cannot be judged (125) until someone sets their bounds."
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    name = slug(options.name or options.fio.stem)
+    if not name or (options.name and name != options.name):
+        raise Misuse(f'--name: "{options.name or options.fio.stem}" is no name', remedy="use a-z, 0-9 and -")
+    jobs = draft_jobs(read_jobs(options.fio), options.without)
+    places = dict(_pair(text) for text in options.map)
+    source = named_topology(options.topology) if options.topology else made_up_topology(jobs)
+    reported = reported_iops(options.from_output) if options.from_output else {}
+    if options.from_output and not {job.label for job in jobs} & {*reported}:
+        remedy = f"it has {', '.join(sorted(reported)) or 'none'}"
+        raise Misuse(f"{options.from_output} has no job of {options.fio}", remedy=remedy)
+    draft = Drafter(name, jobs, source, places).draft(reported)
+    text = written(draft.document, draft.notes)
+    if options.output is None:
+        sys.stdout.write(text)
+        return EXIT_PASS
+    write_atomic(options.output, text.encode())
+    for note in draft.notes:
+        tell(note)
+    where = options.output if options.output.is_absolute() else f"./{options.output}"
+    tell(f"measure it with blklab run {where}")
+    return EXIT_PASS
+
+
+def _pair(text: str) -> tuple[str, str]:
+    path, equals, name = text.rpartition("=")
+    if not equals or not path or not name:
+        raise Misuse(f'--map: "{text}" is not PATH=NAME', remedy="such as --map /dev/sdb=d1")
+    return path, name

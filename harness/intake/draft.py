@@ -1,0 +1,405 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A scenario from fio jobs and a topology: loads, first claims as drafts, a negative control, and the scale."""
+
+import tempfile
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
+from pathlib import Path, PurePosixPath
+from typing import cast
+
+from harness.intake.devices import slug
+from harness.intake.jobs import DraftJob
+from harness.intake.over import exact_size
+from harness.intake.scaling import demands, factor, not_concluded, predicted, waits
+from harness.intake.written import written
+from harness.limits.bounds import arm_bound
+from harness.limits.load import load_scenario as load_checked
+from harness.scenario.load import load_scenario
+from harness.scenario.model import Load, Scenario
+from lab.base.errors import InputErrors, Misuse
+from lab.topology.limits import driver_of
+from lab.topology.load import find_topology, read_topology
+from lab.topology.model import SERIAL, Topology
+from lab.yaml.strict import Map, Problems, names, parse, plain_value, read_bytes
+
+_SECOND = 10**9
+_READS = {"read", "randread"}
+_SOLO = "solo-"
+_BASE, _SLOWER = "base", "slower"
+_HOLDS = 0.8
+"""First bound of a claim, relative to what the topology allows: a person sets the real one."""
+_SLOWER_BY = (4, 2, 16, 64, 256)
+_SEEN = 0.6
+_SAME, _ALL = 1e-6, 0.995
+_FEWEST, _FEWEST_SLOWER, _RAMP_REQUESTS = 200, 50, 20
+_SHORTEST, _LONGEST = 2, 3600
+_MOST_SEEK, _LEAST_RPM, _MINUTE = _SECOND, 60, 60 * _SECOND
+_DRAFT = "A draft: no person has set its bounds."
+_LARGE = 256 << 10
+_DRAFT_SIZE = 64 << 30
+
+Document = dict[str, object]
+Rows = dict[str, dict[str, object]]
+
+
+@dataclass(frozen=True)
+class DraftSource:
+    """A topology as a document, and how a scenario names it where nothing in it is changed."""
+
+    document: Document
+    name: str = ""
+
+
+@dataclass(frozen=True)
+class Draft:
+    document: Document
+    notes: tuple[str, ...]
+
+
+def named_topology(ref: str) -> DraftSource:
+    """The topology of a name or a path. Raises Misuse and InputErrors."""
+    path = find_topology(ref, near=Path())
+    problems = Problems()
+    node = parse(read_bytes(path, "topology"), str(path), problems)
+    problems.raise_if_any()
+    if not isinstance(node, Map):
+        raise Misuse(f"{path} is no topology", remedy="write one with blklab capture")
+    return DraftSource(cast("Document", plain_value(node)), ref if "/" not in ref and "." not in ref else "")
+
+
+def made_up_topology(jobs: Sequence[DraftJob]) -> DraftSource:
+    """A host with a disk for each device of the jobs; all of its figures are guesses."""
+    keys = list(dict.fromkeys(job.key for job in jobs))
+    need = max(_DRAFT_SIZE, *(2 * ((job.size or 0) + (job.offset or 0)) * job.clones for job in jobs))
+    disks = {
+        f"d{number}": {"size": exact_size(-(-need // (1 << 30)) << 30), "service": "1ms"} for number in range(len(keys))
+    }
+    guess = "no topology was given"
+    document: Document = {
+        "topology": "made-up",
+        "title": "A host with a disk for each device of the jobs; every figure is a guess",
+        "memory": "512M",
+        "disks": disks,
+        "hbas": {"host": {"driver": "tcm_loop", "can_queue": 1024, "cmd_per_lun": 64}},
+        "luns": {name: {"hba": "host", "disks": [name]} for name in disks},
+        "origins": [{"of": "disk.*.service", "guessed": guess}, {"of": "hba.*.*", "guessed": guess}],
+    }
+    return DraftSource(document)
+
+
+class Drafter:
+    """Makes a scenario step by step; ``places`` maps devices or folders of the jobs to targets of the topology."""
+
+    def __init__(self, name: str, jobs: Sequence[DraftJob], source: DraftSource, places: Mapping[str, str]) -> None:
+        self._name, self._jobs, self._source = name, jobs, source
+        self._notes = [note for job in jobs for note in job.notes]
+        self._scale = int(str(source.document.get("scale", 1)))
+        self._teaches: list[str] = []
+        topology = _topology(source.document)
+        self._targets = targets(jobs, topology, places)
+        self._extents = dict(self._regions(topology))
+
+    def draft(self, reported: Mapping[str, float]) -> Draft:
+        """The scenario; ``reported`` are IOPS of jobs by fio's name for them."""
+        cached = [job.role for job in self._jobs if not job.direct and job.rw != "randread"]
+        if len(cached) == len(self._jobs):
+            message = (
+                "every job writes to the page cache or reads ahead, so no figure of a disk follows from the topology"
+            )
+            raise Misuse(message, remedy="draft it with direct=1, or write the claims by hand")
+        if cached:
+            self._notes.append(f"{', '.join(cached)}: no first claim, for the page cache or read-ahead decides")
+        self._rescale()
+        by, scenario = self._slowed()
+        document = self._document(scenario, by)
+        found = [one for load in scenario.loads.values() for one in self._expected(scenario, load)]
+        document["claims"] = list(self._claims(found))
+        document["controls"] = [_control(one) for one in found if one.load.startswith(_SOLO) and one.slower <= _SEEN]
+        if rows := list(self._reproduces(found, reported)):
+            document["reproduces"] = rows
+        self._load(document, implied=True)
+        return Draft(document, tuple(self._notes))
+
+    # Loads
+
+    def _regions(self, topology: Topology) -> Iterator[tuple[str, tuple[int, int]]]:
+        """Offset and size of each file on its target, one after another where all fit."""
+        for key, target in self._targets.items():
+            room = topology.region(target).size
+            own = {job.file: (job.offset or 0) + (job.size or 0) for job in self._jobs if job.key == key}
+            if len(own) > 1 and all(own.values()) and sum(own.values()) <= room:
+                start = 0
+                for file, size in own.items():
+                    yield file, (start, size)
+                    start += -(-size // 4096) * 4096
+                continue
+            if len(own) > 1:
+                self._notes.append(f"{len(own)} files on {target} have no place of their own: each job uses all of it")
+            for job in self._jobs:
+                if job.key == key and (job.offset or 0) + (job.size or 0) > room:
+                    self._notes.append(f"{job.line}: its size exceeds {target}: it uses all of {target}")
+                elif job.key == key and len(own) == 1 and (job.size or job.offset):
+                    yield job.file, (0, room)
+
+    def _row(self, job: DraftJob) -> Document:
+        row: Document = {"disk": self._targets[job.key], "rw": job.rw, "bs": exact_size(job.bs), "iodepth": job.iodepth}
+        row |= {"ioengine": job.ioengine} if job.ioengine != "libaio" else {}
+        row |= {} if job.direct else {"direct": False}
+        # A modelled disk keeps what is written in the guest's memory, except zeros.
+        row |= {"zero_buffers": True} if job.rw not in _READS and "verify" not in job.options else {}
+        row |= job.options
+        if job.file in self._extents:
+            start = self._extents[job.file][0] + (job.offset or 0)
+            row |= {"offset": exact_size(start)} if start else {}
+            row |= {"size": exact_size(job.size)} if job.size else {}
+        row |= {"rate": f"{max(1, job.rate // self._scale)} B/s"} if job.rate else {}
+        row |= {"rate_iops": max(1, job.rate_iops // self._scale)} if job.rate_iops else {}
+        row |= {"thinktime": f"{job.thinktime // 1000 * self._scale}us"} if job.thinktime else {}
+        return row
+
+    def _roles(self, job: DraftJob) -> Rows:
+        names = [job.role] if job.clones == 1 else [f"{job.role}-{number}" for number in range(1, job.clones + 1)]
+        return {name: self._row(job) for name in names}
+
+    def _loads(self, windows: Mapping[str, Document]) -> Rows:
+        """Each job alone, and the jobs between two stonewalls together."""
+        loads: Rows = {f"{_SOLO}{job.role}": dict(self._roles(job)) for job in self._jobs}
+        stages = {job.stage: [one for one in self._jobs if one.stage == job.stage] for job in self._jobs}
+        shared = [jobs for jobs in stages.values() if len(jobs) > 1]
+        for number, jobs in enumerate(shared, start=1):
+            name = "together" if len(shared) == 1 else f"together-{number}"
+            loads[name] = {role: row for job in jobs for role, row in self._roles(job).items()}
+        usual: Document = {"ramp": "1s", "runtime": f"{_SHORTEST}s"}
+        return {name: {"window": windows.get(name, usual), **roles} for name, roles in loads.items()}
+
+    # The scenario
+
+    def _place(self) -> object:
+        rest = {key: value for key, value in self._source.document.items() if key != "scale"}
+        if self._source.name and self._scale == int(str(self._source.document.get("scale", 1))):
+            return self._source.name
+        return {**rest, "scale": self._scale} if self._scale > 1 else rest
+
+    def _document(self, sized: Scenario | None = None, slower: Document | None = None) -> Document:
+        """The scenario without its claims; windows are those that ``sized`` needs."""
+        windows = {} if sized is None else {name: _window(sized, load) for name, load in sized.loads.items()}
+        queue = self._source.document.get("queue")
+        needs = not isinstance(queue, Mapping) or "scheduler" not in queue
+        lines = " ".join((_DRAFT, *self._teaches))
+        return {
+            "scenario": self._name,
+            "title": f"Draft from the fio jobs {names(job.label for job in self._jobs)[:80]}",
+            "teaches": lines,
+            "clock": "virtual",
+            "schema": 1,
+            "topology": self._place(),
+            **({"queue": {"scheduler": "none"}} if needs else {}),
+            "seeds": 2,
+            "arms": {_BASE: {}, _SLOWER: slower or {"teaches": "the same"}},
+            "loads": self._loads(windows),
+        }
+
+    def _load(self, document: Document, *, implied: bool = False) -> Scenario:
+        """The scenario of a document; without claims it gets some that mean nothing. Raises InputErrors."""
+        if "claims" not in document:
+            loads = cast("Rows", document["loads"])
+            load, (_, role, *_) = next((name, list(row)) for name, row in loads.items())
+            ratio = f"{_BASE}.{load}.{role}.iops / {_SLOWER}.{load}.{role}.iops"
+            some = [{"that": "-", "ratio": ratio, "expect": ">= 0.01"}]
+            document = {**document, "claims": some, "controls": some}
+        with tempfile.TemporaryDirectory(prefix="blklab-draft-") as folder:
+            path = Path(folder) / f"{self._name}.yaml"
+            path.write_text(written(document))
+            load_it = load_checked if implied else load_scenario
+            try:
+                return load_it(str(path), search=path.parent)
+            except InputErrors as error:
+                shown = f"the draft of {self._name}"
+                raise InputErrors([replace(one, path=shown) for one in error.problems]) from error
+
+    def _rescale(self) -> None:
+        """Set the scale at which the guest's CPU keeps up, and say what that costs."""
+        scenario = self._load(self._document())
+        found = list(demands(scenario.arms[_BASE], scenario.loads.values()))
+        by = factor(found)
+        worst = max(found, key=lambda one: one.busy)
+        if by > 1:
+            self._scale *= by
+            self._teaches.append(
+                f"Load {worst.load}, {worst.iops:.0f} I/Os a second, needs {worst.busy:.1f} of the guest's CPU"
+                f" (1 is all of it): rates are {self._scale} times lower than the machine's and times {self._scale}"
+                " times longer, and ratios between devices stay."
+            )
+        if self._scale > 1:
+            self._teaches += not_concluded(_topology({**self._source.document, "scale": self._scale}))
+
+    def _slowed(self) -> tuple[Document, Scenario]:
+        """The settings of an arm with disks that are visibly slower, and the scenario with it."""
+        refused: InputErrors | None = None
+        for by in _SLOWER_BY:
+            try:
+                base = self._load(self._document())
+                settings = slower(base.arms[_BASE].topology, by)
+                scenario = self._load(self._document(None, settings))
+            except InputErrors as error:
+                refused = error
+                continue
+            solo = [load for name, load in scenario.loads.items() if name.startswith(_SOLO)]
+            if any(one.slower <= _SEEN for load in solo for one in self._expected(scenario, load)):
+                return settings, self._load(self._document(scenario, settings))
+        if refused:
+            raise refused
+        raise Misuse(
+            "slower disks would change no job, so the draft has no negative control",
+            remedy="use jobs that wait for a disk: without rate, rate_iops or thinktime",
+        )
+
+    # Claims
+
+    def _expected(self, scenario: Scenario, load: Load) -> Iterator["Expected"]:
+        """The first role of each job of a load: what the topology allows it, and on slower disks relative to that."""
+        rates = [predicted(scenario.arms[arm], load) for arm in (_BASE, _SLOWER)]
+        for job in self._jobs:
+            role = next(iter(self._roles(job)))
+            if role in load.roles and waits(load.roles[role]):
+                iops, slow = (one[role] / job.bs for one in rates)
+                bound = arm_bound(scenario.arms[_BASE], load, role, "iops") if job.direct else 0.0
+                same = abs(bound / iops - 1) < _SAME
+                text = f"bound.{_BASE}.{load.name}.{role}.iops" if same else f"{iops:.6g}"
+                yield Expected(job, load.name, role, iops, slow / iops, text)
+
+    def _claims(self, found: Sequence["Expected"]) -> Iterator[Document]:
+        solo = {one.role: one for one in found if one.load.startswith(_SOLO)}
+        for one in found:
+            figure = f"{_BASE}.{one.load}.{one.role}.iops"
+            if one is solo.get(one.role):
+                that = f"{one.job.role} alone gets most of what the topology allows"
+                yield _claim(that, f"{figure} / {one.allowed}", _HOLDS)
+            else:
+                share = one.iops / solo[one.role].iops
+                part = f"{share:.2g} of its solo IOPS, as predicted" if share < _ALL else "its solo IOPS"
+                that = f"with the others, {one.job.role} keeps {part}"
+                yield _claim(that, f"{figure} / {_BASE}.{solo[one.role].load}.{one.role}.iops", share * _HOLDS)
+
+    def _reproduces(self, found: Sequence["Expected"], reported: Mapping[str, float]) -> Iterator[Document]:
+        """The reported figures relative to what the topology allows at full scale, as they ran: together."""
+        last = {one.role: one for one in found}
+        for one in last.values():
+            if one.job.label in reported:
+                share = reported[one.job.label] / one.job.clones / (one.iops * self._scale)
+                yield {
+                    "that": f"{one.job.role}: IOPS relative to what the topology allows",
+                    "ratio": f"{_BASE}.{one.load}.{one.role}.iops / {one.allowed}",
+                    "reported": float(f"{share:.4g}"),
+                }
+
+
+@dataclass(frozen=True)
+class Expected:
+    """A role in a load: its predicted ``iops``, ``slower`` is what is left of them on slower disks.
+
+    ``allowed`` is the prediction as an operand.
+    """
+
+    job: DraftJob
+    load: str
+    role: str
+    iops: float
+    slower: float
+    allowed: str
+
+
+def _claim(that: str, ratio: str, least: float) -> Document:
+    return {"that": that, "ratio": ratio, "expect": f">= {least:.2g}", "draft": True}
+
+
+def _control(seen: Expected) -> Document:
+    return {
+        "that": f"{seen.job.role} on slower disks falls below that",
+        "ratio": f"{_SLOWER}.{seen.load}.{seen.role}.iops / {seen.allowed}",
+        "expect": f"<= {(seen.slower + _HOLDS) / 2:.2f}",
+    }
+
+
+def _window(scenario: Scenario, load: Load) -> Document:
+    """Long enough for the slowest role to do enough I/Os, also on slower disks."""
+    slowest = [
+        min(predicted(scenario.arms[arm], load)[name] / role.bs for name, role in load.roles.items())
+        for arm in (_BASE, _SLOWER)
+    ]
+    runtime = min(_LONGEST, max(_SHORTEST, ceil(_FEWEST / slowest[0]), ceil(_FEWEST_SLOWER / slowest[1])))
+    return {"ramp": f"{max(1, min(runtime, ceil(_RAMP_REQUESTS / slowest[0])))}s", "runtime": f"{runtime}s"}
+
+
+def _topology(document: Document) -> Topology:
+    problems = Problems()
+    found = read_topology(parse(written(document).encode(), "topology", problems), near=Path(), problems=problems)
+    problems.raise_if_any()
+    if found is None:
+        raise Misuse("the topology cannot be read", remedy="report this as a bug in blklab")
+    return found
+
+
+def targets(jobs: Sequence[DraftJob], topology: Topology, places: Mapping[str, str]) -> dict[str, str]:
+    """The target of each device or folder: as in ``places``, by name, else the next one that is free."""
+    known = topology.targets()
+    below = {name for stack in topology.stacks.values() for name in (*stack.over, *_disks_of(topology, stack.over))}
+    free = [name for name in (*topology.stacks, *known) if name in known and name not in below]
+    keys = list(dict.fromkeys(job.key for job in jobs))
+    if unknown := sorted({*places.values()} - {*known}):
+        raise Misuse(f"--map: the topology has no {names(unknown)}", remedy=f"it has {names(known)}")
+    if unused := sorted({*places} - {*keys}):
+        raise Misuse(f"--map: no job uses {names(unused)}", remedy=f"the jobs use {names(keys)}")
+    found = {key: places[key] for key in keys if key in places}
+    for key in keys:
+        if (own := slug(PurePosixPath(key).name)) in known:
+            found.setdefault(key, own)
+    for key in keys:
+        left = [name for name in dict.fromkeys(free) if name not in found.values()]
+        if key not in found and not left:
+            line = next(job.line for job in jobs if job.key == key)
+            raise Misuse(f"{line}: no disk is left for {key}", remedy=f"--map {key}=NAME, one of {names(known)}")
+        if key not in found:
+            found[key] = left[0]
+    return found
+
+
+def _disks_of(topology: Topology, members: Sequence[str]) -> Iterator[str]:
+    for name in members:
+        if name in topology.luns:
+            yield from topology.luns[name].disks
+
+
+def _time(value: int) -> str:
+    return f"{value}ns" if value % 1000 else f"{value // 1000}us"
+
+
+def slower(topology: Topology, by: int) -> Document:
+    """Settings that make every disk slower by this factor; of all disks together where they are equal."""
+    values: dict[str, dict[str, str | int]] = {}
+    for disk in topology.disks.values():
+        scale = topology.scale
+        own: dict[str, str | int] = {}
+        if disk.service is not None:
+            own["service"] = _time(disk.service // scale * by)
+        if disk.rate is not None and driver_of(disk, topology) not in SERIAL:
+            # A token bucket has whole MB/s: the time of a large request for every one, however small.
+            own["service"] = _time(by * _LARGE * _SECOND // (disk.rate * scale))
+        elif disk.rate is not None:
+            own["rate"] = f"{max(1, disk.rate * scale // by)} B/s"
+        if disk.seek:
+            own["seek"] = _time(min(_MOST_SEEK, disk.seek // scale * by))
+        if disk.rotation:
+            own["rpm"] = max(_LEAST_RPM, _MINUTE * scale // disk.rotation // by)
+        for key, value in own.items():
+            values.setdefault(key, {})[disk.name] = value
+    found: Document = {}
+    for key, disks in values.items():
+        every = len(disks) == len(topology.disks) and len(set(disks.values())) == 1
+        found |= (
+            {f"disk.*.{key}": next(iter(disks.values()))}
+            if every
+            else {f"disk.{name}.{key}": value for name, value in disks.items()}
+        )
+    return found

@@ -1,0 +1,144 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""fio job files by fio's own rules (init.c of fio 3.42): sections, inheritance, includes, variables, comments."""
+
+import os
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+
+from lab.base.errors import InputErrors, Misuse, Problem
+from lab.base.reading import read_regular
+from lab.base.units import printable
+
+_MOST_BYTES = 1 << 20
+_DEEPEST = 8
+_MOST_OPTIONS = 10_000
+_COMMENT = re.compile(r"[;#]")
+_VARIABLE = re.compile(r"\$\{([^}]*)\}")
+_KEYWORD = re.compile(r"\$(pagesize|mb_memory|ncpus)\b")
+_PAGE = "4096"
+ALIASES = {
+    "readwrite": "rw",
+    "blocksize": "bs",
+    "blocksize_range": "bsrange",
+    "wait_for_previous": "stonewall",
+    "timeout": "runtime",
+}
+"""Other names that fio has for options of this package."""
+
+
+@dataclass(frozen=True)
+class FioOption:
+    """An option as written; ``value`` is empty where it has none. ``line`` counts from 1."""
+
+    name: str
+    value: str
+    path: str
+    line: int
+
+    def problem(self, message: str, remedy: str) -> Problem:
+        return Problem(self.path, self.line, 1, f"{self.name}: {message}", remedy)
+
+
+@dataclass(frozen=True)
+class FioJob:
+    """A section that is not global, with the options of the global sections above it; the last of a name counts."""
+
+    name: str
+    path: str
+    line: int
+    options: Mapping[str, FioOption] = field(default_factory=dict)
+
+
+def read_jobs(path: Path, variables: Mapping[str, str] | None = None) -> tuple[FioJob, ...]:
+    """The jobs of a file. ``variables`` replace ${NAME} (the environment, if not given).
+
+    Raises InputErrors with all mistakes of the file, Misuse if it cannot be read.
+    """
+    reader = _Reader(os.environ if variables is None else variables)
+    jobs = reader.read(path)
+    if not jobs and not reader.problems:
+        reader.problems.append(Problem(str(path), 1, 1, "no job: the file has no section besides global", "add [job]"))
+    if reader.problems:
+        raise InputErrors(reader.problems)
+    return jobs
+
+
+class _Reader:
+    def __init__(self, variables: Mapping[str, str]) -> None:
+        self._variables = variables
+        self.problems: list[Problem] = []
+        self._count = 0
+
+    def read(self, path: Path) -> tuple[FioJob, ...]:
+        common: dict[str, FioOption] = {}
+        jobs: list[FioJob] = []
+        section = ""
+        for number, line in self._lines(path):
+            if line.startswith("["):
+                # sscanf("[%255[^\n]]") takes the line up to its end, less the last character.
+                section = line[1:].rstrip().removesuffix("]")
+                if not section.startswith("global"):
+                    jobs.append(FioJob(printable(section), str(path), number, dict(common)))
+                continue
+            for option in self._options(path, number, line, ()):
+                if not section:
+                    self.problems.append(option.problem("outside of a section", "write [global] above it"))
+                elif section.startswith("global"):
+                    common[option.name] = option
+                else:
+                    jobs[-1] = replace(jobs[-1], options={**jobs[-1].options, option.name: option})
+        return tuple(jobs)
+
+    def _lines(self, path: Path) -> Iterator[tuple[int, str]]:
+        """Lines without comments and surrounding space; empty ones are left out."""
+        try:
+            text = read_regular(path, _MOST_BYTES).decode("utf-8", "replace")
+        except (OSError, ValueError) as error:
+            why = error.strerror if isinstance(error, OSError) else str(error)
+            raise Misuse(f"{path} cannot be read: {why}", remedy="check the path") from error
+        for number, raw in enumerate(text.split("\n"), start=1):
+            if line := _COMMENT.split(raw)[0].strip():
+                yield number, line
+
+    def _options(self, path: Path, number: int, line: str, above: Sequence[Path]) -> Iterator[FioOption]:
+        """The option in a line, or those of the file that it includes."""
+        if line.startswith("include"):
+            yield from self._included(path, number, line, (*above, path))
+            return
+        self._count += 1
+        if self._count > _MOST_OPTIONS:
+            raise Misuse(f"{path}:{number}: more than {_MOST_OPTIONS} options", remedy="check what it includes")
+        name, _, value = (printable(part).strip() for part in line.partition("="))
+        name = ALIASES.get(name, name)
+        yield self._expanded(FioOption(name, value, str(path), number))
+
+    def _included(self, path: Path, number: int, line: str, above: Sequence[Path]) -> Iterator[FioOption]:
+        wanted = Path(line.removeprefix("include").strip())
+        # Relative to the current folder first, then to the file, as fio does.
+        file = wanted if wanted.exists() else path.parent / wanted
+        if len(above) > _DEEPEST or any(file.exists() and one.exists() and file.samefile(one) for one in above):
+            self.problems.append(Problem(str(path), number, 1, f"include {wanted}: it includes itself", "remove it"))
+            return
+        if not file.is_file():
+            self.problems.append(Problem(str(path), number, 1, f"include {wanted}: no such file", "check the path"))
+            return
+        for inner, text in self._lines(file):
+            if text.startswith("["):
+                message, remedy = "a section in an included file", "fio refuses it too: remove it"
+                self.problems.append(Problem(str(file), inner, 1, message, remedy))
+                return
+            yield from self._options(file, inner, text, above)
+
+    def _expanded(self, option: FioOption) -> FioOption:
+        for name in _VARIABLE.findall(option.value):
+            if not self._variables.get(name):
+                # fio puts the empty string there.
+                self.problems.append(option.problem(f"${{{name}}} is not set", f"{name}=VALUE blklab draft ..."))
+        for word in _KEYWORD.findall(option.value):
+            if word != "pagesize":
+                message = f"${word} is of the machine that runs fio"
+                self.problems.append(option.problem(message, "write the number that it has there"))
+        value = _VARIABLE.sub(lambda found: self._variables.get(found[1], ""), option.value)
+        return replace(option, value=_KEYWORD.sub(_PAGE, value))

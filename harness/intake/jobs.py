@@ -1,0 +1,291 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""fio jobs as roles of a scenario: which options carry over, which change nothing here, and which are refused."""
+
+import re
+from collections.abc import Callable, Collection, Iterator, Mapping
+from dataclasses import dataclass, field, replace
+from pathlib import PurePosixPath
+from typing import TypeVar
+
+from harness.intake.devices import SECTOR, slug
+from harness.intake.fio_values import fio_flag, fio_integer, fio_size, fio_time
+from harness.intake.jobfile import FioJob, FioOption
+from harness.scenario import schema
+from lab.base.errors import InputErrors, Problem
+from lab.yaml.fields import Choice, Text
+
+T = TypeVar("T")
+
+_READS, _RANDOM = {"read", "randread"}, {"randread", "randwrite", "randrw"}
+_MIXED = {"rw", "readwrite", "randrw"}
+_SYNCHRONOUS = {"psync", "sync"}
+_REMEDY = "leave it out of the draft with --without {}"
+_HARMLESS_WORDS = """
+name description group_reporting thread threads time_based runtime ramp_time randrepeat randseed allrandrepeat
+gtod_reduce disable_lat disable_clat disable_slat disable_bw clat_percentiles lat_percentiles slat_percentiles
+percentile_list write_bw_log write_lat_log write_iops_log write_hist_log log_avg_msec log_offset log_hist_msec
+create_serialize create_fsync create_on_open create_only pre_read unlink unlink_each_loop file_append loops
+number_ios io_size io_limit invalidate stonewall new_group exitall exit_what exitall_on_error end_fsync
+fsync_on_close per_job_logs unified_rw_reporting eta_interval status_interval significant_figures overwrite
+fallocate allow_file_create allow_mounted_write openfiles nice rwmixwrite norandommap numjobs fill_device
+filesize random_generator refill_buffers scramble_buffers error_dump kb_base
+"""
+_HARMLESS = frozenset(_HARMLESS_WORDS.split())
+"""Options of the output, of files, of the amount of I/O (a window ends by time), and those that are read elsewhere."""
+_PLACEMENT = frozenset({"cpumask", "cpus_allowed", "cpus_allowed_policy", "numa_cpu_nodes", "numa_mem_policy"})
+_ONLY_RANDOM = frozenset({"random_distribution"})
+_PASSED = ("rwmixread", "fsync", "fdatasync", "prioclass", "prio")
+
+
+@dataclass(frozen=True)
+class DraftJob:
+    """A job as a role without its disk. ``key`` is the device or the folder that its file is on, ``file`` the file.
+
+    ``label`` is what fio calls it in its output. ``size`` and ``offset`` are in bytes, None where the file has none.
+    ``stage`` counts the stonewalls before it, or is later than that of the job that it waits for.
+    """
+
+    role: str
+    label: str
+    line: str
+    key: str
+    file: str
+    clones: int
+    stage: int
+    rw: str
+    bs: int
+    iodepth: int
+    ioengine: str
+    direct: bool
+    size: int | None = None
+    offset: int | None = None
+    rate: int | None = None
+    rate_iops: int | None = None
+    thinktime: int | None = None
+    options: Mapping[str, object] = field(default_factory=dict)
+    notes: tuple[str, ...] = ()
+
+
+def draft_jobs(jobs: tuple[FioJob, ...], without: Collection[str] = ()) -> tuple[DraftJob, ...]:
+    """All jobs. Options named in ``without`` are ignored, with a note. Raises InputErrors with all that is refused."""
+    problems: list[Problem] = []
+    found: list[DraftJob] = []
+    stage = 0
+    for job in jobs:
+        reader = _JobReader(job, without)
+        stage += bool(found) and reader.is_set("stonewall")
+        made = reader.read(_free(slug(job.name) or "job", found), reader.after(found, stage))
+        problems += reader.problems
+        found.append(made)
+    if problems:
+        raise InputErrors([*dict.fromkeys(problems)])
+    return tuple(found)
+
+
+def _free(name: str, found: Collection[DraftJob]) -> str:
+    """A role's name that no job has yet; room is left for the number of a clone."""
+    name = name[:30]
+    names = {one.role for one in found} | {schema.WINDOW.name}
+    return next(each for each in (name, *(f"{name}-{number}" for number in range(2, 1000))) if each not in names)
+
+
+class _JobReader:
+    def __init__(self, job: FioJob, without: Collection[str]) -> None:
+        self._job = job
+        self._left = [one for one in job.options.values() if one.name in without]
+        self._options = {name: one for name, one in job.options.items() if name not in without}
+        self._used: set[str] = set()
+        self.problems: list[Problem] = []
+
+    def _take(self, name: str) -> FioOption | None:
+        self._used.add(name)
+        return self._options.get(name)
+
+    def is_set(self, name: str) -> bool:
+        option = self._options.get(name)
+        return option is not None and self._value(option, fio_flag, True)
+
+    def _refuse(self, option: FioOption, reason: str, remedy: str = "") -> None:
+        self.problems.append(option.problem(reason, remedy or _REMEDY.format(option.name)))
+
+    def _value(self, option: FioOption, read: Callable[[str], T], default: T) -> T:
+        try:
+            return read(option.value)
+        except ValueError as error:
+            self._refuse(option, str(error), f"write it as fio's HOWTO has it, or --without {option.name}")
+            return default
+
+    def _number(self, name: str, read: Callable[[str], int], default: int | None = None) -> int | None:
+        option = self._take(name)
+        return default if option is None else self._value(option, read, default)
+
+    def after(self, found: Collection[DraftJob], stage: int) -> int:
+        """The stage of a job that waits for another one; else ``stage``."""
+        option = self._take("wait_for")
+        if option is None:
+            return stage
+        awaited = [one.stage for one in found if one.label == option.value]
+        if not awaited:
+            self._refuse(option, f"no job {option.value} above it", "write its name, or stonewall")
+        return 1 + max(awaited, default=stage)
+
+    def read(self, role: str, stage: int) -> DraftJob:
+        rw, direct = self._rw(), self._direct()
+        engine, depth, notes = self._engine(direct=direct)
+        key, file = self._place()
+        notes += [f"{one.path}:{one.line}: {one.name}={one.value} is left out" for one in self._left]
+        notes += [
+            f"{one.path}:{one.line}: {one.name} has no effect: the guest has one CPU"
+            for one in self._options.values()
+            if one.name in _PLACEMENT
+        ]
+        label = self._options.get("name")
+        job = DraftJob(
+            role=role,
+            label=label.value if label else self._job.name,
+            line=f"{self._job.path}:{self._job.line}",
+            key=key,
+            file=file,
+            clones=self._clones(),
+            stage=stage,
+            rw=rw,
+            bs=self._bs(rw),
+            iodepth=depth,
+            ioengine=engine,
+            direct=direct,
+            size=self._number("size", fio_size, self._number("filesize", fio_size)),
+            offset=self._number("offset", fio_size),
+            rate=self._of_side("rate", rw, fio_size),
+            rate_iops=self._of_side("rate_iops", rw, fio_integer),
+            thinktime=self._number("thinktime", lambda text: fio_time(text, "us")),
+            options=dict(self._passed(rw)),
+        )
+        self._check_rest()
+        return replace(job, notes=tuple(notes))
+
+    def _rw(self) -> str:
+        option = self._take("rw")
+        known = schema.RW.kind.values if isinstance(schema.RW.kind, Choice) else ()
+        if option is None:
+            return "read"
+        if option.value not in known:
+            self._refuse(option, f"{option.value} is not among {', '.join(known)}", "write another rw")
+            return "read"
+        return option.value
+
+    def _direct(self) -> bool:
+        direct, buffered = self._take("direct"), self._take("buffered")
+        if buffered is not None:
+            return not self._value(buffered, fio_flag, True)
+        return direct is not None and self._value(direct, fio_flag, False)
+
+    def _engine(self, *, direct: bool) -> tuple[str, int, list[str]]:
+        """Engine and depth as they take effect, and notes where that is less than the job asks for."""
+        option, notes = self._take("ioengine"), list[str]()
+        engine = option.value if option else "psync"
+        known = schema.IOENGINE.kind.values if isinstance(schema.IOENGINE.kind, Choice) else ()
+        if option and engine not in known:
+            self._refuse(option, f"{engine} is not among {', '.join(known)}", "write the nearest of them")
+        depth = max(1, self._number("iodepth", fio_integer, 1) or 1)
+        waits = engine in _SYNCHRONOUS or (engine == "libaio" and not direct)
+        if depth > 1 and waits:
+            what = engine if engine in _SYNCHRONOUS else "buffered libaio"
+            notes.append(f"{self._options['iodepth'].path}:{self._options['iodepth'].line}: {what} has one in flight")
+        return engine, 1 if waits else depth, notes
+
+    def _place(self) -> tuple[str, str]:
+        """What the job's file is on: the device itself, else the folder; and the file."""
+        filename, directory = self._take("filename"), self._take("directory")
+        files = self._take("nrfiles")
+        if files is not None and self._value(files, fio_integer, 1) != 1:
+            self._refuse(files, "several files of one job share its iodepth", "write a job for each file")
+        if filename is not None and ":" in filename.value:
+            self._refuse(filename, "several files of one job share its iodepth", "write a job for each file")
+        name = filename.value if filename else self._job.name
+        if name.startswith("/dev/"):
+            return name, name
+        path = PurePosixPath(directory.value if directory else ".") / name
+        return str(path.parent), str(path)
+
+    def _clones(self) -> int:
+        count = self._number("numjobs", fio_integer, 1) or 1
+        if count > schema.MOST_ROLES:
+            self._refuse(self._options["numjobs"], f"a load has at most {schema.MOST_ROLES} roles", "reduce numjobs")
+        return count
+
+    def _bs(self, rw: str) -> int:
+        option, ranged = self._take("bs"), self._take("bsrange")
+        if ranged is not None:
+            low, _, high = ranged.value.partition("-")
+            if low != high:
+                self._refuse(ranged, "a role has one size of requests", "write bs=4k")
+            return self._value(replace(ranged, value=low), fio_size, 4096)
+        if option is None:
+            return 4096
+        size = self._value(replace(option, value=self._side(option, rw)), fio_size, 4096)
+        if size % SECTOR or not SECTOR <= size <= 1 << 26:
+            self._refuse(option, f"{size} bytes are no multiple of 512 up to 64 MiB", "write another bs")
+        return size
+
+    def _side(self, option: FioOption, rw: str) -> str:
+        """The value for the direction of the job, of one for each of reads, writes and trims."""
+        sides = [side for side in option.value.split(",") if side] or [""]
+        reads, writes = sides[0], sides[min(1, len(sides) - 1)]
+        if rw in _MIXED and reads != writes:
+            self._refuse(option, "reads and writes differ", "write two jobs")
+        return reads if rw in _READS else writes
+
+    def _of_side(self, name: str, rw: str, read: Callable[[str], int]) -> int | None:
+        option = self._take(name)
+        if option is None:
+            return None
+        return self._value(replace(option, value=self._side(option, rw)), read, 0) or None
+
+    def _passed(self, rw: str) -> Iterator[tuple[str, object]]:
+        """Options that a role has too, with values that it takes."""
+        for name in _PASSED:
+            value = self._number(name, fio_integer)
+            if value is not None and (name != "rwmixread" or rw in _MIXED):
+                yield name, value
+        mix = self._take("rwmixwrite")
+        if mix is not None and rw in _MIXED and "rwmixread" not in self._options:
+            yield "rwmixread", 100 - self._value(mix, fio_integer, 50)
+        flag = self._take("zero_buffers")
+        if flag is not None and rw not in _READS and self._value(flag, fio_flag, False):
+            yield "zero_buffers", True
+        if rw in _RANDOM:
+            yield from self._random()
+        verify = self._take("verify")
+        if verify is None or verify.value in ("", "0", "null"):
+            return
+        kind = schema.OPTIONS["verify"].field.kind
+        if rw in _READS:
+            self._refuse(verify, "it reads back what another job wrote, and each load runs by itself")
+        elif not isinstance(kind, Choice) or verify.value not in kind.values:
+            self._refuse(verify, f"{verify.value} is none of a role's checksums", "write verify=crc32c")
+        else:
+            yield "verify", verify.value
+
+    def _random(self) -> Iterator[tuple[str, object]]:
+        if self.is_set("norandommap"):
+            yield "norandommap", True
+        option = self._take("random_distribution")
+        if option is None or option.value == "random":
+            return
+        own = schema.OPTIONS["random_distribution"].field.kind
+        if isinstance(own, Text) and own.pattern and re.fullmatch(own.pattern, option.value):
+            yield "random_distribution", option.value
+        else:
+            self._refuse(option, f"{option.value} is none that a role has")
+
+    def _check_rest(self) -> None:
+        """Refuse what is left and may change what is measured."""
+        base = self._options.get("kb_base")
+        if base is not None and base.value != "1024":
+            self._refuse(base, f"sizes in powers of 1000 (kb_base={base.value})", "write kb_base=1024 and its sizes")
+        delay = self._take("startdelay")
+        if delay is not None and self._value(delay, fio_time, 0):
+            self._refuse(delay, "the roles of a load start together")
+        for name, option in self._options.items():
+            if name not in self._used and name not in _PLACEMENT and name not in _HARMLESS and name not in _ONLY_RANDOM:
+                self._refuse(option, "the draft has nothing that does the same")

@@ -1,0 +1,118 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""By how much a draft must be slower than the machine, so that the CPU of a guest does not set its figures."""
+
+from collections.abc import Iterable, Iterator
+from dataclasses import dataclass, replace
+from math import ceil, inf
+
+from harness.judge.guard import LEAST_IDLE
+from harness.limits.limits import allowed
+from harness.scenario.model import Arm, Load, Role
+from lab.base.units import show_time
+from lab.topology.limits import crossings
+from lab.topology.model import Driver, Topology
+
+_NS = 1e9
+_MICROSECOND = 1000
+_MARGIN = 0.5
+"""Part of the time that the idle guard leaves to the CPU which a draft plans to use."""
+
+
+@dataclass(frozen=True)
+class CpuCost:
+    """CPU time of a guest for one I/O and for each KiB of it, in ns of virtual time."""
+
+    request: int
+    kib: int
+
+
+COSTS = {
+    Driver.NULL_BLK: CpuCost(23_000, 0),
+    Driver.SCSI_DEBUG: CpuCost(25_000, 0),
+    Driver.TCM_LOOP: CpuCost(45_000, 180),
+    Driver.TCMU: CpuCost(70_000, 480),
+    Driver.NVMET_TCP: CpuCost(76_000, 1_110),
+}
+"""At least what 6.1 takes (tests/vm/test_draft_real.py), for null_blk and scsi_debug docs/results/io-cost.md: with an
+elevator, reads and writes of 4 and 256 KiB."""
+
+
+@dataclass(frozen=True)
+class Demand:
+    """What a load asks of the guest's CPU at the topology's own scale: ``busy`` is 1 for all of its time."""
+
+    load: str
+    iops: float
+    busy: float
+
+
+def demands(arm: Arm, loads: Iterable[Load]) -> Iterator[Demand]:
+    """Of each load, with every role at what the topology allows it. Raises Misuse where nothing limits a role."""
+    for load in loads:
+        rates = predicted(arm, load)
+        iops = busy = 0.0
+        for role in filter(waits, load.roles.values()):
+            rate = rates[role.name]
+            cost = COSTS[arm.topology.driver(role.disks[0])]
+            requests = rate / role.bs
+            iops += requests
+            split = _pieces(arm.topology, role.disks[0], role.bs)
+            busy += requests * (cost.request * split + cost.kib * role.bs / 1024) / _NS
+        yield Demand(load.name, iops, busy)
+
+
+def predicted(arm: Arm, load: Load) -> dict[str, float]:
+    """Bytes per second of each role: what the topology allows, or less where the role paces itself.
+
+    Raises Misuse where nothing limits a role.
+    """
+    # A buffered random read that misses the page cache waits for the disk like a direct one.
+    waiting = {name: replace(role, direct=role.direct or waits(role)) for name, role in load.roles.items()}
+    rates = allowed(arm.topology, replace(load, roles=waiting), arm.queue).rates
+    return {name: min(rates[name], _paced(role)) for name, role in load.roles.items()}
+
+
+def waits(role: Role) -> bool:
+    """Whether each I/O waits for a disk, and not for the page cache or for read-ahead."""
+    return role.direct or role.rw == "randread"
+
+
+def _paced(role: Role) -> float:
+    """Bytes per second at which a role on one disk paces itself."""
+    think = float(role.options.get("thinktime", 0)) * _MICROSECOND
+    by_time = role.bs * _NS / think if think else inf
+    by_count = float(role.options.get("rate_iops", inf)) * role.bs
+    return min(by_time, by_count, float(role.options.get("rate", inf)))
+
+
+def _pieces(topology: Topology, name: str, bs: int) -> int:
+    """Requests that one of ``bs`` bytes becomes below stripes and arrays."""
+    chunks = [topology.stacks[each].chunk for each in _below(topology, name) if topology.stacks[each].chunk]
+    return max((ceil(bs / chunk) for chunk in chunks), default=1)
+
+
+def _below(topology: Topology, name: str) -> Iterator[str]:
+    if name in topology.stacks:
+        yield name
+        for member in topology.stacks[name].over:
+            yield from _below(topology, member)
+
+
+def factor(found: Iterable[Demand]) -> int:
+    """The whole factor by which rates must be lower and times longer; 1 where the guest keeps up."""
+    busiest = max((one.busy for one in found), default=0.0)
+    return max(1, ceil(busiest / ((1 - LEAST_IDLE) * _MARGIN)))
+
+
+def not_concluded(topology: Topology) -> tuple[str, ...]:
+    """What a scaled topology cannot show: the timers of the kernel that its times cross, a sentence each."""
+    alike: dict[str, list[str]] = {}
+    for one in crossings(topology):
+        timer = one.timer
+        text = f"whether {timer.does} ({timer.name}, {show_time(timer.time)}, {timer.source})"
+        on_machine = show_time(round(float(f"{one.hardware:.3g}")))
+        alike.setdefault(text, []).append(f"{one.what} ({on_machine} on the machine)")
+    return tuple(
+        f"Not to be concluded: {text}, for the scale carries these times across it: {'; '.join(what)}."
+        for text, what in alike.items()
+    )

@@ -1,0 +1,359 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab draft``: fio's rules, roles and loads, first claims, scale, and what is refused with its line."""
+
+import json
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.base.plain import identity
+from harness.cli import main
+from harness.intake.fio_values import fio_integer, fio_size, fio_time
+from harness.intake.jobfile import read_jobs
+from harness.intake.jobs import draft_jobs
+from harness.intake.scaling import demands, factor
+from harness.judge.cells import CellResult
+from harness.judge.verdict import judge
+from harness.limits.load import load_scenario
+from harness.report.terminal.conclusion import conclusion
+from harness.scenario.model import Scenario, Status
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_MISUSE, InputErrors
+from lab.topology.load import catalogue
+from tests.unit.machine_samples import MachineTree, megaraid, mpt3sas, nvme_four_paths
+
+EXAMPLES = Path(__file__).parent / "fixtures" / "fio"
+WITHOUT = {
+    "aio-read": (),
+    "basic-verify": (),
+    "fio-rand-read": (),
+    "fio-seq-read": (),
+    "ssd-steadystate": (),
+    "ssd-test": (),
+    "tiobench-example": (),
+    "waitfor": (),
+    "flow": ("flow", "flow_sleep"),
+    "disk-zone-profile": ("zonemode", "zonesize", "zoneskip"),
+    "latency-profile": ("latency_target", "latency_window", "latency_percentile"),
+    "numa": (),
+    "fixed-rate-submission": ("io_submit_mode",),
+}
+"""fio's examples that become drafts, and the options of each that have no counterpart."""
+
+
+def _draft(job: Path, tmp_path: Path, *more: str) -> Scenario:
+    output = tmp_path / f"{job.stem}.yaml"
+    assert main(["draft", "--fio", str(job), "--output", str(output), *more]) == 0
+    return load_scenario(str(output), search=tmp_path)
+
+
+def _written(text: str, tmp_path: Path) -> Path:
+    path = tmp_path / "job.fio"
+    path.write_text(text)
+    return path
+
+
+def _refused(text: str, tmp_path: Path, capsys: pytest.CaptureFixture[str], *more: str) -> str:
+    capsys.readouterr()
+    assert main(["draft", "--fio", str(_written(text, tmp_path)), *more]) == EXIT_MISUSE
+    return capsys.readouterr().err.replace(f"{tmp_path}/", "")
+
+
+@pytest.mark.parametrize("name", WITHOUT)
+def test_public_jobs_become_scenarios_that_load(name: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    job = EXAMPLES / f"{name}.fio"
+    if WITHOUT[name]:
+        assert main(["draft", "--fio", str(job)]) == EXIT_MISUSE
+        said = capsys.readouterr().err
+        assert all(f": {option}: the draft has nothing that does the same" in said for option in WITHOUT[name])
+    scenario = _draft(job, tmp_path, *(word for option in WITHOUT[name] for word in ("--without", option)))
+    assert scenario.claims and all(claim.draft for claim in scenario.claims)
+    jobs = draft_jobs(read_jobs(job), WITHOUT[name])
+    assert {f"solo-{one.role}" for one in jobs} <= set(scenario.loads)
+    assert sum(len(scenario.loads[f"solo-{one.role}"].roles) for one in jobs) == sum(one.clones for one in jobs)
+
+
+@pytest.mark.parametrize(
+    ("name", "says"),
+    [
+        ("surface-scan", "surface-scan.fio:8:1: verify: it reads back what another job wrote"),
+        ("exitwhat", "every job writes to the page cache or reads ahead"),
+        ("null", "null.fio:6:1: ioengine: null is not among libaio, io_uring, psync, sync"),
+    ],
+)
+def test_public_jobs_that_cannot_become_scenarios(name: str, says: str, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["draft", "--fio", str(EXAMPLES / f"{name}.fio")]) == EXIT_MISUSE
+    assert says in capsys.readouterr().err
+
+
+def test_files_of_one_folder_lie_one_after_another_on_one_disk(tmp_path: Path) -> None:
+    scenario = _draft(EXAMPLES / "aio-read.fio", tmp_path)
+    roles = scenario.loads["together"].roles
+    assert {role.disks for role in roles.values()} == {("d0",)}
+    assert [role.options.get("offset", "0") for role in roles.values()] == [
+        "0",
+        "536870912",
+        "1073741824",
+        "1610612736",
+    ]
+    assert [role.iodepth for role in roles.values()] == [4, 32, 8, 16]
+
+
+def test_a_stonewall_separates_loads_and_wait_for_does(tmp_path: Path) -> None:
+    assert "together" not in _draft(EXAMPLES / "ssd-test.fio", tmp_path).loads
+    assert [one.stage for one in draft_jobs(read_jobs(EXAMPLES / "waitfor.fio"))] == [0, 1, 2, 3]
+
+
+def test_where_a_job_runs_has_no_effect_and_is_noted(tmp_path: Path) -> None:
+    _draft(EXAMPLES / "numa.fio", tmp_path)
+    text = (tmp_path / "numa.yaml").read_text()
+    assert "numa.fio:14: numa_cpu_nodes has no effect: the guest has one CPU" in " ".join(text.split())
+
+
+# fio's rules
+
+
+def test_sections_inheritance_includes_variables_and_comments(tmp_path: Path) -> None:
+    (tmp_path / "more.fio").write_text("iodepth=7\n; a comment\ninclude deeper.fio\n")
+    (tmp_path / "deeper.fio").write_text("bs=8k\n")
+    text = """\
+# comment
+[global]
+  ioengine = libaio   ; a comment behind
+direct=1
+size=${SIZE}
+[one]
+include more.fio
+[global]
+rw=randread
+[two]
+bs=$pagesize
+filename=/dev/sda#1
+"""
+    jobs = read_jobs(_written(text, tmp_path), {"SIZE": "64m"})
+    values = [{name: option.value for name, option in job.options.items()} for job in jobs]
+    common = {"ioengine": "libaio", "direct": "1", "size": "64m"}
+    assert values[0] == {**common, "iodepth": "7", "bs": "8k"}
+    assert values[1] == {**common, "rw": "randread", "bs": "4096", "filename": "/dev/sda"}
+    assert jobs[0].options["bs"].line == 1
+    assert jobs[0].options["bs"].path.endswith("deeper.fio")
+
+
+def test_mistakes_of_job_files_come_all_at_once_with_their_lines(tmp_path: Path) -> None:
+    (tmp_path / "loop.fio").write_text("include loop.fio\n")
+    (tmp_path / "section.fio").write_text("[no]\n")
+    text = "rw=read\n[a]\nsize=${NONE}\nbs=$ncpus\ninclude loop.fio\ninclude absent.fio\ninclude section.fio\n"
+    with pytest.raises(InputErrors) as caught:
+        read_jobs(_written(text, tmp_path), {})
+    said = str(caught.value).replace(f"{tmp_path}/", "")
+    for line in (
+        "job.fio:1:1: rw: outside of a section",
+        "job.fio:3:1: size: ${NONE} is not set",
+        "job.fio:4:1: bs: $ncpus is of the machine that runs fio",
+        "loop.fio:1:1: include loop.fio: it includes itself",
+        "job.fio:6:1: include absent.fio: no such file",
+        "section.fio:1:1: a section in an included file",
+    ):
+        assert line in said
+
+
+@pytest.mark.parametrize(
+    ("text", "value"),
+    [
+        ("4k", 4096),
+        ("4K", 4096),
+        ("4kb", 4096),
+        ("4ki", 4000),
+        ("0x10", 16),
+        ("1m", 1 << 20),
+        ("512", 512),
+        ("2TiB", 2 * 10**12),
+    ],
+)
+def test_sizes_are_those_of_fio(text: str, value: int) -> None:
+    assert fio_size(text) == value
+
+
+def test_times_are_those_of_fio() -> None:
+    assert (fio_time("10m"), fio_time("4"), fio_time("2000", "us")) == (600 * 10**9, 4 * 10**9, 2 * 10**6)
+    for text in ("", "-1", "1.5s", "9" * 30):
+        with pytest.raises(ValueError, match="is not"):
+            fio_time(text)
+    with pytest.raises(ValueError, match="whole"):
+        fio_integer("1e3")
+
+
+@pytest.mark.parametrize(
+    ("option", "says"),
+    [
+        ("bssplit=4k/50:8k/50", "job.fio:6:1: bssplit: the draft has nothing that does the same"),
+        ("rw=randtrim", "job.fio:6:1: rw: randtrim is not among read, write"),
+        ("bs=1000", "job.fio:6:1: bs: 1000 bytes are no multiple of 512"),
+        ("bsrange=4k-64k", "job.fio:6:1: bsrange: a role has one size"),
+        ("iodepth=many", 'job.fio:6:1: iodepth: "many" is not a whole number'),
+        ("numjobs=33", "job.fio:6:1: numjobs: a load has at most 32 roles"),
+        ("filename=/dev/sda:/dev/sdb", "job.fio:6:1: filename: several files of one job share its iodepth"),
+        ("kb_base=1000", "job.fio:6:1: kb_base: sizes in powers of 1000"),
+        ("startdelay=4", "job.fio:6:1: startdelay: the roles of a load start together"),
+        ("wait_for=nobody", "job.fio:6:1: wait_for: no job nobody above it"),
+    ],
+)
+def test_options_without_a_counterpart_are_refused_with_their_line(
+    option: str, says: str, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    text = f"[a]\ndirect=1\nrw=randread\nioengine=libaio\n\n{option}\n"
+    assert says in _refused(text, tmp_path, capsys)
+    name = option.partition("=")[0]
+    scenario = _draft(_written(text, tmp_path), tmp_path, "--without", name)
+    assert f"job.fio:6: {option} is left out" in (tmp_path / "job.yaml").read_text()
+    assert scenario.loads
+
+
+def test_job_files_that_are_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert "no job" in _refused("[global]\nrw=read\n", tmp_path, capsys)
+    assert main(["draft", "--fio", str(tmp_path)]) == EXIT_MISUSE
+    assert main(["draft", "--fio", "/dev/zero"]) == EXIT_MISUSE
+    (tmp_path / "large.fio").write_bytes(b"[a]\n" + b"x=1\n" * (1 << 19))
+    assert main(["draft", "--fio", str(tmp_path / "large.fio")]) == EXIT_MISUSE
+    assert "larger than 1 MiB" in capsys.readouterr().err
+
+
+# Topologies
+
+PAIR = """\
+[global]
+direct=1
+ioengine=libaio
+rw=randread
+[deep]
+filename=/dev/p0
+iodepth=64
+[shallow]
+filename=/dev/other
+thinktime=500
+rate_iops=90
+"""
+
+
+def test_jobs_are_put_on_disks_by_name_and_by_map(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    topology = ("--topology", "neighbours")
+    scenario = _draft(_written(PAIR, tmp_path), tmp_path, *topology)
+    assert scenario.arms["base"].topology.name == "neighbours"
+    assert [role.disk for role in scenario.loads["together"].roles.values()] == ["p0", "p1"]
+    swapped = _draft(_written(PAIR, tmp_path), tmp_path, *topology, "--map", "/dev/p0=p1", "--map", "/dev/other=p0")
+    assert [role.disk for role in swapped.loads["together"].roles.values()] == ["p1", "p0"]
+    assert "no p9" in _refused(PAIR, tmp_path, capsys, *topology, "--map", "/dev/p0=p9")
+    assert "no job uses /dev/q" in _refused(PAIR, tmp_path, capsys, *topology, "--map", "/dev/q=p0")
+    third = PAIR + "[third]\nfilename=/dev/x\n"
+    assert "job.fio:12: no disk is left for /dev/x" in _refused(third, tmp_path, capsys, *topology)
+
+
+@pytest.mark.parametrize("name", [one.name for one in catalogue() if not one.emulated])
+def test_every_topology_of_the_catalogue_takes_a_job(name: str, tmp_path: Path) -> None:
+    text = "[a]\nfilename=/dev/nowhere\ndirect=1\nrw=randread\nioengine=libaio\niodepth=4\n"
+    scenario = _draft(_written(text, tmp_path), tmp_path, "--topology", name)
+    assert set(scenario.arms) == {"base", "slower"}
+
+
+@pytest.mark.parametrize(
+    ("machine", "disk"), [(megaraid, "md127"), (mpt3sas, "dm-4"), (nvme_four_paths, "nvme0n1"), (megaraid, "sde")]
+)
+def test_a_captured_machine_takes_a_job(machine: Callable[[Path], MachineTree], disk: str, tmp_path: Path) -> None:
+    topology = tmp_path / "machine.yaml"
+    root = machine(tmp_path / "machine").root
+    assert main(["capture", "--root", str(root), "--output", str(topology)]) == 0
+    text = f"[a]\nfilename=/dev/{disk}\ndirect=1\nrw=randread\nioengine=libaio\niodepth=8\n"
+    scenario = _draft(_written(text, tmp_path), tmp_path, "--topology", str(topology))
+    arm = scenario.arms["base"]
+    assert scenario.loads["solo-a"].roles["a"].disks == (disk,)
+    assert arm.queue["scheduler"] == arm.topology.queue["scheduler"]
+
+
+FAST = """\
+topology: fast
+memory: 512M
+disks:
+  d: {size: 1G, rate: 3000 MB/s, seek: 20us}
+hbas:
+  h: {driver: tcmu, can_queue: 256}
+luns:
+  d: {hba: h, disks: [d]}
+"""
+
+
+def test_a_machine_that_is_too_fast_is_scaled_and_says_what_that_hides(tmp_path: Path) -> None:
+    (tmp_path / "fast.yaml").write_text(FAST)
+    text = "[a]\nfilename=/dev/d\ndirect=1\nrw=randread\nioengine=libaio\niodepth=256\nrate_iops=100000\nthinktime=2\n"
+    job = _written(text, tmp_path)
+    scenario = _draft(job, tmp_path, "--topology", str(tmp_path / "fast.yaml"))
+    topology = scenario.arms["base"].topology
+    assert topology.scale > 1
+    role = scenario.loads["solo-a"].roles["a"]
+    assert role.options["rate_iops"] == str(100_000 // topology.scale)
+    assert role.options["thinktime"] == str(2 * topology.scale)
+    assert f"rates are {topology.scale} times lower" in scenario.teaches
+    # No timer lies between 21 us and its multiple; 256 queued requests take 5.5 ms on the machine.
+    assert "Not to be concluded: whether BFQ no longer waits" in scenario.teaches
+    assert factor(demands(scenario.arms["base"], scenario.loads.values())) == 1
+
+
+def test_what_the_machine_cannot_serve_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "slow.yaml").write_text(FAST.replace("3000 MB/s", "1 MB/s").replace("20us", "200ms"))
+    text = "[a]\nfilename=/dev/d\ndirect=1\nrw=randread\nioengine=libaio\niodepth=256\n"
+    said = _refused(text, tmp_path, capsys, "--topology", str(tmp_path / "slow.yaml"))
+    assert "the draft of job:" in said
+    assert "iodepth: disk d serves 256 requests in 52.2" in said
+    assert "the command timeout is 30 s (reduce iodepth" in said
+
+
+def test_reported_figures_become_ratios_to_what_the_topology_allows(tmp_path: Path) -> None:
+    fio = tmp_path / "fio.json"
+    sides = {"read": {"iops": 320.0}, "write": {"iops": 0}}
+    fio.write_text(json.dumps({"jobs": [{"jobname": "deep", **sides}, {"jobname": "unknown", **sides}]}))
+    scenario = _draft(_written(PAIR, tmp_path), tmp_path, "--topology", "neighbours", "--from-output", str(fio))
+    (row,) = scenario.reproduces
+    # 1 MB/s in token buckets of 20 ms are 250 reads of 4 KiB.
+    assert (row.reported, row.ratio.text) == (1.28, "base.together.deep.iops / bound.base.together.deep.iops")
+
+
+def test_output_of_other_jobs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    fio = tmp_path / "fio.json"
+    fio.write_text(json.dumps({"jobs": [{"jobname": "x", "read": {"iops": 1}}]}))
+    assert "has no job of" in _refused(PAIR, tmp_path, capsys, "--from-output", str(fio))
+
+
+# Drafts in reports
+
+
+def _cells(scenario: Scenario, value: float) -> list[CellResult]:
+    figures = {
+        (load.name, role, metric): value
+        for load in scenario.loads.values()
+        for role in load.roles
+        for metric in ("iops",)
+    }
+    idle = {(load, "guest", "cpu.idle"): 0.9 for load in scenario.loads}
+    return [
+        CellResult(
+            arm,
+            1,
+            Status.PASS,
+            figures={key: one / (9 if arm == "slower" else 1) for key, one in figures.items()} | idle,
+        )
+        for arm in scenario.arms
+    ]
+
+
+def test_drafts_decide_nothing_until_their_bounds_are_set(tmp_path: Path) -> None:
+    scenario = _draft(EXAMPLES / "fio-seq-read.fio", tmp_path)
+    (claim,) = scenario.claims
+    for value in (1e9, 1.0):
+        verdict = judge(scenario, _cells(scenario, value))
+        assert verdict.claims[0].text.endswith("(draft)")
+        assert verdict.exit_code == EXIT_CANNOT_JUDGE
+    assert "1 claim is a draft: set bounds" in conclusion(judge(scenario, _cells(scenario, 16_000.0)))
+    decided = replace(scenario, claims=(replace(claim, draft=False),))
+    decided = replace(decided, digest=identity(decided))
+    assert judge(decided, _cells(decided, 16_000.0)).status is Status.PASS
+    assert judge(decided, _cells(decided, 1.0)).status is Status.FAIL

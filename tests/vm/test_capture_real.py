@@ -1,0 +1,113 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The machines of the field reports, captured from inside guests on QEMU's controllers, against the catalogue."""
+
+import os
+import subprocess
+from collections import Counter
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.intake.capture import capture
+from harness.intake.devices import CapturedDevices, Notes, read_devices
+from harness.intake.over import same_disk
+from harness.intake.snapshot import SCRIPT, Snapshot, opened
+from harness.intake.written import written
+from lab.base.cache import Cache
+from lab.base.errors import BlklabError
+from lab.guest.steps.device import TableStep
+from lab.kernels.resolve import resolve
+from lab.realise.in_qemu.guest import steps
+from lab.topology.emulated import emulated
+from lab.topology.load import load_topology
+from lab.topology.model import StackKind, Topology
+
+KERNEL = "debian:6.1"
+# Without stacks of md: this makes dm devices with the host's dmsetup, and a host need not have mdadm.
+MACHINES = ("3ware-8506", "intel-965p-lvm", "dl980-iodrive", "sun-x4540", "sun-j4400-multipath", "nvme-two-paths")
+
+
+def _command(topology: Topology) -> Iterator[str]:
+    """Lines that set queue depths, make the dm devices and write a capture to the output."""
+    for lun, name in ((lun, lun.name) for lun in topology.luns.values()):
+        depth = topology.hbas[lun.hba].cmd_per_lun
+        yield f"[ ! -e /run/lab/{name}.sys/device/queue_depth ] || echo {depth} >/run/lab/{name}.sys/device/queue_depth"
+    for step in steps(topology):
+        if isinstance(step, TableStep):
+            rows = "\\n".join(step.rows).replace("/lab/", "/run/lab/")
+            yield f"printf '{rows}\\n' | dmsetup create --noudevsync {step.name} >&2"
+            yield f"ln -sfn /dev/dm-$(dmsetup info -c --noheadings -o minor {step.name}) /run/lab/{step.name}"
+    # The guest has the host's files, read-only, and a /run of its own.
+    yield f"mkdir /run/captured && TMPDIR=/run sh {SCRIPT} --folder /run/captured >&2 && tar -C /run/captured -cf - ."
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", MACHINES)
+def test_a_guest_is_captured_as_the_machine_that_it_imitates(
+    name: str, tmp_path: Path, capfdbinary: pytest.CaptureFixture[bytes]
+) -> None:
+    pytest.importorskip("virtme", reason="needs requirements/shell.txt")
+    try:
+        resolve(KERNEL, Cache.default())
+    except BlklabError as error:
+        pytest.skip(f"{KERNEL} cannot be had here: {error.message}")
+    topology = emulated(load_topology(name, near=Path()))
+    if any(isinstance(step, TableStep) for step in steps(topology)) and not os.access("/usr/sbin/dmsetup", os.X_OK):
+        pytest.skip("dm devices need dmsetup of the host")
+    capfdbinary.readouterr()
+    command = "\n".join(_command(topology))
+    assert main(["shell", name, "--kernel", KERNEL, "--command", command]) == 0
+    archive = tmp_path / "captured.tar"
+    archive.write_bytes(capfdbinary.readouterr().out)
+    if keep := os.environ.get("BLKLAB_KEEP_CAPTURES"):
+        subprocess.run(["cp", str(archive), f"{keep}/{name}.tar"], check=True)
+    _compare(topology, opened(archive), tmp_path / "captured.yaml")
+
+
+def _compare(wanted: Topology, snapshot: Snapshot, path: Path) -> None:
+    found = capture(snapshot, "captured")
+    path.write_text(written(found.document, found.notes))
+    topology = load_topology(str(path), near=Path())
+    assert _hosts(read_devices(snapshot, same_disk(snapshot), Notes())) == _wanted_hosts(wanted)
+    assert _disks(topology) == _disks(wanted)
+    assert _stacks(topology) == _stacks(wanted)
+
+
+Host = tuple[int, int, int]
+
+
+def _hosts(devices: CapturedDevices) -> Counter[Host]:
+    """Tags, depth of the LUNs and number of LUNs of each host, before the limits of the guest's devices."""
+    return Counter(
+        (one.tags, max(lun.depth or one.tags for lun in own), len(own))
+        for one in devices.controllers.values()
+        if (own := [lun for lun in devices.luns.values() if lun.controller == one.name])
+    )
+
+
+def _wanted_hosts(topology: Topology) -> Counter[Host]:
+    return Counter(
+        (hba.can_queue, hba.cmd_per_lun, sum(lun.hba == hba.name for lun in topology.luns.values()))
+        for hba in topology.hbas.values()
+    )
+
+
+def _disks(topology: Topology) -> Counter[tuple[int, int, int]]:
+    """Size, number of paths and number of hosts of each disk."""
+    found = []
+    for disk in topology.disks.values():
+        luns = [lun for lun in topology.luns.values() if disk.name in lun.disks]
+        found.append((disk.size, len(luns), len({lun.hba for lun in luns})))
+    return Counter(found)
+
+
+def _stacks(topology: Topology) -> Counter[tuple[str, int, int, int, int, str]]:
+    return Counter(
+        (stack.kind.value, stack.chunk, stack.offset, topology.stack_size(stack.name), len(stack.over), stack.selector)
+        for stack in topology.stacks.values()
+        # A namespace without multipath is a stack of one path in a captured file.
+        if stack.kind is not StackKind.MD and (stack.kind is not StackKind.NVME or len(stack.over) > 1)
+    )
