@@ -39,12 +39,14 @@ _BASE, _COLD = "base", "--cold"
 
 @dataclass(frozen=True)
 class Sample:
-    """One measurement in seconds. ``first`` is the time to the first complete boot, ``starting`` the share of boot and
-    set-up in the seconds of all boots; both are None for a start of a guest.
+    """One measurement in seconds.
+
+    ``cpu`` is None where the processes did more than ``wall`` covers. ``first`` is the time to the first complete boot,
+    ``starting`` the share of boot and set-up in the seconds of all boots; both are None for a start of a guest.
     """
 
     wall: float
-    cpu: float
+    cpu: float | None
     first: float | None = None
     starting: float | None = None
 
@@ -82,7 +84,7 @@ def measured(ways: Mapping[str, Way], rounds: int, tell: Callable[[str], None]) 
     for number in range(rounds + 1):
         for name, way in ways.items():
             sample = way()
-            tell(f"round {number} of {rounds}: {name}: {sample.wall:.1f} s, {sample.cpu:.1f} s of CPU time")
+            tell(f"round {number} of {rounds}: {name}: {sample.wall:.1f} s")
             if number:
                 found[name].append(sample)
     return found
@@ -109,12 +111,13 @@ def _table(rounds: Rounds) -> Iterator[str]:
 
 def _row(name: str, samples: Sequence[Sample], reference: Sequence[Sample]) -> Sequence[str]:
     walls = sorted(sample.wall for sample in samples)
+    used = [sample.cpu for sample in samples if sample.cpu is not None]
     ratios = sorted(sample.wall / other.wall for sample, other in zip(samples, reference, strict=True))
     cells = [
         name,
         f"{statistics.median(walls):.1f}",
         f"{walls[0]:.1f}..{walls[-1]:.1f}",
-        f"{statistics.median(sample.cpu for sample in samples):.1f}",
+        f"{statistics.median(used):.1f}" if used else "-",
         f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}..{ratios[-1]:.2f}]",
     ]
     firsts = [sample.first for sample in samples if sample.first is not None]
@@ -124,12 +127,10 @@ def _row(name: str, samples: Sequence[Sample], reference: Sequence[Sample]) -> S
     return cells
 
 
-def _timed(action: Callable[[], float | None]) -> Sample:
-    """``action`` may return seconds of its own that count instead."""
+def _timed(action: Callable[[], None]) -> Sample:
     before, started = _cpu_of_children(), time.monotonic()
-    own = action()
-    wall = time.monotonic() - started
-    return Sample(wall if own is None else own, _cpu_of_children() - before)
+    action()
+    return Sample(time.monotonic() - started, _cpu_of_children() - before)
 
 
 def _cpu_of_children() -> float:
@@ -167,14 +168,11 @@ def _ready(lab: Lab, kernel: Kernel, scenario: Scenario) -> Sample:
     arm = next(iter(scenario.arms.values()))
     prepared = prepare_job(lab, kernel, arm.topology, guest_job(scenario, arm, 1))
 
-    def action() -> float:
-        with tempfile.TemporaryDirectory(prefix="blklab-") as folder:
-            record = run_job(lab, prepared, Path(folder))
-        if record.outcome is not Outcome.BYE:
-            raise LabBroken(f"a guest ended with {record.outcome}: {record.detail}", remedy="blklab check selftest")
-        return record.wall["boot"]
-
-    return _timed(action)
+    with tempfile.TemporaryDirectory(prefix="blklab-") as folder:
+        record = run_job(lab, prepared, Path(folder))
+    if record.outcome is not Outcome.BYE:
+        raise LabBroken(f"a guest ended with {record.outcome}: {record.detail}", remedy="blklab check selftest")
+    return Sample(record.wall["boot"], None)
 
 
 def _run(argv: Sequence[str], checkout: Path) -> Sample:

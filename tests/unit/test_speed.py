@@ -41,6 +41,11 @@ def test_ratios_are_taken_within_rounds() -> None:
     assert "load average 1.0 to 2.0" in text
 
 
+def test_a_start_without_a_cpu_time_of_its_own() -> None:
+    text = speed.page({"Starts": {"warm": [Sample(0.5, None)]}}, FACTS, "make bench")
+    assert row(text, "warm") == ["0.5", "0.5..0.5", "-", "1.00 [1.00..1.00]"]
+
+
 def test_every_way_is_measured_in_turn_after_a_round_that_fills_the_caches() -> None:
     order: list[str] = []
     walls: Iterator[float] = iter(map(float, range(6)))
