@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.report import markdown
+from harness.report.format import plural
 from harness.run.plan import guest_job
 from harness.scenario.model import Scenario
 from lab.base import host, process
@@ -24,7 +25,7 @@ from lab.session import Lab, prepare_job, run_job
 from lab.shell.enter import virtme
 
 _PREFACE = """\
-Seconds of wall time: medians of {rounds} rounds, in which every row was measured once after the other, with everything
+Seconds of wall time: medians of {rounds}, in which every row was measured once after the other, with everything
 in the cache. A ratio is the median of the ratios within the rounds, so that other work on the host concerns both sides;
 in brackets the smallest and the largest.
 
@@ -197,4 +198,10 @@ def facts_of(lab: Lab, kernel: Kernel, rounds: int, loads: Sequence[float]) -> M
     """What the preface says. ``loads`` are load averages."""
     shown = f"{min(loads):.1f} to {max(loads):.1f}"
     qemu = f"QEMU {lab.qemu.version_text}"
-    return {"rounds": rounds, "cores": host.usable_cores(), "loads": shown, "qemu": qemu, "release": kernel.release}
+    return {
+        "rounds": plural(rounds, "round"),
+        "cores": host.usable_cores(),
+        "loads": shown,
+        "qemu": qemu,
+        "release": kernel.release,
+    }

@@ -11,7 +11,7 @@ from harness.studies import speed
 from harness.studies.speed import Sample
 from lab.base.errors import LabBroken
 
-FACTS = {"rounds": 3, "cores": 2, "loads": "1.0 to 2.0", "qemu": "QEMU 7.2.22", "release": "6.1.0"}
+FACTS = {"rounds": "3 rounds", "cores": 2, "loads": "1.0 to 2.0", "qemu": "QEMU 7.2.22", "release": "6.1.0"}
 CHECKOUT = """\
 import json, pathlib, sys
 assert sys.argv[1:4] == ["blklab", "run", "x"], sys.argv
