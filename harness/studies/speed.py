@@ -39,7 +39,7 @@ _BASE, _COLD = "base", "--cold"
 
 
 @dataclass(frozen=True)
-class Sample:
+class SpeedSample:
     """One measurement in seconds.
 
     ``cpu`` is None where the processes did more than ``wall`` covers. ``first`` is the time to the first complete boot,
@@ -52,8 +52,8 @@ class Sample:
     starting: float | None = None
 
 
-Way = Callable[[], Sample]
-Rounds = Mapping[str, Sequence[Sample]]
+Way = Callable[[], SpeedSample]
+Rounds = Mapping[str, Sequence[SpeedSample]]
 """Samples by row, one of each round; the first row is the reference."""
 
 
@@ -81,7 +81,7 @@ def runs(words: Sequence[str], checkout: Path, base: Path | None) -> Mapping[str
 
 def measured(ways: Mapping[str, Way], rounds: int, tell: Callable[[str], None]) -> Rounds:
     """Carry out each way once to fill the caches, then ``rounds`` times in turn. Raises LabBroken."""
-    found: dict[str, list[Sample]] = {name: [] for name in ways}
+    found: dict[str, list[SpeedSample]] = {name: [] for name in ways}
     for number in range(rounds + 1):
         for name, way in ways.items():
             sample = way()
@@ -110,7 +110,7 @@ def _table(rounds: Rounds) -> Iterator[str]:
     )
 
 
-def _row(name: str, samples: Sequence[Sample], reference: Sequence[Sample]) -> Sequence[str]:
+def _row(name: str, samples: Sequence[SpeedSample], reference: Sequence[SpeedSample]) -> Sequence[str]:
     walls = sorted(sample.wall for sample in samples)
     used = [sample.cpu for sample in samples if sample.cpu is not None]
     ratios = sorted(sample.wall / other.wall for sample, other in zip(samples, reference, strict=True))
@@ -128,10 +128,10 @@ def _row(name: str, samples: Sequence[Sample], reference: Sequence[Sample]) -> S
     return cells
 
 
-def _timed(action: Callable[[], None]) -> Sample:
+def _timed(action: Callable[[], None]) -> SpeedSample:
     before, started = _cpu_of_children(), time.monotonic()
     action()
-    return Sample(time.monotonic() - started, _cpu_of_children() - before)
+    return SpeedSample(time.monotonic() - started, _cpu_of_children() - before)
 
 
 def _cpu_of_children() -> float:
@@ -139,14 +139,14 @@ def _cpu_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _bare(lab: Lab, kernel: Kernel) -> Sample:
+def _bare(lab: Lab, kernel: Kernel) -> SpeedSample:
     words = "console=ttyS0 panic=-1 no_timer_check"
     board = ["-M", "pc", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-accel", "tcg"]
     argv = [str(lab.qemu.path), *board, "-cpu", "max", "-m", _MEMORY, "-serial", "stdio"]
     return _said([*argv, "-kernel", str(kernel.image), "-append", words], "Unable to mount root fs")
 
 
-def _virtme(lab: Lab, kernel: Kernel, busybox: Path) -> Sample:
+def _virtme(lab: Lab, kernel: Kernel, busybox: Path) -> SpeedSample:
     guest = ["--kimg", str(kernel.image), "--mods=auto", "--busybox", str(busybox), "--disable-kvm", "--force-9p"]
     size = ["--disable-microvm", "--qemu-bin", str(lab.qemu.path), "--memory", _MEMORY, "--cpus", "1"]
     size += ["--kopt", "no_timer_check", "--show-boot-console"]
@@ -154,7 +154,7 @@ def _virtme(lab: Lab, kernel: Kernel, busybox: Path) -> Sample:
     return _said([str(virtme()), *guest, *size, *script, "--qemu-opts", "-M", "pc", "-accel", "tcg"], _SAID)
 
 
-def _said(argv: Sequence[str], words: str) -> Sample:
+def _said(argv: Sequence[str], words: str) -> SpeedSample:
     """The time of a guest that says ``words`` and ends."""
 
     def action() -> None:
@@ -165,7 +165,7 @@ def _said(argv: Sequence[str], words: str) -> Sample:
     return _timed(action)
 
 
-def _ready(lab: Lab, kernel: Kernel, scenario: Scenario) -> Sample:
+def _ready(lab: Lab, kernel: Kernel, scenario: Scenario) -> SpeedSample:
     arm = next(iter(scenario.arms.values()))
     prepared = prepare_job(lab, kernel, arm.topology, guest_job(scenario, arm, 1))
 
@@ -173,10 +173,10 @@ def _ready(lab: Lab, kernel: Kernel, scenario: Scenario) -> Sample:
         record = run_job(lab, prepared, Path(folder))
     if record.outcome is not Outcome.BYE:
         raise LabBroken(f"a guest ended with {record.outcome}: {record.detail}", remedy="blklab check selftest")
-    return Sample(record.wall["boot"], None)
+    return SpeedSample(record.wall["boot"], None)
 
 
-def _run(argv: Sequence[str], checkout: Path) -> Sample:
+def _run(argv: Sequence[str], checkout: Path) -> SpeedSample:
     with tempfile.TemporaryDirectory(prefix="blklab-") as folder:
         command, began = [*argv, "--results", folder], time.time()
         accepted = (EXIT_PASS, EXIT_FAIL, EXIT_CANNOT_JUDGE)

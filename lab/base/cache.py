@@ -257,7 +257,7 @@ class Cache:
         except FileNotFoundError:
             last_used = path.stat().st_mtime
         in_use = any(self._is_locked(kind, name) for name in (key, f"{key}.fill"))
-        return CacheEntry(kind, key, path, _size(path), last_used, in_use)
+        return CacheEntry(kind, key, path, size_of(path), last_used, in_use)
 
     def _is_locked(self, kind: str, name: str) -> bool:
         try:
@@ -326,7 +326,8 @@ def _sync_one(path: Path) -> None:
         os.close(file)
 
 
-def _size(folder: Path) -> int:
+def size_of(folder: Path) -> int:
+    """Bytes on disk of everything below a folder. Files that vanish meanwhile count as 0."""
     total = 0
     for base, _, names in os.walk(folder):
         for name in names:
