@@ -22,18 +22,20 @@ _MUTANT, _KERNELS = "mutant ", "kernels "
 
 @dataclass(frozen=True)
 class Killer:
-    """What makes a claim fail. ``judgement`` is the measured one: of the control, or of the claim on the mutant.
+    """What makes a claim fail. ``expect`` is the bound that the file declares for it, empty where it declares none.
 
-    None: not measured. ``kills``: it was measured, and the claim does not hold there.
+    ``judgement`` is the measured one, of the control or of the claim on the mutant; None: not measured. ``kills``: it
+    was measured, and the claim does not hold there.
     """
 
     name: str
+    expect: str = ""
     judgement: Judgement | None = None
     kills: bool = False
 
     def __str__(self) -> str:
         if self.judgement is None:
-            return self.name if self.name.startswith(_KERNELS) else f"{self.name}: {NOT_STORED}"
+            return f"{self.name}: {self.expect}, {NOT_STORED}" if self.expect else self.name
         holds = self.judgement.ensemble is not None and not self.kills
         return f"{self.name}: {shown(self.judgement)}{', where it holds' if holds else ''}"
 
@@ -71,6 +73,11 @@ def claim_kills(
         own, tried = by_name.get(model.name), [one for one in trials if one.scenario == model.name and one.verdict]
         for number, claim in enumerate(model.claims):
             found = {name: Killer(name) for name in killers(model, claim)}
+            found |= {
+                name: Killer(name, one.expect.text)
+                for one in entries(model, claim)
+                if (name := killer(model, one, claim))
+            }
             found |= {one.name: one for one in _by_arm(model, claim, own)} if own else {}
             found |= {one.name: one for one in _by_mutant(number, tried, found)}
             judged = own.verdict.claims[number].judgement if own else None
@@ -84,7 +91,7 @@ def _by_arm(model: Scenario, claim: Claim, stock: Stock) -> Iterator[Killer]:
     for entry in entries(model, claim):
         judgement, name = judged[entry], killer(model, entry, claim)
         if judgement and judgement.ensemble and name and not name.startswith((_MUTANT, _KERNELS)):
-            yield Killer(name, judgement, judgement.status is Status.PASS)
+            yield Killer(name, entry.expect.text, judgement, judgement.status is Status.PASS)
 
 
 def _by_mutant(number: int, trials: Iterable[MutantTrial], declared: Mapping[str, Killer]) -> Iterator[Killer]:
@@ -92,7 +99,7 @@ def _by_mutant(number: int, trials: Iterable[MutantTrial], declared: Mapping[str
     for trial in trials:
         claim, name = trial.verdict.claims[number] if trial.verdict else None, f"{_MUTANT}{trial.mutant}"
         if claim and (out_of_bounds(claim) or name in declared):
-            yield Killer(name, claim.judgement, out_of_bounds(claim))
+            yield Killer(name, "", claim.judgement, out_of_bounds(claim))
 
 
 def mutant_rows(stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Iterator[tuple[str, str, str, str, str]]:
