@@ -11,7 +11,7 @@ from harness.studies import speed
 from harness.studies.speed import SpeedSample
 from lab.base.errors import LabBroken
 
-FACTS = {"rounds": 3, "cores": 2, "loads": "1.0 to 2.0", "qemu": "QEMU 7.2.22", "release": "6.1.0"}
+FACTS = {"rounds": "3 rounds", "cores": 2, "loads": "1.0 to 2.0", "qemu": "QEMU 7.2.22", "release": "6.1.0"}
 CHECKOUT = """\
 import json, pathlib, sys
 assert sys.argv[1:4] == ["blklab", "run", "x"], sys.argv
@@ -39,6 +39,11 @@ def test_ratios_are_taken_within_rounds() -> None:
     assert row(text, "warm") == ["1.2", "0.5..5.0", "0.5", "0.50 [0.50..0.60]"]
     assert "QEMU 7.2.22, kernel 6.1.0" in text
     assert "load average 1.0 to 2.0" in text
+
+
+def test_a_start_without_a_cpu_time_of_its_own() -> None:
+    text = speed.page({"Starts": {"warm": [SpeedSample(0.5, None)]}}, FACTS, "make bench")
+    assert row(text, "warm") == ["0.5", "0.5..0.5", "-", "1.00 [1.00..1.00]"]
 
 
 def test_every_way_is_measured_in_turn_after_a_round_that_fills_the_caches() -> None:
