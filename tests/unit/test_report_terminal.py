@@ -196,7 +196,7 @@ def test_more_figures_than_columns_fit_get_a_row_each() -> None:
 
 def test_the_flagship_fits_in_forty_lines_of_eighty_columns() -> None:
     model = load_scenario("shared-queue", search=SCENARIOS)
-    blocked = {"one-queue-none", "one-queue-mq-deadline", "one-queue-kyber"}
+    blocked = {"one-queue-mq-deadline"}
     results, limits = [], []
     for arm in model.arms:
         for one in model.loads.values():
