@@ -25,7 +25,7 @@ _tried_in_vain: set[tuple[Path, str]] = set()
 
 
 @dataclass(frozen=True)
-class Snapshot:
+class WarmGuest:
     """``state`` is what a machine is restored from, ``console`` what its kernel had said until then."""
 
     key: str
@@ -40,7 +40,7 @@ def key_of(fingerprint: Mapping[str, str]) -> str:
 
 def prepared_guest(
     cache: Cache, fingerprint: Mapping[str, str], spec: MachineSpec, limits: Limits, abort: threading.Event | None
-) -> Snapshot | None:
+) -> WarmGuest | None:
     """The snapshot for ``spec``; taken when the cache has none. None where that failed in this process before."""
     key = key_of(fingerprint)
     if (cache.root, key) in _tried_in_vain:
@@ -51,7 +51,7 @@ def prepared_guest(
         if abort is None or not abort.is_set():
             _tried_in_vain.add((cache.root, key))
         return None
-    found = Snapshot(key, folder / snapshot.STATE_FILE, folder / CONSOLE_FILE)
+    found = WarmGuest(key, folder / snapshot.STATE_FILE, folder / CONSOLE_FILE)
     try:
         demand_intact(found.console)
         demand_intact(found.state)
@@ -61,13 +61,13 @@ def prepared_guest(
     return found
 
 
-def complete_console(found: Snapshot, folder: Path) -> None:
+def complete_console(found: WarmGuest, folder: Path) -> None:
     """Put what the kernel had said before the snapshot in front of what it said in ``folder``. Raises OSError."""
     console = folder / CONSOLE_FILE
     console.write_bytes(found.console.read_bytes() + console.read_bytes())
 
 
-def refuse(cache: Cache, found: Snapshot) -> None:
+def refuse(cache: Cache, found: WarmGuest) -> None:
     """Remove a snapshot from which QEMU did not start; this process takes no other one for the same machine."""
     _tried_in_vain.add((cache.root, found.key))
     cache.discard(KIND, found.key)

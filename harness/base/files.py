@@ -12,6 +12,7 @@ from pathlib import Path
 from typing import Any
 
 from lab.base import reading
+from lab.base.cache import sync
 from lab.base.errors import LabBroken, Misuse
 
 ELSEWHERE = "name a folder that can be written: RESULTS=DIR with make, --results DIR with blklab"
@@ -33,7 +34,7 @@ def write_atomic(path: Path, data: bytes) -> None:
         finally:
             with suppress(OSError):
                 aside.unlink(missing_ok=True)
-        _sync_folder(path.parent)
+        sync(path.parent)
 
 
 def link_atomic(path: Path, target: str) -> None:
@@ -88,11 +89,3 @@ def writing(path: Path) -> Iterator[None]:
     except OSError as error:
         remedy = "free some space, or " + ELSEWHERE if error.errno in (errno.ENOSPC, errno.EDQUOT) else ELSEWHERE
         raise LabBroken(f"cannot write {path}: {error.strerror or error}", remedy=remedy) from error
-
-
-def _sync_folder(folder: Path) -> None:
-    handle = os.open(folder, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)

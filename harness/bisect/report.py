@@ -5,7 +5,7 @@ from collections.abc import Iterator, Sequence
 from html import escape
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from harness.bisect.finding import Finding, MeasuredCommit
@@ -27,9 +27,8 @@ text { font: 12px sans-serif; fill: var(--ink) } rect { fill: var(--paper) }
 
 def print_finding(console: Console, finding: Finding, repeat: Sequence[str]) -> None:
     """``repeat`` are the commands that repeat it."""
-    table = Table(box=None, pad_edge=False)
-    for column in ("commit", "", "ratio", "subject"):
-        table.add_column(column, no_wrap=column != "subject")
+    short = (Column(head, no_wrap=True) for head in ("commit", "", "ratio"))
+    table = Table(*short, "subject", box=None, pad_edge=False)
     for step in finding.steps:
         word = step.answer.word
         about = step.answer.reason or step.commit.subject

@@ -14,7 +14,7 @@ from lab.kernels.kconfig import Drift, drift
 
 
 @dataclass(frozen=True)
-class Difference:
+class ConfigDifference:
     """Medians of one claim or figure at the good and the bad end: of the packages, and with one configuration."""
 
     that: str
@@ -37,7 +37,7 @@ class SameConfig:
     """``points`` are the two builds, ``options`` the differences of the packages' configurations."""
 
     points: tuple[KernelPoint, KernelPoint]
-    differences: tuple[Difference, ...]
+    differences: tuple[ConfigDifference, ...]
     options: Drift
 
 
@@ -57,7 +57,9 @@ def same_config(sweeper: Extends, found: Releases, figure: str) -> SameConfig:
     told = (_told(found.sweep, 0, figure), _told(found.sweep, len(found.sweep.specs) - 1, figure))
     again = (_told(built, 0, figure), _told(built, 1, figure))
     names = [that for that in found.question.claims if all(that in values for values in (*told, *again))]
-    differences = (Difference(that, (told[0][that], told[1][that]), (again[0][that], again[1][that])) for that in names)
+    differences = (
+        ConfigDifference(that, (told[0][that], told[1][that]), (again[0][that], again[1][that])) for that in names
+    )
     return SameConfig((first, last), tuple(differences), drift(packages[0].config, packages[1].config))
 
 

@@ -40,7 +40,7 @@ Document = dict[str, object]
 
 
 @dataclass(frozen=True)
-class Figure:
+class CapturedFigure:
     """A value of the file, and where it comes from: ``kind`` is cites, fitted or guessed."""
 
     of: str
@@ -92,7 +92,7 @@ class _Writer:
         self._snapshot, self._notes, self._results = snapshot, notes, results
         self._driver = _driver(devices)
         self._devices = devices if self._driver is Driver.NVMET_TCP else self._without_namespace_paths(devices)
-        self._figures: list[Figure] = []
+        self._figures: list[CapturedFigure] = []
         self._links: dict[str, object] = {}
         self._tags = self._host_tags()
 
@@ -155,7 +155,7 @@ class _Writer:
         return _MEMORY * -(-max(need, _MEMORY) // _MEMORY)
 
     def _figure(self, of: str, kind: str, text: str) -> None:
-        self._figures.append(Figure(of, kind, text))
+        self._figures.append(CapturedFigure(of, kind, text))
 
     # Hosts
 
@@ -297,7 +297,7 @@ class _Writer:
 
     def _origins(self) -> Iterator[Document]:
         """The figures' origins, those of all disks, hosts or links together where they are equal."""
-        keys: dict[tuple[str, str], list[Figure]] = {}
+        keys: dict[tuple[str, str], list[CapturedFigure]] = {}
         for figure in self._figures:
             kind, _, key = figure.of.split(".")
             keys.setdefault((kind, key), []).append(figure)
@@ -328,7 +328,7 @@ class _Writer:
                 yield f"{lun.device}: {wwid}"
 
 
-def _origin(figure: Figure) -> Document:
+def _origin(figure: CapturedFigure) -> Document:
     return {"of": figure.of, figure.kind: figure.text}
 
 

@@ -112,7 +112,9 @@ def read_devices(snapshot: Snapshot, paths: Iterable[frozenset[str]], notes: Not
     for device in snapshot.below("block"):
         controller = None if is_stacked(device) else _controller(snapshot, device, notes)
         lun = _lun(snapshot, device, controller, notes) if controller else None
-        if controller and lun:
+        if lun and lun.name in luns:
+            notes.add(device, f"another device has its name in the topology, {lun.name}")
+        elif controller and lun:
             first = controllers.setdefault(controller.name, controller)
             if first.tags < controller.tags:
                 controllers[controller.name] = controller
@@ -198,20 +200,21 @@ def _lun(snapshot: Snapshot, device: str, controller: CapturedController, notes:
 def _shared(found: CapturedDevices, paths: Iterable[frozenset[str]], notes: Notes) -> Iterator[CapturedLun]:
     """The LUNs with the names of their disks: those of one identifier, or below one multipath device, have one."""
     leader: dict[str, str] = {}
-    sizes: dict[tuple[str, int], str] = {}
+    firsts: dict[str, CapturedLun] = {}
     for lun in found.luns.values():
-        leader[lun.name] = sizes.setdefault((lun.disk, 0 if namespace(lun.device) else lun.size), lun.name)
+        first = firsts.setdefault(lun.disk, lun)
+        leader[lun.name] = first.name
+        if first.size != lun.size and namespace(lun.device) is None:
+            leader[lun.name] = lun.name
+            notes.add(
+                lun.device, f"its identifier is that of {first.device}, which has another size: another disk here"
+            )
     for devices in paths:
         members = [one.name for device in devices if (one := found.named(device))]
-        first = min((leader[name] for name in members), key=natural, default="")
-        for name in members:
-            leader[name] = first
+        one_name = min((leader[name] for name in members), key=natural, default="")
+        leader |= dict.fromkeys(members, one_name)
     count = Counter(leader.values())
     for lun in found.luns.values():
-        first = leader[lun.name]
-        if lun.disk.startswith("identity") and sizes[lun.disk, lun.size] != next(
-            name for (disk, _), name in sizes.items() if disk == lun.disk
-        ):
-            notes.add(lun.device, "its identifier is that of a disk of another size, so it is taken for another disk")
-        is_path = count[first] > 1 or namespace(lun.device) is not None
-        yield replace(lun, disk=f"{first}-disk" if is_path else first)
+        disk = leader[lun.name]
+        is_path = count[disk] > 1 or namespace(lun.device) is not None
+        yield replace(lun, disk=f"{disk}-disk" if is_path else disk)

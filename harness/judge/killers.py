@@ -1,9 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What makes a claim fail: the controls of its file that measure the same on a mutant, or in another arm or load.
+"""What makes a claim fail: entries of its file that measure the same on a mutant, or in another arm or load.
 
-A control is a killer of a claim when its ratio is the claim's, with another arm, load or role in place of the claim's
-throughout, and no value is within the bounds of both; numbers, and what the topology allows, are constants. An entry of
-``known`` is one too: on those kernels the claim fails, for a run in which it holds there does not pass.
+A control or another claim is a killer of a claim when its ratio is the claim's, with another arm, load or role in place
+of the claim's throughout, and no value is within the bounds of both; numbers, and what the topology allows, are
+constants. On a mutant and on other kernels the ratio must be the claim's own. An entry of ``known`` is a killer too: on
+those kernels the claim fails, for a run in which it holds there does not pass.
 """
 
 from contextlib import suppress
@@ -20,19 +21,26 @@ _PARTS = ("arm", "load", "role")
 
 def killers(scenario: Scenario, claim: Claim) -> tuple[str, ...]:
     """Names such as ``mutant no-fair-tags``, ``arm one-queue``, ``load halves``, ``kernels < 5.17``; none: unproven."""
-    found = (killer(scenario, control, claim) for control in scenario.controls)
+    found = (killer(scenario, entry, claim) for entry in entries(scenario, claim))
     return tuple(dict.fromkeys((*filter(None, found), *(f"kernels {one.kernels}" for one in claim.known))))
 
 
-def killer(scenario: Scenario, control: Control, claim: Claim) -> str:
-    """What the control has in place of the claim's arm, load, role or kernel; empty when it kills no claim."""
-    mine, theirs = _measured(scenario, control.ratio), _measured(scenario, claim.ratio)
+def entries(scenario: Scenario, claim: Claim) -> tuple[Control | Claim, ...]:
+    """What may be a killer of the claim: the controls, and the other claims that every run must hold."""
+    others = (one for one in scenario.claims if one != claim and not one.optional and not one.known)
+    return (*scenario.controls, *others)
+
+
+def killer(scenario: Scenario, entry: Control | Claim, claim: Claim) -> str:
+    """What the entry has in place of the claim's arm, load, role or kernel; empty when it does not kill the claim."""
+    mine, theirs = _measured(scenario, entry.ratio), _measured(scenario, claim.ratio)
     swaps = _swaps(mine, theirs)
-    if swaps is None or _overlap(_scaled(control.expect, mine.unit), _scaled(claim.expect, theirs.unit)):
+    if swaps is None or _overlap(_scaled(entry.expect, mine.unit), _scaled(claim.expect, theirs.unit)):
         return ""
-    if control.mutant:
-        return f"mutant {control.mutant}"
-    return ", ".join(f"{part} {new}" for (part, old), new in swaps.items() if new != old)
+    moved = ", ".join(f"{part} {new}" for (part, old), new in swaps.items() if new != old)
+    if isinstance(entry, Control) and entry.mutant:
+        return "" if moved else f"mutant {entry.mutant}"
+    return moved or (f"kernels {entry.kernels}" if entry.kernels else "")
 
 
 @dataclass(frozen=True)

@@ -5,6 +5,7 @@ Rates are per second of guest time, latencies and run times in nanoseconds, band
 per second. fio counts after its ramp time, so the ramp is in none of these figures.
 """
 
+import re
 from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from errno import EILSEQ
@@ -16,6 +17,8 @@ _DIRECTIONS = ("read", "write", "trim")
 _MIXED = "mixed"
 _LATENCIES = ("lat", "clat", "slat")
 _NS_PER_MS = 1_000_000
+_COMPLAINTS = re.compile(rb"\Averify: .*?\n(?=\{)", re.DOTALL)
+"""What verifying readers write into the output for each bad block, before the document; they mix their lines."""
 
 
 @dataclass(frozen=True)
@@ -79,7 +82,7 @@ def read_fio(
     ``roles``, reports a job that failed, or when no job did any I/O. A job without I/O, when
     another had some, was starved, which is a result.
     """
-    document = Node(parse(data, file), file, "")
+    document = Node(parse(_COMPLAINTS.sub(b"", data), file), file, "")
     document.text("fio version")
     samples: dict[str, Sample] = {}
     for job in document.nodes("jobs"):

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.record.store import RunFolder, load_run
+from lab.base.cache import size_of
 from lab.base.errors import Misuse
 from lab.kernels.release import series_of
 
@@ -240,13 +241,3 @@ def _indexed(path: str, run: RunFolder, verdict: dict[str, Any]) -> IndexedRun:
         seconds=run.elapsed(),
         size=size_of(run.path),
     )
-
-
-def size_of(folder: Path) -> int:
-    """Bytes on disk of everything below a folder. Files that vanish meanwhile count as 0."""
-    total = 0
-    for base, _, names in os.walk(folder):
-        for name in names:
-            with suppress(OSError):
-                total += (Path(base) / name).lstat().st_blocks * 512
-    return total

@@ -14,9 +14,10 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from harness.base.files import held, writing
-from harness.record.index import IndexedRun, indexed_runs, size_of
+from harness.record.index import IndexedRun, indexed_runs
 from harness.record.matrices import FOLDER, MatrixFolder, matrices, referred
 from harness.record.store import LATEST, Store, load_run
+from lab.base.cache import size_of
 from lab.base.errors import Misuse
 
 

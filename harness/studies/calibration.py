@@ -11,9 +11,8 @@ from collections.abc import Collection, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from harness.base.files import read_json, write_json, writing
@@ -23,6 +22,7 @@ from harness.judge.verdict import Verdict
 from harness.limits.bounds import arm_bound
 from harness.record.store import RunFolder
 from harness.report.format import figure
+from harness.report.terminal.printing import folded, plain_table
 from harness.scenario.model import Claim, Operand
 from harness.scenario.ratio import BOUND, FIGURE
 from lab.base.digest import canonical, digest_bytes
@@ -205,11 +205,7 @@ def headings(releases: list[str]) -> list[str]:
 
 
 def _table(first: str, *others: str) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
-    table.add_column(first, overflow="fold")
-    for title in others:
-        table.add_column(title, justify="right", overflow="fold")
-    return table
+    return plain_table(folded(first), *(Column(title, justify="right", overflow="fold") for title in others))
 
 
 def _error(model: Model) -> Text:

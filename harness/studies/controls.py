@@ -2,26 +2,26 @@
 """Mutant kernels against the scenarios that name them: which are detected, and what fails without them."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
 from dataclasses import dataclass
 
-from harness.judge.claims import ClaimVerdict, ControlVerdict, Judgement
-from harness.judge.killers import killer
+from harness.base.plain import identity
+from harness.judge.claims import ClaimVerdict, ControlVerdict
 from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
-from harness.record.judging import judge_as
+from harness.record.judging import Altered, judge_as
 from harness.record.store import RunFolder, Store, load_run
-from harness.run.events import Listener, nobody
-from harness.run.plan import Request
-from harness.run.runner import measured
-from harness.scenario.model import Claim, Scenario, Status
-from lab.base.errors import CannotJudge
+from harness.scenario.model import Scenario, Status
+from lab.base.errors import CannotJudge, Misuse
 from lab.kernels.model import Kernel
-from lab.session import Lab
 
 FOLDER = "controls"
 """The folder below the results for runs of mutants and of the stock kernels that they are compared with."""
 Resolve = Callable[[str], Kernel]
 """From the name of a mutant (empty: stock) to its kernel. Raises CannotJudge when it is not for this source."""
+Measure = Callable[[Scenario, str, tuple[str, ...]], RunFolder]
+"""From a scenario, a mutant (empty: stock) and arms (none: all) to their run. Raises CannotJudge with the reason."""
+NOT_STORED = "not measured"
 
 
 @dataclass(frozen=True)
@@ -42,7 +42,7 @@ class MutantTrial:
     def failed(self) -> tuple[str, ...]:
         """Claims whose ratio was measured on the mutant and is out of bounds, in words."""
         claims = self.verdict.claims if self.verdict else ()
-        return tuple(claim.that for claim in claims if _failed(claim))
+        return tuple(claim.that for claim in claims if out_of_bounds(claim))
 
     @property
     def killed(self) -> bool:
@@ -64,9 +64,7 @@ class Campaign:
 
     scenarios: tuple[Scenario, ...]
     mutants: tuple[str, ...]
-    seeds: int | None = None
     every_pair: bool = False
-    at_once: int = 0
 
     def pairs(self) -> Iterator[tuple[str, Scenario]]:
         for mutant in self.mutants:
@@ -86,34 +84,40 @@ def failing_controls(verdict: Verdict, mutant: str) -> tuple[ControlVerdict, ...
     return tuple(one for one in judged if one.judgement is not None and one.judgement.status is Status.PASS)
 
 
-def try_stock(
-    lab: Lab, campaign: Campaign, resolve: Resolve, store: Store, listener: Listener = nobody
-) -> Iterator[Stock]:
-    """Every scenario that a mutant is tried on, whole, on the kernel without one."""
-    kernel = resolve("")
-    for scenario in dict.fromkeys(scenario.name for _, scenario in campaign.pairs()):
-        model = next(one for one in campaign.scenarios if one.name == scenario)
-        run = measured(lab, Request(model, kernel, campaign.seeds), store, listener, campaign.at_once)
-        verdict, mutants = _judged(run, ""), {control.mutant for control in model.controls if control.mutant}
-        yield Stock(scenario, verdict, {mutant: _judged(run, mutant) for mutant in sorted(mutants)})
+def try_stock(campaign: Campaign, measure: Measure) -> Iterator[Stock]:
+    """Every scenario, whole, on the kernel without a mutant; those that cannot be measured are left out."""
+    for scenario in campaign.scenarios:
+        with suppress(CannotJudge):
+            run = measure(scenario, "", ())
+            mutants = sorted({control.mutant for control in scenario.controls if control.mutant})
+            yield Stock(scenario.name, _judged(run, ""), {mutant: _judged(run, mutant) for mutant in mutants})
 
 
-def try_mutants(
-    lab: Lab, campaign: Campaign, resolve: Resolve, store: Store, listener: Listener = nobody
-) -> Iterator[MutantTrial]:
+def try_mutants(campaign: Campaign, measure: Measure) -> Iterator[MutantTrial]:
     """Every pair of the campaign; a mutant that is not for this source, or does not build, has no verdict."""
-    for mutant in campaign.mutants:
-        scenarios = [scenario for name, scenario in campaign.pairs() if name == mutant]
+    for mutant, scenario in campaign.pairs():
         try:
-            kernel = resolve(mutant)
+            run = measure(scenario, mutant, () if campaign.every_pair else arms_against(scenario, mutant))
         except CannotJudge as error:
-            yield from (MutantTrial(scenario.name, mutant, None, error.message) for scenario in scenarios)
-            continue
-        for scenario in scenarios:
-            arms = () if campaign.every_pair else arms_against(scenario, mutant)
-            request = Request(scenario, kernel, campaign.seeds, arms)
-            run = measured(lab, request, store, listener, campaign.at_once)
+            yield MutantTrial(scenario.name, mutant, None, error.message)
+        else:
             yield MutantTrial(scenario.name, mutant, _judged(run, mutant))
+
+
+def stored(store: Store, spec: str) -> Measure:
+    """The newest run in a results folder of the scenario as its file is today, on a build of ``spec``."""
+
+    def measure(scenario: Scenario, mutant: str, arms: tuple[str, ...]) -> RunFolder:
+        wanted, kernel = identity(scenario), f"{spec}+{mutant}" if mutant else spec
+        for path in reversed(store.runs(scenario.name)):
+            with suppress(Misuse, Altered):
+                run = load_run(path)
+                same = run.facts.kernel.spec == kernel and identity(run.scenario) == wanted
+                if same and {*(arms or scenario.arms)} <= {*run.facts.arms}:
+                    return run
+        raise CannotJudge(NOT_STORED, remedy="blklab check controls, without --stored")
+
+    return measure
 
 
 def shortfalls(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Iterator[str]:
@@ -131,6 +135,8 @@ def shortfalls(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Muta
         kills = any(trial.killed for trial in trials if trial.scenario == scenario.name)
         if not kills and all(control.mutant for control in scenario.controls):
             yield f"scenario {scenario.name} kills no mutant and has no control by an arm"
+    for name in sorted({scenario.name for scenario in campaign.scenarios} - {one.scenario for one in stock}):
+        yield f"scenario {name} is not measured on the kernel without a mutant"
     for one in stock:
         if one.verdict.status is not Status.PASS:
             yield f"the kernel without a mutant is {one.verdict.status} under {one.scenario}"
@@ -139,38 +145,8 @@ def shortfalls(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Muta
                 yield f"fails without the mutant {mutant} too, under {one.scenario}: {control.that}"
 
 
-@dataclass(frozen=True)
-class Kills:
-    """A claim with its figure on the kernel without a mutant, and what makes it fail, each with the figure there."""
-
-    scenario: str
-    claim: ClaimVerdict
-    by: tuple[tuple[str, Judgement], ...]
-
-
-def claim_kills(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Iterator[Kills]:
-    """Every claim of the scenarios that were tried, in the order of their files."""
-    models = {scenario.name: scenario for scenario in campaign.scenarios}
-    for one in stock:
-        model = models[one.scenario]
-        for number, (claim, judged) in enumerate(zip(model.claims, one.verdict.claims, strict=True)):
-            yield Kills(one.scenario, judged, (*_by_arm(model, claim, one), *_by_mutant(one.scenario, number, trials)))
-
-
-def _by_arm(model: Scenario, claim: Claim, stock: Stock) -> Iterator[tuple[str, Judgement]]:
-    for control, judged in zip(model.controls, stock.verdict.controls, strict=True):
-        fails = judged.judgement is not None and judged.judgement.status is Status.PASS
-        if judged.judgement and fails and not control.mutant and (name := killer(model, control, claim)):
-            yield name, judged.judgement
-
-
-def _by_mutant(scenario: str, number: int, trials: Sequence[MutantTrial]) -> Iterator[tuple[str, Judgement]]:
-    for trial in trials:
-        if trial.scenario == scenario and trial.verdict and _failed(trial.verdict.claims[number]):
-            yield f"mutant {trial.mutant}", trial.verdict.claims[number].judgement
-
-
-def _failed(claim: ClaimVerdict) -> bool:
+def out_of_bounds(claim: ClaimVerdict) -> bool:
+    """Whether the claim's ratio was measured and is out of bounds: a guest that died shows nothing of a claim."""
     return claim.judgement.status is Status.FAIL and claim.judgement.ensemble is not None
 
 

@@ -14,6 +14,7 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.report import markdown
+from harness.report.format import plural
 from harness.run.plan import guest_job
 from harness.scenario.model import Scenario
 from lab.base import host, process
@@ -24,7 +25,7 @@ from lab.session import Lab, prepare_job, run_job
 from lab.shell.enter import virtme
 
 _PREFACE = """\
-Seconds of wall time: medians of {rounds} rounds, in which every row was measured once after the other, with everything
+Seconds of wall time: medians of {rounds}, in which every row was measured once after the other, with everything
 in the cache. A ratio is the median of the ratios within the rounds, so that other work on the host concerns both sides;
 in brackets the smallest and the largest.
 
@@ -38,19 +39,21 @@ _BASE, _COLD = "base", "--cold"
 
 
 @dataclass(frozen=True)
-class Sample:
-    """One measurement in seconds. ``first`` is the time to the first complete boot, ``starting`` the share of boot and
-    set-up in the seconds of all boots; both are None for a start of a guest.
+class SpeedSample:
+    """One measurement in seconds.
+
+    ``cpu`` is None where the processes did more than ``wall`` covers. ``first`` is the time to the first complete boot,
+    ``starting`` the share of boot and set-up in the seconds of all boots; both are None for a start of a guest.
     """
 
     wall: float
-    cpu: float
+    cpu: float | None
     first: float | None = None
     starting: float | None = None
 
 
-Way = Callable[[], Sample]
-Rounds = Mapping[str, Sequence[Sample]]
+Way = Callable[[], SpeedSample]
+Rounds = Mapping[str, Sequence[SpeedSample]]
 """Samples by row, one of each round; the first row is the reference."""
 
 
@@ -78,11 +81,11 @@ def runs(words: Sequence[str], checkout: Path, base: Path | None) -> Mapping[str
 
 def measured(ways: Mapping[str, Way], rounds: int, tell: Callable[[str], None]) -> Rounds:
     """Carry out each way once to fill the caches, then ``rounds`` times in turn. Raises LabBroken."""
-    found: dict[str, list[Sample]] = {name: [] for name in ways}
+    found: dict[str, list[SpeedSample]] = {name: [] for name in ways}
     for number in range(rounds + 1):
         for name, way in ways.items():
             sample = way()
-            tell(f"round {number} of {rounds}: {name}: {sample.wall:.1f} s, {sample.cpu:.1f} s of CPU time")
+            tell(f"round {number} of {rounds}: {name}: {sample.wall:.1f} s")
             if number:
                 found[name].append(sample)
     return found
@@ -107,14 +110,15 @@ def _table(rounds: Rounds) -> Iterator[str]:
     )
 
 
-def _row(name: str, samples: Sequence[Sample], reference: Sequence[Sample]) -> Sequence[str]:
+def _row(name: str, samples: Sequence[SpeedSample], reference: Sequence[SpeedSample]) -> Sequence[str]:
     walls = sorted(sample.wall for sample in samples)
+    used = [sample.cpu for sample in samples if sample.cpu is not None]
     ratios = sorted(sample.wall / other.wall for sample, other in zip(samples, reference, strict=True))
     cells = [
         name,
         f"{statistics.median(walls):.1f}",
         f"{walls[0]:.1f}..{walls[-1]:.1f}",
-        f"{statistics.median(sample.cpu for sample in samples):.1f}",
+        f"{statistics.median(used):.1f}" if used else "-",
         f"{statistics.median(ratios):.2f} [{ratios[0]:.2f}..{ratios[-1]:.2f}]",
     ]
     firsts = [sample.first for sample in samples if sample.first is not None]
@@ -124,12 +128,10 @@ def _row(name: str, samples: Sequence[Sample], reference: Sequence[Sample]) -> S
     return cells
 
 
-def _timed(action: Callable[[], float | None]) -> Sample:
-    """``action`` may return seconds of its own that count instead."""
+def _timed(action: Callable[[], None]) -> SpeedSample:
     before, started = _cpu_of_children(), time.monotonic()
-    own = action()
-    wall = time.monotonic() - started
-    return Sample(wall if own is None else own, _cpu_of_children() - before)
+    action()
+    return SpeedSample(time.monotonic() - started, _cpu_of_children() - before)
 
 
 def _cpu_of_children() -> float:
@@ -137,14 +139,14 @@ def _cpu_of_children() -> float:
     return used.ru_utime + used.ru_stime
 
 
-def _bare(lab: Lab, kernel: Kernel) -> Sample:
+def _bare(lab: Lab, kernel: Kernel) -> SpeedSample:
     words = "console=ttyS0 panic=-1 no_timer_check"
     board = ["-M", "pc", "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot", "-accel", "tcg"]
     argv = [str(lab.qemu.path), *board, "-cpu", "max", "-m", _MEMORY, "-serial", "stdio"]
     return _said([*argv, "-kernel", str(kernel.image), "-append", words], "Unable to mount root fs")
 
 
-def _virtme(lab: Lab, kernel: Kernel, busybox: Path) -> Sample:
+def _virtme(lab: Lab, kernel: Kernel, busybox: Path) -> SpeedSample:
     guest = ["--kimg", str(kernel.image), "--mods=auto", "--busybox", str(busybox), "--disable-kvm", "--force-9p"]
     size = ["--disable-microvm", "--qemu-bin", str(lab.qemu.path), "--memory", _MEMORY, "--cpus", "1"]
     size += ["--kopt", "no_timer_check", "--show-boot-console"]
@@ -152,7 +154,7 @@ def _virtme(lab: Lab, kernel: Kernel, busybox: Path) -> Sample:
     return _said([str(virtme()), *guest, *size, *script, "--qemu-opts", "-M", "pc", "-accel", "tcg"], _SAID)
 
 
-def _said(argv: Sequence[str], words: str) -> Sample:
+def _said(argv: Sequence[str], words: str) -> SpeedSample:
     """The time of a guest that says ``words`` and ends."""
 
     def action() -> None:
@@ -163,21 +165,18 @@ def _said(argv: Sequence[str], words: str) -> Sample:
     return _timed(action)
 
 
-def _ready(lab: Lab, kernel: Kernel, scenario: Scenario) -> Sample:
+def _ready(lab: Lab, kernel: Kernel, scenario: Scenario) -> SpeedSample:
     arm = next(iter(scenario.arms.values()))
     prepared = prepare_job(lab, kernel, arm.topology, guest_job(scenario, arm, 1))
 
-    def action() -> float:
-        with tempfile.TemporaryDirectory(prefix="blklab-") as folder:
-            record = run_job(lab, prepared, Path(folder))
-        if record.outcome is not Outcome.BYE:
-            raise LabBroken(f"a guest ended with {record.outcome}: {record.detail}", remedy="blklab check selftest")
-        return record.wall["boot"]
-
-    return _timed(action)
+    with tempfile.TemporaryDirectory(prefix="blklab-") as folder:
+        record = run_job(lab, prepared, Path(folder))
+    if record.outcome is not Outcome.BYE:
+        raise LabBroken(f"a guest ended with {record.outcome}: {record.detail}", remedy="blklab check selftest")
+    return SpeedSample(record.wall["boot"], None)
 
 
-def _run(argv: Sequence[str], checkout: Path) -> Sample:
+def _run(argv: Sequence[str], checkout: Path) -> SpeedSample:
     with tempfile.TemporaryDirectory(prefix="blklab-") as folder:
         command, began = [*argv, "--results", folder], time.time()
         accepted = (EXIT_PASS, EXIT_FAIL, EXIT_CANNOT_JUDGE)
@@ -199,4 +198,10 @@ def facts_of(lab: Lab, kernel: Kernel, rounds: int, loads: Sequence[float]) -> M
     """What the preface says. ``loads`` are load averages."""
     shown = f"{min(loads):.1f} to {max(loads):.1f}"
     qemu = f"QEMU {lab.qemu.version_text}"
-    return {"rounds": rounds, "cores": host.usable_cores(), "loads": shown, "qemu": qemu, "release": kernel.release}
+    return {
+        "rounds": plural(rounds, "round"),
+        "cores": host.usable_cores(),
+        "loads": shown,
+        "qemu": qemu,
+        "release": kernel.release,
+    }

@@ -166,10 +166,10 @@ class Cache:
             aside.chmod(0o755)
             fill(aside)
             contents.note(aside)
-            _sync(aside)
+            _sync_all(aside)
             (self.root / kind).mkdir(exist_ok=True)
             aside.rename(self.root / kind / key)
-            _sync_one(self.root / kind)
+            sync(self.root / kind)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 
@@ -257,7 +257,7 @@ class Cache:
         except FileNotFoundError:
             last_used = path.stat().st_mtime
         in_use = any(self._is_locked(kind, name) for name in (key, f"{key}.fill"))
-        return CacheEntry(kind, key, path, _size(path), last_used, in_use)
+        return CacheEntry(kind, key, path, size_of(path), last_used, in_use)
 
     def _is_locked(self, kind: str, name: str) -> bool:
         try:
@@ -308,17 +308,18 @@ def _lock_unless(abort: threading.Event, lock: int) -> None:
                 raise LabBroken("waiting for the cache was stopped by request", remedy="run it again") from None
 
 
-def _sync(folder: Path) -> None:
+def _sync_all(folder: Path) -> None:
     """Flush everything below ``folder`` to the disk."""
     paths = [folder, *(path for path in folder.rglob("*") if not path.is_symlink())]
     if len(paths) > _SINGLY:
         run(["sync", "-f", str(folder)], hint="check the file system of the cache; sync is in coreutils")
         return
     for path in paths:
-        _sync_one(path)
+        sync(path)
 
 
-def _sync_one(path: Path) -> None:
+def sync(path: Path) -> None:
+    """Flush a file or the names in a folder to the disk."""
     file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
     try:
         os.fsync(file)
@@ -326,7 +327,8 @@ def _sync_one(path: Path) -> None:
         os.close(file)
 
 
-def _size(folder: Path) -> int:
+def size_of(folder: Path) -> int:
+    """Bytes on disk of everything below a folder. Files that vanish meanwhile count as 0."""
     total = 0
     for base, _, names in os.walk(folder):
         for name in names:

@@ -17,7 +17,7 @@ from lab.base.process import run
 from lab.base.units import Tell
 from lab.kernels import kconfig
 from lab.kernels.fixups import FIXUPS, Fixup, fixups_for, major_version
-from lab.kernels.kconfig import Wanted
+from lab.kernels.kconfig import WantedOption
 from lab.kernels.release import Release
 from lab.kernels.store import read_config
 from lab.packages.apt import BOUND
@@ -70,7 +70,7 @@ class Recipe:
     """Everything besides the source that a build depends on. ``wanted`` are the options that ``release`` has."""
 
     release: Release
-    wanted: tuple[Wanted, ...]
+    wanted: tuple[WantedOption, ...]
     fixups: tuple[Fixup, ...]
     toolchain: Toolchain
 

@@ -29,7 +29,7 @@ _GIVEN = re.compile(r"CONFIG_(CC|GCC|CLANG|AS|LD|LLD|RUSTC?|PAHOLE|TOOLS|HAVE|AR
 
 
 @dataclass(frozen=True)
-class Wanted:
+class WantedOption:
     """One option of a fragment. ``value`` is ``y``, ``m``, ``n`` or as a .config has it, without quotes.
 
     ``names`` are all names that the option has had, its own among them; ``kernels`` is a range, empty for all.
@@ -57,7 +57,7 @@ class Wanted:
 class Lost:
     """An option that the kernel's own configuration did not take over. ``got`` is its value there, ``n`` when unset."""
 
-    wanted: Wanted
+    wanted: WantedOption
     got: str
 
     def __str__(self) -> str:
@@ -81,25 +81,25 @@ def fragments(folder: Path = FRAGMENTS) -> tuple[Path, ...]:
     return tuple(sorted(folder.glob("*.config")))
 
 
-def read_fragments(paths: Iterable[Path]) -> tuple[Wanted, ...]:
+def read_fragments(paths: Iterable[Path]) -> tuple[WantedOption, ...]:
     """What the fragments ask for; of an option that is named twice the last. Raises InputErrors."""
-    wanted: dict[str, Wanted] = {}
+    wanted: dict[str, WantedOption] = {}
     problems: list[Problem] = []
     for path in paths:
-        for option in _Reader(path, problems).read():
+        for option in _FragmentReader(path, problems).read():
             wanted[option.option] = option
     if problems:
         raise InputErrors(problems)
     return tuple(wanted.values())
 
 
-class _Reader:
+class _FragmentReader:
     def __init__(self, path: Path, problems: list[Problem]) -> None:
         self._path, self._problems = path, problems
         self._names: dict[str, tuple[str, ...]] = {}
         self._kernels: dict[str, str] = {}
 
-    def read(self) -> Iterator[Wanted]:
+    def read(self) -> Iterator[WantedOption]:
         for number, line in enumerate(self._path.read_text().splitlines(), start=1):
             if line.startswith("#:"):
                 self._note(number, line)
@@ -107,7 +107,7 @@ class _Reader:
                 option = match[1]
                 value = match[2].strip('"') if match.re is _SET else UNSET
                 names = self._names.get(option, (option,))
-                yield Wanted(option, value, f"{self._path.name}:{number}", names, self._kernels.get(option, ""))
+                yield WantedOption(option, value, f"{self._path.name}:{number}", names, self._kernels.get(option, ""))
             elif line.strip() and not line.startswith("#"):
                 self._problem(number, 1, "neither an option nor a comment", "write CONFIG_X=y")
 
@@ -130,7 +130,7 @@ class _Reader:
         self._problems.append(Problem(shown_path(self._path), line, column, message, remedy))
 
 
-def lost(wanted: Iterable[Wanted], config: Mapping[str, str], release: Release) -> tuple[Lost, ...]:
+def lost(wanted: Iterable[WantedOption], config: Mapping[str, str], release: Release) -> tuple[Lost, ...]:
     """The options that ``config`` should have on a kernel of that release, and has not."""
     found: dict[tuple[str, ...], Lost] = {}
     for option in wanted:
@@ -140,7 +140,7 @@ def lost(wanted: Iterable[Wanted], config: Mapping[str, str], release: Release) 
     return tuple(found.values())
 
 
-def demand_survivors(wanted: Sequence[Wanted], config: Mapping[str, str], release: Release, tree: Path) -> None:
+def demand_survivors(wanted: Sequence[WantedOption], config: Mapping[str, str], release: Release, tree: Path) -> None:
     """Raises CannotJudge that lists every option of ``wanted`` that the kernel in ``tree`` did not take over."""
     missing = lost(wanted, config, release)
     if not missing:

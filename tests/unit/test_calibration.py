@@ -127,7 +127,7 @@ def test_the_tables_show_errors_and_reasons() -> None:
     text = out.getvalue()
     assert "-1.00 %" in text and "13.1 us" in text and "990.0" in text
     assert "tcm_loop exists: not measured: no module tcm_loop" in text
-    assert "more than 5 % off, or not measured: scsi_debug is slow; tcm_loop exists" in text
+    assert "off by more than 5 %, or not measured: scsi_debug is slow; tcm_loop exists" in text
     assert "5.10.0" in text
 
 

@@ -260,6 +260,18 @@ def test_a_tree_with_loops_fifos_and_binary_names(tmp_path: Path) -> None:
     assert "left out: sda: scheduler not shown" in text
 
 
+def test_one_identifier_on_disks_of_two_sizes(tmp_path: Path) -> None:
+    tree = mpt3sas(tmp_path / "machine")
+    (tree.sys / "block" / "sde" / "size").write_text("8388608\n")
+    for table in (tree.root / "dm").glob("*/table"):
+        table.unlink()
+    topology, text = _captured(tmp_path, "--root", str(tree.root))
+    assert topology.luns["sda"].disks != topology.luns["sde"].disks
+    assert topology.luns["sdb"].disks == topology.luns["sdf"].disks
+    assert "sde: its identifier is that of sda, which has another size" in text
+    assert "dm-0..4: its table was not read (no type known): capture as root" in text
+
+
 def test_a_dm_device_over_itself(tmp_path: Path) -> None:
     tree = megaraid(tmp_path / "machine")
     assert tree.mapped(0, 1, "linear 8:128 0", "dm-1") == "8:112"

@@ -3,16 +3,33 @@
 
 import io
 from dataclasses import replace
+from pathlib import Path
 
 from rich.console import Console
 
 from harness.commands.check.controls import print_campaign
 from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict, judge
+from harness.record.judging import judge_run
+from harness.record.store import Store
 from harness.scenario.model import Control, Scenario, Status
-from harness.studies.controls import Campaign, MutantTrial, Stock, arms_against, claim_kills, mutants_named, shortfalls
+from harness.studies.controls import (
+    NOT_STORED,
+    Campaign,
+    Measure,
+    MutantTrial,
+    Stock,
+    arms_against,
+    mutants_named,
+    shortfalls,
+    stored,
+    try_mutants,
+    try_stock,
+)
+from harness.studies.kills import claim_kills, kills_page, mutant_rows
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import AT_MOST, SHARE, cell, cells, claim, control, ratio, scenario
+from tests.unit.store_samples import KERNEL, boot_all, new_run
 
 LIFO = control(AT_MOST, SHARE, mutant="lifo-wake")
 ARM = control()
@@ -95,12 +112,51 @@ def test_every_claim_is_shown_with_what_makes_it_fail_or_as_unproven() -> None:
     assert not died.killed
     campaign = Campaign((model, alone), ("lifo-wake",))
     stocks, trials = [stock(model, 95, 95, 95), stock(alone, 95, 95, 95)], [trial, died]
-    one, two = claim_kills(campaign, stocks, trials)
-    assert [(name, found.ensemble and found.ensemble.median) for name, found in one.by] == [
-        ("arm red", 0.05),
-        ("mutant lifo-wake", 0.06),
+    one, two = claim_kills(campaign.scenarios, stocks, trials)
+    assert [str(found) for found in one.by] == [
+        "mutant lifo-wake: 0.06000 [0.05000 .. 0.07000]",
+        "arm red: 0.05000",
     ]
-    assert two.by == ()
+    assert (one.unproven, two.unproven) == (False, True)
+    assert two.fails_by.startswith("unproven; mutant lifo-wake: ")
     out = io.StringIO()
     print_campaign(Console(file=out, width=160), campaign, stocks, trials)
     assert all(said in out.getvalue() for said in ("arm red: 0.05", "mutant lifo-wake: 0.06", "unproven"))
+
+
+def test_a_declared_mutant_on_which_the_claim_holds_proves_nothing() -> None:
+    model = sample("one", LIFO)
+    trial = MutantTrial("one", "lifo-wake", on(model, "lifo-wake", 95, 96, 97))
+    (found,) = claim_kills([model], [stock(model, 95, 95, 95)], [trial])
+    assert found.unproven
+    assert found.fails_by == "unproven; mutant lifo-wake: 0.9600 [0.9500 .. 0.9700], where it holds"
+
+
+def test_the_page_counts_claims_and_tells_declared_from_measured() -> None:
+    one, two, three = sample("one", LIFO), sample("two", LIFO), sample("three")
+    trial = MutantTrial("one", "lifo-wake", on(one, "lifo-wake", 5, 6, 7))
+    stocks = [stock(one, 95, 95, 95)]
+    kills = list(claim_kills([one, two, three], stocks, [trial]))
+    text = kills_page(kills, mutant_rows(stocks, [trial]), "Kernels: x.", "blklab check controls")
+    assert (
+        "3 claims: 1 fail by a measured figure, 1 are unproven, and 1 are declared to fail, not measured here." in text
+    )
+    assert "| the share is kept | >= 0.9 | 0.9500 | mutant lifo-wake: 0.06000 [0.05000 .. 0.07000] |" in text
+    assert "| the share is kept | >= 0.9 | not measured | mutant lifo-wake: <= 0.5, not measured |" in text
+    assert "- `three`: the share is kept" in text
+
+
+def test_stored_runs_are_judged_without_booting(tmp_path: Path) -> None:
+    model = scenario([claim()], [LIFO])
+    run = new_run(tmp_path, model)
+    boot_all(run, {"none": 95.0})
+    run.finish(judge_run(run), elapsed=1.0)
+    measure: Measure = stored(Store(tmp_path), KERNEL.spec)
+    campaign = Campaign((model,), ("lifo-wake",))
+    (found,) = try_stock(campaign, measure)
+    assert found.verdict.status is Status.PASS
+    (trial,) = try_mutants(campaign, measure)
+    assert (trial.verdict, trial.reason) == (None, NOT_STORED)
+    assert not list(try_stock(campaign, stored(Store(tmp_path), "source:6.1")))
+    changed = replace(model, seeds=9)
+    assert not list(try_stock(replace(campaign, scenarios=(changed,)), measure))

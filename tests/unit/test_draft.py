@@ -298,6 +298,15 @@ def test_a_machine_that_is_too_fast_is_scaled_and_says_what_that_hides(tmp_path:
     assert factor(demands(scenario.arms["base"], scenario.loads.values())) == 1
 
 
+def test_what_the_machine_cannot_serve_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    (tmp_path / "slow.yaml").write_text(FAST.replace("3000 MB/s", "1 MB/s").replace("20us", "200ms"))
+    text = "[a]\nfilename=/dev/d\ndirect=1\nrw=randread\nioengine=libaio\niodepth=256\n"
+    said = _refused(text, tmp_path, capsys, "--topology", str(tmp_path / "slow.yaml"))
+    assert "the draft of job:" in said
+    assert "iodepth: disk d serves 256 requests in 52.2" in said
+    assert "the command timeout is 30 s (reduce iodepth" in said
+
+
 def test_reported_figures_become_ratios_to_what_the_topology_allows(tmp_path: Path) -> None:
     fio = tmp_path / "fio.json"
     sides = {"read": {"iops": 320.0}, "write": {"iops": 0}}
@@ -343,7 +352,7 @@ def test_drafts_decide_nothing_until_their_bounds_are_set(tmp_path: Path) -> Non
         verdict = judge(scenario, _cells(scenario, value))
         assert verdict.claims[0].text.endswith("(draft)")
         assert verdict.exit_code == EXIT_CANNOT_JUDGE
-    assert "1 claim without a bound of a person" in conclusion(judge(scenario, _cells(scenario, 16_000.0)))
+    assert "1 claim is a draft: set bounds" in conclusion(judge(scenario, _cells(scenario, 16_000.0)))
     decided = replace(scenario, claims=(replace(claim, draft=False),))
     decided = replace(decided, digest=identity(decided))
     assert judge(decided, _cells(decided, 16_000.0)).status is Status.PASS

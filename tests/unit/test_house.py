@@ -5,7 +5,7 @@ import ast
 import re
 import subprocess
 import tomllib
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 
 import pytest
@@ -75,6 +75,28 @@ def _functions(path: Path) -> Iterator[tuple[str, int]]:
 def test_no_function_assembles_everything(files: tuple[Path, ...]) -> None:
     functions = [entry for path in files if path.suffix == ".py" for entry in _functions(path)]
     assert [(name, length) for name, length in functions if length > FUNCTION_LINES] == []
+
+
+def _classes_of_one_name(files: Iterable[Path]) -> dict[str, list[str]]:
+    found: dict[str, list[str]] = {}
+    for path in files:
+        for node in ast.walk(ast.parse(path.read_text())):
+            if isinstance(node, ast.ClassDef):
+                found.setdefault(node.name, []).append(path.name)
+    return {name: places for name, places in found.items() if len(places) > 1}
+
+
+def test_no_two_classes_have_one_name(files: tuple[Path, ...], checkout: Path) -> None:
+    product = (checkout / "lab", checkout / "harness")
+    sources = [path for path in files if path.suffix == ".py" and any(map(path.is_relative_to, product))]
+    assert len(sources) > 100
+    assert _classes_of_one_name(sources) == {}
+
+
+def test_two_classes_of_one_name_are_found(tmp_path: Path) -> None:
+    for module in ("one.py", "two.py"):
+        (tmp_path / module).write_text("class Row:\n    pass\n")
+    assert _classes_of_one_name(sorted(tmp_path.iterdir())) == {"Row": ["one.py", "two.py"]}
 
 
 def test_no_file_knows_a_machine_or_a_mirror(files: tuple[Path, ...], checkout: Path) -> None:

@@ -16,7 +16,7 @@ from harness.scenario.load import find_scenarios
 from harness.scenario.model import Claim, Control, KnownFailure, Scenario, Selftest, Status
 from harness.scenario.ratio import names_of, parse_bound, parse_ratio
 from lab.base.errors import InputErrors
-from tests.unit.analysis_samples import null_topology, scenario
+from tests.unit.analysis_samples import AT_MOST, null_topology, scenario
 
 ARMS = ("none", "red", "half")
 
@@ -129,6 +129,7 @@ CLAIM = {f"{TOGETHER} / {SOLO}": ">= 0.9"}
         ({"red.together.fast.iops / red.solo.fast.iops": "<= 0.95"}, ()),
         ({"red.together.fast.iops / red.solo.fast.iops": ">= 0.95"}, ()),
         ({"red.together.fast.bw / red.solo.fast.bw": "<= 0.5"}, ()),
+        ({"no-fair-tags@red.together.fast.iops / red.solo.fast.iops": "<= 0.5"}, ()),
         ({"red.together.fast.iops / 100": "<= 0.5"}, ()),
     ],
 )
@@ -158,3 +159,19 @@ def test_kernels_on_which_it_is_known_to_fail_are_killers() -> None:
     of = model(CLAIM)
     known = KnownFailure("< 5.17", "it is old", "https://example.org/")
     assert killers(of, replace(of.claims[0], known=(known,))) == ("kernels < 5.17",)
+
+
+def test_a_claim_that_holds_elsewhere_is_a_killer_and_an_optional_one_is_none() -> None:
+    elsewhere = "red.together.fast.iops / red.solo.fast.iops"
+    of = model({**CLAIM, elsewhere: "<= 0.5"})
+    first, other = of.claims
+    assert (killers(of, first), killers(of, other)) == (("arm red",), ("arm none",))
+    optional = replace(of, claims=(first, replace(other, optional=True)))
+    assert killers(optional, first) == ()
+
+
+def test_a_claim_for_other_kernels_is_a_killer() -> None:
+    of = model(CLAIM)
+    old, new = replace(of.claims[0], kernels="< 6.17"), replace(of.claims[0], expect=AT_MOST, kernels=">= 6.18")
+    of = replace(of, claims=(old, new))
+    assert (killers(of, old), killers(of, new)) == (("kernels >= 6.18",), ("kernels < 6.17",))

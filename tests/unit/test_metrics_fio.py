@@ -124,7 +124,8 @@ def test_bad_blocks_of_a_verifying_reader_are_counted_and_other_errors_fail() ->
         def change(document: Any) -> None:
             document["jobs"][0].update(error=error, total_err=bad, first_error=first)
 
-        return altered("aio", change)
+        complaint = b"verify: bad magic header 0, wanted acca at file /lab/x offset 0, length 4096\n"
+        return bad * (complaint + b" at file /lab/y\n") + altered("aio", change)
 
     def read(data: bytes) -> float:
         return read_fio(data, {"victim": 4096})["victim"].metrics()["verify.bad"]

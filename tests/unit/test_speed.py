@@ -8,10 +8,10 @@ from pathlib import Path
 import pytest
 
 from harness.studies import speed
-from harness.studies.speed import Sample
+from harness.studies.speed import SpeedSample
 from lab.base.errors import LabBroken
 
-FACTS = {"rounds": 3, "cores": 2, "loads": "1.0 to 2.0", "qemu": "QEMU 7.2.22", "release": "6.1.0"}
+FACTS = {"rounds": "3 rounds", "cores": 2, "loads": "1.0 to 2.0", "qemu": "QEMU 7.2.22", "release": "6.1.0"}
 CHECKOUT = """\
 import json, pathlib, sys
 assert sys.argv[1:4] == ["blklab", "run", "x"], sys.argv
@@ -32,8 +32,8 @@ def row(text: str, name: str) -> list[str]:
 
 def test_ratios_are_taken_within_rounds() -> None:
     # The host is ten times as slow in the second round.
-    base = [Sample(wall, 1.0) for wall in (1.0, 10.0, 2.0)]
-    warm = [Sample(wall, 0.5) for wall in (0.5, 5.0, 1.2)]
+    base = [SpeedSample(wall, 1.0) for wall in (1.0, 10.0, 2.0)]
+    warm = [SpeedSample(wall, 0.5) for wall in (0.5, 5.0, 1.2)]
     text = speed.page({"Starts": {"base": base, "warm": warm}}, FACTS, "make bench")
     assert row(text, "base") == ["2.0", "1.0..10.0", "1.0", "1.00 [1.00..1.00]"]
     assert row(text, "warm") == ["1.2", "0.5..5.0", "0.5", "0.50 [0.50..0.60]"]
@@ -41,14 +41,19 @@ def test_ratios_are_taken_within_rounds() -> None:
     assert "load average 1.0 to 2.0" in text
 
 
+def test_a_start_without_a_cpu_time_of_its_own() -> None:
+    text = speed.page({"Starts": {"warm": [SpeedSample(0.5, None)]}}, FACTS, "make bench")
+    assert row(text, "warm") == ["0.5", "0.5..0.5", "-", "1.00 [1.00..1.00]"]
+
+
 def test_every_way_is_measured_in_turn_after_a_round_that_fills_the_caches() -> None:
     order: list[str] = []
     walls: Iterator[float] = iter(map(float, range(6)))
 
     def way(name: str) -> speed.Way:
-        def measure() -> Sample:
+        def measure() -> SpeedSample:
             order.append(name)
-            return Sample(next(walls), 0.0)
+            return SpeedSample(next(walls), 0.0)
 
         return measure
 

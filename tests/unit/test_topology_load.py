@@ -100,6 +100,7 @@ def test_a_topology_may_be_inline() -> None:
         ("tcm_loop", "null_blk", "needs disks with service, disk a has a rate"),
         ("tcm_loop", "null_blk", "null_blk has no cmd_per_lun"),
         ("tcm_loop", "scsi_debug", "all disks of scsi_debug must have the same size and service"),
+        ("driver: tcm_loop", "driver: null_blk, hw_queues: 2", "hw_queues 2: the guest has one CPU, and null_blk"),
         ("disks:\n", "diks:\n", "diks: unknown key, did you mean disks?"),
         ("  lb:", "  LB:", 'LUN "LB": expected a name of at most 40 characters a-z, 0-9 and -'),
         ("luns:", "  g: {driver: tcm_loop, can_queue: 1}\nluns:", "hba g: no LUN uses it"),

@@ -42,7 +42,7 @@ def saving(monkeypatch: pytest.MonkeyPatch) -> Saving:
     return found
 
 
-def guest(cache: Cache, abort: threading.Event | None = None) -> warm.Snapshot | None:
+def guest(cache: Cache, abort: threading.Event | None = None) -> warm.WarmGuest | None:
     return warm.prepared_guest(cache, BOOT, SPEC, Limits(), abort)
 
 

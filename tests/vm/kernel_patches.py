@@ -17,8 +17,8 @@ def source_file(source: KernelSource, path: str) -> str:
 def adding(source: KernelSource, path: str, function: str, count: int) -> str:
     """A mutant's patch: ``count`` nops, which need no register, at the beginning of the function in file ``path``."""
     before = source_file(source, path)
-    # GNU C, "Size of an asm": inline asm counts as small where the compiler decides what to inline.
-    added = f'\tasm inline volatile(".rept {count}; nop; .endr");\n'
+    # GNU C, "Size of an asm": asm inline counts as small where the compiler decides what to inline.
+    added = f'\tasm_inline volatile(".rept {count}; nop; .endr");\n'
     after, found = re.subn(
         rf"(^\w[^;{{}}]*\b{function}\([^;{{}}]*\)\n\{{\n)", rf"\g<1>{added}", before, flags=re.MULTILINE
     )

@@ -168,7 +168,7 @@ def test_added_instructions_have_their_line(bench: Bench) -> None:
     sides = [_side(profile, *one) for profile, one in zip((before, after), kernels, strict=True)]
     first = line_changes(sides, "vmlinux", LINED)[0]
     path, added = MUTANTS[LINED]
-    assert (first.line.file, first.line.text.split("(")[0]) == (path, "asm inline volatile")
+    assert (first.line.file, first.line.text.split("(")[0]) == (path, "asm_inline volatile")
     calls = differential(before, after).changes[0].after.calls
     assert not first.before
     assert first.after == added * calls

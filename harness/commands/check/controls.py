@@ -3,32 +3,50 @@
 
 import argparse
 from collections.abc import Mapping, Sequence
+from functools import cache as remembered
+from pathlib import Path
 from string import ascii_letters
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 
 from harness.commands.common.boots import every_scenario, lab_of_host, mutants_of, store_of, watched
-from harness.commands.common.options import add_jobs, add_results, add_seeds, given, tell
-from harness.judge.claims import Judgement
-from harness.judge.killers import UNPROVEN
-from harness.report.format import value
-from harness.scenario.model import Clock, Status
+from harness.commands.common.options import (
+    PAGES,
+    SCENARIOS,
+    WALL,
+    add_jobs,
+    add_results,
+    add_seeds,
+    given,
+    tell,
+    write_page,
+)
+from harness.limits.load import load_scenario
+from harness.record.store import RunFolder, Store
+from harness.run.plan import Request
+from harness.run.runner import measured
+from harness.scenario.load import find_scenarios
+from harness.scenario.model import Clock, Scenario, Status
 from harness.studies.controls import (
     FOLDER,
     Campaign,
+    Measure,
     MutantTrial,
     Stock,
     arms_against,
-    claim_kills,
     mutants_named,
     shortfalls,
+    stored,
     try_mutants,
     try_stock,
 )
+from harness.studies.kills import claim_kills, kills_page, mutant_rows, shown
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
 from lab.kernels.mutants import catalogue, demand_known
 from lab.kernels.packaged import base_spec
+from lab.qemu.probe import find_qemu
+from lab.yaml.strict import names, nearest, quoted
 
 _KINDS = ("tree:", "source:")
 
@@ -42,9 +60,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SPEC",
         help="source of the mutants: source:6.12 (default), tree:PATH or tree:PATH@REV",
     )
+    parser.add_argument("--scenario", action="append", metavar="NAME", help="only this scenario; may be repeated")
     add_seeds(parser)
     parser.add_argument("--every-pair", action="store_true", help="run each mutant under each scenario")
+    parser.add_argument("--stored", action="store_true", help="boot nothing: show what stored runs say")
     add_jobs(parser)
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="the page (default: docs/results/controls.md if all are tried)"
+    )
     add_results(parser)
 
 
@@ -54,27 +77,66 @@ def execute(options: argparse.Namespace) -> int:
             f"--source {options.source}: mutants are built from source", remedy="--source source:6.12 or tree:PATH"
         )
     campaign = _campaign(options)
-    store, lab, kernel = store_of(options, FOLDER), lab_of_host(), mutants_of(options.source)
-    with watched() as listener:
-        stock = tuple(try_stock(lab, campaign, kernel, store, listener))
-        trials = tuple(try_mutants(lab, campaign, kernel, store, listener))
+    store, qemu = store_of(options, FOLDER), find_qemu()
+    if options.stored:
+        stock, trials = _tried(campaign, stored(store, options.source))
+    else:
+        stock, trials = _measured(campaign, options, store)
     print_campaign(Console(), campaign, stock, trials)
+    if page := page_of(options):
+        kills = tuple(claim_kills((*campaign.scenarios, *_not_virtual()), stock, trials))
+        made_of = f"Kernels: builds of {options.source}. QEMU {qemu.version_text}."
+        write_page(page, kills_page(kills, mutant_rows(stock, trials), made_of, "blklab check controls"))
+        tell(f"{len(kills)} claims written to {page}")
     wrong = tuple(shortfalls(campaign, stock, trials))
     for sentence in wrong:
         tell(sentence)
     return _exit_code(wrong, trials)
 
 
+def page_of(options: argparse.Namespace) -> Path | None:
+    """The page to write: by default none when only some mutants or scenarios were tried."""
+    chosen: Path | None = options.out
+    return chosen or (None if options.mutants or options.scenario else PAGES / "controls.md")
+
+
+def _measured(
+    campaign: Campaign, options: argparse.Namespace, store: Store
+) -> tuple[tuple[Stock, ...], tuple[MutantTrial, ...]]:
+    lab, kernel = lab_of_host(), remembered(mutants_of(options.source))
+    with watched() as listener:
+
+        def measure(scenario: Scenario, mutant: str, arms: tuple[str, ...]) -> RunFolder:
+            return measured(lab, Request(scenario, kernel(mutant), options.seeds, arms), store, listener, options.jobs)
+
+        return _tried(campaign, measure)
+
+
+def _tried(campaign: Campaign, measure: Measure) -> tuple[tuple[Stock, ...], tuple[MutantTrial, ...]]:
+    return tuple(try_stock(campaign, measure)), tuple(try_mutants(campaign, measure))
+
+
 def _campaign(options: argparse.Namespace) -> Campaign:
     known = catalogue()
     for mutant in options.mutants:
         demand_known(mutant, known)
-    virtual = tuple(one for one in every_scenario() if one.clock is Clock.VIRTUAL and one.selftest is None)
-    mutants = tuple(options.mutants) or mutants_named(virtual)
-    chosen = virtual
+    virtual = {one.name: one for one in every_scenario() if one.clock is Clock.VIRTUAL and one.selftest is None}
+    for name in options.scenario or ():
+        if name not in virtual:
+            raise Misuse(f"no scenario {quoted(name)} here{nearest(name, virtual)}", remedy=f"one of {names(virtual)}")
+    chosen = tuple(one for one in virtual.values() if not options.scenario or one.name in options.scenario)
+    mutants = tuple(options.mutants) or mutants_named(chosen)
     if options.mutants and not options.every_pair:
-        chosen = tuple(one for one in virtual if any(arms_against(one, mutant) for mutant in mutants))
-    return Campaign(chosen, mutants, options.seeds, options.every_pair, options.jobs)
+        chosen = tuple(one for one in chosen if any(arms_against(one, mutant) for mutant in mutants))
+    return Campaign(chosen, mutants, options.every_pair)
+
+
+def _not_virtual() -> tuple[Scenario, ...]:
+    """Calibrations and scenarios on the wall clock: no mutant is tried on them."""
+    folders = (SCENARIOS / "calibration", WALL)
+    return tuple(
+        load_scenario(str(path), search=SCENARIOS) for folder in folders for path in find_scenarios(folder).values()
+    )
 
 
 def _exit_code(wrong: Sequence[str], trials: Sequence[MutantTrial]) -> int:
@@ -100,10 +162,8 @@ def _letters(trials: Sequence[MutantTrial]) -> Mapping[str, str]:
 def _matrix(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Table:
     letters = _letters(trials)
     marks = {(trial.mutant, trial.scenario): _mark(trial) for trial in trials}
-    table = Table(title="mutants and scenarios")
-    table.add_column("mutant", no_wrap=True)
-    for letter in letters:
-        table.add_column(letter, justify="center")
+    scenarios = (Column(letter, justify="center") for letter in letters)
+    table = Table(Column("mutant", no_wrap=True), *scenarios, title="mutants and scenarios")
     clean = {one.scenario: "." if one.verdict.status is Status.PASS else str(one.verdict.status) for one in stock}
     table.add_row("(none)", *(clean.get(scenario, "") for scenario in letters.values()), end_section=True)
     for mutant in campaign.mutants:
@@ -119,41 +179,16 @@ def _mark(trial: MutantTrial) -> str:
 
 def _kills(stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Table:
     """Each control on its mutant, with the same figure on the unmodified kernel."""
-    table = Table()
-    for column in ("mutant", "scenario", "figure", "must be", "without it"):
-        table.add_column(column, no_wrap=column in ("mutant", "scenario"))
-    clean = {
-        (one.scenario, mutant, control.that): _figure(control.judgement)
-        for one in stock
-        for mutant, verdict in one.judged.items()
-        for control in verdict.controls
-        if control.mutant == mutant
-    }
-    for trial in trials:
-        if trial.verdict is None:
-            table.add_row(trial.mutant, trial.scenario, trial.reason, "", "")
-            continue
-        for control in trial.verdict.controls:
-            if control.mutant == trial.mutant:
-                without = clean.get((trial.scenario, trial.mutant, control.that), "")
-                table.add_row(trial.mutant, trial.scenario, _figure(control.judgement), control.expect, without)
+    table = Table(*(Column(head, no_wrap=True) for head in ("mutant", "scenario")), "figure", "must be", "without it")
+    for row in mutant_rows(stock, trials):
+        table.add_row(*row)
     return table
 
 
 def _claims(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Table:
     """Each claim with its figure on the kernel without a mutant, and what makes it fail."""
-    table = Table(title="claims and what makes them fail")
-    for column in ("scenario", "claim", "bound", "without it", "fails by"):
-        table.add_column(column, no_wrap=column == "scenario")
-    for one in claim_kills(campaign, stock, trials):
-        by = "; ".join(f"{name}: {_figure(judgement)}" for name, judgement in one.by)
-        known = ", ".join(name for name in one.claim.killers if name.startswith("kernels"))
-        found = "; ".join(filter(None, (by, known))) or UNPROVEN
-        table.add_row(one.scenario, one.claim.that, one.claim.expect, _figure(one.claim.judgement), found)
+    scenario = Column("scenario", no_wrap=True)
+    table = Table(scenario, "claim", "bound", "without it", "fails by", title="claims and what makes them fail")
+    for one in claim_kills(campaign.scenarios, stock, trials):
+        table.add_row(one.scenario, one.claim.that, one.claim.expect.text, shown(one.judgement), one.fails_by)
     return table
-
-
-def _figure(judgement: Judgement | None) -> str:
-    if judgement is None:
-        return ""
-    return judgement.reason if judgement.ensemble is None else value(judgement)

@@ -38,9 +38,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _print(found: Sensitivity) -> None:
-    table = Table(box=None, pad_edge=False)
-    for column in ("parameter", *(f"x {factor:g}" for factor in FACTORS), "ratio"):
-        table.add_column(column)
+    table = Table("parameter", *(f"x {factor:g}" for factor in FACTORS), "ratio", box=None, pad_edge=False)
     for of in found.parameters:
         for that in dict.fromkeys(row.that for row in found.rows):
             ratios = found.of(of, that)

@@ -7,14 +7,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
 
 from harness.commands.common.options import tell
 from harness.record.index import IndexedRun, indexed_runs
 from harness.report.format import duration, plural
-from harness.report.terminal.printing import print_wide
+from harness.report.terminal.printing import figures, plain_table, print_wide
 from harness.scenario.model import Clock, Scenario
 
 
@@ -46,9 +44,7 @@ def add_dry_run(parser: argparse.ArgumentParser) -> None:
 def print_estimates(estimates: Sequence[Estimate], root: Path) -> None:
     """Print a row for each estimate, and the sum. ``root`` holds the stored runs."""
     runs = indexed_runs(root)
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in ("scenario", "kernel", "boots", "time"):
-        table.add_column(column, no_wrap=True, justify="right" if column in ("boots", "time") else "left")
+    table = plain_table("scenario", "kernel", figures("boots"), figures("time"))
     times = []
     for one in estimates:
         times.append(one.seconds(runs))

@@ -3,7 +3,6 @@
 
 import argparse
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -12,7 +11,7 @@ from harness.commands.common.options import add_results, number, results_root, t
 from harness.record.index import FILE, IndexedRun, indexed_runs
 from harness.record.retention import plan_pruning, prune
 from harness.report.format import STYLES, duration, plural
-from harness.report.terminal.printing import print_wide
+from harness.report.terminal.printing import plain_table, print_wide
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.base.units import parse_size
 
@@ -69,9 +68,7 @@ def _prune(options: argparse.Namespace, limit: int | None) -> None:
 
 
 def _table(runs: tuple[IndexedRun, ...]) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    for column in ("started", "scenario", "kernel", "status", "took", "run"):
-        table.add_column(column, no_wrap=True)
+    table = plain_table("started", "scenario", "kernel", "status", "took", "run")
     for run in runs:
         took = "" if run.seconds is None else duration(run.seconds)
         status = Text(run.status, STYLES.get(run.status, ""))

@@ -110,7 +110,7 @@ def time_words(ns: float) -> str:
 
 
 @dataclass(frozen=True)
-class Recorded:
+class RecordedLoad:
     """``use`` is the mean over all windows of the boots; ``samples`` are those of the first window of ``seed``."""
 
     arm: Arm
@@ -120,12 +120,12 @@ class Recorded:
     seed: int
 
 
-def recorded(run: RunFolder) -> tuple[Recorded, ...]:
+def recorded(run: RunFolder) -> tuple[RecordedLoad, ...]:
     """Each load of each arm whose use was recorded in all boots that ended well."""
     return tuple(_recorded(run))
 
 
-def _recorded(run: RunFolder) -> Iterator[Recorded]:
+def _recorded(run: RunFolder) -> Iterator[RecordedLoad]:
     for arm in run.scenario.arms.values():
         boots = list(_boots(run, arm))
         for load in run.scenario.loads.values() if boots else ():
@@ -137,7 +137,7 @@ def _recorded(run: RunFolder) -> Iterator[Recorded]:
                 samples = read_samples(first.files[name], name)
             except MeasurementError:
                 continue
-            yield Recorded(arm, load, mean_use(uses), samples, seed)
+            yield RecordedLoad(arm, load, mean_use(uses), samples, seed)
 
 
 def _boots(run: RunFolder, arm: Arm) -> Iterator[tuple[int, BootRecord]]:
@@ -153,14 +153,14 @@ _FAR = 2.0
 """A limit is drawn up to this multiple of the held tags; a higher one would flatten the lines."""
 
 
-def occupancy_charts(found: Sequence[Recorded]) -> Iterator[Chart]:
+def occupancy_charts(found: Sequence[RecordedLoad]) -> Iterator[Chart]:
     for one in found:
         series = {**_hosts(one), **_luns(one)}
         if series:
             yield _occupancy_chart(one, series)
 
 
-def _hosts(one: Recorded) -> dict[str, Series]:
+def _hosts(one: RecordedLoad) -> dict[str, Series]:
     return {
         name: series
         for name in one.use.hosts
@@ -168,7 +168,7 @@ def _hosts(one: Recorded) -> dict[str, Series]:
     }
 
 
-def _luns(one: Recorded) -> dict[str, Series]:
+def _luns(one: RecordedLoad) -> dict[str, Series]:
     topology = one.arm.topology
     named = {
         name: f"{'device_busy' if topology.hbas[topology.luns[name].hba].driver in SCSI else 'inflight'}[{name}]"
@@ -178,7 +178,7 @@ def _luns(one: Recorded) -> dict[str, Series]:
     return {f"LUN {name}": series for name, series in found.items() if series.count}
 
 
-def _occupancy_chart(one: Recorded, series: dict[str, Series]) -> Chart:
+def _occupancy_chart(one: RecordedLoad, series: dict[str, Series]) -> Chart:
     luns = {name: each for name, each in series.items() if name.startswith("LUN ")}
     shown = series if len(series) <= _FEW else {name: each for name, each in series.items() if name not in luns}
     seconds = (one.samples.ended - one.samples.began) / 1e9
@@ -207,7 +207,7 @@ def _occupancy_chart(one: Recorded, series: dict[str, Series]) -> Chart:
     )
 
 
-def _limits(one: Recorded) -> list[tuple[int, str]]:
+def _limits(one: RecordedLoad) -> list[tuple[int, str]]:
     """The distinct limits of the hosts, and of SCSI LUNs if each is drawn."""
     topology = one.arm.topology
     hosts = {topology.hbas[topology.luns[lun].hba].name for lun in one.use.luns}

@@ -11,7 +11,7 @@ from harness.judge.verdict import Verdict
 from harness.record.store import PlannedCell, RunFacts, RunFolder
 from harness.report.drawing.svg import topology_figure
 from harness.report.format import duration, plural
-from harness.report.page.charts import PERCENTILES, Recorded, latency_charts, occupancy_charts, recorded
+from harness.report.page.charts import PERCENTILES, RecordedLoad, latency_charts, occupancy_charts, recorded
 from harness.report.page.figures import figure_rows
 from harness.report.page.judged import claims, controls, reproductions, worst_first
 from harness.report.page.render import Values, render
@@ -86,7 +86,7 @@ def _scaled(scenario: Scenario) -> str:
     )
 
 
-def topology_figures(scenario: Scenario, found: Sequence[Recorded]) -> Iterator[Values]:
+def topology_figures(scenario: Scenario, found: Sequence[RecordedLoad]) -> Iterator[Values]:
     """A drawing for each arm, with the use by all of its loads; one for all arms where no use was recorded."""
     arms = {one.arm.name: one.arm for one in found}
     for arm in arms.values():

@@ -3,12 +3,12 @@
 
 from collections.abc import Collection, Iterator, Sequence
 
-from rich.box import SIMPLE_HEAD
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck
 from harness.limits.counterfactual import Proof, ProofRow
+from harness.report.terminal.printing import figures, folded, plain_table
 
 _WIDEST = 30
 """Characters of a column, of the 80 of a terminal, that leave room for the figure."""
@@ -16,7 +16,8 @@ _WIDEST = 30
 
 def bottleneck_lines(found: Sequence[Bottleneck]) -> Table:
     """A line for each arm and load: what limits it, and its figure."""
-    table = _grid()
+    widest = Column(overflow="fold", max_width=_WIDEST)
+    table = Table.grid(folded(), widest, Column(overflow="fold", ratio=1), padding=(0, 2))
     for one in found:
         figure = one.binding.figure if one.binding else one.figure
         table.add_row(Text(f"{one.arm}.{one.load}"), Text(_label(one), "bold" if one.binding else "dim"), Text(figure))
@@ -29,9 +30,7 @@ def folded_lines(found: Sequence[Bottleneck], failed: Collection[tuple[str, str]
     Loads that the same element limits in all arms are left out, unless a failed claim reads one of them:
     ``failed`` are pairs of arm and load.
     """
-    table = Table.grid(padding=(0, 2))
-    table.add_column(no_wrap=True)
-    table.add_column(overflow="fold")
+    table = Table.grid(Column(no_wrap=True), folded(), padding=(0, 2))
     for load in dict.fromkeys(one.load for one in found):
         limits: dict[str, list[Bottleneck]] = {}
         for one in found:
@@ -65,14 +64,6 @@ def _share(alike: Sequence[Bottleneck]) -> str:
     return f"{between} %" if alike[0].binding else f"fullest element {between} %"
 
 
-def _grid() -> Table:
-    table = Table.grid(padding=(0, 2))
-    table.add_column(overflow="fold")
-    table.add_column(overflow="fold", max_width=_WIDEST)
-    table.add_column(overflow="fold", ratio=1)
-    return table
-
-
 def _label(one: Bottleneck) -> str:
     """Short where it would take the figure's place: which disks they are in full is what explain shows."""
     return one.label if one.binding is None or len(one.label) <= _WIDEST else one.binding.short
@@ -80,12 +71,7 @@ def _label(one: Bottleneck) -> str:
 
 def bottleneck_table(found: Sequence[Bottleneck]) -> Table:
     """One row for each arm and load: what binds, its figure, and the throughput over what the topology allows."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
-    table.add_column("arm", overflow="fold")
-    table.add_column("load", no_wrap=True)
-    table.add_column("limited by", overflow="fold")
-    table.add_column("of bound", justify="right", no_wrap=True)
-    table.add_column("because", overflow="fold")
+    table = plain_table(folded("arm"), "load", folded("limited by"), figures("of bound"), folded("because"))
     arm = ""
     for one in found:
         shown, arm = ("" if one.arm == arm else one.arm), one.arm
@@ -112,11 +98,7 @@ def sentences(found: Sequence[Bottleneck]) -> Iterator[str]:
 
 def proof_table(proof: Proof) -> Table:
     """One row for each limit: what was changed, what throughput gained, and what that says."""
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
-    table.add_column("limit", overflow="fold")
-    table.add_column("changed", overflow="fold")
-    table.add_column("throughput", justify="right", no_wrap=True)
-    table.add_column("", overflow="fold")
+    table = plain_table(folded("limit"), folded("changed"), figures("throughput"), folded())
     for row in proof.rows:
         gain = "-" if row.gain is None else f"{100 * row.gain:+.1f} %"
         style = "bold" if row.change.named else ""

@@ -67,7 +67,7 @@ _LEAST = 24
 
 
 @dataclass(frozen=True)
-class Line:
+class ClaimLine:
     """``reason`` says why, where the figure alone does not; ``more`` is shown with -v."""
 
     status: str
@@ -119,12 +119,12 @@ def print_claims(console: Console, scenario: Scenario, verdict: Verdict, width: 
         _print(console, Text(f"  {count} not run: made for another kernel (-v)", "dim"))
 
 
-def claim_lines(scenario: Scenario, verdict: Verdict) -> Iterator[Line]:
+def claim_lines(scenario: Scenario, verdict: Verdict) -> Iterator[ClaimLine]:
     """In the order of the file."""
     for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
         judgement = judged.judgement
         reason = judged.sentence if judged.known or judged.diagnosed else judgement.reason
-        yield Line(
+        yield ClaimLine(
             judged.word,
             judged.text,
             _figure(judgement),
@@ -137,12 +137,12 @@ def claim_lines(scenario: Scenario, verdict: Verdict) -> Iterator[Line]:
         yield _control(judged_control, gauge(judged_control.judgement, control.expect))
 
 
-def _control(judged: ControlVerdict, drawn: str) -> Line:
+def _control(judged: ControlVerdict, drawn: str) -> ClaimLine:
     text, bound, judgement = f"negative control: {judged.that}", _short(judged.expect), judged.judgement
     if judgement is None:
-        return Line(_NOT_RUN, text, "", bound, "", (judged.sentence,), (judged.ratio,))
+        return ClaimLine(_NOT_RUN, text, "", bound, "", (judged.sentence,), (judged.ratio,))
     reason = "held, but must fail: the scenario cannot detect this fault" if held_instead(judged) else judgement.reason
-    return Line(
+    return ClaimLine(
         judgement.status,
         text,
         _figure(judgement),

@@ -4,15 +4,14 @@
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from harness.judge.comparison import LARGE, SINGLE, Change, Difference
 from harness.judge.ensemble import Ensemble
 from harness.report.format import figure, limits, plural
-from harness.report.terminal.printing import print_wide, trimmed
+from harness.report.terminal.printing import figures, plain_table, print_wide, trimmed
 
 _STYLES = {Difference.MARKED: "bold", Difference.REAL: "", Difference.NONE: "dim", Difference.UNKNOWN: "dim"}
 MARKS = {Difference.MARKED: "*", Difference.REAL: "", Difference.NONE: "~", Difference.UNKNOWN: "?"}
@@ -61,14 +60,8 @@ def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only
 
 
 def _table(changes: Sequence[Change]) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))
-    table.add_column("before", justify="right", no_wrap=True)
-    table.add_column("range", no_wrap=True, style="dim")
-    table.add_column("%change", justify="right", no_wrap=True)
-    table.add_column("", no_wrap=True)
-    table.add_column("after", justify="right", no_wrap=True)
-    table.add_column("range", no_wrap=True, style="dim")
-    table.add_column("figure", no_wrap=True)
+    before, after = (Column("range", no_wrap=True, style="dim") for _ in range(2))
+    table = plain_table(figures("before"), before, figures("%change"), "", figures("after"), after, "figure")
     for one in changes:
         kind = one.difference()
         share = Text("-" if one.share is None else f"{one.share:+.1%}", _STYLES[kind])

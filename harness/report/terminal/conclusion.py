@@ -53,7 +53,7 @@ def reason(verdict: Verdict) -> str:
     statuses = [control.judgement.status for control in run if control.judgement and not held_instead(control)]
     drafts = sum(claim.draft for claim in verdict.claims)
     parts = [
-        f"{plural(drafts, 'claim')} without a bound of a person: set them and remove draft: true"
+        f"{plural(drafts, 'claim')} {'is a draft' if drafts == 1 else 'are drafts'}: set bounds and remove draft: true"
         if drafts and verdict.status is Status.DONE
         else "",
         _count(claims, verdict.status, "claim", _CLAIMS),

@@ -4,7 +4,6 @@
 from collections import Counter
 from collections.abc import Mapping
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 from rich.text import Text
@@ -12,7 +11,7 @@ from rich.text import Text
 from harness.record.matrices import MatrixCell, MatrixRecord
 from harness.record.store import KernelFacts
 from harness.report.format import STYLES, plural
-from harness.report.terminal.printing import print_wide
+from harness.report.terminal.printing import plain_table, print_wide
 from harness.scenario.model import Status
 
 _QUIET = (Status.PASS,)
@@ -43,10 +42,7 @@ def columns(record: MatrixRecord) -> Mapping[KernelFacts, str]:
 
 
 def _table(record: MatrixRecord) -> Table:
-    table = Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
-    table.add_column("scenario", no_wrap=True)
-    for name in columns(record).values():
-        table.add_column(name, no_wrap=True)
+    table = plain_table("scenario", *columns(record).values())
     cells = record.at()
     for scenario in record.scenarios:
         row = [cells.get((scenario, kernel)) for kernel in record.kernels]

@@ -6,17 +6,17 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.measure import Measurement as Extent
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from harness.judge.comparison import LARGE
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Measurement, Verdict
 from harness.report.format import figure, limits, plural, spread
+from harness.report.terminal.printing import figures, folded, plain_table
 from harness.scenario.model import Scenario
 
 _INDENT = 2
@@ -52,7 +52,7 @@ def print_measured(console: Console, scenario: Scenario, verdict: Verdict, pair:
         _print_pair(console, verdict, pair, full=full)
     elif full:
         table = _by_arm(scenario, verdict)
-        if Extent.get(console, console.options, table).maximum > console.width - _INDENT:
+        if _extent(console, table).maximum > console.width - _INDENT:
             table = _by_figure(verdict)
         _print(console, table)
     else:
@@ -74,10 +74,9 @@ def _print_folded(console: Console, verdict: Verdict) -> None:
     same = [key for key in keys if all((arm, key) in rows for arm in arms) and _alike([rows[arm, key] for arm in arms])]
     varied = [key for key in keys if key not in same]
     if varied:
-        table = _folded(arms, varied, rows, ".")
-        if Extent.get(console, console.options, table).minimum > console.width - _INDENT:
-            table = _folded(arms, varied, rows, "\n")
-        _print(console, table)
+        shapes = (_folded(arms, varied, rows, "."), _folded(arms, varied, rows, "\n"))
+        fitting = (one for one in shapes if _extent(console, one).minimum <= console.width - _INDENT)
+        _print(console, next(fitting, None) or _turned(arms, varied, rows))
     if len(same) > _FEW and len(arms) > 1:
         console.print(f"  {len(same)} more figures are the same in all arms within {_SHARE} (-v)", highlight=False)
     elif same:
@@ -89,13 +88,25 @@ def _print_folded(console: Console, verdict: Verdict) -> None:
 
 def _folded(arms: Sequence[str], keys: Sequence[_Key], rows: _Rows, joint: str) -> Table:
     """A row for each group of arms; ``joint`` is between load and role in the head of a column."""
-    table = Table(box=None, pad_edge=False, padding=(0, 1), header_style="dim")
-    for key in keys:
-        table.add_column(joint.join(key), justify="right", no_wrap=True)
-    table.add_column("arm", overflow="fold", vertical="bottom")
+    arm = Column("arm", overflow="fold", vertical="bottom")
+    named = (figures(joint.join(key)) for key in keys)
+    table = Table(*named, arm, box=None, pad_edge=False, padding=(0, 1), header_style="dim")
     for group in _groups(arms, keys, rows):
         table.add_row(*(_median(group, key, rows) for key in keys), Text(", ".join(group)))
     return table
+
+
+def _turned(arms: Sequence[str], keys: Sequence[_Key], rows: _Rows) -> Table:
+    """A row for each figure, where there are too many for columns."""
+    groups = _groups(arms, keys, rows)
+    table = plain_table("figure", *(Column(", ".join(group), justify="right", overflow="fold") for group in groups))
+    for key in keys:
+        table.add_row(".".join(key), *(_median(group, key, rows) for group in groups))
+    return table
+
+
+def _extent(console: Console, table: Table) -> Extent:
+    return Extent.get(console, console.options, table)
 
 
 def _groups(arms: Sequence[str], keys: Sequence[_Key], rows: _Rows) -> list[list[str]]:
@@ -128,10 +139,7 @@ def _median(arms: Sequence[str], key: _Key, rows: _Rows) -> str:
 def _by_arm(scenario: Scenario, verdict: Verdict) -> Table:
     columns = list(dict.fromkeys((row.load, row.role) for row in verdict.measured))
     rows = {(row.arm, row.load, row.role): row for row in verdict.measured}
-    table = _table()
-    table.add_column("\narm", no_wrap=True)
-    for load, role in columns:
-        table.add_column(f"{load}\n{role}", justify="right", no_wrap=True)
+    table = plain_table("\narm", *(figures(f"{load}\n{role}") for load, role in columns))
     for arm in scenario.arms:
         if any(row.arm == arm for row in verdict.measured):
             table.add_row(Text(arm), *(_cell(rows.get((arm, load, role))) for load, role in columns))
@@ -146,21 +154,15 @@ def _cell(row: Measurement | None) -> Text:
 
 
 def _by_figure(verdict: Verdict) -> Table:
-    table = _table()
-    _figure_columns(table)
-    table.add_column("IOPS", justify="right", no_wrap=True)
-    table.add_column("range", no_wrap=True, style="dim")
+    table = plain_table(folded("arm"), "load", "role", figures("IOPS"), Column("range", no_wrap=True, style="dim"))
     for name, row in _named(verdict.measured):
         table.add_row(*name, figure(row.iops.median), limits(row.iops))
     return table
 
 
 def _side_by_side(rows: Sequence[Measurement], pair: ReleasePair) -> Table:
-    table = _table()
-    _figure_columns(table)
-    for release in (pair.base, pair.kernel):
-        table.add_column(release, justify="right", overflow="fold")
-    table.add_column("quotient", no_wrap=True)
+    releases = (Column(release, justify="right", overflow="fold") for release in (pair.base, pair.kernel))
+    table = plain_table(folded("arm"), "load", "role", *releases, "quotient")
     for name, row in _named(rows):
         table.add_row(*name, spread(row.base) if row.base else "-", spread(row.iops), _quotient(row))
     return table
@@ -170,12 +172,6 @@ def _quotient(row: Measurement) -> str:
     if row.base is None or not row.base.median:
         return "-"
     return figure(row.iops.median / row.base.median) if row.iops.separate_from(row.base) else "no difference"
-
-
-def _figure_columns(table: Table) -> None:
-    table.add_column("arm", overflow="fold")
-    table.add_column("load", no_wrap=True)
-    table.add_column("role", no_wrap=True)
 
 
 def _named(measured: Sequence[Measurement]) -> list[tuple[tuple[Text, str, str], Measurement]]:
@@ -189,7 +185,3 @@ def _named(measured: Sequence[Measurement]) -> list[tuple[tuple[Text, str, str],
 
 def _print(console: Console, table: Table) -> None:
     console.print(Padding(table, (0, 0, 0, _INDENT), expand=False), highlight=False)
-
-
-def _table() -> Table:
-    return Table(box=SIMPLE_HEAD, pad_edge=False, show_edge=False, padding=(0, 1))

@@ -4,9 +4,10 @@
 from collections.abc import Iterator
 from contextlib import contextmanager
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.measure import Measurement
-from rich.table import Table
+from rich.table import Column, Table
 
 
 @contextmanager
@@ -18,6 +19,20 @@ def trimmed(console: Console) -> Iterator[None]:
     with console.capture() as captured:
         yield
     console.file.write("\n".join(line.rstrip() for line in captured.get().split("\n")))
+
+
+def plain_table(*columns: Column | str) -> Table:
+    """A table without a frame. A column that is only a name keeps to one line."""
+    every = (Column(one, no_wrap=True) if isinstance(one, str) else one for one in columns)
+    return Table(*every, box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
+
+
+def figures(name: str) -> Column:
+    return Column(name, justify="right", no_wrap=True)
+
+
+def folded(name: str = "") -> Column:
+    return Column(name, overflow="fold")
 
 
 _WIDEST = 500

@@ -9,7 +9,7 @@ from enum import Enum
 
 from rich.console import Console
 from rich.padding import Padding
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from harness.judge.cells import CellResult
@@ -21,7 +21,7 @@ from harness.report.terminal.bottleneck import bottleneck_lines, folded_lines
 from harness.report.terminal.claims import print_claims
 from harness.report.terminal.conclusion import conclusion, reason
 from harness.report.terminal.measured import ReleasePair, print_measured
-from harness.report.terminal.printing import trimmed
+from harness.report.terminal.printing import folded, trimmed
 from harness.scenario.model import Clock, Scenario, Status
 from harness.scenario.ratio import FIGURE
 
@@ -209,9 +209,7 @@ def _footer(console: Console, scenario: Scenario, around: Surroundings) -> None:
 def _surroundings(console: Console, scenario: Scenario, around: Surroundings) -> None:
     _section(console, "How")
     clock, blind = BLIND[scenario.clock]
-    table = Table.grid(padding=(0, 2))
-    table.add_column(style="dim")
-    table.add_column(overflow="fold")
+    table = Table.grid(Column(style="dim"), folded(), padding=(0, 2))
     table.add_row("clock", Text(f"{clock}. {blind}"))
     table.add_row("machine", Text(f"{around.qemu}, kernel {around.kernel}"))
     if around.base:
@@ -244,10 +242,7 @@ def _status(word: str) -> Text:
 
 def _grid(width: int | None) -> Table:
     """A column of words of ``width`` characters (None: as wide as the longest), and a column of text."""
-    table = Table.grid(padding=(0, 2))
-    table.add_column(width=width, no_wrap=True)
-    table.add_column(overflow="fold")
-    return table
+    return Table.grid(Column(width=width, no_wrap=True), folded(), padding=(0, 2))
 
 
 def _width(console: Console) -> int:

@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from rich.console import Console
-from rich.table import Table
+from rich.table import Column, Table
 from rich.text import Text
 
 from harness.report import markdown
@@ -29,11 +29,9 @@ def print_zoo(console: Console, regressions: Sequence[Regression], zoo: Zoo) -> 
 
 def _sides_table(regressions: Sequence[Regression], zoo: Zoo) -> Table:
     stock = list(dict.fromkeys(one.kernel for one in zoo.sightings if not one.by_mutant))
-    table = Table(title="published regressions")
-    table.add_column("regression", no_wrap=True)
-    for kernel in (*stock, "mutant"):
-        table.add_column(kernel, justify="right")
-    table.add_column("good is", no_wrap=True)
+    kernels = (Column(kernel, justify="right") for kernel in (*stock, "mutant"))
+    name, good = (Column(head, no_wrap=True) for head in ("regression", "good is"))
+    table = Table(name, *kernels, good, title="published regressions")
     by_place = {(one.regression, "mutant" if one.by_mutant else one.kernel): one for one in zoo.sightings}
     for one in regressions:
         cells = [_cell_text(by_place.get((one.name, kernel))) for kernel in (*stock, "mutant")]
@@ -52,9 +50,8 @@ def _cell_text(one: Sighting | None) -> Text:
 
 def _published_table(regressions: Sequence[Regression], zoo: Zoo) -> Table:
     known: Mapping[str, Regression] = {one.name: one for one in regressions}
-    table = Table(title="bad / good")
-    for head in ("regression", "published", "measured", "why they differ"):
-        table.add_column(head, no_wrap=head != "why they differ")
+    short = (Column(head, no_wrap=True) for head in ("regression", "published", "measured"))
+    table = Table(*short, "why they differ", title="bad / good")
     for one in zoo.publications:
         here = "?" if one.here is None else figure(one.here)
         table.add_row(one.regression, figure(one.published), here, known[one.regression].because)

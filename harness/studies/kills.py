@@ -1,0 +1,146 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Claims and what makes each fail, as measured by ``blklab check controls``: rows, and the page."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+
+from harness.judge.claims import Judgement
+from harness.judge.killers import UNPROVEN, entries, killer, killers
+from harness.report import markdown
+from harness.report.format import plural, value
+from harness.scenario.model import Claim, Control, Scenario, Status
+from harness.studies.controls import NOT_STORED, MutantTrial, Stock, out_of_bounds
+
+_PREFACE = """\
+Each claim of each scenario, its figure on the kernel without a mutant, and what makes it fail: a mutant, another arm,
+load or role, or kernels, with the figure there. Where that figure is not measured, an entry of the file declares what
+makes the claim fail. A claim that nothing makes fail is unproven.
+"""
+_HEAD = ("claim", "bound", "figure", "fails by")
+_MUTANT, _KERNELS = "mutant ", "kernels "
+
+
+@dataclass(frozen=True)
+class Killer:
+    """What makes a claim fail. ``expect`` is the bound that the file declares for it, empty where it declares none.
+
+    ``judgement`` is the measured one, of the control or of the claim on the mutant; None: not measured. ``kills``: it
+    was measured, and the claim does not hold there.
+    """
+
+    name: str
+    expect: str = ""
+    judgement: Judgement | None = None
+    kills: bool = False
+
+    def __str__(self) -> str:
+        if self.judgement is None:
+            return f"{self.name}: {self.expect}, {NOT_STORED}" if self.expect else self.name
+        holds = self.judgement.ensemble is not None and not self.kills
+        return f"{self.name}: {shown(self.judgement)}{', where it holds' if holds else ''}"
+
+
+@dataclass(frozen=True)
+class Kills:
+    """A claim, its judgement on the kernel without a mutant (None: not measured), and its killers."""
+
+    scenario: str
+    claim: Claim
+    judgement: Judgement | None
+    by: tuple[Killer, ...]
+
+    @property
+    def unproven(self) -> bool:
+        return all(one.judgement is not None and not one.kills for one in self.by)
+
+    @property
+    def fails_by(self) -> str:
+        return "; ".join(filter(None, (UNPROVEN if self.unproven else "", *map(str, self.by))))
+
+
+def shown(judgement: Judgement | None) -> str:
+    if judgement is None:
+        return NOT_STORED
+    return judgement.reason if judgement.ensemble is None else value(judgement)
+
+
+def claim_kills(
+    scenarios: Iterable[Scenario], stock: Sequence[Stock], trials: Sequence[MutantTrial]
+) -> Iterator[Kills]:
+    """Every claim of the scenarios, in the order of their files."""
+    by_name = {one.scenario: one for one in stock}
+    for model in scenarios:
+        own, tried = by_name.get(model.name), [one for one in trials if one.scenario == model.name and one.verdict]
+        for number, claim in enumerate(model.claims):
+            found = {name: Killer(name) for name in killers(model, claim)}
+            found |= {
+                name: Killer(name, one.expect.text)
+                for one in entries(model, claim)
+                if (name := killer(model, one, claim))
+            }
+            found |= {one.name: one for one in _by_arm(model, claim, own)} if own else {}
+            found |= {one.name: one for one in _by_mutant(number, tried, found)}
+            judged = own.verdict.claims[number].judgement if own else None
+            yield Kills(model.name, claim, judged, tuple(found.values()))
+
+
+def _by_arm(model: Scenario, claim: Claim, stock: Stock) -> Iterator[Killer]:
+    judged: dict[Claim | Control, Judgement | None] = {}
+    judged.update((one, said.judgement) for one, said in zip(model.claims, stock.verdict.claims, strict=True))
+    judged.update((one, said.judgement) for one, said in zip(model.controls, stock.verdict.controls, strict=True))
+    for entry in entries(model, claim):
+        judgement, name = judged[entry], killer(model, entry, claim)
+        if judgement and judgement.ensemble and name and not name.startswith((_MUTANT, _KERNELS)):
+            yield Killer(name, entry.expect.text, judgement, judgement.status is Status.PASS)
+
+
+def _by_mutant(number: int, trials: Iterable[MutantTrial], declared: Mapping[str, Killer]) -> Iterator[Killer]:
+    """Mutants on which the claim was measured: those that the file declares, and others on which it fails."""
+    for trial in trials:
+        claim, name = trial.verdict.claims[number] if trial.verdict else None, f"{_MUTANT}{trial.mutant}"
+        if claim and (out_of_bounds(claim) or name in declared):
+            yield Killer(name, "", claim.judgement, out_of_bounds(claim))
+
+
+def mutant_rows(stock: Sequence[Stock], trials: Sequence[MutantTrial]) -> Iterator[tuple[str, str, str, str, str]]:
+    """Mutant, scenario, the figure of each control on its mutant, its bound, and the figure without the mutant."""
+    clean = {
+        (one.scenario, mutant, control.that): shown(control.judgement)
+        for one in stock
+        for mutant, verdict in one.judged.items()
+        for control in verdict.controls
+        if control.mutant == mutant
+    }
+    for trial in trials:
+        if trial.verdict is None:
+            yield trial.mutant, trial.scenario, trial.reason, "", ""
+            continue
+        for control in trial.verdict.controls:
+            if control.mutant == trial.mutant:
+                without = clean.get((trial.scenario, trial.mutant, control.that), "")
+                yield trial.mutant, trial.scenario, shown(control.judgement), control.expect, without
+
+
+def kills_page(kills: Sequence[Kills], mutants: Iterable[Sequence[str]], made_of: str, command: str) -> str:
+    """The page in Markdown; ``made_of`` names source and QEMU, ``command`` generates it."""
+    by_scenario: dict[str, list[Kills]] = {}
+    for one in kills:
+        by_scenario.setdefault(one.scenario, []).append(one)
+    measured = sum(any(killer.kills for killer in one.by) for one in kills)
+    unproven = [f"- `{one.scenario}`: {one.claim.that}" for one in kills if one.unproven]
+    lines = [
+        *markdown.head("Claims and what makes them fail", f"Generated from results by: {command}"),
+        _PREFACE,
+        f"{plural(len(kills), 'claim')}: {measured} fail by a measured figure, {len(unproven)} are unproven, and"
+        f" {len(kills) - measured - len(unproven)} are declared to fail, not measured here. {made_of}",
+        "",
+        *markdown.section("Unproven", unproven),
+        *markdown.section(
+            "Controls on mutants",
+            markdown.table(("mutant", "scenario", "figure", "must be", "without the mutant"), mutants),
+        ),
+    ]
+    for scenario, own in by_scenario.items():
+        rows = [(one.claim.that, one.claim.expect.text, shown(one.judgement), one.fails_by) for one in own]
+        lines += markdown.section(scenario, markdown.table(_HEAD, rows))
+    return "\n".join(lines).rstrip("\n") + "\n"

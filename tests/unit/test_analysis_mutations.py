@@ -1,0 +1,231 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One-line mutations of judge, limits and metrics that the other tests do not notice: a test for each."""
+
+import json
+import math
+from collections.abc import Callable
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from harness.judge.cells import _mean, agreed, skipped
+from harness.judge.ensemble import Ensemble
+from harness.judge.operands import Evidence, window_values
+from harness.judge.verdict import judge
+from harness.limits.bottleneck import NOTHING, bottleneck
+from harness.limits.bounds import arm_bound
+from harness.limits.counterfactual import changes
+from harness.limits.elements import ElementKind
+from harness.limits.filling import Flow, FlowElement, FlowKind, fill
+from harness.metrics.counters import CounterWindow
+from harness.metrics.figures import _disk_figures, figures_of
+from harness.metrics.fio import read_fio
+from harness.metrics.node import MeasurementError
+from harness.metrics.occupancy import read_handler
+from harness.metrics.readback import overridden, read_tried
+from harness.metrics.samples import read_samples
+from harness.scenario.metric_names import BUSIEST
+from harness.scenario.model import Arm, Status
+from lab.base.record import Outcome
+from lab.topology.model import Lun
+from tests.unit.analysis_samples import AT_MOST, SHARE, TOGETHER, cell, claim, control, load, null_topology, role
+from tests.unit.analysis_samples import scenario as sample
+from tests.unit.bottleneck_samples import disks, each, held, named, scenario, use
+from tests.unit.store_samples import files, sampled
+from tests.unit.test_bottleneck import TWO, bucket_load
+from tests.unit.test_metrics_fio import altered
+from tests.unit.test_metrics_samples import AFTER, BEFORE, SAMPLES, changed
+from tests.unit.test_metrics_tables import RR, TOPOLOGY
+from tests.unit.test_occupancy import figures as sampled_figures
+
+
+@pytest.mark.parametrize("value", [math.nan, math.inf])
+def test_an_ensemble_is_of_finite_values(value: float) -> None:
+    with pytest.raises(ValueError, match="finite"):
+        Ensemble({1: 1.0, 2: value})
+
+
+def test_of_several_reasons_the_worst_status_counts_whatever_the_order() -> None:
+    dead = replace(cell("none", 2, 5), status=Status.FAIL, figures={}, reasons=("it died",))
+    for results in ([skipped("none", 1, ["no null_blk"]), dead], [replace(dead, seed=1), skipped("none", 2, ["no"])]):
+        verdict = judge(sample([claim()]), results)
+        assert (verdict.claims[0].judgement.status, verdict.claims[0].sentence) == (Status.FAIL, "arm none: it died")
+
+
+def test_windows_are_compared_as_far_as_all_boots_have_them() -> None:
+    model = sample([claim()], arms=["none", "red"])
+    many, few = cell("none", 1, 95), cell("red", 1, 95)
+    results = {
+        ("none", 1): replace(many, windows=(many.figures,) * 3),
+        ("red", 1): replace(few, windows=(few.figures,) * 2),
+    }
+    assert window_values(SHARE, 1, Evidence(model, results)) == (0.95, 0.95)
+
+
+def test_a_mutant_that_hangs_one_guest_and_kills_another_is_not_red() -> None:
+    dead = [
+        replace(cell("none", seed, 5), status=Status.FAIL, figures={}, reasons=("it died",), outcome=outcome)
+        for seed, outcome in ((1, Outcome.HANG), (2, Outcome.OOPS), (3, Outcome.HANG))
+    ]
+    model = sample([claim()], [replace(control(AT_MOST, SHARE, mutant="no-fair-tags"), hangs=True)])
+    judged = judge(model, dead, mutant="no-fair-tags").controls[0].judgement
+    assert judged is not None
+    assert judged.status is Status.ERROR
+
+
+def test_two_digests_of_one_cell_are_not_repeatable() -> None:
+    one = cell("none", 1, 95)
+    assert agreed([one, one]).status is Status.PASS
+    assert agreed([one, replace(one, digest="other")]).status is Status.ERROR
+
+
+def test_a_window_without_io_counts_in_the_mean() -> None:
+    assert _mean([0.0, 4.0]) == 2.0
+    assert _mean([1.0, 4.0]) == pytest.approx(2.0)
+
+
+def test_the_least_latency_is_that_of_the_requests_that_nr_requests_lets_in() -> None:
+    arm = Arm("few", null_topology(), {"nr_requests": "8"}, {})
+    # 8 in flight on a LUN that finishes 8 / 4 ms.
+    assert arm_bound(arm, load("solo", role("fast", "fast")), "fast", "lat.mean") == pytest.approx(4e6)
+
+
+def test_a_lun_that_may_hold_every_tag_of_its_host_has_no_depth_of_its_own() -> None:
+    arm, of = bucket_load()
+    host = replace(arm.topology.hbas["loop"], can_queue=16, cmd_per_lun=16)
+    arm = replace(arm, topology=replace(arm.topology, hbas={"loop": host}))
+    full = replace(TWO, luns={"serial-1": held(14), "serial-8": held(2)}, hosts={"loop": held(16)})
+    found = bottleneck(arm, of, [full], {"hog": 4096, "victim": 4096})
+    assert [one.binds for one in found.elements if one.kind is ElementKind.LUN_DEPTH] == [False]
+
+
+def test_a_host_is_waited_for_only_by_more_requests_than_it_has_tags() -> None:
+    arm, of = bucket_load()
+    host = replace(arm.topology.hbas["loop"], can_queue=128, cmd_per_lun=128)
+    full = replace(TWO, luns={"serial-1": held(64), "serial-8": held(64)}, hosts={"loop": held(128)})
+    arm = replace(arm, topology=replace(arm.topology, hbas={"loop": host}))
+    assert bottleneck(arm, of, [full], {"hog": 4096, "victim": 4096}).label == "role.hog, victim.iodepth"
+
+
+def test_one_role_that_keeps_its_pace_does_not_limit_the_other() -> None:
+    arm, of = bucket_load()
+    paced = replace(of.roles["victim"], options={"rate_iops": "100"})
+    idle = replace(TWO, luns={name: held(1) for name in TWO.luns}, hosts={"loop": held(2)})
+    of = replace(of, roles={**of.roles, "victim": paced})
+    assert bottleneck(arm, of, [idle], {"hog": 50 * 4096, "victim": 100 * 4096}).label == NOTHING
+
+
+def test_a_pace_is_that_of_each_disk_of_a_role() -> None:
+    arm, of = bucket_load()
+    both = replace(of.roles["hog"], disks=("serial-1", "serial-8"), options={"rate_iops": "100"})
+    idle = replace(TWO, luns={name: held(1) for name in TWO.luns}, hosts={"loop": held(2)})
+    of = replace(of, roles={"hog": both})
+    assert bottleneck(arm, of, [idle], {"hog": 100 * 4096}).label == NOTHING
+    assert bottleneck(arm, of, [idle], {"hog": 196 * 4096}).label == "role.hog.pace"
+
+
+def test_a_faster_processor_makes_requests_on_a_link_dearer_too() -> None:
+    model = scenario("devices")
+    arm, of = model.arms["link"], model.loads["stream"]
+    links = {name: replace(link, cost=1000) for name, link in arm.topology.links.items()}
+    arm = replace(arm, topology=replace(arm.topology, links=links))
+    seen = use(each(2, 1), idle=0.0, disks=disks(2, 0.5), links={"wire": 0.5})
+    found = bottleneck(arm, of, [seen], dict.fromkeys(of.roles, 1e6))
+    (slower,) = [one for one in changes(arm, of, found) if one.named]
+    assert (slower.label, slower.arm.topology.links["wire"].cost) == ("cpu", 1250)
+
+
+def test_what_is_left_is_filled_from_the_level_that_was_reached() -> None:
+    narrow, wide = FlowElement(FlowKind.LINK, "narrow", 1.0), FlowElement(FlowKind.LINK, "wide", 1.0)
+    flows = [Flow("a", 1.0, {narrow: 0.1, wide: 0.01}), Flow("b", 1.0, {wide: 0.01})]
+    assert dict(fill(flows).rates) == pytest.approx({"a": 10.0, "b": 90.0})
+
+
+def mix(**read: int) -> Callable[[Any], None]:
+    def change(document: Any) -> None:
+        hog = next(job for job in document["jobs"] if job["jobname"] == "hog")
+        hog["read"]["lat_ns"].update(read)
+        hog["write"]["lat_ns"].update(N=10, mean=100.0, max=100)
+
+    return change
+
+
+def test_the_latency_of_a_mix_is_weighted_and_its_maximum_that_of_both() -> None:
+    one = read_fio(altered("mix", mix(N=30, mean=20, max=60)), {"hog": 4096, "victim": 4096})["hog"].latency["lat"]
+    assert (one.mean, one.max) == (40.0, 100.0)
+
+
+def test_no_more_than_the_whole_window_is_idle() -> None:
+    ticks = json.loads(SAMPLES)["cpu"]["ticks"]
+    assert read_samples(changed(SAMPLES, "cpu", "idle", to=ticks + 1), "x").idle == 1.0
+
+
+def test_a_histogram_that_lacks_samples_does_not_add_up() -> None:
+    count = json.loads(SAMPLES)["series"]["host_busy[loop]"]["count"]
+    with pytest.raises(MeasurementError, match="does not add up"):
+        read_samples(changed(SAMPLES, "series", "host_busy[loop]", "count", to=count + 1), "x")
+
+
+def test_the_cost_of_sampling_is_a_share_of_the_window() -> None:
+    document = json.loads(SAMPLES)
+    seen = read_samples(changed(SAMPLES, "spent", to=(document["ended"] - document["began"]) // 2), "x")
+    assert seen.cost == pytest.approx(0.5)
+
+
+def test_a_window_of_no_time_and_counters_that_fall_are_refused() -> None:
+    with pytest.raises(MeasurementError, match="no time passed"):
+        read_handler(BEFORE, BEFORE, "together")
+    fallen = changed(AFTER, "paths", "alone", "bytes", to=json.loads(BEFORE)["paths"]["alone"]["bytes"] - 1)
+    with pytest.raises(MeasurementError, match="went backwards"):
+        read_handler(BEFORE, fallen, "together")
+
+
+def test_more_in_flight_than_was_asked_for_leaves_nothing_waiting() -> None:
+    shallow = replace(TOGETHER, roles={**TOGETHER.roles, "slow": role("slow", "slow", iodepth=16)})
+    assert sampled_figures(null_topology(), shallow)["lun", "slow.waiting.mean"] == 0
+
+
+def test_free_tags_are_unknown_where_a_lun_was_not_sampled() -> None:
+    topology = null_topology()
+    disks = {**topology.disks, "third": replace(topology.disks["slow"], name="third")}
+    luns = {**topology.luns, "third": Lun("third", "nullb", ("third",))}
+    found = sampled_figures(replace(topology, disks=disks, luns=luns))
+    assert ("host", "nullb.tags.free") not in found
+    assert ("lun", "fast.tags.mean") in found
+
+
+def test_the_cost_of_an_io_is_that_of_all_processors() -> None:
+    of = sampled("together", "fast", "slow")
+    document = json.loads(of["together.samples.json"])
+    document["cpu"]["ticks"] *= 2
+    document["cpu"]["idle"] = 0
+    of["together.samples.json"] = json.dumps(document).encode()
+    seen = read_samples(of["together.samples.json"], "x")
+    figures = figures_of(files(together=95.0) | of, null_topology(), (TOGETHER,))
+    assert seen.cpus == 2
+    assert figures["together", "fast", "cpu.per_io"] == pytest.approx((2 - seen.cost) * 1e9 / 175)
+
+
+def test_the_busiest_path_is_the_one_with_most_requests() -> None:
+    window = CounterWindow({"a": {"requests": 30.0}, "b": {"requests": 10.0}})
+    both = load("together", role("fast", ("fast", "slow")))
+    assert _disk_figures(window, both, null_topology(), {"fast": "a", "slow": "b"})["together", "fast", BUSIEST] == 0.75
+
+
+def test_a_tried_knob_was_accepted_or_not() -> None:
+    assert read_tried(b"knob\t/sys/x\t1\t5\n")["tried", "effective", "knob"] == 5
+    with pytest.raises(MeasurementError, match="0 or 1"):
+        read_tried(b"knob\t/sys/x\t2\t5\n")
+
+
+def test_a_count_that_one_path_lacks_was_changed() -> None:
+    """One of two paths runs with the count that was asked for, the other with 1."""
+    table = RR.replace("128 1", "128 100")
+    assert table != RR
+    assert list(overridden({**files(), "mp.table": table.encode(), "kmsg": b""}, TOPOLOGY))
+
+
+def test_a_disk_that_takes_as_long_as_its_link_is_named_itself() -> None:
+    seen = use(each(2, 4), disks=disks(2, 1.0, 0.4), links={"wire": 0.6})
+    assert named("devices", "disk.stream", seen).label == "disk.d0..1"
