@@ -148,7 +148,7 @@ def test_a_role_without_io_was_starved_when_another_had_some() -> None:
 
 
 def test_a_job_that_is_no_role_is_refused() -> None:
-    with pytest.raises(MeasurementError, match="no role of this load: hog"):
+    with pytest.raises(MeasurementError, match="not a role of this load: hog"):
         read_fio(recorded("mix"), {"victim": 4096})
 
 

@@ -38,7 +38,7 @@ def test_counts_are_read_from_the_table(table: str, counts: set[int]) -> None:
 
 @pytest.mark.parametrize("table", ["", "0 8 linear 8:0 0", "0 8 multipath 0 0 1 1 round-robin 0 2 1 8:0 1"])
 def test_other_tables_are_refused(table: str) -> None:
-    with pytest.raises(MeasurementError, match="no table of a multipath device") as caught:
+    with pytest.raises(MeasurementError, match="not a table of a multipath device") as caught:
         repeat_counts(table, "mp.table")
     assert caught.value.file == "mp.table"
 

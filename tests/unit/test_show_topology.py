@@ -103,7 +103,7 @@ def test_the_maximum_flow_names_its_cut(boxes: Topology) -> None:
 
 def test_stacks_and_tags_have_their_bounds(boxes: Topology) -> None:
     text = describe_topology(boxes)
-    assert "stack m00..11: each all by whichever has room of a00, b00" in text
+    assert "stack m00..11: each all by any free one of a00, b00" in text
     assert re.search(
         r"read in 1M: 80 MB/s \[8 MB/s\], bound by disk d00;"
         r" all at once 600 MB/s \[60 MB/s\], bound by link port0..1",
@@ -117,7 +117,7 @@ def test_stacks_and_tags_have_their_bounds(boxes: Topology) -> None:
 def test_tags_that_bind_are_told(boxes: Topology) -> None:
     few = replace(boxes, hbas={**boxes.hbas, "mpt": replace(boxes.hbas["mpt"], can_queue=2, cmd_per_lun=2)})
     # Two requests of 1M at 8 MB/s each, whatever the ports carry.
-    assert "streams of 1M: 160 MB/s [16 MB/s] by Little's law; the tags bind" in describe_topology(few)
+    assert "streams of 1M: 160 MB/s [16 MB/s] by Little's law; the tags limit" in describe_topology(few)
 
 
 def test_times_that_the_scale_carries_across_a_timer_are_warned_of(boxes: Topology) -> None:
@@ -187,7 +187,7 @@ def test_one_verb_shows_both(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["show", "null-shared-tags"]) == 0
     assert "\nclaims" in capsys.readouterr().out
     assert main(["show", "--topology", "null-shared-tags"]) == 0
-    assert "the tags bind" in capsys.readouterr().out
+    assert "the tags limit" in capsys.readouterr().out
 
 
 @pytest.mark.parametrize(

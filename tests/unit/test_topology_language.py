@@ -185,7 +185,7 @@ def test_origins_are_kept(topology: Topology) -> None:
         ("size: 64M, md", "size: 8G, md", "size 8G exceeds its smallest member"),
         ("over: [a0..3, b0..3]", "over: [a0..3, e0..3]", "all paths of a multipath device must lead to the same disk"),
         ("  raid: {", "  e1: {", "stack e1: a LUN or a disk has that name"),
-        ("fitted: the stripe on one disk", "fitted: x, cites: y", "expected one of cites, fitted and chosen"),
+        ("fitted: the stripe on one disk", "fitted: x, cites: y", "expected one of cites, fitted, chosen, guessed"),
         (
             "  j0: {model: J4400, disks: [d0..3]",
             "  i0: {disks: [d3]}\n  j0: {disks: [d0..3]",
