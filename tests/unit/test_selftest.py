@@ -24,7 +24,7 @@ def test_its_own_status_code_and_words_are_a_pass() -> None:
     [
         (verdict(Status.PASS, 1, "panic"), "status is PASS, must be FAIL"),
         (verdict(Status.FAIL, 128, "panic"), "exit code is 128, must be 1"),
-        (verdict(Status.FAIL, 1, "something else"), 'its reasons do not say "panic"'),
+        (verdict(Status.FAIL, 1, "something else"), 'the reasons lack "panic"'),
     ],
 )
 def test_each_departure_is_named(got: Verdict, said: str) -> None:
