@@ -101,12 +101,9 @@ def _policy_reasons(kernel: Kernel, topology: Topology) -> Iterable[str]:
     if not kernel.has("NVME_MULTIPATH"):
         yield "CONFIG_NVME_MULTIPATH is not set: each path of a namespace would be a device"
         return
-    closure = module_closure(kernel, [nvmet.MULTIPATH])
-    if not closure.load:
-        return
-    image = read_module(closure.load[-1])
+    image = _code(kernel, nvmet.MULTIPATH)
     for policy in sorted(wanted):
-        if f"{policy}\0".encode() not in image:
+        if image and f"{policy}\0".encode() not in image:
             since = f", which came with {POLICY_SINCE[policy]}" if policy in POLICY_SINCE else ""
             yield f"nvme-core of {kernel.release} has no iopolicy {policy}{since}"
 
@@ -116,9 +113,17 @@ def _attribute_reasons(kernel: Kernel, topology: Topology) -> Iterable[str]:
     for attribute in sorted(wanted & set(ATTRIBUTE_SINCE)):
         module, since = ATTRIBUTE_SINCE[attribute]
         name = attribute.rpartition("/")[2]
-        closure = module_closure(kernel, [module])
-        if closure.load and f"{name}\0".encode() not in read_module(closure.load[-1]):
+        image = _code(kernel, module)
+        if image and f"{name}\0".encode() not in image:
             yield f"{module} of {kernel.release} has no {name}, which came with {since}"
+
+
+def _code(kernel: Kernel, module: str) -> bytes:
+    """The module, or the kernel where it is built in; empty for one that the kernel does not have."""
+    closure = module_closure(kernel, [module])
+    if closure.load:
+        return read_module(closure.load[-1])
+    return b"" if closure.missing else _strings(kernel.vmlinux or kernel.image)
 
 
 def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:

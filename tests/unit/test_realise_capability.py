@@ -83,6 +83,17 @@ def test_an_attribute_of_md_is_a_word_of_its_module(tmp_path: Path) -> None:
     assert missing(made, deep, {}) == ()
 
 
+def test_an_attribute_of_a_built_in_md_is_a_word_of_the_kernel(tmp_path: Path) -> None:
+    modules = ("target_core_user", "sd_mod", "tcm_loop", "raid456")
+    made = kernel(tmp_path, dict.fromkeys(modules, ""), builtin=(*BUILTIN, "md-mod"), parameters=PARAMETERS)
+    made.image.write_bytes(b"a kernel")
+    deep = apply_setting(topology("sun-x4540-raid6"), "stack.md5.md.sync_io_depth", 64)
+    assert missing(made, deep, {}) == ("md-mod of 6.1.0-50-amd64 has no sync_io_depth, which came with Linux 6.16",)
+    newer = replace(made, image=tmp_path / "newer")
+    newer.image.write_bytes(b"a kernel\0sync_io_depth\0")
+    assert missing(newer, deep, {}) == ()
+
+
 def test_options_of_a_scenario(tmp_path: Path) -> None:
     config = dict.fromkeys((f"CONFIG_{option}" for option in REQUIRED_OPTIONS), "y")
     made = able(tmp_path, config={**config, "CONFIG_A": "m", "CONFIG_B": "n", "CONFIG_C": "1000"})
