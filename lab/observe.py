@@ -85,7 +85,7 @@ class Observer:
         if not reader.ready:
             return self._never_ready(ending)
         if self._death:
-            return Outcome.OOPS, self._death
+            return Outcome.HANG if console.is_hang(self._death) else Outcome.OOPS, self._death
         if reader.unfit and reader.ended and not reader.fault:
             return Outcome.UNFIT, reader.unfit
         return self._cut_short(ending)

@@ -10,6 +10,8 @@ _DEATHS = re.compile(
     r"Kernel panic - not syncing|Oops: |BUG: unable to handle|BUG: kernel NULL pointer|general protection fault"
     r"|Internal error: |kernel BUG at |double fault"
 )
+# kernel/hung_task.c panics because the guest's init asks for it.
+_HUNG = re.compile(r"Kernel panic - not syncing: hung_task: blocked tasks")
 _STALLS = re.compile(r"blocked for more than \d+ seconds|soft lockup|self-detected stall|detected stalls on")
 _WARNINGS = re.compile(
     r"WARNING: |BUG: |INFO: .*stall|I/O error|timing out command|timed out|Medium Error|Hardware Error"
@@ -27,6 +29,11 @@ _NOT_READY = re.compile(r"(\[\w+\]) Unit Not Ready")
 def death(lines: Iterable[str]) -> str:
     """The first line with a fatal error of the kernel, or an empty string."""
     return next((line.strip() for line in lines if _DEATHS.search(line)), "")
+
+
+def is_hang(death: str) -> bool:
+    """Whether a fatal error only reports a task that made no progress."""
+    return bool(_HUNG.search(death))
 
 
 def stall(lines: Iterable[str]) -> str:

@@ -13,6 +13,7 @@ from lab.qemu.machine import Channel, Ending, Note, Reason
 from tests.unit.guest_samples import FILES, GREETING, PHASES, file_lines, sent, transcript
 
 PANIC = "[   12.3] Kernel panic - not syncing: Fatal exception"
+HUNG = "[  363.508675] Kernel panic - not syncing: hung_task: blocked tasks"
 BLOCKED = "[  245.7] INFO: task fio:123 blocked for more than 120 seconds."
 
 
@@ -61,6 +62,7 @@ RESULTS: list[tuple[str, Sequence[str], Sequence[str], Ending, Outcome, str]] = 
     ("panic", GREETING, [PANIC], ended(), Outcome.OOPS, PANIC),
     ("panic within a file", [*GREETING, *file_lines("a", b"x" * 99)[:2]], [PANIC], ended(), Outcome.OOPS, PANIC),
     ("panic that did not end", GREETING, [PANIC], CUT, Outcome.OOPS, PANIC),
+    ("panic of a hung task", [*GREETING, *PHASES], [HUNG], ended(), Outcome.HANG, HUNG),
     ("oops, then unfit", [*GREETING, "UNFIT 1 x", *sent(FILES)], [PANIC], ended(), Outcome.OOPS, PANIC),
     ("hang", [*GREETING, *PHASES], [], CUT, Outcome.HANG, "no end of phase load solo"),
     ("hang with a blocked task", [*GREETING, *PHASES], [BLOCKED], CUT, Outcome.HANG, f"load solo; {BLOCKED}"),
