@@ -17,9 +17,8 @@ from lab.base.record import BootRecord
 from lab.base.units import Tell, silent
 from lab.guest import image, payload
 from lab.guest.image import BaseImage
-from lab.guest.job import job_files
 from lab.guest.payload import Payload
-from lab.guest.steps import Step
+from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import Daemon, MakeFolder, Module, Mount, Write
 from lab.guest.steps.fault import HOST_NOISE, LOSE_DISK, Inject, Lose
 from lab.guest.steps.load import TRACE_INSTANCE, TRACING, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.guest.job import job_files
+from lab.guest.steps import job_files
 from lab.guest.steps.device import Find, Module
 from lab.guest.steps.setting import Confirm, Tune
 from lab.realise import recipe

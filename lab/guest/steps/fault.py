@@ -3,7 +3,7 @@
 
 from dataclasses import dataclass
 
-from lab.guest.steps import Step, seconds
+from lab.guest.steps import Delayed
 
 HOST_NOISE = "host-noise"
 FAULTS = (
@@ -24,17 +24,12 @@ FAULTS = (
 
 
 @dataclass(frozen=True)
-class Inject(Step):
+class Inject(Delayed):
     """Break the guest on purpose, ``after`` nanoseconds from now; only selftests do this."""
 
+    verb, sent, typed = "inject", ("fault", "seconds"), "# selftest: {0.fault} after {0.seconds} s"
     fault: str
     after: int
-
-    def fields(self) -> tuple[str, ...]:
-        return ("inject", self.fault, seconds(self.after))
-
-    def shell(self) -> str:
-        return f"# selftest: {self.fault} after {seconds(self.after)} s"
 
 
 LOSE_DISK = "lose-disk"
@@ -42,14 +37,9 @@ LOSE_DISK = "lose-disk"
 
 
 @dataclass(frozen=True)
-class Lose(Step):
+class Lose(Delayed):
     """Remove a disk from the guest, ``after`` nanoseconds from now; only selftests do this."""
 
+    verb, sent, typed = "lose", ("lun", "seconds"), "# selftest: {0.lun} is lost after {0.seconds} s"
     lun: str
     after: int
-
-    def fields(self) -> tuple[str, ...]:
-        return ("lose", self.lun, seconds(self.after))
-
-    def shell(self) -> str:
-        return f"# selftest: {self.lun} is lost after {seconds(self.after)} s"
