@@ -28,9 +28,9 @@ from lab.native import programs
 from lab.native.steady import Steady, steady
 from lab.observe import Observer
 from lab.qemu import snapshot
-from lab.qemu.accelerator import Accelerator, accelerator, doubt_of
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
 from lab.qemu.clock import Clock, VirtualClock
+from lab.qemu.kvm import Accelerator, accelerator, doubt_of
 from lab.qemu.machine import Ending, Limits, run
 from lab.qemu.probe import Qemu, find_qemu
 from lab.realise import recipe
