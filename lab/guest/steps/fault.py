@@ -7,18 +7,8 @@ from lab.guest.steps import Delayed
 
 HOST_NOISE = "host-noise"
 FAULTS = (
-    "oops",
-    "hang",
-    "hung-task",
-    "oom",
-    "io-error",
-    "flood",
-    "lose-runner",
-    "lose-handler",
-    "corrupt-result",
-    "truncate-result",
-    "omit-result",
-    HOST_NOISE,
+    *("oops", "hang", "hung-task", "oom", "io-error", "flood", "lose-runner", "lose-handler"),
+    *("corrupt-result", "truncate-result", "omit-result", HOST_NOISE),
 )
 """Faults of ``Inject``, which prove that the lab detects them."""
 
