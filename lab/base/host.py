@@ -14,6 +14,7 @@ from lab.base.cgroup import Cgroups
 GUEST_OVERHEAD = 256 << 20
 """Bytes that QEMU needs in addition to the guest's memory: translated code, firmware, heap."""
 _MOST_CROWDED = 10.0
+_NEEDS = Path(__file__).parents[2] / "scripts/host-packages.txt"
 _MEMINFO = Path("/proc/meminfo")
 _OWN_GROUPS = Cgroups()
 # On Debian depmod is in /usr/sbin, which is not in the PATH of ordinary users.
@@ -44,7 +45,6 @@ class OsRelease:
 
     id: str
     like: tuple[str, ...]
-    codename: str
     pretty: str
 
     @property
@@ -57,7 +57,7 @@ class OsRelease:
 class Need:
     """A program (or, with a slash, a pattern of file names) that blklab uses on the host.
 
-    ``packages`` names its package for apt, dnf, pacman and zypper: one word for all, or four (``-``: none).
+    ``packages`` are its packages for apt, dnf, pacman and zypper (``-``: none).
     """
 
     program: str
@@ -65,9 +65,7 @@ class Need:
     packages: str
 
     def package(self, manager: Manager) -> str:
-        names = self.packages.split()
-        place = ("apt", "dnf", "pacman", "zypper").index(manager or "apt")
-        return names[place if len(names) > 1 else 0].removeprefix("-")
+        return self.packages.split()[("apt", "dnf", "pacman", "zypper").index(manager or "apt")].removeprefix("-")
 
     def find(self) -> Path | None:
         if self.program.startswith("/"):
@@ -77,31 +75,13 @@ class Need:
         return Path(found) if found else None
 
 
-_DISK = "build the in-guest disk and what keeps QEMU steady"
-_KEYS = "/usr/share/keyrings/debian-archive-keyring.*"
-NEEDS = (
-    Need("qemu-system-x86_64", "boot the kernels", "qemu-system-x86 qemu-system-x86-core qemu-system-x86 qemu-x86"),
-    Need("depmod", "list kernel modules", "kmod"),
-    Need("apt-get", "fetch packaged kernels", "apt apt apt -"),
-    Need("dpkg-deb", "unpack packaged kernels", "dpkg"),
-    Need("gcc", _DISK, "gcc"),
-    Need("/usr/include/stdio.h", _DISK, "libc6-dev glibc-static glibc glibc-devel-static"),
-    Need("xz", "unpack kernel modules", "xz-utils xz xz xz"),
-    Need(_KEYS, "verify packaged kernels", "debian-archive-keyring debian-keyring debian-archive-keyring -"),
-)
-BUILD_NEEDS = (
-    Need("git", "read kernel sources", "git"),
-    Need("make", "build kernels", "make"),
-    Need("gcc", "build kernels", "gcc"),
-    Need("ld", "build kernels", "binutils"),
-    Need("flex", "configure kernels", "flex"),
-    Need("bison", "configure kernels", "bison"),
-    Need("bc", "build kernels", "bc"),
-    Need("perl", "build kernels", "perl"),
-    Need("/usr/include/gelf.h", "build kernels", "libelf-dev elfutils-libelf-devel libelf libelf-devel"),
-    Need("xz", "unpack kernel sources", "xz-utils xz xz xz"),
-)
-"""Needed in addition to build kernels. ccache is used if it is installed."""
+def _needs(group: str) -> tuple[Need, ...]:
+    rows = (line.split("|") for line in _NEEDS.read_text().splitlines())
+    return tuple(Need(row[1], row[-1], " ".join(row[2:-1])) for row in rows if row[0] == group)
+
+
+NEEDS, BUILD_NEEDS = _needs("run"), _needs("build")
+"""Needed to run, and in addition to build kernels. ccache is used if it is installed."""
 
 
 def os_release() -> OsRelease:
@@ -113,7 +93,6 @@ def os_release() -> OsRelease:
     return OsRelease(
         id=fields.get("ID", ""),
         like=tuple(fields.get("ID_LIKE", "").split()),
-        codename=fields.get("VERSION_CODENAME", ""),
         pretty=fields.get("PRETTY_NAME", "an unknown distribution"),
     )
 
