@@ -133,9 +133,7 @@ def _loading(kernel: Kernel, modules: Iterable[Module]) -> Iterator[str]:
 
 
 def _write(folder: Path, own: Hardware, lines: Iterable[str]) -> Path:
-    for name, size in own.files.items():
-        with (folder / name).open("wb") as file:
-            file.truncate(size)
+    own.make_files(folder)
     folder.chmod(0o755)
     set_up = folder / _SET_UP
     set_up.write_text("".join(f"{line}\n" for line in lines))

@@ -80,11 +80,19 @@ def differences(topology: Topology, on_qemu: Topology) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*_of_hbas(topology, on_qemu), *_of_disks(topology), *_of_links(topology, on_qemu))))
 
 
-Reasons = Iterator[tuple[str, str, str]]
-"""(kind of part, name, reason) of what a device cannot model."""
+@dataclass(frozen=True)
+class Refusal:
+    """What a device cannot model; ``kind`` is disk, hba, lun or stack."""
+
+    kind: str
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}: {self.reason}"
 
 
-def refused(topology: Topology) -> Reasons:
+def refused(topology: Topology) -> Iterator[Refusal]:
     """What QEMU controllers cannot model."""
     return walked(topology, lambda disk, _: _disk_reasons(disk), _hba_reasons, _lun_reasons)
 
@@ -94,14 +102,14 @@ def walked(
     of_disk: Callable[[Disk, Topology], Iterator[str]],
     of_hba: Callable[[Hba, Topology], Iterator[str]],
     of_lun: Callable[[Lun, Topology], Iterator[str]],
-) -> Reasons:
-    """The reasons of every part."""
+) -> Iterator[Refusal]:
+    """The refusals of every part."""
     for disk in topology.disks.values():
-        yield from (("disk", disk.name, reason) for reason in of_disk(disk, topology))
+        yield from (Refusal("disk", disk.name, reason) for reason in of_disk(disk, topology))
     for hba in topology.hbas.values():
-        yield from (("hba", hba.name, reason) for reason in of_hba(hba, topology))
+        yield from (Refusal("hba", hba.name, reason) for reason in of_hba(hba, topology))
     for lun in topology.luns.values():
-        yield from (("lun", lun.name, reason) for reason in of_lun(lun, topology))
+        yield from (Refusal("lun", lun.name, reason) for reason in of_lun(lun, topology))
 
 
 def _parts(hba: Hba, luns: Sequence[Lun]) -> Iterator[Sequence[Lun]]:

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from lab.base.units import show_rate, show_size, show_time
 from lab.topology import emulated
+from lab.topology.emulated import Refusal
 from lab.topology.model import SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology
 from lab.topology.ranges import in_ranges
 
@@ -125,22 +126,10 @@ def handler_memory(luns: int) -> int:
     return _GUEST_MEMORY + luns * _RING_MEMORY
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """``kind`` is disk, hba, lun or stack."""
-
-    kind: str
-    name: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.name}: {self.reason}"
-
-
 def refusals(topology: Topology) -> Iterator[Refusal]:
     """Everything in a topology that its devices cannot do. All references in it must be valid."""
     inside = emulated.walked(topology, _disk_reasons, _hba_reasons, _lun_reasons)
-    yield from (Refusal(*reason) for reason in (emulated.refused(topology) if topology.emulated else inside))
+    yield from emulated.refused(topology) if topology.emulated else inside
     for stack in topology.stacks.values():
         for reason in _stack_reasons(stack, topology):
             yield Refusal("stack", stack.name, reason)
