@@ -85,7 +85,10 @@ def enter(
             words=topology.kernel_words,
         )
         if command:
-            return _carry_out(spec, command, set_up)
+            line, errand = folder / _COMMAND, folder / _ERRAND
+            line.write_text(f"{command}\n")
+            errand.write_text(script(set_up, line, spec.here))
+            return run_errand(spec, errand, folder, host.crowding() * Limits.ready_seconds)
         tell(f"in the guest, sh {set_up} loads the drivers and names the disks in {_NAMES}")
         sit_in(spec, folder)
         return EXIT_PASS
@@ -101,14 +104,6 @@ def virtme() -> Path:
             remedy="in the virtual environment: pip install --require-hashes -r requirements/shell.txt",
         )
     return Path(found)
-
-
-def _carry_out(spec: ShellSpec, command: str, set_up: Path) -> int:
-    folder = set_up.parent
-    line, errand = folder / _COMMAND, folder / _ERRAND
-    line.write_text(f"{command}\n")
-    errand.write_text(script(set_up, line, spec.here))
-    return run_errand(spec, errand, folder, host.crowding() * Limits.ready_seconds)
 
 
 def naming_lines(kernel: Kernel, steps: Iterable[Step]) -> Iterator[str]:

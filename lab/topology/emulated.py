@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lab.base.units import show_rate, show_size
-from lab.topology.model import EMULATED, Disk, Driver, Hba, Link, Lun, StackKind, Topology
+from lab.topology.model import EMULATED, Disk, Driver, Hba, Lun, StackKind, Topology
 from lab.topology.ranges import in_ranges
 
 MEGASAS_OWN = 33
@@ -67,10 +67,13 @@ def emulated(topology: Topology) -> Topology:
             own = _controller(hba, number)
             hbas[own.name] = own
             luns |= {lun.name: replace(lun, hba=own.name) for lun in part}
-    luns = {name: replace(lun, links=()) if _is_path(topology, name) else lun for name, lun in luns.items()}
-    disks = {name: _disk(disk) for name, disk in topology.disks.items()}
+    paths = {name for name in luns if _is_path(topology, name)}
+    hbas |= {luns[name].hba: replace(hbas[luns[name].hba], links=()) for name in paths}
+    luns |= {name: replace(luns[name], links=()) for name in paths}
+    still = {"seek": 0, "rotation": 0, "zones": (), "ncq": 1, "coalesce": 1, "buffer": 0}
+    disks = {name: replace(disk, **still) for name, disk in topology.disks.items()}  # type: ignore[arg-type]
     links = {name: replace(link, cost=0) for name, link in topology.links.items()}
-    return replace(topology, hbas=_without_paths(topology, hbas, luns), luns=luns, disks=disks, links=links)
+    return replace(topology, hbas=hbas, luns=luns, disks=disks, links=links)
 
 
 def differences(topology: Topology, on_qemu: Topology) -> tuple[str, ...]:
@@ -136,15 +139,6 @@ def _controller(hba: Hba, number: int) -> Hba:
 def _is_path(topology: Topology, lun: str) -> bool:
     """Whether a LUN is a path of NVMe multipath. QEMU has one backend for a namespace, whatever the path."""
     return any(stack.kind is StackKind.NVME and lun in stack.over for stack in topology.stacks.values())
-
-
-def _without_paths(topology: Topology, hbas: Mapping[str, Hba], luns: Mapping[str, Lun]) -> dict[str, Hba]:
-    paths = {lun.hba for lun in luns.values() if _is_path(topology, lun.name)}
-    return {name: replace(hba, links=()) if name in paths else hba for name, hba in hbas.items()}
-
-
-def _disk(disk: Disk) -> Disk:
-    return replace(disk, seek=0, rotation=0, zones=(), ncq=1, coalesce=1, buffer=0)
 
 
 def _of_hbas(topology: Topology, on_qemu: Topology) -> Iterator[str]:
@@ -264,7 +258,8 @@ def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
     if len(lun.disks) > 1:
         yield "several disks on one LUN: QEMU needs one for each (use a stack of kind linear)"
     for name in topology.path(lun.name, lun.disks[0]):
-        if reason := _link_reason(topology.links[name]):
+        link = topology.links[name]
+        if reason := "a throttle has no cost" if link.cost else unresolved(link.rate):
             yield f"link {name}: {reason}"
     first = next(other for other in topology.luns.values() if lun.disks[0] in other.disks)
     if first is lun:
@@ -274,7 +269,3 @@ def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
         yield f"disk {lun.disks[0]} is on LUN {first.name} already: its paths must be all SCSI or all NVMe"
     elif topology.hbas[lun.hba].driver is Driver.NVME and not _is_path(topology, lun.name):
         yield f"disk {lun.disks[0]} is on LUN {first.name} already: paths of a namespace need a stack of kind nvme"
-
-
-def _link_reason(link: Link) -> str | None:
-    return "a throttle has no cost" if link.cost else unresolved(link.rate)

@@ -49,13 +49,6 @@ SIZE_STEP = 1 << 20
 """null_blk and scsi_debug set sizes in MiB."""
 
 
-def rate_reason(rate: int) -> str | None:
-    """Why null_blk cannot run at ``rate`` bytes per second, or None."""
-    if rate < BYTES_PER_MB or rate % BYTES_PER_MB:
-        return f"{show_rate(rate)} is not a whole number of MB/s, which is what null_blk's mbps takes"
-    return None
-
-
 def tick_bytes(disk: Disk, driver: Driver) -> int | None:
     """Bytes that a token bucket serves in one tick of 20 ms; None for another disk."""
     return None if disk.rate is None or driver in SERIAL else disk.rate // BYTES_PER_MB * TICK_BYTES_PER_MB
@@ -150,19 +143,21 @@ def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
         if disk.buffer and buffered > MOST_BUFFERED:
             yield f"the buffers of all disks hold {buffered} requests, at most {MOST_BUFFERED} are possible"
         return
-    if disk.rate is not None and (reason := rate_reason(disk.rate)):
-        yield reason
+    if disk.rate is not None and (disk.rate < BYTES_PER_MB or disk.rate % BYTES_PER_MB):
+        yield f"{show_rate(disk.rate)} is not a whole number of MB/s, which is what null_blk's mbps takes"
     for key, is_set in {**emulated.mechanics(disk), "links": disk.links}.items():
         if is_set:
             yield f"{key} needs driver tcmu, got {driver}"
 
 
 _LINKED = {Driver.TCMU, Driver.NVMET_TCP}
+_LOOPBACK = {Driver.TCM_LOOP, Driver.TCMU}
+"""Drivers with hosts of tcm_loop."""
 
 
 def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
     driver = topology.hbas[lun.hba].driver
-    if len(lun.disks) > 1 and driver not in {Driver.TCM_LOOP, Driver.TCMU}:
+    if len(lun.disks) > 1 and driver not in _LOOPBACK:
         yield f"several disks on one LUN need driver tcm_loop or tcmu, got {driver}"
     if len(lun.disks) > MOST_DISKS:
         yield f"{len(lun.disks)} disks on one LUN, at most {MOST_DISKS} are possible"
@@ -209,29 +204,22 @@ def _company_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
         yield f"driver {hba.driver}, but {first.driver} for HBA {first.name}: all HBAs must have one driver"
     elif hba.driver is Driver.NVMET_TCP:
         return
-    elif hba.driver not in {Driver.TCM_LOOP, Driver.TCMU}:
+    elif hba.driver not in _LOOPBACK:
         yield f"driver {hba.driver} allows only one HBA"
     elif (hba.can_queue, hba.hw_queues) != (first.can_queue, first.hw_queues):
         yield f"can_queue and hw_queues must equal those of HBA {first.name}: they are module parameters"
 
 
-_QUEUES_OF_CPUS = frozenset({Driver.NULL_BLK, Driver.SCSI_DEBUG, Driver.NVMET_TCP})
-
-
-def _queue_reasons(hba: Hba) -> Iterator[str]:
+def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     if hba.cmd_per_lun > hba.can_queue:
         yield f"cmd_per_lun {hba.cmd_per_lun} exceeds can_queue {hba.can_queue}"
-    if hba.hw_queues > 1 and hba.driver in _QUEUES_OF_CPUS:
+    if hba.hw_queues > 1 and hba.driver not in _LOOPBACK:
         yield f"hw_queues {hba.hw_queues}: the guest has one CPU, and {hba.driver} makes no more queues than CPUs"
-
-
-def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     yield from _own_reasons(hba, topology)
     yield from _company_reasons(hba, topology)
 
 
 def _own_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
-    yield from _queue_reasons(hba)
     if hba.interrupts is not None:
         yield f"interrupts: {hba.driver} raises none, it is inside the guest"
     most = MOST_TAGS[hba.driver]

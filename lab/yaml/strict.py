@@ -264,7 +264,8 @@ class _Builder:
             elif isinstance(event, events.NodeEvent):
                 self._node(event)
             elif isinstance(event, events.CollectionEndEvent):
-                self._close()
+                done = self._open.pop()
+                self._put(self._map(done) if done.is_map else Items(done.mark, tuple(done.parts)))
             if len(self._open) > MAX_DEPTH:
                 self._problems.add(self._open[-1].mark, f"nested deeper than {MAX_DEPTH} levels")
                 return Broken(Mark(self._path, 1, 1))
@@ -308,10 +309,6 @@ class _Builder:
         (first, left), (last, right) = _position(event.start_mark), _position(event.end_mark)
         length = right - left - (0 if plain else 2)
         self._put(Scalar(mark, event.value, plain, first == last and length == len(event.value)))
-
-    def _close(self) -> None:
-        done = self._open.pop()
-        self._put(self._map(done) if done.is_map else Items(done.mark, tuple(done.parts)))
 
     def _put(self, node: Node) -> None:
         (self._open[-1].parts if self._open else self._roots).append(node)

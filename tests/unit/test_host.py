@@ -6,8 +6,7 @@ from pathlib import Path
 import pytest
 
 from lab.base import host
-from lab.base.cgroup import Cgroups
-from lab.base.host import BUILD_NEEDS, NEEDS, Manager, Need, OsRelease
+from lab.base.host import BUILD_NEEDS, NEEDS, Cgroups, Manager, Need, OsRelease
 
 GIB = 1 << 30
 MANAGERS: tuple[Manager, ...] = ("apt", "dnf", "pacman", "zypper")
