@@ -19,7 +19,7 @@ from lab.kernels import lines, packaged, tree
 from lab.kernels.model import Kernel
 from lab.kernels.tree import KernelSource, Options
 from lab.session import open_lab
-from tests.vm.kernel_patches import without_nowait, without_plug, write_mutant
+from tests.vm.kernel_patches import with_plug, without_nowait, without_plug, write_mutant
 from tests.vm.null_reads import profiled, write_reads
 
 pytestmark = [
@@ -70,7 +70,11 @@ class Bench:
 
 @pytest.fixture(scope="module")
 def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
-    cache, folder = Cache.default(), tmp_path_factory.mktemp("mutants")
+    return _bench("6.12", tmp_path_factory.mktemp("mutants"))
+
+
+def _bench(series: str, folder: Path) -> Bench:
+    cache = Cache.default()
     scenario = load_scenario(str(write_reads(folder, arms=STRIPE, loads=IO_URING)), search=folder)
     # A snapshot serves later boots of the same kernel: there are none.
     lab = replace(open_lab(cache), cold=True)
@@ -81,7 +85,7 @@ def bench(tmp_path_factory: pytest.TempPathFactory) -> Bench:
             known[kernel.digest, name] = profiled(lab, kernel, scenario, name, folder / f"{kernel.digest}-{name}")
         return known[kernel.digest, name]
 
-    source = packaged.source_of("6.12", cache, tell=silent)
+    source = packaged.source_of(series, cache, tell=silent)
     kernel = tree.built(source, cache)
     return Bench(source, kernel, folder, profiles)
 
@@ -107,10 +111,22 @@ def test_added_instructions_are_listed_first_and_exactly(bench: Bench, function:
 
 
 def test_without_a_plug_each_read_behind_an_elevator_wakes_a_kernel_thread(bench: Bench) -> None:
-    """What 6.1 and 7.2 do and 6.12 does not, with one configuration."""
+    """What 6.1 does and 6.12 does not, with one configuration."""
     (bench.folder / "no-plug.patch").write_text(without_plug(bench.source))
     _, _, kernel = bench.built("no-plug")
-    found = differential(bench.profile(bench.kernel), bench.profile(kernel))
+    _expect_a_kernel_thread(bench.profile(bench.kernel), bench.profile(kernel))
+
+
+def test_with_a_plug_7_2_wakes_no_kernel_thread(tmp_path: Path) -> None:
+    """What 7.2 has removed (9cbbac29d752), with one configuration."""
+    bench = _bench("7.2", tmp_path)
+    (bench.folder / "plug.patch").write_text(with_plug(bench.source))
+    _, _, kernel = bench.built("plug")
+    _expect_a_kernel_thread(bench.profile(kernel), bench.profile(bench.kernel))
+
+
+def _expect_a_kernel_thread(direct: Profile, woken: Profile) -> None:
+    found = differential(direct, woken)
     print("\n".join(differential_lines(found)))
     calls = {one.function.name: (float(one.before.calls), float(one.after.calls)) for one in found.changes}
     assert calls["process_one_work"] == pytest.approx((0, 1), abs=0.1)
