@@ -157,20 +157,16 @@ def _asked(archive: Archive, choose: Choose) -> Sequence[Package]:
 
 
 def _same(pin: Pin, archive: Archive) -> tuple[Package, ...]:
-    found = tuple(_found(archive, pinned) for pinned in pin.packages)
-    for package, pinned in zip(found, pin.packages, strict=True):
-        if package.sha256 != pinned.sha256:
+    found = []
+    for one in pin.packages:
+        listed = archive.unlisted(one.suite, one.name, one.version, one.path) if one.path else None
+        found.append(listed or archive.find(one.suite, one.name, one.version))
+        if found[-1].sha256 != one.sha256:
             raise CannotJudge(
-                f"{pinned.suite} offers {pinned.name} {pinned.version} with contents that differ from the pinned ones",
+                f"{one.suite} offers {one.name} {one.version} with contents that differ from the pinned ones",
                 remedy="use the archive that it was pinned from, or ask for a refresh of the pin",
             )
-    return found
-
-
-def _found(archive: Archive, pinned: Pinned) -> Package:
-    if pinned.path:
-        return archive.unlisted(pinned.suite, pinned.name, pinned.version, pinned.path)
-    return archive.find(pinned.suite, pinned.name, pinned.version)
+    return tuple(found)
 
 
 def _unpack(archive: Archive, package: Package, debs: Path, tree: Path) -> None:
