@@ -162,7 +162,12 @@ class ScenarioItem(pytest.Item):
         except BlklabError as error:
             pytest.fail(str(error), pytrace=False)
         verdict = self._run.verdict
-        self._note(self._run)
+        self.user_properties += (
+            ("blklab_status", str(verdict.status)),
+            ("blklab_exit_code", str(verdict.exit_code)),
+            ("blklab_kernel", self._run.folder.facts.kernel.release),
+            ("blklab_run", str(self._run.folder.path)),
+        )
         if self.scenario.selftest is None and verdict.status in (Status.ERROR, Status.MISS):
             pytest.fail(_report(self._run), pytrace=False)
 
@@ -183,15 +188,6 @@ class ScenarioItem(pytest.Item):
             if expected:
                 pytest.xfail("; ".join(expected))
 
-    def _note(self, run: Run) -> None:
-        facts = {
-            "blklab_status": str(run.verdict.status),
-            "blklab_exit_code": str(run.verdict.exit_code),
-            "blklab_kernel": run.folder.facts.kernel.release,
-            "blklab_run": str(run.folder.path),
-        }
-        self.user_properties += facts.items()
-
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -205,13 +201,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def reasons(verdict: Verdict) -> tuple[str, ...]:
     """All reasons why a verdict is neither PASS nor FAIL, each once."""
     cells = [f"arm {cell.arm}: {'; '.join(cell.reasons)}" for cell in verdict.incidents]
-    claims = [claim.sentence for claim in verdict.claims if _undecided(claim.judgement.status)]
-    controls = [one.sentence for one in verdict.controls if one.judgement and _undecided(one.judgement.status)]
-    return tuple(dict.fromkeys(filter(None, (*cells, *claims, *controls))))
-
-
-def _undecided(status: Status) -> bool:
-    return status not in (Status.PASS, Status.FAIL)
+    decided = (Status.PASS, Status.FAIL)
+    judged = (*verdict.claims, *verdict.controls)
+    parts = [one.sentence for one in judged if one.judgement and one.judgement.status not in decided]
+    return tuple(dict.fromkeys(filter(None, (*cells, *parts))))
 
 
 def _runner(config: pytest.Config) -> Runner:

@@ -77,10 +77,8 @@ def enter(
             image=kernel.image,
             busybox=payload.busybox(cache, tell),
             memory=topology.memory // _MIB,
-            cpus=own.cpus,
             clock=clock,
-            board=own.board,
-            hardware=own.words,
+            hardware=own,
             here=Path.cwd(),
             words=topology.kernel_words,
         )
