@@ -9,7 +9,7 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -36,9 +36,6 @@ class Mark:
     line: int
     column: int
 
-    def right(self, characters: int) -> "Mark":
-        return Mark(self.path, self.line, self.column + characters)
-
 
 @dataclass(frozen=True)
 class Scalar:
@@ -64,7 +61,8 @@ class Scalar:
 
     def inside(self, offset: int) -> Mark:
         """The position of the character at ``offset``; the scalar's start where it is not verbatim."""
-        return self.mark.right(offset + (0 if self.plain else 1)) if self.verbatim else self.mark
+        right = offset + (0 if self.plain else 1)
+        return replace(self.mark, column=self.mark.column + right) if self.verbatim else self.mark
 
 
 @dataclass(frozen=True)

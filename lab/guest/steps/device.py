@@ -2,7 +2,7 @@
 """Steps that make block devices."""
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lab.guest.steps import Step, listed
@@ -56,6 +56,12 @@ class Write(Step):
     verb, typed = "write", "echo {0.quoted} > {0.path}"
     path: str
     value: str
+
+
+def configured(folder: str, values: Mapping[str, object]) -> Iterator[Step]:
+    """Make a folder of configfs and write its attributes, in their order."""
+    yield MakeFolder(folder)
+    yield from (Write(f"{folder}/{name}", str(value)) for name, value in values.items())
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 
 from lab.guest.steps import Step
-from lab.guest.steps.device import MakeFolder, Module, NameBlock, Write
+from lab.guest.steps.device import Module, NameBlock, configured
 from lab.topology.model import Disk, StackKind, Topology
 
 CONFIGFS = "/sys/kernel/config"
@@ -50,5 +50,4 @@ def _device(index: int, disk: Disk, tags: int | None, *, kept: bool = False) -> 
         "memory_backed": 1 if kept else None,
         "power": 1,
     }
-    yield MakeFolder(folder)
-    yield from (Write(f"{folder}/{name}", str(value)) for name, value in values.items() if value is not None)
+    yield from configured(folder, {name: value for name, value in values.items() if value is not None})
