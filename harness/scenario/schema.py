@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-from harness.scenario.known import RANGE_PATTERN
 from harness.scenario.metric_names import HOST, IDLE, LUN, SAMPLED
 from harness.scenario.model import Clock, Status
 from harness.scenario.ratio import BASELINE, BOUND, BOUND_PATTERN
 from lab.guest.steps.fault import FAULTS, LOSE_DISK
+from lab.kernels.ranges import RANGE_PATTERN
 from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
 from lab.topology.ranges import NameRange
 from lab.topology.settings import setting_fields, tried_fields
