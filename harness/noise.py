@@ -83,10 +83,6 @@ class Scatter:
     boots: float
     windows: float
 
-    def of_rounds(self, windows: int) -> float:
-        """What rounds of so many windows scatter by."""
-        return math.hypot(self.boots, self.windows / math.sqrt(windows))
-
 
 def scatter(rounds: Sequence[Sequence[float]]) -> Scatter | None:
     """From the ratio of each window of each round, by the analysis of variance of one way.

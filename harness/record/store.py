@@ -213,11 +213,6 @@ class Store:
                     found.append(other)
         return tuple(found)
 
-    def latest(self, scenario: str) -> Path | None:
-        """The run that was judged last."""
-        link = self.root / scenario / LATEST
-        return link.resolve() if link.is_dir() else None
-
     def _folders(self, scenario: str) -> list[Path]:
         return sorted(path for path in (self.root / scenario).glob("[0-9]*") if path.is_dir() and not path.is_symlink())
 

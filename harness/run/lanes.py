@@ -67,10 +67,6 @@ class Lanes:
                 abort.set()
             self._changed.notify_all()
 
-    @property
-    def stopped(self) -> bool:
-        return self._stopped
-
     def nudge(self) -> None:
         """Wake waiting boots after an ``abort`` was set."""
         with self._changed:
