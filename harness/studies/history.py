@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from harness.judge.comparison import LARGE, Difference, Threshold, kind_of
+from harness.judge.comparison import LARGE, Difference, kind_of
 from harness.judge.ensemble import Ensemble
 from harness.record.index import Index, IndexedRun
 from harness.report.format import figure, plural, spread
@@ -51,7 +51,7 @@ class ChangePoint:
         return self.after / self.before - 1
 
 
-def change_points(points: Sequence[HistoryPoint], threshold: Threshold = LARGE) -> tuple[ChangePoint, ...]:
+def change_points(points: Sequence[HistoryPoint]) -> tuple[ChangePoint, ...]:
     """Where the level changes, oldest first; nothing for fewer than two points or figures that are not positive.
 
     Raises LabBroken when ruptures is not installed.
@@ -59,7 +59,7 @@ def change_points(points: Sequence[HistoryPoint], threshold: Threshold = LARGE) 
     medians = [point.ensemble.median for point in points]
     if len(points) < 2 or min(medians) <= 0:  # noqa: PLR2004
         return ()
-    return tuple(_real(points, _breaks([math.log(value) for value in medians], _noise(points)), threshold))
+    return tuple(_real(points, _breaks([math.log(value) for value in medians], _noise(points))))
 
 
 def _noise(points: Sequence[HistoryPoint]) -> float:
@@ -88,10 +88,10 @@ def _breaks(signal: Sequence[float], noise: float) -> list[int]:
     return [int(at) for at in found[:-1]]
 
 
-def _real(points: Sequence[HistoryPoint], starts: Sequence[int], threshold: Threshold) -> Iterator[ChangePoint]:
+def _real(points: Sequence[HistoryPoint], starts: Sequence[int]) -> Iterator[ChangePoint]:
     edges = [0, *starts, len(points)]
     for begin, at, end in zip(edges, edges[1:], edges[2:], strict=False):
-        if kind_of(points[at - 1].ensemble, points[at].ensemble, threshold) is Difference.MARKED:
+        if kind_of(points[at - 1].ensemble, points[at].ensemble) is Difference.MARKED:
             yield ChangePoint(at, _level(points[begin:at]), _level(points[at:end]))
 
 
