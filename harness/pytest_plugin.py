@@ -33,7 +33,7 @@ from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.conclusion import conclusion
 from harness.report.terminal.progress import progress
-from harness.run.plan import Request
+from harness.run.plan import Request, run_command
 from harness.run.runner import Run, run_scenario
 from harness.scenario.model import Scenario, Status
 from harness.studies.selftest import shortfalls
@@ -78,7 +78,8 @@ class LabRunner:
             self._kernels[kernel] = resolve(kernel, self._cache)
         self._lab = self._lab or open_lab(self._cache)
         seeds = None if scenario.selftest else self._seeds
-        request = Request(scenario, self._kernels[kernel], seeds, command=_command(scenario, kernel, seeds))
+        command = run_command(shown_path(scenario.path), kernel, seeds)
+        request = Request(scenario, self._kernels[kernel], seeds, command=command)
         with progress(Console(stderr=True)) as listener:
             return run_scenario(self._lab, request, self._store, listener)
 
@@ -228,8 +229,3 @@ def _report(run: Run) -> str:
     out = io.StringIO()
     print_run(Console(file=out, width=_REPORT_WIDTH, force_terminal=False), run.folder, run.verdict)
     return out.getvalue().rstrip()
-
-
-def _command(scenario: Scenario, kernel: str, seeds: int | None) -> tuple[str, ...]:
-    words = ("blklab", "run", shown_path(scenario.path), "--kernel", kernel)
-    return words if seeds is None else (*words, "--seeds", str(seeds))

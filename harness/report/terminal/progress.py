@@ -27,7 +27,6 @@ from harness.run.events import (
     MatrixListener,
     MatrixStarted,
     OfCell,
-    RunFinished,
     RunStarted,
 )
 from harness.scenario.model import Status
@@ -116,8 +115,6 @@ class Tally(Display[Event]):
             case CellFinished():
                 self.running.pop(event.number, None)
                 self.seconds.append(event.seconds)
-            case RunFinished():
-                self.running.clear()
 
     @property
     def done(self) -> int:
