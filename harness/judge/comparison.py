@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.judge.baseline import compared
-from harness.judge.cells import CellResult
+from harness.judge.cells import CellResult, compared
 from harness.judge.ensemble import Ensemble
 from harness.scenario.model import Status
 

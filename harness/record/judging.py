@@ -14,8 +14,7 @@ from harness.judge.cells import CellResult, agreed, measured, not_run, skipped
 from harness.judge.document import verdict_document
 from harness.judge.ensemble import Ensemble
 from harness.judge.operands import Evidence, ratio_ensemble
-from harness.judge.sequence import judge_in_sequence
-from harness.judge.verdict import Verdict, judge
+from harness.judge.verdict import Verdict, judge, judge_in_sequence
 from harness.limits.bottleneck import Bottleneck, bottleneck
 from harness.metrics.node import MeasurementError
 from harness.metrics.use import read_use

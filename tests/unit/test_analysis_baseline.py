@@ -9,8 +9,7 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from harness.judge.baseline import differences
-from harness.judge.cells import CellResult
+from harness.judge.cells import CellResult, differences
 from harness.judge.document import verdict_document
 from harness.judge.verdict import Verdict, judge
 from harness.report.terminal.conclusion import conclusion

@@ -11,8 +11,14 @@ from harness.judge.verdict import Verdict
 from harness.record.store import PlannedCell, RunFacts, RunFolder
 from harness.report.drawing.svg import topology_figure
 from harness.report.format import duration, plural
-from harness.report.page.charts import PERCENTILES, RecordedLoad, latency_charts, occupancy_charts, recorded
-from harness.report.page.figures import figure_rows
+from harness.report.page.charts import (
+    PERCENTILES,
+    RecordedLoad,
+    figure_rows,
+    latency_charts,
+    occupancy_charts,
+    recorded,
+)
 from harness.report.page.judged import claims, controls, reproductions
 from harness.report.page.render import Values, render
 from harness.report.terminal.comparison import LEGEND
@@ -28,7 +34,7 @@ _SCENARIO = 2
 
 def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
     """HTML. Raises Misuse when a run cannot be read."""
-    found = recorded(run)
+    found = list(recorded(run))
     values = {
         "claims": claims(verdict),
         "controls": controls(verdict),
