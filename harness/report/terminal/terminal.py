@@ -20,7 +20,7 @@ from harness.report.format import STYLES, duration, plural, reported, spread
 from harness.report.terminal.bottleneck import bottleneck_lines, folded_lines
 from harness.report.terminal.claims import print_claims
 from harness.report.terminal.conclusion import conclusion, reason
-from harness.report.terminal.measured import ReleasePair, print_measured
+from harness.report.terminal.measured import print_measured
 from harness.report.terminal.printing import folded, trimmed
 from harness.scenario.model import Clock, Scenario, Status
 from harness.scenario.ratio import FIGURE
@@ -100,7 +100,7 @@ def _report(console: Console, scenario: Scenario, verdict: Verdict, around: Surr
         _background(console, scenario)
     _incidents(console, verdict)
     print_claims(console, verdict, _width(console), full=full)
-    print_measured(console, scenario, verdict, ReleasePair(around.kernel, around.base), full=full)
+    print_measured(console, scenario, verdict, (around.base, around.kernel), full=full)
     if full:
         _reproductions(console, verdict)
     _bottlenecks(console, verdict, around.bottlenecks, full=full)
