@@ -15,17 +15,20 @@ from harness.metrics.samples import Samples, Series, read_samples
 from harness.metrics.use import LoadUse, mean_use, read_use
 from harness.record.store import RunFolder
 from harness.report.drawing.chart import (
+    BASE,
+    LEFT,
     MOST_LINES,
+    RIGHT,
+    TOP,
+    WIDTH,
     Axis,
     Chart,
     ChartLine,
     Point,
     Tick,
-    across,
     area,
     logarithmic,
     path,
-    upwards,
 )
 from harness.report.format import figure, limits, plural
 from harness.report.page.render import Values
@@ -33,7 +36,6 @@ from harness.report.terminal.comparison import MARKS
 from harness.scenario.model import Arm, Load, Scenario
 from lab.base.record import BootRecord, Outcome
 
-WIDTH = 344.0
 PERCENTILES = ("p50", "p90", "p99", "p99.9")
 _SLOWEST = "max"
 _TAIL, _TAIL_NEEDS = "p99.9", 1000
@@ -177,7 +179,7 @@ def _occupancy_chart(one: RecordedLoad, series: dict[str, Series]) -> Chart:
     most = max((max(_values(each), default=0.0) for each in series.values()), default=0.0)
     bounds = _limits(one)
     near = [limit for limit, _ in bounds if limit <= _FAR * most]
-    x, y = across(0.0, seconds), upwards(0.0, max(1.0, _HEADROOM * max([most, *near])))
+    x, y = Axis(0.0, seconds, LEFT, RIGHT), Axis(0.0, max(1.0, _HEADROOM * max([most, *near])), BASE, TOP)
     lines = [
         ChartLine(name, style, path(_points(each, seconds), x, y)) for style, (name, each) in enumerate(shown.items())
     ]
