@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     run = load_run(options.run)
-    explained = explain_run(run)
+    explained = list(explain_run(run))
     found = [one for one in explained if isinstance(one, Bottleneck)]
     unknown = [one for one in explained if isinstance(one, Unexplained)]
     if not found:

@@ -140,7 +140,11 @@ def judge_run(run: RunFolder) -> Verdict:
 def judge_as(run: RunFolder, mutant: str) -> Verdict:
     """The same as if the kernel were broken by ``mutant``, whose controls count then."""
     facts, results = run.facts, results_of(run)
-    baseline = results_of(load_run(_baseline(run))) if facts.baseline else None
+    baseline, path = None, run.path.parent / facts.baseline
+    if facts.baseline:
+        if not path.is_dir():
+            raise Misuse(f"the BASE run {path} is gone", remedy="run the scenario again with BASE=")
+        baseline = results_of(load_run(path))
 
     def judged(seeds: Sequence[int]) -> Verdict:
         release = facts.kernel.release
@@ -199,12 +203,8 @@ class Unexplained:
     reason: str
 
 
-def explain_run(run: RunFolder) -> tuple[Bottleneck | Unexplained, ...]:
+def explain_run(run: RunFolder) -> Iterator[Bottleneck | Unexplained]:
     """What limits each load of each arm that was measured, from what the boots left."""
-    return tuple(_explained(run))
-
-
-def _explained(run: RunFolder) -> Iterator[Bottleneck | Unexplained]:
     for arm in run.scenario.arms.values():
         boots: list[tuple[BootRecord, CellResult]] = []
         for cell in run.facts.cells:
@@ -240,10 +240,3 @@ def result_of(run: RunFolder, cell: PlannedCell, record: BootRecord) -> CellResu
     return measured(
         scenario.arms[cell.arm], cell.seed, record, scenario.loads.values(), scenario.windows, release=release
     )
-
-
-def _baseline(run: RunFolder) -> Path:
-    path = run.path.parent / run.facts.baseline
-    if not path.is_dir():
-        raise Misuse(f"the BASE run {path} is gone", remedy="run the scenario again with BASE=")
-    return path

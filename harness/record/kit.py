@@ -18,10 +18,9 @@ _FROM_BOOT = (kit.REPEAT, kit.BY_HAND, kit.JOB, kit.STEADY, kit.EXPECTED, "boot.
 
 def chosen_boot(run: RunFolder, boot: str) -> PlannedCell:
     """The cell of boot number ``boot``, or the first with a record. Raises Misuse."""
-    booted = [cell for cell in run.facts.cells if not cell.skip and (not boot or cell.boot == boot)]
-    found = next((cell for cell in booted if run.boot(cell) is not None), None)
+    found = next((cell for cell, _ in run.boots() if boot in ("", cell.boot)), None)
     if found is None:
-        known = ", ".join(cell.boot for cell in run.facts.cells if not cell.skip and run.boot(cell) is not None)
+        known = ", ".join(cell.boot for cell, _ in run.boots())
         what = f"boot {boot}" if boot else "boot with a record"
         raise Misuse(f"{run.path} has no {what}", remedy=f"its boots are {known}" if known else "run the scenario")
     return found

@@ -17,7 +17,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -129,6 +129,12 @@ class RunFolder:
     def boot(self, cell: PlannedCell) -> BootRecord | None:
         """The cell's record; None when it is incomplete or altered."""
         return load_boot(self.boot_folder(cell))
+
+    def boots(self) -> Iterator[tuple[PlannedCell, BootRecord]]:
+        """The boots that left a complete record."""
+        for cell in self.facts.cells:
+            if not cell.skip and (record := self.boot(cell)) is not None:
+                yield cell, record
 
     def missing(self) -> tuple[PlannedCell, ...]:
         """Cells without a valid boot."""

@@ -25,6 +25,7 @@ from harness.report.export.table import csv_table
 from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
 from harness.studies.calibration import note
 from lab.base.errors import Misuse
+from lab.yaml.strict import shown_path
 
 
 def print_run(console: Console, run: RunFolder, verdict: Verdict, detail: Detail = Detail.NORMAL) -> None:
@@ -41,7 +42,7 @@ def surroundings(run: RunFolder) -> Surroundings:
         qemu=facts.qemu,
         effort=_effort(run),
         command=facts.command,
-        folder=_shown(run.path),
+        folder=shown_path(run.path),
         base=facts.base.release if facts.base else "",
         models=note(run.path.parent.parent, run) if facts.rule is None else "",
         bottlenecks=tuple(one for one in explain_run(run) if isinstance(one, Bottleneck)),
@@ -57,18 +58,11 @@ def _rule_text(rule: Rule) -> str:
 
 
 def _effort(run: RunFolder) -> Effort:
+    records = [record for _, record in run.boots()]
     phases: Counter[str] = Counter()
-    boots = 0
-    for cell in run.facts.cells:
-        record = run.boot(cell) if not cell.skip else None
-        if record is not None:
-            boots += 1
-            phases.update(record.wall)
-    return Effort(boots, run.elapsed(), dict(phases))
-
-
-def _shown(path: Path) -> str:
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    for record in records:
+        phases.update(record.wall)
+    return Effort(len(records), run.elapsed(), dict(phases))
 
 
 Format = Callable[[Export], str]

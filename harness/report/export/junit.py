@@ -29,7 +29,7 @@ _UNFIT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def junit_xml(export: Export) -> str:
     """The whole document, with its XML declaration."""
-    every = parts(export)
+    every = list(parts(export))
     counts = _counts(every)
     root = Xml.Element("testsuites", {"name": "blklab", **counts})
     name = f"{export.scenario.name}[{export.facts.kernel.spec}]"

@@ -55,7 +55,7 @@ class _Result:
 
 def ktap(export: Export) -> str:
     """The whole document; its last line ends with a newline."""
-    lines = [VERSION, "1..1", *_indented(_groups(parts(export)))]
+    lines = [VERSION, "1..1", *_indented(_groups(list(parts(export))))]
     kernel = export.facts.kernel
     about = (export.scenario.title, f"kernel {kernel.release} ({kernel.origin})", export.facts.qemu)
     lines += [f"# {_plain(text)}" for text in about if text]

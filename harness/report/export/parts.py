@@ -30,10 +30,9 @@ class Export:
 def exported(run: RunFolder, verdict: Verdict) -> Export:
     """The run with the time of its boots."""
     seconds: dict[tuple[str, int], float] = {}
-    for cell in run.facts.cells:
-        if not cell.skip and (record := run.boot(cell)) is not None:
-            key = cell.arm, cell.seed
-            seconds[key] = seconds.get(key, 0.0) + sum(record.wall.values())
+    for cell, record in run.boots():
+        key = cell.arm, cell.seed
+        seconds[key] = seconds.get(key, 0.0) + sum(record.wall.values())
     return Export(run.scenario, verdict, run.facts, seconds)
 
 
@@ -57,12 +56,8 @@ class JudgedPart:
     seconds: float = 0.0
 
 
-def parts(export: Export) -> tuple[JudgedPart, ...]:
+def parts(export: Export) -> Iterator[JudgedPart]:
     """All parts, in the order of GROUPS and of the scenario's file."""
-    return tuple(_parts(export))
-
-
-def _parts(export: Export) -> Iterator[JudgedPart]:
     verdict = export.verdict
     for claim in verdict.claims:
         name = f"{claim.that} ({claim.aside})" if claim.draft else claim.that
