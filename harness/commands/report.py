@@ -77,7 +77,7 @@ def _set(collection: Collection, target: Path) -> str:
 
 def _history(folder: Path, target: Path) -> str:
     runs = list(runs_of(Store(folder.parent), folder.name))
-    with closing(open_index(folder.parent).index) as index:
+    with closing(open_index(folder.parent)) as index:
         figures = history(index, folder.name, SHOWN_METRIC)
     return history_page(folder.name, runs, target, PAGE, figures)
 
