@@ -5,8 +5,8 @@ import secrets
 import shutil
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
@@ -110,7 +110,8 @@ class Boots:
         self.made += len(cells)
         try:
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            _raise_first(done)
+            for future in done:
+                future.result()
         finally:
             self.abort.set()
             self.turns.lanes.nudge()
@@ -156,10 +157,3 @@ def recorded(folder: RunFolder, cell: PlannedCell, jobs: Jobs) -> bool:
     if record is None or record.outcome.invalidated_by_host:
         return False
     return dict(record.fingerprint) == dict(jobs[cell.arm, cell.seed].fingerprint)
-
-
-def _raise_first(done: "Iterable[Future[None]]") -> None:
-    for future in done:
-        error = future.exception()
-        if error is not None:
-            raise error
