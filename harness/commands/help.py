@@ -33,9 +33,8 @@ Row = tuple[str, str]
 
 def markdown(parser: argparse.ArgumentParser) -> Iterator[str]:
     """The lines of docs/commands.md."""
-    yield f"<!-- Made by: {PROGRAM} help --markdown -->"
-    yield "# Commands"
-    yield ""
+    yield "<!-- SPDX-License-Identifier: GPL-2.0-only -->"
+    yield from (f"<!-- Made by: {PROGRAM} help --markdown -->", "# Commands", "")
     yield f"{TITLE} `{PROGRAM} help COMMAND` prints the same on the terminal."
     for group, commands in _groups(parser):
         yield from ("", f"## {group.capitalize()}")
