@@ -4,7 +4,7 @@
 import secrets
 import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
@@ -19,20 +19,12 @@ from lab.base.errors import EXIT_LAB_BROKEN, Misuse
 _Key = tuple[str, str, str]
 
 
-@dataclass(frozen=True)
-class MatrixPart:
-    """A matrix measured elsewhere, and the results root of its runs."""
-
-    root: Path
-    record: MatrixRecord
-
-
-def parts(folders: Sequence[Path]) -> tuple[MatrixPart, ...]:
+def parts(folders: Sequence[Path]) -> tuple[MatrixFolder, ...]:
     """The newest matrix of each results folder, or the matrix at that path. Raises Misuse without one."""
     return tuple(_part(folder) for folder in folders)
 
 
-def merge(store: Store, merged: Sequence[MatrixPart], command: tuple[str, ...]) -> MatrixFolder:
+def merge(store: Store, merged: Sequence[MatrixFolder], command: tuple[str, ...]) -> MatrixFolder:
     """Copy the runs of all parts into the store and record the merged matrix.
 
     A cell that several parts decided has the worst of their runs, one whose run is incomplete
@@ -45,7 +37,7 @@ def merge(store: Store, merged: Sequence[MatrixPart], command: tuple[str, ...]) 
     for part in merged:
         for cell in part.record.own:
             if cell.status is not None:
-                taken = _taken(store.root, part.root, cell)
+                taken = _taken(store.root, part.path.parent.parent, cell)
                 decided[_key(cell)] = _worse(decided.get(_key(cell)), taken)
     cells = tuple(_all(merged, decided))
     seeds = merged[0].record.seeds
@@ -54,17 +46,17 @@ def merge(store: Store, merged: Sequence[MatrixPart], command: tuple[str, ...]) 
     return folder.saved(replace(folder.record, ended=datetime.now(UTC).isoformat(timespec="milliseconds")))
 
 
-def _part(folder: Path) -> MatrixPart:
+def _part(folder: Path) -> MatrixFolder:
     if (folder / "matrix.json").is_file():
-        return MatrixPart(folder.resolve().parent.parent, load_matrix(folder).record)
+        return load_matrix(folder)
     # By name, not by the link: archives of artefacts do not all keep links.
     found = sorted((folder / FOLDER).glob("[0-9]*/matrix.json"))
     if not found:
         raise Misuse(f"{folder} holds no matrix", remedy="name the results folders of the shards")
-    return MatrixPart(folder, load_matrix(found[-1].parent).record)
+    return load_matrix(found[-1].parent)
 
 
-def _check_alike(merged: Sequence[MatrixPart]) -> None:
+def _check_alike(merged: Sequence[MatrixFolder]) -> None:
     if not merged:
         raise Misuse("--merge without a folder", remedy="name the results folders of the shards")
     if len({part.record.seeds for part in merged}) > 1:
@@ -81,7 +73,7 @@ def _check_alike(merged: Sequence[MatrixPart]) -> None:
                 )
 
 
-def _all(merged: Sequence[MatrixPart], decided: dict[_Key, MatrixCell]) -> Iterator[MatrixCell]:
+def _all(merged: Sequence[MatrixFolder], decided: dict[_Key, MatrixCell]) -> Iterator[MatrixCell]:
     """Every planned cell in order; a kernel that one part could not fetch may be in another."""
     known = {(cell.scenario, cell.kernel.spec) for cell in decided.values()}
     seen: set[_Key] = set()
