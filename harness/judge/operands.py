@@ -4,6 +4,7 @@
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from harness.judge.cells import CellResult
 from harness.judge.ensemble import Ensemble
@@ -21,8 +22,7 @@ class Unavailable(Exception):
 
     def __init__(self, status: Status, reason: str) -> None:
         super().__init__(reason)
-        self.status = status
-        self.reason = reason
+        self.status, self.reason = status, reason
 
 
 @dataclass(frozen=True)
@@ -35,8 +35,7 @@ class Evidence:
     rule: Rule | None = None
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """``arm.load.role.metric``, taken apart."""
 
     arm: str
@@ -47,8 +46,7 @@ class Figure:
 
 def figure_of(operand: Operand) -> Figure:
     """The figure an operand names, whatever its kind except a number."""
-    arm, load, role, metric = operand.path
-    return Figure(arm, load, role, metric)
+    return Figure(*operand.path)
 
 
 def operands(ratio: Ratio) -> tuple[Operand, ...]:
@@ -84,12 +82,9 @@ def ratio_ensemble(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> En
         raise Unavailable(Status.MISS, "no seed was run")
     if lacking:
         status = worst(unavailable.status for unavailable in lacking)
-        raise Unavailable(status, _joined(item.reason for item in lacking if item.status is status))
+        reasons = dict.fromkeys(one.reason for one in lacking if one.status is status)
+        raise Unavailable(status, "; ".join(reasons))
     return Ensemble(values)
-
-
-def _joined(reasons: Iterable[str]) -> str:
-    return "; ".join(dict.fromkeys(reasons))
 
 
 def window_values(ratio: Ratio, seed: int, evidence: Evidence) -> tuple[float, ...]:

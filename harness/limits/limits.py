@@ -4,7 +4,6 @@
     found = allowed(topology, load)
     found.rates["victim"]         bytes per second that the role can have
     found.limits[0]               the limit that binds, of those the tightest first
-    limits(topology, load)        the same list alone
 
 A disk or a link spends seconds on each byte, and has one second in each second. A queue holds a tag for as
 long as its request takes at the least, so its tags carry tags x request / latency by Little's law (J. D. C. Little,
@@ -55,13 +54,8 @@ class Allowed:
     limits: tuple[Limit, ...]
 
 
-def limits(topology: Topology, load: Load, queue: Mapping[str, str] | None = None) -> tuple[Limit, ...]:
-    """What every element that the load uses allows it; ``queue`` is the arm's. Raises Misuse if nothing limits it."""
-    return allowed(topology, load, queue).limits
-
-
 def allowed(topology: Topology, load: Load, queue: Mapping[str, str] | None = None) -> Allowed:
-    """What each role of a load can have when all run together, and what limits them.
+    """What each role of a load can have when all run together, and what limits them; ``queue`` is the arm's.
 
     Roles on several disks may be in it. Raises Misuse for a role that nothing limits.
     """

@@ -9,6 +9,7 @@ An operand is a number, ``arm.load.role.metric``, a sampled figure (``arm.load.l
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from harness.scenario.metric_names import GUEST, HOST, IDLE, LUN, METRICS, SAMPLED
 from harness.scenario.model import MIXED, Bound, Clock, Operand, Ratio, Scenario
@@ -90,8 +91,7 @@ def sampled_names(topology: Topology) -> Mapping[str, tuple[str, ...]]:
     return {LUN: tuple(topology.luns), HOST: tuple(topology.hbas)}
 
 
-@dataclass(frozen=True)
-class _Token:
+class _Token(NamedTuple):
     text: str
     offset: int
 
