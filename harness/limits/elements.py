@@ -239,7 +239,8 @@ def _selectors(topology: Topology, way: _Way, use: LoadUse, tight: set[str]) -> 
     With a tight link on one path and room on all links of another there is an augmenting path from
     host to disk, so the flow is not the maximum (L. R. Ford and D. R. Fulkerson, Flows in Networks, 1962, I.8).
     """
-    stacks = [stack for role in way.roles for stack in _multipaths(topology, role.disk)]
+    below = [stack for role in way.roles for stack in _stacks_of(topology, role.disk)]
+    stacks = [stack for stack in below if stack.kind is StackKind.MULTIPATH]
     unused: dict[str, tuple[str, str]] = {}
     for stack in stacks:
         links = [link for path in stack.over for link in _links_of(topology, path) if link in use.links]
@@ -260,14 +261,12 @@ def _selectors(topology: Topology, way: _Way, use: LoadUse, tight: set[str]) -> 
             yield Element(ElementKind.SELECTOR, group, 0.0, binds, "no path has room while another has none")
 
 
-def _multipaths(topology: Topology, name: str) -> Iterator[Stack]:
-    stack = topology.stacks.get(name)
-    if stack is None:
-        return
-    if stack.kind is StackKind.MULTIPATH:
+def _stacks_of(topology: Topology, name: str) -> Iterator[Stack]:
+    """A stack and all below it; none for a disk or a LUN."""
+    if stack := topology.stacks.get(name):
         yield stack
-    for member in stack.over:
-        yield from _multipaths(topology, member)
+        for member in stack.over:
+            yield from _stacks_of(topology, member)
 
 
 def _links_of(topology: Topology, lun: str) -> tuple[str, ...]:
@@ -308,13 +307,10 @@ def _queues(arm: Arm, way: _Way, use: LoadUse) -> Iterator[Element]:
     """Tags of hosts and of LUNs. A queue binds when it is full and the load has more than it holds."""
     tags = list(_all_tags(arm, way))
     hosts = {one.host: _host(one, use) for one in tags}
-    for group, _ in _halves(list(hosts), {name for name, element in hosts.items() if element.binds}):
-        fullest = max((hosts[name] for name in group), key=lambda element: element.share)
-        yield replace(fullest, names=group)
     luns = {lun: _lun(lun, one, use) for one in tags for lun in one.demand}
-    for group, _ in _halves(list(luns), {name for name, element in luns.items() if element.binds}):
-        fullest = max((luns[name] for name in group), key=lambda element: element.share)
-        yield replace(fullest, names=group)
+    for found in (hosts, luns):
+        for group, _ in _halves(list(found), {name for name, element in found.items() if element.binds}):
+            yield replace(max((found[name] for name in group), key=lambda element: element.share), names=group)
 
 
 def _all_tags(arm: Arm, way: _Way) -> Iterator[_Tags]:
@@ -361,10 +357,10 @@ def _iodepth(topology: Topology, load: Load, way: _Way, use: LoadUse, unknown: S
 
     Requests of the page cache and of md arrays are not fio's: how many there are says nothing of its depth.
     """
-    if not all(role.direct and not _has_array(topology, role.disk) for role in way.roles):
-        return Element(
-            ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure="the page cache or md makes requests"
-        )
+    arrays = (stack.kind is StackKind.MD for role in way.roles for stack in _stacks_of(topology, role.disk))
+    if any(arrays) or not all(role.direct for role in way.roles):
+        says = "the page cache or md makes requests"
+        return Element(ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=says)
     depth = sum(role.iodepth for role in way.roles)
     held = sum(use.luns[lun].mean for lun in way.luns)
     share = min(1.0, held / depth)
@@ -372,13 +368,6 @@ def _iodepth(topology: Topology, load: Load, way: _Way, use: LoadUse, unknown: S
     if unknown:
         return Element(ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=f"{says}, or waiting for links")
     return Element(ElementKind.IODEPTH, tuple(load.roles), share, share >= DELIVERED, says)
-
-
-def _has_array(topology: Topology, name: str) -> bool:
-    stack = topology.stacks.get(name)
-    if stack is None:
-        return False
-    return stack.kind is StackKind.MD or any(_has_array(topology, member) for member in stack.over)
 
 
 def _says_held(held: Held, limit: int) -> str:

@@ -223,20 +223,17 @@ class LoadPlan:
     def why(self, element: FlowElement) -> str:
         """What the element is, in words."""
         if element.kind is FlowKind.DISK:
-            return _disk_words(self._topology.disks[element.name])
+            disk = self._topology.disks[element.name]
+            jump = disk.seek + disk.rotation // 2
+            return show_rate(disk.rate or 0) + (f", {show_time(jump)} for a jump" if jump else "")
         if element.kind is FlowKind.LINK:
-            return _link_words(self._topology.links[element.name])
+            link = self._topology.links[element.name]
+            what, cost = (
+                f"{link.what}, " if link.what else "",
+                f", {show_time(link.cost)} a request" if link.cost else "",
+            )
+            return f"{what}{show_rate(link.rate)}{cost}"
         return f"{element.capacity:g} requests in flight"
-
-
-def _disk_words(disk: Disk) -> str:
-    jump = disk.seek + disk.rotation // 2
-    return show_rate(disk.rate or 0) + (f", {show_time(jump)} for a jump" if jump else "")
-
-
-def _link_words(link: Link) -> str:
-    what = f"{link.what}, " if link.what else ""
-    return f"{what}{show_rate(link.rate)}" + (f", {show_time(link.cost)} a request" if link.cost else "")
 
 
 def link_seconds(link: Link, request: int) -> float:
