@@ -98,7 +98,8 @@ def _report(console: Console, scenario: Scenario, verdict: Verdict, around: Surr
     _heading(console, scenario, verdict, around)
     if full:
         _background(console, scenario)
-    _incidents(console, verdict)
+    _cells(console, "Not measured", verdict.incidents)
+    _cells(console, "BASE kernel: not measured, or not comparable", verdict.base_incidents)
     print_claims(console, verdict, _width(console), full=full)
     print_measured(console, scenario, verdict, (around.base, around.kernel), full=full)
     if full:
@@ -155,11 +156,6 @@ def _reproductions(console: Console, verdict: Verdict) -> None:
         _indented(console, table)
 
 
-def _incidents(console: Console, verdict: Verdict) -> None:
-    _cells(console, "Not measured", verdict.incidents)
-    _cells(console, "BASE kernel: not measured, or not comparable", verdict.base_incidents)
-
-
 def _cells(console: Console, title: str, cells: Sequence[CellResult]) -> None:
     if not cells:
         return
@@ -193,15 +189,11 @@ def _footer(console: Console, scenario: Scenario, around: Surroundings) -> None:
     qemu = _PACKAGE.sub("", around.qemu, count=1)
     time = "" if around.effort.elapsed is None else f", {duration(around.effort.elapsed)}"
     line = f"{plural(around.effort.boots, 'boot')}{time}, {scenario.clock} clock, {qemu}"
-    console.print(Text(line, "dim"), soft_wrap=True, highlight=False)
-    if around.models:
-        console.print(Text(f"device models: {around.models}", "dim"), soft_wrap=True, highlight=False)
-    if around.base:
-        console.print(Text(f"baseline: {around.base}", "dim"), soft_wrap=True, highlight=False)
-    if around.folder:
-        console.print(Text(f"details: blklab judge -v {around.folder}", "dim"), soft_wrap=True, highlight=False)
-    if around.command:
-        console.print(Text(f"again: {shlex.join(around.command)}", "dim"), soft_wrap=True, highlight=False)
+    details = f"blklab judge -v {around.folder}" if around.folder else ""
+    named = {"device models": around.models, "baseline": around.base, "details": details}
+    named["again"] = shlex.join(around.command)
+    for each in (line, *(f"{name}: {text}" for name, text in named.items() if text)):
+        console.print(Text(each, "dim"), soft_wrap=True, highlight=False)
 
 
 def _surroundings(console: Console, scenario: Scenario, around: Surroundings) -> None:
@@ -210,19 +202,15 @@ def _surroundings(console: Console, scenario: Scenario, around: Surroundings) ->
     table = Table.grid(Column(style="dim"), folded(), padding=(0, 2))
     table.add_row("clock", Text(f"{clock}. {blind}"))
     table.add_row("machine", Text(f"{around.qemu}, kernel {around.kernel}"))
-    if around.base:
-        table.add_row("baseline", Text(around.base))
-    if around.rule:
-        table.add_row("rule", Text(around.rule))
-    if around.models:
-        table.add_row("models", Text(around.models))
+    for name, text in (("baseline", around.base), ("rule", around.rule), ("models", around.models)):
+        if text:
+            table.add_row(name, Text(text))
     table.add_row("time", Text(_effort(around.effort)))
     _indented(console, table)
     # Not wrapped, so that they can be copied.
-    if around.command:
-        console.print(Text("  again    ", "dim").append(shlex.join(around.command), "default"), soft_wrap=True)
-    if around.folder:
-        console.print(Text("  results  ", "dim").append(around.folder, "default"), soft_wrap=True)
+    for name, text in (("  again    ", shlex.join(around.command)), ("  results  ", around.folder)):
+        if text:
+            console.print(Text(name, "dim").append(text, "default"), soft_wrap=True)
     console.print()
 
 
