@@ -60,10 +60,6 @@ def _as_flag(value: object) -> str:
     return "1" if value else "0"
 
 
-def _as_microseconds(nanoseconds: object) -> str:
-    return str(int(str(nanoseconds)) // MICROSECOND)
-
-
 _DISTRIBUTION = (
     r"random|zipf:(0\.\d{1,4}|1\.\d{0,3}[1-9]|[2-9](\.\d{1,4})?)|pareto:0\.\d{1,4}|normal:\d{1,2}(\.\d{1,4})?"
 )
@@ -75,7 +71,7 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("rate", rate(), "highest rate of bytes", "1 MB/s")),
         Option(
             Field("thinktime", time(MICROSECOND, HOUR, step=MICROSECOND), "time between two requests", "400us"),
-            _as_microseconds,
+            lambda nanoseconds: str(int(str(nanoseconds)) // MICROSECOND),
         ),
         Option(Field("fsync", Integer(0, 10**6), "fsync after so many writes", "64")),
         Option(Field("fdatasync", Integer(0, 10**6), "fdatasync after so many writes", "64")),

@@ -127,14 +127,10 @@ def history(index: Index, scenario: str, metric: str) -> History:
     found: list[FigureSeries] = []
     for name in sorted({run.series for run in alike}, key=by_release):
         found += _series(index, f"days on {name}", [run for run in alike if run.series == name], metric)
-    found += _series(index, "versions", _by_version(alike), metric)
+    # The newest run of each release.
+    newest_runs = {run.release: run for run in alike}.values()
+    found += _series(index, "versions", sorted(newest_runs, key=lambda run: by_release(run.release)), metric)
     return History(scenario, tuple(found), len(runs) - len(alike))
-
-
-def _by_version(runs: Sequence[IndexedRun]) -> list[IndexedRun]:
-    """The newest run of each release, in the order of versions."""
-    newest = {run.release: run for run in runs}
-    return sorted(newest.values(), key=lambda run: by_release(run.release))
 
 
 def _series(index: Index, over: str, runs: Sequence[IndexedRun], metric: str) -> Iterator[FigureSeries]:
@@ -143,13 +139,12 @@ def _series(index: Index, over: str, runs: Sequence[IndexedRun], metric: str) ->
     figures = {run.path: index.figures(run.path, metric) for run in runs}
     for key in dict.fromkeys(key for one in figures.values() for key in one):
         had = [run for run in runs if key in figures[run.path]]
-        points = tuple(HistoryPoint(_label(run), Ensemble(figures[run.path][key])) for run in had)
+        points = tuple(
+            HistoryPoint(f"{run.started[:16].replace('T', ' ')}  {run.release}", Ensemble(figures[run.path][key]))
+            for run in had
+        )
         if len(points) > 1:
             yield FigureSeries(over, *key, points, tuple(run.path for run in had))
-
-
-def _label(run: IndexedRun) -> str:
-    return f"{run.started[:16].replace('T', ' ')}  {run.release}"
 
 
 _BARS = " ▁▂▃▄▅▆▇█"

@@ -27,6 +27,8 @@ from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_
 from lab.kernels.model import Kernel
 from lab.session import Lab
 
+_COMMAND = ("blklab", "check", "calibrate", "--kernel")
+
 
 def configure(parser: argparse.ArgumentParser) -> None:
     add_each_kernel(parser)
@@ -43,7 +45,9 @@ def execute(options: argparse.Namespace) -> int:
     for spec in kernels_of(options):
         kernel = kernel_of(spec)
         runs = [_run(lab, scenario, kernel, root, options.jobs) for scenario in scenarios]
-        calibration = _calibration(kernel, spec, runs)
+        models = tuple(model for run in runs for model in models_of(run.folder, run.verdict))
+        qemu = next(filter(None, (qemu_of(run.folder) for run in runs)), "")
+        calibration = Calibration(kernel.release, kernel.digest, qemu, (*_COMMAND, spec), models)
         keep(root, calibration)
         print_calibration(Console(), calibration)
         calibrations.append(calibration)
@@ -65,12 +69,6 @@ def worst_code(codes: Iterable[int]) -> int:
 
 
 def _run(lab: Lab, scenario: Scenario, kernel: Kernel, root: Path, jobs: int) -> Run:
-    command = ("blklab", "check", "calibrate", "--kernel", kernel.spec)
+    request = Request(scenario, kernel, command=(*_COMMAND, kernel.spec))
     with watched() as listener:
-        return run_scenario(lab, Request(scenario, kernel, command=command), Store(root / FOLDER), listener, jobs)
-
-
-def _calibration(kernel: Kernel, spec: str, runs: list[Run]) -> Calibration:
-    models = tuple(model for run in runs for model in models_of(run.folder, run.verdict))
-    qemu = next(filter(None, (qemu_of(run.folder) for run in runs)), "")
-    return Calibration(kernel.release, kernel.digest, qemu, ("blklab", "check", "calibrate", "--kernel", spec), models)
+        return run_scenario(lab, request, Store(root / FOLDER), listener, jobs)
