@@ -7,7 +7,7 @@ from itertools import groupby
 
 from harness.limits.filling import FlowKind
 from harness.limits.limits import Allowed, allowed
-from harness.report.drawing.drawing import Box, Drawing, Scaled, drawing
+from harness.report.drawing.drawing import Box, Scaled, drawing
 from harness.report.format import plural
 from harness.scenario.model import Load, Role
 from lab.base.errors import Misuse
@@ -132,7 +132,7 @@ def describe_topology(topology: Topology) -> str:
     """Text for a person. With a scale, the lab's figures follow the hardware's in brackets."""
     lines = [
         *_head(topology),
-        *_tree(drawing(topology)),
+        *("", *tree(topology)),
         *("", "what it allows", *(f"  {line}" for line in allowance(topology))),
         *_timers(topology),
         *_origins(topology),
@@ -149,11 +149,11 @@ def _head(topology: Topology) -> Iterator[str]:
         yield f"{topology.scale} times slower than the hardware; figures are the hardware's [the lab's]"
 
 
-def _tree(drawn: Drawing) -> Iterator[str]:
+def tree(topology: Topology) -> Iterator[str]:
+    """Stacks, an empty line after them, and the ways from the hosts to the disks."""
+    drawn = drawing(topology)
     if drawn.stacks:
-        yield ""
-        yield from (_line(box) for box in drawn.stacks)
-    yield ""
+        yield from (*map(_line, drawn.stacks), "")
     yield from _branches(drawn.ways, "", first=True)
 
 
