@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Merges the shards of a matrix: runs are copied, each counted once."""
 
-import secrets
-import shutil
 from collections.abc import Iterator, Sequence
 from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.base.files import writing
+from harness.base.files import copy_atomic
 from harness.judge.statuses import WORST_FIRST
 from harness.record.judging import Altered, judge_run
 from harness.record.matrices import FOLDER, MatrixCell, MatrixFolder, MatrixRecord, load_matrix, new_matrix
@@ -100,8 +98,8 @@ def _taken(root: Path, origin: Path, cell: MatrixCell) -> MatrixCell:
     """The cell with its run in the store; ERROR if it is incomplete."""
     if not cell.run:
         return cell
-    if not (root / cell.run).is_dir():
-        _copy(origin / cell.run, root / cell.run)
+    if not (root / cell.run).is_dir() and (origin / cell.run).is_dir():
+        copy_atomic(origin / cell.run, root / cell.run)
     try:
         run = load_run(root / cell.run)
         lacking = _lacking(run)
@@ -119,17 +117,3 @@ def _lacking(run: RunFolder) -> int:
         return len(run.facts.cells)
     judged = {(cell.arm, cell.seed) for cell in judge_run(run).cells}
     return sum((cell.arm, cell.seed) in judged for cell in run.missing())
-
-
-def _copy(origin: Path, target: Path) -> None:
-    """Copy a run; it appears under its name only when complete."""
-    if not origin.is_dir():
-        return
-    aside = target.parent / f".{target.name}.{secrets.token_hex(4)}"
-    with writing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            shutil.copytree(origin, aside, symlinks=True)
-            aside.rename(target)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
