@@ -18,9 +18,8 @@ item makes the boots; an interrupt stops the machines before pytest ends.
 import io
 import os
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 from rich.console import Console
@@ -49,10 +48,8 @@ _SNIFFED = 1 << 16
 _REPORT_WIDTH = 100
 
 
-class Runner(Protocol):
-    """Run a scenario on the kernel that a spec names, and judge it. Raises BlklabError."""
-
-    def __call__(self, scenario: Scenario, kernel: str) -> Run: ...
+Runner = Callable[[Scenario, str], Run]
+"""Runs a scenario on the kernel that a spec names, and judges it. Raises BlklabError."""
 
 
 class Hooks:

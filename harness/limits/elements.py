@@ -239,8 +239,7 @@ def _selectors(topology: Topology, way: _Way, use: LoadUse, tight: set[str]) -> 
     With a tight link on one path and room on all links of another there is an augmenting path from
     host to disk, so the flow is not the maximum (L. R. Ford and D. R. Fulkerson, Flows in Networks, 1962, I.8).
     """
-    below = [stack for role in way.roles for stack in _stacks_of(topology, role.disk)]
-    stacks = [stack for stack in below if stack.kind is StackKind.MULTIPATH]
+    stacks = [stack for role in way.roles for stack in _multipaths(topology, role.disk)]
     unused: dict[str, tuple[str, str]] = {}
     for stack in stacks:
         links = [link for path in stack.over for link in _links_of(topology, path) if link in use.links]
@@ -261,12 +260,14 @@ def _selectors(topology: Topology, way: _Way, use: LoadUse, tight: set[str]) -> 
             yield Element(ElementKind.SELECTOR, group, 0.0, binds, "no path has room while another has none")
 
 
-def _stacks_of(topology: Topology, name: str) -> Iterator[Stack]:
-    """A stack and all below it; none for a disk or a LUN."""
-    if stack := topology.stacks.get(name):
+def _multipaths(topology: Topology, name: str) -> Iterator[Stack]:
+    stack = topology.stacks.get(name)
+    if stack is None:
+        return
+    if stack.kind is StackKind.MULTIPATH:
         yield stack
-        for member in stack.over:
-            yield from _stacks_of(topology, member)
+    for member in stack.over:
+        yield from _multipaths(topology, member)
 
 
 def _links_of(topology: Topology, lun: str) -> tuple[str, ...]:
@@ -357,10 +358,10 @@ def _iodepth(topology: Topology, load: Load, way: _Way, use: LoadUse, unknown: S
 
     Requests of the page cache and of md arrays are not fio's: how many there are says nothing of its depth.
     """
-    arrays = (stack.kind is StackKind.MD for role in way.roles for stack in _stacks_of(topology, role.disk))
-    if any(arrays) or not all(role.direct for role in way.roles):
-        says = "the page cache or md makes requests"
-        return Element(ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=says)
+    if not all(role.direct and not _has_array(topology, role.disk) for role in way.roles):
+        return Element(
+            ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure="the page cache or md makes requests"
+        )
     depth = sum(role.iodepth for role in way.roles)
     held = sum(use.luns[lun].mean for lun in way.luns)
     share = min(1.0, held / depth)
@@ -368,6 +369,13 @@ def _iodepth(topology: Topology, load: Load, way: _Way, use: LoadUse, unknown: S
     if unknown:
         return Element(ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=f"{says}, or waiting for links")
     return Element(ElementKind.IODEPTH, tuple(load.roles), share, share >= DELIVERED, says)
+
+
+def _has_array(topology: Topology, name: str) -> bool:
+    stack = topology.stacks.get(name)
+    if stack is None:
+        return False
+    return stack.kind is StackKind.MD or any(_has_array(topology, member) for member in stack.over)
 
 
 def _says_held(held: Held, limit: int) -> str:

@@ -135,17 +135,15 @@ class _Matrix:
         folder = folder.saved(record)
         with ThreadPoolExecutor(self.virtual.lanes.at_once + _SPARE_RUNS, thread_name_prefix="cell") as pool:
             try:
-                waiting = {pool.submit(self._cell, number, cell): number for number, cell in enumerate(own)}
-                busy = []
-                for number, cell in self._decided(waiting, own):
-                    if cell is None:
-                        busy.append(number)
-                    else:
-                        folder = folder.saved(with_cell(folder.record, cell))
-                again = {pool.submit(self._cell, number, own[number], patient=True): number for number in busy}
-                for _, cell in self._decided(again, own):
-                    if cell is not None:
-                        folder = folder.saved(with_cell(folder.record, cell))
+                busy = list(range(len(own)))
+                for patient in (False, True):
+                    waiting = {pool.submit(self._cell, one, own[one], patient=patient): one for one in busy}
+                    busy = []
+                    for number, cell in self._decided(waiting, own):
+                        if cell is None:
+                            busy.append(number)
+                        else:
+                            folder = folder.saved(with_cell(folder.record, cell))
             except BaseException:
                 self.stopping.set()
                 for turns in (self.here, self.virtual):
@@ -174,7 +172,7 @@ class _Matrix:
                     self.listener(CellDecided(number, decided.status, decided.seconds, decided.reason, before))
                 yield number, decided
 
-    def _cell(self, number: int, cell: MatrixCell, *, patient: bool = False) -> MatrixCell | None:
+    def _cell(self, number: int, cell: MatrixCell, *, patient: bool) -> MatrixCell | None:
         """Decide one cell; None if another matrix measures it, unless ``patient``."""
         if self.stopping.is_set():
             raise Stopped
