@@ -116,6 +116,13 @@ def test_no_shipped_scenario_has_an_implied_claim(folder: str) -> None:
         load_scenario(str(path), search=SCENARIOS)
 
 
+@pytest.mark.parametrize("folder", [".", "calibration", "wall"])
+def test_every_shipped_claim_names_what_makes_it_fail(folder: str) -> None:
+    shipped = [load_scenario(str(path), search=SCENARIOS) for path in find_scenarios(SCENARIOS / folder).values()]
+    assert shipped
+    assert [f"{one.name}: {claim.that}" for one in shipped for claim in one.claims if not killers(one, claim)] == []
+
+
 CLAIM = {f"{TOGETHER} / {SOLO}": ">= 0.9"}
 
 

@@ -14,6 +14,7 @@ from lab.base.units import parse_size
 CHECKOUT = Path(__file__).resolve().parents[3]
 SCENARIOS = CHECKOUT / "scenarios"
 WALL = SCENARIOS / "wall"
+EXECUTED = SCENARIOS / "executed.json"
 PAGES = CHECKOUT / "docs" / "results"
 MOST_SEEDS = 64
 
