@@ -9,9 +9,13 @@ from harness.run.boots import Jobs
 from harness.run.clocks import STRATEGIES, ClockStrategy
 from harness.scenario.expand import expand
 from harness.scenario.fio import job_file, start_phase
-from harness.scenario.model import Arm, Load, Scenario
+from harness.scenario.model import Arm, Cell, Load, Scenario
 from lab.kernels.model import Kernel
 from lab.session import GuestLoad, Job, Lab, prepare_job, unmet
+
+
+def cell_job(cell: Cell) -> Job:
+    return guest_job(cell.scenario, cell.arm, cell.seed)
 
 
 def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
@@ -108,9 +112,7 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
         rule=clock.rule(cells[-1].seed),
     )
     jobs = {
-        (cell.arm.name, cell.seed): prepare_job(
-            lab, kernel, cell.arm.topology, guest_job(scenario, cell.arm, cell.seed)
-        )
+        (cell.arm.name, cell.seed): prepare_job(lab, kernel, cell.arm.topology, cell_job(cell))
         for cell in cells
         if not reasons[cell.arm.name]
     }

@@ -15,7 +15,7 @@ from pathlib import Path
 from harness.base.files import write_atomic, writing
 from harness.record.boot_files import save_boot
 from harness.record.store import new_run_id
-from harness.run.plan import guest_job
+from harness.run.plan import cell_job
 from harness.scenario.expand import expand
 from harness.scenario.model import Cell, Scenario
 from lab.base.errors import CannotJudge, LabBroken, Misuse
@@ -69,7 +69,7 @@ def trace_boot(
     topology = cell.arm.topology
     if reasons := unmet(lab, kernel, topology, cell.arm.queue):
         raise CannotJudge("; ".join(reasons), remedy="choose another kernel or another arm")
-    job = replace(guest_job(cell.scenario, cell.arm, cell.seed), trace=events)
+    job = replace(cell_job(cell), trace=events)
     prepared = prepare_job(lab, kernel, topology, job)
     folder = root / cell.scenario.name / FOLDER / new_run_id(datetime.now(UTC), kernel.release)
     with writing(folder):
