@@ -46,11 +46,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--shard", type=read_shard, default=Shard(), metavar="I/N", help="only part I of N of the cells"
     )
     parser.add_argument(
-        "--merge",
-        nargs="+",
-        type=Path,
-        metavar="DIR",
-        help="boot nothing: merge the results of shards",
+        "--merge", nargs="+", type=Path, metavar="DIR", help="boot nothing: merge the results of shards"
     )
     parser.add_argument(
         "--emit-jobs",

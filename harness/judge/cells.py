@@ -54,13 +54,7 @@ def not_run(arm: str, seed: int) -> CellResult:
 
 
 def measured(
-    arm: Arm,
-    seed: int,
-    record: BootRecord,
-    loads: Iterable[Load],
-    windows: int = 1,
-    *,
-    release: str,
+    arm: Arm, seed: int, record: BootRecord, loads: Iterable[Load], windows: int = 1, *, release: str
 ) -> CellResult:
     """Judge how a boot of ``release`` ended, and read its figures when it ended well.
 

@@ -37,11 +37,7 @@ class Measured:
 
 def page(runs: Sequence[Measured], command: str, sensitivities: Sequence[Sensitivity] = ()) -> str:
     """The page in Markdown. ``runs`` are of any scenarios and kernels; ``command`` generates the page."""
-    lines = [
-        *markdown.head("Field reports reproduced", f"Generated from results by: {command}"),
-        _PREFACE,
-        "",
-    ]
+    lines = [*markdown.head("Field reports reproduced", f"Generated from results by: {command}"), _PREFACE, ""]
     scenarios = {run.scenario.name: run.scenario for run in runs if run.scenario.reproduces}
     # Scenarios of one report come together.
     reports = {name: one.source.report if one.source else "" for name, one in scenarios.items()}

@@ -8,14 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.commands.common.boots import kernel_of, lab_of_host, watched
-from harness.commands.common.options import (
-    SCENARIOS,
-    add_each_kernel,
-    add_jobs,
-    add_results,
-    kernels_of,
-    results_root,
-)
+from harness.commands.common.options import SCENARIOS, add_each_kernel, add_jobs, add_results, kernels_of, results_root
 from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.run.plan import Request

@@ -31,13 +31,7 @@ from harness.scenario.model import Status
 
 VERSION = "KTAP version 1"
 _INDENT = "  "
-_DIRECTIVES = {
-    Status.ERROR: "ERROR",
-    Status.MISS: "ERROR",
-    Status.DONE: "SKIP",
-    Status.SKIP: "SKIP",
-    XFAIL: "XFAIL",
-}
+_DIRECTIVES = {Status.ERROR: "ERROR", Status.MISS: "ERROR", Status.DONE: "SKIP", Status.SKIP: "SKIP", XFAIL: "XFAIL"}
 _NOT_OK = frozenset({Status.FAIL, Status.ERROR, Status.MISS, XPASS})
 
 

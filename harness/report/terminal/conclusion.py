@@ -15,10 +15,7 @@ _CLAIMS = {
     Status.DONE: "inconclusive",
     Status.SKIP: "could not be judged: this kernel or run lacks what they need",
 }
-_CONTROLS = _CLAIMS | {
-    Status.FAIL: "met a failure of the kernel",
-    Status.SKIP: "could not be run on this kernel",
-}
+_CONTROLS = _CLAIMS | {Status.FAIL: "met a failure of the kernel", Status.SKIP: "could not be run on this kernel"}
 _BOOTS = {Status.FAIL: "ended in a failure of the kernel", Status.ERROR: "went wrong", Status.MISS: "left no result"}
 _BASE_BOOTS = {
     Status.ERROR: "of the BASE kernel went wrong or cannot be compared",

@@ -25,14 +25,7 @@ from harness.report.page.render import Values, render
 from harness.report.terminal.comparison import LEGEND
 from harness.scenario.model import Claim, Clock, Control, Scenario, Status
 from harness.studies.history import FigureSeries, History, change_points
-from harness.studies.overview.collection import (
-    NEAR,
-    Collection,
-    CollectionCell,
-    Column,
-    JudgedRun,
-    heat_rows,
-)
+from harness.studies.overview.collection import NEAR, Collection, CollectionCell, Column, JudgedRun, heat_rows
 from lab.base.errors import LabBroken, Misuse
 from lab.kernels.release import by_release, series_of
 
