@@ -20,8 +20,7 @@ from harness.record.store import RunFolder
 from harness.report.export.junit import junit_xml
 from harness.report.export.kcidb import kcidb_json
 from harness.report.export.ktap import ktap
-from harness.report.export.parts import Export, exported
-from harness.report.export.table import csv_table
+from harness.report.export.parts import Export, csv_table, exported
 from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
 from harness.studies.calibration import note
 from lab.base.errors import Misuse
