@@ -199,30 +199,6 @@ def _newest_scenario(rows: Sequence[Row]) -> Scenario:
 _MOST_RUNS = 40
 
 
-@dataclass(frozen=True)
-class ScenarioPart:
-    """``machines`` are the distinct QEMU versions of its boots."""
-
-    name: str
-    title: str
-    teaches: str
-    labels: tuple[str, ...]
-    claims: tuple[Across, ...]
-    controls: tuple[Across, ...]
-    reproductions: tuple[Across, ...]
-    tables: Mapping[str, Sequence[ComparedFigure]]
-    runs: tuple[Values, ...]
-    machines: tuple[str, ...]
-
-    @property
-    def failed(self) -> bool:
-        return any(severity(run["status"]) < severity(Status.DONE) for run in self.runs)
-
-    @property
-    def controls_failed(self) -> bool:
-        return any(one.severity < severity(Status.DONE) for one in self.controls)
-
-
 def set_page(collection: Collection, target: Path, page_name: str) -> str:
     """HTML of the heat map and, for each scenario, of its ratios kernel by kernel.
 
@@ -292,28 +268,30 @@ def _changes(rows: Sequence[tuple[Column, CollectionCell]]) -> Iterator[Values]:
                 yield {**row, "by": against(now, was, exact=exact), "run_id": after.run.facts.run_id}
 
 
-def _part(collection: Collection, scenario: str, target: Path, page_name: str) -> ScenarioPart | None:
+def _part(collection: Collection, scenario: str, target: Path, page_name: str) -> Values | None:
     rows = [(column, entry) for column, entry in collection.row(scenario) if entry is not None]
     return _scenario(scenario, rows, target, page_name) if any(entry.judged for _, entry in rows) else None
 
 
-def _scenario(
-    scenario: str, rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name: str
-) -> ScenarioPart:
+def _scenario(scenario: str, rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name: str) -> Values:
+    """``machines`` are the distinct QEMU versions of the boots."""
     named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
     newest = max((one.run for _, one in named if one), key=lambda run: run.facts.run_id)
-    return ScenarioPart(
-        name=scenario,
-        title=newest.scenario.title,
-        teaches=newest.scenario.teaches,
-        labels=tuple(label for label, _ in named),
-        claims=tuple(claims(named)),
-        controls=tuple(controls(named)),
-        reproductions=tuple(reproductions(named)),
-        tables={name: rows for name, rows in _tables(named).items() if rows},
-        runs=tuple(_runs(rows, target, page_name)),
-        machines=tuple(dict.fromkeys(one.run.facts.qemu for _, one in named if one and one.run.facts.qemu)),
-    )
+    ratios, red, shown = claims(named), controls(named), list(_runs(rows, target, page_name))
+    bad = severity(Status.DONE)
+    return {
+        "name": scenario,
+        "title": newest.scenario.title,
+        "labels": [label for label, _ in named],
+        "claims": ratios,
+        "controls": red,
+        "reproductions": list(reproductions(named)),
+        "tables": {name: figures for name, figures in _tables(named).items() if figures},
+        "runs": shown,
+        "machines": list(dict.fromkeys(one.run.facts.qemu for _, one in named if one and one.run.facts.qemu)),
+        "failed": any(severity(run["status"]) < bad for run in shown),
+        "controls_failed": any(one.severity < bad for one in red),
+    }
 
 
 def _tables(named: Sequence[Row]) -> Mapping[str, Sequence[ComparedFigure]]:
