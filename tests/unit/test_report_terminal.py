@@ -18,6 +18,7 @@ from harness.judge.verdict import Measurement, Verdict, judge
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import Element, ElementKind
 from harness.noise import Interval
+from harness.record.store import KernelFacts
 from harness.report.format import duration, figure, spread
 from harness.report.terminal.claims import CELLS, gauge
 from harness.report.terminal.conclusion import conclusion
@@ -25,14 +26,17 @@ from harness.report.terminal.terminal import Detail, Effort, Surroundings, print
 from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import GUEST, IDLE
 from harness.scenario.model import Bound, Reproduction, Scenario, Status
+from tests.unit import format_samples
 from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, cells, claim, control, scenario
 
-AROUND = Surroundings(
-    kernel="6.1.0-18-amd64",
-    origin="Debian bookworm",
-    qemu="QEMU 7.2.22",
-    effort=Effort(6, 71.2, {"boot": 20.0, "setup": 3.0, "measure": 40.0}),
+FACTS = replace(
+    format_samples.FACTS,
+    kernel=KernelFacts("debian:6.1", "6.1.0-18-amd64", "Debian bookworm", ""),
     command=("blklab", "run", "sample", "--kernel", "debian:6.1", "--arm", "a b"),
+)
+AROUND = Surroundings(
+    FACTS,
+    Effort(6, 71.2, {"boot": 20.0, "setup": 3.0, "measure": 40.0}),
     folder="results/sample/20240101T000000.000Z-6.1",
 )
 MODEL = scenario([claim()], [control(), control(mutant="no-fair-tags")], ["none", "red"])
@@ -232,7 +236,11 @@ def test_brackets_in_a_title_are_not_markup() -> None:
 
 def test_phases_are_shown_in_the_order_in_which_they_happen() -> None:
     phases = {"measure": 40.0, "setup": 3.0, "extra": 1.0, "boot": 20.0, "send": 2.0}
-    around = replace(AROUND, effort=Effort(1, None, phases), base="5.10.0-30-amd64")
+    around = replace(
+        AROUND,
+        effort=Effort(1, None, phases),
+        facts=replace(FACTS, base=KernelFacts("debian:5.10", "5.10.0-30-amd64", "", "")),
+    )
     out = io.StringIO()
     print_verdict(Console(file=out, width=120), MODEL, judge(MODEL, RESULTS), around, Detail.FULL)
     assert "1 boot; summed over boots: boot 20 s, setup 3.0 s, measure 40 s, send 2.0 s, extra 1.0 s" in out.getvalue()

@@ -14,7 +14,6 @@ from harness.base.files import write_atomic, writing
 from harness.judge.document import verdict_document
 from harness.judge.verdict import Verdict
 from harness.limits.bottleneck import Bottleneck
-from harness.noise import FEWEST_ROUNDS, Rule
 from harness.record.judging import explain_run
 from harness.record.store import RunFolder
 from harness.report.export.junit import junit_xml
@@ -33,27 +32,10 @@ def print_run(console: Console, run: RunFolder, verdict: Verdict, detail: Detail
 
 
 def surroundings(run: RunFolder) -> Surroundings:
-    """Context of the figures in a report: kernel, QEMU, effort, bottlenecks."""
-    facts = run.facts
-    return Surroundings(
-        kernel=facts.kernel.release,
-        origin=facts.kernel.origin,
-        qemu=facts.qemu,
-        effort=_effort(run),
-        command=facts.command,
-        folder=shown_path(run.path),
-        base=facts.base.release if facts.base else "",
-        models=note(run.path.parent.parent, run) if facts.rule is None else "",
-        bottlenecks=tuple(one for one in explain_run(run) if isinstance(one, Bottleneck)),
-        rule=_rule_text(facts.rule) if facts.rule else "",
-    )
-
-
-def _rule_text(rule: Rule) -> str:
-    if not rule.looks:
-        return f"no verdict on fewer than {FEWEST_ROUNDS} boots a side"
-    looks = " and ".join(str(look.rounds) for look in rule.looks)
-    return f"fixed before the first boot: looks after {looks} boots a side, {100 * rule.error:g} % of error either way"
+    """What a report of the run needs besides its figures."""
+    found = tuple(one for one in explain_run(run) if isinstance(one, Bottleneck))
+    models = note(run.path.parent.parent, run) if run.facts.rule is None else ""
+    return Surroundings(run.facts, _effort(run), shown_path(run.path), models, found)
 
 
 def _effort(run: RunFolder) -> Effort:

@@ -59,7 +59,7 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         noisy=run.scenario.clock is Clock.WALL,
         legend=LEGEND,
         scaled=_scaled(run.scenario),
-        command=shlex.join(around.command),
+        command=shlex.join(run.facts.command),
         percentiles=PERCENTILES,
         parts=[{"anchor": anchor, "name": name} for key, anchor, name in _PARTS if values[key]],
         **values,
@@ -161,10 +161,10 @@ def _lines(run: RunFolder, cell: PlannedCell) -> Iterator[str]:
 def _how(scenario: Scenario, facts: RunFacts, around: Surroundings) -> Iterator[tuple[str, str]]:
     clock, blind = BLIND[scenario.clock]
     yield "clock", f"{clock}. {blind}"
-    yield "kernel", f"{around.kernel} ({around.origin})"
+    yield "kernel", f"{facts.kernel.release} ({facts.kernel.origin})"
     if around.base:
         yield "BASE kernel", around.base
-    yield "machine", around.qemu
+    yield "machine", facts.qemu
     if around.models:
         yield "device models", around.models
     if scenario.source:
