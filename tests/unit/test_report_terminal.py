@@ -130,7 +130,7 @@ def test_failed_claims_come_first_with_what_was_measured() -> None:
 def test_causes_come_before_the_claims_that_lack_their_figures() -> None:
     dead = [CellResult("none", seed, Status.FAIL, ("the kernel oopsed",)) for seed in SEEDS]
     text = report(dead + cells("red", 5, 5, 5))
-    assert text.index("none (seeds 1, 2, 3): the kernel oopsed") < text.index("the share is kept")
+    assert text.index("arm none, seeds 1, 2, 3: the kernel oopsed") < text.index("the share is kept")
 
 
 def test_equal_arms_and_figures_share_a_line() -> None:
@@ -165,8 +165,10 @@ def test_a_gauge_needs_a_scale_and_a_figure() -> None:
 def test_cells_without_figures_are_listed_once_with_their_seeds_and_all_reasons() -> None:
     missing = [skipped("red", seed, ("no CONFIG_A", "no CONFIG_B")) for seed in SEEDS]
     text = report(cells("none", 95, 95, 95) + missing)
-    assert "SKIP   red (seeds 1, 2, 3): no CONFIG_A; no CONFIG_B" in text
+    assert "SKIP   arm red, seeds 1, 2, 3: no CONFIG_A; no CONFIG_B" in text
     assert "SKIP  1 negative control could not be run on this kernel (exit 125)" in text
+    text = report([skipped(arm, seed, ("no CONFIG_A",)) for arm in ("none", "red") for seed in SEEDS])
+    assert "SKIP   arms none, red, seeds 1, 2, 3: no CONFIG_A\n" in text
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])

@@ -18,7 +18,7 @@ from harness.judge.verdict import Verdict
 from harness.limits.bottleneck import Bottleneck
 from harness.noise import FEWEST_ROUNDS, Rule
 from harness.record.store import RunFacts
-from harness.report.format import STYLES, duration, plural, reported, spread
+from harness.report.format import STYLES, duration, incidents, plural, reported, spread
 from harness.report.terminal.bottleneck import bottleneck_lines, folded_lines
 from harness.report.terminal.claims import print_claims
 from harness.report.terminal.conclusion import conclusion, reason
@@ -160,14 +160,9 @@ def _cells(console: Console, title: str, cells: Sequence[CellResult]) -> None:
     if not cells:
         return
     _section(console, title)
-    reasons: dict[tuple[Status, str, str], list[int]] = {}
-    for cell in cells:
-        key = (cell.status, cell.arm, "; ".join(cell.reasons))
-        reasons.setdefault(key, []).append(cell.seed)
     table = _grid(_STATUS_WIDTH)
-    for (status, arm, why), seeds in reasons.items():
-        which = f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
-        table.add_row(_status(status), Text(f"{arm} ({which}): {why}"))
+    for one in incidents(cells):
+        table.add_row(_status(one["status"]), Text(f"{one['where']}: {'; '.join(one['reasons'])}"))
     _indented(console, table)
 
 
