@@ -42,7 +42,7 @@ def collect(run: RunFolder, cell: PlannedCell, to: Path, rebuilt: Callable[[], k
     with writing(to):
         to.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{to.name}.", dir=to.parent) as aside:
-            staged = Path(aside) / _bare(to)
+            staged = Path(aside) / (to.name.removesuffix(".tar.gz").removesuffix(".tgz") or "kit")
             staged.mkdir()
             shutil.copyfile(kernel, staged / kit.KERNEL)
             shutil.copyfile(base, staged / kit.BASE)
@@ -78,10 +78,3 @@ def _place(staged: Path, to: Path, archive: Path) -> None:
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(staged, arcname=staged.name)
     archive.rename(to)
-
-
-def _bare(to: Path) -> str:
-    name = to.name
-    for suffix in ARCHIVES:
-        name = name.removesuffix(suffix)
-    return name or "kit"
