@@ -94,6 +94,6 @@ def test_a_study_takes_equal_boots_of_other_runs_and_a_run_makes_its_own(monkeyp
     monkeypatch.setattr(runner, "measured_before", lambda *_: None)
     monkeypatch.setattr(runner, "carry_out", carried_out)
     nothing = cast(Any, None)
-    assert runner.measured(nothing, nothing, nothing) == "its folder"
+    assert str(runner.measured(nothing, nothing, nothing)) == "its folder"
     runner.run_scenario(nothing, nothing, nothing)
     assert [turns.adopt for turns in seen] == [True, False]
