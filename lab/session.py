@@ -17,9 +17,8 @@ from lab.base.record import BootRecord
 from lab.base.units import Tell, silent
 from lab.guest import image, payload
 from lab.guest.image import BaseImage
-from lab.guest.job import job_files
 from lab.guest.payload import Payload
-from lab.guest.steps import Step
+from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import Daemon, MakeFolder, Module, Mount, Write
 from lab.guest.steps.fault import HOST_NOISE, LOSE_DISK, Inject, Lose
 from lab.guest.steps.load import TRACE_INSTANCE, TRACING, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn
@@ -29,9 +28,9 @@ from lab.native import programs
 from lab.native.steady import Steady, steady
 from lab.observe import Observer
 from lab.qemu import snapshot
-from lab.qemu.accelerator import Accelerator, accelerator, doubt_of
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
 from lab.qemu.clock import Clock, VirtualClock
+from lab.qemu.kvm import Accelerator, accelerator, doubt_of
 from lab.qemu.machine import Ending, Limits, run
 from lab.qemu.probe import Qemu, find_qemu
 from lab.realise import recipe

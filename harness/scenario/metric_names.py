@@ -50,6 +50,10 @@ HANDLED = ("members.bw", "members.iops")
 """Bytes and requests per second at the modelled disks (driver tcmu) below a role's devices, within the window only.
 fio's own rates include the time after the window in which requests in flight complete."""
 
+SEEKS = "members.seeks"
+"""Share of the requests at the modelled disks that began elsewhere than the one before ended. Disks without seek and
+rotation count none."""
+
 MOST_PROCESSORS = 8
 INTERRUPTS = "interrupts"
 """Interrupts of the role's controllers; ``interrupts.cpu0`` ... are those taken by one CPU."""
@@ -86,6 +90,7 @@ METRICS: Mapping[str, Metric] = {
         for number in range(MOST_PROCESSORS)
     },
     **{name: Metric("", more_is_better=True, basis=Basis.OTHER) for name in PLACES},
+    SEEKS: Metric("", more_is_better=False, basis=Basis.OTHER),
     **{name: Metric("B/s" if name.endswith("bw") else "1/s", more_is_better=True) for name in HANDLED},
 }
 GUEST, LUN, HOST = "guest", "lun", "host"

@@ -23,7 +23,7 @@ from harness.limits.bounds import arm_bound
 from harness.record.store import RunFolder
 from harness.report.format import figure
 from harness.report.terminal.printing import folded, plain_table
-from harness.scenario.model import Claim, Operand
+from harness.scenario.model import Operand
 from harness.scenario.ratio import BOUND, FIGURE
 from lab.base.digest import canonical, digest_bytes
 
@@ -73,11 +73,10 @@ class Calibration:
 
 def models_of(run: RunFolder, verdict: Verdict) -> tuple[Model, ...]:
     """The models that a judged calibration run measured: its claims of the form figure / bound."""
-    pairs = zip(run.scenario.claims, verdict.claims, strict=True)
     return tuple(
-        _model(run, verdict, claim, judged)
-        for claim, judged in pairs
-        if claim.ratio.left.kind == FIGURE and claim.ratio.right is not None and claim.ratio.right.kind == BOUND
+        _model(run, verdict, claim, ratio.left, ratio.right)
+        for claim in verdict.claims
+        if (ratio := claim.entry.ratio).left.kind == FIGURE and ratio.right is not None and ratio.right.kind == BOUND
     )
 
 
@@ -139,19 +138,15 @@ def _complaint(model: Model) -> str:
     return f'the model "{model.name}" is off by {model.error * _PER_CENT:+.1f} %'
 
 
-def _model(run: RunFolder, verdict: Verdict, claim: Claim, judged: ClaimVerdict) -> Model:
-    arm, load, role, _ = claim.ratio.left.path
+def _model(run: RunFolder, verdict: Verdict, claim: ClaimVerdict, figure: Operand, bound: Operand) -> Model:
+    arm, load, role, _ = figure.path
     hbas = run.scenario.arms[arm].topology.hbas.values()
     driver = str(next(iter(hbas)).driver)
-    closed = _closed(run, claim.ratio.right or claim.ratio.left)
-    ensemble = judged.judgement.ensemble
-    measured = None if ensemble is None else ensemble.median * closed
-    return Model(claim.that, driver, closed, measured, judged.judgement.reason, _cost(run, verdict, (arm, load, role)))
-
-
-def _closed(run: RunFolder, operand: Operand) -> float:
-    arm, load, role, metric = operand.path
-    return arm_bound(run.scenario.arms[arm], run.scenario.loads[load], role, metric)
+    of_arm, of_load, of_role, metric = bound.path
+    closed = arm_bound(run.scenario.arms[of_arm], run.scenario.loads[of_load], of_role, metric)
+    judgement = claim.judgement
+    measured = None if judgement.ensemble is None else judgement.ensemble.median * closed
+    return Model(claim.that, driver, closed, measured, judgement.reason, _cost(run, verdict, (arm, load, role)))
 
 
 def _cost(run: RunFolder, verdict: Verdict, figure: tuple[str, str, str]) -> float | None:

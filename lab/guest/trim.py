@@ -24,6 +24,7 @@ _STB_GLOBAL, _STB_WEAK = 1, 2
 _SHN_UNDEF = 0
 _VER_NDX_GLOBAL = 1
 _EHDR, _PHDR, _DYN = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<qQ")
+_REMEDY = "re-fetch the guest payload"
 _SYM, _VERNEED, _VERNAUX = struct.Struct("<IBBHQQ"), struct.Struct("<HHIII"), struct.Struct("<IHHII")
 _VERSYM = struct.Struct("<H")
 
@@ -53,7 +54,7 @@ class _Elf:
 
     def __post_init__(self) -> None:
         if len(self.data) < _EHDR.size or self.data[:6] != b"\x7fELF\x02\x01":
-            raise LabBroken("not a 64-bit little-endian ELF program", remedy="re-fetch the guest payload")
+            raise LabBroken("not a 64-bit little-endian ELF program", remedy=_REMEDY)
 
     def program_headers(self) -> Iterator[tuple[int, int, int, int]]:
         """Yield (type, file offset, virtual address, file size) of each segment."""
@@ -67,14 +68,14 @@ class _Elf:
         for kind, offset, start, filesz in self.program_headers():
             if kind == _PT_LOAD and start <= vaddr < start + filesz:
                 return offset + vaddr - start
-        raise LabBroken(f"no loaded segment holds address {vaddr:#x}", remedy="re-fetch the guest payload")
+        raise LabBroken(f"no loaded segment holds address {vaddr:#x}", remedy=_REMEDY)
 
     def dynamic_table(self) -> tuple[int, int]:
         """File offset and size in bytes of the dynamic section."""
         for kind, offset, _, filesz in self.program_headers():
             if kind == _PT_DYNAMIC:
                 return offset, filesz
-        raise LabBroken("the program is not dynamically linked", remedy="re-fetch the guest payload")
+        raise LabBroken("the program is not dynamically linked", remedy=_REMEDY)
 
     def dynamic(self) -> list[tuple[int, int]]:
         offset, size = self.dynamic_table()
@@ -85,7 +86,7 @@ class _Elf:
         for tag, value in self.dynamic():
             if tag == wanted:
                 return value
-        raise LabBroken(f"dynamic tag {wanted:#x} is missing", remedy="re-fetch the guest payload")
+        raise LabBroken(f"dynamic tag {wanted:#x} is missing", remedy=_REMEDY)
 
     def string(self, offset: int) -> str:
         start = self.offset_of(self.tag(_DT_STRTAB)) + offset
@@ -149,4 +150,4 @@ def _set_tag(elf: _Elf, wanted: int, value: int) -> None:
         if _DYN.unpack_from(elf.data, at)[0] == wanted:
             _DYN.pack_into(elf.data, at, wanted, value)
             return
-    raise LabBroken(f"dynamic tag {wanted:#x} is missing", remedy="re-fetch the guest payload")
+    raise LabBroken(f"dynamic tag {wanted:#x} is missing", remedy=_REMEDY)

@@ -163,19 +163,21 @@ def _tags(hba: Hba, player: Hba) -> str:
 
 
 def _of_disks(topology: Topology) -> Iterator[str]:
-    had = {key for disk in topology.disks.values() for key, is_set in _mechanics(disk).items() if is_set}
+    had = dict.fromkeys(key for disk in topology.disks.values() for key in _lost(disk))
     if had:
-        yield f"disks are throttles: their rate is kept, without {', '.join(key for key in _LOST if key in had)}"
+        ordered = (key for key in mechanics(next(iter(topology.disks.values()))) if key in had)
+        yield f"disks are throttles: their rate is kept, without {', '.join(ordered)}"
 
 
-_LOST = ("seek", "rpm", "zones", "ncq", "coalesce", "buffer")
+def mechanics(disk: Disk) -> dict[str, object]:
+    """What only disks of driver tcmu have, by key; true where it is set."""
+    moving = {"seek": disk.seek, "rpm": disk.rotation, "zones": disk.zones, "ncq": disk.ncq > 1}
+    return {**moving, "look_ahead": disk.look_ahead, "coalesce": disk.coalesce > 1, "buffer": disk.buffer}
 
 
-def _mechanics(disk: Disk) -> dict[str, object]:
-    """What a throttle has not."""
-    return dict(
-        zip(_LOST, (disk.seek, disk.rotation, disk.zones, disk.ncq > 1, disk.coalesce > 1, disk.buffer), strict=True)
-    )
+def _lost(disk: Disk) -> list[str]:
+    """The keys of what a throttle has not."""
+    return [key for key, is_set in mechanics(disk).items() if is_set and key != "look_ahead"]
 
 
 def _of_links(topology: Topology, on_qemu: Topology) -> Iterator[str]:
@@ -190,9 +192,7 @@ def _of_links(topology: Topology, on_qemu: Topology) -> Iterator[str]:
 def _disk_reasons(disk: Disk) -> Iterator[str]:
     if disk.rate is not None and (reason := unresolved(disk.rate)):
         yield reason
-    for key, is_set in _mechanics(disk).items():
-        if is_set:
-            yield f"a throttled QEMU disk has no {key}"
+    yield from (f"a throttled QEMU disk has no {key}" for key in _lost(disk))
 
 
 def unresolved(rate: int) -> str | None:

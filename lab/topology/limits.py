@@ -71,16 +71,11 @@ def carries(disk: Disk, bs: int, driver: Driver) -> str | None:
     )
 
 
-def service_time(disk: Disk, bs: int, *, sequential: bool = False) -> float:
-    """Nanoseconds that a serial disk of driver tcmu takes for a request of ``bs`` bytes."""
-    return (0 if sequential else disk.seek) + bs * 10**9 / (disk.rate or 1)
-
-
 def effective_iops(disk: Disk, bs: int, driver: Driver) -> int | None:
     """Requests of ``bs`` bytes per second that a token bucket serves: ``floor(tick / bs) * 50``.
 
-    None for a disk of driver tcmu (see ``service_time``), and for a disk with a service time, which serves all its
-    requests in parallel (``depth / service``).
+    None for a disk of driver tcmu, which takes its seek and size / rate for each, and for a disk with a service time,
+    which serves all its requests in parallel (``depth / service``).
     """
     tick = tick_bytes(disk, driver)
     return None if tick is None else tick // bs * TICKS_PER_SECOND
@@ -151,11 +146,6 @@ def refusals(topology: Topology) -> Iterator[Refusal]:
             yield Refusal("stack", stack.name, reason)
 
 
-def _mechanics(disk: Disk) -> dict[str, object]:
-    moving = {"seek": disk.seek, "rpm": disk.rotation, "zones": disk.zones}
-    return {**moving, "ncq": disk.ncq > 1, "look_ahead": disk.look_ahead, "coalesce": disk.coalesce > 1}
-
-
 def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
     driver = driver_of(disk, topology)
     if disk.size % SIZE_STEP:
@@ -165,7 +155,7 @@ def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
     if driver is Driver.TCMU:
         if disk.rate is None:
             yield "driver tcmu needs disks with a rate: they serve one request after another"
-        if disk.buffer and any(_mechanics(disk).values()):
+        if disk.buffer and sum(map(bool, emulated.mechanics(disk).values())) > 1:
             yield "a disk with a buffer has no seek, rpm, zones, ncq, look_ahead or coalesce"
         buffered = sum(other.buffer for other in topology.disks.values())
         if disk.buffer and buffered > MOST_BUFFERED:
@@ -173,7 +163,7 @@ def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
         return
     if disk.rate is not None and (reason := rate_reason(disk.rate)):
         yield reason
-    for key, is_set in {**_mechanics(disk), "buffer": disk.buffer, "links": disk.links}.items():
+    for key, is_set in {**emulated.mechanics(disk), "links": disk.links}.items():
         if is_set:
             yield f"{key} needs driver tcmu, got {driver}"
 

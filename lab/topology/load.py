@@ -12,7 +12,7 @@ from lab.topology.fields import TOPOLOGY, TOPOLOGY_RECORD
 from lab.topology.limits import refusals
 from lab.topology.model import Disk, Driver, Enclosure, Hba, Link, Lun, Topology, Zone
 from lab.topology.origins import read_origins
-from lab.topology.settings import revolution
+from lab.topology.settings import scaled
 from lab.topology.stacks import read_stacks
 from lab.yaml.fields import NAME, Field, Row
 from lab.yaml.strict import Map, Node, Problems, names, nearest, parse, read_bytes, shown_path
@@ -134,28 +134,13 @@ def _link(name: str, row: Row, scale: int) -> Link:
 
 
 def _disk(name: str, row: Row, links: Iterable[str], scale: int) -> Disk:
-    size, rate, service, rpm = (
-        row.get_or(fields.SIZE, 0),
-        row.get(fields.RATE),
-        row.get(fields.SERVICE),
-        row.get(fields.RPM),
-    )
     if ("rate" in row.node.entries) == ("service" in row.node.entries):
         row.problems.add(row.mark, f"disk {name}: expected either rate or service", "write one of the two")
-    return Disk(
-        name,
-        size,
-        rate if rate is None else max(1, rate // scale),
-        service if service is None else service * scale,
-        seek=row.value(fields.SEEK) * scale,
-        rotation=revolution(rpm, scale) if rpm else 0,
-        zones=_zones(name, row, size, scale),
-        ncq=row.value(fields.NCQ),
-        buffer=row.get_or(fields.BUFFER, 0),
-        look_ahead=row.value(fields.LOOK_AHEAD),
-        coalesce=row.value(fields.COALESCE),
-        links=_references(f"disk {name}", row, fields.PATH, "link", links),
-    )
+    size, given = row.get_or(fields.SIZE, 0), row.given(fields.DISK_SETTINGS.values())
+    numbers = {key: scaled(scale, key, value) for key, value in given.items()}
+    rotation, zones = numbers.pop(fields.RPM.name, 0), _zones(name, row, size, scale)
+    path = _references(f"disk {name}", row, fields.PATH, "link", links)
+    return Disk(name, size, rotation=rotation, zones=zones, links=path, **numbers)
 
 
 def _zones(name: str, row: Row, size: int, scale: int) -> tuple[Zone, ...]:
@@ -194,18 +179,8 @@ def _hba(name: str, row: Row, links: Iterable[str]) -> Hba | None:
     path = _references(f"hba {name}", row, fields.PATH, "link", links)
     if driver is None or can_queue is None:
         return None
-    return Hba(
-        name,
-        Driver(driver),
-        can_queue,
-        cmd_per_lun or can_queue,
-        row.value(fields.HW_QUEUES),
-        row.get_or(fields.MODEL, ""),
-        path,
-        row.get_or(fields.SLOT, ""),
-        row.value(fields.NODE),
-        row.get(fields.INTERRUPTS),
-    )
+    others = row.given((fields.HW_QUEUES, fields.MODEL, fields.SLOT, fields.NODE, fields.INTERRUPTS))
+    return Hba(name, Driver(driver), can_queue, cmd_per_lun or can_queue, links=path, **others)
 
 
 def _lun(name: str, row: Row, disks: Iterable[str], hbas: Iterable[str], links: Iterable[str]) -> Lun | None:
@@ -246,5 +221,4 @@ def _check_boxes(boxes: Mapping[str, Enclosure], rows: Rows) -> None:
 
 def _values(row: Row, section: Field[Row], keys: Iterable[Field[int] | Field[str]]) -> dict[str, str]:
     own = row.get(section)
-    values = {field.name: own.get(field) for field in keys} if own else {}
-    return {name: str(value) for name, value in values.items() if value is not None}
+    return {name: str(value) for name, value in own.given(keys).items()} if own else {}

@@ -12,6 +12,7 @@ from harness.base.files import write_atomic
 CHECKOUT = Path(__file__).resolve().parents[3]
 SCENARIOS = CHECKOUT / "scenarios"
 WALL = SCENARIOS / "wall"
+EXECUTED = SCENARIOS / "executed.json"
 PAGES = CHECKOUT / "docs" / "results"
 MOST_SEEDS = 64
 

@@ -4,13 +4,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.judge.claims import AS_IT_MUST, NOT_RUN, ControlVerdict, Judgement
+from harness.judge.claims import EntryVerdict
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
 from harness.noise import Interval
 from harness.report.drawing.chart import Axis, Tick, fitting
 from harness.report.format import figure, reported, severity, spread, value
-from harness.scenario.model import Bound, Control, Scenario, Status
+from harness.scenario.model import Bound
 
 WIDTH, LABELS = 344.0, 84.0
 _ROW, _TOP, _FOOT, _EDGE = 22.0, 22.0, 22.0, 12.0
@@ -159,31 +159,26 @@ class Judged:
     wish: str = "expected"
 
 
-def claims(scenario: Scenario, verdict: Verdict) -> Iterator[Judged]:
-    for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
-        drawn = strip(claim.that, [_entry(judged.judgement)], claim.expect)
-        yield Judged(
-            judged.word, judged.text, value(judged.judgement), judged.expect, judged.ratio, judged.sentence, drawn
-        )
+def claims(verdict: Verdict) -> list[Judged]:
+    """Failures first."""
+    return _worst_first(_judged(one, "expected") for one in verdict.claims)
 
 
-def controls(scenario: Scenario, verdict: Verdict) -> Iterator[Judged]:
-    for control, judged in zip(scenario.controls, verdict.controls, strict=True):
-        yield _control(control, judged)
+def controls(verdict: Verdict) -> list[Judged]:
+    """Failures first."""
+    return _worst_first(_judged(one, MUST_BE) for one in verdict.controls)
 
 
-def _control(control: Control, judged: ControlVerdict) -> Judged:
-    judgement = judged.judgement
-    if judgement is None:
-        return Judged(NOT_RUN, judged.that, _NOT_MEASURED, judged.expect, judged.ratio, judged.sentence, None, MUST_BE)
-    drawn = strip(control.that, [_entry(judgement)], control.expect, wish=MUST_BE)
-    sentence = AS_IT_MUST if judgement.status is Status.PASS else judgement.reason
-    word = str(judgement.status)
-    return Judged(word, judged.that, value(judgement), judged.expect, judged.ratio, sentence, drawn, MUST_BE)
-
-
-def worst_first(judged: Iterable[Judged]) -> list[Judged]:
+def _worst_first(judged: Iterable[Judged]) -> list[Judged]:
     return sorted(judged, key=lambda one: severity(one.word))
+
+
+def _judged(one: EntryVerdict, wish: str) -> Judged:
+    shown, drawn = _NOT_MEASURED, None
+    if (judgement := one.judgement) is not None:
+        shown, entry = value(judgement), StripEntry("", judgement.ensemble, judgement.interval)
+        drawn = strip(one.that, [entry], one.entry.expect, wish=wish)
+    return Judged(one.word, one.text, shown, one.expect, one.ratio, one.says, drawn, wish)
 
 
 def reproductions(verdict: Verdict) -> Iterator[Judged]:
@@ -193,7 +188,3 @@ def reproductions(verdict: Verdict) -> Iterator[Judged]:
         off = "" if one.off is None else f"{100 * one.off:+.1f} % from the report's {reported(one)}. "
         said = f"Report: {reported(one)}. " if one.reported is None else ""
         yield Judged("", one.that, seen, "", one.ratio, said + off + (one.because or one.reason), drawn)
-
-
-def _entry(judgement: Judgement) -> StripEntry:
-    return StripEntry("", judgement.ensemble, judgement.interval)

@@ -13,7 +13,7 @@ from harness.report.drawing.svg import topology_figure
 from harness.report.format import duration, plural
 from harness.report.page.charts import PERCENTILES, RecordedLoad, latency_charts, occupancy_charts, recorded
 from harness.report.page.figures import figure_rows
-from harness.report.page.judged import claims, controls, reproductions, worst_first
+from harness.report.page.judged import claims, controls, reproductions
 from harness.report.page.render import Values, render
 from harness.report.terminal.comparison import LEGEND
 from harness.report.terminal.conclusion import conclusion
@@ -30,8 +30,8 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
     """HTML. Raises Misuse when a run cannot be read."""
     found = recorded(run)
     values = {
-        "claims": worst_first(claims(run.scenario, verdict)),
-        "controls": worst_first(controls(run.scenario, verdict)),
+        "claims": claims(verdict),
+        "controls": controls(verdict),
         "reproductions": list(reproductions(verdict)),
         "incidents": [*incidents(verdict.incidents), *incidents(verdict.base_incidents, "BASE kernel: ")],
         "measured": list(figure_rows(verdict, exact=run.scenario.clock is Clock.VIRTUAL)),

@@ -99,11 +99,11 @@ def _report(console: Console, scenario: Scenario, verdict: Verdict, around: Surr
     if full:
         _background(console, scenario)
     _incidents(console, verdict)
-    print_claims(console, scenario, verdict, _width(console), full=full)
+    print_claims(console, verdict, _width(console), full=full)
     print_measured(console, scenario, verdict, ReleasePair(around.kernel, around.base), full=full)
     if full:
         _reproductions(console, verdict)
-    _bottlenecks(console, scenario, verdict, around.bottlenecks, full=full)
+    _bottlenecks(console, verdict, around.bottlenecks, full=full)
     if full:
         _surroundings(console, scenario, around)
     else:
@@ -175,14 +175,12 @@ def _cells(console: Console, title: str, cells: Sequence[CellResult]) -> None:
     _indented(console, table)
 
 
-def _bottlenecks(
-    console: Console, scenario: Scenario, verdict: Verdict, found: Sequence[Bottleneck], *, full: bool
-) -> None:
+def _bottlenecks(console: Console, verdict: Verdict, found: Sequence[Bottleneck], *, full: bool) -> None:
     failed = {
         (operand.path[0], operand.path[1])
-        for claim, judged in zip(scenario.claims, verdict.claims, strict=True)
-        for operand in operands(claim.ratio)
-        if judged.counts_as is Status.FAIL and operand.kind == FIGURE
+        for claim in verdict.claims
+        for operand in operands(claim.entry.ratio)
+        if claim.counts_as is Status.FAIL and operand.kind == FIGURE
     }
     table = bottleneck_lines(found) if full and found else folded_lines(found, failed)
     if table is not None:

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """One scenario on several kernels or over several runs: each ratio as a strip with a row for each."""
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.judge.claims import NOT_RUN, Judgement
+from harness.judge.claims import NOT_RUN, EntryVerdict, Judgement
 from harness.judge.ensemble import Ensemble
-from harness.judge.verdict import SHOWN_METRIC
+from harness.judge.verdict import SHOWN_METRIC, Verdict
 from harness.report.format import figure, reported, severity, spread, value
 from harness.report.page.figures import against, measured
 from harness.report.page.judged import MUST_BE, Strip, StripEntry, strip
@@ -48,22 +48,12 @@ class ComparedFigure:
 
 def claims(rows: Sequence[Row]) -> list[Across]:
     """Claims of the newest run on all rows that have the same claim, failures first."""
-    found = []
-    for claim in _newest(rows).claims:
-        seen = [(label, _claim(one, claim)) for label, one in rows]
-        that = f"{claim.that} (optional)" if claim.optional else claim.that
-        found.append(_across(that, claim, seen))
-    return sorted(found, key=lambda one: one.severity)
+    return _across(rows, _newest(rows).claims, lambda verdict: verdict.claims, "expected")
 
 
 def controls(rows: Sequence[Row]) -> list[Across]:
     """Negative controls that ran on at least one row, failures first."""
-    found = []
-    for control in _newest(rows).controls:
-        seen = [(label, _control(one, control)) for label, one in rows]
-        if any(each is not None for _, each in seen):
-            found.append(_across(control.that, control, seen, MUST_BE))
-    return sorted(found, key=lambda one: one.severity)
+    return _across(rows, _newest(rows).controls, lambda verdict: verdict.controls, MUST_BE)
 
 
 def reproductions(rows: Sequence[Row]) -> Iterator[Across]:
@@ -103,28 +93,36 @@ def _shown(ensemble: Ensemble, show: Callable[[float], str]) -> tuple[str, str]:
     return show(ensemble.median), "" if low == high else f"{low} .. {high}"
 
 
-def _across(that: str, of: Claim | Control, seen: Sequence[tuple[str, Seen | None]], wish: str = "expected") -> Across:
-    shown = [
-        StripEntry(label, found[1].ensemble, found[1].interval) if found else StripEntry(label) for label, found in seen
-    ]
-    words = tuple((label, found[0], value(found[1])) if found else (label, NOT_RUN, _NOTHING) for label, found in seen)
-    return Across(that, of.ratio.text, of.expect.text, words, strip(that, shown, of.expect, wish=wish), wish)
+def _across(
+    rows: Sequence[Row],
+    entries: Iterable[Claim | Control],
+    judged: Callable[[Verdict], Iterable[EntryVerdict]],
+    wish: str,
+) -> list[Across]:
+    found = []
+    for entry in entries:
+        seen = [(label, _seen(judged(one.verdict) if one else (), entry)) for label, one in rows]
+        if any(each for _, each in seen):
+            that = f"{entry.that} (optional)" if isinstance(entry, Claim) and entry.optional else entry.that
+            shown = [
+                StripEntry(label, each[1].ensemble, each[1].interval) if each else StripEntry(label)
+                for label, each in seen
+            ]
+            words = tuple(
+                (label, each[0], value(each[1])) if each else (label, NOT_RUN, _NOTHING) for label, each in seen
+            )
+            drawn = strip(that, shown, entry.expect, wish=wish)
+            found.append(Across(that, entry.ratio.text, entry.expect.text, words, drawn, wish))
+    return sorted(found, key=lambda one: one.severity)
+
+
+def _seen(judged: Iterable[EntryVerdict], wanted: Claim | Control) -> Seen | None:
+    for found in judged:
+        if (found.that, found.ratio) == (wanted.that, wanted.ratio.text) and found.judgement is not None:
+            return found.word, found.judgement
+    return None
 
 
 def _newest(rows: Sequence[Row]) -> Scenario:
     runs = [one.run for _, one in rows if one is not None]
     return max(runs, key=lambda run: run.facts.run_id).scenario
-
-
-def _claim(one: JudgedRun | None, wanted: Claim) -> Seen | None:
-    for found in one.verdict.claims if one else ():
-        if (found.that, found.ratio) == (wanted.that, wanted.ratio.text):
-            return found.word, found.judgement
-    return None
-
-
-def _control(one: JudgedRun | None, wanted: Control) -> Seen | None:
-    for found in one.verdict.controls if one else ():
-        if (found.that, found.ratio) == (wanted.that, wanted.ratio.text) and found.judgement is not None:
-            return str(found.judgement.status), found.judgement
-    return None

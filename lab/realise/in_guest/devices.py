@@ -17,7 +17,7 @@ from lab.guest.steps.device import Module, Mount, sysfs
 from lab.guest.steps.setting import Confirm, Tune
 from lab.realise import stacks
 from lab.realise.in_guest import null_blk, nvmet, scsi_debug, tcm_loop, tcmu
-from lab.realise.in_guest.loopback import CONFIGFS
+from lab.realise.in_guest.null_blk import CONFIGFS
 from lab.topology.model import SCSI, Driver, Topology
 
 _BUILDERS = {

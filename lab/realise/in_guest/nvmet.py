@@ -11,8 +11,8 @@ from lab.guest.steps import Step
 from lab.guest.steps.device import LinkStep, MakeFolder, Module, NameBlock, Network, Write
 from lab.guest.steps.load import Pause
 from lab.guest.steps.setting import Tune
-from lab.realise.in_guest.loopback import CONFIGFS
-from lab.realise.in_guest.tcm_loop import null_blk_disk
+from lab.realise.in_guest import null_blk
+from lab.realise.in_guest.null_blk import CONFIGFS
 from lab.topology.model import Stack, Topology
 
 _TARGET = f"{CONFIGFS}/nvmet"
@@ -32,13 +32,11 @@ warns unless it is empty (check_flush_dependency); later kernels flush a workque
 
 
 def steps(topology: Topology) -> Iterator[Step]:
-    yield Module("null_blk", "nr_devices=0")
-    for index, disk in enumerate(topology.disks.values()):
-        yield from null_blk_disk(index, disk)
+    yield from null_blk.disks(topology)
     for module in ("nvmet-tcp", "nvme-tcp", "sch_prio", "sch_tbf", "cls_u32"):
         yield Module(module)
     yield Network(tuple(_traffic(topology)))
-    nodes = {name: f"/dev/nullb{index}" for index, name in enumerate(topology.disks)}
+    nodes = null_blk.nodes(topology)
     for stack in topology.stacks.values():
         yield from _subsystem(stack, nodes[topology.luns[stack.over[0]].disks[0]])
     yield from _ports(topology)

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from lab.guest.steps import Step
 from lab.guest.steps.device import Module, NameBlock
 from lab.guest.steps.setting import Confirm
-from lab.realise.in_guest.loopback import queue_limits
+from lab.realise.in_guest.tcm_loop import queue_limits
 from lab.topology.model import Topology
 
 _MIB = 1 << 20

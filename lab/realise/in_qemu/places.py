@@ -22,7 +22,7 @@ def memory_words(topology: Topology) -> Iterator[str]:
     for node in range(count):
         size = topology.memory // _MIB - each * (count - 1) if node == 0 else each
         memory = {"qom-type": "memory-backend-ram", "id": f"memory{node}", "size": size * _MIB}
-        yield from ("-object", _json(memory))
+        yield from option("-object", **memory)
         yield from ("-numa", f"node,nodeid={node},cpus={node},memdev=memory{node}")
 
 
@@ -30,12 +30,11 @@ def words(topology: Topology) -> Iterator[str]:
     """Root buses, then root ports."""
     for number, (node, bus) in enumerate(root_buses(topology).items()):
         slot = f"{_LAST_SLOT - number:#x}"
-        bridge = {"driver": "pxb-pcie", "id": expander(node), "bus": ROOT, "addr": slot}
-        yield from ("-device", _json({**bridge, "bus_nr": bus, "numa_node": node}))
+        bridge = {"id": expander(node), "bus": ROOT, "addr": slot, "bus_nr": bus, "numa_node": node}
+        yield from option("-device", driver="pxb-pcie", **bridge)
     for hba, place in zip(topology.hbas.values(), places(topology).values(), strict=True):
-        port = {"driver": "pcie-root-port", "id": place.port, "bus": place.bus, "addr": f"{place.slot:#x}"}
-        own = {"chassis": place.ordinal, "slot": place.ordinal, **_slot(topology, hba)}
-        yield from ("-device", _json({**port, **own}))
+        port = {"id": place.port, "bus": place.bus, "addr": f"{place.slot:#x}", "chassis": place.ordinal}
+        yield from option("-device", driver="pcie-root-port", **port, slot=place.ordinal, **_slot(topology, hba))
 
 
 def slot_of(topology: Topology, hba: Hba) -> tuple[int, int] | None:
@@ -51,8 +50,9 @@ def _slot(topology: Topology, hba: Hba) -> dict[str, str]:
     return {"x-speed": _SPEEDS[min(generation, max(_SPEEDS))], "x-width": str(lanes)}
 
 
-def _json(value: dict[str, object]) -> str:
-    return json.dumps(value, separators=(",", ":"))
+def option(name: str, **properties: object) -> tuple[str, str]:
+    """An option of QEMU with its value as JSON."""
+    return name, json.dumps(properties, separators=(",", ":"))
 
 
 ROOT = "pcie.0"
