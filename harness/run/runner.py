@@ -41,10 +41,10 @@ def run_scenario(lab: Lab, request: Request, store: Store, listener: Listener = 
 
 
 def measured(lab: Lab, request: Request, store: Store, listener: Listener = nobody, at_once: int = 0) -> RunFolder:
-    """An earlier run of the request if its boots are all there, else a new one."""
+    """An earlier run of the request if its boots are all there, else a new one, with equal boots of other runs."""
     plan = plan_run(lab, request)
     earlier = measured_before(plan, store)
-    return earlier or carry_out(lab, plan, store, listener, Turns(lanes_of_host(at_once))).folder
+    return earlier or carry_out(lab, plan, store, listener, Turns(lanes_of_host(at_once), adopt=True)).folder
 
 
 def carry_out(lab: Lab, plan: PlannedRun, store: Store, listener: Listener, turns: Turns) -> Run:
