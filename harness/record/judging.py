@@ -30,6 +30,7 @@ _VERSION = re.compile(rb"^\[[^\]]*\] Linux version (\S+)", re.MULTILINE)
 _WORDS = frozenset({"sentence", "reason", "reasons", "that", "known", "in_words", "because", "diagnosed", "killers"})
 """Keys of a verdict whose values are text for readers."""
 _FIGURES = "figures"
+_BUILT = ("source:", "tree:")
 _CHECKSUMS_SINCE = 2
 """Schema of run.json."""
 
@@ -161,17 +162,19 @@ def ratio_of(run: RunFolder, ratio: Ratio) -> Ensemble:
     return ratio_ensemble(ratio, Evidence(run.scenario, cells), judge_run(run).seeds)
 
 
-def newest_runs(store: Store, scenario: Scenario) -> dict[str, RunFolder]:
+def newest_runs(store: Store, scenario: Scenario, *, built: bool = False) -> dict[str, RunFolder]:
     """The newest judged run of the scenario, as its file is today, on each kernel series; none of a mutant.
 
-    Runs of reworded scenarios are included, shown with the current text.
+    ``built``: on kernels that blklab built, which have one configuration, instead of others'. Runs of reworded
+    scenarios are included, shown with the current text.
     """
     newest: dict[str, RunFolder] = {}
     wanted = identity(scenario)
     for path in store.runs(scenario.name):
         run = load_run(path)
-        if identity(run.scenario) == wanted and not run.facts.kernel.mutant:
-            newest[series_of(run.facts.kernel.release)] = replace(run, scenario=scenario)
+        kernel = run.facts.kernel
+        if identity(run.scenario) == wanted and not kernel.mutant and kernel.spec.startswith(_BUILT) == built:
+            newest[series_of(kernel.release)] = replace(run, scenario=scenario)
     return newest
 
 

@@ -58,6 +58,19 @@ def test_a_run_counts_under_other_words_and_gets_them_but_not_under_another_boun
     assert not newest_runs(Store(tmp_path), replace(other, digest=identity(other)))
 
 
+def test_kernels_that_were_built_are_apart_from_packages(tmp_path: Path) -> None:
+    run = new_run(tmp_path, MODEL)
+    boot_all(run, {"none": 90.0, "red": 10.0})
+    run.finish(judge_run(run), elapsed=1.0)
+    store = Store(tmp_path)
+    assert newest_runs(store, MODEL)
+    assert not newest_runs(store, MODEL, built=True)
+    path = run.path / "run.json"
+    path.write_text(path.read_text().replace('"spec": "', '"spec": "source:'))
+    assert newest_runs(store, MODEL, built=True)
+    assert not newest_runs(store, MODEL)
+
+
 def test_a_verdict_that_was_tampered_with_does_not_agree(tmp_path: Path) -> None:
     run = new_run(tmp_path, MODEL)
     boot_all(run, {"none": 5.0, "red": 5.0})

@@ -79,8 +79,10 @@ def _io_cost(store: Store) -> Page:
 
 
 def _profiles(store: Store) -> Page:
-    newest = newest_runs(store, load_scenario(_COST, search=SCENARIOS))
-    text = neighbours_page([newest[series] for series in sorted(newest, key=by_release)], COMMAND)
+    scenario = load_scenario(_COST, search=SCENARIOS)
+    found = [newest_runs(store, scenario, built=built) for built in (False, True)]
+    packages, built = ([newest[series] for series in sorted(newest, key=by_release)] for newest in found)
+    text = neighbours_page(packages, built, COMMAND)
     if not text:
         raise Misuse(
             f"{store.root} holds no profiles of one cell of {_COST} on two kernels",
