@@ -145,6 +145,4 @@ def test_a_module_that_no_scenario_can_use(tmp_path: Path, sign: bytes, why: str
     module = tmp_path / "target_core_user.ko"
     module.write_bytes(module.read_bytes() + sign)
     note(tmp_path)
-    assert missing(made, topology("calibration-tcmu"), {}) == (
-        f"target_core_user of 6.1.0-50-amd64 {why}",
-    )
+    assert missing(made, topology("calibration-tcmu"), {}) == (f"target_core_user of 6.1.0-50-amd64 {why}",)
