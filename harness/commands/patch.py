@@ -40,7 +40,11 @@ MOST = 3
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("series", type=Path, metavar="SERIES", help="an mbox, or a folder of git format-patch")
     parser.add_argument(
-        "scenarios", nargs="*", metavar="SCENARIO", help="only these (default: chosen by the functions that it touches)"
+        "--scenario",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this scenario; may be repeated (default: chosen by the functions that the series touches)",
     )
     parser.add_argument(
         "--base",
@@ -66,8 +70,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    if options.all and options.scenarios:
-        raise Misuse("--all with named scenarios", remedy="leave one of them out")
+    if options.all and options.scenario:
+        raise Misuse("--all with --scenario", remedy="leave one of them out")
     series, store, cache = read_series(options.series), store_of(options, FOLDER), Cache.default()
     spec = options.base if ":" in options.base else f"tree:{options.base}"
     source = named_source(spec, cache, tell)
@@ -100,8 +104,8 @@ def _applied(branch: Branch, series: Sequence[Patch]) -> list[Applied]:
 
 
 def _scenarios(options: argparse.Namespace, branch: Branch, tip: str) -> list[Scenario]:
-    if options.scenarios:
-        return [load_scenario(name, search=SCENARIOS) for name in options.scenarios]
+    if options.scenario:
+        return [load_scenario(name, search=SCENARIOS) for name in options.scenario]
     every = every_scenario()
     choice = chosen_by(Sources(branch.folder, branch.base, tip), every)
     print("\n".join(choice_lines(choice, len(every) if options.all else options.most)))
@@ -109,7 +113,7 @@ def _scenarios(options: argparse.Namespace, branch: Branch, tip: str) -> list[Sc
         return every
     if not choice.candidates:
         raise CannotJudge(
-            "no scenario executes what the series touches", remedy="name scenarios, or measure all of them with --all"
+            "no scenario executes what the series touches", remedy="--scenario NAME, or --all for all of them"
         )
     return [one.scenario for one in choice.candidates[: options.most]]
 
@@ -141,7 +145,8 @@ def _print(one: Compared) -> None:
 
 
 def _command(options: argparse.Namespace) -> str:
-    words = ["blklab", "patch", options.series.name, *options.scenarios, "--base", options.base]
+    words = ["blklab", "patch", options.series.name, "--base", options.base]
+    words += [word for name in options.scenario for word in ("--scenario", name)]
     words += ["--each"] if options.each else []
     words += ["--all"] if options.all else []
     words += ["--most", str(options.most)] if options.most != MOST else []

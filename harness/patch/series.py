@@ -22,7 +22,7 @@ _FROM = re.compile(rb"^From \S+ .*\d\d:\d\d:\d\d \d{4}$", re.MULTILINE)
 _DIFF = re.compile(r"^(?:diff --git |--- (?:a/|/dev/null))", re.MULTILINE)
 _NUMBERED = re.compile(r"\[[^\]]*?(\d+)/(\d+)\]")
 _PREFIX = re.compile(r"^(?:\s*\[[^\]]*\])*\s*")
-_HUNK = re.compile(r"^@@ -(\d+)")
+_HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)")
 _FAILED = re.compile(r"error: patch failed: (?P<file>.+):(?P<line>\d+)")
 _ABSENT = re.compile(r"error: (?P<file>\S+): (?:does not exist in index|already exists in index)")
 _CORRUPT = re.compile(r"(?:corrupt patch at|patch fragment without header at) line (?P<line>\d+)")
@@ -45,6 +45,20 @@ class Patch:
     def place(self, offset: int) -> str:
         """``file:line`` of a line of the text, which counts from 1."""
         return f"{self.file}:{self.line + offset - 1}" if self.line else f"{self.file} (line {offset} of its patch)"
+
+    def place_of(self, file: str, number: int) -> str:
+        """``file:line`` here of a line of the patched ``file``; empty if the patch does not have it."""
+        inside, line = False, 0
+        for offset, text in enumerate(self.text.splitlines(), start=1):
+            if text.startswith("+++ "):
+                inside = text[4:].split("\t")[0].endswith(f"/{file}")
+            elif hunk := _HUNK.match(text):
+                line = int(hunk[2])
+            elif inside and line and text[:1] in ("+", " "):
+                if line == number:
+                    return self.place(offset)
+                line += 1
+        return ""
 
     @property
     def title(self) -> str:
@@ -122,9 +136,7 @@ class Branch:
 
     def _base(self, source: KernelSource) -> str:
         commit = self._repository.resolve(source.revision) if source.revision else ""
-        if not source.mutant and commit:
-            return commit
-        base = self._commit(source.git_tree or f"{commit}^{{tree}}", source.title)
+        base = commit or self._commit(source.git_tree, source.title)
         if not source.mutant:
             return base
         numbers = dict(re.findall(r"^(VERSION|PATCHLEVEL) *= *(\d+)", self.text(base, "Makefile"), re.MULTILINE))
@@ -171,7 +183,7 @@ def _where(patch: Patch, said: str) -> str:
     """The line of the patch that git refuses."""
     lines = patch.text.splitlines()
     if match := _CORRUPT.search(said):
-        return patch.place(int(match["line"]))
+        return patch.place(min(int(match["line"]), len(lines)))
     match = _FAILED.search(said) or _ABSENT.search(said)
     file, wanted = (match["file"], match.groupdict().get("line")) if match else ("", None)
     inside = False

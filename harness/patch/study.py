@@ -1,6 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Builds base and series with one configuration and measures both under the chosen scenarios."""
 
+import re
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from time import monotonic
@@ -19,6 +20,7 @@ from lab.kernels.model import Kernel
 from lab.kernels.tree import KernelSource
 from lab.session import Lab
 
+_COMPILER = re.compile(r"(?P<file>[\w./-]+):(?P<line>\d+):\d+: ")
 Measure = Callable[[Scenario, Kernel], RunFolder]
 
 
@@ -65,8 +67,9 @@ class Study:
         try:
             return Step(applied.commit, title, self._built(applied.commit, title))
         except CannotJudge as error:
-            where = applied.patch.place(1)
-            raise CannotJudge(f"{where}: {error.message}", remedy=error.remedy) from error
+            named = _COMPILER.search(error.message)
+            where = applied.patch.place_of(named["file"], int(named["line"])) if named else ""
+            raise CannotJudge(f"{where or applied.patch.place(1)}: {error.message}", remedy=error.remedy) from error
 
     def compared(self, base: Step, build: Callable[[], Step], scenarios: Sequence[Scenario]) -> Compared:
         """Measure both. ``build`` makes the later kernel, first, and the minutes include it."""
