@@ -82,7 +82,8 @@ def execute(options: argparse.Namespace) -> int:
     applied = _applied(branch, series)
     scenarios = _scenarios(options, branch, applied[-1].commit)
     lab = lab_of_host()
-    study = Study(branch, source.title, cache, _measure(options, lab, store), tell)
+    title = source.title + (f" with {source.mutant}" if source.mutant else "")
+    study = Study(branch, title, cache, _measure(options, lab, store), tell)
     compared = _compared(study, applied if options.each else applied[-1:], scenarios)
     for one in compared:
         _print(one)

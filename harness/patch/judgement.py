@@ -5,6 +5,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
+from harness.judge.cells import CellResult
 from harness.judge.claims import Judgement
 from harness.judge.comparison import Change, Difference, changes
 from harness.judge.ensemble import Ensemble
@@ -87,13 +88,19 @@ def _claims(base: Verdict, series: Verdict) -> Iterator[tuple[str, Judgement, Ju
 
 def _boots(base: Verdict, series: Verdict) -> Iterator[Finding]:
     before = {(cell.arm, cell.seed): cell for cell in base.cells}
-    for cell in series.cells:
-        earlier = before.get((cell.arm, cell.seed))
-        if earlier is None or earlier.status is not Status.PASS or cell.status in (Status.PASS, Status.SKIP):
+    for after in series.cells:
+        earlier = before.get((after.arm, after.seed))
+        if earlier is None or earlier.status is after.status:
             continue
-        failed = cell.status is Status.FAIL or cell.outcome is Outcome.NOT_READY
-        reason = "; ".join(cell.reasons)
-        yield Finding(Effect.WORSE if failed else Effect.OPEN, f"arm {cell.arm}, seed {cell.seed}", "boots", reason)
+        what = f"arm {after.arm}, seed {after.seed}"
+        if earlier.status is Status.PASS and after.status is not Status.SKIP:
+            yield Finding(Effect.WORSE if _failed(after) else Effect.OPEN, what, "boots", "; ".join(after.reasons))
+        elif after.status is Status.PASS and _failed(earlier):
+            yield Finding(Effect.BETTER, what, "; ".join(earlier.reasons), "boots")
+
+
+def _failed(cell: CellResult) -> bool:
+    return cell.status is Status.FAIL or cell.outcome in (Outcome.NOT_READY, Outcome.HANG, Outcome.OOPS)
 
 
 def _of_claims(claims: Sequence[tuple[str, Judgement, Judgement]]) -> Iterator[Finding]:

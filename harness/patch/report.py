@@ -86,7 +86,7 @@ def _table(one: Compared) -> Iterator[str]:
     rows = [(found, change) for found in one.outcomes for change in found.changes if change.share]
     rows.sort(key=lambda row: (row[1].difference() is not Difference.MARKED, -abs(row[1].share or 0)))
     if not rows:
-        yield "No figure differs."
+        yield "No figure of both differs."
         return
     yield f"{'base':>10} {'change':>8}   {'series':>10}  figure"
     for found, change in rows[:_CHANGES]:

@@ -130,7 +130,7 @@ class Branch:
         if not source.revision and not source.git_tree:
             raise Misuse(f"{source.spec} has no revision", remedy="--base TREE@REV, or source:6.12")
         folder.mkdir(parents=True, exist_ok=True)
-        self._repository = Repository(source.path, folder / "clone.git")
+        self._repository = Repository(source.path, folder.resolve() / "clone.git")
         self.folder = self._repository.folder
         self.base = self._base(source)
 
@@ -158,7 +158,7 @@ class Branch:
                 remedy="name the base that the series was made for, or rebase it",
             )
         tree = self._git("write-tree", extra=index).strip()
-        return Applied(patch, self._commit(tree, patch.subject, onto))
+        return Applied(patch, self._commit(tree, patch.title, onto))
 
     def text(self, commit: str, path: str) -> str:
         """A file's text, empty where the commit has no such file."""
