@@ -55,8 +55,13 @@ class Outcomes:
 
     @property
     def moved(self) -> tuple[Change, ...]:
-        """The figures that differ by more than the threshold."""
-        return tuple(one for one in self.changes if one.difference() is Difference.MARKED)
+        """The figures that differ, those by more than the threshold first, then by size."""
+        differing = (one for one in self.changes if one.share)
+        return tuple(sorted(differing, key=lambda one: (not _is_marked(one), -abs(one.share or 0))))
+
+
+def _is_marked(one: Change) -> bool:
+    return one.difference() is Difference.MARKED
 
 
 def worst(effects: Iterable[Effect | None]) -> Effect | None:
@@ -119,7 +124,7 @@ def _loads(found: Sequence[Change]) -> Iterator[Finding]:
     """Loads in which roles get less and none more, or more and none less: anything else is a trade between them."""
     for arm, load in dict.fromkeys((one.arm, one.load) for one in found):
         roles = [one for one in found if (one.arm, one.load, one.metric) == (arm, load, "iops")]
-        marked = [one for one in roles if one.difference() is Difference.MARKED and one.before and one.after]
+        marked = [one for one in roles if _is_marked(one) and one.before and one.after]
         shares = [one.share if one.share is not None else 1.0 for one in marked]
         if not shares or min(shares) < 0 < max(shares):
             continue

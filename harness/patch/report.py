@@ -83,8 +83,8 @@ def _mail_finding(found: Outcomes, one: Finding) -> Iterator[str]:
 
 def _table(one: Compared) -> Iterator[str]:
     """The figures that moved, then those that differ most, as ``blklab compare`` marks them."""
-    rows = [(found, change) for found in one.outcomes for change in found.changes if change.share]
-    rows.sort(key=lambda row: (row[1].difference() is not Difference.MARKED, -abs(row[1].share or 0)))
+    rows = [(found, change) for found in one.outcomes for change in found.moved]
+    rows.sort(key=lambda row: row[1].difference() is not Difference.MARKED)
     if not rows:
         yield "No figure of both differs."
         return

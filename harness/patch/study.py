@@ -90,7 +90,7 @@ class Study:
 
 
 def moved_cell(found: Outcomes) -> ProfiledCell | None:
-    """The load to profile: that of the first figure that moved, else that whose cost moved most; None without one."""
+    """The load to profile: that whose figure moved most, else that whose cost did; None without one."""
     if found.moved:
         return ProfiledCell(found.moved[0].arm, found.moved[0].load)
     try:
