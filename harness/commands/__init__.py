@@ -51,6 +51,7 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
         CommandWord("matrix", "run scenarios on several kernels", "matrix"),
         CommandWord("timeline", "run a scenario on successive kernels and find the changes", "timeline"),
         CommandWord("bisect", "find the release or the commit that makes a claim fail", "bisect"),
+        CommandWord("patch", "measure a patch series against its base", "patch"),
         CommandWord("shell", "open a shell in a guest with a topology's controllers", "shell"),
     ),
     "understand": (

@@ -87,7 +87,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _arms(asked: Sequence[str], scenario: Scenario, scenarios: Sequence[Scenario]) -> tuple[str, ...]:
-    """Those of the scenario, and those that no scenario has, which are refused when the run is planned."""
+    """Those of the scenario, and those that none of the ``scenarios`` has: planning a run refuses them."""
     known = {arm for one in scenarios for arm in one.arms}
     return tuple(arm for arm in asked if arm in scenario.arms or arm not in known)
 
