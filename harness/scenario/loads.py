@@ -59,7 +59,7 @@ _SYNCHRONOUS = {"psync", "sync"}
 _READS_ONLY = {"read", "randread"}
 _RANDOM = {"randread", "randwrite", "randrw"}
 _ONLY_RANDOM = ("norandommap", "random_distribution")
-_ONLY_WRITES = ("fsync", "fdatasync", "zero_buffers")
+_ONLY_WRITES = ("fsync", "fdatasync", "sync", "zero_buffers")
 
 
 def role_rows(row: Row) -> Iterator[tuple[str, str, Row]]:

@@ -138,6 +138,29 @@ class Array(Step):
         return f"mdadm --create /dev/md{self.number} --run --metadata=1.2 {self._words()}"
 
 
+@dataclass(frozen=True)
+class Filesystem(Step):
+    """Make a filesystem on the device ``member`` and mount it on the folder ``name``, which stands for the device.
+
+    ``words`` are those of mkfs, ``options`` those of mount.
+    """
+
+    verb = "filesystem"
+    name: str
+    member: str
+    type: str
+    words: str
+    options: str
+
+    def fields(self) -> tuple[str, ...]:
+        return (self.verb, self.name, self.member, f"{self.type} {self.options or 'defaults'} {self.words}")
+
+    def shell(self) -> str:
+        made = " ".join((f"mkfs.{self.type}", *self.words.split(), device(self.member)))
+        mount = f"mount -t {self.type} -o {self.options or 'defaults'} {device(self.member)} {device(self.name)}"
+        return f"{made}; mkdir {device(self.name)}; {mount}"
+
+
 NETWORK_FILE = "network.tc"
 
 

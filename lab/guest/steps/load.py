@@ -73,6 +73,20 @@ class RunLoad(Step):
         return f"fio --output-format=json --output={self.name}.json {self.file}"
 
 
+@dataclass(frozen=True)
+class LayFiles(Step):
+    """Write the files that a load reads, before its window, and empty the page cache."""
+
+    verb = "layout"
+    load: str
+
+    def fields(self) -> tuple[str, ...]:
+        return (self.verb, self.load)
+
+    def shell(self) -> str:
+        return f"fio --create_only=1 {self.load}.fio; sync; echo 3 > /proc/sys/vm/drop_caches"
+
+
 TRACING = "/sys/kernel/tracing"
 TRACE_INSTANCE = f"{TRACING}/instances/blklab"
 

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from lab.guest.steps import Step
 from lab.guest.steps.device import MakeFolder, Module, NameBlock, Write
 from lab.realise.in_guest.loopback import CONFIGFS
-from lab.topology.model import StackKind, Topology
+from lab.topology.model import Topology
 
 _MIB = 1 << 20
 
@@ -14,9 +14,7 @@ _MIB = 1 << 20
 def steps(topology: Topology) -> Iterator[Step]:
     (hba,) = topology.hbas.values()
     yield Module("null_blk", f"nr_devices=0 shared_tags=1 hw_queue_depth={hba.can_queue} submit_queues={hba.hw_queues}")
-    # md reads back its superblocks.
-    arrays = [stack.name for stack in topology.stacks.values() if stack.kind is StackKind.MD]
-    kept = {lun for name in arrays for lun in topology.leaves(name)}
+    kept = topology.keeping()
     for index, lun in enumerate(topology.luns.values()):
         disk = topology.disks[lun.disks[0]]
         folder = f"{CONFIGFS}/nullb/nullb{index}"
