@@ -185,6 +185,7 @@ SAMPLES = {
     "fadvise_hint": st.sampled_from(("true", "false")),
     "zero_buffers": st.sampled_from(("true", "false")),
     "sync": st.sampled_from(("sync", "dsync")),
+    "iodepth_batch": st.just(1),
     "prioclass": st.integers(1, 3),
     "prio": st.integers(0, 7),
     "norandommap": st.sampled_from(("true", "false")),
@@ -203,7 +204,13 @@ ROLES = st.fixed_dictionaries(
 
 
 def test_every_allowed_option_has_a_sample() -> None:
-    assert SAMPLES.keys() | {"files", "nrfiles"} == schema.OPTIONS.keys()
+    assert SAMPLES.keys() | {"files", "nrfiles", "fixedbufs", "sqthread_poll"} == schema.OPTIONS.keys()
+
+
+def test_options_of_io_uring() -> None:
+    one = replace(VICTIM, ioengine="io_uring", options={"fixedbufs": "1", "sqthread_poll": "1", "iodepth_batch": "8"})
+    job = sections(job_file(window(one), TOPOLOGY, 1))["victim"]
+    assert (job["fixedbufs"], job["sqthread_poll"], job["iodepth_batch"]) == ("1", "1", "8")
 
 
 def test_a_role_on_a_filesystem_has_files_there() -> None:
