@@ -58,8 +58,9 @@ def _entry(key: Scalar, name: str, value: Node) -> Entry:
 _SYNCHRONOUS = {"psync", "sync"}
 _READS_ONLY = {"read", "randread"}
 _RANDOM = {"randread", "randwrite", "randrw"}
+_ONLY_IO_URING = ("fixedbufs", "sqthread_poll")
 _ONLY_RANDOM = ("norandommap", "random_distribution")
-_ONLY_WRITES = ("fsync", "fdatasync", "zero_buffers")
+_ONLY_WRITES = ("fsync", "fdatasync", "sync", "zero_buffers")
 
 
 def role_rows(row: Row) -> Iterator[tuple[str, str, Row]]:
@@ -152,6 +153,11 @@ def _check_together(role: Role, row: Row) -> None:
         row.problems.add(
             row.place("rwmixread"), f"rwmixread: rw: {role.rw} does not mix reads and writes", "write rw: randrw"
         )
+    for key in _ONLY_IO_URING:
+        if key in role.options and role.ioengine != "io_uring":
+            row.problems.add(row.place(key), f"{key}: {role.ioengine} does not have it", "write ioengine: io_uring")
+    if int(role.options.get("iodepth_batch", 1)) > role.iodepth:
+        row.problems.add(row.place("iodepth_batch"), f"iodepth_batch: more than the iodepth of {role.iodepth}")
     for key in _ONLY_RANDOM:
         if key in role.options and role.rw not in _RANDOM:
             row.problems.add(row.place(key), f"{key}: rw: {role.rw} is not random", f"remove {key}")

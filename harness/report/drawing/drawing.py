@@ -198,6 +198,8 @@ def _stack_lines(stack: Stack) -> tuple[str, ...]:
     if stack.kind is StackKind.MD:
         chunk = f" x {show_size(stack.chunk)}" if stack.chunk else ""
         return (f"{stack.level} of {len(stack.over)}{chunk}",)
+    if stack.kind is StackKind.FILESYSTEM:
+        return tuple(line for line in (stack.type, stack.mkfs, stack.mount) if line)
     size = f"{show_size(stack.size)} " if stack.size else ""
     return (f"linear, {size}from {show_size(stack.offset)}" if size or stack.offset else "linear",)
 
