@@ -10,10 +10,9 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.common.boots import every_scenario, lab_of_host
+from harness.commands.common.boots import add_kernels, every_scenario, kernels, lab_of_host, refuse_ranges, specs
 from harness.commands.common.choice import chosen_by
 from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
-from harness.commands.common.kernels import add_kernels, kernels, refuse_ranges, specs
 from harness.commands.common.options import (
     SCENARIOS,
     add_jobs,

@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.commands.common.boots import kernel_of, lab_of_host, store_of, watched
-from harness.commands.common.kernels import add_kernels, specs
+from harness.commands.common.boots import add_kernels, kernel_of, lab_of_host, specs, store_of, watched
 from harness.commands.common.options import (
     PAGES,
     SCENARIOS,

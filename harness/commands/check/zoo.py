@@ -6,8 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.common.boots import kernel_of, lab_of_host, mutants_of, store_of, watched
-from harness.commands.common.kernels import specs
+from harness.commands.common.boots import kernel_of, lab_of_host, mutants_of, specs, store_of, watched
 from harness.commands.common.options import (
     PAGES,
     SCENARIOS,
