@@ -23,17 +23,8 @@ _MDSTAT, _UPTIME = "/proc/mdstat", "/proc/uptime"
 _RESYNC = re.compile(r"(?:resync|recovery|check|repair) *= *[0-9.]+% \((\d{1,18})/\d{1,18}\)")
 # Documentation/admin-guide/iostats.rst: fields 1 to 11 are in every kernel since 2.6.
 _DISK_FIELDS = (
-    "reads",
-    "reads.merged",
-    "reads.sectors",
-    "reads.ms",
-    "writes",
-    "writes.merged",
-    "writes.sectors",
-    "writes.ms",
-    "inflight",
-    "busy.ms",
-    "weighted.ms",
+    *(f"{way}{count}" for way in ("reads", "writes") for count in ("", ".merged", ".sectors", ".ms")),
+    *("inflight", "busy.ms", "weighted.ms"),
 )
 _GAUGES = frozenset({"inflight"})
 
