@@ -5,7 +5,7 @@ import argparse
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -25,7 +25,7 @@ from harness.commands.common.options import (
     tell,
 )
 from harness.limits.load import load_scenario
-from harness.matrix.cluster import connect, nobody_waits
+from harness.matrix.cluster import connect
 from harness.matrix.driver import run_matrix
 from harness.matrix.merge import merge, parts
 from harness.matrix.plan import MOST_JOBS, MatrixPlan, Shard, cells_of, document, hosted_jobs, read_shard
@@ -43,6 +43,7 @@ from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken, Misuse
 from lab.kernels.git import commit_of, is_repository
 from lab.kernels.offers import expand
 from lab.qemu.probe import find_qemu
+from lab.yaml.strict import shown_path
 
 KERNELS = "debian:5.10 debian:6.1 debian:6.12 debian:7.2"
 JOBS_PER_KERNEL = 3
@@ -65,11 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--shard", type=read_shard, default=Shard(), metavar="I/N", help="only part I of N of the cells"
     )
     parser.add_argument(
-        "--merge",
-        nargs="+",
-        type=Path,
-        metavar="DIR",
-        help="boot nothing: merge the results of shards",
+        "--merge", nargs="+", type=Path, metavar="DIR", help="boot nothing: merge the results of shards"
     )
     parser.add_argument(
         "--emit-jobs",
@@ -121,12 +118,9 @@ def _elsewhere(address: str | None) -> Iterator[Turns | None]:
     """The lanes of the cluster at ``address``; None for this host."""
     if address is None:
         yield None
-        return
-    cluster = connect(address, tell)
-    try:
-        yield Turns(cluster.lanes(), boot=cluster.run_job)
-    finally:
-        nobody_waits(cluster)
+    else:
+        with closing(connect(address, tell)) as cluster:
+            yield Turns(cluster.lanes(), boot=cluster.run_job)
 
 
 def _dry_run(options: argparse.Namespace, scenarios: Sequence[Scenario], store: Store) -> int:
@@ -170,9 +164,7 @@ def _named(options: argparse.Namespace) -> Sequence[str]:
 def _print(folder: MatrixFolder) -> int:
     console = Console()
     print_matrix(console, folder.record)
-    path = folder.path / "matrix.json"
-    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    console.print(f"record  {shown}", soft_wrap=True, highlight=False)
+    console.print(f"record  {shown_path(folder.path / 'matrix.json')}", soft_wrap=True, highlight=False)
     return folder.record.exit_code
 
 

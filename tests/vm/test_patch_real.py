@@ -97,12 +97,12 @@ INITIAL = ("block/blk-mq.c", "static int __init blk_mq_init(void)")
 def test_a_change_that_does_not_compile_is_named_with_its_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
-    series = mail(tmp_path, changed("block/blk-mq.c", "	plug->rq_count++;", "	ture;"), "count")
+    series = mail(tmp_path, changed("block/blk-mq.c", "	plug->rq_count++;", "	nonsense;"), "count")
     line = series.read_text().splitlines().index("+\tture;") + 1
     assert patch(series, "source:6.12", "--scenario", "last-tag") == EXIT_CANNOT_JUDGE
     said = capsys.readouterr().err
     assert re.search(
-        rf"series\.mbox:{line}: .* does not build: block/blk-mq\.c:\d+:\d+: error: 'ture' undeclared", said
+        rf"series\.mbox:{line}: .* does not build: block/blk-mq\.c:\d+:\d+: error: 'nonsense' undeclared", said
     )
 
 
