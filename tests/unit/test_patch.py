@@ -13,6 +13,8 @@ from harness.patch.judgement import Effect, Outcomes, outcomes
 from harness.patch.report import LINES, exit_code, reply, verdict_line
 from harness.patch.series import Branch, read_series
 from harness.patch.study import MeasuredSeries, SeriesKernel, Study
+from harness.record.store import RunFolder
+from harness.run.plan import Request
 from lab.base.cache import Cache
 from lab.base.errors import (
     EXIT_CANNOT_JUDGE,
@@ -251,3 +253,38 @@ def test_the_tree_of_the_user_is_not_written(tree: Path, tmp_path: Path) -> None
     branch.applied(read_series(series_of(tmp_path, mail))[0], branch.base)
     after = subprocess.run(["git", "-C", str(tree), "count-objects", "-v"], check=True, capture_output=True).stdout
     assert before == after and git(tree, "status", "--porcelain") == ""
+
+
+def test_each_patch_is_compared_with_the_one_before(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = git(tree, "rev-parse", "HEAD")
+    one = patched(tree, "block/tags.c", "depth = 0", "depth = 1", "harmless")
+    two = patched(tree, "block/tags.c", "depth = 1", "depth = 2", "harmful")
+    path = series_of(tmp_path, one, two)
+    measured: dict[str, RunFolder] = {}
+    values = iter(([95.0, 96.0], [95.0, 96.0], [80.0, 82.0]))
+
+    def run(_: object, request: Request, *__: object) -> RunFolder:
+        digest = request.kernel.digest
+        if digest not in measured:
+            measured[digest] = run_of(tmp_path / "runs", next(values), day=len(measured) + 1)
+        return measured[digest]
+
+    monkeypatch.setattr(command, "lab_of_host", lambda: None)
+    monkeypatch.setattr(command, "measured", run)
+    monkeypatch.setattr(
+        "harness.patch.study.tree.built", lambda source, *_, **__: replace(built(), digest=source.revision)
+    )
+    words = ["patch", str(path), "--base", f"{tree}@{base}", "--scenario", "fair-tags", "--no-profile"]
+    words += ["--results", str(tmp_path / "results")]
+    assert main([*words, "--each"]) == EXIT_FAIL
+    said = capsys.readouterr().out
+    verdicts = [line.split()[0] for line in said.splitlines() if line.startswith(("SAME", "WORSE"))]
+    # Of each patch, and of the series in the reply.
+    assert verdicts == ["SAME", "WORSE", "WORSE"]
+    assert f"{base} -> " in said and "with harmless -> " in said
+    assert "Subject: Re: [PATCH] harmless" in said and "--scenario fair-tags --each" in said
+    assert len(measured) == 3
+    (kept,) = (tmp_path / "results").glob("patch/series/*/reply.txt")
+    assert said.endswith(kept.read_text())
