@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from harness.commands.common.boots import kernel_of, lab_of_host, watched
+from harness.commands.common.boots import kernel_again, lab_of_host, watched
 from harness.commands.common.options import MOST_SEEDS, add_jobs, add_run, number
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import ElementKind
@@ -42,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     run = load_run(options.run)
-    explained = explain_run(run)
+    explained = list(explain_run(run))
     found = [one for one in explained if isinstance(one, Bottleneck)]
     unknown = [one for one in explained if isinstance(one, Unexplained)]
     if not found:
@@ -90,13 +90,7 @@ def _chosen(found: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
 
 
 def _prove(console: Console, run: RunFolder, chosen: Sequence[Bottleneck], options: argparse.Namespace) -> int:
-    kernel = kernel_of(run.facts.kernel.spec)
-    if kernel.digest != run.facts.kernel.digest:
-        raise CannotJudge(
-            f"{run.facts.kernel.spec} is now {kernel.release}; the run used another kernel",
-            remedy="run the scenario again",
-        )
-    lab, codes = lab_of_host(), []
+    kernel, lab, codes = kernel_again(run), lab_of_host(), []
     for one in chosen:
         with watched() as listener:
             bench = Bench(lab, kernel, Store(run.path.parent.parent), options.seeds, options.jobs, listener)

@@ -1,15 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab timeline``: a scenario over kernel versions, and the releases between which its figures change."""
+"""``blklab timeline``: scenarios over kernel versions, and the releases between which their figures change."""
 
 import argparse
 import shlex
+from collections.abc import Sequence
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.commands.common.boots import kernel_of, lab_of_host, scenario_of, store_of, watched
+from harness.commands.common.boots import kernel_of, lab_of_host, store_of, watched
 from harness.commands.common.kernels import add_kernels, specs
 from harness.commands.common.options import (
     PAGES,
+    SCENARIOS,
     add_arms,
     add_jobs,
     add_results,
@@ -18,7 +20,9 @@ from harness.commands.common.options import (
     number,
     tell,
 )
+from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import METRICS as KNOWN
+from harness.scenario.model import Scenario
 from harness.studies.timeline.lines import METRICS
 from harness.studies.timeline.measure import STEP, Timeline, timeline
 from harness.studies.timeline.picture import page, picture
@@ -34,7 +38,7 @@ _FOLDER = PAGES / "timeline"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_scenario(parser)
+    add_scenario(parser, nargs="+")
     add_kernels(parser, KERNELS)
     add_seeds(parser)
     add_arms(parser)
@@ -66,18 +70,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     metrics = _check(options)
-    scenario, store = scenario_of(options), store_of(options)
+    scenarios, store = [load_scenario(name, search=SCENARIOS) for name in options.scenario], store_of(options)
     find_qemu()
-    begun = sweep(scenario, specs(options.kernels or [KERNELS], Cache.default()))
-    lab = lab_of_host()
+    named = specs(options.kernels or [KERNELS], Cache.default())
+    lab, found = lab_of_host(), []
     with watched() as listener:
-        sweeper = Sweeper(lab, store, kernel_of, options.seeds, tuple(options.arm), options.jobs, listener)
-        found = timeline(sweeper, begun, metrics, tell, options.step)
-    report = text(found)
+        for scenario in scenarios:
+            arms = _arms(options.arm, scenario, scenarios)
+            sweeper = Sweeper(lab, store, kernel_of, options.seeds, arms, options.jobs, listener)
+            found.append(timeline(sweeper, sweep(scenario, named), metrics, tell, options.step))
+    report = "\n".join(map(text, found))
     print(report, end="")
     if options.out:
         _write(options.out, found, report, options)
-    return EXIT_CANNOT_JUDGE if len(found.sweep.points) < 2 else EXIT_PASS  # noqa: PLR2004
+    return EXIT_CANNOT_JUDGE if any(len(one.sweep.points) < 2 for one in found) else EXIT_PASS  # noqa: PLR2004
+
+
+def _arms(asked: Sequence[str], scenario: Scenario, scenarios: Sequence[Scenario]) -> tuple[str, ...]:
+    """Those of the scenario, and those that none of the ``scenarios`` has: planning a run refuses them."""
+    known = {arm for one in scenarios for arm in one.arms}
+    return tuple(arm for arm in asked if arm in scenario.arms or arm not in known)
 
 
 def _check(options: argparse.Namespace) -> tuple[str, ...]:
@@ -88,16 +100,16 @@ def _check(options: argparse.Namespace) -> tuple[str, ...]:
     return tuple(options.metric) or METRICS
 
 
-def _write(folder: Path, found: Timeline, report: str, options: argparse.Namespace) -> None:
+def _write(folder: Path, found: Sequence[Timeline], report: str, options: argparse.Namespace) -> None:
     folder.mkdir(parents=True, exist_ok=True)
-    name = found.sweep.scenario.name
+    name = found[0].sweep.scenario.name
     for ending, content in (("svg", picture(found)), ("html", page(found, _command(options))), ("txt", report)):
         write_atomic(folder / f"{name}.{ending}", content.encode())
     tell(f"{name}.svg, .html and .txt are in {folder}")
 
 
 def _command(options: argparse.Namespace) -> str:
-    words = ["blklab", "timeline", options.scenario]
+    words = ["blklab", "timeline", *options.scenario]
     for option in ("kernels", "arm", "metric"):
         for value in getattr(options, option) or ():
             words += [f"--{option}", value]

@@ -308,13 +308,10 @@ def _queues(arm: Arm, way: _Way, use: LoadUse) -> Iterator[Element]:
     """Tags of hosts and of LUNs. A queue binds when it is full and the load has more than it holds."""
     tags = list(_all_tags(arm, way))
     hosts = {one.host: _host(one, use) for one in tags}
-    for group, _ in _halves(list(hosts), {name for name, element in hosts.items() if element.binds}):
-        fullest = max((hosts[name] for name in group), key=lambda element: element.share)
-        yield replace(fullest, names=group)
     luns = {lun: _lun(lun, one, use) for one in tags for lun in one.demand}
-    for group, _ in _halves(list(luns), {name for name, element in luns.items() if element.binds}):
-        fullest = max((luns[name] for name in group), key=lambda element: element.share)
-        yield replace(fullest, names=group)
+    for found in (hosts, luns):
+        for group, _ in _halves(list(found), {name for name, element in found.items() if element.binds}):
+            yield replace(max((found[name] for name in group), key=lambda element: element.share), names=group)
 
 
 def _all_tags(arm: Arm, way: _Way) -> Iterator[_Tags]:

@@ -3,7 +3,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, replace
+from dataclasses import asdict, dataclass, field, replace
 
 from harness.record.matrices import MatrixCell, MatrixRecord
 from harness.record.store import KernelFacts
@@ -41,18 +41,8 @@ def hosted_jobs(
 
 def document(jobs: Sequence[HostedJob]) -> dict[str, list[dict[str, str | int]]]:
     """The value of ``strategy.matrix`` in a workflow."""
-    return {
-        "include": [
-            {
-                "name": job.name,
-                "kernel": job.kernel,
-                "scenarios": " ".join(job.scenarios),
-                "boots": job.boots,
-                "command": " ".join(job.command),
-            }
-            for job in jobs
-        ]
-    }
+    words = [{"scenarios": " ".join(job.scenarios), "command": " ".join(job.command)} for job in jobs]
+    return {"include": [asdict(job) | text for job, text in zip(jobs, words, strict=True)]}
 
 
 def boots_of(scenario: Scenario, seeds: int | None) -> int:

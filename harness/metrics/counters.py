@@ -87,24 +87,16 @@ def _resync(first: Mapping[str, str], second: Mapping[str, str], file: str) -> f
     return kibibytes * 1024 / seconds
 
 
-def _section(sections: Mapping[str, str], path: str, file: str) -> list[str]:
-    if path not in sections:
-        raise MeasurementError(file, f"section {path} is missing")
-    return [line for line in sections[path].splitlines() if line.strip()]
-
-
 def _disks(sections: Mapping[str, str], file: str) -> dict[str, tuple[int, ...]]:
-    table = {}
-    for line in _section(sections, _DISKSTATS, file):
-        _, _, name, *values = [*line.split(), "", "", ""][: len(_DISK_FIELDS) + 3]
-        table[name] = _integers(values, len(_DISK_FIELDS), f"{_DISKSTATS} row {name}", file)
+    if _DISKSTATS not in sections:
+        raise MeasurementError(file, f"section {_DISKSTATS} is missing")
+    table, count = {}, len(_DISK_FIELDS)
+    for line in filter(str.strip, sections[_DISKSTATS].splitlines()):
+        _, _, name, *values = [*line.split(), "", "", ""][: count + 3]
+        if len(values) != count or not all(value.isdecimal() for value in values):
+            raise MeasurementError(file, f"{_DISKSTATS} row {name} does not hold {count} counters")
+        table[name] = tuple(map(int, values))
     return table
-
-
-def _integers(values: list[str], count: int, where: str, file: str) -> tuple[int, ...]:
-    if len(values) != count or not all(value.isdecimal() for value in values):
-        raise MeasurementError(file, f"{where} does not hold {count} counters")
-    return tuple(int(value) for value in values)
 
 
 def _delta(old: tuple[int, ...], new: tuple[int, ...], name: str, file: str) -> dict[str, float]:

@@ -1,20 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Ranges of kernels in scenario files (``lab.kernels.ranges``)."""
 
-from harness.scenario.ratio import ExpressionError
-from lab.kernels import ranges
-from lab.kernels.ranges import RANGE_PATTERN, KernelRange, RangeError
+from lab.kernels.ranges import parse_range
 from lab.kernels.release import Release
 
-__all__ = ["RANGE_PATTERN", "is_in", "parse_range"]
-
-
-def parse_range(text: str) -> KernelRange:
-    """Raises ExpressionError for text that is no range, and for an empty range."""
-    try:
-        return ranges.parse_range(text)
-    except RangeError as error:
-        raise ExpressionError(error.offset, error.message, error.remedy) from error
+__all__ = ["is_in", "parse_range"]
 
 
 def is_in(release: str, kernels: str) -> bool:

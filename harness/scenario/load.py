@@ -140,12 +140,8 @@ def _read(node: Node, path: Path, search: Path, problems: Problems) -> Scenario 
 
 
 def _requires(row: Row) -> Requirements:
-    requires = row.get(schema.REQUIRES)
-    if requires is None:
-        return Requirements()
-    return Requirements(
-        tuple(requires.get_or(schema.REQUIRES_CONFIG, [])), tuple(requires.get_or(schema.REQUIRES_MODULES, []))
-    )
+    requires, fields = row.get(schema.REQUIRES), (schema.REQUIRES_CONFIG, schema.REQUIRES_MODULES)
+    return Requirements(*(tuple(requires.get_or(field, [])) for field in fields)) if requires else Requirements()
 
 
 def _selftest(row: Row, arms: Mapping[str, Arm], loads: Collection[str]) -> Selftest | None:

@@ -192,8 +192,10 @@ def read_clock(row: Row, loads: Mapping[str, Load]) -> tuple[Clock, int, int]:
 def read_pause(row: Row, arms: Mapping[str, Arm], *, measured: int) -> int:
     """The pause before each load. ``measured`` is the number of windows in a boot."""
     pause = row.value(schema.PAUSE)
+    set_to = [arm.queue.get("io_timeout") for arm in arms.values()]
+    timeouts = [schema.REQUEST_TIMEOUT if each is None else int(each) * _MILLISECOND for each in set_to]
     # Without arms their topology did not load, so the request timeout is unknown.
-    if measured > 1 and arms and pause <= (shortest := 2 * max(map(_request_timeout, arms.values()))):
+    if measured > 1 and arms and pause <= (shortest := 2 * max(timeouts)):
         row.problems.add(
             row.place("pause"),
             f"pause: expected more than {show_time(shortest)}, twice the request timeout: queues of the previous load"
@@ -201,11 +203,6 @@ def read_pause(row: Row, arms: Mapping[str, Arm], *, measured: int) -> int:
             "idle time is free on the virtual clock; on the wall clock write queue: {io_timeout: 5000} (ms)",
         )
     return pause
-
-
-def _request_timeout(arm: Arm) -> int:
-    set_to = arm.queue.get("io_timeout")
-    return schema.REQUEST_TIMEOUT if set_to is None else int(set_to) * _MILLISECOND
 
 
 def _refuse(row: Row, key: str, reason: str, remedy: str) -> None:

@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-from harness.scenario.known import RANGE_PATTERN
 from harness.scenario.metric_names import HOST, IDLE, LUN, SAMPLED
 from harness.scenario.model import Clock, Status
 from harness.scenario.ratio import BASELINE, BOUND, BOUND_PATTERN
 from lab.guest.steps.fault import FAULTS, LOSE_DISK
+from lab.kernels.ranges import RANGE_PATTERN
 from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
 from lab.topology.ranges import NameRange
 from lab.topology.settings import setting_fields, tried_fields
@@ -60,10 +60,6 @@ def _as_flag(value: object) -> str:
     return "1" if value else "0"
 
 
-def _as_microseconds(nanoseconds: object) -> str:
-    return str(int(str(nanoseconds)) // MICROSECOND)
-
-
 _DISTRIBUTION = (
     r"random|zipf:(0\.\d{1,4}|1\.\d{0,3}[1-9]|[2-9](\.\d{1,4})?)|pareto:0\.\d{1,4}|normal:\d{1,2}(\.\d{1,4})?"
 )
@@ -75,7 +71,7 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("rate", rate(), "highest rate of bytes", "1 MB/s")),
         Option(
             Field("thinktime", time(MICROSECOND, HOUR, step=MICROSECOND), "time between two requests", "400us"),
-            _as_microseconds,
+            lambda nanoseconds: str(int(str(nanoseconds)) // MICROSECOND),
         ),
         Option(Field("fsync", Integer(0, 10**6), "fsync after so many writes", "64")),
         Option(Field("fdatasync", Integer(0, 10**6), "fdatasync after so many writes", "64")),

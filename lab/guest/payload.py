@@ -24,19 +24,8 @@ from lab.packages.store import Unpacked, newest, unpacked
 
 SUITE = "trixie"
 PACKAGES = (
-    "busybox-static",
-    "fio",
-    "dmsetup",
-    "mdadm",
-    "iproute2",
-    "libmnl0",
-    "libc6",
-    "libaio1t64",
-    "libnuma1",
-    "zlib1g",
-    "libdevmapper1.02.1",
-    "libselinux1",
-    "libudev1",
+    *("busybox-static", "fio", "dmsetup", "mdadm", "iproute2", "libmnl0", "libc6", "libaio1t64", "libnuma1", "zlib1g"),
+    *("libdevmapper1.02.1", "libselinux1", "libudev1"),
 )
 
 # Another list of packages is another payload with its own cache entry.
@@ -45,15 +34,8 @@ PIN = f"payload-{SUITE}-{digest_bytes(' '.join(PACKAGES).encode())[:12]}"
 LIBRARY_FOLDER = "usr/lib/x86_64-linux-gnu"
 LOADER = "ld-linux-x86-64.so.2"
 LIBRARIES = (
-    "libc.so.6",
-    "libm.so.6",
-    "libaio.so.1t64",
-    "libnuma.so.1",
-    "libz.so.1",
-    "libdevmapper.so.1.02.1",
-    "libselinux.so.1",
-    "libudev.so.1",
-    "libmnl.so.0",
+    *("libc.so.6", "libm.so.6", "libaio.so.1t64", "libnuma.so.1", "libz.so.1"),
+    *("libdevmapper.so.1.02.1", "libselinux.so.1", "libudev.so.1", "libmnl.so.0"),
 )
 """Shared objects of the guest, without the loader."""
 
@@ -65,31 +47,10 @@ PROGRAMS = {
 }
 """Path of a program in the guest to its path in the package."""
 
-_APPLETS = [
-    "sh",
-    "mount",
-    "stty",
-    "uname",
-    "sleep",
-    "reboot",
-    "mkdir",
-    "ln",
-    "cat",
-    "tr",
-    "dmesg",
-    "rm",
-    "sha256sum",
-    "base64",
-    "gzip",
-    "wc",
-    "insmod",
-    "tail",
-    "head",
-    "yes",
-    "cp",
-    "cpio",
-    "ifconfig",
-]
+_APPLETS = (
+    *("sh", "mount", "stty", "uname", "sleep", "reboot", "mkdir", "ln", "cat", "tr", "dmesg", "rm", "sha256sum"),
+    *("base64", "gzip", "wc", "insmod", "tail", "head", "yes", "cp", "cpio", "ifconfig"),
+)
 
 
 @dataclass(frozen=True)

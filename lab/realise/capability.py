@@ -10,7 +10,7 @@ from lab.kernels.model import Kernel
 from lab.kernels.modules import has_parameter, module_closure, module_name, no_modules, read_module
 from lab.kernels.vmlinux import uncompressed
 from lab.realise import recipe
-from lab.realise.in_guest import loopback, nvmet
+from lab.realise.in_guest import nvmet, tcm_loop
 from lab.topology.model import StackKind, Topology
 
 REQUIRED_OPTIONS = {
@@ -26,9 +26,12 @@ POLICY_SINCE = {"queue-depth": "Linux 6.11"}
 ATTRIBUTE_SINCE = {"md/sync_io_depth": ("md-mod", "Linux 6.16")}
 """Attributes of stacks that not all kernels have: the module with the string, and the first release."""
 UNUSABLE = {
-    "target_core_user": ("out of cmd's iov[]", "writes two lines to the console for each command, as Linux 4.15")
+    "target_core_user": {
+        "out of cmd's iov[]": "writes two lines to the console for each command, as Linux 4.15",
+        "completions handled from timeout": "takes completions in order only, as Linux 4.4",
+    }
 }
-"""Modules that some kernels have in a form that no scenario can use: a string in it, and why."""
+"""Modules that some kernels have in a form that no scenario can use: strings in it, and why."""
 REMOVED_WORDS = {"scsi_mod.use_blk_mq": ("Y", "as Linux 5.0 removed the legacy request path (f664a3cc17b7)")}
 """Parameters that kernels no longer have: the value that they behave as, and why."""
 
@@ -53,17 +56,11 @@ def missing(
     steps = [*recipe.devices(topology), *recipe.queue_settings(topology, queue)]
     for step in dict.fromkeys(step for step in steps if isinstance(step, Module)):
         reasons.extend(_module_reasons(kernel, step))
-    reasons.extend(_elevator_reasons(kernel, queue))
-    reasons.extend(_word_reasons(kernel, topology.kernel_words))
-    reasons.extend(_policy_reasons(kernel, topology))
-    reasons.extend(_attribute_reasons(kernel, topology))
-    return tuple(reasons)
-
-
-def _elevator_reasons(kernel: Kernel, queue: Mapping[str, str]) -> Iterable[str]:
-    """Other elevators are modules, which a Module step asks for."""
+    # Other elevators are modules, which a Module step asks for.
     if queue.get("scheduler") == "noop" and not kernel.has("IOSCHED_NOOP"):
-        yield f"{kernel.release} has no elevator noop, which Linux 5.0 removed (f382fb0bcef4)"
+        reasons.append(f"{kernel.release} has no elevator noop, which Linux 5.0 removed (f382fb0bcef4)")
+    reasons += _word_reasons(kernel, topology.kernel_words)
+    return (*reasons, *_policy_reasons(kernel, topology), *_attribute_reasons(kernel, topology))
 
 
 def _word_reasons(kernel: Kernel, words: Iterable[str]) -> Iterable[str]:
@@ -133,9 +130,9 @@ def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
         return
     names = [assignment.split("=", 1)[0] for assignment in step.parameters.split()]
     wanted = [name for name in names if name not in step.optional]
-    sign, why = UNUSABLE.get(step.name, ("", ""))
-    if why and closure.load and sign.encode() in read_module(closure.load[-1]):
-        yield f"{step.name} of {kernel.release} {why}"
+    for sign, why in UNUSABLE.get(step.name, {}).items():
+        if sign.encode() in _code(kernel, step.name):
+            yield f"{step.name} of {kernel.release} {why}"
     if not wanted:
         return
     if not closure.load:
@@ -144,10 +141,6 @@ def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
     image = read_module(closure.load[-1])
     absent = [name for name in wanted if not has_parameter(image, name)]
     if absent:
-        yield f"{step.name} of {kernel.release} has no parameter {', '.join(absent)}{_hint(step.name)}"
-
-
-def _hint(module: str) -> str:
-    if module == "tcm_loop":
-        return f" (its can_queue and cmd_per_lun are fixed at {loopback.FIXED_QUEUE})"
-    return ""
+        fixed = f" (its can_queue and cmd_per_lun are fixed at {tcm_loop.FIXED_QUEUE})"
+        hint = fixed if step.name == "tcm_loop" else ""
+        yield f"{step.name} of {kernel.release} has no parameter {', '.join(absent)}{hint}"

@@ -4,7 +4,7 @@
 A striped LVM volume is a dm-stripe table with the offset of a physical extent; the data path is the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lab.guest.steps import Step
 from lab.guest.steps.device import Array, Filesystem, Module, TableStep, device, sysfs
@@ -60,7 +60,7 @@ def _modules(stack: Stack) -> Iterator[Step]:
 
 def _rows(topology: Topology, stack: Stack) -> tuple[str, ...]:
     if stack.kind is StackKind.LINEAR:
-        return tuple(_linear(topology, stack))
+        return tuple(linear((device(name), stack.offset, _part(topology, stack, name)) for name in stack.over))
     sectors = topology.stack_size(stack.name) // _SECTOR
     if stack.kind is StackKind.STRIPE:
         members = "".join(f" {device(member)} 0" for member in stack.over)
@@ -68,13 +68,18 @@ def _rows(topology: Topology, stack: Stack) -> tuple[str, ...]:
     return (f"0 {sectors} multipath {_multipath(stack)}",)
 
 
-def _linear(topology: Topology, stack: Stack) -> Iterator[str]:
+def _part(topology: Topology, stack: Stack, member: str) -> int:
+    """Bytes of a member that a linear stack uses."""
+    whole = topology.stack_size(member) if member in topology.stacks else topology.lun_size(member)
+    return stack.size or whole - stack.offset
+
+
+def linear(parts: Iterable[tuple[str, int, int]]) -> Iterator[str]:
+    """A table with parts of devices one after another, each with its node, offset and size in bytes."""
     start = 0
-    for member in stack.over:
-        whole = topology.stack_size(member) if member in topology.stacks else topology.lun_size(member)
-        sectors = (stack.size or whole - stack.offset) // _SECTOR
-        yield f"{start} {sectors} linear {device(member)} {stack.offset // _SECTOR}"
-        start += sectors
+    for node, offset, size in parts:
+        yield f"{start} {size // _SECTOR} linear {node} {offset // _SECTOR}"
+        start += size // _SECTOR
 
 
 def _multipath(stack: Stack) -> str:
@@ -97,7 +102,7 @@ def _group(stack: Stack, paths: tuple[tuple[str, int], ...]) -> str:
 def _filesystem(stack: Stack) -> Iterator[Step]:
     yield Module(stack.type)
     words = " ".join((*_MKFS_WORDS[stack.type], *stack.mkfs.split()))
-    yield Filesystem(stack.name, stack.over[0], stack.type, words, stack.mount)
+    yield Filesystem(stack.name, stack.over[0], stack.type, words, stack.mount or "defaults")
 
 
 def _array(stack: Stack, number: int) -> Iterator[Step]:

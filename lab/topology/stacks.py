@@ -52,33 +52,14 @@ def _stack(name: str, row: Row) -> Stack | None:
     for key in row.node.entries.keys() - _OWN_KEYS[kind] - _COMMON_KEYS:
         row.problems.add(row.place(key), f"stack {name}: kind {kind} has no {key}")
     settings = {
-        f"{field.name}/{attribute.name}": str(value)
+        f"{field.name}/{name}": str(value)
         for field in (fields.STACK_QUEUE, fields.STACK_MD)
         if (own := row.get(field))
-        for attribute in fields.ATTRIBUTES[field.name]
-        if (value := own.get(attribute)) is not None
+        for name, value in own.given(fields.ATTRIBUTES[field.name]).items()
     }
-    stack = Stack(
-        name,
-        kind,
-        tuple(over),
-        chunk=row.get_or(fields.CHUNK, 0),
-        offset=row.get_or(fields.OFFSET, 0),
-        size=row.get_or(fields.STACK_SIZE, 0),
-        selector=row.value(fields.SELECTOR),
-        policy=row.value(fields.POLICY),
-        mode=row.value(fields.MODE),
-        repeat_count=row.value(fields.REPEAT_COUNT),
-        throughput=tuple(row.get_or(fields.THROUGHPUT, [])),
-        level=row.get_or(fields.LEVEL, ""),
-        bitmap=row.value(fields.BITMAP),
-        resync=row.value(fields.RESYNC),
-        iopolicy=row.value(fields.IOPOLICY),
-        type=row.get_or(fields.FS_TYPE, ""),
-        mkfs=row.get_or(fields.MKFS, ""),
-        mount=row.get_or(fields.MOUNT, ""),
-        settings=settings,
-    )
+    throughput = tuple(row.get_or(fields.THROUGHPUT, []))
+    others = row.given(fields.STACK_SETTINGS.values())
+    stack = Stack(name, kind, tuple(over), throughput=throughput, settings=settings, **others)
     for key, reason in _lacks(stack):
         row.problems.add(row.place(key), f"stack {name}: {reason}")
     return stack

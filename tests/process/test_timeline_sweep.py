@@ -28,7 +28,7 @@ def test_a_kernel_that_cannot_be_fetched_is_missing_and_the_others_are_measured(
     assert len(lab.boots()) == 2 * CELLS
     assert "2 measured, 1 missing, 0 not needed" in done.stdout
     assert "MISS 6.1: " in done.stdout
-    assert f"{2 * CELLS} boots in " in done.stdout
+    assert f"{2 * CELLS} boots that took " in done.stdout
     assert (out / "t.txt").read_text() == done.stdout
     assert ET.parse(out / "t.svg").getroot().tag.endswith("svg")  # noqa: S314 - made here
     assert "Changes between releases" in (out / "t.html").read_text()
@@ -42,7 +42,7 @@ def test_runs_that_are_there_cost_no_boot_and_show_the_change(lab: FakeLab) -> N
     done = lab.call(*words(lab, kernels(lab)))
     assert done.returncode == EXIT_PASS, done.stderr
     assert len(lab.boots()) == before
-    assert f"0 boots in 0.0 s, {2 * CELLS} more from earlier runs" in done.stdout
+    assert f"one after another, {2 * CELLS} of them in earlier runs" in done.stdout
     assert "PASS -> FAIL" in done.stdout
 
 
@@ -59,5 +59,18 @@ def test_more_seeds_boot_only_the_new_ones(lab: FakeLab) -> None:
     done = lab.call(*words(lab, kernels(lab)), "--seeds", "2")
     assert done.returncode == EXIT_PASS, done.stderr
     assert (before, len(lab.boots())) == (CELLS, 2 * CELLS)
-    assert f"{CELLS} boots in " in done.stdout
-    assert f", {CELLS} more from earlier runs" in done.stdout
+    assert f"{2 * CELLS} boots that took " in done.stdout
+    assert f", {CELLS} of them in earlier runs" in done.stdout
+
+
+def test_two_scenarios_on_one_page(lab: FakeLab) -> None:
+    other = lab.scenario.with_name("other.yaml")
+    other.write_text(lab.scenario.read_text().replace("scenario: t\n", "scenario: other\n"))
+    out = lab.folder / "out"
+    done = lab.call("timeline", str(other), *words(lab, kernels(lab))[1:], "--out", str(out))
+    assert done.returncode == EXIT_PASS, done.stderr
+    assert len(lab.boots()) == 4 * CELLS
+    assert (out / "other.txt").read_text() == done.stdout
+    assert "\n\nt: " in done.stdout
+    assert "Values of t<" in (out / "other.html").read_text()
+    assert "other, t over 2 kernels" in (out / "other.svg").read_text()

@@ -13,7 +13,7 @@ from lab.base.cache import Cache
 from lab.base.contents import note
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.guest import filesystems, payload
-from lab.guest.job import job_files
+from lab.guest.steps import job_files
 from lab.guest.steps.device import Filesystem
 from lab.guest.steps.load import LayFiles
 from lab.realise.capability import missing

@@ -152,7 +152,7 @@ def test_kernels_have_short_names(spec: str, short: str) -> None:
 
 def test_the_picture_shows_the_bound_the_changes_and_what_is_missing() -> None:
     found = Kernels([20.0, 20.0, None, 95.0]).timeline()
-    root = ET.fromstring(picture(found))  # noqa: S314 - made here
+    root = ET.fromstring(picture([found]))  # noqa: S314 - made here
     kinds = [element.get("class") for element in root.iter()]
     assert kinds.count("fail") == 2
     assert kinds.count("pass") == 1
@@ -160,7 +160,7 @@ def test_the_picture_shows_the_bound_the_changes_and_what_is_missing() -> None:
     words = [element.text for element in root.iter() if element.text]
     assert words.count("6.1 -> 6.16 (6.12 missing)") == len(panels(found)) == 2
     assert "the suite dropped it" in words
-    made = page(found, "blklab timeline sample")
+    made = page([found], "blklab timeline sample")
     assert "the suite dropped it" in made
     assert "x 4.73" in made
 
@@ -207,6 +207,6 @@ def text_of(found: Releases) -> str:
 def test_the_page_shows_the_values_around_each_change() -> None:
     """jinja2 takes ``row.values`` of a dict for its method."""
     found = Kernels([20.0] * 3 + [95.0] * 4).timeline()
-    shown = page(found, "blklab timeline sample")
+    shown = page([found], "blklab timeline sample")
     assert '<td data-label="values">0.2010 -&gt; 0.9510, expected &gt;= 0.9</td>' in shown
     assert "built-in" not in shown

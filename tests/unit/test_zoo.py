@@ -4,30 +4,40 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from rich.console import Console
 
 from harness.commands.check import zoo as zoo_command
 from harness.commands.common.options import PAGES, SCENARIOS
+from harness.record.store import Store
+from harness.run.plan import Request
+from harness.studies.zoo import score
 from harness.studies.zoo.page import print_zoo, summary, zoo_page
 from harness.studies.zoo.regressions import OutOfScope, Regression, load_out_of_scope, load_regressions
 from harness.studies.zoo.score import (
     NullPair,
     Publication,
     Sighting,
+    Visit,
     Zoo,
     ZooSide,
     null_pair,
     quotient,
     side_of,
     sighting,
+    visit,
 )
 from lab.base.errors import InputErrors
+from lab.kernels.model import Kernel
 from lab.kernels.mutants import catalogue
+from lab.kernels.release import Release
+from lab.session import Lab
 from tests.unit.analysis_samples import AT_LEAST, SHARE, cell, cells, claim, ratio, scenario
 
 MODEL = replace(scenario([claim()]), seeds=2)
+KERNEL = Kernel("path:x", "6.1.1", Release.parse("6.1.1"), "made up", Path("k"), None, Path("m"), {}, "k" * 64)
 STARVED = Regression("starved", "it starves", "https://example.org", MODEL, SHARE, AT_LEAST)
 
 
@@ -169,3 +179,21 @@ _WRONG = """regressions:
     good: ">= 1"
     published: 0.5
 """
+
+
+def test_a_null_pair_measures_every_arm_twice_and_other_kernels_only_what_their_regressions_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, int | None, tuple[str, ...]]] = []
+
+    def measured(_lab: object, request: Request, *_: object) -> None:
+        asked.append((request.kernel.release, request.seeds, request.arms))
+
+    monkeypatch.setattr(score, "measured", measured)
+    monkeypatch.setattr(score, "results_of", lambda _: [*cells("none", 95, 95, 95), *cells("red", 5, 5, 5)])
+    arms = replace(scenario([claim()], arms=["red", "none"]), seeds=2)
+    stock = [KERNEL, replace(KERNEL, release="6.1.2")]
+    places = Visit(cast(Lab, None), cast(Store, None), lambda _: KERNEL)
+    found = visit(places, [replace(STARVED, scenario=arms)], stock, pairs=1)
+    assert asked == [("6.1.1", 4, ()), ("6.1.2", None, ("none",))]
+    assert [pair.kernel for pair in found.pairs] == ["6.1.1"]

@@ -9,12 +9,13 @@ from rich.console import Console
 
 from harness.commands.common.options import SCENARIOS, results_root, tell
 from harness.limits.load import load_scenario
-from harness.record.store import Store
+from harness.record.store import RunFolder, Store
 from harness.report.terminal.progress import progress
 from harness.run.events import Listener
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
+from lab.base.errors import CannotJudge
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu
@@ -36,6 +37,18 @@ def kernel_of(spec: str, *, refresh: bool = False) -> Kernel:
     """The kernel, in the cache. QEMU is looked for before anything is downloaded."""
     find_qemu()
     return resolve(spec, Cache.default(), refresh=refresh, tell=tell)
+
+
+def kernel_again(run: RunFolder) -> Kernel:
+    """The kernel of a stored run. Raises CannotJudge when its spec names another one now."""
+    facts = run.facts.kernel
+    kernel = kernel_of(facts.spec)
+    if kernel.digest != facts.digest:
+        raise CannotJudge(
+            f"{facts.spec} is {kernel.origin} now, the run's kernel was {facts.origin}",
+            remedy="run the scenario again on the kernel that can be had",
+        )
+    return kernel
 
 
 def mutants_of(source: str) -> Callable[[str], Kernel]:

@@ -8,10 +8,13 @@ from collections.abc import Callable
 from pathlib import Path
 
 from harness.base.files import write_atomic
+from lab.base.errors import Misuse
+from lab.base.units import parse_size
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 SCENARIOS = CHECKOUT / "scenarios"
 WALL = SCENARIOS / "wall"
+EXECUTED = SCENARIOS / "executed.json"
 PAGES = CHECKOUT / "docs" / "results"
 MOST_SEEDS = 64
 
@@ -42,6 +45,18 @@ def number(least: int, most: int | None = None) -> Callable[[str], int]:
         return value
 
     return parse
+
+
+def kept_bytes(size: str | None) -> int | None:
+    """``--keep SIZE`` in bytes; None without it. Raises Misuse."""
+    try:
+        return None if size is None else parse_size(size)
+    except ValueError as error:
+        raise Misuse(f"--keep: {error}", remedy="write it as 500M or 2G") from error
+
+
+def mib(size: int) -> str:
+    return f"{size / (1 << 20):.1f} MiB"
 
 
 def given(text: str) -> str:

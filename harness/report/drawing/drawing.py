@@ -145,12 +145,12 @@ def _box(topology: Topology, step: RouteStep, scaled: Scaled) -> Box:
         return Box(BOX, step.names, tuple(filter(None, (topology.enclosures[name].model,))))
     disks = [topology.disks[each] for each in step.names]
     kinds = dict.fromkeys(tuple(_disk_lines(disk, scaled)) for disk in disks)
-    lines = next(iter(kinds)) if len(kinds) == 1 else tuple(f"{disk.name}: {_told(disk, scaled)}" for disk in disks)
+    lines = (
+        next(iter(kinds))
+        if len(kinds) == 1
+        else tuple(f"{disk.name}: {', '.join(_disk_lines(disk, scaled))}" for disk in disks)
+    )
     return Box(DISK, step.names, lines)
-
-
-def _told(disk: Disk, scaled: Scaled) -> str:
-    return ", ".join(_disk_lines(disk, scaled))
 
 
 def _disk_lines(disk: Disk, scaled: Scaled) -> Iterator[str]:

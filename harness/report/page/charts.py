@@ -1,35 +1,41 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Charts of a run: latency distributions from fio's percentiles, and tags held over the window from the sampler."""
+"""Figures of a run: latency distributions from fio's percentiles, tags held over the window, and the table of all."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.judge.cells import CellResult
+from harness.judge.cells import CellResult, ensemble_of
+from harness.judge.comparison import Difference, kind_of
 from harness.judge.ensemble import Ensemble
+from harness.judge.verdict import Verdict
+from harness.metrics.figures import PER_IO
 from harness.metrics.node import MeasurementError
+from harness.metrics.occupancy import held_series
 from harness.metrics.samples import Samples, Series, read_samples
 from harness.metrics.use import LoadUse, mean_use, read_use
 from harness.record.store import RunFolder
 from harness.report.drawing.chart import (
+    BASE,
+    LEFT,
     MOST_LINES,
+    RIGHT,
+    TOP,
+    WIDTH,
     Axis,
     Chart,
     ChartLine,
     Point,
     Tick,
-    across,
     area,
     logarithmic,
     path,
-    upwards,
 )
-from harness.report.format import plural
+from harness.report.format import figure, limits, plural
 from harness.report.page.render import Values
+from harness.report.terminal.comparison import MARKS
 from harness.scenario.model import Arm, Load, Scenario
 from lab.base.record import BootRecord, Outcome
-from lab.topology.model import SCSI
 
-WIDTH = 344.0
 PERCENTILES = ("p50", "p90", "p99", "p99.9")
 _SLOWEST = "max"
 _TAIL, _TAIL_NEEDS = "p99.9", 1000
@@ -120,12 +126,8 @@ class RecordedLoad:
     seed: int
 
 
-def recorded(run: RunFolder) -> tuple[RecordedLoad, ...]:
+def recorded(run: RunFolder) -> Iterator[RecordedLoad]:
     """Each load of each arm whose use was recorded in all boots that ended well."""
-    return tuple(_recorded(run))
-
-
-def _recorded(run: RunFolder) -> Iterator[RecordedLoad]:
     for arm in run.scenario.arms.values():
         boots = list(_boots(run, arm))
         for load in run.scenario.loads.values() if boots else ():
@@ -161,21 +163,13 @@ def occupancy_charts(found: Sequence[RecordedLoad]) -> Iterator[Chart]:
 
 
 def _hosts(one: RecordedLoad) -> dict[str, Series]:
-    return {
-        name: series
-        for name in one.use.hosts
-        if (series := one.samples.series.get(f"host_busy[{name}]")) is not None and series.count
-    }
+    found = {name: one.samples.series.get(f"host_busy[{name}]") for name in one.use.hosts}
+    return {name: series for name, series in found.items() if series and series.count}
 
 
 def _luns(one: RecordedLoad) -> dict[str, Series]:
-    topology = one.arm.topology
-    named = {
-        name: f"{'device_busy' if topology.hbas[topology.luns[name].hba].driver in SCSI else 'inflight'}[{name}]"
-        for name in one.use.luns
-    }
-    found = {name: one.samples.series[key] for name, key in named.items() if key in one.samples.series}
-    return {f"LUN {name}": series for name, series in found.items() if series.count}
+    found = {name: one.samples.series.get(held_series(one.arm.topology, name)) for name in one.use.luns}
+    return {f"LUN {name}": series for name, series in found.items() if series and series.count}
 
 
 def _occupancy_chart(one: RecordedLoad, series: dict[str, Series]) -> Chart:
@@ -183,9 +177,9 @@ def _occupancy_chart(one: RecordedLoad, series: dict[str, Series]) -> Chart:
     shown = series if len(series) <= _FEW else {name: each for name, each in series.items() if name not in luns}
     seconds = (one.samples.ended - one.samples.began) / 1e9
     most = max((max(_values(each), default=0.0) for each in series.values()), default=0.0)
-    limits = _limits(one)
-    near = [limit for limit, _ in limits if limit <= _FAR * most]
-    x, y = across(0.0, seconds), upwards(0.0, max(1.0, _HEADROOM * max([most, *near])))
+    bounds = _limits(one)
+    near = [limit for limit, _ in bounds if limit <= _FAR * most]
+    x, y = Axis(0.0, seconds, LEFT, RIGHT), Axis(0.0, max(1.0, _HEADROOM * max([most, *near])), BASE, TOP)
     lines = [
         ChartLine(name, style, path(_points(each, seconds), x, y)) for style, (name, each) in enumerate(shown.items())
     ]
@@ -193,7 +187,7 @@ def _occupancy_chart(one: RecordedLoad, series: dict[str, Series]) -> Chart:
         lines.append(_many(luns, len(lines), seconds, x, y))
     heading = f"{one.arm.name}.{one.load.name}"
     said = "; ".join(f"{name} {each.mean:.3g} in the mean, {each.max} at most" for name, each in shown.items())
-    beyond = [words for limit, words in limits if limit > _FAR * most]
+    beyond = [words for limit, words in bounds if limit > _FAR * most]
     return Chart(
         heading=heading,
         title=f"Tags held over the window of {heading}, seed {one.seed}: {said or 'LUNs only'}",
@@ -202,7 +196,7 @@ def _occupancy_chart(one: RecordedLoad, series: dict[str, Series]) -> Chart:
         x_ticks=x.ticks(),
         y_ticks=y.ticks(4),
         lines=tuple(lines[:MOST_LINES]),
-        limits=tuple(Tick(y.at(limit), words) for limit, words in limits if limit <= _FAR * most),
+        limits=tuple(Tick(y.at(limit), words) for limit, words in bounds if limit <= _FAR * most),
         note=f"{', '.join(beyond)}: above the chart" if beyond else "",
     )
 
@@ -242,3 +236,44 @@ def _points(series: Series, seconds: float) -> list[Point]:
 
 def _values(series: Series) -> Iterator[float]:
     yield from (value for value in series.parts if value is not None)
+
+
+_NONE = "-"
+_MEGA = 1e6
+
+
+def figure_rows(verdict: Verdict, *, exact: bool) -> Iterator[Values]:
+    """``share`` is the IOPS in per cent of the highest; ``rows`` the rows of an arm, 0 in all but its first."""
+    most = max((row.iops.median for row in verdict.measured), default=0.0)
+    arm = ""
+    for row in verdict.measured:
+        rows = 0 if row.arm == arm else sum(other.arm == row.arm for other in verdict.measured)
+        arm = row.arm
+        name = row.load, row.role
+        metrics = ("bw", "lat.mean", "lat.p99", PER_IO)
+        bw, mean, p99, cost = (ensemble_of(verdict.cells, row.arm, (*name, metric)) for metric in metrics)
+        yield {
+            "arm": row.arm,
+            "rows": rows,
+            "load": row.load,
+            "role": row.role,
+            "iops": figure(row.iops.median),
+            "range": limits(row.iops),
+            "share": 100 * row.iops.median / most if most else 0.0,
+            "base": figure(row.base.median) if row.base else _NONE,
+            "against": against(row.iops, row.base, exact=exact),
+            "bw": f"{bw.median / _MEGA:.3g}" if bw else _NONE,
+            "mean": time_words(mean.median) if mean else _NONE,
+            "p99": time_words(p99.median) if p99 else _NONE,
+            "cost": time_words(cost.median) if cost else _NONE,
+        }
+
+
+def against(one: Ensemble, base: Ensemble | None, *, exact: bool) -> str:
+    """The change from ``base`` in per cent, with the mark of ``blklab compare``. ``exact``: virtual clock."""
+    if base is None or not base.median:
+        return _NONE
+    kind = kind_of(base, one, exact=exact)
+    if kind is Difference.NONE:
+        return MARKS[kind]
+    return f"{100 * (one.median / base.median - 1):+.1f} % {MARKS[kind]}".rstrip()

@@ -39,7 +39,7 @@ def next_place(
 
 @dataclass(frozen=True)
 class SweepEffort:
-    """``boots`` made now in ``seconds``; ``kept`` boots of earlier runs were used; ``saved`` were not needed."""
+    """``boots`` that took ``seconds`` one after another, ``kept`` of them in earlier runs; ``saved`` not needed."""
 
     boots: int
     kept: int
@@ -58,10 +58,10 @@ class Timeline:
     @property
     def effort(self) -> SweepEffort:
         points = self.sweep.measured
-        made = sum(point.made for point in points)
         total = sum(point.boots for point in points)
+        kept = total - sum(point.made for point in points)
         saved = round(total / len(points) * len(self.sweep.skipped)) if points else 0
-        return SweepEffort(made, total - made, saved, sum(point.seconds for point in points))
+        return SweepEffort(total, kept, saved, sum(point.seconds for point in points))
 
 
 def timeline(

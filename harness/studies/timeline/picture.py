@@ -3,7 +3,7 @@
 
 import math
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from html import escape
 
 from markupsafe import Markup
@@ -46,26 +46,31 @@ _DAY = ("#fff", "#1b1e22", "#565e67", "#d8dbdf", "#d9ebdd", "#14652d", "#a01717"
 _NIGHT = ("#191c20", "#e7e9eb", "#a3abb4", "#31363c", "#1d3a26", "#7fdc96", "#ff9d95")
 
 
-def picture(timeline: Timeline) -> str:
-    """The whole file."""
-    shown = [_panel(timeline, line) for line in panels(timeline)]
-    height = _HEAD + sum(panel_height for panel_height, _ in shown) + _FOOT
-    sweep = timeline.sweep
-    told = f"{sweep.scenario.name} over {len(sweep.specs)} kernels"
-    body = [
-        _text(24, 30, sweep.scenario.title, "title"),
-        _text(24, 52, f"{told}, {len(timeline.sweep.points)} measured; seeds: {seeds(timeline)}", "soft"),
-    ]
-    at = _HEAD
-    for panel_height, drawn in shown:
-        body += [f'<g transform="translate(0 {at + panel_height - _PANEL:.0f})">', *drawn, "</g>"]
-        at += panel_height
+def picture(timelines: Sequence[Timeline]) -> str:
+    """The whole file: scenarios over the same kernels, one below the other."""
+    body: list[str] = []
+    at = 0.0
+    for timeline in timelines:
+        body += _title(timeline, at)
+        at += _HEAD
+        for panel_height, drawn in (_panel(timeline, line) for line in panels(timeline)):
+            body += [f'<g transform="translate(0 {at + panel_height - _PANEL:.0f})">', *drawn, "</g>"]
+            at += panel_height
+    height = at + _FOOT
     body.append(_text(24, height - 14, _LEGEND, "mono"))
+    told = f"{', '.join(one.sweep.scenario.name for one in timelines)} over {len(timelines[0].sweep.specs)} kernels"
     return (
         f'<svg xmlns="http://www.w3.org/2000/svg" viewBox="0 0 {_WIDTH:.0f} {height:.0f}" width="{_WIDTH:.0f}"'
         f' height="{height:.0f}" role="img"><title>{escape(told)}</title><style>{_style()}</style>'
         f'<rect class="paper" width="100%" height="100%"/>{"".join(body)}</svg>\n'
     )
+
+
+def _title(timeline: Timeline, top: float) -> Iterator[str]:
+    sweep = timeline.sweep
+    told = f"{sweep.scenario.name} over {len(sweep.specs)} kernels, {len(sweep.points)} measured"
+    yield _text(24, top + 30, sweep.scenario.title, "title")
+    yield _text(24, top + 52, f"{told}; seeds: {seeds(timeline)}", "soft")
 
 
 def _style() -> str:
@@ -187,18 +192,25 @@ def _text(x: float, y: float, words: str, kind: str, anchor: str = "start") -> s
     return f'<text x="{x:.1f}" y="{y:.1f}" class="{kind}"{placed}>{escape(words)}</text>' if words else ""
 
 
-def page(timeline: Timeline, command: str) -> str:
+def page(timelines: Sequence[Timeline], command: str) -> str:
     """The whole file; ``command`` made it."""
-    sweep = timeline.sweep
     return render(
         "timeline.html",
-        name=sweep.scenario.name,
-        title=sweep.scenario.title,
-        kernels=len(sweep.specs),
-        measured=len(sweep.points),
-        seeds=seeds(timeline),
-        picture=Markup(picture(timeline)),  # noqa: S704 - made here, with every word escaped
-        changes=[
+        heads=[label(spec) for spec in timelines[0].sweep.specs],
+        picture=Markup(picture(timelines)),  # noqa: S704 - made here, with every word escaped
+        scenarios=[_tables(timeline) for timeline in timelines],
+        command=command,
+    )
+
+
+def _tables(timeline: Timeline) -> Mapping[str, object]:
+    sweep = timeline.sweep
+    return {
+        "name": sweep.scenario.name,
+        "title": sweep.scenario.title,
+        "measured": len(sweep.points),
+        "seeds": seeds(timeline),
+        "changes": [
             {
                 "between": between(change, sweep),
                 "name": change.line.title,
@@ -207,12 +219,10 @@ def page(timeline: Timeline, command: str) -> str:
             }
             for change in timeline.changes
         ],
-        options=list(differences(sweep, {(change.before, change.after) for change in timeline.changes})),
-        heads=[label(spec) for spec in sweep.specs],
-        rows=[{"name": line.title, "cells": list(_cells(timeline, line))} for line in timeline.lines if line.values],
-        origins=[{"label": label(spec), "words": words} for spec, words in _origins(timeline)],
-        command=command,
-    )
+        "options": list(differences(sweep, {(change.before, change.after) for change in timeline.changes})),
+        "rows": [{"name": line.title, "cells": list(_cells(timeline, line))} for line in timeline.lines if line.values],
+        "origins": [{"label": label(spec), "words": words} for spec, words in _origins(timeline)],
+    }
 
 
 def _cells(timeline: Timeline, line: TimelineRow) -> Iterator[str]:

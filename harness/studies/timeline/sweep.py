@@ -25,7 +25,8 @@ _OWN = "debian:"
 class KernelPoint:
     """A kernel that was measured. ``made`` counts boots made for it now, ``boots`` those that the verdict rests on.
 
-    ``config`` is its configuration, as ``lab.kernels.model`` has it.
+    ``seconds`` is the host time of the latter, one after another. ``config`` is its configuration, as
+    ``lab.kernels.model`` has it.
     """
 
     spec: str
@@ -106,12 +107,14 @@ class Sweeper:
         command = ("blklab", "run", scenario.name, "--kernel", spec, *seeds, *arms)
         request = Request(scenario, kernel, self.seeds, self.arms, command=command)
         plan = plan_run(self.lab, request)
-        earlier, made, seconds = measured_before(plan, self.store), 0, 0.0
+        earlier, made = measured_before(plan, self.store), 0
         if earlier is None:
             turns = Turns(lanes_of_host(self.at_once), adopt=True)
             run = carry_out(self.lab, plan, self.store, self.listener, turns)
-            earlier, seconds = run.folder, run.elapsed
+            earlier = run.folder
             made = _boots(run.verdict) - run.resumed
+        records = filter(None, map(earlier.boot, earlier.facts.cells))
+        seconds = sum(sum(record.wall.values()) for record in records)
         # An earlier run may have other words for the same claims.
         verdict = judge_run(replace(earlier, scenario=scenario))
         path = f"{earlier.path.parent.name}/{earlier.path.name}"

@@ -104,9 +104,9 @@ def _gaps(timeline: Timeline) -> Iterator[str]:
 
 def _end(timeline: Timeline) -> Iterator[str]:
     effort = timeline.effort
-    kept = f", {effort.kept} more from earlier runs" if effort.kept else ""
+    kept = f", {effort.kept} of them in earlier runs" if effort.kept else ""
     yield ""
-    spent = f"{plural(effort.boots, 'boot')} in {duration(effort.seconds)}{kept}"
+    spent = f"{plural(effort.boots, 'boot')} that took {duration(effort.seconds)} one after another{kept}"
     yield f"{spent}; {effort.saved} saved by measuring coarsely first"
     yield f"seeds: {seeds(timeline)}"
 

@@ -5,9 +5,9 @@ Each disk with a rate is a throttle group, and so is each link. Requests of a LU
 then those of the links on its path. QEMU serves the members of a group in turn (block/throttle-groups.c).
 """
 
-import json
 from collections.abc import Iterator, Mapping
 
+from lab.realise.in_qemu.places import option
 from lab.topology.model import Disk, Lun, Topology
 
 Json = Mapping[str, object]
@@ -21,9 +21,9 @@ def node(number: int) -> str:
 def words(topology: Topology) -> Iterator[str]:
     """Throttle groups, and one tree of block nodes per LUN (per namespace, if several LUNs are its paths)."""
     for group, rate in groups(topology).items():
-        yield from ("-object", _json({"qom-type": "throttle-group", "id": group, "limits": {"bps-total": rate}}))
+        yield from option("-object", **{"qom-type": "throttle-group", "id": group, "limits": {"bps-total": rate}})
     for number, lun in enumerate(topology.luns.values()):
-        yield from ("-blockdev", _json({**_tree(topology, lun), "node-name": node(number)}))
+        yield from option("-blockdev", **_tree(topology, lun), **{"node-name": node(number)})
 
 
 def groups(topology: Topology) -> dict[str, int]:
@@ -60,7 +60,3 @@ def _medium(topology: Topology, disk: Disk) -> Json:
 
 def _file(disk: Disk) -> str:
     return f"disk-{disk.name}.raw"
-
-
-def _json(value: Json) -> str:
-    return json.dumps(value, separators=(",", ":"))
