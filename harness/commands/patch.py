@@ -17,12 +17,11 @@ from harness.limits.load import load_scenario
 from harness.patch.choice import choice_lines
 from harness.patch.report import exit_code, reply, summary
 from harness.patch.series import Applied, Branch, Patch, read_series
-from harness.patch.study import Compared, Measure, Study, profiled
+from harness.patch.study import Measure, MeasuredSeries, Study, profiled
 from harness.patch.touched import Sources
 from harness.profile.mail import differential_lines
 from harness.record.store import RunFolder, Store
-from harness.report.terminal.comparison import Compared as Table
-from harness.report.terminal.comparison import print_comparison
+from harness.report.terminal.comparison import Compared, print_comparison
 from harness.run.plan import Request
 from harness.run.runner import measured
 from harness.scenario.model import Scenario
@@ -128,18 +127,18 @@ def _measure(options: argparse.Namespace, lab: Lab, store: Store) -> Measure:
     return measure
 
 
-def _compared(study: Study, steps: Sequence[Applied], scenarios: Sequence[Scenario]) -> list[Compared]:
+def _compared(study: Study, steps: Sequence[Applied], scenarios: Sequence[Scenario]) -> list[MeasuredSeries]:
     """Each step against the one before it, the first against the base."""
-    before, found = study.base(), list[Compared]()
+    before, found = study.base(), list[MeasuredSeries]()
     for step in steps:
         found.append(study.compared(before, partial(study.step, step), scenarios))
         before = found[-1].series
     return found
 
 
-def _print(one: Compared) -> None:
+def _print(one: MeasuredSeries) -> None:
     print(f"\n{one.base.title} -> {one.series.title}")
-    tables = [Table(found.scenario, "base", "series", found.changes) for found in one.outcomes if found.changes]
+    tables = [Compared(found.scenario, "base", "series", found.changes) for found in one.outcomes if found.changes]
     if tables:
         print_comparison(Console(), tables)
     print("\n".join(summary(one)))
