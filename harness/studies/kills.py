@@ -14,11 +14,10 @@ from harness.studies.controls import NOT_STORED, MutantTrial, Stock, out_of_boun
 
 _PREFACE = """\
 Each claim of each scenario, its figure on the kernel without a mutant, and what makes it fail: a mutant, another arm,
-load or role, or kernels, with the figure there. Arms, loads and roles are measured in the run of the claim itself.
-Figures are of the source's own build unless a kernel is named: claims that are for other kernels, and their killers,
-are measured there, in the unit of the claim. Where no figure is measured, an entry of the file declares what makes the
-claim fail. A claim that
-nothing makes fail is unproven.
+load or role, or kernels, with the figure there, in the unit of the claim. Arms, loads and roles are measured in the run
+of the claim itself. A kernel is named where it is not the source's own build: claims for other kernels are measured
+there. Where no figure is measured, an entry of the file declares what makes the claim fail. A claim that nothing makes
+fail is unproven. Scenarios on the wall clock need a host of their own; [agreement.md](agreement.md) has figures of them.
 """
 _HEAD = ("claim", "bound", "figure", "fails by")
 _MUTANT, _KERNELS = "mutant ", "kernels "
