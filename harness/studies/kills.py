@@ -17,7 +17,7 @@ Each claim of each scenario, its figure on the kernel without a mutant, and what
 load or role, or kernels, with the figure there, in the unit of the claim. Arms, loads and roles are measured in the run
 of the claim itself. A kernel is named where it is not the source's own build: claims for other kernels are measured
 there. Where no figure is measured, an entry of the file declares what makes the claim fail. A claim that nothing makes
-fail is unproven. Scenarios on the wall clock need a host of their own; [agreement.md](agreement.md) has figures of them.
+fail is unproven. Scenarios on the wall clock need a host of their own: [agreement.md](agreement.md) has some figures.
 """
 _HEAD = ("claim", "bound", "figure", "fails by")
 _MUTANT, _KERNELS = "mutant ", "kernels "
