@@ -18,10 +18,10 @@ is kept in ``fault`` and all later lines are ignored.
 """
 
 import base64
-import hashlib
 import re
 from dataclasses import dataclass, field
 
+from lab.base.digest import digest_bytes
 from lab.base.units import printable
 
 VERSION = 1
@@ -169,7 +169,7 @@ class ResultReader:
             return False
         if len(data) != incoming.size:
             self.fault = f"file {incoming.name}: {len(data)} of {incoming.size} bytes arrived"
-        elif hashlib.sha256(data).hexdigest() != incoming.digest:
+        elif digest_bytes(data) != incoming.digest:
             self.fault = f"file {incoming.name}: its sha256 differs from the announced one"
         else:
             self.files[incoming.name] = data

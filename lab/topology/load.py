@@ -4,6 +4,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from lab.base.errors import Misuse
@@ -92,13 +93,8 @@ def _read(node: Node, name: str, source: str, problems: Problems, *, in_catalogu
     luns = {key: lun for key, one in lun_rows.items() if (lun := _lun(key, one, disk_rows, hba_rows, links))}
     _check_use(lun_rows, disk_rows, hba_rows, problems)
     _check_boxes(boxes, box_rows)
-    paths = (
-        *(disk.links for disk in disks.values()),
-        *(box.links for box in boxes.values()),
-        *(hba.links for hba in hbas.values()),
-        *(lun.links for lun in luns.values()),
-    )
-    used = {link for path in paths for link in path}
+    users: Iterable[Disk | Enclosure | Hba | Lun] = chain(*(one.values() for one in (disks, boxes, hbas, luns)))
+    used = {link for user in users for link in user.links}
     for key in set(links) - used:
         remedy = "remove it, or list it under links of a disk, LUN, HBA or enclosure"
         problems.add(link_rows[key].mark, f"link {key}: nothing uses it", remedy, symptom=True)
@@ -201,12 +197,12 @@ def _check_use(luns: Rows, disks: Rows, hbas: Rows, problems: Problems) -> None:
         if (entry := row.entry("disks"))
         for name in fields.LUN_DISKS.kind.read(quiet, "", entry.value) or ()
     }
-    for name, row in disks.items():
-        if name not in shown:
-            problems.add(row.mark, f"disk {name}: no LUN uses it", "remove it or list it under luns", symptom=True)
-    for name, row in hbas.items():
-        if name not in busy:
-            problems.add(row.mark, f"hba {name}: no LUN uses it", "remove it or name it under luns", symptom=True)
+    for kind, rows, used, remedy in (("disk", disks, shown, "list it"), ("hba", hbas, busy, "name it")):
+        for name, row in rows.items():
+            if name not in used:
+                problems.add(
+                    row.mark, f"{kind} {name}: no LUN uses it", f"remove it or {remedy} under luns", symptom=True
+                )
 
 
 def _check_boxes(boxes: Mapping[str, Enclosure], rows: Rows) -> None:

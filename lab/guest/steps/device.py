@@ -2,7 +2,7 @@
 """Steps that make block devices."""
 
 import shlex
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
 from lab.guest.steps import Step, listed
@@ -56,6 +56,12 @@ class Write(Step):
     verb, typed = "write", "echo {0.quoted} > {0.path}"
     path: str
     value: str
+
+
+def configured(folder: str, values: Mapping[str, object]) -> Iterator[Step]:
+    """Make a folder of configfs and write its attributes, in their order."""
+    yield MakeFolder(folder)
+    yield from (Write(f"{folder}/{name}", str(value)) for name, value in values.items())
 
 
 @dataclass(frozen=True)
@@ -127,6 +133,34 @@ class Array(Step):
     @property
     def words(self) -> str:
         return " ".join((*self.arguments, *map(device, self.members)))
+
+
+@dataclass(frozen=True)
+class Filesystem(Step):
+    """Make a filesystem on the device ``member`` and mount it on the folder ``name``, which stands for the device.
+
+    ``words`` are those of mkfs, ``options`` those of mount.
+    """
+
+    verb, sent = "filesystem", ("name", "member", "line")
+    typed = "mkfs.{0.type} {0.words} {0.node}; mkdir {0.folder}; mount -t {0.type} -o {0.options} {0.node} {0.folder}"
+    name: str
+    member: str
+    type: str
+    words: str
+    options: str
+
+    @property
+    def line(self) -> str:
+        return f"{self.type} {self.options} {self.words}"
+
+    @property
+    def node(self) -> str:
+        return device(self.member)
+
+    @property
+    def folder(self) -> str:
+        return device(self.name)
 
 
 @dataclass(frozen=True)

@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Iterator
 
 from lab.guest.steps import Step
-from lab.guest.steps.device import LinkStep, MakeFolder, Module, NameBlock, TableStep, Write, device, sysfs
+from lab.guest.steps.device import LinkStep, MakeFolder, Module, NameBlock, TableStep, configured, device, sysfs
 from lab.guest.steps.setting import Confirm, Tune
 from lab.realise.in_guest import null_blk
 from lab.realise.in_guest.null_blk import CONFIGFS
@@ -31,10 +31,7 @@ def steps(topology: Topology) -> Iterator[Step]:
             yield TableStep(f"{lun.name}.backing", tuple(linear(parts)))
             nodes[lun.name] = device(f"{lun.name}.backing")
     for name, node in nodes.items():
-        folder = f"{TARGET}/core/iblock_0/{name}"
-        yield MakeFolder(folder)
-        yield Write(f"{folder}/control", f"udev_path={node}")
-        yield Write(f"{folder}/enable", "1")
+        yield from configured(f"{TARGET}/core/iblock_0/{name}", {"control": f"udev_path={node}", "enable": 1})
     yield from show_luns(topology, "iblock_0")
 
 
@@ -54,9 +51,8 @@ def _host(number: int, hba: Hba, luns: Iterable[Lun], core: str) -> Iterator[Ste
     # The NAA names are arbitrary: the hosts exist in this guest only.
     target = f"{TARGET}/loopback/naa.{_TARGET_NAA + 16 * number:x}"
     port = f"{target}/tpgt_1"
-    for folder in (target, port):
-        yield MakeFolder(folder)
-    yield Write(f"{port}/nexus", f"naa.{_TARGET_NAA + 16 * number + 1:x}")
+    yield MakeFolder(target)
+    yield from configured(port, {"nexus": f"naa.{_TARGET_NAA + 16 * number + 1:x}"})
     for place, lun in enumerate(luns):
         yield MakeFolder(f"{port}/lun/lun_{place}")
         yield LinkStep(f"{TARGET}/core/{core}/{lun.name}", f"{port}/lun/lun_{place}/{lun.name}")

@@ -4,7 +4,7 @@
 from collections.abc import Iterator
 
 from lab.guest.steps import Step
-from lab.guest.steps.device import Daemon, MakeFolder, Module, Write
+from lab.guest.steps.device import Daemon, MakeFolder, Module, configured
 from lab.realise.in_guest import tcm_loop
 from lab.topology.model import Disk, Lun, Topology
 
@@ -19,15 +19,10 @@ def steps(topology: Topology) -> Iterator[Step]:
     yield from tcm_loop.host_modules(topology)
     yield MakeFolder(f"{tcm_loop.TARGET}/core/{_CORE}")
     for lun in topology.luns.values():
-        folder = f"{tcm_loop.TARGET}/core/{_CORE}/{lun.name}"
-        size = topology.lun_size(lun.name)
-        yield MakeFolder(folder)
+        size = f"dev_size={topology.lun_size(lun.name)},hw_block_size={_BLOCK}"
         # No daemon listens on netlink: the kernel must not wait for a reply.
-        yield Write(
-            f"{folder}/control",
-            f"dev_config=lab/{lun.name},dev_size={size},hw_block_size={_BLOCK},nl_reply_supported=-1",
-        )
-        yield Write(f"{folder}/enable", "1")
+        control = f"dev_config=lab/{lun.name},{size},nl_reply_supported=-1"
+        yield from configured(f"{tcm_loop.TARGET}/core/{_CORE}/{lun.name}", {"control": control, "enable": 1})
     yield Daemon(tuple(model_lines(topology)))
     yield from tcm_loop.show_luns(topology, _CORE)
 

@@ -5,6 +5,7 @@ import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from itertools import pairwise
+from pathlib import Path
 
 from lab.realise.in_qemu import backends, controllers, places
 from lab.topology.emulated import processors
@@ -21,6 +22,12 @@ class Hardware:
     cpus: int
     words: tuple[str, ...]
     files: Mapping[str, int]
+
+    def make_files(self, folder: Path) -> None:
+        """Raises OSError."""
+        for name, size in self.files.items():
+            with (folder / name).open("wb") as file:
+                file.truncate(size)
 
 
 def hardware(topology: Topology) -> Hardware:

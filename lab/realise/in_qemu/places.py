@@ -34,20 +34,14 @@ def words(topology: Topology) -> Iterator[str]:
         yield from option("-device", driver="pxb-pcie", **bridge)
     for hba, place in zip(topology.hbas.values(), places(topology).values(), strict=True):
         port = {"id": place.port, "bus": place.bus, "addr": f"{place.slot:#x}", "chassis": place.ordinal}
-        yield from option("-device", driver="pcie-root-port", **port, slot=place.ordinal, **_slot(topology, hba))
+        generation, lanes = slot_of(topology, hba) or (0, 0)
+        speed = {"x-speed": _SPEEDS[min(generation, max(_SPEEDS))], "x-width": str(lanes)} if lanes else {}
+        yield from option("-device", driver="pcie-root-port", **port, slot=place.ordinal, **speed)
 
 
 def slot_of(topology: Topology, hba: Hba) -> tuple[int, int] | None:
     """Generation and lanes of the slot of an HBA, None if its links do not name them."""
     return next((found for name in hba.links if (found := topology.links[name].pcie)), None)
-
-
-def _slot(topology: Topology, hba: Hba) -> dict[str, str]:
-    found = slot_of(topology, hba)
-    if found is None:
-        return {}
-    generation, lanes = found
-    return {"x-speed": _SPEEDS[min(generation, max(_SPEEDS))], "x-width": str(lanes)}
 
 
 def option(name: str, **properties: object) -> tuple[str, str]:
