@@ -18,9 +18,8 @@ item makes the boots; an interrupt stops the machines before pytest ends.
 import io
 import os
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 from rich.console import Console
@@ -33,7 +32,7 @@ from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.conclusion import conclusion
 from harness.report.terminal.progress import progress
-from harness.run.plan import Request
+from harness.run.plan import Request, run_command
 from harness.run.runner import Run, run_scenario
 from harness.scenario.model import Scenario, Status
 from harness.studies.selftest import shortfalls
@@ -49,10 +48,8 @@ _SNIFFED = 1 << 16
 _REPORT_WIDTH = 100
 
 
-class Runner(Protocol):
-    """Run a scenario on the kernel that a spec names, and judge it. Raises BlklabError."""
-
-    def __call__(self, scenario: Scenario, kernel: str) -> Run: ...
+Runner = Callable[[Scenario, str], Run]
+"""Runs a scenario on the kernel that a spec names, and judges it. Raises BlklabError."""
 
 
 class Hooks:
@@ -78,7 +75,8 @@ class LabRunner:
             self._kernels[kernel] = resolve(kernel, self._cache)
         self._lab = self._lab or open_lab(self._cache)
         seeds = None if scenario.selftest else self._seeds
-        request = Request(scenario, self._kernels[kernel], seeds, command=_command(scenario, kernel, seeds))
+        command = run_command(shown_path(scenario.path), kernel, seeds)
+        request = Request(scenario, self._kernels[kernel], seeds, command=command)
         with progress(Console(stderr=True)) as listener:
             return run_scenario(self._lab, request, self._store, listener)
 
@@ -221,8 +219,3 @@ def _report(run: Run) -> str:
     out = io.StringIO()
     print_run(Console(file=out, width=_REPORT_WIDTH, force_terminal=False), run.folder, run.verdict)
     return out.getvalue().rstrip()
-
-
-def _command(scenario: Scenario, kernel: str, seeds: int | None) -> tuple[str, ...]:
-    words = ("blklab", "run", shown_path(scenario.path), "--kernel", kernel)
-    return words if seeds is None else (*words, "--seeds", str(seeds))

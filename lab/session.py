@@ -15,13 +15,13 @@ from lab.base.digest import digest_bytes, known_digest
 from lab.base.errors import LabBroken
 from lab.base.record import BootRecord
 from lab.base.units import Tell, silent
-from lab.guest import image, payload
+from lab.guest import filesystems, image, payload
 from lab.guest.image import BaseImage
 from lab.guest.payload import Payload
 from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import Daemon, MakeFolder, Module, Mount, Write
 from lab.guest.steps.fault import HOST_NOISE, LOSE_DISK, Inject, Lose
-from lab.guest.steps.load import TRACE_INSTANCE, TRACING, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn
+from lab.guest.steps.load import TRACE_INSTANCE, TRACING, LayFiles, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn
 from lab.guest.steps.setting import Confirm
 from lab.kernels.model import Kernel
 from lab.native import programs
@@ -118,6 +118,8 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         steps += [Mount("tracefs", TRACING), MakeFolder(TRACE_INSTANCE)]
         steps.append(Write(f"{TRACE_INSTANCE}/buffer_size_kb", str(_TRACE_BUFFER >> 10)))
     for number, load in enumerate(job.loads):
+        if topology.filesystems:
+            steps.append(LayFiles(load.name))
         # The scan of a LUN is I/O too, so the first load also has a rest before it.
         steps += [Phase("rest"), Pause(job.pause + job.phase)]
         if job.inject and number == 0:
@@ -184,6 +186,8 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     own_devices = hardware(topology) if topology.emulated else None
     clock = accelerator_for(lab, kernel).clock if own_devices else VirtualClock()
     carried = payload.with_further_steps(lab.payload) if own_devices else lab.payload
+    if types := {stack.type for stack in topology.filesystems}:
+        carried = filesystems.added(lab.cache, carried, types)
     base = image.base_image(lab.cache, kernel, carried, modules, _programs(lab.cache, work))
     loads = sum(load.time for load in job.loads)
     rests = len(job.loads) * (job.pause + job.phase)

@@ -5,17 +5,10 @@ A row with a module names it below this package; the module has ``configure`` an
 further words. Adding a command is adding a row.
 """
 
-import argparse
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
-
-
-class Command(Protocol):
-    def configure(self, parser: argparse.ArgumentParser) -> None: ...
-
-    def execute(self, options: argparse.Namespace) -> int: ...
+from types import ModuleType
 
 
 @dataclass(frozen=True)
@@ -27,9 +20,8 @@ class CommandWord:
     module: str = ""
     words: tuple["CommandWord", ...] = ()
 
-    def load(self) -> Command:
-        module: Command = importlib.import_module(f"{__name__}.{self.module}")
-        return module
+    def load(self) -> ModuleType:
+        return importlib.import_module(f"{__name__}.{self.module}")
 
 
 CHECKS = (
@@ -59,6 +51,7 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
         CommandWord("matrix", "run scenarios on several kernels", "matrix"),
         CommandWord("timeline", "run a scenario on successive kernels and find the changes", "timeline"),
         CommandWord("bisect", "find the release or the commit that makes a claim fail", "bisect"),
+        CommandWord("patch", "measure a patch series against its base", "patch"),
         CommandWord("shell", "open a shell in a guest with a topology's controllers", "shell"),
     ),
     "understand": (

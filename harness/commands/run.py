@@ -23,7 +23,7 @@ from harness.record.store import RunFolder, Store
 from harness.report.format import plural
 from harness.run.boots import Turns
 from harness.run.clocks import STRATEGIES
-from harness.run.plan import PlannedRun, Request, plan_run
+from harness.run.plan import PlannedRun, Request, plan_run, run_command
 from harness.run.runner import Run, carry_out, lanes_of_host, measured_before
 from harness.run.tracing import DEFAULT_EVENTS, Trace, chosen_cell, parse_events, trace_boot
 from harness.scenario.expand import expand
@@ -112,9 +112,7 @@ def execute(options: argparse.Namespace) -> int:
     kernel = kernel_of(options.kernel, refresh=options.refresh)
     base = kernel_of(options.base, refresh=options.refresh) if options.base else None
     lab = lab_of_host(cold=options.cold)
-    request = Request(
-        scenario, kernel, options.seeds, tuple(options.arm), options.verify, command=_command(options, options.kernel)
-    )
+    request = Request(scenario, kernel, options.seeds, tuple(options.arm), options.verify, command=_command(options))
     if base:
         facts = _measured(lab, replace(request, kernel=base), store, options).facts
         command = (*request.command, "--base", options.base)
@@ -155,9 +153,7 @@ def _dry_run(options: argparse.Namespace, scenario: Scenario) -> int:
     return EXIT_PASS
 
 
-def _command(options: argparse.Namespace, kernel: str) -> tuple[str, ...]:
-    words = ["blklab", "run", options.scenario, "--kernel", kernel]
-    words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
-    for arm in options.arm:
-        words += ["--arm", arm]
-    return (*words, "--verify") if options.verify else tuple(words)
+def _command(options: argparse.Namespace) -> tuple[str, ...]:
+    arms = (word for arm in options.arm for word in ("--arm", arm))
+    verify = ("--verify",) if options.verify else ()
+    return (*run_command(options.scenario, options.kernel, options.seeds), *arms, *verify)

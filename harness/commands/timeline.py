@@ -7,8 +7,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.commands.common.boots import kernel_of, lab_of_host, store_of, watched
-from harness.commands.common.kernels import add_kernels, specs
+from harness.commands.common.boots import add_kernels, kernel_of, lab_of_host, specs, store_of, watched
 from harness.commands.common.options import (
     PAGES,
     SCENARIOS,
@@ -87,7 +86,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _arms(asked: Sequence[str], scenario: Scenario, scenarios: Sequence[Scenario]) -> tuple[str, ...]:
-    """Those of the scenario, and those that no scenario has, which are refused when the run is planned."""
+    """Those of the scenario, and those that none of the ``scenarios`` has: planning a run refuses them."""
     known = {arm for one in scenarios for arm in one.arms}
     return tuple(arm for arm in asked if arm in scenario.arms or arm not in known)
 

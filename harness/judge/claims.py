@@ -13,12 +13,18 @@ from dataclasses import dataclass
 
 from harness.judge.diagnosis import Diagnosed, cause, diagnose
 from harness.judge.ensemble import Ensemble
-from harness.judge.guard import TOO_BUSY, guest_idle
 from harness.judge.killers import UNPROVEN, killers
-from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_ensemble, window_values
+from harness.judge.operands import (
+    TOO_BUSY,
+    Evidence,
+    Unavailable,
+    arms_needed,
+    guest_idle,
+    ratio_ensemble,
+    window_values,
+)
 from harness.noise import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Interval, Rule, Scatter, decide, scatter
-from harness.scenario.known import is_in
-from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction, Status
+from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction, Status, is_in
 from lab.base.record import Outcome
 
 NOT_RUN = "not run"

@@ -32,11 +32,7 @@ def _counter_unit(counter: str) -> str:
 
 
 _PERCENTILES = ("p50", "p90", "p99", "p99.9")
-_LATENCIES = {
-    "lat": ("mean", "max", *_PERCENTILES),
-    "clat": ("mean", "max", *_PERCENTILES),
-    "slat": ("mean", "max"),
-}
+_LATENCIES = {"lat": ("mean", "max", *_PERCENTILES), "clat": ("mean", "max", *_PERCENTILES), "slat": ("mean", "max")}
 
 COUNTED_ON = ("disk", "members")
 """The role's block device, and the sum over the LUNs below it."""

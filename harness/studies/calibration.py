@@ -82,13 +82,7 @@ def models_of(run: RunFolder, verdict: Verdict) -> tuple[Model, ...]:
 
 def qemu_of(run: RunFolder) -> str:
     """QEMU as the boots of a run have it in their fingerprint; empty when none left a record."""
-    records = (run.boot(cell) for cell in run.facts.cells if not cell.skip)
-    return next((record.fingerprint.get("qemu", "") for record in records if record is not None), "")
-
-
-def drivers_of(run: RunFolder) -> frozenset[str]:
-    """The device families of the arms of a run."""
-    return frozenset(str(hba.driver) for arm in run.scenario.arms.values() for hba in arm.topology.hbas.values())
+    return next((record.fingerprint.get("qemu", "") for _, record in run.boots()), "")
 
 
 def keep(root: Path, calibration: Calibration) -> Path:
@@ -115,8 +109,9 @@ def note(root: Path, run: RunFolder) -> str:
     """One line of a report about the device models of ``run``; empty for a calibration itself."""
     if root.name == FOLDER:
         return ""
-    qemu = qemu_of(run)
-    return sentence(find(root, run.facts.kernel.digest, qemu), run.facts.kernel.spec, drivers_of(run))
+    kernel, found = run.facts.kernel, find(root, run.facts.kernel.digest, qemu_of(run))
+    drivers = {str(hba.driver) for arm in run.scenario.arms.values() for hba in arm.topology.hbas.values()}
+    return sentence(found, kernel.spec, drivers)
 
 
 def sentence(calibration: Calibration | None, spec: str, drivers: Collection[str]) -> str:
@@ -170,7 +165,8 @@ _MICROSECOND = 1000
 def print_calibration(console: Console, calibration: Calibration) -> None:
     """The figures of one kernel and the closed forms."""
     console.print()
-    console.print(Text(f"device models on Linux {calibration.release}, {_qemu(calibration)}", "bold"))
+    qemu = calibration.qemu.rsplit(" ", 1)[0] if calibration.qemu else "unknown"
+    console.print(Text(f"device models on Linux {calibration.release}, QEMU {qemu}", "bold"))
     table = _table("model", "closed form", "measured", "error", "CPU a request")
     for model in calibration.models:
         measured = "-" if model.measured is None else figure(model.measured)
@@ -211,10 +207,6 @@ def _error(model: Model) -> Text:
 
 def _cost_words(model: Model) -> str:
     return "" if model.cost is None else f"{model.cost / _MICROSECOND:.1f} us"
-
-
-def _qemu(calibration: Calibration) -> str:
-    return f"QEMU {calibration.qemu.rsplit(' ', 1)[0]}" if calibration.qemu else "QEMU unknown"
 
 
 def _conclusion(calibration: Calibration) -> str:

@@ -21,6 +21,7 @@ from harness.run.runner import carry_out, lanes_of_host
 from harness.scenario.expand import expand
 from harness.scenario.model import Scenario
 from lab.base.errors import LabBroken
+from lab.base.record import Outcome
 from lab.base.units import silent
 from lab.executed import functions_of, image_symbols, loaded_modules, run_observed
 from lab.profile import kernel_symbols
@@ -63,14 +64,18 @@ def scenario_of(load: str) -> str:
 
 
 def observe(lab: Lab, request: Request, store: Store, listener: Listener, at_once: int = 0) -> Loads:
-    """Boot every arm of the request once and return what its loads execute. Raises what a run and a profile raise."""
+    """Boot every arm of the request once and return what its loads execute, without arms that this kernel cannot run.
+
+    Raises what a run and a profile raise.
+    """
     scenario = request.scenario
     plan = plan_run(lab, replace(request, seeds=1))
     run = carry_out(lab, plan, store, listener, Turns(lanes_of_host(at_once), boot=run_observed)).folder
     jobs = {cell.arm.name: cell_job(cell) for cell in expand(scenario, 1, None)}
     found: dict[str, frozenset[str]] = {}
     for cell in run.facts.cells:
-        if cell.skip:
+        record = None if cell.skip else run.boot(cell)
+        if record is None or record.outcome is not Outcome.BYE:
             continue
         prepared, arm = plan.jobs[cell.arm, cell.seed], scenario.arms[cell.arm]
         read = kernel_symbols if loaded_modules(prepared) - DEVICE_MODELS else image_symbols

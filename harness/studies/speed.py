@@ -196,12 +196,10 @@ def _ended(command: Sequence[str], checkout: Path, accepted: Sequence[int]) -> N
 
 def facts_of(lab: Lab, kernel: Kernel, rounds: int, loads: Sequence[float]) -> Mapping[str, object]:
     """What the preface says. ``loads`` are load averages."""
-    shown = f"{min(loads):.1f} to {max(loads):.1f}"
-    qemu = f"QEMU {lab.qemu.version_text}"
     return {
         "rounds": plural(rounds, "round"),
         "cores": host.usable_cores(),
-        "loads": shown,
-        "qemu": qemu,
+        "loads": f"{min(loads):.1f} to {max(loads):.1f}",
+        "qemu": f"QEMU {lab.qemu.version_text}",
         "release": kernel.release,
     }

@@ -5,7 +5,7 @@ They come from packages of one Debian suite, unpacked into the cache, so that th
 on the host.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -113,18 +113,17 @@ def assemble(root: Path, versions: Mapping[str, str]) -> Payload:
 
 _UNKNOWN_STEP = b'*) unfit "unknown step $1" ;;'
 _FURTHER_STEP = b'*) command -v further >/dev/null || . /further.sh; further "$@" ;;'
-_FURTHER_APPLETS = ("readlink",)
 
 
-def with_further_steps(payload: Payload) -> Payload:
-    """The payload with a runner that also knows the verbs of ``further.sh``.
+def with_further_steps(payload: Payload, script: str = "further.sh", applets: Sequence[str] = ("readlink",)) -> Payload:
+    """The payload with a runner that also knows the verbs of ``script``, which may need ``applets``.
 
-    The payload of the virtual clock is unchanged: the fingerprint of every boot covers its bytes.
+    The payload of other guests is unchanged: the fingerprint of every boot covers its bytes.
     """
     runner = payload.entries["runner.sh"].data.replace(_UNKNOWN_STEP, _FURTHER_STEP)
-    own = {"runner.sh": initramfs.regular(runner), "further.sh": initramfs.regular(_own("further.sh"))}
-    applets = {f"bin/{applet}": initramfs.symlink("busybox") for applet in _FURTHER_APPLETS}
-    return replace(payload, entries={**payload.entries, **own, **applets})
+    own = {"runner.sh": initramfs.regular(runner), "further.sh": initramfs.regular(_own(script))}
+    links = {f"bin/{applet}": initramfs.symlink("busybox") for applet in applets}
+    return replace(payload, entries={**payload.entries, **own, **links})
 
 
 def _own(name: str) -> bytes:

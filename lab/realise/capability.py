@@ -26,9 +26,12 @@ POLICY_SINCE = {"queue-depth": "Linux 6.11"}
 ATTRIBUTE_SINCE = {"md/sync_io_depth": ("md-mod", "Linux 6.16")}
 """Attributes of stacks that not all kernels have: the module with the string, and the first release."""
 UNUSABLE = {
-    "target_core_user": ("out of cmd's iov[]", "writes two lines to the console for each command, as Linux 4.15")
+    "target_core_user": {
+        "out of cmd's iov[]": "writes two lines to the console for each command, as Linux 4.15",
+        "completions handled from timeout": "takes completions in order only, as Linux 4.4",
+    }
 }
-"""Modules that some kernels have in a form that no scenario can use: a string in it, and why."""
+"""Modules that some kernels have in a form that no scenario can use: strings in it, and why."""
 REMOVED_WORDS = {"scsi_mod.use_blk_mq": ("Y", "as Linux 5.0 removed the legacy request path (f664a3cc17b7)")}
 """Parameters that kernels no longer have: the value that they behave as, and why."""
 
@@ -127,9 +130,9 @@ def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
         return
     names = [assignment.split("=", 1)[0] for assignment in step.parameters.split()]
     wanted = [name for name in names if name not in step.optional]
-    sign, why = UNUSABLE.get(step.name, ("", ""))
-    if why and closure.load and sign.encode() in read_module(closure.load[-1]):
-        yield f"{step.name} of {kernel.release} {why}"
+    for sign, why in UNUSABLE.get(step.name, {}).items():
+        if sign.encode() in _code(kernel, step.name):
+            yield f"{step.name} of {kernel.release} {why}"
     if not wanted:
         return
     if not closure.load:

@@ -81,7 +81,7 @@ HBA = Field("hba", Reference(), "HBA that has the LUN", "mpt0", required=True)
 LUN_DISKS = Field("disks", References(least=1), "disks it consists of, in order", "[d0..3]", required=True)
 BOX_DISKS = Field("disks", References(least=1), "disks in it", "[d00..23]", required=True)
 
-KIND = Field("kind", Choice(tuple(StackKind)), "kind of device", required=True)
+KIND = Field("kind", Choice(tuple(StackKind)), "kind of device, or a filesystem", required=True)
 OVER = Field("over", References(least=1), "LUNs or other stacks below it", "[sda, sdb]", required=True)
 CHUNK = Field("chunk", size(4096, 1 << 30), "stripe, md: bytes on one member before the next", "64k")
 OFFSET = Field("offset", size(0), "linear: start of the part of its only member", "40G", absent="0")
@@ -117,6 +117,10 @@ IOPOLICY = Field(
     "iopolicy", Choice(("numa", "round-robin", "queue-depth")), "nvme: how a path is chosen", default="numa"
 )
 RESYNC = Field("resync", Flag(), "md: start out of sync and resynchronise", default=False)
+FILESYSTEMS = ("ext4", "xfs", "btrfs")
+FS_TYPE = Field("type", Choice(FILESYSTEMS), "filesystem: its type", "ext4")
+MKFS = Field("mkfs", Text("options of mkfs", r"[!-~]+( [!-~]+)*"), "filesystem: options of mkfs", "-E stride=16")
+MOUNT = Field("mount", Text("mount options", r"[!-+\--~]+(,[!-+\--~]+)*"), "filesystem: mount options", "noatime")
 
 
 def _attribute(name: str, kind: Kind[T], says: str, example: str = "", unit: str = "") -> Field[T]:
@@ -198,13 +202,16 @@ _LUN = Record((HBA, LUN_DISKS, PATH))
 _BOX = Record((MODEL, BOX_DISKS, PATH))
 _PATHS = (SELECTOR, POLICY, MODE, REPEAT_COUNT, THROUGHPUT)
 _ARRAY = (LEVEL, BITMAP, RESYNC)
-_STACK = Record((KIND, OVER, CHUNK, OFFSET, STACK_SIZE, *_PATHS, *_ARRAY, IOPOLICY, STACK_QUEUE, STACK_MD))
+_FILESYSTEM = (FS_TYPE, MKFS, MOUNT)
+_STACK = Record(
+    (KIND, OVER, CHUNK, OFFSET, STACK_SIZE, *_PATHS, *_ARRAY, IOPOLICY, *_FILESYSTEM, STACK_QUEUE, STACK_MD)
+)
 DISKS = Field("disks", NamedRanges(_DISK, "disk"), "disks", required=True)
 HBAS = Field("hbas", NamedRanges(_HBA, "HBA", most=32), "host adapters", required=True)
 LUNS = Field("luns", NamedRanges(_LUN, "LUN"), "block devices of the HBAs", required=True)
 LINKS = Field("links", NamedRanges(_LINK, "link"), "capacities that paths share")
 ENCLOSURES = Field("enclosures", NamedRanges(_BOX, "enclosure"), "boxes of disks")
-STACKS = Field("stacks", NamedRanges(_STACK, "stack"), "devices over the LUNs: dm, md, NVMe multipath")
+STACKS = Field("stacks", NamedRanges(_STACK, "stack"), "devices over the LUNs: dm, md, NVMe multipath; and filesystems")
 TOPOLOGY_RECORD = Record(
     (TOPOLOGY, TITLE, MEMORY, KERNEL_WORDS, VM, QUEUE, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS)
 )
@@ -222,5 +229,6 @@ STACK_SETTINGS: Mapping[str, Field[object]] = {
     **_by_name(CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT),
     **_by_name(SELECTOR, POLICY, MODE, LEVEL, BITMAP, IOPOLICY),
     **_by_name(RESYNC),
+    **_by_name(FS_TYPE, MKFS, MOUNT),
 }
 """Keys that an arm may set, by name."""

@@ -179,6 +179,9 @@ def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
             yield f"disk {disk} is on LUN {first.name} already: all paths must have the same disks"
 
 
+_KEEP_DATA = (Driver.NULL_BLK, Driver.TCMU)
+
+
 def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
     if stack.kind in {StackKind.MULTIPATH, StackKind.NVME}:
         behind = {topology.luns[name].disks if name in topology.luns else (name,) for name in stack.over}
@@ -188,6 +191,10 @@ def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
         yield "the members of a stack of kind nvme must be LUNs"
     elif stack.kind is StackKind.NVME and topology.driver(stack.name) not in {Driver.NVMET_TCP, Driver.NVME}:
         yield f"a stack of kind nvme needs driver nvmet-tcp or nvme, got {topology.driver(stack.name)}"
+    if stack.kind is StackKind.FILESYSTEM and (driver := topology.driver(stack.name)) not in _KEEP_DATA:
+        yield f"a filesystem needs driver {' or '.join(_KEEP_DATA)}, whose disks keep what is written, got {driver}"
+    for below in filter(topology.is_filesystem, stack.over):
+        yield f"nothing can be over the filesystem {below}"
     sizes = [topology.stack_size(each) if each in topology.stacks else topology.lun_size(each) for each in stack.over]
     if stack.kind is StackKind.LINEAR and stack.offset + stack.size > sum(sizes):
         yield f"offset and size exceed the {show_size(sum(sizes))} of {stack.over[0]}"

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The stacks of a topology file: dm-linear, dm-stripe, dm-multipath, md arrays and NVMe multipath."""
+"""The stacks of a topology file: dm-linear, dm-stripe, dm-multipath, md arrays, NVMe multipath, filesystems."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -16,6 +16,7 @@ _OWN_KEYS: Mapping[StackKind, frozenset[str]] = {
     StackKind.MULTIPATH: frozenset({"selector", "policy", "mode", "repeat_count", "throughput"}),
     StackKind.MD: frozenset({"level", "chunk", "size", "bitmap", "resync", "md"}),
     StackKind.NVME: frozenset({"iopolicy"}),
+    StackKind.FILESYSTEM: frozenset({"type", "mkfs", "mount"}),
 }
 _COMMON_KEYS = {"kind", "over", "queue"}
 
@@ -76,6 +77,10 @@ def _lacks(stack: Stack) -> Iterator[tuple[str, str]]:
             yield "chunk", "chunk is missing"
     if stack.throughput and len(stack.throughput) != len(stack.over):
         yield "throughput", f"throughput has {len(stack.throughput)} entries for {len(stack.over)} paths"
+    if stack.kind is StackKind.FILESYSTEM and not stack.type:
+        yield "type", "type is missing"
+    if stack.kind is StackKind.FILESYSTEM and len(stack.over) > 1:
+        yield "over", "a filesystem is over one device"
     if stack.kind is StackKind.STRIPE and not stack.chunk:
         yield "chunk", "chunk is missing"
     if stack.chunk & (stack.chunk - 1):

@@ -329,6 +329,11 @@ def test_show_fits_one_screen(name: str, capsys: pytest.CaptureFixture[str]) -> 
     assert all(f"\n  {arm}" in shown for arm in scenario.arms)
 
 
+def test_show_draws_the_devices_of_an_arm_as_it_draws_a_topology(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "shared-queue", "--arm", "shared"]) == 0
+    assert "\n    └─ p0..3  4 disks: 1G, 50 MB/s, seek 8.5 ms, 7200 rpm\n" in capsys.readouterr().out
+
+
 @pytest.mark.parametrize("name", sorted(find_scenarios(SCENARIOS)))
 def test_what_show_says_to_type_is_shell(name: str, capsys: pytest.CaptureFixture[str]) -> None:
     scenario = load_scenario(name, search=SCENARIOS)

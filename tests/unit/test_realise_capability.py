@@ -2,6 +2,8 @@
 from dataclasses import replace
 from pathlib import Path
 
+import pytest
+
 from lab.base.contents import note
 from lab.kernels.model import Kernel
 from lab.realise.capability import REQUIRED_OPTIONS, missing
@@ -130,12 +132,17 @@ def test_a_built_in_module_needs_a_file_only_for_parameters(tmp_path: Path) -> N
     )
 
 
-def test_a_module_that_fills_the_console_is_not_used(tmp_path: Path) -> None:
+@pytest.mark.parametrize(
+    ("sign", "why"),
+    [
+        (b"Block(%d) out of cmd's iov[] has", "writes two lines to the console for each command, as Linux 4.15"),
+        (b"%d completions handled from timeout", "takes completions in order only, as Linux 4.4"),
+    ],
+)
+def test_a_module_that_no_scenario_can_use(tmp_path: Path, sign: bytes, why: str) -> None:
     made = kernel(tmp_path, {**MODULES, "target_core_user": ""}, builtin=BUILTIN, parameters=PARAMETERS)
     assert missing(made, topology("calibration-tcmu"), {}) == ()
     module = tmp_path / "target_core_user.ko"
-    module.write_bytes(module.read_bytes() + b"Block(%d) out of cmd's iov[] has been touched!\n")
+    module.write_bytes(module.read_bytes() + sign)
     note(tmp_path)
-    assert missing(made, topology("calibration-tcmu"), {}) == (
-        "target_core_user of 6.1.0-50-amd64 writes two lines to the console for each command, as Linux 4.15",
-    )
+    assert missing(made, topology("calibration-tcmu"), {}) == (f"target_core_user of 6.1.0-50-amd64 {why}",)

@@ -15,7 +15,7 @@ from harness.record.store import Store
 from harness.run.plan import Request
 from harness.studies.zoo import score
 from harness.studies.zoo.page import print_zoo, summary, zoo_page
-from harness.studies.zoo.regressions import Regression, load_regressions
+from harness.studies.zoo.regressions import OutOfScope, Regression, load_out_of_scope, load_regressions
 from harness.studies.zoo.score import (
     NullPair,
     Publication,
@@ -121,6 +121,10 @@ def test_the_page_has_all_that_was_seen_and_says_what_surprises() -> None:
     assert "- starved on 7.2: no such kernel" in lines
     assert "| sample | 6.1 | 2 + 2 | the share is kept | none.together.fast.iops |" in lines
     assert lines[-1] == "Kernels: 5.10, 6.1, 7.2. QEMU 7.2. `blklab check zoo` measures what is missing."
+    out = zoo_page(
+        [STARVED], Zoo((), (), ()), "QEMU 7.2", "blklab check zoo", [OutOfScope("a lock", "https://x", "one CPU")]
+    )
+    assert "## Out of scope\n\n- [a lock](https://x): one CPU" in out
     plain = zoo_page([STARVED], Zoo((), (), ()), "QEMU 7.2", "blklab check zoo")
     assert "##" not in plain, "nothing to say, no heading"
 
@@ -141,6 +145,12 @@ def test_the_list_names_scenarios_mutants_and_figures_that_exist() -> None:
     for one in found:
         mutants = {control.mutant for control in one.scenario.controls}
         assert not one.mutant or one.mutant in mutants, one.name
+
+
+def test_what_is_out_of_scope_has_a_source_and_a_reason() -> None:
+    found = load_out_of_scope(SCENARIOS / "zoo" / "regressions.yaml")
+    assert found
+    assert all(one.that and one.link.startswith("https://") and one.because for one in found)
 
 
 def test_all_mistakes_of_a_list_are_reported_at_once(tmp_path: Path) -> None:

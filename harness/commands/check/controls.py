@@ -10,8 +10,7 @@ from string import ascii_letters
 from rich.console import Console
 from rich.table import Column, Table
 
-from harness.commands.common.boots import every_scenario, kernel_of, lab_of_host, store_of, watched
-from harness.commands.common.kernels import specs
+from harness.commands.common.boots import every_scenario, kernel_of, lab_of_host, specs, store_of, watched
 from harness.commands.common.options import (
     PAGES,
     SCENARIOS,

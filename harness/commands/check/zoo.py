@@ -6,8 +6,7 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.common.boots import kernel_of, lab_of_host, mutants_of, store_of, watched
-from harness.commands.common.kernels import specs
+from harness.commands.common.boots import kernel_of, lab_of_host, mutants_of, specs, store_of, watched
 from harness.commands.common.options import (
     PAGES,
     SCENARIOS,
@@ -21,7 +20,7 @@ from harness.commands.common.options import (
 from harness.commands.matrix import KERNELS
 from harness.studies.controls import FOLDER
 from harness.studies.zoo.page import print_zoo, zoo_page
-from harness.studies.zoo.regressions import Regression, load_regressions
+from harness.studies.zoo.regressions import Regression, load_out_of_scope, load_regressions
 from harness.studies.zoo.score import NULL_PAIRS, Visit, Zoo, visit
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
 from lab.kernels.packaged import base_spec
@@ -61,7 +60,8 @@ def execute(options: argparse.Namespace) -> int:
         )
     print_zoo(Console(), regressions, zoo)
     if page := page_of(options):
-        write_page(page, zoo_page(regressions, zoo, f"QEMU {lab.qemu.version_text}", "blklab check zoo"))
+        out = load_out_of_scope(_FILE)
+        write_page(page, zoo_page(regressions, zoo, f"QEMU {lab.qemu.version_text}", "blklab check zoo", out))
         tell(f"{len(regressions)} regressions written to {page}")
     return _exit_code(zoo)
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A verdict as test formats need it: a part for each claim, control and boot."""
+"""A verdict as test formats need it, a part for each claim, control and boot; and its figures as CSV."""
 
-from collections.abc import Iterator, Mapping
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.judge.cells import CellResult
@@ -10,6 +12,7 @@ from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
 from harness.record.store import RunFacts, RunFolder
 from harness.report.format import value
+from harness.scenario.metric_names import unit
 from harness.scenario.model import KnownFailure, Scenario, Status
 from lab.base.record import Outcome
 
@@ -30,10 +33,9 @@ class Export:
 def exported(run: RunFolder, verdict: Verdict) -> Export:
     """The run with the time of its boots."""
     seconds: dict[tuple[str, int], float] = {}
-    for cell in run.facts.cells:
-        if not cell.skip and (record := run.boot(cell)) is not None:
-            key = cell.arm, cell.seed
-            seconds[key] = seconds.get(key, 0.0) + sum(record.wall.values())
+    for cell, record in run.boots():
+        key = cell.arm, cell.seed
+        seconds[key] = seconds.get(key, 0.0) + sum(record.wall.values())
     return Export(run.scenario, verdict, run.facts, seconds)
 
 
@@ -57,12 +59,8 @@ class JudgedPart:
     seconds: float = 0.0
 
 
-def parts(export: Export) -> tuple[JudgedPart, ...]:
+def parts(export: Export) -> Iterator[JudgedPart]:
     """All parts, in the order of GROUPS and of the scenario's file."""
-    return tuple(_parts(export))
-
-
-def _parts(export: Export) -> Iterator[JudgedPart]:
     verdict = export.verdict
     for claim in verdict.claims:
         name = f"{claim.that} ({claim.aside})" if claim.draft else claim.that
@@ -102,3 +100,37 @@ def _hung(of: EntryVerdict, judgement: Judgement, verdict: Verdict) -> bool:
         return False
     arms = arms_needed([of.entry.ratio])
     return any(cell.arm in arms and cell.outcome is Outcome.HANG for cell in verdict.cells)
+
+
+_FORMULA = ("=", "+", "-", "@", "\t")
+COLUMNS = ("scenario", "run", "kernel", "arm", "load", "role", "metric", "seed", "value", "unit")
+
+
+def csv_table(export: Export) -> str:
+    """RFC 4180 with a header, lines ended by LF; ``unit`` is empty for a count or a share.
+
+    Rows of the BASE kernel come last, with its own run and release. A text that a spreadsheet would take for a
+    formula starts with an apostrophe.
+    """
+    verdict, facts = export.verdict, export.facts
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in _rows(verdict.cells):
+        writer.writerow(_safe(export.scenario.name, facts.run_id, facts.kernel.release, *row))
+    if facts.base:
+        for row in _rows(verdict.base or ()):
+            writer.writerow(_safe(export.scenario.name, facts.baseline, facts.base.release, *row))
+    return out.getvalue()
+
+
+def _safe(*row: object) -> tuple[object, ...]:
+    """The row without formulas (OWASP, "CSV Injection"); figures stay as they are."""
+    return tuple(f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in row)
+
+
+def _rows(cells: Sequence[CellResult]) -> Iterator[tuple[object, ...]]:
+    """Values as floats, which csv writes by repr: reading them back gives the same figures."""
+    for cell in cells:
+        for (load, role, metric), figure in sorted(cell.figures.items()):
+            yield cell.arm, load, role, metric, cell.seed, figure, unit(metric)

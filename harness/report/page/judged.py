@@ -89,6 +89,10 @@ def strip(
     left = LABELS + _EDGE if any(each.label for each in shown) else _EDGE
     axis = fitting([*values, *edges, *([reported] if reported is not None else [])], left, WIDTH - _EDGE)
     base = _TOP + _ROW * len(shown)
+    start, end = axis.start, axis.end
+    if expect:
+        start = start if expect.low is None else axis.at(expect.low)
+        end = end if expect.high is None else axis.at(expect.high)
     return Strip(
         title=_title(title, shown, f"{wish} {expect.text}" if expect else "", reported),
         width=WIDTH,
@@ -98,7 +102,7 @@ def strip(
         left=left,
         right=WIDTH - _EDGE,
         base=base,
-        band=_band(expect, axis) if expect else None,
+        band=(start, end - start) if expect else None,
         expected=_label(f"{wish} {expect.text}", [axis.at(edge) for edge in edges], left) if expect else None,
         edges=tuple(axis.at(edge) for edge in edges),
         reported=_label(f"reported {reported:g}", [axis.at(reported)], left) if reported is not None else None,
@@ -126,12 +130,6 @@ def _row(place: int, shown: StripEntry, axis: Axis, expect: Bound | None) -> Str
     ends = (axis.at(ensemble.low), axis.at(ensemble.median), axis.at(ensemble.high))
     true = (axis.at(shown.interval.low), axis.at(shown.interval.high)) if shown.interval else None
     return StripRow(shown.label, y, dots, *ends, interval=true)
-
-
-def _band(expect: Bound, axis: Axis) -> tuple[float, float]:
-    start = axis.start if expect.low is None else axis.at(expect.low)
-    end = axis.end if expect.high is None else axis.at(expect.high)
-    return start, end - start
 
 
 def _label(text: str, places: Sequence[float], left: float) -> Tick:

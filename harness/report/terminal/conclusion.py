@@ -15,10 +15,7 @@ _CLAIMS = {
     Status.DONE: "inconclusive",
     Status.SKIP: "could not be judged: this kernel or run lacks what they need",
 }
-_CONTROLS = _CLAIMS | {
-    Status.FAIL: "met a failure of the kernel",
-    Status.SKIP: "could not be run on this kernel",
-}
+_CONTROLS = _CLAIMS | {Status.FAIL: "met a failure of the kernel", Status.SKIP: "could not be run on this kernel"}
 _BOOTS = {Status.FAIL: "ended in a failure of the kernel", Status.ERROR: "went wrong", Status.MISS: "left no result"}
 _BASE_BOOTS = {
     Status.ERROR: "of the BASE kernel went wrong or cannot be compared",
@@ -39,9 +36,11 @@ def reason(verdict: Verdict) -> str:
     known = [claim.word for claim in required]
     run = [control for control in verdict.controls if control.judgement is not None]
     if verdict.status is Status.PASS:
-        held = f"{plural(len(claims), 'claim')} held ({_over(verdict)})" if claims else ""
+        noisy = any(claim.judgement.interval for claim in verdict.claims)
+        over = f"{plural(len(verdict.seeds), 'boot')} a side" if noisy else plural(len(verdict.seeds), "seed")
+        held = f"{plural(len(claims), 'claim')} held ({over})" if claims else ""
         controls = f"{plural(len(run), 'negative control')} {_MUST[len(run) == 1]}" if run else ""
-        return _joined(held, _times(known, XFAIL, "failed as known"), controls)
+        return ", ".join(filter(None, (held, _times(known, XFAIL, "failed as known"), controls)))
     unseen = sum(control.held for control in run)
     statuses = [control.judgement.status for control in run if control.judgement and not control.held]
     drafts = sum(claim.draft for claim in verdict.claims)
@@ -58,21 +57,12 @@ def reason(verdict: Verdict) -> str:
         _count((cell.status for cell in verdict.cells), verdict.status, "boot", _BOOTS),
         _count((cell.status for cell in verdict.base or ()), verdict.status, "boot", _BASE_BOOTS),
     ]
-    return "; ".join(part for part in parts if part) or "the scenario makes no claim"
-
-
-def _over(verdict: Verdict) -> str:
-    noisy = any(claim.judgement.interval for claim in verdict.claims)
-    return plural(len(verdict.seeds), "boot" if noisy else "seed") + (" a side" if noisy else "")
+    return "; ".join(filter(None, parts)) or "the scenario makes no claim"
 
 
 def _times(words: Sequence[str], word: str, says: str) -> str:
     count = words.count(word)
     return f"{plural(count, 'claim')} {says}" if count else ""
-
-
-def _joined(*parts: str) -> str:
-    return ", ".join(part for part in parts if part)
 
 
 def _count(statuses: Iterable[Status], wanted: Status, one: str, words: dict[Status, str]) -> str:

@@ -178,21 +178,17 @@ def _cell(column: Column, entry: CollectionCell | None) -> Values:
     verdict = entry.judged.verdict
     counted = [claim for claim in verdict.claims if not claim.optional]
     held = sum(claim.counts_as is Status.PASS for claim in counted)
-    nearest = min(_margins(verdict), default=None)
-    least, that = nearest if nearest else (None, "")
+    least, that = min(_margins(verdict), default=(None, ""))
+    margin = "" if least is None else f"margin {100 * least:.0f} %" if least >= 0 else f"off by {-100 * least:.0f} %"
     return {
         "kernel": column.label,
         "word": entry.status,
         "claims": f"{held} of {len(counted)} claims" if counted else "",
-        "margin": "" if least is None else _margin_words(least),
+        "margin": margin,
         "detail": f"tightest claim: {that}" if that else "",
         "near": least is not None and abs(least) < NEAR,
         "linked": True,
     }
-
-
-def _margin_words(least: float) -> str:
-    return f"margin {100 * least:.0f} %" if least >= 0 else f"off by {-100 * least:.0f} %"
 
 
 def _margins(verdict: Verdict) -> Iterator[tuple[float, str]]:

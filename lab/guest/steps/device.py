@@ -125,6 +125,33 @@ class Array(Step):
         return " ".join((*self.arguments, *map(device, self.members)))
 
 
+class Filesystem(Step):
+    """Make a filesystem on the device ``member`` and mount it on the folder ``name``, which stands for the device.
+
+    ``words`` are those of mkfs, ``options`` those of mount.
+    """
+
+    verb, sent = "filesystem", ("name", "member", "line")
+    typed = "mkfs.{0.type} {0.words} {0.node}; mkdir {0.folder}; mount -t {0.type} -o {0.options} {0.node} {0.folder}"
+    name: str
+    member: str
+    type: str
+    words: str
+    options: str
+
+    @property
+    def line(self) -> str:
+        return f"{self.type} {self.options} {self.words}"
+
+    @property
+    def node(self) -> str:
+        return device(self.member)
+
+    @property
+    def folder(self) -> str:
+        return device(self.name)
+
+
 class Network(Step):
     """Bring the loopback device up and run ``commands`` of tc, such as ``qdisc add dev lo ...``."""
 

@@ -60,6 +60,14 @@ class RunLoad(Step):
         return {self.file: self.fio, **sampled}
 
 
+class LayFiles(Step):
+    """Write the files that a load reads, before its window, and empty the page cache."""
+
+    verb = "layout"
+    typed = "fio --create_only=1 {0.load}.fio; sync; echo 3 > /proc/sys/vm/drop_caches"
+    load: str
+
+
 TRACING = "/sys/kernel/tracing"
 TRACE_INSTANCE = f"{TRACING}/instances/blklab"
 

@@ -5,7 +5,7 @@ from collections.abc import Iterator
 
 from lab.guest.steps import Step
 from lab.guest.steps.device import Module, NameBlock, configured
-from lab.topology.model import Disk, StackKind, Topology
+from lab.topology.model import Disk, Topology
 
 CONFIGFS = "/sys/kernel/config"
 _MIB = 1 << 20
@@ -17,9 +17,7 @@ _TAGS = 1024
 def steps(topology: Topology) -> Iterator[Step]:
     (hba,) = topology.hbas.values()
     yield Module("null_blk", f"nr_devices=0 shared_tags=1 hw_queue_depth={hba.can_queue} submit_queues={hba.hw_queues}")
-    # md reads back its superblocks.
-    arrays = [stack.name for stack in topology.stacks.values() if stack.kind is StackKind.MD]
-    kept = {lun for name in arrays for lun in topology.leaves(name)}
+    kept = topology.keeping()
     for index, lun in enumerate(topology.luns.values()):
         yield from _device(index, topology.disks[lun.disks[0]], None, kept=lun.name in kept)
         yield NameBlock(lun.name, f"/sys/block/nullb{index}")

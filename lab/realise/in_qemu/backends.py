@@ -8,7 +8,7 @@ then those of the links on its path. QEMU serves the members of a group in turn 
 from collections.abc import Iterator, Mapping
 
 from lab.realise.in_qemu.places import option
-from lab.topology.model import Disk, Lun, StackKind, Topology
+from lab.topology.model import Disk, Lun, Topology
 
 Json = Mapping[str, object]
 
@@ -39,8 +39,7 @@ def files(topology: Topology) -> dict[str, int]:
 
 def _kept(topology: Topology) -> Iterator[str]:
     """Disks below md arrays, whose superblocks the kernel reads back."""
-    arrays = [name for name, stack in topology.stacks.items() if stack.kind is StackKind.MD]
-    luns = {leaf for name in arrays for leaf in topology.leaves(name)}
+    luns = topology.keeping()
     yield from dict.fromkeys(disk for lun in topology.luns.values() if lun.name in luns for disk in lun.disks)
 
 
