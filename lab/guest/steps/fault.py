@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Steps that break the guest on purpose, for selftests."""
 
-from dataclasses import dataclass
-
-from lab.guest.steps import Delayed
+from lab.guest.steps import Delayed, Step
 
 HOST_NOISE = "host-noise"
 FAULTS = (
@@ -13,8 +11,7 @@ FAULTS = (
 """Faults of ``Inject``, which prove that the lab detects them."""
 
 
-@dataclass(frozen=True)
-class Inject(Delayed):
+class Inject(Delayed, Step):
     """Break the guest on purpose, ``after`` nanoseconds from now; only selftests do this."""
 
     verb, sent, typed = "inject", ("fault", "seconds"), "# selftest: {0.fault} after {0.seconds} s"
@@ -26,8 +23,7 @@ LOSE_DISK = "lose-disk"
 """The fault of ``Lose``: the disk of the first LUN disappears."""
 
 
-@dataclass(frozen=True)
-class Lose(Delayed):
+class Lose(Delayed, Step):
     """Remove a disk from the guest, ``after`` nanoseconds from now; only selftests do this."""
 
     verb, sent, typed = "lose", ("lun", "seconds"), "# selftest: {0.lun} is lost after {0.seconds} s"
