@@ -3,15 +3,15 @@
 
 import shlex
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
-from typing import ClassVar, dataclass_transform
+from dataclasses import dataclass, fields
+from typing import ClassVar
 
 from lab.base.errors import LabBroken
 
 
-@dataclass_transform(frozen_default=True)
+@dataclass(frozen=True)
 class Step:
-    """One line of tab-separated fields; every kind is a frozen dataclass. The runner never evaluates a field.
+    """One line of tab-separated fields. The runner never evaluates a field.
 
     ``verb`` is the first field, the others are the attributes named in ``sent`` (default: the fields of the class).
     ``typed`` is the line that a kernel developer would type, a format of the step.
@@ -21,12 +21,9 @@ class Step:
     sent: ClassVar[tuple[str, ...]] = ()
     typed: ClassVar[str] = ""
 
-    def __init_subclass__(cls) -> None:
-        dataclass(frozen=True)(cls)
-
     def fields(self) -> tuple[str, ...]:
         """The verb and its arguments; ``job_files`` refuses tabs, newlines and empty fields."""
-        names = self.sent or vars(self)
+        names = self.sent or tuple(field.name for field in fields(self))
         return (self.verb, *(str(getattr(self, name)) for name in names))
 
     def files(self) -> Mapping[str, str]:
@@ -43,7 +40,7 @@ class Step:
         return shlex.quote(str(getattr(self, "value", "")))
 
 
-class Delayed:
+class Delayed(Step):
     """A step that takes a time, ``after``, in nanoseconds of guest time."""
 
     after: int

@@ -3,6 +3,7 @@
 
 import shlex
 from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
 
 from lab.guest.steps import Step, listed
 
@@ -20,6 +21,7 @@ def sysfs(lun: str) -> str:
     return f"{LAB}/{lun}.sys"
 
 
+@dataclass(frozen=True)
 class Module(Step):
     """Load a kernel module; its dependencies are loaded before it.
 
@@ -32,6 +34,7 @@ class Module(Step):
     optional: tuple[str, ...] = ()
 
 
+@dataclass(frozen=True)
 class Mount(Step):
     """Mount a pseudo file system (such as configfs) on an existing folder."""
 
@@ -40,11 +43,13 @@ class Mount(Step):
     path: str
 
 
+@dataclass(frozen=True)
 class MakeFolder(Step):
     verb, typed = "mkdir", "mkdir {0.path}"
     path: str
 
 
+@dataclass(frozen=True)
 class Write(Step):
     """Write ``value`` to the first path that matches ``path`` (a glob), waiting up to 5 s for one."""
 
@@ -59,12 +64,14 @@ def configured(folder: str, values: Mapping[str, object]) -> Iterator[Step]:
     yield from (Write(f"{folder}/{name}", str(value)) for name, value in values.items())
 
 
+@dataclass(frozen=True)
 class LinkStep(Step):
     verb, typed = "link", "ln -s {0.target} {0.path}"
     target: str
     path: str
 
 
+@dataclass(frozen=True)
 class NameBlock(Step):
     """Name a block device after a LUN; ``path`` (a glob) matches its sysfs folder."""
 
@@ -74,6 +81,7 @@ class NameBlock(Step):
     path: str
 
 
+@dataclass(frozen=True)
 class Find(Step):
     """Name the block device with an ``attribute`` (a glob) that reads ``value``.
 
@@ -91,6 +99,7 @@ class Find(Step):
     block: str
 
 
+@dataclass(frozen=True)
 class TableStep(Step):
     """Create a device-mapper device from a table with one target per line."""
 
@@ -110,6 +119,7 @@ class TableStep(Step):
         return {self.file: listed(self.rows)}
 
 
+@dataclass(frozen=True)
 class Array(Step):
     """Create an md array of the named devices with mdadm's ``arguments``."""
 
@@ -125,6 +135,7 @@ class Array(Step):
         return " ".join((*self.arguments, *map(device, self.members)))
 
 
+@dataclass(frozen=True)
 class Filesystem(Step):
     """Make a filesystem on the device ``member`` and mount it on the folder ``name``, which stands for the device.
 
@@ -152,6 +163,7 @@ class Filesystem(Step):
         return device(self.name)
 
 
+@dataclass(frozen=True)
 class Network(Step):
     """Bring the loopback device up and run ``commands`` of tc, such as ``qdisc add dev lo ...``."""
 
@@ -165,6 +177,7 @@ class Network(Step):
         return "\n".join(("ifconfig lo up", *(f"tc {command}" for command in self.commands)))
 
 
+@dataclass(frozen=True)
 class Daemon(Step):
     """Start the disk handler with ``config`` and wait until it is ready; if it dies later, the boot ends."""
 

@@ -1,7 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Steps that break the guest on purpose, for selftests."""
 
-from lab.guest.steps import Delayed, Step
+from dataclasses import dataclass
+
+from lab.guest.steps import Delayed
 
 HOST_NOISE = "host-noise"
 FAULTS = (
@@ -11,7 +13,8 @@ FAULTS = (
 """Faults of ``Inject``, which prove that the lab detects them."""
 
 
-class Inject(Delayed, Step):
+@dataclass(frozen=True)
+class Inject(Delayed):
     """Break the guest on purpose, ``after`` nanoseconds from now; only selftests do this."""
 
     verb, sent, typed = "inject", ("fault", "seconds"), "# selftest: {0.fault} after {0.seconds} s"
@@ -23,7 +26,8 @@ LOSE_DISK = "lose-disk"
 """The fault of ``Lose``: the disk of the first LUN disappears."""
 
 
-class Lose(Delayed, Step):
+@dataclass(frozen=True)
+class Lose(Delayed):
     """Remove a disk from the guest, ``after`` nanoseconds from now; only selftests do this."""
 
     verb, sent, typed = "lose", ("lun", "seconds"), "# selftest: {0.lun} is lost after {0.seconds} s"

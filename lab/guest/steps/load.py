@@ -9,6 +9,7 @@ from lab.base.record import TRACE_FILE
 from lab.guest.steps import Delayed, Step
 
 
+@dataclass(frozen=True)
 class Phase(Step):
     """Announce the next phase on the result channel."""
 
@@ -16,7 +17,8 @@ class Phase(Step):
     name: str
 
 
-class Pause(Delayed, Step):
+@dataclass(frozen=True)
+class Pause(Delayed):
     """Rest until ``after``."""
 
     verb, sent, typed = "pause", ("seconds",), "sleep {0.seconds}"
@@ -40,6 +42,7 @@ class Sampling:
         return times + "".join(f"watch {name} {path}\n" for name, path in self.files.items())
 
 
+@dataclass(frozen=True)
 class RunLoad(Step):
     """Run fio on the job file of a load, between two readings of the counters of kernel and disk handler.
 
@@ -60,6 +63,7 @@ class RunLoad(Step):
         return {self.file: self.fio, **sampled}
 
 
+@dataclass(frozen=True)
 class LayFiles(Step):
     """Write the files that a load reads, before its window, and empty the page cache."""
 
@@ -72,6 +76,7 @@ TRACING = "/sys/kernel/tracing"
 TRACE_INSTANCE = f"{TRACING}/instances/blklab"
 
 
+@dataclass(frozen=True)
 class TraceOn(Step):
     """Enable trace events in the syntax of ``set_event`` (``block:*``, ``scsi``), in an instance of the lab."""
 
@@ -86,6 +91,7 @@ class TraceOn(Step):
         return "; ".join(f"echo {shlex.quote(event)} >> {TRACE_INSTANCE}/set_event" for event in self.events)
 
 
+@dataclass(frozen=True)
 class TraceOff(Step):
     """Disable all events and keep the trace of ``load``."""
 

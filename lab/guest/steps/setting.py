@@ -1,9 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Steps that set something and read it back, and steps that record what sysfs shows."""
 
+from dataclasses import dataclass
+
 from lab.guest.steps import Step
 
 
+@dataclass(frozen=True)
 class Tune(Step):
     """Set a knob and read it back; if the effective value differs, the boot is unfit."""
 
@@ -13,6 +16,7 @@ class Tune(Step):
     value: str
 
 
+@dataclass(frozen=True)
 class Try(Step):
     """Set a knob that the kernel may refuse or change, and record the effect in ``lab.base.record.TRIED``."""
 
@@ -22,6 +26,7 @@ class Try(Step):
     value: str
 
 
+@dataclass(frozen=True)
 class Confirm(Step):
     """Read a knob that was set by other means, such as a module parameter, and compare."""
 
@@ -31,6 +36,7 @@ class Confirm(Step):
     value: str
 
 
+@dataclass(frozen=True)
 class RouteInterrupts(Step):
     """Route all interrupts of the PCI device in the folder ``path`` (a glob) to one ``processor``, with read-back."""
 
@@ -44,6 +50,7 @@ class RouteInterrupts(Step):
     processor: int
 
 
+@dataclass(frozen=True)
 class Recorded(Step):
     """What a step records under ``key``."""
 
