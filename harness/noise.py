@@ -59,18 +59,12 @@ def interval(values: Sequence[float], level: float) -> Interval | None:
 
 
 def _subset_means(values: Sequence[float]) -> list[float]:
-    sums, counts = [0.0], [0]
-    for batch in _batches(values):
-        added, size = math.fsum(batch), len(batch)
+    sums, counts, number = [0.0], [0], min(len(values), MOST_BATCHES)
+    for start, end in pairwise(at * len(values) // number for at in range(number + 1)):
+        added, size = math.fsum(values[start:end]), end - start
         sums += [total + added for total in sums]
         counts += [count + size for count in counts]
     return [total / count for total, count in zip(sums[1:], counts[1:], strict=True)]
-
-
-def _batches(values: Sequence[float]) -> list[Sequence[float]]:
-    number = min(len(values), MOST_BATCHES)
-    edges = [at * len(values) // number for at in range(number + 1)]
-    return [values[start:end] for start, end in pairwise(edges)]
 
 
 _LEAST = 2
@@ -82,10 +76,6 @@ class Scatter:
 
     boots: float
     windows: float
-
-    def of_rounds(self, windows: int) -> float:
-        """What rounds of so many windows scatter by."""
-        return math.hypot(self.boots, self.windows / math.sqrt(windows))
 
 
 def scatter(rounds: Sequence[Sequence[float]]) -> Scatter | None:
@@ -154,7 +144,8 @@ def stopping_rule(rounds: int) -> Rule:
     at = [rounds // part for part in _PARTS if rounds // part >= FEWEST_ROUNDS]
     left, looks = ERROR, []
     for place, number in enumerate(at):
-        level = _provable(max(left / (len(at) - place), finest_level(number)), number)
+        finest = finest_level(number)
+        level = math.floor(max(left / (len(at) - place), finest) / finest + _ROUNDING) * finest
         looks.append(Look(number, level))
         left -= level
     return Rule(ERROR, tuple(looks))
@@ -190,8 +181,3 @@ def more_rounds(values: Sequence[float], bound: Bound) -> int | None:
         if margin * stdev(scattered) <= away * math.sqrt(rounds):
             return rounds - len(values)
     return None
-
-
-def _provable(share: float, rounds: int) -> float:
-    finest = finest_level(rounds)
-    return math.floor(share / finest + 1e-9) * finest

@@ -18,9 +18,8 @@ item makes the boots; an interrupt stops the machines before pytest ends.
 import io
 import os
 import re
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator
 from pathlib import Path
-from typing import Protocol
 
 import pytest
 from rich.console import Console
@@ -33,7 +32,7 @@ from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.conclusion import conclusion
 from harness.report.terminal.progress import progress
-from harness.run.plan import Request
+from harness.run.plan import Request, run_command
 from harness.run.runner import Run, run_scenario
 from harness.scenario.model import Scenario, Status
 from harness.studies.selftest import shortfalls
@@ -49,10 +48,8 @@ _SNIFFED = 1 << 16
 _REPORT_WIDTH = 100
 
 
-class Runner(Protocol):
-    """Run a scenario on the kernel that a spec names, and judge it. Raises BlklabError."""
-
-    def __call__(self, scenario: Scenario, kernel: str) -> Run: ...
+Runner = Callable[[Scenario, str], Run]
+"""Runs a scenario on the kernel that a spec names, and judges it. Raises BlklabError."""
 
 
 class Hooks:
@@ -78,7 +75,8 @@ class LabRunner:
             self._kernels[kernel] = resolve(kernel, self._cache)
         self._lab = self._lab or open_lab(self._cache)
         seeds = None if scenario.selftest else self._seeds
-        request = Request(scenario, self._kernels[kernel], seeds, command=_command(scenario, kernel, seeds))
+        command = run_command(shown_path(scenario.path), kernel, seeds)
+        request = Request(scenario, self._kernels[kernel], seeds, command=command)
         with progress(Console(stderr=True)) as listener:
             return run_scenario(self._lab, request, self._store, listener)
 
@@ -162,7 +160,12 @@ class ScenarioItem(pytest.Item):
         except BlklabError as error:
             pytest.fail(str(error), pytrace=False)
         verdict = self._run.verdict
-        self._note(self._run)
+        self.user_properties += (
+            ("blklab_status", str(verdict.status)),
+            ("blklab_exit_code", str(verdict.exit_code)),
+            ("blklab_kernel", self._run.folder.facts.kernel.release),
+            ("blklab_run", str(self._run.folder.path)),
+        )
         if self.scenario.selftest is None and verdict.status in (Status.ERROR, Status.MISS):
             pytest.fail(_report(self._run), pytrace=False)
 
@@ -183,15 +186,6 @@ class ScenarioItem(pytest.Item):
             if expected:
                 pytest.xfail("; ".join(expected))
 
-    def _note(self, run: Run) -> None:
-        facts = {
-            "blklab_status": str(run.verdict.status),
-            "blklab_exit_code": str(run.verdict.exit_code),
-            "blklab_kernel": run.folder.facts.kernel.release,
-            "blklab_run": str(run.folder.path),
-        }
-        self.user_properties += facts.items()
-
 
 @pytest.hookimpl(wrapper=True)
 def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestReport, pytest.TestReport]:
@@ -205,13 +199,10 @@ def pytest_runtest_makereport(item: pytest.Item) -> Generator[None, pytest.TestR
 def reasons(verdict: Verdict) -> tuple[str, ...]:
     """All reasons why a verdict is neither PASS nor FAIL, each once."""
     cells = [f"arm {cell.arm}: {'; '.join(cell.reasons)}" for cell in verdict.incidents]
-    claims = [claim.sentence for claim in verdict.claims if _undecided(claim.judgement.status)]
-    controls = [one.sentence for one in verdict.controls if one.judgement and _undecided(one.judgement.status)]
-    return tuple(dict.fromkeys(filter(None, (*cells, *claims, *controls))))
-
-
-def _undecided(status: Status) -> bool:
-    return status not in (Status.PASS, Status.FAIL)
+    decided = (Status.PASS, Status.FAIL)
+    judged = (*verdict.claims, *verdict.controls)
+    parts = [one.sentence for one in judged if one.judgement and one.judgement.status not in decided]
+    return tuple(dict.fromkeys(filter(None, (*cells, *parts))))
 
 
 def _runner(config: pytest.Config) -> Runner:
@@ -228,8 +219,3 @@ def _report(run: Run) -> str:
     out = io.StringIO()
     print_run(Console(file=out, width=_REPORT_WIDTH, force_terminal=False), run.folder, run.verdict)
     return out.getvalue().rstrip()
-
-
-def _command(scenario: Scenario, kernel: str, seeds: int | None) -> tuple[str, ...]:
-    words = ("blklab", "run", shown_path(scenario.path), "--kernel", kernel)
-    return words if seeds is None else (*words, "--seeds", str(seeds))

@@ -40,7 +40,9 @@ class Observer:
         mark = self._reader.feed(text.rstrip("\r"))
         if mark is not None:
             self._phase_seen(mark.name)
-            self._note_phase(_PHASES.get(mark.name, mark.name), mark.uptime)
+            name = _PHASES.get(mark.name, mark.name)
+            if not name.startswith("load ") and name != self._marks[-1][0]:
+                self._marks.append((name, time.monotonic() - self._started, mark.uptime))
         return Note.READY if self._reader.ready and not was_ready else None
 
     def record(self, folder: Path, ending: Ending, fingerprint: Mapping[str, str]) -> BootRecord:
@@ -50,25 +52,18 @@ class Observer:
         if self._doubt and outcome in (Outcome.OOPS, Outcome.HANG):
             outcome, detail = Outcome.DOUBTFUL, f"{detail}; {self._doubt}"
         files = dict(self._reader.files)
+        set_up = next((mark.uptime for mark in self._reader.phases if mark.name == "rest"), 0.0)
         return BootRecord(
             folder=folder,
             outcome=outcome,
             detail=detail,
-            warnings=console.warnings(files.get("kmsg", b"").decode(errors="replace"), self._set_up_until()),
+            warnings=console.warnings(files.get("kmsg", b"").decode(errors="replace"), set_up),
             files=files,
             digest=digest_results(files) if outcome is Outcome.BYE else None,
             fingerprint=fingerprint,
             wall=self._spans(1, ending.wall),
             virtual=self._spans(2, self._marks[-1][2]),
         )
-
-    def _set_up_until(self) -> float:
-        return next((mark.uptime for mark in self._reader.phases if mark.name == "rest"), 0.0)
-
-    def _note_phase(self, name: str, uptime: float) -> None:
-        if name.startswith("load ") or name == self._marks[-1][0]:
-            return
-        self._marks.append((name, time.monotonic() - self._started, uptime))
 
     def _spans(self, clock: int, end: float) -> dict[str, float]:
         """Seconds spent in each phase by one of the two clocks of ``_marks``."""

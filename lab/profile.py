@@ -29,7 +29,8 @@ _PATIENCE = 4
 """By how much longer a profiled boot may take."""
 _MARKER = "count_cpu"
 _MARKER_BYTES = 24
-_WINDOW = "profile"
+WINDOW = "window"
+"""Beginning of the names of the files that a plugin writes into the boot's folder."""
 _FUNCTIONS = "functions.txt"
 _KALLSYMS = "kallsyms.gz"
 _KIND = "symbols"
@@ -93,7 +94,8 @@ def profile_boot(
     record = run_job(replace(lab, cold=True), patient, folder, phase_seen=phase_seen)
     _check(record)
     files = {Path(name).name: entry.data for name, entry in lab.payload.entries.items() if elf.is_elf(entry.data)}
-    return Profiled(record, symbols, _windows(prepared, folder), files)
+    windows = {load: path.read_text() for load, path in window_files(prepared, folder).items()}
+    return Profiled(record, symbols, windows, files)
 
 
 def kernel_symbols(
@@ -170,19 +172,17 @@ def _kind(name: str, fork: str) -> str:
 
 
 def _plugin_words(lab: Lab, symbols: tuple[Symbol, ...], folder: Path) -> tuple[str, ...]:
-    address, data = _marker(lab.cache)
     (folder / _FUNCTIONS).write_text(functions_file(symbols))
     return (
         str(plugin(lab.cache, lab.qemu.version)),
         f"functions={_FUNCTIONS}",
-        f"marker={address:x}",
-        f"bytes={data.hex()}",
-        f"output={_WINDOW}",
+        *window_marker(lab.cache),
+        f"output={WINDOW}",
     )
 
 
-def _marker(cache: Cache) -> tuple[int, bytes]:
-    """Where the sampler's function is that it calls at both ends of its window, and what is there."""
+def window_marker(cache: Cache) -> tuple[str, str]:
+    """A plugin's arguments: where the sampler's function is that it calls at both ends of its window, and its code."""
     program = programs.build_with_symbols(cache, programs.SAMPLER)
     stripped = programs.build(cache, programs.SAMPLER)
     found = [one for one in elf.functions(program) if one.name.split(".")[0] == _MARKER]
@@ -197,17 +197,18 @@ def _marker(cache: Cache) -> tuple[int, bytes]:
             data = segment.data[at : at + _MARKER_BYTES]
         elif segment.data[at : at + _MARKER_BYTES] != data:
             raise LabBroken("stripping moved the sampler's code", remedy="report the compiler as a bug")
-    return found[0].address, data
+    return f"marker={found[0].address:x}", f"bytes={data.hex()}"
 
 
-def _windows(prepared: PreparedJob, folder: Path) -> Mapping[str, str]:
+def window_files(prepared: PreparedJob, folder: Path) -> Mapping[str, Path]:
+    """The file that a plugin wrote for each load with a sampled window. Raises CannotJudge where there is none."""
     loads = [step.name for step in prepared.steps if isinstance(step, RunLoad) and step.watch]
-    paths = [folder / f"{_WINDOW}.{number}" for number in range(len(loads))]
+    paths = [folder / f"{WINDOW}.{number}" for number in range(len(loads))]
     if missing := [load for load, path in zip(loads, paths, strict=True) if not path.is_file()]:
         raise LabBroken(f"the plugin saw no window of load {missing[0]}", remedy="report this as a bug of blklab")
     if not loads:
         raise CannotJudge("no load of this cell has a sampled window", remedy="windows of 20 ms and more are sampled")
-    return {load: path.read_text() for load, path in zip(loads, paths, strict=True)}
+    return dict(zip(loads, paths, strict=True))
 
 
 def _check(record: BootRecord) -> None:

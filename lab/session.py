@@ -15,23 +15,22 @@ from lab.base.digest import digest_bytes, known_digest
 from lab.base.errors import LabBroken
 from lab.base.record import BootRecord
 from lab.base.units import Tell, silent
-from lab.guest import image, payload
+from lab.guest import filesystems, image, payload
 from lab.guest.image import BaseImage
-from lab.guest.job import job_files
 from lab.guest.payload import Payload
-from lab.guest.steps import Step
+from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import Daemon, MakeFolder, Module, Mount, Write
 from lab.guest.steps.fault import HOST_NOISE, LOSE_DISK, Inject, Lose
-from lab.guest.steps.load import TRACE_INSTANCE, TRACING, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn
+from lab.guest.steps.load import TRACE_INSTANCE, TRACING, LayFiles, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn
 from lab.guest.steps.setting import Confirm
 from lab.kernels.model import Kernel
 from lab.native import programs
 from lab.native.steady import Steady, steady
 from lab.observe import Observer
 from lab.qemu import snapshot
-from lab.qemu.accelerator import Accelerator, accelerator, doubt_of
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
 from lab.qemu.clock import Clock, VirtualClock
+from lab.qemu.kvm import Accelerator, accelerator, doubt_of
 from lab.qemu.machine import Ending, Limits, run
 from lab.qemu.probe import Qemu, find_qemu
 from lab.realise import recipe
@@ -119,17 +118,16 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         steps += [Mount("tracefs", TRACING), MakeFolder(TRACE_INSTANCE)]
         steps.append(Write(f"{TRACE_INSTANCE}/buffer_size_kb", str(_TRACE_BUFFER >> 10)))
     for number, load in enumerate(job.loads):
+        if topology.filesystems:
+            steps.append(LayFiles(load.name))
         # The scan of a LUN is I/O too, so the first load also has a rest before it.
         steps += [Phase("rest"), Pause(job.pause + job.phase)]
         if job.inject and number == 0:
-            steps.append(_fault(topology, job.inject, load.time // 2))
+            first, after = next(iter(topology.luns)), load.time // 2
+            steps.append(Lose(first, after) if job.inject == LOSE_DISK else Inject(job.inject, after))
         run_load = RunLoad(load.name, load.fio, watch_of(topology, load))
         steps += [TraceOn(job.trace), run_load, TraceOff(load.name)] if job.trace else [run_load]
     return tuple(steps)
-
-
-def _fault(topology: Topology, fault: str, after: int) -> Step:
-    return Lose(next(iter(topology.luns)), after) if fault == LOSE_DISK else Inject(fault, after)
 
 
 def watch_of(topology: Topology, load: GuestLoad) -> Sampling | None:
@@ -188,9 +186,16 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     own_devices = hardware(topology) if topology.emulated else None
     clock = accelerator_for(lab, kernel).clock if own_devices else VirtualClock()
     carried = payload.with_further_steps(lab.payload) if own_devices else lab.payload
+    if types := {stack.type for stack in topology.filesystems}:
+        carried = filesystems.added(lab.cache, carried, types)
     base = image.base_image(lab.cache, kernel, carried, modules, _programs(lab.cache, work))
-    deadline = _deadline(job) * (_STARVED if own_devices else 1)
-    words, limit = topology.kernel_words, _wall_limit(job)
+    loads = sum(load.time for load in job.loads)
+    rests = len(job.loads) * (job.pause + job.phase)
+    # Seconds of guest time in which a working guest finishes.
+    deadline = 2 * (loads + rests) // NANOSECONDS + _MARGIN + (_TRACE_TIME if job.trace else 0)
+    deadline *= _STARVED if own_devices else 1
+    # Seconds of host time; a guest that is always busy runs about twenty times slower than its clock.
+    words, limit = topology.kernel_words, 600 + 40 * loads / NANOSECONDS
     prepared = PreparedJob(kernel, topology.memory, base, b"", work, limit, job.labels, clock, own_devices, words=words)
     spec = _machine(lab, prepared)
     if words:
@@ -245,11 +250,12 @@ def run_job(
     with _writing(folder):
         (folder / kit.JOB).write_bytes(prepared.job_archive + _host_noise(prepared.steps))
         note_repeat(lab, prepared, folder)
-        _make_files(prepared, folder)
+        if prepared.hardware:
+            prepared.hardware.make_files(folder)
     try:
         observer, ending = _run_machine(lab, prepared, folder, phase_seen, abort)
     finally:
-        for name in _disk_files(prepared):
+        for name in prepared.hardware.files if prepared.hardware else ():
             (folder / name).unlink(missing_ok=True)
     if prepared.clock.exact:
         with _writing(folder):
@@ -331,17 +337,6 @@ def boot_inputs(lab: Lab, prepared: PreparedJob) -> kit.Inputs:
     )
 
 
-def _disk_files(prepared: PreparedJob) -> Mapping[str, int]:
-    return prepared.hardware.files if prepared.hardware else {}
-
-
-def _make_files(prepared: PreparedJob, folder: Path) -> None:
-    """Raises OSError."""
-    for name, size in _disk_files(prepared).items():
-        with (folder / name).open("wb") as file:
-            file.truncate(size)
-
-
 def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
     kernel = prepared.kernel
     spec = MachineSpec(
@@ -362,14 +357,3 @@ def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
     append = (*_WALL_WORDS, *prepared.words)
     plain = replace(spec, clock=prepared.clock, firmware=None, preload=None, append=append)
     return replace(plain, board=own.board, cpus=own.cpus, hardware=own.words)
-
-
-def _deadline(job: Job) -> int:
-    """Seconds of guest time in which a working guest finishes."""
-    loads = sum(load.time + job.pause + job.phase for load in job.loads)
-    return 2 * loads // NANOSECONDS + _MARGIN + (_TRACE_TIME if job.trace else 0)
-
-
-def _wall_limit(job: Job) -> float:
-    """Seconds of host time; a guest that is always busy runs about twenty times slower than its clock."""
-    return 600 + 40 * sum(load.time for load in job.loads) / NANOSECONDS

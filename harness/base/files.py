@@ -6,6 +6,7 @@ import fcntl
 import json
 import os
 import secrets
+import shutil
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
@@ -23,28 +24,39 @@ def write_atomic(path: Path, data: bytes) -> None:
     # A device or a fifo would be replaced by a file: root could lose /dev/null.
     if path.exists() and not path.is_file():
         raise Misuse(f"{path} is not a regular file", remedy="name a file, or leave the option out to print")
-    aside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+    with _replacing(path) as aside, aside.open("xb") as file:
+        file.write(data)
+        file.flush()
+        os.fsync(file.fileno())
     with writing(path):
-        try:
-            with aside.open("xb") as file:
-                file.write(data)
-                file.flush()
-                os.fsync(file.fileno())
-            aside.replace(path)
-        finally:
-            with suppress(OSError):
-                aside.unlink(missing_ok=True)
         sync(path.parent)
 
 
 def link_atomic(path: Path, target: str) -> None:
     """Make ``path`` a symlink to ``target``, atomically replacing an older one. Raises LabBroken."""
+    with _replacing(path) as aside:
+        aside.symlink_to(target)
+
+
+def copy_atomic(origin: Path, path: Path) -> None:
+    """Replace ``path`` by a copy of a folder, which has this name only when it is complete. Raises LabBroken."""
+    with writing(path):
+        path.parent.mkdir(parents=True, exist_ok=True)
+    with _replacing(path) as aside:
+        shutil.copytree(origin, aside, symlinks=True)
+        shutil.rmtree(path, ignore_errors=True)
+
+
+@contextmanager
+def _replacing(path: Path) -> Iterator[Path]:
+    """A path in the same folder, which replaces ``path`` at the end of the context. Raises LabBroken."""
     aside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
     with writing(path):
         try:
-            aside.symlink_to(target)
+            yield aside
             aside.replace(path)
         finally:
+            shutil.rmtree(aside, ignore_errors=True)
             with suppress(OSError):
                 aside.unlink(missing_ok=True)
 

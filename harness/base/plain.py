@@ -79,7 +79,8 @@ def _key(key: Any) -> str:
 def _build(kind: Any, value: Any) -> Any:
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
-        return _build_optional(kind, value)
+        (one,) = (part for part in get_args(kind) if part is not types.NoneType)
+        return None if value is None else _build(one, value)
     if origin is tuple:
         return tuple(_build(get_args(kind)[0], item) for item in _a(list, value))
     if origin is not None and issubclass(origin, Mapping):
@@ -91,13 +92,6 @@ def _build(kind: Any, value: Any) -> Any:
     if issubclass(kind, StrEnum | Path):
         return kind(_a(str, value))
     return float(value) if kind is float and type(value) is int else _a(kind, value)
-
-
-def _build_optional(kind: Any, value: Any) -> Any:
-    if value is None:
-        return None
-    (one,) = (part for part in get_args(kind) if part is not type(None))
-    return _build(one, value)
 
 
 def _a(kind: type, value: Any) -> Any:

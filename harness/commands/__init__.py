@@ -5,17 +5,10 @@ A row with a module names it below this package; the module has ``configure`` an
 further words. Adding a command is adding a row.
 """
 
-import argparse
 import importlib
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import Protocol
-
-
-class Command(Protocol):
-    def configure(self, parser: argparse.ArgumentParser) -> None: ...
-
-    def execute(self, options: argparse.Namespace) -> int: ...
+from types import ModuleType
 
 
 @dataclass(frozen=True)
@@ -27,15 +20,15 @@ class CommandWord:
     module: str = ""
     words: tuple["CommandWord", ...] = ()
 
-    def load(self) -> Command:
-        module: Command = importlib.import_module(f"{__name__}.{self.module}")
-        return module
+    def load(self) -> ModuleType:
+        return importlib.import_module(f"{__name__}.{self.module}")
 
 
 CHECKS = (
     CommandWord("selftest", "run guests that fail on purpose; each must end as declared", "check.selftest"),
     CommandWord("calibrate", "measure each device model against its closed form", "check.calibrate"),
     CommandWord("controls", "build the mutant kernels and show which scenario detects each", "check.controls"),
+    CommandWord("executed", "measure which load executes which functions of the kernel", "check.executed"),
     CommandWord("zoo", "score the lab on published regressions and null pairs", "check.zoo"),
     CommandWord("agree", "compare ratios that were measured on both clocks", "check.agree"),
     CommandWord("sensitivity", "vary a topology's fitted parameters and measure the ratios", "check.sensitivity"),
@@ -58,6 +51,7 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
         CommandWord("matrix", "run scenarios on several kernels", "matrix"),
         CommandWord("timeline", "run a scenario on successive kernels and find the changes", "timeline"),
         CommandWord("bisect", "find the release or the commit that makes a claim fail", "bisect"),
+        CommandWord("patch", "measure a patch series against its base", "patch"),
         CommandWord("shell", "open a shell in a guest with a topology's controllers", "shell"),
     ),
     "understand": (

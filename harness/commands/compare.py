@@ -103,10 +103,9 @@ def _heads(before: Candidate, after: Candidate) -> tuple[str, str]:
 
 
 def _history(root: Path, scenario: str, metrics: tuple[str, ...], arms: frozenset[str]) -> int:
-    opened = open_index(root)
-    if opened.remade:
-        tell(f"{root}: index rebuilt: {opened.remade}")
-    with closing(opened.index) as index:
+    with closing(open_index(root)) as index:
+        if index.remade:
+            tell(f"{root}: index rebuilt: {index.remade}")
         found = [history(index, scenario, metric) for metric in metrics]
         known = {run.scenario for run in index.runs()}
     if scenario not in known:

@@ -86,7 +86,9 @@ def _findings() -> Iterator[HostFinding]:
     yield memory_finding(host.memory_available())
     yield guests_finding(host.memory_available(), host.usable_cores(), catalogue())
     yield from _cache_findings()
-    yield from program_findings(distribution.manager, _host_needs())
+    # QEMU has its own finding.
+    needs = tuple(need for need in host.NEEDS if not need.program.startswith("qemu"))
+    yield from program_findings(distribution.manager, needs)
     yield builds_finding(distribution.manager, host.BUILD_NEEDS)
     yield archive_finding(sources.debian())
     try:
@@ -96,7 +98,7 @@ def _findings() -> Iterator[HostFinding]:
         return
     yield from _qemu_findings(qemu)
     yield kvm_finding(prove_kvm(qemu, _a_kernel()))
-    yield from _clock_findings()
+    yield from (ok(f"{clock.name} clock", clock.cannot_see) for clock in (VirtualClock, WallClock))
 
 
 def memory_finding(available: int) -> HostFinding:
@@ -156,11 +158,6 @@ def kvm_finding(kvm: Kvm) -> HostFinding:
     return note("KVM", f"{kvm.state}: {kvm.proof}; blklab uses TCG", _KVM_REMEDY[kvm.state])
 
 
-def _host_needs() -> tuple[host.Need, ...]:
-    """All needs but QEMU, which has its own finding."""
-    return tuple(need for need in host.NEEDS if not need.program.startswith("qemu"))
-
-
 def _cache_findings() -> Iterator[HostFinding]:
     cache = Cache.default()
     free = host.disk_free(cache.root)
@@ -197,11 +194,6 @@ def _a_kernel() -> Path | None:
         if images:
             return max(images, key=lambda path: (path.stat().st_mtime, path))
     return None
-
-
-def _clock_findings() -> Iterator[HostFinding]:
-    for clock in (VirtualClock, WallClock):
-        yield ok(f"{clock.name} clock", clock.cannot_see)
 
 
 def _gib(size: int) -> str:

@@ -6,8 +6,8 @@ from collections.abc import Iterator, Sequence
 
 from rich.console import Console
 
-from harness.commands.common.boots import kernel_of, lab_of_host, watched
-from harness.commands.common.options import MOST_SEEDS, add_jobs, add_run, number
+from harness.commands.common.boots import kernel_again, lab_of_host, watched
+from harness.commands.common.options import add_jobs, add_run, add_seeds
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import ElementKind
 from harness.profile.mail import most_expensive
@@ -33,16 +33,14 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="ARM.LOAD",
         help="boot again with each limit raised by a quarter: only the named one may gain (default: all loads)",
     )
-    parser.add_argument(
-        "--seeds", type=number(1, MOST_SEEDS), default=1, metavar="N", help="boots for each limit (default: 1)"
-    )
+    add_seeds(parser, default=1, help="boots for each limit (default: 1)")
     add_jobs(parser)
     parser.epilog = "Exit status with --prove: 0 proven, 1 refuted, 125 cannot be proven."
 
 
 def execute(options: argparse.Namespace) -> int:
     run = load_run(options.run)
-    explained = explain_run(run)
+    explained = list(explain_run(run))
     found = [one for one in explained if isinstance(one, Bottleneck)]
     unknown = [one for one in explained if isinstance(one, Unexplained)]
     if not found:
@@ -90,13 +88,7 @@ def _chosen(found: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
 
 
 def _prove(console: Console, run: RunFolder, chosen: Sequence[Bottleneck], options: argparse.Namespace) -> int:
-    kernel = kernel_of(run.facts.kernel.spec)
-    if kernel.digest != run.facts.kernel.digest:
-        raise CannotJudge(
-            f"{run.facts.kernel.spec} is now {kernel.release}; the run used another kernel",
-            remedy="run the scenario again",
-        )
-    lab, codes = lab_of_host(), []
+    kernel, lab, codes = kernel_again(run), lab_of_host(), []
     for one in chosen:
         with watched() as listener:
             bench = Bench(lab, kernel, Store(run.path.parent.parent), options.seeds, options.jobs, listener)

@@ -2,7 +2,7 @@
 """``blklab help``: help, completion scripts, the man page and docs/commands.md, all from the same parser."""
 
 import argparse
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 
 import shtab
 
@@ -26,60 +26,56 @@ ENVIRONMENT = (
     ("BLKLAB_QEMU", "the QEMU program instead of qemu-system-x86_64 in PATH"),
     ("BLKLAB_JOBS", "boots at the same time instead of one per core"),
 )
+_TABLES = (("Exit status", EXIT_STATUS), ("Environment", ENVIRONMENT))
 
 Row = tuple[str, str]
 
 
-def markdown(parser: argparse.ArgumentParser) -> str:
-    """docs/commands.md."""
-    return "\n".join((*_markdown(parser), ""))
-
-
-def man_page(parser: argparse.ArgumentParser) -> str:
-    """blklab(1) in the man macros."""
-    return "\n".join((*_man(parser), ""))
-
-
-def _markdown(parser: argparse.ArgumentParser) -> Iterator[str]:
+def markdown(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """The lines of docs/commands.md."""
     yield "<!-- SPDX-License-Identifier: GPL-2.0-only -->"
-    yield f"<!-- Made by: {PROGRAM} help --markdown -->"
-    yield "# Commands"
-    yield ""
+    yield from (f"<!-- Made by: {PROGRAM} help --markdown -->", "# Commands", "")
     yield f"{TITLE} `{PROGRAM} help COMMAND` prints the same on the terminal."
-    known = _words(parser)
-    for group, words in GROUPS.items():
+    for group, commands in _groups(parser):
         yield from ("", f"## {group.capitalize()}")
-        for word in words:
-            for command in _leaves(known[word.name]):
-                yield from ("", f"### {command.prog}", "", command.description or "", "", f"    {_usage(command)}")
-                if rows := list(_arguments(command)):
-                    yield from ("", "| argument | meaning |", "|---|---|")
-                    yield from (f"| `{name}` | {text} |" for name, text in rows)
-                if command.epilog:
-                    yield from ("", command.epilog)
-    for title, table in (("Exit status", EXIT_STATUS), ("Environment", ENVIRONMENT)):
+        for command in commands:
+            yield from ("", f"### {command.prog}", "", command.description or "", "", f"    {_usage(command)}")
+            if rows := list(_arguments(command)):
+                yield from ("", "| argument | meaning |", "|---|---|")
+                yield from (f"| `{name}` | {text} |" for name, text in rows)
+            if command.epilog:
+                yield from ("", command.epilog)
+    for title, table in _TABLES:
         yield from ("", f"## {title}", "", "| | |", "|---|---|")
         yield from (f"| {name} | {text} |" for name, text in table)
 
 
-def _man(parser: argparse.ArgumentParser) -> Iterator[str]:
+def man_page(parser: argparse.ArgumentParser) -> Iterator[str]:
+    """The lines of blklab(1) in the man macros."""
     yield f'.TH BLKLAB 1 "" "{PROGRAM} {version()}"'
     yield from (".SH NAME", _roff(f"{PROGRAM} - {TITLE.rstrip('.')}"))
     yield from (".SH SYNOPSIS", f".B {PROGRAM}", ".I COMMAND", r"\&...")
+    for group, commands in _groups(parser):
+        yield f".SH COMMANDS: {group.upper()}"
+        for command in commands:
+            yield from (f".SS {_roff(_usage(command))}", _roff(command.description or ""))
+            yield from _tagged(_arguments(command))
+            if command.epilog:
+                yield from (".PP", _roff(command.epilog))
+    for title, table in _TABLES:
+        yield f".SH {title.upper()}"
+        yield from _tagged(table)
+
+
+def _tagged(rows: Iterable[Row]) -> Iterator[str]:
+    for name, text in rows:
+        yield from (".TP", f".B {_roff(name)}", _roff(text))
+
+
+def _groups(parser: argparse.ArgumentParser) -> Iterator[tuple[str, list[argparse.ArgumentParser]]]:
     known = _words(parser)
     for group, words in GROUPS.items():
-        yield f".SH COMMANDS: {group.upper()}"
-        for word in words:
-            for command in _leaves(known[word.name]):
-                yield from (f".SS {_roff(_usage(command))}", _roff(command.description or ""))
-                for name, text in _arguments(command):
-                    yield from (".TP", f".B {_roff(name)}", _roff(text))
-                if command.epilog:
-                    yield from (".PP", _roff(command.epilog))
-    for title, table in (("EXIT STATUS", EXIT_STATUS), ("ENVIRONMENT", ENVIRONMENT)):
-        yield f".SH {title}"
-        for name, text in table:
-            yield from (".TP", f".B {_roff(name)}", _roff(text))
+        yield group, [command for word in words for command in _leaves(known[word.name])]
 
 
 def _words(parser: argparse.ArgumentParser) -> Mapping[str, argparse.ArgumentParser]:
@@ -142,9 +138,9 @@ def execute(options: argparse.Namespace) -> int:
     if options.completion:
         print(shtab.complete(build_parser(), options.completion))
     elif options.man:
-        print(man_page(build_parser()), end="")
+        print("\n".join(man_page(build_parser())))
     elif options.markdown:
-        print(markdown(build_parser()), end="")
+        print("\n".join(markdown(build_parser())))
     else:
         build_parser(options.words).parse([*options.words, "--help"])
     return EXIT_PASS

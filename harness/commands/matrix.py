@@ -5,20 +5,22 @@ import argparse
 import json
 import os
 from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import closing, contextmanager
 from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.common.boots import lab_of_host
+from harness.commands.common import options as shared
+from harness.commands.common.boots import add_kernels, every_scenario, kernels, lab_of_host, refuse_ranges, specs
+from harness.commands.common.choice import chosen_by
 from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
-from harness.commands.common.kernels import add_kernels, kernels, refuse_ranges, specs
-from harness.commands.common.options import SCENARIOS, add_jobs, add_results, add_seeds, number, results_root, tell
 from harness.limits.load import load_scenario
-from harness.matrix.cluster import connect, nobody_waits
+from harness.matrix.cluster import connect
 from harness.matrix.driver import run_matrix
 from harness.matrix.merge import merge, parts
 from harness.matrix.plan import MOST_JOBS, MatrixPlan, Shard, cells_of, document, hosted_jobs, read_shard
+from harness.patch.choice import choice_lines
+from harness.patch.touched import Sources
 from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
 from harness.report.terminal.matrix import print_matrix
@@ -27,9 +29,11 @@ from harness.run.boots import Turns
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken
+from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken, Misuse
+from lab.kernels.git import commit_of, is_repository
 from lab.kernels.offers import expand
 from lab.qemu.probe import find_qemu
+from lab.yaml.strict import shown_path
 
 KERNELS = "debian:5.10 debian:6.1 debian:6.12 debian:7.2"
 JOBS_PER_KERNEL = 3
@@ -39,22 +43,25 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "scenarios", nargs="*", metavar="SCENARIO", help="names or files (default: all of the virtual clock)"
     )
+    parser.add_argument(
+        "--changed",
+        type=shared.given,
+        metavar="REV..REV",
+        help="the scenarios that execute what differs between two commits of --tree, as blklab patch chooses them",
+    )
+    parser.add_argument("--tree", type=Path, metavar="DIR", help="a git repository of the kernel, for --changed")
     add_kernels(parser, KERNELS)
-    add_seeds(parser)
+    shared.add_seeds(parser)
     parser.add_argument(
         "--shard", type=read_shard, default=Shard(), metavar="I/N", help="only part I of N of the cells"
     )
     parser.add_argument(
-        "--merge",
-        nargs="+",
-        type=Path,
-        metavar="DIR",
-        help="boot nothing: merge the results of shards",
+        "--merge", nargs="+", type=Path, metavar="DIR", help="boot nothing: merge the results of shards"
     )
     parser.add_argument(
         "--emit-jobs",
         nargs="?",
-        type=number(1, MOST_JOBS),
+        type=shared.number(1, MOST_JOBS),
         const=JOBS_PER_KERNEL,
         metavar="N",
         help=f"boot nothing: print N jobs per kernel (default: {JOBS_PER_KERNEL}) as JSON, for hosted runners",
@@ -62,8 +69,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dask", metavar="ADDRESS", help="boot on the Dask cluster of this scheduler (tcp://host:8786)"
     )
-    add_jobs(parser)
-    add_results(parser)
+    shared.add_jobs(parser)
+    shared.add_results(parser)
     parser.add_argument("--refresh", action="store_true", help="use the newest package of each kernel")
     add_dry_run(parser)
     parser.epilog = (
@@ -72,10 +79,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    store = Store(results_root(options.results))
+    store = Store(shared.results_root(options.results))
     if options.merge:
         return _print(merge(store, parts(options.merge), _command(options)))
-    scenarios = _scenarios(options.scenarios)
+    scenarios = _changed(options) if options.changed else _scenarios(options.scenarios)
     if options.emit_jobs is not None:
         jobs = hosted_jobs(scenarios, specs(_named(options), Cache.default()), options.seeds, options.emit_jobs)
         print(json.dumps(document(jobs)))
@@ -91,7 +98,7 @@ def execute(options: argparse.Namespace) -> int:
         with _elsewhere(options.dask) as elsewhere, matrix_progress(Console(stderr=True)) as listener:
             folder = run_matrix(lab, plan, store, listener, elsewhere)
     except (LabBroken, KeyboardInterrupt):
-        tell("interrupted: run the same command again to resume")
+        shared.tell("interrupted: run the same command again to resume")
         raise
     return _print(folder)
 
@@ -101,12 +108,9 @@ def _elsewhere(address: str | None) -> Iterator[Turns | None]:
     """The lanes of the cluster at ``address``; None for this host."""
     if address is None:
         yield None
-        return
-    cluster = connect(address, tell)
-    try:
-        yield Turns(cluster.lanes(), boot=cluster.run_job)
-    finally:
-        nobody_waits(cluster)
+    else:
+        with closing(connect(address, shared.tell)) as cluster:
+            yield Turns(cluster.lanes(), boot=cluster.run_job)
 
 
 def _dry_run(options: argparse.Namespace, scenarios: Sequence[Scenario], store: Store) -> int:
@@ -119,9 +123,28 @@ def _dry_run(options: argparse.Namespace, scenarios: Sequence[Scenario], store: 
 
 
 def _scenarios(named: Sequence[str]) -> tuple[Scenario, ...]:
-    refs = [name for words in named for name in words.split()] or list(find_scenarios(SCENARIOS))
-    found = {scenario.name: scenario for scenario in (load_scenario(ref, search=SCENARIOS) for ref in refs)}
+    refs = [name for words in named for name in words.split()] or list(find_scenarios(shared.SCENARIOS))
+    found = {scenario.name: scenario for scenario in (load_scenario(ref, search=shared.SCENARIOS) for ref in refs)}
     return tuple(found.values())
+
+
+def _changed(options: argparse.Namespace) -> tuple[Scenario, ...]:
+    """All that execute what differs. Raises CannotJudge where none does, Misuse."""
+    old, dots, new = options.changed.partition("..")
+    if options.scenarios or options.tree is None or not (old and dots and new) or new.startswith("."):
+        raise Misuse(
+            f"--changed {options.changed} needs --tree, two commits, and no scenarios",
+            remedy="blklab matrix --tree DIR --changed v6.12..HEAD --kernels tree:DIR@HEAD",
+        )
+    if not is_repository(options.tree):
+        raise Misuse(f"{options.tree} is no git repository", remedy="--tree DIR, a clone of the kernel's history")
+    commits = [commit_of(options.tree, revision) for revision in (old, new)]
+    choice = chosen_by(Sources(options.tree, *commits), every_scenario())
+    for line in choice_lines(choice, len(choice.candidates)):
+        shared.tell(line)
+    if not choice.candidates:
+        raise CannotJudge(f"no scenario executes what {options.changed} touches", remedy="name scenarios")
+    return tuple(one.scenario for one in choice.candidates)
 
 
 def _named(options: argparse.Namespace) -> Sequence[str]:
@@ -131,14 +154,13 @@ def _named(options: argparse.Namespace) -> Sequence[str]:
 def _print(folder: MatrixFolder) -> int:
     console = Console()
     print_matrix(console, folder.record)
-    path = folder.path / "matrix.json"
-    shown = path.relative_to(Path.cwd()) if path.is_relative_to(Path.cwd()) else path
-    console.print(f"record  {shown}", soft_wrap=True, highlight=False)
+    console.print(f"record  {shown_path(folder.path / 'matrix.json')}", soft_wrap=True, highlight=False)
     return folder.record.exit_code
 
 
 def _command(options: argparse.Namespace) -> tuple[str, ...]:
     words = ["blklab", "matrix", *options.scenarios]
+    words += ["--tree", str(options.tree), "--changed", options.changed] if options.changed else []
     for named in options.kernels or ():
         words += ["--kernels", named]
     words += ["--seeds", str(options.seeds)] if options.seeds is not None else []

@@ -5,7 +5,7 @@ import argparse
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.commands.common.boots import kernel_of, lab_of_host
+from harness.commands.common.boots import kernel_again, lab_of_host
 from harness.commands.common.options import add_results, results_root, tell
 from harness.profile.differential import differential
 from harness.profile.lines import Side, code_of, lines_text, listed_functions
@@ -45,7 +45,7 @@ def execute(options: argparse.Namespace) -> int:
     runs = _runs(options.run, new, root, options.scenario)
     chosen = parse_cell(runs[0], cell, options.seed) if cell else chosen_cell(runs, options.seed)
     lab = lab_of_host()
-    kernels = [_kernel(run) for run in runs]
+    kernels = [kernel_again(run) for run in runs]
     profiles = [_profile(lab, run, chosen, kernel) for run, kernel in zip(runs, kernels, strict=True)]
     lines = _lines(lab, profiles, kernels, options.function) if options.lines else []
     _print(profiles, lines, options)
@@ -112,17 +112,6 @@ def _runs(first: str, second: str, root: Path, scenario: str | None) -> list[Run
                 remedy="run both kernels with the present scenario file",
             )
     return runs
-
-
-def _kernel(run: RunFolder) -> Kernel:
-    facts = run.facts.kernel
-    kernel = kernel_of(facts.spec)
-    if kernel.digest != facts.digest:
-        raise CannotJudge(
-            f"{facts.spec} is {kernel.origin} now, the run's kernel was {facts.origin}",
-            remedy="run the scenario again on the kernel that can be had",
-        )
-    return kernel
 
 
 def _profile(lab: Lab, run: RunFolder, cell: ProfiledCell, kernel: Kernel) -> Profile:

@@ -2,7 +2,7 @@
 """``blklab report``: a run, a matrix, all results or a scenario's history as one HTML page."""
 
 import argparse
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from contextlib import closing
 from pathlib import Path
 
@@ -71,20 +71,15 @@ def _root(folder: Path, target: Path) -> str:
 
 
 def _set(collection: Collection, target: Path) -> str:
-    _write_pages(entry.judged.run for entry in collection.cells.values() if entry.judged)
+    for run in (entry.judged.run for entry in collection.cells.values() if entry.judged):
+        # The page of the set links to those of its runs.
+        if not (run.path / PAGE).is_file():
+            write_atomic(run.path / PAGE, _run(run).encode())
     return set_page(collection, target, PAGE)
 
 
 def _history(folder: Path, target: Path) -> str:
     runs = list(runs_of(Store(folder.parent), folder.name))
-    with closing(open_index(folder.parent).index) as index:
+    with closing(open_index(folder.parent)) as index:
         figures = history(index, folder.name, SHOWN_METRIC)
     return history_page(folder.name, runs, target, PAGE, figures)
-
-
-def _write_pages(runs: Iterable[RunFolder]) -> None:
-    """Write the pages of runs that have none yet: the page of the set links to them."""
-    for run in runs:
-        page = run.path / PAGE
-        if not page.is_file():
-            write_atomic(page, _run(run).encode())

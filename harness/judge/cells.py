@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What one cell says to judgement: its status and its figures."""
+"""What one cell says to judgement: its status and its figures, and whether it compares with that of another kernel."""
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, geometric_mean
 
+from harness.judge.ensemble import Ensemble
 from harness.judge.statuses import ending
 from harness.metrics.figures import Figures, figures_of
 from harness.metrics.node import MeasurementError
@@ -36,6 +37,12 @@ class CellResult:
     windows: tuple[Figures, ...] = ()
 
 
+def ensemble_of(cells: Iterable[CellResult], arm: str, key: tuple[str, str, str]) -> Ensemble | None:
+    """A figure (load, role, metric) of an arm over the seeds; None if no boot recorded it."""
+    values = {cell.seed: cell.figures[key] for cell in cells if cell.arm == arm and key in cell.figures}
+    return Ensemble(values) if values else None
+
+
 def skipped(arm: str, seed: int, reasons: Sequence[str]) -> CellResult:
     """A cell that was not booted because requirements are missing: all of them."""
     return CellResult(arm, seed, Status.SKIP, tuple(reasons))
@@ -47,13 +54,7 @@ def not_run(arm: str, seed: int) -> CellResult:
 
 
 def measured(
-    arm: Arm,
-    seed: int,
-    record: BootRecord,
-    loads: Iterable[Load],
-    windows: int = 1,
-    *,
-    release: str,
+    arm: Arm, seed: int, record: BootRecord, loads: Iterable[Load], windows: int = 1, *, release: str
 ) -> CellResult:
     """Judge how a boot of ``release`` ended, and read its figures when it ended well.
 
@@ -125,3 +126,36 @@ def _reason(says: str, record: BootRecord) -> str:
         rest = len(record.warnings) - _SHOWN_WARNINGS
         return f"{says}: {shown}" + (f"; and {rest} more" if rest > 0 else "")
     return f"{says}: {record.detail}" if record.detail else says
+
+
+KERNELS_OWN = frozenset({"kernel", "base", "job"})
+"""What of a fingerprint belongs to the kernel: itself, the archive with its modules, the job that loads them."""
+
+
+def compared(cells: Sequence[CellResult], baseline: Sequence[CellResult]) -> tuple[CellResult, ...]:
+    """The cells of the BASE kernel that have a counterpart in ``cells``, with the status that counts.
+
+    ERROR is a cell that differs from its counterpart in more than the kernel, and one in
+    which the BASE kernel failed: that says nothing against the kernel under test.
+    """
+    fellows = {(cell.arm, cell.seed): cell for cell in cells}
+    return tuple(_beside(fellows[base.arm, base.seed], base) for base in baseline if (base.arm, base.seed) in fellows)
+
+
+def differences(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:
+    """Names of what differs between two fingerprints although the kernels do not make it differ."""
+    names = (one.keys() | other.keys()) - KERNELS_OWN
+    return tuple(sorted(name for name in names if one.get(name) != other.get(name)))
+
+
+def _beside(cell: CellResult, base: CellResult) -> CellResult:
+    if base.status is Status.FAIL:
+        return replace(base, status=Status.ERROR)
+    if cell.status is not Status.PASS or base.status is not Status.PASS:
+        return base
+    differing = differences(cell.fingerprint, base.fingerprint)
+    if not differing:
+        return base
+    listed = f"{', '.join(differing)} {'differs' if len(differing) == 1 else 'differ'}"
+    reason = f"cannot be compared under seed {base.seed}: {listed}, not only the kernel"
+    return replace(base, status=Status.ERROR, figures={}, reasons=(reason,))

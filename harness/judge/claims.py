@@ -13,12 +13,18 @@ from dataclasses import dataclass
 
 from harness.judge.diagnosis import Diagnosed, cause, diagnose
 from harness.judge.ensemble import Ensemble
-from harness.judge.guard import TOO_BUSY, guest_idle
 from harness.judge.killers import UNPROVEN, killers
-from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_ensemble, window_values
+from harness.judge.operands import (
+    TOO_BUSY,
+    Evidence,
+    Unavailable,
+    arms_needed,
+    guest_idle,
+    ratio_ensemble,
+    window_values,
+)
 from harness.noise import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Interval, Rule, Scatter, decide, scatter
-from harness.scenario.known import is_in
-from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction, Status
+from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction, Status, is_in
 from lab.base.record import Outcome
 
 NOT_RUN = "not run"
@@ -45,20 +51,52 @@ class Judgement:
 
 
 @dataclass(frozen=True)
-class ClaimVerdict:
-    """``sentence`` is what the outcome means, for a person. ``diagnosed`` has the figures of a failure's diagnoses.
+class EntryVerdict:
+    """A claim or a control, and what became of it. ``sentence`` is what that means, for a person."""
+
+    entry: Claim | Control
+    judgement: Judgement | None
+    sentence: str
+
+    @property
+    def that(self) -> str:
+        return self.entry.that
+
+    @property
+    def ratio(self) -> str:
+        return self.entry.ratio.text
+
+    @property
+    def expect(self) -> str:
+        return self.entry.expect.text
+
+    @property
+    def text(self) -> str:
+        return self.that
+
+    @property
+    def word(self) -> str:
+        """What a report calls it: a status, or that it was not run."""
+        return NOT_RUN if self.judgement is None else str(self.judgement.status)
+
+    @property
+    def says(self) -> str:
+        """The sentence of a report."""
+        return self.sentence
+
+
+@dataclass(frozen=True)
+class ClaimVerdict(EntryVerdict):
+    """``diagnosed`` has the figures of a failure's diagnoses.
+
     ``killers`` names what makes the claim fail (``harness.judge.killers``).
 
     ``known`` is the entry by which the claim is known to fail on this kernel, None without one. A ``draft`` is
     optional too.
     """
 
-    that: str
-    ratio: str
-    expect: str
-    optional: bool
     judgement: Judgement
-    sentence: str
+    optional: bool
     known: KnownFailure | None = None
     diagnosed: tuple[Diagnosed, ...] = ()
     killers: tuple[str, ...] = ()
@@ -77,7 +115,7 @@ class ClaimVerdict:
 
     @property
     def word(self) -> str:
-        """What a report calls it: a status, or XFAIL or XPASS where a failure was expected."""
+        """A status, or XFAIL or XPASS where a failure was expected."""
         if self.known is not None and self.judgement.status in (Status.PASS, Status.FAIL):
             return XFAIL if self.judgement.status is Status.FAIL else XPASS
         return str(self.judgement.status)
@@ -89,15 +127,25 @@ class ClaimVerdict:
 
 
 @dataclass(frozen=True)
-class ControlVerdict:
+class ControlVerdict(EntryVerdict):
     """``judgement`` is None for a control of a mutant that this kernel is not: listed, never counted."""
 
-    that: str
-    ratio: str
-    expect: str
-    mutant: str
-    judgement: Judgement | None
-    sentence: str
+    entry: Control
+
+    @property
+    def mutant(self) -> str:
+        return self.entry.mutant
+
+    @property
+    def says(self) -> str:
+        """``sentence``, without the cause of a failure that had to occur."""
+        return AS_IT_MUST if self.word == Status.PASS else self.sentence
+
+    @property
+    def held(self) -> bool:
+        """Whether it was measured and did not fail: the scenario cannot see the fault."""
+        judgement = self.judgement
+        return judgement is not None and judgement.status is Status.ERROR and judgement.ensemble is not None
 
 
 @dataclass(frozen=True)
@@ -134,9 +182,7 @@ def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release:
     named = killers(evidence.scenario, claim)
     if claim.kernels and not is_in(release, claim.kernels):
         judgement = Judgement(Status.SKIP, None, f"it is made for kernels {claim.kernels}")
-        return ClaimVerdict(
-            claim.that, claim.ratio.text, claim.expect.text, True, judgement, judgement.reason, killers=named
-        )
+        return ClaimVerdict(claim, judgement, judgement.reason, True, killers=named)
     judgement = judge_ratio(claim.ratio, claim.expect, evidence, seeds)
     sentence = judgement.reason
     diagnosed: tuple[Diagnosed, ...] = ()
@@ -152,18 +198,7 @@ def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release:
         sentence = f"{_expectation(known, judgement.status)}{found}" or sentence
     else:
         known = None
-    return ClaimVerdict(
-        claim.that,
-        claim.ratio.text,
-        claim.expect.text,
-        not claim.decides,
-        judgement,
-        sentence,
-        known,
-        diagnosed,
-        named,
-        claim.draft,
-    )
+    return ClaimVerdict(claim, judgement, sentence, not claim.decides, known, diagnosed, named, claim.draft)
 
 
 def judge_control(
@@ -175,19 +210,19 @@ def judge_control(
     run. A mutant that kills its guest makes a control fail that says so (hangs), if the guest hung.
     """
     if control.kernels and not is_in(release, control.kernels):
-        return _control(control, None, f"{NOT_RUN}: it is made for kernels {control.kernels}")
+        return ControlVerdict(control, None, f"{NOT_RUN}: it is made for kernels {control.kernels}")
     if control.mutant and control.mutant != mutant:
         sentence = f"{NOT_RUN}: needs a kernel with the mutant {control.mutant}"
-        return _control(control, None, sentence)
+        return ControlVerdict(control, None, sentence)
     judgement = judge_ratio(control.ratio, control.expect, evidence, seeds)
     if judgement.status is Status.PASS:
-        return _control(control, judgement, AS_IT_MUST)
+        return ControlVerdict(control, judgement, AS_IT_MUST)
     if judgement.status is Status.FAIL and judgement.ensemble is not None:
         judgement = Judgement(Status.ERROR, judgement.ensemble, HELD, judgement.interval, scatter=judgement.scatter)
     elif judgement.status is Status.FAIL and control.mutant:
         fails = control.hangs and _hung(control.ratio, evidence, seeds)
         judgement = Judgement(Status.PASS if fails else Status.ERROR, None, judgement.reason)
-    return _control(control, judgement, judgement.reason)
+    return ControlVerdict(control, judgement, judgement.reason)
 
 
 def _hung(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> bool:
@@ -256,7 +291,3 @@ def _expectation(known: KnownFailure, status: Status) -> str:
             "the expectation is out of date, narrow its range or remove it"
         )
     return ""
-
-
-def _control(control: Control, judgement: Judgement | None, sentence: str) -> ControlVerdict:
-    return ControlVerdict(control.that, control.ratio.text, control.expect.text, control.mutant, judgement, sentence)

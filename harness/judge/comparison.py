@@ -10,8 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.judge.baseline import compared
-from harness.judge.cells import CellResult
+from harness.judge.cells import CellResult, compared
 from harness.judge.ensemble import Ensemble
 from harness.scenario.model import Status
 
@@ -69,13 +68,11 @@ class Change:
             return None
         return self.after.median / self.before.median - 1
 
-    def difference(self, threshold: Threshold = LARGE) -> Difference:
-        return kind_of(self.before, self.after, threshold, exact=self.exact)
+    def difference(self) -> Difference:
+        return kind_of(self.before, self.after, exact=self.exact)
 
 
-def kind_of(
-    before: Ensemble | None, after: Ensemble | None, threshold: Threshold = LARGE, *, exact: bool = False
-) -> Difference:
+def kind_of(before: Ensemble | None, after: Ensemble | None, *, exact: bool = False) -> Difference:
     """How two ensembles of one figure differ. ``exact``: single values may decide (virtual clock)."""
     if before is None or after is None:
         return Difference.UNKNOWN
@@ -84,7 +81,7 @@ def kind_of(
         return Difference.MARKED if exact and high > 0 and high >= SINGLE * low else Difference.UNKNOWN
     if not before.separate_from(after):
         return Difference.NONE
-    larger = abs(after.median - before.median) > threshold.share * abs(before.median)
+    larger = abs(after.median - before.median) > LARGE.share * abs(before.median)
     return Difference.MARKED if larger else Difference.REAL
 
 

@@ -57,7 +57,7 @@ def cause(diagnosed: Sequence[Diagnosed]) -> str:
     """The diagnoses that hold, with their figures; else that the cause is not known, and what was ruled out."""
     holding = [one for one in diagnosed if one.holds]
     if holding:
-        return "; ".join(f"{one.that} ({_listed(one.findings)})" for one in holding)
+        return "; ".join(f"{one.that} ({', '.join(map(str, one.findings))})" for one in holding)
     return "; ".join(_unknown(diagnosed)) if diagnosed else ""
 
 
@@ -84,7 +84,3 @@ def _finding(condition: Condition, evidence: Evidence, seeds: Sequence[int]) -> 
     except Unavailable:
         return JudgedCondition(ratio.text, expect.text, None, holds=False)
     return JudgedCondition(ratio.text, expect.text, value, len(value.holding(expect)) == len(seeds))
-
-
-def _listed(findings: Sequence[JudgedCondition]) -> str:
-    return ", ".join(map(str, findings))

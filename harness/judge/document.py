@@ -5,7 +5,7 @@ from dataclasses import asdict
 from typing import Any
 
 from harness.judge.cells import CellResult
-from harness.judge.claims import NOT_RUN, Judgement
+from harness.judge.claims import NOT_RUN, ClaimVerdict, Judgement
 from harness.judge.diagnosis import Diagnosed
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
@@ -22,52 +22,20 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "status": str(verdict.status),
         "exit_code": verdict.exit_code,
         "seeds": list(verdict.seeds),
-        "claims": [
-            {
-                "that": claim.that,
-                "ratio": claim.ratio,
-                "expect": claim.expect,
-                **({"optional": claim.optional} | ({"draft": True} if claim.draft else {})),
-                "sentence": claim.sentence,
-                **_judgement(claim.judgement),
-                "word": claim.word,
-                "known": None if claim.known is None else asdict(claim.known),
-                "killers": list(claim.killers),
-                "diagnosed": [_diagnosed(one) for one in claim.diagnosed],
-            }
-            for claim in verdict.claims
-        ],
+        "claims": [_claim(claim) for claim in verdict.claims],
         "controls": [
-            {
-                "that": control.that,
-                "ratio": control.ratio,
-                "expect": control.expect,
-                "mutant": control.mutant,
-                "sentence": control.sentence,
-                **_judgement(control.judgement),
-            }
-            for control in verdict.controls
+            {**_fields(one, "that", "ratio", "expect", "mutant", "sentence"), **_judgement(one.judgement)}
+            for one in verdict.controls
         ],
         "reproductions": [
             {
-                "that": one.that,
-                "ratio": one.ratio,
-                "reported": one.reported,
-                "in_words": one.in_words,
-                "because": one.because,
-                "reason": one.reason,
-                "value": None if one.ensemble is None else _ensemble(one.ensemble),
+                **_fields(one, "that", "ratio", "reported", "in_words", "because", "reason"),
+                "value": _ensemble(one.ensemble),
             }
             for one in verdict.reproductions
         ],
         "measured": [
-            {
-                "arm": row.arm,
-                "load": row.load,
-                "role": row.role,
-                "iops": _ensemble(row.iops),
-                "base": None if row.base is None else _ensemble(row.base),
-            }
+            {**_fields(row, "arm", "load", "role"), "iops": _ensemble(row.iops), "base": _ensemble(row.base)}
             for row in verdict.measured
         ],
         "cells": [_cell(cell) for cell in verdict.cells],
@@ -75,37 +43,47 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
     }
 
 
+def _fields(value: object, *names: str) -> dict[str, Any]:
+    return {name: getattr(value, name) for name in names}
+
+
+def _claim(claim: ClaimVerdict) -> dict[str, Any]:
+    return {
+        **_fields(claim, "that", "ratio", "expect", "optional"),
+        **({"draft": True} if claim.draft else {}),
+        "sentence": claim.sentence,
+        **_judgement(claim.judgement),
+        "word": claim.word,
+        "known": None if claim.known is None else asdict(claim.known),
+        "killers": list(claim.killers),
+        "diagnosed": [_diagnosed(one) for one in claim.diagnosed],
+    }
+
+
 def _judgement(judgement: Judgement | None) -> dict[str, Any]:
     if judgement is None:
         return {"status": NOT_RUN, "reason": "", "value": None}
-    value = None if judgement.ensemble is None else _ensemble(judgement.ensemble)
     interval = {} if judgement.interval is None else {"interval": asdict(judgement.interval)}
     scatter = {} if judgement.scatter is None else {"scatter": asdict(judgement.scatter)}
+    value = _ensemble(judgement.ensemble)
     return {"status": str(judgement.status), "reason": judgement.reason, "value": value, **interval, **scatter}
 
 
 def _diagnosed(one: Diagnosed) -> dict[str, Any]:
-    findings = [
-        {
-            "ratio": finding.ratio,
-            "expect": finding.expect,
-            "holds": finding.holds,
-            "value": None if finding.value is None else _ensemble(finding.value),
-        }
-        for finding in one.findings
-    ]
-    return {"that": one.that, "holds": one.holds, "when": findings}
+    when = [{**_fields(found, "ratio", "expect", "holds"), "value": _ensemble(found.value)} for found in one.findings]
+    return {"that": one.that, "holds": one.holds, "when": when}
 
 
-def _ensemble(ensemble: Ensemble) -> dict[str, Any]:
+def _ensemble(ensemble: Ensemble | None) -> dict[str, Any] | None:
+    if ensemble is None:
+        return None
     by_seed = {str(seed): value for seed, value in sorted(ensemble.values.items())}
-    return {"low": ensemble.low, "median": ensemble.median, "high": ensemble.high, "by_seed": by_seed}
+    return {**_fields(ensemble, "low", "median", "high"), "by_seed": by_seed}
 
 
 def _cell(cell: CellResult) -> dict[str, Any]:
     return {
-        "arm": cell.arm,
-        "seed": cell.seed,
+        **_fields(cell, "arm", "seed"),
         "status": str(cell.status),
         "outcome": None if cell.outcome is None else str(cell.outcome),
         "lab_broke": cell.lab_broke,

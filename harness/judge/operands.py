@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Values of a ratio's operands under one seed, and what has to be measured for them."""
+"""Values of a ratio's operands under one seed, what must be measured for them, and whether the CPU was idle enough."""
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import NamedTuple
 
 from harness.judge.cells import CellResult
 from harness.judge.ensemble import Ensemble
 from harness.judge.statuses import worst
 from harness.limits.bounds import arm_bound
 from harness.noise import Rule
+from harness.scenario.metric_names import GUEST, IDLE, Basis, basis
 from harness.scenario.model import Operand, Ratio, Scenario, Status
-from harness.scenario.ratio import BASELINE, BOUND, NUMBER
+from harness.scenario.ratio import BASELINE, BOUND, NUMBER, TRIED
 
 Cells = Mapping[tuple[str, int], CellResult]
 
@@ -21,8 +23,7 @@ class Unavailable(Exception):
 
     def __init__(self, status: Status, reason: str) -> None:
         super().__init__(reason)
-        self.status = status
-        self.reason = reason
+        self.status, self.reason = status, reason
 
 
 @dataclass(frozen=True)
@@ -35,8 +36,7 @@ class Evidence:
     rule: Rule | None = None
 
 
-@dataclass(frozen=True)
-class Figure:
+class Figure(NamedTuple):
     """``arm.load.role.metric``, taken apart."""
 
     arm: str
@@ -47,8 +47,7 @@ class Figure:
 
 def figure_of(operand: Operand) -> Figure:
     """The figure an operand names, whatever its kind except a number."""
-    arm, load, role, metric = operand.path
-    return Figure(arm, load, role, metric)
+    return Figure(*operand.path)
 
 
 def operands(ratio: Ratio) -> tuple[Operand, ...]:
@@ -84,12 +83,9 @@ def ratio_ensemble(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> En
         raise Unavailable(Status.MISS, "no seed was run")
     if lacking:
         status = worst(unavailable.status for unavailable in lacking)
-        raise Unavailable(status, _joined(item.reason for item in lacking if item.status is status))
+        reasons = dict.fromkeys(one.reason for one in lacking if one.status is status)
+        raise Unavailable(status, "; ".join(reasons))
     return Ensemble(values)
-
-
-def _joined(reasons: Iterable[str]) -> str:
-    return "; ".join(dict.fromkeys(reasons))
 
 
 def window_values(ratio: Ratio, seed: int, evidence: Evidence) -> tuple[float, ...]:
@@ -130,3 +126,36 @@ def _measured(figure: Figure, seed: int, cells: Cells, where: str) -> float:
         name = f"{figure.load}.{figure.role}.{figure.metric}"
         raise Unavailable(Status.ERROR, f"{where}arm {figure.arm} under seed {seed} recorded no {name}")
     return value
+
+
+LEAST_IDLE = 0.2
+TOO_BUSY = (
+    "the guest was idle for less than a fifth of the window, so the processor and not the device set the figure: "
+    "this cannot support a claim about the device"
+)
+
+
+def guest_idle(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> bool:
+    """Whether the CPU was idle for at least a fifth of every window that the speed of the ratio's figures rests on.
+
+    False also where the idle time of a window was not recorded.
+    """
+    for operand in _guarded(ratio):
+        figure = figure_of(operand)
+        cells = (evidence.baseline or {}) if operand.kind == BASELINE else evidence.cells
+        for seed in seeds:
+            cell = cells[figure.arm, seed]
+            for figures in cell.windows or (cell.figures,):
+                if not figures.get((figure.load, GUEST, IDLE), 0.0) >= LEAST_IDLE:
+                    return False
+    return True
+
+
+def _guarded(ratio: Ratio) -> list[Operand]:
+    """The operands that depend on how fast the guest was: of two counts of one window the quotient does not."""
+    measured = [one for one in operands(ratio) if one.kind not in (BOUND, NUMBER) and figure_of(one).load != TRIED]
+    bases = [basis(*one.path[2:]) for one in measured]
+    windows = {(one.kind, *one.path[:2]) for one in measured}
+    if len(measured) > 1 and len(windows) == 1 and set(bases) == {Basis.COUNT}:
+        return []
+    return [one for one, rests_on in zip(measured, bases, strict=True) if rests_on is not Basis.OTHER]

@@ -39,24 +39,22 @@ class EndingJudgement:
     """Judgement of one way in which a boot can end. ``says`` is the start of the reason shown."""
 
     status: Status
-    lab_broke: bool
     says: str
+    lab_broke: bool = False
 
 
 ENDINGS = {
-    Outcome.BYE: EndingJudgement(Status.PASS, lab_broke=False, says=""),
-    Outcome.NOT_READY: EndingJudgement(Status.MISS, lab_broke=False, says="the guest never said ready"),
-    Outcome.LATE: EndingJudgement(Status.MISS, lab_broke=False, says="the host did not bring the guest up in time"),
-    Outcome.OOPS: EndingJudgement(Status.FAIL, lab_broke=False, says="the kernel oopsed after it was ready"),
-    Outcome.HANG: EndingJudgement(Status.FAIL, lab_broke=False, says="the kernel hung after it was ready"),
-    Outcome.DOUBTFUL: EndingJudgement(
-        Status.ERROR, lab_broke=False, says="the guest died or hung, and not surely of its kernel"
-    ),
-    Outcome.UNFIT: EndingJudgement(Status.ERROR, lab_broke=False, says="the guest could not be set up as asked"),
-    Outcome.GARBLED: EndingJudgement(Status.ERROR, lab_broke=True, says="the result channel broke its format"),
-    Outcome.LOST: EndingJudgement(Status.ERROR, lab_broke=True, says="the lab lost the guest"),
+    Outcome.BYE: EndingJudgement(Status.PASS, ""),
+    Outcome.NOT_READY: EndingJudgement(Status.MISS, "the guest never said ready"),
+    Outcome.LATE: EndingJudgement(Status.MISS, "the host did not bring the guest up in time"),
+    Outcome.OOPS: EndingJudgement(Status.FAIL, "the kernel oopsed after it was ready"),
+    Outcome.HANG: EndingJudgement(Status.FAIL, "the kernel hung after it was ready"),
+    Outcome.DOUBTFUL: EndingJudgement(Status.ERROR, "the guest died or hung, and not surely of its kernel"),
+    Outcome.UNFIT: EndingJudgement(Status.ERROR, "the guest could not be set up as asked"),
+    Outcome.GARBLED: EndingJudgement(Status.ERROR, "the result channel broke its format", lab_broke=True),
+    Outcome.LOST: EndingJudgement(Status.ERROR, "the lab lost the guest", lab_broke=True),
 }
-WARNED = EndingJudgement(Status.ERROR, lab_broke=False, says="the kernel complained inside the measured window")
+WARNED = EndingJudgement(Status.ERROR, "the kernel complained inside the measured window")
 
 
 def ending(outcome: Outcome, *, warned: bool) -> EndingJudgement:

@@ -1,11 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The verdict of a run: pure, so that it can be recomputed from the raw artefacts at any time."""
+"""The verdict of a run: pure, so that it can be recomputed from the raw artefacts at any time.
 
-from collections.abc import Collection, Iterator, Mapping, Sequence
+On the wall clock a run has a verdict after each look that its rule allows.
+"""
+
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.judge.baseline import compared
-from harness.judge.cells import CellResult, not_run, skipped
+from harness.judge.cells import CellResult, compared, ensemble_of, not_run, skipped
 from harness.judge.claims import (
     ClaimVerdict,
     ControlVerdict,
@@ -140,11 +142,41 @@ def _measurements(scenario: Scenario, cells: Sequence[CellResult], base: Sequenc
         for load in scenario.loads.values():
             for role in load.roles:
                 key = (load.name, role, SHOWN_METRIC)
-                measured, beside = _ensemble(arm, key, cells), _ensemble(arm, key, base)
-                if measured is not None:
-                    yield Measurement(arm, load.name, role, measured, beside)
+                if (measured := ensemble_of(cells, arm, key)) is not None:
+                    yield Measurement(arm, load.name, role, measured, ensemble_of(base, arm, key))
 
 
-def _ensemble(arm: str, key: tuple[str, str, str], cells: Sequence[CellResult]) -> Ensemble | None:
-    values = {cell.seed: cell.figures[key] for cell in cells if cell.arm == arm and key in cell.figures}
-    return Ensemble(values) if values else None
+_SOUND = (Status.PASS, Status.SKIP)
+
+
+def judge_in_sequence(
+    rule: Rule, seeds: Sequence[int], results: Sequence[CellResult], judged: Callable[[Sequence[int]], Verdict]
+) -> Verdict:
+    """The verdict of the first look that leaves nothing open, else of all ``seeds``.
+
+    A boot that went wrong decides at once. While boots are lacking for the next look, the verdict is of the seeds
+    up to that look, and ``unmade`` says so. ``judged`` judges the first of the seeds.
+    """
+    for number, seed in enumerate(seeds, start=1):
+        if any(_went_wrong(cell) for cell in results if cell.seed == seed):
+            return judged(seeds[:number])
+    unmade_seeds = {cell.seed for cell in results if _is_unmade(cell)}
+    made = next((number for number, seed in enumerate(seeds) if seed in unmade_seeds), len(seeds))
+    for look in rule.looks:
+        verdict = judged(seeds[: look.rounds])
+        if look.rounds > made or not verdict.open:
+            return verdict
+    return judged(seeds)
+
+
+def unmade(verdict: Verdict) -> bool:
+    """Whether boots are lacking that the verdict was to rest on."""
+    return any(_is_unmade(cell) for cell in verdict.cells) and not any(_went_wrong(cell) for cell in verdict.cells)
+
+
+def _is_unmade(cell: CellResult) -> bool:
+    return cell.status is Status.MISS and cell.outcome is None
+
+
+def _went_wrong(cell: CellResult) -> bool:
+    return cell.status not in _SOUND and not _is_unmade(cell)

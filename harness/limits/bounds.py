@@ -28,6 +28,8 @@ def bound(topology: Topology, load: Load, role: Role, metric: str, queue: Mappin
     """
     if metric not in METRICS:
         raise Misuse(f"the topology sets no bound on {metric}", remedy=f"use one of {', '.join(METRICS)}")
+    if any(topology.is_filesystem(disk) for disk in role.disks):
+        raise Misuse(f"nothing bounds {role.name}: a filesystem makes requests of its own", remedy="use other figures")
     every = tuple(load.apart().roles.values())
     own = role.apart()
     rates = _rates(topology, every, own, queue or {})

@@ -90,12 +90,8 @@ def changes(arm: Arm, load: Load, found: Bottleneck) -> tuple[Alteration, ...]:
         of_kind = [one for one in found.elements if one.kind is kind]
         every += _CHANGES[kind](arm, load, of_kind, found.binding)
     every += _parallel_disks(arm, load, found)
-    sound = [_refused(change) for change in every]
-    return tuple(sorted(sound, key=lambda change: not change.named))
-
-
-def _refused(change: Alteration) -> Alteration:
-    return replace(change, refused=change.refused or "; ".join(str(reason) for reason in refusals(change.arm.topology)))
+    known = [replace(one, refused=one.refused or "; ".join(map(str, refusals(one.arm.topology)))) for one in every]
+    return tuple(sorted(known, key=lambda change: not change.named))
 
 
 def _with(arm: Arm, topology: Topology) -> Arm:
@@ -217,12 +213,12 @@ def _lun_depths(arm: Arm, load: Load, groups: Sequence[Element], binding: Elemen
 
 
 def _iodepths(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
-    deeper = {
-        name: replace(role, iodepth=ceil(role.iodepth * RAISE))
-        if _has_depth(role.ioengine, direct=role.direct)
-        else role
-        for name, role in load.roles.items()
-    }
+    with_depth = [
+        role
+        for role in load.roles.values()
+        if role.ioengine == "io_uring" or (role.ioengine == "libaio" and role.direct)
+    ]
+    deeper = {**load.roles, **{one.name: replace(one, iodepth=ceil(one.iodepth * RAISE)) for one in with_depth}}
     refused = "" if deeper != load.roles else "its roles have one request in flight each"
     says = _from_to((role.iodepth for role in load.roles.values()), (role.iodepth for role in deeper.values()))
     for group in groups:
@@ -252,10 +248,6 @@ def _faster(options: Mapping[str, str]) -> Mapping[str, str]:
     if "thinktime" in options:
         changed["thinktime"] = str(int(int(options["thinktime"]) / RAISE))
     return changed
-
-
-def _has_depth(ioengine: str, *, direct: bool) -> bool:
-    return ioengine == "io_uring" or (ioengine == "libaio" and direct)
 
 
 def _from_to(before: Iterator[int], after: Iterator[int]) -> str:

@@ -308,13 +308,10 @@ def _queues(arm: Arm, way: _Way, use: LoadUse) -> Iterator[Element]:
     """Tags of hosts and of LUNs. A queue binds when it is full and the load has more than it holds."""
     tags = list(_all_tags(arm, way))
     hosts = {one.host: _host(one, use) for one in tags}
-    for group, _ in _halves(list(hosts), {name for name, element in hosts.items() if element.binds}):
-        fullest = max((hosts[name] for name in group), key=lambda element: element.share)
-        yield replace(fullest, names=group)
     luns = {lun: _lun(lun, one, use) for one in tags for lun in one.demand}
-    for group, _ in _halves(list(luns), {name for name, element in luns.items() if element.binds}):
-        fullest = max((luns[name] for name in group), key=lambda element: element.share)
-        yield replace(fullest, names=group)
+    for found in (hosts, luns):
+        for group, _ in _halves(list(found), {name for name, element in found.items() if element.binds}):
+            yield replace(max((found[name] for name in group), key=lambda element: element.share), names=group)
 
 
 def _all_tags(arm: Arm, way: _Way) -> Iterator[_Tags]:
@@ -359,12 +356,11 @@ def _sum_of_means(all_held: Iterable[Held]) -> Held:
 def _iodepth(topology: Topology, load: Load, way: _Way, use: LoadUse, unknown: Sequence[Element]) -> Element:
     """All that fio has in flight is at the devices: more would be served, if there were more.
 
-    Requests of the page cache and of md arrays are not fio's: how many there are says nothing of its depth.
+    Requests of the page cache, of filesystems and of md arrays are not fio's: their number says nothing of its depth.
     """
-    if not all(role.direct and not _has_array(topology, role.disk) for role in way.roles):
-        return Element(
-            ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure="the page cache or md makes requests"
-        )
+    if not all(role.direct and not _makes_requests(topology, role.disk) for role in way.roles):
+        says = "the page cache, a filesystem or md makes requests"
+        return Element(ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=says)
     depth = sum(role.iodepth for role in way.roles)
     held = sum(use.luns[lun].mean for lun in way.luns)
     share = min(1.0, held / depth)
@@ -374,11 +370,12 @@ def _iodepth(topology: Topology, load: Load, way: _Way, use: LoadUse, unknown: S
     return Element(ElementKind.IODEPTH, tuple(load.roles), share, share >= DELIVERED, says)
 
 
-def _has_array(topology: Topology, name: str) -> bool:
+def _makes_requests(topology: Topology, name: str) -> bool:
     stack = topology.stacks.get(name)
     if stack is None:
         return False
-    return stack.kind is StackKind.MD or any(_has_array(topology, member) for member in stack.over)
+    own = stack.kind in (StackKind.MD, StackKind.FILESYSTEM)
+    return own or any(_makes_requests(topology, member) for member in stack.over)
 
 
 def _says_held(held: Held, limit: int) -> str:

@@ -4,7 +4,6 @@
     found = allowed(topology, load)
     found.rates["victim"]         bytes per second that the role can have
     found.limits[0]               the limit that binds, of those the tightest first
-    limits(topology, load)        the same list alone
 
 A disk or a link spends seconds on each byte, and has one second in each second. A queue holds a tag for as
 long as its request takes at the least, so its tags carry tags x request / latency by Little's law (J. D. C. Little,
@@ -55,13 +54,8 @@ class Allowed:
     limits: tuple[Limit, ...]
 
 
-def limits(topology: Topology, load: Load, queue: Mapping[str, str] | None = None) -> tuple[Limit, ...]:
-    """What every element that the load uses allows it; ``queue`` is the arm's. Raises Misuse if nothing limits it."""
-    return allowed(topology, load, queue).limits
-
-
 def allowed(topology: Topology, load: Load, queue: Mapping[str, str] | None = None) -> Allowed:
-    """What each role of a load can have when all run together, and what limits them.
+    """What each role of a load can have when all run together, and what limits them; ``queue`` is the arm's.
 
     Roles on several disks may be in it. Raises Misuse for a role that nothing limits.
     """
@@ -229,20 +223,17 @@ class LoadPlan:
     def why(self, element: FlowElement) -> str:
         """What the element is, in words."""
         if element.kind is FlowKind.DISK:
-            return _disk_words(self._topology.disks[element.name])
+            disk = self._topology.disks[element.name]
+            jump = disk.seek + disk.rotation // 2
+            return show_rate(disk.rate or 0) + (f", {show_time(jump)} for a jump" if jump else "")
         if element.kind is FlowKind.LINK:
-            return _link_words(self._topology.links[element.name])
+            link = self._topology.links[element.name]
+            what, cost = (
+                f"{link.what}, " if link.what else "",
+                f", {show_time(link.cost)} a request" if link.cost else "",
+            )
+            return f"{what}{show_rate(link.rate)}{cost}"
         return f"{element.capacity:g} requests in flight"
-
-
-def _disk_words(disk: Disk) -> str:
-    jump = disk.seek + disk.rotation // 2
-    return show_rate(disk.rate or 0) + (f", {show_time(jump)} for a jump" if jump else "")
-
-
-def _link_words(link: Link) -> str:
-    what = f"{link.what}, " if link.what else ""
-    return f"{what}{show_rate(link.rate)}" + (f", {show_time(link.cost)} a request" if link.cost else "")
 
 
 def link_seconds(link: Link, request: int) -> float:

@@ -14,7 +14,7 @@ import threading
 import time
 from collections.abc import Mapping
 from contextlib import suppress
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Any
 
@@ -70,9 +70,12 @@ class Cluster:
         return Lanes(max(1, sum(self._workers().values())), _ENDLESS)
 
     def close(self) -> None:
-        """Cancel all boots on workers."""
-        self._stop_event().set()
-        self.client.close()
+        """Cancel all boots on workers; errors of a cluster that is gone are ignored."""
+        from distributed import Event  # noqa: PLC0415
+
+        with suppress(OSError, RuntimeError, LabBroken):
+            Event(self.stop_name, client=self.client).set()
+            self.client.close()
 
     def run_job(
         self,
@@ -92,7 +95,10 @@ class Cluster:
             phase_seen("on a worker")
             reply = self._reply(order, target, abort or threading.Event())
             if isinstance(reply, Booted):
-                return self._kept(reply, lab, prepared, folder)
+                with writing(folder):
+                    unpack(reply.archive, folder)
+                    note_repeat(lab, prepared, folder)
+                return replace(reply.record, folder=folder)
             target = self._answered(reply, files)
 
     def _answered(self, reply: Lacks | Unfit, files: Mapping[str, Path]) -> str:
@@ -105,12 +111,6 @@ class Cluster:
         for digest in reply.digests:
             self._send(reply.worker, digest, files[digest])
         return reply.worker
-
-    def _kept(self, reply: Booted, lab: Lab, prepared: PreparedJob, folder: Path) -> BootRecord:
-        with writing(folder):
-            unpack(reply.archive, folder)
-            note_repeat(lab, prepared, folder)
-        return reply.record_in(folder)
 
     def _reply(self, order: Order, target: str, abort: threading.Event) -> Booted | Lacks | Unfit:
         """A worker's reply to the order; sent again if its workers are gone."""
@@ -183,14 +183,3 @@ class Cluster:
             raise LabBroken(
                 "the Dask scheduler is gone", remedy="start it, then re-run the same command to resume"
             ) from error
-
-    def _stop_event(self) -> Any:
-        from distributed import Event  # noqa: PLC0415
-
-        return Event(self.stop_name, client=self.client)
-
-
-def nobody_waits(cluster: Cluster) -> None:
-    """Close; errors of a cluster that is gone are ignored."""
-    with suppress(OSError, RuntimeError, LabBroken):
-        cluster.close()

@@ -37,7 +37,7 @@ from harness.report.format import value
 from harness.run.boots import Turns
 from harness.run.events import CellDecided, Event, MatrixListener, MatrixStarted, OfCell
 from harness.run.lanes import Stopped
-from harness.run.plan import Request, plan_run
+from harness.run.plan import Request, plan_run, run_command
 from harness.run.runner import carry_out, lanes_of_host, measured_before
 from harness.scenario.model import Clock, Scenario, Status
 from lab.base.digest import canonical, digest_bytes
@@ -46,48 +46,23 @@ from lab.kernels.model import Kernel
 from lab.session import Lab
 
 
-@dataclass(frozen=True)
-class CellOutcome:
-    """``run`` is relative to the results root, empty if nothing was judged. ``before``: an earlier run is used."""
-
-    status: Status
-    exit_code: int
-    reason: str = ""
-    run: str = ""
-    seconds: float = 0.0
-    before: bool = False
-
-    def of(self, cell: MatrixCell) -> MatrixCell:
-        """The cell, decided."""
-        return replace(
-            cell,
-            status=self.status,
-            exit_code=self.exit_code,
-            reason=self.reason,
-            run=self.run,
-            seconds=self.seconds,
-        )
-
-
-def judged(root: Path, run: Path, verdict: Verdict, seconds: float, *, before: bool = False) -> CellOutcome:
-    """The outcome of a judged run."""
+def judged(root: Path, cell: MatrixCell, run: Path, verdict: Verdict, seconds: float) -> MatrixCell:
+    """The cell as a judged run decides it."""
     reason = "" if verdict.status is Status.PASS else next(_reasons(verdict), "")
     place = str(run.resolve().relative_to(root.resolve()))
-    return CellOutcome(verdict.status, verdict.exit_code, reason, place, seconds, before)
+    decided = replace(cell, status=verdict.status, exit_code=verdict.exit_code, reason=reason)
+    return replace(decided, run=place, seconds=seconds)
 
 
-def broken(error: BaseException) -> CellOutcome:
-    """The outcome of a cell without a verdict; an exception that is not a BlklabError is a bug."""
+def broken(cell: MatrixCell, error: BaseException) -> MatrixCell:
+    """The cell without a verdict; an exception that is not a BlklabError is a bug."""
     if isinstance(error, BlklabError):
-        status = Status.ERROR
-        if isinstance(error, CannotJudge):
-            status = Status.MISS
-        elif isinstance(error, KernelFailed):
-            status = Status.FAIL
-        return CellOutcome(status, error.exit_code, error.message)
+        kinds = ((CannotJudge, Status.MISS), (KernelFailed, Status.FAIL))
+        status = next((status for kind, status in kinds if isinstance(error, kind)), Status.ERROR)
+        return replace(cell, status=status, exit_code=error.exit_code, reason=error.message)
     where = extract_tb(error.__traceback__)[-1]
     text = f"{type(error).__name__}: {error} ({Path(where.filename).name}:{where.lineno}); this is a bug of blklab"
-    return CellOutcome(Status.ERROR, EXIT_LAB_BROKEN, text)
+    return replace(cell, status=Status.ERROR, exit_code=EXIT_LAB_BROKEN, reason=text)
 
 
 def _reasons(verdict: Verdict) -> Iterator[str]:
@@ -155,23 +130,20 @@ class _Matrix:
     def decide(self, folder: MatrixFolder) -> MatrixFolder:
         record = replace(folder.record, cells=tuple(cell.undecided() for cell in folder.record.cells))
         own = record.own
-        self.listener(
-            MatrixStarted(tuple((cell.scenario, _name(cell), cell.boots) for cell in own), self.virtual.lanes.at_once)
-        )
+        cells = tuple((cell.scenario, cell.kernel.release or cell.kernel.spec, cell.boots) for cell in own)
+        self.listener(MatrixStarted(cells, self.virtual.lanes.at_once))
         folder = folder.saved(record)
         with ThreadPoolExecutor(self.virtual.lanes.at_once + _SPARE_RUNS, thread_name_prefix="cell") as pool:
             try:
-                waiting = {pool.submit(self._cell, number, cell): number for number, cell in enumerate(own)}
-                busy = []
-                for number, cell in self._decided(waiting, own):
-                    if cell is None:
-                        busy.append(number)
-                    else:
-                        folder = folder.saved(with_cell(folder.record, cell))
-                again = {pool.submit(self._cell, number, own[number], patient=True): number for number in busy}
-                for _, cell in self._decided(again, own):
-                    if cell is not None:
-                        folder = folder.saved(with_cell(folder.record, cell))
+                busy = list(range(len(own)))
+                for patient in (False, True):
+                    waiting = {pool.submit(self._cell, one, own[one], patient=patient): one for one in busy}
+                    busy = []
+                    for number, cell in self._decided(waiting, own):
+                        if cell is None:
+                            busy.append(number)
+                        else:
+                            folder = folder.saved(with_cell(folder.record, cell))
             except BaseException:
                 self.stopping.set()
                 for turns in (self.here, self.virtual):
@@ -182,7 +154,7 @@ class _Matrix:
         return folder.saved(replace(folder.record, ended=ended))
 
     def _decided(
-        self, waiting: "Mapping[Future[CellOutcome | None], int]", own: tuple[MatrixCell, ...]
+        self, waiting: "Mapping[Future[MatrixCell | None], int]", own: tuple[MatrixCell, ...]
     ) -> Iterator[tuple[int, MatrixCell | None]]:
         """Cells as they are decided; None for one that another matrix measures."""
         left = set(waiting)
@@ -191,43 +163,41 @@ class _Matrix:
             for future in done:
                 number = waiting[future]
                 error = future.exception()
-                outcome = future.result() if error is None else broken(error)
+                decided = future.result() if error is None else broken(own[number], error)
                 if isinstance(error, LabBroken):
                     # Without a writable store no cell can be decided.
                     self.store.check()
-                if outcome is None:
-                    yield number, None
-                    continue
-                self.listener(
-                    CellDecided(number, outcome.status, outcome.seconds, outcome.reason, before=outcome.before)
-                )
-                yield number, outcome.of(own[number])
+                if decided is not None and decided.status is not None:
+                    before = bool(decided.run) and not decided.seconds
+                    self.listener(CellDecided(number, decided.status, decided.seconds, decided.reason, before))
+                yield number, decided
 
-    def _cell(self, number: int, cell: MatrixCell, *, patient: bool = False) -> CellOutcome | None:
+    def _cell(self, number: int, cell: MatrixCell, *, patient: bool) -> MatrixCell | None:
         """Decide one cell; None if another matrix measures it, unless ``patient``."""
         if self.stopping.is_set():
             raise Stopped
         kernel = self.plan.kernels[cell.kernel.spec]
         if isinstance(kernel, BlklabError):
-            return broken(kernel)
+            return broken(cell, kernel)
         scenario = next(one for one in self.plan.scenarios if one.name == cell.scenario)
         with self._in_hand(scenario, kernel, patient=patient) as mine:
-            return self._measure(number, scenario, kernel) if mine else None
+            return self._measure(number, cell, scenario, kernel) if mine else None
 
-    def _measure(self, number: int, scenario: Scenario, kernel: Kernel) -> CellOutcome:
+    def _measure(self, number: int, cell: MatrixCell, scenario: Scenario, kernel: Kernel) -> MatrixCell:
         started = time.monotonic()
-        request = Request(scenario, kernel, self.plan.seeds, command=_command(scenario, kernel, self.plan.seeds))
+        command = run_command(scenario.name, kernel.spec, self.plan.seeds)
+        request = Request(scenario, kernel, self.plan.seeds, command=command)
         planned = plan_run(self.lab, request)
         earlier = measured_before(planned, self.store)
         if earlier is not None:
-            return judged(self.store.root, earlier.path, judge_run(earlier), 0.0, before=True)
+            return judged(self.store.root, cell, earlier.path, judge_run(earlier), 0.0)
 
         def listen(event: Event) -> None:
             self.listener(OfCell(number, event))
 
         turns = self.here if scenario.clock is Clock.WALL else self.virtual
         run = carry_out(self.lab, planned, self.store, listen, replace(turns, rank=number, adopt=True))
-        return judged(self.store.root, run.folder.path, run.verdict, time.monotonic() - started)
+        return judged(self.store.root, cell, run.folder.path, run.verdict, time.monotonic() - started)
 
     @contextmanager
     def _in_hand(self, scenario: Scenario, kernel: Kernel, *, patient: bool) -> Iterator[bool]:
@@ -254,12 +224,3 @@ def _locked(lock: int) -> bool:
     except BlockingIOError:
         return False
     return True
-
-
-def _command(scenario: Scenario, kernel: Kernel, seeds: int | None) -> tuple[str, ...]:
-    words = ("blklab", "run", scenario.name, "--kernel", kernel.spec)
-    return words if seeds is None else (*words, "--seeds", str(seeds))
-
-
-def _name(cell: MatrixCell) -> str:
-    return cell.kernel.release or cell.kernel.spec

@@ -1,14 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Merges the shards of a matrix: runs are copied, each counted once."""
 
-import secrets
-import shutil
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime
 from pathlib import Path
 
-from harness.base.files import writing
+from harness.base.files import copy_atomic
 from harness.judge.statuses import WORST_FIRST
 from harness.record.judging import Altered, judge_run
 from harness.record.matrices import FOLDER, MatrixCell, MatrixFolder, MatrixRecord, load_matrix, new_matrix
@@ -19,20 +17,12 @@ from lab.base.errors import EXIT_LAB_BROKEN, Misuse
 _Key = tuple[str, str, str]
 
 
-@dataclass(frozen=True)
-class MatrixPart:
-    """A matrix measured elsewhere, and the results root of its runs."""
-
-    root: Path
-    record: MatrixRecord
-
-
-def parts(folders: Sequence[Path]) -> tuple[MatrixPart, ...]:
+def parts(folders: Sequence[Path]) -> tuple[MatrixFolder, ...]:
     """The newest matrix of each results folder, or the matrix at that path. Raises Misuse without one."""
     return tuple(_part(folder) for folder in folders)
 
 
-def merge(store: Store, merged: Sequence[MatrixPart], command: tuple[str, ...]) -> MatrixFolder:
+def merge(store: Store, merged: Sequence[MatrixFolder], command: tuple[str, ...]) -> MatrixFolder:
     """Copy the runs of all parts into the store and record the merged matrix.
 
     A cell that several parts decided has the worst of their runs, one whose run is incomplete
@@ -45,7 +35,7 @@ def merge(store: Store, merged: Sequence[MatrixPart], command: tuple[str, ...]) 
     for part in merged:
         for cell in part.record.own:
             if cell.status is not None:
-                taken = _taken(store.root, part.root, cell)
+                taken = _taken(store.root, part.path.parent.parent, cell)
                 decided[_key(cell)] = _worse(decided.get(_key(cell)), taken)
     cells = tuple(_all(merged, decided))
     seeds = merged[0].record.seeds
@@ -54,17 +44,17 @@ def merge(store: Store, merged: Sequence[MatrixPart], command: tuple[str, ...]) 
     return folder.saved(replace(folder.record, ended=datetime.now(UTC).isoformat(timespec="milliseconds")))
 
 
-def _part(folder: Path) -> MatrixPart:
+def _part(folder: Path) -> MatrixFolder:
     if (folder / "matrix.json").is_file():
-        return MatrixPart(folder.resolve().parent.parent, load_matrix(folder).record)
+        return load_matrix(folder)
     # By name, not by the link: archives of artefacts do not all keep links.
     found = sorted((folder / FOLDER).glob("[0-9]*/matrix.json"))
     if not found:
         raise Misuse(f"{folder} holds no matrix", remedy="name the results folders of the shards")
-    return MatrixPart(folder, load_matrix(found[-1].parent).record)
+    return load_matrix(found[-1].parent)
 
 
-def _check_alike(merged: Sequence[MatrixPart]) -> None:
+def _check_alike(merged: Sequence[MatrixFolder]) -> None:
     if not merged:
         raise Misuse("--merge without a folder", remedy="name the results folders of the shards")
     if len({part.record.seeds for part in merged}) > 1:
@@ -81,7 +71,7 @@ def _check_alike(merged: Sequence[MatrixPart]) -> None:
                 )
 
 
-def _all(merged: Sequence[MatrixPart], decided: dict[_Key, MatrixCell]) -> Iterator[MatrixCell]:
+def _all(merged: Sequence[MatrixFolder], decided: dict[_Key, MatrixCell]) -> Iterator[MatrixCell]:
     """Every planned cell in order; a kernel that one part could not fetch may be in another."""
     known = {(cell.scenario, cell.kernel.spec) for cell in decided.values()}
     seen: set[_Key] = set()
@@ -108,8 +98,8 @@ def _taken(root: Path, origin: Path, cell: MatrixCell) -> MatrixCell:
     """The cell with its run in the store; ERROR if it is incomplete."""
     if not cell.run:
         return cell
-    if not (root / cell.run).is_dir():
-        _copy(origin / cell.run, root / cell.run)
+    if not (root / cell.run).is_dir() and (origin / cell.run).is_dir():
+        copy_atomic(origin / cell.run, root / cell.run)
     try:
         run = load_run(root / cell.run)
         lacking = _lacking(run)
@@ -127,17 +117,3 @@ def _lacking(run: RunFolder) -> int:
         return len(run.facts.cells)
     judged = {(cell.arm, cell.seed) for cell in judge_run(run).cells}
     return sum((cell.arm, cell.seed) in judged for cell in run.missing())
-
-
-def _copy(origin: Path, target: Path) -> None:
-    """Copy a run; it appears under its name only when complete."""
-    if not origin.is_dir():
-        return
-    aside = target.parent / f".{target.name}.{secrets.token_hex(4)}"
-    with writing(target):
-        target.parent.mkdir(parents=True, exist_ok=True)
-        try:
-            shutil.copytree(origin, aside, symlinks=True)
-            aside.rename(target)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)

@@ -68,9 +68,6 @@ class Booted:
     record: BootRecord
     archive: bytes
 
-    def record_in(self, folder: Path) -> BootRecord:
-        return replace(self.record, folder=folder)
-
 
 def boot_here(order: Order) -> Booted | Lacks | Unfit:
     """Boot in a worker's thread until the machine ends."""
@@ -90,7 +87,9 @@ def boot_here(order: Order) -> Booted | Lacks | Unfit:
         kernel = replace(order.prepared.kernel, image=image, vmlinux=image)
         prepared = replace(order.prepared, kernel=kernel, base=replace(order.prepared.base, path=base))
         with tempfile.TemporaryDirectory(prefix="blklab-boot.") as folder, _called_off(order.stop) as abort:
-            record = _booted(Lab(store, find_qemu(), steady(store), Payload({}, {})), prepared, Path(folder), abort)
+            lab = Lab(store, find_qemu(), steady(store), Payload({}, {}))
+            with _lanes().taken(prepared.memory, abort=abort):
+                record = run_job(lab, prepared, Path(folder), abort=abort)
             return Booted(replace(record, folder=_HERE), _packed(Path(folder)))
     except LabBroken as error:
         return Unfit(worker, error.message)
@@ -140,11 +139,6 @@ def _unfit(order: Order) -> str:
     if not host.guests_that_fit(order.prepared.memory, _lanes().memory):
         return f"a guest of {order.prepared.memory >> 20}M does not fit in its memory"
     return ""
-
-
-def _booted(lab: Lab, prepared: PreparedJob, folder: Path, abort: threading.Event) -> BootRecord:
-    with _lanes().taken(prepared.memory, abort=abort):
-        return run_job(lab, prepared, folder, abort=abort)
 
 
 @cache

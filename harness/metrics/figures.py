@@ -3,15 +3,14 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from harness.metrics.controllers import checked_inventory, controller_figures
-from harness.metrics.counters import CounterWindow, read_window
+from harness.metrics.counters import CounterWindow, checked_inventory, controller_figures, read_window
 from harness.metrics.fio import read_fio
 from harness.metrics.node import MeasurementError, sent
 from harness.metrics.occupancy import occupancy_figures, read_handler
 from harness.metrics.readback import FILE as READBACK
 from harness.metrics.readback import devices, read_readback, read_tried, tried_counts
 from harness.metrics.samples import Samples, read_samples
-from harness.scenario.metric_names import BUSIEST
+from harness.scenario.metric_names import BUSIEST, SEEKS
 from harness.scenario.model import Load
 from lab.base.record import TRIED
 from lab.topology.fields import REPEAT_COUNT
@@ -75,7 +74,7 @@ def _cost_figures(samples: Samples, load: Load, figures: Figures) -> dict[tuple[
 def handled_figures(
     files: Mapping[str, bytes], load: Load, topology: Topology
 ) -> Iterator[tuple[tuple[str, str, str], float]]:
-    """``members.bw`` and ``members.iops`` of each role, where the handler's counters are there.
+    """``members.bw``, ``members.iops`` and ``members.seeks`` of each role, where the handler's counters are there.
 
     Raises MeasurementError.
     """
@@ -90,6 +89,9 @@ def handled_figures(
         paths = [window.paths[lun] for lun in below]
         yield (load.name, role.name, "members.bw"), sum(path.bytes for path in paths) / window.time * _SECOND
         yield (load.name, role.name, "members.iops"), sum(path.requests for path in paths) / window.time * _SECOND
+        seeks = [window.seeks[disk] for disk in {disk for lun in below for disk in topology.luns[lun].disks}]
+        if requests := sum(done for done, _ in seeks):
+            yield (load.name, role.name, SEEKS), sum(sought for _, sought in seeks) / requests
 
 
 def _disk_figures(

@@ -52,12 +52,7 @@ class Sample:
 
     def metrics(self) -> dict[str, float]:
         """Every figure by the name it has in a ratio: ``iops``, ``bw``, ``lat.mean``, ``clat.p99.9`` ..."""
-        figures = {
-            "iops": self.iops,
-            "bw": self.bw,
-            "total_ios": float(self.total_ios),
-            "runtime": float(self.runtime),
-        }
+        figures = {"iops": self.iops, "bw": self.bw, "total_ios": float(self.total_ios), "runtime": float(self.runtime)}
         if self.bad is not None:
             figures[BAD_BLOCKS] = float(self.bad)
         for kind, latency in self.latency.items():

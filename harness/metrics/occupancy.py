@@ -37,13 +37,15 @@ class PathUse:
 class HandlerWindow:
     """Everything by its name in the topology (paths are LUNs); ``time`` is the window in ns.
 
-    ``links`` has the share of the window, 0 to 1, in which a link was busy.
+    ``links`` has the share of the window, 0 to 1, in which a link was busy. ``seeks`` has the requests of a disk, and
+    those of them that it had to seek for.
     """
 
     time: int
     disks: Mapping[str, DiskTime]
     links: Mapping[str, float]
     paths: Mapping[str, PathUse]
+    seeks: Mapping[str, tuple[int, int]]
 
 
 def read_handler(before: bytes, after: bytes, load: str) -> HandlerWindow:
@@ -63,6 +65,10 @@ def read_handler(before: bytes, after: bytes, load: str) -> HandlerWindow:
         paths={
             name: PathUse(_grown(*pair, "queued") / time, _grown(*pair, "requests"), _grown(*pair, "bytes"))
             for name, pair in _pairs(old, new, "paths").items()
+        },
+        seeks={
+            name: (_grown(*pair, "requests"), _grown(*pair, "seeks"))
+            for name, pair in _pairs(old, new, "disks").items()
         },
     )
 

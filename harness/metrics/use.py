@@ -7,7 +7,7 @@ from statistics import fmean
 
 from harness.metrics.node import MeasurementError, sent
 from harness.metrics.occupancy import DiskTime, HandlerWindow, held_series, read_handler
-from harness.metrics.samples import Samples, Series, read_samples
+from harness.metrics.samples import Samples, read_samples
 from harness.scenario.model import Load
 from lab.topology.model import SCSI, Driver, Topology
 
@@ -73,12 +73,8 @@ def _held(samples: Samples, name: str, file: str) -> Held:
     if series is None or not series.count:
         why = f": {series.ended}" if series else ""
         raise MeasurementError(file, f"{name} was not sampled{why}")
-    return Held(series.mean, _shares(series))
-
-
-def _shares(series: Series) -> dict[int, float]:
     shares = {value: count / series.count for value, count in series.values.items()}
-    return shares | ({series.max: series.larger / series.count} if series.larger else {})
+    return Held(series.mean, shares | ({series.max: series.larger / series.count} if series.larger else {}))
 
 
 def mean_use(uses: Sequence[LoadUse]) -> LoadUse:

@@ -66,10 +66,13 @@ CREATE TABLE boots (path REFERENCES runs ON DELETE CASCADE, arm, seed, status, d
 
 
 class Index:
-    """Queries over the judged runs below a results root."""
+    """Queries over the judged runs below a results root.
 
-    def __init__(self, root: Path, connection: sqlite3.Connection) -> None:
-        self.root, self._connection = root, connection
+    ``remade`` says why the index was rebuilt; it is empty when it was only updated.
+    """
+
+    def __init__(self, root: Path, connection: sqlite3.Connection, remade: str = "") -> None:
+        self.root, self._connection, self.remade = root, connection, remade
 
     def close(self) -> None:
         self._connection.close()
@@ -95,37 +98,28 @@ class Index:
         return found
 
 
-@dataclass(frozen=True)
-class Refreshed:
-    """An open index. ``remade`` says why it was rebuilt; it is empty when the index was only updated."""
-
-    index: Index
-    remade: str = ""
-
-
-def open_index(root: Path, *, rebuild: bool = False) -> Refreshed:
+def open_index(root: Path, *, rebuild: bool = False) -> Index:
     """The up-to-date index of a results root. ``rebuild`` discards the old one first."""
     path = root / FILE
     why = "as asked" if rebuild else _unusable(path)
     if why:
         with suppress(OSError):
             _make_empty(path)
-    index = Index(root, _connected(path))
+    index = Index(root, _connected(path), why)
     try:
         _refresh(index)
     except sqlite3.DatabaseError as error:
         index.close()
-        why = f"it could not be updated ({error})"
-        index = Index(root, _fresh(sqlite3.connect(":memory:")))
+        index = Index(root, _fresh(sqlite3.connect(":memory:")), f"it could not be updated ({error})")
         _refresh(index)
-    return Refreshed(index, why)
+    return index
 
 
 def indexed_runs(root: Path, *, rebuild: bool = False) -> tuple[IndexedRun, ...]:
     """All judged runs below a results root, oldest first; none if there is no such folder."""
     if not root.is_dir():
         return ()
-    with closing(open_index(root, rebuild=rebuild).index) as index:
+    with closing(open_index(root, rebuild=rebuild)) as index:
         return index.runs()
 
 

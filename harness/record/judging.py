@@ -14,8 +14,7 @@ from harness.judge.cells import CellResult, agreed, measured, not_run, skipped
 from harness.judge.document import verdict_document
 from harness.judge.ensemble import Ensemble
 from harness.judge.operands import Evidence, ratio_ensemble
-from harness.judge.sequence import judge_in_sequence
-from harness.judge.verdict import Verdict, judge
+from harness.judge.verdict import Verdict, judge, judge_in_sequence
 from harness.limits.bottleneck import Bottleneck, bottleneck
 from harness.metrics.node import MeasurementError
 from harness.metrics.use import read_use
@@ -31,6 +30,7 @@ _VERSION = re.compile(rb"^\[[^\]]*\] Linux version (\S+)", re.MULTILINE)
 _WORDS = frozenset({"sentence", "reason", "reasons", "that", "known", "in_words", "because", "diagnosed", "killers"})
 """Keys of a verdict whose values are text for readers."""
 _FIGURES = "figures"
+_BUILT = ("source:", "tree:")
 _CHECKSUMS_SINCE = 2
 """Schema of run.json."""
 
@@ -141,7 +141,11 @@ def judge_run(run: RunFolder) -> Verdict:
 def judge_as(run: RunFolder, mutant: str) -> Verdict:
     """The same as if the kernel were broken by ``mutant``, whose controls count then."""
     facts, results = run.facts, results_of(run)
-    baseline = results_of(load_run(_baseline(run))) if facts.baseline else None
+    baseline, path = None, run.path.parent / facts.baseline
+    if facts.baseline:
+        if not path.is_dir():
+            raise Misuse(f"the BASE run {path} is gone", remedy="run the scenario again with BASE=")
+        baseline = results_of(load_run(path))
 
     def judged(seeds: Sequence[int]) -> Verdict:
         release = facts.kernel.release
@@ -158,17 +162,19 @@ def ratio_of(run: RunFolder, ratio: Ratio) -> Ensemble:
     return ratio_ensemble(ratio, Evidence(run.scenario, cells), judge_run(run).seeds)
 
 
-def newest_runs(store: Store, scenario: Scenario) -> dict[str, RunFolder]:
+def newest_runs(store: Store, scenario: Scenario, *, built: bool = False) -> dict[str, RunFolder]:
     """The newest judged run of the scenario, as its file is today, on each kernel series; none of a mutant.
 
-    Runs of reworded scenarios are included, shown with the current text.
+    ``built``: on kernels that blklab built, which have one configuration, instead of others'. Runs of reworded
+    scenarios are included, shown with the current text.
     """
     newest: dict[str, RunFolder] = {}
     wanted = identity(scenario)
     for path in store.runs(scenario.name):
         run = load_run(path)
-        if identity(run.scenario) == wanted and not run.facts.kernel.mutant:
-            newest[series_of(run.facts.kernel.release)] = replace(run, scenario=scenario)
+        kernel = run.facts.kernel
+        if identity(run.scenario) == wanted and not kernel.mutant and kernel.spec.startswith(_BUILT) == built:
+            newest[series_of(kernel.release)] = replace(run, scenario=scenario)
     return newest
 
 
@@ -200,12 +206,8 @@ class Unexplained:
     reason: str
 
 
-def explain_run(run: RunFolder) -> tuple[Bottleneck | Unexplained, ...]:
+def explain_run(run: RunFolder) -> Iterator[Bottleneck | Unexplained]:
     """What limits each load of each arm that was measured, from what the boots left."""
-    return tuple(_explained(run))
-
-
-def _explained(run: RunFolder) -> Iterator[Bottleneck | Unexplained]:
     for arm in run.scenario.arms.values():
         boots: list[tuple[BootRecord, CellResult]] = []
         for cell in run.facts.cells:
@@ -241,10 +243,3 @@ def result_of(run: RunFolder, cell: PlannedCell, record: BootRecord) -> CellResu
     return measured(
         scenario.arms[cell.arm], cell.seed, record, scenario.loads.values(), scenario.windows, release=release
     )
-
-
-def _baseline(run: RunFolder) -> Path:
-    path = run.path.parent / run.facts.baseline
-    if not path.is_dir():
-        raise Misuse(f"the BASE run {path} is gone", remedy="run the scenario again with BASE=")
-    return path

@@ -18,10 +18,9 @@ _FROM_BOOT = (kit.REPEAT, kit.BY_HAND, kit.JOB, kit.STEADY, kit.EXPECTED, "boot.
 
 def chosen_boot(run: RunFolder, boot: str) -> PlannedCell:
     """The cell of boot number ``boot``, or the first with a record. Raises Misuse."""
-    booted = [cell for cell in run.facts.cells if not cell.skip and (not boot or cell.boot == boot)]
-    found = next((cell for cell in booted if run.boot(cell) is not None), None)
+    found = next((cell for cell, _ in run.boots() if boot in ("", cell.boot)), None)
     if found is None:
-        known = ", ".join(cell.boot for cell in run.facts.cells if not cell.skip and run.boot(cell) is not None)
+        known = ", ".join(cell.boot for cell, _ in run.boots())
         what = f"boot {boot}" if boot else "boot with a record"
         raise Misuse(f"{run.path} has no {what}", remedy=f"its boots are {known}" if known else "run the scenario")
     return found
@@ -43,7 +42,7 @@ def collect(run: RunFolder, cell: PlannedCell, to: Path, rebuilt: Callable[[], k
     with writing(to):
         to.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(prefix=f".{to.name}.", dir=to.parent) as aside:
-            staged = Path(aside) / _bare(to)
+            staged = Path(aside) / (to.name.removesuffix(".tar.gz").removesuffix(".tgz") or "kit")
             staged.mkdir()
             shutil.copyfile(kernel, staged / kit.KERNEL)
             shutil.copyfile(base, staged / kit.BASE)
@@ -79,10 +78,3 @@ def _place(staged: Path, to: Path, archive: Path) -> None:
     with tarfile.open(archive, "w:gz") as tar:
         tar.add(staged, arcname=staged.name)
     archive.rename(to)
-
-
-def _bare(to: Path) -> str:
-    name = to.name
-    for suffix in ARCHIVES:
-        name = name.removesuffix(suffix)
-    return name or "kit"

@@ -8,7 +8,7 @@ Runs are ordinary folders of the same root. The record refers to them and holds 
 matrix reads the run folders, not the record.
 """
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -158,7 +158,9 @@ def matrices(root: Path) -> tuple[MatrixFolder, ...]:
 
 def same_request(one: MatrixRecord, other: MatrixRecord) -> bool:
     """Whether two records ask for the same cells of the same shard."""
-    return _request(one) == _request(other)
+    mine, theirs = (tuple(cell.undecided() for cell in record.cells) for record in (one, other))
+    as_asked = replace(one, matrix_id=other.matrix_id, command=other.command, started=other.started, ended=other.ended)
+    return mine == theirs and replace(as_asked, cells=other.cells) == other
 
 
 def with_cell(record: MatrixRecord, decided: MatrixCell) -> MatrixRecord:
@@ -172,8 +174,3 @@ def with_cell(record: MatrixRecord, decided: MatrixCell) -> MatrixRecord:
 def referred(records: Iterable[MatrixRecord]) -> frozenset[str]:
     """The runs that these matrices refer to, as paths relative to the results root."""
     return frozenset(cell.run for record in records for cell in record.cells if cell.run)
-
-
-def _request(record: MatrixRecord) -> MatrixRecord:
-    cells: Sequence[MatrixCell] = [cell.undecided() for cell in record.cells]
-    return replace(record, matrix_id="", command=(), started="", ended="", cells=tuple(cells))

@@ -50,7 +50,12 @@ def plan_pruning(root: Path, keep_bytes: int | None, keep_matrices: int | None) 
     unfinished = list(_unfinished(root))
     total = sum(run.size for run in runs) + sum(one.size for one in (*unfinished, *removals))
     left = total - sum(one.size for one in removals)
-    candidates = [*unfinished, *(_removal(run) for run in runs if run.path not in reasons)]
+    free = [
+        Removal(run.path, run.size, f"{run.status}, {run.started[:10]}, {run.release}")
+        for run in runs
+        if run.path not in reasons
+    ]
+    candidates = [*unfinished, *free]
     for one in sorted(candidates, key=lambda one: Path(one.path).name):
         if keep_bytes is None or left <= keep_bytes:
             break
@@ -88,10 +93,6 @@ def _pinned(root: Path, runs: Sequence[IndexedRun], kept: Sequence[MatrixFolder]
             yield run.path, "the latest run of its scenario"
         if run.baseline:
             yield f"{run.scenario}/{run.baseline}", "the baseline of another run"
-
-
-def _removal(run: IndexedRun) -> Removal:
-    return Removal(run.path, run.size, f"{run.status}, {run.started[:10]}, {run.release}")
 
 
 def _unfinished(root: Path) -> Iterator[Removal]:

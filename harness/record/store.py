@@ -17,7 +17,7 @@ import os
 import re
 import secrets
 import shutil
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass, replace
 from datetime import UTC, datetime
@@ -130,6 +130,12 @@ class RunFolder:
         """The cell's record; None when it is incomplete or altered."""
         return load_boot(self.boot_folder(cell))
 
+    def boots(self) -> Iterator[tuple[PlannedCell, BootRecord]]:
+        """The boots that left a complete record."""
+        for cell in self.facts.cells:
+            if not cell.skip and (record := self.boot(cell)) is not None:
+                yield cell, record
+
     def missing(self) -> tuple[PlannedCell, ...]:
         """Cells without a valid boot."""
         return tuple(cell for cell in self.facts.cells if not cell.skip and self.boot(cell) is None)
@@ -212,11 +218,6 @@ class Store:
                 if other.path != run.path.resolve() and same == (run.facts.scenario_digest, run.facts.kernel.digest):
                     found.append(other)
         return tuple(found)
-
-    def latest(self, scenario: str) -> Path | None:
-        """The run that was judged last."""
-        link = self.root / scenario / LATEST
-        return link.resolve() if link.is_dir() else None
 
     def _folders(self, scenario: str) -> list[Path]:
         return sorted(path for path in (self.root / scenario).glob("[0-9]*") if path.is_dir() and not path.is_symlink())

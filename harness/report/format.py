@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Figures and words as people read them."""
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
 
+from harness.judge.cells import CellResult
 from harness.judge.claims import XFAIL, XPASS, Judgement, ReproductionVerdict
 from harness.judge.ensemble import Ensemble
 from harness.scenario.model import Reproduction, Status
@@ -89,3 +91,19 @@ def duration(seconds: float) -> str:
 
 def plural(count: int, one: str) -> str:
     return f"{count} {one}" if count == 1 else f"{count} {one}s"
+
+
+def incidents(cells: Sequence[CellResult], whose: str = "") -> Iterator[dict[str, Any]]:
+    """``status``, ``where`` and ``reasons`` of cells; those with the same status and the same reasons are one."""
+    alike: dict[tuple[str, tuple[str, ...]], dict[str, list[int]]] = {}
+    for cell in cells:
+        alike.setdefault((str(cell.status), cell.reasons), {}).setdefault(cell.arm, []).append(cell.seed)
+    for (status, reasons), arms in alike.items():
+        of_seeds: dict[str, list[str]] = {}
+        for arm, seeds in arms.items():
+            of_seeds.setdefault(", ".join(map(str, seeds)), []).append(arm)
+        where = "; ".join(
+            f"{'arm' if len(names) == 1 else 'arms'} {', '.join(names)}, {'seeds' if ',' in seeds else 'seed'} {seeds}"
+            for seeds, names in of_seeds.items()
+        )
+        yield {"status": status, "where": whose + where, "reasons": reasons}

@@ -23,8 +23,5 @@ def section(title: str, body: Iterable[str]) -> Iterator[str]:
 
 
 def _line(cells: Sequence[str]) -> str:
-    return f"| {' | '.join(_escaped(cell) for cell in cells)} |"
-
-
-def _escaped(cell: str) -> str:
-    return cell.replace("|", r"\|").replace("\n", " ")
+    escaped = (cell.replace("|", r"\|").replace("\n", " ") for cell in cells)
+    return f"| {' | '.join(escaped)} |"

@@ -1,19 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The boots of one run: made in threads, recorded in the run's folder."""
 
-import secrets
-import shutil
 import threading
 import time
-from collections.abc import Iterable, Mapping, Sequence
-from concurrent.futures import FIRST_EXCEPTION, Future, ThreadPoolExecutor, wait
+from collections.abc import Mapping, Sequence
+from concurrent.futures import FIRST_EXCEPTION, ThreadPoolExecutor, wait
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 from typing import Protocol
 
-from harness.base.files import writing
+from harness.base.files import copy_atomic
 from harness.judge.verdict import Verdict
-from harness.record.boot_files import load_boot, save_boot
+from harness.record.boot_files import save_boot
 from harness.record.judging import judge_run, result_of
 from harness.record.store import PlannedCell, RunFolder, Store
 from harness.run.events import CellFinished, CellPhase, CellStarted, Listener
@@ -30,7 +28,7 @@ def adopt(store: Store, run: RunFolder, cell: PlannedCell, fingerprint: Mapping[
     Complete boots of a run in progress qualify too. Raises LabBroken.
     """
     return any(
-        _copied(run, cell, record)
+        _adopted(run, cell, record)
         for other in reversed(store.runs_like(run))
         for twin in other.facts.cells
         if _alike(cell, twin) and (record := other.boot(twin)) is not None and _same(record, fingerprint)
@@ -45,18 +43,9 @@ def _same(record: BootRecord, fingerprint: Mapping[str, str]) -> bool:
     return not record.outcome.invalidated_by_host and dict(record.fingerprint) == dict(fingerprint)
 
 
-def _copied(run: RunFolder, cell: PlannedCell, record: BootRecord) -> bool:
-    """Copy aside, then rename, so that a partial copy never has the boot's name."""
-    target = run.boot_folder(cell)
-    aside = target.with_name(f".{target.name}.{secrets.token_hex(4)}")
-    with writing(target):
-        try:
-            shutil.copytree(record.folder, aside, symlinks=True)
-            shutil.rmtree(target, ignore_errors=True)
-            aside.rename(target)
-        finally:
-            shutil.rmtree(aside, ignore_errors=True)
-    return load_boot(target) is not None
+def _adopted(run: RunFolder, cell: PlannedCell, record: BootRecord) -> bool:
+    copy_atomic(record.folder, run.boot_folder(cell))
+    return run.boot(cell) is not None
 
 
 Jobs = Mapping[tuple[str, int], PreparedJob]
@@ -110,7 +99,8 @@ class Boots:
         self.made += len(cells)
         try:
             done, _ = wait(futures, return_when=FIRST_EXCEPTION)
-            _raise_first(done)
+            for future in done:
+                future.result()
         finally:
             self.abort.set()
             self.turns.lanes.nudge()
@@ -156,10 +146,3 @@ def recorded(folder: RunFolder, cell: PlannedCell, jobs: Jobs) -> bool:
     if record is None or record.outcome.invalidated_by_host:
         return False
     return dict(record.fingerprint) == dict(jobs[cell.arm, cell.seed].fingerprint)
-
-
-def _raise_first(done: "Iterable[Future[None]]") -> None:
-    for future in done:
-        error = future.exception()
-        if error is not None:
-            raise error

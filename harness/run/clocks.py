@@ -4,8 +4,7 @@
 from collections.abc import Collection, Sequence
 from itertools import groupby
 
-from harness.judge.sequence import unmade
-from harness.judge.verdict import Verdict
+from harness.judge.verdict import Verdict, unmade
 from harness.noise import Rule, stopping_rule
 from harness.record.judging import judge_run
 from harness.record.store import PlannedCell, RunFolder

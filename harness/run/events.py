@@ -47,12 +47,6 @@ class CellFinished:
 
 
 @dataclass(frozen=True)
-class RunFinished:
-    status: Status
-    seconds: float
-
-
-@dataclass(frozen=True)
 class MatrixStarted:
     """``cells``: scenario, kernel and number of boots of each cell to decide; ``at_once`` boots at a time."""
 
@@ -82,7 +76,7 @@ class CellDecided:
 MatrixEvent = MatrixStarted | OfCell | CellDecided
 
 
-Event = RunStarted | CellStarted | CellPhase | CellFinished | RunFinished
+Event = RunStarted | CellStarted | CellPhase | CellFinished
 
 
 Listener = Callable[[Event], None]

@@ -22,10 +22,6 @@ class _Turn:
     memory: int
     alone: bool
 
-    @property
-    def order(self) -> tuple[int, int]:
-        return self.rank, self.number
-
 
 @dataclass
 class Lanes:
@@ -67,10 +63,6 @@ class Lanes:
                 abort.set()
             self._changed.notify_all()
 
-    @property
-    def stopped(self) -> bool:
-        return self._stopped
-
     def nudge(self) -> None:
         """Wake waiting boots after an ``abort`` was set."""
         with self._changed:
@@ -94,7 +86,7 @@ class Lanes:
 
     def _next(self) -> _Turn | None:
         fitting = (turn for turn in self._waiting if self._fits(turn))
-        return min(fitting, key=lambda turn: turn.order, default=None)
+        return min(fitting, key=lambda turn: (turn.rank, turn.number), default=None)
 
     def _fits(self, turn: _Turn) -> bool:
         if not self._running:

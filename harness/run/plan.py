@@ -58,6 +58,11 @@ class Request:
     base: KernelFacts | None = None
 
 
+def run_command(scenario: str, kernel: str, seeds: int | None) -> tuple[str, ...]:
+    """The command line of a run of all arms."""
+    return "blklab", "run", scenario, "--kernel", kernel, *(() if seeds is None else ("--seeds", str(seeds)))
+
+
 @dataclass(frozen=True)
 class PlannedRun:
     """A run before its first boot. ``facts`` lack only the run's id and start."""

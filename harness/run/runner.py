@@ -11,7 +11,7 @@ from harness.judge.verdict import Verdict
 from harness.record.judging import Altered
 from harness.record.store import RunFacts, RunFolder, Store, load_run
 from harness.run.boots import Boots, Turns, adopt, recorded
-from harness.run.events import Listener, RunFinished, RunStarted, nobody
+from harness.run.events import Listener, RunStarted, nobody
 from harness.run.lanes import Lanes
 from harness.run.plan import PlannedRun, Request, plan_run
 from harness.scenario.model import Scenario
@@ -41,10 +41,10 @@ def run_scenario(lab: Lab, request: Request, store: Store, listener: Listener = 
 
 
 def measured(lab: Lab, request: Request, store: Store, listener: Listener = nobody, at_once: int = 0) -> RunFolder:
-    """An earlier run of the request if its boots are all there, else a new one."""
+    """An earlier run of the request if its boots are all there, else a new one, with equal boots of other runs."""
     plan = plan_run(lab, request)
     earlier = measured_before(plan, store)
-    return earlier or carry_out(lab, plan, store, listener, Turns(lanes_of_host(at_once))).folder
+    return earlier or carry_out(lab, plan, store, listener, Turns(lanes_of_host(at_once), adopt=True)).folder
 
 
 def carry_out(lab: Lab, plan: PlannedRun, store: Store, listener: Listener, turns: Turns) -> Run:
@@ -70,7 +70,6 @@ def carry_out(lab: Lab, plan: PlannedRun, store: Store, listener: Listener, turn
         unfinished = plan.clock.repeatable(verdict)
         if not unfinished:
             folder.finish(verdict, elapsed=elapsed)
-        listener(RunFinished(verdict.status, elapsed))
     return Run(folder, verdict, elapsed, resumed, unfinished)
 
 

@@ -38,6 +38,7 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
     if role.disk not in targets:
         yield "disk", _no_target(role.disk, arm), f"known: {names(targets)}"
         return
+    yield from _wrong_place(role, topology)
     size = topology.region(role.disk).size
     used, start = _extent(role, size)
     if start + used > size or role.bs > used:
@@ -82,6 +83,21 @@ def _no_target(name: str, arm: Arm) -> str:
     if paths:
         return f"disk {name} in topology {topology.name} has several paths: name one of {names(paths)}"
     return f"no disk {name} in topology {topology.name} of arm {arm.name}{nearest(name, topology.targets())}"
+
+
+_ONLY_FILES = ("files", "nrfiles")
+
+
+def _wrong_place(role: Role, topology: Topology) -> Iterator[tuple[str, str, str]]:
+    """Keys that belong to files and not to devices, or the other way round."""
+    if not topology.is_filesystem(role.disk):
+        for key in filter(role.options.get, _ONLY_FILES):
+            yield key, f"{role.disk} is not a filesystem", f"remove {key}"
+        return
+    if "offset" in role.options:
+        yield "offset", f"a file of {role.disk} is used from its start", "remove offset"
+    if "size" not in role.options:
+        yield "disk", f"a role on the filesystem {role.disk} needs a size", "write size: 64M"
 
 
 def _extent(role: Role, whole: int) -> tuple[int, int]:

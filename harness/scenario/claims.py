@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import TypeVar
 
 from harness.scenario import schema
-from harness.scenario.known import parse_range
 from harness.scenario.model import (
     MIXED,
     Agreement,
@@ -22,6 +21,7 @@ from harness.scenario.model import (
     Reproduction,
 )
 from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio, sampled_names
+from lab.kernels.ranges import RangeError, parse_range
 from lab.topology.model import Topology
 from lab.yaml.fields import Field, Row
 from lab.yaml.strict import Entry, Map, Node, Scalar
@@ -179,13 +179,13 @@ def _bound(row: Row) -> Bound | None:
 
 
 def parsed(row: Row, field: Field[str], parse: Callable[[str], T], *, symptom: bool = False) -> T | None:
-    """The field's text as ``parse`` reads it; an ExpressionError becomes a problem at its position."""
+    """The field's text as ``parse`` reads it; a RangeError becomes a problem at its position."""
     text, entry = row.get(field), row.entry(field.name)
     if text is None or entry is None:
         return None
     try:
         return parse(text)
-    except ExpressionError as error:
+    except RangeError as error:
         node = entry.value
         mark = node.inside(error.offset) if isinstance(node, Scalar) else node.mark
         place = f"{field.name}, character {error.offset + 1}"

@@ -26,17 +26,11 @@ def expand(scenario: Scenario, seeds: int | None = None, arms: Sequence[str] | N
             f"scenario {scenario.name} has no arm {name}{nearest(name, scenario.arms)}",
             remedy=f"known: {names(scenario.arms)}",
         )
+    forwards = [arm for arm in scenario.arms.values() if arm.name in chosen]
+    backwards = forwards[::-1] if scenario.clock is Clock.WALL else forwards
     return tuple(
-        Cell(scenario, arm, seed)
-        for seed in range(1, count + 1)
-        for arm in _order(scenario, seed)
-        if arm.name in chosen
+        Cell(scenario, arm, seed) for seed in range(1, count + 1) for arm in (forwards if seed % 2 else backwards)
     )
-
-
-def _order(scenario: Scenario, seed: int) -> Sequence[Arm]:
-    arms = list(scenario.arms.values())
-    return arms[::-1] if scenario.clock is Clock.WALL and seed % 2 == 0 else arms
 
 
 def variant(

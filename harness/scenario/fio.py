@@ -69,12 +69,8 @@ def _group_options(place: int, role: Role, ramp: int) -> Iterator[tuple[str, str
 
 
 def _role_options(role: Role, topology: Topology) -> Iterator[tuple[str, str]]:
-    region = topology.region(role.disk)
     options = dict(role.options)
-    offset = region.offset + parse_size(options.pop("offset", "0"))
-    yield "filename", device(region.lun)
-    yield "offset", str(offset)
-    yield "size", str(min(parse_size(options.pop("size", str(region.size))), region.offset + region.size - offset))
+    yield from _files(role, options) if topology.is_filesystem(role.disk) else _extent(role, topology, options)
     yield "rw", role.rw
     yield "bs", str(role.bs)
     yield "iodepth", str(role.iodepth)
@@ -85,6 +81,22 @@ def _role_options(role: Role, topology: Topology) -> Iterator[tuple[str, str]]:
         # Readers count bad blocks and go on. A time-based window does not end at a block after which everything that
         # was written could be read back.
         yield ("continue_on_error", "verify") if role.rw in _READS else ("do_verify", "0")
+
+
+def _extent(role: Role, topology: Topology, options: dict[str, str]) -> Iterator[tuple[str, str]]:
+    region = topology.region(role.disk)
+    offset = region.offset + parse_size(options.pop("offset", "0"))
+    yield "filename", device(region.lun)
+    yield "offset", str(offset)
+    yield "size", str(min(parse_size(options.pop("size", str(region.size))), region.offset + region.size - offset))
+
+
+def _files(role: Role, options: dict[str, str]) -> Iterator[tuple[str, str]]:
+    yield "directory", device(role.disk)
+    yield "filename_format", f"{options.pop('files', role.name)}.$filenum"
+    yield "size", str(parse_size(options.pop("size")))
+    # fio would reserve the blocks, which a program that writes a file does not.
+    yield "fallocate", "none"
 
 
 def _section(name: str, options: Iterable[tuple[str, str]]) -> str:

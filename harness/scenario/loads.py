@@ -58,8 +58,9 @@ def _entry(key: Scalar, name: str, value: Node) -> Entry:
 _SYNCHRONOUS = {"psync", "sync"}
 _READS_ONLY = {"read", "randread"}
 _RANDOM = {"randread", "randwrite", "randrw"}
+_ONLY_IO_URING = ("fixedbufs", "sqthread_poll")
 _ONLY_RANDOM = ("norandommap", "random_distribution")
-_ONLY_WRITES = ("fsync", "fdatasync", "zero_buffers")
+_ONLY_WRITES = ("fsync", "fdatasync", "sync", "zero_buffers")
 
 
 def role_rows(row: Row) -> Iterator[tuple[str, str, Row]]:
@@ -152,6 +153,11 @@ def _check_together(role: Role, row: Row) -> None:
         row.problems.add(
             row.place("rwmixread"), f"rwmixread: rw: {role.rw} does not mix reads and writes", "write rw: randrw"
         )
+    for key in _ONLY_IO_URING:
+        if key in role.options and role.ioengine != "io_uring":
+            row.problems.add(row.place(key), f"{key}: {role.ioengine} does not have it", "write ioengine: io_uring")
+    if int(role.options.get("iodepth_batch", 1)) > role.iodepth:
+        row.problems.add(row.place("iodepth_batch"), f"iodepth_batch: more than the iodepth of {role.iodepth}")
     for key in _ONLY_RANDOM:
         if key in role.options and role.rw not in _RANDOM:
             row.problems.add(row.place(key), f"{key}: rw: {role.rw} is not random", f"remove {key}")
@@ -186,8 +192,10 @@ def read_clock(row: Row, loads: Mapping[str, Load]) -> tuple[Clock, int, int]:
 def read_pause(row: Row, arms: Mapping[str, Arm], *, measured: int) -> int:
     """The pause before each load. ``measured`` is the number of windows in a boot."""
     pause = row.value(schema.PAUSE)
+    set_to = [arm.queue.get("io_timeout") for arm in arms.values()]
+    timeouts = [schema.REQUEST_TIMEOUT if each is None else int(each) * _MILLISECOND for each in set_to]
     # Without arms their topology did not load, so the request timeout is unknown.
-    if measured > 1 and arms and pause <= (shortest := 2 * max(map(_request_timeout, arms.values()))):
+    if measured > 1 and arms and pause <= (shortest := 2 * max(timeouts)):
         row.problems.add(
             row.place("pause"),
             f"pause: expected more than {show_time(shortest)}, twice the request timeout: queues of the previous load"
@@ -195,11 +203,6 @@ def read_pause(row: Row, arms: Mapping[str, Arm], *, measured: int) -> int:
             "idle time is free on the virtual clock; on the wall clock write queue: {io_timeout: 5000} (ms)",
         )
     return pause
-
-
-def _request_timeout(arm: Arm) -> int:
-    set_to = arm.queue.get("io_timeout")
-    return schema.REQUEST_TIMEOUT if set_to is None else int(set_to) * _MILLISECOND
 
 
 def _refuse(row: Row, key: str, reason: str, remedy: str) -> None:

@@ -32,11 +32,7 @@ def _counter_unit(counter: str) -> str:
 
 
 _PERCENTILES = ("p50", "p90", "p99", "p99.9")
-_LATENCIES = {
-    "lat": ("mean", "max", *_PERCENTILES),
-    "clat": ("mean", "max", *_PERCENTILES),
-    "slat": ("mean", "max"),
-}
+_LATENCIES = {"lat": ("mean", "max", *_PERCENTILES), "clat": ("mean", "max", *_PERCENTILES), "slat": ("mean", "max")}
 
 COUNTED_ON = ("disk", "members")
 """The role's block device, and the sum over the LUNs below it."""
@@ -49,6 +45,10 @@ COUNTERS = (
 HANDLED = ("members.bw", "members.iops")
 """Bytes and requests per second at the modelled disks (driver tcmu) below a role's devices, within the window only.
 fio's own rates include the time after the window in which requests in flight complete."""
+
+SEEKS = "members.seeks"
+"""Share of the requests at the modelled disks that began elsewhere than the one before ended. Disks without seek and
+rotation count none."""
 
 MOST_PROCESSORS = 8
 INTERRUPTS = "interrupts"
@@ -86,6 +86,7 @@ METRICS: Mapping[str, Metric] = {
         for number in range(MOST_PROCESSORS)
     },
     **{name: Metric("", more_is_better=True, basis=Basis.OTHER) for name in PLACES},
+    SEEKS: Metric("", more_is_better=False, basis=Basis.OTHER),
     **{name: Metric("B/s" if name.endswith("bw") else "1/s", more_is_better=True) for name in HANDLED},
 }
 GUEST, LUN, HOST = "guest", "lun", "host"

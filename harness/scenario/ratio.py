@@ -9,21 +9,17 @@ An operand is a number, ``arm.load.role.metric``, a sampled figure (``arm.load.l
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
+from typing import NamedTuple
 
 from harness.scenario.metric_names import GUEST, HOST, IDLE, LUN, METRICS, SAMPLED
 from harness.scenario.model import MIXED, Bound, Clock, Operand, Ratio, Scenario
+from lab.kernels.ranges import RangeError
 from lab.topology.model import Topology
 from lab.yaml.strict import names, nearest, quoted
 
 
-class ExpressionError(ValueError):
-    """``offset`` counts characters of the expression from 0."""
-
-    def __init__(self, offset: int, message: str, remedy: str = "") -> None:
-        super().__init__(message)
-        self.offset = offset
-        self.message = message
-        self.remedy = remedy
+class ExpressionError(RangeError):
+    """Text that is no ratio or bound. ``offset`` counts its characters from 0."""
 
 
 _NUMBER = r"(\d{1,15}(?:\.\d{1,15})?)"
@@ -95,8 +91,7 @@ def sampled_names(topology: Topology) -> Mapping[str, tuple[str, ...]]:
     return {LUN: tuple(topology.luns), HOST: tuple(topology.hbas)}
 
 
-@dataclass(frozen=True)
-class _Token:
+class _Token(NamedTuple):
     text: str
     offset: int
 

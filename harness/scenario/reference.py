@@ -14,11 +14,7 @@ from lab.yaml.fields import Choice, Either, Field, Flag, Json, ListOf, Named, Qu
 
 
 def json_schema() -> Json:
-    return {
-        "$schema": "https://json-schema.org/draft/2020-12/schema",
-        "title": "blklab scenario",
-        **SCENARIO.json(),
-    }
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "blklab scenario", **SCENARIO.json()}
 
 
 MARK = "<!-- Generated from here on, from the tables of the loader. -->\n"

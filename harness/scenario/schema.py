@@ -5,11 +5,11 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
 from typing import cast
 
-from harness.scenario.known import RANGE_PATTERN
 from harness.scenario.metric_names import HOST, IDLE, LUN, SAMPLED
 from harness.scenario.model import Clock, Status
 from harness.scenario.ratio import BASELINE, BOUND, BOUND_PATTERN
 from lab.guest.steps.fault import FAULTS, LOSE_DISK
+from lab.kernels.ranges import RANGE_PATTERN
 from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
 from lab.topology.ranges import NameRange
 from lab.topology.settings import setting_fields, tried_fields
@@ -60,10 +60,6 @@ def _as_flag(value: object) -> str:
     return "1" if value else "0"
 
 
-def _as_microseconds(nanoseconds: object) -> str:
-    return str(int(str(nanoseconds)) // MICROSECOND)
-
-
 _DISTRIBUTION = (
     r"random|zipf:(0\.\d{1,4}|1\.\d{0,3}[1-9]|[2-9](\.\d{1,4})?)|pareto:0\.\d{1,4}|normal:\d{1,2}(\.\d{1,4})?"
 )
@@ -75,13 +71,19 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("rate", rate(), "highest rate of bytes", "1 MB/s")),
         Option(
             Field("thinktime", time(MICROSECOND, HOUR, step=MICROSECOND), "time between two requests", "400us"),
-            _as_microseconds,
+            lambda nanoseconds: str(int(str(nanoseconds)) // MICROSECOND),
         ),
         Option(Field("fsync", Integer(0, 10**6), "fsync after so many writes", "64")),
         Option(Field("fdatasync", Integer(0, 10**6), "fdatasync after so many writes", "64")),
         Option(Field("verify", Choice(("crc32c", "md5")), "write blocks with checksums, check blocks that are read")),
         Option(Field("size", size(512), "bytes of the disk to use", "64M", absent="all")),
         Option(Field("offset", size(0), "where on the disk to start", "512M", absent="0")),
+        Option(Field("sync", Choice(("sync", "dsync")), "open with O_SYNC, or O_DSYNC", "dsync")),
+        Option(Field("files", name_text(), "filesystem: first part of their names", "data", absent="the role's name")),
+        Option(Field("nrfiles", Integer(1, 10**5), "filesystem: number of files", "1000", absent="1")),
+        Option(Field("iodepth_batch", Integer(1, 4096), "requests that are submitted together", "16", absent="1")),
+        Option(Field("fixedbufs", Flag(), "io_uring: registered buffers"), _as_flag),
+        Option(Field("sqthread_poll", Flag(), "io_uring: a thread of the kernel polls for requests"), _as_flag),
         Option(Field("zero_buffers", Flag(), "write zeros, which a modelled disk need not store"), _as_flag),
         Option(Field("prioclass", Integer(1, 3), "I/O priority class: 1 real time, 2 best effort, 3 idle", "2")),
         Option(Field("prio", Integer(0, 7), "I/O priority in its class, 0 is the highest", "4")),

@@ -23,7 +23,7 @@ from harness.limits.bounds import arm_bound
 from harness.record.store import RunFolder
 from harness.report.format import figure
 from harness.report.terminal.printing import folded, plain_table
-from harness.scenario.model import Claim, Operand
+from harness.scenario.model import Operand
 from harness.scenario.ratio import BOUND, FIGURE
 from lab.base.digest import canonical, digest_bytes
 
@@ -73,23 +73,16 @@ class Calibration:
 
 def models_of(run: RunFolder, verdict: Verdict) -> tuple[Model, ...]:
     """The models that a judged calibration run measured: its claims of the form figure / bound."""
-    pairs = zip(run.scenario.claims, verdict.claims, strict=True)
     return tuple(
-        _model(run, verdict, claim, judged)
-        for claim, judged in pairs
-        if claim.ratio.left.kind == FIGURE and claim.ratio.right is not None and claim.ratio.right.kind == BOUND
+        _model(run, verdict, claim, ratio.left, ratio.right)
+        for claim in verdict.claims
+        if (ratio := claim.entry.ratio).left.kind == FIGURE and ratio.right is not None and ratio.right.kind == BOUND
     )
 
 
 def qemu_of(run: RunFolder) -> str:
     """QEMU as the boots of a run have it in their fingerprint; empty when none left a record."""
-    records = (run.boot(cell) for cell in run.facts.cells if not cell.skip)
-    return next((record.fingerprint.get("qemu", "") for record in records if record is not None), "")
-
-
-def drivers_of(run: RunFolder) -> frozenset[str]:
-    """The device families of the arms of a run."""
-    return frozenset(str(hba.driver) for arm in run.scenario.arms.values() for hba in arm.topology.hbas.values())
+    return next((record.fingerprint.get("qemu", "") for _, record in run.boots()), "")
 
 
 def keep(root: Path, calibration: Calibration) -> Path:
@@ -116,8 +109,9 @@ def note(root: Path, run: RunFolder) -> str:
     """One line of a report about the device models of ``run``; empty for a calibration itself."""
     if root.name == FOLDER:
         return ""
-    qemu = qemu_of(run)
-    return sentence(find(root, run.facts.kernel.digest, qemu), run.facts.kernel.spec, drivers_of(run))
+    kernel, found = run.facts.kernel, find(root, run.facts.kernel.digest, qemu_of(run))
+    drivers = {str(hba.driver) for arm in run.scenario.arms.values() for hba in arm.topology.hbas.values()}
+    return sentence(found, kernel.spec, drivers)
 
 
 def sentence(calibration: Calibration | None, spec: str, drivers: Collection[str]) -> str:
@@ -139,19 +133,15 @@ def _complaint(model: Model) -> str:
     return f'the model "{model.name}" is off by {model.error * _PER_CENT:+.1f} %'
 
 
-def _model(run: RunFolder, verdict: Verdict, claim: Claim, judged: ClaimVerdict) -> Model:
-    arm, load, role, _ = claim.ratio.left.path
+def _model(run: RunFolder, verdict: Verdict, claim: ClaimVerdict, figure: Operand, bound: Operand) -> Model:
+    arm, load, role, _ = figure.path
     hbas = run.scenario.arms[arm].topology.hbas.values()
     driver = str(next(iter(hbas)).driver)
-    closed = _closed(run, claim.ratio.right or claim.ratio.left)
-    ensemble = judged.judgement.ensemble
-    measured = None if ensemble is None else ensemble.median * closed
-    return Model(claim.that, driver, closed, measured, judged.judgement.reason, _cost(run, verdict, (arm, load, role)))
-
-
-def _closed(run: RunFolder, operand: Operand) -> float:
-    arm, load, role, metric = operand.path
-    return arm_bound(run.scenario.arms[arm], run.scenario.loads[load], role, metric)
+    of_arm, of_load, of_role, metric = bound.path
+    closed = arm_bound(run.scenario.arms[of_arm], run.scenario.loads[of_load], of_role, metric)
+    judgement = claim.judgement
+    measured = None if judgement.ensemble is None else judgement.ensemble.median * closed
+    return Model(claim.that, driver, closed, measured, judgement.reason, _cost(run, verdict, (arm, load, role)))
 
 
 def _cost(run: RunFolder, verdict: Verdict, figure: tuple[str, str, str]) -> float | None:
@@ -175,11 +165,13 @@ _MICROSECOND = 1000
 def print_calibration(console: Console, calibration: Calibration) -> None:
     """The figures of one kernel and the closed forms."""
     console.print()
-    console.print(Text(f"device models on Linux {calibration.release}, {_qemu(calibration)}", "bold"))
+    qemu = calibration.qemu.rsplit(" ", 1)[0] if calibration.qemu else "unknown"
+    console.print(Text(f"device models on Linux {calibration.release}, QEMU {qemu}", "bold"))
     table = _table("model", "closed form", "measured", "error", "CPU a request")
     for model in calibration.models:
         measured = "-" if model.measured is None else figure(model.measured)
-        table.add_row(Text(model.name), figure(model.closed), measured, _error(model), _cost_words(model))
+        cost = "" if model.cost is None else f"{model.cost / _MICROSECOND:.1f} us"
+        table.add_row(Text(model.name), figure(model.closed), measured, _error(model), cost)
     console.print(table)
     for model in calibration.models:
         if model.measured is None:
@@ -212,14 +204,6 @@ def _error(model: Model) -> Text:
     if model.error is None:
         return Text("-", "bold magenta")
     return Text(f"{model.error * _PER_CENT:+.2f} %", "green" if model.sound else "bold red")
-
-
-def _cost_words(model: Model) -> str:
-    return "" if model.cost is None else f"{model.cost / _MICROSECOND:.1f} us"
-
-
-def _qemu(calibration: Calibration) -> str:
-    return f"QEMU {calibration.qemu.rsplit(' ', 1)[0]}" if calibration.qemu else "QEMU unknown"
 
 
 def _conclusion(calibration: Calibration) -> str:

@@ -11,7 +11,7 @@ from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
 from harness.record.judging import Altered, judge_as
 from harness.record.store import RunFolder, Store, load_run
-from harness.scenario.model import Scenario, Status
+from harness.scenario.model import Clock, Scenario, Status
 from lab.base.errors import CannotJudge, Misuse
 from lab.kernels.model import Kernel
 
@@ -20,7 +20,7 @@ FOLDER = "controls"
 Resolve = Callable[[str], Kernel]
 """From the name of a mutant (empty: stock) to its kernel. Raises CannotJudge when it is not for this source."""
 Measure = Callable[[Scenario, str, tuple[str, ...]], RunFolder]
-"""From a scenario, a mutant (empty: stock) and arms (none: all) to their run. Raises CannotJudge with the reason."""
+"""From a scenario, a kernel's spec and arms (none: all) to their run. Raises CannotJudge with the reason."""
 NOT_STORED = "not measured"
 
 
@@ -51,25 +51,35 @@ class MutantTrial:
 
 @dataclass(frozen=True)
 class Stock:
-    """One scenario on the kernel without a mutant. ``judged`` has the verdict with each mutant's controls judged."""
+    """One scenario on a kernel without a mutant. ``judged`` has the verdict with each mutant's controls judged.
+
+    ``kernel`` is the release of a kernel other than the source, empty for the source.
+    """
 
     scenario: str
     verdict: Verdict
     judged: Mapping[str, Verdict]
+    kernel: str = ""
 
 
 @dataclass(frozen=True)
 class Campaign:
-    """What to try: scenarios, the mutants of their controls, and whether every pair (or only those named) is tried."""
+    """What to try: scenarios, the mutants of their controls, and whether every pair (or only those named) is tried.
+
+    ``source`` is the spec that the mutants are built from, ``kernels`` are those of further kernels.
+    """
 
     scenarios: tuple[Scenario, ...]
     mutants: tuple[str, ...]
     every_pair: bool = False
+    source: str = ""
+    kernels: tuple[str, ...] = ()
 
     def pairs(self) -> Iterator[tuple[str, Scenario]]:
         for mutant in self.mutants:
             for scenario in self.scenarios:
-                if self.every_pair or arms_against(scenario, mutant):
+                every = self.every_pair and scenario.clock is Clock.VIRTUAL
+                if every or arms_against(scenario, mutant):
                     yield mutant, scenario
 
 
@@ -88,31 +98,47 @@ def try_stock(campaign: Campaign, measure: Measure) -> Iterator[Stock]:
     """Every scenario, whole, on the kernel without a mutant; those that cannot be measured are left out."""
     for scenario in campaign.scenarios:
         with suppress(CannotJudge):
-            run = measure(scenario, "", ())
+            run = measure(scenario, campaign.source, ())
             mutants = sorted({control.mutant for control in scenario.controls if control.mutant})
             yield Stock(scenario.name, _judged(run, ""), {mutant: _judged(run, mutant) for mutant in mutants})
+
+
+def try_further(
+    campaign: Campaign, measure: Measure, lacks: Callable[[Scenario, Sequence[Stock]], bool]
+) -> Iterator[Stock]:
+    """The scenarios that still lack something, on the further kernels, until they do not."""
+    for scenario in campaign.scenarios:
+        found: list[Stock] = []
+        for spec in campaign.kernels:
+            if not lacks(scenario, found):
+                break
+            with suppress(CannotJudge):
+                run = measure(scenario, spec, ())
+                found.append(Stock(scenario.name, _judged(run, ""), {}, run.facts.kernel.release))
+        yield from found
 
 
 def try_mutants(campaign: Campaign, measure: Measure) -> Iterator[MutantTrial]:
     """Every pair of the campaign; a mutant that is not for this source, or does not build, has no verdict."""
     for mutant, scenario in campaign.pairs():
         try:
-            run = measure(scenario, mutant, () if campaign.every_pair else arms_against(scenario, mutant))
+            arms = () if campaign.every_pair else arms_against(scenario, mutant)
+            run = measure(scenario, f"{campaign.source}+{mutant}", arms)
         except CannotJudge as error:
             yield MutantTrial(scenario.name, mutant, None, error.message)
         else:
             yield MutantTrial(scenario.name, mutant, _judged(run, mutant))
 
 
-def stored(store: Store, spec: str) -> Measure:
-    """The newest run in a results folder of the scenario as its file is today, on a build of ``spec``."""
+def stored(store: Store) -> Measure:
+    """The newest run in a results folder of the scenario as its file is today, on the kernel of the spec."""
 
-    def measure(scenario: Scenario, mutant: str, arms: tuple[str, ...]) -> RunFolder:
-        wanted, kernel = identity(scenario), f"{spec}+{mutant}" if mutant else spec
+    def measure(scenario: Scenario, spec: str, arms: tuple[str, ...]) -> RunFolder:
+        wanted = identity(scenario)
         for path in reversed(store.runs(scenario.name)):
             with suppress(Misuse, Altered):
                 run = load_run(path)
-                same = run.facts.kernel.spec == kernel and identity(run.scenario) == wanted
+                same = run.facts.kernel.spec == spec and identity(run.scenario) == wanted
                 if same and {*(arms or scenario.arms)} <= {*run.facts.arms}:
                     return run
         raise CannotJudge(NOT_STORED, remedy="blklab check controls, without --stored")
@@ -135,11 +161,13 @@ def shortfalls(campaign: Campaign, stock: Sequence[Stock], trials: Sequence[Muta
         kills = any(trial.killed for trial in trials if trial.scenario == scenario.name)
         if not kills and all(control.mutant for control in scenario.controls):
             yield f"scenario {scenario.name} kills no mutant and has no control by an arm"
+    passed = {one.scenario for one in stock if one.verdict.status is Status.PASS}
     for name in sorted({scenario.name for scenario in campaign.scenarios} - {one.scenario for one in stock}):
-        yield f"scenario {name} is not measured on the kernel without a mutant"
+        yield f"scenario {name} is not measured on a kernel without a mutant"
     for one in stock:
-        if one.verdict.status is not Status.PASS:
-            yield f"the kernel without a mutant is {one.verdict.status} under {one.scenario}"
+        status = one.verdict.status
+        if status is not Status.PASS and not (status is Status.SKIP and one.scenario in passed):
+            yield f"{one.kernel or 'the kernel without a mutant'} is {status} under {one.scenario}"
         for mutant, verdict in one.judged.items():
             for control in failing_controls(verdict, mutant):
                 yield f"fails without the mutant {mutant} too, under {one.scenario}: {control.that}"

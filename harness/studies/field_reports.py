@@ -7,11 +7,10 @@ from dataclasses import dataclass
 from harness.judge.claims import ReproductionVerdict
 from harness.judge.verdict import Verdict
 from harness.report import markdown
-from harness.report.format import figure, plural, reported, spread
-from harness.scenario.model import Arm, Scenario
+from harness.report.format import plural, reported, spread
+from harness.scenario.model import Scenario
 from harness.studies.sensitivity import FACTORS, Sensitivity
 from lab.kernels.release import by_release
-from lab.topology.model import Origin
 
 FAR_OFF = 0.2
 """A ratio that is off by more than this share needs a reason in the scenario."""
@@ -38,22 +37,15 @@ class Measured:
 
 def page(runs: Sequence[Measured], command: str, sensitivities: Sequence[Sensitivity] = ()) -> str:
     """The page in Markdown. ``runs`` are of any scenarios and kernels; ``command`` generates the page."""
-    lines = [
-        *markdown.head("Field reports reproduced", f"Generated from results by: {command}"),
-        _PREFACE,
-        "",
-    ]
+    lines = [*markdown.head("Field reports reproduced", f"Generated from results by: {command}"), _PREFACE, ""]
     scenarios = {run.scenario.name: run.scenario for run in runs if run.scenario.reproduces}
-    for name in sorted(scenarios, key=lambda name: (_report(scenarios[name]), name)):
+    # Scenarios of one report come together.
+    reports = {name: one.source.report if one.source else "" for name, one in scenarios.items()}
+    for name in sorted(scenarios, key=lambda name: (reports[name], name)):
         lines += [*_scenario([run for run in runs if run.scenario.name == name]), ""]
         for found in (one for one in sensitivities if one.scenario == name):
             lines += [*_sensitivity(found), ""]
     return "\n".join(lines)
-
-
-def _report(scenario: Scenario) -> str:
-    """Scenarios of one report come together."""
-    return scenario.source.report if scenario.source else ""
 
 
 def unexplained(runs: Sequence[Measured]) -> tuple[str, ...]:
@@ -126,23 +118,12 @@ def _notes(scenario: Scenario, newest: Mapping[str, Measured], columns: Sequence
 def _sensitivity(found: Sensitivity) -> Iterator[str]:
     yield f"Ratios with fitted parameters changed (kernel {found.release}, one seed):"
     yield ""
-    yield from markdown.table(("parameter", "ratio", *(f"x {factor:g}" for factor in FACTORS)), _varied(found))
-
-
-def _varied(found: Sensitivity) -> Iterator[Sequence[str]]:
-    for of in found.parameters:
-        for that in dict.fromkeys(row.that for row in found.rows):
-            ratios = [found.of(of, that).get(factor) for factor in FACTORS]
-            yield f"`{of}`", that, *(_NOT_MEASURED if ratio is None else figure(ratio) for ratio in ratios)
+    rows = ((f"`{of}`", that, *ratios) for of, that, ratios in found.table())
+    yield from markdown.table(("parameter", "ratio", *(f"x {factor:g}" for factor in FACTORS)), rows)
 
 
 def _origins(scenario: Scenario) -> Iterator[str]:
-    fitted = dict.fromkeys(origin for arm in scenario.arms.values() for origin in _fitted(arm))
-    for origin in fitted:
-        yield f"- fitted: `{origin.of}` on {origin.text}"
+    origins = dict.fromkeys(origin for arm in scenario.arms.values() for origin in arm.topology.origins)
+    fitted = [f"- fitted: `{origin.of}` on {origin.text}" for origin in origins if origin.kind == "fitted"]
     if fitted:
-        yield ""
-
-
-def _fitted(arm: Arm) -> tuple[Origin, ...]:
-    return tuple(origin for origin in arm.topology.origins if origin.kind == "fitted")
+        yield from (*fitted, "")

@@ -17,7 +17,7 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from harness.judge.comparison import LARGE, Difference, Threshold, kind_of
+from harness.judge.comparison import LARGE, Difference, kind_of
 from harness.judge.ensemble import Ensemble
 from harness.record.index import Index, IndexedRun
 from harness.report.format import figure, plural, spread
@@ -51,7 +51,7 @@ class ChangePoint:
         return self.after / self.before - 1
 
 
-def change_points(points: Sequence[HistoryPoint], threshold: Threshold = LARGE) -> tuple[ChangePoint, ...]:
+def change_points(points: Sequence[HistoryPoint]) -> tuple[ChangePoint, ...]:
     """Where the level changes, oldest first; nothing for fewer than two points or figures that are not positive.
 
     Raises LabBroken when ruptures is not installed.
@@ -59,7 +59,7 @@ def change_points(points: Sequence[HistoryPoint], threshold: Threshold = LARGE) 
     medians = [point.ensemble.median for point in points]
     if len(points) < 2 or min(medians) <= 0:  # noqa: PLR2004
         return ()
-    return tuple(_real(points, _breaks([math.log(value) for value in medians], _noise(points)), threshold))
+    return tuple(_real(points, _breaks([math.log(value) for value in medians], _noise(points))))
 
 
 def _noise(points: Sequence[HistoryPoint]) -> float:
@@ -88,10 +88,10 @@ def _breaks(signal: Sequence[float], noise: float) -> list[int]:
     return [int(at) for at in found[:-1]]
 
 
-def _real(points: Sequence[HistoryPoint], starts: Sequence[int], threshold: Threshold) -> Iterator[ChangePoint]:
+def _real(points: Sequence[HistoryPoint], starts: Sequence[int]) -> Iterator[ChangePoint]:
     edges = [0, *starts, len(points)]
     for begin, at, end in zip(edges, edges[1:], edges[2:], strict=False):
-        if kind_of(points[at - 1].ensemble, points[at].ensemble, threshold) is Difference.MARKED:
+        if kind_of(points[at - 1].ensemble, points[at].ensemble) is Difference.MARKED:
             yield ChangePoint(at, _level(points[begin:at]), _level(points[at:end]))
 
 
@@ -127,14 +127,10 @@ def history(index: Index, scenario: str, metric: str) -> History:
     found: list[FigureSeries] = []
     for name in sorted({run.series for run in alike}, key=by_release):
         found += _series(index, f"days on {name}", [run for run in alike if run.series == name], metric)
-    found += _series(index, "versions", _by_version(alike), metric)
+    # The newest run of each release.
+    newest_runs = {run.release: run for run in alike}.values()
+    found += _series(index, "versions", sorted(newest_runs, key=lambda run: by_release(run.release)), metric)
     return History(scenario, tuple(found), len(runs) - len(alike))
-
-
-def _by_version(runs: Sequence[IndexedRun]) -> list[IndexedRun]:
-    """The newest run of each release, in the order of versions."""
-    newest = {run.release: run for run in runs}
-    return sorted(newest.values(), key=lambda run: by_release(run.release))
 
 
 def _series(index: Index, over: str, runs: Sequence[IndexedRun], metric: str) -> Iterator[FigureSeries]:
@@ -143,13 +139,12 @@ def _series(index: Index, over: str, runs: Sequence[IndexedRun], metric: str) ->
     figures = {run.path: index.figures(run.path, metric) for run in runs}
     for key in dict.fromkeys(key for one in figures.values() for key in one):
         had = [run for run in runs if key in figures[run.path]]
-        points = tuple(HistoryPoint(_label(run), Ensemble(figures[run.path][key])) for run in had)
+        points = tuple(
+            HistoryPoint(f"{run.started[:16].replace('T', ' ')}  {run.release}", Ensemble(figures[run.path][key]))
+            for run in had
+        )
         if len(points) > 1:
             yield FigureSeries(over, *key, points, tuple(run.path for run in had))
-
-
-def _label(run: IndexedRun) -> str:
-    return f"{run.started[:16].replace('T', ' ')}  {run.release}"
 
 
 _BARS = " ▁▂▃▄▅▆▇█"

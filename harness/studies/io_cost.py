@@ -3,12 +3,13 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 
+from harness.judge.cells import ensemble_of
 from harness.judge.comparison import LARGE
 from harness.judge.ensemble import Ensemble
 from harness.metrics.figures import PER_IO
 from harness.report import markdown
 from harness.report.format import limits, plural
-from harness.report.page.figures import against
+from harness.report.page.charts import against
 from harness.report.terminal.comparison import LEGEND
 from harness.scenario.model import Arm
 from harness.studies.field_reports import Measured
@@ -22,7 +23,8 @@ figure as `cpu.per_io`, in ratios and in CSV; with modelled disks (tcmu) it incl
 
 Distribution kernels differ in configuration and compiler as well as in code (7.2 is built with lazy preemption). A
 difference between two of them is not a regression of the block layer unless two builds of one configuration show it.
-Instructions are not cycles: caches, branches and locks cost nothing here.
+Instructions are not cycles: caches, branches and locks cost nothing here. [profiles.md](profiles.md)
+lists the functions that the differences between neighbouring kernels consist of.
 
 Only the members of the md mirror have memory, because md reads its superblocks back: their cost is included. Below
 NVMe, dm and md an elevator works on the requests of the members.
@@ -64,15 +66,9 @@ def _rows(runs: Sequence[Measured], arms: Sequence[Arm]) -> Iterator[Sequence[st
     for load in runs[-1].scenario.loads.values():
         role = next(iter(load.roles))
         for arm in arms:
-            found = [_cost(run, arm.name, load.name, role) for run in runs]
+            found = [ensemble_of(run.verdict.cells, arm.name, (load.name, role, PER_IO)) for run in runs]
             cells = (_cell(ensemble, found[0]) for ensemble in found)
             yield load.name, arm.queue.get("scheduler", _NOT_MEASURED), *cells
-
-
-def _cost(run: Measured, arm: str, load: str, role: str) -> Ensemble | None:
-    key = load, role, PER_IO
-    values = {cell.seed: cell.figures[key] for cell in run.verdict.cells if cell.arm == arm and key in cell.figures}
-    return Ensemble(values) if values else None
 
 
 def _cell(ensemble: Ensemble | None, first: Ensemble | None) -> str:

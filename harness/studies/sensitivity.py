@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Reproduced ratios with changed parameters: values only."""
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from pathlib import Path
 
@@ -11,6 +11,7 @@ from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
 from harness.record.judging import judge_run
 from harness.record.store import Store
+from harness.report.format import figure
 from harness.run.events import Listener
 from harness.run.plan import Request
 from harness.run.runner import measured
@@ -47,12 +48,12 @@ class Sensitivity:
     release: str
     rows: tuple[SensitivityRow, ...]
 
-    def of(self, parameter: str, that: str) -> Mapping[float, float | None]:
-        return {row.factor: row.ratio for row in self.rows if (row.of, row.that) == (parameter, that)}
-
-    @property
-    def parameters(self) -> tuple[str, ...]:
-        return tuple(dict.fromkeys(row.of for row in self.rows))
+    def table(self) -> Iterator[tuple[str, str, list[str]]]:
+        """Parameter, ratio, and the ratio's figure for each of FACTORS; ``-`` where it was not measured."""
+        figures = {(row.of, row.that, row.factor): figure(row.ratio) for row in self.rows if row.ratio is not None}
+        for of in dict.fromkeys(row.of for row in self.rows):
+            for that in dict.fromkeys(row.that for row in self.rows):
+                yield of, that, [figures.get((of, that, factor), "-") for factor in FACTORS]
 
 
 _FILE = "sensitivity.json"

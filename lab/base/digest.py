@@ -4,6 +4,7 @@
 import hashlib
 import json
 from collections.abc import Mapping
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -45,11 +46,9 @@ def digest_results(files: Mapping[str, bytes]) -> str:
 
 def _content(name: str, data: bytes) -> Any:
     if name.endswith(".json"):
-        try:
+        # A file that fio left half written, or with NaN in it, is still part of what was measured.
+        with suppress(ValueError, RecursionError):
             value = json.loads(data)
             canonical(value)
-        except (ValueError, RecursionError):
-            # A file that fio left half written, or with NaN in it, is still part of what was measured.
-            return data.decode("utf-8", "replace")
-        return value
+            return value
     return data.decode("utf-8", "replace")

@@ -4,18 +4,17 @@
 import os
 import platform
 import shutil
+from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 from typing import Literal
 
-from lab.base.cgroup import Cgroups
-
 GUEST_OVERHEAD = 256 << 20
 """Bytes that QEMU needs in addition to the guest's memory: translated code, firmware, heap."""
 _MOST_CROWDED = 10.0
+_NEEDS = Path(__file__).parents[2] / "scripts/host-packages.txt"
 _MEMINFO = Path("/proc/meminfo")
-_OWN_GROUPS = Cgroups()
 # On Debian depmod is in /usr/sbin, which is not in the PATH of ordinary users.
 _SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
@@ -44,7 +43,6 @@ class OsRelease:
 
     id: str
     like: tuple[str, ...]
-    codename: str
     pretty: str
 
     @property
@@ -57,7 +55,7 @@ class OsRelease:
 class Need:
     """A program (or, with a slash, a pattern of file names) that blklab uses on the host.
 
-    ``packages`` names its package for apt, dnf, pacman and zypper: one word for all, or four (``-``: none).
+    ``packages`` are its packages for apt, dnf, pacman and zypper (``-``: none).
     """
 
     program: str
@@ -65,9 +63,7 @@ class Need:
     packages: str
 
     def package(self, manager: Manager) -> str:
-        names = self.packages.split()
-        place = ("apt", "dnf", "pacman", "zypper").index(manager or "apt")
-        return names[place if len(names) > 1 else 0].removeprefix("-")
+        return self.packages.split()[("apt", "dnf", "pacman", "zypper").index(manager or "apt")].removeprefix("-")
 
     def find(self) -> Path | None:
         if self.program.startswith("/"):
@@ -77,31 +73,87 @@ class Need:
         return Path(found) if found else None
 
 
-_DISK = "build the in-guest disk and what keeps QEMU steady"
-_KEYS = "/usr/share/keyrings/debian-archive-keyring.*"
-NEEDS = (
-    Need("qemu-system-x86_64", "boot the kernels", "qemu-system-x86 qemu-system-x86-core qemu-system-x86 qemu-x86"),
-    Need("depmod", "list kernel modules", "kmod"),
-    Need("apt-get", "fetch packaged kernels", "apt apt apt -"),
-    Need("dpkg-deb", "unpack packaged kernels", "dpkg"),
-    Need("gcc", _DISK, "gcc"),
-    Need("/usr/include/stdio.h", _DISK, "libc6-dev glibc-static glibc glibc-devel-static"),
-    Need("xz", "unpack kernel modules", "xz-utils xz xz xz"),
-    Need(_KEYS, "verify packaged kernels", "debian-archive-keyring debian-keyring debian-archive-keyring -"),
-)
-BUILD_NEEDS = (
-    Need("git", "read kernel sources", "git"),
-    Need("make", "build kernels", "make"),
-    Need("gcc", "build kernels", "gcc"),
-    Need("ld", "build kernels", "binutils"),
-    Need("flex", "configure kernels", "flex"),
-    Need("bison", "configure kernels", "bison"),
-    Need("bc", "build kernels", "bc"),
-    Need("perl", "build kernels", "perl"),
-    Need("/usr/include/gelf.h", "build kernels", "libelf-dev elfutils-libelf-devel libelf libelf-devel"),
-    Need("xz", "unpack kernel sources", "xz-utils xz xz xz"),
-)
-"""Needed in addition to build kernels. ccache is used if it is installed."""
+def _needs(group: str) -> tuple[Need, ...]:
+    rows = (line.split("|") for line in _NEEDS.read_text().splitlines())
+    return tuple(Need(row[1], row[-1], " ".join(row[2:-1])) for row in rows if row[0] == group)
+
+
+NEEDS, BUILD_NEEDS = _needs("run"), _needs("build")
+"""Needed to run, and in addition to build kernels. ccache is used if it is installed."""
+
+
+@dataclass(frozen=True)
+class Cgroups:
+    """The control groups of one process, with the limits of all enclosing groups.
+
+    Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/.
+    """
+
+    membership: Path = Path("/proc/self/cgroup")
+    mount: Path = Path("/sys/fs/cgroup")
+
+    def cpu_limit(self) -> float | None:
+        """The CPU limit in CPUs, None without a limit."""
+        limits = map(_cpu_limit, self._folders("cpu"))
+        return min((limit for limit in limits if limit is not None), default=None)
+
+    def memory_left(self) -> int | None:
+        """Bytes below the tightest limit, with the page cache counted as free; None without a limit."""
+        left = map(_memory_left, self._folders("memory"))
+        return min((value for value in left if value is not None), default=None)
+
+    def _folders(self, controller: str) -> Iterator[Path]:
+        """The process's group and its ancestors, of cgroup v1 or v2.
+
+        In a container the path may be the host's and not be mounted: then the groups that are mounted are returned.
+        """
+        for line in _lines(self.membership):
+            _, controllers, group = line.split(":", 2)
+            if controllers and controller not in controllers.split(","):
+                continue
+            root = self.mount / controllers if controllers else self.mount
+            if controllers and not root.is_dir():
+                root = self.mount / controller
+            here = root / group.lstrip("/")
+            yield from (folder for folder in (here, *here.parents) if folder.is_relative_to(root))
+
+
+def _cpu_limit(folder: Path) -> float | None:
+    quota, period = (*_words(folder / "cpu.max"), "", "")[:2]
+    if not quota:
+        quota, period = _word(folder / "cpu.cfs_quota_us"), _word(folder / "cpu.cfs_period_us")
+    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
+
+
+def _memory_left(folder: Path) -> int | None:
+    for limit_name, used_name, prefix in (
+        ("memory.max", "memory.current", ""),
+        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
+    ):
+        limit, used = _word(folder / limit_name), _word(folder / used_name)
+        if limit.isdigit() and used.isdigit():
+            fields = dict(line.split() for line in _lines(folder / "memory.stat"))
+            cached = sum(int(fields.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
+            return int(limit) - int(used) + cached
+    return None
+
+
+def _word(path: Path) -> str:
+    return next(iter(_words(path)), "")
+
+
+def _words(path: Path) -> list[str]:
+    return [word for line in _lines(path) for word in line.split()]
+
+
+def _lines(path: Path) -> list[str]:
+    try:
+        return path.read_text().splitlines()
+    except OSError:
+        return []
+
+
+_OWN_GROUPS = Cgroups()
 
 
 def os_release() -> OsRelease:
@@ -113,7 +165,6 @@ def os_release() -> OsRelease:
     return OsRelease(
         id=fields.get("ID", ""),
         like=tuple(fields.get("ID_LIKE", "").split()),
-        codename=fields.get("VERSION_CODENAME", ""),
         pretty=fields.get("PRETTY_NAME", "an unknown distribution"),
     )
 

@@ -12,34 +12,28 @@ _QUANTITY = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z/]*)")
 
 def parse_size(text: str) -> int:
     """Bytes, with powers of 1024 for k, M, G, T (either case, with or without ``iB``). Raises ValueError."""
-    number, unit = _split(text)
-    key = unit.lower().removesuffix("ib").removesuffix("b")
-    return _scaled(text, number, key, _SIZES, "a size such as 4k or 256M")
+    wanted = "a size such as 4k or 256M"
+    return _parse(text, _SIZES, wanted, lambda unit: unit.lower().removesuffix("ib").removesuffix("b"))
 
 
 def parse_rate(text: str) -> int:
     """Bytes per second, with powers of 1000 for k, M, G. Raises ValueError."""
-    number, unit = _split(text)
-    return _scaled(text, number, unit, _RATES, "a rate such as 1 MB/s")
+    return _parse(text, _RATES, "a rate such as 1 MB/s")
 
 
 def parse_time(text: str) -> int:
     """Nanoseconds. A bare number is refused. Raises ValueError."""
-    number, unit = _split(text)
-    return _scaled(text, number, unit, _TIMES, "a time such as 400ms or 20s")
+    return _parse(text, _TIMES, "a time such as 400ms or 20s")
 
 
-def _split(text: str) -> tuple[float, str]:
+def _parse(text: str, table: dict[str, int], wanted: str, key: Callable[[str], str] = str) -> int:
     match = _QUANTITY.fullmatch(text.strip())
     if match is None:
         raise ValueError(f'"{text}" is not a quantity')
-    return float(match[1]), match[2]
-
-
-def _scaled(text: str, number: float, unit: str, table: dict[str, int], wanted: str) -> int:
-    if unit not in table:
+    factor = table.get(key(match[2]))
+    if factor is None:
         raise ValueError(f'"{text}" is not {wanted}')
-    value = number * table[unit]
+    value = float(match[1]) * factor
     if value != int(value):
         raise ValueError(f'"{text}" is not a whole number of the smallest unit')
     return int(value)

@@ -5,7 +5,7 @@ They come from packages of one Debian suite, unpacked into the cache, so that th
 on the host.
 """
 
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
@@ -24,19 +24,8 @@ from lab.packages.store import Unpacked, newest, unpacked
 
 SUITE = "trixie"
 PACKAGES = (
-    "busybox-static",
-    "fio",
-    "dmsetup",
-    "mdadm",
-    "iproute2",
-    "libmnl0",
-    "libc6",
-    "libaio1t64",
-    "libnuma1",
-    "zlib1g",
-    "libdevmapper1.02.1",
-    "libselinux1",
-    "libudev1",
+    *("busybox-static", "fio", "dmsetup", "mdadm", "iproute2", "libmnl0", "libc6", "libaio1t64", "libnuma1", "zlib1g"),
+    *("libdevmapper1.02.1", "libselinux1", "libudev1"),
 )
 
 # Another list of packages is another payload with its own cache entry.
@@ -45,15 +34,8 @@ PIN = f"payload-{SUITE}-{digest_bytes(' '.join(PACKAGES).encode())[:12]}"
 LIBRARY_FOLDER = "usr/lib/x86_64-linux-gnu"
 LOADER = "ld-linux-x86-64.so.2"
 LIBRARIES = (
-    "libc.so.6",
-    "libm.so.6",
-    "libaio.so.1t64",
-    "libnuma.so.1",
-    "libz.so.1",
-    "libdevmapper.so.1.02.1",
-    "libselinux.so.1",
-    "libudev.so.1",
-    "libmnl.so.0",
+    *("libc.so.6", "libm.so.6", "libaio.so.1t64", "libnuma.so.1", "libz.so.1"),
+    *("libdevmapper.so.1.02.1", "libselinux.so.1", "libudev.so.1", "libmnl.so.0"),
 )
 """Shared objects of the guest, without the loader."""
 
@@ -65,31 +47,10 @@ PROGRAMS = {
 }
 """Path of a program in the guest to its path in the package."""
 
-_APPLETS = [
-    "sh",
-    "mount",
-    "stty",
-    "uname",
-    "sleep",
-    "reboot",
-    "mkdir",
-    "ln",
-    "cat",
-    "tr",
-    "dmesg",
-    "rm",
-    "sha256sum",
-    "base64",
-    "gzip",
-    "wc",
-    "insmod",
-    "tail",
-    "head",
-    "yes",
-    "cp",
-    "cpio",
-    "ifconfig",
-]
+_APPLETS = (
+    *("sh", "mount", "stty", "uname", "sleep", "reboot", "mkdir", "ln", "cat", "tr", "dmesg", "rm", "sha256sum"),
+    *("base64", "gzip", "wc", "insmod", "tail", "head", "yes", "cp", "cpio", "ifconfig"),
+)
 
 
 @dataclass(frozen=True)
@@ -152,18 +113,17 @@ def assemble(root: Path, versions: Mapping[str, str]) -> Payload:
 
 _UNKNOWN_STEP = b'*) unfit "unknown step $1" ;;'
 _FURTHER_STEP = b'*) command -v further >/dev/null || . /further.sh; further "$@" ;;'
-_FURTHER_APPLETS = ("readlink",)
 
 
-def with_further_steps(payload: Payload) -> Payload:
-    """The payload with a runner that also knows the verbs of ``further.sh``.
+def with_further_steps(payload: Payload, script: str = "further.sh", applets: Sequence[str] = ("readlink",)) -> Payload:
+    """The payload with a runner that also knows the verbs of ``script``, which may need ``applets``.
 
-    The payload of the virtual clock is unchanged: the fingerprint of every boot covers its bytes.
+    The payload of other guests is unchanged: the fingerprint of every boot covers its bytes.
     """
     runner = payload.entries["runner.sh"].data.replace(_UNKNOWN_STEP, _FURTHER_STEP)
-    own = {"runner.sh": initramfs.regular(runner), "further.sh": initramfs.regular(_own("further.sh"))}
-    applets = {f"bin/{applet}": initramfs.symlink("busybox") for applet in _FURTHER_APPLETS}
-    return replace(payload, entries={**payload.entries, **own, **applets})
+    own = {"runner.sh": initramfs.regular(runner), "further.sh": initramfs.regular(_own(script))}
+    links = {f"bin/{applet}": initramfs.symlink("busybox") for applet in applets}
+    return replace(payload, entries={**payload.entries, **own, **links})
 
 
 def _own(name: str) -> bytes:

@@ -18,20 +18,25 @@ is kept in ``fault`` and all later lines are ignored.
 """
 
 import base64
-import hashlib
 import re
 from dataclasses import dataclass, field
 
+from lab.base.digest import digest_bytes
 from lab.base.units import printable
 
 VERSION = 1
 MAX_FILE = 16 << 20
-_FILE = re.compile(r"FILE ([A-Za-z0-9][A-Za-z0-9._-]{0,99}) ([0-9]{1,9}) ([0-9a-f]{64})")
 _UPTIME = r"([0-9]{1,12}(?:\.[0-9]{1,9})?)"
-_READY = re.compile(rf"READY (\S+) {_UPTIME}")
-_PHASE = re.compile(rf"PHASE {_UPTIME} (.+)")
-_END = re.compile(rf"END ([0-9]{{1,9}}) {_UPTIME}")
-_UNFIT = re.compile(r"UNFIT ([0-9]{1,9}) (.*)")
+_LINES = {
+    "READY": re.compile(rf"READY (\S+) {_UPTIME}"),
+    "PHASE": re.compile(rf"PHASE {_UPTIME} (.+)"),
+    "UNFIT": re.compile(r"UNFIT ([0-9]{1,9}) (.*)"),
+    "FILE": re.compile(r"FILE ([A-Za-z0-9][A-Za-z0-9._-]{0,99}) ([0-9]{1,9}) ([0-9a-f]{64})"),
+    "END": re.compile(rf"END ([0-9]{{1,9}}) {_UPTIME}"),
+    "BYE": re.compile("BYE"),
+    "DEADLINE": re.compile("DEADLINE.*"),
+    "BROKEN": re.compile("BROKEN ?(.*)"),
+}
 
 
 @dataclass(frozen=True)
@@ -86,11 +91,45 @@ class ResultReader:
         if not self._greeted:
             self._greet(line)
             return None
-        handler = _HANDLERS.get(line.split(" ", 1)[0])
-        if handler is None or self._is_data(line):
+        verb = line.split(" ", 1)[0]
+        # A line "FILE" may be base64: it is the only keyword of four letters that is valid without arguments.
+        if verb not in _LINES or (line == "FILE" and self._incoming is not None):
             self._take_data(line)
             return None
-        return handler(self, line)
+        if verb in ("FILE", "END") and not self._close_file():
+            return None
+        found = _LINES[verb].fullmatch(line)
+        due = {"READY": not self.ready, "BYE": self.ended and not self.unfit, "DEADLINE": True, "BROKEN": True}
+        if found is None or not due.get(verb, self.ready and not self.ended and self._incoming is None):
+            self._break(line)
+            return None
+        return self._take(verb, found)
+
+    def _take(self, verb: str, found: re.Match[str]) -> PhaseMark | None:
+        match verb:
+            case "READY":
+                self.release = found[1]
+                return self._mark("set-up", found[2])
+            case "PHASE":
+                return self._mark(found[2], found[1])
+            case "UNFIT":
+                self.unfit = self.unfit or f"step {found[1]}: {found[2].strip()}"
+            case "FILE" if int(found[2]) > MAX_FILE or found[1] in self.files:
+                self._break(found[0])
+            case "FILE":
+                self._incoming = _Incoming(found[1], int(found[2]), found[3])
+            case "END" if int(found[1]) != len(self.files):
+                self.fault = f"the guest sent {found[1]} files, {len(self.files)} arrived"
+            case "END":
+                self.ended = True
+                return self._mark("end", found[2])
+            case "BYE":
+                self.bye = True
+            case "DEADLINE":
+                self._incoming, self.deadline_passed = None, True
+            case _:
+                self._incoming, self.broken = None, found[1] or "a program of the lab in the guest died"
+        return None
 
     def finish(self) -> None:
         """The channel has ended."""
@@ -106,67 +145,6 @@ class ResultReader:
             self._greeted = True
         elif line:
             self.fault = f"expected BLKLAB {VERSION}, got {line[:80]!r}"
-
-    def _on_ready(self, line: str) -> PhaseMark | None:
-        match = _READY.fullmatch(line)
-        if match is None or self.release:
-            return self._break(line)
-        self.release = match[1]
-        return self._mark("set-up", match[2])
-
-    def _on_phase(self, line: str) -> PhaseMark | None:
-        match = _PHASE.fullmatch(line)
-        if match is None or not self.ready or self.ended or self._incoming is not None:
-            return self._break(line)
-        return self._mark(match[2], match[1])
-
-    def _on_unfit(self, line: str) -> PhaseMark | None:
-        match = _UNFIT.fullmatch(line)
-        if match is None or not self.ready or self.ended or self._incoming is not None:
-            return self._break(line)
-        self.unfit = self.unfit or f"step {match[1]}: {match[2].strip()}"
-        return None
-
-    def _on_file(self, line: str) -> PhaseMark | None:
-        if not self._close_file():
-            return None
-        match = _FILE.fullmatch(line)
-        if match is None or not self.ready or self.ended or int(match[2]) > MAX_FILE or match[1] in self.files:
-            return self._break(line)
-        self._incoming = _Incoming(match[1], int(match[2]), match[3])
-        return None
-
-    def _on_end(self, line: str) -> PhaseMark | None:
-        if not self._close_file():
-            return None
-        match = _END.fullmatch(line)
-        if match is None or not self.ready or self.ended:
-            return self._break(line)
-        if int(match[1]) != len(self.files):
-            self.fault = f"the guest sent {match[1]} files, {len(self.files)} arrived"
-            return None
-        self.ended = True
-        return self._mark("end", match[2])
-
-    def _on_bye(self, line: str) -> PhaseMark | None:
-        if line != "BYE" or not self.ended or self.unfit:
-            return self._break(line)
-        self.bye = True
-        return None
-
-    def _on_deadline(self, line: str) -> PhaseMark | None:
-        self._incoming = None
-        self.deadline_passed = True
-        return None
-
-    def _on_broken(self, line: str) -> PhaseMark | None:
-        self._incoming = None
-        self.broken = line.partition(" ")[2] or "a program of the lab in the guest died"
-        return None
-
-    def _is_data(self, line: str) -> bool:
-        """A line "FILE" may be base64: it is the only keyword of four letters that is valid without arguments."""
-        return line == "FILE" and self._incoming is not None
 
     def _take_data(self, line: str) -> None:
         incoming = self._incoming
@@ -191,7 +169,7 @@ class ResultReader:
             return False
         if len(data) != incoming.size:
             self.fault = f"file {incoming.name}: {len(data)} of {incoming.size} bytes arrived"
-        elif hashlib.sha256(data).hexdigest() != incoming.digest:
+        elif digest_bytes(data) != incoming.digest:
             self.fault = f"file {incoming.name}: its sha256 differs from the announced one"
         else:
             self.files[incoming.name] = data
@@ -202,18 +180,5 @@ class ResultReader:
         self.phases.append(mark)
         return mark
 
-    def _break(self, line: str) -> PhaseMark | None:
+    def _break(self, line: str) -> None:
         self.fault = f"unexpected line {line[:80]!r}"
-        return None
-
-
-_HANDLERS = {
-    "READY": ResultReader._on_ready,
-    "PHASE": ResultReader._on_phase,
-    "UNFIT": ResultReader._on_unfit,
-    "FILE": ResultReader._on_file,
-    "END": ResultReader._on_end,
-    "BYE": ResultReader._on_bye,
-    "DEADLINE": ResultReader._on_deadline,
-    "BROKEN": ResultReader._on_broken,
-}

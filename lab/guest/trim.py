@@ -24,6 +24,7 @@ _STB_GLOBAL, _STB_WEAK = 1, 2
 _SHN_UNDEF = 0
 _VER_NDX_GLOBAL = 1
 _EHDR, _PHDR, _DYN = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<qQ")
+_REMEDY = "re-fetch the guest payload"
 _SYM, _VERNEED, _VERNAUX = struct.Struct("<IBBHQQ"), struct.Struct("<HHIII"), struct.Struct("<IHHII")
 _VERSYM = struct.Struct("<H")
 
@@ -31,7 +32,7 @@ _VERSYM = struct.Struct("<H")
 def needed_libraries(program: bytes) -> tuple[str, ...]:
     """Names in the program's ``DT_NEEDED`` entries, in their order."""
     elf = _Elf(bytearray(program))
-    return tuple(elf.string(value) for tag, value in elf.dynamic() if tag == _DT_NEEDED)
+    return tuple(elf.string(value) for _, tag, value in elf.dynamic() if tag == _DT_NEEDED)
 
 
 def drop_libraries(program: bytes, keep: Collection[str]) -> bytes:
@@ -53,7 +54,7 @@ class _Elf:
 
     def __post_init__(self) -> None:
         if len(self.data) < _EHDR.size or self.data[:6] != b"\x7fELF\x02\x01":
-            raise LabBroken("not a 64-bit little-endian ELF program", remedy="re-fetch the guest payload")
+            raise LabBroken("not a 64-bit little-endian ELF program", remedy=_REMEDY)
 
     def program_headers(self) -> Iterator[tuple[int, int, int, int]]:
         """Yield (type, file offset, virtual address, file size) of each segment."""
@@ -67,25 +68,34 @@ class _Elf:
         for kind, offset, start, filesz in self.program_headers():
             if kind == _PT_LOAD and start <= vaddr < start + filesz:
                 return offset + vaddr - start
-        raise LabBroken(f"no loaded segment holds address {vaddr:#x}", remedy="re-fetch the guest payload")
+        raise LabBroken(f"no loaded segment holds address {vaddr:#x}", remedy=_REMEDY)
 
     def dynamic_table(self) -> tuple[int, int]:
         """File offset and size in bytes of the dynamic section."""
         for kind, offset, _, filesz in self.program_headers():
             if kind == _PT_DYNAMIC:
                 return offset, filesz
-        raise LabBroken("the program is not dynamically linked", remedy="re-fetch the guest payload")
+        raise LabBroken("the program is not dynamically linked", remedy=_REMEDY)
 
-    def dynamic(self) -> list[tuple[int, int]]:
-        offset, size = self.dynamic_table()
-        entries = [_DYN.unpack_from(self.data, offset + at) for at in range(0, size, _DYN.size)]
-        return [(tag, value) for tag, value in entries if tag != _DT_NULL]
+    def dynamic(self) -> Iterator[tuple[int, int, int]]:
+        """Yield (file offset, tag, value) of each dynamic entry."""
+        start, size = self.dynamic_table()
+        for at in range(start, start + size, _DYN.size):
+            tag, value = _DYN.unpack_from(self.data, at)
+            if tag != _DT_NULL:
+                yield at, tag, value
 
     def tag(self, wanted: int) -> int:
-        for tag, value in self.dynamic():
+        return self._entry(wanted)[1]
+
+    def set_tag(self, wanted: int, value: int) -> None:
+        _DYN.pack_into(self.data, self._entry(wanted)[0], wanted, value)
+
+    def _entry(self, wanted: int) -> tuple[int, int]:
+        for at, tag, value in self.dynamic():
             if tag == wanted:
-                return value
-        raise LabBroken(f"dynamic tag {wanted:#x} is missing", remedy="re-fetch the guest payload")
+                return at, value
+        raise LabBroken(f"dynamic tag {wanted:#x} is missing", remedy=_REMEDY)
 
     def string(self, offset: int) -> str:
         start = self.offset_of(self.tag(_DT_STRTAB)) + offset
@@ -106,10 +116,10 @@ def _unlink_version_needs(elf: _Elf, keep: Collection[str]) -> set[int]:
         at += following
     if not kept or kept[0] != start:
         # The loader enters the chain at DT_VERNEED, so that entry follows the first one kept.
-        _set_tag(elf, _DT_VERNEED, elf.tag(_DT_VERNEED) + (kept[0] - start if kept else 0))
+        elf.set_tag(_DT_VERNEED, elf.tag(_DT_VERNEED) + (kept[0] - start if kept else 0))
     for here, there in zip(kept, [*kept[1:], None], strict=True):
         struct.pack_into("<I", elf.data, here + 12, there - here if there is not None else 0)
-    _set_tag(elf, _DT_VERNEEDNUM, len(kept))
+    elf.set_tag(_DT_VERNEEDNUM, len(kept))
     return versions
 
 
@@ -138,15 +148,6 @@ def _weaken_symbols(elf: _Elf, kept_versions: set[int]) -> None:
 
 def _drop_needed(elf: _Elf, keep: Collection[str]) -> None:
     offset, size = elf.dynamic_table()
-    kept = [(tag, value) for tag, value in elf.dynamic() if tag != _DT_NEEDED or elf.string(value) in keep]
+    kept = [(tag, value) for _, tag, value in elf.dynamic() if tag != _DT_NEEDED or elf.string(value) in keep]
     body = b"".join(_DYN.pack(tag, value) for tag, value in kept)
     elf.data[offset : offset + size] = body.ljust(size, b"\0")
-
-
-def _set_tag(elf: _Elf, wanted: int, value: int) -> None:
-    offset, size = elf.dynamic_table()
-    for at in range(offset, offset + size, _DYN.size):
-        if _DYN.unpack_from(elf.data, at)[0] == wanted:
-            _DYN.pack_into(elf.data, at, wanted, value)
-            return
-    raise LabBroken(f"dynamic tag {wanted:#x} is missing", remedy="re-fetch the guest payload")

@@ -188,7 +188,7 @@ class Builder:
         kept = self._log.with_suffix(".failed.log")
         shutil.copyfile(self._log, kept)
         return CannotJudge(
-            f"{name} does not build: {first_error(said)}",
+            f"{name} does not build: {first_error(said).replace(f'{self._source}/', '')}",
             remedy=f"see {kept}; a tree that is too old for {self._how.toolchain.name} may need a row in "
             "lab/kernels/fixups.py",
         )

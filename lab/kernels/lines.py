@@ -49,14 +49,8 @@ class SourceLine:
 
 def source_of(kernel: Kernel, cache: Cache, tell: Tell) -> KernelSource:
     """Raises CannotJudge for a kernel that was not built here from its source."""
-    kind, _, wanted = kernel.spec.partition(":")
-    match kind:
-        case "source":
-            return packaged.source_of(wanted, cache, tell=tell)
-        case "mutant":
-            return packaged.mutant_source(wanted, cache, tell=tell)
-        case "tree":
-            return tree.read_source(wanted)
+    if (source := packaged.named_source(kernel.spec, cache, tell)) is not None:
+        return source
     raise CannotJudge(
         f"{kernel.release} is {kernel.spec}: only kernels that blklab builds have line numbers",
         remedy=f"profile a build, such as source:{kernel.version.series}, or leave --lines out",

@@ -82,6 +82,19 @@ def mutant_source(wanted: str, cache: Cache, *, refresh: bool = False, tell: Tel
     return source_of(f"{base}+{wanted}", cache, refresh=refresh, tell=tell)
 
 
+def named_source(spec: str, cache: Cache, tell: Tell) -> KernelSource | None:
+    """The source of a kernel that is built here, by the kernel's spec; None for any other kernel."""
+    kind, _, wanted = spec.partition(":")
+    match kind:
+        case "source":
+            return source_of(wanted, cache, tell=tell)
+        case "mutant":
+            return mutant_source(wanted, cache, tell=tell)
+        case "tree":
+            return tree.read_source(wanted)
+    return None
+
+
 def _newest_source(series: str) -> Choose:
     name = f"linux-source-{series}"
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The plugin that counts what each function of a guest executes; native/profile/plugin.c says how."""
+"""The plugins that observe what a guest executes; native/profile/plugin.c and executed.c say how."""
 
 from pathlib import Path
 
@@ -9,7 +9,11 @@ from lab.base.contents import demand_intact
 from lab.base.digest import canonical, digest_bytes
 
 KIND = "plugin"
-LIBRARY = "profile.so"
+PROFILE, EXECUTED = "profile.so", "executed.so"
+_PARTS = {
+    PROFILE: ("functions.c", "marker.c", "memory.c", "plugin.c", "stack.c", "tree.c"),
+    EXECUTED: ("executed.c", "marker.c", "memory.c"),
+}
 SOURCES = Path(__file__).parent / "profile"
 _FLAGS = (
     *("-std=gnu11", "-O2", "-Wall", "-Wextra", "-Wshadow", "-Werror"),
@@ -24,13 +28,15 @@ def interface(version: tuple[int, ...]) -> int:
     return next(number for first, number in _INTERFACES if version >= first)
 
 
-def plugin(cache: Cache, version: tuple[int, ...]) -> Path:
+def plugin(cache: Cache, version: tuple[int, ...], library: str = PROFILE) -> Path:
     """The plugin for this version of QEMU, built by the host's compiler when the cache has none. Raises LabBroken."""
     flags = (*_FLAGS, f"-DPLUGIN_API={interface(version)}")
     compiler = compiler_version("a profile is counted by a library in C")
     sources = {path.name: digest_bytes(path.read_bytes()) for path in sorted(SOURCES.iterdir())}
 
     def fill(into: Path) -> None:
-        compile_c(SOURCES, [name for name in sources if name.endswith(".c")], flags, into / LIBRARY)
+        compile_c(SOURCES, _PARTS[library], flags, into / library)
 
-    return demand_intact(cache.entry(KIND, digest_bytes(canonical([sources, compiler, flags])), fill) / LIBRARY)
+    return demand_intact(
+        cache.entry(KIND, digest_bytes(canonical([library, sources, compiler, flags])), fill) / library
+    )

@@ -5,28 +5,28 @@ The host's apt is read (mirrors, proxies and other ``Acquire`` options), never w
 is ever installed. apt itself verifies the archive's signature and each package's checksum.
 """
 
-import hashlib
 import json
 import os
 import re
 import shutil
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base.cache import Cache
+from lab.base.digest import digest_bytes, digest_file
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
 from lab.base.units import Tell, silent
-from lab.packages.deb822 import paragraphs
-from lab.packages.following import following
-from lab.packages.sources import Distribution, archive_variable
+from lab.packages.sources import Distribution, archive_variable, paragraphs
 from lab.packages.version import version_key
 
 # An apt that outlives a killed blklab would keep writing and hold apt's locks.
 BOUND = ("setpriv", "--pdeathsig", "KILL", "--")
+_EVERY = 5.0  # seconds between two lines about a download: short ones print none
 _FRESH = 3600.0  # seconds for which a suite's package lists are taken as current
 _DEPENDENCY = re.compile(r"([a-z0-9][a-z0-9.+-]*)(?::\w+)?(?:\s*\((<<|<=|=|>=|>>)\s*([^)]+)\))?")
 _INSTALL_APT = "blklab fetches kernels with apt (Debian, Ubuntu); on other distributions use KERNEL=path:DIR"
@@ -63,14 +63,6 @@ class Package:
     listed: bool = True
 
 
-@dataclass(frozen=True)
-class Deb:
-    """A package's file, its checksum verified."""
-
-    path: Path
-    package: Package
-
-
 class Archive:
     """The packages of one distribution, for amd64. ``tell`` receives progress messages."""
 
@@ -88,20 +80,15 @@ class Archive:
             names = sorted(name for name in listed.splitlines() if re.fullmatch(pattern, name))
             return self._show(apt, suite, names)
 
-    def versions(self, suite: str, package: str) -> tuple[str, ...]:
-        """The versions of ``package`` in ``suite``, newest first; may be empty."""
-        return tuple(found.version for found in self.search(suite, re.escape(package)))
-
     def find(self, suite: str, package: str, version: str | None = None) -> Package:
         """The newest or the given version. Raises CannotJudge when the suite does not have it."""
         for found in self.search(suite, re.escape(package)):
             if version in (None, found.version):
                 return found
-        raise vanished(suite, package, version)
-
-    def depends(self, suite: str, package: str, version: str | None = None) -> tuple[tuple[Dependency, ...], ...]:
-        """What the package depends on, as tuples of alternatives."""
-        return self.find(suite, package, version).depends
+        raise CannotJudge(
+            f"{suite} has no {package}{f' {version}' if version else ''} (any more)",
+            remedy=f"name an archive that still has it: {archive_variable(suite)}=URI",
+        )
 
     def unlisted(self, suite: str, name: str, version: str, path: str) -> Package:
         """The package at ``path`` of the archive that serves ``suite``, though the suite's lists do not name it.
@@ -116,32 +103,26 @@ class Archive:
             if (fields := next(paragraphs(found), {})) != wanted:
                 deb.unlink()
                 raise LabBroken(f"{path} of {suite} is {dict(fields)}, expected {wanted}")
-            return Package(suite, name, version, sha256_of(deb), deb.stat().st_size, (), path, listed=False)
+            return Package(suite, name, version, digest_file(deb), deb.stat().st_size, (), path, listed=False)
 
-    def fetch(self, suite: str, packages: Sequence[Package], into: Path) -> tuple[Deb, ...]:
-        """Download ``packages`` into the folder ``into``, checksums verified."""
-        into.mkdir(parents=True, exist_ok=True)
-        for package in packages:
-            self._tell(f"fetching {package.name} {package.version} from {suite} ({package.size / 1e6:.1f} MB)")
-        with self._suite(suite) as apt:
-            return tuple(self._fetch(apt, package, into) for package in packages)
+    def fetch(self, package: Package, into: Path) -> Path:
+        """Download a package into the new folder ``into``, its checksum verified."""
+        self._tell(f"fetching {package.name} {package.version} from {package.suite} ({package.size / 1e6:.1f} MB)")
+        into.mkdir(parents=True)
+        with self._suite(package.suite) as apt:
+            if package.listed:
+                with following(self._tell, package.name, package.size, (into, apt.partial)):
+                    apt("apt-get", "download", f"{package.name}={package.version}", cwd=into)
+            else:
+                shutil.move(apt.pooled(package.path, self._tell), into)
+        path = next(into.glob("*.deb"))
+        if digest_file(path) != package.sha256:
+            raise LabBroken(f"{path.name} is not the {package.name} {package.version} that {package.suite} lists")
+        return path
 
     def renew(self) -> None:
         """Update the lists of every suite before their next use, however new they are."""
         self._fresh_for = 0.0
-
-    def _fetch(self, apt: "_Apt", package: Package, into: Path) -> Deb:
-        folder = into / package.name
-        folder.mkdir()
-        if package.listed:
-            with following(self._tell, package.name, package.size, (folder, apt.partial)):
-                apt("apt-get", "download", f"{package.name}={package.version}", cwd=folder)
-        else:
-            shutil.move(apt.pooled(package.path, self._tell), folder)
-        path = next(folder.glob("*.deb"))
-        if sha256_of(path) != package.sha256:
-            raise LabBroken(f"{path.name} is not the {package.name} {package.version} that {package.suite} lists")
-        return Deb(path, package)
 
     def _show(self, apt: "_Apt", suite: str, names: Sequence[str]) -> tuple[Package, ...]:
         if not names:
@@ -151,19 +132,15 @@ class Archive:
         return tuple(sorted(found.values(), key=lambda package: version_key(package.version), reverse=True))
 
     @contextmanager
-    def _workspace(self, suite: str) -> Iterator[Path]:
-        source = f"{self.distribution.uri(suite)} {self.distribution.keyring}"
-        key = f"{self.distribution.name}-{suite}-{hashlib.sha256(source.encode()).hexdigest()[:12]}"
-        with self._cache.workspace("apt", key) as root:
-            yield root
-
-    @contextmanager
     def _suite(self, suite: str) -> Iterator["_Apt"]:
         """The suite's apt with current lists, locked for one process at a time."""
-        with self._workspace(suite) as root:
+        source = f"{self.distribution.uri(suite)} {self.distribution.keyring}"
+        key = f"{self.distribution.name}-{suite}-{digest_bytes(source.encode())[:12]}"
+        with self._cache.workspace("apt", key) as root:
             apt = _Apt(root, self.distribution, suite)
             stamp = root / "updated"
-            if suite not in self._updated and not self._is_fresh(stamp):
+            fresh = stamp.is_file() and 0 <= time.time() - stamp.stat().st_mtime < self._fresh_for
+            if suite not in self._updated and not fresh:
                 self._tell(f"updating the package lists of {suite}")
                 apt.update()
                 stamp.touch()
@@ -175,17 +152,14 @@ class Archive:
                 stamp.unlink(missing_ok=True)
                 raise
 
-    def _is_fresh(self, stamp: Path) -> bool:
-        return stamp.is_file() and 0 <= time.time() - stamp.stat().st_mtime < self._fresh_for
-
 
 class _Apt:
     """apt's tools, confined to ``root``."""
 
     def __init__(self, root: Path, distribution: Distribution, suite: str) -> None:
-        self._suite = suite
-        self._distribution = distribution
-        self._root = root
+        self._suite, self._distribution, self._root = suite, distribution, root
+        self.partial = root / "cache/archives/partial"
+        """Where apt may collect a file until it is complete."""
         for folder in ("state/lists/partial", "cache/archives/partial", "empty.d"):
             (root / folder).mkdir(parents=True, exist_ok=True)
         (root / "status").touch()
@@ -195,11 +169,6 @@ class _Apt:
         )
         (root / "apt.conf").write_text(_configuration(root))
         self._environment = {**os.environ, "LC_ALL": "C", "APT_CONFIG": str(root / "apt.conf")}
-
-    @property
-    def partial(self) -> Path:
-        """Where apt may collect a file until it is complete."""
-        return self._root / "cache/archives/partial"
 
     def __call__(self, *argv: str, cwd: Path | None = None) -> str:
         try:
@@ -232,7 +201,7 @@ class _Apt:
         if any(sign in words for sign in _UNSIGNED):
             return LabBroken(
                 f"{distribution.keyring} does not verify the signature of {self._suite} at {uri}\n{_last(words)}",
-                remedy=f"update the keyring package, or name a keyring: {distribution.keyring_variable}=FILE",
+                remedy=f"update the keyring package, or name a keyring: {distribution.variable('KEYRING')}=FILE",
             )
         if any(sign in words for sign in _UNREACHABLE):
             return self._no_network(_last(words))
@@ -244,24 +213,40 @@ class _Apt:
         return error
 
     def _no_network(self, detail: str) -> LabBroken:
-        uri = self._distribution.uri(self._suite)
+        uri, mirror = self._distribution.uri(self._suite), self._distribution.variable("MIRROR")
         return LabBroken(
             f"{self._suite} cannot be fetched from {uri}, and the cache does not have it\n{detail}",
-            remedy=f"check the network and proxies, or name another mirror: {self._distribution.variables[0]}=URI",
+            remedy=f"check the network and proxies, or name another mirror: {mirror}=URI",
         )
 
 
-def vanished(suite: str, package: str, version: str | None) -> CannotJudge:
-    """The archive does not have the package (any more)."""
-    return CannotJudge(
-        f"{suite} has no {package}{f' {version}' if version else ''} (any more)",
-        remedy=f"name an archive that still has it: {archive_variable(suite)}=URI",
-    )
+@contextmanager
+def following(tell: Tell, name: str, size: int, folders: tuple[Path, ...], every: float = _EVERY) -> Iterator[None]:
+    """Tell ``NAME: X of Y MB`` at intervals while the block downloads ``size`` bytes into one of ``folders``."""
+    ended = threading.Event()
+    before = _bytes_in(folders)
+
+    def watch() -> None:
+        while not ended.wait(every):
+            there = min(size, max(0, _bytes_in(folders) - before))
+            tell(f"{name}: {there / 1e6:.1f} of {size / 1e6:.1f} MB")
+
+    watcher = threading.Thread(target=watch, name="download", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
 
 
-def sha256_of(path: Path) -> str:
-    with path.open("rb") as stream:
-        return hashlib.file_digest(stream, "sha256").hexdigest()
+def _bytes_in(folders: tuple[Path, ...]) -> int:
+    total = 0
+    for path in (path for folder in folders if folder.is_dir() for path in folder.rglob("*")):
+        # A finished download is moved between the listing and the look.
+        with suppress(OSError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
 
 
 def _last(words: str) -> str:

@@ -9,7 +9,6 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from lab.base.errors import LabBroken, Misuse
-from lab.packages.deb822 import paragraphs
 
 HOST_APT = Path("/etc/apt")
 KEYRINGS = Path("/usr/share/keyrings")
@@ -32,20 +31,15 @@ class ArchiveSource:
 
 @dataclass(frozen=True)
 class Distribution:
-    """The archives of a distribution. ``security`` is empty when there is none.
-
-    ``variables`` are the environment variables that override ``main`` and ``security``.
-    """
+    """The archives of a distribution. ``security`` is empty when there is none."""
 
     name: str
     main: str
     security: str
     keyring: Path
-    variables: tuple[str, str]
 
-    @property
-    def keyring_variable(self) -> str:
-        return f"BLKLAB_{self.name.upper()}_KEYRING"
+    def variable(self, kind: str) -> str:
+        return _variable(self.name, kind)
 
     def has(self, suite: str) -> bool:
         """Whether there is an archive that could serve ``suite``."""
@@ -55,7 +49,7 @@ class Distribution:
         """The archive that serves ``suite``. Raises Misuse when the host's configuration names none."""
         uri = self._served_by(suite)
         if not uri:
-            variable = self.variables[1] if suite.endswith("-security") else self.variables[0]
+            variable = self.variable("SECURITY_MIRROR" if suite.endswith("-security") else "MIRROR")
             raise Misuse(
                 f"this host's apt configuration names no {self.name} archive that serves {suite}",
                 remedy=f"name a mirror, {variable}=URI, or one for this suite, {archive_variable(suite)}=URI",
@@ -65,6 +59,11 @@ class Distribution:
     def _served_by(self, suite: str) -> str:
         override = os.environ.get(archive_variable(suite))
         return override or (self.security if suite.endswith("-security") else self.main)
+
+
+def _variable(distribution: str, kind: str) -> str:
+    """The environment variable that overrides the MIRROR, SECURITY_MIRROR or KEYRING of a distribution."""
+    return f"BLKLAB_{distribution.upper()}_{kind}"
 
 
 def archive_variable(suite: str) -> str:
@@ -102,6 +101,28 @@ def host_sources(apt: Path) -> Iterator[ArchiveSource]:
         yield from _deb822_sources(text) if path.suffix == ".sources" else _one_line_sources(text)
 
 
+def paragraphs(text: str) -> Iterator[Mapping[str, str]]:
+    """Yield each paragraph (man 5 deb822) as field name (lower case) to value; continued lines keep their breaks."""
+    fields = dict[str, str]()
+    name = ""
+    for line in text.splitlines():
+        if line.startswith("#"):
+            continue
+        if not line.strip():
+            if fields:
+                yield fields
+            fields, name = {}, ""
+        elif line[0] in " \t":
+            if name:
+                fields[name] += "\n" + line.strip()
+        else:
+            name, _, value = line.partition(":")
+            name = name.strip().lower()
+            fields[name] = value.strip()
+    if fields:
+        yield fields
+
+
 def _one_line_sources(text: str) -> Iterator[ArchiveSource]:
     for line in text.splitlines():
         match = _ONE_LINE.fullmatch(line.partition("#")[0].strip())
@@ -127,20 +148,17 @@ def _path(uri: str) -> str:
 def _distribution(
     name: str, main: list[str], security: list[str], keyrings: Path, environ: Mapping[str, str]
 ) -> Distribution:
-    prefix = f"BLKLAB_{name.upper()}"
-    variables = (f"{prefix}_MIRROR", f"{prefix}_SECURITY_MIRROR")
     return Distribution(
         name=name,
-        main=environ.get(variables[0]) or next(iter(main), ""),
-        security=environ.get(variables[1]) or next(iter(security), ""),
+        main=environ.get(_variable(name, "MIRROR")) or next(iter(main), ""),
+        security=environ.get(_variable(name, "SECURITY_MIRROR")) or next(iter(security), ""),
         keyring=_keyring(name, keyrings, environ),
-        variables=variables,
     )
 
 
 def _keyring(name: str, keyrings: Path, environ: Mapping[str, str]) -> Path:
     """The keys that sign the archive. Raises LabBroken when the host does not have them."""
-    variable = f"BLKLAB_{name.upper()}_KEYRING"
+    variable = _variable(name, "KEYRING")
     named = environ.get(variable)
     if named:
         if not Path(named).is_file():

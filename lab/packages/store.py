@@ -5,7 +5,6 @@ A pin is the file ``pins/<name>.json`` in the cache. As long as it exists, the s
 the network if they are still unpacked, else fetched again.
 """
 
-import hashlib
 import json
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import asdict, astuple, dataclass
@@ -14,6 +13,7 @@ from functools import partial
 from pathlib import Path
 
 from lab.base.cache import Cache
+from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
 from lab.base.reading import read_json
@@ -43,7 +43,7 @@ class Pin:
     @property
     def digest(self) -> str:
         """Identifies the packages' bytes: sha256 in hex."""
-        return hashlib.sha256("\n".join(sorted(package.sha256 for package in self.packages)).encode()).hexdigest()
+        return digest_bytes("\n".join(sorted(package.sha256 for package in self.packages)).encode())
 
 
 @dataclass(frozen=True)
@@ -157,24 +157,20 @@ def _asked(archive: Archive, choose: Choose) -> Sequence[Package]:
 
 
 def _same(pin: Pin, archive: Archive) -> tuple[Package, ...]:
-    found = tuple(_found(archive, pinned) for pinned in pin.packages)
-    for package, pinned in zip(found, pin.packages, strict=True):
-        if package.sha256 != pinned.sha256:
+    found = []
+    for one in pin.packages:
+        listed = archive.unlisted(one.suite, one.name, one.version, one.path) if one.path else None
+        found.append(listed or archive.find(one.suite, one.name, one.version))
+        if found[-1].sha256 != one.sha256:
             raise CannotJudge(
-                f"{pinned.suite} offers {pinned.name} {pinned.version} with contents that differ from the pinned ones",
+                f"{one.suite} offers {one.name} {one.version} with contents that differ from the pinned ones",
                 remedy="use the archive that it was pinned from, or ask for a refresh of the pin",
             )
-    return found
-
-
-def _found(archive: Archive, pinned: Pinned) -> Package:
-    if pinned.path:
-        return archive.unlisted(pinned.suite, pinned.name, pinned.version, pinned.path)
-    return archive.find(pinned.suite, pinned.name, pinned.version)
+    return tuple(found)
 
 
 def _unpack(archive: Archive, package: Package, debs: Path, tree: Path) -> None:
-    deb = archive.fetch(package.suite, [package], debs)[0]
-    run([*BOUND, "dpkg-deb", "-x", str(deb.path), str(tree)], hint="install dpkg")
-    deb.path.unlink()
-    deb.path.parent.rmdir()
+    deb = archive.fetch(package, debs / package.name)
+    run([*BOUND, "dpkg-deb", "-x", str(deb), str(tree)], hint="install dpkg")
+    deb.unlink()
+    deb.parent.rmdir()

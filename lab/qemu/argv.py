@@ -26,7 +26,7 @@ class MachineSpec:
     or a path, None for QEMU's own choice; without a ``kernel`` only the firmware runs; ``memory``
     is in MiB; ``seed`` feeds every random source that the guest can reach; ``append`` are words
     for the kernel command line, after the machine's own; ``job`` is a file in the machine's folder that the guest reads
-    through fw_cfg under the name ``JOB_KEY``; ``devices`` are values of -device;
+    through fw_cfg under the name ``JOB_KEY``;
     ``preload`` is a library to be loaded into QEMU, which no word of the command line shows; ``hardware`` are
     words of objects, block devices and devices, in their order; ``plugin`` is a library and its arguments, which
     observes the guest and changes nothing in it.
@@ -43,7 +43,6 @@ class MachineSpec:
     seed: int = 1
     clock: Clock = field(default_factory=VirtualClock)
     append: tuple[str, ...] = ()
-    devices: tuple[str, ...] = ()
     preload: Path | None = None
     board: str = "pc"
     hardware: tuple[str, ...] = ()
@@ -53,18 +52,34 @@ class MachineSpec:
 def machine_argv(spec: MachineSpec) -> tuple[str, ...]:
     """The command line of ``spec``. Raises Misuse when this version of QEMU cannot run it."""
     _check(spec)
+    numa = "-numa" in spec.hardware
     return (
         str(spec.program),
-        *_board(spec),
-        *_confinement(),
+        # "pc" boots faster than q35: the guest walks fewer PCI configuration cycles under emulation. PCI Express needs
+        # q35. -no-reboot turns the guest's reboot, and panic=-1, into the end of QEMU.
+        *("-M", spec.board, *(("-bios", spec.firmware) if spec.firmware else ())),
+        *("-nodefaults", "-no-user-config", "-display", "none", "-no-reboot"),
+        # The guest kernel is under test and may be broken; no network, no monitor, no new processes.
+        *("-monitor", "none", "-net", "none"),
+        *("-sandbox", "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"),
         *spec.clock.words(),
-        *_processor(spec),
-        *_memory(spec),
-        *_channels(),
-        *_devices(spec),
+        # Processors of different NUMA nodes share no cache: each is a socket.
+        *(
+            "-cpu",
+            spec.clock.cpu,
+            "-smp",
+            f"{spec.cpus},sockets={spec.cpus},cores=1,threads=1" if numa else str(spec.cpus),
+        ),
+        # -seed makes QEMU's own randomness (fw_cfg and device-tree seeds of the guest's RNG) repeatable.
+        *("-seed", str(spec.seed), "-m", f"{spec.memory}M"),
+        # Files, not pipes or sockets: a write to a file never waits for a reader, so nothing on the host can delay the
+        # guest. The first port is the console, the second carries results.
+        *("-serial", f"file:{CONSOLE_FILE}", "-serial", f"file:{RESULTS_FILE}"),
         *spec.hardware,
-        *_kernel(spec),
-        *_job(spec),
+        *(("-kernel", str(spec.kernel)) if spec.kernel else ()),
+        *(("-initrd", str(spec.initrd)) if spec.kernel and spec.initrd else ()),
+        *(("-append", command_line(spec)) if spec.kernel else ()),
+        *(("-fw_cfg", f"name={JOB_KEY},file={spec.job}") if spec.job else ()),
         *(("-plugin", ",".join(spec.plugin)) if spec.plugin else ()),
     )
 
@@ -78,7 +93,9 @@ def fingerprint_argv(spec: MachineSpec) -> tuple[str, ...]:
 
 def command_line(spec: MachineSpec) -> str:
     """The kernel's command line."""
-    return " ".join((*_kernel_words(spec), *spec.append))
+    # loglevel=5 instead of quiet: WARNs and errors must reach the console as evidence.
+    own = ("console=ttyS0", "panic=-1", "loglevel=5", "nokaslr")
+    return " ".join((*own, *spec.clock.kernel_words(spec.cpus), *spec.append))
 
 
 def _check(spec: MachineSpec) -> None:
@@ -91,53 +108,3 @@ def _check(spec: MachineSpec) -> None:
     for word in spec.append:
         if not word.isprintable() or '"' in word:
             raise Misuse(f"kernel parameter {word!r}: no quotes or control characters", remedy="write it plainly")
-
-
-def _board(spec: MachineSpec) -> tuple[str, ...]:
-    # "pc" boots faster than q35: the guest walks fewer PCI configuration cycles under emulation. PCI Express needs q35.
-    # -no-reboot turns the guest's reboot, and panic=-1, into the end of QEMU.
-    firmware = ("-bios", spec.firmware) if spec.firmware else ()
-    return ("-M", spec.board, *firmware, "-nodefaults", "-no-user-config", "-display", "none", "-no-reboot")
-
-
-def _confinement() -> tuple[str, ...]:
-    # The guest kernel is under test and may be broken; no network, no monitor, no new processes.
-    sandbox = "on,obsolete=deny,elevateprivileges=deny,spawn=deny,resourcecontrol=deny"
-    return ("-monitor", "none", "-net", "none", "-sandbox", sandbox)
-
-
-def _processor(spec: MachineSpec) -> tuple[str, ...]:
-    # -seed makes QEMU's own randomness (fw_cfg and device-tree seeds of the guest's RNG) repeatable.
-    # Processors of different NUMA nodes share no cache: each is a socket.
-    smp = f"{spec.cpus},sockets={spec.cpus},cores=1,threads=1" if "-numa" in spec.hardware else str(spec.cpus)
-    return ("-cpu", spec.clock.cpu, "-smp", smp, "-seed", str(spec.seed))
-
-
-def _memory(spec: MachineSpec) -> tuple[str, ...]:
-    return ("-m", f"{spec.memory}M")
-
-
-def _channels() -> tuple[str, ...]:
-    # Files, not pipes or sockets: a write to a file never waits for a reader, so nothing on the
-    # host can delay the guest. The first port is the console, the second carries results.
-    return ("-serial", f"file:{CONSOLE_FILE}", "-serial", f"file:{RESULTS_FILE}")
-
-
-def _devices(spec: MachineSpec) -> tuple[str, ...]:
-    return tuple(word for device in spec.devices for word in ("-device", device))
-
-
-def _kernel(spec: MachineSpec) -> tuple[str, ...]:
-    if spec.kernel is None:
-        return ()
-    initrd = ("-initrd", str(spec.initrd)) if spec.initrd else ()
-    return ("-kernel", str(spec.kernel), *initrd, "-append", command_line(spec))
-
-
-def _job(spec: MachineSpec) -> tuple[str, ...]:
-    return ("-fw_cfg", f"name={JOB_KEY},file={spec.job}") if spec.job else ()
-
-
-def _kernel_words(spec: MachineSpec) -> tuple[str, ...]:
-    # loglevel=5 instead of quiet: WARNs and errors must reach the console as evidence.
-    return ("console=ttyS0", "panic=-1", "loglevel=5", "nokaslr", *spec.clock.kernel_words(spec.cpus))

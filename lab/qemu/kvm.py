@@ -1,24 +1,34 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Whether KVM runs a guest, proved by running one.
+"""The accelerator of the wall clock: KVM if this kernel was seen to boot under it, else TCG on all cores.
 
 An open /dev/kvm proves nothing: under some hypervisors the ioctls succeed, but no kernel gets past its first
 instructions.
 """
 
+import json
 import os
 import tempfile
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import asdict, dataclass, replace
 from enum import StrEnum
 from pathlib import Path
 
+from lab.base.cache import Cache
+from lab.base.contents import demand_intact
+from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import LabBroken
+from lab.base.reading import read_json
 from lab.qemu.argv import MachineSpec
-from lab.qemu.clock import WallClock
+from lab.qemu.clock import Clock, WallClock
 from lab.qemu.machine import Channel, Ending, Limits, Note, Reason, run
-from lab.qemu.probe import Qemu
+from lab.qemu.probe import OVERRIDE, Qemu
 
+KIND = "accelerator"
 DEVICE = Path("/dev/kvm")
+SOUND_PATCHING = (8, 1)
+"""From this version on TCG locks a page of code before it translates or changes it."""
+_FILE = "kvm.json"
+_BOOT = Path("/proc/sys/kernel/random/boot_id")
 _MODELS = ("host", "qemu64")
 _PATIENCE = 10.0
 _GREETING = "guest code runs"
@@ -88,28 +98,20 @@ def _boot(qemu: Qemu, model: str, kernel: Path | None, patience: float) -> tuple
     """The state, its description, and whether a deadline ended the guest."""
     with tempfile.TemporaryDirectory(prefix="blklab-kvm-") as name:
         folder = Path(name)
-        ran, proof, hung = _run(_bare_spec(qemu, model, folder), folder, (_GREETING,), patience)
+        (firmware := folder / "bare.rom").write_bytes(bare_firmware())
+        machine = MachineSpec(qemu.path, qemu.version, None, memory=256, clock=WallClock("kvm", model))
+        bare = replace(machine, firmware=str(firmware), memory=64)
+        ran, proof, hung = _run(bare, folder, (_GREETING,), patience)
         if not ran:
             return KvmState.HANGS, f"not even bare code ran: {proof}", hung
         if kernel is None:
             return KvmState.UNPROVED, "no kernel image was given to boot", False
-        ran, proof, hung = _run(_kernel_spec(qemu, model, kernel), folder, (_BANNER, _NO_ROOT), patience)
+        # The kernel prints its banner at level notice.
+        full = replace(machine, kernel=kernel, append=("loglevel=7", "earlyprintk=serial,ttyS0"))
+        ran, proof, hung = _run(full, folder, (_BANNER, _NO_ROOT), patience)
         if ran:
             return KvmState.WORKS, f"{kernel} booted until it looked for a root file system", False
         return KvmState.HANGS, f"{kernel} did not boot: {proof}", hung
-
-
-def _bare_spec(qemu: Qemu, model: str, folder: Path) -> MachineSpec:
-    firmware = folder / "bare.rom"
-    firmware.write_bytes(bare_firmware())
-    clock = WallClock("kvm", model)
-    return MachineSpec(qemu.path, qemu.version, kernel=None, firmware=str(firmware), memory=64, clock=clock)
-
-
-def _kernel_spec(qemu: Qemu, model: str, kernel: Path) -> MachineSpec:
-    # The kernel prints its banner at level notice.
-    words = ("loglevel=7", "earlyprintk=serial,ttyS0")
-    return MachineSpec(qemu.path, qemu.version, kernel, memory=256, clock=WallClock("kvm", model), append=words)
 
 
 def _run(spec: MachineSpec, folder: Path, wanted: Sequence[str], seconds: float) -> tuple[bool, str, bool]:
@@ -118,30 +120,21 @@ def _run(spec: MachineSpec, folder: Path, wanted: Sequence[str], seconds: float)
         ending = run(spec, folder, watch, Limits(ready_seconds=seconds, total_seconds=2 * seconds))
     except LabBroken as error:
         return False, error.message.partition("\n")[0], False
-    return watch.met, _describe(ending, watch), ending.reason is Reason.DEADLINE
+    return not watch.missing, _describe(ending, watch), ending.reason is Reason.DEADLINE
 
 
 class _Expect:
     """READY at the first of the wanted texts, STOP when all were seen in order."""
 
     def __init__(self, wanted: Sequence[str]) -> None:
-        self._missing = list(wanted)
-        self._last = ""
-
-    @property
-    def met(self) -> bool:
-        return not self._missing
-
-    @property
-    def last_line(self) -> str:
-        return self._last
+        self.missing, self.last_line = list(wanted), ""
 
     def line(self, channel: Channel, text: str) -> Note | None:
-        self._last = text.strip() or self._last
-        if channel is not Channel.CONSOLE or not self._missing or self._missing[0] not in text:
+        self.last_line = text.strip() or self.last_line
+        if channel is not Channel.CONSOLE or not self.missing or self.missing[0] not in text:
             return None
-        del self._missing[0]
-        return Note.READY if self._missing else Note.STOP
+        del self.missing[0]
+        return Note.READY if self.missing else Note.STOP
 
 
 def _describe(ending: Ending, watch: _Expect) -> str:
@@ -150,3 +143,51 @@ def _describe(ending: Ending, watch: _Expect) -> str:
         return f"hung for {ending.wall:.0f} s, {last}"
     said = ending.stderr.strip().rpartition("\n")[2]
     return f"QEMU ended by itself, {said or last}"
+
+
+@dataclass(frozen=True)
+class Accelerator:
+    """``why`` describes the evidence about KVM."""
+
+    clock: WallClock
+    why: str
+
+    def __str__(self) -> str:
+        name = "KVM" if self.clock.accelerator == "kvm" else "TCG, a thread for each vCPU"
+        return f"{name} ({self.why})"
+
+
+def accelerator(cache: Cache, qemu: Qemu, image: Path, digest: str) -> Accelerator:
+    """The accelerator for the kernel ``image`` with that ``digest``.
+
+    The proof is cached until the host reboots, or QEMU, the kernel or access to the device changes. It takes one or
+    two seconds if KVM works, a few more if it hangs.
+    """
+    refused = not os.access(DEVICE, os.R_OK | os.W_OK)
+    boot = _BOOT.read_text().strip() if _BOOT.is_file() else ""
+    key = digest_bytes(canonical([boot, os.uname().release, qemu.digest, digest, refused]))
+
+    def fill(into: Path) -> None:
+        proved = prove_kvm(qemu, image)
+        words = proved.proof.replace(str(image), "this kernel")
+        (into / _FILE).write_text(json.dumps(asdict(replace(proved, proof=words))))
+
+    found = read_json(demand_intact(cache.entry(KIND, key, fill) / _FILE))
+    return of(Kvm(KvmState(found["state"]), found["proof"], found["model"]))
+
+
+def of(kvm: Kvm) -> Accelerator:
+    """The accelerator that a proof allows."""
+    if kvm.state is KvmState.WORKS:
+        return Accelerator(WallClock("kvm", kvm.model), f"-cpu {kvm.model}: {kvm.proof}")
+    return Accelerator(WallClock("tcg"), f"KVM: {kvm.state}, {kvm.proof}")
+
+
+def doubt_of(clock: Clock, qemu: Qemu) -> str:
+    """Why ``qemu`` itself may make a guest die or hang; empty when it cannot."""
+    if clock != WallClock("tcg") or qemu.version >= SOUND_PATCHING:
+        return ""
+    return (
+        f"QEMU {qemu.version_text} may run code that another vCPU is patching, which makes guests die or hang:"
+        f" measure again, or name QEMU {'.'.join(map(str, SOUND_PATCHING))} or later in {OVERRIDE}"
+    )

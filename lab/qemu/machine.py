@@ -17,10 +17,10 @@ from typing import Protocol, Self
 from lab.base import host, process
 from lab.base.errors import LabBroken
 from lab.qemu.argv import CONSOLE_FILE, RESULTS_FILE, MachineSpec, machine_argv
-from lab.qemu.tail import Tail
 
 LOG_FILE = "qemu.log"
 _STDERR_TAIL = 2000
+_CHUNK = 1 << 18
 _REINSTALL = "reinstall QEMU, or set BLKLAB_QEMU to a working one"
 
 
@@ -84,6 +84,44 @@ class Ending:
     stderr: str
 
 
+class _Tail:
+    """Lines of the file ``path``, created empty, while QEMU appends to it.
+
+    ``flooded`` turns true when more than ``limit`` bytes were written.
+    """
+
+    def __init__(self, path: Path, limit: int) -> None:
+        # Created here, so that nothing from an earlier run in the same folder is read as new.
+        path.write_bytes(b"")
+        self._file = path.open("rb", buffering=0)
+        self._limit = limit
+        self._rest = bytearray()
+        self.size = 0
+        self.close = self._file.close
+
+    @property
+    def flooded(self) -> bool:
+        return self.size > self._limit
+
+    def read(self, *, last: bool = False) -> Iterator[str]:
+        """Complete lines written since the last call, without line ends; with ``last``, the unfinished one too."""
+        while not self.flooded and (chunk := self._file.read(_CHUNK)):
+            self.size += len(chunk)
+            lines, newline, rest = chunk.rpartition(b"\n")
+            if newline:
+                complete, self._rest = self._rest + lines, bytearray(rest)
+                yield from map(_text, complete.split(b"\n"))
+            else:
+                self._rest += rest
+        if last and self._rest:
+            yield _text(self._rest)
+            self._rest.clear()
+
+
+def _text(line: bytes | bytearray) -> str:
+    return line.decode(errors="replace").rstrip("\r")
+
+
 def run(
     spec: MachineSpec,
     folder: Path,
@@ -114,7 +152,7 @@ class Machine:
         initrd = spec.initrd.absolute() if spec.initrd else None
         self._spec = replace(spec, program=spec.program.absolute(), kernel=kernel, initrd=initrd)
         self._folder, self._limits, self._stdin = folder.absolute(), limits, stdin
-        self._tails: dict[Channel, Tail] = {}
+        self._tails: dict[Channel, _Tail] = {}
 
     def __enter__(self) -> Self:
         _check_host(self._spec, self._folder)
@@ -180,19 +218,14 @@ class Machine:
 
     def _drain(self, watch: Watch, *, last: bool = False) -> Note | None:
         """Pass on the new lines; return the strongest note, STOP over READY."""
-        notes = {watch.line(channel, text) for channel, text in self._lines(last)}
+        notes = {watch.line(channel, text) for channel, tail in self._tails.items() for text in tail.read(last=last)}
         return next((note for note in (Note.STOP, Note.READY) if note in notes), None)
-
-    def _lines(self, last: bool) -> Iterator[tuple[Channel, str]]:
-        for channel, tail in self._tails.items():
-            for text in tail.read(last=last):
-                yield channel, text
 
     def _open_tails(self) -> None:
         limits = self._limits
         try:
-            self._tails[Channel.CONSOLE] = Tail(self._folder / CONSOLE_FILE, limits.console_bytes)
-            self._tails[Channel.RESULTS] = Tail(self._folder / RESULTS_FILE, limits.results_bytes)
+            self._tails[Channel.CONSOLE] = _Tail(self._folder / CONSOLE_FILE, limits.console_bytes)
+            self._tails[Channel.RESULTS] = _Tail(self._folder / RESULTS_FILE, limits.results_bytes)
         except OSError as error:
             remedy = "free some space, or use another results folder"
             raise LabBroken(f"cannot write {error.filename}: {error.strerror}", remedy=remedy) from error

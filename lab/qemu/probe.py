@@ -2,7 +2,6 @@
 """Version, devices and firmware of this host's QEMU."""
 
 import functools
-import hashlib
 import os
 import re
 import shutil
@@ -10,6 +9,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base import host, process
+from lab.base.digest import digest_bytes, digest_file
 from lab.base.errors import LabBroken, Misuse
 
 PROGRAM = "qemu-system-x86_64"
@@ -103,7 +103,7 @@ def _probe(path: Path, mtime_ns: int, size: int) -> Qemu:
         package=package,
         devices=parse_devices(_ask(path, "-device", "help")),
         firmware=FAST_FIRMWARE if FAST_FIRMWARE in {file.name for file in firmware} else None,
-        digest=_digest(path, *firmware),
+        digest=digest_bytes(b"".join(bytes.fromhex(digest_file(file)) for file in (path, *firmware))),
     )
 
 
@@ -116,11 +116,3 @@ def _guest_code(path: Path) -> tuple[Path, ...]:
     folders = [Path(line) for line in _ask(path, "-L", "help").splitlines() if line]
     found = (next((folder / name for folder in folders if (folder / name).is_file()), None) for name in _GUEST_CODE)
     return tuple(file for file in found if file is not None)
-
-
-def _digest(*files: Path) -> str:
-    total = hashlib.sha256()
-    for path in files:
-        with path.open("rb") as file:
-            total.update(hashlib.file_digest(file, "sha256").digest())
-    return total.hexdigest()

@@ -10,7 +10,7 @@ from lab.kernels.model import Kernel
 from lab.kernels.modules import has_parameter, module_closure, module_name, no_modules, read_module
 from lab.kernels.vmlinux import uncompressed
 from lab.realise import recipe
-from lab.realise.in_guest import loopback, nvmet
+from lab.realise.in_guest import nvmet, tcm_loop
 from lab.topology.model import StackKind, Topology
 
 REQUIRED_OPTIONS = {
@@ -56,17 +56,11 @@ def missing(
     steps = [*recipe.devices(topology), *recipe.queue_settings(topology, queue)]
     for step in dict.fromkeys(step for step in steps if isinstance(step, Module)):
         reasons.extend(_module_reasons(kernel, step))
-    reasons.extend(_elevator_reasons(kernel, queue))
-    reasons.extend(_word_reasons(kernel, topology.kernel_words))
-    reasons.extend(_policy_reasons(kernel, topology))
-    reasons.extend(_attribute_reasons(kernel, topology))
-    return tuple(reasons)
-
-
-def _elevator_reasons(kernel: Kernel, queue: Mapping[str, str]) -> Iterable[str]:
-    """Other elevators are modules, which a Module step asks for."""
+    # Other elevators are modules, which a Module step asks for.
     if queue.get("scheduler") == "noop" and not kernel.has("IOSCHED_NOOP"):
-        yield f"{kernel.release} has no elevator noop, which Linux 5.0 removed (f382fb0bcef4)"
+        reasons.append(f"{kernel.release} has no elevator noop, which Linux 5.0 removed (f382fb0bcef4)")
+    reasons += _word_reasons(kernel, topology.kernel_words)
+    return (*reasons, *_policy_reasons(kernel, topology), *_attribute_reasons(kernel, topology))
 
 
 def _word_reasons(kernel: Kernel, words: Iterable[str]) -> Iterable[str]:
@@ -147,10 +141,6 @@ def _module_reasons(kernel: Kernel, step: Module) -> Iterable[str]:
     image = read_module(closure.load[-1])
     absent = [name for name in wanted if not has_parameter(image, name)]
     if absent:
-        yield f"{step.name} of {kernel.release} has no parameter {', '.join(absent)}{_hint(step.name)}"
-
-
-def _hint(module: str) -> str:
-    if module == "tcm_loop":
-        return f" (its can_queue and cmd_per_lun are fixed at {loopback.FIXED_QUEUE})"
-    return ""
+        fixed = f" (its can_queue and cmd_per_lun are fixed at {tcm_loop.FIXED_QUEUE})"
+        hint = fixed if step.name == "tcm_loop" else ""
+        yield f"{step.name} of {kernel.release} has no parameter {', '.join(absent)}{hint}"

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The guest's steps for a topology, with devices in the guest or of QEMU."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 
 from lab.guest.steps import Step
 from lab.guest.steps.setting import Confirm, Tune
@@ -35,9 +35,7 @@ def word_knob(name: str) -> str:
     return f"kernel_words[{name}]"
 
 
-def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, ...]:
-    """Steps that set and read back the queue attributes of every LUN."""
-    return in_guest.queue_settings(topology, queue)
+queue_settings = in_guest.queue_settings
 
 
 def watches(topology: Topology) -> dict[str, str]:

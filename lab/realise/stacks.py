@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Stacks over LUNs: device-mapper tables and md arrays, named as in the topology.
+"""Stacks over LUNs: device-mapper tables, md arrays and filesystems, named as in the topology.
 
 A striped LVM volume is a dm-stripe table with the offset of a physical extent; the data path is the same.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from lab.guest.steps import Step
-from lab.guest.steps.device import Array, Module, TableStep, device, sysfs
+from lab.guest.steps.device import Array, Filesystem, Module, TableStep, device, sysfs
 from lab.guest.steps.setting import Try, Tune
 from lab.topology.fields import REPEAT_COUNT
 from lab.topology.model import Stack, StackKind, Topology, build_order
@@ -21,6 +21,13 @@ _SELECTOR_MODULES = {
 }
 _SELECTOR_ARGUMENTS = {"round-robin": "1 {count}", "queue-length": "1 {count}", "service-time": "2 {count} {weight}"}
 """Selector arguments of each path in a table: their number, the repeat count, service-time's relative throughput."""
+_UUID = "11111111-2222-4333-8444-555555555555"
+_MKFS_WORDS = {
+    "ext4": ("-q", "-F", "-U", _UUID, "-E", f"hash_seed={_UUID}"),
+    "xfs": ("-q", "-f", "-m", f"uuid={_UUID}"),
+    "btrfs": ("-q", "-f", "-U", _UUID),
+}
+"""A random UUID would make each boot write other bytes, and its hash seed another order of directories."""
 _MD_MODULES = {"raid0": "raid0", "raid1": "raid1", "raid10": "raid10"}
 
 
@@ -30,6 +37,8 @@ def steps(topology: Topology) -> Iterator[Step]:
         if stack.kind is StackKind.MD:
             yield from _array(stack, arrays)
             arrays += 1
+        elif stack.kind is StackKind.FILESYSTEM:
+            yield from _filesystem(stack)
         elif stack.kind is not StackKind.NVME:
             yield Module("dm-mod")
             yield from _modules(stack)
@@ -51,7 +60,7 @@ def _modules(stack: Stack) -> Iterator[Step]:
 
 def _rows(topology: Topology, stack: Stack) -> tuple[str, ...]:
     if stack.kind is StackKind.LINEAR:
-        return tuple(_linear(topology, stack))
+        return tuple(linear((device(name), stack.offset, _part(topology, stack, name)) for name in stack.over))
     sectors = topology.stack_size(stack.name) // _SECTOR
     if stack.kind is StackKind.STRIPE:
         members = "".join(f" {device(member)} 0" for member in stack.over)
@@ -59,13 +68,18 @@ def _rows(topology: Topology, stack: Stack) -> tuple[str, ...]:
     return (f"0 {sectors} multipath {_multipath(stack)}",)
 
 
-def _linear(topology: Topology, stack: Stack) -> Iterator[str]:
+def _part(topology: Topology, stack: Stack, member: str) -> int:
+    """Bytes of a member that a linear stack uses."""
+    whole = topology.stack_size(member) if member in topology.stacks else topology.lun_size(member)
+    return stack.size or whole - stack.offset
+
+
+def linear(parts: Iterable[tuple[str, int, int]]) -> Iterator[str]:
+    """A table with parts of devices one after another, each with its node, offset and size in bytes."""
     start = 0
-    for member in stack.over:
-        whole = topology.stack_size(member) if member in topology.stacks else topology.lun_size(member)
-        sectors = (stack.size or whole - stack.offset) // _SECTOR
-        yield f"{start} {sectors} linear {device(member)} {stack.offset // _SECTOR}"
-        start += sectors
+    for node, offset, size in parts:
+        yield f"{start} {size // _SECTOR} linear {node} {offset // _SECTOR}"
+        start += size // _SECTOR
 
 
 def _multipath(stack: Stack) -> str:
@@ -83,6 +97,12 @@ def _group(stack: Stack, paths: tuple[tuple[str, int], ...]) -> str:
         count, *values = arguments.format(count=stack.repeat_count, weight=weight).split()
         each.append(" ".join((device(path), *values)))
     return f"{stack.selector} 0 {len(paths)} {count} {' '.join(each)}"
+
+
+def _filesystem(stack: Stack) -> Iterator[Step]:
+    yield Module(stack.type)
+    words = " ".join((*_MKFS_WORDS[stack.type], *stack.mkfs.split()))
+    yield Filesystem(stack.name, stack.over[0], stack.type, words, stack.mount or "defaults")
 
 
 def _array(stack: Stack, number: int) -> Iterator[Step]:

@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.qemu.clock import WallClock
+from lab.realise.in_qemu.hardware import Hardware
 
 PROGRAM = "virtme-run"
 OUT, ERR, REPORT = "lab.out", "lab.err", "lab.report"
@@ -31,7 +32,7 @@ class Errand:
 class ShellSpec:
     """``image`` is in the folder of ``lib/modules``; ``busybox`` is a static one; ``memory`` is in MiB.
 
-    ``hardware`` are words of QEMU's command line, ``words`` of the kernel's. ``here`` is the working directory of an
+    ``words`` are those of the kernel's command line. ``here`` is the working directory of an
     interactive shell.
     """
 
@@ -40,10 +41,8 @@ class ShellSpec:
     image: Path
     busybox: Path
     memory: int
-    cpus: int
     clock: WallClock
-    board: str
-    hardware: tuple[str, ...]
+    hardware: Hardware
     here: Path
     errand: Errand | None = None
     words: tuple[str, ...] = ()
@@ -55,7 +54,7 @@ def shell_argv(spec: ShellSpec) -> tuple[str, ...]:
     # virtme-ng uses KVM if its device exists, which proves nothing (lab.qemu.kvm).
     kvm = () if spec.clock.accelerator == "kvm" else ("--disable-kvm",)
     host = ("--qemu-bin", str(spec.qemu), "--force-9p", "--disable-microvm", *kvm)
-    size = ("--memory", f"{spec.memory}M", "--cpus", str(spec.cpus))
+    size = ("--memory", f"{spec.memory}M", "--cpus", str(spec.hardware.cpus))
     return (str(spec.program), *kernel, *host, *size, *_boot(spec), "--qemu-opts", *_machine(spec))
 
 
@@ -73,10 +72,11 @@ def _boot(spec: ShellSpec) -> Iterator[str]:
 
 
 def _machine(spec: ShellSpec) -> Iterator[str]:
-    yield from ("-M", spec.board)
+    cpus = spec.hardware.cpus
+    yield from ("-M", spec.hardware.board)
     if spec.clock.accelerator != "kvm":
         yield from ("-accel", "tcg,thread=multi")
-    yield from ("-smp", f"{spec.cpus},sockets={spec.cpus},cores=1,threads=1", *spec.hardware)
+    yield from ("-smp", f"{cpus},sockets={cpus},cores=1,threads=1", *spec.hardware.words)
     if spec.errand:
         yield from _channels(spec.errand)
 

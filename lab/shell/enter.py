@@ -77,15 +77,16 @@ def enter(
             image=kernel.image,
             busybox=payload.busybox(cache, tell),
             memory=topology.memory // _MIB,
-            cpus=own.cpus,
             clock=clock,
-            board=own.board,
-            hardware=own.words,
+            hardware=own,
             here=Path.cwd(),
             words=topology.kernel_words,
         )
         if command:
-            return _carry_out(spec, command, set_up)
+            line, errand = folder / _COMMAND, folder / _ERRAND
+            line.write_text(f"{command}\n")
+            errand.write_text(script(set_up, line, spec.here))
+            return run_errand(spec, errand, folder, host.crowding() * Limits.ready_seconds)
         tell(f"in the guest, sh {set_up} loads the drivers and names the disks in {_NAMES}")
         sit_in(spec, folder)
         return EXIT_PASS
@@ -101,14 +102,6 @@ def virtme() -> Path:
             remedy="in the virtual environment: pip install --require-hashes -r requirements/shell.txt",
         )
     return Path(found)
-
-
-def _carry_out(spec: ShellSpec, command: str, set_up: Path) -> int:
-    folder = set_up.parent
-    line, errand = folder / _COMMAND, folder / _ERRAND
-    line.write_text(f"{command}\n")
-    errand.write_text(script(set_up, line, spec.here))
-    return run_errand(spec, errand, folder, host.crowding() * Limits.ready_seconds)
 
 
 def naming_lines(kernel: Kernel, steps: Iterable[Step]) -> Iterator[str]:
@@ -133,9 +126,7 @@ def _loading(kernel: Kernel, modules: Iterable[Module]) -> Iterator[str]:
 
 
 def _write(folder: Path, own: Hardware, lines: Iterable[str]) -> Path:
-    for name, size in own.files.items():
-        with (folder / name).open("wb") as file:
-            file.truncate(size)
+    own.make_files(folder)
     folder.chmod(0o755)
     set_up = folder / _SET_UP
     set_up.write_text("".join(f"{line}\n" for line in lines))

@@ -9,7 +9,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
 from lab.base.units import show_rate, show_size
-from lab.topology.model import EMULATED, Disk, Driver, Hba, Link, Lun, StackKind, Topology
+from lab.topology.model import EMULATED, Disk, Driver, Hba, Lun, StackKind, Topology
 from lab.topology.ranges import in_ranges
 
 MEGASAS_OWN = 33
@@ -67,10 +67,13 @@ def emulated(topology: Topology) -> Topology:
             own = _controller(hba, number)
             hbas[own.name] = own
             luns |= {lun.name: replace(lun, hba=own.name) for lun in part}
-    luns = {name: replace(lun, links=()) if _is_path(topology, name) else lun for name, lun in luns.items()}
-    disks = {name: _disk(disk) for name, disk in topology.disks.items()}
+    paths = {name for name in luns if _is_path(topology, name)}
+    hbas |= {luns[name].hba: replace(hbas[luns[name].hba], links=()) for name in paths}
+    luns |= {name: replace(luns[name], links=()) for name in paths}
+    still = {"seek": 0, "rotation": 0, "zones": (), "ncq": 1, "coalesce": 1, "buffer": 0}
+    disks = {name: replace(disk, **still) for name, disk in topology.disks.items()}  # type: ignore[arg-type]
     links = {name: replace(link, cost=0) for name, link in topology.links.items()}
-    return replace(topology, hbas=_without_paths(topology, hbas, luns), luns=luns, disks=disks, links=links)
+    return replace(topology, hbas=hbas, luns=luns, disks=disks, links=links)
 
 
 def differences(topology: Topology, on_qemu: Topology) -> tuple[str, ...]:
@@ -80,11 +83,19 @@ def differences(topology: Topology, on_qemu: Topology) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*_of_hbas(topology, on_qemu), *_of_disks(topology), *_of_links(topology, on_qemu))))
 
 
-Reasons = Iterator[tuple[str, str, str]]
-"""(kind of part, name, reason) of what a device cannot model."""
+@dataclass(frozen=True)
+class Refusal:
+    """What a device cannot model; ``kind`` is disk, hba, lun or stack."""
+
+    kind: str
+    name: str
+    reason: str
+
+    def __str__(self) -> str:
+        return f"{self.kind} {self.name}: {self.reason}"
 
 
-def refused(topology: Topology) -> Reasons:
+def refused(topology: Topology) -> Iterator[Refusal]:
     """What QEMU controllers cannot model."""
     return walked(topology, lambda disk, _: _disk_reasons(disk), _hba_reasons, _lun_reasons)
 
@@ -94,14 +105,14 @@ def walked(
     of_disk: Callable[[Disk, Topology], Iterator[str]],
     of_hba: Callable[[Hba, Topology], Iterator[str]],
     of_lun: Callable[[Lun, Topology], Iterator[str]],
-) -> Reasons:
-    """The reasons of every part."""
+) -> Iterator[Refusal]:
+    """The refusals of every part."""
     for disk in topology.disks.values():
-        yield from (("disk", disk.name, reason) for reason in of_disk(disk, topology))
+        yield from (Refusal("disk", disk.name, reason) for reason in of_disk(disk, topology))
     for hba in topology.hbas.values():
-        yield from (("hba", hba.name, reason) for reason in of_hba(hba, topology))
+        yield from (Refusal("hba", hba.name, reason) for reason in of_hba(hba, topology))
     for lun in topology.luns.values():
-        yield from (("lun", lun.name, reason) for reason in of_lun(lun, topology))
+        yield from (Refusal("lun", lun.name, reason) for reason in of_lun(lun, topology))
 
 
 def _parts(hba: Hba, luns: Sequence[Lun]) -> Iterator[Sequence[Lun]]:
@@ -130,15 +141,6 @@ def _is_path(topology: Topology, lun: str) -> bool:
     return any(stack.kind is StackKind.NVME and lun in stack.over for stack in topology.stacks.values())
 
 
-def _without_paths(topology: Topology, hbas: Mapping[str, Hba], luns: Mapping[str, Lun]) -> dict[str, Hba]:
-    paths = {lun.hba for lun in luns.values() if _is_path(topology, lun.name)}
-    return {name: replace(hba, links=()) if name in paths else hba for name, hba in hbas.items()}
-
-
-def _disk(disk: Disk) -> Disk:
-    return replace(disk, seek=0, rotation=0, zones=(), ncq=1, coalesce=1, buffer=0)
-
-
 def _of_hbas(topology: Topology, on_qemu: Topology) -> Iterator[str]:
     """One sentence for HBAs with the same differences."""
     alike: dict[str, list[str]] = {}
@@ -163,19 +165,21 @@ def _tags(hba: Hba, player: Hba) -> str:
 
 
 def _of_disks(topology: Topology) -> Iterator[str]:
-    had = {key for disk in topology.disks.values() for key, is_set in _mechanics(disk).items() if is_set}
+    had = dict.fromkeys(key for disk in topology.disks.values() for key in _lost(disk))
     if had:
-        yield f"disks are throttles: their rate is kept, without {', '.join(key for key in _LOST if key in had)}"
+        ordered = (key for key in mechanics(next(iter(topology.disks.values()))) if key in had)
+        yield f"disks are throttles: their rate is kept, without {', '.join(ordered)}"
 
 
-_LOST = ("seek", "rpm", "zones", "ncq", "coalesce", "buffer")
+def mechanics(disk: Disk) -> dict[str, object]:
+    """What only disks of driver tcmu have, by key; true where it is set."""
+    moving = {"seek": disk.seek, "rpm": disk.rotation, "zones": disk.zones, "ncq": disk.ncq > 1}
+    return {**moving, "look_ahead": disk.look_ahead, "coalesce": disk.coalesce > 1, "buffer": disk.buffer}
 
 
-def _mechanics(disk: Disk) -> dict[str, object]:
-    """What a throttle has not."""
-    return dict(
-        zip(_LOST, (disk.seek, disk.rotation, disk.zones, disk.ncq > 1, disk.coalesce > 1, disk.buffer), strict=True)
-    )
+def _lost(disk: Disk) -> list[str]:
+    """The keys of what a throttle has not."""
+    return [key for key, is_set in mechanics(disk).items() if is_set and key != "look_ahead"]
 
 
 def _of_links(topology: Topology, on_qemu: Topology) -> Iterator[str]:
@@ -190,9 +194,7 @@ def _of_links(topology: Topology, on_qemu: Topology) -> Iterator[str]:
 def _disk_reasons(disk: Disk) -> Iterator[str]:
     if disk.rate is not None and (reason := unresolved(disk.rate)):
         yield reason
-    for key, is_set in _mechanics(disk).items():
-        if is_set:
-            yield f"a throttled QEMU disk has no {key}"
+    yield from (f"a throttled QEMU disk has no {key}" for key in _lost(disk))
 
 
 def unresolved(rate: int) -> str | None:
@@ -256,7 +258,8 @@ def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
     if len(lun.disks) > 1:
         yield "several disks on one LUN: QEMU needs one for each (use a stack of kind linear)"
     for name in topology.path(lun.name, lun.disks[0]):
-        if reason := _link_reason(topology.links[name]):
+        link = topology.links[name]
+        if reason := "a throttle has no cost" if link.cost else unresolved(link.rate):
             yield f"link {name}: {reason}"
     first = next(other for other in topology.luns.values() if lun.disks[0] in other.disks)
     if first is lun:
@@ -266,7 +269,3 @@ def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
         yield f"disk {lun.disks[0]} is on LUN {first.name} already: its paths must be all SCSI or all NVMe"
     elif topology.hbas[lun.hba].driver is Driver.NVME and not _is_path(topology, lun.name):
         yield f"disk {lun.disks[0]} is on LUN {first.name} already: paths of a namespace need a stack of kind nvme"
-
-
-def _link_reason(link: Link) -> str | None:
-    return "a throttle has no cost" if link.cost else unresolved(link.rate)

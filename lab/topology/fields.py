@@ -6,7 +6,7 @@ from typing import TypeVar
 
 from lab.topology.model import Driver, StackKind
 from lab.topology.ranges import NamedRanges, Reference, References
-from lab.yaml.fields import Choice, Field, Flag, Integer, ListOf, Record, Row, Text, name_text, rate, size, time
+from lab.yaml.fields import Choice, Field, Flag, Integer, Kind, ListOf, Record, Row, Text, name_text, rate, size, time
 
 T = TypeVar("T")
 
@@ -81,7 +81,7 @@ HBA = Field("hba", Reference(), "HBA that has the LUN", "mpt0", required=True)
 LUN_DISKS = Field("disks", References(least=1), "disks it consists of, in order", "[d0..3]", required=True)
 BOX_DISKS = Field("disks", References(least=1), "disks in it", "[d00..23]", required=True)
 
-KIND = Field("kind", Choice(tuple(StackKind)), "kind of device", required=True)
+KIND = Field("kind", Choice(tuple(StackKind)), "kind of device, or a filesystem", required=True)
 OVER = Field("over", References(least=1), "LUNs or other stacks below it", "[sda, sdb]", required=True)
 CHUNK = Field("chunk", size(4096, 1 << 30), "stripe, md: bytes on one member before the next", "64k")
 OFFSET = Field("offset", size(0), "linear: start of the part of its only member", "40G", absent="0")
@@ -117,48 +117,43 @@ IOPOLICY = Field(
     "iopolicy", Choice(("numa", "round-robin", "queue-depth")), "nvme: how a path is chosen", default="numa"
 )
 RESYNC = Field("resync", Flag(), "md: start out of sync and resynchronise", default=False)
+FILESYSTEMS = ("ext4", "xfs", "btrfs")
+FS_TYPE = Field("type", Choice(FILESYSTEMS), "filesystem: its type", "ext4")
+MKFS = Field("mkfs", Text("options of mkfs", r"[!-~]+( [!-~]+)*"), "filesystem: options of mkfs", "-E stride=16")
+MOUNT = Field("mount", Text("mount options", r"[!-+\--~]+(,[!-+\--~]+)*"), "filesystem: mount options", "noatime")
 
-_KERNEL = "the kernel's"
+
+def _attribute(name: str, kind: Kind[T], says: str, example: str = "", unit: str = "") -> Field[T]:
+    """A setting of the kernel, which keeps its own value where the key is missing."""
+    return Field(name, kind, says, example, absent="the kernel's", unit=unit)
+
+
 QUEUE_FIELDS: tuple[Field[int] | Field[str], ...] = (
     Field(
         "scheduler",
         Choice(("none", "mq-deadline", "kyber", "bfq", "noop", "deadline", "cfq")),
         "elevator; noop, deadline and cfq belong to the legacy request path (before 5.0)",
     ),
-    Field("nr_requests", Integer(4, 10240), "requests the queue holds", "128", absent=_KERNEL),
-    Field(
-        "async_depth",
-        Integer(1, 10240),
-        "requests that writers may have (since 7.2; iosched.async_depth before)",
-        "64",
-        absent=_KERNEL,
+    _attribute("nr_requests", Integer(4, 10240), "requests the queue holds", "128"),
+    _attribute(
+        "async_depth", Integer(1, 10240), "requests that writers may have (since 7.2; iosched.async_depth before)", "64"
     ),
-    Field("read_ahead_kb", Integer(0, 1 << 20), "read-ahead", "128", absent=_KERNEL, unit="KiB"),
-    Field("max_sectors_kb", Integer(4, 1 << 20), "largest size of a request", "512", absent=_KERNEL, unit="KiB"),
-    Field("nomerges", Integer(0, 2), "0 merge, 1 simple merges only, 2 never merge", "2", absent=_KERNEL),
-    Field("rq_affinity", Integer(0, 2), "CPU that completes a request", "2", absent=_KERNEL),
-    Field("rotational", Integer(0, 1), "1 for a rotating disk", "1", absent=_KERNEL),
-    Field("wbt_lat_usec", Integer(0, 10**8), "latency target of wbt, 0 is off", "0", absent=_KERNEL, unit="us"),
+    _attribute("read_ahead_kb", Integer(0, 1 << 20), "read-ahead", "128", "KiB"),
+    _attribute("max_sectors_kb", Integer(4, 1 << 20), "largest size of a request", "512", "KiB"),
+    _attribute("nomerges", Integer(0, 2), "0 merge, 1 simple merges only, 2 never merge", "2"),
+    _attribute("rq_affinity", Integer(0, 2), "CPU that completes a request", "2"),
+    _attribute("rotational", Integer(0, 1), "1 for a rotating disk", "1"),
+    _attribute("wbt_lat_usec", Integer(0, 10**8), "latency target of wbt, 0 is off", "0", "us"),
     Field("io_timeout", Integer(100, 10**6), "request timeout", "5000", absent="30000", unit="ms"),
 )
 MD_FIELDS: tuple[Field[int], ...] = (
-    Field("stripe_cache_size", Integer(17, 32768), "stripes in the stripe cache", "4096", absent=_KERNEL),
-    Field(
-        "preread_bypass_threshold",
-        Integer(0, 32768),
-        "full stripes that may pass one that needs reads",
-        "1",
-        absent=_KERNEL,
-    ),
-    Field("group_thread_cnt", Integer(0, 64), "worker threads of a node", "4", absent=_KERNEL),
-    Field("sync_speed_min", Integer(1, 10**7), "least rate of a resync", "1000", absent=_KERNEL, unit="KiB/s"),
-    Field("sync_speed_max", Integer(1, 10**7), "highest rate of a resync", "200000", absent=_KERNEL, unit="KiB/s"),
-    Field(
-        "sync_io_depth",
-        Integer(1, 10**6),
-        "requests of a resync in flight with other users (since 6.16)",
-        "32",
-        absent=_KERNEL,
+    _attribute("stripe_cache_size", Integer(17, 32768), "stripes in the stripe cache", "4096"),
+    _attribute("preread_bypass_threshold", Integer(0, 32768), "full stripes that may pass one that needs reads", "1"),
+    _attribute("group_thread_cnt", Integer(0, 64), "worker threads of a node", "4"),
+    _attribute("sync_speed_min", Integer(1, 10**7), "least rate of a resync", "1000", "KiB/s"),
+    _attribute("sync_speed_max", Integer(1, 10**7), "highest rate of a resync", "200000", "KiB/s"),
+    _attribute(
+        "sync_io_depth", Integer(1, 10**6), "requests of a resync in flight with other users (since 6.16)", "32"
     ),
 )
 ATTRIBUTES: Mapping[str, tuple[Field[int] | Field[str], ...]] = {"queue": QUEUE_FIELDS, "md": MD_FIELDS}
@@ -168,10 +163,8 @@ STACK_QUEUE = Field("queue", Record(QUEUE_FIELDS), "settings of its own request 
 STACK_MD = Field("md", Record(MD_FIELDS), "settings of the array")
 
 VM_FIELDS: tuple[Field[int], ...] = (
-    Field("dirty_bytes", size(1 << 16, 1 << 38), "dirty bytes at which writers are throttled", "192M", absent=_KERNEL),
-    Field(
-        "dirty_background_bytes", size(1 << 16, 1 << 38), "dirty bytes at which writeback starts", "32M", absent=_KERNEL
-    ),
+    _attribute("dirty_bytes", size(1 << 16, 1 << 38), "dirty bytes at which writers are throttled", "192M"),
+    _attribute("dirty_background_bytes", size(1 << 16, 1 << 38), "dirty bytes at which writeback starts", "32M"),
 )
 VM = Field("vm", Record(VM_FIELDS), "settings of the guest's page cache (/proc/sys/vm)")
 
@@ -207,32 +200,18 @@ _LINK = Record((LINK_RATE, PCIE, SAS, EFFICIENCY, COST))
 _HBA = Record((MODEL, DRIVER, CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, PATH, SLOT, NODE, INTERRUPTS))
 _LUN = Record((HBA, LUN_DISKS, PATH))
 _BOX = Record((MODEL, BOX_DISKS, PATH))
+_PATHS = (SELECTOR, POLICY, MODE, REPEAT_COUNT, THROUGHPUT)
+_ARRAY = (LEVEL, BITMAP, RESYNC)
+_FILESYSTEM = (FS_TYPE, MKFS, MOUNT)
 _STACK = Record(
-    (
-        KIND,
-        OVER,
-        CHUNK,
-        OFFSET,
-        STACK_SIZE,
-        SELECTOR,
-        POLICY,
-        MODE,
-        REPEAT_COUNT,
-        THROUGHPUT,
-        LEVEL,
-        BITMAP,
-        RESYNC,
-        IOPOLICY,
-        STACK_QUEUE,
-        STACK_MD,
-    )
+    (KIND, OVER, CHUNK, OFFSET, STACK_SIZE, *_PATHS, *_ARRAY, IOPOLICY, *_FILESYSTEM, STACK_QUEUE, STACK_MD)
 )
 DISKS = Field("disks", NamedRanges(_DISK, "disk"), "disks", required=True)
 HBAS = Field("hbas", NamedRanges(_HBA, "HBA", most=32), "host adapters", required=True)
 LUNS = Field("luns", NamedRanges(_LUN, "LUN"), "block devices of the HBAs", required=True)
 LINKS = Field("links", NamedRanges(_LINK, "link"), "capacities that paths share")
 ENCLOSURES = Field("enclosures", NamedRanges(_BOX, "enclosure"), "boxes of disks")
-STACKS = Field("stacks", NamedRanges(_STACK, "stack"), "devices over the LUNs: dm, md, NVMe multipath")
+STACKS = Field("stacks", NamedRanges(_STACK, "stack"), "devices over the LUNs: dm, md, NVMe multipath; and filesystems")
 TOPOLOGY_RECORD = Record(
     (TOPOLOGY, TITLE, MEMORY, KERNEL_WORDS, VM, QUEUE, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS)
 )
@@ -250,5 +229,6 @@ STACK_SETTINGS: Mapping[str, Field[object]] = {
     **_by_name(CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT),
     **_by_name(SELECTOR, POLICY, MODE, LEVEL, BITMAP, IOPOLICY),
     **_by_name(RESYNC),
+    **_by_name(FS_TYPE, MKFS, MOUNT),
 }
 """Keys that an arm may set, by name."""

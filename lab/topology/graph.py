@@ -227,6 +227,7 @@ _LAYOUTS: Mapping[StackKind, _Layout] = {
     StackKind.MULTIPATH: _multipath,
     StackKind.MD: _array,
     StackKind.NVME: _nvme,
+    StackKind.FILESYSTEM: _linear,
 }
 
 

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 
 from lab.base.units import show_rate, show_size, show_time
 from lab.topology import emulated
+from lab.topology.emulated import Refusal
 from lab.topology.model import SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology
 from lab.topology.ranges import in_ranges
 
@@ -48,13 +49,6 @@ SIZE_STEP = 1 << 20
 """null_blk and scsi_debug set sizes in MiB."""
 
 
-def rate_reason(rate: int) -> str | None:
-    """Why null_blk cannot run at ``rate`` bytes per second, or None."""
-    if rate < BYTES_PER_MB or rate % BYTES_PER_MB:
-        return f"{show_rate(rate)} is not a whole number of MB/s, which is what null_blk's mbps takes"
-    return None
-
-
 def tick_bytes(disk: Disk, driver: Driver) -> int | None:
     """Bytes that a token bucket serves in one tick of 20 ms; None for another disk."""
     return None if disk.rate is None or driver in SERIAL else disk.rate // BYTES_PER_MB * TICK_BYTES_PER_MB
@@ -71,16 +65,11 @@ def carries(disk: Disk, bs: int, driver: Driver) -> str | None:
     )
 
 
-def service_time(disk: Disk, bs: int, *, sequential: bool = False) -> float:
-    """Nanoseconds that a serial disk of driver tcmu takes for a request of ``bs`` bytes."""
-    return (0 if sequential else disk.seek) + bs * 10**9 / (disk.rate or 1)
-
-
 def effective_iops(disk: Disk, bs: int, driver: Driver) -> int | None:
     """Requests of ``bs`` bytes per second that a token bucket serves: ``floor(tick / bs) * 50``.
 
-    None for a disk of driver tcmu (see ``service_time``), and for a disk with a service time, which serves all its
-    requests in parallel (``depth / service``).
+    None for a disk of driver tcmu, which takes its seek and size / rate for each, and for a disk with a service time,
+    which serves all its requests in parallel (``depth / service``).
     """
     tick = tick_bytes(disk, driver)
     return None if tick is None else tick // bs * TICKS_PER_SECOND
@@ -130,30 +119,13 @@ def handler_memory(luns: int) -> int:
     return _GUEST_MEMORY + luns * _RING_MEMORY
 
 
-@dataclass(frozen=True)
-class Refusal:
-    """``kind`` is disk, hba, lun or stack."""
-
-    kind: str
-    name: str
-    reason: str
-
-    def __str__(self) -> str:
-        return f"{self.kind} {self.name}: {self.reason}"
-
-
 def refusals(topology: Topology) -> Iterator[Refusal]:
     """Everything in a topology that its devices cannot do. All references in it must be valid."""
     inside = emulated.walked(topology, _disk_reasons, _hba_reasons, _lun_reasons)
-    yield from (Refusal(*reason) for reason in (emulated.refused(topology) if topology.emulated else inside))
+    yield from emulated.refused(topology) if topology.emulated else inside
     for stack in topology.stacks.values():
         for reason in _stack_reasons(stack, topology):
             yield Refusal("stack", stack.name, reason)
-
-
-def _mechanics(disk: Disk) -> dict[str, object]:
-    moving = {"seek": disk.seek, "rpm": disk.rotation, "zones": disk.zones}
-    return {**moving, "ncq": disk.ncq > 1, "look_ahead": disk.look_ahead, "coalesce": disk.coalesce > 1}
 
 
 def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
@@ -165,25 +137,27 @@ def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
     if driver is Driver.TCMU:
         if disk.rate is None:
             yield "driver tcmu needs disks with a rate: they serve one request after another"
-        if disk.buffer and any(_mechanics(disk).values()):
+        if disk.buffer and sum(map(bool, emulated.mechanics(disk).values())) > 1:
             yield "a disk with a buffer has no seek, rpm, zones, ncq, look_ahead or coalesce"
         buffered = sum(other.buffer for other in topology.disks.values())
         if disk.buffer and buffered > MOST_BUFFERED:
             yield f"the buffers of all disks hold {buffered} requests, at most {MOST_BUFFERED} are possible"
         return
-    if disk.rate is not None and (reason := rate_reason(disk.rate)):
-        yield reason
-    for key, is_set in {**_mechanics(disk), "buffer": disk.buffer, "links": disk.links}.items():
+    if disk.rate is not None and (disk.rate < BYTES_PER_MB or disk.rate % BYTES_PER_MB):
+        yield f"{show_rate(disk.rate)} is not a whole number of MB/s, which is what null_blk's mbps takes"
+    for key, is_set in {**emulated.mechanics(disk), "links": disk.links}.items():
         if is_set:
             yield f"{key} needs driver tcmu, got {driver}"
 
 
 _LINKED = {Driver.TCMU, Driver.NVMET_TCP}
+_LOOPBACK = {Driver.TCM_LOOP, Driver.TCMU}
+"""Drivers with hosts of tcm_loop."""
 
 
 def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
     driver = topology.hbas[lun.hba].driver
-    if len(lun.disks) > 1 and driver not in {Driver.TCM_LOOP, Driver.TCMU}:
+    if len(lun.disks) > 1 and driver not in _LOOPBACK:
         yield f"several disks on one LUN need driver tcm_loop or tcmu, got {driver}"
     if len(lun.disks) > MOST_DISKS:
         yield f"{len(lun.disks)} disks on one LUN, at most {MOST_DISKS} are possible"
@@ -205,6 +179,9 @@ def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
             yield f"disk {disk} is on LUN {first.name} already: all paths must have the same disks"
 
 
+_KEEP_DATA = (Driver.NULL_BLK, Driver.TCMU)
+
+
 def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
     if stack.kind in {StackKind.MULTIPATH, StackKind.NVME}:
         behind = {topology.luns[name].disks if name in topology.luns else (name,) for name in stack.over}
@@ -214,6 +191,10 @@ def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
         yield "the members of a stack of kind nvme must be LUNs"
     elif stack.kind is StackKind.NVME and topology.driver(stack.name) not in {Driver.NVMET_TCP, Driver.NVME}:
         yield f"a stack of kind nvme needs driver nvmet-tcp or nvme, got {topology.driver(stack.name)}"
+    if stack.kind is StackKind.FILESYSTEM and (driver := topology.driver(stack.name)) not in _KEEP_DATA:
+        yield f"a filesystem needs driver {' or '.join(_KEEP_DATA)}, whose disks keep what is written, got {driver}"
+    for below in filter(topology.is_filesystem, stack.over):
+        yield f"nothing can be over the filesystem {below}"
     sizes = [topology.stack_size(each) if each in topology.stacks else topology.lun_size(each) for each in stack.over]
     if stack.kind is StackKind.LINEAR and stack.offset + stack.size > sum(sizes):
         yield f"offset and size exceed the {show_size(sum(sizes))} of {stack.over[0]}"
@@ -230,29 +211,23 @@ def _company_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
         yield f"driver {hba.driver}, but {first.driver} for HBA {first.name}: all HBAs must have one driver"
     elif hba.driver is Driver.NVMET_TCP:
         return
-    elif hba.driver not in {Driver.TCM_LOOP, Driver.TCMU}:
+    elif hba.driver not in _LOOPBACK:
         yield f"driver {hba.driver} allows only one HBA"
     elif (hba.can_queue, hba.hw_queues) != (first.can_queue, first.hw_queues):
         yield f"can_queue and hw_queues must equal those of HBA {first.name}: they are module parameters"
 
 
-_QUEUES_OF_CPUS = frozenset({Driver.NULL_BLK, Driver.SCSI_DEBUG, Driver.NVMET_TCP})
-
-
-def _queue_reasons(hba: Hba) -> Iterator[str]:
+def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     if hba.cmd_per_lun > hba.can_queue:
         yield f"cmd_per_lun {hba.cmd_per_lun} exceeds can_queue {hba.can_queue}"
-    if hba.hw_queues > 1 and hba.driver in _QUEUES_OF_CPUS:
-        yield f"hw_queues {hba.hw_queues}: the guest has one CPU, and {hba.driver} makes no more queues than CPUs"
-
-
-def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
+    # blk_mq_alloc_tag_set() makes no more than nr_cpu_ids for a device with one map (4.19 to 7.2).
+    if hba.hw_queues > 1:
+        yield f"hw_queues {hba.hw_queues}: the guest has one CPU, and the kernel makes no more queues than CPUs"
     yield from _own_reasons(hba, topology)
     yield from _company_reasons(hba, topology)
 
 
 def _own_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
-    yield from _queue_reasons(hba)
     if hba.interrupts is not None:
         yield f"interrupts: {hba.driver} raises none, it is inside the guest"
     most = MOST_TAGS[hba.driver]

@@ -4,6 +4,7 @@
 import re
 from collections.abc import Iterable, Mapping
 from dataclasses import replace
+from itertools import chain
 from pathlib import Path
 
 from lab.base.errors import Misuse
@@ -12,7 +13,7 @@ from lab.topology.fields import TOPOLOGY, TOPOLOGY_RECORD
 from lab.topology.limits import refusals
 from lab.topology.model import Disk, Driver, Enclosure, Hba, Link, Lun, Topology, Zone
 from lab.topology.origins import read_origins
-from lab.topology.settings import revolution
+from lab.topology.settings import scaled
 from lab.topology.stacks import read_stacks
 from lab.yaml.fields import NAME, Field, Row
 from lab.yaml.strict import Map, Node, Problems, names, nearest, parse, read_bytes, shown_path
@@ -92,13 +93,8 @@ def _read(node: Node, name: str, source: str, problems: Problems, *, in_catalogu
     luns = {key: lun for key, one in lun_rows.items() if (lun := _lun(key, one, disk_rows, hba_rows, links))}
     _check_use(lun_rows, disk_rows, hba_rows, problems)
     _check_boxes(boxes, box_rows)
-    paths = (
-        *(disk.links for disk in disks.values()),
-        *(box.links for box in boxes.values()),
-        *(hba.links for hba in hbas.values()),
-        *(lun.links for lun in luns.values()),
-    )
-    used = {link for path in paths for link in path}
+    users: Iterable[Disk | Enclosure | Hba | Lun] = chain(*(one.values() for one in (disks, boxes, hbas, luns)))
+    used = {link for user in users for link in user.links}
     for key in set(links) - used:
         remedy = "remove it, or list it under links of a disk, LUN, HBA or enclosure"
         problems.add(link_rows[key].mark, f"link {key}: nothing uses it", remedy, symptom=True)
@@ -134,28 +130,13 @@ def _link(name: str, row: Row, scale: int) -> Link:
 
 
 def _disk(name: str, row: Row, links: Iterable[str], scale: int) -> Disk:
-    size, rate, service, rpm = (
-        row.get_or(fields.SIZE, 0),
-        row.get(fields.RATE),
-        row.get(fields.SERVICE),
-        row.get(fields.RPM),
-    )
     if ("rate" in row.node.entries) == ("service" in row.node.entries):
         row.problems.add(row.mark, f"disk {name}: expected either rate or service", "write one of the two")
-    return Disk(
-        name,
-        size,
-        rate if rate is None else max(1, rate // scale),
-        service if service is None else service * scale,
-        seek=row.value(fields.SEEK) * scale,
-        rotation=revolution(rpm, scale) if rpm else 0,
-        zones=_zones(name, row, size, scale),
-        ncq=row.value(fields.NCQ),
-        buffer=row.get_or(fields.BUFFER, 0),
-        look_ahead=row.value(fields.LOOK_AHEAD),
-        coalesce=row.value(fields.COALESCE),
-        links=_references(f"disk {name}", row, fields.PATH, "link", links),
-    )
+    size, given = row.get_or(fields.SIZE, 0), row.given(fields.DISK_SETTINGS.values())
+    numbers = {key: scaled(scale, key, value) for key, value in given.items()}
+    rotation, zones = numbers.pop(fields.RPM.name, 0), _zones(name, row, size, scale)
+    path = _references(f"disk {name}", row, fields.PATH, "link", links)
+    return Disk(name, size, rotation=rotation, zones=zones, links=path, **numbers)
 
 
 def _zones(name: str, row: Row, size: int, scale: int) -> tuple[Zone, ...]:
@@ -194,18 +175,8 @@ def _hba(name: str, row: Row, links: Iterable[str]) -> Hba | None:
     path = _references(f"hba {name}", row, fields.PATH, "link", links)
     if driver is None or can_queue is None:
         return None
-    return Hba(
-        name,
-        Driver(driver),
-        can_queue,
-        cmd_per_lun or can_queue,
-        row.value(fields.HW_QUEUES),
-        row.get_or(fields.MODEL, ""),
-        path,
-        row.get_or(fields.SLOT, ""),
-        row.value(fields.NODE),
-        row.get(fields.INTERRUPTS),
-    )
+    others = row.given((fields.HW_QUEUES, fields.MODEL, fields.SLOT, fields.NODE, fields.INTERRUPTS))
+    return Hba(name, Driver(driver), can_queue, cmd_per_lun or can_queue, links=path, **others)
 
 
 def _lun(name: str, row: Row, disks: Iterable[str], hbas: Iterable[str], links: Iterable[str]) -> Lun | None:
@@ -226,12 +197,12 @@ def _check_use(luns: Rows, disks: Rows, hbas: Rows, problems: Problems) -> None:
         if (entry := row.entry("disks"))
         for name in fields.LUN_DISKS.kind.read(quiet, "", entry.value) or ()
     }
-    for name, row in disks.items():
-        if name not in shown:
-            problems.add(row.mark, f"disk {name}: no LUN uses it", "remove it or list it under luns", symptom=True)
-    for name, row in hbas.items():
-        if name not in busy:
-            problems.add(row.mark, f"hba {name}: no LUN uses it", "remove it or name it under luns", symptom=True)
+    for kind, rows, used, remedy in (("disk", disks, shown, "list it"), ("hba", hbas, busy, "name it")):
+        for name, row in rows.items():
+            if name not in used:
+                problems.add(
+                    row.mark, f"{kind} {name}: no LUN uses it", f"remove it or {remedy} under luns", symptom=True
+                )
 
 
 def _check_boxes(boxes: Mapping[str, Enclosure], rows: Rows) -> None:
@@ -246,5 +217,4 @@ def _check_boxes(boxes: Mapping[str, Enclosure], rows: Rows) -> None:
 
 def _values(row: Row, section: Field[Row], keys: Iterable[Field[int] | Field[str]]) -> dict[str, str]:
     own = row.get(section)
-    values = {field.name: own.get(field) for field in keys} if own else {}
-    return {name: str(value) for name, value in values.items() if value is not None}
+    return {name: str(value) for name, value in own.given(keys).items()} if own else {}

@@ -142,24 +142,26 @@ class Enclosure:
 
 
 class StackKind(StrEnum):
-    """The device over LUNs: dm-linear, dm-stripe (LVM stripes), dm-multipath, md, or NVMe multipath."""
+    """What is over LUNs: dm-linear, dm-stripe (LVM stripes), dm-multipath, md, NVMe multipath, or a filesystem."""
 
     LINEAR = "linear"
     STRIPE = "stripe"
     MULTIPATH = "multipath"
     MD = "md"
     NVME = "nvme"
+    FILESYSTEM = "filesystem"
 
 
 @dataclass(frozen=True)
 class Stack:
-    """A block device over ``over``, names of LUNs or of other stacks.
+    """A block device, or a filesystem, over ``over``: names of LUNs or of other stacks.
 
     linear: the members one after another, or ``size`` bytes of a single one from ``offset`` on. stripe: ``chunk``
     bytes of each in turn. multipath: paths to one disk, chosen by ``selector``; ``policy`` multibus has one path
     group, failover one for each path; ``mode`` is rq or bio; service-time weighs paths by ``throughput`` (empty:
     equal). md: an array of ``level`` with ``chunk`` that uses ``size`` bytes of each member (0: all); without
-    ``resync`` it is assumed clean. nvme: a namespace whose paths ``iopolicy`` chooses. ``settings`` maps attributes
+    ``resync`` it is assumed clean. nvme: a namespace whose paths ``iopolicy`` chooses. filesystem: ``type`` on its
+    only member, made with mkfs's options ``mkfs`` and mounted with the options ``mount``. ``settings`` maps attributes
     below /sys/block/DEV (``md/stripe_cache_size``) to values, ``tried`` those that the kernel may refuse or change.
     """
 
@@ -178,6 +180,9 @@ class Stack:
     bitmap: str = "none"
     resync: bool = False
     iopolicy: str = "numa"
+    type: str = ""
+    mkfs: str = ""
+    mount: str = ""
     settings: Mapping[str, str] = field(default_factory=dict)
     tried: Mapping[str, str] = field(default_factory=dict)
 
@@ -250,6 +255,20 @@ class Topology:
         return (*(name for name in (*disks, *whole) if self.region(name).lun not in hidden), *self.stacks)
 
     @property
+    def filesystems(self) -> tuple[Stack, ...]:
+        return tuple(stack for stack in self.stacks.values() if stack.kind is StackKind.FILESYSTEM)
+
+    def is_filesystem(self, name: str) -> bool:
+        return name in self.stacks and self.stacks[name].kind is StackKind.FILESYSTEM
+
+    def keeping(self) -> frozenset[str]:
+        """The LUNs that must read back what was written: those below md arrays, and below filesystems."""
+        kept = (StackKind.MD, StackKind.FILESYSTEM)
+        return frozenset(
+            leaf for name, stack in self.stacks.items() if stack.kind in kept for leaf in self.leaves(name)
+        )
+
+    @property
     def emulated(self) -> bool:
         """Whether its HBAs are QEMU controllers, which need the wall clock."""
         return any(hba.driver in EMULATED for hba in self.hbas.values())
@@ -283,7 +302,7 @@ class Topology:
         sizes = [self.stack_size(each) if each in self.stacks else self.lun_size(each) for each in stack.over]
         if stack.kind is StackKind.LINEAR:
             return stack.size or sum(sizes) - stack.offset
-        if stack.kind in {StackKind.MULTIPATH, StackKind.NVME}:
+        if stack.kind in {StackKind.MULTIPATH, StackKind.NVME, StackKind.FILESYSTEM}:
             return sizes[0]
         return _striped_size(stack, min(stack.size or sizes[0], *sizes))
 

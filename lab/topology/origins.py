@@ -5,11 +5,11 @@ A parameter is named ``kind.name.key``: ``disk.d3.seek``. A link's capacity is `
 lanes or as a SAS port.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from math import ceil, floor
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lab.topology import fields
 from lab.topology.model import Disk, Hba, Link, Origin, Topology
@@ -24,6 +24,13 @@ _KEYS: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]] = {
     "link": (fields.LINKS, {"rate": "rate", "pcie": "rate", "sas": "rate", "efficiency": "efficiency", "cost": "cost"}),
     "hba": (fields.HBAS, {key: key for key in ("can_queue", "cmd_per_lun")}),
 }
+_FACTS: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]] = {
+    "disk": (fields.DISKS, {"size": "size"}),
+    "hba": (fields.HBAS, {"node": "node"}),
+    "stack": (fields.STACKS, {"chunk": "chunk"}),
+}
+"""What a file may say the origin of, but need not: a report or a machine states it."""
+T = TypeVar("T", Disk, Link, Hba)
 _KINDS = [field.name for field in fields.ORIGIN_TEXTS]
 _GUESS = "guessed"
 _REMEDY = "write origins: [{of: disk.*.seek, cites: ...}], or fitted: to what, or chosen: why any such value will do"
@@ -31,9 +38,13 @@ _REMEDY = "write origins: [{of: disk.*.seek, cites: ...}], or fitted: to what, o
 
 def free_parameters(row: Row) -> tuple[str, ...]:
     """The parameters that a topology file sets, as ``kind.name.key``."""
+    return _set_in(row, _KEYS)
+
+
+def _set_in(row: Row, sections: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]]) -> tuple[str, ...]:
     return tuple(
         f"{kind}.{name}.{parameter}"
-        for kind, (section, keys) in _KEYS.items()
+        for kind, (section, keys) in sections.items()
         for name, one in (row.get(section) or {}).items()
         for key, parameter in keys.items()
         if one.entry(key)
@@ -44,6 +55,7 @@ def read_origins(row: Row, *, complete: bool) -> tuple[Origin, ...]:
     """The origins in a topology file. ``complete`` reports parameters without one."""
     origins: list[Origin] = []
     parameters = free_parameters(row)
+    known_ones = (*parameters, *_set_in(row, _FACTS))
     for one in row.get(fields.ORIGINS) or ():
         of = one.get(fields.ORIGIN_OF)
         texts = [(field.name, text) for field in fields.ORIGIN_TEXTS if (text := one.get(field))]
@@ -53,8 +65,8 @@ def read_origins(row: Row, *, complete: bool) -> tuple[Origin, ...]:
             one.problems.add(one.mark, "origins: the catalogue has no guesses", "write cites, fitted or chosen")
         elif of is not None:
             origins.append(Origin(of, *texts[0]))
-            if not any(fnmatchcase(parameter, of) for parameter in parameters):
-                known = dict.fromkeys(_every(parameter) for parameter in parameters)
+            if not any(fnmatchcase(parameter, of) for parameter in known_ones):
+                known = dict.fromkeys(_every(parameter) for parameter in known_ones)
                 one.problems.add(one.place("of"), f"origins: this file has no parameter {of}", f"known: {names(known)}")
     uncovered = {each for each in parameters if not any(fnmatchcase(each, origin.of) for origin in origins)}
     if complete and uncovered:
@@ -76,8 +88,8 @@ def _together(parameters: tuple[str, ...], chosen: set[str]) -> Iterator[str]:
     )
 
 
-T = TypeVar("T", Disk, Hba, Link)
-_NS_PER_REVOLUTION = "rpm"
+_ATTRIBUTES = {"rpm": "rotation", "efficiency": "rate"}
+"""Fields of a part whose names are not those of their parameters."""
 
 
 def multiplied(topology: Topology, of: str, factor: float) -> Topology:
@@ -86,47 +98,35 @@ def multiplied(topology: Topology, of: str, factor: float) -> Topology:
     Zones are multiplied with the rate of their disk. Parameters that the topology lacks are ignored.
     """
 
-    def turned(kind: str, parts: Mapping[str, T], keys: Mapping[str, Callable[[T], T]]) -> dict[str, T]:
-        changed = dict(parts)
-        for name in parts:
-            for key, change in keys.items():
-                if fnmatchcase(f"{kind}.{name}.{key}", of):
-                    changed[name] = change(changed[name])
-        return changed
+    def changed(kind: str, part: T) -> T:
+        for key in dict.fromkeys(_KEYS[kind][1].values()):
+            if fnmatchcase(f"{kind}.{part.name}.{key}", of):
+                part = replace(part, **_multiple(part, key, factor))
+        return part
 
-    def times(value: int) -> int:
-        return max(1, round(value * factor))
-
-    def choices(value: int) -> int:
-        """Rounded away from ``value``; otherwise small numbers would not change."""
-        return max(1, ceil(value * factor) if factor > 1 else floor(value * factor))
-
-    def rated(disk: Disk) -> Disk:
-        zones = tuple(replace(zone, rate=times(zone.rate)) for zone in disk.zones)
-        return replace(disk, rate=times(disk.rate) if disk.rate else None, zones=zones)
-
-    disk_keys: dict[str, Callable[[Disk], Disk]] = {
-        "rate": rated,
-        "service": lambda disk: replace(disk, service=times(disk.service) if disk.service else None),
-        "seek": lambda disk: replace(disk, seek=round(disk.seek * factor)),
-        _NS_PER_REVOLUTION: lambda disk: replace(disk, rotation=round(disk.rotation / factor)),
-        "ncq": lambda disk: replace(disk, ncq=choices(disk.ncq)),
-        "look_ahead": lambda disk: replace(disk, look_ahead=round(disk.look_ahead * factor)),
-        "coalesce": lambda disk: replace(disk, coalesce=choices(disk.coalesce)),
-        "buffer": lambda disk: replace(disk, buffer=times(disk.buffer)),
-    }
-    link_keys: dict[str, Callable[[Link], Link]] = {
-        "rate": lambda link: replace(link, rate=times(link.rate)),
-        "efficiency": lambda link: replace(link, rate=times(link.rate)),
-        "cost": lambda link: replace(link, cost=round(link.cost * factor)),
-    }
-    hba_keys: dict[str, Callable[[Hba], Hba]] = {
-        "can_queue": lambda hba: replace(hba, can_queue=times(hba.can_queue)),
-        "cmd_per_lun": lambda hba: replace(hba, cmd_per_lun=min(hba.can_queue, times(hba.cmd_per_lun))),
-    }
     return replace(
         topology,
-        disks=turned("disk", topology.disks, disk_keys),
-        links=turned("link", topology.links, link_keys),
-        hbas=turned("hba", topology.hbas, hba_keys),
+        disks={name: changed("disk", disk) for name, disk in topology.disks.items()},
+        links={name: changed("link", link) for name, link in topology.links.items()},
+        hbas={name: changed("hba", hba) for name, hba in topology.hbas.items()},
     )
+
+
+def _multiple(part: Disk | Link | Hba, key: str, factor: float) -> dict[str, Any]:
+    """The fields of ``part`` that change when its parameter ``key`` is multiplied."""
+    attribute = _ATTRIBUTES.get(key, key)
+    value = getattr(part, attribute)
+    if not value or key == "zones":
+        return {}
+    if key == "rpm":
+        return {attribute: round(value / factor)}
+    if key in {"seek", "look_ahead", "cost"}:
+        return {attribute: round(value * factor)}
+    if key in {"ncq", "coalesce"}:
+        # Away from the value; otherwise small numbers would not change.
+        return {attribute: max(1, ceil(value * factor) if factor > 1 else floor(value * factor))}
+    times = max(1, round(value * factor))
+    if isinstance(part, Disk) and key == "rate":
+        zones = tuple(replace(zone, rate=max(1, round(zone.rate * factor))) for zone in part.zones)
+        return {"rate": times, "zones": zones}
+    return {attribute: min(part.can_queue, times) if isinstance(part, Hba) and key == "cmd_per_lun" else times}

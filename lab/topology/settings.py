@@ -4,7 +4,7 @@
 from collections.abc import Callable, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from lab.topology.fields import (
     ATTRIBUTES,
@@ -20,12 +20,14 @@ from lab.topology.model import Disk, Driver, Hba, Link, Stack, Topology
 from lab.yaml.fields import NAME, Field, Integer
 from lab.yaml.strict import names, nearest
 
-T = TypeVar("T", Hba, Disk, Link, Stack)
+T = TypeVar("T")
 Value = int | str
 _CHOSEN = r"[a-z0-9*][a-z0-9*-]{0,39}"
 _MINUTE = 60 * 10**9
 _SCALED_RATES, _SCALED_TIMES = {"rate"}, {"service", "seek", "cost"}
 _RPM = "rpm"
+_ONE_LIMIT = {Driver.NULL_BLK, Driver.NVMET_TCP, Driver.NVME}
+"""Their LUNs have no limit but that of the tag set."""
 
 
 def setting_fields() -> tuple[Field[object], ...]:
@@ -90,21 +92,35 @@ def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
     name, _, parameter = ".".join(rest).partition(".")
     if kind == "vm" and name in VM_SETTINGS:
         return replace(topology, vm={**topology.vm, name: str(value)})
-    if kind == "stack" and _is_stack_setting(parameter):
-        stacks = _changed(topology.stacks, "stack", name, lambda stack: _stack(stack, parameter, value))
-        return replace(topology, stacks=stacks)
-    number = _scaled(topology.scale, parameter, int(value)) if isinstance(value, int) else 0
-    if kind == "hba" and parameter in HBA_SETTINGS:
-        return replace(topology, hbas=_changed(topology.hbas, "HBA", name, lambda hba: _hba(hba, parameter, number)))
-    if kind == "disk" and parameter in DISK_SETTINGS:
-        return replace(
-            topology, disks=_changed(topology.disks, "disk", name, lambda one: _disk(one, parameter, number))
-        )
-    if kind == "link" and parameter in LINK_SETTINGS:
-        return replace(
-            topology, links=_changed(topology.links, "link", name, lambda link: _link(link, parameter, number))
-        )
-    raise ValueError(f"{key}: no such setting")
+    section, what, settings = _SECTIONS.get(kind, ("", "", {}))
+    folder, _, attribute = parameter.partition(".")
+    attributes = ATTRIBUTES.get(folder, ()) if kind == "stack" else ()
+    if parameter not in settings and not any(field.name == attribute for field in attributes):
+        raise ValueError(f"{key}: no such setting")
+    own = value if kind == "stack" else scaled(topology.scale, parameter, int(value))
+    parts: Mapping[str, Hba | Disk | Link | Stack] = getattr(topology, section)
+    changed = _changed(parts, what, name, lambda one: replace(one, **_fields(one, parameter, own)))
+    return replace(topology, **{section: changed})  # type: ignore[arg-type]
+
+
+_SECTIONS: Mapping[str, tuple[str, str, Mapping[str, Field[object]]]] = {
+    "hba": ("hbas", "HBA", HBA_SETTINGS),
+    "disk": ("disks", "disk", DISK_SETTINGS),
+    "link": ("links", "link", LINK_SETTINGS),
+    "stack": ("stacks", "stack", STACK_SETTINGS),
+}
+"""By kind: the field of the topology, the kind in messages, and the settings."""
+
+
+def _fields(one: Hba | Disk | Link | Stack, parameter: str, value: Value) -> dict[str, Any]:
+    """The fields of a part that a setting changes, with their new values."""
+    if isinstance(one, Stack) and "." in parameter:
+        return {"settings": {**one.settings, parameter.replace(".", "/"): str(value)}}
+    if isinstance(one, Hba) and parameter == "can_queue" and one.driver in _ONE_LIMIT:
+        return {"can_queue": value, "cmd_per_lun": value}
+    if isinstance(one, Disk) and parameter in {"rate", "service"}:
+        return {"rate": None, "service": None, parameter: value}
+    return {"rotation" if parameter == _RPM else parameter: value}
 
 
 def _changed(known: Mapping[str, T], what: str, pattern: str, change: Callable[[T], T]) -> dict[str, T]:
@@ -114,7 +130,8 @@ def _changed(known: Mapping[str, T], what: str, pattern: str, change: Callable[[
     return {name: change(each) if name in chosen else each for name, each in known.items()}
 
 
-def _scaled(scale: int, parameter: str, value: int) -> int:
+def scaled(scale: int, parameter: str, value: int) -> int:
+    """The lab's value of a parameter of the hardware."""
     if parameter == _RPM:
         return revolution(value, scale)
     if parameter in _SCALED_RATES:
@@ -125,39 +142,3 @@ def _scaled(scale: int, parameter: str, value: int) -> int:
 def revolution(rpm: int, scale: int) -> int:
     """Nanoseconds of a revolution in lab time."""
     return _MINUTE * scale // rpm
-
-
-def _hba(hba: Hba, parameter: str, value: int) -> Hba:
-    if parameter == "can_queue":
-        # null_blk and NVMe have no limit but that of the tag set.
-        cmd_per_lun = value if hba.driver in {Driver.NULL_BLK, Driver.NVMET_TCP, Driver.NVME} else hba.cmd_per_lun
-        return replace(hba, can_queue=value, cmd_per_lun=cmd_per_lun)
-    changes: dict[str, int] = {parameter: value}
-    return replace(hba, **changes)  # type: ignore[arg-type]
-
-
-def _disk(disk: Disk, parameter: str, value: int) -> Disk:
-    if parameter == "rate":
-        return replace(disk, rate=value, service=None)
-    if parameter == "service":
-        return replace(disk, rate=None, service=value)
-    if parameter == _RPM:
-        return replace(disk, rotation=value)
-    changes: dict[str, int] = {parameter: value}
-    return replace(disk, **changes)  # type: ignore[arg-type]
-
-
-def _link(link: Link, parameter: str, value: int) -> Link:
-    return replace(link, rate=value) if parameter == "rate" else replace(link, cost=value)
-
-
-def _is_stack_setting(parameter: str) -> bool:
-    folder, _, attribute = parameter.partition(".")
-    return parameter in STACK_SETTINGS or any(field.name == attribute for field in ATTRIBUTES.get(folder, ()))
-
-
-def _stack(stack: Stack, parameter: str, value: Value) -> Stack:
-    if "." in parameter:
-        return replace(stack, settings={**stack.settings, parameter.replace(".", "/"): str(value)})
-    changes: dict[str, int | str] = {parameter: value}
-    return replace(stack, **changes)  # type: ignore[arg-type]

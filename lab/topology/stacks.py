@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The stacks of a topology file: dm-linear, dm-stripe, dm-multipath, md arrays and NVMe multipath."""
+"""The stacks of a topology file: dm-linear, dm-stripe, dm-multipath, md arrays, NVMe multipath, filesystems."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -16,6 +16,7 @@ _OWN_KEYS: Mapping[StackKind, frozenset[str]] = {
     StackKind.MULTIPATH: frozenset({"selector", "policy", "mode", "repeat_count", "throughput"}),
     StackKind.MD: frozenset({"level", "chunk", "size", "bitmap", "resync", "md"}),
     StackKind.NVME: frozenset({"iopolicy"}),
+    StackKind.FILESYSTEM: frozenset({"type", "mkfs", "mount"}),
 }
 _COMMON_KEYS = {"kind", "over", "queue"}
 
@@ -51,30 +52,14 @@ def _stack(name: str, row: Row) -> Stack | None:
     for key in row.node.entries.keys() - _OWN_KEYS[kind] - _COMMON_KEYS:
         row.problems.add(row.place(key), f"stack {name}: kind {kind} has no {key}")
     settings = {
-        f"{field.name}/{attribute.name}": str(value)
+        f"{field.name}/{name}": str(value)
         for field in (fields.STACK_QUEUE, fields.STACK_MD)
         if (own := row.get(field))
-        for attribute in fields.ATTRIBUTES[field.name]
-        if (value := own.get(attribute)) is not None
+        for name, value in own.given(fields.ATTRIBUTES[field.name]).items()
     }
-    stack = Stack(
-        name,
-        kind,
-        tuple(over),
-        chunk=row.get_or(fields.CHUNK, 0),
-        offset=row.get_or(fields.OFFSET, 0),
-        size=row.get_or(fields.STACK_SIZE, 0),
-        selector=row.value(fields.SELECTOR),
-        policy=row.value(fields.POLICY),
-        mode=row.value(fields.MODE),
-        repeat_count=row.value(fields.REPEAT_COUNT),
-        throughput=tuple(row.get_or(fields.THROUGHPUT, [])),
-        level=row.get_or(fields.LEVEL, ""),
-        bitmap=row.value(fields.BITMAP),
-        resync=row.value(fields.RESYNC),
-        iopolicy=row.value(fields.IOPOLICY),
-        settings=settings,
-    )
+    throughput = tuple(row.get_or(fields.THROUGHPUT, []))
+    others = row.given(fields.STACK_SETTINGS.values())
+    stack = Stack(name, kind, tuple(over), throughput=throughput, settings=settings, **others)
     for key, reason in _lacks(stack):
         row.problems.add(row.place(key), f"stack {name}: {reason}")
     return stack
@@ -92,6 +77,10 @@ def _lacks(stack: Stack) -> Iterator[tuple[str, str]]:
             yield "chunk", "chunk is missing"
     if stack.throughput and len(stack.throughput) != len(stack.over):
         yield "throughput", f"throughput has {len(stack.throughput)} entries for {len(stack.over)} paths"
+    if stack.kind is StackKind.FILESYSTEM and not stack.type:
+        yield "type", "type is missing"
+    if stack.kind is StackKind.FILESYSTEM and len(stack.over) > 1:
+        yield "over", "a filesystem is over one device"
     if stack.kind is StackKind.STRIPE and not stack.chunk:
         yield "chunk", "chunk is missing"
     if stack.chunk & (stack.chunk - 1):

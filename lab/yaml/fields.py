@@ -6,10 +6,10 @@ reference pages use the same tables. Mistakes are added to a ``Problems``; a wro
 """
 
 import re
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Generic, Protocol, TypeVar
+from typing import Any, Generic, Protocol, TypeVar
 
 from lab.base.units import parse_rate, parse_size, parse_time, show_rate, show_size, show_time
 from lab.yaml.strict import Broken, Entry, Items, Map, Mark, Node, Problems, Scalar, describe, names, nearest, quoted
@@ -103,8 +103,8 @@ class Flag:
     def read(self, problems: Problems, label: str, node: Node) -> bool | None:
         if isinstance(node, Scalar) and node.plain and node.text in {"true", "false"}:
             return node.text == "true"
-        word = node.text.lower() if isinstance(node, Scalar) else ""
-        _refuse(problems, label, node, "true or false", _MEANT.get(word, ""))
+        remedy = _MEANT.get(node.text.lower(), "") if isinstance(node, Scalar) else ""
+        _refuse(problems, label, node, "true or false", remedy)
         return None
 
     def json(self) -> Json:
@@ -170,8 +170,7 @@ class Choice:
         if scalar is None:
             return None
         if scalar.text not in self.values:
-            guess = nearest(scalar.text, self.values).removeprefix(", ")
-            _refuse(problems, label, node, wanted, guess)
+            _refuse(problems, label, node, wanted, nearest(scalar.text, self.values).removeprefix(", "))
             return None
         return scalar.text
 
@@ -359,17 +358,20 @@ class Row:
 
     def place(self, name: str) -> Mark:
         """The position of the value of ``name``, or of the mapping if the key is missing."""
-        entry = self.entry(name)
-        return entry.value.mark if entry else self.mark
+        return self.node.entries[name].value.mark if name in self.node.entries else self.mark
 
     def get(self, wanted: Field[T]) -> T | None:
         """None if the key is missing, or its value wrong and reported."""
-        entry = self.entry(wanted.name)
-        return None if entry is None else wanted.kind.read(self.problems, wanted.name, entry.value)
+        there = self.entry(wanted.name)
+        return wanted.kind.read(self.problems, wanted.name, there.value) if there else None
 
     def get_or(self, wanted: Field[T], default: T) -> T:
         value = self.get(wanted)
         return default if value is None else value
+
+    def given(self, wanted: Iterable[Field[object]]) -> dict[str, Any]:
+        """The values of the keys that are there, by name."""
+        return {one.name: value for one in wanted if (value := self.get(one)) is not None}
 
     def value(self, wanted: Field[T]) -> T:
         """As ``get``, with the field's own default."""
@@ -397,8 +399,8 @@ class Named(Generic[T]):
             _refuse(problems, label, node, f"a mapping from names to {self.what}s")
             return None
         if not self.least <= len(node.entries) <= self.most:
-            count = f"{self.least} to {self.most}"
-            problems.add(node.mark, f"{label}: expected {count} {self.what}s, got {len(node.entries)}")
+            wanted = f"{self.least} to {self.most} {self.what}s"
+            problems.add(node.mark, f"{label}: expected {wanted}, got {len(node.entries)}")
         values: dict[str, T] = {}
         # A value is kept under a wrong name, so that references to it are not reported as well.
         for name, entry in list(node.entries.items())[: self.most]:

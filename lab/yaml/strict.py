@@ -9,7 +9,7 @@ import difflib
 import re
 import unicodedata
 from collections.abc import Iterable, Iterator, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 import yaml
@@ -36,9 +36,6 @@ class Mark:
     line: int
     column: int
 
-    def right(self, characters: int) -> "Mark":
-        return Mark(self.path, self.line, self.column + characters)
-
 
 @dataclass(frozen=True)
 class Scalar:
@@ -64,7 +61,8 @@ class Scalar:
 
     def inside(self, offset: int) -> Mark:
         """The position of the character at ``offset``; the scalar's start where it is not verbatim."""
-        return self.mark.right(offset + (0 if self.plain else 1)) if self.verbatim else self.mark
+        right = offset + (0 if self.plain else 1)
+        return replace(self.mark, column=self.mark.column + right) if self.verbatim else self.mark
 
 
 @dataclass(frozen=True)
@@ -264,7 +262,8 @@ class _Builder:
             elif isinstance(event, events.NodeEvent):
                 self._node(event)
             elif isinstance(event, events.CollectionEndEvent):
-                self._close()
+                done = self._open.pop()
+                self._put(self._map(done) if done.is_map else Items(done.mark, tuple(done.parts)))
             if len(self._open) > MAX_DEPTH:
                 self._problems.add(self._open[-1].mark, f"nested deeper than {MAX_DEPTH} levels")
                 return Broken(Mark(self._path, 1, 1))
@@ -308,10 +307,6 @@ class _Builder:
         (first, left), (last, right) = _position(event.start_mark), _position(event.end_mark)
         length = right - left - (0 if plain else 2)
         self._put(Scalar(mark, event.value, plain, first == last and length == len(event.value)))
-
-    def _close(self) -> None:
-        done = self._open.pop()
-        self._put(self._map(done) if done.is_map else Items(done.mark, tuple(done.parts)))
 
     def _put(self, node: Node) -> None:
         (self._open[-1].parts if self._open else self._roots).append(node)

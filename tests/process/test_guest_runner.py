@@ -16,9 +16,9 @@ import pytest
 
 from harness.metrics.readback import refused
 from lab.base.cache import Cache
-from lab.guest.job import job_files as files_of
 from lab.guest.protocol import ResultReader
 from lab.guest.steps import Step
+from lab.guest.steps import job_files as files_of
 from lab.guest.steps.device import Daemon, LinkStep, MakeFolder, Module, Mount, NameBlock, Network, TableStep, Write
 from lab.guest.steps.load import Phase, RunLoad, Sampling
 from lab.guest.steps.setting import Confirm, Try, Tune

@@ -5,10 +5,9 @@ from pathlib import Path
 import pytest
 
 from lab.base.cache import Cache
-from lab.qemu import accelerator as module
-from lab.qemu.accelerator import accelerator, doubt_of, of
+from lab.qemu import kvm as module
 from lab.qemu.clock import VirtualClock, WallClock
-from lab.qemu.kvm import Kvm, KvmState
+from lab.qemu.kvm import Kvm, KvmState, accelerator, doubt_of, of
 from lab.qemu.probe import Qemu
 
 QEMU = Qemu(Path("/opt/qemu"), (7, 2, 22), "", frozenset(), None, "q" * 64)

@@ -9,20 +9,22 @@ from dataclasses import replace
 import pytest
 from rich.console import Console
 
-from harness.judge.baseline import differences
-from harness.judge.cells import CellResult
+from harness.judge.cells import CellResult, differences
 from harness.judge.document import verdict_document
 from harness.judge.verdict import Verdict, judge
+from harness.record.store import KernelFacts
 from harness.report.terminal.conclusion import conclusion
 from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
 from harness.scenario.model import Bound, Status
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import SEEDS, cells, claim, ratio, scenario
+from tests.unit.format_samples import FACTS
 
 PRINT = {"kernel": "k1", "base": "b1", "job": "j1", "qemu": "7.2", "argv": "-m", "seed": "1"}
 OTHER_KERNEL = {**PRINT, "kernel": "k0", "base": "b0", "job": "j0"}
 MODEL = scenario([claim(of=ratio("none.together.fast.iops", "baseline.none.together.fast.iops"))])
-AROUND = Surroundings("6.1.0-50", "Debian", "QEMU", Effort(3, None), base="5.10.0-46")
+OLD, NEW = (KernelFacts(name, name, "Debian", "") for name in ("5.10.0-46", "6.1.0-50"))
+AROUND = Surroundings(replace(FACTS, kernel=NEW, base=OLD), Effort(3, None))
 
 
 def printed(results: list[CellResult], prints: Mapping[str, str]) -> list[CellResult]:

@@ -16,10 +16,11 @@ from harness.report.terminal.terminal import Effort, Surroundings, print_verdict
 from harness.scenario.model import Claim, KnownFailure, Scenario, Status
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import SEEDS, cell, cells, claim, scenario
+from tests.unit.format_samples import FACTS
 
 KNOWN = KnownFailure(">= 5.8, < 5.14", "tags are first come, first served", "https://example.org/fix")
 OLD, NEW = "5.10.0-46-amd64", "6.1.0-50-amd64"
-AROUND = Surroundings("5.10.0-46-amd64", "Debian", "QEMU", Effort(3, None))
+AROUND = Surroundings(FACTS, Effort(3, None))
 
 
 def known_claim(*, optional: bool = False) -> Claim:

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from harness.limits.bounds import bound
 from harness.limits.filling import Flow, FlowChoice, FlowElement, FlowKind, fill
-from harness.limits.limits import allowed, limits
+from harness.limits.limits import allowed
 from harness.scenario.model import Role
 from lab.topology.model import Disk, Driver, Hba, Link, Lun, Stack, StackKind, Topology, Zone
 from tests.unit.analysis_samples import GIB, MS, load, role
@@ -232,7 +232,7 @@ def test_buffered_streams_come_in_read_ahead() -> None:
 
 def test_every_element_comes_with_what_it_allows() -> None:
     two = topology(disks(8, 8, links=("w",)), (stripe(2),), links=(Link("w", 12 * MB, what="SAS"),))
-    found = {limit.element.kind: limit for limit in limits(two, load("one", stream("vol")))}
+    found = {limit.element.kind: limit for limit in allowed(two, load("one", stream("vol"))).limits}
     assert found[FlowKind.LINK].rate == pytest.approx(12 * MB)
     assert found[FlowKind.LINK].use == pytest.approx(1)
     assert found[FlowKind.LINK].why == "SAS, 12 MB/s"

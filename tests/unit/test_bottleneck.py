@@ -329,3 +329,13 @@ def test_of_two_full_queues_both_are_named() -> None:
 def test_one_entry_of_an_nvme_queue_stays_free() -> None:
     hba = Hba("nvme", Driver.NVME, 16, 16)
     assert (hba.tags, replace(hba, driver=Driver.NULL_BLK).tags) == (15, 16)
+
+
+def test_a_sentence_about_several_loads_has_the_figures_of_all() -> None:
+    arm, load = bucket_load(rate_iops="100")
+    idle = replace(TWO, luns={name: held(1) for name in TWO.luns}, hosts={"loop": held(2)})
+    kept, less = (bottleneck(arm, load, [idle], dict.fromkeys(load.roles, iops * 4096)) for iops in (100, 96))
+    (alike,) = sentences([kept, replace(kept, load="again")])
+    assert alike.startswith("role.hog, victim.pace limits depth-8.one, depth-8.again: 100 % of the pace that")
+    (both,) = sentences([kept, replace(less, load="again")])
+    assert both == "role.hog, victim.pace limits depth-8.one, depth-8.again: 96 to 100 %."

@@ -11,8 +11,8 @@ from harness.commands.check.controls import print_campaign
 from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict, judge
 from harness.record.judging import judge_run
-from harness.record.store import Store
-from harness.scenario.model import Control, Scenario, Status
+from harness.record.store import RunFolder, Store
+from harness.scenario.model import Bound, Control, KnownFailure, Scenario, Status
 from harness.studies.controls import (
     NOT_STORED,
     Campaign,
@@ -23,10 +23,11 @@ from harness.studies.controls import (
     mutants_named,
     shortfalls,
     stored,
+    try_further,
     try_mutants,
     try_stock,
 )
-from harness.studies.kills import claim_kills, kills_page, mutant_rows
+from harness.studies.kills import claim_kills, kills_page, lacks_a_figure, mutant_rows
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import AT_MOST, SHARE, cell, cells, claim, control, ratio, scenario
 from tests.unit.store_samples import KERNEL, boot_all, new_run
@@ -151,12 +152,89 @@ def test_stored_runs_are_judged_without_booting(tmp_path: Path) -> None:
     run = new_run(tmp_path, model)
     boot_all(run, {"none": 95.0})
     run.finish(judge_run(run), elapsed=1.0)
-    measure: Measure = stored(Store(tmp_path), KERNEL.spec)
-    campaign = Campaign((model,), ("lifo-wake",))
+    measure: Measure = stored(Store(tmp_path))
+    campaign = Campaign((model,), ("lifo-wake",), source=KERNEL.spec)
     (found,) = try_stock(campaign, measure)
     assert found.verdict.status is Status.PASS
     (trial,) = try_mutants(campaign, measure)
     assert (trial.verdict, trial.reason) == (None, NOT_STORED)
-    assert not list(try_stock(campaign, stored(Store(tmp_path), "source:6.1")))
+    assert not list(try_stock(replace(campaign, source="source:6.1"), measure))
     changed = replace(model, seeds=9)
     assert not list(try_stock(replace(campaign, scenarios=(changed,)), measure))
+
+
+def test_what_the_source_leaves_open_is_measured_on_the_first_further_kernel_that_shows_it(tmp_path: Path) -> None:
+    moved = control(AT_MOST, ratio("red.together.fast.iops", "red.solo.fast.iops"))
+    model = scenario([claim()], [moved], ["red", "none"])
+    run = new_run(tmp_path, model)
+    boot_all(run, {"none": 95.0, "red": 5.0})
+    run.finish(judge_run(run), elapsed=1.0)
+    campaign = Campaign((model,), (), source="source:6.12", kernels=("debian:5.10", KERNEL.spec, "debian:7.2"))
+    asked: list[str] = []
+
+    def measure(one: Scenario, spec: str, arms: tuple[str, ...]) -> RunFolder:
+        asked.append(spec)
+        return stored(Store(tmp_path))(one, spec, arms)
+
+    open_claims = [*try_stock(campaign, measure)]
+    further = [*try_further(campaign, measure, lacks_a_figure(open_claims, []))]
+    assert asked == ["source:6.12", "debian:5.10", KERNEL.spec]
+    (found,) = claim_kills([model], further, [])
+    assert (found.measured, found.kernel) == (True, KERNEL.release)
+    assert found.row[2:] == (
+        f"0.9700 [0.9600 .. 0.9800] on {KERNEL.release}",
+        f"arm red: 0.07000 [0.06000 .. 0.08000] on {KERNEL.release}",
+    )
+    assert [*try_further(campaign, measure, lacks_a_figure(further, []))] == []
+
+
+def test_a_claim_is_shown_where_it_holds_and_fails_where_the_file_says_so() -> None:
+    here = replace(claim(), known=(KnownFailure("< 5.17", "wake batches", "https://example.org"),))
+    for_others = replace(claim(AT_MOST), that="it starves", kernels="6.1")
+    model = replace(sample("one", ARM), claims=(here, for_others))
+    old = replace(stock(model, 5, 5, 5), kernel="5.10.9", verdict=on_kernel(model, "5.10.9", 5))
+    other = replace(stock(model, 5, 5, 5), kernel="6.1.9", verdict=on_kernel(model, "6.1.9", 5))
+    new = replace(stock(model, 95, 95, 95), kernel="", verdict=on_kernel(model, "6.12.9", 95))
+    found, _ = claim_kills([model], [old, other, new], [])
+    assert found.row[2] == "0.9500"
+    assert sorted(str(one) for one in found.by if one.kills) == [
+        "arm red: 0.05000",
+        "kernels 6.1: 0.05000 on 6.1.9",
+        "kernels < 5.17: 0.05000 on 5.10.9",
+    ]
+
+
+def on_kernel(model: Scenario, release: str, together: float) -> Verdict:
+    other = [cell("red", seed, 5) for seed in (1, 2, 3)]
+    return judge(model, [*cells("none", together, together, together), *other], release=release)
+
+
+def test_a_scenario_that_a_further_kernel_passes_may_be_skipped_on_the_source() -> None:
+    model = sample("one", ARM)
+    passed = stock(model, 95, 95, 95)
+    skipped = replace(passed, verdict=replace(passed.verdict, status=Status.SKIP))
+    campaign = Campaign((model,), ())
+    assert [*shortfalls(campaign, [skipped], [])] == ["the kernel without a mutant is SKIP under one"]
+    assert [*shortfalls(campaign, [skipped, replace(passed, kernel="4.18")], [])] == []
+    failed = replace(passed, verdict=replace(passed.verdict, status=Status.FAIL), kernel="4.18")
+    assert [*shortfalls(campaign, [passed, failed], [])] == ["4.18 is FAIL under one"]
+
+
+def test_a_killer_s_figure_is_in_the_unit_of_the_claim() -> None:
+    """64 tags over 4 ms are 16,000 IOPS, over 400 ms 160: each is 1 of its own bound."""
+    equal = Bound("0.95 .. 1.05", 0.95, 1.05)
+    fast = replace(claim(equal, ratio("none.solo.fast.iops", "bound.none.solo.fast.iops")), that="fast")
+    slow = replace(claim(equal, ratio("none.together.slow.iops", "bound.none.together.slow.iops")), that="slow")
+    model = replace(scenario([fast, slow]), name="one")
+    figures = {
+        ("solo", "fast", "iops"): 16000.0,
+        ("together", "slow", "iops"): 80.0,
+        ("solo", "guest", "cpu.idle"): 0.9,
+        ("together", "guest", "cpu.idle"): 0.9,
+    }
+    verdict = judge(model, [replace(cell("none", 1, 1), figures=figures)])
+    found = claim_kills([model], [Stock("one", verdict, {})], [])
+    assert [one.row[2:] for one in found] == [
+        ("1.000", "load together, role slow: 0.005000"),
+        ("1.000", "load solo, role fast: 200.0"),
+    ]

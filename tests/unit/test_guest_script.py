@@ -8,8 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from lab.base.errors import LabBroken
-from lab.guest.job import job_files
-from lab.guest.steps import Step
+from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import (
     Daemon,
     LinkStep,

@@ -63,7 +63,7 @@ def test_series_over_days_and_over_versions(tmp_path: Path) -> None:
     run_of(tmp_path, [30, 31], release="5.10.0-46-amd64", day=9)
     run_of(tmp_path, [1, 2], day=10, model=replace(MODEL, pause=1))
     run_of(tmp_path, [20, 21], release="6.12.1-amd64", day=11)
-    index = open_index(tmp_path).index
+    index = open_index(tmp_path)
     made = history(index, "sample", "iops")
     index.close()
     series = {one.over: one for one in made.series if (one.arm, one.figure) == FIGURE}

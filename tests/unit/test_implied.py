@@ -10,8 +10,7 @@ from hypothesis import strategies as st
 
 from harness.commands.common.options import SCENARIOS
 from harness.judge.killers import killers
-from harness.limits.implied import implied
-from harness.limits.load import load_scenario
+from harness.limits.load import implied, load_scenario
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Claim, Control, KnownFailure, Scenario, Selftest, Status
 from harness.scenario.ratio import names_of, parse_bound, parse_ratio
@@ -38,7 +37,8 @@ SOLO, TOGETHER, SLOW = "none.solo.fast.iops", "none.together.fast.iops", "none.t
 
 
 def found(of: Scenario) -> list[tuple[bool, int, tuple[str, ...]]]:
-    return [(one.control, one.index, one.by) for one in implied(of)]
+    by = [tuple(one.message.partition(" do: ")[2].split("; ")) for one in implied(of)]
+    return [(one.section == "controls", one.index, ratios) for one, ratios in zip(implied(of), by, strict=True)]
 
 
 def test_a_quotient_of_two_bounded_figures_is_implied_with_what_it_follows_from() -> None:
@@ -114,6 +114,13 @@ def test_the_loader_refuses_implied_claims_with_their_line(tmp_path: Path) -> No
 def test_no_shipped_scenario_has_an_implied_claim(folder: str) -> None:
     for path in find_scenarios(SCENARIOS / folder).values():
         load_scenario(str(path), search=SCENARIOS)
+
+
+@pytest.mark.parametrize("folder", [".", "calibration", "wall"])
+def test_every_shipped_claim_names_what_makes_it_fail(folder: str) -> None:
+    shipped = [load_scenario(str(path), search=SCENARIOS) for path in find_scenarios(SCENARIOS / folder).values()]
+    assert shipped
+    assert [f"{one.name}: {claim.that}" for one in shipped for claim in one.claims if not killers(one, claim)] == []
 
 
 CLAIM = {f"{TOGETHER} / {SOLO}": ">= 0.9"}

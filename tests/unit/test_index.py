@@ -15,7 +15,7 @@ from tests.unit.record_samples import FIGURE, run_of
 
 
 def runs(root: Path) -> tuple[IndexedRun, ...]:
-    index = open_index(root).index
+    index = open_index(root)
     try:
         return index.runs()
     finally:
@@ -43,7 +43,7 @@ def test_boots_that_were_planned_and_not_needed_do_not_count(tmp_path: Path) -> 
 
 def test_figures_of_a_run_by_seed(tmp_path: Path) -> None:
     run = run_of(tmp_path, [95.0, 96.0])
-    index = open_index(tmp_path).index
+    index = open_index(tmp_path)
     found = index.figures(str(run.path.relative_to(tmp_path)), "iops")
     index.close()
     assert found[FIGURE] == {1: 95.0, 2: 96.0}
@@ -96,8 +96,8 @@ def test_a_damaged_index_is_made_anew(tmp_path: Path, damage: Callable[[Path], N
     damage(tmp_path / FILE)
     run_of(tmp_path, [96.0], day=2)
     opened = open_index(tmp_path)
-    found = opened.index.runs()
-    opened.index.close()
+    found = opened.runs()
+    opened.close()
     assert opened.remade
     assert found[:1] == before
     assert len(found) == 2

@@ -66,6 +66,18 @@ def test_rates_at_the_disks_are_those_of_the_window_alone() -> None:
         )
 
 
+def test_the_share_of_seeks_is_that_of_the_requests_in_the_window() -> None:
+    after = json.loads(AFTER)
+    after["disks"]["left"]["seeks"] = 458
+    files = {"together.before.disks.json": BEFORE, "together.after.disks.json": json.dumps(after).encode()}
+    topology = load_topology("calibration-tcmu", near=Path())
+    both = load("together", role("pair", ("left", "right")), role("idle", "seeking"))
+    figures = dict(handled_figures(files, both, topology))
+    # 458 of left's 916 requests, none of right's 915.
+    assert figures["together", "pair", "members.seeks"] == pytest.approx(458 / 1831)
+    assert ("together", "idle", "members.seeks") not in figures, "no request, no share"
+
+
 def test_counters_of_a_boot() -> None:
     use = handler()
     assert use.time == pytest.approx(10**10, rel=1e-4)

@@ -37,7 +37,7 @@ def cache(tmp_path: Path) -> Cache:
 
 
 def distribution(repository: Repository) -> Distribution:
-    return Distribution("debian", repository.uri, "", repository.keyring, ("BLKLAB_DEBIAN_MIRROR", "S"))
+    return Distribution("debian", repository.uri, "", repository.keyring)
 
 
 def archive(repository: Repository, cache: Cache) -> Archive:
@@ -60,13 +60,11 @@ def test_finds_and_fetches(repository: Repository, cache: Cache, tmp_path: Path)
     publish(repository, "1.9-1", tmp_path)
     publish(repository, "1.10-1", tmp_path)
     apt = archive(repository, cache)
-    assert apt.versions(SUITE, "tool") == ("1.10-1", "1.9-1")
-    assert apt.versions(SUITE, "absent") == ()
-    assert [alternatives[0].name for alternatives in apt.depends(SUITE, "tool")] == ["a", "c"]
+    assert [one.version for one in apt.search(SUITE, "tool")] == ["1.10-1", "1.9-1"]
+    assert apt.search(SUITE, "absent") == ()
+    assert [alternatives[0].name for alternatives in apt.find(SUITE, "tool").depends] == ["a", "c"]
     found = apt.find(SUITE, "tool", "1.9-1")
-    (deb,) = apt.fetch(SUITE, [found], tmp_path / "into")
-    assert deb.path.stat().st_size == found.size
-    assert deb.package == found
+    assert apt.fetch(found, tmp_path / "into/tool").stat().st_size == found.size
 
 
 def test_a_version_that_vanished(repository: Repository, cache: Cache, tmp_path: Path) -> None:
@@ -79,7 +77,7 @@ def test_a_version_that_vanished(repository: Repository, cache: Cache, tmp_path:
 def test_a_suite_that_vanished(repository: Repository, cache: Cache, tmp_path: Path) -> None:
     publish(repository, "1-1", tmp_path)
     with pytest.raises(CannotJudge) as caught:
-        archive(repository, cache).versions("gone-suite", "tool")
+        archive(repository, cache).search("gone-suite", "tool")
     assert "BLKLAB_ARCHIVE_GONE_SUITE=" in caught.value.remedy
 
 
@@ -90,7 +88,7 @@ def test_another_key_is_refused(repository: Repository, cache: Cache, tmp_path: 
     other.publish(SUITE)
     other.stop()
     with pytest.raises(LabBroken, match="does not verify the signature") as caught:
-        Archive(cache, replace(distribution(repository), keyring=other.keyring)).versions(SUITE, "tool")
+        Archive(cache, replace(distribution(repository), keyring=other.keyring)).search(SUITE, "tool")
     assert "BLKLAB_DEBIAN_KEYRING=" in caught.value.remedy
 
 
@@ -102,7 +100,7 @@ def test_a_package_with_other_contents_is_refused(repository: Repository, cache:
     contents[-1] ^= 1
     deb.write_bytes(contents)
     with pytest.raises(LabBroken):
-        apt.fetch(SUITE, [found], tmp_path / "into")
+        apt.fetch(found, tmp_path / "into/tool")
 
 
 def test_no_network_names_the_mirror_variable(repository: Repository, cache: Cache, tmp_path: Path) -> None:
@@ -110,7 +108,7 @@ def test_no_network_names_the_mirror_variable(repository: Repository, cache: Cac
     # Port 9 of the loopback interface: nothing listens to "discard" any more.
     unreachable = replace(distribution(repository), main="http://127.0.0.1:9/debian")
     with pytest.raises(LabBroken, match="cannot be fetched") as caught:
-        Archive(cache, unreachable).versions(SUITE, "tool")
+        Archive(cache, unreachable).search(SUITE, "tool")
     assert "BLKLAB_DEBIAN_MIRROR=" in caught.value.remedy
 
 
@@ -123,7 +121,7 @@ def test_the_host_hooks_do_not_run(
         f'APT::Update::Post-Invoke {{ "touch {tmp_path}/hook"; }};\nAcquire::http::Proxy "http://p.example";\n'
     )
     monkeypatch.setenv("APT_CONFIG", str(host))
-    assert archive(repository, cache).versions(SUITE, "tool")
+    assert archive(repository, cache).search(SUITE, "tool")
     assert not (tmp_path / "hook").exists()
     (configuration,) = cache.root.glob("apt/*/apt.conf")
     assert 'Acquire::http::Proxy "http://p.example";' in configuration.read_text()
@@ -146,9 +144,9 @@ def test_a_pin_stays_until_refreshed(repository: Repository, cache: Cache, tmp_p
 
 def test_lists_are_renewed_before_a_version_is_missing(repository: Repository, cache: Cache, tmp_path: Path) -> None:
     publish(repository, "1-1", tmp_path)
-    assert archive(repository, cache).versions(SUITE, "tool") == ("1-1",)
+    assert archive(repository, cache).find(SUITE, "tool").version == "1-1"
     publish(repository, "2-1", tmp_path)
-    assert archive(repository, cache).versions(SUITE, "tool") == ("1-1",)
+    assert archive(repository, cache).find(SUITE, "tool").version == "1-1"
     made = unpacked(cache, lambda: archive(repository, cache), "exact", lambda apt: [apt.find(SUITE, "tool", "2-1")])
     assert made.pin.packages[0].version == "2-1"
 

@@ -4,7 +4,7 @@
 import threading
 from pathlib import Path
 
-from lab.packages.following import following
+from lab.packages.apt import following
 
 
 def test_a_download_is_followed_by_the_size_of_its_files(tmp_path: Path) -> None:

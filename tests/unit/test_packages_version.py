@@ -10,7 +10,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from lab.packages.apt import Dependency, parse_depends
-from lab.packages.deb822 import paragraphs
+from lab.packages.sources import paragraphs
 from lab.packages.version import version_key
 
 IN_ORDER = ["1.0~rc1-1", "1.0-1~bpo12+1", "1.0-1", "1.0-1+b1", "1.0a-1", "1.0+x-1", "1.9-1", "1.10-1", "1:0.1-1"]

@@ -17,8 +17,8 @@ from harness.record.matrices import MatrixCell, MatrixRecord, new_matrix
 from harness.record.store import KernelFacts, RunFolder, Store, with_checksums
 from harness.report.page.run import run_page
 from harness.scenario.model import Bound, Clock, Status
-from harness.studies.overview.across import claims, compared
 from harness.studies.overview.collection import JudgedRun, heat_rows, margin, newest, of_matrix
+from harness.studies.overview.set import claims, compared
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from tests.unit.page_samples import HOSTILE, Page, page_run
 

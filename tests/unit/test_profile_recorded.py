@@ -90,12 +90,13 @@ def test_a_cell_is_named_by_arm_and_load(lab: Lab) -> None:
 
 
 def test_the_page_has_a_block_for_each_pair_of_kernels(lab: Lab) -> None:
-    assert neighbours_page([lab.run, lab.run], "blklab x") == ""
+    assert neighbours_page([lab.run, lab.run], [], "blklab x") == ""
     lab.profile()
-    page = neighbours_page([lab.run, lab.run, lab.run], "blklab x")
-    assert page.count("```\n") == 4
-    assert page.count("## none.together") == 1
+    page = neighbours_page([lab.run, lab.run, lab.run], [lab.run, lab.run], "blklab x")
+    assert page.count("```\n") == 6
+    assert page.count("## none.together\n") == page.count("## none.together with one configuration\n") == 1
     assert "6.12 -> 6.12" in page
+    assert page.count(f"| 6.12 | none.together | {str(lab.stored.digest)[:12]} | ") == 5
 
 
 def test_a_load_that_the_cpu_limits_has_its_functions_listed(lab: Lab) -> None:

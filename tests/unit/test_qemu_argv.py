@@ -61,7 +61,7 @@ def test_wall_clock_with_kvm() -> None:
         cpus=4,
         clock=WallClock("kvm"),
         append=(),
-        devices=("nvme,serial=a", "isa-debug-exit"),
+        hardware=("-device", "nvme,serial=a", "-device", "isa-debug-exit"),
     )
     assert machine_argv(spec) == words(WALL)
 
@@ -95,7 +95,7 @@ def test_fingerprint_has_roles_for_paths() -> None:
         {"initrd": None},
         {"firmware": None},
         {"clock": WallClock("tcg")},
-        {"devices": ("nvme",)},
+        {"hardware": ("-device", "nvme")},
     ],
     ids=str,
 )

@@ -6,8 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.guest.job import job_files
-from lab.guest.steps import Step
+from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import Module, TableStep
 from lab.realise import recipe
 from lab.realise.in_guest.devices import devices, queue_settings, watches

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.guest.job import job_files
+from lab.guest.steps import job_files
 from lab.guest.steps.device import Find, Module
 from lab.guest.steps.setting import Confirm, Tune
 from lab.realise import recipe
@@ -191,7 +191,7 @@ def test_every_topology_of_the_catalogue_fits_on_a_machine(topology: Topology) -
 
 def test_a_qemu_without_a_device_is_named() -> None:
     topology = emulated(load_topology("dl980-iodrive", near=Path()))
-    assert wanted_devices(topology) == ("pcie-root-port", "pxb-pcie", "nvme", "nvme-ns")
+    assert wanted_devices(topology) == ("pxb-pcie", "pcie-root-port", "nvme", "nvme-ns")
     assert lacking(topology, wanted_devices(topology)) == ()
     assert lacking(topology, ("pcie-root-port", "nvme")) == (
         "this QEMU has no device pxb-pcie",

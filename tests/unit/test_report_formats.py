@@ -21,8 +21,7 @@ from harness.judge.verdict import Verdict, judge
 from harness.report.export.junit import junit_xml
 from harness.report.export.kcidb import kcidb_json
 from harness.report.export.ktap import ktap
-from harness.report.export.parts import Export
-from harness.report.export.table import COLUMNS, csv_table
+from harness.report.export.parts import COLUMNS, Export, csv_table
 from harness.scenario.model import Scenario, Status
 from tests.unit.analysis_samples import SEEDS, cell, cells, claim, control, scenario
 from tests.unit.format_samples import FACTS, KNOWN, MODEL, RESULTS, TEST, everything, good

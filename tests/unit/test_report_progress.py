@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from harness.report.terminal.progress import Tally, progress
-from harness.run.events import CellFinished, CellPhase, CellStarted, Event, RunFinished, RunStarted
+from harness.run.events import CellFinished, CellPhase, CellStarted, Event, RunStarted
 from harness.scenario.model import Status
 
 
@@ -27,7 +27,7 @@ def events(boots: int, seconds: float = 10.0) -> list[Event]:
         run.append(CellStarted(number, "limited", number))
         run += [CellPhase(number, phase) for phase in ("boot", "setup", "load solo", "send")]
         run.append(CellFinished(number, "limited", number, Status.PASS, seconds))
-    return [*run, RunFinished(Status.PASS, boots * seconds)]
+    return run
 
 
 def test_a_log_gets_plain_lines() -> None:

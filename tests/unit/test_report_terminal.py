@@ -18,6 +18,7 @@ from harness.judge.verdict import Measurement, Verdict, judge
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import Element, ElementKind
 from harness.noise import Interval
+from harness.record.store import KernelFacts
 from harness.report.format import duration, figure, spread
 from harness.report.terminal.claims import CELLS, gauge
 from harness.report.terminal.conclusion import conclusion
@@ -25,14 +26,17 @@ from harness.report.terminal.terminal import Detail, Effort, Surroundings, print
 from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import GUEST, IDLE
 from harness.scenario.model import Bound, Reproduction, Scenario, Status
+from tests.unit import format_samples
 from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, cells, claim, control, scenario
 
-AROUND = Surroundings(
-    kernel="6.1.0-18-amd64",
-    origin="Debian bookworm",
-    qemu="QEMU 7.2.22",
-    effort=Effort(6, 71.2, {"boot": 20.0, "setup": 3.0, "measure": 40.0}),
+FACTS = replace(
+    format_samples.FACTS,
+    kernel=KernelFacts("debian:6.1", "6.1.0-18-amd64", "Debian bookworm", ""),
     command=("blklab", "run", "sample", "--kernel", "debian:6.1", "--arm", "a b"),
+)
+AROUND = Surroundings(
+    FACTS,
+    Effort(6, 71.2, {"boot": 20.0, "setup": 3.0, "measure": 40.0}),
     folder="results/sample/20240101T000000.000Z-6.1",
 )
 MODEL = scenario([claim()], [control(), control(mutant="no-fair-tags")], ["none", "red"])
@@ -126,7 +130,7 @@ def test_failed_claims_come_first_with_what_was_measured() -> None:
 def test_causes_come_before_the_claims_that_lack_their_figures() -> None:
     dead = [CellResult("none", seed, Status.FAIL, ("the kernel oopsed",)) for seed in SEEDS]
     text = report(dead + cells("red", 5, 5, 5))
-    assert text.index("none (seeds 1, 2, 3): the kernel oopsed") < text.index("the share is kept")
+    assert text.index("arm none, seeds 1, 2, 3: the kernel oopsed") < text.index("the share is kept")
 
 
 def test_equal_arms_and_figures_share_a_line() -> None:
@@ -161,8 +165,10 @@ def test_a_gauge_needs_a_scale_and_a_figure() -> None:
 def test_cells_without_figures_are_listed_once_with_their_seeds_and_all_reasons() -> None:
     missing = [skipped("red", seed, ("no CONFIG_A", "no CONFIG_B")) for seed in SEEDS]
     text = report(cells("none", 95, 95, 95) + missing)
-    assert "SKIP   red (seeds 1, 2, 3): no CONFIG_A; no CONFIG_B" in text
+    assert "SKIP   arm red, seeds 1, 2, 3: no CONFIG_A; no CONFIG_B" in text
     assert "SKIP  1 negative control could not be run on this kernel (exit 125)" in text
+    text = report([skipped(arm, seed, ("no CONFIG_A",)) for arm in ("none", "red") for seed in SEEDS])
+    assert "SKIP   arms none, red, seeds 1, 2, 3: no CONFIG_A\n" in text
 
 
 @pytest.mark.parametrize("width", [80, 100, 120, 200])
@@ -232,7 +238,11 @@ def test_brackets_in_a_title_are_not_markup() -> None:
 
 def test_phases_are_shown_in_the_order_in_which_they_happen() -> None:
     phases = {"measure": 40.0, "setup": 3.0, "extra": 1.0, "boot": 20.0, "send": 2.0}
-    around = replace(AROUND, effort=Effort(1, None, phases), base="5.10.0-30-amd64")
+    around = replace(
+        AROUND,
+        effort=Effort(1, None, phases),
+        facts=replace(FACTS, base=KernelFacts("debian:5.10", "5.10.0-30-amd64", "", "")),
+    )
     out = io.StringIO()
     print_verdict(Console(file=out, width=120), MODEL, judge(MODEL, RESULTS), around, Detail.FULL)
     assert "1 boot; summed over boots: boot 20 s, setup 3.0 s, measure 40 s, send 2.0 s, extra 1.0 s" in out.getvalue()

@@ -3,10 +3,14 @@
 
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
 
 import pytest
 
 from harness.record.store import RunFacts, Store, planned
+from harness.run import runner
+from harness.run.boots import Turns
 from harness.run.runner import _folder
 from harness.scenario.model import Scenario
 from lab.base.errors import Misuse
@@ -77,3 +81,19 @@ def test_errors_inside_are_passed_on(store: Store, scenario: Scenario, wanted: R
         with pytest.raises(Misuse, match="the BASE run is gone"), _folder(store, wanted, scenario):
             raise Misuse("the BASE run is gone")
     assert len(store.unfinished(scenario.name)) == 1
+
+
+def test_a_study_takes_equal_boots_of_other_runs_and_a_run_makes_its_own(monkeypatch: pytest.MonkeyPatch) -> None:
+    seen: list[Turns] = []
+
+    def carried_out(*given: object) -> SimpleNamespace:
+        seen.append(cast(Turns, given[-1]))
+        return SimpleNamespace(folder="its folder")
+
+    monkeypatch.setattr(runner, "plan_run", lambda *_: None)
+    monkeypatch.setattr(runner, "measured_before", lambda *_: None)
+    monkeypatch.setattr(runner, "carry_out", carried_out)
+    nothing = cast(Any, None)
+    assert str(runner.measured(nothing, nothing, nothing)) == "its folder"
+    runner.run_scenario(nothing, nothing, nothing)
+    assert [turns.adopt for turns in seen] == [True, False]

@@ -7,11 +7,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from harness.base.plain import from_plain, to_plain
-from harness.scenario.known import is_in, parse_range
-from harness.scenario.model import KnownFailure, Scenario
-from harness.scenario.ratio import ExpressionError
+from harness.scenario.model import KnownFailure, Scenario, is_in
 from harness.scenario.reference import json_schema
 from lab.base.errors import InputErrors
+from lab.kernels.ranges import RangeError, parse_range
 from lab.yaml.strict import Problems, parse, plain_value
 from tests.unit.scenario_text import GOOD, load
 
@@ -54,13 +53,13 @@ def test_a_release_that_cannot_be_read_is_in_no_range() -> None:
     "text", ["", "5", "<= 5.14", "> 5.8", "5.8 - 5.14", ">= 5.8 < 5.14", "5.10-amd64", ">= ", "v5.1"]
 )
 def test_text_that_is_no_range_is_refused(text: str) -> None:
-    with pytest.raises(ExpressionError, match="expected kernels"):
+    with pytest.raises(RangeError, match="expected kernels"):
         parse_range(text)
 
 
 @pytest.mark.parametrize("text", [">= 5.14, < 5.8", ">= 5.8, < 5.8", ">= 5.8, < 5.8-rc1"])
 def test_a_range_without_kernels_is_refused(text: str) -> None:
-    with pytest.raises(ExpressionError, match="no kernel is in"):
+    with pytest.raises(RangeError, match="no kernel is in"):
         parse_range(text)
 
 

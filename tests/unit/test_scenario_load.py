@@ -228,6 +228,8 @@ def test_the_digest_covers_the_topology(tmp_path: Path) -> None:
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, ioengine: psync", "iodepth: psync has one request in flight"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, rwmixread: 5", "rwmixread: rw: randread does not mix"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, fsync: 5", "fsync: rw: randread does not write"),
+        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, fixedbufs: true", "fixedbufs: libaio does not have it"),
+        ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, iodepth_batch: 4", "iodepth_batch: more than the iodepth of 2"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, size: 2G", "p0 of 1G is too small"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, offset: 1G", "p0 of 1G is too small"),
         (

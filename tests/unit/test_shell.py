@@ -9,6 +9,7 @@ import pytest
 from lab.base.errors import LabBroken
 from lab.guest.steps.device import Find, Module
 from lab.qemu.clock import WallClock
+from lab.realise.in_qemu.hardware import Hardware
 from lab.shell.argv import Errand, ShellSpec, shell_argv
 from lab.shell.enter import naming_lines
 from lab.shell.errand import sit_in
@@ -20,10 +21,8 @@ SPEC = ShellSpec(
     image=Path("/cache/k/image"),
     busybox=Path("/cache/p/busybox"),
     memory=512,
-    cpus=2,
     clock=WallClock("tcg"),
-    board="q35",
-    hardware=("-device", "nvme,serial=a"),
+    hardware=Hardware("q35", 2, ("-device", "nvme,serial=a"), {}),
     here=Path("/home"),
 )
 GOLDEN = """

@@ -58,6 +58,19 @@ def test_a_run_counts_under_other_words_and_gets_them_but_not_under_another_boun
     assert not newest_runs(Store(tmp_path), replace(other, digest=identity(other)))
 
 
+def test_kernels_that_were_built_are_apart_from_packages(tmp_path: Path) -> None:
+    run = new_run(tmp_path, MODEL)
+    boot_all(run, {"none": 90.0, "red": 10.0})
+    run.finish(judge_run(run), elapsed=1.0)
+    store = Store(tmp_path)
+    assert newest_runs(store, MODEL)
+    assert not newest_runs(store, MODEL, built=True)
+    path = run.path / "run.json"
+    path.write_text(path.read_text().replace('"spec": "', '"spec": "source:'))
+    assert newest_runs(store, MODEL, built=True)
+    assert not newest_runs(store, MODEL)
+
+
 def test_a_verdict_that_was_tampered_with_does_not_agree(tmp_path: Path) -> None:
     run = new_run(tmp_path, MODEL)
     boot_all(run, {"none": 5.0, "red": 5.0})
@@ -188,7 +201,7 @@ def test_a_killed_run_is_not_counted_and_can_be_taken_up(tmp_path: Path) -> None
     (run.fresh_boot_folder(second) / "console.txt").write_text("half")
     store = Store(tmp_path)
     assert store.runs("sample") == ()
-    assert store.latest("sample") is None
+    assert not (store.root / "sample" / "latest").exists()
     (left,) = store.unfinished("sample")
     taken_up = load_run(left)
     assert taken_up.missing() == run.facts.cells[1:]
@@ -198,7 +211,7 @@ def test_a_killed_run_is_not_counted_and_can_be_taken_up(tmp_path: Path) -> None
     assert not (run.boot_folder(second) / "console.txt").exists()
     taken_up.finish(judge_run(taken_up), elapsed=1.0)
     assert store.runs("sample") == (left,)
-    assert store.latest("sample") == left.resolve()
+    assert (store.root / "sample" / "latest").resolve() == left.resolve()
 
 
 def alter(name: str, change: Callable[[bytes], bytes]) -> Callable[[Path], None]:
@@ -331,7 +344,7 @@ def test_runs_at_the_same_time_do_not_disturb_each_other(tmp_path: Path) -> None
         paths = list(pool.map(one, range(16)))
     assert sorted(paths) == list(Store(tmp_path).runs("sample"))
     assert all(rejudge(path).exit_code == EXIT_PASS for path in paths)
-    assert Store(tmp_path).latest("sample") in {path.resolve() for path in paths}
+    assert (tmp_path / "sample" / "latest").resolve() in {path.resolve() for path in paths}
     assert not list(tmp_path.rglob(".*"))
 
 

@@ -1,16 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Topologies: what loads, what is refused, and the arithmetic of the token bucket."""
 
+import dataclasses
+from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
 from lab.base.errors import InputErrors, Misuse
+from lab.topology.fields import DISK_SETTINGS, HBA_SETTINGS, STACK_SETTINGS
 from lab.topology.limits import carries, effective_iops, longest_wait, refusals
 from lab.topology.load import CATALOGUE, load_topology
-from lab.topology.model import Disk, Driver, Link, Region, Topology
+from lab.topology.model import Disk, Driver, Hba, Link, Region, Stack, Topology
 from lab.topology.settings import apply_setting
+from lab.yaml.fields import Field
 from lab.yaml.strict import Problems, parse
 
 GOOD = """\
@@ -100,7 +104,8 @@ def test_a_topology_may_be_inline() -> None:
         ("tcm_loop", "null_blk", "needs disks with service, disk a has a rate"),
         ("tcm_loop", "null_blk", "null_blk has no cmd_per_lun"),
         ("tcm_loop", "scsi_debug", "all disks of scsi_debug must have the same size and service"),
-        ("driver: tcm_loop", "driver: null_blk, hw_queues: 2", "hw_queues 2: the guest has one CPU, and null_blk"),
+        ("driver: tcm_loop", "driver: null_blk, hw_queues: 2", "hw_queues 2: the guest has one CPU, and the kernel"),
+        ("driver: tcm_loop", "driver: tcm_loop, hw_queues: 2", "hw_queues 2: the guest has one CPU, and the kernel"),
         ("disks:\n", "diks:\n", "diks: unknown key, did you mean disks?"),
         ("  lb:", "  LB:", 'LUN "LB": expected a name of at most 40 characters a-z, 0-9 and -'),
         ("luns:", "  g: {driver: tcm_loop, can_queue: 1}\nluns:", "hba g: no LUN uses it"),
@@ -267,3 +272,12 @@ def test_the_tag_set_of_null_blk_is_one_number() -> None:
     topology = apply_setting(load_topology("null-shared-tags", near=Path()), "hba.can_queue", 32)
     assert topology.hbas["nullb"].cmd_per_lun == 32
     assert not list(refusals(topology))
+
+
+@pytest.mark.parametrize("part, settings", [(Disk, DISK_SETTINGS), (Hba, HBA_SETTINGS), (Stack, STACK_SETTINGS)])
+def test_a_missing_key_means_the_default_that_the_reference_names(
+    part: type[Disk | Hba | Stack], settings: Mapping[str, Field[object]]
+) -> None:
+    defaults = {field.name: field.default for field in dataclasses.fields(part)}
+    stated = {name: field.default for name, field in settings.items() if field.default is not None}
+    assert stated == {name: defaults[name] for name in stated}

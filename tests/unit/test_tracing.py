@@ -6,7 +6,7 @@ import pytest
 from harness.run.plan import guest_job
 from harness.run.tracing import chosen_cell, parse_events
 from lab.base.errors import Misuse
-from lab.guest.job import job_files
+from lab.guest.steps import job_files
 from lab.guest.steps.load import RunLoad, TraceOff, TraceOn
 from lab.session import Job, guest_steps
 from tests.unit.analysis_samples import claim, null_topology, scenario

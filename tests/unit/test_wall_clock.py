@@ -14,8 +14,7 @@ from rich.console import Console
 
 from harness.judge.cells import CellResult, measured, not_run
 from harness.judge.document import verdict_document
-from harness.judge.sequence import judge_in_sequence, unmade
-from harness.judge.verdict import Verdict, judge
+from harness.judge.verdict import Verdict, judge, judge_in_sequence, unmade
 from harness.noise import Rule, scatter, stopping_rule
 from harness.report.format import noise
 from harness.report.terminal.explain import describe_scenario
@@ -26,6 +25,7 @@ from harness.scenario.model import Clock, Load, Status
 from lab.base.errors import InputErrors
 from lab.base.record import BootRecord, Outcome
 from tests.unit.analysis_samples import SOLO, TOGETHER, cell, claim, control, ratio, scenario
+from tests.unit.format_samples import FACTS
 from tests.unit.scenario_text import GOOD, load
 
 ARMS = ("none", "red")
@@ -169,7 +169,7 @@ def test_the_document_and_the_report_have_the_interval() -> None:
     json.dumps(document, allow_nan=False)
     assert document["claims"][0]["interval"]["rounds"] == 6
     out = io.StringIO()
-    around = Surroundings("6.1", "Debian", "QEMU", Effort(12, 1.0))
+    around = Surroundings(FACTS, Effort(12, 1.0))
     print_verdict(Console(file=out, width=100), MODEL, verdict, around, Detail.FULL)
     assert "measured 0.9565, 96.9 % within 0.9300 .. 0.9900 by 6 boots a side: " in out.getvalue()
     assert "1 claim held (6 boots a side)" in out.getvalue()

@@ -12,7 +12,7 @@ from harness.scenario import schema
 from harness.scenario.fio import FIO_SEEDS, job_file, start_phase
 from harness.scenario.model import Load, Role, Scenario
 from lab.base.units import parse_size
-from lab.topology.model import Disk, Driver, Hba, Lun, Topology
+from lab.topology.model import Disk, Driver, Hba, Lun, Stack, StackKind, Topology
 from tests.unit.scenario_text import GOOD, RIG, load
 
 GIB = 1 << 30
@@ -184,6 +184,8 @@ SAMPLES = {
     "offset": st.integers(0, 20).map(lambda number: f"{number}M"),
     "fadvise_hint": st.sampled_from(("true", "false")),
     "zero_buffers": st.sampled_from(("true", "false")),
+    "sync": st.sampled_from(("sync", "dsync")),
+    "iodepth_batch": st.just(1),
     "prioclass": st.integers(1, 3),
     "prio": st.integers(0, 7),
     "norandommap": st.sampled_from(("true", "false")),
@@ -202,7 +204,25 @@ ROLES = st.fixed_dictionaries(
 
 
 def test_every_allowed_option_has_a_sample() -> None:
-    assert SAMPLES.keys() == schema.OPTIONS.keys()
+    assert SAMPLES.keys() | {"files", "nrfiles", "fixedbufs", "sqthread_poll"} == schema.OPTIONS.keys()
+
+
+def test_options_of_io_uring() -> None:
+    one = replace(VICTIM, ioengine="io_uring", options={"fixedbufs": "1", "sqthread_poll": "1", "iodepth_batch": "8"})
+    job = sections(job_file(window(one), TOPOLOGY, 1))["victim"]
+    assert (job["fixedbufs"], job["sqthread_poll"], job["iodepth_batch"]) == ("1", "1", "8")
+
+
+def test_a_role_on_a_filesystem_has_files_there() -> None:
+    stacks = {"fs": Stack("fs", StackKind.FILESYSTEM, ("c",), type="xfs")}
+    topology = replace(TOPOLOGY, stacks=stacks)
+    writer = Role("writer", ("fs",), "write", 4096, 1, "psync", False, {"size": "4m", "nrfiles": "16", "sync": "dsync"})
+    reader = Role("reader", ("fs",), "read", 4096, 1, "psync", False, {"size": "4m", "files": "writer"})
+    jobs = sections(job_file(window(writer, reader), topology, 1))
+    assert jobs["writer"]["directory"] == jobs["reader"]["directory"] == "/lab/fs"
+    assert jobs["writer"]["filename_format"] == jobs["reader"]["filename_format"] == "writer.$filenum"
+    assert (jobs["writer"]["size"], jobs["writer"]["nrfiles"], jobs["writer"]["sync"]) == ("4194304", "16", "dsync")
+    assert not {"filename", "offset", "files"} & {*jobs["writer"], *jobs["reader"]}
 
 
 def with_role(role: dict[str, object], folder: Path) -> Scenario:

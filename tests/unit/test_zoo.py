@@ -4,30 +4,40 @@
 import argparse
 from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
 from rich.console import Console
 
 from harness.commands.check import zoo as zoo_command
 from harness.commands.common.options import PAGES, SCENARIOS
+from harness.record.store import Store
+from harness.run.plan import Request
+from harness.studies.zoo import score
 from harness.studies.zoo.page import print_zoo, summary, zoo_page
-from harness.studies.zoo.regressions import Regression, load_regressions
+from harness.studies.zoo.regressions import OutOfScope, Regression, load_out_of_scope, load_regressions
 from harness.studies.zoo.score import (
     NullPair,
     Publication,
     Sighting,
+    Visit,
     Zoo,
     ZooSide,
     null_pair,
     quotient,
     side_of,
     sighting,
+    visit,
 )
 from lab.base.errors import InputErrors
+from lab.kernels.model import Kernel
 from lab.kernels.mutants import catalogue
+from lab.kernels.release import Release
+from lab.session import Lab
 from tests.unit.analysis_samples import AT_LEAST, SHARE, cell, cells, claim, ratio, scenario
 
 MODEL = replace(scenario([claim()]), seeds=2)
+KERNEL = Kernel("path:x", "6.1.1", Release.parse("6.1.1"), "made up", Path("k"), None, Path("m"), {}, "k" * 64)
 STARVED = Regression("starved", "it starves", "https://example.org", MODEL, SHARE, AT_LEAST)
 
 
@@ -111,6 +121,10 @@ def test_the_page_has_all_that_was_seen_and_says_what_surprises() -> None:
     assert "- starved on 7.2: no such kernel" in lines
     assert "| sample | 6.1 | 2 + 2 | the share is kept | none.together.fast.iops |" in lines
     assert lines[-1] == "Kernels: 5.10, 6.1, 7.2. QEMU 7.2. `blklab check zoo` measures what is missing."
+    out = zoo_page(
+        [STARVED], Zoo((), (), ()), "QEMU 7.2", "blklab check zoo", [OutOfScope("a lock", "https://x", "one CPU")]
+    )
+    assert "## Out of scope\n\n- [a lock](https://x): one CPU" in out
     plain = zoo_page([STARVED], Zoo((), (), ()), "QEMU 7.2", "blklab check zoo")
     assert "##" not in plain, "nothing to say, no heading"
 
@@ -131,6 +145,12 @@ def test_the_list_names_scenarios_mutants_and_figures_that_exist() -> None:
     for one in found:
         mutants = {control.mutant for control in one.scenario.controls}
         assert not one.mutant or one.mutant in mutants, one.name
+
+
+def test_what_is_out_of_scope_has_a_source_and_a_reason() -> None:
+    found = load_out_of_scope(SCENARIOS / "zoo" / "regressions.yaml")
+    assert found
+    assert all(one.that and one.link.startswith("https://") and one.because for one in found)
 
 
 def test_all_mistakes_of_a_list_are_reported_at_once(tmp_path: Path) -> None:
@@ -159,3 +179,21 @@ _WRONG = """regressions:
     good: ">= 1"
     published: 0.5
 """
+
+
+def test_a_null_pair_measures_every_arm_twice_and_other_kernels_only_what_their_regressions_need(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    asked: list[tuple[str, int | None, tuple[str, ...]]] = []
+
+    def measured(_lab: object, request: Request, *_: object) -> None:
+        asked.append((request.kernel.release, request.seeds, request.arms))
+
+    monkeypatch.setattr(score, "measured", measured)
+    monkeypatch.setattr(score, "results_of", lambda _: [*cells("none", 95, 95, 95), *cells("red", 5, 5, 5)])
+    arms = replace(scenario([claim()], arms=["red", "none"]), seeds=2)
+    stock = [KERNEL, replace(KERNEL, release="6.1.2")]
+    places = Visit(cast(Lab, None), cast(Store, None), lambda _: KERNEL)
+    found = visit(places, [replace(STARVED, scenario=arms)], stock, pairs=1)
+    assert asked == [("6.1.1", 4, ()), ("6.1.2", None, ("none",))]
+    assert [pair.kernel for pair in found.pairs] == ["6.1.1"]

@@ -26,15 +26,31 @@ def adding(source: KernelSource, path: str, function: str, count: int) -> str:
     return _patch(path, before, after, f"{function} executes {count} nops")
 
 
+_SUBMIT = "block/blk-core.c"
+
+
+def _submit_bio(text: str) -> str:
+    begin = text.index("static void __submit_bio(")
+    return text[begin : text.index("\n}\n", begin)]
+
+
 def without_plug(source: KernelSource) -> str:
-    """A mutant's patch: __submit_bio() has no plug, as before 6.10 (060406c61c7c)."""
-    path = "block/blk-core.c"
-    before = source_file(source, path)
-    begin = before.index("static void __submit_bio(")
-    function = before[begin : before.index("\n}\n", begin)]
+    """A mutant's patch: __submit_bio() has no plug, as before 6.10 (060406c61c7c) and since 7.2 (9cbbac29d752)."""
+    before = source_file(source, _SUBMIT)
+    function = _submit_bio(before)
     after, found = re.subn(r"\n\t(struct blk_plug plug|blk_(start|finish)_plug\(&plug\));", "", function)
     assert found == 3, f"{found} lines of a plug in __submit_bio"
-    return _patch(path, before, before.replace(function, after), "a bio is submitted without a plug")
+    return _patch(_SUBMIT, before, before.replace(function, after), "a bio is submitted without a plug")
+
+
+def with_plug(source: KernelSource) -> str:
+    """A mutant's patch: __submit_bio() holds a plug, as from 6.10 to 7.1: the opposite of 9cbbac29d752."""
+    before = source_file(source, _SUBMIT)
+    function = _submit_bio(before)
+    assert "plug" not in function
+    held = "\n{\n\tstruct blk_plug plug;\n\n\tblk_start_plug(&plug);\n"
+    after = function.replace("\n{\n", held, 1) + "\n\tblk_finish_plug(&plug);"
+    return _patch(_SUBMIT, before, before.replace(function, after), "a bio is submitted with a plug")
 
 
 def without_nowait(source: KernelSource) -> str:

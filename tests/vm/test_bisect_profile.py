@@ -15,6 +15,7 @@ from lab.base.units import silent
 from lab.kernels import packaged
 from tests.vm.kernel_history import make_history
 from tests.vm.kernel_patches import write_mutant
+from tests.vm.null_reads import write_reads
 
 pytestmark = [
     pytest.mark.network,
@@ -25,30 +26,6 @@ pytestmark = [
 ]
 CHECKOUT = Path(__file__).parents[2]
 COUNT, CULPRIT, ADDED = 4, 2, 20_000
-CHEAP = """\
-scenario: cheap
-title: An elevator does not double the cost of a read
-clock: virtual
-schema: 1
-topology: io-cost-null-blk
-queue: {scheduler: none}
-seeds: 1
-window: {ramp: 20ms, runtime: 100ms}
-arms:
-  none: {queue.scheduler: none}
-  mq-deadline: {queue.scheduler: mq-deadline}
-loads:
-  libaio:
-    io: {disk: dev, rw: randread, bs: 4k, iodepth: 32, ioengine: libaio}
-claims:
-  - that: an elevator does not double the cost of a read
-    ratio: mq-deadline.libaio.io.cpu.per_io / none.libaio.io.cpu.per_io
-    expect: "< 2"
-controls:
-  - that: no elevator does not cost as much as one
-    ratio: none.libaio.io.cpu.per_io / mq-deadline.libaio.io.cpu.per_io
-    expect: "< 1"
-"""
 
 
 def test_the_mail_names_the_function_that_the_culprit_makes_expensive(tmp_path: Path) -> None:
@@ -60,9 +37,8 @@ def test_the_mail_names_the_function_that_the_culprit_makes_expensive(tmp_path: 
         culprit=CULPRIT,
         broken=(),
     )
-    (tmp_path / "cheap.yaml").write_text(CHEAP)
     ends = ["--tree", str(history.repository), "--good", history.commits[0], "--bad", "main"]
-    command = [sys.executable, "-m", "harness", "bisect", str(tmp_path / "cheap.yaml"), *ends, "--seeds", "1"]
+    command = [sys.executable, "-m", "harness", "bisect", str(write_reads(tmp_path)), *ends, "--seeds", "1"]
     command += ["--results", str(tmp_path / "results")]
     done = subprocess.run(command, check=False, cwd=CHECKOUT, capture_output=True, text=True)
     assert done.returncode == EXIT_PASS, done.stdout + done.stderr

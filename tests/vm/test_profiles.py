@@ -12,51 +12,28 @@ import pytest
 
 from harness.profile.differential import differential
 from harness.profile.model import Group, Profile
-from harness.profile.recorded import FOLDER, ProfiledCell, profile_of, profiles_of
+from harness.profile.recorded import FOLDER, ProfiledCell, profile_of
 from harness.record.store import load_run
 from harness.run.plan import guest_job
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, BlklabError
 from lab.base.units import silent
 from lab.kernels.resolve import resolve
-from lab.profile import kernel_symbols, profile_boot
+from lab.profile import kernel_symbols
 from lab.session import open_lab, prepare_job
+from tests.vm.null_reads import profiled, write_reads
 from tests.vm.slower_kernel import slower
 
 pytestmark = [pytest.mark.network, pytest.mark.vm]
 CHECKOUT = Path(__file__).parents[2]
 KERNEL = "debian:6.1"
-SMALL = """\
-scenario: small
-title: Reads of a null_blk device
-clock: virtual
-schema: 1
-topology: io-cost-null-blk
-queue: {scheduler: none}
-seeds: 1
-window: {ramp: 20ms, runtime: 100ms}
-arms:
-  none: {queue.scheduler: none}
-  mq-deadline: {queue.scheduler: mq-deadline}
-loads:
-  libaio:
-    io: {disk: dev, rw: randread, bs: 4k, iodepth: 32, ioengine: libaio}
-claims:
-  - that: a read costs instructions
-    ratio: none.libaio.io.cpu.per_io
-    expect: "> 0"
-controls:
-  - that: a read through an elevator does not pass for one without
-    ratio: none.libaio.io.cpu.per_io / mq-deadline.libaio.io.cpu.per_io
-    expect: "< 1"
-"""
 
 
 @pytest.fixture(scope="module")
 def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
-    """Folder of a finished run of ``SMALL`` on a kernel, made once."""
+    """Folder of a finished run of the reads on a kernel, made once."""
     root = tmp_path_factory.mktemp("profiles")
-    (root / "small.yaml").write_text(SMALL)
+    scenario = write_reads(root)
 
     @cache
     def made(kernel: str) -> Path:
@@ -64,25 +41,25 @@ def run(tmp_path_factory: pytest.TempPathFactory) -> Callable[[str], Path]:
             resolve(kernel, Cache.default())
         except BlklabError as error:
             pytest.skip(str(error))
-        command = [sys.executable, "-m", "harness", "run", str(root / "small.yaml"), "--kernel", kernel]
+        command = [sys.executable, "-m", "harness", "run", str(scenario), "--kernel", kernel]
         command += ["--results", str(root)]
         done = subprocess.run(command, check=False, cwd=CHECKOUT, capture_output=True, text=True)
         assert done.returncode == EXIT_PASS, done.stdout + done.stderr
-        return (root / "small" / "latest").resolve()
+        return (root / "reads" / "latest").resolve()
 
     return made
 
 
 @pytest.fixture(scope="module")
-def profiled(run: Callable[[str], Path]) -> Callable[..., Profile]:
+def profile(run: Callable[[str], Path]) -> Callable[..., Profile]:
     """``profile_of`` raises LabBroken unless the profiled boot's digest is that of the stored one."""
     lab = open_lab(Cache.default())
 
-    def profile(arm: str, kernel: str = KERNEL) -> Profile:
+    def made(arm: str, kernel: str = KERNEL) -> Profile:
         resolved = resolve(kernel, lab.cache)
         return profile_of(lab, load_run(run(kernel)), ProfiledCell(arm, "libaio"), resolved, phase_seen=silent)
 
-    return profile
+    return made
 
 
 MUTANTS = {
@@ -101,8 +78,8 @@ MUTANTS = {
 
 
 @pytest.mark.timeout(900)
-def test_every_instruction_has_a_function_and_a_call_path(profiled: Callable[..., Profile]) -> None:
-    found = profiled("none")
+def test_every_instruction_has_a_function_and_a_call_path(profile: Callable[..., Profile]) -> None:
+    found = profile("none")
     assert found.unexplained == 0
     assert found.surprises == 0
     assert found.head.per_io is not None
@@ -114,19 +91,19 @@ def test_every_instruction_has_a_function_and_a_call_path(profiled: Callable[...
 
 @pytest.mark.timeout(900)
 def test_two_profiles_of_one_cell_are_the_same_bytes(
-    profiled: Callable[..., Profile], run: Callable[[str], Path]
+    profile: Callable[..., Profile], run: Callable[[str], Path]
 ) -> None:
-    profiled("none")
+    profile("none")
     (first,) = run(KERNEL).parent.glob(f"{FOLDER}/*/libaio.json")
     before = first.read_bytes()
     shutil.rmtree(first.parent)
-    profiled("none")
+    profile("none")
     assert first.read_bytes() == before
 
 
 @pytest.mark.timeout(900)
-def test_an_elevator_shows_in_the_differential(profiled: Callable[..., Profile]) -> None:
-    found = differential(profiled("none"), profiled("mq-deadline"))
+def test_an_elevator_shows_in_the_differential(profile: Callable[..., Profile]) -> None:
+    found = differential(profile("none"), profile("mq-deadline"))
     new = [change.function.name for change in found.changes if change.note == "new"]
     assert found.rest == 0
     assert "dd_insert_requests" in new
@@ -135,21 +112,17 @@ def test_an_elevator_shows_in_the_differential(profiled: Callable[..., Profile])
 @pytest.mark.timeout(1800)
 @pytest.mark.parametrize("spec", MUTANTS)
 def test_instructions_added_to_functions_are_listed_first_and_exactly(
-    profiled: Callable[..., Profile], run: Callable[[str], Path], spec: str, tmp_path: Path
+    profile: Callable[..., Profile], run: Callable[[str], Path], spec: str, tmp_path: Path
 ) -> None:
-    before, mutants = profiled("mq-deadline", spec), MUTANTS[spec]
-    store = Cache.default()
-    lab, kernel, scenario = open_lab(store), resolve(spec, store), load_run(run(spec)).scenario
-    arm, loads = scenario.arms["mq-deadline"], tuple(scenario.loads.values())
+    before, mutants = profile("mq-deadline", spec), MUTANTS[spec]
+    lab, scenario = open_lab(Cache.default()), load_run(run(spec)).scenario
+    kernel, arm = resolve(spec, lab.cache), scenario.arms["mq-deadline"]
     job = guest_job(scenario, arm, 1)
     prepared = prepare_job(lab, kernel, arm.topology, job)
     symbols = kernel_symbols(lab, prepared, arm.topology, job, phase_seen=silent)
     for name, added in mutants.items():
         kernel = slower(kernel, symbols, name, added, tmp_path)
-    (tmp_path / "boot").mkdir()
-    boot = profile_boot(lab, kernel, arm.topology, job, tmp_path / "boot", phase_seen=silent)
-    after = profiles_of(store, kernel, boot, topology=arm.topology, loads=loads, head=before.head)["libaio"]
-    found = differential(before, after)
+    found = differential(before, profiled(lab, kernel, scenario, "mq-deadline", tmp_path / "boot")["libaio"])
     assert found.rest == 0
     listed = {
         change.function.name: change.after.instructions / change.after.calls

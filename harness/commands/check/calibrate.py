@@ -8,14 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.commands.common.boots import kernel_of, lab_of_host, watched
-from harness.commands.common.options import (
-    SCENARIOS,
-    add_each_kernel,
-    add_jobs,
-    add_results,
-    kernels_of,
-    results_root,
-)
+from harness.commands.common.options import SCENARIOS, add_each_kernel, add_jobs, add_results, kernels_of, results_root
 from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.run.plan import Request
@@ -26,6 +19,8 @@ from harness.studies.calibration import FOLDER, Calibration, keep, models_of, pr
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS
 from lab.kernels.model import Kernel
 from lab.session import Lab
+
+_COMMAND = ("blklab", "check", "calibrate", "--kernel")
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -43,7 +38,9 @@ def execute(options: argparse.Namespace) -> int:
     for spec in kernels_of(options):
         kernel = kernel_of(spec)
         runs = [_run(lab, scenario, kernel, root, options.jobs) for scenario in scenarios]
-        calibration = _calibration(kernel, spec, runs)
+        models = tuple(model for run in runs for model in models_of(run.folder, run.verdict))
+        qemu = next(filter(None, (qemu_of(run.folder) for run in runs)), "")
+        calibration = Calibration(kernel.release, kernel.digest, qemu, (*_COMMAND, spec), models)
         keep(root, calibration)
         print_calibration(Console(), calibration)
         calibrations.append(calibration)
@@ -65,12 +62,6 @@ def worst_code(codes: Iterable[int]) -> int:
 
 
 def _run(lab: Lab, scenario: Scenario, kernel: Kernel, root: Path, jobs: int) -> Run:
-    command = ("blklab", "check", "calibrate", "--kernel", kernel.spec)
+    request = Request(scenario, kernel, command=(*_COMMAND, kernel.spec))
     with watched() as listener:
-        return run_scenario(lab, Request(scenario, kernel, command=command), Store(root / FOLDER), listener, jobs)
-
-
-def _calibration(kernel: Kernel, spec: str, runs: list[Run]) -> Calibration:
-    models = tuple(model for run in runs for model in models_of(run.folder, run.verdict))
-    qemu = next(filter(None, (qemu_of(run.folder) for run in runs)), "")
-    return Calibration(kernel.release, kernel.digest, qemu, ("blklab", "check", "calibrate", "--kernel", spec), models)
+        return run_scenario(lab, request, Store(root / FOLDER), listener, jobs)

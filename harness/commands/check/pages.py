@@ -3,16 +3,15 @@
 
 import argparse
 from collections.abc import Callable, Mapping
-from dataclasses import dataclass
 from pathlib import Path
 
-from harness.commands.check.agree import agreement, apart
+from harness.commands.check.agree import Page, agreement
 from harness.commands.common.boots import every_scenario
 from harness.commands.common.options import PAGES, SCENARIOS, add_results, results_root, tell, write_page
 from harness.limits.load import load_scenario
 from harness.profile.neighbours import neighbours_page
 from harness.record.judging import judge_run, newest_runs
-from harness.record.store import RunFolder, Store
+from harness.record.store import Store
 from harness.scenario.model import Scenario
 from harness.studies import field_reports, io_cost, noise
 from harness.studies.field_reports import Measured
@@ -24,14 +23,6 @@ from lab.yaml.strict import names, nearest, quoted
 
 COMMAND = "blklab check pages"
 _COST = "io-cost"
-
-
-@dataclass(frozen=True)
-class Page:
-    """``unexplained``: deviations that no scenario explains; one of them makes the exit status 1."""
-
-    text: str
-    unexplained: tuple[str, ...] = ()
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -75,10 +66,8 @@ def _field_reports(store: Store) -> Page:
             remedy="blklab run sas-multipath --kernel debian:6.1",
         )
     sensitivities = [found for scenario in wanted for found in kept(store, scenario)]
-    text = field_reports.page(runs, COMMAND, sensitivities)
-    return Page(
-        text, tuple(f"deviates by more than a fifth, unexplained: {one}" for one in field_reports.unexplained(runs))
-    )
+    reasons = (f"deviates by more than a fifth, unexplained: {one}" for one in field_reports.unexplained(runs))
+    return Page(field_reports.page(runs, COMMAND, sensitivities), tuple(reasons))
 
 
 def _io_cost(store: Store) -> Page:
@@ -90,8 +79,10 @@ def _io_cost(store: Store) -> Page:
 
 
 def _profiles(store: Store) -> Page:
-    newest = newest_runs(store, load_scenario(_COST, search=SCENARIOS))
-    text = neighbours_page([newest[series] for series in sorted(newest, key=by_release)], COMMAND)
+    scenario = load_scenario(_COST, search=SCENARIOS)
+    found = [newest_runs(store, scenario, built=built) for built in (False, True)]
+    packages, built = ([newest[series] for series in sorted(newest, key=by_release)] for newest in found)
+    text = neighbours_page(packages, built, COMMAND)
     if not text:
         raise Misuse(
             f"{store.root} holds no profiles of one cell of {_COST} on two kernels",
@@ -100,30 +91,19 @@ def _profiles(store: Store) -> Page:
     return Page(text)
 
 
-def _agreement(store: Store) -> Page:
-    found = agreement(store)
-    return Page(found.text(COMMAND), tuple(apart(found)))
-
-
-def _noise(_: Store) -> Page:
-    return Page(noise.page(RehearsalPlan()))
-
-
 MAKERS: Mapping[str, Callable[[Store], Page]] = {
     "field-reports": _field_reports,
     "io-cost": _io_cost,
     "profiles": _profiles,
-    "agreement": _agreement,
-    "noise": _noise,
+    "agreement": lambda store: agreement(store, COMMAND),
+    "noise": lambda _: Page(noise.page(RehearsalPlan())),
 }
 
 
 def _newest(store: Store, scenario: Scenario) -> list[Measured]:
     """The newest judged run of the current scenario on each kernel series."""
-    return [_measured(run, series) for series, run in newest_runs(store, scenario).items()]
-
-
-def _measured(run: RunFolder, series: str) -> Measured:
-    facts = run.facts
-    kernel = facts.kernel
-    return Measured(run.scenario, judge_run(run), kernel.release, series, facts.qemu, facts.run_id, kernel.spec)
+    return [
+        Measured(run.scenario, judge_run(run), kernel.release, series, run.facts.qemu, run.facts.run_id, kernel.spec)
+        for series, run in newest_runs(store, scenario).items()
+        for kernel in (run.facts.kernel,)
+    ]

@@ -7,14 +7,7 @@ from rich.console import Console
 from rich.table import Table
 
 from harness.commands.common.boots import kernel_of, lab_of_host, scenario_of, store_of, watched
-from harness.commands.common.options import (
-    add_jobs,
-    add_kernel,
-    add_results,
-    add_scenario,
-    tell,
-)
-from harness.report.format import figure
+from harness.commands.common.options import add_jobs, add_kernel, add_results, add_scenario, tell
 from harness.studies.sensitivity import FACTORS, Sensitivity, keep, measure
 from lab.base.errors import EXIT_PASS
 
@@ -39,9 +32,6 @@ def execute(options: argparse.Namespace) -> int:
 
 def _print(found: Sensitivity) -> None:
     table = Table("parameter", *(f"x {factor:g}" for factor in FACTORS), "ratio", box=None, pad_edge=False)
-    for of in found.parameters:
-        for that in dict.fromkeys(row.that for row in found.rows):
-            ratios = found.of(of, that)
-            shown = ("-" if (ratio := ratios.get(factor)) is None else figure(ratio) for factor in FACTORS)
-            table.add_row(of, *shown, that)
+    for of, that, figures in found.table():
+        table.add_row(of, *figures, that)
     Console().print(table)

@@ -14,17 +14,16 @@ from harness.base.files import write_atomic, writing
 from harness.judge.document import verdict_document
 from harness.judge.verdict import Verdict
 from harness.limits.bottleneck import Bottleneck
-from harness.noise import FEWEST_ROUNDS, Rule
 from harness.record.judging import explain_run
 from harness.record.store import RunFolder
 from harness.report.export.junit import junit_xml
 from harness.report.export.kcidb import kcidb_json
 from harness.report.export.ktap import ktap
-from harness.report.export.parts import Export, exported
-from harness.report.export.table import csv_table
+from harness.report.export.parts import Export, csv_table, exported
 from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
 from harness.studies.calibration import note
 from lab.base.errors import Misuse
+from lab.yaml.strict import shown_path
 
 
 def print_run(console: Console, run: RunFolder, verdict: Verdict, detail: Detail = Detail.NORMAL) -> None:
@@ -33,42 +32,18 @@ def print_run(console: Console, run: RunFolder, verdict: Verdict, detail: Detail
 
 
 def surroundings(run: RunFolder) -> Surroundings:
-    """Context of the figures in a report: kernel, QEMU, effort, bottlenecks."""
-    facts = run.facts
-    return Surroundings(
-        kernel=facts.kernel.release,
-        origin=facts.kernel.origin,
-        qemu=facts.qemu,
-        effort=_effort(run),
-        command=facts.command,
-        folder=_shown(run.path),
-        base=facts.base.release if facts.base else "",
-        models=note(run.path.parent.parent, run) if facts.rule is None else "",
-        bottlenecks=tuple(one for one in explain_run(run) if isinstance(one, Bottleneck)),
-        rule=_rule_text(facts.rule) if facts.rule else "",
-    )
-
-
-def _rule_text(rule: Rule) -> str:
-    if not rule.looks:
-        return f"no verdict on fewer than {FEWEST_ROUNDS} boots a side"
-    looks = " and ".join(str(look.rounds) for look in rule.looks)
-    return f"fixed before the first boot: looks after {looks} boots a side, {100 * rule.error:g} % of error either way"
+    """What a report of the run needs besides its figures."""
+    found = tuple(one for one in explain_run(run) if isinstance(one, Bottleneck))
+    models = note(run.path.parent.parent, run) if run.facts.rule is None else ""
+    return Surroundings(run.facts, _effort(run), shown_path(run.path), models, found)
 
 
 def _effort(run: RunFolder) -> Effort:
+    records = [record for _, record in run.boots()]
     phases: Counter[str] = Counter()
-    boots = 0
-    for cell in run.facts.cells:
-        record = run.boot(cell) if not cell.skip else None
-        if record is not None:
-            boots += 1
-            phases.update(record.wall)
-    return Effort(boots, run.elapsed(), dict(phases))
-
-
-def _shown(path: Path) -> str:
-    return str(path.relative_to(Path.cwd())) if path.is_relative_to(Path.cwd()) else str(path)
+    for record in records:
+        phases.update(record.wall)
+    return Effort(len(records), run.elapsed(), dict(phases))
 
 
 Format = Callable[[Export], str]

@@ -4,9 +4,9 @@
 import argparse
 from datetime import UTC, datetime
 
+from harness.commands.common.options import kept_bytes, mib
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_PASS, Misuse
-from lab.base.units import parse_size
+from lab.base.errors import EXIT_PASS
 
 _DAY = 86400.0
 
@@ -32,29 +32,18 @@ def execute(options: argparse.Namespace) -> int:
 
 def _list(cache: Cache) -> None:
     entries = cache.entries()
-    print(f"{cache.root}: {len(entries)} entries, {_mib(sum(entry.size for entry in entries))}")
+    print(f"{cache.root}: {len(entries)} entries, {mib(sum(entry.size for entry in entries))}")
     for entry in entries:
         used = datetime.fromtimestamp(entry.last_used, UTC).strftime("%Y-%m-%d %H:%M")
-        print(f"  {entry.kind:12} {entry.key[:24]:24} {_mib(entry.size):>10}  used {used} UTC")
+        print(f"  {entry.kind:12} {entry.key[:24]:24} {mib(entry.size):>10}  used {used} UTC")
 
 
 def _prune(cache: Cache, options: argparse.Namespace) -> None:
     pruned = cache.prune(
         kind=options.kind,
         older_than=None if options.older_than is None else options.older_than * _DAY,
-        keep_bytes=None if options.keep is None else _size(options.keep),
+        keep_bytes=kept_bytes(options.keep),
     )
-    print(f"removed {len(pruned.removed)} entries, {_mib(pruned.freed)}")
+    print(f"removed {len(pruned.removed)} entries, {mib(pruned.freed)}")
     for entry in pruned.in_use:
         print(f"kept {entry.kind}/{entry.key}: in use")
-
-
-def _size(text: str) -> int:
-    try:
-        return parse_size(text)
-    except ValueError as error:
-        raise Misuse(f"--keep: {error}", remedy="write it as 500M or 2G") from error
-
-
-def _mib(size: int) -> str:
-    return f"{size / (1 << 20):.1f} MiB"

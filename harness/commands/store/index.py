@@ -7,13 +7,12 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from harness.commands.common.options import add_results, number, results_root, tell
+from harness.commands.common.options import add_results, kept_bytes, mib, number, results_root, tell
 from harness.record.index import FILE, IndexedRun, indexed_runs
 from harness.record.retention import plan_pruning, prune
 from harness.report.format import STYLES, duration, plural
 from harness.report.terminal.printing import plain_table, print_wide
 from lab.base.errors import EXIT_PASS, Misuse
-from lab.base.units import parse_size
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -27,28 +26,21 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    limit = _limit(options)
+    if options.yes and options.keep is None and options.matrices is None:
+        raise Misuse("--yes needs --keep or --matrices", remedy="--keep 2G --yes")
+    limit = kept_bytes(options.keep)
     root = results_root(options.results)
     if not root.is_dir():
         raise Misuse(f"{root} is not a folder", remedy="name the folder of the runs with --results")
     runs = indexed_runs(root, rebuild=True)
     scenarios = {run.scenario for run in runs}
     size = sum(run.size for run in runs)
-    print(f"{plural(len(runs), 'run')} of {plural(len(scenarios), 'scenario')}, {_mib(size)}, in {root / FILE}")
+    print(f"{plural(len(runs), 'run')} of {plural(len(scenarios), 'scenario')}, {mib(size)}, in {root / FILE}")
     if options.list:
         print_wide(Console(), _table(runs))
     if limit is not None or options.matrices is not None:
         _prune(options, limit)
     return EXIT_PASS
-
-
-def _limit(options: argparse.Namespace) -> int | None:
-    if options.yes and options.keep is None and options.matrices is None:
-        raise Misuse("--yes needs --keep or --matrices", remedy="--keep 2G --yes")
-    try:
-        return None if options.keep is None else parse_size(options.keep)
-    except ValueError as error:
-        raise Misuse(f"--keep: {error}", remedy="write it as 500M or 2G") from error
 
 
 def _prune(options: argparse.Namespace, limit: int | None) -> None:
@@ -57,12 +49,12 @@ def _prune(options: argparse.Namespace, limit: int | None) -> None:
     removed = set(prune(root, plan.removals)) if options.yes else set()
     for one in plan.removals:
         word = "to delete" if not options.yes else "deleted" if one in removed else "in use"
-        print(f"  {word}  {one.path}  {_mib(one.size)}  {one.why}")
+        print(f"  {word}  {one.path}  {mib(one.size)}  {one.why}")
     freed = sum(one.size for one in (removed if options.yes else plan.removals))
-    print(f"{_mib(plan.total)} before, {_mib(plan.total - freed)} after")
+    print(f"{mib(plan.total)} before, {mib(plan.total - freed)} after")
     if limit is not None and plan.left > limit:
         kept = "; ".join(plan.pinned) or "no other run can be deleted"
-        tell(f"{_mib(plan.left)} remain, more than {options.keep}: {kept}")
+        tell(f"{mib(plan.left)} remain, more than {options.keep}: {kept}")
     if plan.removals and not options.yes:
         tell("nothing was deleted; add --yes to delete these runs")
 
@@ -74,7 +66,3 @@ def _table(runs: tuple[IndexedRun, ...]) -> Table:
         status = Text(run.status, STYLES.get(run.status, ""))
         table.add_row(run.started[:16], run.scenario, run.release, status, took, run.run_id)
     return table
-
-
-def _mib(size: int) -> str:
-    return f"{size / (1 << 20):.1f} MiB"

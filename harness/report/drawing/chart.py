@@ -130,14 +130,6 @@ class Chart:
     height: float = HEIGHT
 
 
-def across(low: float, high: float, *, logarithmic: bool = False) -> Axis:
-    return Axis(low, high, LEFT, RIGHT, logarithmic)
-
-
-def upwards(low: float, high: float, *, logarithmic: bool = False) -> Axis:
-    return Axis(low, high, BASE, TOP, logarithmic)
-
-
 def path(points: Sequence[Point], x: Axis, y: Axis) -> str:
     """One line through all points."""
     return "M" + "L".join(f"{x.at(one):.1f} {y.at(other):.1f}" for one, other in points) if points else ""

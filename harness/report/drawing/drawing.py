@@ -145,12 +145,12 @@ def _box(topology: Topology, step: RouteStep, scaled: Scaled) -> Box:
         return Box(BOX, step.names, tuple(filter(None, (topology.enclosures[name].model,))))
     disks = [topology.disks[each] for each in step.names]
     kinds = dict.fromkeys(tuple(_disk_lines(disk, scaled)) for disk in disks)
-    lines = next(iter(kinds)) if len(kinds) == 1 else tuple(f"{disk.name}: {_told(disk, scaled)}" for disk in disks)
+    lines = (
+        next(iter(kinds))
+        if len(kinds) == 1
+        else tuple(f"{disk.name}: {', '.join(_disk_lines(disk, scaled))}" for disk in disks)
+    )
     return Box(DISK, step.names, lines)
-
-
-def _told(disk: Disk, scaled: Scaled) -> str:
-    return ", ".join(_disk_lines(disk, scaled))
 
 
 def _disk_lines(disk: Disk, scaled: Scaled) -> Iterator[str]:
@@ -198,6 +198,8 @@ def _stack_lines(stack: Stack) -> tuple[str, ...]:
     if stack.kind is StackKind.MD:
         chunk = f" x {show_size(stack.chunk)}" if stack.chunk else ""
         return (f"{stack.level} of {len(stack.over)}{chunk}",)
+    if stack.kind is StackKind.FILESYSTEM:
+        return tuple(line for line in (stack.type, stack.mkfs, stack.mount) if line)
     size = f"{show_size(stack.size)} " if stack.size else ""
     return (f"linear, {size}from {show_size(stack.offset)}" if size or stack.offset else "linear",)
 

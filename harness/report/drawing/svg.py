@@ -69,14 +69,9 @@ def size(box: Box) -> tuple[float, float]:
     words = max((len(line) for line in (box.title, *box.lines)), default=0) * CHARACTER
     rows, per_row = cells(box)
     height = LINE * (1 + len(box.lines)) + rows * CELL_HEIGHT + (4 if rows else 0) + METER_HEIGHT * len(box.meters)
-    return max(words, per_row * cell_width(box), *meter_widths(box)) + 2 * PADDING, height + PADDING
-
-
-def meter_widths(box: Box) -> tuple[float, ...]:
-    """Widths of a bar with the load and its text on the right."""
-    return tuple(METER_WIDTH + 6 + len(f"{meter.load} {meter.words}") * CELL_CHARACTER for meter in box.meters) or (
-        0.0,
-    )
+    # A bar has the load and its text on the right.
+    bars = (METER_WIDTH + 6 + len(f"{meter.load} {meter.words}") * CELL_CHARACTER for meter in box.meters)
+    return max(words, per_row * cell_width(box), *bars) + 2 * PADDING, height + PADDING
 
 
 def cells(box: Box) -> tuple[int, int]:

@@ -29,7 +29,7 @@ _UNFIT = re.compile("[^\t\n\r\u0020-\ud7ff\ue000-\ufffd\U00010000-\U0010ffff]")
 
 def junit_xml(export: Export) -> str:
     """The whole document, with its XML declaration."""
-    every = parts(export)
+    every = list(parts(export))
     counts = _counts(every)
     root = Xml.Element("testsuites", {"name": "blklab", **counts})
     name = f"{export.scenario.name}[{export.facts.kernel.spec}]"
@@ -82,16 +82,12 @@ def _case(suite: Xml.Element, classname: str, part: JudgedPart) -> None:
     case = Xml.SubElement(suite, "testcase", {**names, "time": _seconds(part.seconds)})
     element = _element(part)
     if element:
-        message = ": ".join(filter(None, (_prefix(part), part.reason))) or part.word
+        prefix = "expected failure" if part.word == XFAIL else ""
+        prefix = prefix if part.counts else f"optional: {part.word}"
+        message = ": ".join(filter(None, (prefix, part.reason))) or part.word
         Xml.SubElement(case, element, type=part.word, message=_fit(message)).text = _fit("\n".join(part.facts))
     elif part.facts:
         Xml.SubElement(case, "system-out").text = _fit("\n".join(part.facts))
-
-
-def _prefix(part: JudgedPart) -> str:
-    if not part.counts:
-        return f"optional: {part.word}"
-    return "expected failure" if part.word == XFAIL else ""
 
 
 def _seconds(time: float) -> str:

@@ -31,13 +31,7 @@ from harness.scenario.model import Status
 
 VERSION = "KTAP version 1"
 _INDENT = "  "
-_DIRECTIVES = {
-    Status.ERROR: "ERROR",
-    Status.MISS: "ERROR",
-    Status.DONE: "SKIP",
-    Status.SKIP: "SKIP",
-    XFAIL: "XFAIL",
-}
+_DIRECTIVES = {Status.ERROR: "ERROR", Status.MISS: "ERROR", Status.DONE: "SKIP", Status.SKIP: "SKIP", XFAIL: "XFAIL"}
 _NOT_OK = frozenset({Status.FAIL, Status.ERROR, Status.MISS, XPASS})
 
 
@@ -55,7 +49,7 @@ class _Result:
 
 def ktap(export: Export) -> str:
     """The whole document; its last line ends with a newline."""
-    lines = [VERSION, "1..1", *_indented(_groups(parts(export)))]
+    lines = [VERSION, "1..1", *_indented(_groups(list(parts(export))))]
     kernel = export.facts.kernel
     about = (export.scenario.title, f"kernel {kernel.release} ({kernel.origin})", export.facts.qemu)
     lines += [f"# {_plain(text)}" for text in about if text]

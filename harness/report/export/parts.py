@@ -1,17 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A verdict as test formats need it: a part for each claim, control and boot."""
+"""A verdict as test formats need it, a part for each claim, control and boot; and its figures as CSV."""
 
-from collections.abc import Iterator, Mapping
+import csv
+import io
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.judge.cells import CellResult
-from harness.judge.claims import AS_IT_MUST, NOT_RUN, ClaimVerdict, ControlVerdict, Judgement
-from harness.judge.operands import figure_of, operands
+from harness.judge.claims import AS_IT_MUST, ControlVerdict, EntryVerdict, Judgement
+from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
 from harness.record.store import RunFacts, RunFolder
 from harness.report.format import value
-from harness.scenario.model import KnownFailure, Ratio, Scenario, Status
-from harness.scenario.ratio import NUMBER
+from harness.scenario.metric_names import unit
+from harness.scenario.model import KnownFailure, Scenario, Status
 from lab.base.record import Outcome
 
 CLAIMS, CONTROLS, BOOTS = "claims", "controls", "boots"
@@ -31,10 +33,9 @@ class Export:
 def exported(run: RunFolder, verdict: Verdict) -> Export:
     """The run with the time of its boots."""
     seconds: dict[tuple[str, int], float] = {}
-    for cell in run.facts.cells:
-        if not cell.skip and (record := run.boot(cell)) is not None:
-            key = cell.arm, cell.seed
-            seconds[key] = seconds.get(key, 0.0) + sum(record.wall.values())
+    for cell, record in run.boots():
+        key = cell.arm, cell.seed
+        seconds[key] = seconds.get(key, 0.0) + sum(record.wall.values())
     return Export(run.scenario, verdict, run.facts, seconds)
 
 
@@ -58,52 +59,32 @@ class JudgedPart:
     seconds: float = 0.0
 
 
-def parts(export: Export) -> tuple[JudgedPart, ...]:
+def parts(export: Export) -> Iterator[JudgedPart]:
     """All parts, in the order of GROUPS and of the scenario's file."""
-    return tuple(_parts(export))
-
-
-def _parts(export: Export) -> Iterator[JudgedPart]:
-    scenario, verdict = export.scenario, export.verdict
-    for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
-        yield _claim(judged, hung=_hung(claim.ratio, judged.judgement, verdict))
-    for control, tried in zip(scenario.controls, verdict.controls, strict=True):
-        yield _control(tried, hung=_hung(control.ratio, tried.judgement, verdict))
+    verdict = export.verdict
+    for claim in verdict.claims:
+        name = f"{claim.that} ({claim.aside})" if claim.draft else claim.that
+        facts = (f"{value(claim.judgement)}, expected {claim.expect}", claim.ratio)
+        hung = _hung(claim, claim.judgement, verdict)
+        more = hung, claim.judgement, claim.known
+        yield JudgedPart(CLAIMS, name, claim.word, not claim.optional, claim.sentence, facts, *more)
+    for control in verdict.controls:
+        yield _control(control, verdict)
     for cell in verdict.cells:
         yield replace(_boot(cell), seconds=export.seconds.get((cell.arm, cell.seed), 0.0))
     for cell in verdict.base_incidents:
         yield _boot(cell, "BASE kernel, ")
 
 
-def _claim(claim: ClaimVerdict, *, hung: bool) -> JudgedPart:
-    return JudgedPart(
-        CLAIMS,
-        f"{claim.that} ({claim.aside})" if claim.draft else claim.that,
-        claim.word,
-        not claim.optional,
-        claim.sentence,
-        _facts(claim.judgement, f"expected {claim.expect}", claim.ratio),
-        hung,
-        claim.judgement,
-        claim.known,
-    )
-
-
-def _control(control: ControlVerdict, *, hung: bool) -> JudgedPart:
-    if control.judgement is None:
-        reason = control.sentence or NOT_RUN
-        return JudgedPart(CONTROLS, control.that, str(Status.SKIP), reason=reason, facts=(control.ratio,))
-    failed = control.judgement.status is Status.PASS
-    facts = _facts(control.judgement, f"must be {control.expect}", control.ratio)
-    return JudgedPart(
-        CONTROLS,
-        control.that,
-        str(control.judgement.status),
-        reason=AS_IT_MUST if failed else control.judgement.reason,
-        facts=(AS_IT_MUST, *facts) if failed else facts,
-        hung=hung,
-        judgement=control.judgement,
-    )
+def _control(control: ControlVerdict, verdict: Verdict) -> JudgedPart:
+    judgement = control.judgement
+    if judgement is None:
+        return JudgedPart(CONTROLS, control.that, str(Status.SKIP), reason=control.sentence, facts=(control.ratio,))
+    facts = [f"{value(judgement)}, must be {control.expect}", control.ratio]
+    if judgement.status is Status.PASS:
+        facts.insert(0, AS_IT_MUST)
+    hung = _hung(control, judgement, verdict)
+    return JudgedPart(CONTROLS, control.that, control.word, True, control.says, tuple(facts), hung, judgement)
 
 
 def _boot(cell: CellResult, whose: str = "") -> JudgedPart:
@@ -113,13 +94,43 @@ def _boot(cell: CellResult, whose: str = "") -> JudgedPart:
     return JudgedPart(BOOTS, name, str(cell.status), reason="; ".join(cell.reasons), facts=facts, hung=hung)
 
 
-def _facts(judgement: Judgement, bound: str, ratio: str) -> tuple[str, ...]:
-    return (f"{value(judgement)}, {bound}", ratio)
-
-
-def _hung(ratio: Ratio, judgement: Judgement | None, verdict: Verdict) -> bool:
+def _hung(of: EntryVerdict, judgement: Judgement, verdict: Verdict) -> bool:
     """Whether a ratio has no value because a guest hung in one of its arms."""
-    if judgement is None or judgement.status is not Status.FAIL or judgement.ensemble is not None:
+    if judgement.status is not Status.FAIL or judgement.ensemble is not None:
         return False
-    arms = {figure_of(operand).arm for operand in operands(ratio) if operand.kind != NUMBER}
+    arms = arms_needed([of.entry.ratio])
     return any(cell.arm in arms and cell.outcome is Outcome.HANG for cell in verdict.cells)
+
+
+_FORMULA = ("=", "+", "-", "@", "\t")
+COLUMNS = ("scenario", "run", "kernel", "arm", "load", "role", "metric", "seed", "value", "unit")
+
+
+def csv_table(export: Export) -> str:
+    """RFC 4180 with a header, lines ended by LF; ``unit`` is empty for a count or a share.
+
+    Rows of the BASE kernel come last, with its own run and release. A text that a spreadsheet would take for a
+    formula starts with an apostrophe.
+    """
+    verdict, facts = export.verdict, export.facts
+    out = io.StringIO()
+    writer = csv.writer(out, lineterminator="\n")
+    writer.writerow(COLUMNS)
+    for row in _rows(verdict.cells):
+        writer.writerow(_safe(export.scenario.name, facts.run_id, facts.kernel.release, *row))
+    if facts.base:
+        for row in _rows(verdict.base or ()):
+            writer.writerow(_safe(export.scenario.name, facts.baseline, facts.base.release, *row))
+    return out.getvalue()
+
+
+def _safe(*row: object) -> tuple[object, ...]:
+    """The row without formulas (OWASP, "CSV Injection"); figures stay as they are."""
+    return tuple(f"'{cell}" if isinstance(cell, str) and cell.startswith(_FORMULA) else cell for cell in row)
+
+
+def _rows(cells: Sequence[CellResult]) -> Iterator[tuple[object, ...]]:
+    """Values as floats, which csv writes by repr: reading them back gives the same figures."""
+    for cell in cells:
+        for (load, role, metric), figure in sorted(cell.figures.items()):
+            yield cell.arm, load, role, metric, cell.seed, figure, unit(metric)

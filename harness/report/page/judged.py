@@ -4,13 +4,13 @@
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.judge.claims import AS_IT_MUST, NOT_RUN, ControlVerdict, Judgement
+from harness.judge.claims import EntryVerdict
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
 from harness.noise import Interval
 from harness.report.drawing.chart import Axis, Tick, fitting
 from harness.report.format import figure, reported, severity, spread, value
-from harness.scenario.model import Bound, Control, Scenario, Status
+from harness.scenario.model import Bound
 
 WIDTH, LABELS = 344.0, 84.0
 _ROW, _TOP, _FOOT, _EDGE = 22.0, 22.0, 22.0, 12.0
@@ -89,6 +89,10 @@ def strip(
     left = LABELS + _EDGE if any(each.label for each in shown) else _EDGE
     axis = fitting([*values, *edges, *([reported] if reported is not None else [])], left, WIDTH - _EDGE)
     base = _TOP + _ROW * len(shown)
+    start, end = axis.start, axis.end
+    if expect:
+        start = start if expect.low is None else axis.at(expect.low)
+        end = end if expect.high is None else axis.at(expect.high)
     return Strip(
         title=_title(title, shown, f"{wish} {expect.text}" if expect else "", reported),
         width=WIDTH,
@@ -98,7 +102,7 @@ def strip(
         left=left,
         right=WIDTH - _EDGE,
         base=base,
-        band=_band(expect, axis) if expect else None,
+        band=(start, end - start) if expect else None,
         expected=_label(f"{wish} {expect.text}", [axis.at(edge) for edge in edges], left) if expect else None,
         edges=tuple(axis.at(edge) for edge in edges),
         reported=_label(f"reported {reported:g}", [axis.at(reported)], left) if reported is not None else None,
@@ -128,12 +132,6 @@ def _row(place: int, shown: StripEntry, axis: Axis, expect: Bound | None) -> Str
     return StripRow(shown.label, y, dots, *ends, interval=true)
 
 
-def _band(expect: Bound, axis: Axis) -> tuple[float, float]:
-    start = axis.start if expect.low is None else axis.at(expect.low)
-    end = axis.end if expect.high is None else axis.at(expect.high)
-    return start, end - start
-
-
 def _label(text: str, places: Sequence[float], left: float) -> Tick:
     """Over the middle of its places, as far as the drawing is wide."""
     half = len(text) * _CHARACTER / 2
@@ -159,31 +157,26 @@ class Judged:
     wish: str = "expected"
 
 
-def claims(scenario: Scenario, verdict: Verdict) -> Iterator[Judged]:
-    for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
-        drawn = strip(claim.that, [_entry(judged.judgement)], claim.expect)
-        yield Judged(
-            judged.word, judged.text, value(judged.judgement), judged.expect, judged.ratio, judged.sentence, drawn
-        )
+def claims(verdict: Verdict) -> list[Judged]:
+    """Failures first."""
+    return _worst_first(_judged(one, "expected") for one in verdict.claims)
 
 
-def controls(scenario: Scenario, verdict: Verdict) -> Iterator[Judged]:
-    for control, judged in zip(scenario.controls, verdict.controls, strict=True):
-        yield _control(control, judged)
+def controls(verdict: Verdict) -> list[Judged]:
+    """Failures first."""
+    return _worst_first(_judged(one, MUST_BE) for one in verdict.controls)
 
 
-def _control(control: Control, judged: ControlVerdict) -> Judged:
-    judgement = judged.judgement
-    if judgement is None:
-        return Judged(NOT_RUN, judged.that, _NOT_MEASURED, judged.expect, judged.ratio, judged.sentence, None, MUST_BE)
-    drawn = strip(control.that, [_entry(judgement)], control.expect, wish=MUST_BE)
-    sentence = AS_IT_MUST if judgement.status is Status.PASS else judgement.reason
-    word = str(judgement.status)
-    return Judged(word, judged.that, value(judgement), judged.expect, judged.ratio, sentence, drawn, MUST_BE)
-
-
-def worst_first(judged: Iterable[Judged]) -> list[Judged]:
+def _worst_first(judged: Iterable[Judged]) -> list[Judged]:
     return sorted(judged, key=lambda one: severity(one.word))
+
+
+def _judged(one: EntryVerdict, wish: str) -> Judged:
+    shown, drawn = _NOT_MEASURED, None
+    if (judgement := one.judgement) is not None:
+        shown, entry = value(judgement), StripEntry("", judgement.ensemble, judgement.interval)
+        drawn = strip(one.that, [entry], one.entry.expect, wish=wish)
+    return Judged(one.word, one.text, shown, one.expect, one.ratio, one.says, drawn, wish)
 
 
 def reproductions(verdict: Verdict) -> Iterator[Judged]:
@@ -193,7 +186,3 @@ def reproductions(verdict: Verdict) -> Iterator[Judged]:
         off = "" if one.off is None else f"{100 * one.off:+.1f} % from the report's {reported(one)}. "
         said = f"Report: {reported(one)}. " if one.reported is None else ""
         yield Judged("", one.that, seen, "", one.ratio, said + off + (one.because or one.reason), drawn)
-
-
-def _entry(judgement: Judgement) -> StripEntry:
-    return StripEntry("", judgement.ensemble, judgement.interval)

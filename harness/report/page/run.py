@@ -6,19 +6,17 @@ from collections.abc import Iterator, Sequence
 
 from markupsafe import Markup
 
-from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict
 from harness.record.store import PlannedCell, RunFacts, RunFolder
 from harness.report.drawing.svg import topology_figure
-from harness.report.format import duration, plural
-from harness.report.page.charts import PERCENTILES, RecordedLoad, latency_charts, occupancy_charts, recorded
-from harness.report.page.figures import figure_rows
-from harness.report.page.judged import claims, controls, reproductions, worst_first
+from harness.report.format import duration, incidents, plural
+from harness.report.page import charts
+from harness.report.page.judged import claims, controls, reproductions
 from harness.report.page.render import Values, render
 from harness.report.terminal.comparison import LEGEND
 from harness.report.terminal.conclusion import conclusion
 from harness.report.terminal.terminal import BLIND, Surroundings
-from harness.scenario.model import Arm, Clock, Scenario
+from harness.scenario.model import Clock, Scenario
 
 BY_HAND = "by-hand.txt"
 _DIGEST = 16
@@ -28,16 +26,16 @@ _SCENARIO = 2
 
 def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
     """HTML. Raises Misuse when a run cannot be read."""
-    found = recorded(run)
+    found = list(charts.recorded(run))
     values = {
-        "claims": worst_first(claims(run.scenario, verdict)),
-        "controls": worst_first(controls(run.scenario, verdict)),
+        "claims": claims(verdict),
+        "controls": controls(verdict),
         "reproductions": list(reproductions(verdict)),
         "incidents": [*incidents(verdict.incidents), *incidents(verdict.base_incidents, "BASE kernel: ")],
-        "measured": list(figure_rows(verdict, exact=run.scenario.clock is Clock.VIRTUAL)),
+        "measured": list(charts.figure_rows(verdict, exact=run.scenario.clock is Clock.VIRTUAL)),
         "bottlenecks": around.bottlenecks,
-        "latency": list(latency_charts(run.scenario, verdict.cells)),
-        "occupancy": list(occupancy_charts(found)),
+        "latency": list(charts.latency_charts(run.scenario, verdict.cells)),
+        "occupancy": list(charts.occupancy_charts(found)),
         "topologies": list(topology_figures(run.scenario, found)),
         "cells": list(_cells(run, verdict)),
         "how": list(_how(run.scenario, run.facts, around)),
@@ -53,8 +51,8 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         noisy=run.scenario.clock is Clock.WALL,
         legend=LEGEND,
         scaled=_scaled(run.scenario),
-        command=shlex.join(around.command),
-        percentiles=PERCENTILES,
+        command=shlex.join(run.facts.command),
+        percentiles=charts.PERCENTILES,
         parts=[{"anchor": anchor, "name": name} for key, anchor, name in _PARTS if values[key]],
         **values,
     )
@@ -86,45 +84,18 @@ def _scaled(scenario: Scenario) -> str:
     )
 
 
-def topology_figures(scenario: Scenario, found: Sequence[RecordedLoad]) -> Iterator[Values]:
+def topology_figures(scenario: Scenario, found: Sequence[charts.RecordedLoad]) -> Iterator[Values]:
     """A drawing for each arm, with the use by all of its loads; one for all arms where no use was recorded."""
     arms = {one.arm.name: one.arm for one in found}
-    for arm in arms.values():
+    for arm in arms.values() or list(scenario.arms.values())[:1]:
+        topology = arm.topology
         uses = {one.load.name: one.use for one in found if one.arm.name == arm.name}
-        yield _topology(
-            arm, f"{arm.topology.name} under arm {arm.name}", topology_figure(arm.topology, _title(arm), uses)
-        )
-    if not found:
-        for arm in list(scenario.arms.values())[:1]:
-            yield _topology(
-                arm, f"{arm.topology.name}, as arm {arm.name} has it", topology_figure(arm.topology, _title(arm), {})
-            )
-
-
-def _topology(arm: Arm, heading: str, svg: str) -> Values:
-    settings = ", ".join(f"{key} {value}" for key, value in arm.settings.items())
-    # The drawing escapes its names by itself.
-    return {"heading": heading + (f" ({settings})" if settings else ""), "svg": Markup(svg)}  # noqa: S704
-
-
-def _title(arm: Arm) -> str:
-    return f"Topology {arm.topology.name}, {arm.topology.title}: hosts on the left, disks on the right, with their use"
-
-
-def incidents(cells: Sequence[CellResult], whose: str = "") -> Iterator[Values]:
-    """Cells with the same status and the same reasons are one."""
-    alike: dict[tuple[str, tuple[str, ...]], dict[str, list[int]]] = {}
-    for cell in cells:
-        alike.setdefault((str(cell.status), cell.reasons), {}).setdefault(cell.arm, []).append(cell.seed)
-    for (status, reasons), arms in alike.items():
-        of_seeds: dict[str, list[str]] = {}
-        for arm, seeds in arms.items():
-            of_seeds.setdefault(", ".join(map(str, seeds)), []).append(arm)
-        where = "; ".join(
-            f"{'arm' if len(names) == 1 else 'arms'} {', '.join(names)}, {'seeds' if ',' in seeds else 'seed'} {seeds}"
-            for seeds, names in of_seeds.items()
-        )
-        yield {"status": status, "where": whose + where, "reasons": reasons}
+        settings = ", ".join(f"{key} {value}" for key, value in arm.settings.items())
+        heading = f"{topology.name}{' under' if found else ', as'} arm {arm.name}{'' if found else ' has it'}"
+        title = f"Topology {topology.name}, {topology.title}: hosts on the left, disks on the right, with their use"
+        # The drawing escapes its names by itself.
+        svg = Markup(topology_figure(topology, title, uses))  # noqa: S704
+        yield {"heading": heading + (f" ({settings})" if settings else ""), "svg": svg}
 
 
 def _cells(run: RunFolder, verdict: Verdict) -> Iterator[Values]:
@@ -155,10 +126,10 @@ def _lines(run: RunFolder, cell: PlannedCell) -> Iterator[str]:
 def _how(scenario: Scenario, facts: RunFacts, around: Surroundings) -> Iterator[tuple[str, str]]:
     clock, blind = BLIND[scenario.clock]
     yield "clock", f"{clock}. {blind}"
-    yield "kernel", f"{around.kernel} ({around.origin})"
+    yield "kernel", f"{facts.kernel.release} ({facts.kernel.origin})"
     if around.base:
         yield "BASE kernel", around.base
-    yield "machine", around.qemu
+    yield "machine", facts.qemu
     if around.models:
         yield "device models", around.models
     if scenario.source:

@@ -82,18 +82,19 @@ def bottleneck_table(found: Sequence[Bottleneck]) -> Table:
 
 
 def sentences(found: Sequence[Bottleneck]) -> Iterator[str]:
-    """A sentence for each bottleneck that was named, on all loads that it limits."""
+    """A sentence for each bottleneck that was named, on all loads that it limits: their figure, or its range."""
     limited: dict[str, list[Bottleneck]] = {}
     for one in found:
         limited.setdefault(one.label, []).append(one)
     for label, loads in limited.items():
         where = ", ".join(f"{one.arm}.{one.load}" for one in loads)
+        figure = loads[0].figure if len({one.figure for one in loads}) == 1 else _share(loads)
         if label == NOTHING:
-            yield f"In {where} nothing is saturated: {loads[0].figure}."
+            yield f"In {where} nothing is saturated: {figure}."
         elif label == UNCOUNTED:
-            yield f"What limits {where} is not known: {loads[0].figure}."
+            yield f"What limits {where} is not known: {figure}."
         else:
-            yield f"{label} limits {where}: {loads[0].figure}."
+            yield f"{label} limits {where}: {figure}."
 
 
 def proof_table(proof: Proof) -> Table:

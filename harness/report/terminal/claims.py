@@ -2,17 +2,16 @@
 """Claims and negative controls, a line each: word, text, figure, bound and a gauge; those that failed first."""
 
 import textwrap
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from dataclasses import dataclass
 
 from rich.console import Console
 from rich.text import Text
 
-from harness.judge.claims import ControlVerdict, Judgement
+from harness.judge.claims import EntryVerdict, Judgement
 from harness.judge.verdict import Verdict
 from harness.report.format import STYLES, figure, noise, plural, severity, value
-from harness.report.terminal.conclusion import held_instead
-from harness.scenario.model import Bound, Scenario, Status
+from harness.scenario.model import Bound, Status
 
 CELLS = 12
 LEGEND = "x measured, = allowed"
@@ -83,8 +82,8 @@ class ClaimLine:
         return HELD if self.status == Status.PASS else self.status
 
 
-def print_claims(console: Console, scenario: Scenario, verdict: Verdict, width: int, *, full: bool) -> None:
-    lines = sorted(claim_lines(scenario, verdict), key=lambda line: severity(line.status))
+def print_claims(console: Console, verdict: Verdict, width: int, *, full: bool) -> None:
+    lines = sorted(claim_lines(verdict), key=lambda line: severity(line.status))
     if not lines:
         return
     hidden = [] if full else [line for line in lines if line.status == _NOT_RUN]
@@ -119,55 +118,34 @@ def print_claims(console: Console, scenario: Scenario, verdict: Verdict, width: 
         _print(console, Text(f"  {count} not run: made for another kernel (-v)", "dim"))
 
 
-def claim_lines(scenario: Scenario, verdict: Verdict) -> Iterator[ClaimLine]:
+def claim_lines(verdict: Verdict) -> Iterator[ClaimLine]:
     """In the order of the file."""
-    for claim, judged in zip(scenario.claims, verdict.claims, strict=True):
-        judgement = judged.judgement
-        reason = judged.sentence if judged.known or judged.diagnosed else judgement.reason
-        yield ClaimLine(
-            judged.word,
-            judged.text,
-            _figure(judgement),
-            _short(judged.expect),
-            gauge(judgement, claim.expect),
-            (*_measured(judged.word, judgement, judged.ratio), *filter(None, (reason,))),
-            _more(judgement, judged.ratio, judged.sentence if judged.sentence != reason else ""),
-        )
-    for control, judged_control in zip(scenario.controls, verdict.controls, strict=True):
-        yield _control(judged_control, gauge(judged_control.judgement, control.expect))
+    for claim in verdict.claims:
+        reason = claim.sentence if claim.known or claim.diagnosed else claim.judgement.reason
+        yield _line(claim, claim.text, claim.judgement, reason, claim.sentence)
+    for control in verdict.controls:
+        text, judgement = f"negative control: {control.that}", control.judgement
+        if judgement is None:
+            yield ClaimLine(_NOT_RUN, text, "", _short(control.expect), "", (control.sentence,), (control.ratio,))
+        else:
+            yield _line(control, text, judgement, judgement.reason.removeprefix("negative control: "))
 
 
-def _control(judged: ControlVerdict, drawn: str) -> ClaimLine:
-    text, bound, judgement = f"negative control: {judged.that}", _short(judged.expect), judged.judgement
-    if judgement is None:
-        return ClaimLine(_NOT_RUN, text, "", bound, "", (judged.sentence,), (judged.ratio,))
-    reason = "held, but must fail: the scenario cannot detect this fault" if held_instead(judged) else judgement.reason
+def _line(of: EntryVerdict, text: str, judgement: Judgement, reason: str, sentence: str = "") -> ClaimLine:
+    """A failure shows what it rests on: the range over the seeds, and the figures that were divided."""
+    measured, shown = f"measured {value(judgement)}: {of.ratio}", "-"
+    if judgement.ensemble is not None:
+        shown = figure(judgement.interval.centre if judgement.interval else judgement.ensemble.median)
+    failed = of.word != Status.PASS and judgement.ensemble is not None
     return ClaimLine(
-        judgement.status,
+        of.word,
         text,
-        _figure(judgement),
-        bound,
-        drawn,
-        (*_measured(judgement.status, judgement, judged.ratio), *filter(None, (reason,))),
-        _more(judgement, judged.ratio),
+        shown,
+        _short(of.expect),
+        gauge(judgement, of.entry.expect),
+        tuple(filter(None, (measured if failed else "", reason))),
+        tuple(filter(None, (measured, noise(judgement), sentence if sentence != reason else ""))),
     )
-
-
-def _figure(judgement: Judgement) -> str:
-    if judgement.ensemble is None:
-        return "-"
-    return figure(judgement.interval.centre if judgement.interval else judgement.ensemble.median)
-
-
-def _measured(word: str, judgement: Judgement, ratio: str) -> Sequence[str]:
-    """What a failure rests on: the range over the seeds, and the figures that were divided."""
-    if word == Status.PASS or judgement.ensemble is None:
-        return ()
-    return (f"measured {value(judgement)}: {ratio}",)
-
-
-def _more(judgement: Judgement, ratio: str, sentence: str = "") -> tuple[str, ...]:
-    return tuple(filter(None, (f"measured {value(judgement)}: {ratio}", noise(judgement), sentence)))
 
 
 def _short(expect: str) -> str:

@@ -3,7 +3,7 @@
 
 from collections.abc import Iterable, Sequence
 
-from harness.judge.claims import XFAIL, XPASS, ControlVerdict
+from harness.judge.claims import XFAIL, XPASS
 from harness.judge.verdict import Verdict
 from harness.report.format import plural
 from harness.scenario.model import Status
@@ -15,18 +15,8 @@ _CLAIMS = {
     Status.DONE: "inconclusive",
     Status.SKIP: "could not be judged: this kernel or run lacks what they need",
 }
-_CONTROLS = {
-    Status.FAIL: "met a failure of the kernel",
-    Status.ERROR: "could not be judged: boots went wrong",
-    Status.MISS: "could not be judged: boots left no result",
-    Status.DONE: "inconclusive",
-    Status.SKIP: "could not be run on this kernel",
-}
-_BOOTS = {
-    Status.FAIL: "ended in a failure of the kernel",
-    Status.ERROR: "went wrong",
-    Status.MISS: "left no result",
-}
+_CONTROLS = _CLAIMS | {Status.FAIL: "met a failure of the kernel", Status.SKIP: "could not be run on this kernel"}
+_BOOTS = {Status.FAIL: "ended in a failure of the kernel", Status.ERROR: "went wrong", Status.MISS: "left no result"}
 _BASE_BOOTS = {
     Status.ERROR: "of the BASE kernel went wrong or cannot be compared",
     Status.MISS: "of the BASE kernel left no result",
@@ -46,11 +36,13 @@ def reason(verdict: Verdict) -> str:
     known = [claim.word for claim in required]
     run = [control for control in verdict.controls if control.judgement is not None]
     if verdict.status is Status.PASS:
-        held = f"{plural(len(claims), 'claim')} held ({_over(verdict)})" if claims else ""
+        noisy = any(claim.judgement.interval for claim in verdict.claims)
+        over = f"{plural(len(verdict.seeds), 'boot')} a side" if noisy else plural(len(verdict.seeds), "seed")
+        held = f"{plural(len(claims), 'claim')} held ({over})" if claims else ""
         controls = f"{plural(len(run), 'negative control')} {_MUST[len(run) == 1]}" if run else ""
-        return _joined(held, _times(known, XFAIL, "failed as known"), controls)
-    unseen = sum(held_instead(control) for control in run)
-    statuses = [control.judgement.status for control in run if control.judgement and not held_instead(control)]
+        return ", ".join(filter(None, (held, _times(known, XFAIL, "failed as known"), controls)))
+    unseen = sum(control.held for control in run)
+    statuses = [control.judgement.status for control in run if control.judgement and not control.held]
     drafts = sum(claim.draft for claim in verdict.claims)
     parts = [
         f"{plural(drafts, 'claim')} {'is a draft' if drafts == 1 else 'are drafts'}: set bounds and remove draft: true"
@@ -65,27 +57,12 @@ def reason(verdict: Verdict) -> str:
         _count((cell.status for cell in verdict.cells), verdict.status, "boot", _BOOTS),
         _count((cell.status for cell in verdict.base or ()), verdict.status, "boot", _BASE_BOOTS),
     ]
-    return "; ".join(part for part in parts if part) or "the scenario makes no claim"
-
-
-def _over(verdict: Verdict) -> str:
-    noisy = any(claim.judgement.interval for claim in verdict.claims)
-    return plural(len(verdict.seeds), "boot" if noisy else "seed") + (" a side" if noisy else "")
-
-
-def held_instead(control: ControlVerdict) -> bool:
-    """Whether a negative control was measured and did not fail: the scenario cannot see the fault."""
-    judgement = control.judgement
-    return judgement is not None and judgement.status is Status.ERROR and judgement.ensemble is not None
+    return "; ".join(filter(None, parts)) or "the scenario makes no claim"
 
 
 def _times(words: Sequence[str], word: str, says: str) -> str:
     count = words.count(word)
     return f"{plural(count, 'claim')} {says}" if count else ""
-
-
-def _joined(*parts: str) -> str:
-    return ", ".join(part for part in parts if part)
 
 
 def _count(statuses: Iterable[Status], wanted: Status, one: str, words: dict[Status, str]) -> str:

@@ -5,13 +5,13 @@ import textwrap
 from collections.abc import Iterator, Sequence
 
 from harness.noise import stopping_rule
+from harness.report.terminal.topology import tree
 from harness.run.plan import guest_job
 from harness.scenario.model import Arm, Claim, Clock, Control, Load, Role, Scenario
 from lab.base.errors import Misuse
-from lab.base.units import show_rate, show_size, show_time
+from lab.base.units import show_size, show_time
 from lab.kit import by_hand
 from lab.session import guest_steps
-from lab.topology.model import Disk, Hba, Topology
 
 _WIDTH = 80
 _USUAL = ("libaio", True)
@@ -29,8 +29,7 @@ def commands_of(scenario: Scenario, arms: Sequence[str] = ()) -> str:
 
 
 def _chosen(scenario: Scenario, arms: Sequence[str]) -> list[Arm]:
-    unknown = [arm for arm in arms if arm not in scenario.arms]
-    if unknown:
+    if unknown := [arm for arm in arms if arm not in scenario.arms]:
         raise Misuse(f"no arm {', '.join(unknown)}", remedy=f"the arms are {', '.join(scenario.arms)}")
     return [arm for arm in scenario.arms.values() if not arms or arm.name in arms]
 
@@ -68,14 +67,10 @@ def _load(load: Load) -> Iterator[str]:
 
 
 def _role(role: Role) -> str:
-    kind = (
-        "" if (role.ioengine, role.direct) == _USUAL else f" {role.ioengine} {'direct' if role.direct else 'buffered'}"
-    )
-    return f"{role.name} {role.rw} {show_size(role.bs)} QD{role.iodepth}{kind} on {_disks(role)}"
-
-
-def _disks(role: Role) -> str:
-    return role.disk if len(role.disks) == 1 else f"{len(role.disks)} disks {role.disks[0]}..{role.disks[-1]}"
+    usual = (role.ioengine, role.direct) == _USUAL
+    kind = "" if usual else f" {role.ioengine} {'direct' if role.direct else 'buffered'}"
+    disks = role.disk if len(role.disks) == 1 else f"{len(role.disks)} disks {role.disks[0]}..{role.disks[-1]}"
+    return f"{role.name} {role.rw} {show_size(role.bs)} QD{role.iodepth}{kind} on {disks}"
 
 
 def _claim(claim: Claim) -> Iterator[str]:
@@ -92,16 +87,28 @@ def _control(control: Control) -> Iterator[str]:
 
 def _arms(scenario: Scenario) -> Iterator[str]:
     yield "\narms"
-    width = max(map(len, scenario.arms))
+    width, earlier = max(map(len, scenario.arms)), list[Arm]()
     for arm in scenario.arms.values():
-        settings = [f"{key}: {value}" for key, value in arm.settings.items() if key != "topology"]
-        text = f"{arm.name:{width}}  {', '.join((arm.topology.name, *settings))}"
+        text = f"{arm.name:{width}}  {', '.join(_setting(arm, earlier))}"
         yield from textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+        earlier.append(arm)
+
+
+def _setting(arm: Arm, earlier: Sequence[Arm]) -> Iterator[str]:
+    """The arm's topology and settings; or an arm above that has all but few of them, and these."""
+    own = arm.settings.items()
+    alike = [one for one in earlier if one.topology.name == arm.topology.name and own & one.settings.items()]
+    fewer = [one for one in alike if one.settings.keys() <= arm.settings.keys()]
+    base = min(fewer, key=lambda one: len(own - one.settings.items()), default=None)
+    yield f"as {base.name}" if base else arm.topology.name
+    given = base.settings.items() if base else ()
+    yield from (f"{key}: {value}" for key, value in own if (key, value) not in given and key != "topology")
 
 
 def _devices(arm: Arm) -> Iterator[str]:
     yield f"\narm {arm.name}"
-    yield from _topology(arm.topology)
+    yield f"  {arm.topology.name}: {arm.topology.title}"
+    yield from (f"    {line}".rstrip() for line in tree(arm.topology))
     for attribute, value in arm.queue.items():
         yield f"  queue {attribute} = {value}"
 
@@ -110,25 +117,3 @@ def _by_hand(scenario: Scenario, arm: Arm) -> Iterator[str]:
     yield f"\n# arm {arm.name}, as root, on a machine whose data may be lost"
     # Not indented: the ends of here-documents must start their lines.
     yield from by_hand(guest_steps(arm.topology, guest_job(scenario, arm, 1)))
-
-
-def _topology(topology: Topology) -> Iterator[str]:
-    yield f"  {topology.name}: {topology.title}"
-    for hba in topology.hbas.values():
-        yield f"    {_hba(hba)}"
-    for lun in topology.luns.values():
-        disks = " then ".join(_disk(topology.disks[name]) for name in lun.disks)
-        yield f"      LUN {lun.name}: {disks}"
-
-
-def _hba(hba: Hba) -> str:
-    model = f" ({hba.model})" if hba.model else ""
-    return (
-        f"{hba.name}{model} played by {hba.driver}: can_queue {hba.can_queue}, cmd_per_lun {hba.cmd_per_lun},"
-        f" {hba.hw_queues} hardware queue{'s' if hba.hw_queues > 1 else ''}"
-    )
-
-
-def _disk(disk: Disk) -> str:
-    speed = f"{show_time(disk.service)} a request" if disk.service is not None else show_rate(disk.rate or 0)
-    return f"disk {disk.name} of {show_size(disk.size)} ({speed})"

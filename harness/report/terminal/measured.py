@@ -4,7 +4,6 @@
 import statistics
 import textwrap
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
 
 from rich.console import Console
 from rich.measure import Measurement as Extent
@@ -28,28 +27,23 @@ _Key = tuple[str, str]
 _Rows = Mapping[tuple[str, _Key], Ensemble]
 
 
-@dataclass(frozen=True)
-class ReleasePair:
-    """Releases of the kernel under test and of the BASE kernel, which is empty when there is none."""
-
-    kernel: str
-    base: str = ""
-
-
-def print_measured(console: Console, scenario: Scenario, verdict: Verdict, pair: ReleasePair, *, full: bool) -> None:
+def print_measured(
+    console: Console, scenario: Scenario, verdict: Verdict, releases: tuple[str, str], *, full: bool
+) -> None:
     """IOPS of each arm, load and role: the median over the seeds and the range.
 
     Unless ``full``, arms whose figures are alike share a row, and figures that are alike in all arms a line. With a
-    BASE kernel each figure has both kernels and their quotient; within the spread of the seeds they do not differ.
+    BASE kernel (the first of ``releases``, else empty) each figure has both kernels and their quotient; within the
+    spread of the seeds they do not differ.
     """
     if not verdict.measured:
         return
     console.print()
-    said = "median and range" if full or pair.base else "median"
+    said = "median and range" if full or releases[0] else "median"
     over = f", {said} over {plural(len(verdict.seeds), 'seed')}" if len(verdict.seeds) > 1 else ""
     console.print(Text(f"IOPS{over}", "bold"), highlight=False)
-    if pair.base:
-        _print_pair(console, verdict, pair, full=full)
+    if releases[0]:
+        _print_pair(console, verdict, releases, full=full)
     elif full:
         table = _by_arm(scenario, verdict)
         if _extent(console, table).maximum > console.width - _INDENT:
@@ -59,10 +53,10 @@ def print_measured(console: Console, scenario: Scenario, verdict: Verdict, pair:
         _print_folded(console, verdict)
 
 
-def _print_pair(console: Console, verdict: Verdict, pair: ReleasePair, *, full: bool) -> None:
+def _print_pair(console: Console, verdict: Verdict, releases: tuple[str, str], *, full: bool) -> None:
     shown = [row for row in verdict.measured if full or row.base is None or row.iops.separate_from(row.base)]
     if shown:
-        _print(console, _side_by_side(shown, pair))
+        _print(console, _side_by_side(shown, releases))
     if alike := len(verdict.measured) - len(shown):
         console.print(f"  no difference in {alike} of {plural(len(verdict.measured), 'figure')}", highlight=False)
 
@@ -160,9 +154,9 @@ def _by_figure(verdict: Verdict) -> Table:
     return table
 
 
-def _side_by_side(rows: Sequence[Measurement], pair: ReleasePair) -> Table:
-    releases = (Column(release, justify="right", overflow="fold") for release in (pair.base, pair.kernel))
-    table = plain_table(folded("arm"), "load", "role", *releases, "quotient")
+def _side_by_side(rows: Sequence[Measurement], releases: tuple[str, str]) -> Table:
+    sides = (Column(release, justify="right", overflow="fold") for release in releases)
+    table = plain_table(folded("arm"), "load", "role", *sides, "quotient")
     for name, row in _named(rows):
         table.add_row(*name, spread(row.base) if row.base else "-", spread(row.iops), _quotient(row))
     return table

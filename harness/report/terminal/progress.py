@@ -8,6 +8,7 @@ from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
+from statistics import fmean
 from typing import Generic, TypeVar
 
 from rich.console import Console
@@ -16,20 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.report.format import STYLES, duration, plural
-from harness.run.events import (
-    CellDecided,
-    CellFinished,
-    CellPhase,
-    CellStarted,
-    Event,
-    Listener,
-    MatrixEvent,
-    MatrixListener,
-    MatrixStarted,
-    OfCell,
-    RunFinished,
-    RunStarted,
-)
+from harness.run import events
 from harness.scenario.model import Status
 
 E = TypeVar("E")
@@ -92,7 +80,7 @@ class BootState:
 
 
 @dataclass
-class Tally(Display[Event]):
+class Tally(Display[events.Event]):
     """A run from its events."""
 
     now: Now
@@ -102,49 +90,51 @@ class Tally(Display[Event]):
     running: dict[int, BootState] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
 
-    def take(self, event: Event) -> None:
+    def take(self, event: events.Event) -> None:
         match event:
-            case RunStarted():
+            case events.RunStarted():
                 self.title = f"{event.scenario} on {event.kernel}"
                 self.boots, self.at_once = event.boots, max(1, event.at_once)
                 self.seconds.clear()
-            case CellStarted():
+            case events.CellStarted():
                 self.running[event.number] = BootState(event.arm, event.seed, self.now())
-            case CellPhase():
+            case events.CellPhase():
                 if event.number in self.running:
                     self.running[event.number].phase = event.phase
-            case CellFinished():
+            case events.CellFinished():
                 self.running.pop(event.number, None)
                 self.seconds.append(event.seconds)
-            case RunFinished():
-                self.running.clear()
 
     @property
     def done(self) -> int:
         return len(self.seconds)
 
+    @property
+    def to_make(self) -> int:
+        """Boots that have not ended."""
+        return max(0, self.boots - self.done)
+
     def remaining(self) -> float | None:
         """Estimated seconds to the end: what boots took so far, shared among those at once. None before the first."""
         if not self.seconds:
             return None
-        usual = sum(self.seconds) / len(self.seconds)
-        now = self.now()
+        usual, now = fmean(self.seconds), self.now()
         begun = sum(max(0.0, usual - (now - boot.since)) for boot in self.running.values())
-        waiting = max(0, self.boots - self.done - len(self.running))
+        waiting = max(0, self.to_make - len(self.running))
         lanes = max(1, min(self.at_once, waiting + len(self.running)))
         return (begun + waiting * usual) / lanes
 
-    def line(self, event: Event) -> Text | None:
+    def line(self, event: events.Event) -> Text | None:
         match event:
-            case RunStarted():
+            case events.RunStarted():
                 return Text(f"{self.title}: {plural(event.boots, 'boot')}, up to {event.at_once} at once")
-            case CellStarted():
+            case events.CellStarted():
                 return Text(f"  boot {event.number}/{self.boots}  {event.arm} seed {event.seed}: started")
             case _:
                 return self.ended(event)
 
-    def ended(self, event: Event) -> Text | None:
-        if not isinstance(event, CellFinished):
+    def ended(self, event: events.Event) -> Text | None:
+        if not isinstance(event, events.CellFinished):
             return None
         line = Text(f"  boot {event.number}/{self.boots}  ")
         line.append(f"{event.status}", STYLES[event.status])
@@ -168,61 +158,56 @@ class Tally(Display[Event]):
 
 
 @dataclass
-class MatrixTally(Display[MatrixEvent]):
+class MatrixTally(Display[events.MatrixEvent]):
     """A matrix from its events."""
 
     now: Now
     names: list[str] = field(default_factory=list)
     scenarios: list[str] = field(default_factory=list)
-    boots: list[int] = field(default_factory=list)
+    runs: list[Tally] = field(default_factory=list)
     at_once: int = 1
-    running: dict[tuple[int, int], BootState] = field(default_factory=dict)
-    taken: dict[str, list[float]] = field(default_factory=dict)
     statuses: dict[int, Status] = field(default_factory=dict)
 
-    def take(self, event: MatrixEvent) -> None:
+    def take(self, event: events.MatrixEvent) -> None:
         match event:
-            case MatrixStarted():
+            case events.MatrixStarted():
                 self.scenarios = [scenario for scenario, _, _ in event.cells]
                 self.names = [f"{scenario} on {kernel}" for scenario, kernel, _ in event.cells]
-                self.boots = [boots for _, _, boots in event.cells]
+                self.runs = [Tally(self.now, boots=boots) for _, _, boots in event.cells]
                 self.at_once = max(1, event.at_once)
-            case OfCell():
-                self._take_of_run(event.cell, event.event)
-            case CellDecided():
+            case events.OfCell():
+                self.runs[event.cell].take(event.event)
+            case events.CellDecided():
+                run = self.runs[event.cell]
                 self.statuses[event.cell] = event.status
-                self.boots[event.cell] = 0
-                for key in [key for key in self.running if key[0] == event.cell]:
-                    del self.running[key]
+                run.boots = run.done
+                run.running.clear()
 
-    def _take_of_run(self, cell: int, event: Event) -> None:
-        match event:
-            case RunStarted():
-                self.boots[cell] = event.boots
-            case CellStarted():
-                self.running[cell, event.number] = BootState(event.arm, event.seed, self.now())
-            case CellPhase():
-                if (cell, event.number) in self.running:
-                    self.running[cell, event.number].phase = event.phase
-            case CellFinished():
-                self.running.pop((cell, event.number), None)
-                self.boots[cell] = max(0, self.boots[cell] - 1)
-                self.taken.setdefault(self.scenarios[cell], []).append(event.seconds)
+    @property
+    def running(self) -> list[tuple[int, BootState]]:
+        """The boots that run, each with the number of its cell."""
+        return [(cell, boot) for cell, run in enumerate(self.runs) for _, boot in sorted(run.running.items())]
 
     def remaining(self) -> float | None:
         """Estimated seconds to the end, None before the first boot ended.
 
         A boot takes what those of its scenario took, or of all where none of its own ended yet.
         """
-        every = [seconds for boots in self.taken.values() for seconds in boots]
+        taken: dict[str, list[float]] = {}
+        for scenario, run in zip(self.scenarios, self.runs, strict=True):
+            taken.setdefault(scenario, []).extend(run.seconds)
+        every = [seconds for boots in taken.values() for seconds in boots]
         if not every:
             return None
-        usual = {name: sum(boots) / len(boots) for name, boots in self.taken.items()}
-        overall, now = sum(every) / len(every), self.now()
-        expected = [usual.get(scenario, overall) for scenario in self.scenarios]
-        left = sum(count * seconds for count, seconds in zip(self.boots, expected, strict=True))
-        begun = sum(min(expected[cell], now - boot.since) for (cell, _), boot in self.running.items())
-        return max(0.0, left - begun) / max(1, min(self.at_once, sum(self.boots)))
+        usual = {name: fmean(boots or every) for name, boots in taken.items()}
+        expected, now = [usual[scenario] for scenario in self.scenarios], self.now()
+        left = sum(run.to_make * seconds for run, seconds in zip(self.runs, expected, strict=True))
+        begun = sum(min(expected[cell], now - boot.since) for cell, boot in self.running)
+        return max(0.0, left - begun) / max(1, min(self.at_once, self.to_make))
+
+    @property
+    def to_make(self) -> int:
+        return sum(run.to_make for run in self.runs)
 
     def left(self) -> str:
         """How many cells are decided, and when the rest will be."""
@@ -233,21 +218,21 @@ class MatrixTally(Display[MatrixEvent]):
         ends = datetime.now() + timedelta(seconds=remaining)
         return f"{text}, about {duration(remaining)} left, until {ends:%H:%M}"
 
-    def line(self, event: MatrixEvent) -> Text | None:
+    def line(self, event: events.MatrixEvent) -> Text | None:
         match event:
-            case MatrixStarted():
-                boots = plural(sum(self.boots), "boot")
+            case events.MatrixStarted():
+                boots = plural(self.to_make, "boot")
                 return Text(f"{plural(len(event.cells), 'cell')}, up to {boots}, {event.at_once} at once")
-            case OfCell(event=RunStarted() as begun):
+            case events.OfCell(event=events.RunStarted() as begun):
                 return Text(f"  {self.names[event.cell]}: {plural(begun.boots, 'boot')}")
-            case OfCell(event=CellFinished() as ended) if ended.status is not Status.PASS:
+            case events.OfCell(event=events.CellFinished() as ended) if ended.status is not Status.PASS:
                 line = Text(f"  {self.names[event.cell]}: ").append(str(ended.status), STYLES[ended.status])
                 return line.append(f"  {ended.arm} seed {ended.seed}: {ended.reason}")
             case _:
                 return self.ended(event)
 
-    def ended(self, event: MatrixEvent) -> Text | None:
-        if not isinstance(event, CellDecided):
+    def ended(self, event: events.MatrixEvent) -> Text | None:
+        if not isinstance(event, events.CellDecided):
             return None
         line = Text("  ").append(f"{event.status}", STYLES[event.status])
         line.append(f"  {self.names[event.cell]}, ")
@@ -259,17 +244,17 @@ class MatrixTally(Display[MatrixEvent]):
     def __rich__(self) -> Table:
         table = Table.grid(padding=(0, 2))
         now = self.now()
-        for (cell, _), boot in sorted(self.running.items()):
+        for cell, boot in self.running:
             table.add_row(*boot.row(self.names[cell], now))
-        table.add_row(Text("matrix", "bold"), self.left(), f"{plural(sum(self.boots), 'boot')} to go", "")
+        table.add_row(Text("matrix", "bold"), self.left(), f"{plural(self.to_make, 'boot')} to go", "")
         return table
 
 
-def progress(console: Console, *, now: Now = time.monotonic) -> AbstractContextManager[Listener]:
+def progress(console: Console, *, now: Now = time.monotonic) -> AbstractContextManager[events.Listener]:
     """A listener that shows a run on ``console`` until the context ends."""
     return listening(console, Tally(now))
 
 
-def matrix_progress(console: Console, *, now: Now = time.monotonic) -> AbstractContextManager[MatrixListener]:
+def matrix_progress(console: Console, *, now: Now = time.monotonic) -> AbstractContextManager[events.MatrixListener]:
     """The same for a matrix."""
     return listening(console, MatrixTally(now))

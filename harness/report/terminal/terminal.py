@@ -16,11 +16,13 @@ from harness.judge.cells import CellResult
 from harness.judge.operands import operands
 from harness.judge.verdict import Verdict
 from harness.limits.bottleneck import Bottleneck
-from harness.report.format import STYLES, duration, plural, reported, spread
+from harness.noise import FEWEST_ROUNDS, Rule
+from harness.record.store import RunFacts
+from harness.report.format import STYLES, duration, incidents, plural, reported, spread
 from harness.report.terminal.bottleneck import bottleneck_lines, folded_lines
 from harness.report.terminal.claims import print_claims
 from harness.report.terminal.conclusion import conclusion, reason
-from harness.report.terminal.measured import ReleasePair, print_measured
+from harness.report.terminal.measured import print_measured
 from harness.report.terminal.printing import folded, trimmed
 from harness.scenario.model import Clock, Scenario, Status
 from harness.scenario.ratio import FIGURE
@@ -61,24 +63,22 @@ class Effort:
 
 @dataclass(frozen=True)
 class Surroundings:
-    """Facts of a report other than its figures.
+    """What a report needs besides its figures.
 
-    ``qemu`` is the program and its version, ``base`` the kernel of ``baseline.*`` (empty without one), ``command``
-    repeats the run, ``folder`` holds it. ``models`` states the error of this kernel's device models. ``bottlenecks``
-    are those of all arms and loads whose use was recorded. ``rule`` is the stopping rule of a run on the wall clock,
-    empty under the virtual clock.
+    ``folder`` holds the run. ``models`` states the error of this kernel's device models. ``bottlenecks`` are those of
+    all arms and loads whose use was recorded.
     """
 
-    kernel: str
-    origin: str
-    qemu: str
+    facts: RunFacts
     effort: Effort
-    command: tuple[str, ...] = ()
     folder: str = ""
-    base: str = ""
     models: str = ""
     bottlenecks: tuple[Bottleneck, ...] = ()
-    rule: str = ""
+
+    @property
+    def base(self) -> str:
+        """The kernel of ``baseline.*``; empty without one."""
+        return self.facts.base.release if self.facts.base else ""
 
 
 def print_verdict(
@@ -98,12 +98,13 @@ def _report(console: Console, scenario: Scenario, verdict: Verdict, around: Surr
     _heading(console, scenario, verdict, around)
     if full:
         _background(console, scenario)
-    _incidents(console, verdict)
-    print_claims(console, scenario, verdict, _width(console), full=full)
-    print_measured(console, scenario, verdict, ReleasePair(around.kernel, around.base), full=full)
+    _cells(console, "Not measured", verdict.incidents)
+    _cells(console, "BASE kernel: not measured, or not comparable", verdict.base_incidents)
+    print_claims(console, verdict, _width(console), full=full)
+    print_measured(console, scenario, verdict, (around.base, around.facts.kernel.release), full=full)
     if full:
         _reproductions(console, verdict)
-    _bottlenecks(console, scenario, verdict, around.bottlenecks, full=full)
+    _bottlenecks(console, verdict, around.bottlenecks, full=full)
     if full:
         _surroundings(console, scenario, around)
     else:
@@ -112,11 +113,11 @@ def _report(console: Console, scenario: Scenario, verdict: Verdict, around: Surr
 
 
 def _named(scenario: Scenario, around: Surroundings) -> str:
-    return f"{scenario.name} on Linux {around.kernel}"
+    return f"{scenario.name} on Linux {around.facts.kernel.release}"
 
 
 def _heading(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
-    origin = around.origin.partition(",")[0]
+    origin = around.facts.kernel.origin.partition(",")[0]
     head = _status(verdict.status).append(f"  {_named(scenario, around)} ({origin})", "default")
     console.print(head, highlight=False, width=_width(console))
     for text in (reason(verdict), scenario.title):
@@ -155,34 +156,22 @@ def _reproductions(console: Console, verdict: Verdict) -> None:
         _indented(console, table)
 
 
-def _incidents(console: Console, verdict: Verdict) -> None:
-    _cells(console, "Not measured", verdict.incidents)
-    _cells(console, "BASE kernel: not measured, or not comparable", verdict.base_incidents)
-
-
 def _cells(console: Console, title: str, cells: Sequence[CellResult]) -> None:
     if not cells:
         return
     _section(console, title)
-    reasons: dict[tuple[Status, str, str], list[int]] = {}
-    for cell in cells:
-        key = (cell.status, cell.arm, "; ".join(cell.reasons))
-        reasons.setdefault(key, []).append(cell.seed)
     table = _grid(_STATUS_WIDTH)
-    for (status, arm, why), seeds in reasons.items():
-        which = f"{'seed' if len(seeds) == 1 else 'seeds'} {', '.join(map(str, seeds))}"
-        table.add_row(_status(status), Text(f"{arm} ({which}): {why}"))
+    for one in incidents(cells):
+        table.add_row(_status(one["status"]), Text(f"{one['where']}: {'; '.join(one['reasons'])}"))
     _indented(console, table)
 
 
-def _bottlenecks(
-    console: Console, scenario: Scenario, verdict: Verdict, found: Sequence[Bottleneck], *, full: bool
-) -> None:
+def _bottlenecks(console: Console, verdict: Verdict, found: Sequence[Bottleneck], *, full: bool) -> None:
     failed = {
         (operand.path[0], operand.path[1])
-        for claim, judged in zip(scenario.claims, verdict.claims, strict=True)
-        for operand in operands(claim.ratio)
-        if judged.counts_as is Status.FAIL and operand.kind == FIGURE
+        for claim in verdict.claims
+        for operand in operands(claim.entry.ratio)
+        if claim.counts_as is Status.FAIL and operand.kind == FIGURE
     }
     table = bottleneck_lines(found) if full and found else folded_lines(found, failed)
     if table is not None:
@@ -192,18 +181,14 @@ def _bottlenecks(
 
 def _footer(console: Console, scenario: Scenario, around: Surroundings) -> None:
     console.print()
-    qemu = _PACKAGE.sub("", around.qemu, count=1)
+    qemu = _PACKAGE.sub("", around.facts.qemu, count=1)
     time = "" if around.effort.elapsed is None else f", {duration(around.effort.elapsed)}"
     line = f"{plural(around.effort.boots, 'boot')}{time}, {scenario.clock} clock, {qemu}"
-    console.print(Text(line, "dim"), soft_wrap=True, highlight=False)
-    if around.models:
-        console.print(Text(f"device models: {around.models}", "dim"), soft_wrap=True, highlight=False)
-    if around.base:
-        console.print(Text(f"baseline: {around.base}", "dim"), soft_wrap=True, highlight=False)
-    if around.folder:
-        console.print(Text(f"details: blklab judge -v {around.folder}", "dim"), soft_wrap=True, highlight=False)
-    if around.command:
-        console.print(Text(f"again: {shlex.join(around.command)}", "dim"), soft_wrap=True, highlight=False)
+    details = f"blklab judge -v {around.folder}" if around.folder else ""
+    named = {"device models": around.models, "baseline": around.base, "details": details}
+    named["again"] = shlex.join(around.facts.command)
+    for each in (line, *(f"{name}: {text}" for name, text in named.items() if text)):
+        console.print(Text(each, "dim"), soft_wrap=True, highlight=False)
 
 
 def _surroundings(console: Console, scenario: Scenario, around: Surroundings) -> None:
@@ -211,21 +196,26 @@ def _surroundings(console: Console, scenario: Scenario, around: Surroundings) ->
     clock, blind = BLIND[scenario.clock]
     table = Table.grid(Column(style="dim"), folded(), padding=(0, 2))
     table.add_row("clock", Text(f"{clock}. {blind}"))
-    table.add_row("machine", Text(f"{around.qemu}, kernel {around.kernel}"))
-    if around.base:
-        table.add_row("baseline", Text(around.base))
-    if around.rule:
-        table.add_row("rule", Text(around.rule))
-    if around.models:
-        table.add_row("models", Text(around.models))
+    table.add_row("machine", Text(f"{around.facts.qemu}, kernel {around.facts.kernel.release}"))
+    for name, text in (("baseline", around.base), ("rule", _rule(around.facts.rule)), ("models", around.models)):
+        if text:
+            table.add_row(name, Text(text))
     table.add_row("time", Text(_effort(around.effort)))
     _indented(console, table)
     # Not wrapped, so that they can be copied.
-    if around.command:
-        console.print(Text("  again    ", "dim").append(shlex.join(around.command), "default"), soft_wrap=True)
-    if around.folder:
-        console.print(Text("  results  ", "dim").append(around.folder, "default"), soft_wrap=True)
+    for name, text in (("  again    ", shlex.join(around.facts.command)), ("  results  ", around.folder)):
+        if text:
+            console.print(Text(name, "dim").append(text, "default"), soft_wrap=True)
     console.print()
+
+
+def _rule(rule: Rule | None) -> str:
+    if rule is None:
+        return ""
+    if not rule.looks:
+        return f"no verdict on fewer than {FEWEST_ROUNDS} boots a side"
+    looks = " and ".join(str(look.rounds) for look in rule.looks)
+    return f"fixed before the first boot: looks after {looks} boots a side, {100 * rule.error:g} % of error either way"
 
 
 def _effort(effort: Effort) -> str:

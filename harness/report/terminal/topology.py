@@ -7,12 +7,12 @@ from itertools import groupby
 
 from harness.limits.filling import FlowKind
 from harness.limits.limits import Allowed, allowed
-from harness.report.drawing.drawing import Box, Drawing, Scaled, drawing
+from harness.report.drawing.drawing import Box, Scaled, drawing
 from harness.report.format import plural
 from harness.scenario.model import Load, Role
 from lab.base.errors import Misuse
 from lab.base.units import show_size, show_time
-from lab.topology.graph import Access, Carried, maximum_flow, parts
+from lab.topology.graph import Access, maximum_flow, parts
 from lab.topology.limits import crossings
 from lab.topology.model import Hba, Topology
 from lab.topology.ranges import ranged
@@ -21,7 +21,6 @@ STREAM, RANDOM = 1 << 20, 4 << 10
 _DEEP = 1024
 _BINDS = 0.999
 _FEW = 8
-_NO_RATE = "not limited by rates: some disks serve all their requests at once"
 
 
 def allowance(topology: Topology) -> Iterator[str]:
@@ -40,11 +39,9 @@ def allowance(topology: Topology) -> Iterator[str]:
 def flow_words(topology: Topology) -> str:
     """The maximum flow of all disks and what binds it."""
     flow = maximum_flow(topology, STREAM)
-    return _carried(flow, Scaled(topology.scale)) if flow else _NO_RATE
-
-
-def _carried(flow: Carried, scaled: Scaled) -> str:
-    return f"{scaled.rate(flow.rate)} (maximum flow), bound by {_kinds(flow.cut)}"
+    if not flow:
+        return "not limited by rates: some disks serve all their requests at once"
+    return f"{Scaled(topology.scale).rate(flow.rate)} (maximum flow), bound by {_kinds(flow.cut)}"
 
 
 def _kinds(named: Iterable[tuple[str, str]]) -> str:
@@ -135,8 +132,8 @@ def describe_topology(topology: Topology) -> str:
     """Text for a person. With a scale, the lab's figures follow the hardware's in brackets."""
     lines = [
         *_head(topology),
-        *_tree(drawing(topology)),
-        *("", "what it allows", *_shift(allowance(topology))),
+        *("", *tree(topology)),
+        *("", "what it allows", *(f"  {line}" for line in allowance(topology))),
         *_timers(topology),
         *_origins(topology),
     ]
@@ -152,35 +149,27 @@ def _head(topology: Topology) -> Iterator[str]:
         yield f"{topology.scale} times slower than the hardware; figures are the hardware's [the lab's]"
 
 
-def _tree(drawn: Drawing) -> Iterator[str]:
+def tree(topology: Topology) -> Iterator[str]:
+    """Stacks, an empty line after them, and the ways from the hosts to the disks."""
+    drawn = drawing(topology)
     if drawn.stacks:
-        yield ""
-        yield from (_line(box) for box in drawn.stacks)
-    yield ""
+        yield from (*map(_line, drawn.stacks), "")
     yield from _branches(drawn.ways, "", first=True)
 
 
 def _branches(ways: Sequence[tuple[Box, ...]], before: str, *, first: bool = False) -> Iterator[str]:
     """Ways with the same first box are one branch."""
-    grouped = [(box, [way[1:] for way in each if way[1:]]) for box, each in _by_first(ways)]
-    for place, (box, rest) in enumerate(grouped):
-        last = place + 1 == len(grouped)
+    firsts = list(dict.fromkeys(way[0] for way in ways))
+    for place, box in enumerate(firsts):
+        rest = [way[1:] for way in ways if way[0] == box and way[1:]]
+        last = place + 1 == len(firsts)
         yield before + ("" if first else "└─ " if last else "├─ ") + _line(box)
         yield from _branches(rest, before + ("" if first else " " * _INDENT if last else "│  "))
-
-
-def _by_first(ways: Sequence[tuple[Box, ...]]) -> list[tuple[Box, list[tuple[Box, ...]]]]:
-    firsts = list(dict.fromkeys(way[0] for way in ways))
-    return [(box, [way for way in ways if way[0] == box]) for box in firsts]
 
 
 def _line(box: Box) -> str:
     count = f"{plural(len(box.names), box.kind)}: " if len(box.names) > 1 else ""
     return f"{box.title}  {count}{', '.join(box.lines)}"
-
-
-def _shift(lines: Iterator[str]) -> Iterator[str]:
-    yield from (f"  {line}" for line in lines)
 
 
 def _timers(topology: Topology) -> Iterator[str]:

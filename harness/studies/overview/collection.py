@@ -7,14 +7,13 @@ from contextlib import suppress
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.judge.claims import ClaimVerdict
 from harness.judge.verdict import Verdict
 from harness.record.judging import Altered, judge_run
 from harness.record.matrices import MatrixRecord
 from harness.record.store import KernelFacts, RunFolder, Store, load_run
 from harness.report.format import plural, severity
 from harness.report.page.render import Values
-from harness.scenario.model import Bound, Claim, Status
+from harness.scenario.model import Bound, Status
 from lab.base.errors import Misuse
 from lab.kernels.release import by_release, series_of
 
@@ -176,33 +175,28 @@ def _cell(column: Column, entry: CollectionCell | None) -> Values:
         word = NOT_DECIDED if entry is None else entry.status
         nothing = {"claims": "", "margin": "", "near": False, "linked": False}
         return {**nothing, "kernel": column.label, "word": word, "detail": entry.reason if entry else ""}
-    verdict, scenario = entry.judged.verdict, entry.judged.run.scenario
+    verdict = entry.judged.verdict
     counted = [claim for claim in verdict.claims if not claim.optional]
     held = sum(claim.counts_as is Status.PASS for claim in counted)
-    nearest = min(_margins(scenario.claims, verdict.claims), default=None)
-    least, that = nearest if nearest else (None, "")
+    least, that = min(_margins(verdict), default=(None, ""))
+    margin = "" if least is None else f"margin {100 * least:.0f} %" if least >= 0 else f"off by {-100 * least:.0f} %"
     return {
         "kernel": column.label,
         "word": entry.status,
         "claims": f"{held} of {len(counted)} claims" if counted else "",
-        "margin": "" if least is None else _margin_words(least),
+        "margin": margin,
         "detail": f"tightest claim: {that}" if that else "",
         "near": least is not None and abs(least) < NEAR,
         "linked": True,
     }
 
 
-def _margin_words(least: float) -> str:
-    return f"margin {100 * least:.0f} %" if least >= 0 else f"off by {-100 * least:.0f} %"
-
-
-def _margins(claims: tuple[Claim, ...], verdicts: tuple[ClaimVerdict, ...]) -> Iterator[tuple[float, str]]:
+def _margins(verdict: Verdict) -> Iterator[tuple[float, str]]:
     """The margin of every seed of each claim that counts and is not known to fail."""
-    for claim, judged in zip(claims, verdicts, strict=True):
-        ensemble = judged.judgement.ensemble
-        if ensemble is None or judged.optional or judged.known is not None:
-            continue
-        yield from ((margin(value, claim.expect), claim.that) for value in ensemble.values.values())
+    for claim in verdict.claims:
+        ensemble = claim.judgement.ensemble
+        if ensemble is not None and not claim.optional and claim.known is None:
+            yield from ((margin(value, claim.entry.expect), claim.that) for value in ensemble.values.values())
 
 
 def margin(value: float, expect: Bound) -> float:

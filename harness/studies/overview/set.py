@@ -1,35 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The page of a set of runs, and that of one scenario's history."""
+"""The page of a set of runs, and that of one scenario's history: each ratio is a strip with a row for each run."""
 
 import os
 import shlex
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
+from harness.judge.cells import ensemble_of
+from harness.judge.claims import NOT_RUN, EntryVerdict, Judgement
 from harness.judge.comparison import LARGE, Difference, kind_of
+from harness.judge.ensemble import Ensemble
+from harness.judge.verdict import SHOWN_METRIC, Verdict
 from harness.metrics.figures import PER_IO
 from harness.record.judging import Altered, judge_run
 from harness.record.store import RunFolder
 from harness.report.drawing.chart import Axis, path
-from harness.report.format import figure, plural, severity, spread
-from harness.report.page.charts import time_words
-from harness.report.page.figures import against
+from harness.report.format import figure, plural, reported, severity, spread, value
+from harness.report.page.charts import against, time_words
+from harness.report.page.judged import MUST_BE, Strip, StripEntry, strip
 from harness.report.page.render import Values, render
 from harness.report.terminal.comparison import LEGEND
-from harness.scenario.model import Clock, Status
+from harness.scenario.model import Claim, Clock, Control, Scenario, Status
 from harness.studies.history import FigureSeries, History, change_points
-from harness.studies.overview.across import Across, ComparedFigure, Row, claims, compared, controls, reproductions
-from harness.studies.overview.collection import (
-    NEAR,
-    Collection,
-    CollectionCell,
-    Column,
-    JudgedRun,
-    heat_rows,
-)
+from harness.studies.overview.collection import NEAR, Collection, CollectionCell, Column, JudgedRun, heat_rows
 from lab.base.errors import LabBroken, Misuse
 from lab.kernels.release import by_release, series_of
 
@@ -84,39 +80,123 @@ def _change_points(series: FigureSeries) -> tuple[tuple[int, ...], tuple[str, ..
     return tuple(change.at for change in found), tuple(words), ""
 
 
+Row = tuple[str, JudgedRun | None]
+"""The label of a row, and its run."""
+Seen = tuple[str, Judgement]
+"""A status and its judgement."""
+_NOTHING = "-"
+
+
+@dataclass(frozen=True)
+class Across:
+    """``words`` has a status and a value for each row's label."""
+
+    that: str
+    ratio: str
+    expect: str
+    words: tuple[tuple[str, str, str], ...]
+    strip: Strip | None
+    wish: str = ""
+
+    @property
+    def severity(self) -> int:
+        return min((severity(word) for _, word, _ in self.words), default=severity(NOT_RUN))
+
+
+@dataclass(frozen=True)
+class ComparedFigure:
+    """A figure of one role: for each row the median, the range, and the change from the first row that has it."""
+
+    arm: str
+    load: str
+    role: str
+    cells: tuple[tuple[str, str, str], ...]
+
+
+def claims(rows: Sequence[Row]) -> list[Across]:
+    """Claims of the newest run on all rows that have the same claim, failures first."""
+    return _across(rows, _newest_scenario(rows).claims, lambda verdict: verdict.claims, "expected")
+
+
+def controls(rows: Sequence[Row]) -> list[Across]:
+    """Negative controls that ran on at least one row, failures first."""
+    return _across(rows, _newest_scenario(rows).controls, lambda verdict: verdict.controls, MUST_BE)
+
+
+def reproductions(rows: Sequence[Row]) -> Iterator[Across]:
+    for wanted in _newest_scenario(rows).reproduces:
+        shown = []
+        for label, one in rows:
+            found = [each for each in one.verdict.reproductions if each.ratio == wanted.ratio.text] if one else []
+            shown.append(StripEntry(label, found[0].ensemble if found else None))
+        words = tuple((each.label, "", spread(each.ensemble) if each.ensemble else _NOTHING) for each in shown)
+        drawn = strip(wanted.that, shown, reported=wanted.reported)
+        yield Across(wanted.that, wanted.ratio.text, reported(wanted), words, drawn, "report:")
+
+
+def compared(
+    rows: Sequence[Row], metric: str = SHOWN_METRIC, show: Callable[[float], str] = figure
+) -> Iterator[ComparedFigure]:
+    """A metric of every measured role; ``show`` formats its values."""
+    exact = _newest_scenario(rows).clock is Clock.VIRTUAL
+    names = dict.fromkeys(
+        (row.arm, row.load, row.role) for _, one in rows if one is not None for row in one.verdict.measured
+    )
+    for name in names:
+        cells = [one.verdict.cells if one else () for _, one in rows]
+        ensembles = [ensemble_of(of, name[0], (*name[1:], metric)) for of in cells]
+        first = next((ensemble for ensemble in ensembles if ensemble is not None), None)
+        if first is None:
+            continue
+        shown = []
+        for ensemble in ensembles:
+            change = "" if ensemble is None or ensemble is first else against(ensemble, first, exact=exact)
+            shown.append(("-", "", "") if ensemble is None else (*_shown(ensemble, show), change))
+        yield ComparedFigure(*name, tuple(shown))
+
+
+def _shown(ensemble: Ensemble, show: Callable[[float], str]) -> tuple[str, str]:
+    """The median, and the range where it differs from it."""
+    low, high = show(ensemble.low), show(ensemble.high)
+    return show(ensemble.median), "" if low == high else f"{low} .. {high}"
+
+
+def _across(
+    rows: Sequence[Row],
+    entries: Iterable[Claim | Control],
+    judged: Callable[[Verdict], Iterable[EntryVerdict]],
+    wish: str,
+) -> list[Across]:
+    found = []
+    for entry in entries:
+        seen = [(label, _seen(judged(one.verdict) if one else (), entry)) for label, one in rows]
+        if any(each for _, each in seen):
+            that = f"{entry.that} (optional)" if isinstance(entry, Claim) and entry.optional else entry.that
+            shown = [
+                StripEntry(label, each[1].ensemble, each[1].interval) if each else StripEntry(label)
+                for label, each in seen
+            ]
+            words = tuple(
+                (label, each[0], value(each[1])) if each else (label, NOT_RUN, _NOTHING) for label, each in seen
+            )
+            drawn = strip(that, shown, entry.expect, wish=wish)
+            found.append(Across(that, entry.ratio.text, entry.expect.text, words, drawn, wish))
+    return sorted(found, key=lambda one: one.severity)
+
+
+def _seen(judged: Iterable[EntryVerdict], wanted: Claim | Control) -> Seen | None:
+    for found in judged:
+        if (found.that, found.ratio) == (wanted.that, wanted.ratio.text) and found.judgement is not None:
+            return found.word, found.judgement
+    return None
+
+
+def _newest_scenario(rows: Sequence[Row]) -> Scenario:
+    runs = [one.run for _, one in rows if one is not None]
+    return max(runs, key=lambda run: run.facts.run_id).scenario
+
+
 _MOST_RUNS = 40
-
-
-@dataclass(frozen=True)
-class Table:
-    """A figure of every role, kernel by kernel."""
-
-    name: str
-    rows: tuple[ComparedFigure, ...]
-
-
-@dataclass(frozen=True)
-class ScenarioPart:
-    """``machines`` are the distinct QEMU versions of its boots."""
-
-    name: str
-    title: str
-    teaches: str
-    labels: tuple[str, ...]
-    claims: tuple[Across, ...]
-    controls: tuple[Across, ...]
-    reproductions: tuple[Across, ...]
-    tables: tuple[Table, ...]
-    runs: tuple[Values, ...]
-    machines: tuple[str, ...]
-
-    @property
-    def failed(self) -> bool:
-        return any(severity(run["status"]) < severity(Status.DONE) for run in self.runs)
-
-    @property
-    def controls_failed(self) -> bool:
-        return any(one.severity < severity(Status.DONE) for one in self.controls)
 
 
 def set_page(collection: Collection, target: Path, page_name: str) -> str:
@@ -188,38 +268,42 @@ def _changes(rows: Sequence[tuple[Column, CollectionCell]]) -> Iterator[Values]:
                 yield {**row, "by": against(now, was, exact=exact), "run_id": after.run.facts.run_id}
 
 
-def _part(collection: Collection, scenario: str, target: Path, page_name: str) -> ScenarioPart | None:
+def _part(collection: Collection, scenario: str, target: Path, page_name: str) -> Values | None:
     rows = [(column, entry) for column, entry in collection.row(scenario) if entry is not None]
     return _scenario(scenario, rows, target, page_name) if any(entry.judged for _, entry in rows) else None
 
 
-def _scenario(
-    scenario: str, rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name: str
-) -> ScenarioPart:
+def _scenario(scenario: str, rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name: str) -> Values:
+    """``machines`` are the distinct QEMU versions of the boots."""
     named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
     newest = max((one.run for _, one in named if one), key=lambda run: run.facts.run_id)
-    return ScenarioPart(
-        name=scenario,
-        title=newest.scenario.title,
-        teaches=newest.scenario.teaches,
-        labels=tuple(label for label, _ in named),
-        claims=tuple(claims(named)),
-        controls=tuple(controls(named)),
-        reproductions=tuple(reproductions(named)),
-        tables=tuple(table for table in _tables(named) if table.rows),
-        runs=tuple(_runs(rows, target, page_name)),
-        machines=tuple(dict.fromkeys(one.run.facts.qemu for _, one in named if one and one.run.facts.qemu)),
-    )
+    ratios, red, shown = claims(named), controls(named), list(_runs(rows, target, page_name))
+    bad = severity(Status.DONE)
+    return {
+        "name": scenario,
+        "title": newest.scenario.title,
+        "labels": [label for label, _ in named],
+        "claims": ratios,
+        "controls": red,
+        "reproductions": list(reproductions(named)),
+        "tables": {name: figures for name, figures in _tables(named).items() if figures},
+        "runs": shown,
+        "machines": list(dict.fromkeys(one.run.facts.qemu for _, one in named if one and one.run.facts.qemu)),
+        "failed": any(severity(run["status"]) < bad for run in shown),
+        "controls_failed": any(one.severity < bad for one in red),
+    }
 
 
-def _tables(named: Sequence[Row]) -> Iterator[Table]:
-    yield Table("IOPS", tuple(compared(named)))
-    yield Table("Latency of the median I/O", tuple(compared(named, "lat.p50", time_words)))
-    yield Table("Latency that 99 % of I/Os do not exceed", tuple(compared(named, "lat.p99", time_words)))
-    yield Table(
-        "CPU time per I/O: instructions of the guest, under the virtual clock",
-        tuple(compared(named, PER_IO, time_words)),
-    )
+def _tables(named: Sequence[Row]) -> Mapping[str, Sequence[ComparedFigure]]:
+    """A metric of every role, kernel by kernel."""
+    return {
+        "IOPS": list(compared(named)),
+        "Latency of the median I/O": list(compared(named, "lat.p50", time_words)),
+        "Latency that 99 % of I/Os do not exceed": list(compared(named, "lat.p99", time_words)),
+        "CPU time per I/O: instructions of the guest, under the virtual clock": list(
+            compared(named, PER_IO, time_words)
+        ),
+    }
 
 
 def _runs(rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name: str) -> Iterator[Values]:

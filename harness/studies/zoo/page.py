@@ -9,7 +9,7 @@ from rich.text import Text
 
 from harness.report import markdown
 from harness.report.format import figure, plural
-from harness.studies.zoo.regressions import Regression
+from harness.studies.zoo.regressions import OutOfScope, Regression
 from harness.studies.zoo.score import NullPair, Sighting, Zoo, ZooSide
 
 _STYLES = {ZooSide.BAD: "bold", ZooSide.GOOD: "", ZooSide.UNKNOWN: "dim"}
@@ -89,7 +89,9 @@ seeds: any difference is a false alarm.
 """
 
 
-def zoo_page(regressions: Sequence[Regression], zoo: Zoo, qemu: str, command: str) -> str:
+def zoo_page(
+    regressions: Sequence[Regression], zoo: Zoo, qemu: str, command: str, out: Sequence[OutOfScope] = ()
+) -> str:
     """The page in Markdown; ``command`` generates it."""
     lines = [
         *markdown.head("Detection of published regressions", f"Generated from results by: {command}"),
@@ -103,6 +105,7 @@ def zoo_page(regressions: Sequence[Regression], zoo: Zoo, qemu: str, command: st
         *markdown.section("Bad over good", _published(regressions, zoo)),
         *markdown.section("Unexpected or undecided", (f"- {line}" for line in reasons(zoo))),
         *markdown.section("Null pairs", _pairs(zoo.pairs)),
+        *markdown.section("Out of scope", (f"- [{one.that}]({one.link}): {one.because}" for one in out)),
         f"Kernels: {', '.join(_stock(zoo))}. {qemu}. `{command}` measures what is missing.",
     ]
     return "\n".join(lines) + "\n"

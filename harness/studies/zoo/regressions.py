@@ -7,11 +7,10 @@ from pathlib import Path
 from harness.limits.load import load_scenario
 from harness.scenario import schema
 from harness.scenario.claims import parsed
-from harness.scenario.known import parse_range
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Bound, Ratio, Scenario
 from harness.scenario.ratio import names_of, parse_bound, parse_ratio
-from lab.kernels.ranges import RANGE_PATTERN
+from lab.kernels.ranges import RANGE_PATTERN, parse_range
 from lab.yaml.fields import Choice, Field, ListOf, Number, Record, Row, Text, name_text
 from lab.yaml.strict import Broken, Problems, nearest, parse, read_bytes, shown_path
 
@@ -69,7 +68,10 @@ _REGRESSION = Record(
     )
 )
 _REGRESSIONS = Field("regressions", ListOf(_REGRESSION, least=1), required=True)
-_FILE = Record((_REGRESSIONS,))
+_OUT_OF_SCOPE: Field[list[Row]] = Field(
+    "out_of_scope", ListOf(Record((schema.THAT, schema.LINK, schema.BECAUSE))), "regressions that the lab cannot show"
+)
+_FILE = Record((_REGRESSIONS, _OUT_OF_SCOPE))
 
 
 def load_regressions(path: Path, *, search: Path) -> tuple[Regression, ...]:
@@ -82,6 +84,29 @@ def load_regressions(path: Path, *, search: Path) -> tuple[Regression, ...]:
     found = [_regression(one, known, scenarios, search) for one in (row.get(_REGRESSIONS) or () if row else ())]
     problems.raise_if_any()
     return tuple(one for one in found if one is not None)
+
+
+@dataclass(frozen=True)
+class OutOfScope:
+    """A published regression that the lab cannot show, and why."""
+
+    that: str
+    link: str
+    because: str
+
+
+def load_out_of_scope(path: Path) -> tuple[OutOfScope, ...]:
+    """What the list of regressions names as out of scope. Raises InputErrors."""
+    problems = Problems()
+    row = _FILE.read(
+        problems, "regressions", parse(read_bytes(path, "list of regressions"), shown_path(path), problems)
+    )
+    problems.raise_if_any()
+    rows = (row.get(_OUT_OF_SCOPE) or ()) if row else ()
+    return tuple(
+        OutOfScope(one.get_or(schema.THAT, ""), one.get_or(schema.LINK, ""), one.get_or(schema.BECAUSE, ""))
+        for one in rows
+    )
 
 
 def _regression(row: Row, known: dict[str, Path], scenarios: dict[str, Scenario], search: Path) -> Regression | None:

@@ -20,8 +20,7 @@ from harness.record.store import Store
 from harness.run.events import Listener, nobody
 from harness.run.plan import Request
 from harness.run.runner import measured
-from harness.scenario.known import is_in
-from harness.scenario.model import Ratio, Scenario, Status
+from harness.scenario.model import Ratio, Scenario, Status, is_in
 from harness.studies.controls import Resolve
 from harness.studies.zoo.regressions import BAD, Regression
 from lab.base.errors import CannotJudge
@@ -192,8 +191,9 @@ def visit(visit: Visit, regressions: Sequence[Regression], stock: Sequence[Kerne
     for kernel in stock:
         for scenario, shown in _by_scenario(regressions):
             twice = len(nulls) < pairs
-            seeds = scenario.seeds * (2 if twice else 1)
-            results = _results(visit, Request(scenario, kernel, seeds))
+            # The claims of a null pair need every arm, a regression only those of its ratio.
+            seeds, arms = (scenario.seeds * 2, ()) if twice else (None, _arms_of(scenario, shown))
+            results = _results(visit, Request(scenario, kernel, seeds, arms))
             sightings += (_on_stock(one, kernel, results) for one in shown)
             if twice:
                 nulls += null_pair(scenario, shown, kernel.release, results)
@@ -211,6 +211,11 @@ def _by_scenario(regressions: Sequence[Regression]) -> Iterator[tuple[Scenario, 
         yield shown[0].scenario, shown
 
 
+def _arms_of(scenario: Scenario, shown: Sequence[Regression]) -> tuple[str, ...]:
+    needed = arms_needed(ratio for one in shown for ratio in one.ratios)
+    return tuple(arm for arm in scenario.arms if arm in needed)
+
+
 def _on_stock(regression: Regression, kernel: Kernel, results: Sequence[CellResult]) -> Sighting:
     bad = bool(regression.bad_on) and is_in(kernel.release, regression.bad_on)
     return sighting(regression, kernel.release, ZooSide.BAD if bad else ZooSide.GOOD, results)
@@ -222,11 +227,10 @@ def _on_mutant(
     """The mutant and the same source without it."""
     sightings, publications = [], []
     for scenario, shown in _by_scenario(regressions):
-        arms = arms_needed(ratio for one in shown for ratio in one.ratios)
-        chosen = tuple(arm for arm in scenario.arms if arm in arms)
+        arms = _arms_of(scenario, shown)
         try:
-            broken = _results(visit, Request(scenario, visit.resolve(mutant), None, chosen))
-            sound = _results(visit, Request(scenario, visit.resolve(""), None))
+            broken = _results(visit, Request(scenario, visit.resolve(mutant), None, arms))
+            sound = _results(visit, Request(scenario, visit.resolve(""), None, arms))
         except CannotJudge as error:
             sightings += [
                 Sighting(one.name, mutant, ZooSide(one.mutant_is), ZooSide.UNKNOWN, None, error.message, True)

@@ -2,29 +2,75 @@
 """The steps of a guest as values; ``runner.sh`` and ``further.sh`` interpret them."""
 
 import shlex
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar
+
+from lab.base.errors import LabBroken
 
 
 @dataclass(frozen=True)
 class Step:
     """One line of tab-separated fields. The runner never evaluates a field.
 
-    ``verb`` is the first field, the others are those of the class. ``typed`` is the line that a kernel developer would
-    type, with the fields in braces; ``{quoted}`` is ``value`` quoted for a shell.
+    ``verb`` is the first field, the others are the attributes named in ``sent`` (default: the fields of the class).
+    ``typed`` is the line that a kernel developer would type, a format of the step.
     """
 
     verb: ClassVar[str]
+    sent: ClassVar[tuple[str, ...]] = ()
     typed: ClassVar[str] = ""
 
     def fields(self) -> tuple[str, ...]:
-        """The verb and its arguments; ``lab.guest.job`` refuses tabs, newlines and empty fields."""
-        return (self.verb, *(str(getattr(self, field.name)) for field in fields(self)))
+        """The verb and its arguments; ``job_files`` refuses tabs, newlines and empty fields."""
+        names = self.sent or tuple(field.name for field in fields(self))
+        return (self.verb, *(str(getattr(self, name)) for name in names))
+
+    def files(self) -> Mapping[str, str]:
+        """The files of the guest's /job folder that the step uses, by name."""
+        return {}
 
     def shell(self) -> str:
         """The same step as the line that a kernel developer would type."""
-        return self.typed.format(**vars(self), quoted=shlex.quote(str(getattr(self, "value", ""))))
+        return self.typed.format(self).rstrip()
+
+    @property
+    def quoted(self) -> str:
+        """The step's ``value``, quoted for a shell."""
+        return shlex.quote(str(getattr(self, "value", "")))
 
 
-def seconds(nanoseconds: int) -> str:
-    return f"{nanoseconds / 1e9:.6f}"
+class Delayed(Step):
+    """A step that takes a time, ``after``, in nanoseconds of guest time."""
+
+    after: int
+
+    @property
+    def seconds(self) -> str:
+        return f"{self.after / 1e9:.6f}"
+
+
+def listed(rows: Iterable[str]) -> str:
+    """The text of a file with these lines."""
+    return "".join(f"{row}\n" for row in rows)
+
+
+def job_files(steps: Iterable[Step], *, deadline: int) -> dict[str, bytes]:
+    """Files of the guest's /job folder: ``script``, ``deadline`` (seconds), and those of the steps."""
+    every = tuple(steps)
+    files = {"deadline": f"{deadline}\n", "script": listed(map(_line, every))}
+    for step in every:
+        files |= step.files()
+    return {name: text.encode() for name, text in files.items()}
+
+
+def _line(step: Step) -> str:
+    fields = step.fields()
+    for field in fields:
+        if any(not char.isprintable() for char in field):
+            raise LabBroken(f"a step of the guest cannot carry {field!r}", remedy="report this scenario as a bug")
+    line = "\t".join(fields).rstrip("\t")
+    if "\t\t" in line:
+        # The guest's shell takes several tabs for one.
+        raise LabBroken(f"a step of the guest cannot carry an empty field: {fields!r}", remedy="report this as a bug")
+    return line

@@ -2,9 +2,10 @@
 """Steps that make block devices."""
 
 import shlex
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 
-from lab.guest.steps import Step
+from lab.guest.steps import Step, listed
 
 LAB = "/lab"
 """Folder of the guest with a symlink for each block device, under the lab's name for it."""
@@ -27,30 +28,24 @@ class Module(Step):
     The parameters named in ``optional`` are for kernels that have them.
     """
 
-    verb = "module"
+    verb, sent, typed = "module", ("name", "parameters"), "modprobe {0.name} {0.parameters}"
     name: str
     parameters: str = ""
     optional: tuple[str, ...] = ()
-
-    def fields(self) -> tuple[str, ...]:
-        return (self.verb, self.name, self.parameters)
-
-    def shell(self) -> str:
-        return f"modprobe {self.name} {self.parameters}".rstrip()
 
 
 @dataclass(frozen=True)
 class Mount(Step):
     """Mount a pseudo file system (such as configfs) on an existing folder."""
 
-    verb, typed = "mount", "mountpoint -q {path} || mount -t {kind} {kind} {path}"
+    verb, typed = "mount", "mountpoint -q {0.path} || mount -t {0.kind} {0.kind} {0.path}"
     kind: str
     path: str
 
 
 @dataclass(frozen=True)
 class MakeFolder(Step):
-    verb, typed = "mkdir", "mkdir {path}"
+    verb, typed = "mkdir", "mkdir {0.path}"
     path: str
 
 
@@ -58,14 +53,20 @@ class MakeFolder(Step):
 class Write(Step):
     """Write ``value`` to the first path that matches ``path`` (a glob), waiting up to 5 s for one."""
 
-    verb, typed = "write", "echo {quoted} > {path}"
+    verb, typed = "write", "echo {0.quoted} > {0.path}"
     path: str
     value: str
 
 
+def configured(folder: str, values: Mapping[str, object]) -> Iterator[Step]:
+    """Make a folder of configfs and write its attributes, in their order."""
+    yield MakeFolder(folder)
+    yield from (Write(f"{folder}/{name}", str(value)) for name, value in values.items())
+
+
 @dataclass(frozen=True)
 class LinkStep(Step):
-    verb, typed = "link", "ln -s {target} {path}"
+    verb, typed = "link", "ln -s {0.target} {0.path}"
     target: str
     path: str
 
@@ -75,7 +76,7 @@ class NameBlock(Step):
     """Name a block device after a LUN; ``path`` (a glob) matches its sysfs folder."""
 
     verb = "block"
-    typed = f"mkdir -p {LAB}; ln -s {{path}} {sysfs('{lun}')}; ln -s /dev/$(basename {{path}}) {device('{lun}')}"
+    typed = "mkdir -p /lab; ln -s {0.path} /lab/{0.lun}.sys; ln -s /dev/$(basename {0.path}) /lab/{0.lun}"
     lun: str
     path: str
 
@@ -89,8 +90,8 @@ class Find(Step):
 
     verb = "find"
     typed = (
-        "mkdir -p /lab; found=$(echo $(dirname $(grep -lx {quoted} {attribute}))/{block});"
-        " ln -s $found /lab/{lun}.sys; ln -s /dev/$(basename $(readlink -f $found)) /lab/{lun}"
+        "mkdir -p /lab; found=$(echo $(dirname $(grep -lx {0.quoted} {0.attribute}))/{0.block});"
+        " ln -s $found /lab/{0.lun}.sys; ln -s /dev/$(basename $(readlink -f $found)) /lab/{0.lun}"
     )
     lun: str
     attribute: str
@@ -102,7 +103,7 @@ class Find(Step):
 class TableStep(Step):
     """Create a device-mapper device from a table with one target per line."""
 
-    verb = "table"
+    verb, sent, typed = "table", ("name", "file"), "printf {0.quoted} | dmsetup create {0.name}"
     name: str
     rows: tuple[str, ...]
 
@@ -110,66 +111,88 @@ class TableStep(Step):
     def file(self) -> str:
         return f"{self.name}.table"
 
-    def fields(self) -> tuple[str, ...]:
-        return (self.verb, self.name, self.file)
+    @property
+    def quoted(self) -> str:
+        return _escaped(self.rows)
 
-    def shell(self) -> str:
-        rows = "\\n".join(self.rows)
-        return f"printf {shlex.quote(rows + chr(92) + 'n')} | dmsetup create {self.name}"
+    def files(self) -> Mapping[str, str]:
+        return {self.file: listed(self.rows)}
 
 
 @dataclass(frozen=True)
 class Array(Step):
     """Create an md array of the named devices with mdadm's ``arguments``."""
 
-    verb = "array"
+    verb, sent = "array", ("name", "number", "words")
+    typed = "mdadm --create /dev/md{0.number} --run --metadata=1.2 {0.words}"
     name: str
     number: int
     arguments: tuple[str, ...]
     members: tuple[str, ...]
 
-    def fields(self) -> tuple[str, ...]:
-        return (self.verb, self.name, str(self.number), self._words())
-
-    def _words(self) -> str:
-        return " ".join((*self.arguments, *(device(member) for member in self.members)))
-
-    def shell(self) -> str:
-        return f"mdadm --create /dev/md{self.number} --run --metadata=1.2 {self._words()}"
+    @property
+    def words(self) -> str:
+        return " ".join((*self.arguments, *map(device, self.members)))
 
 
-NETWORK_FILE = "network.tc"
+@dataclass(frozen=True)
+class Filesystem(Step):
+    """Make a filesystem on the device ``member`` and mount it on the folder ``name``, which stands for the device.
+
+    ``words`` are those of mkfs, ``options`` those of mount.
+    """
+
+    verb, sent = "filesystem", ("name", "member", "line")
+    typed = "mkfs.{0.type} {0.words} {0.node}; mkdir {0.folder}; mount -t {0.type} -o {0.options} {0.node} {0.folder}"
+    name: str
+    member: str
+    type: str
+    words: str
+    options: str
+
+    @property
+    def line(self) -> str:
+        return f"{self.type} {self.options} {self.words}"
+
+    @property
+    def node(self) -> str:
+        return device(self.member)
+
+    @property
+    def folder(self) -> str:
+        return device(self.name)
 
 
 @dataclass(frozen=True)
 class Network(Step):
     """Bring the loopback device up and run ``commands`` of tc, such as ``qdisc add dev lo ...``."""
 
-    verb = "network"
+    verb, sent, file = "network", ("file",), "network.tc"
     commands: tuple[str, ...]
 
-    def fields(self) -> tuple[str, ...]:
-        return (self.verb, NETWORK_FILE)
+    def files(self) -> Mapping[str, str]:
+        return {self.file: listed(self.commands)}
 
     def shell(self) -> str:
         return "\n".join(("ifconfig lo up", *(f"tc {command}" for command in self.commands)))
-
-
-HANDLER_CONFIG = "diskd.conf"
-HANDLER_READY = "/tmp/diskd.ready"  # noqa: S108
-HANDLER_COUNTERS = "/tmp/diskd.json"  # noqa: S108
 
 
 @dataclass(frozen=True)
 class Daemon(Step):
     """Start the disk handler with ``config`` and wait until it is ready; if it dies later, the boot ends."""
 
-    verb = "daemon"
+    verb, sent, file = "daemon", ("file",), "diskd.conf"
+    typed = "printf {0.quoted} > {0.file}; diskd {0.file} /tmp/diskd.ready /tmp/diskd.json &"
     config: tuple[str, ...]
 
-    def fields(self) -> tuple[str, ...]:
-        return (self.verb, HANDLER_CONFIG)
+    @property
+    def quoted(self) -> str:
+        return _escaped(self.config)
 
-    def shell(self) -> str:
-        rows = shlex.quote("\\n".join((*self.config, "")))
-        return f"printf {rows} > {HANDLER_CONFIG}; diskd {HANDLER_CONFIG} {HANDLER_READY} {HANDLER_COUNTERS} &"
+    def files(self) -> Mapping[str, str]:
+        return {self.file: listed(self.config)}
+
+
+def _escaped(rows: Iterable[str]) -> str:
+    """Lines as a quoted argument of printf."""
+    return shlex.quote("".join(f"{row}\\n" for row in rows))

@@ -3,38 +3,23 @@
 
 from dataclasses import dataclass
 
-from lab.guest.steps import Step, seconds
+from lab.guest.steps import Delayed
 
 HOST_NOISE = "host-noise"
 FAULTS = (
-    "oops",
-    "hang",
-    "hung-task",
-    "oom",
-    "io-error",
-    "flood",
-    "lose-runner",
-    "lose-handler",
-    "corrupt-result",
-    "truncate-result",
-    "omit-result",
-    HOST_NOISE,
+    *("oops", "hang", "hung-task", "oom", "io-error", "flood", "lose-runner", "lose-handler"),
+    *("corrupt-result", "truncate-result", "omit-result", HOST_NOISE),
 )
 """Faults of ``Inject``, which prove that the lab detects them."""
 
 
 @dataclass(frozen=True)
-class Inject(Step):
+class Inject(Delayed):
     """Break the guest on purpose, ``after`` nanoseconds from now; only selftests do this."""
 
+    verb, sent, typed = "inject", ("fault", "seconds"), "# selftest: {0.fault} after {0.seconds} s"
     fault: str
     after: int
-
-    def fields(self) -> tuple[str, ...]:
-        return ("inject", self.fault, seconds(self.after))
-
-    def shell(self) -> str:
-        return f"# selftest: {self.fault} after {seconds(self.after)} s"
 
 
 LOSE_DISK = "lose-disk"
@@ -42,14 +27,9 @@ LOSE_DISK = "lose-disk"
 
 
 @dataclass(frozen=True)
-class Lose(Step):
+class Lose(Delayed):
     """Remove a disk from the guest, ``after`` nanoseconds from now; only selftests do this."""
 
+    verb, sent, typed = "lose", ("lun", "seconds"), "# selftest: {0.lun} is lost after {0.seconds} s"
     lun: str
     after: int
-
-    def fields(self) -> tuple[str, ...]:
-        return ("lose", self.lun, seconds(self.after))
-
-    def shell(self) -> str:
-        return f"# selftest: {self.lun} is lost after {seconds(self.after)} s"

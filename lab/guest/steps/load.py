@@ -6,28 +6,23 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from lab.base.record import TRACE_FILE
-from lab.guest.steps import Step, seconds
+from lab.guest.steps import Delayed, Step
 
 
 @dataclass(frozen=True)
 class Phase(Step):
     """Announce the next phase on the result channel."""
 
-    verb, typed = "phase", "# {name}"
+    verb, typed = "phase", "# {0.name}"
     name: str
 
 
 @dataclass(frozen=True)
-class Pause(Step):
-    """Rest for ``time`` nanoseconds of guest time."""
+class Pause(Delayed):
+    """Rest until ``after``."""
 
-    time: int
-
-    def fields(self) -> tuple[str, ...]:
-        return ("pause", seconds(self.time))
-
-    def shell(self) -> str:
-        return f"sleep {seconds(self.time)}"
+    verb, sent, typed = "pause", ("seconds",), "sleep {0.seconds}"
+    after: int
 
 
 @dataclass(frozen=True)
@@ -54,6 +49,7 @@ class RunLoad(Step):
     The sampler carries out ``watch`` at the same time.
     """
 
+    verb, sent, typed = "load", ("name",), "fio --output-format=json --output={0.name}.json {0.file}"
     name: str
     fio: str
     watch: Sampling | None = None
@@ -62,15 +58,18 @@ class RunLoad(Step):
     def file(self) -> str:
         return f"{self.name}.fio"
 
-    @property
-    def watch_file(self) -> str:
-        return f"{self.name}.watch"
+    def files(self) -> Mapping[str, str]:
+        sampled = {f"{self.name}.watch": self.watch.config()} if self.watch else {}
+        return {self.file: self.fio, **sampled}
 
-    def fields(self) -> tuple[str, ...]:
-        return ("load", self.name)
 
-    def shell(self) -> str:
-        return f"fio --output-format=json --output={self.name}.json {self.file}"
+@dataclass(frozen=True)
+class LayFiles(Step):
+    """Write the files that a load reads, before its window, and empty the page cache."""
+
+    verb = "layout"
+    typed = "fio --create_only=1 {0.load}.fio; sync; echo 3 > /proc/sys/vm/drop_caches"
+    load: str
 
 
 TRACING = "/sys/kernel/tracing"
@@ -81,10 +80,12 @@ TRACE_INSTANCE = f"{TRACING}/instances/blklab"
 class TraceOn(Step):
     """Enable trace events in the syntax of ``set_event`` (``block:*``, ``scsi``), in an instance of the lab."""
 
+    verb, sent = "trace-on", ("words",)
     events: tuple[str, ...]
 
-    def fields(self) -> tuple[str, ...]:
-        return ("trace-on", " ".join(self.events))
+    @property
+    def words(self) -> str:
+        return " ".join(self.events)
 
     def shell(self) -> str:
         return "; ".join(f"echo {shlex.quote(event)} >> {TRACE_INSTANCE}/set_event" for event in self.events)
@@ -94,12 +95,13 @@ class TraceOn(Step):
 class TraceOff(Step):
     """Disable all events and keep the trace of ``load``."""
 
+    verb, sent = "trace-off", ("value",)
+    typed = (
+        f"echo > {TRACE_INSTANCE}/set_event; gzip -c < {TRACE_INSTANCE}/trace > {{0.quoted}};"
+        f" echo > {TRACE_INSTANCE}/trace"
+    )
     load: str
 
-    def fields(self) -> tuple[str, ...]:
-        return ("trace-off", TRACE_FILE.format(load=self.load))
-
-    def shell(self) -> str:
-        kept = shlex.quote(TRACE_FILE.format(load=self.load))
-        trace = f"{TRACE_INSTANCE}/trace"
-        return f"echo > {TRACE_INSTANCE}/set_event; gzip -c < {trace} > {kept}; echo > {trace}"
+    @property
+    def value(self) -> str:
+        return TRACE_FILE.format(load=self.load)

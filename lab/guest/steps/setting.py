@@ -10,7 +10,7 @@ from lab.guest.steps import Step
 class Tune(Step):
     """Set a knob and read it back; if the effective value differs, the boot is unfit."""
 
-    verb, typed = "tune", "echo {quoted} > {path}  # {knob}"
+    verb, typed = "tune", "echo {0.quoted} > {0.path}  # {0.knob}"
     knob: str
     path: str
     value: str
@@ -20,7 +20,7 @@ class Tune(Step):
 class Try(Step):
     """Set a knob that the kernel may refuse or change, and record the effect in ``lab.base.record.TRIED``."""
 
-    verb, typed = "try", "echo {quoted} > {path}; cat {path}  # {knob}"
+    verb, typed = "try", "echo {0.quoted} > {0.path}; cat {0.path}  # {0.knob}"
     knob: str
     path: str
     value: str
@@ -30,7 +30,7 @@ class Try(Step):
 class Confirm(Step):
     """Read a knob that was set by other means, such as a module parameter, and compare."""
 
-    verb, typed = "confirm", "cat {path}  # {knob}: {value}"
+    verb, typed = "confirm", "cat {0.path}  # {0.knob}: {0.value}"
     knob: str
     path: str
     value: str
@@ -42,8 +42,8 @@ class RouteInterrupts(Step):
 
     verb = "route"
     typed = (
-        "for n in $(ls {path}/msi_irqs 2>/dev/null || cat {path}/irq);"
-        " do echo {processor} > /proc/irq/$n/smp_affinity_list; done"
+        "for n in $(ls {0.path}/msi_irqs 2>/dev/null || cat {0.path}/irq);"
+        " do echo {0.processor} > /proc/irq/$n/smp_affinity_list; done"
     )
     knob: str
     path: str
@@ -61,22 +61,22 @@ class Recorded(Step):
 class Read(Recorded):
     """Record the content of the first file that matches ``path`` (a glob), empty without a match."""
 
-    verb, typed = "read", "cat {path}  # {key}"
+    verb, typed = "read", "cat {0.path}  # {0.key}"
 
 
 class Locate(Recorded):
     """Record the folder of sysfs that ``path`` (a glob) resolves to."""
 
-    verb, typed = "place", "readlink -f {path}  # {key}"
+    verb, typed = "place", "readlink -f {0.path}  # {0.key}"
 
 
 class Members(Recorded):
     """Record the names in the folder ``path`` (a glob)."""
 
-    verb, typed = "members", "ls {path}  # {key}"
+    verb, typed = "members", "ls {0.path}  # {0.key}"
 
 
 class Interrupts(Recorded):
     """Record the interrupt numbers of the PCI device in the folder ``path`` (a glob)."""
 
-    verb, typed = "interrupts", "ls {path}/msi_irqs || cat {path}/irq  # {key}"
+    verb, typed = "interrupts", "ls {0.path}/msi_irqs || cat {0.path}/irq  # {0.key}"

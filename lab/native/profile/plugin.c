@@ -18,6 +18,7 @@
  *   user ADDRESS BYTES RUNS INSTRUCTIONS             one block of a program
  */
 #include "functions.h"
+#include "marker.h"
 #include "memory.h"
 #include "qemu_api.h"
 #include "stack.h"
@@ -30,7 +31,6 @@
 #include <string.h>
 
 #define FIRST_KERNEL ((uint64_t)1 << 63)
-#define MARKER_MAX 32
 
 EXPORT int qemu_plugin_version = PLUGIN_API;
 
@@ -52,9 +52,7 @@ struct translated {
 
 static struct translated nothing = { .block.user = true }, *before = &nothing, *newest;
 static struct node *node; /* that BEFORE counts for; NULL for user space */
-static uint64_t marker, counted, window_began, surprises_before;
-static uint8_t marker_bytes[MARKER_MAX];
-static size_t marker_size;
+static uint64_t counted, window_began, surprises_before;
 static unsigned int windows;
 static bool in_window;
 static const char *output;
@@ -84,20 +82,6 @@ static void count_instruction(struct qemu_plugin_insn *insn)
 	qemu_plugin_register_vcpu_insn_exec_inline(insn, QEMU_PLUGIN_INLINE_ADD_U64, &counter, 1);
 }
 #endif
-
-static size_t copy_bytes(const struct qemu_plugin_insn *insn, uint8_t *to, size_t room)
-{
-	size_t size = qemu_plugin_insn_size(insn);
-
-	if (size > room)
-		size = room;
-#if PLUGIN_API >= 3
-	return qemu_plugin_insn_data(insn, to, size);
-#else
-	memcpy(to, qemu_plugin_insn_data(insn), size);
-	return size;
-#endif
-}
 
 static void write_user(FILE *file, const struct translated *user)
 {
@@ -253,8 +237,7 @@ static struct translated *new_block(const struct qemu_plugin_tb *tb, bool user)
 	}
 	for (size_t i = 0; i < length; i++)
 		new->size += copy_bytes(qemu_plugin_tb_get_insn(tb, i), new->bytes + new->size, size - new->size);
-	new->marker = new->block.address == marker &&new->size >= marker_size &&
-		      !memcmp(new->bytes, marker_bytes, marker_size);
+	new->marker = is_marker(tb);
 	return new;
 }
 
@@ -275,26 +258,14 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 	}
 }
 
-static void read_bytes(const char *text)
-{
-	unsigned int byte;
-
-	for (; sscanf(text, "%2x", &byte) == 1 && marker_size < MARKER_MAX; text += 2)
-		marker_bytes[marker_size++] = (uint8_t)byte;
-}
-
 static bool read_argument(const char *argument)
 {
 	if (!strncmp(argument, "functions=", 10))
 		functions_read(argument + 10);
-	else if (!strncmp(argument, "marker=", 7))
-		marker = strtoull(argument + 7, NULL, 16);
-	else if (!strncmp(argument, "bytes=", 6))
-		read_bytes(argument + 6);
 	else if (!strncmp(argument, "output=", 7))
 		output = strdup(argument + 7);
 	else
-		return false;
+		return marker_argument(argument);
 	return true;
 }
 
@@ -304,7 +275,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 	for (int i = 0; i < argc; i++)
 		if (!read_argument(argv[i]))
 			fail("unknown argument %s", argv[i]);
-	if (!marker || !marker_size || !output)
+	if (!marker_is_set() || !output)
 		fail("functions, marker, bytes and output are wanted");
 #if PLUGIN_API >= 2
 	counter = (qemu_plugin_u64){ .score = qemu_plugin_scoreboard_new(sizeof(uint64_t)) };

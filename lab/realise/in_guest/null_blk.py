@@ -1,30 +1,51 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""null_blk devices on one shared tag set."""
+"""null_blk devices: on one shared tag set, or each a disk below other drivers."""
 
 from collections.abc import Iterator
 
 from lab.guest.steps import Step
-from lab.guest.steps.device import MakeFolder, Module, NameBlock, Write
-from lab.realise.in_guest.loopback import CONFIGFS
-from lab.topology.model import StackKind, Topology
+from lab.guest.steps.device import Module, NameBlock, configured
+from lab.topology.model import Disk, Topology
 
+CONFIGFS = "/sys/kernel/config"
 _MIB = 1 << 20
+_MB = 10**6
+_TAGS = 1024
+"""Tags of a disk below another driver: above any depth that the hosts of a scenario allow."""
 
 
 def steps(topology: Topology) -> Iterator[Step]:
     (hba,) = topology.hbas.values()
     yield Module("null_blk", f"nr_devices=0 shared_tags=1 hw_queue_depth={hba.can_queue} submit_queues={hba.hw_queues}")
-    # md reads back its superblocks.
-    arrays = [stack.name for stack in topology.stacks.values() if stack.kind is StackKind.MD]
-    kept = {lun for name in arrays for lun in topology.leaves(name)}
+    kept = topology.keeping()
     for index, lun in enumerate(topology.luns.values()):
-        disk = topology.disks[lun.disks[0]]
-        folder = f"{CONFIGFS}/nullb/nullb{index}"
-        yield MakeFolder(folder)
-        yield Write(f"{folder}/size", str(disk.size // _MIB))
-        yield Write(f"{folder}/irqmode", "2")
-        yield Write(f"{folder}/completion_nsec", str(disk.service or 0))
-        if lun.name in kept:
-            yield Write(f"{folder}/memory_backed", "1")
-        yield Write(f"{folder}/power", "1")
+        yield from _device(index, topology.disks[lun.disks[0]], None, kept=lun.name in kept)
         yield NameBlock(lun.name, f"/sys/block/nullb{index}")
+
+
+def disks(topology: Topology) -> Iterator[Step]:
+    """Each disk as the block device that ``nodes`` names."""
+    yield Module("null_blk", "nr_devices=0")
+    for index, disk in enumerate(topology.disks.values()):
+        yield from _device(index, disk, _TAGS)
+
+
+def nodes(topology: Topology) -> dict[str, str]:
+    """The block device of each disk."""
+    return {name: f"/dev/nullb{index}" for index, name in enumerate(topology.disks)}
+
+
+def _device(index: int, disk: Disk, tags: int | None, *, kept: bool = False) -> Iterator[Step]:
+    # On 6.1 and later the block device takes the name of its configfs folder; on 5.10 it is
+    # nullb<index>. Folders of that name give the same device on all kernels.
+    folder = f"{CONFIGFS}/nullb/nullb{index}"
+    values = {
+        "size": disk.size // _MIB,
+        "hw_queue_depth": tags,
+        "irqmode": 2,
+        "completion_nsec": disk.service or 0,
+        "mbps": None if disk.rate is None else disk.rate // _MB,
+        "memory_backed": 1 if kept else None,
+        "power": 1,
+    }
+    yield from configured(folder, {name: value for name, value in values.items() if value is not None})

@@ -8,11 +8,11 @@ NVMe multipath. A link is one token bucket per direction on the address of its p
 from collections.abc import Iterator
 
 from lab.guest.steps import Step
-from lab.guest.steps.device import LinkStep, MakeFolder, Module, NameBlock, Network, Write
+from lab.guest.steps.device import LinkStep, Module, NameBlock, Network, Write, configured
 from lab.guest.steps.load import Pause
 from lab.guest.steps.setting import Tune
-from lab.realise.in_guest.loopback import CONFIGFS
-from lab.realise.in_guest.tcm_loop import null_blk_disk
+from lab.realise.in_guest import null_blk
+from lab.realise.in_guest.null_blk import CONFIGFS
 from lab.topology.model import Stack, Topology
 
 _TARGET = f"{CONFIGFS}/nvmet"
@@ -32,13 +32,11 @@ warns unless it is empty (check_flush_dependency); later kernels flush a workque
 
 
 def steps(topology: Topology) -> Iterator[Step]:
-    yield Module("null_blk", "nr_devices=0")
-    for index, disk in enumerate(topology.disks.values()):
-        yield from null_blk_disk(index, disk)
+    yield from null_blk.disks(topology)
     for module in ("nvmet-tcp", "nvme-tcp", "sch_prio", "sch_tbf", "cls_u32"):
         yield Module(module)
     yield Network(tuple(_traffic(topology)))
-    nodes = {name: f"/dev/nullb{index}" for index, name in enumerate(topology.disks)}
+    nodes = null_blk.nodes(topology)
     for stack in topology.stacks.values():
         yield from _subsystem(stack, nodes[topology.luns[stack.over[0]].disks[0]])
     yield from _ports(topology)
@@ -67,20 +65,15 @@ def _traffic(topology: Topology) -> Iterator[str]:
 
 def _subsystem(stack: Stack, node: str) -> Iterator[Step]:
     folder = f"{_TARGET}/subsystems/{_NQN}{stack.name}"
-    yield MakeFolder(folder)
-    yield Write(f"{folder}/attr_allow_any_host", "1")
-    yield MakeFolder(f"{folder}/namespaces/1")
-    yield Write(f"{folder}/namespaces/1/device_path", node)
-    yield Write(f"{folder}/namespaces/1/enable", "1")
+    yield from configured(folder, {"attr_allow_any_host": 1})
+    yield from configured(f"{folder}/namespaces/1", {"device_path": node, "enable": 1})
 
 
 def _ports(topology: Topology) -> Iterator[Step]:
     for number, (hba, address) in enumerate(_addresses(topology).items(), start=1):
         port = f"{_TARGET}/ports/{number}"
-        yield MakeFolder(port)
-        values = {"trtype": "tcp", "adrfam": "ipv4", "traddr": address, "trsvcid": str(_SERVICE)}
-        for key, value in values.items():
-            yield Write(f"{port}/addr_{key}", value)
+        values = {"addr_trtype": "tcp", "addr_adrfam": "ipv4", "addr_traddr": address, "addr_trsvcid": _SERVICE}
+        yield from configured(port, values)
         for stack in topology.stacks.values():
             if any(topology.luns[lun].hba == hba for lun in stack.over):
                 name = f"{_NQN}{stack.name}"

@@ -4,8 +4,8 @@
 from collections.abc import Iterator
 
 from lab.guest.steps import Step
-from lab.guest.steps.device import Daemon, MakeFolder, Module, Write
-from lab.realise.in_guest import loopback
+from lab.guest.steps.device import Daemon, MakeFolder, Module, configured
+from lab.realise.in_guest import tcm_loop
 from lab.topology.model import Disk, Lun, Topology
 
 _CORE = "user_0"
@@ -16,20 +16,15 @@ _NAA = 0x5001405100000000
 
 def steps(topology: Topology) -> Iterator[Step]:
     yield Module("target_core_user")
-    yield from loopback.host_modules(topology)
-    yield MakeFolder(f"{loopback.TARGET}/core/{_CORE}")
+    yield from tcm_loop.host_modules(topology)
+    yield MakeFolder(f"{tcm_loop.TARGET}/core/{_CORE}")
     for lun in topology.luns.values():
-        folder = f"{loopback.TARGET}/core/{_CORE}/{lun.name}"
-        size = topology.lun_size(lun.name)
-        yield MakeFolder(folder)
+        size = f"dev_size={topology.lun_size(lun.name)},hw_block_size={_BLOCK}"
         # No daemon listens on netlink: the kernel must not wait for a reply.
-        yield Write(
-            f"{folder}/control",
-            f"dev_config=lab/{lun.name},dev_size={size},hw_block_size={_BLOCK},nl_reply_supported=-1",
-        )
-        yield Write(f"{folder}/enable", "1")
+        control = f"dev_config=lab/{lun.name},{size},nl_reply_supported=-1"
+        yield from configured(f"{tcm_loop.TARGET}/core/{_CORE}/{lun.name}", {"control": control, "enable": 1})
     yield Daemon(tuple(model_lines(topology)))
-    yield from loopback.show_luns(topology, _CORE)
+    yield from tcm_loop.show_luns(topology, _CORE)
 
 
 def model_lines(topology: Topology) -> Iterator[str]:
@@ -54,11 +49,12 @@ def _path(topology: Topology, lun: Lun, disk: str) -> str:
 
 def _mechanics(disk: Disk) -> str:
     """Options of a disk besides rate and seek time."""
-    rotation = f" rotation={disk.rotation}" if disk.rotation else ""
-    ncq = f" ncq={disk.ncq}" if disk.ncq > 1 else ""
-    buffer = f" buffer={disk.buffer}" if disk.buffer else ""
-    ahead = f" look_ahead={disk.look_ahead}" if disk.look_ahead else ""
-    coalesce = f" coalesce={disk.coalesce}" if disk.coalesce > 1 else ""
-    return (
-        rotation + ncq + ahead + coalesce + buffer + "".join(f" zone={zone.start}:{zone.rate}" for zone in disk.zones)
-    )
+    numbers = {
+        "rotation": disk.rotation,
+        "ncq": disk.ncq if disk.ncq > 1 else 0,
+        "look_ahead": disk.look_ahead,
+        "coalesce": disk.coalesce if disk.coalesce > 1 else 0,
+        "buffer": disk.buffer,
+    }
+    zones = (f" zone={zone.start}:{zone.rate}" for zone in disk.zones)
+    return "".join((*(f" {name}={number}" for name, number in numbers.items() if number), *zones))

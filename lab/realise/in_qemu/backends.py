@@ -5,10 +5,10 @@ Each disk with a rate is a throttle group, and so is each link. Requests of a LU
 then those of the links on its path. QEMU serves the members of a group in turn (block/throttle-groups.c).
 """
 
-import json
 from collections.abc import Iterator, Mapping
 
-from lab.topology.model import Disk, Lun, StackKind, Topology
+from lab.realise.in_qemu.places import option
+from lab.topology.model import Disk, Lun, Topology
 
 Json = Mapping[str, object]
 
@@ -21,9 +21,9 @@ def node(number: int) -> str:
 def words(topology: Topology) -> Iterator[str]:
     """Throttle groups, and one tree of block nodes per LUN (per namespace, if several LUNs are its paths)."""
     for group, rate in groups(topology).items():
-        yield from ("-object", _json({"qom-type": "throttle-group", "id": group, "limits": {"bps-total": rate}}))
+        yield from option("-object", **{"qom-type": "throttle-group", "id": group, "limits": {"bps-total": rate}})
     for number, lun in enumerate(topology.luns.values()):
-        yield from ("-blockdev", _json({**_tree(topology, lun), "node-name": node(number)}))
+        yield from option("-blockdev", **_tree(topology, lun), **{"node-name": node(number)})
 
 
 def groups(topology: Topology) -> dict[str, int]:
@@ -39,8 +39,7 @@ def files(topology: Topology) -> dict[str, int]:
 
 def _kept(topology: Topology) -> Iterator[str]:
     """Disks below md arrays, whose superblocks the kernel reads back."""
-    arrays = [name for name, stack in topology.stacks.items() if stack.kind is StackKind.MD]
-    luns = {leaf for name in arrays for leaf in topology.leaves(name)}
+    luns = topology.keeping()
     yield from dict.fromkeys(disk for lun in topology.luns.values() if lun.name in luns for disk in lun.disks)
 
 
@@ -61,7 +60,3 @@ def _medium(topology: Topology, disk: Disk) -> Json:
 
 def _file(disk: Disk) -> str:
     return f"disk-{disk.name}.raw"
-
-
-def _json(value: Json) -> str:
-    return json.dumps(value, separators=(",", ":"))

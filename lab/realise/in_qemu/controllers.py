@@ -1,25 +1,28 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Controllers and their disks as -device words, a function for each family."""
+"""Controllers and their disks as -device words."""
 
-import json
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 
 from lab.realise.in_qemu import backends
-from lab.realise.in_qemu.places import RootPortPlace, places
+from lab.realise.in_qemu.places import option, places
 from lab.topology.emulated import MEGASAS_OWN
 from lab.topology.model import Driver, Hba, Lun, Stack, StackKind, Topology
 
-Properties = Mapping[str, object]
-
+_DEVICES = {Driver.VIRTIO_SCSI: "virtio-scsi-pci"}
+"""Names of devices that are not those of their drivers."""
 _DISK_WWN = 0x5001405110000000
 _HOST_WWN = 0x500605B000000000
 """First SAS addresses; the prefixes are those of LIO and LSI."""
 
 
 def words(topology: Topology) -> Iterator[str]:
-    yield from _subsystems(topology)
+    for stack in topology.stacks.values():
+        if stack.kind is StackKind.NVME:
+            yield from option("-device", driver="nvme-subsys", id=f"subsystem.{stack.name}", nqn=stack.name)
     for hba, place in zip(topology.hbas.values(), places(topology).values(), strict=True):
-        yield from _FAMILIES[hba.driver](topology, hba, place)
+        own = _properties(topology, hba, place.ordinal)
+        yield from option("-device", driver=_DEVICES.get(hba.driver, hba.driver), id=name(hba), bus=place.port, **own)
+        yield from _scsi_disks(topology, hba) if hba.driver is not Driver.NVME else ()
     yield from _namespaces(topology)
 
 
@@ -61,58 +64,30 @@ def nvme_serial(topology: Topology, hba: Hba) -> str:
     return f"labsub-{shared.name}"[:20] if shared else f"labctl-{hba.name}"[:20]
 
 
-def _device(properties: Properties) -> tuple[str, str]:
-    return "-device", json.dumps(properties, separators=(",", ":"))
-
-
-def _mptsas(topology: Topology, hba: Hba, place: RootPortPlace) -> Iterator[str]:
-    address = _HOST_WWN + 16 * place.ordinal
-    yield from _device({"driver": "mptsas1068", "id": name(hba), "bus": place.port, "sas_address": address})
-    yield from _scsi_disks(topology, hba)
-
-
-def _megasas(topology: Topology, hba: Hba, place: RootPortPlace) -> Iterator[str]:
-    commands = {"max_cmds": hba.can_queue + MEGASAS_OWN, "sas_address": _HOST_WWN + 16 * place.ordinal}
-    yield from _device({"driver": hba.driver.value, "id": name(hba), "bus": place.port, **commands})
-    yield from _scsi_disks(topology, hba)
-
-
-def _virtio(topology: Topology, hba: Hba, place: RootPortPlace) -> Iterator[str]:
-    queues = {"num_queues": hba.hw_queues, "virtqueue_size": hba.can_queue, "cmd_per_lun": hba.cmd_per_lun}
-    yield from _device({"driver": "virtio-scsi-pci", "id": name(hba), "bus": place.port, **queues})
-    yield from _scsi_disks(topology, hba)
+def _properties(topology: Topology, hba: Hba, ordinal: int) -> Mapping[str, object]:
+    """What a device has besides its name and place."""
+    if hba.driver is Driver.VIRTIO_SCSI:
+        return {"num_queues": hba.hw_queues, "virtqueue_size": hba.can_queue, "cmd_per_lun": hba.cmd_per_lun}
+    if hba.driver is not Driver.NVME:
+        commands = {} if hba.driver is Driver.MPTSAS else {"max_cmds": hba.can_queue + MEGASAS_OWN}
+        return {**commands, "sas_address": _HOST_WWN + 16 * ordinal}
+    shared = multipath(topology, next(lun.name for lun in topology.luns.values() if lun.hba == hba.name))
+    subsystem = {"subsys": f"subsystem.{shared.name}"} if shared else {}
+    return {"serial": nvme_serial(topology, hba), "max_ioqpairs": hba.hw_queues, **subsystem}
 
 
 def _scsi_disks(topology: Topology, hba: Hba) -> Iterator[str]:
     for number, lun in enumerate(topology.luns.values()):
         if lun.hba == hba.name:
             disk = lun.disks[0]
-            yield from _device(
-                {
-                    "driver": "scsi-hd",
-                    "bus": f"{name(hba)}.0",
-                    "scsi-id": target(topology, lun),
-                    "lun": 0,
-                    "drive": backends.node(number),
-                    "serial": serial(topology, disk),
-                    "wwn": wwn(topology, disk),
-                    "share-rw": True,
-                }
-            )
-
-
-def _subsystems(topology: Topology) -> Iterator[str]:
-    for stack in topology.stacks.values():
-        if stack.kind is StackKind.NVME:
-            yield from _device({"driver": "nvme-subsys", "id": f"subsystem.{stack.name}", "nqn": stack.name})
-
-
-def _nvme(topology: Topology, hba: Hba, place: RootPortPlace) -> Iterator[str]:
-    luns = [lun for lun in topology.luns.values() if lun.hba == hba.name]
-    shared = multipath(topology, luns[0].name)
-    subsystem = {"subsys": f"subsystem.{shared.name}"} if shared else {}
-    common = {"serial": nvme_serial(topology, hba), "max_ioqpairs": hba.hw_queues}
-    yield from _device({"driver": "nvme", "id": name(hba), "bus": place.port, **common, **subsystem})
+            place = {
+                "bus": f"{name(hba)}.0",
+                "scsi-id": target(topology, lun),
+                "lun": 0,
+                "drive": backends.node(number),
+            }
+            identity = {"serial": serial(topology, disk), "wwn": wwn(topology, disk), "share-rw": True}
+            yield from option("-device", driver="scsi-hd", **place, **identity)
 
 
 def _namespaces(topology: Topology) -> Iterator[str]:
@@ -124,15 +99,5 @@ def _namespaces(topology: Topology) -> Iterator[str]:
         if shared and lun.name != shared.over[-1]:
             continue
         identity = {"nsid": 1 if shared else target(topology, lun) + 1, "eui64": wwn(topology, lun.disks[0])}
-        yield from _device(
-            {"driver": "nvme-ns", "bus": name(topology.hbas[lun.hba]), "drive": backends.node(number), **identity}
-        )
-
-
-_FAMILIES: Mapping[Driver, Callable[[Topology, Hba, RootPortPlace], Iterator[str]]] = {
-    Driver.MPTSAS: _mptsas,
-    Driver.MEGASAS: _megasas,
-    Driver.MEGASAS_GEN2: _megasas,
-    Driver.VIRTIO_SCSI: _virtio,
-    Driver.NVME: _nvme,
-}
+        bus, drive = name(topology.hbas[lun.hba]), backends.node(number)
+        yield from option("-device", driver="nvme-ns", bus=bus, drive=drive, **identity)

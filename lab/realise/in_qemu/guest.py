@@ -5,28 +5,21 @@ from collections.abc import Iterator, Mapping
 
 from lab.guest.steps import Step
 from lab.guest.steps.device import Find, Module, sysfs
-from lab.guest.steps.setting import Confirm, Interrupts, Locate, Members, Read, RouteInterrupts, Tune
+from lab.guest.steps.setting import Interrupts, Locate, Members, Read, RouteInterrupts, Tune
 from lab.realise import stacks
+from lab.realise.in_guest.tcm_loop import queue_limits
 from lab.realise.in_qemu import controllers
 from lab.realise.in_qemu.places import RootPortPlace, places
 from lab.topology.model import SCSI, Driver, Hba, Lun, StackKind, Topology
 
-_MODULES: Mapping[Driver, tuple[str, ...]] = {
-    Driver.MPTSAS: ("sd_mod", "mptsas"),
-    Driver.MEGASAS: ("sd_mod", "megaraid_sas"),
-    Driver.MEGASAS_GEN2: ("sd_mod", "megaraid_sas"),
-    Driver.VIRTIO_SCSI: ("sd_mod", "virtio_pci", "virtio_scsi"),
-    Driver.NVME: ("nvme",),
+_FAMILIES: Mapping[Driver, tuple[tuple[str, ...], str, str]] = {
+    Driver.MPTSAS: (("sd_mod", "mptsas"), "host*", "port-*/end_device-*/target*"),
+    Driver.MEGASAS: (("sd_mod", "megaraid_sas"), "host*", "target*"),
+    Driver.MEGASAS_GEN2: (("sd_mod", "megaraid_sas"), "host*", "target*"),
+    Driver.VIRTIO_SCSI: (("sd_mod", "virtio_pci", "virtio_scsi"), "virtio*/host*", "target*"),
+    Driver.NVME: (("nvme",), "", ""),
 }
-_HOSTS: Mapping[Driver, str] = {
-    Driver.MPTSAS: "host*",
-    Driver.MEGASAS: "host*",
-    Driver.MEGASAS_GEN2: "host*",
-    Driver.VIRTIO_SCSI: "virtio*/host*",
-}
-"""Path of the SCSI host below its controller's folder."""
-_TARGETS: Mapping[Driver, str] = {Driver.MPTSAS: "port-*/end_device-*/target*"}
-"""Path of the targets below the SCSI host, if they are not its children."""
+"""Modules, path of the SCSI host below its controller's folder, and path of the targets below the host."""
 
 
 def steps(topology: Topology) -> Iterator[Step]:
@@ -39,9 +32,7 @@ def steps(topology: Topology) -> Iterator[Step]:
             yield _find_namespace(topology, lun, where[hba.name])
         else:
             yield _find_disk(topology, lun, hba, where[hba.name])
-            host = f"{scsi_host(hba, where[hba.name])}/scsi_host/host*"
-            yield Tune(f"hba.cmd_per_lun[{lun.name}]", f"{sysfs(lun.name)}/device/queue_depth", str(hba.cmd_per_lun))
-            yield Confirm(f"hba.can_queue[{lun.name}]", f"{host}/can_queue", str(hba.can_queue))
+            yield from queue_limits(hba, lun, f"{scsi_host(hba, where[hba.name])}/scsi_host/host*/can_queue")
     for hba in topology.hbas.values():
         if hba.interrupts is not None:
             yield RouteInterrupts(f"hba.interrupts[{hba.name}]", where[hba.name].folder, hba.interrupts)
@@ -52,7 +43,7 @@ def steps(topology: Topology) -> Iterator[Step]:
 
 def scsi_host(hba: Hba, place: RootPortPlace) -> str:
     """A glob for the folder of a controller's SCSI host."""
-    return f"{place.folder}/{_HOSTS[hba.driver]}"
+    return f"{place.folder}/{_FAMILIES[hba.driver][1]}"
 
 
 def watches(topology: Topology) -> dict[str, str]:
@@ -68,19 +59,14 @@ def watches(topology: Topology) -> dict[str, str]:
 
 
 def _modules(topology: Topology) -> Iterator[Step]:
-    for driver in dict.fromkeys(hba.driver for hba in topology.hbas.values()):
-        for module in _MODULES[driver]:
-            yield Module(module, _parameters(topology) if module == "nvme" else "")
-
-
-def _parameters(topology: Topology) -> str:
-    """A queue of n entries carries n - 1 commands (drivers/nvme/host/pci.c, nvme_alloc_tagset)."""
-    tags = next(hba.can_queue for hba in topology.hbas.values() if hba.driver is Driver.NVME)
-    return f"io_queue_depth={tags + 1}"
+    for driver, tags in {hba.driver: hba.can_queue for hba in topology.hbas.values()}.items():
+        for module in _FAMILIES[driver][0]:
+            # A queue of n entries carries n - 1 commands (drivers/nvme/host/pci.c, nvme_alloc_tagset).
+            yield Module(module, f"io_queue_depth={tags + 1}" if module == "nvme" else "")
 
 
 def _find_disk(topology: Topology, lun: Lun, hba: Hba, place: RootPortPlace) -> Find:
-    targets = f"{scsi_host(hba, place)}/{_TARGETS.get(hba.driver, 'target*')}"
+    targets = f"{scsi_host(hba, place)}/{_FAMILIES[hba.driver][2]}"
     wwid = f"naa.{controllers.wwn(topology, lun.disks[0]):x}"
     return Find(lun.name, f"{targets}/*:*:*:*/wwid", wwid, "block/*")
 

@@ -1,22 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A topology as QEMU hardware: pure functions from values to words of the command line."""
 
+import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
+from itertools import pairwise
+from pathlib import Path
 
 from lab.realise.in_qemu import backends, controllers, places
-from lab.realise.in_qemu.places import nodes
 from lab.topology.emulated import processors
-from lab.topology.model import Driver, StackKind, Topology
+from lab.topology.model import Topology
 
 BOARD = "q35"
-_DEVICES: Mapping[Driver, tuple[str, ...]] = {
-    Driver.MPTSAS: ("mptsas1068", "scsi-hd"),
-    Driver.MEGASAS: ("megasas", "scsi-hd"),
-    Driver.MEGASAS_GEN2: ("megasas-gen2", "scsi-hd"),
-    Driver.VIRTIO_SCSI: ("virtio-scsi-pci", "scsi-hd"),
-    Driver.NVME: ("nvme", "nvme-ns"),
-}
 
 
 @dataclass(frozen=True)
@@ -27,6 +22,12 @@ class Hardware:
     cpus: int
     words: tuple[str, ...]
     files: Mapping[str, int]
+
+    def make_files(self, folder: Path) -> None:
+        """Raises OSError."""
+        for name, size in self.files.items():
+            with (folder / name).open("wb") as file:
+                file.truncate(size)
 
 
 def hardware(topology: Topology) -> Hardware:
@@ -49,9 +50,5 @@ def lacking(topology: Topology, offered: Iterable[str]) -> tuple[str, ...]:
 
 def wanted_devices(topology: Topology) -> tuple[str, ...]:
     """The distinct names of the QEMU devices."""
-    names = ["pcie-root-port"]
-    names += ["pxb-pcie"] if nodes(topology) > 1 else []
-    for hba in topology.hbas.values():
-        names += _DEVICES[hba.driver]
-    names += ["nvme-subsys"] if any(stack.kind is StackKind.NVME for stack in topology.stacks.values()) else []
-    return tuple(dict.fromkeys(names))
+    pairs = pairwise(hardware(topology).words)
+    return tuple(dict.fromkeys(json.loads(value)["driver"] for word, value in pairs if word == "-device"))

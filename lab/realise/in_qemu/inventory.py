@@ -130,13 +130,10 @@ def _of_stack(topology: Topology, stack: Stack, seen: Inventory) -> Iterator[str
         paths = [name for name in members if _NVME_PATH.fullmatch(name)]
         yield from _differs(f"stack {stack.name}: paths", str(len(paths)), str(len(stack.over)))
         return
-    wanted = {PurePosixPath(_place(topology, member, seen)).name for member in stack.over}
+    kinds = {member: "stack" if member in topology.stacks else "lun" for member in stack.over}
+    wanted = {PurePosixPath(seen.get(f"{kind}.{name}.place", "")).name for name, kind in kinds.items()}
     if members != wanted:
         yield f"stack {stack.name}: its members are {_listed(members)}, expected {_listed(wanted)}"
-
-
-def _place(topology: Topology, member: str, seen: Inventory) -> str:
-    return seen.get(f"{'stack' if member in topology.stacks else 'lun'}.{member}.place", "")
 
 
 def _listed(names: set[str]) -> str:

@@ -22,7 +22,7 @@ def memory_words(topology: Topology) -> Iterator[str]:
     for node in range(count):
         size = topology.memory // _MIB - each * (count - 1) if node == 0 else each
         memory = {"qom-type": "memory-backend-ram", "id": f"memory{node}", "size": size * _MIB}
-        yield from ("-object", _json(memory))
+        yield from option("-object", **memory)
         yield from ("-numa", f"node,nodeid={node},cpus={node},memdev=memory{node}")
 
 
@@ -30,12 +30,13 @@ def words(topology: Topology) -> Iterator[str]:
     """Root buses, then root ports."""
     for number, (node, bus) in enumerate(root_buses(topology).items()):
         slot = f"{_LAST_SLOT - number:#x}"
-        bridge = {"driver": "pxb-pcie", "id": expander(node), "bus": ROOT, "addr": slot}
-        yield from ("-device", _json({**bridge, "bus_nr": bus, "numa_node": node}))
+        bridge = {"id": expander(node), "bus": ROOT, "addr": slot, "bus_nr": bus, "numa_node": node}
+        yield from option("-device", driver="pxb-pcie", **bridge)
     for hba, place in zip(topology.hbas.values(), places(topology).values(), strict=True):
-        port = {"driver": "pcie-root-port", "id": place.port, "bus": place.bus, "addr": f"{place.slot:#x}"}
-        own = {"chassis": place.ordinal, "slot": place.ordinal, **_slot(topology, hba)}
-        yield from ("-device", _json({**port, **own}))
+        port = {"id": place.port, "bus": place.bus, "addr": f"{place.slot:#x}", "chassis": place.ordinal}
+        generation, lanes = slot_of(topology, hba) or (0, 0)
+        speed = {"x-speed": _SPEEDS[min(generation, max(_SPEEDS))], "x-width": str(lanes)} if lanes else {}
+        yield from option("-device", driver="pcie-root-port", **port, slot=place.ordinal, **speed)
 
 
 def slot_of(topology: Topology, hba: Hba) -> tuple[int, int] | None:
@@ -43,16 +44,9 @@ def slot_of(topology: Topology, hba: Hba) -> tuple[int, int] | None:
     return next((found for name in hba.links if (found := topology.links[name].pcie)), None)
 
 
-def _slot(topology: Topology, hba: Hba) -> dict[str, str]:
-    found = slot_of(topology, hba)
-    if found is None:
-        return {}
-    generation, lanes = found
-    return {"x-speed": _SPEEDS[min(generation, max(_SPEEDS))], "x-width": str(lanes)}
-
-
-def _json(value: dict[str, object]) -> str:
-    return json.dumps(value, separators=(",", ":"))
+def option(name: str, **properties: object) -> tuple[str, str]:
+    """An option of QEMU with its value as JSON."""
+    return name, json.dumps(properties, separators=(",", ":"))
 
 
 ROOT = "pcie.0"

@@ -1,0 +1,20 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Makes the tutorial's tree: the commits of history.mbox on Debian's linux-source-6.12, in FOLDER/clone.git."""
+
+import sys
+from pathlib import Path
+
+from harness.patch.series import Branch, read_series
+from lab.base.cache import Cache
+from lab.base.process import run
+from lab.base.units import silent
+from lab.kernels import packaged
+
+branch = Branch(packaged.source_of("6.12", Cache.default(), tell=silent), Path(sys.argv[1]))
+tip = branch.base
+for number, patch in enumerate(read_series(Path(__file__).with_name("history.mbox"))):
+    tip = branch.applied(patch, tip).commit
+    name = f"change-{number}" if number else "good"
+    run(["git", "-C", str(branch.folder), "update-ref", f"refs/tags/{name}", tip])
+run(["git", "-C", str(branch.folder), "update-ref", "refs/heads/main", tip])
+run(["git", "-C", str(branch.folder), "symbolic-ref", "HEAD", "refs/heads/main"])

@@ -1,0 +1,160 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab patch``: apply a series to a tree, measure base and series, and say whether it is worse."""
+
+import argparse
+import shlex
+from collections.abc import Sequence
+from functools import partial
+from pathlib import Path
+
+from rich.console import Console
+
+from harness.base.files import write_atomic
+from harness.commands.common.boots import every_scenario, lab_of_host, store_of, watched
+from harness.commands.common.choice import chosen_by
+from harness.commands.common.options import SCENARIOS, add_arms, add_jobs, add_results, add_seeds, given, number, tell
+from harness.limits.load import load_scenario
+from harness.patch.choice import choice_lines
+from harness.patch.report import exit_code, reply, summary
+from harness.patch.series import Applied, Branch, Patch, read_series
+from harness.patch.study import Measure, MeasuredSeries, Study, profiled
+from harness.patch.touched import Sources
+from harness.profile.mail import differential_lines
+from harness.record.store import RunFolder, Store
+from harness.report.terminal.comparison import Compared, print_comparison
+from harness.run.plan import Request
+from harness.run.runner import measured
+from harness.scenario.model import Scenario
+from lab.base.cache import Cache
+from lab.base.digest import canonical, digest_bytes
+from lab.base.errors import CannotJudge, Misuse
+from lab.kernels.model import Kernel
+from lab.kernels.packaged import DEFAULT, named_source
+from lab.kernels.tree import KernelSource
+from lab.session import Lab
+
+FOLDER = "patch"
+MOST = 3
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("series", type=Path, metavar="SERIES", help="an mbox, or a folder of git format-patch")
+    parser.add_argument(
+        "--scenario",
+        action="append",
+        default=[],
+        metavar="NAME",
+        help="only this scenario; may be repeated (default: chosen by the functions that the series touches)",
+    )
+    parser.add_argument(
+        "--base",
+        type=given,
+        default=DEFAULT,
+        metavar="TREE@REV",
+        help=f"what it applies to: a git tree at a commit, tree:DIR@REV, or a packaged source (default: {DEFAULT})",
+    )
+    parser.add_argument("--each", action="store_true", help="measure each patch, compared with the one before it")
+    parser.add_argument("--all", action="store_true", help="every scenario of the virtual clock")
+    parser.add_argument(
+        "--most", type=number(1), default=MOST, metavar="N", help=f"at most N chosen scenarios (default: {MOST})"
+    )
+    parser.add_argument("--no-profile", action="store_true", help="do not count instructions of what moved")
+    add_seeds(parser)
+    add_arms(parser)
+    add_jobs(parser)
+    add_results(parser)
+    parser.epilog = (
+        "Exit status: 0 same or better, 1 worse (a claim, a load or a boot), 125 cannot judge: it does not apply or"
+        " build, or no scenario executes what it touches."
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    if options.all and options.scenario:
+        raise Misuse("--all with --scenario", remedy="leave one of them out")
+    series, store, cache = read_series(options.series), store_of(options, FOLDER), Cache.default()
+    spec = options.base if ":" in options.base else f"tree:{options.base}"
+    source = named_source(spec, cache, tell)
+    if source is None:
+        raise Misuse(f"--base {spec} is not a source", remedy="source:6.12, or DIR@REV of a git tree")
+    folder = store.root / "series" / digest_bytes(canonical([source.spec, str(source.path)]))[:12]
+    branch = Branch(source, folder)
+    applied = _applied(branch, series)
+    scenarios = _scenarios(options, branch, applied[-1].commit)
+    lab = lab_of_host()
+    study = Study(branch, _title(options.base, source, branch), cache, _measure(options, lab, store), tell)
+    compared = _compared(study, applied if options.each else applied[-1:], scenarios)
+    for one in compared:
+        _print(one)
+    whole = study.compared(compared[0].base, lambda: compared[-1].series, scenarios) if compared[1:] else compared[0]
+    profile = None if options.no_profile else profiled(lab, whole, tell)
+    print("\n".join(["", *(differential_lines(profile) if profile else []), ""]))
+    text = reply(series, whole, profile, _command(options))
+    write_atomic(folder / "reply.txt", text.encode())
+    print(text, end="")
+    tell(f"the reply is in {folder / 'reply.txt'}")
+    return exit_code(compared)
+
+
+def _title(named: str, source: KernelSource, branch: Branch) -> str:
+    """The base as its user names it, and what that was."""
+    return f"{named} ({branch.base[:12] if source.revision else source.title.rpartition(' ')[2]})"
+
+
+def _applied(branch: Branch, series: Sequence[Patch]) -> list[Applied]:
+    found: list[Applied] = []
+    for patch in series:
+        found.append(branch.applied(patch, found[-1].commit if found else branch.base))
+    return found
+
+
+def _scenarios(options: argparse.Namespace, branch: Branch, tip: str) -> list[Scenario]:
+    if options.scenario:
+        return [load_scenario(name, search=SCENARIOS) for name in options.scenario]
+    every = every_scenario()
+    choice = chosen_by(Sources(branch.folder, branch.base, tip), every)
+    print("\n".join(choice_lines(choice, len(every) if options.all else options.most)))
+    if options.all:
+        return every
+    if not choice.candidates:
+        raise CannotJudge(
+            "no scenario executes what the series touches", remedy="--scenario NAME, or --all for all of them"
+        )
+    return [one.scenario for one in choice.candidates[: options.most]]
+
+
+def _measure(options: argparse.Namespace, lab: Lab, store: Store) -> Measure:
+    def measure(scenario: Scenario, kernel: Kernel) -> RunFolder:
+        arms = tuple(name for name in options.arm if name in scenario.arms)
+        with watched() as listener:
+            return measured(lab, Request(scenario, kernel, options.seeds, arms), store, listener, options.jobs)
+
+    return measure
+
+
+def _compared(study: Study, steps: Sequence[Applied], scenarios: Sequence[Scenario]) -> list[MeasuredSeries]:
+    """Each step against the one before it, the first against the base."""
+    before, found = study.base(), list[MeasuredSeries]()
+    for step in steps:
+        found.append(study.compared(before, partial(study.step, step), scenarios))
+        before = found[-1].series
+    return found
+
+
+def _print(one: MeasuredSeries) -> None:
+    print(f"\n{one.base.title} -> {one.series.title}")
+    tables = [Compared(found.scenario, "base", "series", found.changes) for found in one.outcomes if found.changes]
+    if tables:
+        print_comparison(Console(), tables)
+    print("\n".join(summary(one)))
+
+
+def _command(options: argparse.Namespace) -> str:
+    words = ["blklab", "patch", options.series.name, "--base", options.base]
+    words += [word for name in options.scenario for word in ("--scenario", name)]
+    words += ["--each"] if options.each else []
+    words += ["--all"] if options.all else []
+    words += ["--most", str(options.most)] if options.most != MOST else []
+    words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
+    words += [word for arm in options.arm for word in ("--arm", arm)]
+    return shlex.join(words)

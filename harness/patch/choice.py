@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Scenarios chosen by the functions that a change touches."""
+
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness.patch.touched import Sources, Touched
+from harness.report.format import plural
+from harness.scenario.model import Scenario
+from harness.studies.executed import Executed, scenario_of
+from lab.kernels.mutants import Mutation
+
+_HUNK = re.compile(r"^@@ [^@]*@@ .*?(\w+)\(", re.MULTILINE)
+_SHOWN = 6
+
+
+@dataclass(frozen=True)
+class ChosenScenario:
+    """A scenario of which ``loads`` execute ``functions``; ``mutants`` are its controls that break one of them."""
+
+    scenario: Scenario
+    functions: frozenset[str]
+    loads: int
+    mutants: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class ScenarioChoice:
+    """``candidates`` are all scenarios that execute what is touched, those that tell most first.
+
+    ``executed`` maps each touched function to those of the kernel that contain it, ``unexecuted`` are the touched
+    functions that no load executes.
+    """
+
+    touched: Touched
+    executed: Mapping[str, frozenset[str]]
+    unexecuted: tuple[str, ...]
+    candidates: tuple[ChosenScenario, ...]
+    outdated: tuple[str, ...] = field(default=())
+
+
+def choose(
+    sources: Sources,
+    executed: Executed,
+    scenarios: Sequence[Scenario],
+    mutants: Mapping[str, Sequence[Mutation]],
+) -> ScenarioChoice:
+    """The scenarios whose loads execute what differs between the two revisions of ``sources``."""
+    touched = sources.touched()
+    wanted = dict(touched.functions)
+    for name, file in touched.data.items():
+        wanted |= {user: where for user, where in sources.users(name, file) if user not in wanted}
+    known = {
+        name: found
+        for name, file in wanted.items()
+        if (found := sources.executed_as(name, file, executed.by_function.keys()))
+    }
+    every = frozenset().union(*known.values())
+    candidates = [
+        one
+        for scenario in scenarios
+        if (one := _candidate(scenario, every, executed, _broken(scenario, mutants, wanted.keys()))).loads
+    ]
+    return ScenarioChoice(
+        touched,
+        known,
+        tuple(sorted(touched.functions.keys() - known.keys())),
+        tuple(sorted(candidates, key=lambda one: _rank(one, candidates))),
+        tuple(executed.outdated(scenarios)),
+    )
+
+
+def _candidate(
+    scenario: Scenario, wanted: frozenset[str], executed: Executed, broken: tuple[str, ...]
+) -> ChosenScenario:
+    loads = [functions & wanted for load, functions in executed.loads.items() if scenario_of(load) == scenario.name]
+    return ChosenScenario(scenario, frozenset().union(*loads), sum(map(bool, loads)), broken)
+
+
+def _broken(
+    scenario: Scenario, mutants: Mapping[str, Sequence[Mutation]], functions: Collection[str]
+) -> tuple[str, ...]:
+    """The mutants of the scenario's controls that change one of the functions."""
+    named = sorted({control.mutant for control in scenario.controls if control.mutant})
+    patches = {name: " ".join(one.patch.read_text() for one in mutants.get(name, ())) for name in named}
+    return tuple(name for name in named if not frozenset(_HUNK.findall(patches[name])).isdisjoint(functions))
+
+
+def _rank(one: ChosenScenario, candidates: Sequence[ChosenScenario]) -> tuple[bool, float, int, str]:
+    """First those that are known to detect a defect there, then those whose functions few others execute."""
+    rarity = sum(1 / sum(name in other.functions for other in candidates) for name in one.functions)
+    return not one.mutants, -rarity, len(one.scenario.arms), one.scenario.name
+
+
+def choice_lines(choice: ScenarioChoice, most: int) -> Iterator[str]:
+    """What was chosen and why."""
+    functions = sorted(choice.touched.functions)
+    yield f"touches {plural(len(functions), 'function')}: {_listed(functions) or 'none'}"
+    if choice.touched.data:
+        yield f"and {_listed(sorted(choice.touched.data))}, which the functions that use them count for"
+    if choice.touched.others:
+        yield f"not C code: {_listed(choice.touched.others)}"
+    for name in functions:
+        inside = choice.executed.get(name, frozenset())
+        if inside and name not in inside:
+            yield f"{name} is inlined, and executed in {_listed(sorted(inside))}"
+    if choice.unexecuted:
+        yield f"no measured load executes {_listed(choice.unexecuted)}"
+    for one in choice.candidates[:most]:
+        why = f", and detects {_listed(one.mutants)}" if one.mutants else ""
+        execute = "executes" if one.loads == 1 else "execute"
+        yield f"  {one.scenario.name}: {plural(one.loads, 'load')} {execute} {_listed(sorted(one.functions))}{why}"
+    if rest := [one.scenario.name for one in choice.candidates[most:]]:
+        yield f"not measured, though they execute them too: {_listed(rest, len(rest))} (--all)"
+    if choice.outdated:
+        yield f"not chosen from, as no load was observed: {_listed(choice.outdated, len(choice.outdated))}"
+
+
+def _listed(names: Sequence[str], most: int = _SHOWN) -> str:
+    rest = len(names) - most
+    return ", ".join(names[:most]) + (f" and {rest} more" if rest > 0 else "")

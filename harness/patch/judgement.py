@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Whether a series is worse than its base, by the runs of both."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass
+from enum import StrEnum
+
+from harness.judge.cells import CellResult
+from harness.judge.claims import Judgement
+from harness.judge.comparison import Change, Difference, changes
+from harness.judge.ensemble import Ensemble
+from harness.judge.verdict import Verdict
+from harness.record.judging import judge_run, results_of
+from harness.record.store import RunFolder
+from harness.report.format import figure, value
+from harness.scenario.model import Clock, Status
+from lab.base.record import Outcome
+
+METRICS = ("iops", "lat.p99")
+
+
+class Effect(StrEnum):
+    """What a series does to a claim, a load or a boot."""
+
+    WORSE = "worse"
+    BETTER = "better"
+    OPEN = "cannot judge"
+
+
+@dataclass(frozen=True)
+class SeriesFinding:
+    """``what`` names a claim, an arm or a load of the scenario, ``before`` and ``after`` its figures or words."""
+
+    effect: Effect
+    what: str
+    before: str
+    after: str
+
+
+@dataclass(frozen=True)
+class Outcomes:
+    """A scenario on base and series. ``changes`` are the figures, ``judged`` the claims and controls with a verdict on
+    both sides."""
+
+    scenario: str
+    runs: tuple[RunFolder, RunFolder]
+    findings: tuple[SeriesFinding, ...]
+    changes: tuple[Change, ...]
+    judged: int
+
+    @property
+    def effect(self) -> Effect | None:
+        """The worst effect; None where nothing differs."""
+        return worst(one.effect for one in self.findings)
+
+    @property
+    def moved(self) -> tuple[Change, ...]:
+        """The figures that differ, those by more than the threshold first, then by size."""
+        differing = (one for one in self.changes if one.share)
+        return tuple(sorted(differing, key=lambda one: (not _is_marked(one), -abs(one.share or 0))))
+
+
+def _is_marked(one: Change) -> bool:
+    return one.difference() is Difference.MARKED
+
+
+def worst(effects: Iterable[Effect | None]) -> Effect | None:
+    """The effect of several together."""
+    found = set(effects)
+    return next((one for one in (Effect.WORSE, Effect.OPEN, Effect.BETTER) if one in found), None)
+
+
+def outcomes(base: RunFolder, series: RunFolder) -> Outcomes:
+    """Compare two runs of one scenario. Raises Altered for a damaged one."""
+    verdicts = judge_run(base), judge_run(series)
+    exact = base.scenario.clock is Clock.VIRTUAL
+    found = tuple(changes(results_of(base), results_of(series), METRICS, exact=exact))
+    claims = list(_claims(*verdicts))
+    judged = [pair for pair in claims if all(one.status in (Status.PASS, Status.FAIL) for one in pair[1:])]
+    findings = (*_boots(*verdicts), *_of_claims(claims), *_loads(found))
+    return Outcomes(base.facts.scenario, (base, series), findings, found, len(judged))
+
+
+def _claims(base: Verdict, series: Verdict) -> Iterator[tuple[str, Judgement, Judgement]]:
+    """Claims and controls that count, with their judgement on both sides."""
+    for one, other in zip(base.claims, series.claims, strict=True):
+        if not one.optional and not one.draft:
+            yield one.that, one.judgement, other.judgement
+    for mine, theirs in zip(base.controls, series.controls, strict=True):
+        if mine.judgement is not None and theirs.judgement is not None:
+            yield f"negative control: {mine.that}", mine.judgement, theirs.judgement
+
+
+def _boots(base: Verdict, series: Verdict) -> Iterator[SeriesFinding]:
+    before = {(cell.arm, cell.seed): cell for cell in base.cells}
+    for after in series.cells:
+        earlier = before.get((after.arm, after.seed))
+        if earlier is None or earlier.status is after.status:
+            continue
+        what = f"arm {after.arm}, seed {after.seed}"
+        if earlier.status is Status.PASS and after.status is not Status.SKIP:
+            yield SeriesFinding(
+                Effect.WORSE if _failed(after) else Effect.OPEN, what, "boots", "; ".join(after.reasons)
+            )
+        elif after.status is Status.PASS and _failed(earlier):
+            yield SeriesFinding(Effect.BETTER, what, "; ".join(earlier.reasons), "boots")
+
+
+def _failed(cell: CellResult) -> bool:
+    return cell.status is Status.FAIL or cell.outcome in (Outcome.NOT_READY, Outcome.HANG, Outcome.OOPS)
+
+
+def _of_claims(claims: Sequence[tuple[str, Judgement, Judgement]]) -> Iterator[SeriesFinding]:
+    for that, before, after in claims:
+        match before.status, after.status:
+            case (Status.PASS, Status.FAIL):
+                effect = Effect.WORSE
+            case (Status.FAIL, Status.PASS):
+                effect = Effect.BETTER
+            case _:
+                continue
+        yield SeriesFinding(effect, that, f"{before.status} {value(before)}", f"{after.status} {value(after)}")
+
+
+def _loads(found: Sequence[Change]) -> Iterator[SeriesFinding]:
+    """Loads in which roles get less and none more, or more and none less: anything else is a trade between them."""
+    for arm, load in dict.fromkeys((one.arm, one.load) for one in found):
+        roles = [one for one in found if (one.arm, one.load, one.metric) == (arm, load, "iops")]
+        marked = [one for one in roles if _is_marked(one) and one.before and one.after]
+        shares = [one.share if one.share is not None else 1.0 for one in marked]
+        if not shares or min(shares) < 0 < max(shares):
+            continue
+        effect = Effect.WORSE if max(shares) < 0 else Effect.BETTER
+        names = ", ".join(one.role for one in marked)
+        before, after = (_medians(side) for side in zip(*((one.before, one.after) for one in marked), strict=True))
+        yield SeriesFinding(effect, f"{arm}.{load}: IOPS of {names}", before, after)
+
+
+def _medians(side: Iterable[Ensemble | None]) -> str:
+    return ", ".join(figure(one.median) for one in side if one)

@@ -1,0 +1,198 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Patches from an mbox or a folder, applied as commits on a base, without a work tree."""
+
+import email
+import email.policy
+import os
+import re
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass, field
+from email.message import EmailMessage
+from pathlib import Path
+
+from harness.bisect.repository import Repository
+from lab.base.errors import CannotJudge, Misuse
+from lab.base.process import run
+from lab.kernels import mutants
+from lab.kernels.mutants import mutation
+from lab.kernels.release import Release
+from lab.kernels.tree import KernelSource
+
+_FROM = re.compile(rb"^From \S+ .*\d\d:\d\d:\d\d \d{4}$", re.MULTILINE)
+_DIFF = re.compile(r"^(?:diff --git |--- (?:a/|/dev/null))", re.MULTILINE)
+_NUMBERED = re.compile(r"\[[^\]]*?(\d+)/(\d+)\]")
+_PREFIX = re.compile(r"^(?:\s*\[[^\]]*\])*\s*")
+_HUNK = re.compile(r"^@@ -(\d+)(?:,\d+)? \+(\d+)")
+_FAILED = re.compile(r"error: patch failed: (?P<file>.+):(?P<line>\d+)")
+_ABSENT = re.compile(r"error: (?P<file>\S+): (?:does not exist in index|already exists in index)")
+_CORRUPT = re.compile(r"(?:corrupt patch at|patch fragment without header at) line (?P<line>\d+)")
+_MOST = 500
+_WHO, _WHEN = "blklab <blklab@localhost>", "1700000000 +0000"
+"""A commit of the same content has the same id each time, so earlier runs are found."""
+
+
+@dataclass(frozen=True)
+class Patch:
+    """``line`` is where ``text`` begins in ``file``, 0 where a mail encodes it, so that lines have no counterpart."""
+
+    file: Path
+    line: int
+    text: str = field(repr=False)
+    subject: str
+    author: str = ""
+    message_id: str = ""
+
+    def place(self, offset: int) -> str:
+        """``file:line`` of a line of the text, which counts from 1."""
+        return f"{self.file}:{self.line + offset - 1}" if self.line else f"{self.file} (line {offset} of its patch)"
+
+    def place_of(self, file: str, number: int) -> str:
+        """``file:line`` here of a line of the patched ``file``; empty if the patch does not have it."""
+        inside, line = False, 0
+        for offset, text in enumerate(self.text.splitlines(), start=1):
+            if text.startswith("+++ "):
+                inside = text[4:].split("\t")[0].endswith(f"/{file}")
+            elif hunk := _HUNK.match(text):
+                line = int(hunk[2])
+            elif inside and line and text[:1] in ("+", " "):
+                if line == number:
+                    return self.place(offset)
+                line += 1
+        return ""
+
+    @property
+    def title(self) -> str:
+        return _PREFIX.sub("", self.subject)
+
+
+@dataclass(frozen=True)
+class Applied:
+    """A patch as a commit."""
+
+    patch: Patch
+    commit: str
+
+
+def read_series(path: Path) -> tuple[Patch, ...]:
+    """The patches of a file (mbox, mail or diff) or of a folder's *.patch, *.diff, *.mbox and *.eml, in their order.
+
+    Mails without a diff, such as a cover letter, are left out. Raises Misuse where there is no patch.
+    """
+    if path.is_dir():
+        files = sorted(one for one in path.iterdir() if one.suffix in (".patch", ".diff", ".mbox", ".eml"))
+    elif path.is_file():
+        files = [path]
+    else:
+        raise Misuse(f"{path} does not exist", remedy="name an mbox, or the folder of git format-patch")
+    found = [patch for file in files for patch in _patches(file)]
+    if not found:
+        raise Misuse(f"{path} has no patch", remedy="name an mbox, or the folder of git format-patch")
+    if len(found) > _MOST:
+        raise Misuse(f"{path} has {len(found)} patches, more than {_MOST}", remedy="name a part of them")
+    return tuple(_in_order(found))
+
+
+def _in_order(found: Sequence[Patch]) -> list[Patch]:
+    """By [PATCH 2/3] where every patch has such a number and none twice, as mails of a thread are in no order."""
+    numbers = [_NUMBERED.search(patch.subject) for patch in found]
+    keys = [int(match[1]) for match in numbers if match]
+    if len(set(keys)) != len(found):
+        return list(found)
+    return [patch for _, patch in sorted(zip(keys, found, strict=True), key=lambda pair: pair[0])]
+
+
+def _patches(file: Path) -> Iterator[Patch]:
+    data = file.read_bytes()
+    starts = [match.start() for match in _FROM.finditer(data)] or [0]
+    for start, end in zip(starts, [*starts[1:], len(data)], strict=True):
+        patch = _patch(file, data[:start].count(b"\n") + 1, data[start:end])
+        if _DIFF.search(patch.text):
+            yield patch
+
+
+def _patch(file: Path, line: int, data: bytes) -> Patch:
+    mail = email.message_from_bytes(data, policy=email.policy.default)
+    plain = not mail.is_multipart() and mail.get("Content-Transfer-Encoding", "8bit").lower() in ("7bit", "8bit")
+    if plain or not isinstance(mail, EmailMessage):
+        text, first = data.decode(errors="surrogateescape"), line
+    else:
+        body = mail.get_body(("plain",))
+        raw = body.get_payload(decode=True) if body else b""
+        text, first = (raw if isinstance(raw, bytes) else b"").decode(errors="surrogateescape"), 0
+    subject = " ".join(str(mail.get("Subject", "")).split()) or file.stem
+    return Patch(file, first, text, subject, str(mail.get("From", "")), str(mail.get("Message-ID", "")).strip())
+
+
+class Branch:
+    """Commits on the base ``source`` in the bare repository ``folder``/clone.git, which borrows the tree's objects."""
+
+    def __init__(self, source: KernelSource, folder: Path) -> None:
+        if not source.revision and not source.git_tree:
+            raise Misuse(f"{source.spec} has no revision", remedy="--base TREE@REV, or source:6.12")
+        folder.mkdir(parents=True, exist_ok=True)
+        self._repository = Repository(source.path, folder.resolve() / "clone.git")
+        self.folder = self._repository.folder
+        self.base = self._base(source)
+
+    def _base(self, source: KernelSource) -> str:
+        commit = self._repository.resolve(source.revision) if source.revision else ""
+        base = commit or self._commit(source.git_tree, source.title)
+        if not source.mutant:
+            return base
+        numbers = dict(re.findall(r"^(VERSION|PATCHLEVEL) *= *(\d+)", self.text(base, "Makefile"), re.MULTILINE))
+        release = Release.parse(f"{numbers['VERSION']}.{numbers['PATCHLEVEL']}.0")
+        change = mutation(source.mutant, release, mutants.catalogue()).patch
+        return self.applied(_patch(change, 1, change.read_bytes()), base).commit
+
+    def applied(self, patch: Patch, onto: str) -> Applied:
+        """A commit with the patch on ``onto``. Raises CannotJudge, with the patch's line, when it does not apply."""
+        index = {"GIT_INDEX_FILE": str(self.folder / "patch.index")}
+        self._git("read-tree", onto, extra=index)
+        words = ("apply", "--cached", "--whitespace=nowarn", "-")
+        text = patch.text.encode(errors="surrogateescape")
+        done = run(self._words(*words), env={**os.environ, **index, "LC_ALL": "C"}, stdin=text, accept=(0, 1, 128))
+        if done.returncode:
+            said = done.stderr.decode(errors="replace").strip()
+            raise CannotJudge(
+                f"{_where(patch, said)}: {patch.title} does not apply to {onto[:12]}\n{said}",
+                remedy="name the base that the series was made for, or rebase it",
+            )
+        tree = self._git("write-tree", extra=index).strip()
+        return Applied(patch, self._commit(tree, patch.title, onto))
+
+    def text(self, commit: str, path: str) -> str:
+        """A file's text, empty where the commit has no such file."""
+        done = run(self._words("cat-file", "blob", f"{commit}:{path}"), accept=(0, 128))
+        return done.stdout.decode(errors="replace")
+
+    def _commit(self, tree: str, message: str, *parents: str) -> str:
+        name, _, address = _WHO.partition(" ")
+        stamps = {"NAME": name, "EMAIL": address.strip("<>"), "DATE": _WHEN}
+        extra = {f"GIT_{role}_{key}": value for role in ("AUTHOR", "COMMITTER") for key, value in stamps.items()}
+        before = [word for parent in parents for word in ("-p", parent)]
+        return self._git("commit-tree", tree, *before, "-m", message or "no subject", extra=extra).strip()
+
+    def _git(self, *words: str, extra: dict[str, str]) -> str:
+        return run(self._words(*words), env={**os.environ, **extra}).stdout.decode(errors="replace")
+
+    def _words(self, *words: str) -> list[str]:
+        return ["git", "-C", str(self.folder), *words]
+
+
+def _where(patch: Patch, said: str) -> str:
+    """The line of the patch that git refuses."""
+    lines = patch.text.splitlines()
+    if match := _CORRUPT.search(said):
+        return patch.place(min(int(match["line"]), len(lines)))
+    match = _FAILED.search(said) or _ABSENT.search(said)
+    file, wanted = (match["file"], match.groupdict().get("line")) if match else ("", None)
+    inside = False
+    for number, line in enumerate(lines, start=1):
+        if line.startswith(("--- ", "+++ ")):
+            inside = inside if line.startswith("+++ ") and inside else line[4:].split("\t")[0].endswith(f"/{file}")
+            if inside and wanted is None:
+                return patch.place(number)
+        hunk = _HUNK.match(line)
+        if inside and hunk and hunk[1] == wanted:
+            return patch.place(number)
+    return patch.place(1)

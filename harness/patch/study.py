@@ -1,0 +1,120 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Builds base and series with one configuration and measures both under the chosen scenarios."""
+
+import re
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from time import monotonic
+
+from harness.patch.judgement import Effect, Outcomes, outcomes, worst
+from harness.patch.series import Applied, Branch
+from harness.profile.differential import Differential, differential
+from harness.profile.recorded import ProfiledCell, chosen_cell, profile_of
+from harness.record.store import RunFolder
+from harness.scenario.model import Scenario
+from lab.base.cache import Cache
+from lab.base.errors import CannotJudge
+from lab.base.units import Tell
+from lab.kernels import tree
+from lab.kernels.model import Kernel
+from lab.kernels.tree import KernelSource
+from lab.session import Lab
+
+_COMPILER = re.compile(r"(?P<file>[\w./-]+):(?P<line>\d+):\d+: ")
+Measure = Callable[[Scenario, Kernel], RunFolder]
+
+
+@dataclass(frozen=True)
+class SeriesKernel:
+    """A kernel of the series: the base, with the patches up to one. ``title`` is for people."""
+
+    commit: str
+    title: str
+    kernel: Kernel
+
+
+@dataclass(frozen=True)
+class MeasuredSeries:
+    """Two steps under every scenario, and the minutes that the later one took to build and to measure."""
+
+    base: SeriesKernel
+    series: SeriesKernel
+    outcomes: tuple[Outcomes, ...]
+    minutes: float = 0.0
+
+    @property
+    def effect(self) -> Effect | None:
+        """None where nothing differs. Without any claim that was judged on both sides: cannot judge."""
+        if not any(one.judged for one in self.outcomes):
+            return worst([Effect.OPEN, *(one.effect for one in self.outcomes)])
+        return worst(one.effect for one in self.outcomes)
+
+
+class Study:
+    """Kernels of ``branch``, built once, and their runs by ``measure``."""
+
+    def __init__(self, branch: Branch, base_title: str, cache: Cache, measure: Measure, tell: Tell) -> None:
+        self._branch, self._base_title, self._cache = branch, base_title, cache
+        self._measure, self._tell = measure, tell
+
+    def base(self) -> SeriesKernel:
+        """Raises CannotJudge when the base does not build: then nothing is said of the series."""
+        return SeriesKernel(self._branch.base, self._base_title, self._built(self._branch.base, self._base_title))
+
+    def step(self, applied: Applied) -> SeriesKernel:
+        """The base with all patches up to this one. Raises CannotJudge with the compiler's line."""
+        title = f"{self._base_title} with {applied.patch.title}"
+        try:
+            return SeriesKernel(applied.commit, title, self._built(applied.commit, title))
+        except CannotJudge as error:
+            named = _COMPILER.search(error.message)
+            where = applied.patch.place_of(named["file"], int(named["line"])) if named else ""
+            raise CannotJudge(f"{where or applied.patch.place(1)}: {error.message}", remedy=error.remedy) from error
+
+    def compared(
+        self, base: SeriesKernel, build: Callable[[], SeriesKernel], scenarios: Sequence[Scenario]
+    ) -> MeasuredSeries:
+        """Measure both. ``build`` makes the later kernel, first, and the minutes include it."""
+        began = monotonic()
+        after = build()
+        built = monotonic() - began
+        runs = [self._measure(scenario, base.kernel) for scenario in scenarios]
+        began = monotonic()
+        found = tuple(
+            outcomes(run, self._measure(scenario, after.kernel)) for scenario, run in zip(scenarios, runs, strict=True)
+        )
+        return MeasuredSeries(base, after, found, (built + monotonic() - began) / 60)
+
+    def _built(self, commit: str, title: str) -> Kernel:
+        spec = f"tree:{self._branch.folder}@{commit}"
+        source = KernelSource(self._branch.folder, spec, title, revision=commit)
+        return tree.built(source, self._cache, tell=self._tell)
+
+
+def moved_cell(found: Outcomes) -> ProfiledCell | None:
+    """The load to profile: that whose figure moved most, else that whose cost did; None without one."""
+    if found.moved:
+        return ProfiledCell(found.moved[0].arm, found.moved[0].load)
+    try:
+        return chosen_cell(found.runs)
+    except CannotJudge:
+        return None
+
+
+def profiled(lab: Lab, compared: MeasuredSeries, tell: Tell) -> Differential | None:
+    """The differential of what moved most among the scenarios, None where nothing can be profiled."""
+    ranked = sorted(compared.outcomes, key=lambda one: (one.effect is None, -len(one.moved)))
+    for one in ranked:
+        cell = moved_cell(one)
+        if cell is None:
+            continue
+        try:
+            before, after = (
+                profile_of(lab, run, cell, step.kernel, phase_seen=lambda phase: tell(f"profile: {phase}"))
+                for run, step in zip(one.runs, (compared.base, compared.series), strict=True)
+            )
+        except CannotJudge as error:
+            tell(f"no profile of {one.scenario}: {error.message}")
+            continue
+        return differential(before, after)
+    return None

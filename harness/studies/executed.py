@@ -1,0 +1,138 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Which load of which scenario executes which functions of the kernel, kept in scenarios/executed.json.
+
+The file has a line for each set of loads, with the functions that exactly these execute.
+"""
+
+import json
+import re
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import cached_property
+from pathlib import Path
+
+from harness.base.files import read_json, write_atomic
+from harness.profile.model import DEVICE_MODELS
+from harness.record.store import Store
+from harness.run.boots import Turns
+from harness.run.events import Listener
+from harness.run.plan import Request, cell_job, plan_run
+from harness.run.runner import carry_out, lanes_of_host
+from harness.scenario.expand import expand
+from harness.scenario.model import Scenario
+from lab.base.errors import LabBroken
+from lab.base.record import Outcome
+from lab.base.units import silent
+from lab.executed import functions_of, image_symbols, loaded_modules, run_observed
+from lab.profile import kernel_symbols
+from lab.session import Lab
+
+SCHEMA = 1
+REMAKE = "blklab check executed"
+Loads = Mapping[str, frozenset[str]]
+"""Functions by SCENARIO.ARM.LOAD."""
+
+
+@dataclass(frozen=True)
+class Executed:
+    """``kernel`` is the origin of the measured one, ``digests`` those of the scenarios when they were measured."""
+
+    kernel: str
+    digests: Mapping[str, str]
+    loads: Loads = field(repr=False)
+
+    @cached_property
+    def by_function(self) -> Mapping[str, frozenset[str]]:
+        """The loads that execute a function."""
+        found: dict[str, set[str]] = {}
+        for load, functions in self.loads.items():
+            for function in functions:
+                found.setdefault(function, set()).add(load)
+        return {function: frozenset(loads) for function, loads in found.items()}
+
+    def outdated(self, scenarios: Collection[Scenario]) -> list[str]:
+        """The names of those that were not measured as they are now."""
+        return [one.name for one in scenarios if self.digests.get(one.name) != one.digest]
+
+    def with_scenario(self, scenario: Scenario, loads: Loads) -> "Executed":
+        others = {load: functions for load, functions in self.loads.items() if scenario_of(load) != scenario.name}
+        return Executed(self.kernel, {**self.digests, scenario.name: scenario.digest}, {**others, **loads})
+
+
+def scenario_of(load: str) -> str:
+    return load.partition(".")[0]
+
+
+def observe(lab: Lab, request: Request, store: Store, listener: Listener, at_once: int = 0) -> Loads:
+    """Boot every arm of the request once and return what its loads execute, without arms that this kernel cannot run.
+
+    Raises what a run and a profile raise.
+    """
+    scenario = request.scenario
+    plan = plan_run(lab, replace(request, seeds=1))
+    run = carry_out(lab, plan, store, listener, Turns(lanes_of_host(at_once), boot=run_observed)).folder
+    jobs = {cell.arm.name: cell_job(cell) for cell in expand(scenario, 1, None)}
+    found: dict[str, frozenset[str]] = {}
+    for cell in run.facts.cells:
+        record = None if cell.skip else run.boot(cell)
+        if record is None or record.outcome is not Outcome.BYE:
+            continue
+        prepared, arm = plan.jobs[cell.arm, cell.seed], scenario.arms[cell.arm]
+        read = kernel_symbols if loaded_modules(prepared) - DEVICE_MODELS else image_symbols
+        symbols = read(lab, prepared, arm.topology, jobs[cell.arm], phase_seen=silent)
+        loads = functions_of(prepared, run.boot_folder(cell), symbols)
+        found |= {f"{scenario.name}.{cell.arm}.{load}": functions for load, functions in loads.items()}
+    return found
+
+
+def load_executed(path: Path) -> Executed | None:
+    """None where there is no file. Raises LabBroken for one that is damaged."""
+    document = read_json(path)
+    if document is None:
+        return None
+    try:
+        if document["schema"] != SCHEMA:
+            raise ValueError(f"schema {document['schema']}")
+        names: list[str] = document["loads"]
+        functions: dict[str, set[str]] = {name: set() for name in names}
+        for places, words in document["functions"].items():
+            for place in _places(places):
+                functions[names[place]].update(words.split())
+    except (KeyError, IndexError, TypeError, ValueError, AttributeError) as error:
+        raise LabBroken(f"{path} is damaged: {error}", remedy=f"make it again: {REMAKE}") from error
+    loads = {name: frozenset(found) for name, found in functions.items()}
+    return Executed(document["kernel"], document["digests"], loads)
+
+
+def save_executed(path: Path, executed: Executed) -> None:
+    names = sorted(executed.loads)
+    numbers = {name: number for number, name in enumerate(names)}
+    groups: dict[str, list[str]] = {}
+    for function, loads in sorted(executed.by_function.items()):
+        groups.setdefault(_ranges(sorted(numbers[load] for load in loads)), []).append(function)
+    document = {
+        "schema": SCHEMA,
+        "made by": REMAKE,
+        "kernel": executed.kernel,
+        "digests": dict(sorted(executed.digests.items())),
+        "loads": names,
+        "functions": {places: " ".join(functions) for places, functions in sorted(groups.items())},
+    }
+    write_atomic(path, (json.dumps(document, indent=1) + "\n").encode())
+
+
+def _ranges(places: Sequence[int]) -> str:
+    """``0-3,7``."""
+    parts: list[list[int]] = []
+    for place in places:
+        if parts and parts[-1][-1] == place - 1:
+            parts[-1][1:] = [place]
+        else:
+            parts.append([place])
+    return ",".join("-".join(map(str, part)) for part in parts)
+
+
+def _places(text: str) -> Iterator[int]:
+    for part in text.split(","):
+        first, last = re.fullmatch(r"(\d+)(?:-(\d+))?", part).groups()  # type: ignore[union-attr]
+        yield from range(int(first), int(last or first) + 1)

@@ -1,0 +1,21 @@
+/* SPDX-License-Identifier: GPL-2.0-only */
+/* The user function that marks both ends of a window: marker=ADDRESS and bytes=HEX. */
+#ifndef PROFILE_MARKER_H
+#define PROFILE_MARKER_H
+
+#include "qemu_api.h"
+
+#include <stdbool.h>
+
+/* Whether the argument was one of the marker's, and is kept. */
+bool marker_argument(const char *argument);
+
+bool marker_is_set(void);
+
+/* Whether this block of user space begins with the marker. */
+bool is_marker(const struct qemu_plugin_tb *tb);
+
+/* Copy at most ROOM bytes of the instruction; their number. */
+size_t copy_bytes(const struct qemu_plugin_insn *insn, uint8_t *to, size_t room);
+
+#endif
