@@ -30,6 +30,7 @@ from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, Misuse
 from lab.kernels.model import Kernel
 from lab.kernels.packaged import DEFAULT, named_source
+from lab.kernels.tree import KernelSource
 from lab.session import Lab
 
 FOLDER = "patch"
@@ -81,8 +82,7 @@ def execute(options: argparse.Namespace) -> int:
     applied = _applied(branch, series)
     scenarios = _scenarios(options, branch, applied[-1].commit)
     lab = lab_of_host()
-    title = source.title + (f" with {source.mutant}" if source.mutant else "")
-    study = Study(branch, title, cache, _measure(options, lab, store), tell)
+    study = Study(branch, _title(options.base, source, branch), cache, _measure(options, lab, store), tell)
     compared = _compared(study, applied if options.each else applied[-1:], scenarios)
     for one in compared:
         _print(one)
@@ -94,6 +94,11 @@ def execute(options: argparse.Namespace) -> int:
     print(text, end="")
     tell(f"the reply is in {folder / 'reply.txt'}")
     return exit_code(compared)
+
+
+def _title(named: str, source: KernelSource, branch: Branch) -> str:
+    """The base as its user names it, and what that was."""
+    return f"{named} ({branch.base[:12] if source.revision else source.title.rpartition(' ')[2]})"
 
 
 def _applied(branch: Branch, series: Sequence[Patch]) -> list[Applied]:

@@ -109,7 +109,8 @@ def choice_lines(choice: ScenarioChoice, most: int) -> Iterator[str]:
         yield f"no measured load executes {_listed(choice.unexecuted)}"
     for one in choice.candidates[:most]:
         why = f", and detects {_listed(one.mutants)}" if one.mutants else ""
-        yield f"  {one.scenario.name}: {plural(one.loads, 'load')} execute {_listed(sorted(one.functions))}{why}"
+        execute = "executes" if one.loads == 1 else "execute"
+        yield f"  {one.scenario.name}: {plural(one.loads, 'load')} {execute} {_listed(sorted(one.functions))}{why}"
     if rest := [one.scenario.name for one in choice.candidates[most:]]:
         yield f"not measured, though they execute them too: {_listed(rest, len(rest))} (--all)"
     if choice.outdated:

@@ -16,7 +16,8 @@ from harness.report.terminal.comparison import LEGEND, MARKS
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS
 
 WIDTH, LINES = 76, 40
-_FINDINGS, _CHANGES, _PROFILE = 3, 4, 18
+_FINDINGS, _CHANGES, _PROFILE = 3, 4, 6
+_FUNCTION_COLUMN = "calls  function"
 _WORDS = {
     Effect.WORSE: "WORSE",
     Effect.BETTER: "BETTER",
@@ -71,9 +72,15 @@ def reply(patches: Sequence[Patch], one: MeasuredSeries, profile: Differential |
     lines += ["", *_table(one)]
     foot = ["", "To repeat:", f"  {command}"]
     room = LINES - len(lines) - len(foot) - 1
-    if profile and room >= _PROFILE:
-        lines += ["", *(line.rstrip()[:WIDTH] for line in differential_lines(profile, room))]
+    lines += ["", *(line.rstrip()[:WIDTH] for line in _functions(profile)[:room])] if profile else []
     return "\n".join([*lines, *foot, ""])
+
+
+def _functions(profile: Differential) -> list[str]:
+    """The head of the differential, and the functions that differ most."""
+    lines = differential_lines(profile)
+    first = next(number for number, line in enumerate(lines) if line.endswith(_FUNCTION_COLUMN))
+    return [*lines[:2], "", *lines[first : first + 1 + _PROFILE]]
 
 
 def _mail_finding(found: Outcomes, one: SeriesFinding) -> Iterator[str]:

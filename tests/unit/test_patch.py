@@ -283,7 +283,7 @@ def test_each_patch_is_compared_with_the_one_before(
     verdicts = [line.split()[0] for line in said.splitlines() if line.startswith(("SAME", "WORSE"))]
     # Of each patch, and of the series in the reply.
     assert verdicts == ["SAME", "WORSE", "WORSE"]
-    assert f"{base} -> " in said and "with harmless -> " in said
+    assert f"@{base} ({base[:12]}) -> " in said and "with harmless -> " in said
     assert "Subject: Re: [PATCH] harmless" in said and "--scenario fair-tags --each" in said
     assert len(measured) == 3
     (kept,) = (tmp_path / "results").glob("patch/series/*/reply.txt")

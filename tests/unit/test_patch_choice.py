@@ -98,7 +98,7 @@ def test_rare_functions_come_first_and_what_none_executes_is_said(tree: Path) ->
     assert choice.unexecuted == ("blk_timeout",)
     text = "\n".join(choice_lines(choice, 1))
     assert "no measured load executes blk_timeout" in text
-    assert "fair-tags: 1 load execute __get_tag" in text
+    assert "fair-tags: 1 load executes __get_tag" in text
     assert "not chosen from, as no load was observed: waiters, fair-tags, ioprio" in text
 
 
