@@ -104,16 +104,16 @@ def try_stock(campaign: Campaign, measure: Measure) -> Iterator[Stock]:
 
 
 def try_further(
-    campaign: Campaign, measure: Measure, lacks: Callable[[Scenario, Sequence[Stock]], bool]
+    campaign: Campaign, measure: Measure, lacking: Callable[[Scenario, Sequence[Stock]], tuple[str, ...]]
 ) -> Iterator[Stock]:
-    """The scenarios that still lack something, on the further kernels, until they do not."""
+    """The arms of each scenario that still lack something, on the further kernels, until none does."""
     for scenario in campaign.scenarios:
         found: list[Stock] = []
         for spec in campaign.kernels:
-            if not lacks(scenario, found):
+            if not (arms := lacking(scenario, found)):
                 break
             with suppress(CannotJudge):
-                run = measure(scenario, spec, ())
+                run = measure(scenario, spec, arms)
                 found.append(Stock(scenario.name, _judged(run, ""), {}, run.facts.kernel.release))
         yield from found
 

@@ -7,6 +7,7 @@ from dataclasses import dataclass, replace
 from harness.judge.claims import ClaimVerdict, Judgement
 from harness.judge.ensemble import Ensemble
 from harness.judge.killers import UNPROVEN, entries, killer, killers, unit_of
+from harness.judge.operands import arms_needed
 from harness.report import markdown
 from harness.report.format import plural, value
 from harness.scenario.model import Claim, Control, Scenario, Status
@@ -106,16 +107,19 @@ def claim_kills(
             yield Kills(model.name, claim, judged, tuple(found.values()), on.kernel if on else "")
 
 
-def lacks_a_figure(
+def arms_without_figures(
     stock: Sequence[Stock], trials: Sequence[MutantTrial]
-) -> Callable[[Scenario, Sequence[Stock]], bool]:
-    """Whether a claim of a scenario was seen to fail on none of these kernels, or not measured at all."""
+) -> Callable[[Scenario, Sequence[Stock]], tuple[str, ...]]:
+    """The arms of claims of a scenario that were seen to fail on none of these kernels, and of what makes them fail."""
 
-    def lacks(scenario: Scenario, further: Sequence[Stock]) -> bool:
+    def lacking(scenario: Scenario, further: Sequence[Stock]) -> tuple[str, ...]:
         found = claim_kills([scenario], (*stock, *further), trials)
-        return any(not one.measured or one.judgement is None or one.judgement.ensemble is None for one in found)
+        left = [one.claim for one in found if not one.measured or one.judgement is None or not one.judgement.ensemble]
+        by = [one.ratio for claim in left for one in entries(scenario, claim) if killer(scenario, one, claim)]
+        needed = arms_needed([*(claim.ratio for claim in left), *by])
+        return tuple(arm for arm in scenario.arms if arm in needed)
 
-    return lacks
+    return lacking
 
 
 def _best(own: Sequence[Stock], number: int) -> Stock | None:

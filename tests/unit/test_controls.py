@@ -27,7 +27,7 @@ from harness.studies.controls import (
     try_mutants,
     try_stock,
 )
-from harness.studies.kills import claim_kills, kills_page, lacks_a_figure, mutant_rows
+from harness.studies.kills import arms_without_figures, claim_kills, kills_page, mutant_rows
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import AT_MOST, SHARE, cell, cells, claim, control, ratio, scenario
 from tests.unit.store_samples import KERNEL, boot_all, new_run
@@ -170,22 +170,22 @@ def test_what_the_source_leaves_open_is_measured_on_the_first_further_kernel_tha
     boot_all(run, {"none": 95.0, "red": 5.0})
     run.finish(judge_run(run), elapsed=1.0)
     campaign = Campaign((model,), (), source="source:6.12", kernels=("debian:5.10", KERNEL.spec, "debian:7.2"))
-    asked: list[str] = []
+    asked: list[tuple[str, tuple[str, ...]]] = []
 
     def measure(one: Scenario, spec: str, arms: tuple[str, ...]) -> RunFolder:
-        asked.append(spec)
+        asked.append((spec, arms))
         return stored(Store(tmp_path))(one, spec, arms)
 
     open_claims = [*try_stock(campaign, measure)]
-    further = [*try_further(campaign, measure, lacks_a_figure(open_claims, []))]
-    assert asked == ["source:6.12", "debian:5.10", KERNEL.spec]
+    further = [*try_further(campaign, measure, arms_without_figures(open_claims, []))]
+    assert asked == [("source:6.12", ()), ("debian:5.10", ("red", "none")), (KERNEL.spec, ("red", "none"))]
     (found,) = claim_kills([model], further, [])
     assert (found.measured, found.kernel) == (True, KERNEL.release)
     assert found.row[2:] == (
         f"0.9700 [0.9600 .. 0.9800] on {KERNEL.release}",
         f"arm red: 0.07000 [0.06000 .. 0.08000] on {KERNEL.release}",
     )
-    assert [*try_further(campaign, measure, lacks_a_figure(further, []))] == []
+    assert [*try_further(campaign, measure, arms_without_figures(further, []))] == []
 
 
 def test_a_claim_is_shown_where_it_holds_and_fails_where_the_file_says_so() -> None:

@@ -32,7 +32,7 @@ from harness.studies.controls import (
     try_mutants,
     try_stock,
 )
-from harness.studies.kills import claim_kills, kills_page, lacks_a_figure, mutant_rows
+from harness.studies.kills import arms_without_figures, claim_kills, kills_page, mutant_rows
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, BlklabError, CannotJudge, Misuse
 from lab.kernels.model import Kernel
@@ -127,7 +127,7 @@ def _kernel(spec: str) -> Kernel:
 
 def _tried(campaign: Campaign, measure: Measure) -> tuple[tuple[Stock, ...], tuple[MutantTrial, ...]]:
     stock, trials = tuple(try_stock(campaign, measure)), tuple(try_mutants(campaign, measure))
-    return (*stock, *try_further(campaign, measure, lacks_a_figure(stock, trials))), trials
+    return (*stock, *try_further(campaign, measure, arms_without_figures(stock, trials))), trials
 
 
 def _campaign(options: argparse.Namespace) -> Campaign:
