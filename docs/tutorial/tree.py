@@ -17,3 +17,4 @@ for number, patch in enumerate(read_series(Path(__file__).with_name("history.mbo
     name = f"change-{number}" if number else "good"
     run(["git", "-C", str(branch.folder), "update-ref", f"refs/tags/{name}", tip])
 run(["git", "-C", str(branch.folder), "update-ref", "refs/heads/main", tip])
+run(["git", "-C", str(branch.folder), "symbolic-ref", "HEAD", "refs/heads/main"])

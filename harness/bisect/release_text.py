@@ -5,8 +5,9 @@ from collections.abc import Iterator
 
 from harness.bisect.releases import Releases
 from harness.bisect.state import ClaimSeen, Observation
-from harness.report.format import duration, figure, plural
+from harness.report.format import figure, plural
 from harness.studies.timeline.sweep import label
+from harness.studies.timeline.text import spent
 
 
 def text(found: Releases, drift: int, go_on: str) -> str:
@@ -35,8 +36,7 @@ def _conclusion(found: Releases) -> Iterator[str]:
     for claim in _told(found, found.seen[found.bad]):
         yield f"  {claim.that}: {_range(before[claim.that])} -> {_range(claim)}"
     points = found.sweep.measured
-    made, seconds = sum(point.made for point in points), sum(point.seconds for point in points)
-    yield f"  {len(points)} of {plural(len(specs), 'kernel')} measured: {plural(made, 'boot')} in {duration(seconds)}"
+    yield f"  {len(points)} of {plural(len(specs), 'kernel')} measured: {spent(points)}"
 
 
 def _cautions(found: Releases, drift: int, go_on: str) -> Iterator[str]:

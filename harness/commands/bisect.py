@@ -18,17 +18,8 @@ from harness.bisect.repository import Repository
 from harness.bisect.simulation import compare
 from harness.bisect.state import State
 from harness.commands.bisect_releases import DEBIAN, by_release
+from harness.commands.common import options as shared
 from harness.commands.common.boots import lab_of_host, scenario_of, store_of, watched
-from harness.commands.common.options import (
-    add_arms,
-    add_jobs,
-    add_results,
-    add_scenario,
-    add_seeds,
-    given,
-    number,
-    tell,
-)
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines
 from harness.profile.recorded import chosen_cell, profile_of
@@ -43,13 +34,13 @@ _SIMULATED = ((256, 2.0, 5, 500), (16384, 2.0, 5, 100))
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_scenario(parser, nargs="?")
+    shared.add_scenario(parser, nargs="?")
     parser.add_argument("--tree", type=Path, metavar="DIR", help="a git repository with the kernel's history")
     parser.add_argument(
-        "--good", type=given, metavar="REV", help="a commit, or a series (debian:6.12), on which the claims hold"
+        "--good", type=shared.given, metavar="REV", help="a commit, or a series (debian:6.12), on which the claims hold"
     )
     parser.add_argument(
-        "--bad", type=given, metavar="REV", help="a commit, or a series (debian:7.3), on which a claim fails"
+        "--bad", type=shared.given, metavar="REV", help="a commit, or a series (debian:7.3), on which a claim fails"
     )
     parser.add_argument(
         "--figure", default="", metavar="NAME", help="between series: ARM.LOAD.ROLE.METRIC instead of the claims"
@@ -59,13 +50,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         action="store_true",
         help="between series: build both ends from source with one configuration; how much of the difference is code",
     )
-    add_seeds(parser)
-    add_arms(parser)
-    add_results(parser)
-    add_jobs(parser)
+    shared.add_seeds(parser)
+    shared.add_arms(parser)
+    shared.add_results(parser)
+    shared.add_jobs(parser)
     parser.add_argument(
         "--ahead",
-        type=number(0),
+        type=shared.number(0),
         default=2 if (os.cpu_count() or 1) > 1 else 0,
         metavar="N",
         help="kernels built in advance (default: 2, on one core 0)",
@@ -91,13 +82,13 @@ def execute(options: argparse.Namespace) -> int:
     trial = CommitTrial(scenario, options.seeds, tuple(options.arm), options.jobs)
     with watched() as listener:
         source = CommitSource(repository.folder, f"tree:{tree}")
-        oracle = KernelOracle(lab, trial, source, store, Ears(tell, listener))
+        oracle = KernelOracle(lab, trial, source, store, Ears(shared.tell, listener))
         finding = _bisection(options, repository, oracle, state, folder).run()
-    tell(oracle.drift(state.good, state.bad))
+    shared.tell(oracle.drift(state.good, state.bad))
     _report(finding, scenario, folder, _repeat(options, finding, tree), _differential(lab, oracle, store, finding))
     order = repository.suspects([state.good], state.bad)
     write_atomic(folder / "ratio.svg", plot(finding, (state.good, *order)).encode())
-    tell(f"plot, mail and state: {folder}")
+    shared.tell(f"plot, mail and state: {folder}")
     return EXIT_PASS if finding.verified else EXIT_CANNOT_JUDGE
 
 
@@ -106,8 +97,8 @@ def _bisection(
 ) -> Bisection | NoisyBisection:
     if oracle.scatters:
         # No build runs in advance: it would disturb measurements on the wall clock.
-        return NoisyBisection(repository, oracle, state, folder, tell)
-    return Bisection(repository, oracle, state, folder, tell, ahead=options.ahead)
+        return NoisyBisection(repository, oracle, state, folder, shared.tell)
+    return Bisection(repository, oracle, state, folder, shared.tell, ahead=options.ahead)
 
 
 def _check(options: argparse.Namespace) -> None:
@@ -146,7 +137,7 @@ def _differential(lab: Lab, oracle: KernelOracle, store: Store, finding: Finding
     try:
         cell = chosen_cell(runs)
         before, after = (
-            profile_of(lab, run, cell, oracle.kernel(commit), phase_seen=lambda phase: tell(f"profile: {phase}"))
+            profile_of(lab, run, cell, oracle.kernel(commit), phase_seen=lambda phase: shared.tell(f"profile: {phase}"))
             for run, commit in zip(runs, commits, strict=True)
         )
     except BlklabError as error:

@@ -8,8 +8,7 @@ from dataclasses import replace
 from harness.bisect.release_text import text
 from harness.bisect.releases import Releases, bisect_releases
 from harness.bisect.same_config import lines, same_config
-from harness.commands.common.boots import kernel_of, lab_of_host, scenario_of, store_of, watched
-from harness.commands.common.kernels import specs
+from harness.commands.common.boots import kernel_of, lab_of_host, scenario_of, specs, store_of, watched
 from harness.commands.common.options import tell
 from harness.studies.timeline.sweep import Sweeper, sweep
 from lab.base.cache import Cache

@@ -7,7 +7,7 @@ from collections.abc import Iterator, Sequence
 from rich.console import Console
 
 from harness.commands.common.boots import kernel_again, lab_of_host, watched
-from harness.commands.common.options import MOST_SEEDS, add_jobs, add_run, number
+from harness.commands.common.options import add_jobs, add_run, add_seeds
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import ElementKind
 from harness.profile.mail import most_expensive
@@ -33,9 +33,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="ARM.LOAD",
         help="boot again with each limit raised by a quarter: only the named one may gain (default: all loads)",
     )
-    parser.add_argument(
-        "--seeds", type=number(1, MOST_SEEDS), default=1, metavar="N", help="boots for each limit (default: 1)"
-    )
+    add_seeds(parser, default=1, help="boots for each limit (default: 1)")
     add_jobs(parser)
     parser.epilog = "Exit status with --prove: 0 proven, 1 refuted, 125 cannot be proven."
 

@@ -10,20 +10,10 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.common.boots import every_scenario, lab_of_host
+from harness.commands.common import options as shared
+from harness.commands.common.boots import add_kernels, every_scenario, kernels, lab_of_host, refuse_ranges, specs
 from harness.commands.common.choice import chosen_by
 from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
-from harness.commands.common.kernels import add_kernels, kernels, refuse_ranges, specs
-from harness.commands.common.options import (
-    SCENARIOS,
-    add_jobs,
-    add_results,
-    add_seeds,
-    given,
-    number,
-    results_root,
-    tell,
-)
 from harness.limits.load import load_scenario
 from harness.matrix.cluster import connect
 from harness.matrix.driver import run_matrix
@@ -55,13 +45,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--changed",
-        type=given,
+        type=shared.given,
         metavar="REV..REV",
         help="the scenarios that execute what differs between two commits of --tree, as blklab patch chooses them",
     )
     parser.add_argument("--tree", type=Path, metavar="DIR", help="a git repository of the kernel, for --changed")
     add_kernels(parser, KERNELS)
-    add_seeds(parser)
+    shared.add_seeds(parser)
     parser.add_argument(
         "--shard", type=read_shard, default=Shard(), metavar="I/N", help="only part I of N of the cells"
     )
@@ -71,7 +61,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--emit-jobs",
         nargs="?",
-        type=number(1, MOST_JOBS),
+        type=shared.number(1, MOST_JOBS),
         const=JOBS_PER_KERNEL,
         metavar="N",
         help=f"boot nothing: print N jobs per kernel (default: {JOBS_PER_KERNEL}) as JSON, for hosted runners",
@@ -79,8 +69,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--dask", metavar="ADDRESS", help="boot on the Dask cluster of this scheduler (tcp://host:8786)"
     )
-    add_jobs(parser)
-    add_results(parser)
+    shared.add_jobs(parser)
+    shared.add_results(parser)
     parser.add_argument("--refresh", action="store_true", help="use the newest package of each kernel")
     add_dry_run(parser)
     parser.epilog = (
@@ -89,7 +79,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    store = Store(results_root(options.results))
+    store = Store(shared.results_root(options.results))
     if options.merge:
         return _print(merge(store, parts(options.merge), _command(options)))
     scenarios = _changed(options) if options.changed else _scenarios(options.scenarios)
@@ -108,7 +98,7 @@ def execute(options: argparse.Namespace) -> int:
         with _elsewhere(options.dask) as elsewhere, matrix_progress(Console(stderr=True)) as listener:
             folder = run_matrix(lab, plan, store, listener, elsewhere)
     except (LabBroken, KeyboardInterrupt):
-        tell("interrupted: run the same command again to resume")
+        shared.tell("interrupted: run the same command again to resume")
         raise
     return _print(folder)
 
@@ -119,7 +109,7 @@ def _elsewhere(address: str | None) -> Iterator[Turns | None]:
     if address is None:
         yield None
     else:
-        with closing(connect(address, tell)) as cluster:
+        with closing(connect(address, shared.tell)) as cluster:
             yield Turns(cluster.lanes(), boot=cluster.run_job)
 
 
@@ -133,8 +123,8 @@ def _dry_run(options: argparse.Namespace, scenarios: Sequence[Scenario], store: 
 
 
 def _scenarios(named: Sequence[str]) -> tuple[Scenario, ...]:
-    refs = [name for words in named for name in words.split()] or list(find_scenarios(SCENARIOS))
-    found = {scenario.name: scenario for scenario in (load_scenario(ref, search=SCENARIOS) for ref in refs)}
+    refs = [name for words in named for name in words.split()] or list(find_scenarios(shared.SCENARIOS))
+    found = {scenario.name: scenario for scenario in (load_scenario(ref, search=shared.SCENARIOS) for ref in refs)}
     return tuple(found.values())
 
 
@@ -151,7 +141,7 @@ def _changed(options: argparse.Namespace) -> tuple[Scenario, ...]:
     commits = [commit_of(options.tree, revision) for revision in (old, new)]
     choice = chosen_by(Sources(options.tree, *commits), every_scenario())
     for line in choice_lines(choice, len(choice.candidates)):
-        tell(line)
+        shared.tell(line)
     if not choice.candidates:
         raise CannotJudge(f"no scenario executes what {options.changed} touches", remedy="name scenarios")
     return tuple(one.scenario for one in choice.candidates)

@@ -17,12 +17,11 @@ from harness.limits.load import load_scenario
 from harness.patch.choice import choice_lines
 from harness.patch.report import exit_code, reply, summary
 from harness.patch.series import Applied, Branch, Patch, read_series
-from harness.patch.study import Compared, Measure, Study, profiled
+from harness.patch.study import Measure, MeasuredSeries, Study, profiled
 from harness.patch.touched import Sources
 from harness.profile.mail import differential_lines
 from harness.record.store import RunFolder, Store
-from harness.report.terminal.comparison import Compared as Table
-from harness.report.terminal.comparison import print_comparison
+from harness.report.terminal.comparison import Compared, print_comparison
 from harness.run.plan import Request
 from harness.run.runner import measured
 from harness.scenario.model import Scenario
@@ -31,6 +30,7 @@ from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, Misuse
 from lab.kernels.model import Kernel
 from lab.kernels.packaged import DEFAULT, named_source
+from lab.kernels.tree import KernelSource
 from lab.session import Lab
 
 FOLDER = "patch"
@@ -82,8 +82,7 @@ def execute(options: argparse.Namespace) -> int:
     applied = _applied(branch, series)
     scenarios = _scenarios(options, branch, applied[-1].commit)
     lab = lab_of_host()
-    title = source.title + (f" with {source.mutant}" if source.mutant else "")
-    study = Study(branch, title, cache, _measure(options, lab, store), tell)
+    study = Study(branch, _title(options.base, source, branch), cache, _measure(options, lab, store), tell)
     compared = _compared(study, applied if options.each else applied[-1:], scenarios)
     for one in compared:
         _print(one)
@@ -95,6 +94,11 @@ def execute(options: argparse.Namespace) -> int:
     print(text, end="")
     tell(f"the reply is in {folder / 'reply.txt'}")
     return exit_code(compared)
+
+
+def _title(named: str, source: KernelSource, branch: Branch) -> str:
+    """The base as its user names it, and what that was."""
+    return f"{named} ({branch.base[:12] if source.revision else source.title.rpartition(' ')[2]})"
 
 
 def _applied(branch: Branch, series: Sequence[Patch]) -> list[Applied]:
@@ -128,18 +132,18 @@ def _measure(options: argparse.Namespace, lab: Lab, store: Store) -> Measure:
     return measure
 
 
-def _compared(study: Study, steps: Sequence[Applied], scenarios: Sequence[Scenario]) -> list[Compared]:
+def _compared(study: Study, steps: Sequence[Applied], scenarios: Sequence[Scenario]) -> list[MeasuredSeries]:
     """Each step against the one before it, the first against the base."""
-    before, found = study.base(), list[Compared]()
+    before, found = study.base(), list[MeasuredSeries]()
     for step in steps:
         found.append(study.compared(before, partial(study.step, step), scenarios))
         before = found[-1].series
     return found
 
 
-def _print(one: Compared) -> None:
+def _print(one: MeasuredSeries) -> None:
     print(f"\n{one.base.title} -> {one.series.title}")
-    tables = [Table(found.scenario, "base", "series", found.changes) for found in one.outcomes if found.changes]
+    tables = [Compared(found.scenario, "base", "series", found.changes) for found in one.outcomes if found.changes]
     if tables:
         print_comparison(Console(), tables)
     print("\n".join(summary(one)))

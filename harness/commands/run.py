@@ -4,20 +4,9 @@
 import argparse
 from dataclasses import replace
 
+from harness.commands.common import options as shared
 from harness.commands.common.boots import kernel_of, lab_of_host, scenario_of, store_of, watched
 from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
-from harness.commands.common.options import (
-    add_arms,
-    add_jobs,
-    add_kernel,
-    add_results,
-    add_scenario,
-    add_seeds,
-    given,
-    number,
-    results_root,
-    tell,
-)
 from harness.commands.common.output import add_exports, check_exports, export, show_run
 from harness.record.store import RunFolder, Store
 from harness.report.format import plural
@@ -41,7 +30,7 @@ def add_tracing(parser: argparse.ArgumentParser) -> None:
         metavar="EVENTS",
         help=f"record these ftrace events in one boot, without a verdict (block,scsi; default: {DEFAULT_EVENTS})",
     )
-    group.add_argument("--seed", type=number(1), metavar="N", help="the seed to trace (default: 1)")
+    group.add_argument("--seed", type=shared.number(1), metavar="N", help="the seed to trace (default: 1)")
 
 
 def execute_trace(options: argparse.Namespace) -> int:
@@ -52,8 +41,10 @@ def execute_trace(options: argparse.Namespace) -> int:
     store = store_of(options)
     kernel = kernel_of(options.kernel, refresh=options.refresh)
     lab = lab_of_host()
-    tell(f"{scenario.name} on {kernel.release}: arm {cell.arm.name}, seed {cell.seed}, tracing {', '.join(events)}")
-    _print(trace_boot(lab, cell, kernel, events, store.root, phase_seen=tell))
+    shared.tell(
+        f"{scenario.name} on {kernel.release}: arm {cell.arm.name}, seed {cell.seed}, tracing {', '.join(events)}"
+    )
+    _print(trace_boot(lab, cell, kernel, events, store.root, phase_seen=shared.tell))
     return EXIT_PASS
 
 
@@ -74,21 +65,24 @@ def _print(traces: tuple[Trace, ...]) -> None:
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_scenario(parser)
-    add_kernel(parser)
+    shared.add_scenario(parser)
+    shared.add_kernel(parser)
     parser.add_argument(
-        "--base", type=given, metavar="SPEC", help="measure this kernel first; its figures are baseline.* in claims"
+        "--base",
+        type=shared.given,
+        metavar="SPEC",
+        help="measure this kernel first; its figures are baseline.* in claims",
     )
-    add_seeds(parser, "--boots")
-    add_arms(parser)
+    shared.add_seeds(parser, "--boots")
+    shared.add_arms(parser)
     parser.add_argument(
         "--verify",
         action="store_true",
         help="boot every cell twice, the second time without a snapshot; different digests are an ERROR",
     )
     parser.add_argument("--cold", action="store_true", help="boot every guest; use no snapshot of a booted one")
-    add_results(parser)
-    add_jobs(parser)
+    shared.add_results(parser)
+    shared.add_jobs(parser)
     parser.add_argument(
         "--refresh", action="store_true", help="use the newest package of the kernel, not the pinned one"
     )
@@ -128,10 +122,10 @@ def _measured(lab: Lab, request: Request, store: Store, options: argparse.Namesp
     plan = plan_run(lab, request)
     earlier = None if options.verify else measured_before(plan, store)
     if earlier is not None:
-        tell(f"BASE kernel {earlier.facts.kernel.release}: using run {earlier.facts.run_id}")
+        shared.tell(f"BASE kernel {earlier.facts.kernel.release}: using run {earlier.facts.run_id}")
         return earlier
     folder = _run(lab, plan, store, options).folder
-    tell(f"BASE kernel {folder.facts.kernel.release}: measured in {folder.facts.run_id}")
+    shared.tell(f"BASE kernel {folder.facts.kernel.release}: measured in {folder.facts.run_id}")
     return folder
 
 
@@ -139,9 +133,9 @@ def _run(lab: Lab, plan: PlannedRun, store: Store, options: argparse.Namespace) 
     with watched() as listener:
         run = carry_out(lab, plan, store, listener, Turns(lanes_of_host(options.jobs)))
     if run.unfinished:
-        tell("host interference invalidated a boot: re-run the same command to repeat only that boot")
+        shared.tell("host interference invalidated a boot: re-run the same command to repeat only that boot")
     if run.resumed:
-        tell(f"{plural(run.resumed, 'boot')} taken over from an interrupted run")
+        shared.tell(f"{plural(run.resumed, 'boot')} taken over from an interrupted run")
     return run
 
 
@@ -149,7 +143,7 @@ def _dry_run(options: argparse.Namespace, scenario: Scenario) -> int:
     kernels = (options.base, options.kernel) if options.base else (options.kernel,)
     times = 2 if options.verify else 1
     boots = times * len(expand(scenario, options.seeds, options.arm or None))
-    print_estimates([Estimate(scenario, spec, boots) for spec in kernels], results_root(options.results))
+    print_estimates([Estimate(scenario, spec, boots) for spec in kernels], shared.results_root(options.results))
     return EXIT_PASS
 
 

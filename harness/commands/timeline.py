@@ -7,19 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from harness.base.files import write_atomic
-from harness.commands.common.boots import kernel_of, lab_of_host, store_of, watched
-from harness.commands.common.kernels import add_kernels, specs
-from harness.commands.common.options import (
-    PAGES,
-    SCENARIOS,
-    add_arms,
-    add_jobs,
-    add_results,
-    add_scenario,
-    add_seeds,
-    number,
-    tell,
-)
+from harness.commands.common import options as shared
+from harness.commands.common.boots import add_kernels, kernel_of, lab_of_host, specs, store_of, watched
 from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import METRICS as KNOWN
 from harness.scenario.model import Scenario
@@ -34,14 +23,14 @@ from lab.qemu.probe import find_qemu
 from lab.yaml.strict import nearest
 
 KERNELS = "debian:5.10 .. debian:7.3"
-_FOLDER = PAGES / "timeline"
+_FOLDER = shared.PAGES / "timeline"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    add_scenario(parser, nargs="+")
+    shared.add_scenario(parser, nargs="+")
     add_kernels(parser, KERNELS)
-    add_seeds(parser)
-    add_arms(parser)
+    shared.add_seeds(parser)
+    shared.add_arms(parser)
     parser.add_argument(
         "--metric",
         action="append",
@@ -51,12 +40,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument(
         "--step",
-        type=number(1),
+        type=shared.number(1),
         default=STEP,
         metavar="N",
         help=f"measure every Nth kernel first (default: {STEP}; 1: all)",
     )
-    add_jobs(parser)
+    shared.add_jobs(parser)
     parser.add_argument(
         "--out",
         nargs="?",
@@ -65,12 +54,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="DIR",
         help="write SCENARIO.svg, .html and .txt there (without DIR: docs/results/timeline)",
     )
-    add_results(parser)
+    shared.add_results(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
     metrics = _check(options)
-    scenarios, store = [load_scenario(name, search=SCENARIOS) for name in options.scenario], store_of(options)
+    scenarios, store = [load_scenario(name, search=shared.SCENARIOS) for name in options.scenario], store_of(options)
     find_qemu()
     named = specs(options.kernels or [KERNELS], Cache.default())
     lab, found = lab_of_host(), []
@@ -78,7 +67,7 @@ def execute(options: argparse.Namespace) -> int:
         for scenario in scenarios:
             arms = _arms(options.arm, scenario, scenarios)
             sweeper = Sweeper(lab, store, kernel_of, options.seeds, arms, options.jobs, listener)
-            found.append(timeline(sweeper, sweep(scenario, named), metrics, tell, options.step))
+            found.append(timeline(sweeper, sweep(scenario, named), metrics, shared.tell, options.step))
     report = "\n".join(map(text, found))
     print(report, end="")
     if options.out:
@@ -105,7 +94,7 @@ def _write(folder: Path, found: Sequence[Timeline], report: str, options: argpar
     name = found[0].sweep.scenario.name
     for ending, content in (("svg", picture(found)), ("html", page(found, _command(options))), ("txt", report)):
         write_atomic(folder / f"{name}.{ending}", content.encode())
-    tell(f"{name}.svg, .html and .txt are in {folder}")
+    shared.tell(f"{name}.svg, .html and .txt are in {folder}")
 
 
 def _command(options: argparse.Namespace) -> str:

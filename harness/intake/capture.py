@@ -30,6 +30,7 @@ _SEEK, _RPM, _SPINNING, _FLASH, _SERVICE = 8 * 10**6, 7200, 150 * 10**6, 500 * 1
 _BUFFER = 32
 _GENERATIONS = {"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5}
 _LANES = 32
+_SAS_GBIT = ("3", "6", "12")
 _CITES, _FITTED, _GUESSED = "cites", "fitted", "guessed"
 _GUESS = "no latencies were given"
 _QUEUE = ("scheduler", "nr_requests", "read_ahead_kb")
@@ -92,7 +93,7 @@ class _Writer:
         self._snapshot, self._notes, self._results = snapshot, notes, results
         self._driver = _driver(devices)
         self._devices = devices if self._driver is Driver.NVMET_TCP else self._without_namespace_paths(devices)
-        self._figures: list[CapturedFigure] = []
+        self._figures: dict[str, CapturedFigure] = {}
         self._links: dict[str, object] = {}
         self._tags = self._host_tags()
 
@@ -125,6 +126,8 @@ class _Writer:
     def write(self, name: str) -> Captured:
         disks, hbas, luns = self._disks(), self._hbas(), self._luns()
         stacks = StackReader(self._snapshot, self._devices, self._notes).read(nvme=self._driver is Driver.NVMET_TCP)
+        for stack in (stack for stack, row in stacks.items() if "chunk" in row):
+            self._figure(f"stack.{stack}.chunk", _CITES, "read: the dm table, or chunk_size of md")
         document: Document = {
             "topology": name,
             "title": self._title(),
@@ -155,7 +158,8 @@ class _Writer:
         return _MEMORY * -(-max(need, _MEMORY) // _MEMORY)
 
     def _figure(self, of: str, kind: str, text: str) -> None:
-        self._figures.append(CapturedFigure(of, kind, text))
+        """Further figures of one parameter say the same."""
+        self._figures.setdefault(of, CapturedFigure(of, kind, text))
 
     # Hosts
 
@@ -170,7 +174,9 @@ class _Writer:
         row |= {"driver": str(self._driver), "can_queue": tags}
         self._cite_tags(one, tags, len(own))
         row |= self._depths(one, own, tags)
-        row |= {"node": one.node} if within(NODE, one.node) is not None else {}
+        if within(NODE, one.node) is not None:
+            row["node"] = one.node
+            self._figure(f"hba.{one.name}.node", _CITES, "read: numa_node")
         if (link := self._link(one)) is not None:
             row["links"] = [link]
         if len(one.queues) > 1:
@@ -226,11 +232,33 @@ class _Writer:
     # Disks
 
     def _luns(self) -> dict[str, object]:
-        return {lun.name: {"hba": lun.controller, "disks": [lun.disk]} for lun in self._devices.luns.values()}
+        ports = {row[0]: row[1:] for row in self._snapshot.rows("sas")}
+        return {
+            lun.name: {"hba": lun.controller, "disks": [lun.disk], **self._ports(lun, ports)}
+            for lun in self._devices.luns.values()
+        }
+
+    def _ports(self, lun: CapturedLun, ports: Mapping[str, Sequence[str]]) -> Document:
+        """The links of its SAS ports."""
+        names = []
+        for port in (port for port in lun.ports if port in ports):
+            lanes, speed = (*ports[port], "", "")[:2]
+            gbit = speed.removesuffix(" Gbit").removesuffix(".0")
+            if not (lanes.isdigit() and 0 < int(lanes) <= _LANES and gbit in _SAS_GBIT):
+                self._notes.add(port, f"a SAS port of {lanes or 'no'} phys at {speed or 'an unknown speed'}")
+            elif self._driver is not Driver.TCMU:
+                self._notes.add(port, f"its SAS link, {lanes} phys at {gbit} Gbit/s: {self._driver} has no links")
+            else:
+                names.append(f"sas-{slug(port)}")
+                self._links[names[-1]] = {"sas": {"gbit": int(gbit), "lanes": int(lanes)}}
+                self._figure(f"link.{names[-1]}.rate", _CITES, "read: num_phys and negotiated_linkrate")
+        return {"links": names} if names else {}
 
     def _disks(self) -> dict[str, object]:
         first = {lun.disk: lun for lun in reversed(list(self._devices.luns.values()))}
         order = dict.fromkeys(lun.disk for lun in self._devices.luns.values())
+        for name in order:
+            self._figure(f"disk.{name}.size", _CITES, "read: size")
         return {name: {"size": exact_size(first[name].size), **self._speed(first[name])} for name in order}
 
     def _speed(self, lun: CapturedLun) -> Document:
@@ -298,7 +326,7 @@ class _Writer:
     def _origins(self) -> Iterator[Document]:
         """The figures' origins, those of all disks, hosts or links together where they are equal."""
         keys: dict[tuple[str, str], list[CapturedFigure]] = {}
-        for figure in self._figures:
+        for figure in self._figures.values():
             kind, _, key = figure.of.split(".")
             keys.setdefault((kind, key), []).append(figure)
         for (kind, key), figures in keys.items():

@@ -195,6 +195,14 @@ controllers() {
 		note "$OUT/host/${host##*/}/place" "$where"
 		attributes "$OUT/host/${host##*/}" "$host" can_queue cmd_per_lun sg_tablesize proc_name nr_hw_queues
 	done
+	for port in "$SYS"/class/sas_port/port-*; do
+		first "$port/num_phys" || continue
+		phys=$line
+		for phy in "$port"/device/phy-*; do
+			first "$SYS/class/sas_phy/${phy##*/}/negotiated_linkrate" && break
+		done
+		printf '%s\t%s\t%s\n' "${port##*/}" "$phys" "$line" >>"$OUT/sas"
+	done
 	for controller in "$SYS"/class/nvme/nvme*; do
 		where=$(place "$controller") || continue
 		own=$OUT/nvme/${controller##*/}
@@ -229,7 +237,7 @@ collect() {
 	} >"$OUT/about"
 	block_devices
 	controllers
-	copy "$OUT/proc" "$ROOT/proc/interrupts"
+	copy "$OUT/proc" "$ROOT/proc/interrupts" "$ROOT/proc/mdstat"
 	copy "$OUT/cpu" "$SYS/devices/system/cpu/online"
 	for node in "$SYS"/devices/system/node/node*; do
 		attributes "$OUT/node/${node##*/}" "$node" cpulist

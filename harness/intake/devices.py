@@ -16,6 +16,7 @@ _PCI = re.compile(r"[0-9a-f]{4}:[0-9a-f]{2}:[0-9a-f]{2}\.[0-7]")
 _HOST, _NVME = re.compile(r"host\d+"), re.compile(r"nvme\d+")
 _NAMESPACE = re.compile(r"nvme(\d+)(?:c(\d+))?n(\d+)")
 _STACKED = re.compile(r"(dm-|md)\d+")
+_SAS_PORT = re.compile(r"port-\d+(?::\d+)+")
 _DIRECT_ACCESS = "0"
 _LARGEST = 1 << 44
 """Bytes; the largest size of a topology file."""
@@ -60,7 +61,8 @@ class CapturedController:
 class CapturedLun:
     """A block device of a controller. ``device`` is the kernel's name; LUNs with one ``disk`` are paths to it.
 
-    ``size`` is in bytes. ``depth`` is its queue_depth, None where it has none of its own.
+    ``size`` is in bytes. ``depth`` is its queue_depth, None where it has none of its own. ``ports`` are the SAS ports
+    on the way to it.
     """
 
     name: str
@@ -70,6 +72,7 @@ class CapturedLun:
     size: int
     depth: int | None
     rotational: bool
+    ports: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -194,7 +197,9 @@ def _lun(snapshot: Snapshot, device: str, controller: CapturedController, notes:
     disk = f"nvme{parts[0]}n{parts[2]}" if parts else f"identity {identity}" if identity else name
     depth = snapshot.number(f"{own}/device/queue_depth")
     rotational = snapshot.text(f"{own}/queue/rotational") == "1"
-    return CapturedLun(name, device, controller.name, disk, size // _MEBIBYTE * _MEBIBYTE, depth, rotational)
+    size = size // _MEBIBYTE * _MEBIBYTE
+    ports = tuple(part for part in PurePosixPath(snapshot.text(f"{own}/place")).parts if _SAS_PORT.fullmatch(part))
+    return CapturedLun(name, device, controller.name, disk, size, depth, rotational, ports)
 
 
 def _shared(found: CapturedDevices, paths: Iterable[frozenset[str]], notes: Notes) -> Iterator[CapturedLun]:

@@ -324,6 +324,10 @@ class StackReader:
         level, size = text(f"block/{device}/md/level"), self._whole(device)
         slots = {row[0]: row[-1] for row in self._snapshot.rows(f"block/{device}/members") if row[0].isdigit()}
         disks = self._snapshot.number(f"block/{device}/md/raid_disks") or 0
+        chunk = self._snapshot.number(f"block/{device}/md/chunk_size")
+        if not level:
+            level, slots, chunk = mdstat_array(self._snapshot.text("proc/mdstat"), device)
+            disks = len(slots)
         if level not in choices(LEVEL):
             known_levels = ", ".join(choices(LEVEL))
             self._notes.add(device, f"an md array of level {level or 'unknown'}; topologies have {known_levels}")
@@ -333,7 +337,6 @@ class StackReader:
         if len(known) != disks or not self._distinct(device, known):
             self._notes.add(device, f"{len(known)} of its {disks} members are there and in the topology")
             return None
-        chunk = self._snapshot.number(f"block/{device}/md/chunk_size")
         row: StackRow = {"kind": "md", "level": level}
         row |= {"chunk": exact_size(chunk)} if chunk and level != "raid1" else {}
         row["over"] = known
@@ -351,3 +354,16 @@ class StackReader:
             if value and within(one, int(value[1])) is not None:
                 found[one.name] = int(value[1])
         return found
+
+
+def mdstat_array(text: str, device: str) -> tuple[str, dict[str, str], int]:
+    """Level, members by number and chunk of an array in /proc/mdstat, for a machine whose md attributes are not read.
+
+    Spares and failed members are left out. The level is empty where the array is not there or does not run.
+    """
+    array = rf"^{re.escape(device)} : active (?:\(\S+\) )?(raid\d+) (.+)\n.*?(?:(\d+)k chunk.*)?$"
+    found = re.search(array, text, re.MULTILINE)
+    if found is None:
+        return "", {}, 0
+    members = re.finditer(r"([\w!-]+)\[(\d+)\](\([A-Z]\))*", found[2])
+    return found[1], {one[2]: one[1] for one in members if one[3] not in ("(F)", "(S)")}, int(found[3] or 0) << 10

@@ -24,8 +24,7 @@ from harness.judge.operands import (
     window_values,
 )
 from harness.noise import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Interval, Rule, Scatter, decide, scatter
-from harness.scenario.known import is_in
-from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction, Status
+from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction, Status, is_in
 from lab.base.record import Outcome
 
 NOT_RUN = "not run"

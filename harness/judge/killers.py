@@ -43,6 +43,11 @@ def killer(scenario: Scenario, entry: Control | Claim, claim: Claim) -> str:
     return moved or (f"kernels {entry.kernels}" if entry.kernels else "")
 
 
+def unit_of(scenario: Scenario, entry: Control | Claim, claim: Claim) -> float:
+    """What the entry's figure is multiplied by to be in the claim's unit: both may be divided by other constants."""
+    return _measured(scenario, entry.ratio).unit / _measured(scenario, claim.ratio).unit
+
+
 @dataclass(frozen=True)
 class _Measured:
     """A ratio without the constant that it is divided by: its ``unit``."""

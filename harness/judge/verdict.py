@@ -160,7 +160,8 @@ def judge_in_sequence(
     for number, seed in enumerate(seeds, start=1):
         if any(_went_wrong(cell) for cell in results if cell.seed == seed):
             return judged(seeds[:number])
-    made = _rounds_made(seeds, results)
+    unmade_seeds = {cell.seed for cell in results if _is_unmade(cell)}
+    made = next((number for number, seed in enumerate(seeds) if seed in unmade_seeds), len(seeds))
     for look in rule.looks:
         verdict = judged(seeds[: look.rounds])
         if look.rounds > made or not verdict.open:
@@ -171,13 +172,6 @@ def judge_in_sequence(
 def unmade(verdict: Verdict) -> bool:
     """Whether boots are lacking that the verdict was to rest on."""
     return any(_is_unmade(cell) for cell in verdict.cells) and not any(_went_wrong(cell) for cell in verdict.cells)
-
-
-def _rounds_made(seeds: Sequence[int], results: Sequence[CellResult]) -> int:
-    for number, seed in enumerate(seeds):
-        if any(_is_unmade(cell) for cell in results if cell.seed == seed):
-            return number
-    return len(seeds)
 
 
 def _is_unmade(cell: CellResult) -> bool:

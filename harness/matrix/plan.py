@@ -52,13 +52,20 @@ def boots_of(scenario: Scenario, seeds: int | None) -> int:
 
 def _groups(scenarios: Sequence[Scenario], seeds: int | None, count: int) -> list[list[Scenario]]:
     """Groups filled largest first, each into the one with the fewest boots."""
+    ordered = sorted(scenarios, key=lambda one: (-boots_of(one, seeds), one.name))
     groups: list[list[Scenario]] = [[] for _ in range(count)]
-    boots = [0] * count
-    for scenario in sorted(scenarios, key=lambda one: (-boots_of(one, seeds), one.name)):
-        least = boots.index(min(boots))
-        groups[least].append(scenario)
-        boots[least] += boots_of(scenario, seeds)
+    for scenario, part in zip(ordered, _spread([boots_of(one, seeds) for one in ordered], count), strict=True):
+        groups[part].append(scenario)
     return groups
+
+
+def _spread(boots: Sequence[int], parts: int) -> list[int]:
+    """The part of each, from 0: the one with the fewest boots so far; deterministic on every machine."""
+    loads, chosen = [0] * parts, []
+    for count in boots:
+        chosen.append(loads.index(min(loads)))
+        loads[chosen[-1]] += count
+    return chosen
 
 
 def _job(kernel: str, number: int, group: Sequence[Scenario], seeds: int | None) -> HostedJob:
@@ -132,11 +139,6 @@ def cells_of(plan: MatrixPlan) -> tuple[MatrixCell, ...]:
 
 
 def dealt(cells: Sequence[MatrixCell], shards: int) -> tuple[MatrixCell, ...]:
-    """Assign each cell to the shard with the fewest boots; deterministic on every machine."""
-    loads = [0] * shards
-    dealt = []
-    for cell in cells:
-        shard = loads.index(min(loads))
-        loads[shard] += max(1, cell.boots)
-        dealt.append(replace(cell, shard=shard + 1))
-    return tuple(dealt)
+    """Assign each cell to the shard with the fewest boots."""
+    spread = _spread([max(1, cell.boots) for cell in cells], shards)
+    return tuple(replace(cell, shard=part + 1) for cell, part in zip(cells, spread, strict=True))

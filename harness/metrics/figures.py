@@ -3,8 +3,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from harness.metrics.controllers import checked_inventory, controller_figures
-from harness.metrics.counters import CounterWindow, read_window
+from harness.metrics.counters import CounterWindow, checked_inventory, controller_figures, read_window
 from harness.metrics.fio import read_fio
 from harness.metrics.node import MeasurementError, sent
 from harness.metrics.occupancy import occupancy_figures, read_handler

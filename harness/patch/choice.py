@@ -16,7 +16,7 @@ _SHOWN = 6
 
 
 @dataclass(frozen=True)
-class Candidate:
+class ChosenScenario:
     """A scenario of which ``loads`` execute ``functions``; ``mutants`` are its controls that break one of them."""
 
     scenario: Scenario
@@ -26,7 +26,7 @@ class Candidate:
 
 
 @dataclass(frozen=True)
-class Choice:
+class ScenarioChoice:
     """``candidates`` are all scenarios that execute what is touched, those that tell most first.
 
     ``executed`` maps each touched function to those of the kernel that contain it, ``unexecuted`` are the touched
@@ -36,7 +36,7 @@ class Choice:
     touched: Touched
     executed: Mapping[str, frozenset[str]]
     unexecuted: tuple[str, ...]
-    candidates: tuple[Candidate, ...]
+    candidates: tuple[ChosenScenario, ...]
     outdated: tuple[str, ...] = field(default=())
 
 
@@ -45,7 +45,7 @@ def choose(
     executed: Executed,
     scenarios: Sequence[Scenario],
     mutants: Mapping[str, Sequence[Mutation]],
-) -> Choice:
+) -> ScenarioChoice:
     """The scenarios whose loads execute what differs between the two revisions of ``sources``."""
     touched = sources.touched()
     wanted = dict(touched.functions)
@@ -62,7 +62,7 @@ def choose(
         for scenario in scenarios
         if (one := _candidate(scenario, every, executed, _broken(scenario, mutants, wanted.keys()))).loads
     ]
-    return Choice(
+    return ScenarioChoice(
         touched,
         known,
         tuple(sorted(touched.functions.keys() - known.keys())),
@@ -71,9 +71,11 @@ def choose(
     )
 
 
-def _candidate(scenario: Scenario, wanted: frozenset[str], executed: Executed, broken: tuple[str, ...]) -> Candidate:
+def _candidate(
+    scenario: Scenario, wanted: frozenset[str], executed: Executed, broken: tuple[str, ...]
+) -> ChosenScenario:
     loads = [functions & wanted for load, functions in executed.loads.items() if scenario_of(load) == scenario.name]
-    return Candidate(scenario, frozenset().union(*loads), sum(map(bool, loads)), broken)
+    return ChosenScenario(scenario, frozenset().union(*loads), sum(map(bool, loads)), broken)
 
 
 def _broken(
@@ -85,13 +87,13 @@ def _broken(
     return tuple(name for name in named if not frozenset(_HUNK.findall(patches[name])).isdisjoint(functions))
 
 
-def _rank(one: Candidate, candidates: Sequence[Candidate]) -> tuple[bool, float, int, str]:
+def _rank(one: ChosenScenario, candidates: Sequence[ChosenScenario]) -> tuple[bool, float, int, str]:
     """First those that are known to detect a defect there, then those whose functions few others execute."""
     rarity = sum(1 / sum(name in other.functions for other in candidates) for name in one.functions)
     return not one.mutants, -rarity, len(one.scenario.arms), one.scenario.name
 
 
-def choice_lines(choice: Choice, most: int) -> Iterator[str]:
+def choice_lines(choice: ScenarioChoice, most: int) -> Iterator[str]:
     """What was chosen and why."""
     functions = sorted(choice.touched.functions)
     yield f"touches {plural(len(functions), 'function')}: {_listed(functions) or 'none'}"
@@ -107,7 +109,8 @@ def choice_lines(choice: Choice, most: int) -> Iterator[str]:
         yield f"no measured load executes {_listed(choice.unexecuted)}"
     for one in choice.candidates[:most]:
         why = f", and detects {_listed(one.mutants)}" if one.mutants else ""
-        yield f"  {one.scenario.name}: {plural(one.loads, 'load')} execute {_listed(sorted(one.functions))}{why}"
+        execute = "executes" if one.loads == 1 else "execute"
+        yield f"  {one.scenario.name}: {plural(one.loads, 'load')} {execute} {_listed(sorted(one.functions))}{why}"
     if rest := [one.scenario.name for one in choice.candidates[most:]]:
         yield f"not measured, though they execute them too: {_listed(rest, len(rest))} (--all)"
     if choice.outdated:

@@ -28,7 +28,7 @@ class Effect(StrEnum):
 
 
 @dataclass(frozen=True)
-class Finding:
+class SeriesFinding:
     """``what`` names a claim, an arm or a load of the scenario, ``before`` and ``after`` its figures or words."""
 
     effect: Effect
@@ -44,7 +44,7 @@ class Outcomes:
 
     scenario: str
     runs: tuple[RunFolder, RunFolder]
-    findings: tuple[Finding, ...]
+    findings: tuple[SeriesFinding, ...]
     changes: tuple[Change, ...]
     judged: int
 
@@ -91,7 +91,7 @@ def _claims(base: Verdict, series: Verdict) -> Iterator[tuple[str, Judgement, Ju
             yield f"negative control: {mine.that}", mine.judgement, theirs.judgement
 
 
-def _boots(base: Verdict, series: Verdict) -> Iterator[Finding]:
+def _boots(base: Verdict, series: Verdict) -> Iterator[SeriesFinding]:
     before = {(cell.arm, cell.seed): cell for cell in base.cells}
     for after in series.cells:
         earlier = before.get((after.arm, after.seed))
@@ -99,16 +99,18 @@ def _boots(base: Verdict, series: Verdict) -> Iterator[Finding]:
             continue
         what = f"arm {after.arm}, seed {after.seed}"
         if earlier.status is Status.PASS and after.status is not Status.SKIP:
-            yield Finding(Effect.WORSE if _failed(after) else Effect.OPEN, what, "boots", "; ".join(after.reasons))
+            yield SeriesFinding(
+                Effect.WORSE if _failed(after) else Effect.OPEN, what, "boots", "; ".join(after.reasons)
+            )
         elif after.status is Status.PASS and _failed(earlier):
-            yield Finding(Effect.BETTER, what, "; ".join(earlier.reasons), "boots")
+            yield SeriesFinding(Effect.BETTER, what, "; ".join(earlier.reasons), "boots")
 
 
 def _failed(cell: CellResult) -> bool:
     return cell.status is Status.FAIL or cell.outcome in (Outcome.NOT_READY, Outcome.HANG, Outcome.OOPS)
 
 
-def _of_claims(claims: Sequence[tuple[str, Judgement, Judgement]]) -> Iterator[Finding]:
+def _of_claims(claims: Sequence[tuple[str, Judgement, Judgement]]) -> Iterator[SeriesFinding]:
     for that, before, after in claims:
         match before.status, after.status:
             case (Status.PASS, Status.FAIL):
@@ -117,10 +119,10 @@ def _of_claims(claims: Sequence[tuple[str, Judgement, Judgement]]) -> Iterator[F
                 effect = Effect.BETTER
             case _:
                 continue
-        yield Finding(effect, that, f"{before.status} {value(before)}", f"{after.status} {value(after)}")
+        yield SeriesFinding(effect, that, f"{before.status} {value(before)}", f"{after.status} {value(after)}")
 
 
-def _loads(found: Sequence[Change]) -> Iterator[Finding]:
+def _loads(found: Sequence[Change]) -> Iterator[SeriesFinding]:
     """Loads in which roles get less and none more, or more and none less: anything else is a trade between them."""
     for arm, load in dict.fromkeys((one.arm, one.load) for one in found):
         roles = [one for one in found if (one.arm, one.load, one.metric) == (arm, load, "iops")]
@@ -131,7 +133,7 @@ def _loads(found: Sequence[Change]) -> Iterator[Finding]:
         effect = Effect.WORSE if max(shares) < 0 else Effect.BETTER
         names = ", ".join(one.role for one in marked)
         before, after = (_medians(side) for side in zip(*((one.before, one.after) for one in marked), strict=True))
-        yield Finding(effect, f"{arm}.{load}: IOPS of {names}", before, after)
+        yield SeriesFinding(effect, f"{arm}.{load}: IOPS of {names}", before, after)
 
 
 def _medians(side: Iterable[Ensemble | None]) -> str:

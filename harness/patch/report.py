@@ -6,9 +6,9 @@ from textwrap import wrap
 
 from harness.judge.comparison import Change, Difference
 from harness.judge.ensemble import Ensemble
-from harness.patch.judgement import Effect, Finding, Outcomes
+from harness.patch.judgement import Effect, Outcomes, SeriesFinding
 from harness.patch.series import Patch
-from harness.patch.study import Compared
+from harness.patch.study import MeasuredSeries
 from harness.profile.differential import Differential
 from harness.profile.mail import differential_lines
 from harness.report.format import figure, plural
@@ -16,7 +16,8 @@ from harness.report.terminal.comparison import LEGEND, MARKS
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS
 
 WIDTH, LINES = 76, 40
-_FINDINGS, _CHANGES, _PROFILE = 3, 4, 18
+_FINDINGS, _CHANGES, _PROFILE = 3, 4, 6
+_FUNCTION_COLUMN = "calls  function"
 _WORDS = {
     Effect.WORSE: "WORSE",
     Effect.BETTER: "BETTER",
@@ -25,14 +26,14 @@ _WORDS = {
 }
 
 
-def exit_code(compared: Sequence[Compared]) -> int:
+def exit_code(compared: Sequence[MeasuredSeries]) -> int:
     effects = {one.effect for one in compared}
     if Effect.WORSE in effects:
         return EXIT_FAIL
     return EXIT_CANNOT_JUDGE if Effect.OPEN in effects or not effects else EXIT_PASS
 
 
-def verdict_line(one: Compared) -> str:
+def verdict_line(one: MeasuredSeries) -> str:
     """``WORSE  1 claim of shared-queue``: the verdict and what it rests on."""
     effect = one.effect
     names = [found.scenario for found in one.outcomes if found.effect is effect] if effect else []
@@ -41,7 +42,7 @@ def verdict_line(one: Compared) -> str:
     return f"{_WORDS[effect]}  {', '.join([*names, about])}"
 
 
-def summary(one: Compared) -> Iterator[str]:
+def summary(one: MeasuredSeries) -> Iterator[str]:
     """The verdict, then what became worse, better or undecided."""
     yield f"{verdict_line(one)}, {one.minutes:.1f} min"
     for found in one.outcomes:
@@ -49,11 +50,11 @@ def summary(one: Compared) -> Iterator[str]:
             yield f"  {found.scenario}: {_finding(finding)}"
 
 
-def _finding(one: Finding) -> str:
+def _finding(one: SeriesFinding) -> str:
     return f"{one.effect}: {one.what}: {one.before} -> {one.after}"
 
 
-def reply(patches: Sequence[Patch], one: Compared, profile: Differential | None, command: str) -> str:
+def reply(patches: Sequence[Patch], one: MeasuredSeries, profile: Differential | None, command: str) -> str:
     """A mail of at most ``LINES`` lines."""
     head = patches[-1] if len(patches) == 1 else patches[0]
     lines = [f"Subject: Re: {head.subject}", *([f"In-Reply-To: {head.message_id}"] if head.message_id else []), ""]
@@ -71,17 +72,23 @@ def reply(patches: Sequence[Patch], one: Compared, profile: Differential | None,
     lines += ["", *_table(one)]
     foot = ["", "To repeat:", f"  {command}"]
     room = LINES - len(lines) - len(foot) - 1
-    if profile and room >= _PROFILE:
-        lines += ["", *(line.rstrip()[:WIDTH] for line in differential_lines(profile, room))]
+    lines += ["", *(line.rstrip()[:WIDTH] for line in _functions(profile)[:room])] if profile else []
     return "\n".join([*lines, *foot, ""])
 
 
-def _mail_finding(found: Outcomes, one: Finding) -> Iterator[str]:
+def _functions(profile: Differential) -> list[str]:
+    """The head of the differential, and the functions that differ most."""
+    lines = differential_lines(profile)
+    first = next(number for number, line in enumerate(lines) if line.endswith(_FUNCTION_COLUMN))
+    return [*lines[:2], "", *lines[first : first + 1 + _PROFILE]]
+
+
+def _mail_finding(found: Outcomes, one: SeriesFinding) -> Iterator[str]:
     yield f"  {one.effect}: {found.scenario}: {one.what}"[:WIDTH]
     yield f"    {one.before} -> {one.after}"[:WIDTH]
 
 
-def _table(one: Compared) -> Iterator[str]:
+def _table(one: MeasuredSeries) -> Iterator[str]:
     """The figures that moved, then those that differ most, as ``blklab compare`` marks them."""
     rows = [(found, change) for found in one.outcomes for change in found.moved]
     rows.sort(key=lambda row: row[1].difference() is not Difference.MARKED)

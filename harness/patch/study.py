@@ -25,7 +25,7 @@ Measure = Callable[[Scenario, Kernel], RunFolder]
 
 
 @dataclass(frozen=True)
-class Step:
+class SeriesKernel:
     """A kernel of the series: the base, with the patches up to one. ``title`` is for people."""
 
     commit: str
@@ -34,11 +34,11 @@ class Step:
 
 
 @dataclass(frozen=True)
-class Compared:
+class MeasuredSeries:
     """Two steps under every scenario, and the minutes that the later one took to build and to measure."""
 
-    base: Step
-    series: Step
+    base: SeriesKernel
+    series: SeriesKernel
     outcomes: tuple[Outcomes, ...]
     minutes: float = 0.0
 
@@ -57,21 +57,23 @@ class Study:
         self._branch, self._base_title, self._cache = branch, base_title, cache
         self._measure, self._tell = measure, tell
 
-    def base(self) -> Step:
+    def base(self) -> SeriesKernel:
         """Raises CannotJudge when the base does not build: then nothing is said of the series."""
-        return Step(self._branch.base, self._base_title, self._built(self._branch.base, self._base_title))
+        return SeriesKernel(self._branch.base, self._base_title, self._built(self._branch.base, self._base_title))
 
-    def step(self, applied: Applied) -> Step:
+    def step(self, applied: Applied) -> SeriesKernel:
         """The base with all patches up to this one. Raises CannotJudge with the compiler's line."""
         title = f"{self._base_title} with {applied.patch.title}"
         try:
-            return Step(applied.commit, title, self._built(applied.commit, title))
+            return SeriesKernel(applied.commit, title, self._built(applied.commit, title))
         except CannotJudge as error:
             named = _COMPILER.search(error.message)
             where = applied.patch.place_of(named["file"], int(named["line"])) if named else ""
             raise CannotJudge(f"{where or applied.patch.place(1)}: {error.message}", remedy=error.remedy) from error
 
-    def compared(self, base: Step, build: Callable[[], Step], scenarios: Sequence[Scenario]) -> Compared:
+    def compared(
+        self, base: SeriesKernel, build: Callable[[], SeriesKernel], scenarios: Sequence[Scenario]
+    ) -> MeasuredSeries:
         """Measure both. ``build`` makes the later kernel, first, and the minutes include it."""
         began = monotonic()
         after = build()
@@ -81,7 +83,7 @@ class Study:
         found = tuple(
             outcomes(run, self._measure(scenario, after.kernel)) for scenario, run in zip(scenarios, runs, strict=True)
         )
-        return Compared(base, after, found, (built + monotonic() - began) / 60)
+        return MeasuredSeries(base, after, found, (built + monotonic() - began) / 60)
 
     def _built(self, commit: str, title: str) -> Kernel:
         spec = f"tree:{self._branch.folder}@{commit}"
@@ -99,7 +101,7 @@ def moved_cell(found: Outcomes) -> ProfiledCell | None:
         return None
 
 
-def profiled(lab: Lab, compared: Compared, tell: Tell) -> Differential | None:
+def profiled(lab: Lab, compared: MeasuredSeries, tell: Tell) -> Differential | None:
     """The differential of what moved most among the scenarios, None where nothing can be profiled."""
     ranked = sorted(compared.outcomes, key=lambda one: (one.effect is None, -len(one.moved)))
     for one in ranked:

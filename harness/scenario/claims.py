@@ -7,7 +7,6 @@ from contextlib import suppress
 from typing import TypeVar
 
 from harness.scenario import schema
-from harness.scenario.known import parse_range
 from harness.scenario.model import (
     MIXED,
     Agreement,
@@ -22,7 +21,7 @@ from harness.scenario.model import (
     Reproduction,
 )
 from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio, sampled_names
-from lab.kernels.ranges import RangeError
+from lab.kernels.ranges import RangeError, parse_range
 from lab.topology.model import Topology
 from lab.yaml.fields import Field, Row
 from lab.yaml.strict import Entry, Map, Node, Scalar

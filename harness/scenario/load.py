@@ -21,21 +21,8 @@ from harness.scenario.claims import (
 from harness.scenario.loads import read_clock, read_loads, read_pause, with_default_loads
 from harness.scenario.model import Arm, Requirements, Scenario, Selftest, Source, Status
 from lab.base.errors import Misuse
+from lab.yaml import strict
 from lab.yaml.fields import NAME, Row, mapping_values
-from lab.yaml.strict import (
-    Broken,
-    Items,
-    Map,
-    Mark,
-    Node,
-    Problems,
-    names,
-    nearest,
-    parse,
-    quoted,
-    read_bytes,
-    shown_path,
-)
 
 _NAME_IN_FOLDER = re.compile(rf"{NAME}(/{NAME})*")
 
@@ -54,8 +41,8 @@ def find_scenario(ref: str, *, search: Path) -> Path:
         return Path(ref)
     known = find_scenarios(search)
     raise Misuse(
-        f"no scenario {quoted(ref)} in {shown_path(search)}{nearest(ref, known)}",
-        remedy=f"known: {names(known)}; a path needs a / or .yaml in it",
+        f"no scenario {strict.quoted(ref)} in {strict.shown_path(search)}{strict.nearest(ref, known)}",
+        remedy=f"known: {strict.names(known)}; a path needs a / or .yaml in it",
     )
 
 
@@ -76,24 +63,24 @@ def load_scenario(ref: str, *, search: Path, check: Callable[[Scenario], Iterabl
     topology, Misuse if there is no such file.
     """
     path = find_scenario(ref, search=search)
-    data = read_bytes(path, "scenario")
-    problems = Problems()
-    node = with_default_loads(parse(data, shown_path(path), problems), problems)
-    scenario = None if isinstance(node, Broken) else _read(node, path, search, problems)
+    data = strict.read_bytes(path, "scenario")
+    problems = strict.Problems()
+    node = with_default_loads(strict.parse(data, strict.shown_path(path), problems), problems)
+    scenario = None if isinstance(node, strict.Broken) else _read(node, path, search, problems)
     for one in check(scenario) if scenario is not None else ():
         problems.add(_place(node, one), one.message, one.remedy)
     problems.raise_if_any()
     if scenario is None:
-        raise Misuse(f"scenario {shown_path(path)} cannot be read", remedy="report this as a bug of blklab")
+        raise Misuse(f"scenario {strict.shown_path(path)} cannot be read", remedy="report this as a bug of blklab")
     return scenario
 
 
-def _place(node: Node, refused: Refused) -> Mark:
-    section = node.entries[refused.section].value if isinstance(node, Map) else node
-    return section.items[refused.index].mark if isinstance(section, Items) else section.mark
+def _place(node: strict.Node, refused: Refused) -> strict.Mark:
+    section = node.entries[refused.section].value if isinstance(node, strict.Map) else node
+    return section.items[refused.index].mark if isinstance(section, strict.Items) else section.mark
 
 
-def _read(node: Node, path: Path, search: Path, problems: Problems) -> Scenario | None:
+def _read(node: strict.Node, path: Path, search: Path, problems: strict.Problems) -> Scenario | None:
     row = schema.SCENARIO.read(problems, "scenario", node)
     if row is None:
         return None
@@ -163,7 +150,7 @@ def _bottlenecks(selftest: Row, arms: Mapping[str, Arm], loads: Collection[str])
     for key in row.node.entries:
         arm, _, load = key.partition(".")
         if arm not in arms or load not in loads:
-            remedy = f"arms: {names(arms)}; loads: {names(loads)}"
+            remedy = f"arms: {strict.names(arms)}; loads: {strict.names(loads)}"
             row.problems.add(row.place(key), f"bottleneck: no arm and load {key}", remedy, symptom=True)
     return dict(mapping_values(row))
 

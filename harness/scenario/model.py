@@ -7,6 +7,8 @@ from enum import StrEnum
 from pathlib import Path
 
 from lab.base.digest import WORDS
+from lab.kernels.ranges import parse_range
+from lab.kernels.release import Release
 from lab.topology.model import Topology
 
 
@@ -289,3 +291,12 @@ class Cell:
     scenario: Scenario
     arm: Arm
     seed: int
+
+
+def is_in(release: str, kernels: str) -> bool:
+    """Whether a kernel is in a range (``lab.kernels.ranges``). False for a release that cannot be parsed."""
+    try:
+        version = Release.parse(release)
+    except ValueError:
+        return False
+    return parse_range(kernels).has(version)

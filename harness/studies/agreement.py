@@ -32,10 +32,6 @@ class OnTheWall:
     expect: str
     wall: Ensemble
 
-    @property
-    def interval(self) -> Interval | None:
-        return of_boots(self.wall)
-
 
 @dataclass(frozen=True)
 class BothClocks:
@@ -55,14 +51,9 @@ class BothClocks:
     machine: str = ""
 
     @property
-    def interval(self) -> Interval | None:
-        """The interval of the true ratio on the wall clock, at 95 %; None with too few boots."""
-        return None if self.wall is None else of_boots(self.wall)
-
-    @property
     def agree(self) -> bool | None:
         """Whether the range over seeds and the interval overlap; None without either."""
-        seen = self.interval
+        seen = of_boots(self.wall) if self.wall else None
         if seen is None or self.virtual is None:
             return None
         near = ROUNDING * abs(self.virtual.median)
@@ -163,7 +154,7 @@ def _claims(rows: Sequence[OnTheWall]) -> Iterator[str]:
 def _wall(row: BothClocks | OnTheWall) -> str:
     if row.wall is None:
         return "-"
-    seen, boots = row.interval, plural(len(row.wall.values), "boot")
+    seen, boots = of_boots(row.wall), plural(len(row.wall.values), "boot")
     if seen is None:
         return f"{figure(row.wall.median)}, {boots}: too few"
     return f"{figure(seen.centre)} [{figure(seen.low)} .. {figure(seen.high)}], {boots}"

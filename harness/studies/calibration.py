@@ -170,7 +170,8 @@ def print_calibration(console: Console, calibration: Calibration) -> None:
     table = _table("model", "closed form", "measured", "error", "CPU a request")
     for model in calibration.models:
         measured = "-" if model.measured is None else figure(model.measured)
-        table.add_row(Text(model.name), figure(model.closed), measured, _error(model), _cost_words(model))
+        cost = "" if model.cost is None else f"{model.cost / _MICROSECOND:.1f} us"
+        table.add_row(Text(model.name), figure(model.closed), measured, _error(model), cost)
     console.print(table)
     for model in calibration.models:
         if model.measured is None:
@@ -203,10 +204,6 @@ def _error(model: Model) -> Text:
     if model.error is None:
         return Text("-", "bold magenta")
     return Text(f"{model.error * _PER_CENT:+.2f} %", "green" if model.sound else "bold red")
-
-
-def _cost_words(model: Model) -> str:
-    return "" if model.cost is None else f"{model.cost / _MICROSECOND:.1f} us"
 
 
 def _conclusion(calibration: Calibration) -> str:

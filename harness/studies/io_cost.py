@@ -23,7 +23,8 @@ figure as `cpu.per_io`, in ratios and in CSV; with modelled disks (tcmu) it incl
 
 Distribution kernels differ in configuration and compiler as well as in code (7.2 is built with lazy preemption). A
 difference between two of them is not a regression of the block layer unless two builds of one configuration show it.
-Instructions are not cycles: caches, branches and locks cost nothing here.
+Instructions are not cycles: caches, branches and locks cost nothing here. [profiles.md](profiles.md)
+lists the functions that the differences between neighbouring kernels consist of.
 
 Only the members of the md mirror have memory, because md reads its superblocks back: their cost is included. Below
 NVMe, dm and md an elevator works on the requests of the members.

@@ -2,10 +2,11 @@
 """Claims and what makes each fail, as measured by ``blklab check controls``: rows, and the page."""
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
-from harness.judge.claims import Judgement
-from harness.judge.killers import UNPROVEN, entries, killer, killers
+from harness.judge.claims import ClaimVerdict, Judgement
+from harness.judge.ensemble import Ensemble
+from harness.judge.killers import UNPROVEN, entries, killer, killers, unit_of
 from harness.report import markdown
 from harness.report.format import plural, value
 from harness.scenario.model import Claim, Control, Scenario, Status
@@ -13,10 +14,10 @@ from harness.studies.controls import NOT_STORED, MutantTrial, Stock, out_of_boun
 
 _PREFACE = """\
 Each claim of each scenario, its figure on the kernel without a mutant, and what makes it fail: a mutant, another arm,
-load or role, or kernels, with the figure there. Arms, loads and roles are measured in the run of the claim itself.
-Figures are of the source's own build unless a kernel is named: claims that are for other kernels, and their killers,
-are measured there. Where no figure is measured, an entry of the file declares what makes the claim fail. A claim that
-nothing makes fail is unproven.
+load or role, or kernels, with the figure there, in the unit of the claim. Arms, loads and roles are measured in the run
+of the claim itself. A kernel is named where it is not the source's own build: claims for other kernels are measured
+there. Where no figure is measured, an entry of the file declares what makes the claim fail. A claim that nothing makes
+fail is unproven. Scenarios on the wall clock need a host of their own: [agreement.md](agreement.md) has some figures.
 """
 _HEAD = ("claim", "bound", "figure", "fails by")
 _MUTANT, _KERNELS = "mutant ", "kernels "
@@ -97,8 +98,9 @@ def claim_kills(
                 if (name := killer(model, one, claim))
             }
             for one in own:
-                found |= {killer.name: killer for killer in _by_kernel(model, number, one)}
-            found |= {killer.name: killer for killer in _by_arm(model, claim, on)} if on else {}
+                found |= {killer.name: killer for killer in _by_entry(model, claim, one, kernels=True)}
+                found |= {killer.name: killer for killer in _by_known(one.verdict.claims[number], one)}
+            found |= {killer.name: killer for killer in _by_entry(model, claim, on, kernels=False)} if on else {}
             found |= {killer.name: killer for killer in _by_mutant(number, tried, found)}
             judged = on.verdict.claims[number].judgement if on else None
             yield Kills(model.name, claim, judged, tuple(found.values()), on.kernel if on else "")
@@ -131,23 +133,30 @@ def _entries_judged(model: Scenario, stock: Stock) -> Mapping[Claim | Control, J
     return judged
 
 
-def _by_arm(model: Scenario, claim: Claim, stock: Stock) -> Iterator[Killer]:
+def _by_entry(model: Scenario, claim: Claim, stock: Stock, *, kernels: bool) -> Iterator[Killer]:
+    """Entries of the file that were measured: those for other kernels, or those of other arms, loads and roles."""
     judged = _entries_judged(model, stock)
     for entry in entries(model, claim):
         judgement, name = judged[entry], killer(model, entry, claim)
-        if judgement and judgement.ensemble and name and not name.startswith((_MUTANT, _KERNELS)):
-            yield Killer(name, entry.expect.text, judgement, judgement.status is Status.PASS, stock.kernel)
+        if not name or name.startswith(_MUTANT) or judgement is None or judgement.ensemble is None:
+            continue
+        if name.startswith(_KERNELS) is kernels:
+            figure, kills = _in_unit(judgement, unit_of(model, entry, claim)), judgement.status is Status.PASS
+            yield Killer(name, entry.expect.text, figure, kills, stock.kernel)
 
 
-def _by_kernel(model: Scenario, number: int, stock: Stock) -> Iterator[Killer]:
-    """Kernels that the file names, on which the figure of the claim was measured."""
-    claim, said, judged = model.claims[number], stock.verdict.claims[number], _entries_judged(model, stock)
-    for entry in entries(model, claim):
-        judgement, name = judged[entry], killer(model, entry, claim)
-        if judgement and judgement.ensemble and name.startswith(_KERNELS):
-            yield Killer(name, entry.expect.text, judgement, judgement.status is Status.PASS, stock.kernel)
-    if said.known is not None:
-        yield Killer(f"{_KERNELS}{said.known.kernels}", "", said.judgement, out_of_bounds(said), stock.kernel)
+def _by_known(claim: ClaimVerdict, stock: Stock) -> Iterator[Killer]:
+    if claim.known is not None:
+        name = f"{_KERNELS}{claim.known.kernels}"
+        yield Killer(name, "", claim.judgement, out_of_bounds(claim), stock.kernel)
+
+
+def _in_unit(judgement: Judgement, unit: float) -> Judgement:
+    """The figure of another entry in the unit of the claim, where the two are divided by other constants."""
+    if judgement.ensemble is None or unit == 1:
+        return judgement
+    values = {seed: value * unit for seed, value in judgement.ensemble.values.items()}
+    return replace(judgement, ensemble=Ensemble(values), interval=None)
 
 
 def _by_mutant(number: int, trials: Iterable[MutantTrial], declared: Mapping[str, Killer]) -> Iterator[Killer]:

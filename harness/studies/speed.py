@@ -128,7 +128,7 @@ def _row(name: str, samples: Sequence[SpeedSample], reference: Sequence[SpeedSam
     return cells
 
 
-def _timed(action: Callable[[], None]) -> SpeedSample:
+def _timed(action: Callable[[], object]) -> SpeedSample:
     before, started = _cpu_of_children(), time.monotonic()
     action()
     return SpeedSample(time.monotonic() - started, _cpu_of_children() - before)
@@ -180,7 +180,8 @@ def _run(argv: Sequence[str], checkout: Path) -> SpeedSample:
     with tempfile.TemporaryDirectory(prefix="blklab-") as folder:
         command, began = [*argv, "--results", folder], time.time()
         accepted = (EXIT_PASS, EXIT_FAIL, EXIT_CANNOT_JUDGE)
-        sample = _timed(lambda: _ended(command, checkout, accepted))
+        hint = "run the command by hand"
+        sample = _timed(lambda: process.run(command, cwd=checkout, env=os.environ, accept=accepted, hint=hint))
         boots = sorted(Path(folder).glob("*/[0-9]*/boots/[0-9]*/boot.json"), key=lambda path: path.stat().st_mtime)
         if not boots:
             raise LabBroken(f"no boot was made: {shlex.join(command)}", remedy="run the command by hand")
@@ -188,10 +189,6 @@ def _run(argv: Sequence[str], checkout: Path) -> SpeedSample:
         total = sum(seconds for span in spans for seconds in span.values())
         starting = sum(span.get(name, 0.0) for span in spans for name in ("boot", "setup"))
         return replace(sample, first=boots[0].stat().st_mtime - began, starting=starting / total)
-
-
-def _ended(command: Sequence[str], checkout: Path, accepted: Sequence[int]) -> None:
-    process.run(command, cwd=checkout, env=os.environ, accept=accepted, hint="run the command by hand")
 
 
 def facts_of(lab: Lab, kernel: Kernel, rounds: int, loads: Sequence[float]) -> Mapping[str, object]:

@@ -24,6 +24,12 @@ _KEYS: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]] = {
     "link": (fields.LINKS, {"rate": "rate", "pcie": "rate", "sas": "rate", "efficiency": "efficiency", "cost": "cost"}),
     "hba": (fields.HBAS, {key: key for key in ("can_queue", "cmd_per_lun")}),
 }
+_FACTS: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]] = {
+    "disk": (fields.DISKS, {"size": "size"}),
+    "hba": (fields.HBAS, {"node": "node"}),
+    "stack": (fields.STACKS, {"chunk": "chunk"}),
+}
+"""What a file may say the origin of, but need not: a report or a machine states it."""
 T = TypeVar("T", Disk, Link, Hba)
 _KINDS = [field.name for field in fields.ORIGIN_TEXTS]
 _GUESS = "guessed"
@@ -32,9 +38,13 @@ _REMEDY = "write origins: [{of: disk.*.seek, cites: ...}], or fitted: to what, o
 
 def free_parameters(row: Row) -> tuple[str, ...]:
     """The parameters that a topology file sets, as ``kind.name.key``."""
+    return _set_in(row, _KEYS)
+
+
+def _set_in(row: Row, sections: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]]) -> tuple[str, ...]:
     return tuple(
         f"{kind}.{name}.{parameter}"
-        for kind, (section, keys) in _KEYS.items()
+        for kind, (section, keys) in sections.items()
         for name, one in (row.get(section) or {}).items()
         for key, parameter in keys.items()
         if one.entry(key)
@@ -45,6 +55,7 @@ def read_origins(row: Row, *, complete: bool) -> tuple[Origin, ...]:
     """The origins in a topology file. ``complete`` reports parameters without one."""
     origins: list[Origin] = []
     parameters = free_parameters(row)
+    known_ones = (*parameters, *_set_in(row, _FACTS))
     for one in row.get(fields.ORIGINS) or ():
         of = one.get(fields.ORIGIN_OF)
         texts = [(field.name, text) for field in fields.ORIGIN_TEXTS if (text := one.get(field))]
@@ -54,8 +65,8 @@ def read_origins(row: Row, *, complete: bool) -> tuple[Origin, ...]:
             one.problems.add(one.mark, "origins: the catalogue has no guesses", "write cites, fitted or chosen")
         elif of is not None:
             origins.append(Origin(of, *texts[0]))
-            if not any(fnmatchcase(parameter, of) for parameter in parameters):
-                known = dict.fromkeys(_every(parameter) for parameter in parameters)
+            if not any(fnmatchcase(parameter, of) for parameter in known_ones):
+                known = dict.fromkeys(_every(parameter) for parameter in known_ones)
                 one.problems.add(one.place("of"), f"origins: this file has no parameter {of}", f"known: {names(known)}")
     uncovered = {each for each in parameters if not any(fnmatchcase(each, origin.of) for origin in origins)}
     if complete and uncovered:

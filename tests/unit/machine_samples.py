@@ -66,7 +66,7 @@ class MachineTree:
         return number
 
     def scsi_disk(self, name: str, host: str, target: int, size: int, *, depth: int, wwid: int, spins: bool) -> str:
-        address = f"{host.rpartition('host')[2]}:0:{target}:0"
+        address = f"{host.rpartition('host')[2].partition('/')[0]}:0:{target}:0"
         device = f"{host}/target{address[:-2]}/{address}"
         for key, value in {"queue_depth": depth, "type": 0, "wwid": _WWID % wwid, "model": "ST4000NM0023"}.items():
             self.write(f"{device}/{key}", value)
@@ -74,6 +74,19 @@ class MachineTree:
         number = self.block(name, place, size, scheduler="none [mq-deadline] bfq", rotational=int(spins))
         self.link(f"{place}/device", device)
         return number
+
+    def sas_port(self, host: str, port: str, phys: int, rate: str) -> str:
+        """A port of ``host``; the place for ``scsi_disk`` of what is connected to it."""
+        place = f"{host}/port-{port}"
+        self.write(f"{place}/sas_port/port-{port}/num_phys", phys)
+        self.link(f"class/sas_port/port-{port}", f"{place}/sas_port/port-{port}")
+        self.link(f"{place}/sas_port/port-{port}/device", place)
+        for phy in range(phys):
+            own = f"{host}/phy-{port}{phy}"
+            self.write(f"{own}/sas_phy/phy-{port}{phy}/negotiated_linkrate", rate)
+            self.link(f"class/sas_phy/phy-{port}{phy}", f"{own}/sas_phy/phy-{port}{phy}")
+            self.link(f"{place}/phy-{port}{phy}", own)
+        return f"{place}/end_device-{port}"
 
     def partition(self, disk: str, number: int, start: int, size: int) -> str:
         """A partition with its start and size in MiB; its device number."""

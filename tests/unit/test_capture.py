@@ -12,6 +12,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
+from harness.intake.over import mdstat_array
 from harness.intake.snapshot import SCRIPT
 from lab.base.errors import EXIT_MISUSE
 from lab.topology.load import load_topology
@@ -76,6 +77,55 @@ def test_sas_with_multipath_below_a_striped_volume(tmp_path: Path) -> None:
     assert (volume.chunk, volume.over) == (128 << 10, ("dm-0", "dm-1", "dm-2", "dm-3"))
     assert "left out: dm-0..3: used from 1M on" in text
     assert topology.hbas["host1"].node == 1
+
+
+def test_sas_ports_are_links_of_the_disks_behind_them(tmp_path: Path) -> None:
+    tree = MachineTree(tmp_path / "machine")
+    pci = tree.pci("0000:03:00.0", "0x010700", speed="8.0", width=8, node=1)
+    host = tree.host(0, pci, can_queue=128, cmd_per_lun=7, driver="mptsas")
+    wide = tree.sas_port(host, "0:0", 4, "3.0 Gbit")
+    tree.scsi_disk("sda", wide, 0, 10, depth=64, wwid=1, spins=True)
+    tree.scsi_disk("sdb", wide, 1, 10, depth=64, wwid=2, spins=True)
+    tree.scsi_disk("sdc", tree.sas_port(host, "0:1", 1, "1.5 Gbit"), 2, 10, depth=64, wwid=3, spins=True)
+    topology, text = _captured(tmp_path, "--root", str(tmp_path / "machine"))
+    assert [topology.luns[name].links for name in ("sda", "sdb", "sdc")] == [("sas-port-0-0",), ("sas-port-0-0",), ()]
+    assert topology.links["sas-port-0-0"].rate == 1_200_000_000
+    assert "left out: port-0:1: a SAS port of 1 phys at 1.5 Gbit" in text
+    kinds = {origin.of: (origin.kind, origin.text) for origin in topology.origins}
+    assert kinds["hba.*.node"] == ("cites", "read: numa_node")
+    assert kinds["disk.*.size"] == ("cites", "read: size")
+    assert kinds["link.sas-port-0-0.rate"] == ("cites", "read: num_phys and negotiated_linkrate")
+
+
+MDSTAT = """\
+Personalities : [raid6] [raid5] [raid4]
+md5 : active (auto-read-only) raid6 sdd[3] sdc[2] sdb[1] sda[0] sde[4](S)
+      20955136 blocks super 1.2 level 6, 128k chunk, algorithm 2 [4/4] [UUUU]
+
+md6 : inactive sdf[0](S)
+      10477568 blocks super 1.2
+
+unused devices: <none>
+"""
+
+
+def test_an_array_of_which_only_mdstat_was_collected(tmp_path: Path) -> None:
+    assert mdstat_array(MDSTAT, "md6") == ("", {}, 0)
+    assert mdstat_array(MDSTAT, "md5") == ("raid6", {"3": "sdd", "2": "sdc", "1": "sdb", "0": "sda"}, 128 << 10)
+    assert mdstat_array("md1 : active raid1 sdb[1](W) sda[0]\n  10 blocks [2/2]\n", "md1")[1:] == (
+        {"1": "sdb", "0": "sda"},
+        0,
+    )
+    tree = MachineTree(tmp_path / "machine")
+    pci = tree.pci("0000:03:00.0", "0x010400", speed="8.0", width=8, node=0)
+    host = tree.host(0, pci, can_queue=128, cmd_per_lun=7, driver="megaraid_sas")
+    for target, name in enumerate(("sda", "sdb", "sdc", "sdd", "sde")):
+        tree.scsi_disk(name, host, target, 10, depth=64, wwid=target, spins=True)
+    tree.block("md5", "devices/virtual/block/md5", 19)
+    (tree.root / "proc").mkdir()
+    (tree.root / "proc" / "mdstat").write_text(MDSTAT)
+    array = _captured(tmp_path, "--root", str(tree.root))[0].stacks["md5"]
+    assert (array.level, array.chunk, array.over) == ("raid6", 128 << 10, ("sda", "sdb", "sdc", "sdd"))
 
 
 def test_nvme_with_four_paths(tmp_path: Path) -> None:

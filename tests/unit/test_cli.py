@@ -324,9 +324,17 @@ def test_show_fits_one_screen(name: str, capsys: pytest.CaptureFixture[str]) -> 
     shown = capsys.readouterr().out
     assert shown == describe_scenario(scenario, ()) + "\n"
     # The arms of a larger scenario fill a screen by themselves.
-    further = 3 * len(scenario.arms) if len(scenario.arms) > 15 else 0
+    further = 3 * len(scenario.arms) // 2 if len(scenario.arms) > 15 else 0
     assert len(shown.splitlines()) <= 50 + further
     assert all(f"\n  {arm}" in shown for arm in scenario.arms)
+
+
+def test_show_tells_an_arm_by_what_differs_from_an_arm_above(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "shared-queue"]) == 0
+    arms = [line.split(maxsplit=1) for line in capsys.readouterr().out.partition("\narms\n")[2].splitlines()]
+    assert ["shared", "3ware-8506, hba.cmd_per_lun: 254"] in arms
+    assert ["bursts", "as shared, disk.*.coalesce: 16"] in arms
+    assert ["limited", "3ware-8506, hba.cmd_per_lun: 32"] in arms, "it has nothing but its topology in common"
 
 
 def test_show_draws_the_devices_of_an_arm_as_it_draws_a_topology(capsys: pytest.CaptureFixture[str]) -> None:

@@ -12,7 +12,7 @@ from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict, judge
 from harness.record.judging import judge_run
 from harness.record.store import RunFolder, Store
-from harness.scenario.model import Control, KnownFailure, Scenario, Status
+from harness.scenario.model import Bound, Control, KnownFailure, Scenario, Status
 from harness.studies.controls import (
     NOT_STORED,
     Campaign,
@@ -218,3 +218,23 @@ def test_a_scenario_that_a_further_kernel_passes_may_be_skipped_on_the_source() 
     assert [*shortfalls(campaign, [skipped, replace(passed, kernel="4.18")], [])] == []
     failed = replace(passed, verdict=replace(passed.verdict, status=Status.FAIL), kernel="4.18")
     assert [*shortfalls(campaign, [passed, failed], [])] == ["4.18 is FAIL under one"]
+
+
+def test_a_killer_s_figure_is_in_the_unit_of_the_claim() -> None:
+    """64 tags over 4 ms are 16,000 IOPS, over 400 ms 160: each is 1 of its own bound."""
+    equal = Bound("0.95 .. 1.05", 0.95, 1.05)
+    fast = replace(claim(equal, ratio("none.solo.fast.iops", "bound.none.solo.fast.iops")), that="fast")
+    slow = replace(claim(equal, ratio("none.together.slow.iops", "bound.none.together.slow.iops")), that="slow")
+    model = replace(scenario([fast, slow]), name="one")
+    figures = {
+        ("solo", "fast", "iops"): 16000.0,
+        ("together", "slow", "iops"): 80.0,
+        ("solo", "guest", "cpu.idle"): 0.9,
+        ("together", "guest", "cpu.idle"): 0.9,
+    }
+    verdict = judge(model, [replace(cell("none", 1, 1), figures=figures)])
+    found = claim_kills([model], [Stock("one", verdict, {})], [])
+    assert [one.row[2:] for one in found] == [
+        ("1.000", "load together, role slow: 0.005000"),
+        ("1.000", "load solo, role fast: 200.0"),
+    ]

@@ -3,7 +3,7 @@ from dataclasses import replace
 
 import pytest
 
-from harness.metrics.controllers import checked_inventory, controller_figures
+from harness.metrics.counters import checked_inventory, controller_figures
 from harness.metrics.node import MeasurementError
 from harness.scenario.model import Load
 from lab.base.record import INVENTORY

@@ -1,8 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab patch``: what a series touches, which scenarios that chooses, and when it is worse."""
+"""``blklab patch``: patches that are read and applied, and when a series is worse."""
 
 import subprocess
-from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
@@ -10,16 +9,12 @@ import pytest
 
 from harness.cli import main
 from harness.commands import patch as command
-from harness.commands.common.options import EXECUTED, SCENARIOS
-from harness.limits.load import load_scenario
-from harness.patch.choice import Choice, choice_lines, choose
 from harness.patch.judgement import Effect, Outcomes, outcomes
 from harness.patch.report import LINES, exit_code, reply, verdict_line
 from harness.patch.series import Branch, read_series
-from harness.patch.study import Compared, Step, Study
-from harness.patch.touched import Sources, definitions
-from harness.scenario.load import find_scenarios
-from harness.studies.executed import Executed, load_executed, save_executed
+from harness.patch.study import MeasuredSeries, SeriesKernel, Study
+from harness.record.store import RunFolder
+from harness.run.plan import Request
 from lab.base.cache import Cache
 from lab.base.errors import (
     EXIT_CANNOT_JUDGE,
@@ -27,89 +22,19 @@ from lab.base.errors import (
     EXIT_MISUSE,
     EXIT_PASS,
     CannotJudge,
-    LabBroken,
     Misuse,
 )
-from lab.executed import source_name
 from lab.kernels.model import Kernel
-from lab.kernels.mutants import catalogue
 from lab.kernels.release import Release
 from lab.kernels.tree import read_source
 from tests.unit.record_samples import run_of
-from tests.unit.tree_samples import MAKEFILE, commit, fake_tools, git, write_fragments, write_source
-
-HEADER = """\
-/* A header. */
-#define TAGS 4
-
-static inline bool may_queue(int depth)
-{
-	return depth < TAGS;
-}
-"""
-SOURCE = """\
-// A file in the kernel's style.
-#include "blk.h"
-
-static const int quantum = 8;
-
-struct tags {
-	int depth;
-};
-
-static int __must_check helper(struct tags *tags)
-{
-	return tags->depth * quantum;
-}
-
-static int __get_tag(struct tags *tags)
-{
-	if (!may_queue(tags->depth))
-		return -1;
-	return helper(tags);
-}
-
-int blk_get_tag(struct tags *tags,
-		int flags)
-{
-	return __get_tag(tags);
-}
-
-void blk_timeout(struct tags *tags)
-{
-	tags->depth = 0;
-}
-"""
+from tests.unit.series_samples import HEADER, branch_of, patched, series_of, small_tree
+from tests.unit.tree_samples import MAKEFILE, commit, fake_tools, git, write_fragments
 
 
 @pytest.fixture
 def tree(tmp_path: Path) -> Path:
-    """A repository with two files of C, in the kernel's style."""
-    folder = write_source(tmp_path / "linux")
-    (folder / "block/blk.h").write_text(HEADER)
-    (folder / "block/tags.c").write_text(SOURCE)
-    commit(folder, "base")
-    return folder
-
-
-def patched(tree: Path, file: str, old: str, new: str, subject: str = "change") -> str:
-    """The text of git format-patch for one replacement on the branch's tip."""
-    path = tree / file
-    text = path.read_text()
-    assert text.count(old) == 1
-    path.write_text(text.replace(old, new))
-    commit(tree, subject)
-    return git(tree, "format-patch", "-1", "--stdout") + "\n"
-
-
-def series_of(tmp_path: Path, *mails: str, name: str = "series.mbox") -> Path:
-    path = tmp_path / name
-    path.write_text("".join(mails))
-    return path
-
-
-def branch_of(tree: Path, tmp_path: Path) -> Branch:
-    return Branch(read_source(f"{tree}@{git(tree, 'rev-list', '--max-parents=0', 'HEAD')}"), tmp_path / "branch")
+    return small_tree(tmp_path)
 
 
 # Series
@@ -209,139 +134,6 @@ def test_a_mutant_as_the_base(tree: Path, tmp_path: Path, monkeypatch: pytest.Mo
     assert MAKEFILE.format(minor=12) == branch.text(branch.base, "Makefile")
 
 
-# What it touches
-
-
-def test_definitions_of_the_kernel_s_style() -> None:
-    found = {one.name: (one.first, one.last, one.static, one.inline) for one in definitions(SOURCE + HEADER)}
-    assert found["helper"] == (10, 13, True, False)
-    assert found["__get_tag"] == (15, 20, True, False)
-    assert found["blk_get_tag"] == (22, 26, False, False)
-    assert found["may_queue"][2:] == (True, True)
-    assert set(found) == {"helper", "__get_tag", "blk_get_tag", "blk_timeout", "may_queue"}
-    (one,) = definitions("static inline void nothing(void) { }\n")
-    assert (one.name, one.inline) == ("nothing", True)
-
-
-@pytest.mark.parametrize(
-    ("file", "change", "functions", "data"),
-    [
-        ("block/tags.c", ("depth = 0", "depth = 1"), {"blk_timeout"}, set()),
-        ("block/tags.c", ("\t\tint flags)", "\t\tint flags, int more)"), {"blk_get_tag"}, set()),
-        ("block/tags.c", ("quantum = 8", "quantum = 4"), set(), {"quantum"}),
-        ("block/tags.c", ("\tint depth;", "\tlong depth;"), set(), {"tags"}),
-        ("block/blk.h", ("TAGS 4", "TAGS 2"), set(), {"TAGS"}),
-        ("block/blk.h", ("depth < TAGS", "depth <= TAGS"), {"may_queue"}, set()),
-        ("block/tags.c", ("// A file", "// The file"), set(), set()),
-    ],
-)
-def test_what_a_patch_touches(
-    tree: Path, file: str, change: tuple[str, str], functions: set[str], data: set[str]
-) -> None:
-    patched(tree, file, *change)
-    touched = Sources(tree, "HEAD~", "HEAD").touched()
-    assert (set(touched.functions), set(touched.data)) == (functions, data)
-    assert touched.others == (() if functions or data else (file,))
-
-
-def test_a_function_that_the_compiler_inlines_is_executed_as_its_callers(tree: Path) -> None:
-    patched(tree, "block/blk.h", "depth < TAGS", "depth <= TAGS")
-    sources = Sources(tree, "HEAD~", "HEAD")
-    assert sources.executed_as("may_queue", "block/blk.h", {"blk_get_tag"}) == {"blk_get_tag"}
-    assert sources.executed_as("may_queue", "block/blk.h", {"__get_tag", "blk_get_tag"}) == {"__get_tag"}
-    assert sources.executed_as("blk_timeout", "block/tags.c", {"blk_get_tag"}) == frozenset()
-    assert set(sources.users("TAGS", "block/blk.h")) == {("may_queue", "block/blk.h")}
-
-
-def test_a_static_function_with_several_callers_counts_for_itself(tree: Path) -> None:
-    patched(tree, "block/tags.c", "\ttags->depth = 0;", "\ttags->depth = helper(tags);")
-    assert Sources(tree, "HEAD~", "HEAD").executed_as("helper", "block/tags.c", {"blk_get_tag"}) == frozenset()
-
-
-# Which scenarios that chooses
-
-
-def chosen(tree: Path, executed: Executed, names: Sequence[str]) -> Choice:
-    scenarios = [load_scenario(name, search=SCENARIOS) for name in names]
-    return choose(Sources(tree, "HEAD~", "HEAD"), executed, scenarios, catalogue())
-
-
-def test_rare_functions_come_first_and_what_none_executes_is_said(tree: Path) -> None:
-    patched(tree, "block/tags.c", "\treturn helper(tags);", "\treturn helper(tags) + 1;")
-    path = tree / "block/tags.c"
-    path.write_text(path.read_text().replace("depth = 0", "depth = 1"))
-    git(tree, "commit", "-q", "--amend", "-a", "-m", "both")
-    loads = {
-        "waiters.a.load": frozenset({"blk_get_tag"}),
-        "fair-tags.shared.solo": frozenset({"blk_get_tag", "__get_tag"}),
-        "ioprio.as-is.alone": frozenset({"other"}),
-    }
-    choice = chosen(tree, Executed("6.12", {}, loads), ("waiters", "fair-tags", "ioprio"))
-    assert [one.scenario.name for one in choice.candidates] == ["fair-tags"]
-    assert choice.unexecuted == ("blk_timeout",)
-    text = "\n".join(choice_lines(choice, 1))
-    assert "no measured load executes blk_timeout" in text
-    assert "fair-tags: 1 load execute __get_tag" in text
-    assert "not chosen from, as no load was observed: waiters, fair-tags, ioprio" in text
-
-
-def test_a_scenario_with_a_control_that_breaks_the_function_comes_first(tree: Path) -> None:
-    (tree / "block/mq.c").write_text(HEADER.replace("may_queue", "hctx_may_queue").replace("static inline ", ""))
-    commit(tree, "before")
-    patched(tree, "block/mq.c", "depth < TAGS", "depth <= TAGS")
-    loads = {f"{name}.arm.load": frozenset({"hctx_may_queue"}) for name in ("waiters", "fair-tags")}
-    choice = chosen(tree, Executed("6.12", {}, loads), ("waiters", "fair-tags"))
-    assert [(one.scenario.name, one.mutants) for one in choice.candidates] == [
-        ("fair-tags", ("no-fair-tags",)),
-        ("waiters", ()),
-    ]
-    assert "not measured, though they execute them too: waiters (--all)" in "\n".join(choice_lines(choice, 1))
-
-
-def test_the_list_of_executed_functions_survives_its_file(tmp_path: Path) -> None:
-    loads = {
-        "a.x.one": frozenset({"f", "g"}),
-        "a.x.two": frozenset({"f"}),
-        "b.y.one": frozenset({"f", "g", "h"}),
-        "c.z.none": frozenset[str](),
-    }
-    executed = Executed("6.12", {"a": "1", "b": "2"}, loads)
-    path = tmp_path / "executed.json"
-    save_executed(path, executed)
-    assert load_executed(path) == executed
-    assert load_executed(tmp_path / "absent.json") is None
-    path.write_text(path.read_text().replace('"0,2"', '"0,9"'))
-    with pytest.raises(LabBroken, match="damaged"):
-        load_executed(path)
-
-
-def test_a_scenario_that_is_observed_again_replaces_its_loads() -> None:
-    scenario = load_scenario("waiters", search=SCENARIOS)
-    before = Executed("6.12", {"waiters": "old"}, {"waiters.a.b": frozenset({"f"}), "other.a.b": frozenset({"g"})})
-    assert before.outdated([scenario]) == ["waiters"]
-    after = before.with_scenario(scenario, {"waiters.c.d": frozenset({"h"})})
-    assert set(after.loads) == {"waiters.c.d", "other.a.b"}
-    assert after.outdated([scenario]) == []
-
-
-def test_the_shipped_list_is_of_known_scenarios_and_knows_the_block_layer() -> None:
-    executed = load_executed(EXECUTED)
-    assert executed is not None
-    known = find_scenarios(SCENARIOS)
-    for load in executed.loads:
-        scenario, arm, name = load.split(".")
-        found = load_scenario(scenario, search=SCENARIOS)
-        assert scenario in known and arm in found.arms and name in found.loads
-    every = {load for load in executed.loads if "fair-tags" in load}
-    assert executed.by_function["blk_mq_submit_bio"] >= every
-    assert "hctx_may_queue" not in executed.by_function
-
-
-def test_copies_that_gcc_makes_have_their_function_s_name() -> None:
-    assert source_name("dd_request_merge.part.0") == "dd_request_merge"
-    assert source_name("blk_mq_submit_bio") == "blk_mq_submit_bio"
-
-
 # The verdict
 
 
@@ -350,9 +142,9 @@ def built() -> Kernel:
     return Kernel("tree:x", "6.12.7", Release.parse("6.12.7"), "made up", folder, None, folder, {}, "k" * 64)
 
 
-def compared(*found: Outcomes) -> Compared:
-    base, series = (Step("0" * 40, title, built()) for title in ("Linux 6.12", "Linux 6.12 with change"))
-    return Compared(base, series, found, 1.5)
+def compared(*found: Outcomes) -> MeasuredSeries:
+    base, series = (SeriesKernel("0" * 40, title, built()) for title in ("Linux 6.12", "Linux 6.12 with change"))
+    return MeasuredSeries(base, series, found, 1.5)
 
 
 def test_a_load_that_gets_less_is_worse_and_one_that_gets_more_is_better(tmp_path: Path) -> None:
@@ -461,3 +253,38 @@ def test_the_tree_of_the_user_is_not_written(tree: Path, tmp_path: Path) -> None
     branch.applied(read_series(series_of(tmp_path, mail))[0], branch.base)
     after = subprocess.run(["git", "-C", str(tree), "count-objects", "-v"], check=True, capture_output=True).stdout
     assert before == after and git(tree, "status", "--porcelain") == ""
+
+
+def test_each_patch_is_compared_with_the_one_before(
+    tree: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    base = git(tree, "rev-parse", "HEAD")
+    one = patched(tree, "block/tags.c", "depth = 0", "depth = 1", "harmless")
+    two = patched(tree, "block/tags.c", "depth = 1", "depth = 2", "harmful")
+    path = series_of(tmp_path, one, two)
+    measured: dict[str, RunFolder] = {}
+    values = iter(([95.0, 96.0], [95.0, 96.0], [80.0, 82.0]))
+
+    def run(_: object, request: Request, *__: object) -> RunFolder:
+        digest = request.kernel.digest
+        if digest not in measured:
+            measured[digest] = run_of(tmp_path / "runs", next(values), day=len(measured) + 1)
+        return measured[digest]
+
+    monkeypatch.setattr(command, "lab_of_host", lambda: None)
+    monkeypatch.setattr(command, "measured", run)
+    monkeypatch.setattr(
+        "harness.patch.study.tree.built", lambda source, *_, **__: replace(built(), digest=source.revision)
+    )
+    words = ["patch", str(path), "--base", f"{tree}@{base}", "--scenario", "fair-tags", "--no-profile"]
+    words += ["--results", str(tmp_path / "results")]
+    assert main([*words, "--each"]) == EXIT_FAIL
+    said = capsys.readouterr().out
+    verdicts = [line.split()[0] for line in said.splitlines() if line.startswith(("SAME", "WORSE"))]
+    # Of each patch, and of the series in the reply.
+    assert verdicts == ["SAME", "WORSE", "WORSE"]
+    assert f"@{base} ({base[:12]}) -> " in said and "with harmless -> " in said
+    assert "Subject: Re: [PATCH] harmless" in said and "--scenario fair-tags --each" in said
+    assert len(measured) == 3
+    (kept,) = (tmp_path / "results").glob("patch/series/*/reply.txt")
+    assert said.endswith(kept.read_text())

@@ -7,11 +7,10 @@ import pytest
 from jsonschema import Draft202012Validator
 
 from harness.base.plain import from_plain, to_plain
-from harness.scenario.known import is_in, parse_range
-from harness.scenario.model import KnownFailure, Scenario
+from harness.scenario.model import KnownFailure, Scenario, is_in
 from harness.scenario.reference import json_schema
 from lab.base.errors import InputErrors
-from lab.kernels.ranges import RangeError
+from lab.kernels.ranges import RangeError, parse_range
 from lab.yaml.strict import Problems, parse, plain_value
 from tests.unit.scenario_text import GOOD, load
 

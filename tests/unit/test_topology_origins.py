@@ -68,4 +68,4 @@ def test_the_catalogue_has_no_guesses(tmp_path: Path, monkeypatch: pytest.Monkey
 def test_an_origin_without_a_parameter_is_refused(tmp_path: Path) -> None:
     found = mistakes(BARE + SOME.replace("d*.seek", "*.rpm"), tmp_path)
     assert "t.yaml:16:10: origins: this file has no parameter disk.*.rpm" in found
-    assert "(known: disk.*.rate, disk.*.seek, link.*.rate, link.*.efficiency, hba.*.can_queue)" in found
+    assert "(known: disk.*.rate, disk.*.seek, link.*.rate, link.*.efficiency, hba.*.can_queue, disk.*.size)" in found

@@ -23,7 +23,8 @@ _BLOCK = re.compile(r"^```\n(\$ .*?)^```$", re.MULTILINE | re.DOTALL)
 _VARYING = (
     (re.compile(r"\b[0-9a-f]{7,40}\b"), "HASH"),
     (re.compile(r"\b[\d.,]+ (?:s|min)\b"), "TIME"),
-    (re.compile(r"(?<=[ =@:'])/\S*?/(?=linux/|results/)"), ""),
+    (re.compile(r"\d{8}T[\d.]+Z\S*"), "RUN"),
+    (re.compile(r"(?<=[ =@:'(])/\S*?/(?=linux/|results/)"), ""),
 )
 
 
@@ -48,10 +49,12 @@ def shown(text: str) -> Iterator[Shown]:
 
 
 def steady(text: str) -> str:
-    """The text without what differs between two executions: times, hashes and the folder."""
+    """The text without what differs between two executions: times, hashes, the folder, and where its length breaks a
+    line."""
+    text = " ".join(text.split())
     for pattern, word in _VARYING:
         text = pattern.sub(word, text)
-    return re.sub(r" +", " ", text)
+    return text
 
 
 class Place:
@@ -59,9 +62,8 @@ class Place:
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
-        (folder / "docs").symlink_to(CHECKOUT / "docs")
-        for package in ("harness", "lab"):
-            (folder / package).symlink_to(CHECKOUT / package)
+        for name in ("docs", "harness", "kconfigs", "lab", "scenarios", "scripts"):
+            (folder / name).symlink_to(CHECKOUT / name)
         self._last = 0
 
     def execute(self, command: str) -> str:
@@ -92,7 +94,7 @@ def written(text: str, outputs: Mapping[str, str]) -> str:
 
 def main(words: Sequence[str]) -> None:
     text = PAGE.read_text()
-    with tempfile.TemporaryDirectory(prefix="blklab-tutorial-") as folder:
+    with tempfile.TemporaryDirectory(prefix="t") as folder:
         place = Place(Path(folder))
         wanted = [one for one in shown(text) if not words or any(word in one.command for word in words)]
         outputs = {one.command: place.execute(one.command).replace(f"{folder}/", "") for one in wanted}

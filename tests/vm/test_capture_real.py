@@ -22,10 +22,9 @@ from lab.kernels.resolve import resolve
 from lab.realise.in_qemu.guest import steps
 from lab.topology.emulated import emulated
 from lab.topology.load import load_topology
-from lab.topology.model import StackKind, Topology
+from lab.topology.model import Stack, StackKind, Topology
 
 KERNEL = "debian:6.1"
-# Without stacks of md: this makes dm devices with the host's dmsetup, and a host need not have mdadm.
 MACHINES = ("3ware-8506", "intel-965p-lvm", "dl980-iodrive", "sun-x4540", "sun-j4400-multipath", "nvme-two-paths")
 
 
@@ -39,8 +38,29 @@ def _command(topology: Topology) -> Iterator[str]:
             rows = "\\n".join(step.rows).replace("/lab/", "/run/lab/")
             yield f"printf '{rows}\\n' | dmsetup create --noudevsync {step.name} >&2"
             yield f"ln -sfn /dev/dm-$(dmsetup info -c --noheadings -o minor {step.name}) /run/lab/{step.name}"
+    for stack in topology.stacks.values():
+        if stack.kind is StackKind.MD:
+            yield from _array(topology, stack)
     # The guest has the host's files, read-only, and a /run of its own.
     yield f"mkdir /run/captured && TMPDIR=/run sh {SCRIPT} --folder /run/captured >&2 && tar -C /run/captured -cf - ."
+
+
+def _array(topology: Topology, stack: Stack) -> Iterator[str]:
+    """Lines that assemble an md array through sysfs (Documentation/admin-guide/md.rst): a host need not have mdadm."""
+    own, kib = f"/sys/block/{stack.name}/md", min(topology.disks[one].size for one in _disks_of(topology, stack)) >> 10
+    yield f"modprobe raid456; echo {stack.name} >/sys/module/md_mod/parameters/new_array"
+    for key, value in (("level", stack.level), ("raid_disks", len(stack.over)), ("chunk_size", stack.chunk)):
+        yield f"echo {value} >{own}/{key}"
+    for slot, member in enumerate(stack.over):
+        yield f"cat /run/lab/{member}.sys/dev >{own}/new_dev"
+        device = f"{own}/dev-$(basename $(readlink -f /run/lab/{member}.sys))"
+        yield f"echo {kib} >{device}/size; echo {slot} >{device}/slot"
+    yield f"echo {kib} >{own}/component_size; echo clean >{own}/array_state"
+
+
+def _disks_of(topology: Topology, stack: Stack) -> Iterator[str]:
+    for member in stack.over:
+        yield from topology.luns[member].disks
 
 
 @pytest.mark.slow
@@ -106,8 +126,11 @@ def _disks(topology: Topology) -> Counter[tuple[int, int, int]]:
 
 def _stacks(topology: Topology) -> Counter[tuple[str, int, int, int, int, str]]:
     return Counter(
-        (stack.kind.value, stack.chunk, stack.offset, topology.stack_size(stack.name), len(stack.over), stack.selector)
+        (
+            *(stack.level or stack.kind.value, stack.chunk, stack.offset),
+            *(topology.stack_size(stack.name), len(stack.over), stack.selector),
+        )
         for stack in topology.stacks.values()
         # A namespace without multipath is a stack of one path in a captured file.
-        if stack.kind is not StackKind.MD and (stack.kind is not StackKind.NVME or len(stack.over) > 1)
+        if stack.kind is not StackKind.NVME or len(stack.over) > 1
     )

@@ -10,19 +10,8 @@ from string import ascii_letters
 from rich.console import Console
 from rich.table import Column, Table
 
-from harness.commands.common.boots import every_scenario, kernel_of, lab_of_host, store_of, watched
-from harness.commands.common.kernels import specs
-from harness.commands.common.options import (
-    PAGES,
-    SCENARIOS,
-    WALL,
-    add_jobs,
-    add_results,
-    add_seeds,
-    given,
-    tell,
-    write_page,
-)
+from harness.commands.common import options as shared
+from harness.commands.common.boots import every_scenario, kernel_of, lab_of_host, specs, store_of, watched
 from harness.limits.load import load_scenario
 from harness.record.store import RunFolder, Store
 from harness.run.plan import Request
@@ -60,27 +49,27 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("mutants", nargs="*", metavar="MUTANT", help="only these (default: all in scenarios/mutants/)")
     parser.add_argument(
         "--source",
-        type=given,
+        type=shared.given,
         default=base_spec(),
         metavar="SPEC",
         help="source of the mutants: source:6.12 (default), tree:PATH or tree:PATH@REV",
     )
     parser.add_argument(
         "--kernels",
-        type=given,
+        type=shared.given,
         default=_FURTHER,
         metavar="SPECS",
         help=f"measure there what the source's build leaves open, in this order (default: {_FURTHER})",
     )
     parser.add_argument("--scenario", action="append", metavar="NAME", help="only this scenario; may be repeated")
-    add_seeds(parser)
+    shared.add_seeds(parser)
     parser.add_argument("--every-pair", action="store_true", help="run each mutant under each scenario")
     parser.add_argument("--stored", action="store_true", help="boot nothing: show what stored runs say")
-    add_jobs(parser)
+    shared.add_jobs(parser)
     parser.add_argument(
         "--out", type=Path, metavar="FILE", help="the page (default: docs/results/controls.md if all are tried)"
     )
-    add_results(parser)
+    shared.add_results(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -98,18 +87,18 @@ def execute(options: argparse.Namespace) -> int:
     if page := page_of(options):
         kills = tuple(claim_kills(campaign.scenarios, stock, trials))
         made_of = f"Source: {options.source}. QEMU {qemu.version_text}."
-        write_page(page, kills_page(kills, mutant_rows(stock, trials), made_of, "blklab check controls"))
-        tell(f"{len(kills)} claims written to {page}")
+        shared.write_page(page, kills_page(kills, mutant_rows(stock, trials), made_of, "blklab check controls"))
+        shared.tell(f"{len(kills)} claims written to {page}")
     wrong = tuple(shortfalls(campaign, stock, trials))
     for sentence in wrong:
-        tell(sentence)
+        shared.tell(sentence)
     return _exit_code(wrong, trials)
 
 
 def page_of(options: argparse.Namespace) -> Path | None:
     """The page to write: by default none when only some mutants or scenarios were tried."""
     chosen: Path | None = options.out
-    return chosen or (None if options.mutants or options.scenario else PAGES / "controls.md")
+    return chosen or (None if options.mutants or options.scenario else shared.PAGES / "controls.md")
 
 
 def _measured(
@@ -132,7 +121,7 @@ def _kernel(spec: str) -> Kernel:
     except Misuse:
         raise
     except BlklabError as error:
-        tell(f"{spec}: {error}")
+        shared.tell(f"{spec}: {error}")
         raise CannotJudge(f"{spec}: {error.message}", remedy=error.remedy) from None
 
 
@@ -158,9 +147,9 @@ def _campaign(options: argparse.Namespace) -> Campaign:
 
 def _in_folders() -> Iterator[Scenario]:
     """Calibrations and scenarios on the wall clock."""
-    for folder in (SCENARIOS / "calibration", WALL):
+    for folder in (shared.SCENARIOS / "calibration", shared.WALL):
         for path in find_scenarios(folder).values():
-            yield load_scenario(str(path), search=SCENARIOS)
+            yield load_scenario(str(path), search=shared.SCENARIOS)
 
 
 def _exit_code(wrong: Sequence[str], trials: Sequence[MutantTrial]) -> int:

@@ -6,18 +6,8 @@ from pathlib import Path
 
 from rich.console import Console
 
-from harness.commands.common.boots import kernel_of, lab_of_host, mutants_of, store_of, watched
-from harness.commands.common.kernels import specs
-from harness.commands.common.options import (
-    PAGES,
-    SCENARIOS,
-    add_jobs,
-    add_results,
-    given,
-    number,
-    tell,
-    write_page,
-)
+from harness.commands.common import options as shared
+from harness.commands.common.boots import kernel_of, lab_of_host, mutants_of, specs, store_of, watched
 from harness.commands.matrix import KERNELS
 from harness.studies.controls import FOLDER
 from harness.studies.zoo.page import print_zoo, zoo_page
@@ -27,32 +17,40 @@ from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misus
 from lab.kernels.packaged import base_spec
 from lab.yaml.strict import names, nearest
 
-_FILE = SCENARIOS / "zoo" / "regressions.yaml"
+_FILE = shared.SCENARIOS / "zoo" / "regressions.yaml"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("regressions", nargs="*", metavar="REGRESSION", help="only these (default: all)")
     parser.add_argument(
-        "--kernels", type=given, default=KERNELS, metavar="SPECS", help=f"stock kernels (default: {KERNELS})"
+        "--kernels", type=shared.given, default=KERNELS, metavar="SPECS", help=f"stock kernels (default: {KERNELS})"
     )
     parser.add_argument(
-        "--source", type=given, default=base_spec(), metavar="SPEC", help="source of the mutants (default: source:6.12)"
+        "--source",
+        type=shared.given,
+        default=base_spec(),
+        metavar="SPEC",
+        help="source of the mutants (default: source:6.12)",
     )
     parser.add_argument(
-        "--pairs", type=number(0), default=NULL_PAIRS, metavar="N", help=f"most null pairs (default: {NULL_PAIRS})"
+        "--pairs",
+        type=shared.number(0),
+        default=NULL_PAIRS,
+        metavar="N",
+        help=f"most null pairs (default: {NULL_PAIRS})",
     )
-    add_jobs(parser)
+    shared.add_jobs(parser)
     parser.add_argument(
         "--out",
         type=Path,
         metavar="FILE",
         help="the page (default: docs/results/zoo.md if all are measured)",
     )
-    add_results(parser)
+    shared.add_results(parser)
 
 
 def execute(options: argparse.Namespace) -> int:
-    regressions = _chosen(load_regressions(_FILE, search=SCENARIOS), options.regressions)
+    regressions = _chosen(load_regressions(_FILE, search=shared.SCENARIOS), options.regressions)
     store, lab = store_of(options, FOLDER), lab_of_host()
     stock = [kernel_of(spec) for spec in specs([options.kernels], lab.cache)]
     with watched() as listener:
@@ -62,15 +60,15 @@ def execute(options: argparse.Namespace) -> int:
     print_zoo(Console(), regressions, zoo)
     if page := page_of(options):
         out = load_out_of_scope(_FILE)
-        write_page(page, zoo_page(regressions, zoo, f"QEMU {lab.qemu.version_text}", "blklab check zoo", out))
-        tell(f"{len(regressions)} regressions written to {page}")
+        shared.write_page(page, zoo_page(regressions, zoo, f"QEMU {lab.qemu.version_text}", "blklab check zoo", out))
+        shared.tell(f"{len(regressions)} regressions written to {page}")
     return _exit_code(zoo)
 
 
 def page_of(options: argparse.Namespace) -> Path | None:
     """The page to write: by default none when only some regressions were measured."""
     chosen: Path | None = options.out
-    return chosen or (None if options.regressions else PAGES / "zoo.md")
+    return chosen or (None if options.regressions else shared.PAGES / "zoo.md")
 
 
 def _chosen(known: tuple[Regression, ...], wanted: list[str]) -> tuple[Regression, ...]:

@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What commands that boot begin with."""
+"""What commands that boot begin with: results, lab, scenarios and kernels."""
 
 import argparse
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import AbstractContextManager
+from functools import partial
+from typing import NoReturn
 
 from rich.console import Console
 
-from harness.commands.common.options import SCENARIOS, results_root, tell
+from harness.commands.common.options import SCENARIOS, given, results_root, tell
 from harness.limits.load import load_scenario
 from harness.record.store import RunFolder, Store
 from harness.report.terminal.progress import progress
@@ -15,8 +17,9 @@ from harness.run.events import Listener
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
-from lab.base.errors import CannotJudge
+from lab.base.errors import BlklabError, CannotJudge, Misuse
 from lab.kernels.model import Kernel
+from lab.kernels.offers import expand, offers
 from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu
 from lab.session import Lab, open_lab
@@ -68,3 +71,36 @@ def every_scenario() -> list[Scenario]:
 def watched() -> AbstractContextManager[Listener]:
     """A listener that shows progress on standard error."""
     return progress(Console(stderr=True))
+
+
+FORMS = 'specs separated by spaces, ranges ("debian:6.12 .. debian:7.3", the newest of each series) and debian:all'
+
+
+def add_kernels(parser: argparse.ArgumentParser, default: str) -> None:
+    parser.add_argument(
+        "--kernels", action="append", type=given, metavar="SPECS", help=f"{FORMS}; may be repeated (default: {default})"
+    )
+
+
+def specs(named: Sequence[str], cache: Cache) -> tuple[str, ...]:
+    """The specs that ``named`` lists, ranges replaced by what is in them. Raises Misuse."""
+    return expand(" ".join(named), partial(offers, cache, tell))
+
+
+def refuse_ranges() -> NoReturn:
+    """What --dry-run passes to ``expand``: the kernels in a range are known only from the archive."""
+    raise Misuse("--dry-run downloads nothing, and a range needs the archive's list", remedy="name the kernels")
+
+
+def kernels(wanted: Sequence[str], cache: Cache, *, refresh: bool = False) -> Mapping[str, Kernel | BlklabError]:
+    """Each kernel, or why there is none: a missing kernel does not stop the others. Raises Misuse."""
+    found: dict[str, Kernel | BlklabError] = {}
+    for spec in wanted:
+        try:
+            found[spec] = resolve(spec, cache, refresh=refresh, tell=tell)
+        except Misuse:
+            raise
+        except BlklabError as error:
+            tell(f"{spec}: {error}")
+            found[spec] = error
+    return found

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 
 from harness.commands.common.options import EXECUTED
-from harness.patch.choice import Choice, choose
+from harness.patch.choice import ScenarioChoice, choose
 from harness.patch.touched import Sources
 from harness.scenario.model import Scenario
 from harness.studies.executed import REMAKE, load_executed
@@ -12,7 +12,7 @@ from lab.base.errors import LabBroken
 from lab.kernels.mutants import catalogue
 
 
-def chosen_by(sources: Sources, scenarios: Sequence[Scenario]) -> Choice:
+def chosen_by(sources: Sources, scenarios: Sequence[Scenario]) -> ScenarioChoice:
     """Raises LabBroken where the list was never measured."""
     executed = load_executed(EXECUTED)
     if executed is None:

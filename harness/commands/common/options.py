@@ -6,6 +6,7 @@ import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 from harness.base.files import write_atomic
 from lab.base.errors import Misuse
@@ -70,40 +71,37 @@ def kernel_default() -> str:
     return os.environ.get("KERNEL") or "distro"
 
 
-def add_scenario(parser: argparse.ArgumentParser, *, nargs: str | None = None) -> None:
-    parser.add_argument("scenario", nargs=nargs, help="a name from blklab list, or the path of a scenario file")
+def _option(name: str, **settings: Any) -> Callable[..., None]:
+    """A function that adds this option or operand to a parser; a command may give it further names and settings."""
+
+    def add(parser: argparse.ArgumentParser, *also: str, **more: Any) -> None:
+        parser.add_argument(name, *also, **settings | more)
+
+    return add
 
 
-def add_topology(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("topology", help="a name from blklab list --topologies, or the path of a topology file")
-
-
-def add_run(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("run", type=Path, help="a run folder, such as results/shared-queue/latest")
-
-
-def add_results(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--results", metavar="DIR", help="folder of the runs (default: results/ of the checkout)")
-
-
-def add_arms(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
-
-
-def add_jobs(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--jobs", type=number(0), default=0, metavar="N", help="boots at the same time (default: one per core)"
-    )
-
-
-def add_seeds(parser: argparse.ArgumentParser, *also: str) -> None:
-    parser.add_argument(
-        "--seeds",
-        *also,
-        type=number(1, MOST_SEEDS),
-        metavar="N",
-        help="boots of each arm (wall clock: the maximum) instead of the scenario's number",
-    )
+add_scenario = _option("scenario", help="a name from blklab list, or the path of a scenario file")
+add_topology = _option("topology", help="a name from blklab list --topologies, or the path of a topology file")
+add_run = _option("run", type=Path, help="a run folder, such as results/shared-queue/latest")
+add_results = _option("--results", metavar="DIR", help="folder of the runs (default: results/ of the checkout)")
+add_arms = _option("--arm", action="append", default=[], metavar="NAME", help="only this arm (may be repeated)")
+add_jobs = _option(
+    "--jobs", type=number(0), default=0, metavar="N", help="boots at the same time (default: one per core)"
+)
+add_seeds = _option(
+    "--seeds",
+    type=number(1, MOST_SEEDS),
+    metavar="N",
+    help="boots of each arm (wall clock: the maximum) instead of the scenario's number",
+)
+add_each_kernel = _option(
+    "--kernel",
+    action="append",
+    type=given,
+    metavar="SPEC",
+    help="as in blklab run; may be repeated (default: $KERNEL or distro)",
+)
+"""Read it with ``kernels_of``."""
 
 
 def add_kernel(parser: argparse.ArgumentParser) -> None:
@@ -113,17 +111,6 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
         default=kernel_default(),
         metavar="SPEC",
         help="debian:6.1, an exact debian:VERSION, debian:SUITE, distro, path:DIR or host (default: distro)",
-    )
-
-
-def add_each_kernel(parser: argparse.ArgumentParser) -> None:
-    """``--kernel``, which may be repeated; read it with ``kernels_of``."""
-    parser.add_argument(
-        "--kernel",
-        action="append",
-        type=given,
-        metavar="SPEC",
-        help="as in blklab run; may be repeated (default: $KERNEL or distro)",
     )
 
 

@@ -14,22 +14,7 @@ from harness.metrics.occupancy import held_series
 from harness.metrics.samples import Samples, Series, read_samples
 from harness.metrics.use import LoadUse, mean_use, read_use
 from harness.record.store import RunFolder
-from harness.report.drawing.chart import (
-    BASE,
-    LEFT,
-    MOST_LINES,
-    RIGHT,
-    TOP,
-    WIDTH,
-    Axis,
-    Chart,
-    ChartLine,
-    Point,
-    Tick,
-    area,
-    logarithmic,
-    path,
-)
+from harness.report.drawing import chart
 from harness.report.format import figure, limits, plural
 from harness.report.page.render import Values
 from harness.report.terminal.comparison import MARKS
@@ -71,7 +56,7 @@ def distribution(cells: Sequence[CellResult], arm: str, load: str, role: str) ->
 
 def _chart(load: str, role: str, drawn: Mapping[str, Distribution]) -> Values:
     values = [ensemble.median for one in drawn.values() for ensemble in one.values()]
-    axis = logarithmic(values, _EDGE, WIDTH - _EDGE)
+    axis = chart.logarithmic(values, _EDGE, chart.WIDTH - _EDGE)
     rows = tuple(_row(place, arm, one, axis) for place, (arm, one) in enumerate(drawn.items()))
     base = _TOP + _ROW * len(rows)
     said = "; ".join(
@@ -81,17 +66,17 @@ def _chart(load: str, role: str, drawn: Mapping[str, Distribution]) -> Values:
         "load": load,
         "role": role,
         "title": f"Latency of {role} under load {load}: {said}",
-        "width": WIDTH,
+        "width": chart.WIDTH,
         "height": base + _FOOT,
         "left": _EDGE,
-        "right": WIDTH - _EDGE,
+        "right": chart.WIDTH - _EDGE,
         "base": base,
-        "ticks": tuple(Tick(axis.at(value), time_words(value)) for value in axis.values()),
+        "ticks": tuple(chart.Tick(axis.at(value), time_words(value)) for value in axis.values()),
         "rows": rows,
     }
 
 
-def _row(place: int, arm: str, one: Distribution, axis: Axis) -> Values:
+def _row(place: int, arm: str, one: Distribution, axis: chart.Axis) -> Values:
     at = {name: axis.at(one[name].median) for name in PERCENTILES if name in one}
     return {
         "arm": arm,
@@ -149,13 +134,13 @@ def _boots(run: RunFolder, arm: Arm) -> Iterator[tuple[int, BootRecord]]:
             yield cell.seed, record
 
 
-_FEW = MOST_LINES - 1
+_FEW = chart.MOST_LINES - 1
 _HEADROOM = 1.08
 _FAR = 2.0
 """A limit is drawn up to this multiple of the held tags; a higher one would flatten the lines."""
 
 
-def occupancy_charts(found: Sequence[RecordedLoad]) -> Iterator[Chart]:
+def occupancy_charts(found: Sequence[RecordedLoad]) -> Iterator[chart.Chart]:
     for one in found:
         series = {**_hosts(one), **_luns(one)}
         if series:
@@ -172,31 +157,33 @@ def _luns(one: RecordedLoad) -> dict[str, Series]:
     return {f"LUN {name}": series for name, series in found.items() if series and series.count}
 
 
-def _occupancy_chart(one: RecordedLoad, series: dict[str, Series]) -> Chart:
+def _occupancy_chart(one: RecordedLoad, series: dict[str, Series]) -> chart.Chart:
     luns = {name: each for name, each in series.items() if name.startswith("LUN ")}
     shown = series if len(series) <= _FEW else {name: each for name, each in series.items() if name not in luns}
     seconds = (one.samples.ended - one.samples.began) / 1e9
     most = max((max(_values(each), default=0.0) for each in series.values()), default=0.0)
     bounds = _limits(one)
     near = [limit for limit, _ in bounds if limit <= _FAR * most]
-    x, y = Axis(0.0, seconds, LEFT, RIGHT), Axis(0.0, max(1.0, _HEADROOM * max([most, *near])), BASE, TOP)
+    x = chart.Axis(0.0, seconds, chart.LEFT, chart.RIGHT)
+    y = chart.Axis(0.0, max(1.0, _HEADROOM * max([most, *near])), chart.BASE, chart.TOP)
     lines = [
-        ChartLine(name, style, path(_points(each, seconds), x, y)) for style, (name, each) in enumerate(shown.items())
+        chart.ChartLine(name, style, chart.path(_points(each, seconds), x, y))
+        for style, (name, each) in enumerate(shown.items())
     ]
     if luns and not luns.keys() <= shown.keys():
         lines.append(_many(luns, len(lines), seconds, x, y))
     heading = f"{one.arm.name}.{one.load.name}"
     said = "; ".join(f"{name} {each.mean:.3g} in the mean, {each.max} at most" for name, each in shown.items())
     beyond = [words for limit, words in bounds if limit > _FAR * most]
-    return Chart(
+    return chart.Chart(
         heading=heading,
         title=f"Tags held over the window of {heading}, seed {one.seed}: {said or 'LUNs only'}",
         x_name=f"seconds of the window, seed {one.seed}",
         y_name="tags held",
         x_ticks=x.ticks(),
         y_ticks=y.ticks(4),
-        lines=tuple(lines[:MOST_LINES]),
-        limits=tuple(Tick(y.at(limit), words) for limit, words in bounds if limit <= _FAR * most),
+        lines=tuple(lines[: chart.MOST_LINES]),
+        limits=tuple(chart.Tick(y.at(limit), words) for limit, words in bounds if limit <= _FAR * most),
         note=f"{', '.join(beyond)}: above the chart" if beyond else "",
     )
 
@@ -212,7 +199,7 @@ def _limits(one: RecordedLoad) -> list[tuple[int, str]]:
     return sorted(found.items())
 
 
-def _many(luns: dict[str, Series], style: int, seconds: float, x: Axis, y: Axis) -> ChartLine:
+def _many(luns: dict[str, Series], style: int, seconds: float, x: chart.Axis, y: chart.Axis) -> chart.ChartLine:
     """The mean over many LUNs as a line, minimum to maximum as an area."""
     columns: dict[int, list[float]] = {}
     for series in luns.values():
@@ -222,14 +209,14 @@ def _many(luns: dict[str, Series], style: int, seconds: float, x: Axis, y: Axis)
     count = max(len(series.parts) for series in luns.values())
     times = {place: (place + 0.5) / count * seconds for place in columns}
     ordered = sorted(columns)
-    middle: list[Point] = [(times[place], sum(columns[place]) / len(columns[place])) for place in ordered]
-    lower: list[Point] = [(times[place], min(columns[place])) for place in ordered]
-    upper: list[Point] = [(times[place], max(columns[place])) for place in ordered]
+    middle: list[chart.Point] = [(times[place], sum(columns[place]) / len(columns[place])) for place in ordered]
+    lower: list[chart.Point] = [(times[place], min(columns[place])) for place in ordered]
+    upper: list[chart.Point] = [(times[place], max(columns[place])) for place in ordered]
     name = f"mean and range of {plural(len(luns), 'LUN')}"
-    return ChartLine(name, style, path(middle, x, y), area(lower, upper, x, y))
+    return chart.ChartLine(name, style, chart.path(middle, x, y), chart.area(lower, upper, x, y))
 
 
-def _points(series: Series, seconds: float) -> list[Point]:
+def _points(series: Series, seconds: float) -> list[chart.Point]:
     count = len(series.parts)
     return [((place + 0.5) / count * seconds, value) for place, value in enumerate(series.parts) if value is not None]
 

@@ -10,14 +10,7 @@ from harness.judge.verdict import Verdict
 from harness.record.store import PlannedCell, RunFacts, RunFolder
 from harness.report.drawing.svg import topology_figure
 from harness.report.format import duration, incidents, plural
-from harness.report.page.charts import (
-    PERCENTILES,
-    RecordedLoad,
-    figure_rows,
-    latency_charts,
-    occupancy_charts,
-    recorded,
-)
+from harness.report.page import charts
 from harness.report.page.judged import claims, controls, reproductions
 from harness.report.page.render import Values, render
 from harness.report.terminal.comparison import LEGEND
@@ -33,16 +26,16 @@ _SCENARIO = 2
 
 def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
     """HTML. Raises Misuse when a run cannot be read."""
-    found = list(recorded(run))
+    found = list(charts.recorded(run))
     values = {
         "claims": claims(verdict),
         "controls": controls(verdict),
         "reproductions": list(reproductions(verdict)),
         "incidents": [*incidents(verdict.incidents), *incidents(verdict.base_incidents, "BASE kernel: ")],
-        "measured": list(figure_rows(verdict, exact=run.scenario.clock is Clock.VIRTUAL)),
+        "measured": list(charts.figure_rows(verdict, exact=run.scenario.clock is Clock.VIRTUAL)),
         "bottlenecks": around.bottlenecks,
-        "latency": list(latency_charts(run.scenario, verdict.cells)),
-        "occupancy": list(occupancy_charts(found)),
+        "latency": list(charts.latency_charts(run.scenario, verdict.cells)),
+        "occupancy": list(charts.occupancy_charts(found)),
         "topologies": list(topology_figures(run.scenario, found)),
         "cells": list(_cells(run, verdict)),
         "how": list(_how(run.scenario, run.facts, around)),
@@ -59,7 +52,7 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         legend=LEGEND,
         scaled=_scaled(run.scenario),
         command=shlex.join(run.facts.command),
-        percentiles=PERCENTILES,
+        percentiles=charts.PERCENTILES,
         parts=[{"anchor": anchor, "name": name} for key, anchor, name in _PARTS if values[key]],
         **values,
     )
@@ -91,7 +84,7 @@ def _scaled(scenario: Scenario) -> str:
     )
 
 
-def topology_figures(scenario: Scenario, found: Sequence[RecordedLoad]) -> Iterator[Values]:
+def topology_figures(scenario: Scenario, found: Sequence[charts.RecordedLoad]) -> Iterator[Values]:
     """A drawing for each arm, with the use by all of its loads; one for all arms where no use was recorded."""
     arms = {one.arm.name: one.arm for one in found}
     for arm in arms.values() or list(scenario.arms.values())[:1]:

@@ -87,11 +87,22 @@ def _control(control: Control) -> Iterator[str]:
 
 def _arms(scenario: Scenario) -> Iterator[str]:
     yield "\narms"
-    width = max(map(len, scenario.arms))
+    width, earlier = max(map(len, scenario.arms)), list[Arm]()
     for arm in scenario.arms.values():
-        settings = [f"{key}: {value}" for key, value in arm.settings.items() if key != "topology"]
-        text = f"{arm.name:{width}}  {', '.join((arm.topology.name, *settings))}"
+        text = f"{arm.name:{width}}  {', '.join(_setting(arm, earlier))}"
         yield from textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
+        earlier.append(arm)
+
+
+def _setting(arm: Arm, earlier: Sequence[Arm]) -> Iterator[str]:
+    """The arm's topology and settings; or an arm above that has all but few of them, and these."""
+    own = arm.settings.items()
+    alike = [one for one in earlier if one.topology.name == arm.topology.name and own & one.settings.items()]
+    fewer = [one for one in alike if one.settings.keys() <= arm.settings.keys()]
+    base = min(fewer, key=lambda one: len(own - one.settings.items()), default=None)
+    yield f"as {base.name}" if base else arm.topology.name
+    given = base.settings.items() if base else ()
+    yield from (f"{key}: {value}" for key, value in own if (key, value) not in given and key != "topology")
 
 
 def _devices(arm: Arm) -> Iterator[str]:

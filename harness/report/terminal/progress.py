@@ -17,19 +17,7 @@ from rich.table import Table
 from rich.text import Text
 
 from harness.report.format import STYLES, duration, plural
-from harness.run.events import (
-    CellDecided,
-    CellFinished,
-    CellPhase,
-    CellStarted,
-    Event,
-    Listener,
-    MatrixEvent,
-    MatrixListener,
-    MatrixStarted,
-    OfCell,
-    RunStarted,
-)
+from harness.run import events
 from harness.scenario.model import Status
 
 E = TypeVar("E")
@@ -92,7 +80,7 @@ class BootState:
 
 
 @dataclass
-class Tally(Display[Event]):
+class Tally(Display[events.Event]):
     """A run from its events."""
 
     now: Now
@@ -102,18 +90,18 @@ class Tally(Display[Event]):
     running: dict[int, BootState] = field(default_factory=dict)
     seconds: list[float] = field(default_factory=list)
 
-    def take(self, event: Event) -> None:
+    def take(self, event: events.Event) -> None:
         match event:
-            case RunStarted():
+            case events.RunStarted():
                 self.title = f"{event.scenario} on {event.kernel}"
                 self.boots, self.at_once = event.boots, max(1, event.at_once)
                 self.seconds.clear()
-            case CellStarted():
+            case events.CellStarted():
                 self.running[event.number] = BootState(event.arm, event.seed, self.now())
-            case CellPhase():
+            case events.CellPhase():
                 if event.number in self.running:
                     self.running[event.number].phase = event.phase
-            case CellFinished():
+            case events.CellFinished():
                 self.running.pop(event.number, None)
                 self.seconds.append(event.seconds)
 
@@ -136,17 +124,17 @@ class Tally(Display[Event]):
         lanes = max(1, min(self.at_once, waiting + len(self.running)))
         return (begun + waiting * usual) / lanes
 
-    def line(self, event: Event) -> Text | None:
+    def line(self, event: events.Event) -> Text | None:
         match event:
-            case RunStarted():
+            case events.RunStarted():
                 return Text(f"{self.title}: {plural(event.boots, 'boot')}, up to {event.at_once} at once")
-            case CellStarted():
+            case events.CellStarted():
                 return Text(f"  boot {event.number}/{self.boots}  {event.arm} seed {event.seed}: started")
             case _:
                 return self.ended(event)
 
-    def ended(self, event: Event) -> Text | None:
-        if not isinstance(event, CellFinished):
+    def ended(self, event: events.Event) -> Text | None:
+        if not isinstance(event, events.CellFinished):
             return None
         line = Text(f"  boot {event.number}/{self.boots}  ")
         line.append(f"{event.status}", STYLES[event.status])
@@ -170,7 +158,7 @@ class Tally(Display[Event]):
 
 
 @dataclass
-class MatrixTally(Display[MatrixEvent]):
+class MatrixTally(Display[events.MatrixEvent]):
     """A matrix from its events."""
 
     now: Now
@@ -180,16 +168,16 @@ class MatrixTally(Display[MatrixEvent]):
     at_once: int = 1
     statuses: dict[int, Status] = field(default_factory=dict)
 
-    def take(self, event: MatrixEvent) -> None:
+    def take(self, event: events.MatrixEvent) -> None:
         match event:
-            case MatrixStarted():
+            case events.MatrixStarted():
                 self.scenarios = [scenario for scenario, _, _ in event.cells]
                 self.names = [f"{scenario} on {kernel}" for scenario, kernel, _ in event.cells]
                 self.runs = [Tally(self.now, boots=boots) for _, _, boots in event.cells]
                 self.at_once = max(1, event.at_once)
-            case OfCell():
+            case events.OfCell():
                 self.runs[event.cell].take(event.event)
-            case CellDecided():
+            case events.CellDecided():
                 run = self.runs[event.cell]
                 self.statuses[event.cell] = event.status
                 run.boots = run.done
@@ -230,21 +218,21 @@ class MatrixTally(Display[MatrixEvent]):
         ends = datetime.now() + timedelta(seconds=remaining)
         return f"{text}, about {duration(remaining)} left, until {ends:%H:%M}"
 
-    def line(self, event: MatrixEvent) -> Text | None:
+    def line(self, event: events.MatrixEvent) -> Text | None:
         match event:
-            case MatrixStarted():
+            case events.MatrixStarted():
                 boots = plural(self.to_make, "boot")
                 return Text(f"{plural(len(event.cells), 'cell')}, up to {boots}, {event.at_once} at once")
-            case OfCell(event=RunStarted() as begun):
+            case events.OfCell(event=events.RunStarted() as begun):
                 return Text(f"  {self.names[event.cell]}: {plural(begun.boots, 'boot')}")
-            case OfCell(event=CellFinished() as ended) if ended.status is not Status.PASS:
+            case events.OfCell(event=events.CellFinished() as ended) if ended.status is not Status.PASS:
                 line = Text(f"  {self.names[event.cell]}: ").append(str(ended.status), STYLES[ended.status])
                 return line.append(f"  {ended.arm} seed {ended.seed}: {ended.reason}")
             case _:
                 return self.ended(event)
 
-    def ended(self, event: MatrixEvent) -> Text | None:
-        if not isinstance(event, CellDecided):
+    def ended(self, event: events.MatrixEvent) -> Text | None:
+        if not isinstance(event, events.CellDecided):
             return None
         line = Text("  ").append(f"{event.status}", STYLES[event.status])
         line.append(f"  {self.names[event.cell]}, ")
@@ -262,11 +250,11 @@ class MatrixTally(Display[MatrixEvent]):
         return table
 
 
-def progress(console: Console, *, now: Now = time.monotonic) -> AbstractContextManager[Listener]:
+def progress(console: Console, *, now: Now = time.monotonic) -> AbstractContextManager[events.Listener]:
     """A listener that shows a run on ``console`` until the context ends."""
     return listening(console, Tally(now))
 
 
-def matrix_progress(console: Console, *, now: Now = time.monotonic) -> AbstractContextManager[MatrixListener]:
+def matrix_progress(console: Console, *, now: Now = time.monotonic) -> AbstractContextManager[events.MatrixListener]:
     """The same for a matrix."""
     return listening(console, MatrixTally(now))

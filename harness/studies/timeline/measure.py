@@ -38,16 +38,6 @@ def next_place(
 
 
 @dataclass(frozen=True)
-class SweepEffort:
-    """``boots`` that took ``seconds`` one after another, ``kept`` of them in earlier runs; ``saved`` not needed."""
-
-    boots: int
-    kept: int
-    saved: int
-    seconds: float
-
-
-@dataclass(frozen=True)
 class Timeline:
     """``changes`` are in the order of kernels."""
 
@@ -56,12 +46,10 @@ class Timeline:
     changes: tuple[ReleaseChange, ...]
 
     @property
-    def effort(self) -> SweepEffort:
+    def saved(self) -> int:
+        """Boots that the kernels would have taken that were not needed."""
         points = self.sweep.measured
-        total = sum(point.boots for point in points)
-        kept = total - sum(point.made for point in points)
-        saved = round(total / len(points) * len(self.sweep.skipped)) if points else 0
-        return SweepEffort(total, kept, saved, sum(point.seconds for point in points))
+        return round(sum(point.boots for point in points) / len(points) * len(self.sweep.skipped)) if points else 0
 
 
 def timeline(

@@ -2,13 +2,13 @@
 """A timeline as text: one line per change, then what was not measured and why."""
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 
 from harness.judge.comparison import LARGE
 from harness.report.format import duration, figure, plural
 from harness.studies.timeline.lines import ALONE, ALONE_OTHER, ReleaseChange
 from harness.studies.timeline.measure import Timeline
-from harness.studies.timeline.sweep import Sweep, label
+from harness.studies.timeline.sweep import KernelPoint, Sweep, label
 from lab.kernels import kconfig
 
 # What decides the cost of an I/O besides the code: preemption, ticks, the block layer, copies, allocation, stacks.
@@ -103,12 +103,17 @@ def _gaps(timeline: Timeline) -> Iterator[str]:
 
 
 def _end(timeline: Timeline) -> Iterator[str]:
-    effort = timeline.effort
-    kept = f", {effort.kept} of them in earlier runs" if effort.kept else ""
     yield ""
-    spent = f"{plural(effort.boots, 'boot')} that took {duration(effort.seconds)} one after another{kept}"
-    yield f"{spent}; {effort.saved} saved by measuring coarsely first"
+    yield f"{spent(timeline.sweep.measured)}; {timeline.saved} saved by measuring coarsely first"
     yield f"seeds: {seeds(timeline)}"
+
+
+def spent(points: Sequence[KernelPoint]) -> str:
+    """``24 boots that took 6 min one after another, 20 of them in earlier runs``."""
+    boots, seconds = sum(point.boots for point in points), sum(point.seconds for point in points)
+    earlier = boots - sum(point.made for point in points)
+    note = f", {earlier} of them in earlier runs" if earlier else ""
+    return f"{plural(boots, 'boot')} that took {duration(seconds)} one after another{note}"
 
 
 def seeds(timeline: Timeline) -> str:

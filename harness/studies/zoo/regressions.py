@@ -7,11 +7,10 @@ from pathlib import Path
 from harness.limits.load import load_scenario
 from harness.scenario import schema
 from harness.scenario.claims import parsed
-from harness.scenario.known import parse_range
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Bound, Ratio, Scenario
 from harness.scenario.ratio import names_of, parse_bound, parse_ratio
-from lab.kernels.ranges import RANGE_PATTERN
+from lab.kernels.ranges import RANGE_PATTERN, parse_range
 from lab.yaml.fields import Choice, Field, ListOf, Number, Record, Row, Text, name_text
 from lab.yaml.strict import Broken, Problems, nearest, parse, read_bytes, shown_path
 

@@ -20,8 +20,7 @@ from harness.record.store import Store
 from harness.run.events import Listener, nobody
 from harness.run.plan import Request
 from harness.run.runner import measured
-from harness.scenario.known import is_in
-from harness.scenario.model import Ratio, Scenario, Status
+from harness.scenario.model import Ratio, Scenario, Status, is_in
 from harness.studies.controls import Resolve
 from harness.studies.zoo.regressions import BAD, Regression
 from lab.base.errors import CannotJudge

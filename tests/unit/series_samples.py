@@ -1,0 +1,80 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""A small tree in the kernel's style, and series of patches on it."""
+
+from pathlib import Path
+
+from harness.patch.series import Branch
+from lab.kernels.tree import read_source
+from tests.unit.tree_samples import commit, git, write_source
+
+HEADER = """\
+/* A header. */
+#define TAGS 4
+
+static inline bool may_queue(int depth)
+{
+	return depth < TAGS;
+}
+"""
+SOURCE = """\
+// A file in the kernel's style.
+#include "blk.h"
+
+static const int quantum = 8;
+
+struct tags {
+	int depth;
+};
+
+static int __must_check helper(struct tags *tags)
+{
+	return tags->depth * quantum;
+}
+
+static int __get_tag(struct tags *tags)
+{
+	if (!may_queue(tags->depth))
+		return -1;
+	return helper(tags);
+}
+
+int blk_get_tag(struct tags *tags,
+		int flags)
+{
+	return __get_tag(tags);
+}
+
+void blk_timeout(struct tags *tags)
+{
+	tags->depth = 0;
+}
+"""
+
+
+def small_tree(tmp_path: Path) -> Path:
+    """A repository with two files of C, in the kernel's style."""
+    folder = write_source(tmp_path / "linux")
+    (folder / "block/blk.h").write_text(HEADER)
+    (folder / "block/tags.c").write_text(SOURCE)
+    commit(folder, "base")
+    return folder
+
+
+def patched(tree: Path, file: str, old: str, new: str, subject: str = "change") -> str:
+    """The text of git format-patch for one replacement on the branch's tip."""
+    path = tree / file
+    text = path.read_text()
+    assert text.count(old) == 1
+    path.write_text(text.replace(old, new))
+    commit(tree, subject)
+    return git(tree, "format-patch", "-1", "--stdout") + "\n"
+
+
+def series_of(tmp_path: Path, *mails: str, name: str = "series.mbox") -> Path:
+    path = tmp_path / name
+    path.write_text("".join(mails))
+    return path
+
+
+def branch_of(tree: Path, tmp_path: Path) -> Branch:
+    return Branch(read_source(f"{tree}@{git(tree, 'rev-list', '--max-parents=0', 'HEAD')}"), tmp_path / "branch")
