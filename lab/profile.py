@@ -108,10 +108,11 @@ def kernel_symbols(
     """
     texts = (_KEEP_SYMBOLS, *(_NO_LOAD for _ in job.loads[1:]))
     loads = tuple(replace(load, fio=_padded(text, load)) for text, load in zip(texts, job.loads, strict=True))
-    own = prepare_job(lab, prepared.kernel, topology, replace(job, loads=loads))
+    own = prepare_job(lab, prepared.kernel, topology, replace(job, loads=loads, labels={}))
     if own.base != prepared.base or len(own.job_archive) != len(prepared.job_archive):
         raise LabBroken("the boot that reads symbols differs from the profiled one", remedy="report this as a bug")
-    key = digest_bytes(canonical([prepared.base.digest, own.fingerprint["kernel"], own.fingerprint["job"]]))
+    # Where modules are loaded also depends on the processor and the memory, which the command line names.
+    key = digest_bytes(canonical(dict(own.fingerprint)))
 
     def fill(into: Path) -> None:
         phase_seen("reading symbols")
