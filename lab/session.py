@@ -22,7 +22,7 @@ from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import Daemon, MakeFolder, Module, Mount, Write
 from lab.guest.steps.fault import HOST_NOISE, LOSE_DISK, Inject, Lose
 from lab.guest.steps.load import TRACE_INSTANCE, TRACING, LayFiles, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn
-from lab.guest.steps.setting import Confirm
+from lab.guest.steps.setting import Cgroup, Confirm
 from lab.kernels.model import Kernel
 from lab.native import programs
 from lab.native.steady import Steady, steady
@@ -81,7 +81,8 @@ class Job:
     ``queue`` applies to every LUN. ``pause`` is the rest before each load and ``phase`` is added to
     it, both in nanoseconds. ``labels`` go into the fingerprint and nowhere else. ``inject`` names a
     fault of ``lab.guest.steps.fault.FAULTS`` that strikes in the middle of the first load.
-    ``trace`` are ftrace events to record during each load; the figures of a traced boot are not valid.
+    ``trace`` are ftrace events to record during each load; the figures of a traced boot are not valid. ``cgroups``
+    are those of roles.
     """
 
     queue: Mapping[str, str]
@@ -91,6 +92,7 @@ class Job:
     labels: Mapping[str, str]
     inject: str = ""
     trace: tuple[str, ...] = ()
+    cgroups: tuple[Cgroup, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -111,7 +113,7 @@ def open_lab(cache: Cache, tell: Tell = silent, *, cold: bool = False) -> Lab:
 
 def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
     """All steps of the guest, in order."""
-    steps = [*recipe.devices(topology), *recipe.queue_settings(topology, job.queue)]
+    steps = [*recipe.devices(topology), *recipe.queue_settings(topology, job.queue), *job.cgroups]
     if job.inject and job.inject != LOSE_DISK:
         steps.append(Module("dm-mod"))
     if job.trace:
@@ -186,8 +188,8 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     own_devices = hardware(topology) if topology.emulated else None
     clock = accelerator_for(lab, kernel).clock if own_devices else VirtualClock()
     carried = payload.with_further_steps(lab.payload) if own_devices else lab.payload
-    if types := {stack.type for stack in topology.filesystems}:
-        carried = filesystems.added(lab.cache, carried, types)
+    if topology.filesystems or job.cgroups:
+        carried = filesystems.added(lab.cache, carried, {stack.type for stack in topology.filesystems})
     base = image.base_image(lab.cache, kernel, carried, modules, _programs(lab.cache, work))
     loads = sum(load.time for load in job.loads)
     rests = len(job.loads) * (job.pause + job.phase)

@@ -8,7 +8,7 @@ from harness.record.store import KernelFacts, RunFacts, planned
 from harness.run.boots import Jobs
 from harness.run.clocks import STRATEGIES, ClockStrategy
 from harness.scenario.expand import expand
-from harness.scenario.fio import job_file, start_phase
+from harness.scenario.fio import cgroups, job_file, start_phase
 from harness.scenario.model import Arm, Cell, Load, Scenario
 from lab.kernels.model import Kernel
 from lab.session import GuestLoad, Job, Lab, prepare_job, unmet
@@ -26,7 +26,8 @@ def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
     )
     labels = {"scenario": scenario.digest, "arm": arm.name, "seed": str(seed)}
     inject = scenario.selftest.inject if scenario.selftest else ""
-    return Job(arm.queue, loads, scenario.pause, start_phase(scenario.name, seed), labels, inject)
+    groups = tuple(group for load in _in_order(scenario, seed) for group in cgroups(load, arm.topology))
+    return Job(arm.queue, loads, scenario.pause, start_phase(scenario.name, seed), labels, inject, cgroups=groups)
 
 
 def _in_order(scenario: Scenario, seed: int) -> Iterator[Load]:
@@ -37,8 +38,8 @@ def _in_order(scenario: Scenario, seed: int) -> Iterator[Load]:
         yield from (windows[window] for windows in (reversed(loads) if backwards else loads))
 
 
-ENGINE_OPTIONS = {"io_uring": "IO_URING"}
-"""Options that fio's engines need, where not every kernel has them."""
+OPTIONS_NEEDED = {"io_uring": "IO_URING", "io_max": "BLK_DEV_THROTTLING"}
+"""Kernel options that fio's engines and the limits of roles need, where not every kernel has them."""
 
 
 @dataclass(frozen=True)
@@ -89,8 +90,9 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
     clock.refuse(scenario, verify=request.verify, baseline=request.base is not None)
     cells = expand(scenario, request.seeds, request.arms or None)
     arms = {cell.arm.name: cell.arm for cell in cells}
-    engines = {role.ioengine for load in scenario.loads.values() for role in load.roles.values()}
-    options = (*scenario.requires.config, *(ENGINE_OPTIONS[one] for one in sorted(engines & set(ENGINE_OPTIONS))))
+    roles = [role for load in scenario.loads.values() for role in load.roles.values()]
+    used = {role.ioengine for role in roles} | {key for role in roles for key in role.options}
+    options = (*scenario.requires.config, *(OPTIONS_NEEDED[one] for one in sorted(used & set(OPTIONS_NEEDED))))
     requires = {"options": options, "modules": scenario.requires.modules}
     reasons = {name: unmet(lab, kernel, arm.topology, arm.queue, **requires) for name, arm in arms.items()}
     runnable = [arm for name, arm in arms.items() if not reasons[name]]

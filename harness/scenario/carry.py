@@ -39,6 +39,8 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
         yield "disk", _no_target(role.disk, arm), f"known: {names(targets)}"
         return
     yield from _wrong_place(role, topology)
+    if "io_max" in role.options and any(key.startswith("throttle/") for key in arm.queue):
+        yield "disk", f"arm {arm.name} has queue.throttle, which uses cgroups of version 1", "use io_max alone"
     size = topology.region(role.disk).size
     used, start = _extent(role, size)
     if start + used > size or role.bs > used:

@@ -8,6 +8,7 @@ from itertools import chain
 from harness.scenario.model import Load, Role
 from lab.base.units import parse_size
 from lab.guest.steps.device import device
+from lab.guest.steps.setting import CGROUPS, Cgroup
 from lab.topology.model import Topology
 
 FIO_SEEDS = 1 << 31
@@ -24,7 +25,7 @@ def job_file(load: Load, topology: Topology, seed: int) -> str:
     for role in load.roles.values():
         for place, one in enumerate(role.apart()):
             own = _group_options(place, role, load.ramp) if len(role.disks) > 1 else ()
-            sections.append(_section(role.name, chain(own, _role_options(one, topology))))
+            sections.append(_section(role.name, chain(own, _role_options(one, topology, group_of(load, role)))))
     return "\n".join(sections)
 
 
@@ -68,7 +69,24 @@ def _group_options(place: int, role: Role, ramp: int) -> Iterator[tuple[str, str
         yield "ramp_time", f"{(ramp - late) // 1000}us"
 
 
-def _role_options(role: Role, topology: Topology) -> Iterator[tuple[str, str]]:
+CGROUP_FILES = {"io_max": "io.max"}
+"""Limits of a role, which runs in a cgroup of its own, and the files of that cgroup."""
+
+
+def group_of(load: Load, role: Role) -> str:
+    return f"{load.name}.{role.name}"
+
+
+def cgroups(load: Load, topology: Topology) -> Iterator[Cgroup]:
+    """The limits of the roles of ``load``, on each of their devices."""
+    for role in load.roles.values():
+        devices = dict.fromkeys(topology.region(disk).lun for disk in role.disks)
+        for key, file in CGROUP_FILES.items():
+            if key in role.options:
+                yield from (Cgroup(group_of(load, role), name, file, role.options[key]) for name in devices)
+
+
+def _role_options(role: Role, topology: Topology, group: str) -> Iterator[tuple[str, str]]:
     options = dict(role.options)
     yield from _files(role, options) if topology.is_filesystem(role.disk) else _extent(role, topology, options)
     yield "rw", role.rw
@@ -76,7 +94,11 @@ def _role_options(role: Role, topology: Topology) -> Iterator[tuple[str, str]]:
     yield "iodepth", str(role.iodepth)
     yield "ioengine", role.ioengine
     yield "direct", "1" if role.direct else "0"
-    yield from sorted(options.items())
+    if CGROUP_FILES.keys() & options.keys():
+        # A cgroup of version 2 holds processes, and fio's thread would take all roles with it.
+        yield "thread", "0"
+        yield "exec_prerun", f"echo $PPID | tee {CGROUPS}/{group}/cgroup.procs"
+    yield from sorted((key, value) for key, value in options.items() if key not in CGROUP_FILES)
     if "verify" in options:
         # Readers count bad blocks and go on. A time-based window does not end at a block after which everything that
         # was written could be read back.

@@ -63,6 +63,7 @@ def _as_flag(value: object) -> str:
 _DISTRIBUTION = (
     r"random|zipf:(0\.\d{1,4}|1\.\d{0,3}[1-9]|[2-9](\.\d{1,4})?)|pareto:0\.\d{1,4}|normal:\d{1,2}(\.\d{1,4})?"
 )
+_IO_MAX = r"[rw](bps|iops)=[1-9]\d{0,15}( [rw](bps|iops)=[1-9]\d{0,15}){0,3}"
 OPTIONS: Mapping[str, Option] = {
     option.field.name: option
     for option in (
@@ -81,6 +82,9 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("sync", Choice(("sync", "dsync")), "open with O_SYNC, or O_DSYNC", "dsync")),
         Option(Field("files", name_text(), "filesystem: first part of their names", "data", absent="the role's name")),
         Option(Field("nrfiles", Integer(1, 10**5), "filesystem: number of files", "1000", absent="1")),
+        Option(
+            Field("io_max", Text("words of io.max", _IO_MAX), "limits of a cgroup of its own", "riops=100 rbps=1048576")
+        ),
         Option(Field("iodepth_batch", Integer(1, 4096), "requests that are submitted together", "16", absent="1")),
         Option(Field("fixedbufs", Flag(), "io_uring: registered buffers"), _as_flag),
         Option(Field("sqthread_poll", Flag(), "io_uring: a thread of the kernel polls for requests"), _as_flag),

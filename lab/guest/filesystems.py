@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The programs that make filesystems, for the guests whose topology has one: mkfs and its libraries from packages."""
+"""What guests with filesystems or cgroups have besides: mkfs and its libraries from packages, and a few verbs."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -35,11 +35,11 @@ MAKERS: Mapping[str, Maker] = {
 
 
 def added(cache: Cache, payload: Payload, types: Collection[str]) -> Payload:
-    """The payload with mkfs for these ``types``, fetched once, and a runner that mounts filesystems.
+    """The payload with mkfs for these ``types``, fetched once, and a runner that knows filesystems and cgroups.
 
     Raises LabBroken.
     """
-    own = with_further_steps(payload, "filesystems.sh", ("readlink", "sync"))
+    own = with_further_steps(payload, "layers.sh", ("readlink", "sync", "tee"))
     entries = dict(own.entries)
     for name in sorted(types):
         entries |= _maker(_tree(cache, name), name, entries)

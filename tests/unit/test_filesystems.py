@@ -137,10 +137,22 @@ def test_its_guests_alone_have_mkfs(tmp_path: Path, monkeypatch: pytest.MonkeyPa
     note(tmp_path / "made")
     monkeypatch.setattr(filesystems, "_tree", lambda cache, name: tmp_path / "made")
     more = filesystems.added(Cache(tmp_path / "cache"), plain, {"xfs"})
-    assert more.entries.keys() - plain.entries.keys() == {"bin/mkfs.xfs", "bin/readlink", "bin/sync", "further.sh"}
+    assert more.entries.keys() - plain.entries.keys() == {
+        "bin/mkfs.xfs",
+        "bin/readlink",
+        "bin/sync",
+        "bin/tee",
+        "further.sh",
+    }
     assert b". /further.sh" in more.entries["runner.sh"].data
     assert b"filesystem)" in more.entries["further.sh"].data
     assert b"further.sh" not in plain.entries["runner.sh"].data
+
+
+def test_limits_of_both_kinds_of_cgroups_exclude_each_other(topology: Topology) -> None:
+    arm = Arm("a", topology, {"scheduler": "none", "throttle/read_iops": "5"}, {})
+    one = replace(role(io_max="riops=5"), disks=("d2",))
+    assert [found[0] for found in refused(one, [one], arm)] == ["disk"]
 
 
 def test_programs_that_cannot_be_fetched_are_an_error_of_the_lab(

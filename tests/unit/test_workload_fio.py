@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 
 from harness.run.plan import guest_job
 from harness.scenario import schema
-from harness.scenario.fio import FIO_SEEDS, job_file, start_phase
+from harness.scenario.fio import CGROUP_FILES, FIO_SEEDS, cgroups, job_file, start_phase
 from harness.scenario.model import Load, Role, Scenario
 from lab.base.units import parse_size
 from lab.topology.model import Disk, Driver, Hba, Lun, Stack, StackKind, Topology
@@ -186,6 +186,7 @@ SAMPLES = {
     "zero_buffers": st.sampled_from(("true", "false")),
     "sync": st.sampled_from(("sync", "dsync")),
     "iodepth_batch": st.just(1),
+    "io_max": st.sampled_from(("riops=5", "rbps=1048576 wiops=100")),
     "prioclass": st.integers(1, 3),
     "prio": st.integers(0, 7),
     "norandommap": st.sampled_from(("true", "false")),
@@ -205,6 +206,20 @@ ROLES = st.fixed_dictionaries(
 
 def test_every_allowed_option_has_a_sample() -> None:
     assert SAMPLES.keys() | {"files", "nrfiles", "fixedbufs", "sqthread_poll"} == schema.OPTIONS.keys()
+
+
+def test_a_role_with_limits_is_a_process_in_a_cgroup_of_its_own() -> None:
+    one = replace(VICTIM, disks=("b", "c"), options={"io_max": "riops=5"})
+    load = window(one, HOG)
+    jobs = sections(job_file(load, TOPOLOGY, 1).replace("[victim]", "[second]", 1))
+    for name in ("second", "victim"):
+        assert jobs[name]["thread"] == "0"
+        assert jobs[name]["exec_prerun"] == "echo $PPID | tee /sys/fs/cgroup/lopsided.victim/cgroup.procs"
+        assert not {"io_max", "io_weight"} & jobs[name].keys()
+    assert "thread" not in jobs["hog"]
+    assert [step.fields() for step in cgroups(load, TOPOLOGY)] == [
+        ("cgroup", "lopsided.victim", device, "io.max riops=5") for device in ("all", "c")
+    ]
 
 
 def test_options_of_io_uring() -> None:
@@ -247,10 +262,11 @@ def test_any_allowed_role_comes_back_from_its_job_file(
     assert all(line.isprintable() for line in text.splitlines())
     assert (job["rw"], job["bs"], job["iodepth"]) == (hog.rw, str(hog.bs), str(hog.iodepth))
     assert (job["ioengine"], job["direct"]) == (hog.ioengine, "1")
-    kept = {key: value for key, value in hog.options.items() if key not in ("size", "offset")}
+    moved = {"size", "offset", *CGROUP_FILES}
+    kept = {key: value for key, value in hog.options.items() if key not in moved}
     assert {key: job[key] for key in kept} == kept
     # Checksums are written now and checked by a load that reads.
-    assert len(job) == 8 + len(kept) + ("verify" in kept)
+    assert len(job) == 8 + len(kept) + ("verify" in kept) + 2 * ("io_max" in hog.options)
     region = topology.region("p1")
     start, size = int(job["offset"]), int(job["size"])
     assert region.offset <= start < start + size <= region.offset + region.size

@@ -4,6 +4,7 @@
 from dataclasses import dataclass
 
 from lab.guest.steps import Step
+from lab.guest.steps.device import LAB
 
 
 @dataclass(frozen=True)
@@ -34,6 +35,26 @@ class Confirm(Step):
     knob: str
     path: str
     value: str
+
+
+CGROUPS = "/sys/fs/cgroup"
+
+
+@dataclass(frozen=True)
+class Cgroup(Step):
+    """Set ``words`` for a ``device`` in the ``file`` of a cgroup, which is made, and read them back."""
+
+    verb, typed = (
+        "cgroup",
+        f"mkdir -p {CGROUPS}/{{group}}; echo $(cat {LAB}/{{device}}.sys/dev) {{words}} > {CGROUPS}/{{group}}/{{file}}",
+    )
+    group: str
+    device: str
+    file: str
+    words: str
+
+    def fields(self) -> tuple[str, ...]:
+        return (self.verb, self.group, self.device, f"{self.file} {self.words}")
 
 
 @dataclass(frozen=True)

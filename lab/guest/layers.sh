@@ -1,6 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 # shellcheck shell=sh
-# Verbs of the runner for guests with filesystems.
+# Verbs of the runner for guests with filesystems or cgroups.
 
 # NAME MEMBER "TYPE MOUNT-OPTIONS MKFS-WORD..."
 make_filesystem() {
@@ -32,8 +32,35 @@ lay_out() {
 	echo 3 >/proc/sys/vm/drop_caches
 }
 
+groups=/sys/fs/cgroup
+
+# NAME DEVICE "FILE WORD...": a line of a cgroup's file is a device number and its words.
+limit() {
+	if [ ! -e "$groups/cgroup.procs" ]; then
+		mount -t cgroup2 cgroup2 "$groups" 2>/out/.error || unfit "mount cgroup2: $(cat /out/.error)"
+		write_value "$groups/cgroup.subtree_control" +io || unfit "cgroup2 has no io controller"
+	fi
+	[ -d "$groups/$1" ] || mkdir "$groups/$1"
+	file=$groups/$1/${3%% *} words=${3#* }
+	[ -e "$file" ] || unfit "cgroup $1: there is no $file"
+	read -r number <"/lab/$2.sys/dev"
+	write_value "$file" "$number $words" || unfit "cgroup $1: the kernel refused $number $words in $file"
+	value=
+	while read -r shown all; do
+		[ "$shown" != "$number" ] || value=$all
+	done <"$file"
+	printf '%s[%s]\t%s\t%s\n' "${3%% *}" "$1" "$file" "$value" >>/out/readback
+	for word in $words; do
+		case " $value " in
+		*" $word "*) ;;
+		*) unfit "cgroup $1: asked for $words, $file reads $value" ;;
+		esac
+	done
+}
+
 further() {
 	case $1 in
+	cgroup) limit "$2" "$3" "$4" ;;
 	filesystem) make_filesystem "$2" "$3" "$4" ;;
 	layout) lay_out "$2" ;;
 	*) unfit "unknown step $1" ;;
