@@ -329,6 +329,13 @@ def test_show_fits_one_screen(name: str, capsys: pytest.CaptureFixture[str]) -> 
     assert all(f"\n  {arm}" in shown for arm in scenario.arms)
 
 
+@pytest.mark.parametrize("name", sorted(find_scenarios(SCENARIOS)))
+def test_every_step_of_a_scenario_can_be_typed(name: str) -> None:
+    lines = commands_of(load_scenario(name, search=SCENARIOS)).splitlines()
+    assert sum(line.startswith("fio --output-format=json") for line in lines)
+    assert not [line for line in lines if "{0." in line]
+
+
 def test_show_tells_an_arm_by_what_differs_from_an_arm_above(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "shared-queue"]) == 0
     arms = [line.split(maxsplit=1) for line in capsys.readouterr().out.partition("\narms\n")[2].splitlines()]

@@ -95,7 +95,7 @@ def test_a_change_that_does_not_compile_is_named_with_its_line(
     tmp_path: Path, capsys: pytest.CaptureFixture[str]
 ) -> None:
     series = mail(tmp_path, changed("block/blk-mq.c", "	plug->rq_count++;", "	nonsense;"), "count")
-    line = series.read_text().splitlines().index("+\tture;") + 1
+    line = series.read_text().splitlines().index("+\tnonsense;") + 1
     assert patch(series, "source:6.12", "--scenario", "last-tag") == EXIT_CANNOT_JUDGE
     said = capsys.readouterr().err
     assert re.search(

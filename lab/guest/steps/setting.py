@@ -44,10 +44,7 @@ CGROUPS = "/sys/fs/cgroup"
 class Cgroup(Step):
     """Set ``words`` for a ``device`` in the ``file`` of a cgroup, which is made, and read them back."""
 
-    verb, typed = (
-        "cgroup",
-        f"mkdir -p {CGROUPS}/{{group}}; echo $(cat {LAB}/{{device}}.sys/dev) {{words}} > {CGROUPS}/{{group}}/{{file}}",
-    )
+    verb, typed = "cgroup", "mkdir -p {0.folder}; echo $(cat {0.number}) {0.words} > {0.folder}/{0.file}"
     group: str
     device: str
     file: str
@@ -55,6 +52,14 @@ class Cgroup(Step):
 
     def fields(self) -> tuple[str, ...]:
         return (self.verb, self.group, self.device, f"{self.file} {self.words}")
+
+    @property
+    def folder(self) -> str:
+        return f"{CGROUPS}/{self.group}"
+
+    @property
+    def number(self) -> str:
+        return f"{LAB}/{self.device}.sys/dev"
 
 
 @dataclass(frozen=True)
