@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Iterator
+from dataclasses import replace
 from datetime import datetime, timedelta, tzinfo
 from itertools import cycle
 from pathlib import Path
@@ -102,7 +103,8 @@ def in_process(lab: FakeLab, monkeypatch: pytest.MonkeyPatch, at_once: int = 2, 
 def test_a_cell_that_hangs_ends_at_its_limit_and_holds_up_no_other(
     lab: FakeLab, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(session, "_wall_limit", lambda _: 8.0)
+    limits = session._limits
+    monkeypatch.setattr(session, "_limits", lambda prepared: limits(replace(prepared, wall_limit=8.0)))
     folder = in_process(lab, monkeypatch, hold=[1, "load"])
     assert sorted(str(cell.status) for cell in folder.record.cells) == ["FAIL", "PASS", "PASS", "PASS"]
     (hung,) = (cell for cell in folder.record.cells if cell.status is Status.FAIL)
