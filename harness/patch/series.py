@@ -83,7 +83,7 @@ def read_series(path: Path) -> tuple[Patch, ...]:
     elif path.is_file():
         files = [path]
     else:
-        raise Misuse(f"{path} does not exist", remedy="name an mbox, or the folder of git format-patch")
+        raise Misuse(f"{path} is neither a file nor a folder", remedy="name an mbox, or the folder of git format-patch")
     found = [patch for file in files for patch in _patches(file)]
     if not found:
         raise Misuse(f"{path} has no patch", remedy="name an mbox, or the folder of git format-patch")

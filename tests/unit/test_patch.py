@@ -111,7 +111,7 @@ def test_a_patch_of_an_absent_file_and_a_cut_patch(tree: Path, tmp_path: Path) -
 def test_what_is_no_series(tmp_path: Path, content: str) -> None:
     with pytest.raises(Misuse, match="has no patch"):
         read_series(series_of(tmp_path, content))
-    with pytest.raises(Misuse, match="does not exist"):
+    with pytest.raises(Misuse, match="neither a file nor a folder"):
         read_series(tmp_path / "absent")
 
 

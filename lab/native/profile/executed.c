@@ -13,10 +13,8 @@
 #include "memory.h"
 #include "qemu_api.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
-#include <string.h>
 
 #define FIRST_KERNEL ((uint64_t)1 << 63)
 
@@ -29,26 +27,17 @@ struct translated {
 };
 
 static struct translated *newest;
-static unsigned int windows;
-static bool in_window;
-static const char *output;
 
 static void write_window(void)
 {
-	char path[4096];
-	FILE *file;
+	FILE *file = window_open();
 
-	snprintf(path, sizeof(path), "%s.%u", output, windows++);
-	file = fopen(path, "we");
-	if (!file)
-		fail("%s: %s", path, strerror(errno));
 	for (struct translated *one = newest; one; one = one->next) {
 		if (one->executed)
 			fprintf(file, "%" PRIx64 "\n", one->address);
 		one->executed = false;
 	}
-	if (fclose(file))
-		fail("%s: %s", path, strerror(errno));
+	window_close(file);
 }
 
 static void on_kernel(unsigned int vcpu, void *data)
@@ -63,8 +52,7 @@ static void on_marker(unsigned int vcpu, void *data)
 {
 	(void)vcpu;
 	(void)data;
-	in_window = !in_window;
-	if (!in_window)
+	if (!window_begins())
 		write_window();
 }
 
@@ -90,12 +78,10 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 {
 	(void)info;
 	for (int i = 0; i < argc; i++) {
-		if (!strncmp(argv[i], "output=", 7))
-			output = strdup(argv[i] + 7);
-		else if (!marker_argument(argv[i]))
+		if (!marker_argument(argv[i]))
 			fail("unknown argument %s", argv[i]);
 	}
-	if (!marker_is_set() || !output)
+	if (!marker_is_set())
 		fail("marker, bytes and output are wanted");
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
 	return 0;

@@ -1,11 +1,12 @@
 /* SPDX-License-Identifier: GPL-2.0-only */
-/* The user function that marks both ends of a window: marker=ADDRESS and bytes=HEX. */
+/* The user function that marks both ends of a window, and the window's file: marker=ADDRESS, bytes=HEX, output=PREFIX. */
 #ifndef PROFILE_MARKER_H
 #define PROFILE_MARKER_H
 
 #include "qemu_api.h"
 
 #include <stdbool.h>
+#include <stdio.h>
 
 /* Whether the argument was one of the marker's, and is kept. */
 bool marker_argument(const char *argument);
@@ -14,6 +15,13 @@ bool marker_is_set(void);
 
 /* Whether this block of user space begins with the marker. */
 bool is_marker(const struct qemu_plugin_tb *tb);
+
+/* The marker is executed: whether a window begins; otherwise it ends. */
+bool window_begins(void);
+
+/* The file of the window that ends: PREFIX.N, counted from 0. */
+FILE *window_open(void);
+void window_close(FILE *file);
 
 /* Copy at most ROOM bytes of the instruction; their number. */
 size_t copy_bytes(const struct qemu_plugin_insn *insn, uint8_t *to, size_t room);

@@ -24,7 +24,6 @@
 #include "stack.h"
 #include "tree.h"
 
-#include <errno.h>
 #include <inttypes.h>
 #include <stdio.h>
 #include <stdlib.h>
@@ -53,9 +52,6 @@ struct translated {
 static struct translated nothing = { .block.user = true }, *before = &nothing, *newest;
 static struct node *node; /* that BEFORE counts for; NULL for user space */
 static uint64_t counted, window_began, surprises_before;
-static unsigned int windows;
-static bool in_window;
-static const char *output;
 
 #if PLUGIN_API >= 2
 static qemu_plugin_u64 counter;
@@ -112,13 +108,8 @@ static void write_code(FILE *file, const struct translated *kernel)
 
 static void write_window(void)
 {
-	char path[4096];
-	FILE *file;
+	FILE *file = window_open();
 
-	snprintf(path, sizeof(path), "%s.%u", output, windows++);
-	file = fopen(path, "we");
-	if (!file)
-		fail("%s: %s", path, strerror(errno));
 	fprintf(file, "total %" PRIu64 " %" PRIu64 "\n", counted - window_began, stack_surprises() - surprises_before);
 	tree_write(file);
 	for (const struct translated *one = newest; one; one = one->next) {
@@ -127,14 +118,12 @@ static void write_window(void)
 		else
 			write_code(file, one);
 	}
-	if (fclose(file))
-		fail("%s: %s", path, strerror(errno));
+	window_close(file);
 }
 
 static void toggle_window(void)
 {
-	in_window = !in_window;
-	if (!in_window) {
+	if (!window_begins()) {
 		write_window();
 		return;
 	}
@@ -262,8 +251,6 @@ static bool read_argument(const char *argument)
 {
 	if (!strncmp(argument, "functions=", 10))
 		functions_read(argument + 10);
-	else if (!strncmp(argument, "output=", 7))
-		output = strdup(argument + 7);
 	else
 		return marker_argument(argument);
 	return true;
@@ -275,7 +262,7 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 	for (int i = 0; i < argc; i++)
 		if (!read_argument(argv[i]))
 			fail("unknown argument %s", argv[i]);
-	if (!marker_is_set() || !output)
+	if (!marker_is_set())
 		fail("functions, marker, bytes and output are wanted");
 #if PLUGIN_API >= 2
 	counter = (qemu_plugin_u64){ .score = qemu_plugin_scoreboard_new(sizeof(uint64_t)) };
