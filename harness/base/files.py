@@ -7,10 +7,11 @@ import json
 import os
 import secrets
 import shutil
-from collections.abc import Iterator
-from contextlib import contextmanager, suppress
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import AbstractContextManager, ExitStack, contextmanager, suppress
+from itertools import chain, count
 from pathlib import Path
-from typing import Any
+from typing import Any, Protocol, TypeVar
 
 from lab.base import reading
 from lab.base.cache import sync
@@ -91,6 +92,29 @@ def held(folder: Path, what: str) -> Iterator[None]:
         yield
     finally:
         os.close(handle)
+
+
+class Lockable(Protocol):
+    """A folder of results. ``held`` raises Misuse when another process holds its lock."""
+
+    def held(self) -> AbstractContextManager[None]: ...
+
+
+F = TypeVar("F", bound=Lockable)
+
+
+@contextmanager
+def held_one(found: Iterable[F], new: Callable[[], F]) -> Iterator[F]:
+    """Lock the first of ``found`` that no other process has locked, else a ``new`` one, until the context ends.
+
+    Another process can find and lock a new folder before it is locked here. Then one more is created.
+    """
+    with ExitStack() as stack:
+        for folder in chain(found, (new() for _ in count())):
+            with suppress(Misuse):
+                stack.enter_context(folder.held())
+                break
+        yield folder
 
 
 @contextmanager

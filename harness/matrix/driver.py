@@ -12,13 +12,13 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from traceback import extract_tb
 
-from harness.base.files import writing
+from harness.base.files import held_one, writing
 from harness.judge.verdict import Verdict
 from harness.matrix.plan import MatrixPlan, record_of
 from harness.record.judging import judge_run
@@ -41,7 +41,7 @@ from harness.run.plan import Request, plan_run, run_command
 from harness.run.runner import carry_out, lanes_of_host, measured_before
 from harness.scenario.model import Clock, Scenario, Status
 from lab.base.digest import canonical, digest_bytes
-from lab.base.errors import EXIT_LAB_BROKEN, BlklabError, CannotJudge, KernelFailed, LabBroken, Misuse
+from lab.base.errors import EXIT_LAB_BROKEN, BlklabError, CannotJudge, KernelFailed, LabBroken
 from lab.kernels.model import Kernel
 from lab.session import Lab
 
@@ -100,19 +100,11 @@ def run_matrix(
         return _Matrix(lab, plan, store, listener, here, elsewhere or here).decide(folder)
 
 
-@contextmanager
-def _folder(store: Store, planned: MatrixRecord) -> Iterator[MatrixFolder]:
+def _folder(store: Store, planned: MatrixRecord) -> AbstractContextManager[MatrixFolder]:
     """The record of an unfinished matrix of the same plan, else a new one; locked until the context ends."""
-    with ExitStack() as stack:
-        for found in reversed(matrices(store.root)):
-            if not found.record.ended and same_request(found.record, planned):
-                with suppress(Misuse):
-                    stack.enter_context(found.held())
-                    break
-        else:
-            found = new_matrix(store.root, planned)
-            stack.enter_context(found.held())
-        yield found
+    unfinished = (found for found in reversed(matrices(store.root)) if not found.record.ended)
+    alike = (found for found in unfinished if same_request(found.record, planned))
+    return held_one(alike, lambda: new_matrix(store.root, planned))
 
 
 @dataclass

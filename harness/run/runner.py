@@ -4,9 +4,10 @@
 import os
 import time
 from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager, suppress
+from contextlib import AbstractContextManager, suppress
 from dataclasses import dataclass
 
+from harness.base.files import held_one
 from harness.judge.verdict import Verdict
 from harness.record.judging import Altered
 from harness.record.store import RunFacts, RunFolder, Store, load_run
@@ -88,21 +89,18 @@ def lanes_of_host(at_once: int = 0) -> Lanes:
     return Lanes(at_once or _jobs_of_environment() or host.usable_cores(), host.memory_available())
 
 
-@contextmanager
-def _folder(store: Store, facts: RunFacts, scenario: Scenario) -> Iterator[RunFolder]:
+def _folder(store: Store, facts: RunFacts, scenario: Scenario) -> AbstractContextManager[RunFolder]:
     """The folder of an interrupted run of the same boots, else a new one; locked until the context ends."""
-    with ExitStack() as stack:
-        for path in reversed(store.unfinished(scenario.name)):
-            # Misuse: damaged, of another version, or in use by another process. It is not resumed.
-            with suppress(Misuse):
-                found = load_run(path)
-                if facts.repeats(found.facts):
-                    stack.enter_context(found.held())
-                    break
-        else:
-            found = store.new_run(scenario, facts)
-            stack.enter_context(found.held())
-        yield found
+    return held_one(_interrupted(store, facts, scenario), lambda: store.new_run(scenario, facts))
+
+
+def _interrupted(store: Store, facts: RunFacts, scenario: Scenario) -> Iterator[RunFolder]:
+    for path in reversed(store.unfinished(scenario.name)):
+        # Misuse: damaged or of another version. It is not resumed.
+        with suppress(Misuse):
+            found = load_run(path)
+            if facts.repeats(found.facts):
+                yield found
 
 
 def _check_memory(plan: PlannedRun, available: int) -> None:
