@@ -8,9 +8,11 @@ import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+import yaml
 
 from harness.cli import main
 from harness.intake.over import mdstat_array
@@ -223,6 +225,21 @@ def test_attributes_of_this_machine_are_collected_whole(tmp_path: Path) -> None:
     }
     for own, there in (nodes | disks | {"cpu/online": system / "cpu/online"}).items():
         assert (tmp_path / own).read_text().strip() == there.read_text().strip()
+
+
+_WORDS = {"model", "driver", "links", "kind", "over", "selector", "policy", "iopolicy"}
+
+
+@pytest.mark.parametrize("machine", SAMPLES)
+def test_each_figure_has_an_origin(machine: Machine, tmp_path: Path) -> None:
+    topology, text = _of(machine, tmp_path)
+    file = yaml.safe_load(text)
+    figures = [f"queue.{key}" for key in file["queue"]]
+    for section in ("links", "disks", "hbas", "stacks"):
+        for name, row in file.get(section, {}).items():
+            keys = ["rate"] if section == "links" else [key for key in row if key not in _WORDS]
+            figures += [f"{section[:-1]}.{name}.{key}" for key in keys]
+    assert [one for one in figures if not any(fnmatchcase(one, origin.of) for origin in topology.origins)] == []
 
 
 def test_only_the_disks_that_are_named(tmp_path: Path) -> None:
