@@ -115,7 +115,9 @@ def test_a_change_that_does_not_boot_is_worse_and_shows_the_console(
     series = mail(tmp_path, changed("block/blk-mq.c", last, '\tpanic("checked");'), "check at boot")
     assert patch(series, "source:6.12", "--scenario", "last-tag", "--arm", "one-tag", "--no-profile") == EXIT_FAIL
     said = capsys.readouterr().out
-    assert re.search(r"last-tag: worse: arm one-tag, seed 1: boots -> the guest never said ready: .*checked", said)
+    assert re.search(
+        r"series\.mbox:1: last-tag: worse: arm one-tag, seed 1: boots -> the guest never said ready: .*checked", said
+    )
 
 
 def test_a_matrix_of_what_changed_between_two_commits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
