@@ -4,7 +4,6 @@
 `blklab matrix --changed` chooses as it does.
 """
 
-import json
 import re
 from pathlib import Path
 
@@ -132,5 +131,3 @@ def test_a_matrix_of_what_changed_between_two_commits(tmp_path: Path, capsys: py
     said = capsys.readouterr()
     assert "touches 1 function: set_task_ioprio\n" in said.err
     assert re.search(r"^ioprio +PASS +FAIL\b", said.out, re.MULTILINE), said.out
-    (record,) = (tmp_path / "results").glob("matrix/*/matrix.json")
-    assert [cell["verdict"] for cell in json.loads(record.read_text())["cells"]] == ["PASS", "FAIL"]
