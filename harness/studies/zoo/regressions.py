@@ -23,7 +23,8 @@ class Regression:
 
     ``mutant`` restores the bug, or removes it where ``mutant_is`` is ``good``; empty without one. ``published`` is
     ``figure`` on the bad side over that on the good side, from the source; None without one. ``because`` says why
-    the measured value differs. ``decision`` says why a report is no regression: no kernel is bad, and ``figure`` is
+    the measured value differs. ``also`` are specs of further stock kernels, next to a release in which it changes.
+    ``decision`` says why a report is no regression: no kernel is bad, and ``figure`` is
     what was reported, on one kernel.
     """
 
@@ -40,6 +41,7 @@ class Regression:
     published: float | None = None
     because: str = ""
     decision: str = ""
+    also: tuple[str, ...] = ()
 
     @property
     def ratios(self) -> tuple[Ratio, ...]:
@@ -53,6 +55,9 @@ _BAD_ON = Field("bad_on", ListOf(Text('kernels such as "< 5.14"', RANGE_PATTERN)
 _MUTANT_IS = Field("mutant_is", Choice((BAD, GOOD)), "whether the mutant is bad (default) or good")
 _FIGURE = Field("figure", schema.RATIO.kind, "what the publication compares")
 _PUBLISHED = Field("published", Number(0, 1e6), "that figure on the bad side over the good one")
+_ALSO = Field(
+    "also", ListOf(Text("a packaged kernel such as debian:6.17")), "further stock kernels that it is shown on"
+)
 _DECISION = Field("decision", Text("a sentence"), "why this is no regression, and no kernel is bad")
 _REGRESSION = Record(
     (
@@ -69,6 +74,7 @@ _REGRESSION = Record(
         _PUBLISHED,
         schema.BECAUSE_OFF,
         _DECISION,
+        _ALSO,
     )
 )
 _REGRESSIONS = Field("regressions", ListOf(_REGRESSION, least=1), required=True)
@@ -147,6 +153,7 @@ def _regression(row: Row, known: dict[str, Path], scenarios: dict[str, Scenario]
     if name is None or that is None or link is None or ratio is None or good is None:
         return None
     side, because = row.get_or(_MUTANT_IS, BAD), row.get_or(schema.BECAUSE_OFF, "")
+    also = tuple(row.get_or(_ALSO, []))
     return Regression(
-        name, that, link, scenario, ratio, good, bad_on, mutant, side, figure, published, because, decision
+        name, that, link, scenario, ratio, good, bad_on, mutant, side, figure, published, because, decision, also
     )

@@ -5,10 +5,11 @@ A null pair is one kernel under one scenario with two sets of seeds: whatever di
 false alarm.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
+from types import MappingProxyType
 
 from harness.judge.cells import CellResult
 from harness.judge.claims import Judgement, judge_ratio
@@ -199,13 +200,24 @@ class Visit:
     at_once: int = 0
 
 
-def visit(visit: Visit, regressions: Sequence[Regression], stock: Sequence[Kernel], pairs: int = NULL_PAIRS) -> Zoo:
-    """Measure what is missing. Raises what boots raise."""
+def visit(
+    visit: Visit,
+    regressions: Sequence[Regression],
+    stock: Sequence[Kernel],
+    pairs: int = NULL_PAIRS,
+    further: Mapping[str, Kernel] = MappingProxyType({}),
+) -> Zoo:
+    """Measure what is missing. ``further`` are kernels, by spec, of the regressions that name them.
+
+    Raises what boots raise.
+    """
     sightings: list[Sighting] = []
     nulls: list[NullPair] = []
     measured_on: dict[str, list[tuple[Sighting, list[CellResult]]]] = {}
-    for kernel in stock:
-        for scenario, shown in _by_scenario(regressions):
+    places = [(kernel, regressions) for kernel in stock]
+    places += [(kernel, [one for one in regressions if spec in one.also]) for spec, kernel in further.items()]
+    for kernel, there in sorted(places, key=lambda place: place[0].version):
+        for scenario, shown in _by_scenario(there):
             twice = len(nulls) < pairs
             # The claims of a null pair need every arm, a regression only those of its ratio.
             seeds, arms = (scenario.seeds * 2, ()) if twice else (None, _arms_of(scenario, shown))
