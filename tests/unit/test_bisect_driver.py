@@ -117,7 +117,7 @@ def test_a_repository_whose_head_names_no_branch(head: str, tmp_path: Path) -> N
 def test_what_git_says_is_in_the_error(tmp_path: Path) -> None:
     made = rig(tmp_path, line(4, 2))
     (made.repository.folder / "BISECT_TERMS").mkdir()
-    with pytest.raises(LabBroken, match="(?s)git .* bisect start .*cannot open file .*BISECT_TERMS"):
+    with pytest.raises(LabBroken, match=r"(?s)git .* bisect start .*cannot open file .*BISECT_TERMS"):
         made.repository.next_step([made.commits[-1]], [made.commits[0]], [])
 
 
