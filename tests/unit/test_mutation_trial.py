@@ -106,6 +106,8 @@ def test_an_arm_that_differs_is_judged_with_those_that_its_claims_compare(tmp_pa
     assert found.fate is Fate.KILLED
     assert set(found.arms) == {"one.none", "one.red"}
     assert found.reason == "one: the share is kept"
+    assert found.moved == "one.none.together.fast.iops"
+    assert found.change == pytest.approx(46 / 96, abs=0.01)
 
 
 def test_the_cheapest_arm_of_each_scenario_is_first_and_its_companions_count(tmp_path: Path) -> None:
@@ -163,7 +165,10 @@ def test_a_trial_that_breaks_ends_the_campaign(tmp_path: Path) -> None:
 
 def outcome(*fates: Fate) -> MutantScore:
     tried = [
-        (mutant, Trial(mutant.place, fate, 3, ("one.alone",), ("one.alone",), "one: the claim", 6))
+        (
+            mutant,
+            Trial(mutant.place, fate, 3, ("one.alone",), ("one.alone",), "one: the claim", "one.alone.iops", 0.011, 6),
+        )
         for mutant, fate in zip(FOUND.mutants, fates, strict=False)
     ]
     return MutantScore(FOUND, FOUND.mutants[:4], tried, ())
@@ -180,8 +185,13 @@ def test_the_page_shows_each_survivor_with_its_diff_and_its_reason() -> None:
     page = mutants_page(known, {"block/sample.c": SOURCE}, {second.place: "a is never 2"}, "Source: s.", "blklab x")
     assert "| block/sample.c | 6 | 4 | 4 | 1 | 0 | 2 | 1 | 33 % |" in page
     assert "1 of 2 explained." in page
-    assert "a is never 2. Differs in one.alone." in page
-    assert "not explained. Differs in one.alone." in page
+    assert (
+        "a is never 2. Differs in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)." in page
+    )
+    assert (
+        "not explained. Differs in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)."
+        in page
+    )
     assert "-\tif (a < 2)\n+\tif (a <= 2)" in page
     assert "| one: the claim | 1 |" in page
     assert next(summary(known)).endswith("4 tried: 1 killed, 0 died, 2 survived, 1 equivalent")

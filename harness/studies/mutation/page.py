@@ -111,9 +111,15 @@ def _survivors(survivors: Tried, texts: Mapping[str, bytes], explained: Mapping[
     for mutant, trial in survivors:
         yield f"### {mutant.file}:{mutant.line} {mutant.function}()"
         yield ""
-        yield f"{explained.get(mutant.place, UNEXPLAINED)}. Differs in {', '.join(trial.differs)}."
+        yield f"{explained.get(mutant.place, UNEXPLAINED)}. Differs in {', '.join(trial.differs)}; {_moved(trial)}."
         yield ""
         yield from ("```diff", *diff_lines(texts[mutant.file], mutant), "```", "")
+
+
+def _moved(trial: Trial) -> str:
+    if not trial.moved:
+        return "no mean and no count changes"
+    return f"the largest change of a mean or a count is {100 * trial.change:.2g} % ({trial.moved})"
 
 
 def diff_lines(source: bytes, mutant: Mutant) -> Iterator[str]:

@@ -9,6 +9,7 @@ from enum import StrEnum
 from harness.judge.cells import CellResult
 from harness.judge.operands import arms_needed
 from harness.judge.verdict import Verdict
+from harness.metrics.figures import Figures
 from harness.metrics.readback import KMSG
 from harness.record.judging import judge_run, results_of
 from harness.record.store import RunFolder, Store
@@ -17,6 +18,7 @@ from harness.run.events import Listener
 from harness.run.plan import PlannedRun, Request, cell_job, plan_run
 from harness.run.runner import carry_out, measured_before
 from harness.scenario.expand import expand
+from harness.scenario.metric_names import BUSIEST, SEEKS
 from harness.scenario.model import Scenario, Status
 from harness.studies.mutation import schemata
 from lab.base.errors import LabBroken
@@ -26,6 +28,10 @@ from lab.session import Lab, PreparedJob, prepare_job
 
 _SLOWER, _LEAST_SECONDS = 6, 30
 """A boot of a mutant may take so many times the host time of the reference, or the seconds if that is less."""
+
+
+_SHOWN = ("iops", "bw", "lat.mean", "cpu.per_io", "disk.requests", "disk.merges", "members.requests", SEEKS, BUSIEST)
+"""Figures whose change says what a survivor does: means and counts."""
 
 
 class Fate(StrEnum):
@@ -47,6 +53,7 @@ class ReferenceArm:
     digest: str
     seconds: float
     reached: frozenset[int]
+    figures: Figures
 
 
 @dataclass(frozen=True)
@@ -54,8 +61,8 @@ class Trial:
     """What became of a mutant. ``arms`` are SCENARIO.ARM in the order of their boots.
 
     ``reason`` is the claim that failed, or how the boot ended. ``differs``: arms that measured something else than the
-    reference. ``most`` is how many arms, with those that their claims compare, it could be tried in. ``seconds`` of
-    host time.
+    reference, and of the means and counts the one that ``moved`` most, by the share ``change`` of the larger value.
+    ``most`` is how many arms, with those that their claims compare, it could be tried in. ``seconds`` of host time.
     """
 
     place: str
@@ -64,6 +71,8 @@ class Trial:
     arms: tuple[str, ...] = ()
     differs: tuple[str, ...] = ()
     reason: str = ""
+    moved: str = ""
+    change: float = 0
     seconds: float = 0
 
     @property
@@ -113,8 +122,16 @@ def reference(bench: MutantBench, store: Store, scenario: Scenario, arms: Sequen
     wrong += failed_claims(verdict)
     if wrong:
         raise LabBroken(f"{scenario.name} does not pass without a mutant: {'; '.join(wrong)}", remedy="leave it out")
+    figures = {cell.arm: cell.figures for cell in verdict.cells}
     return tuple(
-        ReferenceArm(scenario, cell.arm, record.digest or "", sum(record.wall.values()), _reached(record.files))
+        ReferenceArm(
+            scenario,
+            cell.arm,
+            record.digest or "",
+            sum(record.wall.values()),
+            _reached(record.files),
+            figures[cell.arm],
+        )
         for cell, record in run.boots()
     )
 
@@ -156,11 +173,25 @@ def _judged(trial: Trial, run: RunFolder, every: Mapping[tuple[str, str], Refere
     arms = tuple(dict.fromkeys((*trial.arms, *names.values())))
     differs = tuple(dict.fromkeys((*trial.differs, *(names[arm] for arm in others))))
     trial = replace(trial, arms=arms, differs=differs)
+    for cell in cells:
+        moved, change = biggest_change(every[run.scenario.name, cell.arm].figures, cell.figures)
+        if change > trial.change:
+            trial = replace(trial, moved=f"{names[cell.arm]}.{moved}", change=change)
     if reason := ended_badly(cells):
         return replace(trial, fate=Fate.DIED, reason=f"{run.scenario.name}: {reason}")
     if failed := failed_claims(judge_run(run)):
         return replace(trial, fate=Fate.KILLED, reason=f"{run.scenario.name}: {failed[0]}")
     return replace(trial, fate=Fate.SURVIVED) if others else trial
+
+
+def biggest_change(before: Figures, after: Figures) -> tuple[str, float]:
+    """The figure of ``_SHOWN`` that changed most, and by which share of its larger value."""
+    changes = {
+        ".".join(key): abs(after[key] - value) / max(abs(after[key]), abs(value))
+        for key, value in before.items()
+        if key[2] in _SHOWN and key in after and after[key] != value
+    }
+    return max(changes.items(), key=lambda pair: pair[1], default=("", 0.0))
 
 
 def in_turn(reaching: Sequence[ReferenceArm], every: Mapping[tuple[str, str], ReferenceArm]) -> list[ReferenceArm]:
