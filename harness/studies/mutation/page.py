@@ -75,6 +75,7 @@ def mutants_page(
             "What detects them", _counted(("scenario and claim, or end of the boot", "mutants"), reasons)
         ),
         *markdown.section("Places without a mutant", _counted(("what they are in", "places"), outcome.found.skipped)),
+        *markdown.section("Claims that count for no mutant", _failing(outcome.arms)),
         *markdown.section("Survivors", _survivors(survivors, texts, explained)),
         made_of,
     ]
@@ -96,6 +97,15 @@ def _by(outcome: MutantScore, key: Callable[[Mutant], str]) -> Iterator[str]:
 def _counted(columns: Sequence[str], counted: Counter[str]) -> Iterator[str]:
     if rows := [(what, str(count)) for what, count in counted.most_common() if count]:
         yield from markdown.table(columns, rows, numbers=1)
+
+
+def _failing(arms: Sequence[ReferenceArm]) -> Iterator[str]:
+    """Those that fail without a mutant."""
+    found = dict.fromkeys((one.scenario.name, claim) for one in arms for claim in one.failing)
+    if found:
+        yield "They fail on this kernel without a mutant, whose schemata cost instructions:"
+        yield ""
+    yield from (f"- {scenario}: {claim}" for scenario, claim in found)
 
 
 def _reason(trial: Trial) -> str:
