@@ -66,12 +66,16 @@ PhaseSeen = Callable[[str], None]
 
 @dataclass(frozen=True)
 class GuestLoad:
-    """A named fio job file. ``time`` is its duration in nanoseconds of guest time, ``ramp`` included."""
+    """A named fio job file. ``time`` is its duration in nanoseconds of guest time, ``ramp`` included.
+
+    ``processes``: its jobs are processes instead of threads.
+    """
 
     name: str
     fio: str
     time: int
     ramp: int = 0
+    processes: bool = False
 
 
 @dataclass(frozen=True)
@@ -130,7 +134,7 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         if job.inject and number == 0:
             first, after = next(iter(topology.luns)), load.time // 2
             steps.append(Lose(first, after) if job.inject == LOSE_DISK else Inject(job.inject, after))
-        run_load = RunLoad(load.name, load.fio, watch_of(topology, load))
+        run_load = RunLoad(load.name, load.fio, watch_of(topology, load), load.processes)
         steps += [TraceOn(job.trace), run_load, TraceOff(load.name)] if job.trace else [run_load]
     return (*steps, *job.after)
 
@@ -191,8 +195,9 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     own_devices = hardware(topology) if topology.emulated else None
     clock = accelerator_for(lab, kernel).clock if own_devices else VirtualClock()
     carried = payload.with_further_steps(lab.payload) if own_devices else lab.payload
-    if topology.filesystems or job.cgroups:
-        carried = filesystems.added(lab.cache, carried, {stack.type for stack in topology.filesystems})
+    makers = {stack.type or str(stack.kind) for stack in topology.stacks.values()} & filesystems.MAKERS.keys()
+    if makers or any(isinstance(step, Cgroup) for step in work):
+        carried = filesystems.added(lab.cache, carried, makers)
     base = image.base_image(lab.cache, kernel, carried, modules, _programs(lab.cache, work))
     loads = sum(load.time for load in job.loads)
     rests = len(job.loads) * (job.pause + job.phase)
@@ -235,8 +240,15 @@ def _programs(cache: Cache, steps: tuple[Step, ...]) -> Mapping[str, bytes]:
     """The C programs that these steps run in the guest."""
     wanted = {programs.RECEIVE}
     wanted |= {programs.DISKD for step in steps if isinstance(step, Daemon)}
-    wanted |= {programs.SAMPLER for step in steps if isinstance(step, RunLoad) and step.watch}
-    return {name: programs.build(cache, name) for name in sorted(wanted)}
+    built = {name: programs.build(cache, name) for name in sorted(wanted)}
+    watched = any(isinstance(step, RunLoad) and step.watch for step in steps)
+    return built | ({programs.SAMPLER: programs.build(cache, sampler_of(steps))} if watched else {})
+
+
+def sampler_of(steps: Iterable[Step]) -> str:
+    """The program that is the guest's sampler."""
+    processes = any(isinstance(step, RunLoad) and step.processes for step in steps)
+    return programs.PROCESS_SAMPLER if processes else programs.SAMPLER
 
 
 def run_job(
