@@ -42,6 +42,7 @@ ARMS = (
     "md-rows",
     "split-order",
     "verified-data",
+    "bfq-weights",
     "io-cost:null-blk-none,null-blk-mq-deadline,null-blk-kyber,null-blk-bfq,md-raid1-none",
 )
 """Scenarios, with arms where not all are of use: cheap ones that together execute every kind of device."""
