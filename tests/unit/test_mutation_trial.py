@@ -192,8 +192,10 @@ def test_the_page_shows_each_survivor_with_its_diff_and_its_reason() -> None:
     page = mutants_page(known, {"block/sample.c": SOURCE}, {second.place: "a is never 2"}, "Source: s.", "blklab x")
     assert "| block/sample.c | 6 | 4 | 4 | 1 | 0 | 2 | 1 | 33 % |" in page
     assert "1 of 2 explained." in page
+    assert "### 0.1 % to 5 %: 2" in page
     assert (
-        "a is never 2. Differs in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)." in page
+        "a is never 2.\nDiffers in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)."
+        in page
     )
     assert (
         "not explained. Differs in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)."

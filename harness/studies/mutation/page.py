@@ -2,6 +2,7 @@
 """docs/results/mutants.md: the score by file and operator, and each mutant that no claim detects."""
 
 import difflib
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,11 @@ first, with the arms that their claims compare, one seed, until one detects it.
 
 The score is (killed + died) / (killed + died + survived).
 """
+_GROUPS = (
+    (0.05, "5 % or more, within the bounds of every claim"),
+    (0.001, "0.1 % to 5 %"),
+    (0, "less than 0.1 %: single requests are earlier or later"),
+)
 _FATES = (Fate.KILLED, Fate.DIED, Fate.SURVIVED, Fate.EQUIVALENT)
 Tried = Sequence[tuple[Mutant, Trial]]
 
@@ -116,14 +122,20 @@ def _reason(trial: Trial) -> str:
 def _survivors(survivors: Tried, texts: Mapping[str, bytes], explained: Mapping[str, str]) -> Iterator[str]:
     unknown = sum(mutant.place not in explained for mutant, _ in survivors)
     if survivors:
-        yield f"{len(survivors) - unknown} of {len(survivors)} explained."
+        yield f"{len(survivors) - unknown} of {len(survivors)} explained. By the largest change of a mean or a count:"
         yield ""
-    for mutant, trial in survivors:
-        yield f"### {mutant.file}:{mutant.line} {mutant.function}()"
-        yield ""
-        yield f"{explained.get(mutant.place, UNEXPLAINED)}. Differs in {', '.join(trial.differs)}; {_moved(trial)}."
-        yield ""
-        yield from ("```diff", *diff_lines(texts[mutant.file], mutant), "```", "")
+    above = math.inf
+    for least, says in _GROUPS:
+        group = [one for one in survivors if least <= one[1].change < above]
+        above = least
+        if group:
+            yield f"### {says}: {len(group)}"
+            yield ""
+        for mutant, trial in sorted(group, key=lambda one: -one[1].change):
+            yield f"**{mutant.file}:{mutant.line} {mutant.function}()**: {explained.get(mutant.place, UNEXPLAINED)}."
+            yield f"Differs in {', '.join(trial.differs)}; {_moved(trial)}."
+            yield ""
+            yield from ("```diff", *diff_lines(texts[mutant.file], mutant), "```", "")
 
 
 def _moved(trial: Trial) -> str:
