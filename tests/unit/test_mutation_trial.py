@@ -198,7 +198,7 @@ def test_the_page_shows_each_survivor_with_its_diff_and_its_reason() -> None:
         in page
     )
     assert (
-        "not explained. Differs in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)."
+        "not explained.\nDiffers in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)."
         in page
     )
     assert "-\tif (a < 2)\n+\tif (a <= 2)" in page
