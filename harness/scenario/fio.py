@@ -103,6 +103,9 @@ def _role_options(role: Role, topology: Topology, group: str) -> Iterator[tuple[
         # fio's thread would take all roles with it.
         yield "thread", "0"
         yield "exec_prerun", f"echo $PPID | tee {CGROUPS}/{group}/cgroup.procs"
+    if batch := options.get("iodepth_batch"):
+        # fio would submit again after the first completion, however few requests may be added by then.
+        yield "iodepth_low", str(max(1, role.iodepth - int(batch)))
     yield from sorted((key, value) for key, value in options.items() if key not in CGROUP_FILES)
     if "verify" in options:
         # Readers count bad blocks and go on. A time-based window does not end at a block after which everything that
