@@ -125,6 +125,9 @@ def _files(role: Role, options: dict[str, str]) -> Iterator[tuple[str, str]]:
     yield "directory", device(role.disk)
     yield "filename_format", f"{options.pop('files', role.name)}.$filenum"
     yield "size", str(parse_size(options.pop("size")))
+    if options.pop("create", "0") == "1":
+        each = {"create_on_open": "1", "openfiles": "1", "file_service_type": "sequential", "unlink_each_loop": "1"}
+        yield from each.items()
     # fio would reserve the blocks, which a program that writes a file does not.
     yield "fallocate", "none"
 

@@ -209,7 +209,9 @@ WEIGHTS = {"io_weight": "300", "bfq_weight": "300"}
 
 
 def test_every_allowed_option_has_a_sample() -> None:
-    assert SAMPLES.keys() | {"files", "nrfiles", "fixedbufs", "sqthread_poll", *WEIGHTS} == schema.OPTIONS.keys()
+    assert (
+        SAMPLES.keys() | {"create", "files", "nrfiles", "fixedbufs", "sqthread_poll", *WEIGHTS} == schema.OPTIONS.keys()
+    )
 
 
 def test_a_role_with_limits_is_a_process_in_a_cgroup_of_its_own() -> None:
