@@ -86,7 +86,7 @@ class Job:
     it, both in nanoseconds. ``labels`` go into the fingerprint and nowhere else. ``inject`` names a
     fault of ``lab.guest.steps.fault.FAULTS`` that strikes in the middle of the first load.
     ``trace`` are ftrace events to record during each load; the figures of a traced boot are not valid. ``cgroups``
-    are those of roles.
+    are those of roles. ``before`` are steps between set-up and the first load, ``after`` those behind the last one.
     """
 
     queue: Mapping[str, str]
@@ -97,6 +97,8 @@ class Job:
     inject: str = ""
     trace: tuple[str, ...] = ()
     cgroups: tuple[Cgroup, ...] = ()
+    before: tuple[Step, ...] = ()
+    after: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -123,6 +125,7 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
     if job.trace:
         steps += [Mount("tracefs", TRACING), MakeFolder(TRACE_INSTANCE)]
         steps.append(Write(f"{TRACE_INSTANCE}/buffer_size_kb", str(_TRACE_BUFFER >> 10)))
+    steps += job.before
     for number, load in enumerate(job.loads):
         if topology.filesystems:
             steps.append(LayFiles(load.name))
@@ -133,7 +136,7 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
             steps.append(Lose(first, after) if job.inject == LOSE_DISK else Inject(job.inject, after))
         run_load = RunLoad(load.name, load.fio, watch_of(topology, load), load.processes)
         steps += [TraceOn(job.trace), run_load, TraceOff(load.name)] if job.trace else [run_load]
-    return tuple(steps)
+    return (*steps, *job.after)
 
 
 def watch_of(topology: Topology, load: GuestLoad) -> Sampling | None:
