@@ -28,6 +28,7 @@ CHECKS = (
     CommandWord("selftest", "run guests that fail on purpose; each must end as declared", "check.selftest"),
     CommandWord("calibrate", "measure each device model against its closed form", "check.calibrate"),
     CommandWord("controls", "build the mutant kernels and show which scenario detects each", "check.controls"),
+    CommandWord("mutants", "score the scenarios on generated mutants of the block layer", "check.mutants"),
     CommandWord("executed", "measure which load executes which functions of the kernel", "check.executed"),
     CommandWord("zoo", "score the lab on published regressions and null pairs", "check.zoo"),
     CommandWord("agree", "compare ratios that were measured on both clocks", "check.agree"),

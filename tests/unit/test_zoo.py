@@ -111,13 +111,13 @@ def test_the_page_has_all_that_was_seen_and_says_what_surprises() -> None:
         Sighting("starved", "greedy", ZooSide.BAD, ZooSide.BAD, 0.05, by_mutant=True),
     )
     pair = NullPair("sample", "6.1", (2, 2), ("the share is kept",), ("none.together.fast.iops",))
-    zoo = Zoo(sightings, (Publication("starved", 0.5, 0.25),), (pair,))
+    zoo = Zoo(sightings, (Publication("starved", 0.5, 0.25, "mutant greedy"),), (pair,))
     regression = replace(STARVED, mutant="greedy", because="bursts")
     lines = zoo_page([regression], zoo, "QEMU 7.2", "blklab check zoo").splitlines()
     bound, ratio_text = regression.good.text, regression.ratio.text
     assert f"| starved | 0.1000 bad | **0.2000 bad, expected good** | ? | 0.05000 bad | {bound} |" in lines
     assert f"- [starved](https://example.org): it starves. `sample`, mutant `greedy`, {ratio_text}" in lines
-    assert "| starved | 0.5000 | 0.2500 | bursts |" in lines
+    assert "| starved | 0.5000 | 0.2500 | mutant greedy | bursts |" in lines
     assert "- starved on 7.2: no such kernel" in lines
     assert "| sample | 6.1 | 2 + 2 | the share is kept | none.together.fast.iops |" in lines
     assert lines[-1] == "Kernels: 5.10, 6.1, 7.2. QEMU 7.2. `blklab check zoo` measures what is missing."
@@ -161,7 +161,9 @@ def test_all_mistakes_of_a_list_are_reported_at_once(tmp_path: Path) -> None:
     told = str(raised.value)
     assert "list.yaml:5:15: there is no scenario fair-tag - did you mean fair-tags?" in told.replace(", did", " - did")
     assert "list.yaml:12:" in told
-    assert "published: needs a figure and a mutant" in told
+    assert "published: needs a figure, and a bad side or a decision" in told
+    assert "list.yaml:21:13: bad_on: no kernel is in >= 5.14, < 5.8" in told
+    assert "decision: with one, no kernel is bad" in told
 
 
 _WRONG = """regressions:
@@ -178,7 +180,65 @@ _WRONG = """regressions:
     ratio: shared.nowhere.victim.iops
     good: ">= 1"
     published: 0.5
+  - regression: c
+    that: third
+    link: https://example.org/c
+    scenario: fair-tags
+    ratio: shared.solo.victim.iops
+    good: ">= 1"
+    bad_on: [">= 5.14, < 5.8"]
+    decision: it is meant to be so
 """
+
+
+def _visited(monkeypatch: pytest.MonkeyPatch, releases: dict[str, float], *regressions: Regression) -> Zoo:
+    """A visit to stock kernels on which the fast role has that many IOPS; the last are further ones."""
+    monkeypatch.setattr(score, "measured", lambda _lab, request, *_: request.kernel.release)
+    monkeypatch.setattr(score, "results_of", lambda release: cells("none", releases[release]))
+    stock = [replace(KERNEL, release=release, version=Release.parse(release)) for release in releases]
+    further = {spec: stock.pop() for one in regressions for spec in one.also}
+    places = Visit(cast(Lab, None), cast(Store, None), lambda _: KERNEL)
+    return visit(places, regressions, stock, 0, further)
+
+
+def test_without_a_mutant_neighbouring_kernels_on_both_sides_are_compared(monkeypatch: pytest.MonkeyPatch) -> None:
+    figure, model = ratio("none.together.fast.iops"), replace(MODEL, seeds=1)
+    one = replace(STARVED, scenario=model, bad_on=("< 6.5", ">= 7.2"), figure=figure, published=0.5)
+    zoo = _visited(monkeypatch, {"6.1.1": 20.0, "6.12.1": 96.0, "7.1.1": 98.0, "7.2.1": 49.0}, one)
+    assert zoo.publications == (Publication("starved", 0.5, 0.5, "7.2.1 / 7.1.1"),)
+    text = zoo_page([one], zoo, "QEMU", "blklab check zoo")
+    changes = (
+        "## Changes between packaged kernels\n\n- starved: bad on 6.1.1, good on 6.12.1\n- starved: good on 7.1.1, bad"
+    )
+    assert changes in text
+    only_bad = _visited(monkeypatch, {"6.1.1": 20.0}, one)
+    assert only_bad.publications == (Publication("starved", 0.5, None),)
+    assert "Changes" not in zoo_page([one], only_bad, "QEMU", "blklab check zoo")
+
+
+def test_a_further_kernel_is_for_the_regressions_that_name_it_and_in_order(monkeypatch: pytest.MonkeyPatch) -> None:
+    one = replace(STARVED, scenario=replace(MODEL, seeds=1), bad_on=("< 6.12.63",), also=("debian:6.12.57",))
+    zoo = _visited(
+        monkeypatch, {"6.1.1": 20.0, "6.12.107": 96.0, "6.12.57": 30.0}, one, replace(one, name="other", also=())
+    )
+    assert [(found.regression, found.kernel, str(found.found)) for found in zoo.sightings] == [
+        ("starved", "6.1.1", "bad"),
+        ("other", "6.1.1", "bad"),
+        ("starved", "6.12.57", "bad"),
+        ("starved", "6.12.107", "good"),
+        ("other", "6.12.107", "good"),
+    ]
+    text = zoo_page([one], zoo, "QEMU", "blklab check zoo")
+    assert "- starved: bad on 6.12.57, good on 6.12.107\n- other: bad on 6.1.1, good on 6.12.107" in text
+
+
+def test_a_report_that_was_declined_is_compared_on_one_kernel(monkeypatch: pytest.MonkeyPatch) -> None:
+    figure, model = ratio("none.together.fast.iops", "none.solo.fast.iops"), replace(MODEL, seeds=1)
+    one = replace(STARVED, scenario=model, figure=figure, published=0.4, decision="it is meant to be so")
+    zoo = _visited(monkeypatch, {"6.1.1": 96.0, "7.2.1": 98.0}, one)
+    assert zoo.publications == (Publication("starved", 0.4, 0.98, "7.2.1"),)
+    assert not zoo.changes and {found.expected for found in zoo.sightings} == {ZooSide.GOOD}
+    assert "## Do not alarm\n\n- starved: it is meant to be so" in zoo_page([one], zoo, "QEMU", "blklab check zoo")
 
 
 def test_a_null_pair_measures_every_arm_twice_and_other_kernels_only_what_their_regressions_need(

@@ -52,11 +52,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     regressions = _chosen(load_regressions(_FILE, search=shared.SCENARIOS), options.regressions)
     store, lab = store_of(options, FOLDER), lab_of_host()
-    stock = [kernel_of(spec) for spec in specs([options.kernels], lab.cache)]
+    wanted = specs([options.kernels], lab.cache)
+    stock = [kernel_of(spec) for spec in wanted]
+    further = {spec: kernel_of(spec) for one in regressions for spec in one.also if spec not in wanted}
     with watched() as listener:
-        zoo = visit(
-            Visit(lab, store, mutants_of(options.source), listener, options.jobs), regressions, stock, options.pairs
-        )
+        places = Visit(lab, store, mutants_of(options.source), listener, options.jobs)
+        zoo = visit(places, regressions, stock, options.pairs, further)
     print_zoo(Console(), regressions, zoo)
     if page := page_of(options):
         out = load_out_of_scope(_FILE)

@@ -102,7 +102,9 @@ def zoo_page(
         "",
         *(_described(one) for one in regressions),
         "",
+        *markdown.section("Changes between packaged kernels", _changes(zoo)),
         *markdown.section("Bad over good", _published(regressions, zoo)),
+        *markdown.section("Do not alarm", (f"- {one.name}: {one.decision}" for one in regressions if one.decision)),
         *markdown.section("Unexpected or undecided", (f"- {line}" for line in reasons(zoo))),
         *markdown.section("Null pairs", _pairs(zoo.pairs)),
         *markdown.section("Out of scope", (f"- [{one.that}]({one.link}): {one.because}" for one in out)),
@@ -136,14 +138,25 @@ def _described(one: Regression) -> str:
     return f"- [{one.name}]({one.link}): {one.that}. `{one.scenario.name}`{mutant}, {one.ratio.text}"
 
 
+def _changes(zoo: Zoo) -> Iterator[str]:
+    for one, other in zoo.changes:
+        yield f"- {one.regression}: {one.found} on {one.kernel}, {other.found} on {other.kernel}"
+
+
 def _published(regressions: Sequence[Regression], zoo: Zoo) -> Iterator[str]:
     because = {one.name: one.because for one in regressions}
     rows = [
-        (one.regression, figure(one.published), "?" if one.here is None else figure(one.here), because[one.regression])
+        (
+            one.regression,
+            figure(one.published),
+            "?" if one.here is None else figure(one.here),
+            one.on,
+            because[one.regression],
+        )
         for one in zoo.publications
     ]
     if rows:
-        yield from markdown.table(("regression", "published", "measured", "why they differ"), rows)
+        yield from markdown.table(("regression", "published", "measured", "on", "why they differ"), rows)
 
 
 def _pairs(pairs: Sequence[NullPair]) -> Iterator[str]:

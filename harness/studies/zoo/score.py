@@ -5,9 +5,11 @@ A null pair is one kernel under one scenario with two sets of seeds: whatever di
 false alarm.
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
+from itertools import pairwise
+from types import MappingProxyType
 
 from harness.judge.cells import CellResult
 from harness.judge.claims import Judgement, judge_ratio
@@ -51,11 +53,12 @@ class Sighting:
 
 @dataclass(frozen=True)
 class Publication:
-    """A published bad / good and the measured one, None where it could not be measured."""
+    """A published bad / good and the measured one, None where it could not be measured, and the kernels compared."""
 
     regression: str
     published: float
     here: float | None
+    on: str = ""
 
 
 @dataclass(frozen=True)
@@ -86,6 +89,19 @@ class Zoo:
     @property
     def false_alarms(self) -> tuple[Sighting, ...]:
         return tuple(one for one in self.sightings if one.expected is ZooSide.GOOD and one.found is ZooSide.BAD)
+
+    @property
+    def changes(self) -> tuple[tuple[Sighting, Sighting], ...]:
+        """Stock kernels next to each other on different sides of a regression, as expected."""
+        decided = [one for one in self.sightings if not one.by_mutant and one.found is not ZooSide.UNKNOWN]
+        names = dict.fromkeys(one.regression for one in decided)
+        runs = ([one for one in decided if one.regression == name] for name in names)
+        pairs = (pair for run in runs for pair in pairwise(run))
+        return tuple(
+            (one, other)
+            for one, other in pairs
+            if one.found is not other.found and one.found is one.expected and other.found is other.expected
+        )
 
     @property
     def undecided(self) -> tuple[Sighting, ...]:
@@ -184,20 +200,38 @@ class Visit:
     at_once: int = 0
 
 
-def visit(visit: Visit, regressions: Sequence[Regression], stock: Sequence[Kernel], pairs: int = NULL_PAIRS) -> Zoo:
-    """Measure what is missing. Raises what boots raise."""
+def visit(
+    visit: Visit,
+    regressions: Sequence[Regression],
+    stock: Sequence[Kernel],
+    pairs: int = NULL_PAIRS,
+    further: Mapping[str, Kernel] = MappingProxyType({}),
+) -> Zoo:
+    """Measure what is missing. ``further`` are kernels, by spec, of the regressions that name them.
+
+    Raises what boots raise.
+    """
     sightings: list[Sighting] = []
     nulls: list[NullPair] = []
-    for kernel in stock:
-        for scenario, shown in _by_scenario(regressions):
+    measured_on: dict[str, list[tuple[Sighting, list[CellResult]]]] = {}
+    places = [(kernel, regressions) for kernel in stock]
+    places += [(kernel, [one for one in regressions if spec in one.also]) for spec, kernel in further.items()]
+    for kernel, there in sorted(places, key=lambda place: place[0].version):
+        for scenario, shown in _by_scenario(there):
             twice = len(nulls) < pairs
             # The claims of a null pair need every arm, a regression only those of its ratio.
             seeds, arms = (scenario.seeds * 2, ()) if twice else (None, _arms_of(scenario, shown))
             results = _results(visit, Request(scenario, kernel, seeds, arms))
-            sightings += (_on_stock(one, kernel, results) for one in shown)
+            for one in shown:
+                sightings.append(_on_stock(one, kernel, results))
+                measured_on.setdefault(one.name, []).append((sightings[-1], results))
             if twice:
                 nulls += null_pair(scenario, shown, kernel.release, results)
-    publications: list[Publication] = []
+    publications = [
+        _of_stock(one, one.figure, one.published, measured_on[one.name])
+        for one in regressions
+        if one.figure is not None and one.published is not None and not one.mutant and one.name in measured_on
+    ]
     for mutant in dict.fromkeys(one.mutant for one in regressions if one.mutant):
         found, compared = _on_mutant(visit, mutant, [one for one in regressions if one.mutant == mutant])
         sightings += found
@@ -217,8 +251,23 @@ def _arms_of(scenario: Scenario, shown: Sequence[Regression]) -> tuple[str, ...]
 
 
 def _on_stock(regression: Regression, kernel: Kernel, results: Sequence[CellResult]) -> Sighting:
-    bad = bool(regression.bad_on) and is_in(kernel.release, regression.bad_on)
+    bad = any(is_in(kernel.release, one) for one in regression.bad_on)
     return sighting(regression, kernel.release, ZooSide.BAD if bad else ZooSide.GOOD, results)
+
+
+def _of_stock(
+    one: Regression, figure: Ratio, published: float, measured_on: Sequence[tuple[Sighting, list[CellResult]]]
+) -> Publication:
+    """By the latest two kernels next to each other on different sides; a report that was declined by the latest."""
+    if one.decision:
+        seen, results = measured_on[-1]
+        return Publication(one.name, published, _median(figure, one.scenario, results), seen.kernel)
+    for earlier, later in reversed([*pairwise(measured_on)]):
+        if earlier[0].expected is not later[0].expected:
+            bad, good = (earlier, later) if earlier[0].expected is ZooSide.BAD else (later, earlier)
+            here = quotient(figure, one.scenario, bad[1], good[1])
+            return Publication(one.name, published, here, f"{bad[0].kernel} / {good[0].kernel}")
+    return Publication(one.name, published, None)
 
 
 def _on_mutant(
@@ -241,7 +290,8 @@ def _on_mutant(
             sightings.append(sighting(one, mutant, ZooSide(one.mutant_is), broken, by_mutant=True))
             if one.figure is not None and one.published is not None:
                 bad, good = (broken, sound) if one.mutant_is == BAD else (sound, broken)
-                publications.append(Publication(one.name, one.published, quotient(one.figure, scenario, bad, good)))
+                here = quotient(one.figure, scenario, bad, good)
+                publications.append(Publication(one.name, one.published, here, f"mutant {mutant}"))
     return sightings, publications
 
 
