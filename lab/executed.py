@@ -15,7 +15,7 @@ from lab.base.record import BootRecord
 from lab.guest.steps.device import Module
 from lab.native.plugin import EXECUTED, plugin
 from lab.profile import FIRST_MODULE, WINDOW, Symbol, kernel_symbols, window_files, window_marker
-from lab.session import Job, Lab, PhaseSeen, PreparedJob, run_job
+from lab.session import Job, Lab, PhaseSeen, PreparedJob, run_job, sampler_of
 from lab.topology.model import Topology
 
 _KIND, _NAMES = "image-symbols", "functions.txt"
@@ -31,7 +31,7 @@ def run_observed(
 ) -> BootRecord:
     """``run_job`` with the plugin, which leaves its files in ``folder`` for ``functions_of``."""
     library = str(plugin(lab.cache, lab.qemu.version, EXECUTED))
-    words = (library, *window_marker(lab.cache), f"output={WINDOW}")
+    words = (library, *window_marker(lab.cache, sampler_of(prepared.steps)), f"output={WINDOW}")
     return run_job(lab, replace(prepared, plugin=words), folder, phase_seen=phase_seen, abort=abort)
 
 

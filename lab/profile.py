@@ -21,7 +21,7 @@ from lab.guest.steps.load import RunLoad
 from lab.kernels.model import Kernel
 from lab.native import elf, programs
 from lab.native.plugin import plugin
-from lab.session import GuestLoad, Job, Lab, PhaseSeen, PreparedJob, prepare_job, run_job
+from lab.session import GuestLoad, Job, Lab, PhaseSeen, PreparedJob, prepare_job, run_job, sampler_of
 from lab.topology.model import Topology
 
 FIRST_MODULE = 0xFFFFFFFFC0000000  # Documentation/arch/x86/x86_64/mm.rst: module mapping space, with nokaslr
@@ -68,13 +68,14 @@ class Symbol:
 class Profiled:
     """``windows`` maps each load that has a measured window to what the plugin counted (native/profile/plugin.c).
 
-    ``files`` are the programs and libraries of the payload by name.
+    ``files`` are the programs and libraries of the payload by name, ``sampler`` is the name of the guest's sampler.
     """
 
     record: BootRecord
     symbols: tuple[Symbol, ...]
     windows: Mapping[str, str]
     files: Mapping[str, bytes]
+    sampler: str = programs.SAMPLER
 
 
 def profile_boot(
@@ -88,14 +89,14 @@ def profile_boot(
     if prepared.hardware:
         raise CannotJudge("on the wall clock nothing is counted in instructions", remedy="profile a virtual-clock run")
     symbols = kernel_symbols(lab, prepared, topology, job, phase_seen=phase_seen)
-    words = _plugin_words(lab, symbols, folder)
+    words = _plugin_words(lab, prepared, symbols, folder)
     patient = replace(prepared, plugin=words, wall_limit=_PATIENCE * prepared.wall_limit)
     # The plugin follows every task from its first call: a restored guest's tasks would be in the middle of theirs.
     record = run_job(replace(lab, cold=True), patient, folder, phase_seen=phase_seen)
     _check(record)
     files = {Path(name).name: entry.data for name, entry in lab.payload.entries.items() if elf.is_elf(entry.data)}
     windows = {load: path.read_text() for load, path in window_files(prepared, folder).items()}
-    return Profiled(record, symbols, windows, files)
+    return Profiled(record, symbols, windows, files, sampler_of(prepared.steps))
 
 
 def kernel_symbols(
@@ -172,20 +173,20 @@ def _kind(name: str, fork: str) -> str:
     return "t" if name.startswith(_THUNKS) else _PLAIN
 
 
-def _plugin_words(lab: Lab, symbols: tuple[Symbol, ...], folder: Path) -> tuple[str, ...]:
+def _plugin_words(lab: Lab, prepared: PreparedJob, symbols: tuple[Symbol, ...], folder: Path) -> tuple[str, ...]:
     (folder / _FUNCTIONS).write_text(functions_file(symbols))
     return (
         str(plugin(lab.cache, lab.qemu.version)),
         f"functions={_FUNCTIONS}",
-        *window_marker(lab.cache),
+        *window_marker(lab.cache, sampler_of(prepared.steps)),
         f"output={WINDOW}",
     )
 
 
-def window_marker(cache: Cache) -> tuple[str, str]:
+def window_marker(cache: Cache, sampler: str) -> tuple[str, str]:
     """A plugin's arguments: where the sampler's function is that it calls at both ends of its window, and its code."""
-    program = programs.build_with_symbols(cache, programs.SAMPLER)
-    stripped = programs.build(cache, programs.SAMPLER)
+    program = programs.build_with_symbols(cache, sampler)
+    stripped = programs.build(cache, sampler)
     found = [one for one in elf.functions(program) if one.name.split(".")[0] == _MARKER]
     if len(found) != 1:
         raise LabBroken(f"the sampler has {len(found)} functions {_MARKER}", remedy="report the compiler as a bug")

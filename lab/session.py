@@ -66,12 +66,16 @@ PhaseSeen = Callable[[str], None]
 
 @dataclass(frozen=True)
 class GuestLoad:
-    """A named fio job file. ``time`` is its duration in nanoseconds of guest time, ``ramp`` included."""
+    """A named fio job file. ``time`` is its duration in nanoseconds of guest time, ``ramp`` included.
+
+    ``processes``: its jobs are processes instead of threads.
+    """
 
     name: str
     fio: str
     time: int
     ramp: int = 0
+    processes: bool = False
 
 
 @dataclass(frozen=True)
@@ -82,7 +86,7 @@ class Job:
     it, both in nanoseconds. ``labels`` go into the fingerprint and nowhere else. ``inject`` names a
     fault of ``lab.guest.steps.fault.FAULTS`` that strikes in the middle of the first load.
     ``trace`` are ftrace events to record during each load; the figures of a traced boot are not valid. ``cgroups``
-    are those of roles.
+    are those of roles. ``before`` are steps between set-up and the first load, ``after`` those behind the last one.
     """
 
     queue: Mapping[str, str]
@@ -93,6 +97,8 @@ class Job:
     inject: str = ""
     trace: tuple[str, ...] = ()
     cgroups: tuple[Cgroup, ...] = ()
+    before: tuple[Step, ...] = ()
+    after: tuple[Step, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -119,6 +125,7 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
     if job.trace:
         steps += [Mount("tracefs", TRACING), MakeFolder(TRACE_INSTANCE)]
         steps.append(Write(f"{TRACE_INSTANCE}/buffer_size_kb", str(_TRACE_BUFFER >> 10)))
+    steps += job.before
     for number, load in enumerate(job.loads):
         if topology.filesystems:
             steps.append(LayFiles(load.name))
@@ -127,9 +134,9 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         if job.inject and number == 0:
             first, after = next(iter(topology.luns)), load.time // 2
             steps.append(Lose(first, after) if job.inject == LOSE_DISK else Inject(job.inject, after))
-        run_load = RunLoad(load.name, load.fio, watch_of(topology, load))
+        run_load = RunLoad(load.name, load.fio, watch_of(topology, load), load.processes)
         steps += [TraceOn(job.trace), run_load, TraceOff(load.name)] if job.trace else [run_load]
-    return tuple(steps)
+    return (*steps, *job.after)
 
 
 def watch_of(topology: Topology, load: GuestLoad) -> Sampling | None:
@@ -188,8 +195,9 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     own_devices = hardware(topology) if topology.emulated else None
     clock = accelerator_for(lab, kernel).clock if own_devices else VirtualClock()
     carried = payload.with_further_steps(lab.payload) if own_devices else lab.payload
-    if topology.filesystems or job.cgroups:
-        carried = filesystems.added(lab.cache, carried, {stack.type for stack in topology.filesystems})
+    makers = {stack.type or str(stack.kind) for stack in topology.stacks.values()} & filesystems.MAKERS.keys()
+    if makers or any(isinstance(step, Cgroup) for step in work):
+        carried = filesystems.added(lab.cache, carried, makers)
     base = image.base_image(lab.cache, kernel, carried, modules, _programs(lab.cache, work))
     loads = sum(load.time for load in job.loads)
     rests = len(job.loads) * (job.pause + job.phase)
@@ -232,8 +240,15 @@ def _programs(cache: Cache, steps: tuple[Step, ...]) -> Mapping[str, bytes]:
     """The C programs that these steps run in the guest."""
     wanted = {programs.RECEIVE}
     wanted |= {programs.DISKD for step in steps if isinstance(step, Daemon)}
-    wanted |= {programs.SAMPLER for step in steps if isinstance(step, RunLoad) and step.watch}
-    return {name: programs.build(cache, name) for name in sorted(wanted)}
+    built = {name: programs.build(cache, name) for name in sorted(wanted)}
+    watched = any(isinstance(step, RunLoad) and step.watch for step in steps)
+    return built | ({programs.SAMPLER: programs.build(cache, sampler_of(steps))} if watched else {})
+
+
+def sampler_of(steps: Iterable[Step]) -> str:
+    """The program that is the guest's sampler."""
+    processes = any(isinstance(step, RunLoad) and step.processes for step in steps)
+    return programs.PROCESS_SAMPLER if processes else programs.SAMPLER
 
 
 def run_job(

@@ -94,10 +94,12 @@ class Repository:
     def next_step(self, bad: Sequence[str], good: Sequence[str], skipped: Sequence[str]) -> BisectStep:
         """The next step of git bisect for these answers; no state is kept in git."""
         self._git("bisect", "reset", accept=(0, 1, 128))
-        said = self._git("bisect", "start", "--no-checkout", bad[0], *good, accept=(0, 1))
+        # git bisect start needs a HEAD that is a commit, and that of the user's repository may name no branch.
+        self._git("update-ref", "--no-deref", "HEAD", bad[0])
+        said = self._git("bisect", "start", "--no-checkout", bad[0], *good)
         for word, commits in (("bad", bad[1:]), ("skip", skipped)):
             for sha in commits:
-                said = self._git("bisect", word, sha, accept=(0, 1, 2))
+                said = self._git("bisect", word, sha, accept=(0, 2))
         text = said.stdout.decode(errors="replace")
         if "is the first bad commit" in text:
             return BisectStep(culprit=text.split()[0])

@@ -39,7 +39,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _kernels(listed: Sequence[Offer]) -> str:
-    """A line for each version; the build date is read from the image, so it is known once the kernel is cached."""
+    """A line for each version; the build date is read from the image, so it is known once the kernel was fetched."""
     heads = ("series", "version", "suite", "built", "cached")
     rows = [(one.series, one.version, one.suite, one.built or "-", "yes" if one.cached else "no") for one in listed]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]

@@ -4,18 +4,24 @@
 import argparse
 import json
 import os
-from collections.abc import Iterator, Sequence
-from contextlib import closing, contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 
 from rich.console import Console
 
 from harness.commands.common import options as shared
-from harness.commands.common.boots import add_kernels, every_scenario, kernels, lab_of_host, refuse_ranges, specs
+from harness.commands.common.boots import (
+    add_kernels,
+    elsewhere,
+    every_scenario,
+    kernels,
+    lab_of_host,
+    refuse_ranges,
+    specs,
+)
 from harness.commands.common.choice import chosen_by
 from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
 from harness.limits.load import load_scenario
-from harness.matrix.cluster import connect
 from harness.matrix.driver import run_matrix
 from harness.matrix.merge import merge, parts
 from harness.matrix.plan import MOST_JOBS, MatrixPlan, Shard, cells_of, document, hosted_jobs, read_shard
@@ -25,7 +31,6 @@ from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
 from harness.report.terminal.matrix import print_matrix
 from harness.report.terminal.progress import matrix_progress
-from harness.run.boots import Turns
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
@@ -95,22 +100,12 @@ def execute(options: argparse.Namespace) -> int:
     found = kernels(specs(_named(options), lab.cache), lab.cache, refresh=options.refresh)
     plan = MatrixPlan(scenarios, found, options.seeds, options.shard, options.jobs, _command(options))
     try:
-        with _elsewhere(options.dask) as elsewhere, matrix_progress(Console(stderr=True)) as listener:
-            folder = run_matrix(lab, plan, store, listener, elsewhere)
+        with elsewhere(options.dask) as others, matrix_progress(Console(stderr=True)) as listener:
+            folder = run_matrix(lab, plan, store, listener, others)
     except (LabBroken, KeyboardInterrupt):
         shared.tell("interrupted: run the same command again to resume")
         raise
     return _print(folder)
-
-
-@contextmanager
-def _elsewhere(address: str | None) -> Iterator[Turns | None]:
-    """The lanes of the cluster at ``address``; None for this host."""
-    if address is None:
-        yield None
-    else:
-        with closing(connect(address, shared.tell)) as cluster:
-            yield Turns(cluster.lanes(), boot=cluster.run_job)
 
 
 def _dry_run(options: argparse.Namespace, scenarios: Sequence[Scenario], store: Store) -> int:

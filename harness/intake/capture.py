@@ -5,6 +5,7 @@ The hosts are devices inside the guest, so the file serves the virtual clock; ``
 the wall clock. What was read, and what is a guess, is in the file's ``origins``.
 """
 
+import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -34,6 +35,14 @@ _SAS_GBIT = ("3", "6", "12")
 _CITES, _FITTED, _GUESSED = "cites", "fitted", "guessed"
 _GUESS = "no latencies were given"
 _QUEUE = ("scheduler", "nr_requests", "read_ahead_kb")
+_STACK_READ = {
+    "chunk": "read: the dm table, or chunk_size of md",
+    "offset": "read: the dm table, or start of the partition",
+    "size": "read: size",
+    "level": "read: level",
+    "queue": "read: its request queue",
+    "md": "read: attributes of md",
+}
 _MODELS = {"megaraid_sas": "MegaRAID", "mptsas": "SAS1068", "3w-9xxx": "3ware", "3w-xxxx": "3ware", "nvme": "NVMe"}
 """Names by which ``lab.topology.emulated`` finds a controller of QEMU."""
 
@@ -126,8 +135,10 @@ class _Writer:
     def write(self, name: str) -> Captured:
         disks, hbas, luns = self._disks(), self._hbas(), self._luns()
         stacks = StackReader(self._snapshot, self._devices, self._notes).read(nvme=self._driver is Driver.NVMET_TCP)
-        for stack in (stack for stack, row in stacks.items() if "chunk" in row):
-            self._figure(f"stack.{stack}.chunk", _CITES, "read: the dm table, or chunk_size of md")
+        for stack, row in stacks.items():
+            for key, read in _STACK_READ.items():
+                if key in row:
+                    self._figure(f"stack.{stack}.{key}", _CITES, read)
         document: Document = {
             "topology": name,
             "title": self._title(),
@@ -315,8 +326,11 @@ class _Writer:
                 found[key] = int(value)
             else:
                 self._notes.add("queue", f"{key} {value} is none that a scenario can set")
+                continue
+            self._figure(f"queue.{key}", _CITES, f"read: {key}")
         if found.get("scheduler", "none") == "none" and "nr_requests" in found:
             self._notes.add("queue", f"nr_requests {found.pop('nr_requests')}: without an elevator it is the tags")
+            del self._figures["queue.nr_requests"]
         return found
 
     def _setting(self, device: str, key: str) -> str:
@@ -325,13 +339,12 @@ class _Writer:
 
     def _origins(self) -> Iterator[Document]:
         """The figures' origins, those of all disks, hosts or links together where they are equal."""
-        keys: dict[tuple[str, str], list[CapturedFigure]] = {}
+        keys: dict[str, list[CapturedFigure]] = {}
         for figure in self._figures.values():
-            kind, _, key = figure.of.split(".")
-            keys.setdefault((kind, key), []).append(figure)
-        for (kind, key), figures in keys.items():
+            keys.setdefault(re.sub(r"\..*\.", ".*.", figure.of), []).append(figure)
+        for every, figures in keys.items():
             if len({(one.kind, one.text) for one in figures}) == 1:
-                yield _origin(replace(figures[0], of=f"{kind}.*.{key}"))
+                yield _origin(replace(figures[0], of=every))
             else:
                 yield from map(_origin, figures)
 
@@ -343,8 +356,9 @@ class _Writer:
                 groups.setdefault(self._setting(lun.device, key), []).append(slug(lun.device))
             yield from (f"{key} {value}: {in_ranges(names)}" for value, names in groups.items() if value)
         for name in self._devices.controllers:
-            if size := self._snapshot.line(f"host/{name}/sg_tablesize"):
-                yield f"{name}: sg_tablesize {size}"
+            for key in ("sg_tablesize", "cmd_per_lun"):
+                if value := self._snapshot.line(f"host/{name}/{key}"):
+                    yield f"{name}: {key} {value}"
         for node in self._snapshot.below("node"):
             yield f"{node}: CPUs {self._snapshot.line(f'node/{node}/cpulist')}"
         yield from interrupts(self._snapshot, self._devices)

@@ -12,8 +12,11 @@
 LC_ALL=C
 export LC_ALL
 umask 077
-ROOT=${ROOT%/}
-SYS=$ROOT/sys
+unset CDPATH
+TAB=$(printf '\t')
+BREAK='
+'
+UNKNOWN='its name has other characters than the names of Linux'
 MOST=1024
 
 fail() {
@@ -21,94 +24,86 @@ fail() {
 	exit 1
 }
 
-# copy FOLDER FILE...: regular files that can be read; attributes of sysfs are never symlinks.
-copy() {
-	to=$1
-	shift
-	for file do
-		shift
-		if [ -f "$file" ] && [ ! -h "$file" ] && [ -r "$file" ]; then
-			set -- "$@" "$file"
-		fi
-	done
-	[ $# -gt 0 ] || return 0
-	mkdir -p "$to" || fail "cannot make $to"
-	cp "$@" "$to/" 2>/dev/null
+ROOT=${ROOT%/}
+[ -z "$ROOT" ] || ROOT=$(cd "$ROOT" && pwd) || fail "ROOT is no folder"
+SYS=$ROOT/sys
+
+# row PATH TEXT: a line of the file PATH of the capture. This, "first" and "place" start no process: a machine with 96
+# disks has 3000 attributes. A name with a line break would begin a row of its own.
+row() {
+	case $1$2 in
+	*"$BREAK"*) set -- skipped "a device$TAB$UNKNOWN" ;;
+	esac
+	case $1 in
+	*[!A-Za-z0-9._:/!-]*) set -- skipped "a device$TAB$UNKNOWN" ;;
+	esac
+	printf '%s\t%s\n' "$1" "$2"
 }
 
-# attributes FOLDER SOURCE NAME...
+# first FILE: its first line, in $line. Attributes of sysfs are regular files of a page at most, never symlinks.
+first() {
+	line=
+	[ -f "$1" ] && [ ! -h "$1" ] && [ -r "$1" ] && IFS= read -r line 2>/dev/null <"$1"
+	[ -n "$line" ] && [ ${#line} -lt 4096 ]
+}
+
+# attributes PATH SOURCE NAME...
 attributes() {
 	into=$1
 	from=$2
 	shift 2
 	for name do
-		shift
-		set -- "$@" "$from/$name"
+		! first "$from/$name" || row "$into/$name" "$line"
 	done
-	copy "$into" "$@"
 }
 
-# note FILE TEXT
-note() {
-	mkdir -p "${1%/*}" || fail "cannot make ${1%/*}"
-	printf '%s\n' "$2" >"$1"
-}
-
-# A link of sysfs as the path below it of what it leads to; nothing for one that leads nowhere or elsewhere.
+# place LINK: what a link of sysfs leads to, in $there, as the path below sysfs; false for one that leads elsewhere.
 place() {
-	there=$(cd -P "$1" 2>/dev/null && pwd -P) || return 1
-	case $there in
-	"$REAL"/*) printf '%s\n' "${there#"$REAL"/}" ;;
-	*) return 1 ;;
-	esac
+	cd -P "$1" 2>/dev/null || return 1
+	there=${PWD#"$REAL"/}
+	[ "$there" != "$PWD" ]
 }
 
-# first FILE: its first line, in $line.
-first() {
-	line=
-	[ -f "$1" ] && [ ! -h "$1" ] && [ -r "$1" ] && IFS= read -r line 2>/dev/null <"$1"
-	[ -n "$line" ]
-}
-
-# identity FOLDER FILE...: the first identifier, as a number that its paths have in common.
+# identity PATH FILE...: the first identifier.
 identity() {
 	to=$1
 	shift
 	for file do
-		first "$file" || continue
-		number=$(grep -nxF -e "$line" "$KNOWN") || {
-			printf '%s\n' "$line" >>"$KNOWN"
-			number=$(grep -nxF -e "$line" "$KNOWN")
+		! first "$file" || {
+			row "$to/identity" "$line"
+			return
 		}
-		note "$to/identity" "${number%%:*}"
-		[ "$IDENTITIES" != 1 ] || note "$to/wwid" "$line"
-		return
 	done
 }
 
+# children PATH FOLDER: the names in a folder.
 children() {
 	listed=
-	for child in "$1"/*; do
+	for child in "$2"/*; do
 		if [ -e "$child" ] || [ -h "$child" ]; then
 			listed="$listed ${child##*/}"
 		fi
 	done
-	printf '%s\n' "${listed# }"
+	row "$1" "${listed# }"
+}
+
+dm_table() {
+	first "$SYS/block/$1/dev" || return 0
+	if [ -z "$ROOT" ]; then
+		dmsetup table -j "${line%:*}" -m "${line#*:}" 2>/dev/null | dm_targets "$1"
+	elif [ -f "$ROOT/dm/$1/table" ]; then
+		dm_targets "$1" <"$ROOT/dm/$1/table"
+	fi
 }
 
 # Keys of dm-crypt are in tables too: only targets whose fields are known are copied.
-dm_table() {
-	first "$SYS/block/$1/dev" || return 0
-	[ -z "$ROOT" ] || {
-		copy "$OUT/block/$1" "$ROOT/dm/$1/table"
-		return 0
-	}
-	dmsetup table -j "${line%:*}" -m "${line#*:}" 2>/dev/null | while read -r start length target rest; do
+dm_targets() {
+	while read -r start length target rest; do
 		case $target in
-		linear | striped | multipath) echo "$start $length $target $rest" ;;
-		*) echo "$start $length $target" ;;
+		linear | striped | multipath) row "block/$1/table" "$start $length $target $rest" ;;
+		*) row "block/$1/table" "$start $length $target" ;;
 		esac
-	done >"$OUT/block/$1/table"
+	done
 }
 
 queues() {
@@ -117,7 +112,7 @@ queues() {
 		tags=0
 		first "$queue/nr_tags" && tags=$line
 		first "$queue/cpu_list"
-		printf '%s\t%s\t%s\n' "${queue##*/}" "$tags" "$line"
+		row "block/$1/mq" "${queue##*/}$TAB$tags$TAB$line"
 	done
 }
 
@@ -125,7 +120,7 @@ partitions() {
 	for part in "$SYS/block/$1"/*/partition; do
 		[ -f "$part" ] || continue
 		part=${part%/partition}
-		attributes "$OUT/block/$1/part/${part##*/}" "$part" dev start size
+		attributes "block/$1/part/${part##*/}" "$part" dev start size
 	done
 }
 
@@ -133,24 +128,24 @@ md_members() {
 	for member in "$SYS/block/$1/md"/dev-*; do
 		[ -d "$member" ] || continue
 		first "$member/slot" || line=none
-		printf '%s\t%s\n' "$line" "${member##*/dev-}"
+		row "block/$1/members" "$line$TAB${member##*/dev-}"
 	done
 }
 
 block_device() {
 	device=$SYS/block/$1
-	own=$OUT/block/$1
-	where=$(place "$device") || {
-		printf '%s\tits link leads nowhere, or out of sysfs\n' "$1" >>"$OUT/skipped"
+	own=block/$1
+	place "$device" || {
+		row skipped "$1${TAB}its link leads nowhere, or out of sysfs"
 		return
 	}
-	note "$own/place" "$where"
+	row "$own/place" "$there"
 	attributes "$own" "$device" dev size ro removable hidden nsid ana_state
 	attributes "$own/queue" "$device/queue" scheduler nr_requests read_ahead_kb max_sectors_kb max_hw_sectors_kb \
 		max_segments rotational nomerges rq_affinity io_timeout wbt_lat_usec logical_block_size
 	attributes "$own/device" "$device/device" queue_depth type model vendor
-	note "$own/slaves" "$(children "$device/slaves")"
-	queues "$1" >"$own/mq"
+	children "$own/slaves" "$device/slaves"
+	queues "$1"
 	partitions "$1"
 	case $1 in
 	dm-*)
@@ -161,7 +156,7 @@ block_device() {
 		attributes "$own/md" "$device/md" level raid_disks chunk_size layout array_state degraded sync_action component_size \
 			stripe_cache_size preread_bypass_threshold group_thread_cnt sync_speed_min sync_speed_max sync_io_depth
 		attributes "$own/bitmap" "$device/md/bitmap" location
-		md_members "$1" >"$own/members"
+		md_members "$1"
 		;;
 	*) identity "$own" "$device/wwid" "$device/device/wwid" ;;
 	esac
@@ -175,14 +170,14 @@ block_devices() {
 		case $name in
 		\*) ;;
 		loop* | ram* | zram* | fd[0-9]* | nbd*) virtual="$virtual, $name" ;;
-		*[!A-Za-z0-9._:!-]* | .*) printf 'a block device\tits name has other characters than the names of Linux\n' >>"$OUT/skipped" ;;
+		*[!A-Za-z0-9._:!-]* | .*) row skipped "a block device$TAB$UNKNOWN" ;;
 		*)
 			[ -z "$DISKS" ] || case " $DISKS " in *" $name "*) ;; *) continue ;; esac
 			set -- "$@" "$name"
 			;;
 		esac
 	done
-	[ -z "$virtual" ] || printf '%s\tover files, memory or the network\n' "${virtual#, }" >>"$OUT/skipped"
+	[ -z "$virtual" ] || row skipped "${virtual#, }${TAB}over files, memory or the network"
 	[ $# -le $MOST ] || fail "$# block devices in $SYS/block, at most $MOST are collected: name them in DISKS=\"sda sdb ...\""
 	for name do
 		block_device "$name"
@@ -191,9 +186,9 @@ block_devices() {
 
 controllers() {
 	for host in "$SYS"/class/scsi_host/host*; do
-		where=$(place "$host") || continue
-		note "$OUT/host/${host##*/}/place" "$where"
-		attributes "$OUT/host/${host##*/}" "$host" can_queue cmd_per_lun sg_tablesize proc_name nr_hw_queues
+		place "$host" || continue
+		row "host/${host##*/}/place" "$there"
+		attributes "host/${host##*/}" "$host" can_queue cmd_per_lun sg_tablesize proc_name nr_hw_queues
 	done
 	for port in "$SYS"/class/sas_port/port-*; do
 		first "$port/num_phys" || continue
@@ -201,70 +196,98 @@ controllers() {
 		for phy in "$port"/device/phy-*; do
 			first "$SYS/class/sas_phy/${phy##*/}/negotiated_linkrate" && break
 		done
-		printf '%s\t%s\t%s\n' "${port##*/}" "$phys" "$line" >>"$OUT/sas"
+		row sas "${port##*/}$TAB$phys$TAB$line"
 	done
 	for controller in "$SYS"/class/nvme/nvme*; do
-		where=$(place "$controller") || continue
-		own=$OUT/nvme/${controller##*/}
-		note "$own/place" "$where"
+		place "$controller" || continue
+		own=nvme/${controller##*/}
+		row "$own/place" "$there"
 		attributes "$own" "$controller" transport numa_node queue_count sqsize state model
 		[ "$IDENTITIES" != 1 ] || attributes "$own" "$controller" serial subsysnqn address
 	done
 	for subsystem in "$SYS"/class/nvme-subsystem/nvme-subsys*; do
-		place "$subsystem" >/dev/null || continue
-		own=$OUT/nvme-subsystem/${subsystem##*/}
-		note "$own/members" "$(children "$subsystem")"
+		place "$subsystem" || continue
+		own=nvme-subsystem/${subsystem##*/}
+		children "$own/members" "$subsystem"
 		attributes "$own" "$subsystem" iopolicy
 	done
 	for function in "$SYS"/bus/pci/devices/*; do
 		first "$function/class" || continue
 		case $line in
 		0x01*)
-			attributes "$OUT/pci/${function##*/}" "$function" class vendor device numa_node \
+			attributes "pci/${function##*/}" "$function" class vendor device numa_node \
 				current_link_speed current_link_width max_link_speed max_link_width
-			note "$OUT/pci/${function##*/}/interrupts" "$(children "$function/msi_irqs")"
+			children "pci/${function##*/}/interrupts" "$function/msi_irqs"
 			;;
 		esac
 	done
 }
 
 collect() {
-	: >"$OUT/skipped"
-	{
-		echo "format 1"
-		! first "$ROOT/proc/sys/kernel/osrelease" || echo "kernel $line"
-		! { [ "$IDENTITIES" = 1 ] && first "$ROOT/proc/sys/kernel/hostname"; } || echo "host $line"
-	} >"$OUT/about"
+	row about "format 1"
+	! first "$ROOT/proc/sys/kernel/osrelease" || row about "kernel $line"
+	! { [ "$IDENTITIES" = 1 ] && first "$ROOT/proc/sys/kernel/hostname"; } || row about "host $line"
 	block_devices
 	controllers
-	copy "$OUT/proc" "$ROOT/proc/interrupts" "$ROOT/proc/mdstat"
-	copy "$OUT/cpu" "$SYS/devices/system/cpu/online"
+	attributes cpu "$SYS/devices/system/cpu" online
 	for node in "$SYS"/devices/system/node/node*; do
-		attributes "$OUT/node/${node##*/}" "$node" cpulist
+		# A binary attribute since 5.15, of which a shell that reads one byte at a time gets nothing.
+		[ ! -r "$node/cpulist" ] || row "node/${node##*/}/cpulist" "$(cat "$node/cpulist")"
+	done
+}
+
+# Write the files of $ROWS; identifiers become numbers, the same for all paths to a disk.
+write_files() {
+	cd "$OUT" || fail "cannot enter $OUT"
+	{
+		echo proc
+		awk -F '\t' 'sub("/[^/]*$", "", $1) && !made[$1]++ { print $1 }' "$ROWS"
+	} | xargs mkdir -p || fail "cannot make folders in $OUT"
+	awk -F '\t' -v identities="$IDENTITIES" '
+		function put(path, text) {
+			if (path != last)
+				close(last)
+			last = path
+			if (written[path]++)
+				print text >>path
+			else
+				print text >path
+		}
+		{ text = substr($0, length($1) + 2) }
+		$1 !~ "/identity$" { put($1, text); next }
+		identities == 1 { put(substr($1, 1, length($1) - 8) "wwid", text) }
+		{
+			if (!(text in number))
+				number[text] = ++count
+			put($1, number[text])
+		}
+	' "$ROWS" || fail "cannot write in $OUT"
+	for file in interrupts mdstat; do
+		# --from reads no file that is larger than 1 MiB.
+		[ ! -f "$ROOT/proc/$file" ] || (ulimit -f 2048 && cp "$ROOT/proc/$file" proc/) 2>/dev/null
 	done
 	if [ -z "$ROOT" ]; then
-		lsblk -r -n -o KNAME,TYPE >"$OUT/lsblk" 2>/dev/null
-	else
-		copy "$OUT" "$ROOT/lsblk"
+		lsblk -r -n -o KNAME,TYPE >./lsblk 2>/dev/null
+	elif [ -f "$ROOT/lsblk" ]; then
+		cp "$ROOT/lsblk" lsblk
 	fi
 }
 
 [ -d "$SYS/block" ] || fail "no folder $SYS/block: is sysfs mounted?"
 REAL=$(cd -P "$SYS" && pwd -P) || fail "cannot enter $SYS"
-KNOWN=$(mktemp) || fail "cannot make a temporary file"
-FOLDER=
+HERE=$PWD
+FOLDER=$(mktemp -d) || fail "cannot make a temporary folder"
 trap 'exit 130' HUP INT TERM
-trap 'rm -f "$KNOWN"; [ -z "$FOLDER" ] || rm -rf "$FOLDER"' EXIT
+trap 'rm -rf "$FOLDER"' EXIT
+ROWS=$FOLDER/rows
+OUT=$FOLDER/blklab-capture
 if [ "$1" = --folder ] && [ -n "$2" ]; then
-	OUT=$2
+	OUT=$(cd "$2" && pwd) || fail "no folder $2"
 else
-	FOLDER=$(mktemp -d) || fail "cannot make a temporary folder"
-	OUT=$FOLDER/blklab-capture
 	mkdir "$OUT"
 fi
-# No file of sysfs is as large as 1 MiB.
-(ulimit -f 2048 && collect) || exit 1
-[ -z "$FOLDER" ] || {
-	tar -C "$FOLDER" -cf blklab-capture.tar blklab-capture || fail "cannot write blklab-capture.tar"
+(collect) >"$ROWS" && (write_files) || exit 1
+[ "$OUT" != "$FOLDER/blklab-capture" ] || {
+	tar -C "$FOLDER" -cf "$HERE/blklab-capture.tar" blklab-capture || fail "cannot write blklab-capture.tar"
 	echo "blklab-capture.tar"
 }

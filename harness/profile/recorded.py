@@ -186,7 +186,9 @@ def _profile(profiled: Profiled, images: Sequence[Image], load: Load, figures: F
 
 
 def _guest_files(cache: Cache, profiled: Profiled) -> Mapping[str, bytes]:
-    return {**profiled.files, **{name: programs.build_with_symbols(cache, name) for name in programs.PROGRAMS}}
+    own = {name: programs.build_with_symbols(cache, name) for name in (programs.DISKD, programs.RECEIVE)}
+    sampler = programs.build_with_symbols(cache, profiled.sampler)
+    return {**profiled.files, **own, programs.SAMPLER: sampler}
 
 
 def _vmlinux(kernel: Kernel) -> bytes:

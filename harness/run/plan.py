@@ -8,7 +8,7 @@ from harness.record.store import KernelFacts, RunFacts, planned
 from harness.run.boots import Jobs
 from harness.run.clocks import STRATEGIES, ClockStrategy
 from harness.scenario.expand import expand
-from harness.scenario.fio import cgroups, job_file, start_phase
+from harness.scenario.fio import cgroups, job_file, of_processes, start_phase
 from harness.scenario.model import Arm, Cell, Load, Scenario
 from lab.kernels.model import Kernel
 from lab.session import GuestLoad, Job, Lab, prepare_job, unmet
@@ -21,7 +21,9 @@ def cell_job(cell: Cell) -> Job:
 def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
     """The job of one arm and seed (counted from 1): its loads, alternately forwards and backwards over windows."""
     loads = tuple(
-        GuestLoad(load.name, job_file(load, arm.topology, seed), load.runtime + load.ramp, load.ramp)
+        GuestLoad(
+            load.name, job_file(load, arm.topology, seed), load.runtime + load.ramp, load.ramp, of_processes(load)
+        )
         for load in _in_order(scenario, seed)
     )
     labels = {"scenario": scenario.digest, "arm": arm.name, "seed": str(seed)}
@@ -38,7 +40,12 @@ def _in_order(scenario: Scenario, seed: int) -> Iterator[Load]:
         yield from (windows[window] for windows in (reversed(loads) if backwards else loads))
 
 
-OPTIONS_NEEDED = {"io_uring": "IO_URING", "io_max": "BLK_DEV_THROTTLING"}
+OPTIONS_NEEDED = {
+    "io_uring": "IO_URING",
+    "io_max": "BLK_DEV_THROTTLING",
+    "io_weight": "BLK_CGROUP_IOCOST",
+    "bfq_weight": "BFQ_GROUP_IOSCHED",
+}
 """Kernel options that fio's engines and the limits of roles need, where not every kernel has them."""
 
 

@@ -3,6 +3,7 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from harness.scenario.fio import CGROUP_FILES
 from harness.scenario.loads import role_rows
 from harness.scenario.model import Arm, Load, Role
 from lab.base.units import parse_size, show_size, show_time
@@ -39,8 +40,7 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
         yield "disk", _no_target(role.disk, arm), f"known: {names(targets)}"
         return
     yield from _wrong_place(role, topology)
-    if "io_max" in role.options and any(key.startswith("throttle/") for key in arm.queue):
-        yield "disk", f"arm {arm.name} has queue.throttle, which uses cgroups of version 1", "use io_max alone"
+    yield from _cgroups(role, arm)
     size = topology.region(role.disk).size
     used, start = _extent(role, size)
     if start + used > size or role.bs > used:
@@ -87,7 +87,16 @@ def _no_target(name: str, arm: Arm) -> str:
     return f"no disk {name} in topology {topology.name} of arm {arm.name}{nearest(name, topology.targets())}"
 
 
-_ONLY_FILES = ("files", "nrfiles")
+def _cgroups(role: Role, arm: Arm) -> Iterator[tuple[str, str, str]]:
+    if CGROUP_FILES.keys() & role.options.keys() and any(key.startswith("throttle/") for key in arm.queue):
+        yield "disk", f"arm {arm.name} has queue.throttle, which uses cgroups of version 1", "use io_max alone"
+    if "bfq_weight" in role.options and arm.queue.get("scheduler") != "bfq":
+        yield "bfq_weight", f"arm {arm.name} does not use bfq", "write queue: {scheduler: bfq}"
+    if "io_weight" in role.options and "enable=1" not in arm.queue.get("iocost/qos", "").split():
+        yield "io_weight", f"arm {arm.name} does not enable iocost", 'write queue: {iocost.qos: "enable=1"}'
+
+
+_ONLY_FILES = ("files", "nrfiles", "create")
 
 
 def _wrong_place(role: Role, topology: Topology) -> Iterator[tuple[str, str, str]]:

@@ -69,12 +69,17 @@ def _group_options(place: int, role: Role, ramp: int) -> Iterator[tuple[str, str
         yield "ramp_time", f"{(ramp - late) // 1000}us"
 
 
-CGROUP_FILES = {"io_max": "io.max"}
-"""Limits of a role, which runs in a cgroup of its own, and the files of that cgroup."""
+CGROUP_FILES = {"io_max": "io.max", "io_weight": "io.weight", "bfq_weight": "io.bfq.weight"}
+"""Limits and weights of a role, which runs in a cgroup of its own, and the files of that cgroup."""
 
 
 def group_of(load: Load, role: Role) -> str:
     return f"{load.name}.{role.name}"
+
+
+def of_processes(load: Load) -> bool:
+    """Whether each role runs in a cgroup of its own. Version 2 has processes in them, so that no job is a thread."""
+    return all(CGROUP_FILES.keys() & role.options.keys() for role in load.roles.values())
 
 
 def cgroups(load: Load, topology: Topology) -> Iterator[Cgroup]:
@@ -95,9 +100,12 @@ def _role_options(role: Role, topology: Topology, group: str) -> Iterator[tuple[
     yield "ioengine", role.ioengine
     yield "direct", "1" if role.direct else "0"
     if CGROUP_FILES.keys() & options.keys():
-        # A cgroup of version 2 holds processes, and fio's thread would take all roles with it.
+        # fio's thread would take all roles with it.
         yield "thread", "0"
         yield "exec_prerun", f"echo $PPID | tee {CGROUPS}/{group}/cgroup.procs"
+    if batch := options.get("iodepth_batch"):
+        # fio would submit again after the first completion, however few requests may be added by then.
+        yield "iodepth_low", str(max(1, role.iodepth - int(batch)))
     yield from sorted((key, value) for key, value in options.items() if key not in CGROUP_FILES)
     if "verify" in options:
         # Readers count bad blocks and go on. A time-based window does not end at a block after which everything that
@@ -117,6 +125,9 @@ def _files(role: Role, options: dict[str, str]) -> Iterator[tuple[str, str]]:
     yield "directory", device(role.disk)
     yield "filename_format", f"{options.pop('files', role.name)}.$filenum"
     yield "size", str(parse_size(options.pop("size")))
+    if options.pop("create", "0") == "1":
+        each = {"create_on_open": "1", "openfiles": "1", "file_service_type": "sequential", "unlink_each_loop": "1"}
+        yield from each.items()
     # fio would reserve the blocks, which a program that writes a file does not.
     yield "fallocate", "none"
 

@@ -82,9 +82,12 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("sync", Choice(("sync", "dsync")), "open with O_SYNC, or O_DSYNC", "dsync")),
         Option(Field("files", name_text(), "filesystem: first part of their names", "data", absent="the role's name")),
         Option(Field("nrfiles", Integer(1, 10**5), "filesystem: number of files", "1000", absent="1")),
+        Option(Field("create", Flag(), "filesystem: make each file, write it and close it, again and again"), _as_flag),
         Option(
             Field("io_max", Text("words of io.max", _IO_MAX), "limits of a cgroup of its own", "riops=100 rbps=1048576")
         ),
+        Option(Field("io_weight", Integer(1, 10**4), "weight of a cgroup of its own in iocost", "300")),
+        Option(Field("bfq_weight", Integer(1, 1000), "weight of a cgroup of its own in bfq", "300")),
         Option(Field("iodepth_batch", Integer(1, 4096), "requests that are submitted together", "16", absent="1")),
         Option(Field("fixedbufs", Flag(), "io_uring: registered buffers"), _as_flag),
         Option(Field("sqthread_poll", Flag(), "io_uring: a thread of the kernel polls for requests"), _as_flag),
@@ -143,7 +146,14 @@ _THROTTLE = Field(
     "100",
     label="throttle.read_iops",
 )
-_BELOW = (_IOSCHED, _THROTTLE)
+_IOCOST = Field(
+    r"iocost\.(qos|model)",
+    Text("words of io.cost.qos or io.cost.model", r"[a-z]+=[a-z0-9.]+( [a-z]+=[a-z0-9.]+){0,9}"),
+    "line of every LUN in io.cost.qos (enable=1 turns iocost on) or io.cost.model, written as it is read back",
+    '"enable=1 ctrl=user rpct=95.00 rlat=20000"',
+    label="iocost.qos",
+)
+_BELOW = (_IOSCHED, _THROTTLE, _IOCOST)
 QUEUE_RECORD = Record(QUEUE_FIELDS, _BELOW)
 QUEUE = Field("queue", QUEUE_RECORD, "settings of every LUN's request queue; an arm may override them")
 _ARM_QUEUE = (

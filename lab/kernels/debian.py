@@ -11,6 +11,7 @@ from lab.base.units import Tell
 from lab.kernels import store
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release
+from lab.kernels.vmlinux import image_built
 from lab.packages import sources
 from lab.packages.apt import Archive, Package
 from lab.packages.store import Choose, Pin, unpacked
@@ -26,6 +27,8 @@ SERIES: dict[str, tuple[tuple[str, ...], ...]] = {
 _OTHERS = (("sid",), ("forky",), ("trixie-backports",), ("bookworm-backports",))
 _CODENAMES = {"11": "bullseye", "12": "bookworm", "13": "trixie", "14": "forky"}
 
+_BUILT = "built"
+_IMAGE_HEAD = 1 << 16  # bytes of an image that hold its set-up code, and so its version
 _SERIES_FORM = re.compile(r"\d+\.\d+")
 _VERSION_FORM = re.compile(r"(?:\d+:)?\d+\.\d+\.\d+[A-Za-z0-9.+~]*-[A-Za-z0-9.+~]+")
 _SUITE_FORM = re.compile(r"[a-z]+(?:-[a-z]+)*")
@@ -54,7 +57,21 @@ def _resolve(spec: str, pin: str, choose: Choose, cache: Cache, *, refresh: bool
         finish=store_unpacked,
         refresh=refresh,
     )
+    built_on(cache, made.pin)
     return store.load(made.folder, spec, origin_of("Debian", made.pin))
+
+
+def built_on(cache: Cache, pin: Pin) -> str:
+    """The date of a fetched kernel's build in ISO 8601, empty when it is not known.
+
+    Debian's package lists have no date. The image has one, and the cache keeps that date longer than the image.
+    """
+    noted = cache.root / _BUILT / pin.digest
+    entry = cache.find(store.KIND, pin.digest)
+    if entry is not None and not noted.exists():
+        with (entry / "image").open("rb") as stream:
+            cache.write_text(_BUILT, pin.digest, image_built(stream.read(_IMAGE_HEAD)) or "")
+    return noted.read_text() if noted.exists() else ""
 
 
 def suites_of(series: str) -> Sequence[Sequence[str]]:

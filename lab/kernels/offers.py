@@ -3,15 +3,13 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass
-from pathlib import Path
+from dataclasses import dataclass, replace
 
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError, Misuse
 from lab.base.units import Tell
 from lab.kernels import debian, store
 from lab.kernels.release import Release
-from lab.kernels.vmlinux import image_built
 from lab.packages import sources
 from lab.packages.apt import Archive
 from lab.packages.store import read_pins
@@ -24,12 +22,11 @@ SUITES = (
 ALL = "debian:all"
 _TO = ".."
 _END = re.compile(r"debian:(\d+\.\d+)")
-_IMAGE_HEAD = 1 << 16  # bytes of an image that hold its set-up code, and so its version
 
 
 @dataclass(frozen=True)
 class Offer:
-    """One version of the image package. ``built`` is a date in ISO 8601, empty until the kernel is ``cached``."""
+    """One version of the image package. ``built`` is a date in ISO 8601, empty until the kernel was fetched once."""
 
     version: str
     suite: str
@@ -47,7 +44,7 @@ class Offer:
 
 def offers(cache: Cache, tell: Tell) -> tuple[Offer, ...]:
     """What the suites list and what is cached, oldest version first; ``tell`` hears of suites that fail."""
-    cached = {offer.version: offer for offer in _cached(cache)}
+    fetched = {offer.version: offer for offer in _fetched(cache)}
     listed: dict[str, Offer] = {}
     archive = Archive(cache, sources.debian(), tell)
     for suite in SUITES:
@@ -58,7 +55,12 @@ def offers(cache: Cache, tell: Tell) -> tuple[Offer, ...]:
             continue
         for image in found:
             listed.setdefault(image.version, Offer(image.version, suite))
-    return tuple(sorted({**listed, **cached}.values(), key=lambda offer: version_key(offer.version)))
+    for version, offer in fetched.items():
+        if offer.cached:
+            listed[version] = offer
+        elif version in listed:
+            listed[version] = replace(listed[version], built=offer.built)
+    return tuple(sorted(listed.values(), key=lambda offer: version_key(offer.version)))
 
 
 def expand(text: str, listed: Callable[[], Sequence[Offer]]) -> tuple[str, ...]:
@@ -102,13 +104,7 @@ def _no_range(text: str) -> Misuse:
     )
 
 
-def _cached(cache: Cache) -> Iterator[Offer]:
+def _fetched(cache: Cache) -> Iterator[Offer]:
     for pin in read_pins(cache, "debian-"):
-        image = pin.packages[0]
-        if (entry := cache.find(store.KIND, pin.digest)) is not None:
-            yield Offer(image.version, image.suite, cached=True, built=_built(entry))
-
-
-def _built(entry: Path) -> str:
-    with (entry / "image").open("rb") as stream:
-        return image_built(stream.read(_IMAGE_HEAD)) or ""
+        image, cached = pin.packages[0], cache.find(store.KIND, pin.digest) is not None
+        yield Offer(image.version, image.suite, cached=cached, built=debian.built_on(cache, pin))

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The guest's C programs, built reproducibly as static ELF files by the host's compiler."""
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from itertools import chain
 from pathlib import Path
 
@@ -24,10 +24,14 @@ def _name(path: Path) -> str:
 
 @dataclass(frozen=True)
 class Program:
-    """Groups of folders below ``ROOT`` whose C files make it up; ``wanted_for`` ends an error's sentence."""
+    """Groups of folders below ``ROOT`` whose C files make it up; ``wanted_for`` ends an error's sentence.
+
+    ``flags`` are the compiler's, beside those of every program.
+    """
 
     groups: tuple[tuple[str, ...], ...]
     wanted_for: str
+    flags: tuple[str, ...] = ()
 
     def sources(self) -> tuple[Path, ...]:
         """The C files and headers in the order in which they are linked: by group, then by name.
@@ -38,11 +42,13 @@ class Program:
         return tuple(path for path in chain(*groups) if path.suffix in {".c", ".h"})
 
 
-DISKD, RECEIVE, SAMPLER = "diskd", "receive", "sampler"
+DISKD, RECEIVE, SAMPLER, PROCESS_SAMPLER = "diskd", "receive", "sampler", "process-sampler"
+_SAMPLER = Program((("common",), ("sampler",)), "queues are sampled by a C program")
 PROGRAMS = {
     DISKD: Program((("common", "diskd"),), "the disks of driver tcmu are modelled by a C program"),
     RECEIVE: Program((("receive",),), "the guest receives its job through a C program"),
-    SAMPLER: Program((("common",), ("sampler",)), "queues are sampled by a C program"),
+    SAMPLER: _SAMPLER,
+    PROCESS_SAMPLER: replace(_SAMPLER, flags=("-DJOBS_ARE_PROCESSES",)),
 }
 
 
@@ -51,12 +57,12 @@ def build(cache: Cache, name: str) -> bytes:
 
     Raises LabBroken when there is no compiler, or when it cannot build the sources.
     """
-    return _build(cache, name, _FLAGS)
+    return _build(cache, name, (*_FLAGS, *PROGRAMS[name].flags))
 
 
 def build_with_symbols(cache: Cache, name: str) -> bytes:
     """The same program with its symbol table: the code and its addresses are those of ``build``."""
-    return _build(cache, name, tuple(flag for flag in _FLAGS if flag != _STRIPPED))
+    return _build(cache, name, tuple(flag for flag in (*_FLAGS, *PROGRAMS[name].flags) if flag != _STRIPPED))
 
 
 def _build(cache: Cache, name: str, flags: tuple[str, ...]) -> bytes:

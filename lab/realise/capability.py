@@ -6,6 +6,7 @@ from functools import lru_cache
 from pathlib import Path
 
 from lab.guest.steps.device import Module
+from lab.guest.steps.setting import Cgroup
 from lab.kernels.model import Kernel
 from lab.kernels.modules import has_parameter, module_closure, module_name, no_modules, read_module
 from lab.kernels.vmlinux import uncompressed
@@ -59,6 +60,8 @@ def missing(
     # Other elevators are modules, which a Module step asks for.
     if queue.get("scheduler") == "noop" and not kernel.has("IOSCHED_NOOP"):
         reasons.append(f"{kernel.release} has no elevator noop, which Linux 5.0 removed (f382fb0bcef4)")
+    if any(isinstance(step, Cgroup) for step in steps) and not kernel.has("BLK_CGROUP_IOCOST"):
+        reasons.append("CONFIG_BLK_CGROUP_IOCOST is not set")
     reasons += _word_reasons(kernel, topology.kernel_words)
     return (*reasons, *_policy_reasons(kernel, topology), *_attribute_reasons(kernel, topology))
 

@@ -28,30 +28,36 @@ from lab.topology.model import Topology
 _MIB = 1 << 20
 _NAMES = "/run/lab"
 _SET_UP, _COMMAND, _ERRAND = "disks.sh", "command", "errand.sh"
-_NAME_DISK = f"""\
+_NAME_DISK = """\
 waited=0
 missing=0
-# NAME ATTRIBUTE-PATTERN VALUE BLOCK-PATTERN: link a disk, for which others may still be probed; when for three minutes
-# none came any more, it is missing.
-name_disk() {{
+links=
+# NAME ATTRIBUTE-PATTERN VALUE BLOCK-PATTERN: name a disk, for which others may still be probed; when for three minutes
+# none came any more, it is missing. An emulated processor needs 0.3 s to start a program of the host, so one makes all
+# links.
+name_disk() {
 	while :; do
-		attribute=$(grep -lx "$3" $2 2>/dev/null | head -n 1)
-		for found in ${{attribute%/*}}/$4; do
-			[ -n "$attribute" ] && [ -e "$found/size" ] || continue
-			ln -sfn "$found" {_NAMES}/$1.sys
-			ln -sfn "/dev/$(basename "$(readlink -f "$found")")" {_NAMES}/$1
-			return
+		for attribute in $2; do
+			read -r value 2>/dev/null <"$attribute" && [ "$value" = "$3" ] || continue
+			for found in "${attribute%/*}"/$4; do
+				[ -e "$found/size" ] || continue
+				device=$(cd -P "$found" && echo "${PWD##*/}")
+				links="$links
+ln -sfn $found NAMES/$1.sys
+ln -sfn /dev/$device NAMES/$1"
+				return
+			done
 		done
 		[ $waited -lt 1800 ] || break
 		before=$there
-		there=$(ls /sys/block)
+		there=$(echo /sys/block/*)
 		[ "$there" = "$before" ] || waited=0
 		waited=$((waited + 1))
 		sleep 0.1
 	done
 	echo "disk $1 is missing: nothing that matches $2 reads $3" >&2
 	missing=1
-}}"""
+}""".replace("NAMES", _NAMES)
 
 
 def enter(
@@ -70,12 +76,13 @@ def enter(
     # Below the cache: the guest has its own /tmp.
     with tempfile.TemporaryDirectory(prefix=".shell-", dir=cache.root) as name:
         folder = Path(name)
-        set_up = _write(folder, own, naming_lines(kernel, recipe.devices(topology)))
+        busybox = payload.busybox(cache, tell)
+        set_up = _write(folder, own, naming_lines(kernel, recipe.devices(topology), busybox))
         spec = ShellSpec(
             program=program,
             qemu=qemu,
             image=kernel.image,
-            busybox=payload.busybox(cache, tell),
+            busybox=busybox,
             memory=topology.memory // _MIB,
             clock=clock,
             hardware=own,
@@ -104,8 +111,8 @@ def virtme() -> Path:
     return Path(found)
 
 
-def naming_lines(kernel: Kernel, steps: Iterable[Step]) -> Iterator[str]:
-    """The script that loads the drivers and links every LUN's device in ``/run/lab``."""
+def naming_lines(kernel: Kernel, steps: Iterable[Step], busybox: Path) -> Iterator[str]:
+    """The script that loads the drivers and links every LUN's device in ``/run/lab``; ``busybox`` is a static one."""
     yield f"mkdir -p {_NAMES}"
     yield _NAME_DISK
     listed = tuple(steps)
@@ -114,6 +121,7 @@ def naming_lines(kernel: Kernel, steps: Iterable[Step]) -> Iterator[str]:
     for step in listed:
         if isinstance(step, Find):
             yield shlex.join(("name_disk", step.lun, step.attribute, step.value, step.block))
+    yield f'echo "$links" | {shlex.quote(str(busybox))} sh'
     yield "exit $missing"
 
 

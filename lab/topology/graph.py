@@ -227,6 +227,9 @@ _LAYOUTS: Mapping[StackKind, _Layout] = {
     StackKind.MULTIPATH: _multipath,
     StackKind.MD: _array,
     StackKind.NVME: _nvme,
+    StackKind.SNAPSHOT: _linear,
+    StackKind.CRYPT: _linear,
+    StackKind.LOOP: _linear,
     StackKind.FILESYSTEM: _linear,
 }
 

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Where the parameters of a topology come from. In the catalogue every parameter has an origin.
 
-A parameter is named ``kind.name.key``: ``disk.d3.seek``. A link's capacity is ``rate``, also if it is written as PCIe
-lanes or as a SAS port.
+A parameter is named ``kind.name.key``: ``disk.d3.seek``; those of the request queues are ``queue.key``. A link's
+capacity is ``rate``, also if it is written as PCIe lanes or as a SAS port.
 """
 
 from collections.abc import Iterator, Mapping
@@ -27,7 +27,7 @@ _KEYS: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]] = {
 _FACTS: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]] = {
     "disk": (fields.DISKS, {"size": "size"}),
     "hba": (fields.HBAS, {"node": "node"}),
-    "stack": (fields.STACKS, {"chunk": "chunk"}),
+    "stack": (fields.STACKS, {key: key for key in ("chunk", "offset", "size", "level", "queue", "md")}),
 }
 """What a file may say the origin of, but need not: a report or a machine states it."""
 T = TypeVar("T", Disk, Link, Hba)
@@ -55,7 +55,9 @@ def read_origins(row: Row, *, complete: bool) -> tuple[Origin, ...]:
     """The origins in a topology file. ``complete`` reports parameters without one."""
     origins: list[Origin] = []
     parameters = free_parameters(row)
-    known_ones = (*parameters, *_set_in(row, _FACTS))
+    queue = row.get(fields.QUEUE)
+    settings = (f"queue.{one.name}" for one in fields.QUEUE_FIELDS if queue and queue.entry(one.name))
+    known_ones = (*parameters, *_set_in(row, _FACTS), *settings)
     for one in row.get(fields.ORIGINS) or ():
         of = one.get(fields.ORIGIN_OF)
         texts = [(field.name, text) for field in fields.ORIGIN_TEXTS if (text := one.get(field))]
@@ -76,8 +78,8 @@ def read_origins(row: Row, *, complete: bool) -> tuple[Origin, ...]:
 
 
 def _every(parameter: str) -> str:
-    kind, _, key = parameter.split(".")
-    return f"{kind}.*.{key}"
+    kind, *name, key = parameter.split(".")
+    return f"{kind}.*.{key}" if name else parameter
 
 
 def _together(parameters: tuple[str, ...], chosen: set[str]) -> Iterator[str]:

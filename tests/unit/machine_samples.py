@@ -166,6 +166,18 @@ def mpt3sas(root: Path) -> MachineTree:
     return tree
 
 
+def two_paths_each(root: Path, disks: int) -> MachineTree:
+    """Two SAS hosts that reach the same disks."""
+    tree = MachineTree(root)
+    for number in range(2):
+        pci = tree.pci(f"0000:8{number}:00.0", "0x010700", speed="8.0", width=8, node=number)
+        host = tree.host(number, pci, can_queue=9664, cmd_per_lun=7, driver="mpt3sas")
+        for target in range(disks):
+            name = f"sd{'pq'[number]}{chr(97 + target // 26)}{chr(97 + target % 26)}"
+            tree.scsi_disk(name, host, target, 7452, depth=254, wwid=target, spins=True)
+    return tree
+
+
 def nvme_four_paths(root: Path) -> MachineTree:
     """A namespace reached through four controllers on two nodes, and a drive of its own without multipath."""
     tree = MachineTree(root)

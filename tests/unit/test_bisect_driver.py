@@ -102,6 +102,25 @@ def test_a_verdict_of_another_setting_is_not_reused(tmp_path: Path) -> None:
     assert len(again.measured) >= 6
 
 
+@pytest.mark.parametrize("head", ["refs/heads/never-made", "refs/heads/elsewhere"])
+def test_a_repository_whose_head_names_no_branch(head: str, tmp_path: Path) -> None:
+    commits = history(tmp_path / "tree", line(16, 5))
+    git(tmp_path / "tree", "symbolic-ref", "HEAD", head)
+    if head.endswith("elsewhere"):
+        # An object id that names no object, as in a repository of which a part was copied.
+        (tmp_path / "tree" / ".git" / head).write_text(f"{'1' * 40}\n")
+    finding = Rig(tmp_path, commits).run()
+    assert finding.culprit is not None
+    assert finding.culprit.sha == commits[5]
+
+
+def test_what_git_says_is_in_the_error(tmp_path: Path) -> None:
+    made = rig(tmp_path, line(4, 2))
+    (made.repository.folder / "BISECT_TERMS").mkdir()
+    with pytest.raises(LabBroken, match=r"(?s)git .* bisect start .*cannot open file .*BISECT_TERMS"):
+        made.repository.next_step([made.commits[-1]], [made.commits[0]], [])
+
+
 def test_the_user_s_tree_is_left_alone(tmp_path: Path) -> None:
     made = rig(tmp_path, line(16, 5))
     before = git(tmp_path / "tree", "status", "--porcelain", "--branch"), git(tmp_path / "tree", "for-each-ref")

@@ -4,12 +4,15 @@
 import io
 import json
 import os
+import shutil
 import subprocess
 import tarfile
 from collections.abc import Callable
+from fnmatch import fnmatchcase
 from pathlib import Path
 
 import pytest
+import yaml
 
 from harness.cli import main
 from harness.intake.over import mdstat_array
@@ -17,7 +20,7 @@ from harness.intake.snapshot import SCRIPT
 from lab.base.errors import EXIT_MISUSE
 from lab.topology.load import load_topology
 from lab.topology.model import Driver, StackKind, Topology
-from tests.unit.machine_samples import MachineTree, megaraid, mpt3sas, nvme_four_paths
+from tests.unit.machine_samples import MachineTree, megaraid, mpt3sas, nvme_four_paths, two_paths_each
 
 Machine = Callable[[Path], MachineTree]
 SAMPLES = (megaraid, mpt3sas, nvme_four_paths)
@@ -174,6 +177,69 @@ def test_no_identity_leaves_the_machine_unless_asked(machine: Machine, tmp_path:
         assert any("secret" in text or "naa." in text for text in texts) is (asked == "1")
     text = _captured(tmp_path, "--root", str(root), "--identities")[1]
     assert "machine: secret-host" in text
+
+
+def test_more_disks_need_no_more_programs(tmp_path: Path) -> None:
+    """Programs are slow to start where sysfs is large: in a guest, a minute for 48 disks with two paths."""
+    programs, log = tmp_path / "programs", tmp_path / "log"
+    programs.mkdir()
+    for name in ("awk", "cat", "cp", "grep", "mkdir", "rm", "sed", "xargs"):
+        (programs / name).write_text(f'#!/bin/sh\necho {name} >>{log}\nexec {shutil.which(name)} "$@"\n')
+        (programs / name).chmod(0o755)
+    counts = []
+    for disks in (2, 100):
+        two_paths_each(tmp_path / f"{disks}", disks)
+        (folder := tmp_path / f"collected-{disks}").mkdir()
+        log.unlink(missing_ok=True)
+        environment = {"PATH": f"{programs}:{os.environ['PATH']}", "ROOT": str(tmp_path / f"{disks}")}
+        subprocess.run(["sh", str(SCRIPT), "--folder", str(folder)], env=environment, check=True)
+        assert len(list((folder / "block").iterdir())) == 2 * disks
+        counts.append(len(log.read_text().splitlines()))
+    assert counts[0] == counts[1]
+
+
+def test_names_with_a_line_break_add_nothing(tmp_path: Path) -> None:
+    tree = megaraid(tmp_path / "machine")
+    sda = (tree.sys / "block" / "sda").resolve()
+    (sda / "slaves").mkdir()
+    (sda / "slaves" / "a\nblock\tsdq").write_text("")
+    (sda / "x\n..\t").mkdir()
+    for name in ("partition", "dev", "start", "size"):
+        (sda / "x\n..\t" / name).write_text("1\n")
+    (tree.sys / "bus" / "pci" / "devices" / "a b").symlink_to(sda)
+    (sda / "class").write_text("0x010000\n")
+    topology, text = _captured(tmp_path, "--root", str(tree.root))
+    assert list(topology.luns) == ["sda", "sdb", "sdc", "sdd", "sde"]
+    assert "left out: a device: its name has other characters than the names of Linux" in text
+
+
+@pytest.mark.skipif(not Path("/sys/block").is_dir(), reason="needs sysfs")
+def test_attributes_of_this_machine_are_collected_whole(tmp_path: Path) -> None:
+    subprocess.run(["sh", str(SCRIPT), "--folder", str(tmp_path)], check=True)
+    system = Path("/sys/devices/system")
+    nodes = {f"node/{path.name}/cpulist": path / "cpulist" for path in system.glob("node/node*")}
+    disks = {
+        f"block/{disk.name}/{name}": Path("/sys/block", disk.name, name)
+        for disk in tmp_path.glob("block/*")
+        for name in ("size", "queue/scheduler", "queue/max_sectors_kb")
+    }
+    for own, there in (nodes | disks | {"cpu/online": system / "cpu/online"}).items():
+        assert (tmp_path / own).read_text().strip() == there.read_text().strip()
+
+
+_WORDS = {"model", "driver", "links", "kind", "over", "selector", "policy", "iopolicy"}
+
+
+@pytest.mark.parametrize("machine", SAMPLES)
+def test_each_figure_has_an_origin(machine: Machine, tmp_path: Path) -> None:
+    topology, text = _of(machine, tmp_path)
+    file = yaml.safe_load(text)
+    figures = [f"queue.{key}" for key in file["queue"]]
+    for section in ("links", "disks", "hbas", "stacks"):
+        for name, row in file.get(section, {}).items():
+            keys = ["rate"] if section == "links" else [key for key in row if key not in _WORDS]
+            figures += [f"{section[:-1]}.{name}.{key}" for key in keys]
+    assert [one for one in figures if not any(fnmatchcase(one, origin.of) for origin in topology.origins)] == []
 
 
 def test_only_the_disks_that_are_named(tmp_path: Path) -> None:

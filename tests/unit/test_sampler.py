@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.metrics.samples import LIMIT, read_samples
-from lab.native.programs import DIALECT, PROGRAMS, ROOT, SAMPLER, WARNINGS
+from lab.native.programs import DIALECT, PROCESS_SAMPLER, PROGRAMS, ROOT, SAMPLER, WARNINGS
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 SOURCES = ROOT / "sampler"
@@ -49,6 +49,32 @@ def show(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = [str(folder / "show.c"), str(SOURCES / "series.c")]
     subprocess.run(["gcc", *DIALECT, *WARNINGS, f"-I{SOURCES}", "-o", str(folder / "show"), *files], check=True)
     return folder / "show"
+
+
+class Looked(ctypes.Structure):
+    """struct load"""
+
+    _fields_ = (("process", ctypes.c_int), ("threads", ctypes.c_uint64), ("changed", ctypes.c_uint64))
+
+
+@pytest.mark.parametrize(("program", "begins"), [(SAMPLER, 0), (PROCESS_SAMPLER, 1_100_000_000)])
+def test_jobs_that_are_processes_begin_after_the_last_of_them(program: str, begins: int, tmp_path: Path) -> None:
+    library = tmp_path / "libload.so"
+    words = [*DIALECT, *WARNINGS, *PROGRAMS[program].flags, "-shared", "-fPIC", "-o", str(library)]
+    subprocess.run(["gcc", *words, str(SOURCES / "load.c")], check=True)
+    look = ctypes.CDLL(str(library)).load_look
+    look.restype = ctypes.c_uint64
+    # Both children end with the end of their input.
+    words = ["sh", "-c", "exec 3<&0; cat <&3 & cat <&3 & echo; wait"]
+    with subprocess.Popen(words, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as fio:
+        assert fio.stdout is not None
+        fio.stdout.readline()
+        load = Looked(process=fio.pid)
+        looks = [
+            look(ctypes.byref(load), ctypes.c_uint64(now)) for now in (1_000_000_000, 1_049_999_999, 1_050_000_000)
+        ]
+        fio.communicate()
+    assert looks == [0, 0, begins]
 
 
 @pytest.mark.parametrize(

@@ -32,6 +32,8 @@ GOLDEN = """
 --qemu-opts -M q35 -accel tcg,thread=multi -smp 2,sockets=2,cores=1,threads=1 -device nvme,serial=a
 """
 
+BUSYBOX = Path("/bin/env")
+"""Runs sh, as busybox does."""
 WORDS = tuple(shlex.split(GOLDEN))
 
 
@@ -85,11 +87,11 @@ def test_a_guest_to_sit_in_ends_as_qemu_did(tmp_path: Path, virtme: str, qemu: s
 
 def test_the_drivers_of_a_topology_are_loaded(tmp_path: Path) -> None:
     able = kernel(tmp_path, {"sd_mod": "", "nvme-core": "", "nvme": "nvme-core"})
-    lines = list(naming_lines(able, [Module("sd_mod"), Module("nvme", "io_queue_depth=64")]))
+    lines = list(naming_lines(able, [Module("sd_mod"), Module("nvme", "io_queue_depth=64")], BUSYBOX))
     loaded = [line for line in lines if line.startswith("insmod")]
     assert [Path(line.split()[1]).name for line in loaded] == ["sd_mod.ko", "nvme-core.ko", "nvme.ko"]
     assert loaded[-1].endswith("nvme.ko io_queue_depth=64 2>/dev/null")
-    assert list(naming_lines(able, [Module("sd_mod")] * 48)).count(loaded[0]) == 1
+    assert list(naming_lines(able, [Module("sd_mod")] * 48, BUSYBOX)).count(loaded[0]) == 1
 
 
 def test_disks_get_their_names_when_they_are_there(tmp_path: Path) -> None:
@@ -113,6 +115,25 @@ def test_a_disk_that_never_appears_is_reported_and_the_others_are_named(tmp_path
     assert not (tmp_path / "names/a").is_symlink()
 
 
+def test_naming_starts_as_many_programs_for_many_disks_as_for_one(tmp_path: Path) -> None:
+    programs = tmp_path / "programs"
+    programs.mkdir()
+    for name in ("basename", "grep", "head", "ls", "readlink"):
+        (programs / name).write_text(f"#!/bin/sh\necho {name} >>{tmp_path}/log\n")
+        (programs / name).chmod(0o755)
+    for number in range(30):
+        (tmp_path / f"n{number}").mkdir()
+        for name in ("nsid", "size"):
+            (tmp_path / f"n{number}" / name).write_text(f"{number}\n")
+    finds = (Find(f"d{number}", f"{tmp_path}/n*/nsid", str(number), ".") for number in range(30))
+    done = _named(tmp_path, f"PATH={programs}:$PATH\n", *finds)
+    assert (done.returncode, done.stderr) == (0, "")
+    assert not (tmp_path / "log").exists()
+    assert (tmp_path / "names/d29").readlink() == Path("/dev/n29")
+
+
 def _named(folder: Path, before: str, *finds: Find) -> "subprocess.CompletedProcess[str]":
-    lines = "\n".join(naming_lines(kernel(folder / "kernel", {}), finds)).replace("/run/lab", f"{folder}/names")
+    lines = "\n".join(naming_lines(kernel(folder / "kernel", {}), finds, BUSYBOX)).replace(
+        "/run/lab", f"{folder}/names"
+    )
     return subprocess.run(["sh", "-c", before + lines], cwd=folder, check=False, text=True, capture_output=True)

@@ -26,13 +26,26 @@ class History:
 
 
 def make_history(
-    folder: Path, objects: Path, tree: str, mutant: Path, *, count: int, culprit: int, broken: tuple[int, ...]
+    folder: Path,
+    objects: Path,
+    tree: str,
+    mutant: Path,
+    *,
+    count: int,
+    culprit: int,
+    broken: tuple[int, ...] = (),
+    removed: bool = False,
 ) -> History:
-    """A bare repository in ``folder`` on the git ``tree`` that the store ``objects`` has; ``mutant`` is a patch."""
+    """A bare repository in ``folder`` on the git ``tree`` that the store ``objects`` has; ``mutant`` is a patch.
+
+    With ``removed`` all commits before the culprit have the patch, and the culprit removes it.
+    """
     git = _Git(folder)
     git.run("init", "--quiet", "--bare", "--initial-branch=main")
     (folder / "objects" / "info" / "alternates").write_text(f"{objects}\n")
     git.run("read-tree", tree)
+    if removed:
+        git.run("apply", "--cached", str(mutant))
     mended: str | None = None
     commits: list[str] = []
     for number in range(count):
@@ -40,7 +53,7 @@ def make_history(
             git.put(_BROKEN_FILE, mended)
             mended = None
         if number == culprit:
-            git.run("apply", "--cached", str(mutant))
+            git.run("apply", "--cached", *["--reverse"] * removed, str(mutant))
         elif number in broken:
             mended = git.show(_BROKEN_FILE)
             git.put(_BROKEN_FILE, mended + _BROKEN.format(number=number))

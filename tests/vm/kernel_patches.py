@@ -61,6 +61,14 @@ def without_nowait(source: KernelSource) -> str:
     return _patch(path, before, before.replace(" | DM_TARGET_NOWAIT", ""), "io_uring cannot submit to dm-stripe")
 
 
+def without_priority(source: KernelSource) -> str:
+    """A mutant's patch: ioprio_set(2) succeeds and has no effect."""
+    path = "block/blk-ioc.c"
+    before = source_file(source, path)
+    assert before.count("->ioprio = ioprio;") == 1
+    return _patch(path, before, before.replace("->ioprio = ioprio;", "->ioprio = 0;"), "priorities have no effect")
+
+
 def _patch(path: str, before: str, after: str, breaks: str) -> str:
     lines = before.splitlines(keepends=True), after.splitlines(keepends=True)
     diff = "".join(difflib.unified_diff(*lines, f"a/{path}", f"b/{path}"))

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""`blklab patch` on linux-source-6.12: published fixes are better, a harmful change is worse, and it says where."""
+"""`blklab patch` on linux-source-6.12: published fixes are better, a harmful change is worse, and it says where.
+
+`blklab matrix --changed` chooses as it does.
+"""
 
 import re
 from pathlib import Path
@@ -13,7 +16,8 @@ from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS
 from lab.base.units import silent
 from lab.kernels import packaged
 from lab.kernels.mutants import MUTANTS
-from tests.vm.kernel_patches import source_file
+from tests.vm.kernel_history import make_history
+from tests.vm.kernel_patches import source_file, without_priority
 
 pytestmark = [
     pytest.mark.network,
@@ -110,4 +114,20 @@ def test_a_change_that_does_not_boot_is_worse_and_shows_the_console(
     series = mail(tmp_path, changed("block/blk-mq.c", last, '\tpanic("checked");'), "check at boot")
     assert patch(series, "source:6.12", "--scenario", "last-tag", "--arm", "one-tag", "--no-profile") == EXIT_FAIL
     said = capsys.readouterr().out
-    assert re.search(r"last-tag: worse: arm one-tag, seed 1: boots -> the guest never said ready: .*checked", said)
+    assert re.search(
+        r"series\.mbox:1: last-tag: worse: arm one-tag, seed 1: boots -> the guest never said ready: .*checked", said
+    )
+
+
+def test_a_matrix_of_what_changed_between_two_commits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    source = packaged.source_of("6.12", Cache.default(), tell=silent)
+    mutant, clone = tmp_path / "without-priority.patch", tmp_path / "linux.git"
+    mutant.write_text(without_priority(source))
+    objects = source.path / "objects"
+    made = make_history(clone, objects, source.git_tree, mutant, count=2, culprit=1, broken=())
+    words = ["--tree", str(clone), "--changed", "..".join(made.commits), "--seeds", "1", "--jobs", "1"]
+    words += ["--kernels", " ".join(f"tree:{clone}@{commit}" for commit in made.commits)]
+    assert main(["matrix", *words, "--results", str(tmp_path / "results")]) == EXIT_FAIL
+    said = capsys.readouterr()
+    assert "touches 1 function: set_task_ioprio\n" in said.err
+    assert re.search(r"^ioprio +PASS +FAIL\b", said.out, re.MULTILINE), said.out

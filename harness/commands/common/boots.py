@@ -2,8 +2,8 @@
 """What commands that boot begin with: results, lab, scenarios and kernels."""
 
 import argparse
-from collections.abc import Callable, Mapping, Sequence
-from contextlib import AbstractContextManager
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from typing import NoReturn
 
@@ -11,8 +11,10 @@ from rich.console import Console
 
 from harness.commands.common.options import SCENARIOS, given, results_root, tell
 from harness.limits.load import load_scenario
+from harness.matrix.cluster import connect
 from harness.record.store import RunFolder, Store
 from harness.report.terminal.progress import progress
+from harness.run.boots import Turns
 from harness.run.events import Listener
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
@@ -71,6 +73,16 @@ def every_scenario() -> list[Scenario]:
 def watched() -> AbstractContextManager[Listener]:
     """A listener that shows progress on standard error."""
     return progress(Console(stderr=True))
+
+
+@contextmanager
+def elsewhere(address: str | None) -> Iterator[Turns | None]:
+    """Turns on the Dask cluster at ``address``; None for this host."""
+    if address is None:
+        yield None
+    else:
+        with closing(connect(address, tell)) as cluster:
+            yield Turns(cluster.lanes(), boot=cluster.run_job)
 
 
 FORMS = 'specs separated by spaces, ranges ("debian:6.12 .. debian:7.3", the newest of each series) and debian:all'

@@ -46,13 +46,14 @@ class Sampling:
 class RunLoad(Step):
     """Run fio on the job file of a load, between two readings of the counters of kernel and disk handler.
 
-    The sampler carries out ``watch`` at the same time.
+    The sampler carries out ``watch`` at the same time; ``processes`` says whether it must look for jobs among them.
     """
 
     verb, sent, typed = "load", ("name",), "fio --output-format=json --output={0.name}.json {0.file}"
     name: str
     fio: str
     watch: Sampling | None = None
+    processes: bool = False
 
     @property
     def file(self) -> str:

@@ -10,7 +10,8 @@
 
 /*
  * fio makes a thread for each job, sleeps for 100 ms, and lets all of them go at once when all are ready (3.39,
- * backend.c: run_threads). So the load begins so long after its last thread came to be.
+ * backend.c: run_threads). So the load begins so long after its last thread came to be. A job in a cgroup of its own
+ * is a process instead: a sampler of loads without other jobs is built with JOBS_ARE_PROCESSES.
  */
 struct load {
 	pid_t process;

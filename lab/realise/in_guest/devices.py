@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from lab.guest.steps import Step
 from lab.guest.steps.device import Module, Mount, NameBlock, sysfs
-from lab.guest.steps.setting import Confirm, Tune
+from lab.guest.steps.setting import Cgroup, Confirm, Tune
 from lab.realise import stacks
 from lab.realise.in_guest import null_blk, nvmet, tcm_loop, tcmu
 from lab.realise.in_guest.null_blk import CONFIGFS
@@ -57,7 +57,7 @@ _BUILDERS = {
     Driver.TCMU: tcmu.steps,
     Driver.NVMET_TCP: nvmet.steps,
 }
-THROTTLE = "throttle/"
+THROTTLE, IOCOST = "throttle/", "iocost/"
 _CGROUPS = "/sys/fs/cgroup"
 _FIRST_SCSI_DISK = "8:0"
 SCHEDULER_MODULES = {
@@ -87,7 +87,7 @@ def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, 
 
     The scheduler comes first: a change of the scheduler resets nr_requests.
     """
-    attributes = {key: value for key, value in queue.items() if not key.startswith(THROTTLE)}
+    attributes = {key: value for key, value in queue.items() if not key.startswith((THROTTLE, IOCOST))}
     ordered = sorted(attributes.items(), key=lambda item: item[0] != "scheduler")
     steps: list[Step] = []
     module = SCHEDULER_MODULES.get(queue.get("scheduler", ""))
@@ -96,6 +96,10 @@ def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, 
     for lun in topology.luns:
         for attribute, value in ordered:
             steps.append(Tune(f"queue.{attribute}[{lun}]", f"{sysfs(lun)}/queue/{attribute}", value))
+    # The model comes first: iocost starts with what it has when it is enabled.
+    for key in (key for name in ("model", "qos") if (key := f"{IOCOST}{name}") in queue):
+        file = f"io.cost.{key.removeprefix(IOCOST)}"
+        steps += [Cgroup(".", lun, file, queue[key]) for lun in topology.luns]
     steps += _limits(topology, {key: value for key, value in queue.items() if key.startswith(THROTTLE)})
     return tuple(steps)
 

@@ -1,0 +1,234 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""One mutant under the arms whose loads execute its place, until an arm detects it."""
+
+import time
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from enum import StrEnum
+
+from harness.judge.cells import CellResult
+from harness.judge.operands import arms_needed
+from harness.judge.verdict import Verdict
+from harness.metrics.figures import Figures
+from harness.metrics.readback import KMSG
+from harness.record.judging import judge_run, results_of
+from harness.record.store import RunFolder, Store
+from harness.run.boots import Turns
+from harness.run.events import Listener
+from harness.run.plan import PlannedRun, Request, cell_job, plan_run
+from harness.run.runner import carry_out, measured_before
+from harness.scenario.expand import expand
+from harness.scenario.metric_names import BUSIEST, SEEKS
+from harness.scenario.model import Scenario, Status
+from harness.studies.mutation import schemata
+from lab.base.errors import CannotJudge
+from lab.guest.steps.device import Write
+from lab.kernels.model import Kernel
+from lab.session import Lab, PreparedJob, prepare_job
+
+_SLOWER, _LEAST_SECONDS = 6, 30
+"""A boot of a mutant may take so many times the host time of the reference, or the seconds if that is less."""
+
+
+_SHOWN = ("iops", "bw", "lat.mean", "cpu.per_io", "disk.requests", "disk.merges", "members.requests", SEEKS, BUSIEST)
+"""Figures whose change says what a survivor does: means and counts."""
+
+
+class Fate(StrEnum):
+    KILLED = "killed"
+    SURVIVED = "survived"
+    EQUIVALENT = "equivalent"
+    DIED = "died"
+
+
+@dataclass(frozen=True)
+class ReferenceArm:
+    """An arm of a kernel whose mutants are all inactive. ``reached`` are the mutants whose places its loads execute.
+
+    ``seconds`` of host time that its boot took. ``failing`` are claims of the scenario that fail here, as the schemata
+    cost instructions, which shifts ratios of CPU time. They say nothing about a mutant.
+    """
+
+    scenario: Scenario
+    arm: str
+    digest: str
+    seconds: float
+    reached: frozenset[int]
+    figures: Figures
+    failing: tuple[str, ...] = ()
+
+
+@dataclass(frozen=True)
+class Trial:
+    """What became of a mutant. ``arms`` are SCENARIO.ARM in the order of their boots.
+
+    ``reason`` is the claim that failed, or how the boot ended. ``differs``: arms that measured something else than the
+    reference, and of the means and counts the one that ``moved`` most, by the share ``change`` of the larger value.
+    ``most`` is how many arms, with those that their claims compare, it could be tried in. ``seconds`` of host time.
+    """
+
+    place: str
+    fate: Fate
+    most: int
+    arms: tuple[str, ...] = ()
+    differs: tuple[str, ...] = ()
+    reason: str = ""
+    moved: str = ""
+    change: float = 0
+    seconds: float = 0
+
+    @property
+    def detected(self) -> bool:
+        return self.fate in (Fate.KILLED, Fate.DIED)
+
+
+@dataclass(frozen=True)
+class MutantBench:
+    """Makes boots of one kernel that has all mutants."""
+
+    lab: Lab
+    kernel: Kernel
+    turns: Turns
+    listener: Listener
+
+    def run(
+        self, store: Store, scenario: Scenario, arms: Sequence[str], number: int, limits: Mapping[str, float]
+    ) -> RunFolder:
+        """A run of these arms with mutant ``number``; ``limits`` are seconds of host time by arm."""
+        command = ("blklab", "check", "mutants")
+        request = Request(scenario, self.kernel, 1, tuple(arms), command=command)
+        plan = self._selecting(plan_run(self.lab, request), number, limits)
+        return measured_before(plan, store) or carry_out(self.lab, plan, store, self.listener, self.turns).folder
+
+    def _selecting(self, plan: PlannedRun, number: int, limits: Mapping[str, float]) -> PlannedRun:
+        """The same boots, in which the mutant is active from the end of set-up to that of the last load."""
+        request, jobs = plan.request, dict[tuple[str, int], PreparedJob]()
+        # As many digits for each mutant: a shorter number would take the guest fewer instructions.
+        digits = f"{number:0{schemata.WIDTH}}", "0" * schemata.WIDTH
+        on, off = (Write(schemata.PARAMETER, text) for text in digits)
+        for cell in expand(request.scenario, 1, request.arms):
+            key = (cell.arm.name, cell.seed)
+            if key in plan.jobs:
+                job = replace(cell_job(cell), before=(on,), after=(off,))
+                prepared = prepare_job(self.lab, self.kernel, cell.arm.topology, job)
+                limit = limits.get(cell.arm.name, prepared.wall_limit)
+                jobs[key] = replace(prepared, wall_limit=min(limit, prepared.wall_limit))
+        return replace(plan, jobs=jobs)
+
+
+def reference(bench: MutantBench, store: Store, scenario: Scenario, arms: Sequence[str]) -> tuple[ReferenceArm, ...]:
+    """The arms with no mutant active. Raises CannotJudge when a boot does not end well."""
+    run = bench.run(store, scenario, arms, schemata.NONE, {})
+    verdict = judge_run(run)
+    if wrong := ended_badly([cell for cell in verdict.cells if cell.arm in arms]):
+        raise CannotJudge(f"{scenario.name} does not pass without a mutant: {wrong}", remedy="leave it out")
+    failing = tuple(failed_claims(verdict))
+    figures = {cell.arm: cell.figures for cell in verdict.cells}
+    return tuple(
+        ReferenceArm(
+            scenario,
+            cell.arm,
+            record.digest or "",
+            sum(record.wall.values()),
+            _reached(record.files),
+            figures[cell.arm],
+            failing,
+        )
+        for cell, record in run.boots()
+    )
+
+
+def _reached(files: Mapping[str, bytes]) -> frozenset[int]:
+    return schemata.reached(files.get(KMSG, b"").decode(errors="replace"))
+
+
+def failed_claims(verdict: Verdict) -> list[str]:
+    return [one.that for one in verdict.claims if one.counts_as is Status.FAIL and not one.optional]
+
+
+def try_mutant(
+    bench: MutantBench, store: Store, number: int, place: str, arms: Sequence[ReferenceArm], *, most: int
+) -> Trial:
+    """The fate of a mutant under at most ``most`` of the arms that execute it, and those that their claims compare."""
+    started = time.monotonic()
+    every = {(one.scenario.name, one.arm): one for one in arms}
+    found = Trial(place, Fate.EQUIVALENT, most)
+    for first in in_turn([one for one in arms if number in one.reached], every)[:most]:
+        if _name(first.scenario, first.arm) in found.arms:
+            continue
+        limits = {one.arm: max(_LEAST_SECONDS, _SLOWER * one.seconds) for one in every.values() if _beside(one, first)}
+        for chosen in dict.fromkeys((frozenset({first.arm}), companions(first, every))):
+            run = bench.run(store, first.scenario, sorted(chosen), number, limits)
+            before, found = found, _judged(found, run, every)
+            if found.detected:
+                return replace(found, seconds=time.monotonic() - started)
+            if before.differs == found.differs:
+                break
+    return replace(found, seconds=time.monotonic() - started)
+
+
+def _judged(trial: Trial, run: RunFolder, every: Mapping[tuple[str, str], ReferenceArm]) -> Trial:
+    """``trial`` with what this run adds."""
+    cells = [cell for cell in results_of(run) if cell.arm in run.facts.arms]
+    names = {cell.arm: _name(run.scenario, cell.arm) for cell in cells}
+    others = [cell.arm for cell in cells if cell.digest != every[run.scenario.name, cell.arm].digest]
+    arms = tuple(dict.fromkeys((*trial.arms, *names.values())))
+    differs = tuple(dict.fromkeys((*trial.differs, *(names[arm] for arm in others))))
+    trial = replace(trial, arms=arms, differs=differs)
+    for cell in cells:
+        moved, change = biggest_change(every[run.scenario.name, cell.arm].figures, cell.figures)
+        if change > trial.change:
+            trial = replace(trial, moved=f"{names[cell.arm]}.{moved}", change=change)
+    if reason := ended_badly(cells):
+        return replace(trial, fate=Fate.DIED, reason=f"{run.scenario.name}: {reason}")
+    failing = every[run.scenario.name, cells[0].arm].failing
+    if failed := [claim for claim in failed_claims(judge_run(run)) if claim not in failing]:
+        return replace(trial, fate=Fate.KILLED, reason=f"{run.scenario.name}: {failed[0]}")
+    return replace(trial, fate=Fate.SURVIVED) if others else trial
+
+
+def biggest_change(before: Figures, after: Figures) -> tuple[str, float]:
+    """The figure of ``_SHOWN`` that changed most, and by which share of its larger value."""
+    changes = {
+        ".".join(key): abs(after[key] - value) / max(abs(after[key]), abs(value))
+        for key, value in before.items()
+        if key[2] in _SHOWN and key in after and after[key] != value
+    }
+    return max(changes.items(), key=lambda pair: pair[1], default=("", 0.0))
+
+
+def in_turn(reaching: Sequence[ReferenceArm], every: Mapping[tuple[str, str], ReferenceArm]) -> list[ReferenceArm]:
+    """The arms in the order in which they are tried: the cheapest of each scenario first, then the second ones."""
+
+    def cost(one: ReferenceArm) -> float:
+        return sum(every[one.scenario.name, arm].seconds for arm in companions(one, every))
+
+    ranks: dict[str, int] = {}
+    ranked = []
+    for one in sorted(reaching, key=lambda one: (cost(one), one.scenario.name, one.arm)):
+        ranks[one.scenario.name] = ranks.get(one.scenario.name, -1) + 1
+        ranked.append((ranks[one.scenario.name], one))
+    return [one for _, one in sorted(ranked, key=lambda pair: pair[0])]
+
+
+def companions(one: ReferenceArm, every: Mapping[tuple[str, str], ReferenceArm]) -> frozenset[str]:
+    """The arm and those that its claims compare it with, as far as they were measured."""
+    claims = (arms_needed((claim.ratio,)) for claim in one.scenario.claims if claim.decides)
+    found = frozenset[str]().union({one.arm}, *(needed for needed in claims if one.arm in needed))
+    return frozenset(arm for arm in found if (one.scenario.name, arm) in every)
+
+
+def ended_badly(cells: Sequence[CellResult]) -> str:
+    """How the first boot ended that did not end well; empty when all did."""
+    for cell in cells:
+        if cell.status not in (Status.PASS, Status.SKIP):
+            return f"{cell.outcome}: {' '.join(cell.reasons)}"
+    return ""
+
+
+def _name(scenario: Scenario, arm: str) -> str:
+    return f"{scenario.name}.{arm}"
+
+
+def _beside(one: ReferenceArm, other: ReferenceArm) -> bool:
+    return one.scenario.name == other.scenario.name

@@ -1,0 +1,206 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What becomes of a mutant: by the boots of the arms that execute it, and what is kept of that."""
+
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.base.plain import identity
+from harness.record.boot_files import save_boot
+from harness.record.store import RunFolder, Store, planned
+from harness.run.lanes import Lanes
+from harness.scenario.model import Scenario
+from harness.studies.mutation.campaign import MutantCampaign, measure_all, trials
+from harness.studies.mutation.page import MutantScore, mutants_page, score, summary
+from harness.studies.mutation.places import mutants_of
+from harness.studies.mutation.schemata import numbered
+from harness.studies.mutation.trial import (
+    Fate,
+    MutantBench,
+    ReferenceArm,
+    Trial,
+    companions,
+    in_turn,
+    reference,
+    try_mutant,
+)
+from lab.base.errors import CannotJudge, LabBroken
+from lab.base.record import Outcome
+from tests.unit.analysis_samples import claim, ratio, scenario
+from tests.unit.store_samples import facts, files, record
+
+SOURCE = b"int f(int a)\n{\n\tif (a < 2)\n\t\tg(a);\n\treturn a + 1;\n}\n"
+FOUND = mutants_of("block/sample.c", SOURCE)
+NUMBERS = numbered(FOUND.mutants)
+SOUND = 95.0
+
+
+def sample(name: str) -> Scenario:
+    """The claim of arm ``none`` compares it with arm ``red``; arm ``alone`` has a claim of its own."""
+    pair = ratio("none.together.fast.iops", "red.together.fast.iops")
+    own = ratio("alone.together.fast.iops", "alone.solo.fast.iops")
+    model = replace(
+        scenario([claim(of=pair), replace(claim(of=own), that="alone")], (), ("none", "red", "alone")), name=name
+    )
+    return replace(model, digest=identity(model))
+
+
+@dataclass(frozen=True)
+class MadeUpBench(MutantBench):
+    """``together`` is the IOPS of an arm with a mutant, or how its boot ends."""
+
+    lab: Any = None
+    kernel: Any = None
+    turns: Any = None
+    listener: Any = None
+    together: Mapping[tuple[int, str], float | Outcome] = field(default_factory=dict)
+    booted: list[str] = field(default_factory=list)
+
+    def run(
+        self, store: Store, scenario: Scenario, arms: Sequence[str], number: int, limits: Mapping[str, float]
+    ) -> RunFolder:
+        cells = planned([(arm, 1, ()) for arm in arms])
+        run = store.new_run(scenario, facts(scenario, cells))
+        for cell in run.missing():
+            self.booted.append(cell.arm)
+            value = self.together.get((number, cell.arm), SOUND)
+            iops = value if isinstance(value, float) else SOUND
+            kmsg = {"kmsg": b"[ 1.0] blklab_mutants: reached ff\n"}
+            outcome = value if isinstance(value, Outcome) else Outcome.BYE
+            save_boot(record(run.fresh_boot_folder(cell), files(together=iops) | kmsg, outcome))
+        return run
+
+
+def arms_of(bench: MutantBench, folder: Path, *names: str) -> tuple[ReferenceArm, ...]:
+    found = [one for name in names for one in reference(bench, Store(folder), sample(name), ("none", "red", "alone"))]
+    return tuple(found)
+
+
+@pytest.mark.parametrize(
+    ("together", "fate", "differs"),
+    [
+        ({}, Fate.EQUIVALENT, 0),
+        ({(2, "alone"): 94.0}, Fate.SURVIVED, 1),
+        ({(2, "alone"): 9.0}, Fate.KILLED, 1),
+        ({(2, "alone"): Outcome.HANG}, Fate.DIED, 1),
+        ({(2, "alone"): Outcome.UNFIT}, Fate.DIED, 1),
+    ],
+)
+def test_the_fate_of_a_mutant(
+    tmp_path: Path, together: Mapping[tuple[int, str], float | Outcome], fate: Fate, differs: int
+) -> None:
+    arms = arms_of(MadeUpBench(), tmp_path / "reference", "one")
+    bench = MadeUpBench(together=together)
+    found = try_mutant(bench, Store(tmp_path / "work"), 2, "here", arms, most=1)
+    assert (found.fate, len(found.differs), bench.booted) == (fate, differs, ["alone"])
+    assert bool(found.reason) == (fate in (Fate.KILLED, Fate.DIED))
+
+
+def test_an_arm_that_differs_is_judged_with_those_that_its_claims_compare(tmp_path: Path) -> None:
+    arms = tuple(one for one in arms_of(MadeUpBench(), tmp_path / "reference", "one") if one.arm != "alone")
+    bench = MadeUpBench(together={(2, "none"): 50.0})
+    found = try_mutant(bench, Store(tmp_path / "work"), 2, "here", arms, most=1)
+    assert found.fate is Fate.KILLED
+    assert set(found.arms) == {"one.none", "one.red"}
+    assert found.reason == "one: the share is kept"
+    assert found.moved == "one.none.together.fast.iops"
+    assert found.change == pytest.approx(46 / 96, abs=0.01)
+
+
+def test_the_cheapest_arm_of_each_scenario_is_first_and_its_companions_count(tmp_path: Path) -> None:
+    arms = arms_of(MadeUpBench(), tmp_path, "one", "two")
+    every = {(one.scenario.name, one.arm): one for one in arms}
+    assert companions(every["one", "none"], every) == {"none", "red"}
+    assert companions(every["one", "alone"], every) == {"alone"}
+    order = [(one.scenario.name, one.arm) for one in in_turn(arms, every)]
+    assert order[:2] == [("one", "alone"), ("two", "alone")]
+    assert order[2:4] == [("one", "none"), ("two", "none")]
+
+
+def test_a_mutant_is_tried_in_the_arms_that_reach_it_alone(tmp_path: Path) -> None:
+    arms = [replace(one, reached=frozenset()) for one in arms_of(MadeUpBench(), tmp_path / "reference", "one")]
+    assert try_mutant(MadeUpBench(), Store(tmp_path / "work"), 2, "here", arms, most=3).arms == ()
+
+
+def test_a_reference_whose_boot_does_not_end_well_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CannotJudge, match="one does not pass without a mutant: hang"):
+        arms_of(MadeUpBench(together={(1, "alone"): Outcome.HANG}), tmp_path, "one")
+
+
+def test_a_claim_that_fails_without_a_mutant_detects_none(tmp_path: Path) -> None:
+    arms = arms_of(MadeUpBench(together={(1, "alone"): 9.0}), tmp_path / "reference", "one")
+    assert {one.failing for one in arms} == {("alone",)}
+    found = try_mutant(MadeUpBench(together={(2, "alone"): 8.0}), Store(tmp_path / "work"), 2, "here", arms, most=1)
+    assert found.fate is Fate.SURVIVED
+
+
+def campaign_of(root: Path, most: int = 1) -> MutantCampaign:
+    return MutantCampaign(root, NUMBERS, arms_of(MadeUpBench(), root / "reference", "one"), most)
+
+
+def test_a_campaign_resumes_and_deepens_what_was_not_detected(tmp_path: Path) -> None:
+    heard: list[int] = []
+    bench = MadeUpBench(together={(2, "alone"): 9.0})
+
+    def tried(number: int, _: Trial) -> None:
+        heard.append(number)
+
+    campaign = campaign_of(tmp_path)
+    wanted = campaign.sample(3)
+    assert 2 in wanted
+    measure_all(campaign, bench, wanted[:2], tried, Lanes(1, 1 << 30))
+    measure_all(campaign, bench, wanted, tried, Lanes(1, 1 << 30))
+    assert heard == list(wanted)
+    assert [trial.place for _, trial in trials(campaign, wanted)] == [NUMBERS[one].place for one in wanted]
+    heard.clear()
+    measure_all(replace(campaign, most=2), bench, wanted, tried, Lanes(1, 1 << 30))
+    assert heard == [one for one in wanted if one != 2]
+    assert not (tmp_path / "work").exists() or not any((tmp_path / "work").iterdir())
+
+
+def test_a_trial_that_breaks_ends_the_campaign(tmp_path: Path) -> None:
+    class Broken(MadeUpBench):
+        def run(self, *_: Any) -> RunFolder:
+            raise LabBroken("no room")
+
+    with pytest.raises(LabBroken, match="no room"):
+        measure_all(campaign_of(tmp_path), Broken(), (2, 3), lambda *_: None, Lanes(1, 1 << 30))
+
+
+def outcome(*fates: Fate) -> MutantScore:
+    tried = [
+        (
+            mutant,
+            Trial(mutant.place, fate, 3, ("one.alone",), ("one.alone",), "one: the claim", "one.alone.iops", 0.011, 6),
+        )
+        for mutant, fate in zip(FOUND.mutants, fates, strict=False)
+    ]
+    return MutantScore(FOUND, FOUND.mutants[:4], tried, ())
+
+
+def test_equivalent_mutants_do_not_count_in_the_score() -> None:
+    assert score(outcome(Fate.KILLED, Fate.DIED, Fate.SURVIVED, Fate.EQUIVALENT).tried) == 2 / 3
+    assert score(outcome(Fate.EQUIVALENT).tried) is None
+
+
+def test_the_page_shows_each_survivor_with_its_diff_and_its_reason() -> None:
+    known = outcome(Fate.KILLED, Fate.SURVIVED, Fate.SURVIVED, Fate.EQUIVALENT)
+    second = FOUND.mutants[1]
+    page = mutants_page(known, {"block/sample.c": SOURCE}, {second.place: "a is never 2"}, "Source: s.", "blklab x")
+    assert "| block/sample.c | 6 | 4 | 4 | 1 | 0 | 2 | 1 | 33 % |" in page
+    assert "1 of 2 explained." in page
+    assert "### 0.1 % to 5 %: 2" in page
+    assert (
+        "a is never 2.\nDiffers in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)."
+        in page
+    )
+    assert (
+        "not explained.\nDiffers in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)."
+        in page
+    )
+    assert "-\tif (a < 2)\n+\tif (a <= 2)" in page
+    assert "| one: the claim | 1 |" in page
+    assert next(summary(known)).endswith("4 tried: 1 killed, 0 died, 2 survived, 1 equivalent")
