@@ -58,6 +58,7 @@ class MadeUpBench(MutantBench):
     listener: Any = None
     together: Mapping[tuple[int, str], float | Outcome] = field(default_factory=dict)
     booted: list[str] = field(default_factory=list)
+    detail: str = "as it happened"
 
     def run(
         self, store: Store, scenario: Scenario, arms: Sequence[str], number: int, limits: Mapping[str, float]
@@ -70,7 +71,8 @@ class MadeUpBench(MutantBench):
             iops = value if isinstance(value, float) else SOUND
             kmsg = {"kmsg": b"[ 1.0] blklab_mutants: reached ff\n"}
             outcome = value if isinstance(value, Outcome) else Outcome.BYE
-            save_boot(record(run.fresh_boot_folder(cell), files(together=iops) | kmsg, outcome))
+            made = record(run.fresh_boot_folder(cell), files(together=iops) | kmsg, outcome)
+            save_boot(replace(made, detail=self.detail) if outcome is Outcome.UNFIT else made)
         return run
 
 
@@ -128,6 +130,17 @@ def test_a_mutant_is_tried_in_the_arms_that_reach_it_alone(tmp_path: Path) -> No
 def test_a_reference_whose_boot_does_not_end_well_is_refused(tmp_path: Path) -> None:
     with pytest.raises(CannotJudge, match="one does not pass without a mutant: hang"):
         arms_of(MadeUpBench(together={(1, "alone"): Outcome.HANG}), tmp_path, "one")
+
+
+def test_an_arm_that_the_kernel_refuses_is_left_out(tmp_path: Path) -> None:
+    model = sample("one")
+    queued = replace(model.arms["red"], queue={"scheduler": "mq-deadline"})
+    model = replace(model, arms={**model.arms, "red": queued})
+    model = replace(model, digest=identity(model))
+    detail = "queue.iosched/async_depth[l0]: nothing matches /lab/l0.sys/queue/iosched/async_depth"
+    bench = MadeUpBench(together={(1, "red"): Outcome.UNFIT}, detail=detail)
+    arms = reference(bench, Store(tmp_path), model, ("none", "red", "alone"))
+    assert [one.arm for one in arms] == ["none", "alone"]
 
 
 def test_a_claim_that_fails_without_a_mutant_detects_none(tmp_path: Path) -> None:

@@ -123,7 +123,7 @@ def reference(bench: MutantBench, store: Store, scenario: Scenario, arms: Sequen
     if wrong := ended_badly([cell for cell in verdict.cells if cell.arm in arms]):
         raise CannotJudge(f"{scenario.name} does not pass without a mutant: {wrong}", remedy="leave it out")
     failing = tuple(failed_claims(verdict))
-    figures = {cell.arm: cell.figures for cell in verdict.cells}
+    figures = {cell.arm: cell.figures for cell in verdict.cells if cell.status is Status.PASS}
     return tuple(
         ReferenceArm(
             scenario,
@@ -135,6 +135,7 @@ def reference(bench: MutantBench, store: Store, scenario: Scenario, arms: Sequen
             failing,
         )
         for cell, record in run.boots()
+        if cell.arm in figures
     )
 
 
