@@ -7,7 +7,9 @@ from pathlib import Path
 import pytest
 
 from harness.limits.bounds import bound
+from harness.run.plan import OPTIONS_NEEDED
 from harness.scenario.carry import refused
+from harness.scenario.fio import CGROUP_FILES
 from harness.scenario.model import Arm, Load, Role
 from lab.base.cache import Cache
 from lab.base.contents import note
@@ -145,7 +147,12 @@ def test_iocost_is_set_on_every_lun_with_its_model_first(topology: Topology, tmp
     wanted = {step.name: "" for step in devices(topology) if isinstance(step, Module)}
     parameters = {"null_blk": ("nr_devices", "shared_tags", "hw_queue_depth", "submit_queues")}
     one = kernel(tmp_path / "a", wanted, parameters=parameters)
-    assert missing(one, topology, queue) == ("CONFIG_BLK_CGROUP_IOCOST is not set",)
+    weights = [OPTIONS_NEEDED[key] for key in ("io_weight", "bfq_weight")]
+    assert missing(one, topology, queue, options=weights) == (
+        "CONFIG_BLK_CGROUP_IOCOST is not set",
+        "CONFIG_BFQ_GROUP_IOSCHED is not set",
+    )
+    assert CGROUP_FILES.keys() <= OPTIONS_NEEDED.keys()
 
 
 @pytest.mark.parametrize(

@@ -119,6 +119,21 @@ def test_a_change_that_does_not_boot_is_worse_and_shows_the_console(
     )
 
 
+def test_each_patch_is_measured_against_the_one_before(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    harmless = changed("block/blk-ioc.c", "#include <linux/slab.h>", "/* harmless */")
+    harmful = without_priority(packaged.source_of("6.12", Cache.default(), tell=silent)).partition("\n\n")[2]
+    mails = [mail(tmp_path, diff, subject).read_text() for diff, subject in ((harmless, "one"), (harmful, "two"))]
+    series = tmp_path / "series.mbox"
+    series.write_text("".join(mails))
+    words = ("--scenario", "ioprio", "--arm", "strict", "--no-profile", "--each")
+    assert patch(series, "source:6.12", *words) == EXIT_FAIL
+    said = capsys.readouterr().out
+    assert re.findall(r"^(SAME|WORSE|BETTER) ", said, re.MULTILINE) == ["SAME", "WORSE", "WORSE"]
+    assert re.search(
+        r"ioprio: worse: real-time class: best effort gets .*: PASS 0\.0\d+ -> FAIL 0\.\d+$", said, re.MULTILINE
+    )
+
+
 def test_a_matrix_of_what_changed_between_two_commits(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     source = packaged.source_of("6.12", Cache.default(), tell=silent)
     mutant, clone = tmp_path / "without-priority.patch", tmp_path / "linux.git"
