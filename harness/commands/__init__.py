@@ -31,6 +31,7 @@ CHECKS = (
     CommandWord("mutants", "score the scenarios on generated mutants of the block layer", "check.mutants"),
     CommandWord("executed", "measure which load executes which functions of the kernel", "check.executed"),
     CommandWord("zoo", "score the lab on published regressions and null pairs", "check.zoo"),
+    CommandWord("thresholds", "measure how far layout alone moves each kind of figure", "check.thresholds"),
     CommandWord("agree", "compare ratios that were measured on both clocks", "check.agree"),
     CommandWord("sensitivity", "vary a topology's fitted parameters and measure the ratios", "check.sensitivity"),
     CommandWord("inventory", "boot a topology on QEMU's controllers and compare sysfs with it", "check.inventory"),

@@ -10,8 +10,9 @@ from rich.console import Console
 
 from harness.commands.common.options import add_arms, add_results, results_root, tell
 from harness.judge.comparison import Change, Difference, changes
+from harness.judge.thresholds import evidence
 from harness.record.index import open_index
-from harness.record.judging import results_of
+from harness.record.judging import is_built, results_of
 from harness.record.sides import Candidate, RunPair, pairs, side
 from harness.record.store import RunFolder, load_run
 from harness.report.terminal.comparison import Compared, print_comparison
@@ -84,7 +85,9 @@ def _compared(pair: RunPair, metrics: tuple[str, ...]) -> Compared:
     before, after = map(results_of, runs)
     head = _heads(pair.before, pair.after)
     exact = all(run.scenario.clock is Clock.VIRTUAL for run in runs)
-    found = tuple(changes(before, after, metrics, exact=exact))
+    built = all(is_built(run.facts.kernel.spec) for run in runs)
+    known = evidence() if exact and (built or pair.before.run.kernel == pair.after.run.kernel) else None
+    found = tuple(changes(before, after, metrics, exact=exact, known=known))
     return Compared(pair.scenario, *head, found, tuple(_profiles(runs, found)) if exact else ())
 
 

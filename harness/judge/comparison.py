@@ -1,7 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What differs between two runs of one scenario, figure by figure. Pure.
 
-A difference is real only where the ensembles are apart, and marked only where it is also larger than ``LARGE``.
+A difference is real only where the ensembles are apart, and marked only where it is also larger than ``LARGE``, or
+than what layout alone moves that kind of figure between builds of one configuration.
 One value a side is no ensemble. On the wall clock nothing follows from it. Under the virtual clock a value repeats
 exactly, and only the choice of the seed moves it: two single values differ where they are apart by ``SINGLE``.
 """
@@ -12,6 +13,7 @@ from enum import StrEnum
 
 from harness.judge.cells import CellResult, compared
 from harness.judge.ensemble import Ensemble
+from harness.judge.thresholds import NullEvidence, kind
 from harness.scenario.model import Status
 
 LEAST_SEEDS = 2
@@ -49,7 +51,7 @@ class Difference(StrEnum):
 class Change:
     """One figure on both sides; a side is None where it was not measured, and ``reason`` says why.
 
-    ``exact``: measured under the virtual clock.
+    ``exact``: measured under the virtual clock. ``evidence`` is that of the figure's kind, where it applies.
     """
 
     arm: str
@@ -60,6 +62,7 @@ class Change:
     after: Ensemble | None
     reason: str = ""
     exact: bool = False
+    evidence: NullEvidence | None = None
 
     @property
     def share(self) -> float | None:
@@ -68,20 +71,29 @@ class Change:
             return None
         return self.after.median / self.before.median - 1
 
+    @property
+    def apart(self) -> bool:
+        """Whether no value of one side is between those of the other."""
+        return self.before is not None and self.after is not None and self.before.separate_from(self.after)
+
     def difference(self) -> Difference:
-        return kind_of(self.before, self.after, exact=self.exact)
+        return kind_of(self.before, self.after, exact=self.exact, evidence=self.evidence)
 
 
-def kind_of(before: Ensemble | None, after: Ensemble | None, *, exact: bool = False) -> Difference:
+def kind_of(
+    before: Ensemble | None, after: Ensemble | None, *, exact: bool = False, evidence: NullEvidence | None = None
+) -> Difference:
     """How two ensembles of one figure differ. ``exact``: single values may decide (virtual clock)."""
     if before is None or after is None:
         return Difference.UNKNOWN
     if min(len(before.values), len(after.values)) < LEAST_SEEDS:
         low, high = sorted((before.median, after.median))
-        return Difference.MARKED if exact and high > 0 and high >= SINGLE * low else Difference.UNKNOWN
+        apart = high > (1 + evidence.single) * low if evidence else high >= SINGLE * low
+        return Difference.MARKED if exact and high > 0 and apart else Difference.UNKNOWN
     if not before.separate_from(after):
         return Difference.NONE
-    larger = abs(after.median - before.median) > LARGE.share * abs(before.median)
+    share = evidence.layout if evidence else LARGE.share
+    larger = abs(after.median - before.median) > share * abs(before.median)
     return Difference.MARKED if larger else Difference.REAL
 
 
@@ -91,12 +103,15 @@ def changes(
     metrics: Sequence[str] = ("iops",),
     *,
     exact: bool = False,
+    known: Mapping[str, NullEvidence] | None = None,
 ) -> Iterator[Change]:
     """Each figure of ``metrics`` that either side has, in the order of arms and loads.
 
-    Cells that differ in more than the kernel are not compared. ``exact``: measured under the virtual clock.
+    Cells that differ in more than the kernel are not compared. ``exact``: measured under the virtual clock. ``known``
+    is the evidence by kind of figure, for builds of one configuration.
     """
     left = compared(after, before)
+    examples = {cell.arm: cell.figures for cell in reversed(left) if cell.figures}
     fellows = {(cell.arm, cell.seed) for cell in left}
     right = [cell for cell in after if (cell.arm, cell.seed) in fellows]
     for arm in dict.fromkeys(cell.arm for cell in (*after, *before)):
@@ -105,7 +120,8 @@ def changes(
         reason = next(_reasons(arm, left, right), "measured on one side only")
         for key in dict.fromkeys((*other, *one)):
             both = key in one and key in other
-            yield Change(arm, *key, one.get(key), other.get(key), "" if both else reason, exact)
+            proof = (known or {}).get(kind(key, examples[arm])) if both else None
+            yield Change(arm, *key, one.get(key), other.get(key), "" if both else reason, exact, proof)
 
 
 def _ensembles(

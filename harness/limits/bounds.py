@@ -13,7 +13,7 @@ from harness.limits.filling import fill
 from harness.limits.limits import LoadPlan, fair_share
 from harness.scenario.model import Arm, Load, Role
 from lab.base.errors import Misuse
-from lab.topology.model import Topology
+from lab.topology.model import OWN_REQUESTS, Topology
 
 _NS = 1e9
 METRICS = ("iops", "bw", "lat.mean")
@@ -28,8 +28,10 @@ def bound(topology: Topology, load: Load, role: Role, metric: str, queue: Mappin
     """
     if metric not in METRICS:
         raise Misuse(f"the topology sets no bound on {metric}", remedy=f"use one of {', '.join(METRICS)}")
-    if any(topology.is_filesystem(disk) for disk in role.disks):
-        raise Misuse(f"nothing bounds {role.name}: a filesystem makes requests of its own", remedy="use other figures")
+    makers = [stack for disk in role.disks for stack in topology.below(disk) if stack.kind in OWN_REQUESTS]
+    if makers:
+        says = f"{makers[0].kind} {makers[0].name} makes requests of its own"
+        raise Misuse(f"nothing bounds {role.name}: {says}", remedy="use other figures")
     every = tuple(load.apart().roles.values())
     own = role.apart()
     rates = _rates(topology, every, own, queue or {})

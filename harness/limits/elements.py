@@ -14,7 +14,7 @@ from harness.limits.limits import fair_share
 from harness.metrics.use import Held, LoadUse
 from harness.scenario.model import Arm, Load, Role
 from lab.topology.limits import driver_of, effective_iops
-from lab.topology.model import SERIAL, Disk, Link, Stack, StackKind, Topology
+from lab.topology.model import OWN_REQUESTS, SERIAL, Disk, Link, Stack, StackKind, Topology
 from lab.topology.ranges import in_ranges
 
 SATURATED = 0.95
@@ -356,9 +356,10 @@ def _sum_of_means(all_held: Iterable[Held]) -> Held:
 def _iodepth(topology: Topology, load: Load, way: _Way, use: LoadUse, unknown: Sequence[Element]) -> Element:
     """All that fio has in flight is at the devices: more would be served, if there were more.
 
-    Requests of the page cache, of filesystems and of md arrays are not fio's: their number says nothing of its depth.
+    Requests of the page cache and of most stacks are not fio's: their number says nothing of its depth.
     """
-    if not all(role.direct and not _makes_requests(topology, role.disk) for role in way.roles):
+    made = (StackKind.MD, *OWN_REQUESTS)
+    if not all(role.direct and not any(one.kind in made for one in topology.below(role.disk)) for role in way.roles):
         says = "the page cache, a filesystem or md makes requests"
         return Element(ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=says)
     depth = sum(role.iodepth for role in way.roles)
@@ -368,14 +369,6 @@ def _iodepth(topology: Topology, load: Load, way: _Way, use: LoadUse, unknown: S
     if unknown:
         return Element(ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=f"{says}, or waiting for links")
     return Element(ElementKind.IODEPTH, tuple(load.roles), share, share >= DELIVERED, says)
-
-
-def _makes_requests(topology: Topology, name: str) -> bool:
-    stack = topology.stacks.get(name)
-    if stack is None:
-        return False
-    own = stack.kind in (StackKind.MD, StackKind.FILESYSTEM)
-    return own or any(_makes_requests(topology, member) for member in stack.over)
 
 
 def _says_held(held: Held, limit: int) -> str:

@@ -78,7 +78,7 @@ def read_samples(data: bytes, file: str) -> Samples:
 def _idle(cpu: Node) -> float:
     ticks, idle = cpu.whole("ticks"), cpu.whole("idle")
     if not ticks:
-        raise cpu.wrong("ticks", "is zero: no CPU time passed in the window")
+        raise cpu.wrong("ticks", "is zero: the sampler did not see the load begin")
     # The kernel may take iowait back (kernel/sched/cputime.c), and then more is idle than passed.
     return min(1.0, idle / ticks)
 

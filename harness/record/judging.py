@@ -30,7 +30,7 @@ _VERSION = re.compile(rb"^\[[^\]]*\] Linux version (\S+)", re.MULTILINE)
 _WORDS = frozenset({"sentence", "reason", "reasons", "that", "known", "in_words", "because", "diagnosed", "killers"})
 """Keys of a verdict whose values are text for readers."""
 _FIGURES = "figures"
-_BUILT = ("source:", "tree:")
+_BUILT = ("source:", "tree:", "mutant:")
 _CHECKSUMS_SINCE = 2
 """Schema of run.json."""
 
@@ -173,9 +173,14 @@ def newest_runs(store: Store, scenario: Scenario, *, built: bool = False) -> dic
     for path in store.runs(scenario.name):
         run = load_run(path)
         kernel = run.facts.kernel
-        if identity(run.scenario) == wanted and not kernel.mutant and kernel.spec.startswith(_BUILT) == built:
+        if identity(run.scenario) == wanted and not kernel.mutant and is_built(kernel.spec) == built:
             newest[series_of(kernel.release)] = replace(run, scenario=scenario)
     return newest
+
+
+def is_built(spec: str) -> bool:
+    """Whether the kernel was built here, with the lab's configuration."""
+    return spec.startswith(_BUILT)
 
 
 def rejudge(path: Path) -> Rejudged:

@@ -38,13 +38,7 @@ def variant(
 ) -> Scenario:
     """``scenario`` as ``NAME.word`` with other arms (and loads). Ratios to reproduce are kept, claims are not."""
     loads = scenario.loads if loads is None else loads
-    return replace(
-        scenario,
-        name=f"{scenario.name}.{word}",
-        digest=identity([scenario.digest, word, arms, loads]),
-        arms=arms,
-        loads=loads,
-        claims=(),
-        controls=(),
-        selftest=None,
+    made = replace(
+        scenario, name=f"{scenario.name}.{word}", arms=arms, loads=loads, claims=(), controls=(), selftest=None
     )
+    return replace(made, digest=identity(made))

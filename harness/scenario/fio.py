@@ -103,6 +103,9 @@ def _role_options(role: Role, topology: Topology, group: str) -> Iterator[tuple[
         # fio's thread would take all roles with it.
         yield "thread", "0"
         yield "exec_prerun", f"echo $PPID | tee {CGROUPS}/{group}/cgroup.procs"
+    if batch := options.get("iodepth_batch"):
+        # fio would submit again after the first completion, however few requests may be added by then.
+        yield "iodepth_low", str(max(1, role.iodepth - int(batch)))
     yield from sorted((key, value) for key, value in options.items() if key not in CGROUP_FILES)
     if "verify" in options:
         # Readers count bad blocks and go on. A time-based window does not end at a block after which everything that
@@ -122,6 +125,9 @@ def _files(role: Role, options: dict[str, str]) -> Iterator[tuple[str, str]]:
     yield "directory", device(role.disk)
     yield "filename_format", f"{options.pop('files', role.name)}.$filenum"
     yield "size", str(parse_size(options.pop("size")))
+    if options.pop("create", "0") == "1":
+        each = {"create_on_open": "1", "openfiles": "1", "file_service_type": "sequential", "unlink_each_loop": "1"}
+        yield from each.items()
     # fio would reserve the blocks, which a program that writes a file does not.
     yield "fallocate", "none"
 

@@ -60,7 +60,7 @@ _READS_ONLY = {"read", "randread"}
 _RANDOM = {"randread", "randwrite", "randrw"}
 _ONLY_IO_URING = ("fixedbufs", "sqthread_poll")
 _ONLY_RANDOM = ("norandommap", "random_distribution")
-_ONLY_WRITES = ("fsync", "fdatasync", "sync", "zero_buffers")
+_ONLY_WRITES = ("create", "fsync", "fdatasync", "sync", "zero_buffers")
 
 
 def role_rows(row: Row) -> Iterator[tuple[str, str, Row]]:

@@ -82,6 +82,7 @@ OPTIONS: Mapping[str, Option] = {
         Option(Field("sync", Choice(("sync", "dsync")), "open with O_SYNC, or O_DSYNC", "dsync")),
         Option(Field("files", name_text(), "filesystem: first part of their names", "data", absent="the role's name")),
         Option(Field("nrfiles", Integer(1, 10**5), "filesystem: number of files", "1000", absent="1")),
+        Option(Field("create", Flag(), "filesystem: make each file, write it and close it, again and again"), _as_flag),
         Option(
             Field("io_max", Text("words of io.max", _IO_MAX), "limits of a cgroup of its own", "riops=100 rbps=1048576")
         ),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What guests with filesystems or cgroups have besides: mkfs and its libraries from packages, and a few verbs."""
+"""What guests with filesystems, loop devices or cgroups have besides: programs from packages, and a few verbs."""
 
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, replace
@@ -11,7 +11,7 @@ from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.guest import initramfs
 from lab.guest.initramfs import ArchiveEntry
-from lab.guest.payload import LIBRARY_FOLDER, LOADER, SUITE, Payload, with_further_steps
+from lab.guest.payload import LIBRARY_FOLDER, LOADER, SUITE, Payload, with_further_steps, with_more_steps
 from lab.guest.trim import needed_libraries
 from lab.packages import sources
 from lab.packages.apt import Archive
@@ -20,29 +20,37 @@ from lab.packages.store import newest, unpacked
 
 @dataclass(frozen=True)
 class Maker:
-    """Where mkfs of a filesystem is in its packages."""
+    """The program that makes a layer: its name in the guest, and where it is in its packages."""
 
+    name: str
     program: str
     packages: tuple[str, ...]
 
 
 _COMMON = ("libblkid1", "libuuid1")
 MAKERS: Mapping[str, Maker] = {
-    "ext4": Maker("usr/sbin/mke2fs", ("e2fsprogs", "libext2fs2t64", "libcom-err2", *_COMMON)),
-    "xfs": Maker("usr/sbin/mkfs.xfs", ("xfsprogs", "libinih1", "liburcu8t64", *_COMMON)),
-    "btrfs": Maker("usr/sbin/mkfs.btrfs", ("btrfs-progs", "liblzo2-2", "libzstd1", "zlib1g", "libudev1", *_COMMON)),
+    "ext4": Maker("mkfs.ext4", "usr/sbin/mke2fs", ("e2fsprogs", "libext2fs2t64", "libcom-err2", *_COMMON)),
+    "xfs": Maker("mkfs.xfs", "usr/sbin/mkfs.xfs", ("xfsprogs", "libinih1", "liburcu8t64", *_COMMON)),
+    "btrfs": Maker(
+        "mkfs.btrfs",
+        "usr/sbin/mkfs.btrfs",
+        ("btrfs-progs", "liblzo2-2", "libzstd1", "zlib1g", "libudev1", *_COMMON),
+    ),
+    "loop": Maker("losetup", "usr/sbin/losetup", ("mount", "libsmartcols1")),
 }
 
 
-def added(cache: Cache, payload: Payload, types: Collection[str]) -> Payload:
-    """The payload with mkfs for these ``types``, fetched once, and a runner that knows filesystems and cgroups.
+def added(cache: Cache, payload: Payload, layers: Collection[str]) -> Payload:
+    """The payload with the makers of these ``layers``, fetched once, and a runner that knows them and cgroups.
 
     Raises LabBroken.
     """
     own = with_further_steps(payload, "layers.sh", ("readlink", "sync", "tee"))
     entries = dict(own.entries)
-    for name in sorted(types):
+    for name in sorted(layers):
         entries |= _maker(_tree(cache, name), name, entries)
+    if "loop" in layers:
+        entries |= with_more_steps(entries, "further.sh", "loop.sh", "even_further", ())
     return replace(own, entries=entries)
 
 
@@ -53,13 +61,13 @@ def _tree(cache: Cache, name: str) -> Path:
     try:
         return unpacked(cache, lambda: Archive(cache, sources.debian()), pin, choose, kind="payload").folder
     except CannotJudge as error:
-        # mkfs is a part of the lab: its absence says nothing about the kernel.
-        raise LabBroken(f"mkfs.{name} cannot be fetched: {error.message}", remedy=error.remedy) from error
+        # The maker is a part of the lab: its absence says nothing about the kernel.
+        raise LabBroken(f"{MAKERS[name].name} cannot be fetched: {error.message}", remedy=error.remedy) from error
 
 
 def _maker(root: Path, name: str, there: Mapping[str, ArchiveEntry]) -> dict[str, ArchiveEntry]:
     program = demand_intact(root / MAKERS[name].program).read_bytes()
-    entries = {f"bin/mkfs.{name}": initramfs.regular(program, executable=True)}
+    entries = {f"bin/{MAKERS[name].name}": initramfs.regular(program, executable=True)}
     entries |= {path: initramfs.regular(data) for path, data in _libraries(root, program, there)}
     return entries
 

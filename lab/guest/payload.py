@@ -112,7 +112,6 @@ def assemble(root: Path, versions: Mapping[str, str]) -> Payload:
 
 
 _UNKNOWN_STEP = b'*) unfit "unknown step $1" ;;'
-_FURTHER_STEP = b'*) command -v further >/dev/null || . /further.sh; further "$@" ;;'
 
 
 def with_further_steps(payload: Payload, script: str = "further.sh", applets: Sequence[str] = ("readlink",)) -> Payload:
@@ -120,10 +119,19 @@ def with_further_steps(payload: Payload, script: str = "further.sh", applets: Se
 
     The payload of other guests is unchanged: the fingerprint of every boot covers its bytes.
     """
-    runner = payload.entries["runner.sh"].data.replace(_UNKNOWN_STEP, _FURTHER_STEP)
-    own = {"runner.sh": initramfs.regular(runner), "further.sh": initramfs.regular(_own(script))}
-    links = {f"bin/{applet}": initramfs.symlink("busybox") for applet in applets}
-    return replace(payload, entries={**payload.entries, **own, **links})
+    own = with_more_steps(payload.entries, "runner.sh", script, "further", applets)
+    return replace(payload, entries={**payload.entries, **own})
+
+
+def with_more_steps(
+    there: Mapping[str, ArchiveEntry], knows: str, script: str, function: str, applets: Sequence[str]
+) -> dict[str, ArchiveEntry]:
+    """The entries that change when the script ``knows`` leaves the verbs that it does not know to a ``function``."""
+    name = "further.sh" if function == "further" else script
+    step = f'*) command -v {function} >/dev/null || . /{name}; {function} "$@" ;;'
+    data = there[knows].data.replace(_UNKNOWN_STEP, step.encode())
+    own = {knows: initramfs.regular(data), name: initramfs.regular(_own(script))}
+    return own | {f"bin/{applet}": initramfs.symlink("busybox") for applet in applets}
 
 
 def _own(name: str) -> bytes:

@@ -63,7 +63,7 @@ def missing(
     if any(isinstance(step, Cgroup) for step in steps) and not kernel.has("BLK_CGROUP_IOCOST"):
         reasons.append("CONFIG_BLK_CGROUP_IOCOST is not set")
     reasons += _word_reasons(kernel, topology.kernel_words)
-    return (*reasons, *_policy_reasons(kernel, topology), *_attribute_reasons(kernel, topology))
+    return tuple(dict.fromkeys((*reasons, *_policy_reasons(kernel, topology), *_attribute_reasons(kernel, topology))))
 
 
 def _word_reasons(kernel: Kernel, words: Iterable[str]) -> Iterable[str]:

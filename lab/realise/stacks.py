@@ -1,14 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Stacks over LUNs: device-mapper tables, md arrays and filesystems, named as in the topology.
+"""Stacks over LUNs: device-mapper tables, md arrays, loop devices and filesystems, named as in the topology.
 
 A striped LVM volume is a dm-stripe table with the offset of a physical extent; the data path is the same.
 """
 
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
+from itertools import count
 
 from lab.guest.steps import Step
-from lab.guest.steps.device import Array, Filesystem, Module, TableStep, device, sysfs
-from lab.guest.steps.setting import Try, Tune
+from lab.guest.steps.device import Array, Filesystem, Loop, Module, TableStep, device, sysfs
+from lab.guest.steps.setting import Confirm, Try, Tune
 from lab.topology.fields import REPEAT_COUNT
 from lab.topology.model import Stack, StackKind, Topology, build_order
 
@@ -24,25 +25,35 @@ _SELECTOR_ARGUMENTS = {"round-robin": "1 {count}", "queue-length": "1 {count}", 
 _UUID = "11111111-2222-4333-8444-555555555555"
 _MKFS_WORDS = {
     "ext4": ("-q", "-F", "-U", _UUID, "-E", f"hash_seed={_UUID}"),
-    "xfs": ("-q", "-f", "-m", f"uuid={_UUID}"),
+    # mkfs.xfs 6.13 would make counters of extents that kernels before 5.19 do not mount.
+    "xfs": ("-q", "-f", "-m", f"uuid={_UUID}", "-i", "nrext64=0"),
     "btrfs": ("-q", "-f", "-U", _UUID),
 }
 """A random UUID would make each boot write other bytes, and its hash seed another order of directories."""
+_KEY = bytes(range(64)).hex()
+"""The two halves of a key of aes-xts must differ."""
+# dm-crypt asks modprobe for its cipher, which the guest does not have.
+_MODULES: Mapping[StackKind, tuple[str, ...]] = {
+    StackKind.SNAPSHOT: ("dm-snapshot",),
+    StackKind.CRYPT: ("dm-crypt", "aesni-intel"),
+}
 _MD_MODULES = {"raid0": "raid0", "raid1": "raid1", "raid10": "raid10"}
 
 
 def steps(topology: Topology) -> Iterator[Step]:
-    arrays = 0
+    numbers = {kind: count() for kind in StackKind}
     for stack in build_order(topology):
+        number = next(numbers[stack.kind])
         if stack.kind is StackKind.MD:
-            yield from _array(stack, arrays)
-            arrays += 1
+            yield from _array(stack, number)
         elif stack.kind is StackKind.FILESYSTEM:
             yield from _filesystem(stack)
+        elif stack.kind is StackKind.LOOP:
+            yield from _loop(topology, stack, number)
         elif stack.kind is not StackKind.NVME:
             yield Module("dm-mod")
-            yield from _modules(stack)
-            yield TableStep(stack.name, _rows(topology, stack))
+            yield from map(Module, _modules(stack))
+            yield from _tables(topology, stack)
         for attribute, value in stack.settings.items():
             yield Tune(f"stack.{attribute.replace('/', '.')}[{stack.name}]", f"{sysfs(stack.name)}/{attribute}", value)
         for attribute, value in stack.tried.items():
@@ -52,10 +63,24 @@ def steps(topology: Topology) -> Iterator[Step]:
             yield Try(f"stack.{stack.name}.{knob}", f"{sysfs(stack.name)}/{attribute}", value)
 
 
-def _modules(stack: Stack) -> Iterator[Step]:
+def _modules(stack: Stack) -> tuple[str, ...]:
     if stack.kind is StackKind.MULTIPATH:
-        yield Module("dm-multipath")
-        yield Module(_SELECTOR_MODULES[stack.selector])
+        return ("dm-multipath", _SELECTOR_MODULES[stack.selector])
+    return _MODULES.get(stack.kind, ())
+
+
+def _tables(topology: Topology, stack: Stack) -> Iterator[Step]:
+    if stack.kind is not StackKind.SNAPSHOT:
+        yield TableStep(stack.name, _rows(topology, stack))
+        return
+    sectors, (origin, store) = topology.stack_size(stack.name) // _SECTOR, map(device, stack.over)
+    # P: the store is persistent, as that of LVM.
+    row = f"0 {sectors} snapshot {origin} {store} P {stack.chunk // _SECTOR}"
+    if stack.side == "snapshot":
+        yield TableStep(stack.name, (row,))
+        return
+    yield TableStep(f"{stack.name}-snapshot", (row,))
+    yield TableStep(stack.name, (f"0 {sectors} snapshot-origin {origin}",))
 
 
 def _rows(topology: Topology, stack: Stack) -> tuple[str, ...]:
@@ -65,6 +90,8 @@ def _rows(topology: Topology, stack: Stack) -> tuple[str, ...]:
     if stack.kind is StackKind.STRIPE:
         members = "".join(f" {device(member)} 0" for member in stack.over)
         return (f"0 {sectors} striped {len(stack.over)} {stack.chunk // _SECTOR}{members}",)
+    if stack.kind is StackKind.CRYPT:
+        return (f"0 {sectors} crypt aes-xts-plain64 {_KEY} 0 {device(stack.over[0])} 0",)
     return (f"0 {sectors} multipath {_multipath(stack)}",)
 
 
@@ -94,15 +121,24 @@ def _group(stack: Stack, paths: tuple[tuple[str, int], ...]) -> str:
     arguments = _SELECTOR_ARGUMENTS.get(stack.selector, "0")
     each = []
     for path, weight in paths:
-        count, *values = arguments.format(count=stack.repeat_count, weight=weight).split()
+        repeats, *values = arguments.format(count=stack.repeat_count, weight=weight).split()
         each.append(" ".join((device(path), *values)))
-    return f"{stack.selector} 0 {len(paths)} {count} {' '.join(each)}"
+    return f"{stack.selector} 0 {len(paths)} {repeats} {' '.join(each)}"
 
 
 def _filesystem(stack: Stack) -> Iterator[Step]:
     yield Module(stack.type)
     words = " ".join((*_MKFS_WORDS[stack.type], *stack.mkfs.split()))
     yield Filesystem(stack.name, stack.over[0], stack.type, words, stack.mount or "defaults")
+
+
+def _loop(topology: Topology, stack: Stack, number: int) -> Iterator[Step]:
+    (below,) = stack.over
+    file = f"{device(below)}/{stack.name}.loop" if topology.is_filesystem(below) else device(below)
+    yield Module("loop")
+    yield Loop(stack.name, number, file, stack.size, direct_io=stack.direct_io)
+    # The kernel goes through the page cache where the file cannot be read directly.
+    yield Confirm(f"stack.direct_io[{stack.name}]", f"{sysfs(stack.name)}/loop/dio", str(int(stack.direct_io)))
 
 
 def _array(stack: Stack, number: int) -> Iterator[Step]:

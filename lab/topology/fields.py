@@ -83,10 +83,19 @@ BOX_DISKS = Field("disks", References(least=1), "disks in it", "[d00..23]", requ
 
 KIND = Field("kind", Choice(tuple(StackKind)), "kind of device, or a filesystem", required=True)
 OVER = Field("over", References(least=1), "LUNs or other stacks below it", "[sda, sdb]", required=True)
-CHUNK = Field("chunk", size(4096, 1 << 30), "stripe, md: bytes on one member before the next", "64k")
+CHUNK = Field(
+    "chunk",
+    size(4096, 1 << 30),
+    "stripe, md: bytes on one member before the next; snapshot: bytes copied at a time",
+    "64k",
+)
 OFFSET = Field("offset", size(0), "linear: start of the part of its only member", "40G", absent="0")
 STACK_SIZE = Field(
-    "size", size(_MEBIBYTE), "linear: bytes of the part; md: bytes used of each member", "40G", absent="all"
+    "size",
+    size(_MEBIBYTE),
+    "linear: bytes of the part; md: bytes used of each member; loop: bytes of the file",
+    "40G",
+    absent="all",
 )
 SELECTORS = ("round-robin", "queue-length", "service-time", "historical-service-time")
 SELECTOR = Field("selector", Choice(SELECTORS), "multipath: path selector", default="round-robin")
@@ -117,6 +126,13 @@ IOPOLICY = Field(
     "iopolicy", Choice(("numa", "round-robin", "queue-depth")), "nvme: how a path is chosen", default="numa"
 )
 RESYNC = Field("resync", Flag(), "md: start out of sync and resynchronise", default=False)
+SIDE = Field(
+    "side",
+    Choice(("snapshot", "origin")),
+    "snapshot: the device is the snapshot, or the origin that has one",
+    default="snapshot",
+)
+DIRECT_IO = Field("direct_io", Flag(), "loop: reads and writes its file past the page cache", default=False)
 FILESYSTEMS = ("ext4", "xfs", "btrfs")
 FS_TYPE = Field("type", Choice(FILESYSTEMS), "filesystem: its type", "ext4")
 MKFS = Field("mkfs", Text("options of mkfs", r"[!-~]+( [!-~]+)*"), "filesystem: options of mkfs", "-E stride=16")
@@ -203,15 +219,18 @@ _BOX = Record((MODEL, BOX_DISKS, PATH))
 _PATHS = (SELECTOR, POLICY, MODE, REPEAT_COUNT, THROUGHPUT)
 _ARRAY = (LEVEL, BITMAP, RESYNC)
 _FILESYSTEM = (FS_TYPE, MKFS, MOUNT)
+_OTHERS = (SIDE, DIRECT_IO)
 _STACK = Record(
-    (KIND, OVER, CHUNK, OFFSET, STACK_SIZE, *_PATHS, *_ARRAY, IOPOLICY, *_FILESYSTEM, STACK_QUEUE, STACK_MD)
+    (KIND, OVER, CHUNK, OFFSET, STACK_SIZE, *_PATHS, *_ARRAY, IOPOLICY, *_OTHERS, *_FILESYSTEM, STACK_QUEUE, STACK_MD)
 )
 DISKS = Field("disks", NamedRanges(_DISK, "disk"), "disks", required=True)
 HBAS = Field("hbas", NamedRanges(_HBA, "HBA", most=32), "host adapters", required=True)
 LUNS = Field("luns", NamedRanges(_LUN, "LUN"), "block devices of the HBAs", required=True)
 LINKS = Field("links", NamedRanges(_LINK, "link"), "capacities that paths share")
 ENCLOSURES = Field("enclosures", NamedRanges(_BOX, "enclosure"), "boxes of disks")
-STACKS = Field("stacks", NamedRanges(_STACK, "stack"), "devices over the LUNs: dm, md, NVMe multipath; and filesystems")
+STACKS = Field(
+    "stacks", NamedRanges(_STACK, "stack"), "over the LUNs: dm, md, NVMe multipath, loop devices, filesystems"
+)
 TOPOLOGY_RECORD = Record(
     (TOPOLOGY, TITLE, MEMORY, KERNEL_WORDS, VM, QUEUE, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS)
 )
@@ -228,7 +247,8 @@ VM_SETTINGS = _by_name(*VM_FIELDS)
 STACK_SETTINGS: Mapping[str, Field[object]] = {
     **_by_name(CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT),
     **_by_name(SELECTOR, POLICY, MODE, LEVEL, BITMAP, IOPOLICY),
-    **_by_name(RESYNC),
+    **_by_name(RESYNC, DIRECT_IO),
+    **_by_name(SIDE),
     **_by_name(FS_TYPE, MKFS, MOUNT),
 }
 """Keys that an arm may set, by name."""

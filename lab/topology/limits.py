@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from lab.base.units import show_rate, show_size, show_time
 from lab.topology import emulated
 from lab.topology.emulated import Refusal
-from lab.topology.model import SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology
+from lab.topology.model import KEEPING, SERIAL, Disk, Driver, Hba, Lun, Stack, StackKind, Topology
 from lab.topology.ranges import in_ranges
 
 TICKS_PER_SECOND = 50
@@ -191,15 +191,27 @@ def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
         yield "the members of a stack of kind nvme must be LUNs"
     elif stack.kind is StackKind.NVME and topology.driver(stack.name) not in {Driver.NVMET_TCP, Driver.NVME}:
         yield f"a stack of kind nvme needs driver nvmet-tcp or nvme, got {topology.driver(stack.name)}"
-    if stack.kind is StackKind.FILESYSTEM and (driver := topology.driver(stack.name)) not in _KEEP_DATA:
-        yield f"a filesystem needs driver {' or '.join(_KEEP_DATA)}, whose disks keep what is written, got {driver}"
-    for below in filter(topology.is_filesystem, stack.over):
-        yield f"nothing can be over the filesystem {below}"
+    if stack.kind in KEEPING and stack.kind is not StackKind.MD:
+        driver = topology.driver(stack.name)
+        if driver not in _KEEP_DATA:
+            needed = " or ".join(_KEEP_DATA)
+            yield f"kind {stack.kind} needs driver {needed}, whose disks keep what is written, got {driver}"
+    yield from _file_reasons(stack, topology)
     sizes = [topology.stack_size(each) if each in topology.stacks else topology.lun_size(each) for each in stack.over]
     if stack.kind is StackKind.LINEAR and stack.offset + stack.size > sum(sizes):
         yield f"offset and size exceed the {show_size(sum(sizes))} of {stack.over[0]}"
-    if stack.kind is StackKind.MD and stack.size > min(sizes):
+    if stack.kind in {StackKind.MD, StackKind.LOOP} and stack.size > min(sizes):
         yield f"size {show_size(stack.size)} exceeds its smallest member"
+
+
+def _file_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
+    for below in filter(topology.is_filesystem, stack.over):
+        if stack.kind is not StackKind.LOOP:
+            yield f"only a loop device can be over the filesystem {below}"
+        elif not stack.size:
+            yield f"size is missing: its file on the filesystem {below} needs one"
+    if stack.kind is StackKind.LOOP and stack.size and not any(map(topology.is_filesystem, stack.over)):
+        yield f"size is that of a file, and {stack.over[0]} is a device"
 
 
 def _company_reasons(hba: Hba, topology: Topology) -> Iterator[str]:

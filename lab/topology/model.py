@@ -142,14 +142,23 @@ class Enclosure:
 
 
 class StackKind(StrEnum):
-    """What is over LUNs: dm-linear, dm-stripe (LVM stripes), dm-multipath, md, NVMe multipath, or a filesystem."""
+    """What is over LUNs: device-mapper, md, NVMe multipath, a loop device, or a filesystem. stripe: LVM stripes."""
 
     LINEAR = "linear"
     STRIPE = "stripe"
     MULTIPATH = "multipath"
     MD = "md"
     NVME = "nvme"
+    SNAPSHOT = "snapshot"
+    CRYPT = "crypt"
+    LOOP = "loop"
     FILESYSTEM = "filesystem"
+
+
+KEEPING = (StackKind.MD, StackKind.SNAPSHOT, StackKind.CRYPT, StackKind.LOOP, StackKind.FILESYSTEM)
+"""Stacks whose data, or data about data, is read back by them."""
+OWN_REQUESTS = (StackKind.SNAPSHOT, StackKind.LOOP, StackKind.FILESYSTEM)
+"""Stacks that make requests of their own, whose number and size the topology does not tell."""
 
 
 @dataclass(frozen=True)
@@ -160,9 +169,12 @@ class Stack:
     bytes of each in turn. multipath: paths to one disk, chosen by ``selector``; ``policy`` multibus has one path
     group, failover one for each path; ``mode`` is rq or bio; service-time weighs paths by ``throughput`` (empty:
     equal). md: an array of ``level`` with ``chunk`` that uses ``size`` bytes of each member (0: all); without
-    ``resync`` it is assumed clean. nvme: a namespace whose paths ``iopolicy`` chooses. filesystem: ``type`` on its
-    only member, made with mkfs's options ``mkfs`` and mounted with the options ``mount``. ``settings`` maps attributes
-    below /sys/block/DEV (``md/stripe_cache_size``) to values, ``tried`` those that the kernel may refuse or change.
+    ``resync`` it is assumed clean. nvme: a namespace whose paths ``iopolicy`` chooses. snapshot: of the
+    first member, with a persistent store of ``chunk`` bytes a piece on the second; ``side`` says which of the two
+    devices it is. crypt: aes-xts-plain64 with a fixed key. loop: over a device, or over a file of ``size`` bytes on a
+    filesystem, opened for direct I/O with ``direct_io``. filesystem: ``type`` on its only member, made with mkfs's
+    options ``mkfs`` and mounted with the options ``mount``. ``settings`` maps attributes below
+    /sys/block/DEV (``md/stripe_cache_size``) to values, ``tried`` those that the kernel may refuse or change.
     """
 
     name: str
@@ -180,6 +192,8 @@ class Stack:
     bitmap: str = "none"
     resync: bool = False
     iopolicy: str = "numa"
+    side: str = "snapshot"
+    direct_io: bool = False
     type: str = ""
     mkfs: str = ""
     mount: str = ""
@@ -262,11 +276,17 @@ class Topology:
         return name in self.stacks and self.stacks[name].kind is StackKind.FILESYSTEM
 
     def keeping(self) -> frozenset[str]:
-        """The LUNs that must read back what was written: those below md arrays, and below filesystems."""
-        kept = (StackKind.MD, StackKind.FILESYSTEM)
+        """The LUNs that must read back what was written: those below stacks that store more than the data."""
         return frozenset(
-            leaf for name, stack in self.stacks.items() if stack.kind in kept for leaf in self.leaves(name)
+            leaf for name, stack in self.stacks.items() if stack.kind in KEEPING for leaf in self.leaves(name)
         )
+
+    def below(self, name: str) -> Iterator[Stack]:
+        """The stack of that name and those that it is over; nothing for a disk or a LUN."""
+        if stack := self.stacks.get(name):
+            yield stack
+            for member in stack.over:
+                yield from self.below(member)
 
     @property
     def emulated(self) -> bool:
@@ -302,7 +322,9 @@ class Topology:
         sizes = [self.stack_size(each) if each in self.stacks else self.lun_size(each) for each in stack.over]
         if stack.kind is StackKind.LINEAR:
             return stack.size or sum(sizes) - stack.offset
-        if stack.kind in {StackKind.MULTIPATH, StackKind.NVME, StackKind.FILESYSTEM}:
+        if stack.kind is StackKind.LOOP:
+            return stack.size or sizes[0]
+        if stack.kind not in {StackKind.STRIPE, StackKind.MD}:
             return sizes[0]
         return _striped_size(stack, min(stack.size or sizes[0], *sizes))
 

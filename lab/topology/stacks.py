@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The stacks of a topology file: dm-linear, dm-stripe, dm-multipath, md arrays, NVMe multipath, filesystems."""
+"""The stacks of a topology file: device-mapper, md arrays, NVMe multipath, loop devices, filesystems."""
 
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
@@ -16,7 +16,14 @@ _OWN_KEYS: Mapping[StackKind, frozenset[str]] = {
     StackKind.MULTIPATH: frozenset({"selector", "policy", "mode", "repeat_count", "throughput"}),
     StackKind.MD: frozenset({"level", "chunk", "size", "bitmap", "resync", "md"}),
     StackKind.NVME: frozenset({"iopolicy"}),
+    StackKind.SNAPSHOT: frozenset({"chunk", "side"}),
+    StackKind.CRYPT: frozenset(),
+    StackKind.LOOP: frozenset({"size", "direct_io"}),
     StackKind.FILESYSTEM: frozenset({"type", "mkfs", "mount"}),
+}
+_MEMBERS: Mapping[StackKind, tuple[int, str]] = {
+    **dict.fromkeys((StackKind.CRYPT, StackKind.LOOP, StackKind.FILESYSTEM), (1, "one device")),
+    StackKind.SNAPSHOT: (2, "two devices: the origin and the store of its snapshot"),
 }
 _COMMON_KEYS = {"kind", "over", "queue"}
 
@@ -79,9 +86,9 @@ def _lacks(stack: Stack) -> Iterator[tuple[str, str]]:
         yield "throughput", f"throughput has {len(stack.throughput)} entries for {len(stack.over)} paths"
     if stack.kind is StackKind.FILESYSTEM and not stack.type:
         yield "type", "type is missing"
-    if stack.kind is StackKind.FILESYSTEM and len(stack.over) > 1:
-        yield "over", "a filesystem is over one device"
-    if stack.kind is StackKind.STRIPE and not stack.chunk:
+    if stack.kind in _MEMBERS and len(stack.over) != _MEMBERS[stack.kind][0]:
+        yield "over", f"a stack of kind {stack.kind} is over {_MEMBERS[stack.kind][1]}"
+    if stack.kind in {StackKind.STRIPE, StackKind.SNAPSHOT} and not stack.chunk:
         yield "chunk", "chunk is missing"
     if stack.chunk & (stack.chunk - 1):
         yield "chunk", "chunk must be a power of two"

@@ -52,11 +52,11 @@ def topology(tmp_path: Path) -> Topology:
     [
         ("type: xfs, ", "", "stack fs: type is missing"),
         ("type: xfs", "type: zfs", "expected one of ext4, xfs, btrfs"),
-        ("over: [m0]", "over: [m0, l2]", "stack fs: a filesystem is over one device"),
+        ("over: [m0]", "over: [m0, l2]", "stack fs: a stack of kind filesystem is over one device"),
         ("mount: ", "chunk: 64k, mount: ", "kind filesystem has no chunk"),
         ('"noatime,nodiratime"', '"no atime"', "mount options"),
-        ("\n  fs:", "\n  up: {kind: linear, over: [fs]}\n  fs:", "nothing can be over the filesystem fs"),
-        ("driver: null_blk", "driver: tcm_loop", "a filesystem needs driver null_blk or tcmu"),
+        ("\n  fs:", "\n  up: {kind: linear, over: [fs]}\n  fs:", "only a loop device can be over the filesystem fs"),
+        ("driver: null_blk", "driver: tcm_loop", "kind filesystem needs driver null_blk or tcmu"),
     ],
 )
 def test_mistakes(old: str, new: str, wanted: str, tmp_path: Path) -> None:
@@ -112,6 +112,7 @@ def role(**options: str) -> Role:
         (role(size="1g"), "disk"),
         (replace(role(nrfiles="2"), disks=("d2",)), "nrfiles"),
         (replace(role(files="a"), disks=("d2",)), "files"),
+        (replace(role(create="1"), disks=("d2",)), "create"),
     ],
 )
 def test_what_a_role_on_it_needs(one: Role, key: str, topology: Topology) -> None:

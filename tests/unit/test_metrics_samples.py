@@ -118,6 +118,7 @@ HOST = ("series", "host_busy[loop]")
         (b"", "is empty"),
         (SAMPLES[:-40], "not complete JSON"),
         (changed(SAMPLES, "period", to=None), 'field "period" is missing'),
+        (changed(SAMPLES, "cpu", "ticks", to=0), 'field "cpu.ticks" is zero: the sampler did not see the load begin'),
         (changed(SAMPLES, *HOST, "count", to=7), "does not add up"),
         (changed(SAMPLES, *HOST, "max", to=-1), "is not a figure"),
         (changed(SAMPLES, *HOST, "histogram", to={"many": 3}), "is not a figure"),

@@ -47,6 +47,19 @@ def test_the_newest_of_several_is(store: Store, scenario: Scenario, wanted: RunF
         assert third.path == max(first.path, second.path)
 
 
+def test_a_new_run_that_another_process_locks_first_is_left_to_it(
+    store: Store, scenario: Scenario, wanted: RunFacts, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    taken, free = (store.new_run(scenario, wanted) for _ in range(2))
+    made = iter((taken, free))
+    monkeypatch.setattr(store, "unfinished", lambda name: ())
+    monkeypatch.setattr(store, "new_run", lambda scenario, facts: next(made))
+    with taken.held(), _folder(store, wanted, scenario) as mine:
+        assert mine is free
+        with pytest.raises(Misuse, match="in use by another process"), mine.held():
+            pytest.fail("the lock was given twice")
+
+
 @pytest.mark.parametrize(
     "change", [{"scenario_digest": "x"}, {"seeds": (1,)}, {"arms": ("shared",)}, {"qemu": "8.0"}, {"baseline": "r"}]
 )

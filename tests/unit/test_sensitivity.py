@@ -6,6 +6,7 @@ from pathlib import Path
 
 import pytest
 
+from harness.base.plain import identity
 from harness.record.store import Store
 from harness.scenario.model import Reproduction
 from harness.studies.sensitivity import Sensitivity, SensitivityRow, fitted, keep, kept, varied
@@ -51,6 +52,7 @@ def test_a_variant_has_the_arms_that_ratios_need_and_claims_nothing() -> None:
     assert fitted(model) == ("disk.fast.service",)
     variant = varied(model, "disk.fast.service", 0.8)
     assert list(variant.arms) == ["none"]
+    assert variant.digest == identity(variant), "a stored run of it is judged by this digest"
     assert variant.claims == ()
     assert variant.digest not in (model.digest, varied(model, "disk.fast.service", 1.25).digest)
     service = arm.topology.disks["fast"].service

@@ -16,7 +16,7 @@ from typing import Any
 
 import pytest
 
-from harness.base.files import held_one, write_atomic, writing
+from harness.base.files import write_atomic, writing
 from harness.base.plain import from_plain, identity, to_plain
 from harness.record.boot_files import load_boot, save_boot
 from harness.record.judging import Altered, judge_run, newest_runs, rejudge
@@ -354,17 +354,6 @@ def test_a_run_is_worked_on_by_one_at_a_time(tmp_path: Path) -> None:
         pass
     with run.held():
         pass
-
-
-def test_a_new_run_that_another_process_locks_first_is_left_to_it(tmp_path: Path) -> None:
-    runs = [new_run(tmp_path, MODEL) for _ in range(3)]
-    fresh = iter(runs[1:])
-    with runs[0].held(), runs[1].held(), held_one(runs[:1], lambda: next(fresh)) as mine:
-        assert mine is runs[2]
-        with pytest.raises(Misuse, match="in use by another process"), mine.held():
-            pytest.fail("the lock was given twice")
-    with held_one(runs[:1], lambda: next(fresh)) as mine:
-        assert mine is runs[0], "released with its context"
 
 
 def test_a_fifo_is_not_replaced_by_a_file(tmp_path: Path) -> None:

@@ -209,7 +209,9 @@ WEIGHTS = {"io_weight": "300", "bfq_weight": "300"}
 
 
 def test_every_allowed_option_has_a_sample() -> None:
-    assert SAMPLES.keys() | {"files", "nrfiles", "fixedbufs", "sqthread_poll", *WEIGHTS} == schema.OPTIONS.keys()
+    assert (
+        SAMPLES.keys() | {"create", "files", "nrfiles", "fixedbufs", "sqthread_poll", *WEIGHTS} == schema.OPTIONS.keys()
+    )
 
 
 def test_a_role_with_limits_is_a_process_in_a_cgroup_of_its_own() -> None:
@@ -240,6 +242,9 @@ def test_options_of_io_uring() -> None:
     one = replace(VICTIM, ioengine="io_uring", options={"fixedbufs": "1", "sqthread_poll": "1", "iodepth_batch": "8"})
     job = sections(job_file(window(one), TOPOLOGY, 1))["victim"]
     assert (job["fixedbufs"], job["sqthread_poll"], job["iodepth_batch"]) == ("1", "1", "8")
+    assert job["iodepth_low"] == "1"
+    deep = replace(one, iodepth=32)
+    assert sections(job_file(window(deep), TOPOLOGY, 1))["victim"]["iodepth_low"] == "24"
 
 
 def test_a_role_on_a_filesystem_has_files_there() -> None:
@@ -280,7 +285,9 @@ def test_any_allowed_role_comes_back_from_its_job_file(
     kept = {key: value for key, value in hog.options.items() if key not in moved}
     assert {key: job[key] for key in kept} == kept
     # Checksums are written now and checked by a load that reads.
-    assert len(job) == 8 + len(kept) + ("verify" in kept) + 2 * bool(CGROUP_FILES.keys() & hog.options.keys())
+    assert len(job) == 8 + len(kept) + ("verify" in kept) + ("iodepth_batch" in kept) + 2 * bool(
+        CGROUP_FILES.keys() & hog.options.keys()
+    )
     region = topology.region("p1")
     start, size = int(job["offset"]), int(job["size"])
     assert region.offset <= start < start + size <= region.offset + region.size

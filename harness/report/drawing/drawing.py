@@ -189,19 +189,20 @@ def _height(topology: Topology, name: str) -> int:
 
 
 def _stack_lines(stack: Stack) -> tuple[str, ...]:
-    if stack.kind is StackKind.STRIPE:
-        return (f"stripe of {len(stack.over)} x {show_size(stack.chunk)}",)
-    if stack.kind is StackKind.MULTIPATH:
-        return (f"multipath of {len(stack.over)}", f"{stack.selector}, {stack.policy}, {stack.mode}")
-    if stack.kind is StackKind.NVME:
-        return (f"NVMe multipath of {len(stack.over)}", stack.iopolicy)
-    if stack.kind is StackKind.MD:
-        chunk = f" x {show_size(stack.chunk)}" if stack.chunk else ""
-        return (f"{stack.level} of {len(stack.over)}{chunk}",)
-    if stack.kind is StackKind.FILESYSTEM:
-        return tuple(line for line in (stack.type, stack.mkfs, stack.mount) if line)
-    size = f"{show_size(stack.size)} " if stack.size else ""
-    return (f"linear, {size}from {show_size(stack.offset)}" if size or stack.offset else "linear",)
+    members, size = len(stack.over), f"{show_size(stack.size)} " if stack.size else ""
+    chunk = f" x {show_size(stack.chunk)}" if stack.chunk else ""
+    part = f"linear, {size}from {show_size(stack.offset)}" if size or stack.offset else "linear"
+    lines = {
+        StackKind.STRIPE: (f"stripe of {members}{chunk}",),
+        StackKind.MULTIPATH: (f"multipath of {members}", f"{stack.selector}, {stack.policy}, {stack.mode}"),
+        StackKind.NVME: (f"NVMe multipath of {members}", stack.iopolicy),
+        StackKind.MD: (f"{stack.level} of {members}{chunk}",),
+        StackKind.SNAPSHOT: (f"snapshot{chunk}", f"the {stack.side}"),
+        StackKind.CRYPT: ("dm-crypt",),
+        StackKind.LOOP: (f"loop {size}".rstrip(), "direct I/O" if stack.direct_io else ""),
+        StackKind.FILESYSTEM: (stack.type, stack.mkfs, stack.mount),
+    }
+    return tuple(line for line in lines.get(stack.kind, (part,)) if line)
 
 
 def _members(stacks: list[Stack]) -> str:

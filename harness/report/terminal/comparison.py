@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Two sides, figure by figure, as the kernel test robot prints them: value, %change, value, name."""
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
@@ -51,12 +51,24 @@ def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only
             for command in pair.profiles:
                 console.print(Text(f"  instructions by function: {command}", "dim"), soft_wrap=True, highlight=False)
             console.print()
-        lines = [LEGEND, f"differences of {100 * LARGE.share:g} % or more are marked: {LARGE.because}"]
-        if any(
-            len(side.values) == 1 for pair in pairs for one in pair.changes for side in (one.before, one.after) if side
-        ):
-            lines.append(_SINGLE)
-        console.print(Text("\n".join(lines), "dim"), highlight=False)
+        changes = [one for pair in pairs for one in pair.changes]
+        console.print(Text("\n".join((LEGEND, *_rules(changes))), "dim"), highlight=False)
+
+
+def _rules(changes: Sequence[Change]) -> Iterator[str]:
+    """From which difference on figures are marked, and why."""
+    if any(one.evidence is None for one in changes):
+        yield f"differences of {100 * LARGE.share:g} % or more are marked: {LARGE.because}"
+    proofs = {one.metric: one.evidence for one in changes if one.evidence}
+    shares = ", ".join(f"{name} {100 * one.layout:.2g} %" for name, one in proofs.items())
+    if shares:
+        yield f"one configuration: marked above what layout alone moves (docs/results/thresholds.md): {shares}"
+    alone = [one for one in changes if any(side and len(side.values) == 1 for side in (one.before, one.after))]
+    if any(one.evidence is None for one in alone):
+        yield _SINGLE
+    if singles := {one.metric: one.evidence.single for one in alone if one.evidence}:
+        listed = ", ".join(f"{name} {100 * share:.2g} %" for name, share in singles.items())
+        yield f"one seed a side: marked above what seed and layout move: {listed}"
 
 
 def _table(changes: Sequence[Change]) -> Table:
@@ -78,5 +90,8 @@ def _counted(changes: Sequence[Change]) -> str:
     kinds = [one.difference() for one in changes]
     marked, real = kinds.count(Difference.MARKED), kinds.count(Difference.REAL)
     unknown = kinds.count(Difference.UNKNOWN)
-    said = f"{plural(len(kinds), 'figure')}: {marked} with a difference of {100 * LARGE.share:g} % or more, {real} less"
+    large = f"of {100 * LARGE.share:g} % or more, {real} less"
+    if any(one.evidence for one in changes):
+        large = f"above their thresholds, {real} below"
+    said = f"{plural(len(kinds), 'figure')}: {marked} with a difference {large}"
     return said + (f", {unknown} undecided" if unknown else "")

@@ -220,7 +220,7 @@ def visit(
         for scenario, shown in _by_scenario(there):
             twice = len(nulls) < pairs
             # The claims of a null pair need every arm, a regression only those of its ratio.
-            seeds, arms = (scenario.seeds * 2, ()) if twice else (None, _arms_of(scenario, shown))
+            seeds, arms = (scenario.seeds * 2, ()) if twice else (None, arms_of(scenario, shown))
             results = _results(visit, Request(scenario, kernel, seeds, arms))
             for one in shown:
                 sightings.append(_on_stock(one, kernel, results))
@@ -245,7 +245,7 @@ def _by_scenario(regressions: Sequence[Regression]) -> Iterator[tuple[Scenario, 
         yield shown[0].scenario, shown
 
 
-def _arms_of(scenario: Scenario, shown: Sequence[Regression]) -> tuple[str, ...]:
+def arms_of(scenario: Scenario, shown: Sequence[Regression]) -> tuple[str, ...]:
     needed = arms_needed(ratio for one in shown for ratio in one.ratios)
     return tuple(arm for arm in scenario.arms if arm in needed)
 
@@ -276,7 +276,7 @@ def _on_mutant(
     """The mutant and the same source without it."""
     sightings, publications = [], []
     for scenario, shown in _by_scenario(regressions):
-        arms = _arms_of(scenario, shown)
+        arms = arms_of(scenario, shown)
         try:
             broken = _results(visit, Request(scenario, visit.resolve(mutant), None, arms))
             sound = _results(visit, Request(scenario, visit.resolve(""), None, arms))

@@ -164,6 +164,30 @@ class Filesystem(Step):
 
 
 @dataclass(frozen=True)
+class Loop(Step):
+    """Make a loop device over ``file``: a device, or a new file of ``size`` bytes where that is not 0."""
+
+    verb, sent = "loop", ("name", "number", "line")
+    typed = "head -c {0.size} /dev/zero > {0.file}; sync; losetup {0.option} /dev/loop{0.number} {0.file}"
+    name: str
+    number: int
+    file: str
+    size: int
+    direct_io: bool
+
+    @property
+    def option(self) -> str:
+        return f"--direct-io={'on' if self.direct_io else 'off'}"
+
+    @property
+    def line(self) -> str:
+        return f"{self.file} {self.size} {self.option}"
+
+    def shell(self) -> str:
+        return super().shell() if self.size else super().shell().partition("sync; ")[2]
+
+
+@dataclass(frozen=True)
 class Network(Step):
     """Bring the loopback device up and run ``commands`` of tc, such as ``qdisc add dev lo ...``."""
 

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""How far layout and seeds alone move each kind of figure: the data that ``blklab check thresholds`` measures."""
+
+import json
+from collections.abc import Mapping
+from dataclasses import dataclass
+from functools import lru_cache
+from pathlib import Path
+
+from harness.scenario.metric_names import METRICS, Basis
+
+DATA = Path(__file__).with_name("thresholds.json")
+_LATENCIES = {"mean": "mean latency", "p50": "median latency", "max": "longest latency"}
+FEW = 1000
+"""Counters below it are a kind of their own: one event more is a large share of them."""
+SLOW = 100
+"""IOPS below which a role's figures are a kind of their own, for the same reason."""
+BUSY = 0.95
+"""Share of the CPU from which its time is exact: ticks count an idle CPU only roughly."""
+Key = tuple[str, str, str]
+
+
+@dataclass(frozen=True)
+class NullEvidence:
+    """The largest relative difference of null pairs: between medians over the same seeds, and between single boots.
+
+    ``pairs`` counts the pairs of medians, ``where`` names the figure of the largest.
+    """
+
+    layout: float
+    single: float
+    pairs: int
+    where: str
+
+
+def kind(key: Key, figures: Mapping[Key, float]) -> str:
+    """The kind of a figure (load, role, metric) of a boot with these ``figures``; empty for properties and shares."""
+    load, role, metric = key
+    known = METRICS.get(metric)
+    if known is None or (known.basis is Basis.OTHER and known.unit != "ns"):
+        return ""
+    roles = [value for (where, _, name), value in figures.items() if where == load and name == "iops"]
+    if known.basis is Basis.OTHER:
+        busy = figures.get(key, 0.0) * sum(roles) / 1e9 >= BUSY
+        return f"{metric}, CPU {'busy' if busy else 'partly idle'}"
+    if metric.endswith(".ms"):
+        return "time by a counter of ms"
+    if known.basis is Basis.COUNT:
+        return f"counter below {FEW:,}" if figures.get(key, 0.0) < FEW else "counter"
+    slow = figures.get((load, role, "iops"), 0.0) < SLOW
+    company = f"below {SLOW} IOPS" if slow else "one role" if len(roles) == 1 else "several roles"
+    if known.unit != "ns":
+        return f"rate, {company}"
+    what = _LATENCIES.get(metric.partition(".")[2], "percentile of latency")
+    return f"{'submission, ' if metric.startswith('slat') else ''}{what}, {company}"
+
+
+@lru_cache
+def evidence(path: Path = DATA) -> Mapping[str, NullEvidence]:
+    """By kind; empty before the first measurement."""
+    if not path.exists():
+        return {}
+    return {name: NullEvidence(**row) for name, row in json.loads(path.read_text())["kinds"].items()}
