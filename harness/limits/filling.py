@@ -12,8 +12,10 @@ from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from itertools import pairwise
+from typing import TYPE_CHECKING
 
-import networkx
+if TYPE_CHECKING:
+    import networkx
 
 _SAME = 1e-9
 _UNIT = 1 << 10
@@ -156,6 +158,8 @@ class _State:
 
     def network(self, level: float, loose: float, full: Collection[FlowElement]) -> "networkx.DiGraph[object]":
         """Source, choices, elements (an edge each), sink. All but ``full`` have ``loose`` times their capacity."""
+        import networkx
+
         graph: networkx.DiGraph[object] = networkx.DiGraph()
         for number, (flow, choice) in enumerate(self.choices):
             taken, rising = self.demand(flow, choice)
@@ -198,6 +202,8 @@ def _highest(state: _State, level: float) -> tuple[float, set[FlowElement], set[
 
 def _smallest_cut(state: _State, level: float) -> tuple[set[FlowElement], set[int]]:
     """Elements of the cut, and the choices that are behind it as seen from the sink."""
+    import networkx
+
     graph = state.network(level, 1.0, ())
     _, (source_side, _) = networkx.minimum_cut(graph, _SOURCE, _SINK)
     cut = {element for element in state.seconds if (element, 0) in source_side and (element, 1) not in source_side}
@@ -217,6 +223,8 @@ def _even_use(state: _State, full: Collection[FlowElement]) -> dict[FlowElement,
     use = {element: (element.capacity - free) / element.capacity for element, free in state.free.items()}
     if not state.choices:
         return use
+    import networkx
+
     low, high = 0.0, 1.0
     wanted = sum(_whole(state.demand(*each)[0]) for each in state.choices) * (1 - 2 * _CUT_SLACK)
     for _ in range(_HALVINGS):

@@ -17,6 +17,7 @@ from harness.scenario.model import Clock, Status
 from lab.base.record import Outcome
 
 METRICS = ("iops", "lat.p99")
+_BOOTS = "boots"
 
 
 class Effect(StrEnum):
@@ -35,6 +36,11 @@ class SeriesFinding:
     what: str
     before: str
     after: str
+
+    @property
+    def boot_lost(self) -> bool:
+        """Whether a boot fails, hangs or does not come up any more."""
+        return self.effect is Effect.WORSE and self.before == _BOOTS
 
 
 @dataclass(frozen=True)
@@ -99,11 +105,10 @@ def _boots(base: Verdict, series: Verdict) -> Iterator[SeriesFinding]:
             continue
         what = f"arm {after.arm}, seed {after.seed}"
         if earlier.status is Status.PASS and after.status is not Status.SKIP:
-            yield SeriesFinding(
-                Effect.WORSE if _failed(after) else Effect.OPEN, what, "boots", "; ".join(after.reasons)
-            )
+            effect = Effect.WORSE if _failed(after) else Effect.OPEN
+            yield SeriesFinding(effect, what, _BOOTS, "; ".join(after.reasons))
         elif after.status is Status.PASS and _failed(earlier):
-            yield SeriesFinding(Effect.BETTER, what, "; ".join(earlier.reasons), "boots")
+            yield SeriesFinding(Effect.BETTER, what, "; ".join(earlier.reasons), _BOOTS)
 
 
 def _failed(cell: CellResult) -> bool:

@@ -47,7 +47,8 @@ def summary(one: MeasuredSeries) -> Iterator[str]:
     yield f"{verdict_line(one)}, {one.minutes:.1f} min"
     for found in one.outcomes:
         for finding in found.findings:
-            yield f"  {found.scenario}: {_finding(finding)}"
+            where = f"{one.series.place}: " if finding.boot_lost else ""
+            yield f"  {where}{found.scenario}: {_finding(finding)}"
 
 
 def _finding(one: SeriesFinding) -> str:

@@ -26,11 +26,12 @@ Measure = Callable[[Scenario, Kernel], RunFolder]
 
 @dataclass(frozen=True)
 class SeriesKernel:
-    """A kernel of the series: the base, with the patches up to one. ``title`` is for people."""
+    """A kernel of the series: the base, with the patches up to the one at ``place``. ``title`` is for people."""
 
     commit: str
     title: str
     kernel: Kernel
+    place: str = ""
 
 
 @dataclass(frozen=True)
@@ -65,7 +66,7 @@ class Study:
         """The base with all patches up to this one. Raises CannotJudge with the compiler's line."""
         title = f"{self._base_title} with {applied.patch.title}"
         try:
-            return SeriesKernel(applied.commit, title, self._built(applied.commit, title))
+            return SeriesKernel(applied.commit, title, self._built(applied.commit, title), applied.patch.place(1))
         except CannotJudge as error:
             named = _COMPILER.search(error.message)
             where = applied.patch.place_of(named["file"], int(named["line"])) if named else ""

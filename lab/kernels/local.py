@@ -102,7 +102,8 @@ def find(folder: Path) -> FoundKernel:
         )
     if not folder.is_dir():
         raise no_such_folder(folder, "the kernel folder")
-    if (folder / "Kbuild").exists() and (folder / "scripts").is_dir():
+    # An out-of-tree build has its own scripts and .config, but no Kbuild.
+    if (folder / "scripts").is_dir() and ((folder / "Kbuild").exists() or (folder / ".config").exists()):
         return built_tree(folder)
     found = store.find_parts(folder)
     if not found:

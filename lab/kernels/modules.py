@@ -3,6 +3,7 @@
 
 import gzip
 import lzma
+import re
 import struct
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
@@ -18,6 +19,9 @@ from lab.kernels.model import Kernel
 from lab.kernels.vmlinux import DAMAGE
 
 _SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
+# A pattern may have blanks in it (Ubuntu's 4.15 to 5.0).
+_PLAIN_ALIAS = re.compile(r"^alias ([^\s:]+) (?:.* )?(\S+)$", re.MULTILINE)
+_CPU_ALIAS = re.compile(r"^alias cpu:.* (\S+)$", re.MULTILINE)
 _SIGNED = b"~Module signature appended~\n"
 _SIGNATURE = struct.Struct(">8xI")
 """Eight bytes of kinds and padding, then the length of the signature in front of it."""
@@ -107,17 +111,18 @@ def unsigned(module: bytes) -> bytes:
 
 @dataclass(frozen=True)
 class _Index:
-    """depmod's tables by module name: file, hard dependencies in load order, soft ones, aliases."""
+    """depmod's tables by module name: file, line of hard dependencies, soft ones, aliases."""
 
     files: Mapping[str, str]
-    needs: Mapping[str, tuple[str, ...]]
+    needs: Mapping[str, str]
     soft: Mapping[str, tuple[str, ...]]
     aliases: Mapping[str, tuple[str, ...]]
     builtin: frozenset[str]
 
     def add(self, name: str, load: dict[str, None]) -> None:
         """Append ``name`` to ``load``, after its dependencies."""
-        for module in (*self.needs[name], name):
+        # modules.dep names the one to load first last.
+        for module in (*map(module_name, reversed(self.needs[name].split())), name):
             if module in load:
                 continue
             for wanted in self.soft.get(module, ()):
@@ -129,12 +134,11 @@ class _Index:
 
 @lru_cache(maxsize=8)
 def _index(modules: Path) -> _Index:
-    files, needs = dict[str, str](), dict[str, tuple[str, ...]]()
+    files, needs = dict[str, str](), dict[str, str]()
     for line in _lines(modules / "modules.dep"):
         target, _, listed = line.partition(":")
-        files[module_name(target)] = target
-        # modules.dep names the one to load first last.
-        needs[module_name(target)] = tuple(map(module_name, reversed(listed.split())))
+        name = module_name(target)
+        files[name], needs[name] = target, listed
     return _Index(files, needs, _soft(modules), _aliases(modules), _builtin(modules))
 
 
@@ -150,13 +154,11 @@ def _soft(modules: Path) -> Mapping[str, tuple[str, ...]]:
 
 def _aliases(modules: Path) -> Mapping[str, tuple[str, ...]]:
     """Plain names (no bus patterns) to the modules behind them that any CPU can load."""
-    lines = [line.split() for line in _lines_if_any(modules / "modules.alias") if line.startswith("alias ")]
-    # A pattern may have blanks in it (Ubuntu's 4.15 to 5.0).
-    named = [(words[1], words[-1]) for words in lines]
-    cpu_bound = {module for alias, module in named if alias.startswith("cpu:")}
+    text = "\n".join(_lines_if_any(modules / "modules.alias"))
+    cpu_bound = set(_CPU_ALIAS.findall(text))
     aliases = dict[str, tuple[str, ...]]()
-    for alias, module in named:
-        if ":" not in alias and module not in cpu_bound:
+    for alias, module in _PLAIN_ALIAS.findall(text):
+        if module not in cpu_bound:
             name = module_name(alias)
             aliases[name] = (*aliases.get(name, ()), module)
     return aliases

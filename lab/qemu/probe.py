@@ -5,6 +5,7 @@ import functools
 import os
 import re
 import shutil
+from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -89,19 +90,21 @@ def _installation() -> str:
 @functools.cache
 def _probe(path: Path, mtime_ns: int, size: int) -> Qemu:
     """Keyed by time stamp and size, which change when the program is replaced."""
-    version, package = parse_version(_ask(path, "--version"))
+    with ThreadPoolExecutor() as pool:
+        devices, folders = (pool.submit(_ask, path, word, "help") for word in ("-device", "-L"))
+        version, package = parse_version(_ask(path, "--version"))
     if version < OLDEST:
         text, oldest = ".".join(map(str, version)), ".".join(map(str, OLDEST))
         raise LabBroken(
             f"{path} is QEMU {text}, blklab needs {oldest} or later",
             remedy=f"name a later one in {OVERRIDE}, or {_installation()}",
         )
-    firmware = _guest_code(path)
+    firmware = _guest_code(folders.result())
     return Qemu(
         path=path,
         version=version,
         package=package,
-        devices=parse_devices(_ask(path, "-device", "help")),
+        devices=parse_devices(devices.result()),
         firmware=FAST_FIRMWARE if FAST_FIRMWARE in {file.name for file in firmware} else None,
         digest=digest_bytes(b"".join(bytes.fromhex(digest_file(file)) for file in (path, *firmware))),
     )
@@ -112,7 +115,7 @@ def _ask(path: Path, *words: str) -> str:
     return done.stdout.decode(errors="replace")
 
 
-def _guest_code(path: Path) -> tuple[Path, ...]:
-    folders = [Path(line) for line in _ask(path, "-L", "help").splitlines() if line]
+def _guest_code(listed: str) -> tuple[Path, ...]:
+    folders = [Path(line) for line in listed.splitlines() if line]
     found = (next((folder / name for folder in folders if (folder / name).is_file()), None) for name in _GUEST_CODE)
     return tuple(file for file in found if file is not None)

@@ -10,8 +10,6 @@ from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from itertools import pairwise
 
-import networkx
-
 from lab.topology.limits import driver_of, effective_iops
 from lab.topology.model import Disk, Lun, Stack, StackKind, Topology, Zone
 
@@ -319,6 +317,8 @@ def maximum_flow(topology: Topology, request: int, hba: str = "") -> Carried | N
 
     None if a disk has no rate, because it serves all its requests at once.
     """
+    import networkx
+
     ways = [(lun, disk) for lun in topology.luns.values() for disk in lun.disks if hba in ("", lun.hba)]
     rates = {name: _disk_rate(topology.disks[name], topology, request) for _, name in ways}
     if not all(rates.values()):

@@ -3,6 +3,7 @@
 
 import json
 from collections.abc import Mapping
+from dataclasses import replace
 from pathlib import Path
 
 from harness.base.plain import identity
@@ -97,9 +98,10 @@ def facts(model: Scenario, cells: tuple[PlannedCell, ...]) -> RunFacts:
     )
 
 
-def new_run(root: Path, model: Scenario, *, seeds: int = 3, repeats: int = 1) -> RunFolder:
+def new_run(root: Path, model: Scenario, *, seeds: int = 3, repeats: int = 1, spec: str = "") -> RunFolder:
     cells = planned([(arm, seed, ()) for seed in range(1, seeds + 1) for arm in model.arms], repeats=repeats)
-    return Store(root).new_run(model, facts(model, cells))
+    kernel = replace(KERNEL, spec=spec or KERNEL.spec)
+    return Store(root).new_run(model, replace(facts(model, cells), kernel=kernel))
 
 
 def boot_all(run: RunFolder, together: Mapping[str, float], more: Mapping[str, bytes] = {}) -> None:

@@ -2,6 +2,7 @@
 """Exit codes: `git bisect run` reads 1 to 127 as a verdict, so nothing but a judged failure may end there."""
 
 import argparse
+import gc
 import re
 import shutil
 import subprocess
@@ -254,6 +255,20 @@ def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixtur
     assert "--kernel" in script or "-l kernel" in script
     if shutil.which(shell):
         subprocess.run([shell, "-n"], input=script.encode(), check=True)
+
+
+def test_a_run_without_paths_imports_no_networkx() -> None:
+    program = (
+        "import sys, harness.commands.run as run; run.scenario_of(run.argparse.Namespace(scenario='shared-queue'))\n"
+        "sys.exit('networkx' in sys.modules)"
+    )
+    assert python(program).returncode == 0
+
+
+def test_garbage_is_collected_again_after_the_imports(monkeypatch: pytest.MonkeyPatch) -> None:
+    assert code_of(monkeypatch, gc.isenabled) == 1
+    assert main(["trail"]) == MISUSE
+    assert gc.isenabled()
 
 
 def python(program: str, **streams: int) -> "subprocess.CompletedProcess[bytes]":

@@ -48,6 +48,13 @@ def test_a_built_tree(cache: Cache, tmp_path: Path, prefix: str) -> None:
 
 
 @needs_depmod
+def test_the_folder_of_an_out_of_tree_build(cache: Cache, tmp_path: Path) -> None:
+    tree = built_tree(tmp_path / "objects", "drivers/block/null_blk.o")
+    (tree / "Kbuild").unlink()
+    assert resolve(f"path:{tree}", cache).release == "6.12.1"
+
+
+@needs_depmod
 def test_a_rebuilt_tree_is_another_kernel(cache: Cache, tmp_path: Path) -> None:
     tree = built_tree(tmp_path / "linux", "drivers/block/null_blk.o")
     first = resolve(f"path:{tree}", cache)

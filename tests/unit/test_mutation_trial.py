@@ -27,7 +27,7 @@ from harness.studies.mutation.trial import (
     reference,
     try_mutant,
 )
-from lab.base.errors import LabBroken
+from lab.base.errors import CannotJudge, LabBroken
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import claim, ratio, scenario
 from tests.unit.store_samples import facts, files, record
@@ -125,9 +125,16 @@ def test_a_mutant_is_tried_in_the_arms_that_reach_it_alone(tmp_path: Path) -> No
     assert try_mutant(MadeUpBench(), Store(tmp_path / "work"), 2, "here", arms, most=3).arms == ()
 
 
-def test_a_reference_that_fails_is_refused(tmp_path: Path) -> None:
-    with pytest.raises(LabBroken, match="one does not pass without a mutant: alone"):
-        arms_of(MadeUpBench(together={(1, "alone"): 9.0}), tmp_path, "one")
+def test_a_reference_whose_boot_does_not_end_well_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CannotJudge, match="one does not pass without a mutant: hang"):
+        arms_of(MadeUpBench(together={(1, "alone"): Outcome.HANG}), tmp_path, "one")
+
+
+def test_a_claim_that_fails_without_a_mutant_detects_none(tmp_path: Path) -> None:
+    arms = arms_of(MadeUpBench(together={(1, "alone"): 9.0}), tmp_path / "reference", "one")
+    assert {one.failing for one in arms} == {("alone",)}
+    found = try_mutant(MadeUpBench(together={(2, "alone"): 8.0}), Store(tmp_path / "work"), 2, "here", arms, most=1)
+    assert found.fate is Fate.SURVIVED
 
 
 def campaign_of(root: Path, most: int = 1) -> MutantCampaign:
@@ -185,11 +192,13 @@ def test_the_page_shows_each_survivor_with_its_diff_and_its_reason() -> None:
     page = mutants_page(known, {"block/sample.c": SOURCE}, {second.place: "a is never 2"}, "Source: s.", "blklab x")
     assert "| block/sample.c | 6 | 4 | 4 | 1 | 0 | 2 | 1 | 33 % |" in page
     assert "1 of 2 explained." in page
+    assert "### 0.1 % to 5 %: 2" in page
     assert (
-        "a is never 2. Differs in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)." in page
+        "a is never 2.\nDiffers in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)."
+        in page
     )
     assert (
-        "not explained. Differs in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)."
+        "not explained.\nDiffers in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)."
         in page
     )
     assert "-\tif (a < 2)\n+\tif (a <= 2)" in page

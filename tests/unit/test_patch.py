@@ -9,8 +9,8 @@ import pytest
 
 from harness.cli import main
 from harness.commands import patch as command
-from harness.patch.judgement import Effect, Outcomes, outcomes
-from harness.patch.report import LINES, exit_code, reply, verdict_line
+from harness.patch.judgement import Effect, Outcomes, SeriesFinding, outcomes
+from harness.patch.report import LINES, exit_code, reply, summary, verdict_line
 from harness.patch.series import Branch, read_series
 from harness.patch.study import MeasuredSeries, SeriesKernel, Study
 from harness.record.store import RunFolder
@@ -162,6 +162,18 @@ def test_a_load_that_gets_less_is_worse_and_one_that_gets_more_is_better(tmp_pat
         assert (found.effect, one.effect, exit_code([one])) == (effect, effect, code)
         assert verdict_line(one).startswith({Effect.WORSE: "WORSE", None: "SAME"}.get(effect, "BETTER"))
     assert exit_code([compared(outcomes(base, fast)), compared(outcomes(base, slow))]) == EXIT_FAIL
+
+
+def test_a_boot_that_is_lost_has_the_line_of_the_patch(tmp_path: Path) -> None:
+    found = outcomes(run_of(tmp_path, [95.0]), run_of(tmp_path, [95.0], day=2))
+    lost = SeriesFinding(Effect.WORSE, "arm none, seed 1", "boots", "oops: checked")
+    slower = SeriesFinding(Effect.WORSE, "none.together: IOPS of victim", "95", "80")
+    one = compared(replace(found, findings=(lost, slower)))
+    _, *lines = summary(replace(one, series=replace(one.series, place="series.mbox:7")))
+    assert lines == [
+        f"  series.mbox:7: {found.scenario}: worse: arm none, seed 1: boots -> oops: checked",
+        f"  {found.scenario}: worse: none.together: IOPS of victim: 95 -> 80",
+    ]
 
 
 def test_a_reply_is_a_mail_of_forty_lines(tmp_path: Path, tree: Path) -> None:

@@ -6,14 +6,18 @@ from pathlib import Path
 
 import pytest
 
+from harness.commands.check.pages import of_every_series
 from harness.judge.document import verdict_document
 from harness.judge.verdict import judge
+from harness.record.judging import judge_run
+from harness.record.store import Store
 from harness.scenario.model import Reproduction, Scenario, Source, Status
 from harness.studies.field_reports import Measured, page, unexplained
 from harness.studies.sensitivity import FACTORS, Sensitivity, SensitivityRow
 from lab.base.errors import InputErrors
 from tests.unit.analysis_samples import SHARE, cells, claim, scenario
 from tests.unit.scenario_text import GOOD, load
+from tests.unit.store_samples import boot_all, new_run
 
 
 def reproducing(reported: float, because: str = "") -> Scenario:
@@ -115,3 +119,13 @@ def test_scenarios_of_one_report_come_together_and_kernels_say_how_they_were_had
     assert "6.1.1-amd64 (1 seed, built from a tree)." in text
     assert "6.1.1-amd64 (1 seed, ubuntu:4.15)." in text
     assert "/srv" not in text
+
+
+def test_a_series_without_a_package_is_shown_as_it_was_built(tmp_path: Path) -> None:
+    model = scenario([claim()], [], ["none", "red"])
+    for spec in ("tree:linux@v4.19", "debian:6.1", "source:6.1"):
+        run = new_run(tmp_path, model, spec=spec)
+        boot_all(run, {"none": 90.0, "red": 10.0})
+        run.finish(judge_run(run), elapsed=1.0)
+        (shown,) = of_every_series(Store(tmp_path), model)
+        assert shown.spec == ("tree:linux@v4.19" if spec.startswith("tree:") else "debian:6.1")

@@ -43,3 +43,8 @@ def test_a_hog_slows_its_neighbour_on_the_legacy_path_alone(tmp_path: Path) -> N
     assert share["legacy-noop"] <= 0.8
     assert share["legacy-lun-128"] >= 0.9
     assert share["none"] >= 0.9
+
+
+def test_a_hog_starves_a_fast_neighbour_there_and_cmd_per_lun_cures_it(tmp_path: Path) -> None:
+    done = run("legacy-fair-tags", tmp_path)
+    assert done.returncode == EXIT_PASS, done.stdout + done.stderr

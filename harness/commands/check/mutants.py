@@ -18,7 +18,7 @@ from harness.studies.mutation.kernel import Generated, build_schemata, generate
 from harness.studies.mutation.page import MutantScore, mutants_page, summary
 from harness.studies.mutation.trial import MutantBench, ReferenceArm, Trial, reference
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.packaged import DEFAULT, named_source
 
 FOLDER = "mutants"
@@ -42,6 +42,7 @@ ARMS = (
     "md-rows",
     "split-order",
     "verified-data",
+    "bfq-weights",
     "io-cost:null-blk-none,null-blk-mq-deadline,null-blk-kyber,null-blk-bfq,md-raid1-none",
 )
 """Scenarios, with arms where not all are of use: cheap ones that together execute every kind of device."""
@@ -116,4 +117,7 @@ def _reference(bench: MutantBench, store: Store, wanted: list[str] | tuple[str, 
     for words in wanted:
         name, _, arms = words.partition(":")
         scenario = load_scenario(name, search=shared.SCENARIOS)
-        yield from reference(bench, store, scenario, tuple(arms.split(",")) if arms else tuple(scenario.arms))
+        try:
+            yield from reference(bench, store, scenario, tuple(arms.split(",")) if arms else tuple(scenario.arms))
+        except CannotJudge as error:
+            shared.tell(error.message)

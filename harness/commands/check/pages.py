@@ -11,7 +11,7 @@ from harness.commands.common.options import PAGES, SCENARIOS, add_results, resul
 from harness.limits.load import load_scenario
 from harness.profile.neighbours import neighbours_page
 from harness.record.judging import judge_run, newest_runs
-from harness.record.store import Store
+from harness.record.store import RunFolder, Store
 from harness.scenario.model import Scenario
 from harness.studies import field_reports, io_cost, noise
 from harness.studies.field_reports import Measured
@@ -59,7 +59,7 @@ def execute(options: argparse.Namespace) -> int:
 
 def _field_reports(store: Store) -> Page:
     wanted = every_scenario()
-    runs = [one for scenario in wanted if scenario.reproduces for one in _newest(store, scenario)]
+    runs = [one for scenario in wanted if scenario.reproduces for one in of_every_series(store, scenario)]
     if not runs:
         raise Misuse(
             f"{store.root} holds no current run of a scenario that reproduces a report",
@@ -71,7 +71,7 @@ def _field_reports(store: Store) -> Page:
 
 
 def _io_cost(store: Store) -> Page:
-    runs = _newest(store, load_scenario(_COST, search=SCENARIOS))
+    runs = _measured(newest_runs(store, load_scenario(_COST, search=SCENARIOS)))
     if not runs:
         raise Misuse(f"{store.root} holds no current run of {_COST}", remedy=f"blklab run {_COST} --kernel debian:6.1")
     runs.sort(key=lambda run: by_release(run.release))
@@ -100,10 +100,14 @@ MAKERS: Mapping[str, Callable[[Store], Page]] = {
 }
 
 
-def _newest(store: Store, scenario: Scenario) -> list[Measured]:
-    """The newest judged run of the current scenario on each kernel series."""
+def of_every_series(store: Store, scenario: Scenario) -> list[Measured]:
+    """The newest judged run of the current scenario on each kernel series: on a package, else on a build."""
+    return _measured(newest_runs(store, scenario, built=True) | newest_runs(store, scenario))
+
+
+def _measured(runs: Mapping[str, RunFolder]) -> list[Measured]:
     return [
         Measured(run.scenario, judge_run(run), kernel.release, series, run.facts.qemu, run.facts.run_id, kernel.spec)
-        for series, run in newest_runs(store, scenario).items()
+        for series, run in runs.items()
         for kernel in (run.facts.kernel,)
     ]

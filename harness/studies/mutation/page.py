@@ -2,6 +2,7 @@
 """docs/results/mutants.md: the score by file and operator, and each mutant that no claim detects."""
 
 import difflib
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
@@ -24,6 +25,11 @@ first, with the arms that their claims compare, one seed, until one detects it.
 
 The score is (killed + died) / (killed + died + survived).
 """
+_GROUPS = (
+    (0.05, "5 % or more, within the bounds of every claim"),
+    (0.001, "0.1 % to 5 %"),
+    (0, "less than 0.1 %: single requests are earlier or later"),
+)
 _FATES = (Fate.KILLED, Fate.DIED, Fate.SURVIVED, Fate.EQUIVALENT)
 Tried = Sequence[tuple[Mutant, Trial]]
 
@@ -75,6 +81,7 @@ def mutants_page(
             "What detects them", _counted(("scenario and claim, or end of the boot", "mutants"), reasons)
         ),
         *markdown.section("Places without a mutant", _counted(("what they are in", "places"), outcome.found.skipped)),
+        *markdown.section("Claims that count for no mutant", _failing(outcome.arms)),
         *markdown.section("Survivors", _survivors(survivors, texts, explained)),
         made_of,
     ]
@@ -98,6 +105,15 @@ def _counted(columns: Sequence[str], counted: Counter[str]) -> Iterator[str]:
         yield from markdown.table(columns, rows, numbers=1)
 
 
+def _failing(arms: Sequence[ReferenceArm]) -> Iterator[str]:
+    """Those that fail without a mutant."""
+    found = dict.fromkeys((one.scenario.name, claim) for one in arms for claim in one.failing)
+    if found:
+        yield "They fail on this kernel without a mutant, whose schemata cost instructions:"
+        yield ""
+    yield from (f"- {scenario}: {claim}" for scenario, claim in found)
+
+
 def _reason(trial: Trial) -> str:
     """The claim, or how the boot ended without what is particular to it."""
     return trial.reason if trial.fate is Fate.KILLED else trial.reason.partition(": ")[2].partition(":")[0]
@@ -106,14 +122,20 @@ def _reason(trial: Trial) -> str:
 def _survivors(survivors: Tried, texts: Mapping[str, bytes], explained: Mapping[str, str]) -> Iterator[str]:
     unknown = sum(mutant.place not in explained for mutant, _ in survivors)
     if survivors:
-        yield f"{len(survivors) - unknown} of {len(survivors)} explained."
+        yield f"{len(survivors) - unknown} of {len(survivors)} explained. By the largest change of a mean or a count:"
         yield ""
-    for mutant, trial in survivors:
-        yield f"### {mutant.file}:{mutant.line} {mutant.function}()"
-        yield ""
-        yield f"{explained.get(mutant.place, UNEXPLAINED)}. Differs in {', '.join(trial.differs)}; {_moved(trial)}."
-        yield ""
-        yield from ("```diff", *diff_lines(texts[mutant.file], mutant), "```", "")
+    above = math.inf
+    for least, says in _GROUPS:
+        group = [one for one in survivors if least <= one[1].change < above]
+        above = least
+        if group:
+            yield f"### {says}: {len(group)}"
+            yield ""
+        for mutant, trial in sorted(group, key=lambda one: -one[1].change):
+            yield f"**{mutant.file}:{mutant.line} {mutant.function}()**: {explained.get(mutant.place, UNEXPLAINED)}."
+            yield f"Differs in {', '.join(trial.differs)}; {_moved(trial)}."
+            yield ""
+            yield from ("```diff", *diff_lines(texts[mutant.file], mutant), "```", "")
 
 
 def _moved(trial: Trial) -> str:

@@ -135,7 +135,9 @@ class _File:
     def _mutate(self, node: "Node") -> None:
         if node.type in _CONDITIONS:
             condition = node.child_by_field_name("condition")
-            if condition is not None and not condition.has_error:
+            if _is_value(node):
+                self.skipped["a condition that is a value (?:)"] += 1
+            elif condition is not None and not condition.has_error:
                 self._invert(condition)
         if node.has_error:
             return
@@ -242,6 +244,11 @@ def _is_condition(node: "Node") -> bool:
     while above is not None and above.type == "parenthesized_expression":
         node, above = above, above.parent
     return above is not None and above.type in _CONDITIONS and above.child_by_field_name("condition") == node
+
+
+def _is_value(node: "Node") -> bool:
+    """Whether the condition is the value too, as in ``a ?: b``."""
+    return node.type == "conditional_expression" and node.child_by_field_name("consequence") is None
 
 
 def _is_cast(left: "Node") -> bool:

@@ -85,7 +85,7 @@ _PREFACE = """\
 Each row is a published regression of the block layer: the ratio of the scenario that shows it, and whether it is good
 or bad, on distribution kernels and on a build of one source with the mutant. Bold: not the side that was expected. `?`:
 not measured, or the seeds disagree; the reason is below. A null pair is a kernel compared with itself under other
-seeds: any difference is a false alarm.
+seeds: any difference is a false alarm. A report that was declined ("Do not alarm") is good on every kernel.
 """
 
 
