@@ -282,17 +282,24 @@ _REQUESTS = (4 << 10, 1 << 20)
 
 @dataclass(frozen=True)
 class Timer:
-    """``time`` in nanoseconds; ``source`` is where Linux sets it, ``does`` what happens when it expires."""
+    """``time`` in nanoseconds; ``source`` is where Linux sets it, ``does`` what happens when it expires.
+
+    ``rotates``: the only disks that it concerns, None for all.
+    """
 
     name: str
     time: int
     source: str
     does: str
+    rotates: bool | None = None
 
+
+_WBT = "block/blk-wbt.c, wbt_default_latency_nsec"
 
 TIMERS = (
     Timer("slice_idle", 8 * _MS, "block/bfq-iosched.c, bfq_slice_idle", "BFQ no longer waits for the next request"),
-    Timer("wbt", 75 * _MS, "block/blk-wbt.c, wbt_default_latency_nsec", "writeback is throttled for slow reads"),
+    Timer("wbt", 75 * _MS, _WBT, "writeback is throttled for slow reads of a rotating disk", rotates=True),
+    Timer("wbt", 2 * _MS, _WBT, "writeback is throttled for slow reads of flash", rotates=False),
     Timer("read_expire", 500 * _MS, "block/mq-deadline.c, read_expire", "mq-deadline takes the oldest read first"),
     Timer("write_expire", 5000 * _MS, "block/mq-deadline.c, write_expire", "mq-deadline takes the oldest write first"),
     Timer("timeout", COMMAND_TIMEOUT, "drivers/scsi/sd.h, SD_TIMEOUT", "commands are aborted"),
@@ -311,28 +318,30 @@ class Crossing:
 
 def crossings(topology: Topology) -> tuple[Crossing, ...]:
     """Every time that is below a timer on the hardware but not in the lab, by timer."""
-    times = dict(_times(topology))
+    times = tuple(_times(topology))
     return tuple(
         Crossing(what, lab / topology.scale, lab, timer)
         for timer in TIMERS
-        for what, lab in times.items()
-        if lab / topology.scale < timer.time <= lab
+        for what, lab, rotates in times
+        if lab / topology.scale < timer.time <= lab and timer.rotates in (None, rotates)
     )
 
 
-def _times(topology: Topology) -> Iterator[tuple[str, float]]:
+def _times(topology: Topology) -> Iterator[tuple[str, float, bool | None]]:
+    """What takes time, its nanoseconds in the lab, and whether it is a disk that rotates (None: a link)."""
     for names, disk, depth in _alike(topology):
+        rotates = bool(disk.seek or disk.rotation)
         kinds = {"a seek": disk.seek, "a revolution": disk.rotation, "a request": disk.service or 0}
-        yield from ((f"{names}: {what}", time) for what, time in kinds.items() if time)
+        yield from ((f"{names}: {what}", time, rotates) for what, time in kinds.items() if time)
         if driver_of(disk, topology) is not Driver.TCMU:
             continue
         for size in _REQUESTS:
             one = slowest_service(disk, size)
-            yield f"{names}: a request of {show_size(size)}", one
+            yield f"{names}: a request of {show_size(size)}", one, rotates
             if depth > 1:
-                yield f"{names}: {depth} requests of {show_size(size)} queued", depth * one
+                yield f"{names}: {depth} requests of {show_size(size)} queued", depth * one, rotates
     for link in topology.links.values():
-        yield f"{link.name}: the cost of a request", link.cost
+        yield f"{link.name}: the cost of a request", link.cost, None
 
 
 def _alike(topology: Topology) -> Iterator[tuple[str, Disk, int]]:

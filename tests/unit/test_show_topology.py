@@ -131,6 +131,20 @@ def test_times_that_the_scale_carries_across_a_timer_are_warned_of(boxes: Topolo
     assert crossings(replace(boxes, scale=1)) == ()
 
 
+def test_wbt_waits_2_ms_for_flash_and_75_for_a_rotating_disk(boxes: Topology) -> None:
+    slower = replace(
+        boxes,
+        scale=40,
+        disks={name: replace(disk, rate=disk.rate // 4 if disk.rate else None) for name, disk in boxes.disks.items()},
+    )
+    wbt = {
+        (each.timer.time // 10**6, each.what.partition(":")[0])
+        for each in crossings(slower)
+        if each.timer.name == "wbt"
+    }
+    assert wbt == {(2, "f"), (2, "e0..1"), (75, "d00..11")}
+
+
 def test_origins_are_shown(boxes: Topology) -> None:
     assert "where its figures come from\n  disk.*.rate  cites: the data sheet" in describe_topology(boxes)
 
