@@ -2,6 +2,7 @@
 """Which mutants are tried, and what became of each: kept by file, so that an interrupted campaign goes on."""
 
 import shutil
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
 from dataclasses import dataclass
@@ -56,12 +57,15 @@ class MutantCampaign:
 
 
 def sample(numbers: Mapping[int, Mutant], count: int) -> tuple[int, ...]:
-    """``count`` mutants: one of each file and operator in turn, within these by the digest of the place."""
-    groups: dict[tuple[str, str], list[int]] = {}
-    for number in sorted(numbers, key=lambda one: digest_bytes(numbers[one].place.encode())):
-        groups.setdefault((numbers[number].file, numbers[number].operator), []).append(number)
-    turns = ((turn, group, number) for group, found in groups.items() for turn, number in enumerate(found))
-    return tuple(number for _, _, number in sorted(turns)[:count])
+    """``count`` mutants: one of each file and operator in turn, chosen and ordered by digests of the places."""
+    ordered = sorted(numbers, key=lambda one: digest_bytes(numbers[one].place.encode()))
+    seen = Counter[tuple[str, str]]()
+    turns: dict[int, int] = {}
+    for number in ordered:
+        group = (numbers[number].file, numbers[number].operator)
+        turns[number] = seen[group]
+        seen[group] += 1
+    return tuple(sorted(ordered, key=lambda one: turns[one])[:count])
 
 
 def measure_all(
