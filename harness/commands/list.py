@@ -25,7 +25,7 @@ def execute(options: argparse.Namespace) -> int:
         _print_titles({topology.name: topology.title for topology in catalogue()})
         return EXIT_PASS
     if options.kernels:
-        print(_kernels(offers(Cache.default(), tell)), end="")
+        print(_kernels(offers(Cache.default(), tell, dates=True)), end="")
         return EXIT_PASS
     titles, code = {}, EXIT_PASS
     for name in [*find_scenarios(SCENARIOS), *(f"{WALL.name}/{name}" for name in find_scenarios(WALL))]:

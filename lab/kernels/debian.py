@@ -27,7 +27,6 @@ SERIES: dict[str, tuple[tuple[str, ...], ...]] = {
 _OTHERS = (("sid",), ("forky",), ("trixie-backports",), ("bookworm-backports",))
 _CODENAMES = {"11": "bullseye", "12": "bookworm", "13": "trixie", "14": "forky"}
 
-_BUILT = "built"
 _IMAGE_HEAD = 1 << 16  # bytes of an image that hold its set-up code, and so its version
 _SERIES_FORM = re.compile(r"\d+\.\d+")
 _VERSION_FORM = re.compile(r"(?:\d+:)?\d+\.\d+\.\d+[A-Za-z0-9.+~]*-[A-Za-z0-9.+~]+")
@@ -57,21 +56,16 @@ def _resolve(spec: str, pin: str, choose: Choose, cache: Cache, *, refresh: bool
         finish=store_unpacked,
         refresh=refresh,
     )
-    built_on(cache, made.pin)
     return store.load(made.folder, spec, origin_of("Debian", made.pin))
 
 
 def built_on(cache: Cache, pin: Pin) -> str:
-    """The date of a fetched kernel's build in ISO 8601, empty when it is not known.
-
-    Debian's package lists have no date. The image has one, and the cache keeps that date longer than the image.
-    """
-    noted = cache.root / _BUILT / pin.digest
+    """The date of a cached kernel's build in ISO 8601, from its image; empty when it is not known."""
     entry = cache.find(store.KIND, pin.digest)
-    if entry is not None and not noted.exists():
-        with (entry / "image").open("rb") as stream:
-            cache.write_text(_BUILT, pin.digest, image_built(stream.read(_IMAGE_HEAD)) or "")
-    return noted.read_text() if noted.exists() else ""
+    if entry is None:
+        return ""
+    with (entry / "image").open("rb") as stream:
+        return image_built(stream.read(_IMAGE_HEAD)) or ""
 
 
 def suites_of(series: str) -> Sequence[Sequence[str]]:

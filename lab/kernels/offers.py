@@ -3,7 +3,9 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, replace
+from concurrent.futures import ThreadPoolExecutor
+from dataclasses import dataclass
+from itertools import repeat
 
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError, Misuse
@@ -21,12 +23,13 @@ SUITES = (
 )
 ALL = "debian:all"
 _TO = ".."
+_AT_ONCE = 8  # packages whose first bytes are asked for at the same time
 _END = re.compile(r"debian:(\d+\.\d+)")
 
 
 @dataclass(frozen=True)
 class Offer:
-    """One version of the image package. ``built`` is a date in ISO 8601, empty until the kernel was fetched once."""
+    """One version of the image package. ``built`` is a date in ISO 8601, empty where none was asked for or found."""
 
     version: str
     suite: str
@@ -42,9 +45,11 @@ class Offer:
         return f"debian:{self.version}"
 
 
-def offers(cache: Cache, tell: Tell) -> tuple[Offer, ...]:
-    """What the suites list and what is cached, oldest version first; ``tell`` hears of suites that fail."""
-    fetched = {offer.version: offer for offer in _fetched(cache)}
+def offers(cache: Cache, tell: Tell, *, dates: bool = False) -> tuple[Offer, ...]:
+    """What the suites list and what is cached, oldest version first; ``tell`` hears of suites that fail.
+
+    ``dates`` reads the first bytes of every package that the suites list, once.
+    """
     listed: dict[str, Offer] = {}
     archive = Archive(cache, sources.debian(), tell)
     for suite in SUITES:
@@ -53,13 +58,11 @@ def offers(cache: Cache, tell: Tell) -> tuple[Offer, ...]:
         except BlklabError as error:
             tell(f"{suite} is not listed: {error.message}")
             continue
-        for image in found:
-            listed.setdefault(image.version, Offer(image.version, suite))
-    for version, offer in fetched.items():
-        if offer.cached:
-            listed[version] = offer
-        elif version in listed:
-            listed[version] = replace(listed[version], built=offer.built)
+        with ThreadPoolExecutor(_AT_ONCE) as pool:
+            built = pool.map(archive.built_on, found) if dates else repeat("")
+            for image, date in zip(found, built, strict=False):
+                listed.setdefault(image.version, Offer(image.version, suite, built=date))
+    listed.update((offer.version, offer) for offer in _cached(cache))
     return tuple(sorted(listed.values(), key=lambda offer: version_key(offer.version)))
 
 
@@ -104,7 +107,8 @@ def _no_range(text: str) -> Misuse:
     )
 
 
-def _fetched(cache: Cache) -> Iterator[Offer]:
+def _cached(cache: Cache) -> Iterator[Offer]:
     for pin in read_pins(cache, "debian-"):
-        image, cached = pin.packages[0], cache.find(store.KIND, pin.digest) is not None
-        yield Offer(image.version, image.suite, cached=cached, built=debian.built_on(cache, pin))
+        if cache.find(store.KIND, pin.digest) is not None:
+            image = pin.packages[0]
+            yield Offer(image.version, image.suite, cached=True, built=debian.built_on(cache, pin))

@@ -3,8 +3,11 @@
 
 import shutil
 from collections.abc import Iterator
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
+from urllib.error import URLError
+from urllib.request import Request
 
 import pytest
 
@@ -13,8 +16,8 @@ from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import silent
 from lab.kernels import debian, store
 from lab.kernels.offers import SUITES, Offer, expand, offers
-from lab.packages import sources
-from lab.packages.apt import Archive
+from lab.packages import apt, sources
+from lab.packages.apt import Archive, Package
 from lab.packages.store import Pin, Pinned, write_pin
 from tests.unit.kernel_samples import Repository, bzimage
 
@@ -106,13 +109,40 @@ def test_a_cached_kernel_is_offered_with_the_date_of_its_build(repository: Repos
         Offer("6.1.176-1", "bookworm", cached=True, built="2026-07-02"),
         Offer("6.11.2-1~bpo12+1", "bookworm-backports", cached=True, built="2026-07-02"),
     ]
-    # The date outlives the kernel; a version that neither a suite nor the cache has is not offered.
     for one in cache.entries():
         if one.kind == store.KIND:
             cache.discard(one.kind, one.key)
-    left = offers(cache, silent)
-    assert [(one.version, one.built) for one in left if one.built or one.cached] == [("6.1.176-1", "2026-07-02")]
-    assert "6.11.2-1~bpo12+1" not in {one.version for one in left}
+    left = {one.version for one in offers(cache, silent) if not one.cached}
+    assert "6.1.176-1" in left and "6.11.2-1~bpo12+1" not in left, "neither a suite nor the cache has the other"
+
+
+@needs_apt
+def test_the_date_of_a_build_is_read_once_from_the_head_of_its_package(
+    repository: Repository, cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1782950400")
+    deb = repository.add(BACKPORTS, "linux-image-9.9.9+deb13-amd64", "9.9.9-1")
+    repository.publish(BACKPORTS)
+    dates = {one.version: one.built for one in offers(cache, silent, dates=True)}
+    assert dates.pop("9.9.9-1") == "2026-07-02"
+    assert set(dates.values()) == {""}, "the pool does not have the others"
+    deb.write_bytes(b"!<arch>")
+    assert offers(cache, silent, dates=True)[-1].built == "2026-07-02"
+
+
+def test_a_server_that_does_not_answer_is_asked_for_one_date(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    asked = []
+
+    def refuse(request: Request, timeout: float) -> None:
+        asked.append(request.full_url)
+        raise URLError("refused")
+
+    monkeypatch.setattr(apt, "urlopen", refuse)
+    monkeypatch.setenv("BLKLAB_DEBIAN_MIRROR", "http://127.0.0.1:9/debian")
+    archive = Archive(cache, sources.debian())
+    package = Package(BACKPORTS, "linux-image-x", "1-1", "00", 1, (), "pool/x.deb")
+    assert [archive.built_on(package), archive.built_on(replace(package, sha256="11"))] == ["", ""]
+    assert asked == ["http://127.0.0.1:9/debian/pool/x.deb"]
 
 
 def _image(banner: str, into: Path) -> None:
