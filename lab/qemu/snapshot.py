@@ -72,6 +72,7 @@ class _Control:
         self._connection, self._console, self._limits, self._abort = connection, console, limits, abort
         self._until = time.monotonic() + limits.ready_seconds
         self._read = b""
+        self._kept: list[Mapping[str, Any]] = []
         connection.settimeout(_POLL_SECONDS)
 
     def await_watchdog(self) -> None:
@@ -105,11 +106,17 @@ class _Control:
         return answer["return"]
 
     def _await(self, wanted: AbstractSet[str]) -> Any:
-        """The next message that has a member of that name, or is an event of that name."""
+        """The next message that has a member of that name, or is an event of that name.
+
+        The others are kept: an event can arrive between a command and its answer, even one that the answer does not
+        know of. On a busy main loop QEMU 7.2.22 announces STOP and then answers that the machine runs.
+        """
         while True:
-            message = json.loads(self._line())
-            if not wanted.isdisjoint((*message, message.get("event"))):
-                return message
+            found = next((kept for kept in self._kept if not wanted.isdisjoint((*kept, kept.get("event")))), None)
+            if found is not None:
+                self._kept.remove(found)
+                return found
+            self._kept.append(json.loads(self._line()))
 
     def _line(self) -> bytes:
         while b"\n" not in self._read:

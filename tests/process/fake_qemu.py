@@ -57,20 +57,25 @@ def note(what: str) -> None:
 
 
 def save() -> int:
-    """The monitor of a machine that stopped at once."""
+    """The monitor of a machine that stops while it answers: the event comes before an answer that lacks it."""
     note("save")
-    control, files = socket.socket(fileno=0), list[int]()
+    control, files, status = socket.socket(fileno=0), list[int](), "running"
     control.sendall(b'{"QMP": {}}\n')
     while True:
         data, passed, _, _ = socket.recv_fds(control, 1 << 16, 1)
         files += passed
         if not data:
             return 0
-        request = json.loads(data)
-        control.sendall(b'{"return": {"running": false, "status": "watchdog"}}\n')
-        if request["execute"] == "migrate":
+        command = json.loads(data)["execute"]
+        if command == "query-status" and status == "running":
+            control.sendall(b'{"event": "STOP"}\n')
+        if command == "migrate":
             os.write(files[0], b"\0\0\0\x09watchdog\0")
             control.sendall(b'{"event": "MIGRATION", "data": {"status": "completed"}}\n')
+        answer = {"return": {"running": status == "running", "status": status}}
+        control.sendall(json.dumps(answer).encode() + b"\n")
+        if command == "query-status":
+            status = "watchdog"
 
 
 def members(archive: bytes) -> dict[str, bytes]:
