@@ -23,7 +23,30 @@ pytestmark = [
     pytest.mark.skipif(bool(host.missing_needs(host.BUILD_NEEDS)), reason="needs scripts/host-packages --build"),
 ]
 CHECKOUT = Path(__file__).parents[2]
-SCENARIO = Path(__file__).with_name("plug-cost.yaml")
+SCENARIO = """\
+scenario: plug-cost
+title: An I/O behind mq-deadline costs more than 16,000 instructions
+clock: virtual
+schema: 1
+topology: null-shared-tags
+queue: {scheduler: mq-deadline}
+seeds: 1
+window: {ramp: 1s, runtime: 2s}
+arms:
+  mq-deadline: {queue.scheduler: mq-deadline}
+loads:
+  together:
+    fast: {disk: fast, rw: randread, bs: 4k, iodepth: 64}
+    slow: {disk: slow, rw: randread, bs: 4k, iodepth: 64}
+claims:
+  - that: an I/O behind mq-deadline costs at most 16,000 instructions
+    ratio: mq-deadline.together.fast.cpu.per_io / 16000
+    expect: "<= 1"
+controls:
+  - that: the slow device completes less than the fast one
+    ratio: mq-deadline.together.slow.iops / mq-deadline.together.fast.iops
+    expect: "<= 0.1"
+"""
 PLUG = CHECKOUT / "docs/results/timeline/linux-7.2-with-plug.patch"
 COUNT, CULPRIT = 5, 3
 
@@ -41,9 +64,11 @@ def test_the_commit_between_the_tags_of_two_packaged_series(tmp_path: Path) -> N
     )
     for tag, commit in (("v7.1", history.commits[0]), ("v7.2", history.commits[-1])):
         git(history.repository, "tag", tag, commit)
+    scenario = tmp_path / "plug-cost.yaml"
+    scenario.write_text(SCENARIO)
     ends = ["--good", "debian:7.1", "--bad", "debian:7.2", "--tree", str(history.repository)]
     done = subprocess.run(
-        [sys.executable, "-m", "harness", "bisect", str(SCENARIO), *ends, "--ahead", "0", "--results", str(tmp_path)],
+        [sys.executable, "-m", "harness", "bisect", str(scenario), *ends, "--ahead", "0", "--results", str(tmp_path)],
         cwd=CHECKOUT,
         capture_output=True,
         text=True,
