@@ -42,36 +42,34 @@ class BisectStep:
     left: tuple[str, ...] = ()
 
 
+def demand_repository(source: Path) -> None:
+    """Raises Misuse if ``source`` is no git repository."""
+    if run(["git", "-C", str(source), "rev-parse", "--git-common-dir"], accept=(0, 128)).returncode:
+        raise Misuse(f"{source} is no git repository", remedy="TREE=DIR, a clone of the kernel's history")
+
+
+def commit_of(source: Path, rev: str) -> str:
+    """The commit ``rev`` of the repository at ``source``. Raises Misuse."""
+    words = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}"]
+    found = run(["git", "-C", str(source), *words], accept=(0, 1, 128))
+    sha = found.stdout.decode().strip()
+    if found.returncode or not sha:
+        raise Misuse(f"{source} has no commit {rev}", remedy="a tag, a branch or the beginning of a hash")
+    return sha
+
+
 class Repository:
     """The clone in ``folder`` of the repository at ``source``, created if missing."""
 
     def __init__(self, source: Path, folder: Path) -> None:
         self.source, self.folder = source, folder
         if not (folder / "HEAD").is_file():
-            found = run(["git", "-C", str(source), "rev-parse", "--git-common-dir"], accept=(0, 128))
-            if found.returncode:
-                raise Misuse(f"{source} is no git repository", remedy="TREE=DIR, a clone of the kernel's history")
+            demand_repository(source)
             run(["git", "clone", "--quiet", "--bare", "--shared", "--no-tags", str(source), str(folder)])
 
     def resolve(self, rev: str) -> str:
         """The commit ``rev`` of the user's repository. Raises Misuse."""
-        found = run(
-            [
-                "git",
-                "-C",
-                str(self.source),
-                "rev-parse",
-                "--verify",
-                "--quiet",
-                "--end-of-options",
-                f"{rev}^{{commit}}",
-            ],
-            accept=(0, 1, 128),
-        )
-        sha = found.stdout.decode().strip()
-        if found.returncode or not sha:
-            raise Misuse(f"{self.source} has no commit {rev}", remedy="a tag, a branch or the beginning of a hash")
-        return sha
+        return commit_of(self.source, rev)
 
     def demand_line(self, good: str, bad: str) -> None:
         """Raises Misuse if ``bad`` does not contain ``good``."""

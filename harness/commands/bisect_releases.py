@@ -7,6 +7,7 @@ from dataclasses import replace
 
 from harness.bisect.release_text import text
 from harness.bisect.releases import Releases, bisect_releases
+from harness.bisect.repository import commit_of, demand_repository
 from harness.bisect.same_config import lines, same_config
 from harness.commands.common.boots import kernel_of, lab_of_host, scenario_of, specs, store_of, watched
 from harness.commands.common.options import tell
@@ -28,6 +29,10 @@ def by_release(options: argparse.Namespace) -> int:
             "git bisect finds the commit that makes a claim fail: not one that fixed it, and not one of a figure",
             remedy="leave out --tree, or give the older series as --good and no --figure",
         )
+    if options.tree is not None:
+        demand_repository(options.tree)
+        for end in (options.good, options.bad):
+            commit_of(options.tree, _tag(end))
     scenario, store = scenario_of(options), store_of(options)
     find_qemu()
     low, high = (options.bad, options.good) if backwards else (options.good, options.bad)

@@ -79,6 +79,20 @@ def test_ends_that_agree_and_requests_that_say_nothing(lab: FakeLab) -> None:
     assert bisect(lab, "v6.1", "v6.12", "--tree", str(lab.folder), "--same-config")[0] == EXIT_MISUSE
 
 
+def test_a_tree_without_the_tags_of_the_ends_is_refused_before_anything_boots(lab: FakeLab) -> None:
+    ends = ("debian:6.1", "debian:6.12", "--tree")
+    code, _, err = bisect(lab, *ends, str(lab.folder / "nowhere"))
+    assert (code, "nowhere is no git repository" in err) == (EXIT_MISUSE, True), err
+    tree = lab.folder / "tree"
+    tree.mkdir()
+    git(tree, "init", "--quiet")
+    git(tree, "commit", "--quiet", "--allow-empty", "--message", "first")
+    git(tree, "tag", "v6.1")
+    code, _, err = bisect(lab, *ends, str(tree))
+    assert (code, "has no commit v6.12" in err) == (EXIT_MISUSE, True), err
+    assert not lab.boots()
+
+
 def test_with_a_tree_it_goes_on_between_the_tags_of_the_two_releases(lab: FakeLab) -> None:
     lab.call(*lab.words("--kernel", "debian:6.16", "--seeds", "1"), **lab.plan(iops=BAD))
     rig = Rig(lab)
