@@ -27,7 +27,7 @@ from harness.studies import thresholds
 from harness.studies.thresholds import (
     MORE,
     RELINKED,
-    RELINKED_LIMITED,
+    RELINKED_NR_REQUESTS,
     WORD,
     NullFigure,
     NullSample,
@@ -224,16 +224,13 @@ def test_the_stored_data_are_those_of_the_command() -> None:
 
 
 def test_the_sample_has_the_arms_of_every_regression_and_relinks_what_they_do_not_execute() -> None:
-    known = {*RELINKED, *RELINKED_LIMITED}
-    assert known <= catalogue().keys()
+    assert {*RELINKED, *RELINKED_NR_REQUESTS} <= catalogue().keys()
     found = {one.scenario.name: one for one in SAMPLES}
     assert {one.scenario.name for one in REGRESSIONS} | MORE.keys() == found.keys()
-    limited = {name for name, one in found.items() if one.relinked == RELINKED_LIMITED}
-    assert limited == {"low-bps-limit", "low-iops-limit", "throttle-bios", "throttle-split"}
+    other = {name for name, one in found.items() if one.relinked == RELINKED_NR_REQUESTS}
+    assert other == {"bfq-tags", "ioprio", "nr-requests", "shared-queue"}
     for one in found.values():
-        arms = [one.scenario.arms[arm] for arm in one.arms]
-        assert one.arms and not any("nr_requests" in arm.queue for arm in arms if one.scenario.name in limited)
-        assert not {control.mutant for control in one.scenario.controls} & {*one.relinked}
+        assert one.arms and not {control.mutant for control in one.scenario.controls} & {*one.relinked}
 
 
 SCENARIO = replace(scenario([claim()]), seeds=1)
