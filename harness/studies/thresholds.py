@@ -14,7 +14,7 @@ from harness.judge.comparison import Difference, changes
 from harness.judge.thresholds import LARGE, LEAST_ARMS, SINGLE, NullEvidence, kind
 from harness.limits.load import load_scenario
 from harness.report import markdown
-from harness.report.format import plural
+from harness.report.format import percent, plural
 from harness.run.plan import Request
 from harness.scenario.expand import variant
 from harness.scenario.metric_names import METRICS
@@ -268,11 +268,7 @@ _COLUMNS = (
 def _row(name: str, one: NullEvidence) -> tuple[str, ...]:
     used = one.usable()
     shares = (one.layout, one.seeds, one.single, used.layout, used.single)
-    return (name, str(one.pairs), str(one.arms), *map(_percent, shares), one.where or "-")
-
-
-def _percent(share: float) -> str:
-    return f"{100 * share:,.0f} %" if share >= 1 else f"{100 * share:.3g} %"
+    return (name, str(one.pairs), str(one.arms), *map(percent, shares), one.where or "-")
 
 
 def _zoo_lines(zoo: Sequence[ZooDifference]) -> Iterator[str]:
