@@ -81,6 +81,10 @@ def arms_of(bench: MutantBench, folder: Path, *names: str) -> tuple[ReferenceArm
     return tuple(found)
 
 
+def tried(bench: MutantBench, folder: Path, arms: Sequence[ReferenceArm], most: int = 1) -> Trial:
+    return try_mutant(bench, Store(folder / "work"), 2, Trial("here", Fate.EQUIVALENT, most), arms)
+
+
 @pytest.mark.parametrize(
     ("together", "fate", "differs"),
     [
@@ -96,7 +100,7 @@ def test_the_fate_of_a_mutant(
 ) -> None:
     arms = arms_of(MadeUpBench(), tmp_path / "reference", "one")
     bench = MadeUpBench(together=together)
-    found = try_mutant(bench, Store(tmp_path / "work"), 2, "here", arms, most=1)
+    found = tried(bench, tmp_path, arms)
     assert (found.fate, len(found.differs), bench.booted) == (fate, differs, ["alone"])
     assert bool(found.reason) == (fate in (Fate.KILLED, Fate.DIED))
 
@@ -104,7 +108,7 @@ def test_the_fate_of_a_mutant(
 def test_an_arm_that_differs_is_judged_with_those_that_its_claims_compare(tmp_path: Path) -> None:
     arms = tuple(one for one in arms_of(MadeUpBench(), tmp_path / "reference", "one") if one.arm != "alone")
     bench = MadeUpBench(together={(2, "none"): 50.0})
-    found = try_mutant(bench, Store(tmp_path / "work"), 2, "here", arms, most=1)
+    found = tried(bench, tmp_path, arms)
     assert found.fate is Fate.KILLED
     assert set(found.arms) == {"one.none", "one.red"}
     assert found.reason == "one: the share is kept"
@@ -124,7 +128,7 @@ def test_the_cheapest_arm_of_each_scenario_is_first_and_its_companions_count(tmp
 
 def test_a_mutant_is_tried_in_the_arms_that_reach_it_alone(tmp_path: Path) -> None:
     arms = [replace(one, reached=frozenset()) for one in arms_of(MadeUpBench(), tmp_path / "reference", "one")]
-    assert try_mutant(MadeUpBench(), Store(tmp_path / "work"), 2, "here", arms, most=3).arms == ()
+    assert tried(MadeUpBench(), tmp_path, arms, most=3).arms == {}
 
 
 def test_a_reference_whose_boot_does_not_end_well_is_refused(tmp_path: Path) -> None:
@@ -146,7 +150,7 @@ def test_an_arm_that_the_kernel_refuses_is_left_out(tmp_path: Path) -> None:
 def test_a_claim_that_fails_without_a_mutant_detects_none(tmp_path: Path) -> None:
     arms = arms_of(MadeUpBench(together={(1, "alone"): 9.0}), tmp_path / "reference", "one")
     assert {one.failing for one in arms} == {("alone",)}
-    found = try_mutant(MadeUpBench(together={(2, "alone"): 8.0}), Store(tmp_path / "work"), 2, "here", arms, most=1)
+    found = tried(MadeUpBench(together={(2, "alone"): 8.0}), tmp_path, arms)
     assert found.fate is Fate.SURVIVED
 
 
@@ -158,20 +162,69 @@ def test_a_campaign_resumes_and_deepens_what_was_not_detected(tmp_path: Path) ->
     heard: list[int] = []
     bench = MadeUpBench(together={(2, "alone"): 9.0})
 
-    def tried(number: int, _: Trial) -> None:
+    def hear(number: int, _: Trial) -> None:
         heard.append(number)
 
     campaign = campaign_of(tmp_path)
     wanted = campaign.sample(len(NUMBERS))
     assert set(wanted) == set(NUMBERS)
-    measure_all(campaign, bench, wanted[:2], tried, Lanes(1, 1 << 30))
-    measure_all(campaign, bench, wanted, tried, Lanes(1, 1 << 30))
+    measure_all(campaign, bench, wanted[:2], hear, Lanes(1, 1 << 30))
+    measure_all(campaign, bench, wanted, hear, Lanes(1, 1 << 30))
     assert heard == list(wanted)
     assert [trial.place for _, trial in trials(campaign, wanted)] == [NUMBERS[one].place for one in wanted]
     heard.clear()
-    measure_all(replace(campaign, most=2), bench, wanted, tried, Lanes(1, 1 << 30))
+    measure_all(replace(campaign, most=2), bench, wanted, hear, Lanes(1, 1 << 30))
     assert heard == [one for one in wanted if one != 2]
     assert not (tmp_path / "work").exists() or not any((tmp_path / "work").iterdir())
+
+
+def booted_for(campaign: MutantCampaign, together: Mapping[tuple[int, str], float | Outcome]) -> list[str]:
+    """The arms that are booted for mutant 2."""
+    bench = MadeUpBench(together=together)
+    measure_all(campaign, bench, (2,), lambda *_: None, Lanes(1, 1 << 30))
+    return bench.booted
+
+
+def test_more_arms_are_tried_after_those_that_were(tmp_path: Path) -> None:
+    arms = arms_of(MadeUpBench(), tmp_path / "reference", "one", "two")
+    campaign = MutantCampaign(tmp_path, NUMBERS, arms, 1)
+    assert booted_for(campaign, {(2, "alone"): 94.0}) == ["alone"]
+    first = campaign.trial(2)
+    assert first
+    # None differs there now: it is the first boot, kept, that says that the mutant survived.
+    assert booted_for(replace(campaign, most=2), {}) == ["alone"]
+    second = campaign.trial(2)
+    assert second
+    assert (list(first.arms), sorted(second.arms)) == (["one.alone"], ["one.alone", "two.alone"])
+    assert (second.fate, second.differs, second.seconds > first.seconds) == (Fate.SURVIVED, ("one.alone",), True)
+
+
+@pytest.mark.parametrize("change", [{"digest": "other results"}, {"scenario": replace(sample("one"), digest="other")}])
+def test_a_trial_against_other_results_or_claims_does_not_count(tmp_path: Path, change: dict[str, Any]) -> None:
+    campaign = campaign_of(tmp_path)
+    assert booted_for(campaign, {}) == ["alone"]
+    assert booted_for(campaign, {}) == []
+    others = replace(campaign, arms=tuple(replace(one, **change) for one in campaign.arms))
+    assert others.trial(2) is None
+    assert booted_for(others, {}) == ["alone"]
+
+
+def test_what_was_tried_stays_in_the_study_when_more_is_reached(tmp_path: Path) -> None:
+    campaign = campaign_of(tmp_path)
+    last = campaign.sample(len(NUMBERS))[-1]
+    assert last not in campaign.wanted(2)
+    measure_all(campaign, MadeUpBench(), (last,), lambda *_: None, Lanes(1, 1 << 30))
+    assert campaign.wanted(2) == (last, *campaign.sample(2))
+
+
+def test_the_parts_of_all_shards_are_the_whole_and_each_is_the_same_in_a_larger_one(tmp_path: Path) -> None:
+    campaign = campaign_of(tmp_path)
+    few, many = campaign.sample(4), campaign.sample(len(NUMBERS))
+    parts = [campaign.part(many, number, 2) for number in (1, 2)]
+    assert all(parts)
+    assert sorted(one for part in parts for one in part) == sorted(many)
+    assert set(campaign.part(few, 1, 2)) == set(few) & set(parts[0])
+    assert campaign.part(many, 1, 1) == many
 
 
 def test_a_trial_that_breaks_ends_the_campaign(tmp_path: Path) -> None:
@@ -187,11 +240,13 @@ def outcome(*fates: Fate) -> MutantScore:
     tried = [
         (
             mutant,
-            Trial(mutant.place, fate, 3, ("one.alone",), ("one.alone",), "one: the claim", "one.alone.iops", 0.011, 6),
+            Trial(
+                mutant.place, fate, 3, {"one.alone": "d"}, ("one.alone",), "one: the claim", "one.alone.iops", 0.011, 6
+            ),
         )
         for mutant, fate in zip(FOUND.mutants, fates, strict=False)
     ]
-    return MutantScore(FOUND, FOUND.mutants[:4], tried, ())
+    return MutantScore(FOUND, dict.fromkeys(FOUND.mutants[:4], 2), tried, ())
 
 
 def test_equivalent_mutants_do_not_count_in_the_score() -> None:
@@ -207,13 +262,14 @@ def test_the_page_shows_each_survivor_with_its_diff_and_its_reason() -> None:
     assert "1 of 2 explained." in page
     assert "### 0.1 % to 5 %: 2" in page
     assert (
-        "a is never 2.\nDiffers in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)."
-        in page
+        "a is never 2.\nTried in 1 arm; arms that execute it: 2.\n"
+        "Differs in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)." in page
     )
     assert (
-        "not explained.\nDiffers in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)."
-        in page
+        "not explained.\nTried in 1 arm; arms that execute it: 2.\n"
+        "Differs in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)." in page
     )
     assert "-\tif (a < 2)\n+\tif (a <= 2)" in page
     assert "| one: the claim | 1 |" in page
+    assert "| 1 | 1 | 0 | 2 | 1 |" in page
     assert next(summary(known)).endswith("4 tried: 1 killed, 0 died, 2 survived, 1 equivalent")

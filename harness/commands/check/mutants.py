@@ -3,6 +3,7 @@
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from harness.base.files import read_json
@@ -83,18 +84,18 @@ def execute(options: argparse.Namespace) -> int:
     generated = generate(source)
     kernel = build_schemata(generated, lab.cache, shared.tell)
     with elsewhere(options.dask) as others, watched() as listener:
-        turns = others or Turns(lanes_of_host(options.jobs), adopt=True)
+        turns = replace(others or Turns(lanes_of_host(options.jobs)), adopt=True)
         bench = MutantBench(lab, kernel, turns, listener)
         campaign = _campaign(options, bench, store, generated)
-        wanted = campaign.sample(options.count)
+        part = campaign.part(campaign.wanted(options.count), options.shard.number, options.shard.of)
         if not options.stored:
-            part = wanted[options.shard.number - 1 :: options.shard.of]
 
             def tried(number: int, trial: Trial) -> None:
                 shared.tell(f"{trial.fate}: {trial.place} {trial.reason} ({trial.seconds:.0f} s)")
 
             measure_all(campaign, bench, part, tried, turns.lanes)
-    reached = [generated.numbers[number] for number in sorted(campaign.reached)]
+    wanted = campaign.wanted(options.count)
+    reached = {generated.numbers[number]: arms for number, arms in sorted(campaign.reached.items())}
     outcome = MutantScore(generated.found, reached, tuple(trials(campaign, wanted)), campaign.arms)
     for line in summary(outcome):
         print(line)
@@ -104,7 +105,7 @@ def execute(options: argparse.Namespace) -> int:
         explained = read_json(_EXPLAINED) or {}
         shared.write_page(page, mutants_page(outcome, generated.texts, explained, made_of, "blklab check mutants"))
         shared.tell(f"{len(outcome.tried)} mutants written to {page}")
-    return EXIT_PASS if len(outcome.tried) == len(wanted) else EXIT_CANNOT_JUDGE
+    return EXIT_PASS if all(map(campaign.trial, part)) else EXIT_CANNOT_JUDGE
 
 
 def _campaign(options: argparse.Namespace, bench: MutantBench, store: Store, generated: Generated) -> MutantCampaign:

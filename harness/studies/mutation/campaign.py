@@ -5,7 +5,8 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 
 from harness.base.files import read_json, write_json
@@ -13,7 +14,7 @@ from harness.base.plain import from_plain, to_plain
 from harness.record.store import Store
 from harness.run.lanes import Lanes
 from harness.studies.mutation.places import Mutant
-from harness.studies.mutation.trial import MutantBench, ReferenceArm, Trial, try_mutant
+from harness.studies.mutation.trial import Fate, MutantBench, ReferenceArm, Trial, try_mutant
 from lab.base.digest import digest_bytes
 
 TRIALS, WORK = "trials", "work"
@@ -30,24 +31,43 @@ class MutantCampaign:
     arms: tuple[ReferenceArm, ...]
     most: int
 
-    @property
-    def reached(self) -> frozenset[int]:
-        """The mutants whose places the loads execute."""
-        return frozenset[int]().union(*(one.reached for one in self.arms)) & self.numbers.keys()
+    @cached_property
+    def reached(self) -> Mapping[int, int]:
+        """The mutants whose places the loads execute, and in how many arms."""
+        return Counter(number for one in self.arms for number in one.reached & self.numbers.keys())
 
     def sample(self, count: int) -> tuple[int, ...]:
         """``count`` of them, the same each time, in turn of every file and operator."""
         return sample({number: self.numbers[number] for number in self.reached}, count)
 
+    def wanted(self, count: int) -> tuple[int, ...]:
+        """The sample, after those that were tried before: another arm reaches more, of which the sample is another."""
+        stored = (number for number in sorted(self.reached) if self._file(number).exists())
+        return tuple(dict.fromkeys((*stored, *self.sample(count))))
+
+    def part(self, wanted: Sequence[int], number: int, of: int) -> tuple[int, ...]:
+        """Part ``number`` (from 1) of ``of``: each mutant is in one of them, whatever else is wanted."""
+        digests = ((one, digest_bytes(self.numbers[one].place.encode())) for one in wanted)
+        return tuple(one for one, digest in digests if int(digest[-8:], 16) % of == number - 1)
+
+    @cached_property
+    def _compared(self) -> Mapping[str, str]:
+        return {one.name: one.compared for one in self.arms}
+
     def trial(self, number: int) -> Trial | None:
+        """None also for one that was compared with other results or judged by other claims than those of now."""
         plain = read_json(self._file(number))
-        return None if plain is None else from_plain(Trial, plain)
+        trial = None if plain is None else from_plain(Trial, plain)
+        if trial and any(self._compared.get(name, compared) != compared for name, compared in trial.arms.items()):
+            return None
+        return trial
 
     def measure(self, bench: MutantBench, number: int) -> Trial:
-        """The fate of a mutant, stored. Its boots are deleted then."""
+        """The fate of a mutant, stored. Its boots are deleted then. A trial in fewer arms is continued."""
         place = self.numbers[number].place
         work = self.root / WORK / digest_bytes(place.encode())[:16]
-        trial = try_mutant(bench, Store(work), number, place, self.arms, most=self.most)
+        begun = self.trial(number) or Trial(place, Fate.EQUIVALENT, self.most)
+        trial = try_mutant(bench, Store(work), number, replace(begun, most=self.most), self.arms)
         write_json(self._file(number), to_plain(trial))
         shutil.rmtree(work, ignore_errors=True)
         return trial

@@ -36,10 +36,10 @@ Tried = Sequence[tuple[Mutant, Trial]]
 
 @dataclass(frozen=True)
 class MutantScore:
-    """What a campaign has found. ``reached`` are the mutants whose places loads execute."""
+    """What a campaign has found. ``reached`` are the mutants whose places loads execute, and in how many arms."""
 
     found: FoundMutants
-    reached: Sequence[Mutant]
+    reached: Mapping[Mutant, int]
     tried: Tried
     arms: Sequence[ReferenceArm]
 
@@ -77,12 +77,13 @@ def mutants_page(
         "",
         *markdown.section("By file", _by(outcome, lambda mutant: mutant.file)),
         *markdown.section("By operator", _by(outcome, lambda mutant: str(mutant.operator))),
+        *markdown.section("By number of arms", _by_arms(outcome.tried)),
         *markdown.section(
             "What detects them", _counted(("scenario and claim, or end of the boot", "mutants"), reasons)
         ),
         *markdown.section("Places without a mutant", _counted(("what they are in", "places"), outcome.found.skipped)),
         *markdown.section("Claims that count for no mutant", _failing(outcome.arms)),
-        *markdown.section("Survivors", _survivors(survivors, texts, explained)),
+        *markdown.section("Survivors", _survivors(survivors, texts, explained, outcome.reached)),
         made_of,
     ]
     return "\n".join(lines) + "\n"
@@ -98,6 +99,14 @@ def _by(outcome: MutantScore, key: Callable[[Mutant], str]) -> Iterator[str]:
         counts = (every[name], reached[name], len(tried), *(fates[fate] for fate in _FATES))
         rows.append((name, *map(str, counts), _percent(score(tried))))
     yield from markdown.table(("", "mutants", "executed", "tried", *map(str, _FATES), "score"), rows, numbers=8)
+
+
+def _by_arms(tried: Tried) -> Iterator[str]:
+    """In how many arms those were tried that became this."""
+    fates = Counter((len(trial.arms), trial.fate) for _, trial in tried)
+    counts = sorted({arms for arms, _ in fates})
+    rows = [(str(arms), *(str(fates[arms, fate]) for fate in _FATES)) for arms in counts]
+    yield from markdown.table(("tried in arms", *map(str, _FATES)), rows, numbers=4)
 
 
 def _counted(columns: Sequence[str], counted: Counter[str]) -> Iterator[str]:
@@ -119,7 +128,9 @@ def _reason(trial: Trial) -> str:
     return trial.reason if trial.fate is Fate.KILLED else trial.reason.partition(": ")[2].partition(":")[0]
 
 
-def _survivors(survivors: Tried, texts: Mapping[str, bytes], explained: Mapping[str, str]) -> Iterator[str]:
+def _survivors(
+    survivors: Tried, texts: Mapping[str, bytes], explained: Mapping[str, str], reached: Mapping[Mutant, int]
+) -> Iterator[str]:
     unknown = sum(mutant.place not in explained for mutant, _ in survivors)
     if survivors:
         yield f"{len(survivors) - unknown} of {len(survivors)} explained. By the largest change of a mean or a count:"
@@ -133,6 +144,7 @@ def _survivors(survivors: Tried, texts: Mapping[str, bytes], explained: Mapping[
             yield ""
         for mutant, trial in sorted(group, key=lambda one: -one[1].change):
             yield f"**{mutant.file}:{mutant.line} {mutant.function}()**: {explained.get(mutant.place, UNEXPLAINED)}."
+            yield f"Tried in {plural(len(trial.arms), 'arm')}; arms that execute it: {reached[mutant]}."
             yield f"Differs in {', '.join(trial.differs)}; {_moved(trial)}."
             yield ""
             yield from ("```diff", *diff_lines(texts[mutant.file], mutant), "```", "")

@@ -3,8 +3,9 @@
 
 import time
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
+from functools import cached_property
 
 from harness.judge.cells import CellResult
 from harness.judge.operands import arms_needed
@@ -21,6 +22,7 @@ from harness.scenario.expand import expand
 from harness.scenario.metric_names import BUSIEST, SEEKS
 from harness.scenario.model import Scenario, Status
 from harness.studies.mutation import schemata
+from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge
 from lab.guest.steps.device import Write
 from lab.kernels.model import Kernel
@@ -57,10 +59,19 @@ class ReferenceArm:
     figures: Figures
     failing: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        return _name(self.scenario, self.arm)
+
+    @cached_property
+    def compared(self) -> str:
+        """Differs when the results or the claims that a mutant is judged by are others."""
+        return digest_bytes(f"{self.scenario.digest} {self.digest}".encode())[:16]
+
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of a mutant. ``arms`` are SCENARIO.ARM in the order of their boots.
+    """What became of a mutant. ``arms`` are SCENARIO.ARM, each with ``compared`` of its reference.
 
     ``reason`` is the claim that failed, or how the boot ended. ``differs``: arms that measured something else than the
     reference, and of the means and counts the one that ``moved`` most, by the share ``change`` of the larger value.
@@ -70,7 +81,7 @@ class Trial:
     place: str
     fate: Fate
     most: int
-    arms: tuple[str, ...] = ()
+    arms: Mapping[str, str] = field(default_factory=dict)
     differs: tuple[str, ...] = ()
     reason: str = ""
     moved: str = ""
@@ -147,25 +158,25 @@ def failed_claims(verdict: Verdict) -> list[str]:
     return [one.that for one in verdict.claims if one.counts_as is Status.FAIL and not one.optional]
 
 
-def try_mutant(
-    bench: MutantBench, store: Store, number: int, place: str, arms: Sequence[ReferenceArm], *, most: int
-) -> Trial:
-    """The fate of a mutant under at most ``most`` of the arms that execute it, and those that their claims compare."""
+def try_mutant(bench: MutantBench, store: Store, number: int, begun: Trial, arms: Sequence[ReferenceArm]) -> Trial:
+    """The fate of a mutant under at most ``begun.most`` of the arms that execute it, and those that their claims
+    compare. Arms of ``begun`` are not tried again.
+    """
     started = time.monotonic()
     every = {(one.scenario.name, one.arm): one for one in arms}
-    found = Trial(place, Fate.EQUIVALENT, most)
-    for first in in_turn([one for one in arms if number in one.reached], every)[:most]:
-        if _name(first.scenario, first.arm) in found.arms:
+    found = begun
+    for first in in_turn([one for one in arms if number in one.reached], every)[: begun.most]:
+        if first.name in found.arms:
             continue
         limits = {one.arm: max(_LEAST_SECONDS, _SLOWER * one.seconds) for one in every.values() if _beside(one, first)}
         for chosen in dict.fromkeys((frozenset({first.arm}), companions(first, every))):
             run = bench.run(store, first.scenario, sorted(chosen), number, limits)
             before, found = found, _judged(found, run, every)
             if found.detected:
-                return replace(found, seconds=time.monotonic() - started)
+                return replace(found, seconds=begun.seconds + time.monotonic() - started)
             if before.differs == found.differs:
                 break
-    return replace(found, seconds=time.monotonic() - started)
+    return replace(found, seconds=begun.seconds + time.monotonic() - started)
 
 
 def _judged(trial: Trial, run: RunFolder, every: Mapping[tuple[str, str], ReferenceArm]) -> Trial:
@@ -173,7 +184,7 @@ def _judged(trial: Trial, run: RunFolder, every: Mapping[tuple[str, str], Refere
     cells = [cell for cell in results_of(run) if cell.arm in run.facts.arms]
     names = {cell.arm: _name(run.scenario, cell.arm) for cell in cells}
     others = [cell.arm for cell in cells if cell.digest != every[run.scenario.name, cell.arm].digest]
-    arms = tuple(dict.fromkeys((*trial.arms, *names.values())))
+    arms = {**trial.arms, **{name: every[run.scenario.name, arm].compared for arm, name in names.items()}}
     differs = tuple(dict.fromkeys((*trial.differs, *(names[arm] for arm in others))))
     trial = replace(trial, arms=arms, differs=differs)
     for cell in cells:
