@@ -41,9 +41,9 @@ class MutantCampaign:
         return sample({number: self.numbers[number] for number in self.reached}, count)
 
     def wanted(self, count: int) -> tuple[int, ...]:
-        """The sample, after those that were tried before: another arm reaches more, of which the sample is another."""
-        stored = (number for number in sorted(self.reached) if self._file(number).exists())
-        return tuple(dict.fromkeys((*stored, *self.sample(count))))
+        """Those that were tried before, and as many of the sample as ``count`` lacks: it is another with more arms."""
+        stored = [number for number in sorted(self.reached) if self._file(number).exists()]
+        return tuple(dict.fromkeys((*stored, *self.sample(count))))[: max(count, len(stored))]
 
     def part(self, wanted: Sequence[int], number: int, of: int) -> tuple[int, ...]:
         """Part ``number`` (from 1) of ``of``: each mutant is in one of them, whatever else is wanted."""
