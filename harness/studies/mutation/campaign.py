@@ -13,7 +13,7 @@ from harness.base.plain import from_plain, to_plain
 from harness.record.store import Store
 from harness.run.lanes import Lanes
 from harness.studies.mutation.places import Mutant
-from harness.studies.mutation.trial import MutantBench, ReferenceArm, Trial, try_mutant
+from harness.studies.mutation.trial import Fate, MutantBench, ReferenceArm, Trial, try_mutant
 from lab.base.digest import digest_bytes
 
 TRIALS, WORK = "trials", "work"
@@ -43,6 +43,16 @@ class MutantCampaign:
         plain = read_json(self._file(number))
         return None if plain is None else from_plain(Trial, plain)
 
+    def lacks(self, trial: Trial | None) -> bool:
+        """Whether more arms or other claims may detect the mutant. No claim can tell an equivalent one."""
+        if trial is None or trial.detected:
+            return trial is None
+        now = {one.scenario.name: one.scenario.digest for one in self.arms}
+        reworked = trial.fate is Fate.SURVIVED and any(
+            trial.judged.get(name) != now.get(name) for name in {arm.partition(".")[0] for arm in trial.arms}
+        )
+        return reworked or trial.most < self.most
+
     def measure(self, bench: MutantBench, number: int) -> Trial:
         """The fate of a mutant, stored. Its boots are deleted then."""
         place = self.numbers[number].place
@@ -71,10 +81,9 @@ def sample(numbers: Mapping[int, Mutant], count: int) -> tuple[int, ...]:
 def measure_all(
     campaign: MutantCampaign, bench: MutantBench, wanted: Sequence[int], tried: Tried, lanes: Lanes
 ) -> None:
-    """Try those that were not tried before, or in fewer arms, as many at a time as the lanes admit."""
+    """Try those that ``lacks`` names, as many at a time as the lanes admit."""
     (campaign.root / TRIALS).mkdir(parents=True, exist_ok=True)
-    before = {number: campaign.trial(number) for number in wanted}
-    waiting = [one for one, trial in before.items() if not (trial and (trial.detected or trial.most >= campaign.most))]
+    waiting = [number for number in wanted if campaign.lacks(campaign.trial(number))]
     with ThreadPoolExecutor(lanes.at_once, thread_name_prefix="mutant") as pool:
         futures = {pool.submit(campaign.measure, bench, number): number for number in waiting}
         try:
