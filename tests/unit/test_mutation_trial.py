@@ -217,6 +217,16 @@ def test_more_arms_are_tried_after_those_that_were(tmp_path: Path) -> None:
     assert replace(campaign, most=2, arms=(*arms_of(MadeUpBench(), tmp_path / "third", "a-new"), *arms)).lacks(2)
 
 
+def test_the_arm_of_a_claim_that_was_made_for_a_mutant_is_tried_first(tmp_path: Path) -> None:
+    arms = arms_of(MadeUpBench(), tmp_path / "reference", "one", "two")
+    assert [one.name for one in in_turn(2, arms, "two: the share is kept")][:2] == ["two.none", "two.red"]
+    campaign = MutantCampaign(tmp_path, NUMBERS, arms, 1, {NUMBERS[2].place: "two: the share is kept"})
+    assert booted_for(campaign, {(2, "none"): 50.0}) == ["none", "none", "red"]
+    killed = campaign.trial(2)
+    assert killed
+    assert (killed.fate, killed.reason) == (Fate.KILLED, "two: the share is kept")
+
+
 @pytest.mark.parametrize("change", [{"digest": "other results"}, {"scenario": replace(sample("one"), digest="other")}])
 def test_a_trial_against_other_results_or_claims_does_not_count(tmp_path: Path, change: dict[str, Any]) -> None:
     campaign = campaign_of(tmp_path)

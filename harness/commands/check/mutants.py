@@ -54,6 +54,13 @@ ARMS = (
     "stripe-nowait",
     "held-tags",
     "one-queue-line",
+    "diskstats:plain",
+    "mirror-reads",
+    "verified-splits",
+    "deadline-order:mq-deadline",
+    "kyber-targets:met,reads-miss,writes-miss,four-tags",
+    "bfq-alike",
+    "bfq-idling:plain",
     "bfq-tags",
     "bfq-weights",
     "io-cost:null-blk-none,null-blk-mq-deadline,null-blk-kyber,null-blk-bfq,md-raid1-none",
@@ -98,7 +105,8 @@ def execute(options: argparse.Namespace) -> int:
     with elsewhere(options.dask) as others, watched() as listener:
         turns = replace(others or Turns(lanes_of_host(options.jobs)), adopt=True)
         bench = MutantBench(lab, kernel, turns, listener)
-        campaign = _campaign(options, bench, store, generated)
+        notes = from_plain(SurvivorNotes, read_json(_NOTES) or {})
+        campaign = replace(_campaign(options, bench, store, generated), claims=notes.claims)
         part = campaign.part(campaign.wanted(options.count), options.shard.number, options.shard.of)
         if not options.stored:
 
@@ -108,7 +116,6 @@ def execute(options: argparse.Namespace) -> int:
             measure_all(campaign, bench, part, tried, turns.lanes)
     wanted = campaign.wanted(options.count)
     reached = {generated.numbers[number]: arms for number, arms in sorted(campaign.reached.items())}
-    notes = from_plain(SurvivorNotes, read_json(_NOTES) or {})
     found = tuple(trials(campaign, wanted))
     outcome = MutantScore(generated.found, reached, found, campaign.arms, evidence(), notes)
     for line in summary(outcome):

@@ -5,7 +5,7 @@ import shutil
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from functools import cached_property
 from pathlib import Path
 
@@ -24,12 +24,16 @@ Tried = Callable[[int, Trial], None]
 
 @dataclass(frozen=True)
 class MutantCampaign:
-    """``root`` is the folder of one kernel's trials; ``most`` arms are tried for each mutant."""
+    """``root`` is the folder of one kernel's trials; ``most`` arms are tried for each mutant.
+
+    ``claims`` (SCENARIO: WORDS) were made for mutants, by their places: their arms are tried first.
+    """
 
     root: Path
     numbers: Mapping[int, Mutant]
     arms: tuple[ReferenceArm, ...]
     most: int
+    claims: Mapping[str, str] = field(default_factory=dict)
 
     @cached_property
     def reached(self) -> Mapping[int, int]:
@@ -70,17 +74,22 @@ class MutantCampaign:
         trial = self.trial(number)
         if trial is None or trial.detected:
             return trial is None
-        return any(one.name not in trial.arms for one in in_turn(number, self.arms)[: self.most])
+        return any(one.name not in trial.arms for one in in_turn(number, self.arms, self._claim(number))[: self.most])
 
     def measure(self, bench: MutantBench, number: int) -> Trial:
         """The fate of a mutant, stored. Its boots are deleted then. A trial in fewer arms is continued."""
         place = self.numbers[number].place
         work = self.root / WORK / digest_bytes(place.encode())[:16]
         begun = self.trial(number) or Trial(place, Fate.EQUIVALENT, self.most)
-        trial = try_mutant(bench, Store(work), number, replace(begun, most=self.most), self.arms)
+        trial = try_mutant(
+            bench, Store(work), number, replace(begun, most=self.most), self.arms, claim=self._claim(number)
+        )
         write_json(self._file(number), to_plain(trial))
         shutil.rmtree(work, ignore_errors=True)
         return trial
+
+    def _claim(self, number: int) -> str:
+        return self.claims.get(self.numbers[number].place, "")
 
     def _file(self, number: int) -> Path:
         return self.root / TRIALS / f"{digest_bytes(self.numbers[number].place.encode())[:16]}.json"

@@ -183,14 +183,16 @@ def failed_claims(verdict: Verdict) -> list[str]:
     return [one.that for one in verdict.claims if one.counts_as is Status.FAIL and not one.optional]
 
 
-def try_mutant(bench: MutantBench, store: Store, number: int, begun: Trial, arms: Sequence[ReferenceArm]) -> Trial:
+def try_mutant(
+    bench: MutantBench, store: Store, number: int, begun: Trial, arms: Sequence[ReferenceArm], *, claim: str = ""
+) -> Trial:
     """The fate of a mutant under at most ``begun.most`` of the arms that execute it, and those that their claims
-    compare. Arms of ``begun`` are not tried again.
+    compare. Arms of ``begun`` are not tried again. ``claim`` (SCENARIO: WORDS) was made for the mutant.
     """
     started = time.monotonic()
     every = {(one.scenario.name, one.arm): one for one in arms}
     found = begun
-    for first in in_turn(number, arms)[: begun.most]:
+    for first in in_turn(number, arms, claim)[: begun.most]:
         if first.name in found.arms:
             continue
         limits = {one.arm: max(_LEAST_SECONDS, _SLOWER * one.seconds) for one in every.values() if _beside(one, first)}
@@ -246,9 +248,9 @@ def biggest_change(before: Figures, after: Figures) -> tuple[str, float]:
     return max(changes.items(), key=lambda pair: pair[1], default=("", 0.0))
 
 
-def in_turn(number: int, arms: Sequence[ReferenceArm]) -> list[ReferenceArm]:
-    """The arms that execute a mutant, in the order in which they are tried: the cheapest of each scenario first, then
-    the second ones.
+def in_turn(number: int, arms: Sequence[ReferenceArm], claim: str = "") -> list[ReferenceArm]:
+    """The arms that execute a mutant, in the order in which they are tried: those of ``claim``, then the cheapest of
+    each scenario, then the second ones.
 
     Of a scenario, those that a claim is about come before those of controls alone, in which none can fail.
     """
@@ -257,7 +259,7 @@ def in_turn(number: int, arms: Sequence[ReferenceArm]) -> list[ReferenceArm]:
     reaching = [one for one in arms if number in one.reached]
 
     def cost(one: ReferenceArm) -> tuple[bool, float]:
-        needed = frozenset[str]().union(*_arms_of_claims(one.scenario))
+        needed = frozenset[str]().union(*_arms_of_claims(one.scenario).values())
         seconds = sum(every[one.scenario.name, arm].seconds for arm in companions(one, every))
         return one.arm not in needed, seconds
 
@@ -266,18 +268,24 @@ def in_turn(number: int, arms: Sequence[ReferenceArm]) -> list[ReferenceArm]:
     for one in sorted(reaching, key=lambda one: (cost(one), one.scenario.name, one.arm)):
         ranks[one.scenario.name] = ranks.get(one.scenario.name, -1) + 1
         ranked.append((ranks[one.scenario.name], one))
-    return [one for _, one in sorted(ranked, key=lambda pair: pair[0])]
+
+    def turn(pair: tuple[int, ReferenceArm]) -> tuple[bool, int]:
+        rank, one = pair
+        return one.arm not in _arms_of_claims(one.scenario).get(claim, ()), rank
+
+    return [one for _, one in sorted(ranked, key=turn)]
 
 
 def companions(one: ReferenceArm, every: Mapping[tuple[str, str], ReferenceArm]) -> frozenset[str]:
     """The arm and those that its claims compare it with, as far as they were measured."""
-    claims = _arms_of_claims(one.scenario)
+    claims = _arms_of_claims(one.scenario).values()
     found = frozenset[str]().union({one.arm}, *(needed for needed in claims if one.arm in needed))
     return frozenset(arm for arm in found if (one.scenario.name, arm) in every)
 
 
-def _arms_of_claims(scenario: Scenario) -> list[frozenset[str]]:
-    return [frozenset(arms_needed((claim.ratio,))) for claim in scenario.claims if claim.decides]
+def _arms_of_claims(scenario: Scenario) -> Mapping[str, frozenset[str]]:
+    """By SCENARIO: WORDS."""
+    return {f"{scenario.name}: {claim.that}": arms_needed((claim.ratio,)) for claim in scenario.claims if claim.decides}
 
 
 def ended_badly(cells: Sequence[CellResult]) -> str:
