@@ -8,17 +8,23 @@ from typing import Any
 
 import pytest
 
-from harness.base.plain import identity
+from harness.base.files import read_json, write_json
+from harness.base.plain import from_plain, identity
+from harness.commands.common.options import SCENARIOS
+from harness.judge.thresholds import NullEvidence
+from harness.limits.load import load_scenario
 from harness.record.boot_files import save_boot
 from harness.record.store import RunFolder, Store, planned
 from harness.run.lanes import Lanes
+from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from harness.studies.mutation.campaign import MutantCampaign, measure_all, trials
-from harness.studies.mutation.page import MutantScore, mutants_page, score, summary
-from harness.studies.mutation.places import mutants_of
+from harness.studies.mutation.page import MutantScore, SurvivorNotes, mutants_page, score
+from harness.studies.mutation.places import Mutant, mutants_of
 from harness.studies.mutation.schemata import numbered
 from harness.studies.mutation.trial import (
     Fate,
+    MovedFigure,
     MutantBench,
     ReferenceArm,
     Trial,
@@ -238,6 +244,9 @@ def test_a_trial_that_breaks_ends_the_campaign(tmp_path: Path) -> None:
         measure_all(campaign_of(tmp_path), Broken(), (2, 3), lambda *_: None, Lanes(1, 1 << 30))
 
 
+REACHED = dict.fromkeys(FOUND.mutants[:4], 2)
+
+
 def outcome(*fates: Fate) -> MutantScore:
     tried = [
         (
@@ -248,7 +257,7 @@ def outcome(*fates: Fate) -> MutantScore:
         )
         for mutant, fate in zip(FOUND.mutants, fates, strict=False)
     ]
-    return MutantScore(FOUND, dict.fromkeys(FOUND.mutants[:4], 2), tried, ())
+    return MutantScore(FOUND, REACHED, tried, ())
 
 
 def test_equivalent_mutants_do_not_count_in_the_score() -> None:
@@ -256,22 +265,98 @@ def test_equivalent_mutants_do_not_count_in_the_score() -> None:
     assert score(outcome(Fate.EQUIVALENT).tried) is None
 
 
-def test_the_page_shows_each_survivor_with_its_diff_and_its_reason() -> None:
-    known = outcome(Fate.KILLED, Fate.SURVIVED, Fate.SURVIVED, Fate.EQUIVALENT)
-    second = FOUND.mutants[1]
-    page = mutants_page(known, {"block/sample.c": SOURCE}, {second.place: "a is never 2"}, "Source: s.", "blklab x")
+def page_of(known: MutantScore) -> str:
+    return mutants_page(known, {"block/sample.c": SOURCE}, "Source: s.", "blklab x")
+
+
+def survivor(number: int, *changed: MovedFigure) -> tuple[Mutant, Trial]:
+    mutant = FOUND.mutants[number]
+    trial = Trial(
+        mutant.place, Fate.SURVIVED, 1, {"one.alone": "d"}, ("one.alone",), moved="one.alone.iops", change=0.011
+    )
+    return mutant, replace(trial, changed=changed)
+
+
+def test_the_page_counts_fates_and_claims() -> None:
+    page = page_of(outcome(Fate.KILLED, Fate.SURVIVED, Fate.SURVIVED, Fate.EQUIVALENT))
     assert "| block/sample.c | 6 | 4 | 4 | 1 | 0 | 2 | 1 | 33 % |" in page
-    assert "1 of 2 explained." in page
-    assert "### 0.1 % to 5 %: 2" in page
+    assert "### Not explained: 2" in page
     assert (
-        "a is never 2.\nTried in 1 arm; arms that execute it: 2.\n"
-        "Differs in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)." in page
+        "the largest change of a mean or a count is 1.1 % (one.alone.iops).\n"
+        "Tried in 1 arm; arms that execute it: 2.\nDiffers in one.alone." in page
     )
-    assert (
-        "not explained.\nTried in 1 arm; arms that execute it: 2.\n"
-        "Differs in one.alone; the largest change of a mean or a count is 1.1 % (one.alone.iops)." in page
-    )
+    assert "| 1 | 1 | 0 | 2 | 1 |" in page
     assert "-\tif (a < 2)\n+\tif (a <= 2)" in page
     assert "| one: the claim | 1 |" in page
-    assert "| 1 | 1 | 0 | 2 | 1 |" in page
-    assert next(summary(known)).endswith("4 tried: 1 killed, 0 died, 2 survived, 1 equivalent")
+
+
+EVIDENCE = {"rate, one role": NullEvidence(0.001, 0.01, 4, "x")}
+
+
+@pytest.mark.parametrize(
+    ("figure", "within"),
+    [
+        (MovedFigure("one.alone.iops", "rate, one role", 100.0, 100.9), True),
+        (MovedFigure("one.alone.iops", "rate, one role", 100.9, 100.0), True),
+        (MovedFigure("one.alone.iops", "rate, one role", 100.0, 101.1), False),
+        (MovedFigure("one.alone.cpu.idle", "", 0.96, 1.0), True),
+        (MovedFigure("one.alone.cpu.idle", "", 0.9, 1.0), False),
+        (MovedFigure("one.alone.disk.merges", "counter", 0.0, 1.0), False),
+    ],
+)
+def test_a_survivor_that_moves_figures_as_far_as_a_null_pair_is_explained_by_them(
+    figure: MovedFigure, *, within: bool
+) -> None:
+    known = MutantScore(FOUND, REACHED, [survivor(1, figure)], (), EVIDENCE)
+    page = page_of(known)
+    assert ("survivors: 1 explained by figures" in page) == within
+    assert ("nearest to its limit is one.alone." in page) == within
+    assert ("### Not explained: 1" in page) != within
+
+
+def test_a_trial_without_its_figures_is_not_explained_by_them() -> None:
+    mutant, trial = survivor(1)
+    assert "no figure changes" in page_of(MutantScore(FOUND, REACHED, [(mutant, trial)], ()))
+    assert "### Not explained: 1" in page_of(MutantScore(FOUND, REACHED, [(mutant, replace(trial, changed=None))], ()))
+
+
+def test_a_sentence_explains_a_survivor_and_a_claim_that_kills_one_is_named() -> None:
+    moved = MovedFigure("one.alone.iops", "rate, one role", 100.0, 200.0)
+    killed = outcome(Fate.KILLED).tried[0]
+    notes = SurvivorNotes({FOUND.mutants[1].place: "A is never 2."}, {killed[0].place: "one: the claim"})
+    page = page_of(MutantScore(FOUND, REACHED, [killed, survivor(1, moved), survivor(2, moved)], (), EVIDENCE, notes))
+    assert "survivors: 0 explained by figures, 1 by a sentence, 1 not explained; further killed" in page
+    assert "by a claim made for them: 1" in page
+    assert "A is never 2.\nthe largest change" in page
+    assert 'fails "one: the claim".' in page
+    other = replace(notes, claims={killed[0].place: "one: another claim"})
+    assert 'fails "one' not in page_of(MutantScore(FOUND, REACHED, [killed], (), EVIDENCE, other))
+
+
+def test_a_trial_keeps_every_figure_that_differs(tmp_path: Path) -> None:
+    arms = arms_of(MadeUpBench(), tmp_path / "reference", "one")
+    bench, begun = MadeUpBench(together={(2, "alone"): 94.0}), Trial("here", Fate.EQUIVALENT, 1)
+    found = try_mutant(bench, Store(tmp_path / "work"), 2, begun, arms)
+    assert found.changed is not None
+    (iops,) = [one for one in found.changed if one.name == "one.alone.together.fast.iops"]
+    assert (iops.kind, iops.after < iops.before) == ("rate, below 100 IOPS", True)
+
+
+def test_a_survivor_without_its_figures_is_tried_again(tmp_path: Path) -> None:
+    campaign = campaign_of(tmp_path)
+    assert booted_for(campaign, {(2, "alone"): 94.0}) == ["alone"]
+    (stored,) = (tmp_path / "trials").iterdir()
+    plain = read_json(stored)
+    write_json(stored, {**plain, "changed": None})
+    assert campaign.trial(2) is None
+
+
+def test_the_notes_are_of_mutants_that_exist_and_of_claims_that_scenarios_make() -> None:
+    notes = from_plain(SurvivorNotes, read_json(SCENARIOS / "mutants" / "survivors.json"))
+    assert not notes.sentences.keys() & notes.claims.keys()
+    for place, sentence in notes.sentences.items():
+        assert Path(place.split(":")[0]).suffix in (".c", ".h"), place
+        assert sentence[0].isupper() and sentence.endswith("."), place
+    scenarios = (load_scenario(name, search=SCENARIOS) for name in find_scenarios(SCENARIOS))
+    made = {f"{one.name}: {claim.that}" for one in scenarios for claim in one.claims}
+    assert set(notes.claims.values()) <= made

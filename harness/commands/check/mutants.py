@@ -7,8 +7,10 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.base.files import read_json
+from harness.base.plain import from_plain
 from harness.commands.common import options as shared
 from harness.commands.common.boots import elsewhere, lab_of_host, store_of, watched
+from harness.judge.thresholds import evidence
 from harness.limits.load import load_scenario
 from harness.matrix.plan import Shard, read_shard
 from harness.record.store import Store
@@ -16,15 +18,14 @@ from harness.run.boots import Turns
 from harness.run.runner import lanes_of_host
 from harness.studies.mutation.campaign import MutantCampaign, measure_all, trials
 from harness.studies.mutation.kernel import Generated, build_schemata, generate
-from harness.studies.mutation.page import MutantScore, mutants_page, summary
+from harness.studies.mutation.page import MutantScore, SurvivorNotes, mutants_page, summary
 from harness.studies.mutation.trial import MutantBench, ReferenceArm, Trial, reference
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.packaged import DEFAULT, named_source
 
 FOLDER = "mutants"
-_EXPLAINED = shared.SCENARIOS / "mutants" / "survivors.json"
-"""Why a survivor is one, by its place."""
+_NOTES = shared.SCENARIOS / "mutants" / "survivors.json"
 _COUNT, _MOST = 200, 3
 ARMS = (
     "page-cache-writes",
@@ -107,14 +108,15 @@ def execute(options: argparse.Namespace) -> int:
             measure_all(campaign, bench, part, tried, turns.lanes)
     wanted = campaign.wanted(options.count)
     reached = {generated.numbers[number]: arms for number, arms in sorted(campaign.reached.items())}
-    outcome = MutantScore(generated.found, reached, tuple(trials(campaign, wanted)), campaign.arms)
+    notes = from_plain(SurvivorNotes, read_json(_NOTES) or {})
+    found = tuple(trials(campaign, wanted))
+    outcome = MutantScore(generated.found, reached, found, campaign.arms, evidence(), notes)
     for line in summary(outcome):
         print(line)
     page = options.out or (None if options.file or options.scenarios else shared.PAGES / "mutants.md")
     if page and len(outcome.tried) == len(wanted):
         made_of = f"Source: {source.title}. QEMU {lab.qemu.version_text}."
-        explained = read_json(_EXPLAINED) or {}
-        shared.write_page(page, mutants_page(outcome, generated.texts, explained, made_of, "blklab check mutants"))
+        shared.write_page(page, mutants_page(outcome, generated.texts, made_of, "blklab check mutants"))
         shared.tell(f"{len(outcome.tried)} mutants written to {page}")
     return EXIT_PASS if all(map(campaign.trial, part)) else EXIT_CANNOT_JUDGE
 

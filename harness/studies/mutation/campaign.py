@@ -55,12 +55,19 @@ class MutantCampaign:
         return {one.name: one.compared for one in self.arms}
 
     def trial(self, number: int) -> Trial | None:
-        """None also for one that was compared with other results or judged by other claims than those of now."""
+        """None also for one that was compared with other results or judged by other claims than those of now, and for
+        a survivor without its figures.
+        """
         plain = read_json(self._file(number))
         trial = None if plain is None else from_plain(Trial, plain)
-        if trial and any(self._compared.get(name, compared) != compared for name, compared in trial.arms.items()):
+        if trial is None or (trial.fate is Fate.SURVIVED and trial.changed is None):
             return None
-        return trial
+        same = all(self._compared.get(name, compared) == compared for name, compared in trial.arms.items())
+        return trial if same else None
+
+    def lacks(self, trial: Trial | None) -> bool:
+        """Whether it is missing, or more arms may detect the mutant."""
+        return trial is None or (not trial.detected and trial.most < self.most)
 
     def measure(self, bench: MutantBench, number: int) -> Trial:
         """The fate of a mutant, stored. Its boots are deleted then. A trial in fewer arms is continued."""
@@ -91,10 +98,9 @@ def sample(numbers: Mapping[int, Mutant], count: int) -> tuple[int, ...]:
 def measure_all(
     campaign: MutantCampaign, bench: MutantBench, wanted: Sequence[int], tried: Tried, lanes: Lanes
 ) -> None:
-    """Try those that were not tried before, or in fewer arms, as many at a time as the lanes admit."""
+    """Try those that ``lacks`` names, as many at a time as the lanes admit."""
     (campaign.root / TRIALS).mkdir(parents=True, exist_ok=True)
-    before = {number: campaign.trial(number) for number in wanted}
-    waiting = [one for one, trial in before.items() if not (trial and (trial.detected or trial.most >= campaign.most))]
+    waiting = [number for number in wanted if campaign.lacks(campaign.trial(number))]
     with ThreadPoolExecutor(lanes.at_once, thread_name_prefix="mutant") as pool:
         futures = {pool.submit(campaign.measure, bench, number): number for number in waiting}
         try:

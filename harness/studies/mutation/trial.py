@@ -1,14 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """One mutant under the arms whose loads execute its place, until an arm detects it."""
 
+import math
 import time
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
 from functools import cached_property
 
 from harness.judge.cells import CellResult
+from harness.judge.comparison import LARGE
 from harness.judge.operands import arms_needed
+from harness.judge.thresholds import NullEvidence, kind
 from harness.judge.verdict import Verdict
 from harness.metrics.figures import Figures
 from harness.metrics.readback import KMSG
@@ -70,12 +73,33 @@ class ReferenceArm:
 
 
 @dataclass(frozen=True)
+class MovedFigure:
+    """A figure that a mutant changed; ``name`` is SCENARIO.ARM.LOAD.ROLE.METRIC, ``kind`` that of its threshold."""
+
+    name: str
+    kind: str
+    before: float
+    after: float
+
+    @property
+    def share(self) -> float:
+        """By which the larger value is above the smaller one, as ``compare`` counts single boots."""
+        low, high = sorted((abs(self.before), abs(self.after)))
+        return high / low - 1 if low else math.inf
+
+    def limit(self, known: Mapping[str, NullEvidence]) -> float:
+        """The share by which two boots of a null pair differ at most; a kind without null pairs has the general one."""
+        return known[self.kind].single if self.kind in known else LARGE.share
+
+
+@dataclass(frozen=True)
 class Trial:
     """What became of a mutant. ``arms`` are SCENARIO.ARM, each with ``compared`` of its reference.
 
     ``reason`` is the claim that failed, or how the boot ended. ``differs``: arms that measured something else than the
     reference, and of the means and counts the one that ``moved`` most, by the share ``change`` of the larger value.
     ``most`` is how many arms, with those that their claims compare, it could be tried in. ``seconds`` of host time.
+    ``changed`` are all figures that differ; None in a trial that was stored without them.
     """
 
     place: str
@@ -87,6 +111,7 @@ class Trial:
     moved: str = ""
     change: float = 0
     seconds: float = 0
+    changed: tuple[MovedFigure, ...] | None = None
 
     @property
     def detected(self) -> bool:
@@ -186,17 +211,29 @@ def _judged(trial: Trial, run: RunFolder, every: Mapping[tuple[str, str], Refere
     others = [cell.arm for cell in cells if cell.digest != every[run.scenario.name, cell.arm].digest]
     arms = {**trial.arms, **{name: every[run.scenario.name, arm].compared for arm, name in names.items()}}
     differs = tuple(dict.fromkeys((*trial.differs, *(names[arm] for arm in others))))
-    trial = replace(trial, arms=arms, differs=differs)
+    trial = replace(trial, arms=arms, differs=differs, changed=trial.changed or ())
     for cell in cells:
-        moved, change = biggest_change(every[run.scenario.name, cell.arm].figures, cell.figures)
+        before = every[run.scenario.name, cell.arm].figures
+        moves = changed_figures(names[cell.arm], before, cell.figures)
+        known = {one.name: one for one in (*(trial.changed or ()), *moves)}
+        moved, change = biggest_change(before, cell.figures)
         if change > trial.change:
             trial = replace(trial, moved=f"{names[cell.arm]}.{moved}", change=change)
+        trial = replace(trial, changed=tuple(known.values()))
     if reason := ended_badly(cells):
         return replace(trial, fate=Fate.DIED, reason=f"{run.scenario.name}: {reason}")
     failing = every[run.scenario.name, cells[0].arm].failing
     if failed := [claim for claim in failed_claims(judge_run(run)) if claim not in failing]:
         return replace(trial, fate=Fate.KILLED, reason=f"{run.scenario.name}: {failed[0]}")
     return replace(trial, fate=Fate.SURVIVED) if others else trial
+
+
+def changed_figures(arm: str, before: Figures, after: Figures) -> Iterator[MovedFigure]:
+    """Those that differ; one that is on one side only counts as 0 on the other."""
+    for key in dict.fromkeys((*before, *after)):
+        old, new = before.get(key, 0.0), after.get(key, 0.0)
+        if old != new:
+            yield MovedFigure(".".join((arm, *key)), kind(key, before), old, new)
 
 
 def biggest_change(before: Figures, after: Figures) -> tuple[str, float]:
