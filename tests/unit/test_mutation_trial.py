@@ -127,9 +127,18 @@ def test_the_cheapest_arm_of_each_scenario_is_first_and_its_companions_count(tmp
     every = {(one.scenario.name, one.arm): one for one in arms}
     assert companions(every["one", "none"], every) == {"none", "red"}
     assert companions(every["one", "alone"], every) == {"alone"}
-    order = [(one.scenario.name, one.arm) for one in in_turn(arms, every)]
+    order = [(one.scenario.name, one.arm) for one in in_turn(2, arms)]
     assert order[:2] == [("one", "alone"), ("two", "alone")]
     assert order[2:4] == [("one", "none"), ("two", "none")]
+    assert in_turn(99, arms) == []
+
+
+def test_an_arm_that_no_claim_is_about_is_tried_last(tmp_path: Path) -> None:
+    def with_one_claim(one: ReferenceArm) -> ReferenceArm:
+        return replace(one, scenario=replace(one.scenario, claims=one.scenario.claims[:1]))
+
+    arms = [with_one_claim(one) for one in arms_of(MadeUpBench(), tmp_path, "one")]
+    assert [one.arm for one in in_turn(2, arms)] == ["none", "red", "alone"]
 
 
 def test_a_mutant_is_tried_in_the_arms_that_reach_it_alone(tmp_path: Path) -> None:
@@ -203,6 +212,9 @@ def test_more_arms_are_tried_after_those_that_were(tmp_path: Path) -> None:
     assert second
     assert (list(first.arms), sorted(second.arms)) == (["one.alone"], ["one.alone", "two.alone"])
     assert (second.fate, second.differs, second.seconds > first.seconds) == (Fate.SURVIVED, ("one.alone",), True)
+    assert not replace(campaign, most=2).lacks(2)
+    # An arm that was added since is tried, whatever number of arms was allowed then.
+    assert replace(campaign, most=2, arms=(*arms_of(MadeUpBench(), tmp_path / "third", "a-new"), *arms)).lacks(2)
 
 
 @pytest.mark.parametrize("change", [{"digest": "other results"}, {"scenario": replace(sample("one"), digest="other")}])

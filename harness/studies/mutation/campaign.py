@@ -14,7 +14,7 @@ from harness.base.plain import from_plain, to_plain
 from harness.record.store import Store
 from harness.run.lanes import Lanes
 from harness.studies.mutation.places import Mutant
-from harness.studies.mutation.trial import Fate, MutantBench, ReferenceArm, Trial, try_mutant
+from harness.studies.mutation.trial import Fate, MutantBench, ReferenceArm, Trial, in_turn, try_mutant
 from lab.base.digest import digest_bytes
 
 TRIALS, WORK = "trials", "work"
@@ -65,9 +65,12 @@ class MutantCampaign:
         same = all(self._compared.get(name, compared) == compared for name, compared in trial.arms.items())
         return trial if same else None
 
-    def lacks(self, trial: Trial | None) -> bool:
-        """Whether it is missing, or more arms may detect the mutant."""
-        return trial is None or (not trial.detected and trial.most < self.most)
+    def lacks(self, number: int) -> bool:
+        """Whether the mutant was not tried, or further arms may detect it."""
+        trial = self.trial(number)
+        if trial is None or trial.detected:
+            return trial is None
+        return any(one.name not in trial.arms for one in in_turn(number, self.arms)[: self.most])
 
     def measure(self, bench: MutantBench, number: int) -> Trial:
         """The fate of a mutant, stored. Its boots are deleted then. A trial in fewer arms is continued."""
@@ -100,7 +103,7 @@ def measure_all(
 ) -> None:
     """Try those that ``lacks`` names, as many at a time as the lanes admit."""
     (campaign.root / TRIALS).mkdir(parents=True, exist_ok=True)
-    waiting = [number for number in wanted if campaign.lacks(campaign.trial(number))]
+    waiting = [number for number in wanted if campaign.lacks(number)]
     with ThreadPoolExecutor(lanes.at_once, thread_name_prefix="mutant") as pool:
         futures = {pool.submit(campaign.measure, bench, number): number for number in waiting}
         try:

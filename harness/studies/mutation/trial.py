@@ -190,7 +190,7 @@ def try_mutant(bench: MutantBench, store: Store, number: int, begun: Trial, arms
     started = time.monotonic()
     every = {(one.scenario.name, one.arm): one for one in arms}
     found = begun
-    for first in in_turn([one for one in arms if number in one.reached], every)[: begun.most]:
+    for first in in_turn(number, arms)[: begun.most]:
         if first.name in found.arms:
             continue
         limits = {one.arm: max(_LEAST_SECONDS, _SLOWER * one.seconds) for one in every.values() if _beside(one, first)}
@@ -246,11 +246,20 @@ def biggest_change(before: Figures, after: Figures) -> tuple[str, float]:
     return max(changes.items(), key=lambda pair: pair[1], default=("", 0.0))
 
 
-def in_turn(reaching: Sequence[ReferenceArm], every: Mapping[tuple[str, str], ReferenceArm]) -> list[ReferenceArm]:
-    """The arms in the order in which they are tried: the cheapest of each scenario first, then the second ones."""
+def in_turn(number: int, arms: Sequence[ReferenceArm]) -> list[ReferenceArm]:
+    """The arms that execute a mutant, in the order in which they are tried: the cheapest of each scenario first, then
+    the second ones.
 
-    def cost(one: ReferenceArm) -> float:
-        return sum(every[one.scenario.name, arm].seconds for arm in companions(one, every))
+    Of a scenario, those that a claim is about come before those of controls alone, in which none can fail.
+    """
+
+    every = {(one.scenario.name, one.arm): one for one in arms}
+    reaching = [one for one in arms if number in one.reached]
+
+    def cost(one: ReferenceArm) -> tuple[bool, float]:
+        needed = frozenset[str]().union(*_arms_of_claims(one.scenario))
+        seconds = sum(every[one.scenario.name, arm].seconds for arm in companions(one, every))
+        return one.arm not in needed, seconds
 
     ranks: dict[str, int] = {}
     ranked = []
@@ -262,9 +271,13 @@ def in_turn(reaching: Sequence[ReferenceArm], every: Mapping[tuple[str, str], Re
 
 def companions(one: ReferenceArm, every: Mapping[tuple[str, str], ReferenceArm]) -> frozenset[str]:
     """The arm and those that its claims compare it with, as far as they were measured."""
-    claims = (arms_needed((claim.ratio,)) for claim in one.scenario.claims if claim.decides)
+    claims = _arms_of_claims(one.scenario)
     found = frozenset[str]().union({one.arm}, *(needed for needed in claims if one.arm in needed))
     return frozenset(arm for arm in found if (one.scenario.name, arm) in every)
+
+
+def _arms_of_claims(scenario: Scenario) -> list[frozenset[str]]:
+    return [frozenset(arms_needed((claim.ratio,))) for claim in scenario.claims if claim.decides]
 
 
 def ended_badly(cells: Sequence[CellResult]) -> str:
