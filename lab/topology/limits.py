@@ -132,6 +132,8 @@ def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
     driver = driver_of(disk, topology)
     if disk.size % SIZE_STEP:
         yield f"size {show_size(disk.size)} is not a whole number of MiB"
+    if disk.discard and driver is not Driver.NULL_BLK:
+        yield f"discard needs driver null_blk, got {driver}"
     if disk.service is not None and disk.service >= COMMAND_TIMEOUT:
         yield f"service {show_time(disk.service)} reaches the command timeout of 30 s"
     if driver is Driver.TCMU:

@@ -45,7 +45,9 @@ def _device(index: int, disk: Disk, tags: int | None, *, kept: bool = False) -> 
         "irqmode": 2,
         "completion_nsec": disk.service or 0,
         "mbps": None if disk.rate is None else disk.rate // _MB,
-        "memory_backed": 1 if kept else None,
+        # null_blk ignores discard unless it keeps data.
+        "memory_backed": 1 if kept or disk.discard else None,
+        "discard": 1 if disk.discard else None,
         "power": 1,
     }
     yield from configured(folder, {name: value for name, value in values.items() if value is not None})
