@@ -100,7 +100,11 @@ _ONLY_FILES = ("files", "nrfiles", "create")
 
 
 def _wrong_place(role: Role, topology: Topology) -> Iterator[tuple[str, str, str]]:
-    """Keys that belong to files and not to devices, or the other way round."""
+    """Keys that belong to files and not to devices, or the other way round; discards that a disk does not take."""
+    if role.rw == "trim":
+        disks = [topology.disks[name] for lun in topology.leaves(role.disk) for name in topology.luns[lun].disks]
+        if topology.is_filesystem(role.disk) or not all(disk.discard for disk in disks):
+            yield "rw", f"{role.disk} takes no discards", "name a device whose disks have discard: true"
     if not topology.is_filesystem(role.disk):
         for key in filter(role.options.get, _ONLY_FILES):
             yield key, f"{role.disk} is not a filesystem", f"remove {key}"

@@ -153,6 +153,8 @@ def _check_together(role: Role, row: Row) -> None:
         row.problems.add(
             row.place("rwmixread"), f"rwmixread: rw: {role.rw} does not mix reads and writes", "write rw: randrw"
         )
+    if role.rw == "trim" and role.iodepth > 1:
+        row.problems.add(row.place("iodepth"), "iodepth: fio discards one block at a time", "write iodepth: 1")
     for key in _ONLY_IO_URING:
         if key in role.options and role.ioengine != "io_uring":
             row.problems.add(row.place(key), f"{key}: {role.ioengine} does not have it", "write ioengine: io_uring")

@@ -111,8 +111,8 @@ OPTIONS: Mapping[str, Option] = {
 DISK = Field("disk", NameRange(), "a disk, LUN or stack of the topology, or several", "d00..23", required=True)
 RW = Field(
     "rw",
-    Choice(("read", "write", "rw", "readwrite", "randread", "randwrite", "randrw")),
-    "fio's rw",
+    Choice(("read", "write", "rw", "readwrite", "randread", "randwrite", "randrw", "trim")),
+    "fio's rw; trim discards blocks one after another",
     "randread",
     required=True,
 )

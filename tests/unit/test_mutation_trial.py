@@ -312,7 +312,10 @@ def test_the_page_counts_fates_and_claims() -> None:
     assert "| one: the claim | 1 |" in page
 
 
-EVIDENCE = {"rate, one role": NullEvidence(0.001, 0.01, 4, "x")}
+EVIDENCE = {
+    "rate, one role": NullEvidence(0.001, 0.005, 0.01, 4, 3, "x"),
+    "counter": NullEvidence(0.001, 0.005, 1.0, 4, 2, "x"),
+}
 
 
 @pytest.mark.parametrize(
@@ -321,6 +324,7 @@ EVIDENCE = {"rate, one role": NullEvidence(0.001, 0.01, 4, "x")}
         (MovedFigure("one.alone.iops", "rate, one role", 100.0, 100.9), True),
         (MovedFigure("one.alone.iops", "rate, one role", 100.9, 100.0), True),
         (MovedFigure("one.alone.iops", "rate, one role", 100.0, 101.1), False),
+        (MovedFigure("one.alone.disk.requests", "counter", 100.0, 106.0), False),
         (MovedFigure("one.alone.cpu.idle", "", 0.96, 1.0), True),
         (MovedFigure("one.alone.cpu.idle", "", 0.9, 1.0), False),
         (MovedFigure("one.alone.disk.merges", "counter", 0.0, 1.0), False),

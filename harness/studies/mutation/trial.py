@@ -9,9 +9,8 @@ from enum import StrEnum
 from functools import cached_property
 
 from harness.judge.cells import CellResult
-from harness.judge.comparison import LARGE
 from harness.judge.operands import arms_needed
-from harness.judge.thresholds import NullEvidence, kind
+from harness.judge.thresholds import LARGE, NullEvidence, kind
 from harness.judge.verdict import Verdict
 from harness.metrics.figures import Figures
 from harness.metrics.readback import KMSG
@@ -88,8 +87,9 @@ class MovedFigure:
         return high / low - 1 if low else math.inf
 
     def limit(self, known: Mapping[str, NullEvidence]) -> float:
-        """The share by which two boots of a null pair differ at most; a kind without null pairs has the general one."""
-        return known[self.kind].single if self.kind in known else LARGE.share
+        """The share by which two boots of a null pair differ at most, or the general one where these are too few."""
+        found = known.get(self.kind)
+        return found.single if found and found.suffices else LARGE.share
 
 
 @dataclass(frozen=True)
