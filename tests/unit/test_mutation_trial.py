@@ -193,6 +193,14 @@ def test_a_campaign_resumes_and_deepens_what_was_not_detected(tmp_path: Path) ->
     assert not (tmp_path / "work").exists() or not any((tmp_path / "work").iterdir())
 
 
+def test_what_was_not_tried_comes_before_further_arms(tmp_path: Path) -> None:
+    heard: list[int] = []
+    campaign, bench, lanes = campaign_of(tmp_path), MadeUpBench(), Lanes(1, 1 << 30)
+    measure_all(campaign, bench, (2,), lambda *_: None, lanes)
+    measure_all(replace(campaign, most=2), bench, (2, 3), lambda number, _: heard.append(number), lanes)
+    assert heard == [3, 2]
+
+
 def booted_for(campaign: MutantCampaign, together: Mapping[tuple[int, str], float | Outcome]) -> list[str]:
     """The arms that are booted for mutant 2."""
     bench = MadeUpBench(together=together)

@@ -111,9 +111,10 @@ def sample(numbers: Mapping[int, Mutant], count: int) -> tuple[int, ...]:
 def measure_all(
     campaign: MutantCampaign, bench: MutantBench, wanted: Sequence[int], tried: Tried, lanes: Lanes
 ) -> None:
-    """Try those that ``lacks`` names, as many at a time as the lanes admit."""
+    """Try those that ``lacks`` names, as many at a time as the lanes admit. Those without a trial come first."""
     (campaign.root / TRIALS).mkdir(parents=True, exist_ok=True)
-    waiting = [number for number in wanted if campaign.lacks(number)]
+    lacking = (number for number in wanted if campaign.lacks(number))
+    waiting = sorted(lacking, key=lambda number: campaign.trial(number) is not None)
     with ThreadPoolExecutor(lanes.at_once, thread_name_prefix="mutant") as pool:
         futures = {pool.submit(campaign.measure, bench, number): number for number in waiting}
         try:
