@@ -392,7 +392,9 @@ def test_a_survivor_without_its_figures_is_tried_again(tmp_path: Path) -> None:
     (stored,) = (tmp_path / "trials").iterdir()
     plain = read_json(stored)
     write_json(stored, {**plain, "changed": None})
-    assert campaign.trial(2) is None
+    assert campaign.trial(2)
+    assert booted_for(campaign, {(2, "alone"): 94.0}) == ["alone"]
+    assert read_json(stored)["changed"]
 
 
 def test_the_notes_are_of_mutants_that_exist_and_of_claims_that_scenarios_make() -> None:
