@@ -193,6 +193,14 @@ def test_a_campaign_resumes_and_deepens_what_was_not_detected(tmp_path: Path) ->
     assert not (tmp_path / "work").exists() or not any((tmp_path / "work").iterdir())
 
 
+def test_what_was_not_tried_comes_before_further_arms(tmp_path: Path) -> None:
+    heard: list[int] = []
+    campaign, bench, lanes = campaign_of(tmp_path), MadeUpBench(), Lanes(1, 1 << 30)
+    measure_all(campaign, bench, (2,), lambda *_: None, lanes)
+    measure_all(replace(campaign, most=2), bench, (2, 3), lambda number, _: heard.append(number), lanes)
+    assert heard == [3, 2]
+
+
 def booted_for(campaign: MutantCampaign, together: Mapping[tuple[int, str], float | Outcome]) -> list[str]:
     """The arms that are booted for mutant 2."""
     bench = MadeUpBench(together=together)
@@ -227,14 +235,24 @@ def test_the_arm_of_a_claim_that_was_made_for_a_mutant_is_tried_first(tmp_path: 
     assert (killed.fate, killed.reason) == (Fate.KILLED, "two: the share is kept")
 
 
-@pytest.mark.parametrize("change", [{"digest": "other results"}, {"scenario": replace(sample("one"), digest="other")}])
-def test_a_trial_against_other_results_or_claims_does_not_count(tmp_path: Path, change: dict[str, Any]) -> None:
+@pytest.mark.parametrize(
+    ("alone", "change", "counts"),
+    [
+        (SOUND, {"digest": "other results"}, False),
+        (SOUND, {"scenario": replace(sample("one"), digest="other claims")}, True),
+        (9.0, {"scenario": replace(sample("one"), digest="other claims")}, False),
+        (94.0, {"scenario": replace(sample("one"), digest="other claims")}, False),
+    ],
+)
+def test_a_trial_against_other_results_or_claims_does_not_count(
+    tmp_path: Path, alone: float, change: dict[str, Any], counts: bool
+) -> None:
     campaign = campaign_of(tmp_path)
-    assert booted_for(campaign, {}) == ["alone"]
+    assert booted_for(campaign, {(2, "alone"): alone}) == ["alone"]
     assert booted_for(campaign, {}) == []
     others = replace(campaign, arms=tuple(replace(one, **change) for one in campaign.arms))
-    assert others.trial(2) is None
-    assert booted_for(others, {}) == ["alone"]
+    assert (others.trial(2) is not None) == counts
+    assert booted_for(others, {}) == ([] if counts else ["alone"])
 
 
 def test_what_was_tried_stays_in_the_study_when_more_is_reached(tmp_path: Path) -> None:

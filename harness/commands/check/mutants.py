@@ -45,7 +45,6 @@ ARMS = (
     "split-order",
     "verified-data",
     "verified-arrays",
-    "verified-layers",
     "elevator-submit",
     "request-size",
     "throttle-split:limited",

@@ -59,15 +59,16 @@ class MutantCampaign:
         return {one.name: one.compared for one in self.arms}
 
     def trial(self, number: int) -> Trial | None:
-        """None also for one that was compared with other results or judged by other claims than those of now, and for
-        a survivor without its figures.
+        """None also for one that was compared with other results than those of now, for one whose claims are others
+        unless it did not depend on them, and for a survivor without its figures.
         """
         plain = read_json(self._file(number))
         trial = None if plain is None else from_plain(Trial, plain)
         if trial is None or (trial.fate is Fate.SURVIVED and trial.changed is None):
             return None
-        same = all(self._compared.get(name, compared) == compared for name, compared in trial.arms.items())
-        return trial if same else None
+        parts = 1 if trial.fate in (Fate.EQUIVALENT, Fate.DIED) else 2
+        pairs = ((compared, self._compared.get(name, compared)) for name, compared in trial.arms.items())
+        return trial if all(then.split()[:parts] == now.split()[:parts] for then, now in pairs) else None
 
     def lacks(self, number: int) -> bool:
         """Whether the mutant was not tried, or further arms may detect it."""
@@ -110,9 +111,10 @@ def sample(numbers: Mapping[int, Mutant], count: int) -> tuple[int, ...]:
 def measure_all(
     campaign: MutantCampaign, bench: MutantBench, wanted: Sequence[int], tried: Tried, lanes: Lanes
 ) -> None:
-    """Try those that ``lacks`` names, as many at a time as the lanes admit."""
+    """Try those that ``lacks`` names, as many at a time as the lanes admit. Those without a trial come first."""
     (campaign.root / TRIALS).mkdir(parents=True, exist_ok=True)
-    waiting = [number for number in wanted if campaign.lacks(number)]
+    lacking = (number for number in wanted if campaign.lacks(number))
+    waiting = sorted(lacking, key=lambda number: campaign.trial(number) is not None)
     with ThreadPoolExecutor(lanes.at_once, thread_name_prefix="mutant") as pool:
         futures = {pool.submit(campaign.measure, bench, number): number for number in waiting}
         try:

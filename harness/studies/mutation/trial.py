@@ -6,7 +6,6 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from enum import StrEnum
-from functools import cached_property
 
 from harness.judge.cells import CellResult
 from harness.judge.operands import arms_needed
@@ -24,7 +23,6 @@ from harness.scenario.expand import expand
 from harness.scenario.metric_names import BUSIEST, SEEKS
 from harness.scenario.model import Scenario, Status
 from harness.studies.mutation import schemata
-from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge
 from lab.guest.steps.device import Write
 from lab.kernels.model import Kernel
@@ -65,10 +63,10 @@ class ReferenceArm:
     def name(self) -> str:
         return _name(self.scenario, self.arm)
 
-    @cached_property
+    @property
     def compared(self) -> str:
-        """Differs when the results or the claims that a mutant is judged by are others."""
-        return digest_bytes(f"{self.scenario.digest} {self.digest}".encode())[:16]
+        """Digests of the results, and of the scenario with the claims, that a mutant is judged by."""
+        return f"{self.digest[:16]} {self.scenario.digest[:16]}"
 
 
 @dataclass(frozen=True)
