@@ -9,15 +9,13 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.commands.common.options import add_arms, add_results, results_root, tell
-from harness.judge.comparison import Change, Difference, changes
-from harness.judge.thresholds import evidence
+from harness.judge.comparison import Change, Difference
 from harness.record.index import open_index
-from harness.record.judging import is_built, results_of
+from harness.record.judging import changes_of_runs
 from harness.record.sides import Candidate, RunPair, pairs, side
 from harness.record.store import RunFolder, load_run
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.scenario.metric_names import METRICS
-from harness.scenario.model import Clock
 from harness.studies.history import history, print_history
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.yaml.strict import nearest
@@ -81,14 +79,10 @@ def _check(options: argparse.Namespace) -> None:
 
 
 def _compared(pair: RunPair, metrics: tuple[str, ...]) -> Compared:
-    runs = [load_run(one.path) for one in (pair.before, pair.after)]
-    before, after = map(results_of, runs)
-    head = _heads(pair.before, pair.after)
-    exact = all(run.scenario.clock is Clock.VIRTUAL for run in runs)
-    built = all(is_built(run.facts.kernel.spec) for run in runs)
-    known = evidence() if exact and (built or pair.before.run.kernel == pair.after.run.kernel) else None
-    found = tuple(changes(before, after, metrics, exact=exact, known=known))
-    return Compared(pair.scenario, *head, found, tuple(_profiles(runs, found)) if exact else ())
+    before, after = runs = [load_run(one.path) for one in (pair.before, pair.after)]
+    found = changes_of_runs(before, after, metrics)
+    profiles = tuple(_profiles(runs, found)) if all(one.exact for one in found) else ()
+    return Compared(pair.scenario, *_heads(pair.before, pair.after), found, profiles)
 
 
 def _profiles(runs: Sequence[RunFolder], found: Iterable[Change]) -> Iterator[str]:

@@ -13,28 +13,10 @@ from enum import StrEnum
 
 from harness.judge.cells import CellResult, compared
 from harness.judge.ensemble import Ensemble
-from harness.judge.thresholds import NullEvidence, kind
+from harness.judge.thresholds import LARGE, SINGLE, NullEvidence, kind
 from harness.scenario.model import Status
 
 LEAST_SEEDS = 2
-
-
-@dataclass(frozen=True)
-class Threshold:
-    """``share`` of the first figure, and why it is as large."""
-
-    share: float
-    because: str
-
-
-LARGE = Threshold(
-    0.05,
-    "device models are only checked to this precision; only between kernels of one configuration and compiler is a"
-    " difference the code's",
-)
-SINGLE = 2.0
-"""Factor from which two single values differ: seeds of one kernel were up to 1.5 apart (shared-queue, 6.1, victim of
-one-queue-mq-deadline: 0.94 and 1.39 IOPS)."""
 
 
 class Difference(StrEnum):
@@ -65,6 +47,10 @@ class Change:
     evidence: NullEvidence | None = None
 
     @property
+    def figure(self) -> str:
+        return f"{self.arm}.{self.load}.{self.role}.{self.metric}"
+
+    @property
     def share(self) -> float | None:
         """The relative change of the median, from before to after."""
         if self.before is None or self.after is None or not self.before.median:
@@ -83,7 +69,10 @@ class Change:
 def kind_of(
     before: Ensemble | None, after: Ensemble | None, *, exact: bool = False, evidence: NullEvidence | None = None
 ) -> Difference:
-    """How two ensembles of one figure differ. ``exact``: single values may decide (virtual clock)."""
+    """How two ensembles of one figure differ. ``exact``: single values may decide (virtual clock).
+
+    ``evidence`` of other layouts is that of equal seeds: other seeds read other offsets, so any two boots count.
+    """
     if before is None or after is None:
         return Difference.UNKNOWN
     if min(len(before.values), len(after.values)) < LEAST_SEEDS:
@@ -92,7 +81,9 @@ def kind_of(
         return Difference.MARKED if exact and high > 0 and apart else Difference.UNKNOWN
     if not before.separate_from(after):
         return Difference.NONE
-    share = evidence.layout if evidence else LARGE.share
+    share = LARGE.share
+    if evidence:
+        share = evidence.layout if before.values.keys() == after.values.keys() else evidence.single
     larger = abs(after.median - before.median) > share * abs(before.median)
     return Difference.MARKED if larger else Difference.REAL
 
@@ -111,10 +102,22 @@ def changes(
     is the evidence by kind of figure, for builds of one configuration.
     """
     left = compared(after, before)
-    examples = {cell.arm: cell.figures for cell in reversed(left) if cell.figures}
     fellows = {(cell.arm, cell.seed) for cell in left}
     right = [cell for cell in after if (cell.arm, cell.seed) in fellows]
-    for arm in dict.fromkeys(cell.arm for cell in (*after, *before)):
+    yield from changes_of_figures(left, right, metrics, exact=exact, known=known)
+
+
+def changes_of_figures(
+    left: Sequence[CellResult],
+    right: Sequence[CellResult],
+    metrics: Sequence[str],
+    *,
+    exact: bool,
+    known: Mapping[str, NullEvidence] | None = None,
+) -> Iterator[Change]:
+    """The same for cells that need not have equal seeds."""
+    examples = {cell.arm: cell.figures for cell in reversed(left) if cell.figures}
+    for arm in dict.fromkeys(cell.arm for cell in (*right, *left)):
         one = _ensembles(left, arm, metrics)
         other = _ensembles(right, arm, metrics)
         reason = next(_reasons(arm, left, right), "measured on one side only")

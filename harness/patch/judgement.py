@@ -7,13 +7,13 @@ from enum import StrEnum
 
 from harness.judge.cells import CellResult
 from harness.judge.claims import Judgement
-from harness.judge.comparison import Change, Difference, changes
+from harness.judge.comparison import Change, Difference
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
-from harness.record.judging import judge_run, results_of
+from harness.record.judging import changes_of_runs, judge_run
 from harness.record.store import RunFolder
 from harness.report.format import figure, value
-from harness.scenario.model import Clock, Status
+from harness.scenario.model import Status
 from lab.base.record import Outcome
 
 METRICS = ("iops", "lat.p99")
@@ -79,8 +79,7 @@ def worst(effects: Iterable[Effect | None]) -> Effect | None:
 def outcomes(base: RunFolder, series: RunFolder) -> Outcomes:
     """Compare two runs of one scenario. Raises Altered for a damaged one."""
     verdicts = judge_run(base), judge_run(series)
-    exact = base.scenario.clock is Clock.VIRTUAL
-    found = tuple(changes(results_of(base), results_of(series), METRICS, exact=exact))
+    found = changes_of_runs(base, series, METRICS)
     claims = list(_claims(*verdicts))
     judged = [pair for pair in claims if all(one.status in (Status.PASS, Status.FAIL) for one in pair[1:])]
     findings = (*_boots(*verdicts), *_of_claims(claims), *_loads(found))

@@ -115,4 +115,4 @@ def _share(change: Change) -> str:
 
 
 def _name(found: Outcomes, change: Change) -> str:
-    return f"{found.scenario} {change.arm}.{change.load}.{change.role}.{change.metric}"
+    return f"{found.scenario} {change.figure}"

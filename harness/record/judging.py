@@ -11,16 +11,18 @@ from typing import Any
 from harness.base.files import json_bytes, read_json
 from harness.base.plain import identity
 from harness.judge.cells import CellResult, agreed, measured, not_run, skipped
+from harness.judge.comparison import Change, changes
 from harness.judge.document import verdict_document
 from harness.judge.ensemble import Ensemble
 from harness.judge.operands import Evidence, ratio_ensemble
+from harness.judge.thresholds import evidence
 from harness.judge.verdict import Verdict, judge, judge_in_sequence
 from harness.limits.bottleneck import Bottleneck, bottleneck
 from harness.metrics.node import MeasurementError
 from harness.metrics.use import read_use
 from harness.record.boot_files import NAME, Damaged, read_boot
 from harness.record.store import CHECKSUMS, PLAN, RESOLVED, PlannedCell, RunFolder, Store, digest_of_plan, load_run
-from harness.scenario.model import Ratio, Scenario, Status
+from harness.scenario.model import Clock, Ratio, Scenario, Status
 from lab.base.digest import digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.base.record import BootRecord
@@ -200,6 +202,18 @@ def results_of(run: RunFolder) -> list[CellResult]:
     for cell in run.facts.cells:
         repetitions.setdefault((cell.arm, cell.seed), []).append(_result(run, cell))
     return [agreed(results) for results in repetitions.values()]
+
+
+def changes_of_runs(before: RunFolder, after: RunFolder, metrics: Sequence[str]) -> tuple[Change, ...]:
+    """What differs between two runs of one scenario, by the thresholds that hold between their kernels.
+
+    Those by kind of figure hold between builds of one configuration, and for a kernel with itself. Raises Altered.
+    """
+    kernels = before.facts.kernel, after.facts.kernel
+    exact = all(run.scenario.clock is Clock.VIRTUAL for run in (before, after))
+    same = all(is_built(one.spec) for one in kernels) or kernels[0].digest == kernels[1].digest
+    known = evidence() if exact and same else None
+    return tuple(changes(results_of(before), results_of(after), metrics, exact=exact, known=known))
 
 
 @dataclass(frozen=True)

@@ -17,8 +17,9 @@ from typing import Any
 from rich.console import Console
 from rich.text import Text
 
-from harness.judge.comparison import LARGE, Difference, kind_of
+from harness.judge.comparison import Difference, kind_of
 from harness.judge.ensemble import Ensemble
+from harness.judge.thresholds import LARGE
 from harness.record.index import Index, IndexedRun
 from harness.report.format import figure, plural, spread
 from lab.base.errors import LabBroken

@@ -4,8 +4,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.judge.cells import ensemble_of
-from harness.judge.comparison import LARGE
 from harness.judge.ensemble import Ensemble
+from harness.judge.thresholds import LARGE
 from harness.metrics.figures import PER_IO
 from harness.report import markdown
 from harness.report.format import limits, plural

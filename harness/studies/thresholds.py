@@ -5,38 +5,59 @@ Whatever differs there is layout, or the seed. The largest difference of each ki
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from contextlib import suppress
 from dataclasses import asdict, dataclass, replace
+from math import inf
+from pathlib import Path
 from statistics import median
 
 from harness.judge.cells import CellResult, ensemble_of
-from harness.judge.comparison import LARGE, SINGLE, Change, Difference, changes
-from harness.judge.thresholds import NullEvidence, kind
-from harness.record.judging import Altered, is_built, results_of
-from harness.record.store import load_run
+from harness.judge.comparison import Difference, changes
+from harness.judge.thresholds import LARGE, LEAST_ARMS, SINGLE, NullEvidence, kind
+from harness.limits.load import load_scenario
 from harness.report import markdown
 from harness.report.format import plural
 from harness.run.plan import Request
-from harness.run.runner import measured
 from harness.scenario.expand import variant
 from harness.scenario.metric_names import METRICS
-from harness.scenario.model import Scenario, Status
+from harness.scenario.model import Scenario
 from harness.studies.zoo.regressions import BAD, Regression
-from harness.studies.zoo.score import Visit, arms_of
-from lab.base.errors import CannotJudge, Misuse
+from harness.studies.zoo.score import Visit, arms_of, measured_cells
+from lab.base.errors import CannotJudge
 
 SEEDS = 2
-SAMPLE: Mapping[str, tuple[str, ...]] = {
+MORE: Mapping[str, tuple[str, ...]] = {
     "io-cost": ("null-blk-none", "null-blk-mq-deadline"),
-    "null-shared-tags": ("none",),
     "shared-queue": ("one-queue-mq-deadline",),
-    "page-cache-writes": ("small",),
 }
-"""Arms with figures of every kind, each a boot of seconds."""
+"""Arms beside those of the zoo: a busy CPU, and a victim below 100 IOPS."""
 WORD = "printk.time=Y"
 """The value that the parameter has anyway."""
-RELINKED = ("throttle-once", "throttle-slices-in-vain")
-"""Mutants of blk-throttle, which no arm of ``SAMPLE`` uses: the linker moves what is behind it."""
+RELINKED = ("nr-requests-ignored", "raid1-one-copy")
+"""Mutants of code that the arms do not execute, and after which the linker moves the rest: of 3,090 pages of text, they
+shift 946 (from blk-mq.c on) and 494 (from raid1.c on). A change that fits into a function's alignment shifts none."""
+RELINKED_NR_REQUESTS = ("throttle-slices-in-vain", "raid1-one-copy")
+"""The same for arms that set nr_requests; the first shifts 102 pages, from blk-throttle.c on."""
+
+
+@dataclass(frozen=True)
+class NullSample:
+    """Arms of a scenario that null pairs measure."""
+
+    scenario: Scenario
+    arms: tuple[str, ...]
+
+    @property
+    def relinked(self) -> tuple[str, ...]:
+        """Mutants of code that the arms do not execute."""
+        set_there = any("nr_requests" in self.scenario.arms[arm].queue for arm in self.arms)
+        return RELINKED_NR_REQUESTS if set_there else RELINKED
+
+
+def samples(regressions: Sequence[Regression], search: Path) -> tuple[NullSample, ...]:
+    """The arms of the zoo's ratios, in which true differences are counted, and ``MORE``."""
+    own = {one.scenario.name: one.scenario for one in regressions}
+    zoo = (NullSample(one, arms_of(one, [it for it in regressions if it.scenario is one])) for one in own.values())
+    return (*zoo, *(NullSample(load_scenario(name, search=search), arms) for name, arms in MORE.items()))
 
 
 @dataclass(frozen=True)
@@ -47,6 +68,34 @@ class NullFigure:
     name: str
     base: Mapping[int, float]
     variants: Mapping[str, Mapping[int, float]]
+
+    @property
+    def arm(self) -> str:
+        return ".".join(self.name.split(".")[:2])
+
+    @property
+    def seeds(self) -> float:
+        """The largest difference between two boots of one layout."""
+        return max(spread(values.values()) for values in (self.base, *self.variants.values()))
+
+    @property
+    def single(self) -> float:
+        """The largest difference between any two boots."""
+        return spread([value for values in (self.base, *self.variants.values()) for value in values.values()])
+
+    def moved(self) -> Iterator[tuple[str, float]]:
+        """Each variant that has seeds of the base, and how far the medians over these are apart."""
+        for name, values in self.variants.items():
+            if common := self.base.keys() & values.keys():
+                yield name, spread(median(side[seed] for seed in common) for side in (self.base, values))
+
+
+def spread(values: Iterable[float]) -> float:
+    """By how much the largest value is above the smallest, relative to that."""
+    found = sorted(values)
+    if found[0] > 0:
+        return found[-1] / found[0] - 1
+    return inf if found[-1] > 0 else 0.0
 
 
 @dataclass(frozen=True)
@@ -66,18 +115,17 @@ class ZooDifference:
     reason: str = ""
 
 
-def null_figures(visit: Visit, scenarios: Iterable[Scenario]) -> Iterator[NullFigure]:
-    """Measure what is missing of ``scenarios``, whose names are in ``SAMPLE``. Raises what boots raise."""
-    source, relinked = visit.resolve(""), {name: visit.resolve(name) for name in RELINKED}
-    for scenario in scenarios:
-        arms = SAMPLE[scenario.name]
-        runs = {"": Request(scenario, source, SEEDS, arms), WORD: Request(_with_word(scenario), source, SEEDS, arms)}
-        runs |= {name: Request(scenario, kernel, SEEDS, arms) for name, kernel in relinked.items()}
+def null_figures(visit: Visit, chosen: Iterable[NullSample]) -> Iterator[NullFigure]:
+    """Measure what is missing. Raises what boots raise."""
+    source = visit.resolve("")
+    for one in chosen:
+        runs = {"": (one.scenario, source), WORD: (_with_word(one.scenario), source)}
+        runs |= {name: (one.scenario, visit.resolve(name)) for name in one.relinked}
         cells = {
-            name: results_of(measured(visit.lab, request, visit.store, visit.listener, visit.at_once))
-            for name, request in runs.items()
+            name: measured_cells(visit, Request(scenario, kernel, SEEDS, one.arms))
+            for name, (scenario, kernel) in runs.items()
         }
-        yield from figures_of_null(scenario.name, cells.pop(""), cells)
+        yield from figures_of_null(one.scenario.name, cells.pop(""), cells)
 
 
 def _with_word(scenario: Scenario) -> Scenario:
@@ -103,29 +151,23 @@ def figures_of_null(
 
 def evidence_of(figures: Iterable[NullFigure]) -> dict[str, NullEvidence]:
     """By kind of figure, sorted."""
-    kinds: dict[str, NullEvidence] = {}
+    kinds: dict[str, list[NullFigure]] = {}
     for one in figures:
-        known = kinds.get(one.kind, NullEvidence(0.0, 0.0, 0, ""))
-        changes_of_median = {
-            name: abs(median(values.values()) / median(one.base.values()) - 1) for name, values in _paired(one)
-        }
-        singles = [value for values in (one.base, *one.variants.values()) for value in values.values()]
-        single = max(singles) / min(singles) - 1 if min(singles) > 0 else float("inf")
-        shares = ((share, f"{one.name} ({name})") for name, share in changes_of_median.items())
-        layout, where = max(shares, default=(0.0, ""))
-        kinds[one.kind] = NullEvidence(
-            max(known.layout, layout),
-            max(known.single, single),
-            known.pairs + len(changes_of_median),
-            where if layout > known.layout else known.where,
-        )
-    return dict(sorted(kinds.items()))
+        kinds.setdefault(one.kind, []).append(one)
+    return {name: _evidence(found) for name, found in sorted(kinds.items())}
 
 
-def _paired(one: NullFigure) -> Iterator[tuple[str, Mapping[int, float]]]:
-    for name, values in one.variants.items():
-        if values.keys() == one.base.keys():
-            yield name, values
+def _evidence(figures: Sequence[NullFigure]) -> NullEvidence:
+    pairs = [(share, f"{one.name} ({name})") for one in figures for name, share in one.moved()]
+    layout, where = max(pairs, default=(0.0, ""))
+    return NullEvidence(
+        layout,
+        max(one.seeds for one in figures),
+        max(one.single for one in figures),
+        len(pairs),
+        len({one.arm for one in figures if one.single}),
+        where if layout else "",
+    )
 
 
 def document(kinds: Mapping[str, NullEvidence], kernel: str) -> dict[str, object]:
@@ -136,16 +178,21 @@ def document(kinds: Mapping[str, NullEvidence], kernel: str) -> dict[str, object
 def zoo_differences(
     visit: Visit, regressions: Sequence[Regression], known: Mapping[str, NullEvidence]
 ) -> Iterator[ZooDifference]:
-    """From stored runs of the source and its mutants; nothing boots."""
+    """Measure what is missing of the source and its mutants. Raises what boots raise."""
+    usable = {name: one.usable() for name, one in known.items()}
     for one in (regression for regression in regressions if regression.mutant):
+        seeds, arms = max(SEEDS, one.scenario.seeds), arms_of(one.scenario, [one])
         try:
-            sides = [_stored(visit, one, name) for name in ("", one.mutant)]
+            sides = [
+                measured_cells(visit, Request(one.scenario, visit.resolve(name), seeds, arms))
+                for name in ("", one.mutant)
+            ]
         except CannotJudge as error:
             yield ZooDifference(one.name, reason=error.message)
             continue
         good, bad = sides if one.mutant_is == BAD else reversed(sides)
-        old = {_name(each): each for each in changes(good, bad, tuple(METRICS), exact=True)}
-        new = {_name(each): each for each in changes(good, bad, tuple(METRICS), exact=True, known=known)}
+        old = {each.figure: each for each in changes(good, bad, tuple(METRICS), exact=True)}
+        new = {each.figure: each for each in changes(good, bad, tuple(METRICS), exact=True, known=usable)}
         judged = [name for name, each in new.items() if each.evidence]
         apart = [name for name in judged if new[name].apart]
         marked = [[name for name in apart if table[name].difference() is Difference.MARKED] for table in (old, new)]
@@ -154,77 +201,94 @@ def zoo_differences(
         yield ZooDifference(one.name, len(apart), len(marked[0]), len(marked[1]), missed, layout)
 
 
-def _name(change: Change) -> str:
-    return f"{change.arm}.{change.load}.{change.role}.{change.metric}"
-
-
-def _stored(visit: Visit, regression: Regression, mutant: str) -> list[CellResult]:
-    """The stored run with most seeds of these arms on a build with ``mutant``. Raises CannotJudge without one."""
-    scenario, arms = regression.scenario, set(arms_of(regression.scenario, [regression]))
-    found: list[list[CellResult]] = []
-    for path in visit.store.runs(scenario.name):
-        with suppress(Misuse, Altered):
-            run = load_run(path)
-            facts = run.facts
-            built = is_built(facts.kernel.spec) and facts.kernel.mutant == mutant
-            if built and facts.scenario_digest == scenario.digest and arms <= {cell.arm for cell in facts.cells}:
-                found.append([cell for cell in results_of(run) if cell.arm in arms])
-    if not found:
-        raise CannotJudge(f"{scenario.name} is not stored on {mutant or 'the source'}")
-    return max(found, key=lambda cells: sum(cell.status is Status.PASS for cell in cells))
+def _named(mutants: Iterable[str]) -> str:
+    return " and ".join(f"`{name}`" for name in mutants)
 
 
 _PREFACE = f"""\
-A null pair is one kernel against the same code with another layout: with `{WORD}`, the default, on the kernel
-command line, or linked with {" or ".join(f"`{name}`" for name in RELINKED)}, which change
-blk-throttle, and nothing is limited. What differs is layout. `blklab compare` marks a difference between builds of one
-configuration where the ranges are apart and the medians differ by more than the largest such difference of that kind of
-figure; with one seed a side, by more than any two boots of a null pair. Between kernels of different configuration it
-marks from {100 * LARGE.share:g} % on ({SINGLE:g} times with one seed a side).
+A null pair is one kernel against the same code. Another layout, under the same seeds, is that of one more word on the
+kernel command line (`{WORD}`, the default), or of a kernel that was linked with a mutant of code that the arm does
+not execute: {_named(RELINKED)}; for arms that set
+nr_requests {_named(RELINKED_NR_REQUESTS)}. Other seeds are boots of one layout under different seeds, which read
+other offsets. Two boots are any two of an arm. Each column has the largest difference of that kind of figure.
+
+`blklab compare` and `blklab patch` mark a difference between builds of one configuration where the ranges are apart
+and the medians, over the same seeds, differ by more than another layout moves them; with one seed a side, or other
+seeds (null pairs of the zoo), by more than any two boots. A kind whose figures differ in fewer than {LEAST_ARMS}
+arms has too little evidence for a small threshold (percentiles are equal while they fall into one bin of fio's): there
+it is at least the one between kernels of different configuration, {100 * LARGE.share:g} %, and {SINGLE:g} times
+with one seed a side.
 """
 
 
 def threshold_page(
-    kinds: Mapping[str, NullEvidence], zoo: Sequence[ZooDifference], kernel: str, qemu: str, command: str
+    kinds: Mapping[str, NullEvidence],
+    chosen: Sequence[NullSample],
+    zoo: Sequence[ZooDifference],
+    measured_on: str,
+    command: str,
 ) -> str:
     """docs/results/thresholds.md; ``command`` generates it."""
-    rows = (
-        (name, str(one.pairs), _percent(one.layout), _percent(one.single), one.where or "-")
-        for name, one in kinds.items()
-    )
     counted = [one for one in zoo if not one.reason]
     differ, old, new = (sum(getattr(one, name) for one in counted) for name in ("differ", "old", "new"))
     missed, layout = sum(len(one.missed) for one in counted), sum(one.layout for one in counted)
-    arms = "; ".join(f"{name} ({', '.join(chosen)})" for name, chosen in SAMPLE.items())
+    entries = plural(sum(bool(one.missed) for one in counted), "regression")
+    arms = "; ".join(f"{one.scenario.name} ({', '.join(one.arms)})" for one in chosen)
     lines = [
         *markdown.head("What layout alone moves", f"Generated from results by: {command}"),
         _PREFACE,
-        *markdown.table(("kind of figure", "null pairs", "medians", "single boots", "largest at"), rows),
+        *markdown.table(_COLUMNS, (_row(name, one) for name, one in kinds.items())),
         "",
         *markdown.section("True differences of the zoo", _zoo_lines(zoo)),
-        f"{differ} figures have ranges that are apart between a regression's two sides. {100 * LARGE.share:g} % marks"
-        f" {old} of them, and the thresholds above {new}:",
+        f"{differ} figures of {plural(len(counted), 'regression')} have ranges that are apart between the two sides."
+        f" {100 * LARGE.share:g} % marks {old} of them, and the thresholds above {new}:",
         "",
-        f"- {missed} are marked by these alone: the old threshold missed them;",
+        f"- {missed} are marked by these alone, in {entries}: the old threshold missed them;",
         f"- {layout} are marked by the old one alone: layout by itself moves such a figure as far.",
         "",
-        f"Arms: {arms}; {plural(SEEDS, 'seed')} each. Kernel: {kernel}. {qemu}. `{command}` measures what is missing.",
+        f"Arms: {arms}; {plural(SEEDS, 'seed')} each. {measured_on}. `{command}` measures what is missing.",
     ]
     return "\n".join(lines) + "\n"
 
 
+_COLUMNS = (
+    "kind of figure",
+    "null pairs",
+    "arms that differ",
+    "another layout",
+    "other seeds",
+    "two boots",
+    "threshold",
+    "one seed a side",
+    "layout moves most",
+)
+
+
+def _row(name: str, one: NullEvidence) -> tuple[str, ...]:
+    used = one.usable()
+    shares = (one.layout, one.seeds, one.single, used.layout, used.single)
+    return (name, str(one.pairs), str(one.arms), *map(_percent, shares), one.where or "-")
+
+
 def _percent(share: float) -> str:
-    return "any" if share == float("inf") else f"{100 * share:.3g} %"
+    return "any" if share == inf else f"{100 * share:.3g} %"
 
 
 def _zoo_lines(zoo: Sequence[ZooDifference]) -> Iterator[str]:
     rows = [
-        (one.regression, str(one.differ), str(one.old), str(one.new), one.missed[0] if one.missed else "-")
+        (
+            one.regression,
+            str(one.differ),
+            str(one.old),
+            str(one.new),
+            str(len(one.missed)),
+            str(one.layout),
+            one.missed[0] if one.missed else "-",
+        )
         for one in zoo
         if not one.reason
     ]
-    yield from markdown.table(
-        ("regression", "figures apart", f"by {100 * LARGE.share:g} %", "by kind", "the first that only these mark"),
-        rows,
-    )
+    general = f"{100 * LARGE.share:g} %"
+    columns = ("regression", "figures apart", f"by {general}", "by kind", "only by kind", f"only by {general}")
+    yield from markdown.table((*columns, "the first that only its kind marks"), rows)
     yield from (f"\n{one.regression}: not counted: {one.reason}" for one in zoo if one.reason)

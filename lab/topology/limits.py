@@ -181,7 +181,7 @@ def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
             yield f"disk {disk} is on LUN {first.name} already: all paths must have the same disks"
 
 
-_KEEP_DATA = (Driver.NULL_BLK, Driver.TCMU)
+_KEEP_DATA = (Driver.NULL_BLK, Driver.TCMU, Driver.NVMET_TCP)
 
 
 def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:

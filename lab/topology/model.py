@@ -156,6 +156,15 @@ class StackKind(StrEnum):
     FILESYSTEM = "filesystem"
 
 
+@dataclass(frozen=True)
+class Loss:
+    """The LUN ``path`` fails all I/O from ``start`` to ``end``, in nanoseconds after the start of a load."""
+
+    path: str
+    start: int
+    end: int
+
+
 KEEPING = (StackKind.MD, StackKind.SNAPSHOT, StackKind.CRYPT, StackKind.LOOP, StackKind.FILESYSTEM)
 """Stacks whose data, or data about data, is read back by them."""
 OWN_REQUESTS = (StackKind.SNAPSHOT, StackKind.LOOP, StackKind.FILESYSTEM)

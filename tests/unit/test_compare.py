@@ -6,8 +6,9 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.judge.comparison import LARGE, Difference, kind_of
+from harness.judge.comparison import Difference, kind_of
 from harness.judge.ensemble import Ensemble
+from harness.judge.thresholds import LARGE
 from harness.record.sides import pairs, side
 from harness.record.store import load_run
 from harness.studies.calibration import TOLERANCE

@@ -2,32 +2,58 @@
 """What layout alone moves: kinds of figures, their thresholds from null pairs, and what compare makes of them."""
 
 import json
+from collections.abc import Callable
+from dataclasses import replace
 from pathlib import Path
+from typing import cast
 
 import pytest
+from rich.console import Console
 
+from harness.commands.common.options import SCENARIOS
 from harness.commands.compare import _compared
 from harness.judge.cells import CellResult
 from harness.judge.comparison import Difference, changes, kind_of
 from harness.judge.ensemble import Ensemble
-from harness.judge.thresholds import DATA, NullEvidence, evidence, kind
+from harness.judge.thresholds import DATA, LARGE, LEAST_ARMS, SINGLE, NullEvidence, evidence, kind
+from harness.patch.judgement import Effect, outcomes
+from harness.record.judging import changes_of_runs
 from harness.record.sides import pairs, side
+from harness.record.store import Store
+from harness.report.terminal.comparison import Compared, print_comparison
+from harness.run.plan import Request
 from harness.scenario.model import Status
 from harness.studies import thresholds
 from harness.studies.thresholds import (
+    MORE,
     RELINKED,
+    RELINKED_NR_REQUESTS,
     WORD,
     NullFigure,
+    NullSample,
     ZooDifference,
     document,
     evidence_of,
     figures_of_null,
+    null_figures,
+    samples,
     threshold_page,
+    zoo_differences,
 )
+from harness.studies.zoo.regressions import Regression, load_regressions
+from harness.studies.zoo.score import Visit
+from lab.base.errors import CannotJudge
+from lab.kernels.model import Kernel
 from lab.kernels.mutants import catalogue
+from lab.kernels.release import Release
+from lab.session import Lab
+from tests.unit.analysis_samples import AT_LEAST, SHARE, claim, scenario
 from tests.unit.record_samples import run_of
 
-SMALL = NullEvidence(layout=0.01, single=0.02, pairs=4, where="x")
+SMALL = NullEvidence(layout=0.01, seeds=0.015, single=0.02, pairs=4, arms=LEAST_ARMS, where="x")
+
+REGRESSIONS = load_regressions(SCENARIOS / "zoo" / "regressions.yaml", search=SCENARIOS)
+SAMPLES = samples(REGRESSIONS, SCENARIOS)
 
 
 def ensemble(*values: float) -> Ensemble:
@@ -68,15 +94,47 @@ def figure(name: str, base: tuple[float, float], **variants: tuple[float, ...]) 
 def test_the_threshold_is_the_largest_difference_of_medians_and_of_single_boots() -> None:
     found = evidence_of(
         [
-            figure("a", (100, 102), word=(101, 103), linked=(100, 102)),
-            figure("b", (100, 104), word=(103, 105)),
-            figure("c", (100, 100), half=(200,)),
+            figure("s.a.l.r.iops", (100, 102), word=(101, 103), linked=(100, 102)),
+            figure("s.b.l.r.iops", (100, 104), word=(103, 105)),
+            figure("s.c.l.r.iops", (100, 110), half=(101,)),
+            figure("s.c.l.q.iops", (100, 100), word=(100, 100)),
+            figure("s.d.l.r.iops", (100, 100), word=(100, 100)),
         ]
     )
     (name, one) = next(iter(found.items()))
-    assert (name, one.pairs, one.where) == ("rate, one role", 3, "b (word)")
+    assert (name, one.pairs, one.arms, one.where) == ("rate, one role", 6, 3, "s.b.l.r.iops (word)")
     assert one.layout == pytest.approx(2 / 102)
-    assert one.single == pytest.approx(1.0)
+    assert one.seeds == one.single == pytest.approx(0.1)
+
+
+def test_a_figure_that_another_layout_takes_to_zero_has_no_threshold() -> None:
+    (one,) = evidence_of([figure("s.a.l.r.iops", (1, 2), word=(0, 0))]).values()
+    assert one.layout == one.single == float("inf")
+
+
+def test_a_kind_that_differs_in_few_arms_keeps_the_general_thresholds() -> None:
+    """A kind that is equal in each arm of the sample once made every difference a marked one."""
+    equal = replace(SMALL, layout=0.0, seeds=0.0, single=0.0, arms=0)
+    few = replace(SMALL, arms=LEAST_ARMS - 1)
+    noisy = replace(few, layout=0.3, single=1.5)
+    assert [(one.usable().layout, one.usable().single) for one in (equal, few, noisy, SMALL)] == [
+        (LARGE.share, SINGLE - 1),
+        (LARGE.share, SINGLE - 1),
+        (0.3, 1.5),
+        (0.01, 0.02),
+    ]
+    before, after = ensemble(100, 100), ensemble(101, 101)
+    assert kind_of(before, after, exact=True, evidence=equal) is Difference.MARKED
+    assert kind_of(before, after, exact=True, evidence=equal.usable()) is Difference.REAL
+
+
+def test_the_stored_data_are_read_as_they_are_usable(tmp_path: Path) -> None:
+    path = tmp_path / "data.json"
+    path.write_text(json.dumps(document({"rate, one role": replace(SMALL, arms=0)}, "6.12")))
+    assert evidence(path)["rate, one role"].layout == LARGE.share
+
+
+RATES = {"rate, several roles": SMALL, "rate, one role": SMALL, "rate, below 100 IOPS": SMALL}
 
 
 def cell(seed: int, **figures: float) -> CellResult:
@@ -105,6 +163,13 @@ def test_evidence_replaces_the_general_threshold(
     assert kind_of(ensemble(*before), ensemble(*after), exact=True, evidence=SMALL) is wanted
 
 
+@pytest.mark.parametrize(("value", "wanted"), [(101.5, Difference.REAL), (103.0, Difference.MARKED)])
+def test_under_other_seeds_a_figure_differs_by_more_than_any_two_boots(value: float, wanted: Difference) -> None:
+    before, after = ensemble(100, 100), Ensemble({3: value, 4: value})
+    assert kind_of(before, after, exact=True, evidence=SMALL) is wanted
+    assert kind_of(before, ensemble(value, value), exact=True, evidence=SMALL) is Difference.MARKED
+
+
 def test_each_figure_gets_the_evidence_of_its_kind() -> None:
     before, after = ([cell(seed, iops=value) for seed in (1, 2)] for value in (100.0, 102.0))
     (one,) = changes(before, after, exact=True, known={"rate, one role": SMALL})
@@ -118,32 +183,114 @@ def test_compare_uses_it_between_builds_and_not_between_distribution_kernels(
 ) -> None:
     run_of(tmp_path, [95.0, 96.0])
     run_of(tmp_path, [80.0, 82.0], release="7.2.12+deb14-amd64")
-    monkeypatch.setattr(
-        "harness.commands.compare.evidence", lambda: {"rate, several roles": SMALL, "rate, one role": SMALL}
-    )
+    monkeypatch.setattr("harness.record.judging.evidence", lambda: RATES)
     (pair,) = pairs(side("debian:6.1", tmp_path), side("7.2", tmp_path))
     assert {one.evidence for one in _compared(pair, ("iops",)).changes} == {None}
-    monkeypatch.setattr("harness.commands.compare.is_built", lambda spec: True)
+    monkeypatch.setattr("harness.record.judging.is_built", lambda spec: True)
     assert SMALL in {one.evidence for one in _compared(pair, ("iops",)).changes}
+
+
+def test_a_kernel_is_compared_with_itself_by_the_thresholds_by_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    one, other = run_of(tmp_path, [95.0, 96.0]), run_of(tmp_path, [97.5, 98.0], day=2)
+    monkeypatch.setattr("harness.record.judging.evidence", lambda: RATES)
+    assert {each.evidence for each in changes_of_runs(one, other, ("iops",))} == {SMALL}
+
+
+def test_a_patch_is_judged_by_the_thresholds_by_kind(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]
+) -> None:
+    """Base and series have one configuration: 2 % of IOPS were not marked."""
+    base, series = run_of(tmp_path, [95.0, 95.0]), run_of(tmp_path, [93.0, 93.0], release="6.12.7", day=2)
+    monkeypatch.setattr("harness.record.judging.evidence", lambda: RATES)
+    assert outcomes(base, series).effect is None
+    monkeypatch.setattr("harness.record.judging.is_built", lambda spec: True)
+    found = outcomes(base, series)
+    assert found.effect is Effect.WORSE
+    assert [one.what for one in found.findings] == ["none.together: IOPS of fast"]
+    print_comparison(Console(width=200), [Compared("sample", "base", "series", found.changes)])
+    shown = capsys.readouterr().out
+    assert "iops 1 %" in shown and "above their thresholds" in shown
 
 
 def test_the_stored_data_are_those_of_the_command() -> None:
     stored = json.loads(DATA.read_text())
-    known = evidence()
-    assert stored == document(known, stored["kernel"])
-    assert {"cpu.per_io, CPU busy", "rate, one role", "rate, several roles", "counter"} <= known.keys()
-    assert {*RELINKED} <= catalogue().keys()
+    found = {name: NullEvidence(**row) for name, row in stored["kinds"].items()}
+    assert stored == document(found, stored["kernel"])
+    assert {"cpu.per_io, CPU busy", "rate, one role", "rate, several roles", "counter"} <= found.keys()
+    assert evidence() == {name: one.usable() for name, one in found.items()}
     assert evidence(DATA.with_name("none.json")) == {}
+
+
+def test_the_sample_has_the_arms_of_every_regression_and_relinks_what_they_do_not_execute() -> None:
+    assert {*RELINKED, *RELINKED_NR_REQUESTS} <= catalogue().keys()
+    found = {one.scenario.name: one for one in SAMPLES}
+    assert {one.scenario.name for one in REGRESSIONS} | MORE.keys() == found.keys()
+    other = {name for name, one in found.items() if one.relinked == RELINKED_NR_REQUESTS}
+    assert other == {"bfq-tags", "ioprio", "nr-requests", "shared-queue"}
+    for one in found.values():
+        assert one.arms and not {control.mutant for control in one.scenario.controls} & {*one.relinked}
+
+
+SCENARIO = replace(scenario([claim()]), seeds=1)
+KERNEL = Kernel("source:6.12", "6.12.1", Release.parse("6.12.1"), "built", Path("k"), None, Path("m"), {}, "k" * 64)
+
+
+def visited(monkeypatch: pytest.MonkeyPatch, cells: Callable[[Request], list[CellResult]]) -> Visit:
+    monkeypatch.setattr(thresholds, "measured_cells", lambda _, request: cells(request))
+    return Visit(cast(Lab, None), cast(Store, None), lambda name: replace(KERNEL, mutant=name))
+
+
+def test_null_pairs_are_a_word_and_two_links_under_the_same_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked: list[tuple[str, str, int | None, tuple[str, ...], bool]] = []
+
+    def cells(request: Request) -> list[CellResult]:
+        words = request.scenario.arms["none"].topology.kernel_words
+        asked.append((request.scenario.name, request.kernel.mutant, request.seeds, request.arms, WORD in words))
+        return [replace(cell(seed, iops=100.0 + len(asked)), arm="none") for seed in (1, 2)]
+
+    visit = visited(monkeypatch, cells)
+    (one,) = null_figures(visit, [NullSample(SCENARIO, ("none",))])
+    assert asked == [
+        ("sample", "", 2, ("none",), False),
+        ("sample.word", "", 2, ("none",), True),
+        *(("sample", name, 2, ("none",), False) for name in RELINKED),
+    ]
+    assert (one.name, one.base, {*one.variants}) == ("sample.none.l.r.iops", {1: 101.0, 2: 101.0}, {WORD, *RELINKED})
+
+
+def test_both_thresholds_judge_the_same_two_seeds_of_the_two_sides(monkeypatch: pytest.MonkeyPatch) -> None:
+    """With one seed a side the general threshold is a factor of 2, not 5 %."""
+
+    def cells(request: Request) -> list[CellResult]:
+        assert request.seeds == 2
+        if request.kernel.mutant == "gone":
+            raise CannotJudge("gone does not apply")
+        iops, merges, bw = (204.0, 50.0, 10.0) if request.kernel.mutant else (200.0, 40.0, 10.1)
+        return [cell(seed, iops=iops, bw=bw, **{"disk.merges": merges}) for seed in (1, 2)]
+
+    one = Regression("one", "it starves", "https://example.org", SCENARIO, SHARE, AT_LEAST, mutant="broken")
+    known = {"rate, one role": SMALL, "counter below 1,000": replace(SMALL, layout=0.3)}
+    visit = visited(monkeypatch, cells)
+    found = tuple(zoo_differences(visit, [one, replace(one, name="two", mutant="gone")], known))
+    assert found == (
+        ZooDifference("one", 3, 1, 1, ("a.l.r.iops",), 1),
+        ZooDifference("two", reason="gone does not apply"),
+    )
 
 
 def test_the_page_counts_what_only_the_new_thresholds_mark() -> None:
     zoo = (ZooDifference("one", 10, 5, 7, ("a.l.r.iops", "b", "c"), 1), ZooDifference("two", reason="not stored"))
-    text = threshold_page({"rate, one role": SMALL}, zoo, "6.12", "QEMU 7.2", "blklab check thresholds")
-    assert "| rate, one role | 4 | 1 % | 2 % | x |" in text
+    kinds = {"rate, one role": SMALL, "counter": replace(SMALL, layout=0.0, arms=0, where="")}
+    text = threshold_page(kinds, SAMPLES, zoo, "Kernel: 6.12. QEMU 7.2", "blklab check thresholds")
+    assert "| rate, one role | 4 | 3 | 1 % | 1.5 % | 2 % | 1 % | 2 % | x |" in text
+    assert "| counter | 4 | 0 | 0 % | 1.5 % | 2 % | 5 % | 100 % | - |" in text
+    assert "10 figures of 1 regression have ranges" in text
     assert "5 % marks 5 of them, and the thresholds above 7:" in text
-    assert "- 3 are marked by these alone" in text
+    assert "- 3 are marked by these alone, in 1 regression" in text
     assert "- 1 are marked by the old one alone" in text
-    assert "| one | 10 | 5 | 7 | a.l.r.iops |" in text
+    assert "| one | 10 | 5 | 7 | 3 | 1 | a.l.r.iops |" in text
     assert "two: not counted: not stored" in text
     assert f"`{WORD}`" in text
-    assert all(scenario in text for scenario in thresholds.SAMPLE)
+    assert all(f"{one.scenario.name} ({', '.join(one.arms)})" in text for one in SAMPLES)

@@ -11,6 +11,8 @@ from rich.console import Console
 
 from harness.commands.check import zoo as zoo_command
 from harness.commands.common.options import PAGES, SCENARIOS
+from harness.judge.cells import CellResult
+from harness.judge.thresholds import LEAST_ARMS, NullEvidence
 from harness.record.store import Store
 from harness.run.plan import Request
 from harness.studies.zoo import score
@@ -63,15 +65,34 @@ def test_a_sighting_takes_the_seeds_of_the_scenario_though_there_are_more() -> N
 def test_halves_that_differ_are_false_alarms() -> None:
     def pair(*shares: float) -> tuple[tuple[str, ...], tuple[str, ...]]:
         results = [cell("none", seed, value) for seed, value in enumerate(shares, start=1)]
-        (found,) = null_pair(MODEL, [STARVED], "6.1", results)
-        assert found.seeds == (2, 2)
+        (found,) = null_pair(MODEL, [STARVED], "6.1", results, {})
+        assert (found.seeds, found.figures, found.regressions) == ((2, 2), 3, ("starved",))
         return found.alarms, found.marked
 
     assert pair(95, 97, 96, 98) == ((), ())
     assert pair(95, 97, 10, 12) == (("the share is kept", "starved"), ("none.together.fast.iops",))
     # Apart, yet by less than what compare marks.
     assert pair(95, 95.5, 96, 97) == ((), ())
-    assert list(null_pair(MODEL, [STARVED], "6.1", [])) == []
+    assert list(null_pair(MODEL, [STARVED], "6.1", [], {})) == []
+
+
+@pytest.mark.parametrize(
+    ("shares", "single", "marked"),
+    [
+        ((95.0, 95.5, 96.0, 97.0), 0.01, True),
+        ((95.0, 95.5, 96.0, 97.0), 0.1, False),
+        ((95.0, 97.0), 0.01, True),
+        ((95.0, 97.0), 0.1, False),
+    ],
+)
+def test_figures_of_a_null_pair_are_judged_by_what_any_two_boots_of_one_code_differ_by(
+    shares: tuple[float, ...], single: float, marked: bool
+) -> None:
+    """Of one seed a half nothing was marked, whatever it differed by."""
+    known = {"rate, below 100 IOPS": NullEvidence(0.0, single, single, 9, LEAST_ARMS, "x")}
+    results = [cell("none", seed, value) for seed, value in enumerate(shares, start=1)]
+    (found,) = null_pair(MODEL, [], "6.1", results, known)
+    assert found.marked == (("none.together.fast.iops",) if marked else ())
 
 
 def test_a_publication_compares_the_bad_side_with_the_good_one() -> None:
@@ -93,7 +114,9 @@ def test_detected_missed_and_false_alarms_are_counted() -> None:
     assert list(summary(zoo)) == [
         "detected      2 of 3 where the bad side was expected",
         "false alarms  1 of 1 where the good side was expected",
-        "null pairs    0 of 0 pairs with a claim that differs, 0 with a marked figure",
+        "null pairs    0 pairs of 0 of 1 regression",
+        "claims        0 of 0 pairs with one that differs",
+        "figures       0 of 0 marked, in 0 pairs",
     ]
     console = Console(record=True, width=140, force_terminal=False)
     print_zoo(console, [STARVED], zoo)
@@ -110,7 +133,7 @@ def test_the_page_has_all_that_was_seen_and_says_what_surprises() -> None:
         Sighting("starved", "7.2", ZooSide.GOOD, ZooSide.UNKNOWN, None, "no such kernel"),
         Sighting("starved", "greedy", ZooSide.BAD, ZooSide.BAD, 0.05, by_mutant=True),
     )
-    pair = NullPair("sample", "6.1", (2, 2), ("the share is kept",), ("none.together.fast.iops",))
+    pair = NullPair("sample", "6.1", (2, 2), ("the share is kept",), ("none.together.fast.iops",), 3, ("starved",))
     zoo = Zoo(sightings, (Publication("starved", 0.5, 0.25, "mutant greedy"),), (pair,))
     regression = replace(STARVED, mutant="greedy", because="bursts")
     lines = zoo_page([regression], zoo, "QEMU 7.2", "blklab check zoo").splitlines()
@@ -119,7 +142,9 @@ def test_the_page_has_all_that_was_seen_and_says_what_surprises() -> None:
     assert f"- [starved](https://example.org): it starves. `sample`, mutant `greedy`, {ratio_text}" in lines
     assert "| starved | 0.5000 | 0.2500 | mutant greedy | bursts |" in lines
     assert "- starved on 7.2: no such kernel" in lines
-    assert "| sample | 6.1 | 2 + 2 | the share is kept | none.together.fast.iops |" in lines
+    assert "| sample | 6.1 | 2 + 2 | starved | the share is kept | 3 | none.together.fast.iops |" in lines
+    assert "- null pairs 1 pair of 1 of 1 regression" in lines
+    assert "- figures 1 of 3 marked, in 1 pair" in lines
     assert lines[-1] == "Kernels: 5.10, 6.1, 7.2. QEMU 7.2. `blklab check zoo` measures what is missing."
     out = zoo_page(
         [STARVED], Zoo((), (), ()), "QEMU 7.2", "blklab check zoo", [OutOfScope("a lock", "https://x", "one CPU")]
@@ -241,19 +266,28 @@ def test_a_report_that_was_declined_is_compared_on_one_kernel(monkeypatch: pytes
     assert "## Do not alarm\n\n- starved: it is meant to be so" in zoo_page([one], zoo, "QEMU", "blklab check zoo")
 
 
-def test_a_null_pair_measures_every_arm_twice_and_other_kernels_only_what_their_regressions_need(
+def test_each_regression_gets_a_null_pair_of_every_arm_on_the_first_kernel_that_shows_it(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     asked: list[tuple[str, int | None, tuple[str, ...]]] = []
 
-    def measured(_lab: object, request: Request, *_: object) -> None:
+    def measured_cells(_: Visit, request: Request) -> list[CellResult]:
         asked.append((request.kernel.release, request.seeds, request.arms))
+        shown = [*cells("none", 95, 95, 95, 95), *cells("red", 5, 5, 5, 5)]
+        return [one for one in shown if one.arm == "none" or request.kernel.release != "6.1.1"]
 
-    monkeypatch.setattr(score, "measured", measured)
-    monkeypatch.setattr(score, "results_of", lambda _: [*cells("none", 95, 95, 95), *cells("red", 5, 5, 5)])
+    monkeypatch.setattr(score, "measured_cells", measured_cells)
     arms = replace(scenario([claim()], arms=["red", "none"]), seeds=2)
-    stock = [KERNEL, replace(KERNEL, release="6.1.2")]
+    red = ratio("red.together.fast.iops", "red.solo.fast.iops")
+    shown = [replace(STARVED, scenario=arms), replace(STARVED, name="starved-red", scenario=arms, ratio=red)]
+    releases = ("6.1.1", "6.1.2", "6.1.3")
+    stock = [replace(KERNEL, release=one, version=Release.parse(one)) for one in releases]
     places = Visit(cast(Lab, None), cast(Store, None), lambda _: KERNEL)
-    found = visit(places, [replace(STARVED, scenario=arms)], stock, pairs=1)
-    assert asked == [("6.1.1", 4, ()), ("6.1.2", None, ("none",))]
-    assert [pair.kernel for pair in found.pairs] == ["6.1.1"]
+    found = visit(places, shown, stock)
+    plain = (None, ("red", "none"))
+    assert asked == [("6.1.1", *plain), ("6.1.1", 4, ()), ("6.1.2", *plain), ("6.1.2", 4, ()), ("6.1.3", *plain)]
+    assert [(pair.kernel, pair.regressions) for pair in found.pairs] == [
+        ("6.1.1", ("starved",)),
+        ("6.1.2", ("starved", "starved-red")),
+    ]
+    assert len(visit(places, shown, stock, pairs=1).pairs) == 1

@@ -7,9 +7,8 @@ from harness.base.files import write_json
 from harness.commands.common import options as shared
 from harness.commands.common.boots import lab_of_host, mutants_of, store_of, watched
 from harness.judge.thresholds import DATA
-from harness.limits.load import load_scenario
 from harness.studies.controls import FOLDER
-from harness.studies.thresholds import SAMPLE, document, evidence_of, null_figures, threshold_page, zoo_differences
+from harness.studies.thresholds import document, evidence_of, null_figures, samples, threshold_page, zoo_differences
 from harness.studies.zoo.regressions import load_regressions
 from harness.studies.zoo.score import Visit
 from lab.base.errors import EXIT_PASS, Misuse
@@ -36,24 +35,26 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    regressions = load_regressions(shared.SCENARIOS / "zoo/regressions.yaml", search=shared.SCENARIOS)
+    known = {one.scenario.name: one for one in samples(regressions, shared.SCENARIOS)}
     for name in options.scenarios:
-        if name not in SAMPLE:
-            raise Misuse(f"thresholds do not use {name}{nearest(name, SAMPLE)}", remedy=f"one of {names(SAMPLE)}")
+        if name not in known:
+            raise Misuse(f"thresholds do not use {name}{nearest(name, known)}", remedy=f"one of {names(known)}")
     store, lab = store_of(options, FOLDER), lab_of_host()
-    chosen = [load_scenario(name, search=shared.SCENARIOS) for name in options.scenarios or SAMPLE]
+    chosen = [known[name] for name in options.scenarios or known]
     with watched() as listener:
         visit = Visit(lab, store, mutants_of(options.source), listener, options.jobs)
         kinds = evidence_of(null_figures(visit, chosen))
+        zoo = () if options.scenarios else tuple(zoo_differences(visit, regressions, kinds))
     for name, one in kinds.items():
         print(f"{name}: {one.pairs} null pairs, medians {one.layout:.3%}, single boots {one.single:.3%}")
     if options.scenarios:
         return EXIT_PASS
     kernel = visit.resolve("").release
     write_json(DATA, document(kinds, kernel))
-    regressions = load_regressions(shared.SCENARIOS / "zoo/regressions.yaml", search=shared.SCENARIOS)
-    zoo = tuple(zoo_differences(visit, regressions, kinds))
     page = shared.PAGES / "thresholds.md"
-    text = threshold_page(kinds, zoo, kernel, f"QEMU {lab.qemu.version_text}", "blklab check thresholds")
+    measured_on = f"Kernel: {kernel}. QEMU {lab.qemu.version_text}"
+    text = threshold_page(kinds, chosen, zoo, measured_on, "blklab check thresholds")
     shared.write_page(page, text)
     shared.tell(f"thresholds of {len(kinds)} kinds of figures written to {DATA.name} and {page}")
     return EXIT_PASS

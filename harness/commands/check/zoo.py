@@ -12,7 +12,7 @@ from harness.commands.matrix import KERNELS
 from harness.studies.controls import FOLDER
 from harness.studies.zoo.page import print_zoo, zoo_page
 from harness.studies.zoo.regressions import Regression, load_out_of_scope, load_regressions
-from harness.studies.zoo.score import NULL_PAIRS, Visit, Zoo, visit
+from harness.studies.zoo.score import Visit, Zoo, visit
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse
 from lab.kernels.packaged import base_spec
 from lab.yaml.strict import names, nearest
@@ -35,9 +35,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--pairs",
         type=shared.number(0),
-        default=NULL_PAIRS,
         metavar="N",
-        help=f"most null pairs (default: {NULL_PAIRS})",
+        help="most null pairs (default: one for each regression)",
     )
     shared.add_jobs(parser)
     parser.add_argument(

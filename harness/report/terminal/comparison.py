@@ -1,15 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Two sides, figure by figure, as the kernel test robot prints them: value, %change, value, name."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 
 from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.judge.comparison import LARGE, SINGLE, Change, Difference
+from harness.judge.comparison import Change, Difference
 from harness.judge.ensemble import Ensemble
+from harness.judge.thresholds import LARGE, SINGLE
 from harness.report.format import figure, limits, plural
 from harness.report.terminal.printing import figures, plain_table, print_wide, trimmed
 
@@ -59,16 +60,24 @@ def _rules(changes: Sequence[Change]) -> Iterator[str]:
     """From which difference on figures are marked, and why."""
     if any(one.evidence is None for one in changes):
         yield f"differences of {100 * LARGE.share:g} % or more are marked: {LARGE.because}"
-    proofs = {one.metric: one.evidence for one in changes if one.evidence}
-    shares = ", ".join(f"{name} {100 * one.layout:.2g} %" for name, one in proofs.items())
-    if shares:
+    if shares := _shares((one.metric, one.evidence.layout) for one in changes if one.evidence):
         yield f"one configuration: marked above what layout alone moves (docs/results/thresholds.md): {shares}"
     alone = [one for one in changes if any(side and len(side.values) == 1 for side in (one.before, one.after))]
     if any(one.evidence is None for one in alone):
         yield _SINGLE
-    if singles := {one.metric: one.evidence.single for one in alone if one.evidence}:
-        listed = ", ".join(f"{name} {100 * share:.2g} %" for name, share in singles.items())
-        yield f"one seed a side: marked above what seed and layout move: {listed}"
+    if shares := _shares((one.metric, one.evidence.single) for one in alone if one.evidence):
+        yield f"one seed a side: marked above what seed and layout move: {shares}"
+
+
+def _shares(thresholds: Iterable[tuple[str, float]]) -> str:
+    """Each metric with its thresholds, which depend on the load: the least and the largest."""
+    found: dict[str, list[float]] = {}
+    for metric, share in thresholds:
+        found.setdefault(metric, []).append(share)
+    ends = {
+        metric: dict.fromkeys(f"{100 * end(shares):.2g} %" for end in (min, max)) for metric, shares in found.items()
+    }
+    return ", ".join(f"{metric} {' to '.join(shown)}" for metric, shown in ends.items())
 
 
 def _table(changes: Sequence[Change]) -> Table:

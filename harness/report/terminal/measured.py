@@ -11,8 +11,8 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.judge.comparison import LARGE
 from harness.judge.ensemble import Ensemble
+from harness.judge.thresholds import LARGE
 from harness.judge.verdict import Measurement, Verdict
 from harness.report.format import figure, limits, plural, spread
 from harness.report.terminal.printing import figures, folded, plain_table

@@ -11,8 +11,9 @@ from pathlib import Path
 
 from harness.judge.cells import ensemble_of
 from harness.judge.claims import NOT_RUN, EntryVerdict, Judgement
-from harness.judge.comparison import LARGE, Difference, kind_of
+from harness.judge.comparison import Difference, kind_of
 from harness.judge.ensemble import Ensemble
+from harness.judge.thresholds import LARGE
 from harness.judge.verdict import SHOWN_METRIC, Verdict
 from harness.metrics.figures import PER_IO
 from harness.record.judging import Altered, judge_run

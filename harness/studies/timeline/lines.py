@@ -5,8 +5,8 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.judge.comparison import LARGE
 from harness.judge.ensemble import Ensemble
+from harness.judge.thresholds import LARGE
 from harness.scenario.metric_names import unit
 from harness.scenario.model import Bound, Status
 from harness.studies.timeline.sweep import KernelPoint, Sweep

@@ -4,7 +4,7 @@
 import re
 from collections.abc import Iterator, Sequence
 
-from harness.judge.comparison import LARGE
+from harness.judge.thresholds import LARGE
 from harness.report.format import duration, figure, plural
 from harness.studies.timeline.lines import ALONE, ALONE_OTHER, ReleaseChange
 from harness.studies.timeline.measure import Timeline

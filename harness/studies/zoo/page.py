@@ -67,7 +67,7 @@ def reasons(zoo: Zoo) -> Iterator[str]:
         for alarm in pair.alarms:
             yield f"{pair.scenario} on {pair.kernel} against itself: {alarm}"
         for marked in pair.marked:
-            yield f"{pair.scenario} on {pair.kernel} against itself: {marked} differs"
+            yield f"{pair.scenario} on {pair.kernel} against itself: {marked} is marked"
 
 
 def summary(zoo: Zoo) -> Iterator[str]:
@@ -75,17 +75,30 @@ def summary(zoo: Zoo) -> Iterator[str]:
     good = sum(one.expected is ZooSide.GOOD and one.found is not ZooSide.UNKNOWN for one in zoo.sightings)
     alarmed = sum(bool(pair.alarms) for pair in zoo.pairs)
     marked = sum(bool(pair.marked) for pair in zoo.pairs)
+    figures, of = sum(len(pair.marked) for pair in zoo.pairs), sum(pair.figures for pair in zoo.pairs)
+    covered, known = (
+        {*names}
+        for names in (
+            (name for pair in zoo.pairs for name in pair.regressions),
+            (one.regression for one in zoo.sightings),
+        )
+    )
     yield f"detected      {len(zoo.detected)} of {expected} where the bad side was expected"
     yield f"false alarms  {len(zoo.false_alarms)} of {good} where the good side was expected"
     pairs = plural(len(zoo.pairs), "pair")
-    yield f"null pairs    {alarmed} of {pairs} with a claim that differs, {marked} with a marked figure"
+    yield f"null pairs    {pairs} of {len(covered)} of {plural(len(known), 'regression')}"
+    yield f"claims        {alarmed} of {pairs} with one that differs"
+    yield f"figures       {figures} of {of:,} marked, in {plural(marked, 'pair')}"
 
 
 _PREFACE = """\
 Each row is a published regression of the block layer: the ratio of the scenario that shows it, and whether it is good
 or bad, on distribution kernels and on a build of one source with the mutant. Bold: not the side that was expected. `?`:
 not measured, or the seeds disagree; the reason is below. A null pair is a kernel compared with itself under other
-seeds: any difference is a false alarm. A report that was declined ("Do not alarm") is good on every kernel.
+seeds: any difference is a false alarm. Its figures are judged by the rule of `blklab compare` for one configuration:
+other seeds read other offsets, so a figure is marked where it differs by more than any two boots of one code
+([thresholds.md](thresholds.md), measured on another kernel). A report that was declined ("Do not alarm") is good on
+every kernel.
 """
 
 
@@ -165,10 +178,14 @@ def _pairs(pairs: Sequence[NullPair]) -> Iterator[str]:
             pair.scenario,
             pair.kernel,
             " + ".join(map(str, pair.seeds)),
+            ", ".join(pair.regressions) or "-",
             "; ".join(pair.alarms) or "-",
+            str(pair.figures),
             ", ".join(pair.marked) or "-",
         )
         for pair in pairs
     ]
     if rows:
-        yield from markdown.table(("scenario", "kernel", "seeds", "claims that differ", "figures that differ"), rows)
+        yield from markdown.table(
+            ("scenario", "kernel", "seeds", "regressions", "claims that differ", "figures", "marked"), rows
+        )

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What the zoo shows: on which side of a published regression a kernel is, and what differs between equals. Pure.
 
-A null pair is one kernel under one scenario with two sets of seeds: whatever differs there is a
-false alarm.
+A null pair is one kernel under one scenario with two sets of seeds: a claim that differs there, or a figure by more
+than boots of one code do, is a false alarm.
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -13,16 +13,18 @@ from types import MappingProxyType
 
 from harness.judge.cells import CellResult
 from harness.judge.claims import Judgement, judge_ratio
-from harness.judge.comparison import Difference, kind_of
+from harness.judge.comparison import Difference, changes_of_figures
 from harness.judge.ensemble import Ensemble
 from harness.judge.operands import Evidence, Unavailable, arms_needed, ratio_value
+from harness.judge.thresholds import NullEvidence, evidence
 from harness.judge.verdict import judge
 from harness.record.judging import results_of
 from harness.record.store import Store
 from harness.run.events import Listener, nobody
 from harness.run.plan import Request
 from harness.run.runner import measured
-from harness.scenario.model import Ratio, Scenario, Status, is_in
+from harness.scenario.metric_names import METRICS
+from harness.scenario.model import Clock, Ratio, Scenario, Status, is_in
 from harness.studies.controls import Resolve
 from harness.studies.zoo.regressions import BAD, Regression
 from lab.base.errors import CannotJudge
@@ -63,13 +65,16 @@ class Publication:
 
 @dataclass(frozen=True)
 class NullPair:
-    """``alarms`` are claims and regressions that differ between the halves; ``marked`` figures that compare marks."""
+    """``alarms`` are claims and regressions that differ between the halves, ``marked`` the figures that compare marks,
+    of ``figures``, and ``regressions`` those that both halves decide."""
 
     scenario: str
     kernel: str
     seeds: tuple[int, int]
     alarms: tuple[str, ...]
     marked: tuple[str, ...]
+    figures: int = 0
+    regressions: tuple[str, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -116,7 +121,11 @@ def side_of(regression: Regression, results: Sequence[CellResult], seeds: Sequen
 
 
 def null_pair(
-    scenario: Scenario, regressions: Iterable[Regression], kernel: str, results: Sequence[CellResult]
+    scenario: Scenario,
+    regressions: Iterable[Regression],
+    kernel: str,
+    results: Sequence[CellResult],
+    known: Mapping[str, NullEvidence],
 ) -> Iterator[NullPair]:
     """The first half of the seeds against the second; none when nothing could be measured."""
     seeds = sorted({cell.seed for cell in results})
@@ -124,13 +133,17 @@ def null_pair(
     if not halves[0] or all(cell.status is not Status.PASS for cell in results):
         return
     alarms = [*_claims_that_differ(scenario, results, kernel, halves)]
+    decided: list[str] = []
     for one in regressions:
         sides = {side_of(one, results, half)[0] for half in halves}
-        if sides == {ZooSide.GOOD, ZooSide.BAD}:
-            alarms.append(one.name)
-    yield NullPair(
-        scenario.name, kernel, (len(halves[0]), len(halves[1])), tuple(alarms), tuple(_marked(results, halves))
-    )
+        decided += [one.name] if ZooSide.UNKNOWN not in sides else []
+        alarms += [one.name] if sides == {ZooSide.GOOD, ZooSide.BAD} else []
+    left, right = ([cell for cell in results if cell.seed in half] for half in halves)
+    exact = scenario.clock is Clock.VIRTUAL
+    found = [*changes_of_figures(left, right, tuple(METRICS), exact=exact, known=known if exact else None)]
+    marked = tuple(one.figure for one in found if one.difference() is Difference.MARKED)
+    counts = len(halves[0]), len(halves[1])
+    yield NullPair(scenario.name, kernel, counts, tuple(alarms), marked, len(found), tuple(decided))
 
 
 def _claims_that_differ(
@@ -142,18 +155,6 @@ def _claims_that_differ(
     for claims in zip(*(verdict.claims for verdict in verdicts), strict=True):
         if {claim.judgement.status for claim in claims} == {Status.PASS, Status.FAIL}:
             yield claims[0].that
-
-
-def _marked(results: Sequence[CellResult], halves: Sequence[Sequence[int]]) -> Iterator[str]:
-    figures: dict[str, dict[int, float]] = {}
-    for cell in results:
-        for (load, role, metric), value in cell.figures.items():
-            if metric == "iops":
-                figures.setdefault(f"{cell.arm}.{load}.{role}.{metric}", {})[cell.seed] = value
-    for name, values in figures.items():
-        one, other = (Ensemble({seed: values[seed] for seed in half if seed in values}) for half in halves)
-        if kind_of(one, other) is Difference.MARKED:
-            yield name
 
 
 def sighting(
@@ -186,9 +187,6 @@ def _evidence(scenario: Scenario, results: Sequence[CellResult]) -> Evidence:
     return Evidence(scenario, {(cell.arm, cell.seed): cell for cell in results})
 
 
-NULL_PAIRS = 20
-
-
 @dataclass(frozen=True)
 class Visit:
     """What the zoo is measured with. ``resolve`` builds a mutant, or the source itself for an empty name."""
@@ -204,29 +202,34 @@ def visit(
     visit: Visit,
     regressions: Sequence[Regression],
     stock: Sequence[Kernel],
-    pairs: int = NULL_PAIRS,
+    pairs: int | None = None,
     further: Mapping[str, Kernel] = MappingProxyType({}),
 ) -> Zoo:
     """Measure what is missing. ``further`` are kernels, by spec, of the regressions that name them.
 
+    Each regression gets a null pair on the first kernel that shows it, until there are ``pairs``.
     Raises what boots raise.
     """
     sightings: list[Sighting] = []
     nulls: list[NullPair] = []
+    known = evidence()
+    paired: set[str] = set()
     measured_on: dict[str, list[tuple[Sighting, list[CellResult]]]] = {}
     places = [(kernel, regressions) for kernel in stock]
     places += [(kernel, [one for one in regressions if spec in one.also]) for spec, kernel in further.items()]
     for kernel, there in sorted(places, key=lambda place: place[0].version):
         for scenario, shown in _by_scenario(there):
-            twice = len(nulls) < pairs
-            # The claims of a null pair need every arm, a regression only those of its ratio.
-            seeds, arms = (scenario.seeds * 2, ()) if twice else (None, arms_of(scenario, shown))
-            results = _results(visit, Request(scenario, kernel, seeds, arms))
-            for one in shown:
-                sightings.append(_on_stock(one, kernel, results))
-                measured_on.setdefault(one.name, []).append((sightings[-1], results))
-            if twice:
-                nulls += null_pair(scenario, shown, kernel.release, results)
+            results = measured_cells(visit, Request(scenario, kernel, None, arms_of(scenario, shown)))
+            found = [_on_stock(one, kernel, results) for one in shown]
+            sightings += found
+            for seen in found:
+                measured_on.setdefault(seen.regression, []).append((seen, results))
+            decided = {seen.regression for seen in found if seen.found is not ZooSide.UNKNOWN}
+            if not decided <= paired and (pairs is None or len(nulls) < pairs):
+                # The claims of a null pair need every arm, a regression only those of its ratio.
+                twice = measured_cells(visit, Request(scenario, kernel, scenario.seeds * 2))
+                nulls += null_pair(scenario, shown, kernel.release, twice, known)
+                paired |= decided
     publications = [
         _of_stock(one, one.figure, one.published, measured_on[one.name])
         for one in regressions
@@ -278,8 +281,8 @@ def _on_mutant(
     for scenario, shown in _by_scenario(regressions):
         arms = arms_of(scenario, shown)
         try:
-            broken = _results(visit, Request(scenario, visit.resolve(mutant), None, arms))
-            sound = _results(visit, Request(scenario, visit.resolve(""), None, arms))
+            broken = measured_cells(visit, Request(scenario, visit.resolve(mutant), None, arms))
+            sound = measured_cells(visit, Request(scenario, visit.resolve(""), None, arms))
         except CannotJudge as error:
             sightings += [
                 Sighting(one.name, mutant, ZooSide(one.mutant_is), ZooSide.UNKNOWN, None, error.message, True)
@@ -295,5 +298,6 @@ def _on_mutant(
     return sightings, publications
 
 
-def _results(visit: Visit, request: Request) -> list[CellResult]:
+def measured_cells(visit: Visit, request: Request) -> list[CellResult]:
+    """The cells of a stored run of the request, else of a new one. Raises what boots raise."""
     return results_of(measured(visit.lab, request, visit.store, visit.listener, visit.at_once))

@@ -26,8 +26,9 @@ def steps(topology: Topology) -> Iterator[Step]:
 def disks(topology: Topology) -> Iterator[Step]:
     """Each disk as the block device that ``nodes`` names."""
     yield Module("null_blk", "nr_devices=0")
+    kept = {disk for lun in topology.keeping() for disk in topology.luns[lun].disks}
     for index, disk in enumerate(topology.disks.values()):
-        yield from _device(index, disk, _TAGS)
+        yield from _device(index, disk, _TAGS, kept=disk.name in kept)
 
 
 def nodes(topology: Topology) -> dict[str, str]:
