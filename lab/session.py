@@ -36,7 +36,7 @@ from lab.qemu.probe import Qemu, find_qemu
 from lab.realise import recipe
 from lab.realise.capability import has_word, missing
 from lab.realise.in_qemu.hardware import Hardware, hardware, lacking
-from lab.topology.model import Topology
+from lab.topology.model import Loss, Topology
 
 NANOSECONDS = 10**9
 _MARGIN = 120
@@ -68,7 +68,7 @@ PhaseSeen = Callable[[str], None]
 class GuestLoad:
     """A named fio job file. ``time`` is its duration in nanoseconds of guest time, ``ramp`` included.
 
-    ``processes``: its jobs are processes instead of threads.
+    ``processes``: its jobs are processes instead of threads. ``lost`` are paths that fail meanwhile.
     """
 
     name: str
@@ -76,6 +76,7 @@ class GuestLoad:
     time: int
     ramp: int = 0
     processes: bool = False
+    lost: tuple[Loss, ...] = ()
 
 
 @dataclass(frozen=True)
@@ -134,6 +135,8 @@ def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:
         if job.inject and number == 0:
             first, after = next(iter(topology.luns)), load.time // 2
             steps.append(Lose(first, after) if job.inject == LOSE_DISK else Inject(job.inject, after))
+        if load.lost:
+            steps.append(recipe.losses(topology, load.name, load.lost))
         run_load = RunLoad(load.name, load.fio, watch_of(topology, load), load.processes)
         steps += [TraceOn(job.trace), run_load, TraceOff(load.name)] if job.trace else [run_load]
     return (*steps, *job.after)
@@ -198,6 +201,8 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     makers = {stack.type or str(stack.kind) for stack in topology.stacks.values()} & filesystems.MAKERS.keys()
     if makers or any(isinstance(step, Cgroup) for step in work):
         carried = filesystems.added(lab.cache, carried, makers)
+    if any(load.lost for load in job.loads):
+        carried = payload.with_further_steps(carried, "paths.sh", "paths")
     base = image.base_image(lab.cache, kernel, carried, modules, _programs(lab.cache, work))
     loads = sum(load.time for load in job.loads)
     rests = len(job.loads) * (job.pause + job.phase)

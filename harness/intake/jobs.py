@@ -85,7 +85,7 @@ def draft_jobs(jobs: tuple[FioJob, ...], without: Collection[str] = ()) -> tuple
 def _free(name: str, found: Collection[DraftJob]) -> str:
     """A role's name that no job has yet; room is left for the number of a clone."""
     name = name[:30]
-    names = {one.role for one in found} | {schema.WINDOW.name}
+    names = {one.role for one in found} | {*schema.LOAD_KEYS}
     return next(each for each in (name, *(f"{name}-{number}" for number in range(2, 1000))) if each not in names)
 
 

@@ -24,8 +24,8 @@ from lab.topology.limits import driver_of, effective_iops
 from lab.topology.model import SERIAL, Disk, Link, Lun, Topology
 
 _FAIR_MINIMUM = 4
-SEQUENTIAL = frozenset({"read", "write", "rw", "readwrite"})
-_READS = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0}
+SEQUENTIAL = frozenset({"read", "write", "rw", "readwrite", "trim"})
+_READS = {"read": 1.0, "randread": 1.0, "write": 0.0, "randwrite": 0.0, "trim": 0.0}
 _READ_AHEAD_KB = 128
 """VM_READAHEAD_PAGES of include/linux/mm.h."""
 _WRITEBACK = 1280 << 10

@@ -21,11 +21,13 @@ _DISKSTATS = "/proc/diskstats"
 _MDSTAT, _UPTIME = "/proc/mdstat", "/proc/uptime"
 # drivers/md/md.c, status_resync(): "resync =  1.4% (13824/976631808) finish=..."; KiB of each member.
 _RESYNC = re.compile(r"(?:resync|recovery|check|repair) *= *[0-9.]+% \((\d{1,18})/\d{1,18}\)")
-# Documentation/admin-guide/iostats.rst: fields 1 to 11 are in every kernel since 2.6.
-_DISK_FIELDS = (
-    *(f"{way}{count}" for way in ("reads", "writes") for count in ("", ".merged", ".sectors", ".ms")),
+# Documentation/admin-guide/iostats.rst: fields 1 to 11 are in every kernel since 2.6, discards since 4.18.
+_COUNTS = ("", ".merged", ".sectors", ".ms")
+_OLD_FIELDS = (
+    *(f"{way}{count}" for way in ("reads", "writes") for count in _COUNTS),
     *("inflight", "busy.ms", "weighted.ms"),
 )
+_DISK_FIELDS = (*_OLD_FIELDS, *(f"discards{count}" for count in _COUNTS))
 _GAUGES = frozenset({"inflight"})
 
 
@@ -87,10 +89,12 @@ def _resync(first: Mapping[str, str], second: Mapping[str, str], file: str) -> f
 def _disks(sections: Mapping[str, str], file: str) -> dict[str, tuple[int, ...]]:
     if _DISKSTATS not in sections:
         raise MeasurementError(file, f"section {_DISKSTATS} is missing")
-    table, count = {}, len(_DISK_FIELDS)
+    table, count = {}, len(_OLD_FIELDS)
     for line in filter(str.strip, sections[_DISKSTATS].splitlines()):
-        _, _, name, *values = [*line.split(), "", "", ""][: count + 3]
-        if len(values) != count or not all(value.isdecimal() for value in values):
+        _, _, name, *values = [*line.split(), "", "", ""][: len(_DISK_FIELDS) + 3]
+        while values and not values[-1]:
+            values.pop()
+        if len(values) < count or not all(value.isdecimal() for value in values):
             raise MeasurementError(file, f"{_DISKSTATS} row {name} does not hold {count} counters")
         table[name] = tuple(map(int, values))
     return table
@@ -98,7 +102,7 @@ def _disks(sections: Mapping[str, str], file: str) -> dict[str, tuple[int, ...]]
 
 def _delta(old: tuple[int, ...], new: tuple[int, ...], name: str, file: str) -> dict[str, float]:
     deltas = {}
-    for field, was, now in zip(_DISK_FIELDS, old, new, strict=True):
+    for field, was, now in zip(_DISK_FIELDS, old, new, strict=False):
         if field in _GAUGES:
             continue
         if now < was:

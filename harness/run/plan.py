@@ -22,7 +22,12 @@ def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
     """The job of one arm and seed (counted from 1): its loads, alternately forwards and backwards over windows."""
     loads = tuple(
         GuestLoad(
-            load.name, job_file(load, arm.topology, seed), load.runtime + load.ramp, load.ramp, of_processes(load)
+            load.name,
+            job_file(load, arm.topology, seed),
+            load.runtime + load.ramp,
+            load.ramp,
+            of_processes(load),
+            load.lost,
         )
         for load in _in_order(scenario, seed)
     )

@@ -3,18 +3,20 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
+from harness.scenario import schema
 from harness.scenario.fio import CGROUP_FILES
 from harness.scenario.loads import role_rows
 from harness.scenario.model import Arm, Load, Role
 from lab.base.units import parse_size, show_size, show_time
 from lab.topology.limits import COMMAND_TIMEOUT, carries, longest_wait, tick_bytes
-from lab.topology.model import Disk, Driver, Topology
+from lab.topology.model import Disk, Driver, Loss, StackKind, Topology
 from lab.yaml.fields import Row
 from lab.yaml.strict import names, nearest
 
 _MILLISECOND, _SECOND = 10**6, 10**9
 _FEWEST_REQUESTS = 50
 """One more or less is 2 %."""
+_PATHS = {StackKind.MULTIPATH, StackKind.NVME}
 _SEQUENTIAL = {"read", "write", "rw", "readwrite"}
 
 
@@ -31,6 +33,37 @@ def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) 
             found += [refusal for one in role.apart() for refusal in _unresolved(one, loads[load], arm)]
             for key, reason, remedy in {refusal[0]: refusal for refusal in reversed(found)}.values():
                 role_row.problems.add(role_row.place(key), f"{key}: {reason}", remedy)
+
+
+def check_lost(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) -> None:
+    """Reports each path that an arm cannot lose."""
+    for load in loads.values():
+        rows = row.get_or(schema.LOADS, {})[load.name].get_or(schema.LOST, [])
+        for loss_row, loss in zip(rows, load.lost, strict=False):
+            found = [refusal for arm in arms.values() for refusal in _not_to_lose(load, loss, arm)]
+            for key, reason, remedy in dict.fromkeys(found):
+                loss_row.problems.add(loss_row.place(key), f"lost: {reason}", remedy)
+
+
+def _not_to_lose(load: Load, loss: Loss, arm: Arm) -> Iterator[tuple[str, str, str]]:
+    """Why a path cannot be lost: (key, reason, remedy)."""
+    start, end, topology = show_time(loss.start), show_time(loss.end), arm.topology
+    if not loss.start < loss.end <= load.ramp + load.runtime:
+        yield "to", f"{end} is not after {start} and within the load", "write another time"
+    groups = [stack.over for stack in topology.stacks.values() if stack.kind in _PATHS and loss.path in stack.over]
+    if loss.path not in topology.luns or not groups or topology.emulated:
+        known = [name for stack in topology.stacks.values() if stack.kind in _PATHS for name in stack.over]
+        reason = f"{loss.path} in topology {topology.name} of arm {arm.name} is no path of a device in the guest"
+        yield "path", reason, f"paths: {names(known)}" if known and not topology.emulated else ""
+        return
+    hba = topology.hbas[topology.luns[loss.path].hba]
+    if hba.driver is Driver.NVMET_TCP and sum(lun.hba == hba.name for lun in topology.luns.values()) > 1:
+        yield "path", f"the other paths of HBA {hba.name} of arm {arm.name} would be lost too", "give it its own HBA"
+    gone = [other.path for other in load.lost if other.start <= loss.start < other.end]
+    if any(set(gone).issuperset(group) for group in groups):
+        yield "from", f"no path is left at {start}", "lose one after the other"
+    if gone.count(loss.path) > 1:
+        yield "from", f"{loss.path} is lost already at {start}", "write one entry for both"
 
 
 def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[str, str, str]]:
@@ -100,7 +133,11 @@ _ONLY_FILES = ("files", "nrfiles", "create")
 
 
 def _wrong_place(role: Role, topology: Topology) -> Iterator[tuple[str, str, str]]:
-    """Keys that belong to files and not to devices, or the other way round."""
+    """Keys that belong to files and not to devices, or the other way round; discards that a disk does not take."""
+    if role.rw == "trim":
+        disks = [topology.disks[name] for lun in topology.leaves(role.disk) for name in topology.luns[lun].disks]
+        if topology.is_filesystem(role.disk) or not all(disk.discard for disk in disks):
+            yield "rw", f"{role.disk} takes no discards", "name a device whose disks have discard: true"
     if not topology.is_filesystem(role.disk):
         for key in filter(role.options.get, _ONLY_FILES):
             yield key, f"{role.disk} is not a filesystem", f"remove {key}"

@@ -36,7 +36,7 @@ def known_names(row: Row, topologies: Mapping[str, Topology]) -> Names:
     mixed: set[tuple[str, str]] = set()
     for name, value in _members(row, "loads").items():
         members: Mapping[str, Entry] = value.entries if isinstance(value, Map) else {}
-        loads[name] = tuple(role for role in members if role != schema.WINDOW.name)
+        loads[name] = tuple(role for role in members if role not in schema.LOAD_KEYS)
         mixed.update((name, role) for role in loads[name] if _mixes(members[role].value))
     arms = _members(row, "arms")
     tried = {arm: tuple(settings.entries) for arm, value in arms.items() if (settings := _tried(value)) is not None}

@@ -9,7 +9,7 @@ from pathlib import Path
 from harness.base.plain import identity
 from harness.scenario import schema
 from harness.scenario.arms import read_arms
-from harness.scenario.carry import check_carried
+from harness.scenario.carry import check_carried, check_lost
 from harness.scenario.claims import (
     known_names,
     read_agreements,
@@ -92,6 +92,7 @@ def _read(node: strict.Node, path: Path, search: Path, problems: strict.Problems
     loads = read_loads(row)
     arms = read_arms(row, near=path.parent)
     check_carried(row, arms, loads)
+    check_lost(row, arms, loads)
     known = known_names(row, {name: arm.topology for name, arm in arms.items()})
     claims, controls = read_claims(row, known), read_controls(row, known)
     reproduces, agrees = read_reproductions(row, known), read_agreements(row, known)

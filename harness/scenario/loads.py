@@ -7,6 +7,7 @@ from dataclasses import replace
 from harness.scenario import schema
 from harness.scenario.model import MIXED, Arm, Clock, Load, Role
 from lab.base.units import show_time
+from lab.topology.model import Loss
 from lab.yaml.fields import Row
 from lab.yaml.strict import Entry, Map, Node, Problems, Scalar
 
@@ -85,7 +86,7 @@ def read_loads(row: Row) -> dict[str, Load]:
         own = _window(load_row) or window
         if "window" not in load_row.node.entries and "window" not in row.node.entries:
             row.problems.add(load_row.mark, f"load {name}: window is missing", "write window: {ramp: 1s, runtime: 8s}")
-        if not set(load_row.node.entries) - {schema.WINDOW.name}:
+        if not set(load_row.node.entries) - {*schema.LOAD_KEYS}:
             row.problems.add(
                 load_row.mark,
                 f"load {name}: a role is missing",
@@ -95,8 +96,17 @@ def read_loads(row: Row) -> dict[str, Load]:
             row.problems.add(load_row.mark, f"load {name}: expected at most {schema.MOST_ROLES} roles")
         elif own and name in roles:
             _check_stagger(load_row, roles[name].values(), ramp=own[0])
-            loads[name] = Load(name, roles[name], runtime=own[1], ramp=own[0])
+            loads[name] = Load(name, roles[name], runtime=own[1], ramp=own[0], lost=_lost(load_row))
     return loads
+
+
+def _lost(row: Row) -> tuple[Loss, ...]:
+    losses = []
+    for one in row.get(schema.LOST) or ():
+        path, start, end = one.get(schema.LOST_PATH), one.get(schema.LOST_FROM), one.get(schema.LOST_TO)
+        if path is not None and start is not None and end is not None:
+            losses.append(Loss(path, start, end))
+    return tuple(losses)
 
 
 def _check_stagger(row: Row, roles: Iterable[Role], *, ramp: int) -> None:
@@ -153,6 +163,8 @@ def _check_together(role: Role, row: Row) -> None:
         row.problems.add(
             row.place("rwmixread"), f"rwmixread: rw: {role.rw} does not mix reads and writes", "write rw: randrw"
         )
+    if role.rw == "trim" and role.iodepth > 1:
+        row.problems.add(row.place("iodepth"), "iodepth: fio discards one block at a time", "write iodepth: 1")
     for key in _ONLY_IO_URING:
         if key in role.options and role.ioengine != "io_uring":
             row.problems.add(row.place(key), f"{key}: {role.ioengine} does not have it", "write ioengine: io_uring")

@@ -37,10 +37,10 @@ _LATENCIES = {"lat": ("mean", "max", *_PERCENTILES), "clat": ("mean", "max", *_P
 COUNTED_ON = ("disk", "members")
 """The role's block device, and the sum over the LUNs below it."""
 COUNTERS = (
-    *(f"{way}{count}" for way in ("reads", "writes") for count in ("", ".merged", ".sectors", ".ms")),
+    *(f"{way}{count}" for way in ("reads", "writes", "discards") for count in ("", ".merged", ".sectors", ".ms")),
     *("busy.ms", "weighted.ms", "merges", "requests", "bios", "sectors"),
 )
-"""Counters of /proc/diskstats and sums of them: ``requests`` issued, and the ``bios`` merged into them."""
+"""Counters of /proc/diskstats; sums of reads and writes: ``requests`` issued, and the ``bios`` merged into them."""
 
 HANDLED = ("members.bw", "members.iops")
 """Bytes and requests per second at the modelled disks (driver tcmu) below a role's devices, within the window only.

@@ -9,7 +9,7 @@ from pathlib import Path
 from lab.base.digest import WORDS
 from lab.kernels.ranges import parse_range
 from lab.kernels.release import Release
-from lab.topology.model import Topology
+from lab.topology.model import Loss, Topology
 
 
 class Clock(StrEnum):
@@ -76,12 +76,13 @@ class Role:
 
 @dataclass(frozen=True)
 class Load:
-    """Roles that run together for ``runtime`` ns after ``ramp`` ns."""
+    """Roles that run together for ``runtime`` ns after ``ramp`` ns; ``lost`` are paths that fail for a part of it."""
 
     name: str
     roles: Mapping[str, Role]
     runtime: int
     ramp: int
+    lost: tuple[Loss, ...] = ()
 
     def windows(self, count: int) -> tuple["Load", ...]:
         """The load once for each window of a boot, ``NAME.NUMBER`` if there are several."""

@@ -111,8 +111,8 @@ OPTIONS: Mapping[str, Option] = {
 DISK = Field("disk", NameRange(), "a disk, LUN or stack of the topology, or several", "d00..23", required=True)
 RW = Field(
     "rw",
-    Choice(("read", "write", "rw", "readwrite", "randread", "randwrite", "randrw")),
-    "fio's rw",
+    Choice(("read", "write", "rw", "readwrite", "randread", "randwrite", "randrw", "trim")),
+    "fio's rw; trim discards blocks one after another",
     "randread",
     required=True,
 )
@@ -128,7 +128,15 @@ RUNTIME = Field(
     "runtime", time(SECOND // 10, HOUR, step=MICROSECOND), "length of the measured window", "8s", required=True
 )
 WINDOW = Field("window", Record((RAMP, RUNTIME)), "when a load is measured; a load may have its own")
-LOAD = Record((WINDOW,), (Field(f"(?!window$){NAME}", ROLE, "one role", label="ROLE"),))
+LOST_PATH = Field("path", name_text(), "a LUN below a stack of kind multipath or nvme", "p0", required=True)
+_IN_LOAD = time(0, HOUR, step=MICROSECOND)
+LOST_FROM = Field("from", _IN_LOAD, "when it fails, counted from the start of the ramp", "1s", required=True)
+LOST_TO = Field("to", _IN_LOAD, "when it works again", "1500ms", required=True)
+LOST: Field[list[Row]] = Field(
+    "lost", ListOf(Record((LOST_PATH, LOST_FROM, LOST_TO)), least=1), "paths that fail all I/O for a part of the load"
+)
+LOAD_KEYS = (WINDOW.name, LOST.name)
+LOAD = Record((WINDOW, LOST), (Field(rf"(?!({'|'.join(LOAD_KEYS)})$){NAME}", ROLE, "one role", label="ROLE"),))
 MOST_ROLES = 32
 
 SCHEDULER = "scheduler"

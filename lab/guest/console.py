@@ -2,7 +2,7 @@
 """Deaths, stalls and warnings in the kernel's log. The console is evidence, never a result."""
 
 import re
-from collections.abc import Collection, Iterable
+from collections.abc import Collection, Iterable, Iterator
 
 READY_MARK = "blklab: ready"
 
@@ -23,6 +23,9 @@ _WARNINGS = re.compile(
 _GREETING = re.compile(
     r"\[\s*(\d+\.\d+)\] .*(?:Power-on or device reset occurred|(\[\w+\]) Sense Key : Hardware Error)"
 )
+# Marks of lab/guest/paths.sh.
+_PATH = re.compile(r"blklab: path (\S+) is (lost|back)$")
+_FAILED_ON = re.compile(r"I/O error, dev (\S+),")
 _NOT_READY = re.compile(r"(\[\w+\]) Unit Not Ready")
 
 
@@ -45,7 +48,8 @@ def warnings(log: str, set_up: float = 0.0) -> tuple[str, ...]:
     """Lines after the ready mark of a kernel log that make the boot's figures invalid.
 
     ``set_up`` is the uptime in seconds at which set-up ended: before it, disks may report that they were powered on
-    or are not ready yet. A log without the mark lost its beginning (the kernel's buffer wrapped): all lines count.
+    or are not ready yet. I/O errors of a path that is lost on purpose do not count. A log without the mark lost its
+    beginning (the kernel's buffer wrapped): all lines count.
     """
     before, mark, behind = log.partition(READY_MARK)
     if not mark:
@@ -54,9 +58,20 @@ def warnings(log: str, set_up: float = 0.0) -> tuple[str, ...]:
     waking = frozenset(_NOT_READY.findall(behind))
     return tuple(
         line.strip()
-        for line in behind.splitlines()
+        for line in _expected_gone(behind.splitlines())
         if (_WARNINGS.search(line) or _DEATHS.search(line)) and not _greeting(line, set_up, waking)
     )
+
+
+def _expected_gone(lines: Iterable[str]) -> Iterator[str]:
+    """The lines without I/O errors of paths between the marks that say that they are lost and back."""
+    lost: set[str] = set()
+    for line in lines:
+        if mark := _PATH.search(line.rstrip()):
+            (lost.add if mark[2] == "lost" else lost.discard)(mark[1])
+        failed = _FAILED_ON.search(line)
+        if not failed or failed[1] not in lost:
+            yield line
 
 
 def _greeting(line: str, set_up: float, waking: Collection[str]) -> bool:

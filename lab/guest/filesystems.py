@@ -11,7 +11,7 @@ from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.guest import initramfs
 from lab.guest.initramfs import ArchiveEntry
-from lab.guest.payload import LIBRARY_FOLDER, LOADER, SUITE, Payload, with_further_steps, with_more_steps
+from lab.guest.payload import LIBRARY_FOLDER, LOADER, SUITE, Payload, with_further_steps
 from lab.guest.trim import needed_libraries
 from lab.packages import sources
 from lab.packages.apt import Archive
@@ -45,13 +45,12 @@ def added(cache: Cache, payload: Payload, layers: Collection[str]) -> Payload:
 
     Raises LabBroken.
     """
-    own = with_further_steps(payload, "layers.sh", ("readlink", "sync", "tee"))
+    own = with_further_steps(payload, "layers.sh", applets=("readlink", "sync", "tee"))
     entries = dict(own.entries)
     for name in sorted(layers):
         entries |= _maker(_tree(cache, name), name, entries)
-    if "loop" in layers:
-        entries |= with_more_steps(entries, "further.sh", "loop.sh", "even_further", ())
-    return replace(own, entries=entries)
+    own = replace(own, entries=entries)
+    return with_further_steps(own, "loop.sh", "even_further", ()) if "loop" in layers else own
 
 
 def _tree(cache: Cache, name: str) -> Path:

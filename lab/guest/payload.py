@@ -114,24 +114,21 @@ def assemble(root: Path, versions: Mapping[str, str]) -> Payload:
 _UNKNOWN_STEP = b'*) unfit "unknown step $1" ;;'
 
 
-def with_further_steps(payload: Payload, script: str = "further.sh", applets: Sequence[str] = ("readlink",)) -> Payload:
+def with_further_steps(
+    payload: Payload, script: str = "further.sh", function: str = "further", applets: Sequence[str] = ("readlink",)
+) -> Payload:
     """The payload with a runner that also knows the verbs of ``script``, which may need ``applets``.
 
-    The payload of other guests is unchanged: the fingerprint of every boot covers its bytes.
+    The last script of the runner leaves the verbs that it does not know to ``function``. The payload of other guests
+    is unchanged: the fingerprint of every boot covers its bytes.
     """
-    own = with_more_steps(payload.entries, "runner.sh", script, "further", applets)
-    return replace(payload, entries={**payload.entries, **own})
-
-
-def with_more_steps(
-    there: Mapping[str, ArchiveEntry], knows: str, script: str, function: str, applets: Sequence[str]
-) -> dict[str, ArchiveEntry]:
-    """The entries that change when the script ``knows`` leaves the verbs that it does not know to a ``function``."""
-    name = "further.sh" if function == "further" else script
+    there, name = payload.entries, "further.sh" if function == "further" else script
     step = f'*) command -v {function} >/dev/null || . /{name}; {function} "$@" ;;'
-    data = there[knows].data.replace(_UNKNOWN_STEP, step.encode())
-    own = {knows: initramfs.regular(data), name: initramfs.regular(_own(script))}
-    return own | {f"bin/{applet}": initramfs.symlink("busybox") for applet in applets}
+    last = next(path for path in there if path.endswith(".sh") and _UNKNOWN_STEP in there[path].data)
+    data = there[last].data.replace(_UNKNOWN_STEP, step.encode())
+    own = {last: initramfs.regular(data), name: initramfs.regular(_own(script))}
+    own |= {f"bin/{applet}": initramfs.symlink("busybox") for applet in applets}
+    return replace(payload, entries={**there, **own})
 
 
 def _own(name: str) -> bytes:

@@ -3,7 +3,8 @@
 
 A mutant is scenarios/mutants/NAME.patch (or NAME.SERIES.patch where versions need texts of their own).
 Its header, before the first line of the diff, has the lines ``Mutant:`` what it breaks, ``Kernels:``
-a range, and may have ``From:`` the published bug that it brings back.
+a range, and may have ``From:`` the published bug that it brings back and ``Options:`` what the kernel is built with
+besides kconfigs/, such as DM_SNAPSHOT.
 """
 
 import re
@@ -19,19 +20,23 @@ from lab.yaml.strict import names, nearest, shown_path
 MUTANTS = Path(__file__).resolve().parents[2] / "scenarios/mutants"
 NAME_FORM = r"[a-z0-9]+(?:-[a-z0-9]+)*"
 _FILE = re.compile(rf"({NAME_FORM})(?:\.\d+\.\d+)?\.patch")
-_KEYS = ("Mutant", "Kernels", "From")
+_KEYS = ("Mutant", "Kernels", "From", "Options")
 _HEADER = re.compile(rf"({'|'.join(_KEYS)}): (\S.*)")
 
 
 @dataclass(frozen=True)
 class Mutation:
-    """One patch of a mutant. ``kernels`` is a range; ``source`` links a published bug of this kind, or is empty."""
+    """One patch of a mutant. ``kernels`` is a range; ``source`` links a published bug of this kind, or is empty.
+
+    ``options`` (without CONFIG_) are switched on in addition.
+    """
 
     name: str
     breaks: str
     kernels: str
     source: str
     patch: Path
+    options: tuple[str, ...] = ()
 
 
 def catalogue(folder: Path = MUTANTS) -> Mapping[str, tuple[Mutation, ...]]:
@@ -84,7 +89,8 @@ def _read(path: Path, problems: list[Problem]) -> Mutation | None:
         if key not in header:
             problems.append(Problem(shown_path(path), 1, 1, f"the line {key}: is missing before the diff"))
             return None
-    return Mutation(match[1], header["Mutant"], header["Kernels"], header.get("From", ""), path)
+    options = tuple(header.get("Options", "").split())
+    return Mutation(match[1], header["Mutant"], header["Kernels"], header.get("From", ""), path, options)
 
 
 def _check_range(path: Path, line: int, text: str, problems: list[Problem]) -> None:

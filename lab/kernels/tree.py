@@ -150,7 +150,9 @@ class _Workshop:
         release = _version(self.source, checkout.file(tree, "Makefile"))
         mutation = self._mutation(release)
         patched = checkout.patched(tree, mutation.patch) if mutation else tree
-        return checkout, tree, mutation, patched, build.recipe(release, self.tools, self.options.fragments)
+        further = mutation.options if mutation else ()
+        recipe = build.recipe(release, self.tools, self.options.fragments, further)
+        return checkout, tree, mutation, patched, recipe
 
     def _tree(self, checkout: git.Checkout) -> str:
         if self.source.git_tree:

@@ -151,4 +151,4 @@ def _array(stack: Stack, number: int) -> Iterator[Step]:
         arguments.append(f"--size={stack.size >> 10}K")
     if not stack.resync and stack.level != "raid0":
         arguments.append("--assume-clean")
-    yield Array(stack.name, number, tuple(arguments), stack.over)
+    yield Array(stack.name, number, tuple(arguments), stack.over, stack.write_mostly)

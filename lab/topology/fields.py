@@ -49,6 +49,7 @@ COALESCE = Field(
     "16",
     default=1,
 )
+DISCARD = Field("discard", Flag(), "null_blk: takes discards, and keeps what is written", default=False)
 ZONE_FROM = Field("from", size(_MEBIBYTE), "start of the zone", "200G", required=True)
 ZONE_RATE = Field("rate", rate(), "rate from there on", "45 MB/s", required=True)
 ZONES: Field[list[Row]] = Field(
@@ -126,6 +127,13 @@ IOPOLICY = Field(
     "iopolicy", Choice(("numa", "round-robin", "queue-depth")), "nvme: how a path is chosen", default="numa"
 )
 RESYNC = Field("resync", Flag(), "md: start out of sync and resynchronise", default=False)
+WRITE_MOSTLY = Field(
+    "write_mostly",
+    Integer(0, 64),
+    "md, raid1: so many of the last members are read only if no other can be",
+    "1",
+    default=0,
+)
 SIDE = Field(
     "side",
     Choice(("snapshot", "origin")),
@@ -211,13 +219,13 @@ ORIGINS: Field[list[Row]] = Field(
     "origins", ListOf(Record((ORIGIN_OF, *ORIGIN_TEXTS))), "where the values of the parameters come from"
 )
 
-_DISK = Record((SIZE, RATE, SERVICE, SEEK, RPM, ZONES, NCQ, LOOK_AHEAD, COALESCE, BUFFER, PATH))
+_DISK = Record((SIZE, RATE, SERVICE, SEEK, RPM, ZONES, NCQ, LOOK_AHEAD, COALESCE, BUFFER, DISCARD, PATH))
 _LINK = Record((LINK_RATE, PCIE, SAS, EFFICIENCY, COST))
 _HBA = Record((MODEL, DRIVER, CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, PATH, SLOT, NODE, INTERRUPTS))
 _LUN = Record((HBA, LUN_DISKS, PATH))
 _BOX = Record((MODEL, BOX_DISKS, PATH))
 _PATHS = (SELECTOR, POLICY, MODE, REPEAT_COUNT, THROUGHPUT)
-_ARRAY = (LEVEL, BITMAP, RESYNC)
+_ARRAY = (LEVEL, BITMAP, RESYNC, WRITE_MOSTLY)
 _FILESYSTEM = (FS_TYPE, MKFS, MOUNT)
 _OTHERS = (SIDE, DIRECT_IO)
 _STACK = Record(
@@ -247,7 +255,7 @@ VM_SETTINGS = _by_name(*VM_FIELDS)
 STACK_SETTINGS: Mapping[str, Field[object]] = {
     **_by_name(CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT),
     **_by_name(SELECTOR, POLICY, MODE, LEVEL, BITMAP, IOPOLICY),
-    **_by_name(RESYNC, DIRECT_IO),
+    **_by_name(RESYNC, WRITE_MOSTLY, DIRECT_IO),
     **_by_name(SIDE),
     **_by_name(FS_TYPE, MKFS, MOUNT),
 }

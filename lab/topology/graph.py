@@ -170,7 +170,8 @@ def _array(topology: Topology, stack: Stack, access: Access, share: float) -> It
 
 def _mirror_reads(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     """Reads from any mirror; several disks below each are assumed to share evenly."""
-    mirrors = [list(_of_member(topology, member, access, share)) for member in stack.over]
+    members = stack.over[: len(stack.over) - stack.write_mostly]
+    mirrors = [list(_of_member(topology, member, access, share)) for member in members]
     if all(len(mirror) == 1 for mirror in mirrors):
         first, *others = (mirror[0] for mirror in mirrors)
         yield replace(first, ways=first.ways + tuple(way for other in others for way in other.ways))

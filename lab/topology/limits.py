@@ -132,6 +132,8 @@ def _disk_reasons(disk: Disk, topology: Topology) -> Iterator[str]:
     driver = driver_of(disk, topology)
     if disk.size % SIZE_STEP:
         yield f"size {show_size(disk.size)} is not a whole number of MiB"
+    if disk.discard and driver is not Driver.NULL_BLK:
+        yield f"discard needs driver null_blk, got {driver}"
     if disk.service is not None and disk.service >= COMMAND_TIMEOUT:
         yield f"service {show_time(disk.service)} reaches the command timeout of 30 s"
     if driver is Driver.TCMU:
@@ -179,7 +181,7 @@ def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
             yield f"disk {disk} is on LUN {first.name} already: all paths must have the same disks"
 
 
-_KEEP_DATA = (Driver.NULL_BLK, Driver.TCMU)
+_KEEP_DATA = (Driver.NULL_BLK, Driver.TCMU, Driver.NVMET_TCP)
 
 
 def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:

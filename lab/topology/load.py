@@ -136,7 +136,8 @@ def _disk(name: str, row: Row, links: Iterable[str], scale: int) -> Disk:
     numbers = {key: scaled(scale, key, value) for key, value in given.items()}
     rotation, zones = numbers.pop(fields.RPM.name, 0), _zones(name, row, size, scale)
     path = _references(f"disk {name}", row, fields.PATH, "link", links)
-    return Disk(name, size, rotation=rotation, zones=zones, links=path, **numbers)
+    discard = row.value(fields.DISCARD)
+    return Disk(name, size, rotation=rotation, zones=zones, links=path, discard=discard, **numbers)
 
 
 def _zones(name: str, row: Row, size: int, scale: int) -> tuple[Zone, ...]:

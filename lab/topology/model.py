@@ -55,7 +55,7 @@ class Disk:
     among which it serves the nearest, ``look_ahead`` the bytes it reads beyond a request, and keeps. It reports
     ``coalesce`` requests at a time as completed, fewer when it has no other. ``links`` are its own. With a ``buffer``
     it transfers that many requests at once, which share its rate, and has no seek, like a drive whose cache lies
-    between its ports and its medium. Without one, a slow link occupies the disk.
+    between its ports and its medium. Without one, a slow link occupies the disk. ``discard``: it takes discards.
     """
 
     name: str
@@ -69,6 +69,7 @@ class Disk:
     buffer: int = 0
     look_ahead: int = 0
     coalesce: int = 1
+    discard: bool = False
     links: tuple[str, ...] = ()
 
 
@@ -155,6 +156,15 @@ class StackKind(StrEnum):
     FILESYSTEM = "filesystem"
 
 
+@dataclass(frozen=True)
+class Loss:
+    """The LUN ``path`` fails all I/O from ``start`` to ``end``, in nanoseconds after the start of a load."""
+
+    path: str
+    start: int
+    end: int
+
+
 KEEPING = (StackKind.MD, StackKind.SNAPSHOT, StackKind.CRYPT, StackKind.LOOP, StackKind.FILESYSTEM)
 """Stacks whose data, or data about data, is read back by them."""
 OWN_REQUESTS = (StackKind.SNAPSHOT, StackKind.LOOP, StackKind.FILESYSTEM)
@@ -165,15 +175,15 @@ OWN_REQUESTS = (StackKind.SNAPSHOT, StackKind.LOOP, StackKind.FILESYSTEM)
 class Stack:
     """A block device, or a filesystem, over ``over``: names of LUNs or of other stacks.
 
-    linear: the members one after another, or ``size`` bytes of a single one from ``offset`` on. stripe: ``chunk``
-    bytes of each in turn. multipath: paths to one disk, chosen by ``selector``; ``policy`` multibus has one path
-    group, failover one for each path; ``mode`` is rq or bio; service-time weighs paths by ``throughput`` (empty:
-    equal). md: an array of ``level`` with ``chunk`` that uses ``size`` bytes of each member (0: all); without
-    ``resync`` it is assumed clean. nvme: a namespace whose paths ``iopolicy`` chooses. snapshot: of the
-    first member, with a persistent store of ``chunk`` bytes a piece on the second; ``side`` says which of the two
-    devices it is. crypt: aes-xts-plain64 with a fixed key. loop: over a device, or over a file of ``size`` bytes on a
-    filesystem, opened for direct I/O with ``direct_io``. filesystem: ``type`` on its only member, made with mkfs's
-    options ``mkfs`` and mounted with the options ``mount``. ``settings`` maps attributes below
+    linear: the members one after another, or ``size`` bytes of a single one from ``offset`` on. stripe: ``chunk`` bytes
+    of each in turn. multipath: paths to one disk, chosen by ``selector``; ``policy`` multibus has one path group,
+    failover one for each path; ``mode`` is rq or bio; service-time weighs paths by ``throughput`` (empty: equal). md:
+    an array of ``level`` with ``chunk`` that uses ``size`` bytes of each member (0: all); without ``resync`` it is
+    assumed clean; the last ``write_mostly`` members of a raid1 are not read. nvme: a namespace whose paths ``iopolicy``
+    chooses. snapshot: of the first member, with a persistent store of ``chunk`` bytes a piece on the second; ``side``
+    says which of the two devices it is. crypt: aes-xts-plain64 with a fixed key. loop: over a device, or over a file of
+    ``size`` bytes on a filesystem, opened for direct I/O with ``direct_io``. filesystem: ``type`` on its only member,
+    made with mkfs's options ``mkfs`` and mounted with the options ``mount``. ``settings`` maps attributes below
     /sys/block/DEV (``md/stripe_cache_size``) to values, ``tried`` those that the kernel may refuse or change.
     """
 
@@ -191,6 +201,7 @@ class Stack:
     level: str = ""
     bitmap: str = "none"
     resync: bool = False
+    write_mostly: int = 0
     iopolicy: str = "numa"
     side: str = "snapshot"
     direct_io: bool = False

@@ -14,7 +14,7 @@ _OWN_KEYS: Mapping[StackKind, frozenset[str]] = {
     StackKind.LINEAR: frozenset({"offset", "size"}),
     StackKind.STRIPE: frozenset({"chunk"}),
     StackKind.MULTIPATH: frozenset({"selector", "policy", "mode", "repeat_count", "throughput"}),
-    StackKind.MD: frozenset({"level", "chunk", "size", "bitmap", "resync", "md"}),
+    StackKind.MD: frozenset({"level", "chunk", "size", "bitmap", "resync", "write_mostly", "md"}),
     StackKind.NVME: frozenset({"iopolicy"}),
     StackKind.SNAPSHOT: frozenset({"chunk", "side"}),
     StackKind.CRYPT: frozenset(),
@@ -82,6 +82,8 @@ def _lacks(stack: Stack) -> Iterator[tuple[str, str]]:
             yield "over", f"{stack.level} needs at least {least} members"
         if stack.level != "raid1" and not stack.chunk:
             yield "chunk", "chunk is missing"
+    if stack.write_mostly and (stack.level != "raid1" or stack.write_mostly >= len(stack.over)):
+        yield "write_mostly", "some members of a raid1, but not all, may be write-mostly"
     if stack.throughput and len(stack.throughput) != len(stack.over):
         yield "throughput", f"throughput has {len(stack.throughput)} entries for {len(stack.over)} paths"
     if stack.kind is StackKind.FILESYSTEM and not stack.type:

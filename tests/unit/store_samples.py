@@ -43,7 +43,7 @@ def sampled(load: str, *luns: str) -> dict[str, bytes]:
 
 
 def counters(reads: int, *, busy: int = 0, idle: int = 0) -> bytes:
-    rows = "".join(f" 252 {n} nullb{n} {reads} 0 0 0 0 0 0 0 0 0 0\n" for n in range(2))
+    rows = "".join(f" 252 {n} nullb{n} {reads} 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0 0\n" for n in range(2))
     return COUNTERS.format(busy=busy, idle=idle, rows=rows).encode()
 
 

@@ -103,6 +103,12 @@ def test_arrays_of_four_give_what_their_layout_leaves(level: str, rw: str, membe
     assert most(array, stream("vol", rw, bs=1536 * KIB, iodepth=16)) == pytest.approx(members * 8 * MB, rel=1e-5)
 
 
+def test_write_mostly_members_of_a_mirror_are_written_and_not_read() -> None:
+    array = topology(disks(8, 8, 8, 8), (replace(raid("raid1", 4), write_mostly=3),))
+    assert most(array, stream("vol", "read", bs=1536 * KIB, iodepth=16)) == pytest.approx(8 * MB, rel=1e-5)
+    assert most(array, stream("vol", "write", bs=1536 * KIB, iodepth=16)) == pytest.approx(8 * MB, rel=1e-5)
+
+
 def test_a_stream_from_an_array_jumps_over_its_parity() -> None:
     array = topology(disks(*[80] * 12, seek=8 * MS), (raid("raid6", 12),))
     run = 10 * 128 * KIB

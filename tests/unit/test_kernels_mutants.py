@@ -16,10 +16,12 @@ BODY = "\n--- a/x\n+++ b/x\n@@ -1 +1 @@\n-a\n+b\n"
 
 def test_the_patch_for_the_kernel_is_taken(tmp_path: Path) -> None:
     (tmp_path / "late.5.10.patch").write_text(f"Mutant: late\nKernels: 5.10\n{BODY}")
-    (tmp_path / "late.patch").write_text(f"Mutant: late\nKernels: >= 6.1\nFrom: https://example.org/a\n{BODY}")
+    header = "Mutant: late\nKernels: >= 6.1\nFrom: https://example.org/a\nOptions: A B\n"
+    (tmp_path / "late.patch").write_text(f"{header}{BODY}")
     known = catalogue(tmp_path)
     assert mutation("late", Release.parse("5.10.3"), known).patch.name == "late.5.10.patch"
-    assert mutation("late", Release.parse("6.12"), known).source == "https://example.org/a"
+    late = mutation("late", Release.parse("6.12"), known)
+    assert (late.source, late.options) == ("https://example.org/a", ("A", "B"))
     with pytest.raises(CannotJudge, match=r"mutant late is for kernels 5\.10; >= 6\.1, and this is 5\.15"):
         mutation("late", Release.parse("5.15"), known)
     with pytest.raises(Misuse, match=r"no mutant lat\b.*late"):

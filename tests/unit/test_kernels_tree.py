@@ -168,6 +168,16 @@ def test_a_mutant_is_the_source_with_its_patch(tmp_path: Path, cache: Cache, mut
     assert build(cache, f"{source}+broken-blk", tmp_path).digest == mutant.digest
 
 
+def test_a_mutant_may_need_more_options_than_the_source(tmp_path: Path, cache: Cache, mutants: Path) -> None:
+    source = write_source(tmp_path / "linux")
+    (mutants / "broken-blk.patch").write_text(f"Options: BLK_DEV_NULL_BLK\n{PATCH}")
+    stock, mutant = (build(cache, f"{source}{suffix}", tmp_path) for suffix in ("", "+broken-blk"))
+    assert (stock.config["CONFIG_BLK_DEV_NULL_BLK"], mutant.config["CONFIG_BLK_DEV_NULL_BLK"]) == ("m", "y")
+    (mutants / "broken-blk.patch").write_text(f"Options: GONE\n{PATCH}")
+    with pytest.raises(CannotJudge, match=r"CONFIG_GONE=y \(the mutant's Options\) is n"):
+        build(cache, f"{source}+broken-blk", tmp_path)
+
+
 def test_a_mutant_that_does_not_apply_cannot_be_judged(tmp_path: Path, cache: Cache, mutants: Path) -> None:
     source = write_source(tmp_path / "linux", "int other;\n")
     with pytest.raises(CannotJudge, match=r"broken-blk\.patch does not apply"):

@@ -35,6 +35,17 @@ def test_bios_are_requests_and_what_was_merged_into_them() -> None:
     )
 
 
+def test_discards_are_counted_where_the_kernel_does() -> None:
+    """Linux 4.18 added them to /proc/diskstats, and 5.5 flushes behind them."""
+    before = b"== /proc/diskstats\n 8 0 sda 0 0 0 0 0 0 0 0 0 0 0 1 2 3 4 5 6\n"
+    after = b"== /proc/diskstats\n 8 0 sda 0 0 0 0 0 0 0 0 0 0 0 11 22 33 44 55 66\n"
+    counted = read_window(before, after, "solo").disks["sda"]
+    names = ("discards", "discards.merged", "discards.sectors", "discards.ms", "requests")
+    assert [counted[name] for name in names] == [10, 20, 30, 40, 0]
+    old = b"== /proc/diskstats\n 8 0 sda 0 0 0 0 0 0 0 0 0 0 0\n"
+    assert "discards" not in read_window(old, old, "solo").disks["sda"]
+
+
 GOOD = reading(1, "1 1 1 1 1 1 1 1")
 LATER = reading(2, "2 2 2 2 2 2 2 2")
 

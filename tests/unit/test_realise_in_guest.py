@@ -11,7 +11,7 @@ from lab.guest.steps.device import Module, TableStep
 from lab.realise import recipe
 from lab.realise.in_guest.devices import devices, queue_settings, watches
 from lab.topology.load import CATALOGUE, load_topology
-from lab.topology.model import EMULATED, Disk, Driver, Hba, Link, Lun, Topology, Zone
+from lab.topology.model import EMULATED, Disk, Driver, Hba, Link, Lun, Stack, StackKind, Topology, Zone
 
 GIB = 1 << 30
 CONFIG = "/sys/kernel/config"
@@ -200,6 +200,23 @@ def test_null_blk_keeps_what_md_must_read_back() -> None:
     kept = [line for line in script(devices(catalogue("io-cost-md-raid1"))) if "memory_backed" in line]
     assert kept == [f"write {CONFIG}/nullb/nullb{index}/memory_backed 1" for index in range(2)]
     assert not any("memory_backed" in line for line in script(devices(catalogue("io-cost-dm-stripe"))))
+
+
+def test_null_blk_takes_discards_when_it_keeps_data() -> None:
+    bare = made(Driver.NULL_BLK, cmd_per_lun=32)
+    topology = replace(bare, disks={name: replace(disk, discard=True) for name, disk in bare.disks.items()})
+    lines = [line.rpartition("/")[2] for line in script(devices(topology)) if "nullb0/" in line]
+    assert lines[-3:] == ["memory_backed 1", "discard 1", "power 1"]
+
+
+def test_the_last_members_of_a_mirror_are_write_mostly() -> None:
+    stack = Stack("m", StackKind.MD, ("d0", "d1"), level="raid1", write_mostly=1)
+    (line,) = (
+        line
+        for line in script(devices(replace(made(Driver.NULL_BLK, cmd_per_lun=32), stacks={"m": stack})))
+        if line.startswith("array")
+    )
+    assert line.endswith(" /lab/d0 --write-mostly /lab/d1")
 
 
 def made(driver: Driver, *, luns: int = 2, cmd_per_lun: int = 8, hw_queues: int = 1) -> Topology:

@@ -231,6 +231,8 @@ def test_the_digest_covers_the_topology(tmp_path: Path) -> None:
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, fixedbufs: true", "fixedbufs: libaio does not have it"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, iodepth_batch: 4", "iodepth_batch: more than the iodepth of 2"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, size: 2G", "p0 of 1G is too small"),
+        ("rw: randread, bs: 4k, iodepth: 256", "rw: trim, bs: 4k, iodepth: 2", "fio discards one block at a time"),
+        ("rw: randread, bs: 4k, iodepth: 256", "rw: trim, bs: 4k, iodepth: 1", "rw: p0 takes no discards"),
         ("bs: 4k, iodepth: 256", "bs: 4k, iodepth: 2, offset: 1G", "p0 of 1G is too small"),
         (
             "bs: 4k, iodepth: 256",

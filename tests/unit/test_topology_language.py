@@ -180,6 +180,8 @@ def test_origins_are_kept(topology: Topology) -> None:
         ("kind: stripe, chunk: 64k", "kind: stripe, chunk: 65k", "stack vol: chunk must be a power of two"),
         ("kind: linear, over: [head", "kind: linear, level: raid1, over: [head", "kind linear has no level"),
         ("over: [both, e2, e3, vol]", "over: [both, e2, e3]", "raid6 needs at least 4 members"),
+        ("over: [both, e2, e3, vol]", "write_mostly: 1, over: [both, e2, e3, vol]", "some members of a raid1"),
+        ("e0..3: {size: 1G", "e0..3: {size: 1G, discard: true", "disk e0: discard needs driver null_blk, got tcmu"),
         ("over: [both, e2, e3, vol]", "over: [both, e2, e3, e3]", "e3 is listed twice"),
         ("offset: 16M, size: 64M", "offset: 1G, size: 64M", "offset and size exceed the 1G of e0"),
         ("size: 64M, md", "size: 8G, md", "size 8G exceeds its smallest member"),

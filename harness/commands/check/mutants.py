@@ -3,11 +3,14 @@
 
 import argparse
 from collections.abc import Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from harness.base.files import read_json
+from harness.base.plain import from_plain
 from harness.commands.common import options as shared
 from harness.commands.common.boots import elsewhere, lab_of_host, store_of, watched
+from harness.judge.thresholds import evidence
 from harness.limits.load import load_scenario
 from harness.matrix.plan import Shard, read_shard
 from harness.record.store import Store
@@ -15,15 +18,14 @@ from harness.run.boots import Turns
 from harness.run.runner import lanes_of_host
 from harness.studies.mutation.campaign import MutantCampaign, measure_all, trials
 from harness.studies.mutation.kernel import Generated, build_schemata, generate
-from harness.studies.mutation.page import MutantScore, mutants_page, summary
+from harness.studies.mutation.page import MutantScore, SurvivorNotes, mutants_page, summary
 from harness.studies.mutation.trial import MutantBench, ReferenceArm, Trial, reference
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.packaged import DEFAULT, named_source
 
 FOLDER = "mutants"
-_EXPLAINED = shared.SCENARIOS / "mutants" / "survivors.json"
-"""Why a survivor is one, by its place."""
+_NOTES = shared.SCENARIOS / "mutants" / "survivors.json"
 _COUNT, _MOST = 200, 3
 ARMS = (
     "page-cache-writes",
@@ -42,6 +44,24 @@ ARMS = (
     "md-rows",
     "split-order",
     "verified-data",
+    "verified-arrays",
+    "elevator-submit",
+    "request-size",
+    "throttle-split:limited",
+    "throttle-bios:limited,unmerged",
+    "low-bps-limit:nine,two",
+    "stripe-nowait",
+    "held-tags",
+    "one-queue-line",
+    "diskstats:plain",
+    "mirror-reads",
+    "verified-splits",
+    "deadline-order:mq-deadline",
+    "kyber-targets",
+    "kyber-batches:kyber",
+    "bfq-alike",
+    "bfq-idling:plain",
+    "bfq-tags",
     "bfq-weights",
     "io-cost:null-blk-none,null-blk-mq-deadline,null-blk-kyber,null-blk-bfq,md-raid1-none",
 )
@@ -83,28 +103,29 @@ def execute(options: argparse.Namespace) -> int:
     generated = generate(source)
     kernel = build_schemata(generated, lab.cache, shared.tell)
     with elsewhere(options.dask) as others, watched() as listener:
-        turns = others or Turns(lanes_of_host(options.jobs), adopt=True)
+        turns = replace(others or Turns(lanes_of_host(options.jobs)), adopt=True)
         bench = MutantBench(lab, kernel, turns, listener)
-        campaign = _campaign(options, bench, store, generated)
-        wanted = campaign.sample(options.count)
+        notes = from_plain(SurvivorNotes, read_json(_NOTES) or {})
+        campaign = replace(_campaign(options, bench, store, generated), claims=notes.claims)
+        part = campaign.part(campaign.wanted(options.count), options.shard.number, options.shard.of)
         if not options.stored:
-            part = wanted[options.shard.number - 1 :: options.shard.of]
 
             def tried(number: int, trial: Trial) -> None:
                 shared.tell(f"{trial.fate}: {trial.place} {trial.reason} ({trial.seconds:.0f} s)")
 
             measure_all(campaign, bench, part, tried, turns.lanes)
-    reached = [generated.numbers[number] for number in sorted(campaign.reached)]
-    outcome = MutantScore(generated.found, reached, tuple(trials(campaign, wanted)), campaign.arms)
+    wanted = campaign.wanted(options.count)
+    reached = {generated.numbers[number]: arms for number, arms in sorted(campaign.reached.items())}
+    found = tuple(trials(campaign, wanted))
+    outcome = MutantScore(generated.found, reached, found, campaign.arms, evidence(), notes)
     for line in summary(outcome):
         print(line)
     page = options.out or (None if options.file or options.scenarios else shared.PAGES / "mutants.md")
     if page and len(outcome.tried) == len(wanted):
         made_of = f"Source: {source.title}. QEMU {lab.qemu.version_text}."
-        explained = read_json(_EXPLAINED) or {}
-        shared.write_page(page, mutants_page(outcome, generated.texts, explained, made_of, "blklab check mutants"))
+        shared.write_page(page, mutants_page(outcome, generated.texts, made_of, "blklab check mutants"))
         shared.tell(f"{len(outcome.tried)} mutants written to {page}")
-    return EXIT_PASS if len(outcome.tried) == len(wanted) else EXIT_CANNOT_JUDGE
+    return EXIT_PASS if all(map(campaign.trial, part)) else EXIT_CANNOT_JUDGE
 
 
 def _campaign(options: argparse.Namespace, bench: MutantBench, store: Store, generated: Generated) -> MutantCampaign:

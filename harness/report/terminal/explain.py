@@ -62,7 +62,8 @@ def _preface(scenario: Scenario) -> Iterator[str]:
 
 def _load(load: Load) -> Iterator[str]:
     roles = ", ".join(map(_role, load.roles.values()))
-    text = f"{load.name} ({show_time(load.ramp)} ramp, {show_time(load.runtime)}): {roles}"
+    lost = "".join(f"; {one.path} fails from {show_time(one.start)} to {show_time(one.end)}" for one in load.lost)
+    text = f"{load.name} ({show_time(load.ramp)} ramp, {show_time(load.runtime)}): {roles}{lost}"
     yield from textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
 

@@ -5,8 +5,9 @@ import difflib
 import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
+from harness.judge.thresholds import NullEvidence
 from harness.report import markdown
 from harness.report.format import plural
 from harness.studies.mutation.places import FoundMutants, Mutant
@@ -24,24 +25,43 @@ first, with the arms that their claims compare, one seed, until one detects it.
 - **equivalent**: all results are the same bytes as without a mutant: nothing measurable changed
 
 The score is (killed + died) / (killed + died + survived).
+
+A survivor is explained by figures where each figure that it changes moves by no more than those of its kind move
+between boots of one kernel with another layout or seed (thresholds.md, single boots; 5 % for a kind with too few null
+pairs). Others need a claim, or a sentence that says why no claim bounds what they change.
 """
-_GROUPS = (
-    (0.05, "5 % or more, within the bounds of every claim"),
-    (0.001, "0.1 % to 5 %"),
-    (0, "less than 0.1 %: single requests are earlier or later"),
-)
+_BY_FIGURES, _BY_SENTENCE = "no figure moves further than between boots of a null pair", "the sentence says why"
+_GROUPS = (UNEXPLAINED, _BY_SENTENCE, _BY_FIGURES)
 _FATES = (Fate.KILLED, Fate.DIED, Fate.SURVIVED, Fate.EQUIVALENT)
 Tried = Sequence[tuple[Mutant, Trial]]
 
 
 @dataclass(frozen=True)
+class SurvivorNotes:
+    """scenarios/mutants/survivors.json, by places: why no claim bounds what a survivor changes, and the claim
+    (SCENARIO: WORDS) that was made for a mutant which survived without it."""
+
+    sentences: Mapping[str, str] = field(default_factory=dict)
+    claims: Mapping[str, str] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
 class MutantScore:
-    """What a campaign has found. ``reached`` are the mutants whose places loads execute."""
+    """What a campaign has found. ``reached`` are the mutants whose places loads execute, and in how many arms.
+
+    ``known`` is by how much the figures of null pairs differ, by kind.
+    """
 
     found: FoundMutants
-    reached: Sequence[Mutant]
+    reached: Mapping[Mutant, int]
     tried: Tried
     arms: Sequence[ReferenceArm]
+    known: Mapping[str, NullEvidence] = field(default_factory=dict)
+    notes: SurvivorNotes = SurvivorNotes()
+
+    @property
+    def survivors(self) -> Tried:
+        return [one for one in self.tried if one[1].fate is Fate.SURVIVED]
 
 
 def score(tried: Tried) -> float | None:
@@ -62,13 +82,23 @@ def summary(outcome: MutantScore) -> Iterator[str]:
     yield f"score {_percent(score(tried))}"
     boots = sum(len(trial.arms) for _, trial in tried)
     yield f"{plural(boots, 'boot')}, {sum(trial.seconds for _, trial in tried) / 60:.0f} minutes"
+    groups = Counter(group_of(outcome, *one) for one in outcome.survivors)
+    yield (
+        f"survivors: {groups[_BY_FIGURES]} explained by figures, {groups[_BY_SENTENCE]} by a sentence, "
+        f"{groups[UNEXPLAINED]} {UNEXPLAINED}; further killed by a claim made for them: "
+        f"{sum(1 for _ in _claimed(outcome))}"
+    )
 
 
-def mutants_page(
-    outcome: MutantScore, texts: Mapping[str, bytes], explained: Mapping[str, str], made_of: str, command: str
-) -> str:
-    """The page in Markdown; ``command`` generates it. ``explained`` has the reason of a survivor by its place."""
-    survivors = [(mutant, trial) for mutant, trial in outcome.tried if trial.fate is Fate.SURVIVED]
+def group_of(outcome: MutantScore, mutant: Mutant, trial: Trial) -> str:
+    """What explains a survivor; a trial without its figures is not explained by them."""
+    if trial.changed is not None and all(one.share <= one.limit(outcome.known) for one in trial.changed):
+        return _BY_FIGURES
+    return _BY_SENTENCE if mutant.place in outcome.notes.sentences else UNEXPLAINED
+
+
+def mutants_page(outcome: MutantScore, texts: Mapping[str, bytes], made_of: str, command: str) -> str:
+    """The page in Markdown; ``command`` generates it."""
     reasons = Counter(_reason(trial) for _, trial in outcome.tried if trial.fate in (Fate.KILLED, Fate.DIED))
     lines = [
         *markdown.head("Mutation score", f"Generated from results by: {command}"),
@@ -77,12 +107,14 @@ def mutants_page(
         "",
         *markdown.section("By file", _by(outcome, lambda mutant: mutant.file)),
         *markdown.section("By operator", _by(outcome, lambda mutant: str(mutant.operator))),
+        *markdown.section("By number of arms", _by_arms(outcome.tried)),
         *markdown.section(
             "What detects them", _counted(("scenario and claim, or end of the boot", "mutants"), reasons)
         ),
         *markdown.section("Places without a mutant", _counted(("what they are in", "places"), outcome.found.skipped)),
         *markdown.section("Claims that count for no mutant", _failing(outcome.arms)),
-        *markdown.section("Survivors", _survivors(survivors, texts, explained)),
+        *markdown.section("Survivors that were given a claim", _claims(outcome, texts)),
+        *markdown.section("Survivors", _survivors(outcome, texts)),
         made_of,
     ]
     return "\n".join(lines) + "\n"
@@ -98,6 +130,14 @@ def _by(outcome: MutantScore, key: Callable[[Mutant], str]) -> Iterator[str]:
         counts = (every[name], reached[name], len(tried), *(fates[fate] for fate in _FATES))
         rows.append((name, *map(str, counts), _percent(score(tried))))
     yield from markdown.table(("", "mutants", "executed", "tried", *map(str, _FATES), "score"), rows, numbers=8)
+
+
+def _by_arms(tried: Tried) -> Iterator[str]:
+    """In how many arms those were tried that became this."""
+    fates = Counter((len(trial.arms), trial.fate) for _, trial in tried)
+    counts = sorted({arms for arms, _ in fates})
+    rows = [(str(arms), *(str(fates[arms, fate]) for fate in _FATES)) for arms in counts]
+    yield from markdown.table(("tried in arms", *map(str, _FATES)), rows, numbers=4)
 
 
 def _counted(columns: Sequence[str], counted: Counter[str]) -> Iterator[str]:
@@ -119,29 +159,45 @@ def _reason(trial: Trial) -> str:
     return trial.reason if trial.fate is Fate.KILLED else trial.reason.partition(": ")[2].partition(":")[0]
 
 
-def _survivors(survivors: Tried, texts: Mapping[str, bytes], explained: Mapping[str, str]) -> Iterator[str]:
-    unknown = sum(mutant.place not in explained for mutant, _ in survivors)
-    if survivors:
-        yield f"{len(survivors) - unknown} of {len(survivors)} explained. By the largest change of a mean or a count:"
-        yield ""
-    above = math.inf
-    for least, says in _GROUPS:
-        group = [one for one in survivors if least <= one[1].change < above]
-        above = least
+def _claimed(outcome: MutantScore) -> Iterator[tuple[Mutant, Trial]]:
+    """Mutants that fail the claim which was made for them."""
+    for mutant, trial in outcome.tried:
+        if trial.fate is Fate.KILLED and outcome.notes.claims.get(mutant.place) == trial.reason:
+            yield mutant, trial
+
+
+def _claims(outcome: MutantScore, texts: Mapping[str, bytes]) -> Iterator[str]:
+    for mutant, trial in _claimed(outcome):
+        yield from _entry(mutant, texts, f'fails "{trial.reason}".')
+
+
+def _survivors(outcome: MutantScore, texts: Mapping[str, bytes]) -> Iterator[str]:
+    for name in _GROUPS:
+        group = [one for one in outcome.survivors if group_of(outcome, *one) == name]
         if group:
-            yield f"### {says}: {len(group)}"
+            yield f"### {name[0].upper()}{name[1:]}: {len(group)}"
             yield ""
         for mutant, trial in sorted(group, key=lambda one: -one[1].change):
-            yield f"**{mutant.file}:{mutant.line} {mutant.function}()**: {explained.get(mutant.place, UNEXPLAINED)}."
-            yield f"Differs in {', '.join(trial.differs)}; {_moved(trial)}."
-            yield ""
-            yield from ("```diff", *diff_lines(texts[mutant.file], mutant), "```", "")
+            says = _furthest(trial, outcome.known)
+            if name == _BY_SENTENCE:
+                says = f"{outcome.notes.sentences[mutant.place]}\n{says}"
+            tried = f"Tried in {plural(len(trial.arms), 'arm')}; arms that execute it: {outcome.reached[mutant]}."
+            yield from _entry(mutant, texts, f"{says}\n{tried}\nDiffers in {', '.join(trial.differs)}.")
 
 
-def _moved(trial: Trial) -> str:
-    if not trial.moved:
-        return "no mean and no count changes"
-    return f"the largest change of a mean or a count is {100 * trial.change:.2g} % ({trial.moved})"
+def _entry(mutant: Mutant, texts: Mapping[str, bytes], says: str) -> Iterator[str]:
+    yield f"**{mutant.file}:{mutant.line} {mutant.function}()**: {says}"
+    yield ""
+    yield from ("```diff", *diff_lines(texts[mutant.file], mutant), "```", "")
+
+
+def _furthest(trial: Trial, known: Mapping[str, NullEvidence]) -> str:
+    """The figure that moves most in relation to its limit."""
+    if not trial.changed:
+        return "No figure changes."
+    one = max(trial.changed, key=lambda one: one.share / one.limit(known) if one.limit(known) else math.inf)
+    by = f"{100 * one.share:.2g} %" if one.before and one.after else f"from {one.before:.4g} to {one.after:.4g}"
+    return f"Moves most in relation to its limit: {one.name}, {by} (limit {100 * one.limit(known):.2g} %)."
 
 
 def diff_lines(source: bytes, mutant: Mutant) -> Iterator[str]:

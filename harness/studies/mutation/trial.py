@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """One mutant under the arms whose loads execute its place, until an arm detects it."""
 
+import math
 import time
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Iterator, Mapping, Sequence
+from dataclasses import dataclass, field, replace
 from enum import StrEnum
 
 from harness.judge.cells import CellResult
 from harness.judge.operands import arms_needed
+from harness.judge.thresholds import LARGE, NullEvidence, kind
 from harness.judge.verdict import Verdict
 from harness.metrics.figures import Figures
 from harness.metrics.readback import KMSG
@@ -57,25 +59,62 @@ class ReferenceArm:
     figures: Figures
     failing: tuple[str, ...] = ()
 
+    @property
+    def name(self) -> str:
+        return _name(self.scenario, self.arm)
+
+    @property
+    def compared(self) -> str:
+        """Digests of the results, and of the scenario with the claims, that a mutant is judged by."""
+        return f"{self.digest[:16]} {self.scenario.digest[:16]}"
+
+
+@dataclass(frozen=True)
+class MovedFigure:
+    """A figure that a mutant changed; ``name`` is SCENARIO.ARM.LOAD.ROLE.METRIC, ``kind`` that of its threshold."""
+
+    name: str
+    kind: str
+    before: float
+    after: float
+
+    @property
+    def share(self) -> float:
+        """By which the larger value is above the smaller one, as ``compare`` counts single boots."""
+        low, high = sorted((abs(self.before), abs(self.after)))
+        return high / low - 1 if low else math.inf
+
+    def limit(self, known: Mapping[str, NullEvidence]) -> float:
+        """The share by which two boots of a null pair differ at most, or the general one where these are too few."""
+        found = known.get(self.kind)
+        return found.single if found and found.suffices else LARGE.share
+
 
 @dataclass(frozen=True)
 class Trial:
-    """What became of a mutant. ``arms`` are SCENARIO.ARM in the order of their boots.
+    """What became of a mutant. ``arms`` are SCENARIO.ARM, each with ``compared`` of its reference.
 
     ``reason`` is the claim that failed, or how the boot ended. ``differs``: arms that measured something else than the
     reference, and of the means and counts the one that ``moved`` most, by the share ``change`` of the larger value.
     ``most`` is how many arms, with those that their claims compare, it could be tried in. ``seconds`` of host time.
+    ``changed`` are all figures that differ; None in a trial that was stored without them.
     """
 
     place: str
     fate: Fate
     most: int
-    arms: tuple[str, ...] = ()
+    arms: Mapping[str, str] = field(default_factory=dict)
     differs: tuple[str, ...] = ()
     reason: str = ""
     moved: str = ""
     change: float = 0
     seconds: float = 0
+    changed: tuple[MovedFigure, ...] | None = None
+
+    @property
+    def lacks_figures(self) -> bool:
+        """Whether it was stored without those that changed."""
+        return self.fate is Fate.SURVIVED and self.changed is None
 
     @property
     def detected(self) -> bool:
@@ -148,24 +187,26 @@ def failed_claims(verdict: Verdict) -> list[str]:
 
 
 def try_mutant(
-    bench: MutantBench, store: Store, number: int, place: str, arms: Sequence[ReferenceArm], *, most: int
+    bench: MutantBench, store: Store, number: int, begun: Trial, arms: Sequence[ReferenceArm], *, claim: str = ""
 ) -> Trial:
-    """The fate of a mutant under at most ``most`` of the arms that execute it, and those that their claims compare."""
+    """The fate of a mutant under at most ``begun.most`` of the arms that execute it, and those that their claims
+    compare. Arms of ``begun`` are not tried again. ``claim`` (SCENARIO: WORDS) was made for the mutant.
+    """
     started = time.monotonic()
     every = {(one.scenario.name, one.arm): one for one in arms}
-    found = Trial(place, Fate.EQUIVALENT, most)
-    for first in in_turn([one for one in arms if number in one.reached], every)[:most]:
-        if _name(first.scenario, first.arm) in found.arms:
+    found = begun
+    for first in in_turn(number, arms, claim)[: begun.most]:
+        if first.name in found.arms:
             continue
         limits = {one.arm: max(_LEAST_SECONDS, _SLOWER * one.seconds) for one in every.values() if _beside(one, first)}
         for chosen in dict.fromkeys((frozenset({first.arm}), companions(first, every))):
             run = bench.run(store, first.scenario, sorted(chosen), number, limits)
             before, found = found, _judged(found, run, every)
             if found.detected:
-                return replace(found, seconds=time.monotonic() - started)
+                return replace(found, seconds=begun.seconds + time.monotonic() - started)
             if before.differs == found.differs:
                 break
-    return replace(found, seconds=time.monotonic() - started)
+    return replace(found, seconds=begun.seconds + time.monotonic() - started)
 
 
 def _judged(trial: Trial, run: RunFolder, every: Mapping[tuple[str, str], ReferenceArm]) -> Trial:
@@ -173,19 +214,31 @@ def _judged(trial: Trial, run: RunFolder, every: Mapping[tuple[str, str], Refere
     cells = [cell for cell in results_of(run) if cell.arm in run.facts.arms]
     names = {cell.arm: _name(run.scenario, cell.arm) for cell in cells}
     others = [cell.arm for cell in cells if cell.digest != every[run.scenario.name, cell.arm].digest]
-    arms = tuple(dict.fromkeys((*trial.arms, *names.values())))
+    arms = {**trial.arms, **{name: every[run.scenario.name, arm].compared for arm, name in names.items()}}
     differs = tuple(dict.fromkeys((*trial.differs, *(names[arm] for arm in others))))
-    trial = replace(trial, arms=arms, differs=differs)
+    trial = replace(trial, arms=arms, differs=differs, changed=trial.changed or ())
     for cell in cells:
-        moved, change = biggest_change(every[run.scenario.name, cell.arm].figures, cell.figures)
+        before = every[run.scenario.name, cell.arm].figures
+        moves = changed_figures(names[cell.arm], before, cell.figures)
+        known = {one.name: one for one in (*(trial.changed or ()), *moves)}
+        moved, change = biggest_change(before, cell.figures)
         if change > trial.change:
             trial = replace(trial, moved=f"{names[cell.arm]}.{moved}", change=change)
+        trial = replace(trial, changed=tuple(known.values()))
     if reason := ended_badly(cells):
         return replace(trial, fate=Fate.DIED, reason=f"{run.scenario.name}: {reason}")
     failing = every[run.scenario.name, cells[0].arm].failing
     if failed := [claim for claim in failed_claims(judge_run(run)) if claim not in failing]:
         return replace(trial, fate=Fate.KILLED, reason=f"{run.scenario.name}: {failed[0]}")
     return replace(trial, fate=Fate.SURVIVED) if others else trial
+
+
+def changed_figures(arm: str, before: Figures, after: Figures) -> Iterator[MovedFigure]:
+    """Those that differ; one that is on one side only counts as 0 on the other."""
+    for key in dict.fromkeys((*before, *after)):
+        old, new = before.get(key, 0.0), after.get(key, 0.0)
+        if old != new:
+            yield MovedFigure(".".join((arm, *key)), kind(key, before), old, new)
 
 
 def biggest_change(before: Figures, after: Figures) -> tuple[str, float]:
@@ -198,25 +251,44 @@ def biggest_change(before: Figures, after: Figures) -> tuple[str, float]:
     return max(changes.items(), key=lambda pair: pair[1], default=("", 0.0))
 
 
-def in_turn(reaching: Sequence[ReferenceArm], every: Mapping[tuple[str, str], ReferenceArm]) -> list[ReferenceArm]:
-    """The arms in the order in which they are tried: the cheapest of each scenario first, then the second ones."""
+def in_turn(number: int, arms: Sequence[ReferenceArm], claim: str = "") -> list[ReferenceArm]:
+    """The arms that execute a mutant, in the order in which they are tried: those of ``claim``, then the cheapest of
+    each scenario, then the second ones.
 
-    def cost(one: ReferenceArm) -> float:
-        return sum(every[one.scenario.name, arm].seconds for arm in companions(one, every))
+    Of a scenario, those that a claim is about come before those of controls alone, in which none can fail.
+    """
+
+    every = {(one.scenario.name, one.arm): one for one in arms}
+    reaching = [one for one in arms if number in one.reached]
+
+    def cost(one: ReferenceArm) -> tuple[bool, float]:
+        needed = frozenset[str]().union(*_arms_of_claims(one.scenario).values())
+        seconds = sum(every[one.scenario.name, arm].seconds for arm in companions(one, every))
+        return one.arm not in needed, seconds
 
     ranks: dict[str, int] = {}
     ranked = []
     for one in sorted(reaching, key=lambda one: (cost(one), one.scenario.name, one.arm)):
         ranks[one.scenario.name] = ranks.get(one.scenario.name, -1) + 1
         ranked.append((ranks[one.scenario.name], one))
-    return [one for _, one in sorted(ranked, key=lambda pair: pair[0])]
+
+    def turn(pair: tuple[int, ReferenceArm]) -> tuple[bool, int]:
+        rank, one = pair
+        return one.arm not in _arms_of_claims(one.scenario).get(claim, ()), rank
+
+    return [one for _, one in sorted(ranked, key=turn)]
 
 
 def companions(one: ReferenceArm, every: Mapping[tuple[str, str], ReferenceArm]) -> frozenset[str]:
     """The arm and those that its claims compare it with, as far as they were measured."""
-    claims = (arms_needed((claim.ratio,)) for claim in one.scenario.claims if claim.decides)
+    claims = _arms_of_claims(one.scenario).values()
     found = frozenset[str]().union({one.arm}, *(needed for needed in claims if one.arm in needed))
     return frozenset(arm for arm in found if (one.scenario.name, arm) in every)
+
+
+def _arms_of_claims(scenario: Scenario) -> Mapping[str, frozenset[str]]:
+    """By SCENARIO: WORDS."""
+    return {f"{scenario.name}: {claim.that}": arms_needed((claim.ratio,)) for claim in scenario.claims if claim.decides}
 
 
 def ended_badly(cells: Sequence[CellResult]) -> str:

@@ -58,14 +58,14 @@ def listed(rows: Iterable[str]) -> str:
 def job_files(steps: Iterable[Step], *, deadline: int) -> dict[str, bytes]:
     """Files of the guest's /job folder: ``script``, ``deadline`` (seconds), and those of the steps."""
     every = tuple(steps)
-    files = {"deadline": f"{deadline}\n", "script": listed(map(_line, every))}
+    files = {"deadline": f"{deadline}\n", "script": listed(line_of(*step.fields()) for step in every)}
     for step in every:
         files |= step.files()
     return {name: text.encode() for name, text in files.items()}
 
 
-def _line(step: Step) -> str:
-    fields = step.fields()
+def line_of(*fields: str) -> str:
+    """The fields as a line for the runner. Raises LabBroken for one that a line cannot carry."""
     for field in fields:
         if any(not char.isprintable() for char in field):
             raise LabBroken(f"a step of the guest cannot carry {field!r}", remedy="report this scenario as a bug")

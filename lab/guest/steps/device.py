@@ -121,7 +121,7 @@ class TableStep(Step):
 
 @dataclass(frozen=True)
 class Array(Step):
-    """Create an md array of the named devices with mdadm's ``arguments``."""
+    """Create an md array of the named devices with mdadm's ``arguments``; the last ``write_mostly`` are so flagged."""
 
     verb, sent = "array", ("name", "number", "words")
     typed = "mdadm --create /dev/md{0.number} --run --metadata=1.2 {0.words}"
@@ -129,10 +129,14 @@ class Array(Step):
     number: int
     arguments: tuple[str, ...]
     members: tuple[str, ...]
+    write_mostly: int = 0
 
     @property
     def words(self) -> str:
-        return " ".join((*self.arguments, *map(device, self.members)))
+        first = len(self.members) - self.write_mostly
+        flag = ("--write-mostly",) if self.write_mostly else ()
+        read, others = map(device, self.members[:first]), map(device, self.members[first:])
+        return " ".join((*self.arguments, *read, *flag, *others))
 
 
 @dataclass(frozen=True)

@@ -26,8 +26,9 @@ def steps(topology: Topology) -> Iterator[Step]:
 def disks(topology: Topology) -> Iterator[Step]:
     """Each disk as the block device that ``nodes`` names."""
     yield Module("null_blk", "nr_devices=0")
+    kept = {disk for lun in topology.keeping() for disk in topology.luns[lun].disks}
     for index, disk in enumerate(topology.disks.values()):
-        yield from _device(index, disk, _TAGS)
+        yield from _device(index, disk, _TAGS, kept=disk.name in kept)
 
 
 def nodes(topology: Topology) -> dict[str, str]:
@@ -45,7 +46,9 @@ def _device(index: int, disk: Disk, tags: int | None, *, kept: bool = False) -> 
         "irqmode": 2,
         "completion_nsec": disk.service or 0,
         "mbps": None if disk.rate is None else disk.rate // _MB,
-        "memory_backed": 1 if kept else None,
+        # null_blk ignores discard unless it keeps data.
+        "memory_backed": 1 if kept or disk.discard else None,
+        "discard": 1 if disk.discard else None,
         "power": 1,
     }
     yield from configured(folder, {name: value for name, value in values.items() if value is not None})

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """NVMe over TCP on the loopback device: a target with a port for each HBA, and the host's controllers behind them.
 
-Each stack is a subsystem with one namespace over a null_blk. Each LUN is a controller, that is, a path of native
-NVMe multipath. A link is one token bucket per direction on the address of its port.
+Each stack of kind nvme is a subsystem with one namespace over a null_blk. Each LUN is a controller, that is, a path of
+native NVMe multipath. A link is one token bucket per direction on the address of its port.
 """
 
 from collections.abc import Iterator
@@ -13,7 +13,7 @@ from lab.guest.steps.load import Pause
 from lab.guest.steps.setting import Tune
 from lab.realise.in_guest import null_blk
 from lab.realise.in_guest.null_blk import CONFIGFS
-from lab.topology.model import Stack, Topology
+from lab.topology.model import Stack, StackKind, Topology
 
 _TARGET = f"{CONFIGFS}/nvmet"
 _NQN = "nqn.2024-01.blklab:"
@@ -37,10 +37,14 @@ def steps(topology: Topology) -> Iterator[Step]:
         yield Module(module)
     yield Network(tuple(_traffic(topology)))
     nodes = null_blk.nodes(topology)
-    for stack in topology.stacks.values():
+    for stack in _multipath(topology):
         yield from _subsystem(stack, nodes[topology.luns[stack.over[0]].disks[0]])
     yield from _ports(topology)
     yield from _controllers(topology)
+
+
+def _multipath(topology: Topology) -> list[Stack]:
+    return [stack for stack in topology.stacks.values() if stack.kind is StackKind.NVME]
 
 
 def _addresses(topology: Topology) -> dict[str, str]:
@@ -69,12 +73,17 @@ def _subsystem(stack: Stack, node: str) -> Iterator[Step]:
     yield from configured(f"{folder}/namespaces/1", {"device_path": node, "enable": 1})
 
 
+def state_of_port(topology: Topology, hba: str) -> str:
+    """The attribute with the state in which the port offers its namespaces."""
+    return f"{_TARGET}/ports/{1 + list(topology.hbas).index(hba)}/ana_groups/1/ana_state"
+
+
 def _ports(topology: Topology) -> Iterator[Step]:
     for number, (hba, address) in enumerate(_addresses(topology).items(), start=1):
         port = f"{_TARGET}/ports/{number}"
         values = {"addr_trtype": "tcp", "addr_adrfam": "ipv4", "addr_traddr": address, "addr_trsvcid": _SERVICE}
         yield from configured(port, values)
-        for stack in topology.stacks.values():
+        for stack in _multipath(topology):
             if any(topology.luns[lun].hba == hba for lun in stack.over):
                 name = f"{_NQN}{stack.name}"
                 yield LinkStep(f"{_TARGET}/subsystems/{name}", f"{port}/subsystems/{name}")
@@ -83,7 +92,7 @@ def _ports(topology: Topology) -> Iterator[Step]:
 def _controllers(topology: Topology) -> Iterator[Step]:
     """Connections in the order in which the kernel numbers controllers; a subsystem has the number of its first."""
     addresses, number = _addresses(topology), 0
-    for stack in topology.stacks.values():
+    for stack in _multipath(topology):
         first = number
         for lun in stack.over:
             hba = topology.hbas[topology.luns[lun].hba]

@@ -1,0 +1,134 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Paths that fail while a load runs: what a scenario may ask for, the steps, and which errors are expected."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.run.plan import guest_job
+from harness.scenario.model import Scenario
+from lab.guest.console import READY_MARK, warnings
+from lab.guest.steps.paths import Meanwhile
+from lab.realise.in_guest.devices import devices
+from lab.session import guest_steps
+from lab.topology.limits import refusals
+from lab.topology.load import load_topology
+from lab.topology.model import Loss
+from tests.unit.scenario_text import GOOD, load
+from tests.unit.test_nvmet import TWO_PATHS
+from tests.unit.test_scenario_load import mistakes
+
+TWO = """\
+topology:
+  memory: 512M
+  disks:
+    d: {size: 1G, rate: 8 MB/s}
+  hbas:
+    h0: {driver: tcmu, can_queue: 64}
+  luns:
+    p0: {hba: h0, disks: [d]}
+    p1: {hba: h0, disks: [d]}
+  stacks:
+    two: {kind: multipath, over: [p0, p1]}
+"""
+LOST = """\
+    lost:
+      - {path: p0, from: 1s, to: 2s}
+      - {path: p1, from: 2s, to: 2500ms}
+"""
+TEXT = (
+    GOOD.replace("topology: neighbours\n", TWO)
+    .replace("  shared: {hba.cmd_per_lun: 64}", "  shared: {}")
+    .replace("disk: p0", "disk: two")
+    .replace("disk: p1", "disk: two")
+    .replace("lopsided:\n", f"lopsided:\n{LOST}")
+)
+
+
+def meanwhile(scenario: Scenario) -> list[Meanwhile]:
+    arm = scenario.arms["shared"]
+    return [step for step in guest_steps(arm.topology, guest_job(scenario, arm, 1)) if isinstance(step, Meanwhile)]
+
+
+def test_a_load_says_when_its_paths_fail(tmp_path: Path) -> None:
+    scenario = load(TEXT, tmp_path)
+    assert scenario.loads["solo"].lost == ()
+    assert scenario.loads["lopsided"].lost == (Loss("p0", 10**9, 2 * 10**9), Loss("p1", 2 * 10**9, 25 * 10**8))
+    assert load(TEXT.replace(LOST, ""), tmp_path).digest != scenario.digest
+
+
+def test_a_path_goes_offline_and_the_table_takes_it_back(tmp_path: Path) -> None:
+    (step,) = meanwhile(load(TEXT, tmp_path))
+    assert step.fields() == ("meanwhile", "lopsided.meanwhile")
+    assert step.files()["lopsided.meanwhile"].splitlines() == [
+        "1.000000\tpath\tp0\tlost",
+        "0.000000\tstate\tpath[p0]\t/lab/p0.sys/device/state\toffline",
+        "1.000000\tstate\tpath[p0]\t/lab/p0.sys/device/state\trunning",
+        "0.000000\tpath\tp0\tback",
+        "0.000000\tmessage\ttwo\treinstate_path /lab/p0",
+        "0.000000\tpath\tp1\tlost",
+        "0.000000\tstate\tpath[p1]\t/lab/p1.sys/device/state\toffline",
+        "0.500000\tstate\tpath[p1]\t/lab/p1.sys/device/state\trunning",
+        "0.000000\tpath\tp1\tback",
+        "0.000000\tmessage\ttwo\treinstate_path /lab/p1",
+    ]
+    assert step.shell().splitlines()[-3:] == ["sleep 0.000000", "dmsetup message two 0 reinstate_path /lab/p1", ") &"]
+
+
+def test_a_port_of_an_nvme_target_becomes_inaccessible(tmp_path: Path) -> None:
+    nvme = "topology:\n" + "".join(f"  {line}\n" for line in TWO_PATHS.splitlines()[1:])
+    text = TEXT.replace(TWO, nvme).replace("path: p0", "path: a").replace("path: p1", "path: b")
+    text = text.replace("  limited: {hba.cmd_per_lun: 16}", "  limited: {stack.two.iopolicy: numa}")
+    (step,) = meanwhile(load(text, tmp_path))
+    states = [line.split("\t")[3:] for line in step.files()["lopsided.meanwhile"].splitlines() if "\tstate\t" in line]
+    folder = "/sys/kernel/config/nvmet/ports/{}/ana_groups/1/ana_state"
+    assert states == [
+        [folder.format(1), "inaccessible"],
+        [folder.format(1), "optimized"],
+        [folder.format(2), "inaccessible"],
+        [folder.format(2), "optimized"],
+    ]
+    other = "    d: {size: 1G, service: 1us}\n"
+    shared = text.replace(other, other + other.replace("d:", "e:"))
+    shared = shared.replace("    a: {hba: h0", "    c: {hba: h0, disks: [e]}\n    a: {hba: h0")
+    shared = shared.replace("    two: {", "    alone: {kind: nvme, over: [c]}\n    two: {")
+    assert "lost: the other paths of HBA h0 of arm shared would be lost too (give it its own HBA)" in mistakes(
+        shared, tmp_path
+    )
+
+
+def test_other_layers_may_be_over_nvme_multipath(tmp_path: Path) -> None:
+    (tmp_path / "t.yaml").write_text(f"{TWO_PATHS}  copy: {{kind: loop, direct_io: true, over: [two]}}\n")
+    topology = load_topology("./t.yaml", near=tmp_path)
+    assert not list(refusals(topology))
+    lines = [step.shell() for step in devices(topology)]
+    assert "echo 1 > /sys/kernel/config/nullb/nullb0/memory_backed" in lines
+    alone = replace(topology, stacks={"two": topology.stacks["two"]})
+    assert not [step for step in devices(alone) if "memory_backed" in step.shell()]
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "wanted"),
+    [
+        ("path: p0", "path: p7", "t.yaml:27:16: lost: p7 in topology inline of arm shared is no path"),
+        ("path: p0", "path: two", "lost: two in topology inline of arm shared is no path"),
+        ("kind: multipath, over: [p0, p1]", "kind: multipath, over: [p0]", "lost: p1 in topology"),
+        ("from: 1s, to: 2s", "from: 1s, to: 1s", "lost: 1 s is not after 1 s and within the load"),
+        ("to: 2500ms", "to: 10s", "lost: 10 s is not after 2 s and within the load"),
+        ("from: 2s", "from: 1500ms", "lost: no path is left at 1.5 s (lose one after the other)"),
+        ("path: p1, from: 2s", "path: p0, from: 1s", "lost: p0 is lost already at 1 s"),
+        ("path: p1, from: 2s, ", "path: p1, ", "from"),
+    ],
+)
+def test_mistakes(old: str, new: str, wanted: str, tmp_path: Path) -> None:
+    assert old in TEXT
+    assert wanted in mistakes(TEXT.replace(old, new), tmp_path)
+
+
+def test_errors_of_a_lost_path_are_expected_until_it_is_back() -> None:
+    error = "[   12.3] blk_update_request: I/O error, dev {}, sector 0 op 0x1:(WRITE) flags 0x0"
+    before, lost, back = error.format("sda"), "[ 13.0] blklab: path sda is lost", "[ 14.0] blklab: path sda is back"
+    other, late = error.format("sdb"), error.format("sda").replace("12.3", "15.0")
+    log = "\n".join((READY_MARK, before, lost, error.format("sda"), other, back, late))
+    assert warnings(log) == (before, other, late)
