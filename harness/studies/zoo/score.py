@@ -219,15 +219,15 @@ def visit(
     places += [(kernel, [one for one in regressions if spec in one.also]) for spec, kernel in further.items()]
     for kernel, there in sorted(places, key=lambda place: place[0].version):
         for scenario, shown in _by_scenario(there):
-            results = measured_cells(visit, Request(scenario, kernel, None, arms_of(scenario, shown)))
+            arms = arms_of(scenario, shown)
+            results = measured_cells(visit, Request(scenario, kernel, None, arms))
             found = [_on_stock(one, kernel, results) for one in shown]
             sightings += found
             for seen in found:
                 measured_on.setdefault(seen.regression, []).append((seen, results))
             decided = {seen.regression for seen in found if seen.found is not ZooSide.UNKNOWN}
             if not decided <= paired and (pairs is None or len(nulls) < pairs):
-                # The claims of a null pair need every arm, a regression only those of its ratio.
-                twice = measured_cells(visit, Request(scenario, kernel, scenario.seeds * 2))
+                twice = measured_cells(visit, Request(scenario, kernel, scenario.seeds * 2, arms))
                 nulls += null_pair(scenario, shown, kernel.release, twice, known)
                 paired |= decided
     publications = [
