@@ -66,8 +66,13 @@ def reasons(zoo: Zoo) -> Iterator[str]:
     for pair in zoo.pairs:
         for alarm in pair.alarms:
             yield f"{pair.scenario} on {pair.kernel} against itself: {alarm}"
-        for marked in pair.marked:
-            yield f"{pair.scenario} on {pair.kernel} against itself: {marked} is marked"
+        if pair.marked:
+            shown = (
+                pair.marked[0]
+                if len(pair.marked) == 1
+                else f"{plural(len(pair.marked), 'figure')}, first {pair.marked[0]}"
+            )
+            yield f"{pair.scenario} on {pair.kernel} against itself: marked: {shown}"
 
 
 def summary(zoo: Zoo) -> Iterator[str]:
