@@ -75,16 +75,17 @@ def kind_of(
     """
     if before is None or after is None:
         return Difference.UNKNOWN
+    low, high = sorted((before.median, after.median))
     if min(len(before.values), len(after.values)) < LEAST_SEEDS:
-        low, high = sorted((before.median, after.median))
         apart = high > (1 + evidence.single) * low if evidence else high >= SINGLE * low
         return Difference.MARKED if exact and high > 0 and apart else Difference.UNKNOWN
     if not before.separate_from(after):
         return Difference.NONE
-    share = LARGE.share
+    larger = high - low > LARGE.share * abs(before.median)
     if evidence:
-        share = evidence.layout if before.values.keys() == after.values.keys() else evidence.single
-    larger = abs(after.median - before.median) > share * abs(before.median)
+        # Of the smaller side: layouts move some figures by a factor, and a fall is at most all of the larger one.
+        same_seeds = before.values.keys() == after.values.keys()
+        larger = high > (1 + (evidence.layout if same_seeds else evidence.single)) * low
     return Difference.MARKED if larger else Difference.REAL
 
 

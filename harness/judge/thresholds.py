@@ -13,8 +13,8 @@ DATA = Path(__file__).with_name("thresholds.json")
 _LATENCIES = {"mean": "mean latency", "p50": "median latency", "max": "longest latency"}
 FEW = 1000
 """Counters below it are a kind of their own: one event more is a large share of them."""
-SLOW = 100
-"""IOPS below which a role's figures are a kind of their own, for the same reason."""
+SLOW = 1000
+"""IOPS below which a role among several is a kind of its own: few decisions of the scheduler make its share."""
 BUSY = 0.95
 """Share of the CPU from which its time is exact: ticks count an idle CPU only roughly."""
 Key = tuple[str, str, str]
@@ -80,10 +80,11 @@ def kind(key: Key, figures: Mapping[Key, float]) -> str:
         return f"{metric}, CPU {'busy' if busy else 'partly idle'}"
     if metric.endswith(".ms"):
         return "time by a counter of ms"
+    company = "one role"
+    if len(roles) > 1:
+        company = f"several roles{f', below {SLOW:,} IOPS' if figures.get((load, role, 'iops'), 0.0) < SLOW else ''}"
     if known.basis is Basis.COUNT:
-        return f"counter below {FEW:,}" if figures.get(key, 0.0) < FEW else "counter"
-    slow = figures.get((load, role, "iops"), 0.0) < SLOW
-    company = f"below {SLOW} IOPS" if slow else "one role" if len(roles) == 1 else "several roles"
+        return f"counter{f' below {FEW:,}' if figures.get(key, 0.0) < FEW else ''}, {company}"
     if known.unit != "ns":
         return f"rate, {company}"
     what = _LATENCIES.get(metric.partition(".")[2], "percentile of latency")

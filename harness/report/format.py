@@ -89,6 +89,11 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
+def percent(share: float) -> str:
+    """A share in per cent with three digits, or all of those before the point."""
+    return f"{100 * share:,.0f} %" if share >= 1 else f"{100 * share:.3g} %"
+
+
 def plural(count: int, one: str) -> str:
     return f"{count} {one}" if count == 1 else f"{count} {one}s"
 

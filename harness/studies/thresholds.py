@@ -6,7 +6,6 @@ Whatever differs there is layout, or the seed. The largest difference of each ki
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, replace
-from math import inf
 from pathlib import Path
 from statistics import median
 
@@ -15,7 +14,7 @@ from harness.judge.comparison import Difference, changes
 from harness.judge.thresholds import LARGE, LEAST_ARMS, SINGLE, NullEvidence, kind
 from harness.limits.load import load_scenario
 from harness.report import markdown
-from harness.report.format import plural
+from harness.report.format import percent, plural
 from harness.run.plan import Request
 from harness.scenario.expand import variant
 from harness.scenario.metric_names import METRICS
@@ -25,11 +24,12 @@ from harness.studies.zoo.score import Visit, arms_of, measured_cells
 from lab.base.errors import CannotJudge
 
 SEEDS = 2
+"""Of the source. Its variants have the first of them."""
 MORE: Mapping[str, tuple[str, ...]] = {
     "io-cost": ("null-blk-none", "null-blk-mq-deadline"),
     "shared-queue": ("one-queue-mq-deadline",),
 }
-"""Arms beside those of the zoo: a busy CPU, and a victim below 100 IOPS."""
+"""Arms beside those of the zoo: a busy CPU, and a victim of one I/O a second."""
 WORD = "printk.time=Y"
 """The value that the parameter has anyway."""
 RELINKED = ("nr-requests-ignored", "raid1-one-copy")
@@ -93,9 +93,7 @@ class NullFigure:
 def spread(values: Iterable[float]) -> float:
     """By how much the largest value is above the smallest, relative to that."""
     found = sorted(values)
-    if found[0] > 0:
-        return found[-1] / found[0] - 1
-    return inf if found[-1] > 0 else 0.0
+    return found[-1] / found[0] - 1
 
 
 @dataclass(frozen=True)
@@ -119,12 +117,9 @@ def null_figures(visit: Visit, chosen: Iterable[NullSample]) -> Iterator[NullFig
     """Measure what is missing. Raises what boots raise."""
     source = visit.resolve("")
     for one in chosen:
-        runs = {"": (one.scenario, source), WORD: (_with_word(one.scenario), source)}
-        runs |= {name: (one.scenario, visit.resolve(name)) for name in one.relinked}
-        cells = {
-            name: measured_cells(visit, Request(scenario, kernel, SEEDS, one.arms))
-            for name, (scenario, kernel) in runs.items()
-        }
+        runs = {"": (one.scenario, source, SEEDS), WORD: (_with_word(one.scenario), source, 1)}
+        runs |= {name: (one.scenario, visit.resolve(name), 1) for name in one.relinked}
+        cells = {name: measured_cells(visit, Request(*request, one.arms)) for name, request in runs.items()}
         yield from figures_of_null(one.scenario.name, cells.pop(""), cells)
 
 
@@ -139,14 +134,15 @@ def _with_word(scenario: Scenario) -> Scenario:
 def figures_of_null(
     scenario: str, base: Sequence[CellResult], others: Mapping[str, Sequence[CellResult]]
 ) -> Iterator[NullFigure]:
-    """The figures of ``base`` that have a kind and are not zero."""
+    """The figures of ``base`` that have a kind and are zero in no boot: nothing is relative to zero."""
     examples = {cell.arm: cell.figures for cell in reversed(base) if cell.figures}
     for arm, key in ((arm, key) for arm, figures in examples.items() for key in figures):
         own, what = ensemble_of(base, arm, key), kind(key, examples[arm])
-        if own and what and own.low > 0:
+        if own and what:
             found = {name: ensemble_of(cells, arm, key) for name, cells in others.items()}
             variants = {name: dict(one.values) for name, one in found.items() if one is not None}
-            yield NullFigure(what, ".".join((scenario, arm, *key)), dict(own.values), variants)
+            if all(min(values.values()) > 0 for values in (own.values, *variants.values())):
+                yield NullFigure(what, ".".join((scenario, arm, *key)), dict(own.values), variants)
 
 
 def evidence_of(figures: Iterable[NullFigure]) -> dict[str, NullEvidence]:
@@ -180,7 +176,10 @@ def zoo_differences(
 ) -> Iterator[ZooDifference]:
     """Measure what is missing of the source and its mutants. Raises what boots raise."""
     usable = {name: one.usable() for name, one in known.items()}
-    for one in (regression for regression in regressions if regression.mutant):
+    for one in regressions:
+        if not one.mutant:
+            yield ZooDifference(one.name, reason="without a mutant no two builds of one configuration show it")
+            continue
         seeds, arms = max(SEEDS, one.scenario.seeds), arms_of(one.scenario, [one])
         try:
             sides = [
@@ -206,11 +205,12 @@ def _named(mutants: Iterable[str]) -> str:
 
 
 _PREFACE = f"""\
-A null pair is one kernel against the same code. Another layout, under the same seeds, is that of one more word on the
+A null pair is one kernel against the same code. Another layout, under the same seed, is that of one more word on the
 kernel command line (`{WORD}`, the default), or of a kernel that was linked with a mutant of code that the arm does
 not execute: {_named(RELINKED)}; for arms that set
 nr_requests {_named(RELINKED_NR_REQUESTS)}. Other seeds are boots of one layout under different seeds, which read
-other offsets. Two boots are any two of an arm. Each column has the largest difference of that kind of figure.
+other offsets. Two boots are any two of an arm. Each column has the largest difference of that kind of figure;
+figures that are zero in a boot have none.
 
 `blklab compare` and `blklab patch` mark a difference between builds of one configuration where the ranges are apart
 and the medians, over the same seeds, differ by more than another layout moves them; with one seed a side, or other
@@ -246,7 +246,8 @@ def threshold_page(
         f"- {missed} are marked by these alone, in {entries}: the old threshold missed them;",
         f"- {layout} are marked by the old one alone: layout by itself moves such a figure as far.",
         "",
-        f"Arms: {arms}; {plural(SEEDS, 'seed')} each. {measured_on}. `{command}` measures what is missing.",
+        f"Arms: {arms}; {plural(SEEDS, 'seed')}, the other layouts one. {measured_on}."
+        f" `{command}` measures what is missing.",
     ]
     return "\n".join(lines) + "\n"
 
@@ -267,11 +268,7 @@ _COLUMNS = (
 def _row(name: str, one: NullEvidence) -> tuple[str, ...]:
     used = one.usable()
     shares = (one.layout, one.seeds, one.single, used.layout, used.single)
-    return (name, str(one.pairs), str(one.arms), *map(_percent, shares), one.where or "-")
-
-
-def _percent(share: float) -> str:
-    return "any" if share == inf else f"{100 * share:.3g} %"
+    return (name, str(one.pairs), str(one.arms), *map(percent, shares), one.where or "-")
 
 
 def _zoo_lines(zoo: Sequence[ZooDifference]) -> Iterator[str]:

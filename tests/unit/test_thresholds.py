@@ -10,6 +10,7 @@ from typing import cast
 import pytest
 from rich.console import Console
 
+from harness.base.files import write_json
 from harness.commands.common.options import SCENARIOS
 from harness.commands.compare import _compared
 from harness.judge.cells import CellResult
@@ -64,18 +65,26 @@ def ensemble(*values: float) -> Ensemble:
     ("metric", "value", "others", "name"),
     [
         ("iops", 500.0, {}, "rate, one role"),
-        ("iops", 99.0, {}, "rate, below 100 IOPS"),
-        ("members.bw", 50.0, {("l", "other", "iops"): 3.0}, "rate, several roles"),
+        ("iops", 99.0, {}, "rate, one role"),
+        ("iops", 999.0, {("l", "other", "iops"): 3.0}, "rate, several roles, below 1,000 IOPS"),
+        ("iops", 1000.0, {("l", "other", "iops"): 3.0}, "rate, several roles"),
+        ("members.bw", 50.0, {("l", "other", "iops"): 3.0}, "rate, several roles, below 1,000 IOPS"),
         ("cpu.per_io", 1e6, {}, "cpu.per_io, CPU partly idle"),
         ("cpu.per_io", 2e6, {}, "cpu.per_io, CPU busy"),
         ("cpu.per_io", 1e6, {("l", "other", "iops"): 500.0}, "cpu.per_io, CPU busy"),
         ("cpu.per_io", 1e6, {("m", "other", "iops"): 500.0}, "cpu.per_io, CPU partly idle"),
         ("lat.mean", 1.0, {}, "mean latency, one role"),
-        ("clat.p50", 1.0, {("l", "r", "iops"): 7.0}, "median latency, below 100 IOPS"),
+        ("clat.p50", 1.0, {("l", "r", "iops"): 7.0}, "median latency, one role"),
         ("lat.p99.9", 1.0, {}, "percentile of latency, one role"),
-        ("slat.max", 1.0, {("l", "other", "iops"): 3.0}, "submission, longest latency, several roles"),
-        ("disk.merges", 999.0, {}, "counter below 1,000"),
-        ("disk.merges", 1000.0, {}, "counter"),
+        (
+            "slat.max",
+            1.0,
+            {("l", "r", "iops"): 5000.0, ("l", "other", "iops"): 3.0},
+            "submission, longest latency, several roles",
+        ),
+        ("disk.merges", 999.0, {}, "counter below 1,000, one role"),
+        ("disk.merges", 1000.0, {}, "counter, one role"),
+        ("disk.merges", 1000.0, {("l", "other", "iops"): 3.0}, "counter, several roles, below 1,000 IOPS"),
         ("members.reads.ms", 1000.0, {}, "time by a counter of ms"),
         ("paths.busiest", 0.5, {}, ""),
         ("verify.bad", 3.0, {}, ""),
@@ -107,11 +116,6 @@ def test_the_threshold_is_the_largest_difference_of_medians_and_of_single_boots(
     assert one.seeds == one.single == pytest.approx(0.1)
 
 
-def test_a_figure_that_another_layout_takes_to_zero_has_no_threshold() -> None:
-    (one,) = evidence_of([figure("s.a.l.r.iops", (1, 2), word=(0, 0))]).values()
-    assert one.layout == one.single == float("inf")
-
-
 def test_a_kind_that_differs_in_few_arms_keeps_the_general_thresholds() -> None:
     """A kind that is equal in each arm of the sample once made every difference a marked one."""
     equal = replace(SMALL, layout=0.0, seeds=0.0, single=0.0, arms=0)
@@ -130,11 +134,12 @@ def test_a_kind_that_differs_in_few_arms_keeps_the_general_thresholds() -> None:
 
 def test_the_stored_data_are_read_as_they_are_usable(tmp_path: Path) -> None:
     path = tmp_path / "data.json"
-    path.write_text(json.dumps(document({"rate, one role": replace(SMALL, arms=0)}, "6.12")))
+    kinds = {"rate, one role": replace(SMALL, arms=0)}
+    write_json(path, document(kinds, "6.12"))
     assert evidence(path)["rate, one role"].layout == LARGE.share
 
 
-RATES = {"rate, several roles": SMALL, "rate, one role": SMALL, "rate, below 100 IOPS": SMALL}
+RATES = {"rate, several roles": SMALL, "rate, one role": SMALL, "rate, several roles, below 1,000 IOPS": SMALL}
 
 
 def cell(seed: int, **figures: float) -> CellResult:
@@ -142,8 +147,10 @@ def cell(seed: int, **figures: float) -> CellResult:
 
 
 def test_figures_without_a_kind_and_zeros_make_no_pair() -> None:
-    base = [cell(seed, iops=100.0, **{"disk.merges": 0.0, "paths.busiest": 0.5}) for seed in (1, 2)]
-    (one,) = figures_of_null("s", base, {"word": [cell(1, iops=101.0), cell(2, iops=102.0)]})
+    none = {"disk.merges": 0.0, "disk.bios": 1.0, "paths.busiest": 0.5}
+    base = [cell(seed, iops=100.0, **none) for seed in (1, 2)]
+    word = [cell(1, iops=101.0, **none), cell(2, iops=102.0, **{**none, "disk.bios": 0.0})]
+    (one,) = figures_of_null("s", base, {"word": word})
     assert (one.kind, one.name, one.variants) == ("rate, one role", "s.a.l.r.iops", {"word": {1: 101.0, 2: 102.0}})
 
 
@@ -161,6 +168,14 @@ def test_evidence_replaces_the_general_threshold(
     before: tuple[float, ...], after: tuple[float, ...], wanted: Difference
 ) -> None:
     assert kind_of(ensemble(*before), ensemble(*after), exact=True, evidence=SMALL) is wanted
+
+
+@pytest.mark.parametrize(("after", "wanted"), [(20.0, Difference.MARKED), (34.0, Difference.REAL)])
+def test_a_fall_by_more_than_layouts_factor_is_marked(after: float, wanted: Difference) -> None:
+    """No fall is larger than 100 % of what it was."""
+    factor = replace(SMALL, layout=2.0)
+    assert kind_of(ensemble(100, 100), ensemble(after, after), exact=True, evidence=factor) is wanted
+    assert kind_of(ensemble(after, after), ensemble(100, 100), exact=True, evidence=factor) is wanted
 
 
 @pytest.mark.parametrize(("value", "wanted"), [(101.5, Difference.REAL), (103.0, Difference.MARKED)])
@@ -218,7 +233,7 @@ def test_the_stored_data_are_those_of_the_command() -> None:
     stored = json.loads(DATA.read_text())
     found = {name: NullEvidence(**row) for name, row in stored["kinds"].items()}
     assert stored == document(found, stored["kernel"])
-    assert {"cpu.per_io, CPU busy", "rate, one role", "rate, several roles", "counter"} <= found.keys()
+    assert {"cpu.per_io, CPU busy", "rate, one role", "rate, several roles", "counter, one role"} <= found.keys()
     assert evidence() == {name: one.usable() for name, one in found.items()}
     assert evidence(DATA.with_name("none.json")) == {}
 
@@ -248,14 +263,15 @@ def test_null_pairs_are_a_word_and_two_links_under_the_same_seeds(monkeypatch: p
     def cells(request: Request) -> list[CellResult]:
         words = request.scenario.arms["none"].topology.kernel_words
         asked.append((request.scenario.name, request.kernel.mutant, request.seeds, request.arms, WORD in words))
-        return [replace(cell(seed, iops=100.0 + len(asked)), arm="none") for seed in (1, 2)]
+        seeds = range(1, (request.seeds or 0) + 1)
+        return [replace(cell(seed, iops=100.0 + len(asked)), arm="none") for seed in seeds]
 
     visit = visited(monkeypatch, cells)
     (one,) = null_figures(visit, [NullSample(SCENARIO, ("none",))])
     assert asked == [
         ("sample", "", 2, ("none",), False),
-        ("sample.word", "", 2, ("none",), True),
-        *(("sample", name, 2, ("none",), False) for name in RELINKED),
+        ("sample.word", "", 1, ("none",), True),
+        *(("sample", name, 1, ("none",), False) for name in RELINKED),
     ]
     assert (one.name, one.base, {*one.variants}) == ("sample.none.l.r.iops", {1: 101.0, 2: 101.0}, {WORD, *RELINKED})
 
@@ -271,12 +287,15 @@ def test_both_thresholds_judge_the_same_two_seeds_of_the_two_sides(monkeypatch: 
         return [cell(seed, iops=iops, bw=bw, **{"disk.merges": merges}) for seed in (1, 2)]
 
     one = Regression("one", "it starves", "https://example.org", SCENARIO, SHARE, AT_LEAST, mutant="broken")
-    known = {"rate, one role": SMALL, "counter below 1,000": replace(SMALL, layout=0.3)}
+    known = {"rate, one role": SMALL, "counter below 1,000, one role": replace(SMALL, layout=0.3)}
     visit = visited(monkeypatch, cells)
-    found = tuple(zoo_differences(visit, [one, replace(one, name="two", mutant="gone")], known))
+    found = tuple(
+        zoo_differences(visit, [one, replace(one, name="two", mutant="gone"), replace(one, mutant="")], known)
+    )
     assert found == (
         ZooDifference("one", 3, 1, 1, ("a.l.r.iops",), 1),
         ZooDifference("two", reason="gone does not apply"),
+        ZooDifference("one", reason="without a mutant no two builds of one configuration show it"),
     )
 
 

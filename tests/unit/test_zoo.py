@@ -89,7 +89,7 @@ def test_figures_of_a_null_pair_are_judged_by_what_any_two_boots_of_one_code_dif
     shares: tuple[float, ...], single: float, marked: bool
 ) -> None:
     """Of one seed a half nothing was marked, whatever it differed by."""
-    known = {"rate, below 100 IOPS": NullEvidence(0.0, single, single, 9, LEAST_ARMS, "x")}
+    known = {"rate, several roles, below 1,000 IOPS": NullEvidence(0.0, single, single, 9, LEAST_ARMS, "x")}
     results = [cell("none", seed, value) for seed, value in enumerate(shares, start=1)]
     (found,) = null_pair(MODEL, [], "6.1", results, known)
     assert found.marked == (("none.together.fast.iops",) if marked else ())

@@ -11,7 +11,7 @@ from rich.text import Text
 from harness.judge.comparison import Change, Difference
 from harness.judge.ensemble import Ensemble
 from harness.judge.thresholds import LARGE, SINGLE
-from harness.report.format import figure, limits, plural
+from harness.report.format import figure, limits, percent, plural
 from harness.report.terminal.printing import figures, plain_table, print_wide, trimmed
 
 _STYLES = {Difference.MARKED: "bold", Difference.REAL: "", Difference.NONE: "dim", Difference.UNKNOWN: "dim"}
@@ -74,9 +74,7 @@ def _shares(thresholds: Iterable[tuple[str, float]]) -> str:
     found: dict[str, list[float]] = {}
     for metric, share in thresholds:
         found.setdefault(metric, []).append(share)
-    ends = {
-        metric: dict.fromkeys(f"{100 * end(shares):.2g} %" for end in (min, max)) for metric, shares in found.items()
-    }
+    ends = {metric: dict.fromkeys(percent(end(shares)) for end in (min, max)) for metric, shares in found.items()}
     return ", ".join(f"{metric} {' to '.join(shown)}" for metric, shown in ends.items())
 
 
