@@ -321,10 +321,7 @@ def test_the_page_counts_fates_and_claims() -> None:
     page = page_of(outcome(Fate.KILLED, Fate.SURVIVED, Fate.SURVIVED, Fate.EQUIVALENT))
     assert "| block/sample.c | 6 | 4 | 4 | 1 | 0 | 2 | 1 | 33 % |" in page
     assert "### Not explained: 2" in page
-    assert (
-        "the largest change of a mean or a count is 1.1 % (one.alone.iops).\n"
-        "Tried in 1 arm; arms that execute it: 2.\nDiffers in one.alone." in page
-    )
+    assert "No figure changes.\nTried in 1 arm; arms that execute it: 2.\nDiffers in one.alone." in page
     assert "| 1 | 1 | 0 | 2 | 1 |" in page
     assert "-\tif (a < 2)\n+\tif (a <= 2)" in page
     assert "| one: the claim | 1 |" in page
@@ -354,13 +351,14 @@ def test_a_survivor_that_moves_figures_as_far_as_a_null_pair_is_explained_by_the
     known = MutantScore(FOUND, REACHED, [survivor(1, figure)], (), EVIDENCE)
     page = page_of(known)
     assert ("survivors: 1 explained by figures" in page) == within
-    assert ("nearest to its limit is one.alone." in page) == within
+    assert "Moves most in relation to its limit: one.alone." in page
+    assert ("disk.merges, from 0 to 1 (limit" in page) == (not figure.before)
     assert ("### Not explained: 1" in page) != within
 
 
 def test_a_trial_without_its_figures_is_not_explained_by_them() -> None:
     mutant, trial = survivor(1)
-    assert "no figure changes" in page_of(MutantScore(FOUND, REACHED, [(mutant, trial)], ()))
+    assert "No figure changes." in page_of(MutantScore(FOUND, REACHED, [(mutant, trial)], ()))
     assert "### Not explained: 1" in page_of(MutantScore(FOUND, REACHED, [(mutant, replace(trial, changed=None))], ()))
 
 
@@ -371,7 +369,7 @@ def test_a_sentence_explains_a_survivor_and_a_claim_that_kills_one_is_named() ->
     page = page_of(MutantScore(FOUND, REACHED, [killed, survivor(1, moved), survivor(2, moved)], (), EVIDENCE, notes))
     assert "survivors: 0 explained by figures, 1 by a sentence, 1 not explained; further killed" in page
     assert "by a claim made for them: 1" in page
-    assert "A is never 2.\nthe largest change" in page
+    assert "A is never 2.\nMoves most in relation to its limit: one.alone.iops, 1e+02 % (limit 1 %)." in page
     assert 'fails "one: the claim".' in page
     other = replace(notes, claims={killed[0].place: "one: another claim"})
     assert 'fails "one' not in page_of(MutantScore(FOUND, REACHED, [killed], (), EVIDENCE, other))
@@ -392,7 +390,9 @@ def test_a_survivor_without_its_figures_is_tried_again(tmp_path: Path) -> None:
     (stored,) = (tmp_path / "trials").iterdir()
     plain = read_json(stored)
     write_json(stored, {**plain, "changed": None})
-    assert campaign.trial(2) is None
+    assert campaign.trial(2)
+    assert booted_for(campaign, {(2, "alone"): 94.0}) == ["alone"]
+    assert read_json(stored)["changed"]
 
 
 def test_the_notes_are_of_mutants_that_exist_and_of_claims_that_scenarios_make() -> None:

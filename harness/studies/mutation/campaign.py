@@ -59,12 +59,10 @@ class MutantCampaign:
         return {one.name: one.compared for one in self.arms}
 
     def trial(self, number: int) -> Trial | None:
-        """None also for one that was compared with other results than those of now, for one whose claims are others
-        unless it did not depend on them, and for a survivor without its figures.
-        """
+        """None also for one that was compared with other results than those of now, or judged by other claims."""
         plain = read_json(self._file(number))
         trial = None if plain is None else from_plain(Trial, plain)
-        if trial is None or (trial.fate is Fate.SURVIVED and trial.changed is None):
+        if trial is None:
             return None
         parts = 1 if trial.fate in (Fate.EQUIVALENT, Fate.DIED) else 2
         pairs = ((compared, self._compared.get(name, compared)) for name, compared in trial.arms.items())
@@ -75,21 +73,24 @@ class MutantCampaign:
         trial = self.trial(number)
         if trial is None or trial.detected:
             return trial is None
-        return any(one.name not in trial.arms for one in in_turn(number, self.arms, self._claim(number))[: self.most])
+        return trial.lacks_figures or any(
+            one.name not in trial.arms for one in in_turn(number, self.arms, self.claim(number))[: self.most]
+        )
 
     def measure(self, bench: MutantBench, number: int) -> Trial:
         """The fate of a mutant, stored. Its boots are deleted then. A trial in fewer arms is continued."""
         place = self.numbers[number].place
         work = self.root / WORK / digest_bytes(place.encode())[:16]
-        begun = self.trial(number) or Trial(place, Fate.EQUIVALENT, self.most)
+        before = self.trial(number)
+        begun = before if before and not before.lacks_figures else Trial(place, Fate.EQUIVALENT, self.most)
         trial = try_mutant(
-            bench, Store(work), number, replace(begun, most=self.most), self.arms, claim=self._claim(number)
+            bench, Store(work), number, replace(begun, most=self.most), self.arms, claim=self.claim(number)
         )
         write_json(self._file(number), to_plain(trial))
         shutil.rmtree(work, ignore_errors=True)
         return trial
 
-    def _claim(self, number: int) -> str:
+    def claim(self, number: int) -> str:
         return self.claims.get(self.numbers[number].place, "")
 
     def _file(self, number: int) -> Path:
@@ -111,10 +112,12 @@ def sample(numbers: Mapping[int, Mutant], count: int) -> tuple[int, ...]:
 def measure_all(
     campaign: MutantCampaign, bench: MutantBench, wanted: Sequence[int], tried: Tried, lanes: Lanes
 ) -> None:
-    """Try those that ``lacks`` names, as many at a time as the lanes admit. Those without a trial come first."""
+    """Try those that ``lacks`` names, as many at a time as the lanes admit. Those without a trial come first,
+    then those that a claim was made for.
+    """
     (campaign.root / TRIALS).mkdir(parents=True, exist_ok=True)
     lacking = (number for number in wanted if campaign.lacks(number))
-    waiting = sorted(lacking, key=lambda number: campaign.trial(number) is not None)
+    waiting = sorted(lacking, key=lambda number: (campaign.trial(number) is not None, not campaign.claim(number)))
     with ThreadPoolExecutor(lanes.at_once, thread_name_prefix="mutant") as pool:
         futures = {pool.submit(campaign.measure, bench, number): number for number in waiting}
         try:

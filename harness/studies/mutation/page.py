@@ -2,6 +2,7 @@
 """docs/results/mutants.md: the score by file and operator, and each mutant that no claim detects."""
 
 import difflib
+import math
 from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
@@ -177,7 +178,7 @@ def _survivors(outcome: MutantScore, texts: Mapping[str, bytes]) -> Iterator[str
             yield f"### {name[0].upper()}{name[1:]}: {len(group)}"
             yield ""
         for mutant, trial in sorted(group, key=lambda one: -one[1].change):
-            says = _nearest(trial, outcome.known) if name == _BY_FIGURES else _moved(trial)
+            says = _furthest(trial, outcome.known)
             if name == _BY_SENTENCE:
                 says = f"{outcome.notes.sentences[mutant.place]}\n{says}"
             tried = f"Tried in {plural(len(trial.arms), 'arm')}; arms that execute it: {outcome.reached[mutant]}."
@@ -190,18 +191,13 @@ def _entry(mutant: Mutant, texts: Mapping[str, bytes], says: str) -> Iterator[st
     yield from ("```diff", *diff_lines(texts[mutant.file], mutant), "```", "")
 
 
-def _moved(trial: Trial) -> str:
-    if not trial.moved:
-        return "no mean and no count changes."
-    return f"the largest change of a mean or a count is {100 * trial.change:.2g} % ({trial.moved})."
-
-
-def _nearest(trial: Trial, known: Mapping[str, NullEvidence]) -> str:
-    """The figure that is nearest to the limit of its kind."""
+def _furthest(trial: Trial, known: Mapping[str, NullEvidence]) -> str:
+    """The figure that moves most in relation to its limit."""
     if not trial.changed:
-        return "no figure changes."
-    one = max(trial.changed, key=lambda one: one.share / one.limit(known) if one.share else 0.0)
-    return f"nearest to its limit is {one.name}: {100 * one.share:.2g} % of {100 * one.limit(known):.2g} %."
+        return "No figure changes."
+    one = max(trial.changed, key=lambda one: one.share / one.limit(known) if one.limit(known) else math.inf)
+    by = f"{100 * one.share:.2g} %" if one.before and one.after else f"from {one.before:.4g} to {one.after:.4g}"
+    return f"Moves most in relation to its limit: {one.name}, {by} (limit {100 * one.limit(known):.2g} %)."
 
 
 def diff_lines(source: bytes, mutant: Mutant) -> Iterator[str]:

@@ -112,6 +112,11 @@ class Trial:
     changed: tuple[MovedFigure, ...] | None = None
 
     @property
+    def lacks_figures(self) -> bool:
+        """Whether it was stored without those that changed."""
+        return self.fate is Fate.SURVIVED and self.changed is None
+
+    @property
     def detected(self) -> bool:
         return self.fate in (Fate.KILLED, Fate.DIED)
 
