@@ -329,7 +329,8 @@ def test_the_page_counts_fates_and_claims() -> None:
 
 EVIDENCE = {
     "rate, one role": NullEvidence(0.001, 0.005, 0.01, 4, 3, "x"),
-    "counter": NullEvidence(0.001, 0.005, 1.0, 4, 2, "x"),
+    "counter": NullEvidence(0.001, 0.005, 0.05, 4, 2, "x"),
+    "counter below 1,000": NullEvidence(0.0, 0.0, 0.0, 4, 0, "-"),
 }
 
 
@@ -340,6 +341,7 @@ EVIDENCE = {
         (MovedFigure("one.alone.iops", "rate, one role", 100.9, 100.0), True),
         (MovedFigure("one.alone.iops", "rate, one role", 100.0, 101.1), False),
         (MovedFigure("one.alone.disk.requests", "counter", 100.0, 106.0), False),
+        (MovedFigure("one.alone.disk.requests", "counter below 1,000", 100.0, 101.0), False),
         (MovedFigure("one.alone.cpu.idle", "", 0.96, 1.0), True),
         (MovedFigure("one.alone.cpu.idle", "", 0.9, 1.0), False),
         (MovedFigure("one.alone.disk.merges", "counter", 0.0, 1.0), False),
@@ -381,7 +383,7 @@ def test_a_trial_keeps_every_figure_that_differs(tmp_path: Path) -> None:
     found = try_mutant(bench, Store(tmp_path / "work"), 2, begun, arms)
     assert found.changed is not None
     (iops,) = [one for one in found.changed if one.name == "one.alone.together.fast.iops"]
-    assert (iops.kind, iops.after < iops.before) == ("rate, below 100 IOPS", True)
+    assert (iops.kind, iops.after < iops.before) == ("rate, several roles, below 1,000 IOPS", True)
 
 
 def test_a_survivor_without_its_figures_is_tried_again(tmp_path: Path) -> None:

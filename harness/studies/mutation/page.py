@@ -27,8 +27,8 @@ first, with the arms that their claims compare, one seed, until one detects it.
 The score is (killed + died) / (killed + died + survived).
 
 A survivor is explained by figures where each figure that it changes moves by no more than those of its kind move
-between boots of one kernel with another layout or seed (thresholds.md, single boots; 5 % for a kind with too few null
-pairs). Others need a claim, or a sentence that says why no claim bounds what they change.
+between two boots of one kernel with another layout or seed (thresholds.md, two boots; 5 % for what is no kind there).
+Others need a claim, or a sentence that says why no claim bounds what they change.
 """
 _BY_FIGURES, _BY_SENTENCE = "no figure moves further than between boots of a null pair", "the sentence says why"
 _GROUPS = (UNEXPLAINED, _BY_SENTENCE, _BY_FIGURES)

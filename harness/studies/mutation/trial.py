@@ -85,9 +85,8 @@ class MovedFigure:
         return high / low - 1 if low else math.inf
 
     def limit(self, known: Mapping[str, NullEvidence]) -> float:
-        """The share by which two boots of a null pair differ at most, or the general one where these are too few."""
-        found = known.get(self.kind)
-        return found.single if found and found.suffices else LARGE.share
+        """The share by which two boots of a null pair differ at most; the general one where there is no null pair."""
+        return known[self.kind].single if self.kind in known else LARGE.share
 
 
 @dataclass(frozen=True)
