@@ -32,11 +32,10 @@ MORE: Mapping[str, tuple[str, ...]] = {
 """Arms beside those of the zoo: a busy CPU, and a victim of one I/O a second."""
 WORD = "printk.time=Y"
 """The value that the parameter has anyway."""
-RELINKED = ("nr-requests-ignored", "raid1-one-copy")
-"""Mutants of code that the arms do not execute, and after which the linker moves the rest: of 3,090 pages of text, they
-shift 946 (from blk-mq.c on) and 494 (from raid1.c on). A change that fits into a function's alignment shifts none."""
-RELINKED_NR_REQUESTS = ("throttle-slices-in-vain", "raid1-one-copy")
-"""The same for arms that set nr_requests; the first shifts 102 pages, from blk-throttle.c on."""
+RELINKED = ("nr-requests-ignored", "raid1-one-copy", "throttle-slices-in-vain")
+"""Mutants after whose code the linker moves the rest: of 3,090 pages of text, they shift 946 (from blk-mq.c on), 494
+(from raid1.c on) and 102 (from blk-throttle.c on). A change that fits into a function's alignment shifts none. Null
+pairs of an arm are the first two of which it executes nothing."""
 
 
 @dataclass(frozen=True)
@@ -49,8 +48,11 @@ class NullSample:
     @property
     def relinked(self) -> tuple[str, ...]:
         """Mutants of code that the arms do not execute."""
-        set_there = any("nr_requests" in self.scenario.arms[arm].queue for arm in self.arms)
-        return RELINKED_NR_REQUESTS if set_there else RELINKED
+        arms = [self.scenario.arms[name] for name in self.arms]
+        settings = {key for arm in arms for key in arm.queue}
+        levels = {stack.level for arm in arms for stack in arm.topology.stacks.values()}
+        executed = ("nr_requests" in settings, "raid1" in levels, any(key.startswith("throttle/") for key in settings))
+        return tuple(name for name, here in zip(RELINKED, executed, strict=True) if not here)[:2]
 
 
 def samples(regressions: Sequence[Regression], search: Path) -> tuple[NullSample, ...]:
@@ -200,17 +202,12 @@ def zoo_differences(
         yield ZooDifference(one.name, len(apart), len(marked[0]), len(marked[1]), missed, layout)
 
 
-def _named(mutants: Iterable[str]) -> str:
-    return " and ".join(f"`{name}`" for name in mutants)
-
-
 _PREFACE = f"""\
 A null pair is one kernel against the same code. Another layout, under the same seed, is that of one more word on the
 kernel command line (`{WORD}`, the default), or of a kernel that was linked with a mutant of code that the arm does
-not execute: {_named(RELINKED)}; for arms that set
-nr_requests {_named(RELINKED_NR_REQUESTS)}. Other seeds are boots of one layout under different seeds, which read
-other offsets. Two boots are any two of an arm. Each column has the largest difference of that kind of figure;
-figures that are zero in a boot have none.
+not execute: the first two such of {", ".join(f"`{name}`" for name in RELINKED)}.
+Other seeds are boots of one layout under different seeds, which read other offsets. Two boots are any two of an arm.
+Each column has the largest difference of that kind of figure; figures that are zero in a boot have none.
 
 `blklab compare` and `blklab patch` mark a difference between builds of one configuration where the ranges are apart
 and the medians, over the same seeds, differ by more than another layout moves them; with one seed a side, or other

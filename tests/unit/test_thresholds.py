@@ -28,7 +28,6 @@ from harness.studies import thresholds
 from harness.studies.thresholds import (
     MORE,
     RELINKED,
-    RELINKED_NR_REQUESTS,
     WORD,
     NullFigure,
     NullSample,
@@ -239,11 +238,12 @@ def test_the_stored_data_are_those_of_the_command() -> None:
 
 
 def test_the_sample_has_the_arms_of_every_regression_and_relinks_what_they_do_not_execute() -> None:
-    assert {*RELINKED, *RELINKED_NR_REQUESTS} <= catalogue().keys()
+    assert {*RELINKED} <= catalogue().keys()
     found = {one.scenario.name: one for one in SAMPLES}
     assert {one.scenario.name for one in REGRESSIONS} | MORE.keys() == found.keys()
-    other = {name for name, one in found.items() if one.relinked == RELINKED_NR_REQUESTS}
-    assert other == {"bfq-tags", "ioprio", "nr-requests", "shared-queue"}
+    other = {name: one.relinked for name, one in found.items() if one.relinked != RELINKED[:2]}
+    assert {*other} == {"bfq-tags", "ioprio", "nr-requests", "shared-queue", "write-mostly-discard"}
+    assert other["ioprio"] == RELINKED[1:] and other["write-mostly-discard"] == (RELINKED[0], RELINKED[2])
     for one in found.values():
         assert one.arms and not {control.mutant for control in one.scenario.controls} & {*one.relinked}
 
@@ -271,9 +271,13 @@ def test_null_pairs_are_a_word_and_two_links_under_the_same_seeds(monkeypatch: p
     assert asked == [
         ("sample", "", 2, ("none",), False),
         ("sample.word", "", 1, ("none",), True),
-        *(("sample", name, 1, ("none",), False) for name in RELINKED),
+        *(("sample", name, 1, ("none",), False) for name in RELINKED[:2]),
     ]
-    assert (one.name, one.base, {*one.variants}) == ("sample.none.l.r.iops", {1: 101.0, 2: 101.0}, {WORD, *RELINKED})
+    assert (one.name, one.base, {*one.variants}) == (
+        "sample.none.l.r.iops",
+        {1: 101.0, 2: 101.0},
+        {WORD, *RELINKED[:2]},
+    )
 
 
 def test_both_thresholds_judge_the_same_two_seeds_of_the_two_sides(monkeypatch: pytest.MonkeyPatch) -> None:
