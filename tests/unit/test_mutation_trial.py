@@ -19,7 +19,7 @@ from harness.run.lanes import Lanes
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from harness.studies.mutation.campaign import MutantCampaign, measure_all, trials
-from harness.studies.mutation.page import MutantScore, SurvivorNotes, mutants_page, score
+from harness.studies.mutation.page import MutantScore, SurvivorNotes, limits_of, mutants_page, score
 from harness.studies.mutation.places import Mutant, mutants_of
 from harness.studies.mutation.schemata import numbered
 from harness.studies.mutation.trial import (
@@ -327,28 +327,25 @@ def test_the_page_counts_fates_and_claims() -> None:
     assert "| one: the claim | 1 |" in page
 
 
-EVIDENCE = {
-    "rate, one role": NullEvidence(0.001, 0.005, 0.01, 4, 3, "x"),
-    "counter": NullEvidence(0.001, 0.005, 1.0, 4, 2, "x"),
-}
+LIMITS = {"one.alone.iops": 0.01, "one.alone.disk.merges": 0.05, "one.alone.disk.requests": 0.0}
 
 
 @pytest.mark.parametrize(
     ("figure", "within"),
     [
-        (MovedFigure("one.alone.iops", "rate, one role", 100.0, 100.9), True),
-        (MovedFigure("one.alone.iops", "rate, one role", 100.9, 100.0), True),
-        (MovedFigure("one.alone.iops", "rate, one role", 100.0, 101.1), False),
-        (MovedFigure("one.alone.disk.requests", "counter", 100.0, 106.0), False),
-        (MovedFigure("one.alone.cpu.idle", "", 0.96, 1.0), True),
-        (MovedFigure("one.alone.cpu.idle", "", 0.9, 1.0), False),
-        (MovedFigure("one.alone.disk.merges", "counter", 0.0, 1.0), False),
+        (MovedFigure("one.alone.iops", 100.0, 100.9), True),
+        (MovedFigure("one.alone.iops", 100.9, 100.0), True),
+        (MovedFigure("one.alone.iops", 100.0, 101.1), False),
+        (MovedFigure("one.alone.disk.requests", 100.0, 101.0), False),
+        (MovedFigure("one.alone.cpu.idle", 0.96, 1.0), True),
+        (MovedFigure("one.alone.cpu.idle", 0.9, 1.0), False),
+        (MovedFigure("one.alone.disk.merges", 0.0, 1.0), False),
     ],
 )
 def test_a_survivor_that_moves_figures_as_far_as_a_null_pair_is_explained_by_them(
     figure: MovedFigure, *, within: bool
 ) -> None:
-    known = MutantScore(FOUND, REACHED, [survivor(1, figure)], (), EVIDENCE)
+    known = MutantScore(FOUND, REACHED, [survivor(1, figure)], (), LIMITS)
     page = page_of(known)
     assert ("survivors: 1 explained by figures" in page) == within
     assert "Moves most in relation to its limit: one.alone." in page
@@ -363,16 +360,16 @@ def test_a_trial_without_its_figures_is_not_explained_by_them() -> None:
 
 
 def test_a_sentence_explains_a_survivor_and_a_claim_that_kills_one_is_named() -> None:
-    moved = MovedFigure("one.alone.iops", "rate, one role", 100.0, 200.0)
+    moved = MovedFigure("one.alone.iops", 100.0, 200.0)
     killed = outcome(Fate.KILLED).tried[0]
     notes = SurvivorNotes({FOUND.mutants[1].place: "A is never 2."}, {killed[0].place: "one: the claim"})
-    page = page_of(MutantScore(FOUND, REACHED, [killed, survivor(1, moved), survivor(2, moved)], (), EVIDENCE, notes))
+    page = page_of(MutantScore(FOUND, REACHED, [killed, survivor(1, moved), survivor(2, moved)], (), LIMITS, notes))
     assert "survivors: 0 explained by figures, 1 by a sentence, 1 not explained; further killed" in page
     assert "by a claim made for them: 1" in page
     assert "A is never 2.\nMoves most in relation to its limit: one.alone.iops, 1e+02 % (limit 1 %)." in page
     assert 'fails "one: the claim".' in page
     other = replace(notes, claims={killed[0].place: "one: another claim"})
-    assert 'fails "one' not in page_of(MutantScore(FOUND, REACHED, [killed], (), EVIDENCE, other))
+    assert 'fails "one' not in page_of(MutantScore(FOUND, REACHED, [killed], (), LIMITS, other))
 
 
 def test_a_trial_keeps_every_figure_that_differs(tmp_path: Path) -> None:
@@ -381,7 +378,10 @@ def test_a_trial_keeps_every_figure_that_differs(tmp_path: Path) -> None:
     found = try_mutant(bench, Store(tmp_path / "work"), 2, begun, arms)
     assert found.changed is not None
     (iops,) = [one for one in found.changed if one.name == "one.alone.together.fast.iops"]
-    assert (iops.kind, iops.after < iops.before) == ("rate, below 100 IOPS", True)
+    assert iops.after < iops.before
+    null_pair = NullEvidence(0.1, 0.2, 0.3, 4, 3, "x")
+    limits = limits_of(arms, {"rate, several roles, below 1,000 IOPS": null_pair})
+    assert limits[iops.name] == null_pair.single
 
 
 def test_a_survivor_without_its_figures_is_tried_again(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from harness.base.files import read_json
 from harness.base.plain import from_plain
 from harness.commands.common import options as shared
 from harness.commands.common.boots import elsewhere, lab_of_host, store_of, watched
-from harness.judge.thresholds import evidence
+from harness.judge.thresholds import null_pairs
 from harness.limits.load import load_scenario
 from harness.matrix.plan import Shard, read_shard
 from harness.record.store import Store
@@ -18,7 +18,7 @@ from harness.run.boots import Turns
 from harness.run.runner import lanes_of_host
 from harness.studies.mutation.campaign import MutantCampaign, measure_all, trials
 from harness.studies.mutation.kernel import Generated, build_schemata, generate
-from harness.studies.mutation.page import MutantScore, SurvivorNotes, mutants_page, summary
+from harness.studies.mutation.page import MutantScore, SurvivorNotes, limits_of, mutants_page, summary
 from harness.studies.mutation.trial import MutantBench, ReferenceArm, Trial, reference
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
@@ -117,7 +117,7 @@ def execute(options: argparse.Namespace) -> int:
     wanted = campaign.wanted(options.count)
     reached = {generated.numbers[number]: arms for number, arms in sorted(campaign.reached.items())}
     found = tuple(trials(campaign, wanted))
-    outcome = MutantScore(generated.found, reached, found, campaign.arms, evidence(), notes)
+    outcome = MutantScore(generated.found, reached, found, campaign.arms, limits_of(campaign.arms, null_pairs()), notes)
     for line in summary(outcome):
         print(line)
     page = options.out or (None if options.file or options.scenarios else shared.PAGES / "mutants.md")

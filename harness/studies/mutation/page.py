@@ -7,11 +7,11 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.judge.thresholds import NullEvidence
+from harness.judge.thresholds import LARGE, NullEvidence, kind
 from harness.report import markdown
 from harness.report.format import plural
 from harness.studies.mutation.places import FoundMutants, Mutant
-from harness.studies.mutation.trial import Fate, ReferenceArm, Trial
+from harness.studies.mutation.trial import Fate, MovedFigure, ReferenceArm, Trial
 
 UNEXPLAINED = "not explained"
 _PREFACE = """\
@@ -27,8 +27,8 @@ first, with the arms that their claims compare, one seed, until one detects it.
 The score is (killed + died) / (killed + died + survived).
 
 A survivor is explained by figures where each figure that it changes moves by no more than those of its kind move
-between boots of one kernel with another layout or seed (thresholds.md, single boots; 5 % for a kind with too few null
-pairs). Others need a claim, or a sentence that says why no claim bounds what they change.
+between two boots of one kernel with another layout or seed (thresholds.md, two boots; 5 % for what is no kind there).
+Others need a claim, or a sentence that says why no claim bounds what they change.
 """
 _BY_FIGURES, _BY_SENTENCE = "no figure moves further than between boots of a null pair", "the sentence says why"
 _GROUPS = (UNEXPLAINED, _BY_SENTENCE, _BY_FIGURES)
@@ -49,19 +49,32 @@ class SurvivorNotes:
 class MutantScore:
     """What a campaign has found. ``reached`` are the mutants whose places loads execute, and in how many arms.
 
-    ``known`` is by how much the figures of null pairs differ, by kind.
+    ``limits`` are the shares by which figures (SCENARIO.ARM.LOAD.ROLE.METRIC) differ between boots of null pairs.
     """
 
     found: FoundMutants
     reached: Mapping[Mutant, int]
     tried: Tried
     arms: Sequence[ReferenceArm]
-    known: Mapping[str, NullEvidence] = field(default_factory=dict)
+    limits: Mapping[str, float] = field(default_factory=dict)
     notes: SurvivorNotes = SurvivorNotes()
 
     @property
     def survivors(self) -> Tried:
         return [one for one in self.tried if one[1].fate is Fate.SURVIVED]
+
+    def limit(self, figure: MovedFigure) -> float:
+        return self.limits.get(figure.name, LARGE.share)
+
+
+def limits_of(arms: Sequence[ReferenceArm], known: Mapping[str, NullEvidence]) -> dict[str, float]:
+    """Of each figure of the reference whose kind null pairs have."""
+    return {
+        ".".join((one.name, *key)): known[what].single
+        for one in arms
+        for key in one.figures
+        if (what := kind(key, one.figures)) in known
+    }
 
 
 def score(tried: Tried) -> float | None:
@@ -92,7 +105,7 @@ def summary(outcome: MutantScore) -> Iterator[str]:
 
 def group_of(outcome: MutantScore, mutant: Mutant, trial: Trial) -> str:
     """What explains a survivor; a trial without its figures is not explained by them."""
-    if trial.changed is not None and all(one.share <= one.limit(outcome.known) for one in trial.changed):
+    if trial.changed is not None and all(one.share <= outcome.limit(one) for one in trial.changed):
         return _BY_FIGURES
     return _BY_SENTENCE if mutant.place in outcome.notes.sentences else UNEXPLAINED
 
@@ -178,7 +191,7 @@ def _survivors(outcome: MutantScore, texts: Mapping[str, bytes]) -> Iterator[str
             yield f"### {name[0].upper()}{name[1:]}: {len(group)}"
             yield ""
         for mutant, trial in sorted(group, key=lambda one: -one[1].change):
-            says = _furthest(trial, outcome.known)
+            says = _furthest(trial, outcome)
             if name == _BY_SENTENCE:
                 says = f"{outcome.notes.sentences[mutant.place]}\n{says}"
             tried = f"Tried in {plural(len(trial.arms), 'arm')}; arms that execute it: {outcome.reached[mutant]}."
@@ -191,13 +204,13 @@ def _entry(mutant: Mutant, texts: Mapping[str, bytes], says: str) -> Iterator[st
     yield from ("```diff", *diff_lines(texts[mutant.file], mutant), "```", "")
 
 
-def _furthest(trial: Trial, known: Mapping[str, NullEvidence]) -> str:
+def _furthest(trial: Trial, outcome: MutantScore) -> str:
     """The figure that moves most in relation to its limit."""
     if not trial.changed:
         return "No figure changes."
-    one = max(trial.changed, key=lambda one: one.share / one.limit(known) if one.limit(known) else math.inf)
+    one = max(trial.changed, key=lambda one: one.share / limit if (limit := outcome.limit(one)) else math.inf)
     by = f"{100 * one.share:.2g} %" if one.before and one.after else f"from {one.before:.4g} to {one.after:.4g}"
-    return f"Moves most in relation to its limit: {one.name}, {by} (limit {100 * one.limit(known):.2g} %)."
+    return f"Moves most in relation to its limit: {one.name}, {by} (limit {100 * outcome.limit(one):.2g} %)."
 
 
 def diff_lines(source: bytes, mutant: Mutant) -> Iterator[str]:

@@ -9,7 +9,6 @@ from enum import StrEnum
 
 from harness.judge.cells import CellResult
 from harness.judge.operands import arms_needed
-from harness.judge.thresholds import LARGE, NullEvidence, kind
 from harness.judge.verdict import Verdict
 from harness.metrics.figures import Figures
 from harness.metrics.readback import KMSG
@@ -71,10 +70,9 @@ class ReferenceArm:
 
 @dataclass(frozen=True)
 class MovedFigure:
-    """A figure that a mutant changed; ``name`` is SCENARIO.ARM.LOAD.ROLE.METRIC, ``kind`` that of its threshold."""
+    """A figure that a mutant changed; ``name`` is SCENARIO.ARM.LOAD.ROLE.METRIC."""
 
     name: str
-    kind: str
     before: float
     after: float
 
@@ -83,11 +81,6 @@ class MovedFigure:
         """By which the larger value is above the smaller one, as ``compare`` counts single boots."""
         low, high = sorted((abs(self.before), abs(self.after)))
         return high / low - 1 if low else math.inf
-
-    def limit(self, known: Mapping[str, NullEvidence]) -> float:
-        """The share by which two boots of a null pair differ at most, or the general one where these are too few."""
-        found = known.get(self.kind)
-        return found.single if found and found.suffices else LARGE.share
 
 
 @dataclass(frozen=True)
@@ -238,7 +231,7 @@ def changed_figures(arm: str, before: Figures, after: Figures) -> Iterator[Moved
     for key in dict.fromkeys((*before, *after)):
         old, new = before.get(key, 0.0), after.get(key, 0.0)
         if old != new:
-            yield MovedFigure(".".join((arm, *key)), kind(key, before), old, new)
+            yield MovedFigure(".".join((arm, *key)), old, new)
 
 
 def biggest_change(before: Figures, after: Figures) -> tuple[str, float]:
