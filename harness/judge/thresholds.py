@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """How far layout and seeds alone move each kind of figure: the data that ``blklab check thresholds`` measures."""
 
+import json
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
 from functools import lru_cache
 from pathlib import Path
 
-from harness.base.files import read_json
 from harness.scenario.metric_names import METRICS, Basis
 
 DATA = Path(__file__).with_name("thresholds.json")
@@ -94,7 +94,9 @@ def kind(key: Key, figures: Mapping[Key, float]) -> str:
 @lru_cache
 def null_pairs(path: Path = DATA) -> Mapping[str, NullEvidence]:
     """What was measured, by kind; empty before the first measurement."""
-    return {name: NullEvidence(**row) for name, row in (read_json(path) or {"kinds": {}})["kinds"].items()}
+    if not path.exists():
+        return {}
+    return {name: NullEvidence(**row) for name, row in json.loads(path.read_text())["kinds"].items()}
 
 
 @lru_cache
