@@ -130,7 +130,7 @@ RESYNC = Field("resync", Flag(), "md: start out of sync and resynchronise", defa
 WRITE_MOSTLY = Field(
     "write_mostly",
     Integer(0, 64),
-    "md, raid1: so many of the last members are read only if no other can be",
+    "md, raid1: number of members, the last ones, that are read only if no other can be",
     "1",
     default=0,
 )
