@@ -10,6 +10,7 @@ import pytest
 
 from harness.base.files import read_json, write_json
 from harness.base.plain import from_plain, identity
+from harness.cli import main
 from harness.commands.common.options import SCENARIOS
 from harness.judge.thresholds import NullEvidence
 from harness.limits.load import load_scenario
@@ -118,8 +119,6 @@ def test_an_arm_that_differs_is_judged_with_those_that_its_claims_compare(tmp_pa
     assert found.fate is Fate.KILLED
     assert set(found.arms) == {"one.none", "one.red"}
     assert found.reason == "one: the share is kept"
-    assert found.moved == "one.none.together.fast.iops"
-    assert found.change == pytest.approx(46 / 96, abs=0.01)
 
 
 def test_the_cheapest_arm_of_each_scenario_is_first_and_its_companions_count(tmp_path: Path) -> None:
@@ -287,13 +286,25 @@ def test_a_trial_that_breaks_ends_the_campaign(tmp_path: Path) -> None:
 REACHED = dict.fromkeys(FOUND.mutants[:4], 2)
 
 
+def test_a_trial_of_another_version_is_tried_again(tmp_path: Path) -> None:
+    campaign = campaign_of(tmp_path)
+    assert booted_for(campaign, {}) == ["alone"]
+    (stored,) = (tmp_path / "trials").iterdir()
+    write_json(stored, {**read_json(stored), "score": 1})
+    assert campaign.trial(2) is None
+    assert booted_for(campaign, {}) == ["alone"]
+
+
+def test_an_unknown_file_is_refused_before_anything_is_built(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["check", "mutants", "--file", "block/none.c"]) == 129
+    assert "no mutants are made of block/none.c" in capsys.readouterr().err
+
+
 def outcome(*fates: Fate) -> MutantScore:
     tried = [
         (
             mutant,
-            Trial(
-                mutant.place, fate, 3, {"one.alone": "d"}, ("one.alone",), "one: the claim", "one.alone.iops", 0.011, 6
-            ),
+            Trial(mutant.place, fate, 3, {"one.alone": "d"}, ("one.alone",), "one: the claim", 6),
         )
         for mutant, fate in zip(FOUND.mutants, fates, strict=False)
     ]
@@ -311,9 +322,7 @@ def page_of(known: MutantScore) -> str:
 
 def survivor(number: int, *changed: MovedFigure) -> tuple[Mutant, Trial]:
     mutant = FOUND.mutants[number]
-    trial = Trial(
-        mutant.place, Fate.SURVIVED, 1, {"one.alone": "d"}, ("one.alone",), moved="one.alone.iops", change=0.011
-    )
+    trial = Trial(mutant.place, Fate.SURVIVED, 1, {"one.alone": "d"}, ("one.alone",))
     return mutant, replace(trial, changed=changed)
 
 

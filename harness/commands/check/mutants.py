@@ -17,7 +17,7 @@ from harness.record.store import Store
 from harness.run.boots import Turns
 from harness.run.runner import lanes_of_host
 from harness.studies.mutation.campaign import MutantCampaign, measure_all, trials
-from harness.studies.mutation.kernel import Generated, build_schemata, generate
+from harness.studies.mutation.kernel import FILES, Generated, build_schemata, generate
 from harness.studies.mutation.page import MutantScore, SurvivorNotes, limits_of, mutants_page, summary
 from harness.studies.mutation.trial import MutantBench, ReferenceArm, Trial, reference
 from lab.base.cache import Cache
@@ -101,6 +101,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
+    if unknown := sorted(set(options.file or ()) - set(FILES)):
+        raise Misuse(f"no mutants are made of {', '.join(unknown)}", remedy=f"known: {', '.join(FILES)}")
     store, lab = store_of(options, FOLDER), lab_of_host()
     source = named_source(options.source, Cache.default(), shared.tell)
     if source is None:

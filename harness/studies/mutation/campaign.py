@@ -59,10 +59,12 @@ class MutantCampaign:
         return {one.name: one.compared for one in self.arms}
 
     def trial(self, number: int) -> Trial | None:
-        """None also for one that was compared with other results than those of now, or judged by other claims."""
-        plain = read_json(self._file(number))
-        trial = None if plain is None else from_plain(Trial, plain)
-        if trial is None:
+        """None also for one that was compared with other results than those of now, judged by other claims, or stored
+        by a version with other fields.
+        """
+        try:
+            trial = from_plain(Trial, read_json(self._file(number)))
+        except ValueError:
             return None
         parts = 1 if trial.fate in (Fate.EQUIVALENT, Fate.DIED) else 2
         pairs = ((compared, self._compared.get(name, compared)) for name, compared in trial.arms.items())

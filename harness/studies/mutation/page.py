@@ -190,7 +190,7 @@ def _survivors(outcome: MutantScore, texts: Mapping[str, bytes]) -> Iterator[str
         if group:
             yield f"### {name[0].upper()}{name[1:]}: {len(group)}"
             yield ""
-        for mutant, trial in sorted(group, key=lambda one: -one[1].change):
+        for mutant, trial in group:
             says = _furthest(trial, outcome)
             if name == _BY_SENTENCE:
                 says = f"{outcome.notes.sentences[mutant.place]}\n{says}"

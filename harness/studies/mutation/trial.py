@@ -19,7 +19,6 @@ from harness.run.events import Listener
 from harness.run.plan import PlannedRun, Request, cell_job, plan_run
 from harness.run.runner import carry_out, measured_before
 from harness.scenario.expand import expand
-from harness.scenario.metric_names import BUSIEST, SEEKS
 from harness.scenario.model import Scenario, Status
 from harness.studies.mutation import schemata
 from lab.base.errors import CannotJudge
@@ -29,10 +28,6 @@ from lab.session import Lab, PreparedJob, prepare_job
 
 _SLOWER, _LEAST_SECONDS = 6, 30
 """A boot of a mutant may take so many times the host time of the reference, or the seconds if that is less."""
-
-
-_SHOWN = ("iops", "bw", "lat.mean", "cpu.per_io", "disk.requests", "disk.merges", "members.requests", SEEKS, BUSIEST)
-"""Figures whose change says what a survivor does: means and counts."""
 
 
 class Fate(StrEnum):
@@ -88,7 +83,7 @@ class Trial:
     """What became of a mutant. ``arms`` are SCENARIO.ARM, each with ``compared`` of its reference.
 
     ``reason`` is the claim that failed, or how the boot ended. ``differs``: arms that measured something else than the
-    reference, and of the means and counts the one that ``moved`` most, by the share ``change`` of the larger value.
+    reference.
     ``most`` is how many arms, with those that their claims compare, it could be tried in. ``seconds`` of host time.
     ``changed`` are all figures that differ; None in a trial that was stored without them.
     """
@@ -99,8 +94,6 @@ class Trial:
     arms: Mapping[str, str] = field(default_factory=dict)
     differs: tuple[str, ...] = ()
     reason: str = ""
-    moved: str = ""
-    change: float = 0
     seconds: float = 0
     changed: tuple[MovedFigure, ...] | None = None
 
@@ -214,9 +207,6 @@ def _judged(trial: Trial, run: RunFolder, every: Mapping[tuple[str, str], Refere
         before = every[run.scenario.name, cell.arm].figures
         moves = changed_figures(names[cell.arm], before, cell.figures)
         known = {one.name: one for one in (*(trial.changed or ()), *moves)}
-        moved, change = biggest_change(before, cell.figures)
-        if change > trial.change:
-            trial = replace(trial, moved=f"{names[cell.arm]}.{moved}", change=change)
         trial = replace(trial, changed=tuple(known.values()))
     if reason := ended_badly(cells):
         return replace(trial, fate=Fate.DIED, reason=f"{run.scenario.name}: {reason}")
@@ -232,16 +222,6 @@ def changed_figures(arm: str, before: Figures, after: Figures) -> Iterator[Moved
         old, new = before.get(key, 0.0), after.get(key, 0.0)
         if old != new:
             yield MovedFigure(".".join((arm, *key)), old, new)
-
-
-def biggest_change(before: Figures, after: Figures) -> tuple[str, float]:
-    """The figure of ``_SHOWN`` that changed most, and by which share of its larger value."""
-    changes = {
-        ".".join(key): abs(after[key] - value) / max(abs(after[key]), abs(value))
-        for key, value in before.items()
-        if key[2] in _SHOWN and key in after and after[key] != value
-    }
-    return max(changes.items(), key=lambda pair: pair[1], default=("", 0.0))
 
 
 def in_turn(number: int, arms: Sequence[ReferenceArm], claim: str = "") -> list[ReferenceArm]:
