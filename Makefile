@@ -85,8 +85,7 @@ controls:  ##+ build the mutant kernels and show which scenario detects each: [S
 zoo:  ##+ score the lab on published regressions and null pairs: [KERNELS="..."] [RESULTS=]
 	$(blklab) check zoo $${KERNELS:+"--kernels=$$KERNELS"} $${RESULTS:+"--results=$$RESULTS"}
 
-docs:  ##+ write docs/commands.md, and the pages of docs/results from stored runs: [RESULTS=]
-	@scripts/run blklab help --markdown > docs/commands.md.new && mv docs/commands.md.new docs/commands.md
+docs:  ##+ write the pages of docs/results from stored runs: [RESULTS=]
 	$(blklab) check pages $${RESULTS:+"--results=$$RESULTS"}
 
 check:  ##+ check types, style, spelling, import directions and shell files

@@ -71,4 +71,4 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
         CommandWord("doctor", "check this host and name what is missing", "doctor"),
     ),
 }
-HELP = CommandWord("help", "show the help of a command, completion scripts or the man page", "help")
+HELP = CommandWord("help", "show the help of a command or a completion script", "help")

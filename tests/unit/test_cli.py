@@ -234,19 +234,6 @@ def test_a_misspelt_word_gets_a_suggestion(
     assert suggestion in capsys.readouterr().err
 
 
-def test_the_page_of_commands_is_current(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", "--markdown"]) == 0
-    assert capsys.readouterr().out == (CHECKOUT / "docs" / "commands.md").read_text(), "make docs writes it"
-
-
-def test_the_man_page_names_every_command_and_option(capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["help", "--man"]) == 0
-    page = capsys.readouterr().out.replace("\\-", "-")
-    assert all(f".SS blklab {' '.join(command)} " in page for command in COMMANDS)
-    assert ".B --dry-run" in page
-    assert [line for line in page.splitlines() if line.startswith("'")] == []
-
-
 @pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
 def test_completion_knows_every_command(shell: str, capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["help", "--completion", shell]) == 0

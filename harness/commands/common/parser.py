@@ -14,6 +14,14 @@ from lab.yaml.strict import names, nearest, quoted
 
 PROGRAM = "blklab"
 TITLE = "Linux block-layer performance tests whose figures repeat exactly."
+ENVIRONMENT = (
+    ("KERNEL", "kernel of commands that take --kernel"),
+    ("KERNELS", "kernels of blklab matrix"),
+    ("BLKLAB_RESULTS", "folder of the runs instead of results/ of the checkout"),
+    ("BLKLAB_CACHE", "folder of the cache instead of ~/.cache/blklab"),
+    ("BLKLAB_QEMU", "the QEMU program instead of qemu-system-x86_64 in PATH"),
+    ("BLKLAB_JOBS", "boots at the same time instead of one per core"),
+)
 _WIDTH = 11
 
 
@@ -56,6 +64,7 @@ class _Main(Parser):
         lines = [f"usage: {PROGRAM} [--help | --version] COMMAND ...", "", TITLE]
         for group, words in commands.GROUPS.items():
             lines += ["", group, *(f"  {word.name:{_WIDTH}} {word.help}" for word in words)]
+        lines += ["", "environment", *(f"  {name:15} {text}" for name, text in ENVIRONMENT)]
         lines += [
             "",
             f"{PROGRAM} help COMMAND shows the options of a command.",
