@@ -4,7 +4,6 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from typing import cast
 
 from harness.intake.devices import SECTOR, CapturedDevices, Notes, is_stacked, lsblk_type, namespace, slug
 from harness.intake.snapshot import Snapshot
@@ -15,7 +14,7 @@ _MEBIBYTE = 1 << 20
 _LARGEST_HEAD = 16 * _MEBIBYTE
 """Labels and metadata of LVM and partition tables: a member that starts there and is nearly whole counts as whole."""
 _NEARLY_WHOLE = 0.9
-_READ_AHEAD = cast("Field[int]", next(one for one in QUEUE_FIELDS if one.name == "read_ahead_kb"))
+_READ_AHEAD = next(field for field in QUEUE_FIELDS if field.name == "read_ahead_kb")
 _DEEPEST = 16
 _TARGET = re.compile(r"\d+ (\d+) (\S+)(.*)")
 _STRIPES = re.compile(r"([1-9]\d*) (\d+)((?: \S+ \d+)+)")
@@ -43,12 +42,12 @@ class DmPaths:
     mode: str
 
 
-def choices(one: Field[str]) -> tuple[str, ...]:
+def choices(one: Field) -> tuple[str, ...]:
     """The words that a field may have."""
     return one.kind.values if isinstance(one.kind, Choice) else ()
 
 
-def within(one: Field[int], value: int | None) -> int | None:
+def within(one: Field, value: int | None) -> int | None:
     """The value, None unless a field takes it."""
     kind = one.kind
     return value if value is not None and isinstance(kind, Integer) and kind.low <= value <= kind.high else None

@@ -12,7 +12,7 @@ from lab.topology.limits import refusals
 from lab.topology.load import read_topology
 from lab.topology.model import EMULATED, SCSI, Topology
 from lab.topology.settings import apply_setting, apply_try
-from lab.yaml.fields import Record, Row, mapping_values
+from lab.yaml.fields import Row, mapping_values
 from lab.yaml.strict import Map, Node, Scalar, names
 
 _QUEUE_PREFIX = "queue."
@@ -23,27 +23,26 @@ _NO_SCHEDULER = "none"
 def read_arms(row: Row, *, near: Path) -> dict[str, Arm]:
     """Arms by name, without those that have a mistake. ``near`` is the scenario's folder."""
     topologies = _Topologies(row, near)
-    default_queue_row = row.get(schema.QUEUE)
-    default_queue = _queue(default_queue_row, schema.QUEUE_RECORD, "") if default_queue_row else {}
+    default_row = row.get("queue")
+    default_queue = _queue(default_row, "") if default_row else {}
     arms: dict[str, Arm] = {}
-    for name, arm_row in (row.get(schema.ARMS) or {}).items():
+    for name, arm_row in row.get("arms", {}).items():
         base = topologies.of(arm_row)
-        queue = {**(base.queue if base else {}), **default_queue, **_queue(arm_row, schema.ARM, _QUEUE_PREFIX)}
+        queue = {**(base.queue if base else {}), **default_queue, **_queue(arm_row, _QUEUE_PREFIX)}
         _check_queue(name, arm_row, queue)
         topology = _with_settings(name, arm_row, base) if base else None
-        teaches = arm_row.value(schema.TEACHES)
         if topology:
-            _check_requests(name, arm_row, queue, topology)
-            _check_limits(name, arm_row, queue, topology)
-            settings = _shown(arm_row)
-            arms[name] = Arm(name, topology, _scheduler_first(queue), settings, teaches)
+            _check_with_topology(name, arm_row, queue, topology)
+            # A new elevator resets nr_requests and creates its iosched.
+            first = {key: value for key, value in queue.items() if key == schema.SCHEDULER}
+            arms[name] = Arm(name, topology, {**first, **queue}, _settings(arm_row), arm_row.get("teaches"))
     return arms
 
 
-def _shown(row: Row) -> dict[str, str]:
+def _settings(row: Row) -> dict[str, str]:
     """The settings of an arm as the file has them."""
     settings = {key: text for key, text in mapping_values(row).items() if key != schema.TEACHES.name}
-    tried = row.get(schema.TRY)
+    tried = row.get("try")
     return settings | {f"try {key}": text for key, text in (mapping_values(tried) if tried else {}).items()}
 
 
@@ -52,14 +51,12 @@ class _Topologies:
 
     def __init__(self, row: Row, near: Path) -> None:
         self._row, self._near = row, near
-        clock = row.entry(schema.CLOCK.name)
-        self._wall = clock is not None and isinstance(clock.value, Scalar) and clock.value.text == Clock.WALL
         self._read: dict[str, Topology | None] = {}
 
     def of(self, arm: Row) -> Topology | None:
-        entry = arm.entry(schema.TOPOLOGY.name) or self._row.entry(schema.TOPOLOGY.name)
+        entry = arm.entry("topology") or self._row.entry("topology")
         if entry is None:
-            arm.problems.add(arm.mark, "topology is missing", "write one for the scenario or for this arm")
+            arm.add("", "topology is missing", "write one for the scenario or for this arm")
             return None
         node = entry.value
         key = node.text if isinstance(node, Scalar) else str(node.mark)
@@ -68,28 +65,22 @@ class _Topologies:
         return self._read[key]
 
     def _on_clock(self, topology: Topology | None, arm: Row, node: Node) -> Topology | None:
-        if topology is None:
-            return None
-        if self._wall:
-            return emulated(topology)
-        if topology.emulated:
-            drivers = names(sorted({hba.driver for hba in topology.hbas.values()} & EMULATED))
-            arm.problems.add(
-                node.mark,
-                f"topology {topology.name}: {drivers}: QEMU devices complete in host time, which needs clock: wall",
-                "write clock: wall, or use in-guest drivers",
-            )
-            return None
-        return topology
+        if topology is None or self._row.get("clock") == Clock.WALL:
+            return topology and emulated(topology)
+        if not topology.emulated:
+            return topology
+        drivers = names(sorted({hba.driver for hba in topology.hbas.values()} & EMULATED))
+        arm.problems.add(
+            node.mark,
+            f"topology {topology.name}: {drivers}: QEMU devices complete in host time, which needs clock: wall",
+            "write clock: wall, or use in-guest drivers",
+        )
+        return None
 
     def _load(self, arm: Row, node: Node) -> Topology | None:
-        if isinstance(node, Map):
-            return read_topology(node, near=self._near, problems=arm.problems)
-        ref = schema.TOPOLOGY.kind.read(arm.problems, schema.TOPOLOGY.name, node)
-        if not isinstance(ref, str):
-            return None
+        ref = node if isinstance(node, Map) else schema.TOPOLOGY.kind.read(arm.problems, "topology", node)
         try:
-            return read_topology(ref, near=self._near, problems=arm.problems)
+            return read_topology(ref, near=self._near, problems=arm.problems) if ref else None
         except Misuse as error:
             arm.problems.add(node.mark, f"topology: {error.message}", error.remedy)
             return None
@@ -97,51 +88,32 @@ class _Topologies:
 
 def _with_settings(name: str, row: Row, topology: Topology) -> Topology | None:
     sound = True
-    for key, entry in row.node.entries.items():
-        setting = schema.SETTINGS.pattern(key)
-        if setting is None:
-            continue
-        value = setting.kind.read(row.problems, key, entry.value)
-        if not isinstance(value, int | str):
-            sound = False
+    for key, entry, value in row.matches():
+        if key.startswith(_QUEUE_PREFIX):
             continue
         try:
-            topology = apply_setting(topology, key, value)
+            topology = topology if value is None else apply_setting(topology, key, value)
+            sound = sound and value is not None
         except ValueError as error:
             row.problems.add(entry.key.mark, f"{key}: {error}")
             sound = False
-    topology = _with_tries(row, topology)
-    if not sound:
-        return None
-    reasons = list(refusals(topology))
-    for reason in reasons:
-        row.problems.add(row.mark, f"arm {name}: {reason}")
-    return None if reasons else topology
-
-
-def _with_tries(row: Row, topology: Topology) -> Topology:
-    tried = row.get(schema.TRY)
-    for key, entry in tried.node.entries.items() if tried else ():
-        setting = schema.TRY_RECORD.pattern(key)
-        value = setting.kind.read(row.problems, key, entry.value) if setting else None
-        if not isinstance(value, int):
-            continue
+    tried = row.get("try")
+    for key, entry, value in tried.matches() if tried else ():
         try:
-            topology = apply_try(topology, key, value)
+            topology = topology if value is None else apply_try(topology, key, value)
         except ValueError as error:
             row.problems.add(entry.key.mark, f"try: {key}: {error}")
-    return topology
+    reasons = list(refusals(topology)) if sound else []
+    for reason in reasons:
+        row.add("", f"arm {name}: {reason}")
+    return topology if sound and not reasons else None
 
 
-def _queue(row: Row, record: Record, prefix: str) -> dict[str, str]:
+def _queue(row: Row, prefix: str) -> dict[str, str]:
     """Attributes of /sys/block/DEV/queue by name; those of an elevator start with ``iosched/``."""
     settings: dict[str, str] = {}
-    fields = {field.name: field for field in record.fields}
-    for key, entry in row.node.entries.items():
-        field = fields.get(key) or record.pattern(key)
-        if field is None or not key.startswith(prefix) or key in {schema.TOPOLOGY.name, schema.TEACHES.name}:
-            continue
-        value = field.kind.read(row.problems, key, entry.value)
+    for key in row.node.entries:
+        value = row.get(key) if key.startswith(prefix) else None
         if value is not None:
             settings[key.removeprefix(prefix).replace(".", "/")] = str(value)
     return settings
@@ -151,35 +123,20 @@ def _check_queue(name: str, row: Row, queue: Mapping[str, str]) -> None:
     if schema.SCHEDULER not in queue:
         if f"{_QUEUE_PREFIX}{schema.SCHEDULER}" not in row.node.entries:
             remedy = "kernels differ in their default: write queue: {scheduler: none}"
-            row.problems.add(row.mark, f"arm {name}: queue.scheduler is missing", remedy, symptom=True)
-        return
-    has_iosched = any(key.startswith("iosched/") for key in queue)
-    if has_iosched and queue[schema.SCHEDULER] == _NO_SCHEDULER:
-        row.problems.add(row.mark, f"arm {name}: queue.iosched needs an elevator, got queue.scheduler none")
+            row.add("", f"arm {name}: queue.scheduler is missing", remedy, symptom=True)
+    elif queue[schema.SCHEDULER] == _NO_SCHEDULER and any(key.startswith("iosched/") for key in queue):
+        row.add("", f"arm {name}: queue.iosched needs an elevator, got queue.scheduler none")
 
 
-def _check_requests(name: str, row: Row, queue: Mapping[str, str], topology: Topology) -> None:
-    if "nr_requests" not in queue or schema.SCHEDULER not in queue:
-        return
-    requests = int(queue["nr_requests"])
-    limit, why = _ELEVATOR_REQUESTS, "the kernel's limit with an elevator"
-    if queue[schema.SCHEDULER] == _NO_SCHEDULER:
-        limit, why = min(hba.can_queue for hba in topology.hbas.values()), "the tags of the HBA"
-    if requests > limit:
-        row.problems.add(row.mark, f"arm {name}: queue.nr_requests {requests} exceeds {limit}, {why}")
-
-
-def _check_limits(name: str, row: Row, queue: Mapping[str, str], topology: Topology) -> None:
+def _check_with_topology(name: str, row: Row, queue: Mapping[str, str], topology: Topology) -> None:
+    if "nr_requests" in queue and schema.SCHEDULER in queue:
+        limit, why = _ELEVATOR_REQUESTS, "the kernel's limit with an elevator"
+        if queue[schema.SCHEDULER] == _NO_SCHEDULER:
+            limit, why = min(hba.can_queue for hba in topology.hbas.values()), "the tags of the HBA"
+        if int(queue["nr_requests"]) > limit:
+            message = f"arm {name}: queue.nr_requests {queue['nr_requests']} exceeds {limit}, {why}"
+            row.add("", message)
     drivers = {hba.driver for hba in topology.hbas.values()}
     if any(key.startswith("throttle/") for key in queue) and (len(topology.luns) > 1 or not drivers <= SCSI):
-        row.problems.add(
-            row.mark,
-            f"arm {name}: queue.throttle needs a topology of one LUN that is a SCSI disk",
-            f"drivers of SCSI disks: {names(sorted(SCSI))}",
-        )
-
-
-def _scheduler_first(queue: Mapping[str, str]) -> dict[str, str]:
-    """The settings in the order of setting: a new elevator resets nr_requests and creates its iosched."""
-    first = {key: value for key, value in queue.items() if key == schema.SCHEDULER}
-    return {**first, **queue}
+        message = f"arm {name}: queue.throttle needs a topology of one LUN that is a SCSI disk"
+        row.add("", message, f"drivers of SCSI disks: {names(sorted(SCSI))}")

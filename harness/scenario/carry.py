@@ -3,7 +3,6 @@
 
 from collections.abc import Iterable, Iterator, Mapping
 
-from harness.scenario import schema
 from harness.scenario.fio import CGROUP_FILES
 from harness.scenario.loads import role_rows
 from harness.scenario.model import Arm, Load, Role
@@ -29,20 +28,19 @@ def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) 
         together = loads[load].apart().roles.values()
         for arm in arms.values():
             # Of several disks with a refusal for the same key, only the first is reported.
-            found = [refusal for one in role.apart() for refusal in refused(one, together, arm)]
-            found += [refusal for one in role.apart() for refusal in _unresolved(one, loads[load], arm)]
-            for key, reason, remedy in {refusal[0]: refusal for refusal in reversed(found)}.values():
-                role_row.problems.add(role_row.place(key), f"{key}: {reason}", remedy)
+            refusals = [refusal for part in role.apart() for refusal in refused(part, together, arm)]
+            refusals += [refusal for part in role.apart() for refusal in _unresolved(part, loads[load], arm)]
+            for key, reason, remedy in {refusal[0]: refusal for refusal in reversed(refusals)}.values():
+                role_row.add(key, f"{key}: {reason}", remedy)
 
 
 def check_lost(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) -> None:
     """Reports each path that an arm cannot lose."""
     for load in loads.values():
-        rows = row.get_or(schema.LOADS, {})[load.name].get_or(schema.LOST, [])
-        for loss_row, loss in zip(rows, load.lost, strict=False):
-            found = [refusal for arm in arms.values() for refusal in _not_to_lose(load, loss, arm)]
-            for key, reason, remedy in dict.fromkeys(found):
-                loss_row.problems.add(loss_row.place(key), f"lost: {reason}", remedy)
+        for loss_row, loss in zip(row.get("loads")[load.name].get("lost", ()), load.lost, strict=False):
+            refusals = [refusal for arm in arms.values() for refusal in _not_to_lose(load, loss, arm)]
+            for key, reason, remedy in dict.fromkeys(refusals):
+                loss_row.add(key, f"lost: {reason}", remedy)
 
 
 def _not_to_lose(load: Load, loss: Loss, arm: Arm) -> Iterator[tuple[str, str, str]]:

@@ -4,6 +4,7 @@
 import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
+from functools import partial
 from typing import TypeVar
 
 from harness.scenario import schema
@@ -24,7 +25,7 @@ from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ra
 from lab.kernels.ranges import RangeError, parse_range
 from lab.topology.model import Topology
 from lab.yaml.fields import Field, Row
-from lab.yaml.strict import Entry, Map, Node, Scalar
+from lab.yaml.strict import Map, Node, Scalar
 
 T = TypeVar("T")
 _EACH_ARM = re.compile(r"(?<![^\s/])\*\.")
@@ -34,73 +35,74 @@ def known_names(row: Row, topologies: Mapping[str, Topology]) -> Names:
     """The arms, loads and roles in the file, including those with a mistake, so that no mistake is reported twice."""
     loads: dict[str, tuple[str, ...]] = {}
     mixed: set[tuple[str, str]] = set()
-    for name, value in _members(row, "loads").items():
-        members: Mapping[str, Entry] = value.entries if isinstance(value, Map) else {}
-        loads[name] = tuple(role for role in members if role not in schema.LOAD_KEYS)
-        mixed.update((name, role) for role in loads[name] if _mixes(members[role].value))
-    arms = _members(row, "arms")
-    tried = {arm: tuple(settings.entries) for arm, value in arms.items() if (settings := _tried(value)) is not None}
-    return Names(
-        tuple(arms),
-        loads,
-        frozenset(mixed),
-        tried,
-        noisy=_text(row, schema.CLOCK.name) == Clock.WALL,
-        sampled={arm: sampled_names(topology) for arm, topology in topologies.items()},
-    )
+    for name, load in _members(row.node, "loads").items():
+        roles = {role: value for role, value in _members(load).items() if role not in schema.LOAD_KEYS}
+        loads[name] = tuple(roles)
+        mixed.update((name, role) for role, value in roles.items() if _text(value, "rw") in MIXED)
+    arms = _members(row.node, "arms")
+    tried = {arm: tuple(_members(value, "try")) for arm, value in arms.items() if "try" in _members(value)}
+    noisy = _text(row.node, "clock") == Clock.WALL
+    sampled = {arm: sampled_names(topology) for arm, topology in topologies.items()}
+    return Names(tuple(arms), loads, frozenset(mixed), tried, noisy, sampled)
 
 
-def _text(row: Row, key: str) -> str:
-    entry = row.entry(key)
-    return entry.value.text if entry is not None and isinstance(entry.value, Scalar) else ""
+def _members(node: Node | None, *path: str) -> Mapping[str, Node]:
+    """The entries of the mapping at ``path`` below ``node``; none where there is no mapping."""
+    for key in path:
+        node = _members(node).get(key)
+    return {name: entry.value for name, entry in node.entries.items()} if isinstance(node, Map) else {}
 
 
-def _tried(arm: object) -> Map | None:
-    entry = arm.entries.get(schema.TRY.name) if isinstance(arm, Map) else None
-    return entry.value if entry is not None and isinstance(entry.value, Map) else None
-
-
-def _mixes(role: Node) -> bool:
-    rw = role.entries.get(schema.RW.name) if isinstance(role, Map) else None
-    return rw is not None and isinstance(rw.value, Scalar) and rw.value.text in MIXED
-
-
-def _members(row: Row, key: str) -> dict[str, object]:
-    entry = row.entry(key)
-    if entry is None or not isinstance(entry.value, Map):
-        return {}
-    return {name: member.value for name, member in entry.value.entries.items()}
+def _text(node: Node, key: str) -> str:
+    value = _members(node).get(key)
+    return value.text if isinstance(value, Scalar) else ""
 
 
 def read_claims(row: Row, known: Names) -> tuple[Claim, ...]:
-    claims = []
-    for claim in row.get(schema.CLAIMS) or ():
-        that, ratio, expect = claim.get(schema.THAT), _ratio(claim, known), _bound(claim)
-        optional, draft = claim.value(schema.OPTIONAL), claim.value(schema.DRAFT)
-        means, otherwise = claim.value(schema.MEANS), claim.value(schema.OTHERWISE)
-        known_failures, kernels = _known_failures(claim), _only_on(claim)
-        if that is not None and ratio is not None and expect is not None:
-            claims.append(Claim(that, ratio, expect, optional, means, otherwise, known_failures, kernels, draft))
-    return tuple(claims)
+    def read(claim: Row) -> Claim | None:
+        kernels, failures = _kernels(claim), _entries(claim, "known", _known_failure)
+        return claim.build(Claim, ratio=_ratio(claim, known), expect=_bound(claim), kernels=kernels, known=failures)
+
+    return _entries(row, "claims", read)
 
 
 def read_controls(row: Row, known: Names) -> tuple[Control, ...]:
-    controls = []
-    for control in row.get(schema.CONTROLS) or ():
-        that, ratio, expect = control.get(schema.THAT), _ratio(control, known), _bound(control)
-        mutant = control.value(schema.MUTANT)
-        if that is not None and ratio is not None and expect is not None:
-            hangs = control.get_or(schema.HANGS, False)
-            controls.append(Control(that, ratio, expect, mutant, _only_on(control), hangs))
-    return tuple(controls)
+    def read(control: Row) -> Control | None:
+        ratio, expect, kernels = _ratio(control, known), _bound(control), _kernels(control)
+        return control.build(Control, ratio=ratio, expect=expect, kernels=kernels)
+
+    return _entries(row, "controls", read)
+
+
+def read_reproductions(row: Row, known: Names) -> tuple[Reproduction, ...]:
+    def read(report: Row) -> Reproduction | None:
+        if (report.entry("reported") is None) == (report.entry("in_words") is None):
+            remedy = "write the report's figure, or its words"
+            report.add("", "reproduces: expected either reported or in_words", remedy)
+        return report.build(partial(Reproduction, reported=None), ratio=_ratio(report, known))
+
+    return _entries(row, "reproduces", read)
+
+
+def read_agreements(row: Row, known: Names) -> tuple[Agreement, ...]:
+    def read(agreement: Row) -> Agreement | None:
+        theirs = agreement.get("theirs") or agreement.get("ratio")
+        return agreement.build(Agreement, ratio=_ratio(agreement, known), theirs=theirs)
+
+    return _entries(row, "agrees", read)
+
+
+def _entries(row: Row, section: str, read: Callable[[Row], T | None]) -> tuple[T, ...]:
+    """The entries of a section, without those that have a mistake."""
+    return tuple(entry for item in row.get(section, ()) if (entry := read(item)) is not None)
 
 
 def read_diagnoses(row: Row, known: Names) -> tuple[Diagnosis, ...]:
     """Diagnoses; one whose ratios begin with ``*.`` is one for each arm that has what they name."""
-    found = []
-    for one in row.get(schema.DIAGNOSES) or ():
-        that, rows = one.get(schema.THAT), one.get(schema.WHEN) or []
-        texts = [condition.get_or(schema.RATIO, "") for condition in rows]
+    diagnoses = []
+    for diagnosis in row.get("diagnoses", ()):
+        that, rows = diagnosis.get("that"), diagnosis.get("when", ())
+        texts = [condition.get("ratio", "") for condition in rows]
         expects = [_bound(condition) for condition in rows]
         arms: tuple[str, ...] = ("",)
         if any(_EACH_ARM.search(text) for text in texts):
@@ -111,8 +113,8 @@ def read_diagnoses(row: Row, known: Names) -> tuple[Diagnosis, ...]:
             pairs = zip((_ratio(condition, known, arm) for condition in rows), expects, strict=True)
             conditions = tuple(Condition(ratio, expect) for ratio, expect in pairs if ratio and expect)
             if that is not None and rows and len(conditions) == len(rows):
-                found.append(Diagnosis(that, conditions))
-    return tuple(found)
+                diagnoses.append(Diagnosis(that, conditions))
+    return tuple(diagnoses)
 
 
 def _fits(text: str, arm: str, known: Names) -> bool:
@@ -122,63 +124,28 @@ def _fits(text: str, arm: str, known: Names) -> bool:
     return False
 
 
-def read_reproductions(row: Row, known: Names) -> tuple[Reproduction, ...]:
-    found = []
-    for one in row.get(schema.REPRODUCES) or ():
-        that, ratio, reported = one.get(schema.THAT), _ratio(one, known), one.get(schema.REPORTED)
-        in_words, because = one.value(schema.IN_WORDS), one.value(schema.BECAUSE_OFF)
-        if (one.entry(schema.REPORTED.name) is None) == (one.entry(schema.IN_WORDS.name) is None):
-            row.problems.add(
-                one.mark, "reproduces: expected either reported or in_words", "write the report's figure, or its words"
-            )
-        elif that is not None and ratio is not None:
-            found.append(Reproduction(that, ratio, reported, in_words, because))
-    return tuple(found)
+def _known_failure(row: Row) -> KnownFailure | None:
+    return row.build(KnownFailure, kernels=_kernels(row))
 
 
-def read_agreements(row: Row, known: Names) -> tuple[Agreement, ...]:
-    found = []
-    for one in row.get(schema.AGREES) or ():
-        that, ratio, twin = one.get(schema.THAT), _ratio(one, known), one.get(schema.TWIN)
-        theirs, because = one.get(schema.THEIRS), one.value(schema.BECAUSE_APART)
-        if that is not None and ratio is not None and twin is not None:
-            found.append(Agreement(that, ratio, twin, theirs or ratio.text, because))
-    return tuple(found)
-
-
-def _only_on(row: Row) -> str:
-    kernels = row.get_or(schema.ONLY_ON, "")
-    parsed(row, schema.ONLY_ON, parse_range)
-    return kernels
-
-
-def _known_failures(claim: Row) -> tuple[KnownFailure, ...]:
-    found = []
-    for row in claim.get(schema.KNOWN) or ():
-        because, link = row.get(schema.BECAUSE), row.get(schema.LINK)
-        kernels = row.get(schema.KERNELS)
-        sound = parsed(row, schema.KERNELS, parse_range) is not None
-        if sound and kernels is not None and because is not None and link is not None:
-            found.append(KnownFailure(kernels, because, link))
-    return tuple(found)
+def _kernels(row: Row) -> str:
+    parsed(row, schema.KERNELS, parse_range)
+    return str(row.get("kernels", ""))
 
 
 def _ratio(row: Row, known: Names, arm: str = "") -> Ratio | None:
+    def parse(text: str) -> Ratio:
+        return parse_ratio(_EACH_ARM.sub(f"{arm}.", text) if arm else text, known)
+
     # Without arms or loads every name in a ratio is unknown.
-    unusable = not known.arms or not known.loads
-    return parsed(
-        row,
-        schema.RATIO,
-        lambda text: parse_ratio(_EACH_ARM.sub(f"{arm}.", text) if arm else text, known),
-        symptom=unusable,
-    )
+    return parsed(row, schema.RATIO, parse, symptom=not known.arms or not known.loads)
 
 
 def _bound(row: Row) -> Bound | None:
     return parsed(row, schema.EXPECT, parse_bound)
 
 
-def parsed(row: Row, field: Field[str], parse: Callable[[str], T], *, symptom: bool = False) -> T | None:
+def parsed(row: Row, field: Field, parse: Callable[[str], T], *, symptom: bool = False) -> T | None:
     """The field's text as ``parse`` reads it; a RangeError becomes a problem at its position."""
     text, entry = row.get(field), row.entry(field.name)
     if text is None or entry is None:

@@ -5,6 +5,7 @@ import re
 from collections.abc import Callable, Collection, Iterable, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
+from typing import Any
 
 from harness.base.plain import identity
 from harness.scenario import schema
@@ -19,7 +20,7 @@ from harness.scenario.claims import (
     read_reproductions,
 )
 from harness.scenario.loads import read_clock, read_loads, read_pause, with_default_loads
-from harness.scenario.model import Arm, Requirements, Scenario, Selftest, Source, Status
+from harness.scenario.model import Arm, Requirements, Scenario, Selftest
 from lab.base.errors import Misuse
 from lab.yaml import strict
 from lab.yaml.fields import NAME, Row, mapping_values
@@ -29,8 +30,8 @@ _NAME_IN_FOLDER = re.compile(rf"{NAME}(/{NAME})*")
 
 def find_scenarios(folder: Path) -> dict[str, Path]:
     """The scenario files of a folder, without subfolders, by name and sorted. Empty if the folder does not exist."""
-    found = {path.stem: path for path in folder.glob("*.yaml") if re.fullmatch(NAME, path.stem)}
-    return dict(sorted(found.items()))
+    paths = {path.stem: path for path in folder.glob("*.yaml") if re.fullmatch(NAME, path.stem)}
+    return dict(sorted(paths.items()))
 
 
 def find_scenario(ref: str, *, search: Path) -> Path:
@@ -67,8 +68,8 @@ def load_scenario(ref: str, *, search: Path, check: Callable[[Scenario], Iterabl
     problems = strict.Problems()
     node = with_default_loads(strict.parse(data, strict.shown_path(path), problems), problems)
     scenario = None if isinstance(node, strict.Broken) else _read(node, path, search, problems)
-    for one in check(scenario) if scenario is not None else ():
-        problems.add(_place(node, one), one.message, one.remedy)
+    for refusal in check(scenario) if scenario is not None else ():
+        problems.add(_place(node, refusal), refusal.message, refusal.remedy)
     problems.raise_if_any()
     if scenario is None:
         raise Misuse(f"scenario {strict.shown_path(path)} cannot be read", remedy="report this as a bug of blklab")
@@ -84,81 +85,51 @@ def _read(node: strict.Node, path: Path, search: Path, problems: strict.Problems
     row = schema.SCENARIO.read(problems, "scenario", node)
     if row is None:
         return None
-    name, title = row.get(schema.NAME_FIELD), row.get(schema.TITLE)
+    name = row.get("scenario")
     if name is not None and path.parent == search and name != path.stem:
-        problems.add(row.place("scenario"), f"scenario: expected {path.stem}, the name of the file, got {name}")
-    row.get(schema.SCHEMA)
-    row.get(schema.INTERFERENCE)
+        row.add("scenario", f"scenario: expected {path.stem}, the name of the file, got {name}")
+    row.get("interference")
     loads = read_loads(row)
     arms = read_arms(row, near=path.parent)
     check_carried(row, arms, loads)
     check_lost(row, arms, loads)
     known = known_names(row, {name: arm.topology for name, arm in arms.items()})
-    claims, controls = read_claims(row, known), read_controls(row, known)
-    reproduces, agrees = read_reproductions(row, known), read_agreements(row, known)
-    diagnoses = read_diagnoses(row, known)
     clock, seeds, windows = read_clock(row, loads)
-    pause = read_pause(row, arms, measured=len(known.loads) * windows)
-    source, teaches = _source(row), row.value(schema.TEACHES)
-    requires, selftest = _requires(row), _selftest(row, arms, known.loads)
-    if problems.found or name is None or title is None:
+    values: dict[str, Any] = {
+        "name": name,
+        "title": row.get("title"),
+        "clock": clock,
+        "source": row.get("from"),
+        "teaches": row.get("teaches"),
+        "seeds": seeds,
+        "pause": read_pause(row, arms, len(known.loads) * windows),
+        "arms": arms,
+        "loads": loads,
+        "claims": read_claims(row, known),
+        "controls": read_controls(row, known),
+        "requires": row.get("requires", Requirements()),
+        "selftest": _selftest(row, arms, known.loads),
+        "reproduces": read_reproductions(row, known),
+        "windows": windows,
+        "agrees": read_agreements(row, known),
+        "diagnoses": read_diagnoses(row, known),
+    }
+    row.get("schema")
+    if problems.found or name is None or values["title"] is None:
         return None
-    scenario = Scenario(
-        name=name,
-        title=title,
-        path=path,
-        digest="",
-        clock=clock,
-        source=source,
-        teaches=teaches,
-        seeds=seeds,
-        pause=pause,
-        arms=arms,
-        loads=loads,
-        claims=claims,
-        controls=controls,
-        requires=requires,
-        selftest=selftest,
-        reproduces=reproduces,
-        windows=windows,
-        agrees=agrees,
-        diagnoses=diagnoses,
-    )
+    scenario = Scenario(path=path, digest="", **values)
     return replace(scenario, digest=identity(scenario))
 
 
-def _requires(row: Row) -> Requirements:
-    requires, fields = row.get(schema.REQUIRES), (schema.REQUIRES_CONFIG, schema.REQUIRES_MODULES)
-    return Requirements(*(tuple(requires.get_or(field, [])) for field in fields)) if requires else Requirements()
-
-
 def _selftest(row: Row, arms: Mapping[str, Arm], loads: Collection[str]) -> Selftest | None:
-    selftest = row.get(schema.SELFTEST)
+    selftest: Row | None = row.get("selftest")
     if selftest is None:
         return None
-    status, code = selftest.get(schema.SELFTEST_STATUS), selftest.get(schema.SELFTEST_EXIT)
-    if status is None or code is None:
-        return None
-    inject, says = selftest.value(schema.SELFTEST_INJECT), selftest.value(schema.SELFTEST_SAYS)
-    verify = selftest.value(schema.SELFTEST_VERIFY)
-    return Selftest(Status(status), code, inject, says, verify, _bottlenecks(selftest, arms, loads))
-
-
-def _bottlenecks(selftest: Row, arms: Mapping[str, Arm], loads: Collection[str]) -> dict[str, str]:
-    row = selftest.get(schema.SELFTEST_BOTTLENECK)
-    if row is None:
-        return {}
-    for key in row.node.entries:
+    bottleneck = selftest.get("bottleneck")
+    named = mapping_values(bottleneck) if bottleneck else {}
+    for key in named:
         arm, _, load = key.partition(".")
         if arm not in arms or load not in loads:
             remedy = f"arms: {strict.names(arms)}; loads: {strict.names(loads)}"
-            row.problems.add(row.place(key), f"bottleneck: no arm and load {key}", remedy, symptom=True)
-    return dict(mapping_values(row))
-
-
-def _source(row: Row) -> Source | None:
-    source = row.get(schema.FROM)
-    if source is None:
-        return None
-    fields = (schema.FROM_REPORT, schema.FROM_BY, schema.FROM_ON, schema.FROM_KERNEL, schema.FROM_LINK)
-    return Source(*(source.get_or(field, "") for field in fields))
+            bottleneck.add(key, f"bottleneck: no arm and load {key}", remedy, symptom=True)
+    return selftest.build(Selftest, bottleneck=named)

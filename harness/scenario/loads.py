@@ -66,116 +66,75 @@ _ONLY_WRITES = ("create", "fsync", "fdatasync", "sync", "zero_buffers")
 
 def role_rows(row: Row) -> Iterator[tuple[str, str, Row]]:
     """Every role that is a mapping, as (load, role, row)."""
-    for load, load_row in (row.get(schema.LOADS) or {}).items():
-        for name, entry in load_row.node.entries.items():
-            role = schema.ROLE.read(row.problems, name, entry.value) if schema.LOAD.pattern(name) else None
-            if role is not None:
-                yield load, name, role
+    for load, load_row in row.get("loads", {}).items():
+        yield from ((load, name, role) for name, _, role in load_row.matches() if role is not None)
 
 
 def read_loads(row: Row) -> dict[str, Load]:
     """Loads by name, without those that have a mistake."""
     roles: dict[str, dict[str, Role]] = {}
     for load, name, role_row in role_rows(row):
-        role = _role(name, role_row)
-        if role is not None:
+        if role := _role(name, role_row):
             roles.setdefault(load, {})[name] = role
-    window = _window(row)
+    window = row.get("window")
     loads: dict[str, Load] = {}
-    for name, load_row in (row.get(schema.LOADS) or {}).items():
-        own = _window(load_row) or window
+    for name, load_row in row.get("loads", {}).items():
+        own = load_row.get("window", window)
         if "window" not in load_row.node.entries and "window" not in row.node.entries:
-            row.problems.add(load_row.mark, f"load {name}: window is missing", "write window: {ramp: 1s, runtime: 8s}")
+            load_row.add("", f"load {name}: window is missing", "write window: {ramp: 1s, runtime: 8s}")
         if not set(load_row.node.entries) - {*schema.LOAD_KEYS}:
-            row.problems.add(
-                load_row.mark,
-                f"load {name}: a role is missing",
-                "write victim: {disk: ..., rw: ..., bs: 4k, iodepth: 1}",
-            )
+            remedy = "write victim: {disk: ..., rw: ..., bs: 4k, iodepth: 1}"
+            load_row.add("", f"load {name}: a role is missing", remedy)
         if len(roles.get(name, ())) > schema.MOST_ROLES:
-            row.problems.add(load_row.mark, f"load {name}: expected at most {schema.MOST_ROLES} roles")
+            load_row.add("", f"load {name}: expected at most {schema.MOST_ROLES} roles")
         elif own and name in roles:
-            _check_stagger(load_row, roles[name].values(), ramp=own[0])
-            loads[name] = Load(name, roles[name], runtime=own[1], ramp=own[0], lost=_lost(load_row))
+            _check_stagger(load_row, roles[name].values(), own["ramp"])
+            losses = tuple(loss for item in load_row.get("lost", ()) if (loss := item.build(Loss)))
+            loads[name] = Load(name, roles[name], lost=losses, **own)
     return loads
 
 
-def _lost(row: Row) -> tuple[Loss, ...]:
-    losses = []
-    for one in row.get(schema.LOST) or ():
-        path, start, end = one.get(schema.LOST_PATH), one.get(schema.LOST_FROM), one.get(schema.LOST_TO)
-        if path is not None and start is not None and end is not None:
-            losses.append(Loss(path, start, end))
-    return tuple(losses)
-
-
-def _check_stagger(row: Row, roles: Iterable[Role], *, ramp: int) -> None:
+def _check_stagger(row: Row, roles: Iterable[Role], ramp: int) -> None:
     for role in roles:
         last = role.stagger * (len(role.disks) - 1)
         if last > ramp:
-            remedy = "reduce stagger or lengthen the ramp"
-            row.problems.add(
-                row.place(role.name),
-                f"stagger: the last disk of {role.name} starts {show_time(last)} late, after the ramp",
-                remedy,
-            )
-
-
-def _window(row: Row) -> tuple[int, int] | None:
-    window = row.get(schema.WINDOW)
-    if window is None:
-        return None
-    ramp, runtime = window.get(schema.RAMP), window.get(schema.RUNTIME)
-    return None if ramp is None or runtime is None else (ramp, runtime)
+            message = f"stagger: the last disk of {role.name} starts {show_time(last)} late, after the ramp"
+            row.add(role.name, message, "reduce stagger or lengthen the ramp")
 
 
 def _role(name: str, row: Row) -> Role | None:
-    disks, rw, bs, iodepth = row.get(schema.DISK), row.get(schema.RW), row.get(schema.BS), row.get(schema.IODEPTH)
-    ioengine, direct = row.value(schema.IOENGINE), row.value(schema.DIRECT)
-    options = {}
-    for key, option in schema.OPTIONS.items():
-        value = row.get(option.field)
-        if value is not None:
-            options[key] = option.to_fio(value)
-    if disks is None or rw is None or bs is None or iodepth is None:
+    given = row.given(option.field for option in schema.OPTIONS.values())
+    values = {field.into or field.name: row.get(field) for field in schema.ROLE_KEYS}
+    if None in values.values():
         return None
-    if bs % 512:
-        row.problems.add(row.place("bs"), f"bs: {bs} is not a multiple of 512")
-    role = Role(name, disks, rw, bs, iodepth, ioengine, direct, options, row.value(schema.STAGGER))
-    _check_together(role, row)
+    if values["bs"] % 512:
+        row.add("bs", f"bs: {values['bs']} is not a multiple of 512")
+    options = {key: schema.OPTIONS[key].to_fio(value) for key, value in given.items()}
+    role = Role(name, options=options, **values)
+    for key, message, remedy in _together(role):
+        row.add(key, f"{key}: {message}", remedy)
     return role
 
 
-def _check_together(role: Role, row: Row) -> None:
+def _together(role: Role) -> Iterator[tuple[str, str, str]]:
+    """What keys of a role exclude each other: (key, reason, remedy)."""
     if role.iodepth > 1 and role.ioengine in _SYNCHRONOUS:
-        row.problems.add(
-            row.place("iodepth"),
-            f"iodepth: {role.ioengine} has one request in flight",
-            "write iodepth: 1, or ioengine: libaio",
-        )
+        yield "iodepth", f"{role.ioengine} has one request in flight", "write iodepth: 1, or ioengine: libaio"
     if role.iodepth > 1 and role.ioengine == "libaio" and not role.direct:
-        row.problems.add(
-            row.place("iodepth"),
-            "iodepth: buffered libaio has one request in flight",
-            "write iodepth: 1, or direct: true",
-        )
+        yield "iodepth", "buffered libaio has one request in flight", "write iodepth: 1, or direct: true"
     if role.rw not in MIXED and "rwmixread" in role.options:
-        row.problems.add(
-            row.place("rwmixread"), f"rwmixread: rw: {role.rw} does not mix reads and writes", "write rw: randrw"
-        )
+        yield "rwmixread", f"rw: {role.rw} does not mix reads and writes", "write rw: randrw"
     if role.rw == "trim" and role.iodepth > 1:
-        row.problems.add(row.place("iodepth"), "iodepth: fio discards one block at a time", "write iodepth: 1")
-    for key in _ONLY_IO_URING:
-        if key in role.options and role.ioengine != "io_uring":
-            row.problems.add(row.place(key), f"{key}: {role.ioengine} does not have it", "write ioengine: io_uring")
+        yield "iodepth", "fio discards one block at a time", "write iodepth: 1"
     if int(role.options.get("iodepth_batch", 1)) > role.iodepth:
-        row.problems.add(row.place("iodepth_batch"), f"iodepth_batch: more than the iodepth of {role.iodepth}")
-    for key in _ONLY_RANDOM:
-        if key in role.options and role.rw not in _RANDOM:
-            row.problems.add(row.place(key), f"{key}: rw: {role.rw} is not random", f"remove {key}")
-    for key in _ONLY_WRITES:
-        if key in role.options and role.rw in _READS_ONLY:
-            row.problems.add(row.place(key), f"{key}: rw: {role.rw} does not write", f"remove {key}")
+        yield "iodepth_batch", f"more than the iodepth of {role.iodepth}", ""
+    for key in role.options:
+        if key in _ONLY_IO_URING and role.ioengine != "io_uring":
+            yield key, f"{role.ioengine} does not have it", "write ioengine: io_uring"
+        if key in _ONLY_RANDOM and role.rw not in _RANDOM:
+            yield key, f"rw: {role.rw} is not random", f"remove {key}"
+        if key in _ONLY_WRITES and role.rw in _READS_ONLY:
+            yield key, f"rw: {role.rw} does not write", f"remove {key}"
 
 
 _MILLISECOND = 10**6
@@ -183,33 +142,28 @@ _MILLISECOND = 10**6
 
 def read_clock(row: Row, loads: Mapping[str, Load]) -> tuple[Clock, int, int]:
     """The clock, the most boots of each arm, and how often each boot measures every load."""
-    clock = Clock(row.value(schema.CLOCK))
-    seeds = row.value(schema.SEEDS)
-    boots, windows = row.value(schema.BOOTS), row.value(schema.WINDOWS)
-    if clock is Clock.VIRTUAL:
-        _refuse(row, schema.AGREES.name, "only a scenario of the wall clock has it", "move it there")
-        for field in (schema.BOOTS, schema.WINDOWS):
-            _refuse(row, field.name, "the virtual clock repeats every boot exactly", "write seeds: 3, or clock: wall")
+    clock, seeds, boots, windows = (row.get(key) for key in ("clock", "seeds", "boots", "windows"))
+    if clock == Clock.VIRTUAL:
+        _refuse(row, "agrees", "only a scenario of the wall clock has it", "move it there")
+        for key in ("boots", "windows"):
+            _refuse(row, key, "the virtual clock repeats every boot exactly", "write seeds: 3, or clock: wall")
         return clock, seeds, 1
-    _refuse(
-        row, schema.SEEDS.name, "the wall clock has boots, repeated until the stopping rule is met", "write boots: 12"
-    )
+    _refuse(row, "seeds", "the wall clock has boots, repeated until the stopping rule is met", "write boots: 12")
     for load in loads.values():
         if load.ramp < schema.SHORTEST_RAMP:
-            place = row.place(schema.LOADS.name)
-            row.problems.add(place, f"load {load.name}: the wall clock needs a ramp of at least 1s", "write ramp: 2s")
+            row.add("loads", f"load {load.name}: the wall clock needs a ramp of at least 1s", "write ramp: 2s")
     return clock, boots, windows
 
 
-def read_pause(row: Row, arms: Mapping[str, Arm], *, measured: int) -> int:
-    """The pause before each load. ``measured`` is the number of windows in a boot."""
-    pause = row.value(schema.PAUSE)
+def read_pause(row: Row, arms: Mapping[str, Arm], windows: int) -> int:
+    """The pause before each load, of which a boot measures ``windows``."""
+    pause = int(row.get("pause"))
     set_to = [arm.queue.get("io_timeout") for arm in arms.values()]
     timeouts = [schema.REQUEST_TIMEOUT if each is None else int(each) * _MILLISECOND for each in set_to]
     # Without arms their topology did not load, so the request timeout is unknown.
-    if measured > 1 and arms and pause <= (shortest := 2 * max(timeouts)):
-        row.problems.add(
-            row.place("pause"),
+    if windows > 1 and arms and pause <= (shortest := 2 * max(timeouts)):
+        row.add(
+            "pause",
             f"pause: expected more than {show_time(shortest)}, twice the request timeout: queues of the previous load"
             " would still count as active",
             "idle time is free on the virtual clock; on the wall clock write queue: {io_timeout: 5000} (ms)",
@@ -219,4 +173,4 @@ def read_pause(row: Row, arms: Mapping[str, Arm], *, measured: int) -> int:
 
 def _refuse(row: Row, key: str, reason: str, remedy: str) -> None:
     if key in row.node.entries:
-        row.problems.add(row.place(key), f"{key}: {reason}", remedy)
+        row.add(key, f"{key}: {reason}", remedy)

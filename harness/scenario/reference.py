@@ -7,10 +7,10 @@ In a page the text above ``MARK`` is written by hand, and the rest is generated.
 from collections.abc import Iterator, Mapping, Sequence
 
 from harness.scenario.metric_names import GUEST, IDLE, METRICS, SAMPLED
-from harness.scenario.schema import SCENARIO
+from harness.scenario.schema import SCENARIO, TopologyRef
 from lab.topology.fields import TOPOLOGY_RECORD
 from lab.topology.ranges import NamedRanges
-from lab.yaml.fields import Choice, Either, Field, Flag, Json, ListOf, Named, Quantity, Record
+from lab.yaml.fields import Choice, Field, Flag, Json, ListOf, Named, Quantity, Record
 
 
 def json_schema() -> Json:
@@ -29,24 +29,23 @@ def references() -> Mapping[str, str]:
     return {"scenario.md": f"{scenario}\n{_metrics()}", "topology.md": topology}
 
 
-def sample(field: Field[object]) -> str:
+def sample(field: Field) -> str:
     """An example of a field as YAML text: its own, else its default or first choice; empty for a mapping."""
     if field.example or field.default is not None:
         return field.example or field.default_text
-    kind: object = field.kind
-    return kind.values[0] if isinstance(kind, Choice) else "true" if isinstance(kind, Flag) else ""
+    return field.kind.values[0] if isinstance(field.kind, Choice) else "true" if isinstance(field.kind, Flag) else ""
 
 
 def inside(kind: object) -> tuple[Record, str] | None:
     """The record in a kind, and the placeholder of a name in it: ``.ARM``, or nothing."""
     if isinstance(kind, Record):
         return kind, ""
-    if isinstance(kind, Either):
-        return inside(kind.other)
+    if isinstance(kind, TopologyRef):
+        return kind.record, ""
     if isinstance(kind, ListOf):
         return inside(kind.item)
-    if isinstance(kind, Named | NamedRanges) and (found := inside(kind.value)):
-        return found[0], f".{kind.what.upper()}"
+    if isinstance(kind, Named | NamedRanges) and (nested := inside(kind.value)):
+        return nested[0], f".{kind.what.upper()}"
     return None
 
 
@@ -57,24 +56,23 @@ def _sections(record: Record, path: str, heading: str, known: dict[Record, str])
     rows: list[Sequence[str]] = []
     for field in (*record.fields, *record.patterns):
         name, kind = field.label or field.name, field.kind.type
-        if found := inside(field.kind):
-            own = f"{path}.{name}{found[1]}".lstrip(".")
-            below.append((found[0], own))
-            kind = f"[{kind}]({known.get(found[0], _address(own))})"
+        if nested := inside(field.kind):
+            own = f"{path}.{name}{nested[1]}".lstrip(".")
+            below.append((nested[0], own))
+            kind = f"[{kind}]({known.get(nested[0], _address(own))})"
         rows.append((f"`{name}`", kind, *_facts(field)))
     yield f"{heading}\n\n{_table(_HEAD, rows)}"
-    for nested, own in below:
-        if nested not in known:
-            yield from _sections(nested, own, f"### {own}", known)
+    for part, own in below:
+        if part not in known:
+            yield from _sections(part, own, f"### {own}", known)
 
 
 def _address(heading: str) -> str:
     return "#" + "".join(letter for letter in heading.lower() if letter.isalnum() or letter in "-_")
 
 
-def _facts(field: Field[object]) -> Sequence[str]:
-    kind: object = field.kind
-    unit = kind.unit if isinstance(kind, Quantity) else field.unit
+def _facts(field: Field) -> Sequence[str]:
+    unit = field.kind.unit if isinstance(field.kind, Quantity) else field.unit
     example = sample(field)
     return (
         unit,

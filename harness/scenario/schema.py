@@ -3,10 +3,10 @@
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, replace
-from typing import cast
+from typing import Any
 
 from harness.scenario.metric_names import HOST, IDLE, LUN, SAMPLED
-from harness.scenario.model import Clock, Status
+from harness.scenario.model import Clock, Requirements, Source, Status
 from harness.scenario.ratio import BASELINE, BOUND, BOUND_PATTERN
 from lab.guest.steps.fault import FAULTS, LOSE_DISK
 from lab.kernels.ranges import RANGE_PATTERN
@@ -16,35 +16,48 @@ from lab.topology.settings import setting_fields, tried_fields
 from lab.yaml.fields import (
     NAME,
     Choice,
-    Either,
     Field,
     Flag,
     Integer,
+    Json,
     ListOf,
     Named,
     Number,
     Record,
-    Row,
     Text,
     name_text,
     rate,
     size,
     time,
 )
+from lab.yaml.strict import Map, Node, Problems
 
 MICROSECOND = 10**3
 SECOND = 10**9
 HOUR = 3600 * SECOND
-SCHEMA_VERSION = 1
+SCHEMA = 1
 FEWEST_BOOTS = 6
 """The fewest that ``harness.noise`` can judge."""
 REQUEST_TIMEOUT = 30 * SECOND
 SHORTEST_RAMP = SECOND
 """On the wall clock the first requests run code that QEMU has not translated yet."""
 
-TOPOLOGY = Field(
-    "topology", Either(Text(), TOPOLOGY_RECORD), "a name in the catalogue, a path, or inline", "3ware-8506"
-)
+
+@dataclass(frozen=True)
+class TopologyRef:
+    """A name or a path, or the mapping of a topology."""
+
+    record = TOPOLOGY_RECORD
+    type = "text or mapping"
+
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
+        return (self.record if isinstance(node, Map) else Text()).read(problems, label, node)
+
+    def json(self) -> Json:
+        return {"anyOf": [Text().json(), self.record.json()]}
+
+
+TOPOLOGY = Field("topology", TopologyRef(), "a name in the catalogue, a path, or inline", "3ware-8506")
 TEACHES = Field("teaches", Text(), "what a reader learns from it", "A deep hog fills the queue.", default="")
 
 
@@ -52,7 +65,7 @@ TEACHES = Field("teaches", Text(), "what a reader learns from it", "A deep hog f
 class Option:
     """A fio option that a role may set; ``to_fio`` writes its value as fio reads it."""
 
-    field: Field[int] | Field[str] | Field[bool]
+    field: Field
     to_fio: Callable[[object], str] = str
 
 
@@ -108,7 +121,9 @@ OPTIONS: Mapping[str, Option] = {
     )
 }
 
-DISK = Field("disk", NameRange(), "a disk, LUN or stack of the topology, or several", "d00..23", required=True)
+DISK = Field(
+    "disk", NameRange(), "a disk, LUN or stack of the topology, or several", "d00..23", required=True, into="disks"
+)
 RW = Field(
     "rw",
     Choice(("read", "write", "rw", "readwrite", "randread", "randwrite", "randrw", "trim")),
@@ -121,31 +136,30 @@ IODEPTH = Field("iodepth", Integer(1, 4096), "requests in flight on each disk", 
 IOENGINE = Field("ioengine", Choice(("libaio", "io_uring", "psync", "sync")), "fio's ioengine", default="libaio")
 DIRECT = Field("direct", Flag(), "bypass the page cache", default=True)
 STAGGER = Field("stagger", time(0, HOUR, step=MICROSECOND), "delay of the start on each further disk", "5ms", default=0)
-ROLE = Record((DISK, RW, BS, IODEPTH, IOENGINE, DIRECT, STAGGER, *(option.field for option in OPTIONS.values())))
+ROLE_KEYS = (DISK, RW, BS, IODEPTH, IOENGINE, DIRECT, STAGGER)
+ROLE = Record((*ROLE_KEYS, *(option.field for option in OPTIONS.values())))
 
-RAMP = Field("ramp", time(0, HOUR, step=MICROSECOND), "time before the measured window", "1s", required=True)
-RUNTIME = Field(
+_IN_LOAD = time(0, HOUR, step=MICROSECOND)
+_RAMP = Field("ramp", _IN_LOAD, "time before the measured window", "1s", required=True)
+_RUNTIME = Field(
     "runtime", time(SECOND // 10, HOUR, step=MICROSECOND), "length of the measured window", "8s", required=True
 )
-WINDOW = Field("window", Record((RAMP, RUNTIME)), "when a load is measured; a load may have its own")
-LOST_PATH = Field("path", name_text(), "a LUN below a stack of kind multipath or nvme", "p0", required=True)
-_IN_LOAD = time(0, HOUR, step=MICROSECOND)
-LOST_FROM = Field("from", _IN_LOAD, "when it fails, counted from the start of the ramp", "1s", required=True)
-LOST_TO = Field("to", _IN_LOAD, "when it works again", "1500ms", required=True)
-LOST: Field[list[Row]] = Field(
-    "lost", ListOf(Record((LOST_PATH, LOST_FROM, LOST_TO)), least=1), "paths that fail all I/O for a part of the load"
+WINDOW = Field("window", Record((_RAMP, _RUNTIME), make=dict), "when a load is measured; a load may have its own")
+_LOSS = Record(
+    (
+        Field("path", name_text(), "a LUN below a stack of kind multipath or nvme", "p0", required=True),
+        Field("from", _IN_LOAD, "when it fails, counted from the start of the ramp", "1s", required=True, into="start"),
+        Field("to", _IN_LOAD, "when it works again", "1500ms", required=True, into="end"),
+    )
 )
+LOST = Field("lost", ListOf(_LOSS, least=1), "paths that fail all I/O for a part of the load")
 LOAD_KEYS = (WINDOW.name, LOST.name)
 LOAD = Record((WINDOW, LOST), (Field(rf"(?!({'|'.join(LOAD_KEYS)})$){NAME}", ROLE, "one role", label="ROLE"),))
 MOST_ROLES = 32
 
 SCHEDULER = "scheduler"
 _IOSCHED = Field(
-    r"iosched\.[a-z_]{1,40}",
-    Integer(0, (1 << 31) - 1),
-    "an attribute of the elevator",
-    "500",
-    label="iosched.ATTRIBUTE",
+    r"iosched\.[a-z_]{1,40}", Integer(0, 2**31 - 1), "an attribute of the elevator", "500", label="iosched.ATTRIBUTE"
 )
 _THROTTLE = Field(
     r"throttle\.(read|write)_(iops|bps)",
@@ -162,33 +176,27 @@ _IOCOST = Field(
     label="iocost.qos",
 )
 _BELOW = (_IOSCHED, _THROTTLE, _IOCOST)
-QUEUE_RECORD = Record(QUEUE_FIELDS, _BELOW)
-QUEUE = Field("queue", QUEUE_RECORD, "settings of every LUN's request queue; an arm may override them")
-_ARM_QUEUE = (
-    *(
-        replace(cast("Field[object]", field), name=f"queue.{field.name}", absent="the scenario's")
-        for field in QUEUE_FIELDS
-    ),
-)
+QUEUE = Field("queue", Record(QUEUE_FIELDS, _BELOW), "settings of every LUN's request queue; an arm may override them")
+_ARM_QUEUE = (replace(field, name=f"queue.{field.name}", absent="the scenario's") for field in QUEUE_FIELDS)
 _ARM_BELOW = tuple(replace(field, name=rf"queue\.{field.name}", label=f"queue.{field.label}") for field in _BELOW)
-SETTINGS = Record((), setting_fields())
-TRY_RECORD = Record((), tried_fields())
-TRY = Field("try", TRY_RECORD, "settings that the kernel may refuse or change; a ratio reads ARM.tried.*")
-ARM = Record((TOPOLOGY, TEACHES, TRY, *_ARM_QUEUE), (*SETTINGS.patterns, *_ARM_BELOW))
+_TRY = Record((), tried_fields())
+TRY = Field("try", _TRY, "settings that the kernel may refuse or change; a ratio reads ARM.tried.*")
+ARM = Record((TOPOLOGY, TEACHES, TRY, *_ARM_QUEUE), (*setting_fields(), *_ARM_BELOW))
 
-FROM_REPORT = Field("report", Text(), "title of the report or thread", "FusionIO Performance", required=True)
-FROM_BY = Field("by", Text(), "its author", "Albert Strasheim", default="")
-FROM_ON = Field(
-    "on", Text("a date such as 2006-03-14", r"\d{4}(-\d{2}(-\d{2})?)?"), "its date", "2006-03-14", default=""
-)
-FROM_KERNEL = Field("kernel", Text(), "the kernel it is about", '"2.6.33"', default="")
 _ADDRESS = Text("an address", r"https?://\S+|lore\.kernel\.org/\S+")
-FROM_LINK = Field("link", _ADDRESS, "its address", "https://lore.kernel.org/linux-block/", default="")
-FROM = Field(
-    "from",
-    Record((FROM_REPORT, FROM_BY, FROM_ON, FROM_KERNEL, FROM_LINK)),
-    "the field report that the scenario reproduces",
+_LORE = "https://lore.kernel.org/linux-block/"
+_DATE = Text("a date such as 2006-03-14", r"\d{4}(-\d{2}(-\d{2})?)?")
+_SOURCE = Record(
+    (
+        Field("report", Text(), "title of the report or thread", "FusionIO Performance", required=True),
+        Field("by", Text(), "its author", "Albert Strasheim", default=""),
+        Field("on", _DATE, "its date", "2006-03-14", default=""),
+        Field("kernel", Text(), "the kernel it is about", '"2.6.33"', default=""),
+        Field("link", _ADDRESS, "its address", _LORE, default=""),
+    ),
+    make=Source,
 )
+FROM = Field("from", _SOURCE, "the field report that the scenario reproduces")
 
 THAT = Field("that", Text(), "the claim, in a sentence", "the victim keeps its solo IOPS", required=True)
 _RATIO_SAYS = (
@@ -212,27 +220,21 @@ KERNELS = Field(
     required=True,
 )
 BECAUSE = Field("because", Text(), "why the claim fails there", "fixed in 5.17", required=True)
-LINK = Field("link", _ADDRESS, "where that is discussed or fixed", FROM_LINK.example, required=True)
-KNOWN: Field[list[Row]] = Field(
+LINK = Field("link", _ADDRESS, "where that is discussed or fixed", _LORE, required=True)
+_KNOWN = Field(
     "known",
     ListOf(Record((KERNELS, BECAUSE, LINK)), least=1),
     "kernels on which the claim is known to fail; if it holds there, the run fails",
 )
-ONLY_ON = Field(KERNELS.name, KERNELS.kind, "kernels for which it is made", KERNELS.example, absent="all")
-CLAIM = Record((THAT, RATIO, EXPECT, ONLY_ON, OPTIONAL, DRAFT, MEANS, OTHERWISE, KNOWN))
-HANGS = Field("hangs", Flag(), "the mutant may hang the guest, which counts as a failure too; an oops does not")
-CONTROL = Record((THAT, RATIO, EXPECT, ONLY_ON, MUTANT, HANGS))
-
-WHEN: Field[list[Row]] = Field(
+_ONLY_ON = Field(KERNELS.name, KERNELS.kind, "kernels for which it is made", KERNELS.example, absent="all")
+CLAIM = Record((THAT, RATIO, EXPECT, _ONLY_ON, OPTIONAL, DRAFT, MEANS, OTHERWISE, _KNOWN))
+_HANGS = Field("hangs", Flag(), "the mutant may hang the guest, which counts as a failure too; an oops does not")
+_CONTROL = Record((THAT, RATIO, EXPECT, _ONLY_ON, MUTANT, _HANGS))
+_WHEN = Field(
     "when",
     ListOf(Record((RATIO, EXPECT)), least=1),
     "conditions, all of which must hold; *.load.role.metric is the figure of each arm",
     required=True,
-)
-DIAGNOSES: Field[list[Row]] = Field(
-    "diagnoses",
-    ListOf(Record((THAT, WHEN)), least=1),
-    "why a claim fails; printed, with its figures, under a failed claim of the same windows if all hold",
 )
 
 REPORTED = Field("reported", Number(0, 1e6), "the report's figure", "0.62")
@@ -240,99 +242,87 @@ IN_WORDS = Field("in_words", Text(), "the report's words, where it has no figure
 BECAUSE_OFF = Field(
     "because", Text(), "why the lab's figure is off by more than a fifth", "the report is older", default=""
 )
-REPRODUCES: Field[list[Row]] = Field(
-    "reproduces",
-    ListOf(Record((THAT, RATIO, REPORTED, IN_WORDS, BECAUSE_OFF)), least=1),
-    "ratios of the field report, shown next to the lab's",
-)
 
 TWIN = Field("scenario", name_text(), "a scenario of the virtual clock", "held-tags", required=True)
 THEIRS = Field("theirs", Text(longest=400), "the ratio in that scenario", RATIO.example, absent="the same")
 BECAUSE_APART = Field("because", Text(), "why the clocks differ, if they do", "63 tags, not 64", default="")
-AGREES: Field[list[Row]] = Field(
-    "agrees",
-    ListOf(Record((THAT, RATIO, TWIN, THEIRS, BECAUSE_APART)), least=1),
-    "wall clock: ratios that a scenario of the virtual clock has too",
-)
 
-NAME_FIELD = Field("scenario", name_text(), "its name, that of its file", "shared-queue", required=True)
-TITLE = Field("title", Text(), "what happens to whom, in a sentence", "A hog starves a disk", required=True)
-CLOCK = Field("clock", Choice(tuple(Clock)), "the clock of every boot", default=Clock.VIRTUAL)
-SCHEMA = Field("schema", Integer(SCHEMA_VERSION, SCHEMA_VERSION), "write schema: 1", str(SCHEMA_VERSION), required=True)
-SEEDS = Field("seeds", Integer(1, 64), "virtual clock: boots of each arm", "2", default=3)
-BOOTS = Field("boots", Integer(FEWEST_BOOTS, 64), "wall clock: boots of each arm at most", "12", default=12)
-WINDOWS = Field("windows", Integer(1, 16), "wall clock: how often each boot measures every load", "2", default=3)
-PAUSE = Field("pause", time(0, HOUR), "idle time before each load", "5s", default=65 * SECOND)
-ARMS: Field[dict[str, Row]] = Field(
-    "arms",
-    Named(ARM, "arm", most=64, reserved=(BOUND, BASELINE)),
-    "the settings that are compared, by name",
-    required=True,
+_ARMS = Named(ARM, "arm", most=64, reserved=(BOUND, BASELINE))
+_INTERFERENCE = Record(
+    (
+        Field("hog", ROLE, "the deep load", required=True),
+        Field("victim", ROLE, "the role under test", required=True),
+        Field("bystander", ROLE, "a role that must be unaffected"),
+    )
 )
-LOADS: Field[dict[str, Row]] = Field("loads", Named(LOAD, "load", most=64), "roles that run together, by name")
-INTERFERENCE = Field(
-    "interference",
-    Record(
-        (
-            Field("hog", ROLE, "the deep load", required=True),
-            Field("victim", ROLE, "the role under test", required=True),
-            Field("bystander", ROLE, "a role that must be unaffected"),
-        )
+_OPTION_NAME = Text("an option without CONFIG_, such as BLK_DEV_NULL_BLK", "[A-Z0-9_]{1,80}")
+_REQUIRES = Record(
+    (
+        Field("config", ListOf(_OPTION_NAME), "kernel options", "[BLK_DEV_THROTTLING]"),
+        Field("modules", ListOf(Text("a module's name", "[A-Za-z0-9_-]{1,80}")), "modules", "[dm-multipath]"),
     ),
-    says="in place of loads: solo (victim), lopsided (with hog), balanced (hog as deep as the victim)",
+    make=Requirements,
 )
-CLAIMS: Field[list[Row]] = Field("claims", ListOf(CLAIM, least=1), "add at least one claim", required=True)
-CONTROLS: Field[list[Row]] = Field(
-    "controls", ListOf(CONTROL, least=1), "negative controls: add a ratio that shows the claims can fail", required=True
-)
-REQUIRES_CONFIG = Field(
-    "config",
-    ListOf(Text("an option without CONFIG_, such as BLK_DEV_NULL_BLK", "[A-Z0-9_]{1,80}")),
-    "kernel options",
-    "[BLK_DEV_THROTTLING]",
-)
-REQUIRES_MODULES = Field("modules", ListOf(Text("a module's name", "[A-Za-z0-9_-]{1,80}")), "modules", "[dm-multipath]")
-REQUIRES = Field(
-    "requires",
-    Record((REQUIRES_CONFIG, REQUIRES_MODULES)),
-    "what the kernel must have besides the topology's needs; otherwise the result is SKIP",
-)
-SELFTEST_STATUS = Field("status", Choice(tuple(Status)), "status that the run must have", required=True)
-SELFTEST_EXIT = Field("exit", Integer(0, 255), "exit code that the run must have", "125", required=True)
-SELFTEST_INJECT = Field("inject", Choice((*FAULTS, LOSE_DISK)), "fault in each guest", "oops", default="")
-SELFTEST_SAYS = Field("says", Text(), "words that the report must contain", "panic", default="")
-SELFTEST_VERIFY = Field("verify", Flag(), "boot every cell twice", default=False)
 _BOTTLENECK = Field(rf"{NAME}\.{NAME}", Text(), "what limits that load", "link.wire", label="ARM.LOAD")
-SELFTEST_BOTTLENECK = Field("bottleneck", Record((), (_BOTTLENECK,)), "what must be found to limit a load")
-SELFTEST = Field(
-    "selftest",
-    Record((SELFTEST_STATUS, SELFTEST_EXIT, SELFTEST_INJECT, SELFTEST_SAYS, SELFTEST_VERIFY, SELFTEST_BOTTLENECK)),
-    "how a scenario that tests the lab itself must end",
+_SELFTEST = Record(
+    (
+        Field("status", Choice(tuple(Status)), "status that the run must have", required=True),
+        Field("exit", Integer(0, 255), "exit code that the run must have", "125", required=True, into="exit_code"),
+        Field("inject", Choice((*FAULTS, LOSE_DISK)), "fault in each guest", "oops", default=""),
+        Field("says", Text(), "words that the report must contain", "panic", default=""),
+        Field("verify", Flag(), "boot every cell twice", default=False),
+        Field("bottleneck", Record((), (_BOTTLENECK,)), "what must be found to limit a load"),
+    )
 )
 SCENARIO = Record(
     (
-        NAME_FIELD,
-        TITLE,
+        Field("scenario", name_text(), "its name, that of its file", "shared-queue", required=True),
+        Field("title", Text(), "what happens to whom, in a sentence", "A hog starves a disk", required=True),
         FROM,
         TEACHES,
-        CLOCK,
-        SCHEMA,
+        Field("clock", Choice(tuple(Clock)), "the clock of every boot", default=Clock.VIRTUAL),
+        Field("schema", Integer(SCHEMA, SCHEMA), "write schema: 1", str(SCHEMA), required=True),
         TOPOLOGY,
         QUEUE,
-        SEEDS,
-        BOOTS,
-        WINDOWS,
+        Field("seeds", Integer(1, 64), "virtual clock: boots of each arm", "2", default=3),
+        Field("boots", Integer(FEWEST_BOOTS, 64), "wall clock: boots of each arm at most", "12", default=12),
+        Field("windows", Integer(1, 16), "wall clock: how often each boot measures every load", "2", default=3),
         WINDOW,
-        PAUSE,
-        ARMS,
-        LOADS,
-        INTERFERENCE,
-        CLAIMS,
-        CONTROLS,
-        DIAGNOSES,
-        REPRODUCES,
-        AGREES,
-        REQUIRES,
-        SELFTEST,
+        Field("pause", time(0, HOUR), "idle time before each load", "5s", default=65 * SECOND),
+        Field("arms", _ARMS, "the settings that are compared, by name", required=True),
+        Field("loads", Named(LOAD, "load", most=64), "roles that run together, by name"),
+        Field(
+            "interference",
+            _INTERFERENCE,
+            "in place of loads: solo (victim), lopsided (with hog), balanced (hog as deep as the victim)",
+        ),
+        Field("claims", ListOf(CLAIM, least=1), "add at least one claim", required=True),
+        Field(
+            "controls",
+            ListOf(_CONTROL, least=1),
+            "negative controls: add a ratio that shows the claims can fail",
+            required=True,
+        ),
+        Field(
+            "diagnoses",
+            ListOf(Record((THAT, _WHEN)), least=1),
+            "why a claim fails; printed, with its figures, under a failed claim of the same windows if all hold",
+        ),
+        Field(
+            "reproduces",
+            ListOf(Record((THAT, RATIO, REPORTED, IN_WORDS, BECAUSE_OFF)), least=1),
+            "ratios of the field report, shown next to the lab's",
+        ),
+        Field(
+            "agrees",
+            ListOf(Record((THAT, RATIO, TWIN, THEIRS, BECAUSE_APART)), least=1),
+            "wall clock: ratios that a scenario of the virtual clock has too",
+        ),
+        Field(
+            "requires",
+            _REQUIRES,
+            "what the kernel must have besides the topology's needs; otherwise the result is SKIP",
+        ),
+        Field("selftest", _SELFTEST, "how a scenario that tests the lab itself must end"),
     )
 )

@@ -1,27 +1,22 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The keys of a topology file, for the loader, the settings of arms, the JSON schema and the reference page."""
 
-from collections.abc import Mapping
-from typing import TypeVar
+from types import SimpleNamespace
 
-from lab.topology.model import Driver, StackKind
+from lab.topology.model import Driver, StackKind, Zone
 from lab.topology.ranges import NamedRanges, Reference, References
-from lab.yaml.fields import Choice, Field, Flag, Integer, Kind, ListOf, Record, Row, Text, name_text, rate, size, time
-
-T = TypeVar("T")
-
-SERVICE_RANGE = (1, 60 * 10**9)
+from lab.yaml.fields import Choice, Field, Flag, Integer, Kind, ListOf, Record, Text, name_text, rate, size, time
 
 _MEBIBYTE = 1 << 20
 _SECOND = 10**9
 TOPOLOGY = Field("topology", name_text(), "the topology's name, that of its file", "3ware-8506")
-TITLE = Field("title", Text(), "what it models, in a sentence", "Two disks on one host")
+TITLE = Field("title", Text(), "what it models, in a sentence", "Two disks on one host", default="")
 MEMORY = Field("memory", size(128 * _MEBIBYTE, 1 << 38), "memory of the guest", "512M", required=True)
 SCALE = Field("scale", Integer(1, 10**6), "factor by which the lab is slower than the hardware", "20", default=1)
 
 SIZE = Field("size", size(_MEBIBYTE), "capacity", "1G", required=True)
 RATE = Field("rate", rate(), "rate of a disk that serves one request after another", "50 MB/s")
-SERVICE = Field("service", time(*SERVICE_RANGE), "service time of a disk that serves all requests at once", "8ms")
+SERVICE = Field("service", time(1, 60 * _SECOND), "service time of a disk that serves all requests at once", "8ms")
 SEEK = Field(
     "seek", time(0, _SECOND), "time before a request that does not start where the last one ended", "8500us", default=0
 )
@@ -32,6 +27,7 @@ RPM = Field(
     "7200",
     absent="no rotation",
     unit="1/min",
+    into="rotation",
 )
 BUFFER = Field(
     "buffer",
@@ -50,19 +46,19 @@ COALESCE = Field(
     default=1,
 )
 DISCARD = Field("discard", Flag(), "null_blk: takes discards, and keeps what is written", default=False)
-ZONE_FROM = Field("from", size(_MEBIBYTE), "start of the zone", "200G", required=True)
-ZONE_RATE = Field("rate", rate(), "rate from there on", "45 MB/s", required=True)
-ZONES: Field[list[Row]] = Field(
-    "zones", ListOf(Record((ZONE_FROM, ZONE_RATE)), most=16), "slower zones, in ascending order"
-)
+_ZONE_FROM = Field("from", size(_MEBIBYTE), "start of the zone", "200G", required=True, into="start")
+_ZONE_RATE = Field("rate", rate(), "rate from there on", "45 MB/s", required=True)
+_ZONE = Record((_ZONE_FROM, _ZONE_RATE), make=Zone)
+ZONES = Field("zones", ListOf(_ZONE, most=16), "slower zones, in ascending order")
 PATH = Field("links", References(), "links that carry its data", "[pcie0]")
 
 LINK_RATE = Field("rate", rate(), "rate that its paths share", "132 MB/s")
 GENERATION = Field("generation", Integer(1, 5), "generation of PCI Express", "1", required=True)
 LANES = Field("lanes", Integer(1, 32), "number of lanes", "8", required=True)
 GBIT = Field("gbit", Integer(1, 24), "speed of a lane, 8b/10b coded", "3", required=True, unit="Gbit/s")
-PCIE = Field("pcie", Record((GENERATION, LANES)), "raw capacity of PCI Express lanes, in place of rate")
-SAS = Field("sas", Record((LANES, GBIT)), "raw capacity of a SAS port, in place of rate")
+_PCIE = Record((GENERATION, LANES), make=SimpleNamespace)
+PCIE = Field("pcie", _PCIE, "raw capacity of PCI Express lanes, in place of rate")
+SAS = Field("sas", Record((LANES, GBIT), make=SimpleNamespace), "raw capacity of a SAS port, in place of rate")
 EFFICIENCY = Field(
     "efficiency", Integer(1, 100), "share of the raw capacity that carries data", "84", default=100, unit="%"
 )
@@ -98,8 +94,8 @@ STACK_SIZE = Field(
     "40G",
     absent="all",
 )
-SELECTORS = ("round-robin", "queue-length", "service-time", "historical-service-time")
-SELECTOR = Field("selector", Choice(SELECTORS), "multipath: path selector", default="round-robin")
+_SELECTORS = Choice(("round-robin", "queue-length", "service-time", "historical-service-time"))
+SELECTOR = Field("selector", _SELECTORS, "multipath: path selector", default="round-robin")
 POLICY = Field(
     "policy",
     Choice(("multibus", "failover")),
@@ -141,18 +137,17 @@ SIDE = Field(
     default="snapshot",
 )
 DIRECT_IO = Field("direct_io", Flag(), "loop: reads and writes its file past the page cache", default=False)
-FILESYSTEMS = ("ext4", "xfs", "btrfs")
-FS_TYPE = Field("type", Choice(FILESYSTEMS), "filesystem: its type", "ext4")
+FS_TYPE = Field("type", Choice(("ext4", "xfs", "btrfs")), "filesystem: its type", "ext4")
 MKFS = Field("mkfs", Text("options of mkfs", r"[!-~]+( [!-~]+)*"), "filesystem: options of mkfs", "-E stride=16")
 MOUNT = Field("mount", Text("mount options", r"[!-+\--~]+(,[!-+\--~]+)*"), "filesystem: mount options", "noatime")
 
 
-def _attribute(name: str, kind: Kind[T], says: str, example: str = "", unit: str = "") -> Field[T]:
+def _attribute(name: str, kind: Kind, says: str, example: str = "", unit: str = "") -> Field:
     """A setting of the kernel, which keeps its own value where the key is missing."""
     return Field(name, kind, says, example, absent="the kernel's", unit=unit)
 
 
-QUEUE_FIELDS: tuple[Field[int] | Field[str], ...] = (
+QUEUE_FIELDS: tuple[Field, ...] = (
     Field(
         "scheduler",
         Choice(("none", "mq-deadline", "kyber", "bfq", "noop", "deadline", "cfq")),
@@ -170,7 +165,7 @@ QUEUE_FIELDS: tuple[Field[int] | Field[str], ...] = (
     _attribute("wbt_lat_usec", Integer(0, 10**8), "latency target of wbt, 0 is off", "0", "us"),
     Field("io_timeout", Integer(100, 10**6), "request timeout", "5000", absent="30000", unit="ms"),
 )
-MD_FIELDS: tuple[Field[int], ...] = (
+MD_FIELDS: tuple[Field, ...] = (
     _attribute("stripe_cache_size", Integer(17, 32768), "stripes in the stripe cache", "4096"),
     _attribute("preread_bypass_threshold", Integer(0, 32768), "full stripes that may pass one that needs reads", "1"),
     _attribute("group_thread_cnt", Integer(0, 64), "worker threads of a node", "4"),
@@ -180,17 +175,18 @@ MD_FIELDS: tuple[Field[int], ...] = (
         "sync_io_depth", Integer(1, 10**6), "requests of a resync in flight with other users (since 6.16)", "32"
     ),
 )
-ATTRIBUTES: Mapping[str, tuple[Field[int] | Field[str], ...]] = {"queue": QUEUE_FIELDS, "md": MD_FIELDS}
+ATTRIBUTES = {"queue": QUEUE_FIELDS, "md": MD_FIELDS}
 """Attributes of a stack's own block device, by their folder in sysfs."""
-QUEUE = Field("queue", Record(QUEUE_FIELDS), "settings of every LUN's request queue, before those of a scenario")
-STACK_QUEUE = Field("queue", Record(QUEUE_FIELDS), "settings of its own request queue")
-STACK_MD = Field("md", Record(MD_FIELDS), "settings of the array")
+_QUEUE = Record(QUEUE_FIELDS, make=dict)
+QUEUE = Field("queue", _QUEUE, "settings of every LUN's request queue, before those of a scenario")
+STACK_QUEUE = Field("queue", _QUEUE, "settings of its own request queue")
+STACK_MD = Field("md", Record(MD_FIELDS, make=dict), "settings of the array")
 
-VM_FIELDS: tuple[Field[int], ...] = (
+VM_FIELDS: tuple[Field, ...] = (
     _attribute("dirty_bytes", size(1 << 16, 1 << 38), "dirty bytes at which writers are throttled", "192M"),
     _attribute("dirty_background_bytes", size(1 << 16, 1 << 38), "dirty bytes at which writeback starts", "32M"),
 )
-VM = Field("vm", Record(VM_FIELDS), "settings of the guest's page cache (/proc/sys/vm)")
+VM = Field("vm", Record(VM_FIELDS, make=dict), "settings of the guest's page cache (/proc/sys/vm)")
 
 _WORD = r"[A-Za-z0-9_.-]{1,60}(=[A-Za-z0-9_.,:+-]{1,60})?"
 KERNEL_WORDS = Field(
@@ -215,21 +211,18 @@ ORIGIN_TEXTS = (
     Field("chosen", Text(), "why any such value gives the same ratios", "deeper than the load"),
     Field("guessed", Text(), "what an assumed value rests on; not in the catalogue", "usual for flash"),
 )
-ORIGINS: Field[list[Row]] = Field(
-    "origins", ListOf(Record((ORIGIN_OF, *ORIGIN_TEXTS))), "where the values of the parameters come from"
-)
+ORIGINS = Field("origins", ListOf(Record((ORIGIN_OF, *ORIGIN_TEXTS))), "where the values of the parameters come from")
 
 _DISK = Record((SIZE, RATE, SERVICE, SEEK, RPM, ZONES, NCQ, LOOK_AHEAD, COALESCE, BUFFER, DISCARD, PATH))
 _LINK = Record((LINK_RATE, PCIE, SAS, EFFICIENCY, COST))
 _HBA = Record((MODEL, DRIVER, CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, PATH, SLOT, NODE, INTERRUPTS))
 _LUN = Record((HBA, LUN_DISKS, PATH))
 _BOX = Record((MODEL, BOX_DISKS, PATH))
-_PATHS = (SELECTOR, POLICY, MODE, REPEAT_COUNT, THROUGHPUT)
-_ARRAY = (LEVEL, BITMAP, RESYNC, WRITE_MOSTLY)
-_FILESYSTEM = (FS_TYPE, MKFS, MOUNT)
-_OTHERS = (SIDE, DIRECT_IO)
 _STACK = Record(
-    (KIND, OVER, CHUNK, OFFSET, STACK_SIZE, *_PATHS, *_ARRAY, IOPOLICY, *_OTHERS, *_FILESYSTEM, STACK_QUEUE, STACK_MD)
+    (
+        *(KIND, OVER, CHUNK, OFFSET, STACK_SIZE, SELECTOR, POLICY, MODE, REPEAT_COUNT, THROUGHPUT, LEVEL, BITMAP),
+        *(RESYNC, WRITE_MOSTLY, IOPOLICY, SIDE, DIRECT_IO, FS_TYPE, MKFS, MOUNT, STACK_QUEUE, STACK_MD),
+    )
 )
 DISKS = Field("disks", NamedRanges(_DISK, "disk"), "disks", required=True)
 HBAS = Field("hbas", NamedRanges(_HBA, "HBA", most=32), "host adapters", required=True)
@@ -244,7 +237,7 @@ TOPOLOGY_RECORD = Record(
 )
 
 
-def _by_name(*fields: Field[T]) -> dict[str, Field[T]]:
+def _by_name(*fields: Field) -> dict[str, Field]:
     return {field.name: field for field in fields}
 
 
@@ -252,11 +245,8 @@ HBA_SETTINGS = _by_name(CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, INTERRUPTS)
 DISK_SETTINGS = _by_name(RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, COALESCE, BUFFER)
 LINK_SETTINGS = _by_name(LINK_RATE, COST)
 VM_SETTINGS = _by_name(*VM_FIELDS)
-STACK_SETTINGS: Mapping[str, Field[object]] = {
-    **_by_name(CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT),
-    **_by_name(SELECTOR, POLICY, MODE, LEVEL, BITMAP, IOPOLICY),
-    **_by_name(RESYNC, WRITE_MOSTLY, DIRECT_IO),
-    **_by_name(SIDE),
-    **_by_name(FS_TYPE, MKFS, MOUNT),
-}
+STACK_SETTINGS = _by_name(
+    *(CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT, SELECTOR, POLICY, MODE, LEVEL, BITMAP, IOPOLICY),
+    *(RESYNC, WRITE_MOSTLY, DIRECT_IO, SIDE, FS_TYPE, MKFS, MOUNT),
+)
 """Keys that an arm may set, by name."""

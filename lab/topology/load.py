@@ -2,22 +2,22 @@
 """Topologies from YAML: by name from the catalogue, by path, or inline in a scenario."""
 
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import replace
-from itertools import chain
 from pathlib import Path
+from typing import Any, TypeVar
 
 from lab.base.errors import Misuse
-from lab.topology import fields
 from lab.topology.fields import TOPOLOGY, TOPOLOGY_RECORD
 from lab.topology.limits import refusals
-from lab.topology.model import Disk, Driver, Enclosure, Hba, Link, Lun, Topology, Zone
+from lab.topology.model import Disk, Enclosure, Hba, Link, Lun, Topology
 from lab.topology.origins import read_origins
-from lab.topology.settings import scaled
+from lab.topology.settings import SCALED, scaled
 from lab.topology.stacks import read_stacks
-from lab.yaml.fields import NAME, Field, Row
+from lab.yaml.fields import NAME, Row
 from lab.yaml.strict import Map, Node, Problems, names, nearest, parse, read_bytes, shown_path
 
+T = TypeVar("T")
 CATALOGUE = Path(__file__).parent / "catalogue"
 _PCIE_LANE = {1: 250_000_000, 2: 500_000_000, 3: 984_615_384, 4: 1_969_230_769, 5: 3_938_461_538}
 """Bytes per second of a lane in one direction: 2.5 and 5 GT/s in 8b/10b, from generation 3 on in 128b/130b."""
@@ -81,141 +81,107 @@ def _read(node: Node, name: str, source: str, problems: Problems, *, in_catalogu
     if row is None:
         return None
     before = len(problems.found)
-    memory, scale = row.get(fields.MEMORY), row.value(fields.SCALE)
-    link_rows, disk_rows, box_rows, hba_rows, lun_rows, stack_rows = (
-        row.get(field) or {}
-        for field in (fields.LINKS, fields.DISKS, fields.ENCLOSURES, fields.HBAS, fields.LUNS, fields.STACKS)
-    )
-    links = {key: _link(key, one, scale) for key, one in link_rows.items()}
-    disks = {key: _disk(key, one, links, scale) for key, one in disk_rows.items()}
-    boxes = {key: _box(key, one, disk_rows, links) for key, one in box_rows.items()}
-    hbas = {key: hba for key, one in hba_rows.items() if (hba := _hba(key, one, links))}
-    luns = {key: lun for key, one in lun_rows.items() if (lun := _lun(key, one, disk_rows, hba_rows, links))}
-    _check_use(lun_rows, disk_rows, hba_rows, problems)
+    memory, scale = row.get("memory"), row.get("scale")
+    sections = ("links", "disks", "enclosures", "hbas", "luns", "stacks")
+    link_rows, disk_rows, box_rows, hba_rows, lun_rows, stack_rows = (row.get(key, {}) for key in sections)
+    links = {key: _link(key, each, scale) for key, each in link_rows.items()}
+    disks = _parts(disk_rows, lambda key, each: _disk(key, each, links, scale))
+    boxes = _parts(box_rows, lambda key, each: _box(key, each, disk_rows, links))
+    hbas = _parts(hba_rows, lambda key, each: _hba(key, each, links))
+    luns = _parts(lun_rows, lambda key, each: _lun(key, each, disk_rows, hba_rows, links))
+    _check_use(lun_rows, disk_rows, hba_rows)
     _check_boxes(boxes, box_rows)
-    users: Iterable[Disk | Enclosure | Hba | Lun] = chain(*(one.values() for one in (disks, boxes, hbas, luns)))
-    used = {link for user in users for link in user.links}
-    for key in set(links) - used:
+    users = (*disk_rows.values(), *box_rows.values(), *hba_rows.values(), *lun_rows.values())
+    for key in set(links) - {link for user in users for link in user.get("links", ())}:
         remedy = "remove it, or list it under links of a disk, LUN, HBA or enclosure"
-        problems.add(link_rows[key].mark, f"link {key}: nothing uses it", remedy, symptom=True)
-    title, name = row.get_or(fields.TITLE, ""), row.get_or(TOPOLOGY, name)
+        link_rows[key].add("", f"link {key}: nothing uses it", remedy, symptom=True)
+    title, name, words = row.get("title"), row.get("topology", name), row.get("kernel_words", "")
     origins = read_origins(row, complete=in_catalogue)
     if len(problems.found) > before or memory is None:
         return None
-    vm, queue = _values(row, fields.VM, fields.VM_FIELDS), _values(row, fields.QUEUE, fields.QUEUE_FIELDS)
+    vm, queue = ({key: str(value) for key, value in row.get(part, {}).items()} for part in ("vm", "queue"))
     topology = Topology(name, title, memory, hbas, disks, luns, source, links, boxes, {}, scale, origins, vm, queue)
-    topology = replace(topology, kernel_words=tuple(row.get_or(fields.KERNEL_WORDS, "").split()))
-    topology = read_stacks(topology, stack_rows, lun_rows)
+    topology = read_stacks(replace(topology, kernel_words=tuple(words.split())), stack_rows, lun_rows)
     places = {"disk": disk_rows, "hba": hba_rows, "lun": lun_rows, "stack": stack_rows}
     if len(problems.found) > before:
         return None
     for refusal in refusals(topology):
-        problems.add(places[refusal.kind][refusal.name].mark, str(refusal))
+        places[refusal.kind][refusal.name].add("", str(refusal))
     return topology if len(problems.found) == before else None
 
 
+def _parts(rows: Rows, read: Callable[[str, Row], T | None]) -> dict[str, T]:
+    return {name: part for name, row in rows.items() if (part := read(name, row))}
+
+
 def _link(name: str, row: Row, scale: int) -> Link:
-    given = [field for field in (fields.LINK_RATE, fields.PCIE, fields.SAS) if row.entry(field.name)]
-    if len(given) != 1:
-        row.problems.add(row.mark, f"link {name}: expected one of rate, pcie and sas", "such as rate: 132 MB/s")
-    rate, what = row.get_or(fields.LINK_RATE, 1), ""
-    if pcie := row.get(fields.PCIE):
-        generation, lanes = pcie.get_or(fields.GENERATION, 1), pcie.get_or(fields.LANES, 1)
-        rate, what = _PCIE_LANE[generation] * lanes, f"PCIe {generation}.0 x{lanes}"
-    if sas := row.get(fields.SAS):
-        lanes, gbit = sas.get_or(fields.LANES, 1), sas.get_or(fields.GBIT, 1)
-        rate, what = _SAS_GBIT * gbit * lanes, f"SAS {gbit} Gbit/s x{lanes}"
-    efficiency = row.value(fields.EFFICIENCY)
-    return Link(name, max(1, rate * efficiency // 100 // scale), row.value(fields.COST) * scale, what)
+    if sum(row.entry(key) is not None for key in ("rate", "pcie", "sas")) != 1:
+        row.add("", f"link {name}: expected one of rate, pcie and sas", "such as rate: 132 MB/s")
+    rate, what = row.get("rate", 1), ""
+    if pcie := row.get("pcie"):
+        rate, what = _PCIE_LANE[pcie.generation] * pcie.lanes, f"PCIe {pcie.generation}.0 x{pcie.lanes}"
+    if sas := row.get("sas"):
+        rate, what = _SAS_GBIT * sas.gbit * sas.lanes, f"SAS {sas.gbit} Gbit/s x{sas.lanes}"
+    return Link(name, max(1, rate * row.get("efficiency") // 100 // scale), row.get("cost") * scale, what)
 
 
-def _disk(name: str, row: Row, links: Iterable[str], scale: int) -> Disk:
+def _disk(name: str, row: Row, links: Iterable[str], scale: int) -> Disk | None:
     if ("rate" in row.node.entries) == ("service" in row.node.entries):
-        row.problems.add(row.mark, f"disk {name}: expected either rate or service", "write one of the two")
-    size, given = row.get_or(fields.SIZE, 0), row.given(fields.DISK_SETTINGS.values())
-    numbers = {key: scaled(scale, key, value) for key, value in given.items()}
-    rotation, zones = numbers.pop(fields.RPM.name, 0), _zones(name, row, size, scale)
-    path = _references(f"disk {name}", row, fields.PATH, "link", links)
-    discard = row.value(fields.DISCARD)
-    return Disk(name, size, rotation=rotation, zones=zones, links=path, discard=discard, **numbers)
+        row.add("", f"disk {name}: expected either rate or service", "write one of the two")
+    disk = row.build(Disk, name=name, links=_references(f"disk {name}", row, "links", links))
+    if disk is None:
+        return None
+    starts = [0, *(zone.start for zone in disk.zones)]
+    if starts != sorted(set(starts)) or starts[-1] >= disk.size:
+        row.add("zones", f"disk {name}: expected zones in ascending order within the disk")
+    times: dict[str, Any] = {key: scaled(scale, key, value) for key in SCALED if (value := getattr(disk, key))}
+    zones = tuple(replace(zone, rate=scaled(scale, "rate", zone.rate)) for zone in disk.zones)
+    return replace(disk, zones=zones, **times)
 
 
-def _zones(name: str, row: Row, size: int, scale: int) -> tuple[Zone, ...]:
-    zones: list[Zone] = []
-    for zone in row.get(fields.ZONES) or ():
-        start, rate = zone.get(fields.ZONE_FROM), zone.get(fields.ZONE_RATE)
-        if start is None or rate is None:
-            continue
-        if start >= size or (zones and start <= zones[-1].start):
-            zone.problems.add(zone.mark, f"disk {name}: expected zones in ascending order within the disk")
-        zones.append(Zone(start, max(1, rate // scale)))
-    return tuple(zones)
+def _box(name: str, row: Row, disks: Iterable[str], links: Iterable[str]) -> Enclosure | None:
+    members = _references(f"enclosure {name}", row, "disks", disks)
+    return row.build(Enclosure, name=name, disks=members, links=_references(f"enclosure {name}", row, "links", links))
 
 
-def _box(name: str, row: Row, disks: Iterable[str], links: Iterable[str]) -> Enclosure:
-    members = _references(f"enclosure {name}", row, fields.BOX_DISKS, "disk", disks)
-    path = _references(f"enclosure {name}", row, fields.PATH, "link", links)
-    return Enclosure(name, members, row.get_or(fields.MODEL, ""), path)
-
-
-def _references(label: str, row: Row, field: Field[list[str]], what: str, known: Iterable[str]) -> tuple[str, ...]:
-    """The names in a list; unknown and repeated ones are reported."""
-    found = row.get(field) or []
-    for name in dict.fromkeys(found):
+def _references(label: str, row: Row, key: str, known: Iterable[str]) -> tuple[str, ...]:
+    """The names in a list, of links or of disks; unknown and repeated ones are reported."""
+    listed, what = row.get(key, ()), key.removesuffix("s")
+    for name in dict.fromkeys(listed):
         if name not in known:
-            remedy = f"known: {names(known)}" if known else f"add it under {what}s"
-            row.problems.add(row.place(field.name), f"{label}: no {what} {name}{nearest(name, known)}", remedy)
-        elif found.count(name) > 1:
-            row.problems.add(row.place(field.name), f"{label}: {what} {name} is listed twice")
-    return tuple(found)
+            remedy = f"known: {names(known)}" if known else f"add it under {key}"
+            row.add(key, f"{label}: no {what} {name}{nearest(name, known)}", remedy)
+        elif listed.count(name) > 1:
+            row.add(key, f"{label}: {what} {name} is listed twice")
+    return tuple(listed)
 
 
 def _hba(name: str, row: Row, links: Iterable[str]) -> Hba | None:
-    driver, can_queue = row.get(fields.DRIVER), row.get(fields.CAN_QUEUE)
-    cmd_per_lun = row.get(fields.CMD_PER_LUN)
-    path = _references(f"hba {name}", row, fields.PATH, "link", links)
-    if driver is None or can_queue is None:
-        return None
-    others = row.given((fields.HW_QUEUES, fields.MODEL, fields.SLOT, fields.NODE, fields.INTERRUPTS))
-    return Hba(name, Driver(driver), can_queue, cmd_per_lun or can_queue, links=path, **others)
+    cmd_per_lun = row.get("cmd_per_lun") or row.get("can_queue")
+    return row.build(Hba, name=name, cmd_per_lun=cmd_per_lun, links=_references(f"hba {name}", row, "links", links))
 
 
 def _lun(name: str, row: Row, disks: Iterable[str], hbas: Iterable[str], links: Iterable[str]) -> Lun | None:
-    hba = row.get(fields.HBA)
+    hba = row.get("hba")
     if hba is not None and hba not in hbas:
-        row.problems.add(row.place("hba"), f"lun {name}: no HBA {hba}{nearest(hba, hbas)}", f"known: {names(hbas)}")
-    members = _references(f"lun {name}", row, fields.LUN_DISKS, "disk", disks)
-    path = _references(f"lun {name}", row, fields.PATH, "link", links)
-    return None if hba is None or not members else Lun(name, hba, members, path)
+        row.add("hba", f"lun {name}: no HBA {hba}{nearest(hba, hbas)}", f"known: {names(hbas)}")
+    members = _references(f"lun {name}", row, "disks", disks)
+    return row.build(Lun, name=name, disks=members or None, links=_references(f"lun {name}", row, "links", links))
 
 
-def _check_use(luns: Rows, disks: Rows, hbas: Rows, problems: Problems) -> None:
-    quiet = Problems()
-    busy = {fields.HBA.kind.read(quiet, "", entry.value) for row in luns.values() if (entry := row.entry("hba"))}
-    shown = {
-        name
-        for row in luns.values()
-        if (entry := row.entry("disks"))
-        for name in fields.LUN_DISKS.kind.read(quiet, "", entry.value) or ()
-    }
+def _check_use(luns: Rows, disks: Rows, hbas: Rows) -> None:
+    busy = {row.get("hba") for row in luns.values()}
+    shown = {name for row in luns.values() for name in row.get("disks", ())}
     for kind, rows, used, remedy in (("disk", disks, shown, "list it"), ("hba", hbas, busy, "name it")):
-        for name, row in rows.items():
-            if name not in used:
-                problems.add(
-                    row.mark, f"{kind} {name}: no LUN uses it", f"remove it or {remedy} under luns", symptom=True
-                )
+        for name in rows.keys() - used:
+            message, row = f"{kind} {name}: no LUN uses it", rows[name]
+            row.add("", message, f"remove it or {remedy} under luns", symptom=True)
 
 
 def _check_boxes(boxes: Mapping[str, Enclosure], rows: Rows) -> None:
     housed: dict[str, str] = {}
     for name, box in boxes.items():
         for disk in box.disks:
-            if disk in housed and housed[disk] != name:
-                row = rows[name]
-                row.problems.add(row.place("disks"), f"enclosure {name}: disk {disk} is in {housed[disk]} already")
+            if housed.setdefault(disk, name) != name:
+                rows[name].add("disks", f"enclosure {name}: disk {disk} is in {housed[disk]} already")
             housed[disk] = name
-
-
-def _values(row: Row, section: Field[Row], keys: Iterable[Field[int] | Field[str]]) -> dict[str, str]:
-    own = row.get(section)
-    return {name: str(value) for name, value in own.given(keys).items()} if own else {}

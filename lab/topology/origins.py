@@ -9,71 +9,62 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from fnmatch import fnmatchcase
 from math import ceil, floor
-from typing import Any, TypeVar
+from typing import Any
 
-from lab.topology import fields
+from lab.topology.fields import ORIGIN_TEXTS
 from lab.topology.model import Disk, Hba, Link, Origin, Topology
-from lab.yaml.fields import Field, Row
+from lab.yaml.fields import Row
 from lab.yaml.strict import names
 
-_KEYS: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]] = {
-    "disk": (
-        fields.DISKS,
-        {key: key for key in ("rate", "service", "seek", "rpm", "ncq", "look_ahead", "coalesce", "buffer", "zones")},
-    ),
-    "link": (fields.LINKS, {"rate": "rate", "pcie": "rate", "sas": "rate", "efficiency": "efficiency", "cost": "cost"}),
-    "hba": (fields.HBAS, {key: key for key in ("can_queue", "cmd_per_lun")}),
+_DISK_KEYS = ("rate", "service", "seek", "rpm", "ncq", "look_ahead", "coalesce", "buffer", "zones")
+_KEYS: Mapping[str, Mapping[str, str]] = {
+    "disk": {key: key for key in _DISK_KEYS},
+    "link": {"rate": "rate", "pcie": "rate", "sas": "rate", "efficiency": "efficiency", "cost": "cost"},
+    "hba": {key: key for key in ("can_queue", "cmd_per_lun")},
 }
-_FACTS: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]] = {
-    "disk": (fields.DISKS, {"size": "size"}),
-    "hba": (fields.HBAS, {"node": "node"}),
-    "stack": (fields.STACKS, {key: key for key in ("chunk", "offset", "size", "level", "queue", "md")}),
+"""The parameter of each key, by kind."""
+_FACTS: Mapping[str, Mapping[str, str]] = {
+    "disk": {"size": "size"},
+    "hba": {"node": "node"},
+    "stack": {key: key for key in ("chunk", "offset", "size", "level", "queue", "md")},
 }
 """What a file may say the origin of, but need not: a report or a machine states it."""
-T = TypeVar("T", Disk, Link, Hba)
-_KINDS = [field.name for field in fields.ORIGIN_TEXTS]
+_KINDS = [field.name for field in ORIGIN_TEXTS]
 _GUESS = "guessed"
 _REMEDY = "write origins: [{of: disk.*.seek, cites: ...}], or fitted: to what, or chosen: why any such value will do"
 
 
-def free_parameters(row: Row) -> tuple[str, ...]:
+def _parameters(row: Row, kinds: Mapping[str, Mapping[str, str]]) -> tuple[str, ...]:
     """The parameters that a topology file sets, as ``kind.name.key``."""
-    return _set_in(row, _KEYS)
-
-
-def _set_in(row: Row, sections: Mapping[str, tuple[Field[dict[str, Row]], Mapping[str, str]]]) -> tuple[str, ...]:
     return tuple(
         f"{kind}.{name}.{parameter}"
-        for kind, (section, keys) in sections.items()
-        for name, one in (row.get(section) or {}).items()
+        for kind, keys in kinds.items()
+        for name, part in row.get(f"{kind}s", {}).items()
         for key, parameter in keys.items()
-        if one.entry(key)
+        if part.entry(key)
     )
 
 
 def read_origins(row: Row, *, complete: bool) -> tuple[Origin, ...]:
     """The origins in a topology file. ``complete`` reports parameters without one."""
     origins: list[Origin] = []
-    parameters = free_parameters(row)
-    queue = row.get(fields.QUEUE)
-    settings = (f"queue.{one.name}" for one in fields.QUEUE_FIELDS if queue and queue.entry(one.name))
-    known_ones = (*parameters, *_set_in(row, _FACTS), *settings)
-    for one in row.get(fields.ORIGINS) or ():
-        of = one.get(fields.ORIGIN_OF)
-        texts = [(field.name, text) for field in fields.ORIGIN_TEXTS if (text := one.get(field))]
+    parameters = _parameters(row, _KEYS)
+    known = (*parameters, *_parameters(row, _FACTS), *(f"queue.{key}" for key in row.get("queue", {})))
+    for origin in row.get("origins", ()):
+        of, texts = origin.get("of"), origin.given(ORIGIN_TEXTS)
         if len(texts) != 1:
-            one.problems.add(one.mark, f"origins: expected one of {names(_KINDS)}", "write one of them")
-        elif complete and texts[0][0] == _GUESS:
-            one.problems.add(one.mark, "origins: the catalogue has no guesses", "write cites, fitted or chosen")
+            origin.add("", f"origins: expected one of {names(_KINDS)}", "write one of them")
+        elif complete and _GUESS in texts:
+            origin.add("", "origins: the catalogue has no guesses", "write cites, fitted or chosen")
         elif of is not None:
-            origins.append(Origin(of, *texts[0]))
-            if not any(fnmatchcase(parameter, of) for parameter in known_ones):
-                known = dict.fromkeys(_every(parameter) for parameter in known_ones)
-                one.problems.add(one.place("of"), f"origins: this file has no parameter {of}", f"known: {names(known)}")
+            origins.append(Origin(of, *next(iter(texts.items()))))
+            if not any(fnmatchcase(parameter, of) for parameter in known):
+                remedy = f"known: {names(dict.fromkeys(map(_every, known)))}"
+                origin.add("of", f"origins: this file has no parameter {of}", remedy)
     uncovered = {each for each in parameters if not any(fnmatchcase(each, origin.of) for origin in origins)}
     if complete and uncovered:
         lacking = names(_together(parameters, uncovered))
-        row.problems.add(row.place("origins"), f"origins: parameters without an origin: {lacking}", _REMEDY)
+        row.add("origins", f"origins: parameters without an origin: {lacking}", _REMEDY)
     return tuple(origins)
 
 
@@ -99,19 +90,14 @@ def multiplied(topology: Topology, of: str, factor: float) -> Topology:
 
     Zones are multiplied with the rate of their disk. Parameters that the topology lacks are ignored.
     """
-
-    def changed(kind: str, part: T) -> T:
-        for key in dict.fromkeys(_KEYS[kind][1].values()):
-            if fnmatchcase(f"{kind}.{part.name}.{key}", of):
-                part = replace(part, **_multiple(part, key, factor))
-        return part
-
-    return replace(
-        topology,
-        disks={name: changed("disk", disk) for name, disk in topology.disks.items()},
-        links={name: changed("link", link) for name, link in topology.links.items()},
-        hbas={name: changed("hba", hba) for name, hba in topology.hbas.items()},
-    )
+    kind = of.partition(".")[0]
+    parts: Mapping[str, Disk | Link | Hba] = getattr(topology, f"{kind}s") if kind in _KEYS else {}
+    changed = dict(parts)
+    for name in parts:
+        for key in dict.fromkeys(_KEYS[kind].values()):
+            if fnmatchcase(f"{kind}.{name}.{key}", of):
+                changed[name] = replace(changed[name], **_multiple(changed[name], key, factor))
+    return replace(topology, **{f"{kind}s": changed}) if parts else topology  # type: ignore[arg-type]
 
 
 def _multiple(part: Disk | Link | Hba, key: str, factor: float) -> dict[str, Any]:

@@ -8,8 +8,9 @@ position. In a list a range becomes all of its names.
 import re
 from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
+from typing import Any
 
-from lab.yaml.fields import NAME, Json, Kind, ListOf, Named, Row, Text, name_text
+from lab.yaml.fields import NAME, Json, ListOf, Named, Text, name_text
 from lab.yaml.strict import Entry, Items, Map, Node, Problems, Scalar, quoted
 
 _RANGE = re.compile(r"([a-z0-9-]*?[a-z-]|)(\d{1,4})\.\.(\d{1,4})([a-z-][a-z0-9-]*)?")
@@ -47,10 +48,10 @@ def in_ranges(names: Iterable[str]) -> str:
 
 def _range(first: str, last: str) -> str:
     """``d00..23``, or nothing if the two differ in more than their last number."""
-    one, other = _NUMBERED.fullmatch(first), _NUMBERED.fullmatch(last)
-    if not one or not other or one.group(1, 3) != other.group(1, 3):
+    start, end = _NUMBERED.fullmatch(first), _NUMBERED.fullmatch(last)
+    if not start or not end or start.group(1, 3) != end.group(1, 3):
         return ""
-    return f"{one[1]}{one[2]}..{other[2]}{one[3]}"
+    return f"{start[1]}{start[2]}..{end[2]}{start[3]}"
 
 
 @dataclass(frozen=True)
@@ -59,7 +60,7 @@ class Reference:
 
     type = "name"
 
-    def read(self, problems: Problems, label: str, node: Node) -> str | None:
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
         return name_text().read(problems, label, node)
 
     def json(self) -> Json:
@@ -74,7 +75,7 @@ class References:
 
     type = "list of names"
 
-    def read(self, problems: Problems, label: str, node: Node) -> list[str] | None:
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
         if isinstance(node, Items):
             node = replace(node, items=tuple(name for item in node.items for name in _all_names(item)))
         return ListOf(name_text(), self.least).read(problems, label, node)
@@ -89,12 +90,12 @@ class NameRange:
 
     type = "name, range or list of names"
 
-    def read(self, problems: Problems, label: str, node: Node) -> tuple[str, ...] | None:
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
         if isinstance(node, Map):
             name_text().read(problems, label, node)
             return None
         listed = Items(node.mark, (node,)) if isinstance(node, Scalar) else node
-        names = References(1).read(problems, label, listed) or []
+        names = References(1).read(problems, label, listed) or ()
         for name in dict.fromkeys(names):
             if names.count(name) > 1:
                 problems.add(node.mark, f"{label}: {quoted(name)} is listed twice")
@@ -105,37 +106,27 @@ class NameRange:
 
 
 def _all_names(item: Node) -> Iterator[Node]:
-    names = range_names(item.text) if isinstance(item, Scalar) else ()
-    if not isinstance(item, Scalar) or not names:
+    if isinstance(item, Scalar) and (names := range_names(item.text)):
+        yield from (replace(item, text=name, verbatim=False) for name in names)
+    else:
         yield item
-        return
-    for name in names:
-        yield replace(item, text=name, verbatim=False)
 
 
-@dataclass(frozen=True)
-class NamedRanges:
+class NamedRanges(Named):
     """As ``Named``, with ranges as keys."""
-
-    value: Kind[Row]
-    what: str
-    most: int = 256
 
     @property
     def type(self) -> str:
         return f"{self.what}s by name or range"
 
-    def read(self, problems: Problems, label: str, node: Node) -> dict[str, Row] | None:
-        if isinstance(node, Map):
-            node = _spread(problems, node)
-        return Named(self.value, self.what, most=self.most).read(problems, label, node)
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
+        return super().read(problems, label, _expand(problems, node) if isinstance(node, Map) else node)
 
     def json(self) -> Json:
-        shape = Named(self.value, self.what, most=self.most).json()
-        return {**shape, "patternProperties": {f"^(?:{_NAME_OR_RANGE})$": self.value.json()}}
+        return {**super().json(), "patternProperties": {f"^(?:{_NAME_OR_RANGE})$": self.value.json()}}
 
 
-def _spread(problems: Problems, node: Map) -> Map:
+def _expand(problems: Problems, node: Map) -> Map:
     entries: dict[str, Entry] = {}
     for key, entry in node.entries.items():
         names = range_names(key)
@@ -150,19 +141,14 @@ def _spread(problems: Problems, node: Map) -> Map:
 def _in_place(problems: Problems, node: Node, place: int, count: int) -> Node:
     """The node of one row of ``count``, each range replaced by the name at position ``place``."""
     if isinstance(node, Map):
-        entries = {
-            key: replace(entry, value=_in_place(problems, entry.value, place, count))
-            for key, entry in node.entries.items()
-        }
-        return replace(node, entries=entries)
+        values = {key: _in_place(problems, entry.value, place, count) for key, entry in node.entries.items()}
+        return replace(node, entries={key: replace(node.entries[key], value=value) for key, value in values.items()})
     if isinstance(node, Items):
         return replace(node, items=tuple(_in_place(problems, item, place, count) for item in node.items))
-    names = range_names(node.text) if isinstance(node, Scalar) else ()
-    if not names or not isinstance(node, Scalar):
+    if not isinstance(node, Scalar) or not (names := range_names(node.text)):
         return node
-    if len(names) != count:
-        problems.add(
-            node.mark, f"{node.text} has {len(names)} names, the row's key {count}", "write ranges of the same length"
-        )
-        return node
-    return replace(node, text=names[place], verbatim=False)
+    if len(names) == count:
+        return replace(node, text=names[place], verbatim=False)
+    message = f"{node.text} has {len(names)} names, the row's key {count}"
+    problems.add(node.mark, message, "write ranges of the same length")
+    return node

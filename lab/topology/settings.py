@@ -13,6 +13,7 @@ from lab.topology.fields import (
     KERNEL_WORDS,
     LINK_SETTINGS,
     REPEAT_COUNT,
+    RPM,
     STACK_SETTINGS,
     VM_SETTINGS,
 )
@@ -24,15 +25,13 @@ T = TypeVar("T")
 Value = int | str
 _CHOSEN = r"[a-z0-9*][a-z0-9*-]{0,39}"
 _MINUTE = 60 * 10**9
-_SCALED_RATES, _SCALED_TIMES = {"rate"}, {"service", "seek", "cost"}
-_RPM = "rpm"
 _ONE_LIMIT = {Driver.NULL_BLK, Driver.NVMET_TCP, Driver.NVME}
 """Their LUNs have no limit but that of the tag set."""
 
 
-def setting_fields() -> tuple[Field[object], ...]:
+def setting_fields() -> tuple[Field, ...]:
     """The settings as fields whose names are patterns; ``*`` matches any part of a name."""
-    tables: tuple[tuple[str, str, Mapping[str, Field[object]]], ...] = (
+    tables: tuple[tuple[str, str, Mapping[str, Field]], ...] = (
         ("", "", {KERNEL_WORDS.name: KERNEL_WORDS}),
         (rf"hba\.({NAME}\.)?", "hba.", HBA_SETTINGS),
         (r"vm\.", "vm.", VM_SETTINGS),
@@ -51,7 +50,7 @@ def setting_fields() -> tuple[Field[object], ...]:
     )
 
 
-def tried_fields() -> tuple[Field[int], ...]:
+def tried_fields() -> tuple[Field, ...]:
     """Attributes of stacks under ``try:``, with any number: the kernel decides which it takes."""
     folders = "|".join(ATTRIBUTES)
     name = rf"stack\.{NAME}\.({folders})\.[a-z0-9_]{{1,40}}"
@@ -70,11 +69,11 @@ def apply_try(topology: Topology, key: str, value: int) -> Topology:
     """The topology with an attribute to be tried on a stack. Raises ValueError for an unknown stack."""
     _, name, attribute = key.split(".", 2)
 
-    def tried(stack: Stack) -> Stack:
+    def attempt(stack: Stack) -> Stack:
         asked = replace(stack, repeat_count=value) if attribute == REPEAT_COUNT.name else stack
         return replace(asked, tried={**stack.tried, attribute.replace(".", "/"): str(value)})
 
-    return replace(topology, stacks=_changed(topology.stacks, "stack", name, tried))
+    return replace(topology, stacks=_change(topology.stacks, "stack", name, attempt))
 
 
 def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
@@ -99,11 +98,11 @@ def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
         raise ValueError(f"{key}: no such setting")
     own = value if kind == "stack" else scaled(topology.scale, parameter, int(value))
     parts: Mapping[str, Hba | Disk | Link | Stack] = getattr(topology, section)
-    changed = _changed(parts, what, name, lambda one: replace(one, **_fields(one, parameter, own)))
+    changed = _change(parts, what, name, lambda part: replace(part, **_fields(part, parameter, own)))
     return replace(topology, **{section: changed})  # type: ignore[arg-type]
 
 
-_SECTIONS: Mapping[str, tuple[str, str, Mapping[str, Field[object]]]] = {
+_SECTIONS: Mapping[str, tuple[str, str, Mapping[str, Field]]] = {
     "hba": ("hbas", "HBA", HBA_SETTINGS),
     "disk": ("disks", "disk", DISK_SETTINGS),
     "link": ("links", "link", LINK_SETTINGS),
@@ -112,31 +111,35 @@ _SECTIONS: Mapping[str, tuple[str, str, Mapping[str, Field[object]]]] = {
 """By kind: the field of the topology, the kind in messages, and the settings."""
 
 
-def _fields(one: Hba | Disk | Link | Stack, parameter: str, value: Value) -> dict[str, Any]:
+def _fields(part: Hba | Disk | Link | Stack, parameter: str, value: Value) -> dict[str, Any]:
     """The fields of a part that a setting changes, with their new values."""
-    if isinstance(one, Stack) and "." in parameter:
-        return {"settings": {**one.settings, parameter.replace(".", "/"): str(value)}}
-    if isinstance(one, Hba) and parameter == "can_queue" and one.driver in _ONE_LIMIT:
+    if isinstance(part, Stack) and "." in parameter:
+        return {"settings": {**part.settings, parameter.replace(".", "/"): str(value)}}
+    if isinstance(part, Hba) and parameter == "can_queue" and part.driver in _ONE_LIMIT:
         return {"can_queue": value, "cmd_per_lun": value}
-    if isinstance(one, Disk) and parameter in {"rate", "service"}:
+    if isinstance(part, Disk) and parameter in {"rate", "service"}:
         return {"rate": None, "service": None, parameter: value}
-    return {"rotation" if parameter == _RPM else parameter: value}
+    return {RPM.into if parameter == RPM.name else parameter: value}
 
 
-def _changed(known: Mapping[str, T], what: str, pattern: str, change: Callable[[T], T]) -> dict[str, T]:
+def _change(known: Mapping[str, T], what: str, pattern: str, change: Callable[[T], T]) -> dict[str, T]:
     chosen = {name for name in known if fnmatchcase(name, pattern)}
     if not chosen:
         raise ValueError(f"no {what} {pattern}{nearest(pattern, known)} (known: {names(known)})")
-    return {name: change(each) if name in chosen else each for name, each in known.items()}
+    return {name: change(part) if name in chosen else part for name, part in known.items()}
+
+
+SCALED = ("rate", "service", "seek", RPM.into)
+"""Fields of a disk that differ between hardware and lab."""
 
 
 def scaled(scale: int, parameter: str, value: int) -> int:
     """The lab's value of a parameter of the hardware."""
-    if parameter == _RPM:
+    if parameter in (RPM.name, RPM.into):
         return revolution(value, scale)
-    if parameter in _SCALED_RATES:
+    if parameter == "rate":
         return max(1, value // scale)
-    return value * scale if parameter in _SCALED_TIMES else value
+    return value * scale if parameter in {"service", "seek", "cost"} else value
 
 
 def revolution(rpm: int, scale: int) -> int:

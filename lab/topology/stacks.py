@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import replace
 
-from lab.topology import fields
+from lab.topology.fields import ATTRIBUTES, STACK_SETTINGS, THROUGHPUT
 from lab.topology.model import Stack, StackKind, Topology, build_order
 from lab.yaml.fields import Row
 from lab.yaml.strict import names, nearest
@@ -35,40 +35,30 @@ def read_stacks(topology: Topology, rows: Mapping[str, Row], luns: Iterable[str]
     for name, stack in stacks.items():
         row = rows[name]
         if name in topology.luns or name in topology.disks:
-            row.problems.add(row.mark, f"stack {name}: a LUN or a disk has that name", "choose another name")
+            row.add("", f"stack {name}: a LUN or a disk has that name", "choose another name")
         for member in dict.fromkeys(stack.over):
             if member not in known:
-                remedy = f"known: {names(sorted(known - {name}))}"
                 text = f"stack {name}: no LUN or stack {member}{nearest(member, known)}"
-                row.problems.add(row.place("over"), text, remedy)
+                row.add("over", text, f"known: {names(sorted(known - {name}))}")
     sound = {name: stack for name, stack in stacks.items() if known.issuperset(stack.over)}
-    found = replace(topology, stacks=sound)
-    made = {stack.name for stack in build_order(found)}
-    there = {*topology.luns, *sound}
+    made = {stack.name for stack in build_order(replace(topology, stacks=sound))}
     for name in sound.keys() - made:
-        if there.issuperset(sound[name].over):
-            rows[name].problems.add(rows[name].mark, f"stack {name}: it is over itself")
-    return replace(found, stacks={name: stack for name, stack in sound.items() if name in made})
+        if {*topology.luns, *sound}.issuperset(sound[name].over):
+            rows[name].add("", f"stack {name}: it is over itself")
+    return replace(topology, stacks={name: stack for name, stack in sound.items() if name in made})
 
 
 def _stack(name: str, row: Row) -> Stack | None:
-    kind_text, over = row.get(fields.KIND), row.get(fields.OVER)
-    if kind_text is None or not over:
+    kind, over = row.get("kind"), row.get("over")
+    if kind is None or not over:
         return None
-    kind = StackKind(kind_text)
     for key in row.node.entries.keys() - _OWN_KEYS[kind] - _COMMON_KEYS:
-        row.problems.add(row.place(key), f"stack {name}: kind {kind} has no {key}")
-    settings = {
-        f"{field.name}/{name}": str(value)
-        for field in (fields.STACK_QUEUE, fields.STACK_MD)
-        if (own := row.get(field))
-        for name, value in own.given(fields.ATTRIBUTES[field.name]).items()
-    }
-    throughput = tuple(row.get_or(fields.THROUGHPUT, []))
-    others = row.given(fields.STACK_SETTINGS.values())
-    stack = Stack(name, kind, tuple(over), throughput=throughput, settings=settings, **others)
+        row.add(key, f"stack {name}: kind {kind} has no {key}")
+    settings = {f"{part}/{key}": str(value) for part in ATTRIBUTES for key, value in row.get(part, {}).items()}
+    others = row.given((THROUGHPUT, *STACK_SETTINGS.values()))
+    stack = Stack(name, kind, tuple(over), settings=settings, **others)
     for key, reason in _lacks(stack):
-        row.problems.add(row.place(key), f"stack {name}: {reason}")
+        row.add(key, f"stack {name}: {reason}")
     return stack
 
 

@@ -6,16 +6,16 @@ reference pages use the same tables. Mistakes are added to a ``Problems``; a wro
 """
 
 import re
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from functools import cached_property
-from typing import Any, Generic, Protocol, TypeVar
+from itertools import zip_longest
+from typing import Any, Protocol, TypeVar
 
 from lab.base.units import parse_rate, parse_size, parse_time, show_rate, show_size, show_time
 from lab.yaml.strict import Broken, Entry, Items, Map, Mark, Node, Problems, Scalar, describe, names, nearest, quoted
 
 T = TypeVar("T")
-T_co = TypeVar("T_co", covariant=True)
 Json = dict[str, object]
 
 NAME = r"[a-z0-9][a-z0-9-]{0,39}"
@@ -30,19 +30,19 @@ _DIGITS = re.compile(r"[-+]?[0-9]+")
 _DECIMAL = re.compile(r"[0-9]{1,15}(\.[0-9]{1,15})?")
 
 
-class Kind(Protocol[T_co]):
+class Kind(Protocol):
     @property
     def type(self) -> str:
         """The kind in words, for the reference pages."""
 
-    def read(self, problems: Problems, label: str, node: Node) -> T_co | None:
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
         """The value, or None after reporting what is wrong with ``label``."""
 
     def json(self) -> Json:
         """The same rule as JSON schema."""
 
 
-def _refuse(problems: Problems, label: str, node: Node, wanted: str, remedy: str = "") -> None:
+def _refuse(problems: Problems, label: str, node: Node, wanted: str, remedy: str = "") -> Any:
     # A Broken node has been reported already.
     if not isinstance(node, Broken):
         problems.add(node.mark, f"{label}: expected {wanted}, got {describe(node)}", remedy)
@@ -57,17 +57,14 @@ class Integer:
     def type(self) -> str:
         return f"integer from {self.low}" + (f" to {self.high}" if self.high < 1 << 30 else "")
 
-    def read(self, problems: Problems, label: str, node: Node) -> int | None:
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
         if not isinstance(node, Scalar) or node.kind != "integer" or not _DIGITS.fullmatch(node.text):
             is_number = isinstance(node, Scalar) and not node.plain and _DIGITS.fullmatch(node.text)
-            _refuse(problems, label, node, "an integer", "remove the quotes" if is_number else "")
-            return None
+            return _refuse(problems, label, node, "an integer", "remove the quotes" if is_number else "")
         # int() refuses thousands of digits.
-        value = int(node.text) if len(node.text) <= _LONGEST_NUMBER else None
-        if value is None or not self.low <= value <= self.high:
-            _refuse(problems, label, node, f"an integer from {self.low} to {self.high}")
-            return None
-        return value
+        if len(node.text) > _LONGEST_NUMBER or not self.low <= int(node.text) <= self.high:
+            return _refuse(problems, label, node, f"an integer from {self.low} to {self.high}")
+        return int(node.text)
 
     def json(self) -> Json:
         return {"type": "integer", "minimum": self.low, "maximum": self.high}
@@ -84,13 +81,11 @@ class Number:
     def type(self) -> str:
         return f"number above {self.above:g}"
 
-    def read(self, problems: Problems, label: str, node: Node) -> float | None:
-        plain = isinstance(node, Scalar) and node.kind in {"integer", "float"}
-        value = float(node.text) if isinstance(node, Scalar) and plain and _DECIMAL.fullmatch(node.text) else None
-        if value is None or not self.above < value <= self.high:
-            _refuse(problems, label, node, f"a number above {self.above:g} and up to {self.high:g}")
-            return None
-        return value
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
+        plain = isinstance(node, Scalar) and node.kind in {"integer", "float"} and _DECIMAL.fullmatch(node.text)
+        if plain and self.above < float(plain[0]) <= self.high:
+            return float(plain[0])
+        return _refuse(problems, label, node, f"a number above {self.above:g} and up to {self.high:g}")
 
     def json(self) -> Json:
         return {"type": "number", "exclusiveMinimum": self.above, "maximum": self.high}
@@ -100,27 +95,25 @@ class Number:
 class Flag:
     type = "true or false"
 
-    def read(self, problems: Problems, label: str, node: Node) -> bool | None:
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
         if isinstance(node, Scalar) and node.plain and node.text in {"true", "false"}:
             return node.text == "true"
         remedy = _MEANT.get(node.text.lower(), "") if isinstance(node, Scalar) else ""
-        _refuse(problems, label, node, "true or false", remedy)
-        return None
+        return _refuse(problems, label, node, self.type, remedy)
 
     def json(self) -> Json:
         return {"type": "boolean"}
 
 
-def _string(problems: Problems, label: str, node: Node, wanted: str, pattern: str = "") -> Scalar | None:
-    """A scalar that is a string in YAML; the remedy proposes quotes where the quoted text would match ``pattern``."""
-    if isinstance(node, Scalar) and node.kind == "string":
-        return node
-    quotes_help = isinstance(node, Scalar) and bool(re.fullmatch(pattern or ".+", node.text))
-    remedy = f'quote it: "{node.text}"' if isinstance(node, Scalar) and quotes_help else ""
-    if isinstance(node, Scalar) and node.kind == "float":
-        problems.add(node.mark, f"{label}: expected {wanted}, got {node.text}, a number in YAML", remedy)
-    else:
-        _refuse(problems, label, node, wanted, remedy)
+def _string(problems: Problems, label: str, node: Node, wanted: str, pattern: str = "") -> Any:
+    """The text of a string in YAML; the remedy proposes quotes where the quoted text would match ``pattern``."""
+    if not isinstance(node, Scalar):
+        return _refuse(problems, label, node, wanted)
+    if node.kind == "string":
+        return node.text
+    remedy = f'quote it: "{node.text}"' if re.fullmatch(pattern or ".+", node.text) else ""
+    got = f"{node.text}, a number in YAML" if node.kind == "float" else describe(node)
+    problems.add(node.mark, f"{label}: expected {wanted}, got {got}", remedy)
     return None
 
 
@@ -136,16 +129,14 @@ class Text:
     def type(self) -> str:
         return "text" if not self.pattern else self.wanted.removeprefix("a ").removeprefix("an ")
 
-    def read(self, problems: Problems, label: str, node: Node) -> str | None:
-        scalar = _string(problems, label, node, self.wanted, self.pattern)
-        if scalar is None:
-            return None
-        good = bool(scalar.text.strip()) and len(scalar.text) <= self.longest
-        if not good or (self.pattern and not re.fullmatch(self.pattern, scalar.text)):
-            too_long = f" of at most {self.longest} characters" if len(scalar.text) > self.longest else ""
-            _refuse(problems, label, node, self.wanted + too_long)
-            return None
-        return scalar.text
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
+        text = _string(problems, label, node, self.wanted, self.pattern)
+        if text is None or (
+            text.strip() and len(text) <= self.longest and re.fullmatch(self.pattern or "(?s).*", text)
+        ):
+            return text
+        too_long = f" of at most {self.longest} characters" if len(text) > self.longest else ""
+        return _refuse(problems, label, node, self.wanted + too_long)
 
     def json(self) -> Json:
         shape: Json = {"type": "string", "minLength": 1, "maxLength": self.longest}
@@ -164,15 +155,12 @@ class Choice:
     def type(self) -> str:
         return names(self.values)
 
-    def read(self, problems: Problems, label: str, node: Node) -> str | None:
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
         wanted = f"one of {names(self.values)}"
-        scalar = _string(problems, label, node, wanted, "|".join(self.values))
-        if scalar is None:
-            return None
-        if scalar.text not in self.values:
-            _refuse(problems, label, node, wanted, nearest(scalar.text, self.values).removeprefix(", "))
-            return None
-        return scalar.text
+        text = _string(problems, label, node, wanted, "|".join(self.values))
+        if text is None or text in self.values:
+            return text and self.values[self.values.index(text)]
+        return _refuse(problems, label, node, wanted, nearest(text, self.values).removeprefix(", "))
 
     def json(self) -> Json:
         return {"type": "string", "enum": list(self.values)}
@@ -193,26 +181,25 @@ class Quantity:
     bare_number: bool = False
     step: int = 1
 
-    def read(self, problems: Problems, label: str, node: Node) -> int | None:
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
         is_bare = self.bare_number and isinstance(node, Scalar) and node.kind == "integer"
         if not isinstance(node, Scalar) or (node.kind != "string" and not is_bare):
             lacks_unit = isinstance(node, Scalar) and node.kind in {"integer", "float"}
-            _refuse(problems, label, node, self.wanted, "add the unit" if lacks_unit else "")
-            return None
+            return _refuse(problems, label, node, self.wanted, "add the unit" if lacks_unit else "")
         try:
             value = self.parse(node.text) if len(node.text) <= _LONGEST_NUMBER else None
         except (ValueError, OverflowError):
             value = None
         if value is None:
-            _refuse(problems, label, node, self.wanted)
-        elif not self.low <= value <= self.high:
+            return _refuse(problems, label, node, self.wanted)
+        if not self.low <= value <= self.high:
             limit = f"at least {self.show(self.low)}" if value < self.low else f"at most {self.show(self.high)}"
             problems.add(node.mark, f"{label}: expected {limit}, got {quoted(node.text)}")
-            return None
         elif value % self.step:
             problems.add(node.mark, f"{label}: {quoted(node.text)} is not a multiple of {self.show(self.step)}")
-            return None
-        return value
+        else:
+            return value
+        return None
 
     def json(self) -> Json:
         text: Json = {"type": "string", "pattern": f"^(?:{self.pattern})$"}
@@ -235,8 +222,8 @@ def time(low: int, high: int, step: int = 1) -> Quantity:
 
 
 @dataclass(frozen=True)
-class ListOf(Generic[T]):
-    item: Kind[T]
+class ListOf:
+    item: Kind
     least: int = 0
     most: int = 256
 
@@ -244,42 +231,42 @@ class ListOf(Generic[T]):
     def type(self) -> str:
         return f"list: {self.item.type}"
 
-    def read(self, problems: Problems, label: str, node: Node) -> list[T] | None:
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
         if not isinstance(node, Items):
-            _refuse(problems, label, node, "a list", "write [a, b], or one line with - for each")
-            return None
+            return _refuse(problems, label, node, "a list", "write [a, b], or one line with - for each")
         if not self.least <= len(node.items) <= self.most:
             problems.add(node.mark, f"{label}: expected {self.least} to {self.most} entries, got {len(node.items)}")
-        values = [self.item.read(problems, label, item) for item in node.items[: self.most]]
-        return [value for value in values if value is not None]
+        values = (self.item.read(problems, label, item) for item in node.items[: self.most])
+        return tuple(value for value in values if value is not None)
 
     def json(self) -> Json:
         return {"type": "array", "items": self.item.json(), "minItems": self.least, "maxItems": self.most}
 
 
 @dataclass(frozen=True)
-class Field(Generic[T_co]):
+class Field:
     """One key of a record; of a pattern ``name`` is the expression and ``label`` what readers see.
 
     ``says`` is its meaning, ``default`` its value where the key is missing, or ``absent`` what holds then, in words.
-    ``unit`` is that of a plain number, ``example`` a value as YAML text.
+    ``unit`` is that of a plain number, ``example`` a value as YAML text. ``into`` is the argument that it becomes where
+    that has another name.
     """
 
     name: str
-    kind: Kind[T_co]
+    kind: Kind
     says: str = ""
     example: str = ""
     required: bool = False
-    default: T_co | None = None
+    default: Any = None
     absent: str = ""
     unit: str = ""
     label: str = ""
+    into: str = ""
 
     @property
     def default_text(self) -> str:
-        kind: object = self.kind
-        if isinstance(self.default, int) and isinstance(kind, Quantity):
-            return kind.show(self.default).replace(" ", "")
+        if self.default is not None and isinstance(self.kind, Quantity):
+            return self.kind.show(self.default).replace(" ", "")
         text = self.absent if self.default is None else str(self.default)
         return text.lower() if isinstance(self.default, bool) else text
 
@@ -291,35 +278,44 @@ class Field(Generic[T_co]):
 
 @dataclass(frozen=True)
 class Record:
-    """A mapping with known keys; further keys must match one of ``patterns``, whose values have that kind."""
+    """A mapping with known keys; further keys must match one of ``patterns``, whose values have that kind.
 
-    fields: tuple[Field[object], ...]
-    patterns: tuple[Field[object], ...] = ()
+    ``make`` is called with the values of a sound mapping; without it a mapping reads as a ``Row``.
+    """
+
+    fields: tuple[Field, ...]
+    patterns: tuple[Field, ...] = ()
+    make: Callable[..., Any] | None = None
     type = "mapping"
 
-    def read(self, problems: Problems, label: str, node: Node) -> "Row | None":
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
         if not isinstance(node, Map):
-            _refuse(problems, label, node, "a mapping", "write key: value lines")
-            return None
+            return _refuse(problems, label, node, "a mapping", "write key: value lines")
         self._check_keys(problems, label, node)
-        return Row(problems, node)
+        row = Row(problems, node, self)
+        return row.build(self.make) if self.make else row
 
     def _check_keys(self, problems: Problems, label: str, node: Map) -> None:
-        known = {entry.name for entry in self.fields}
-        unknown = [key for key in node.entries if key not in known and not self.pattern(key)]
-        meant: set[str] = set()
-        for place, key in enumerate(unknown):
-            shown = [entry.label or entry.name for entry in (*self.fields, *self.patterns)]
-            guess = nearest(key, known) if place < _GUESSED_KEYS else ""
-            if guess:
-                meant.update(name for name in known if guess.endswith(f" {name}?"))
-            remedy = f"known: {names(shown)}" if place < _GUESSED_KEYS and not guess else ""
-            problems.add(node.entries[key].key.mark, f"{key}: unknown key{guess}", remedy)
-        for wanted in self.fields:
-            if wanted.required and wanted.name not in meant.union(node.entries):
-                problems.add(node.mark, f"{label}: {wanted.name} is missing", wanted.says, symptom=bool(unknown))
+        unknown = [key for key in node.entries if not self.field(key)]
+        guesses = [nearest(key, self.by_name) for key in unknown[:_GUESSED_KEYS]]
+        known = f"known: {names(field.label or field.name for field in (*self.fields, *self.patterns))}"
+        for key, guess in zip_longest(unknown, guesses):
+            remedy = known if guess == "" else ""
+            problems.add(node.entries[key].key.mark, f"{key}: unknown key{guess or ''}", remedy)
+        for field in self.fields:
+            is_meant = any(guess.endswith(f" {field.name}?") for guess in guesses)
+            if field.required and field.name not in node.entries and not is_meant:
+                problems.add(node.mark, f"{label}: {field.name} is missing", field.says, symptom=bool(unknown))
 
-    def pattern(self, key: str) -> Field[object] | None:
+    @cached_property
+    def by_name(self) -> Mapping[str, Field]:
+        return {field.name: field for field in self.fields}
+
+    def field(self, key: str) -> Field | None:
+        """The field of a key, by its name or by a pattern."""
+        return self.by_name.get(key) or self.pattern(key)
+
+    def pattern(self, key: str) -> Field | None:
         """The pattern that a key matches."""
         # One expression for all: an arm has more than a hundred.
         match = self._any_pattern.fullmatch(key) if self.patterns else None
@@ -327,64 +323,79 @@ class Record:
 
     @cached_property
     def _any_pattern(self) -> re.Pattern[str]:
-        alternatives = (f"(?P<key{place}>{entry.name})" for place, entry in enumerate(self.patterns))
-        return re.compile("|".join(alternatives))
+        return re.compile("|".join(f"(?P<key{place}>{field.name})" for place, field in enumerate(self.patterns)))
 
     def json(self) -> Json:
         shape: Json = {
             "type": "object",
-            "properties": {entry.name: entry.json() for entry in self.fields},
+            "properties": {field.name: field.json() for field in self.fields},
             "additionalProperties": False,
         }
         if self.patterns:
-            shape["patternProperties"] = {f"^(?:{entry.name})$": entry.json() for entry in self.patterns}
-        wanted = [entry.name for entry in self.fields if entry.required]
-        return {**shape, "required": wanted} if wanted else shape
+            shape["patternProperties"] = {f"^(?:{field.name})$": field.json() for field in self.patterns}
+        required = [field.name for field in self.fields if field.required]
+        return {**shape, "required": required} if required else shape
 
 
 @dataclass(frozen=True)
 class Row:
-    """A mapping whose keys have been checked; values are read field by field."""
+    """A mapping whose keys have been checked; values are read key by key."""
 
     problems: Problems
     node: Map
-
-    @property
-    def mark(self) -> Mark:
-        return self.node.mark
+    record: Record
 
     def entry(self, name: str) -> Entry | None:
         return self.node.entries.get(name)
 
     def place(self, name: str) -> Mark:
         """The position of the value of ``name``, or of the mapping if the key is missing."""
-        return self.node.entries[name].value.mark if name in self.node.entries else self.mark
+        return self.node.entries[name].value.mark if name in self.node.entries else self.node.mark
 
-    def get(self, wanted: Field[T]) -> T | None:
-        """None if the key is missing, or its value wrong and reported."""
-        there = self.entry(wanted.name)
-        return wanted.kind.read(self.problems, wanted.name, there.value) if there else None
+    def add(self, key: str, message: str, remedy: str = "", *, symptom: bool = False) -> None:
+        """Reports a mistake at the value of ``key``, or at the mapping if there is no such key."""
+        self.problems.add(self.place(key), message, remedy, symptom=symptom)
 
-    def get_or(self, wanted: Field[T], default: T) -> T:
-        value = self.get(wanted)
+    def get(self, key: str | Field, default: Any = None) -> Any:
+        """The field's default, else ``default``, if the key is missing, or its value wrong and reported."""
+        name, field = (key, self.record.field(key)) if isinstance(key, str) else (key.name, key)
+        entry = self.entry(name)
+        value = field.kind.read(self.problems, name, entry.value) if entry and field else None
+        if value is None and field:
+            value = field.default
         return default if value is None else value
 
-    def given(self, wanted: Iterable[Field[object]]) -> dict[str, Any]:
-        """The values of the keys that are there, by name."""
-        return {one.name: value for one in wanted if (value := self.get(one)) is not None}
+    get_or = get
 
-    def value(self, wanted: Field[T]) -> T:
-        """As ``get``, with the field's own default."""
-        if wanted.default is None:
-            raise ValueError(f"{wanted.name} has no default")
-        return self.get_or(wanted, wanted.default)
+    def given(self, wanted: Iterable[Field]) -> dict[str, Any]:
+        """The values of the keys that are there, by the names of the arguments that they become."""
+        there = (field for field in wanted if field.name in self.node.entries)
+        return {field.into or field.name: value for field in there if (value := self.get(field)) is not None}
+
+    def matches(self) -> Iterator[tuple[str, Entry, Any]]:
+        """The keys that match a pattern, with their values; None for a wrong one."""
+        for key, entry in self.node.entries.items():
+            if key not in self.record.by_name and (field := self.record.pattern(key)):
+                yield key, entry, field.kind.read(self.problems, key, entry.value)
+
+    def build(self, make: Callable[..., T], **others: Any) -> T | None:
+        """``make`` with all values that are there, and with ``others``.
+
+        None if one of the others is None, or a required key has no value.
+        """
+        wanted = [field for field in self.record.fields if (field.into or field.name) not in others]
+        values = {field.into or field.name: self.get(field) for field in wanted}
+        lacks_key = any(field.required and values[field.into or field.name] is None for field in wanted)
+        if lacks_key or any(value is None for value in others.values()):
+            return None
+        return make(**{key: value for key, value in values.items() if value is not None}, **others)
 
 
 @dataclass(frozen=True)
-class Named(Generic[T]):
+class Named:
     """A mapping from names to values of one kind, in the order of the file."""
 
-    value: Kind[T]
+    value: Kind
     what: str
     least: int = 1
     most: int = 256
@@ -394,23 +405,20 @@ class Named(Generic[T]):
     def type(self) -> str:
         return f"{self.what}s by name"
 
-    def read(self, problems: Problems, label: str, node: Node) -> dict[str, T] | None:
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
         if not isinstance(node, Map):
-            _refuse(problems, label, node, f"a mapping from names to {self.what}s")
-            return None
+            return _refuse(problems, label, node, f"a mapping from names to {self.what}s")
         if not self.least <= len(node.entries) <= self.most:
             wanted = f"{self.least} to {self.most} {self.what}s"
             problems.add(node.mark, f"{label}: expected {wanted}, got {len(node.entries)}")
-        values: dict[str, T] = {}
+        values = {}
         # A value is kept under a wrong name, so that references to it are not reported as well.
         for name, entry in list(node.entries.items())[: self.most]:
             name_text().read(problems, f"{self.what} {quoted(name)}", entry.key)
             if name in self.reserved:
                 problems.add(entry.key.mark, f"{self.what} {name}: the name is reserved", "choose another name")
-            value = self.value.read(problems, name, entry.value)
-            if value is not None:
-                values[name] = value
-        return values
+            values[name] = self.value.read(problems, name, entry.value)
+        return {name: value for name, value in values.items() if value is not None}
 
     def json(self) -> Json:
         pattern = NAME if not self.reserved else f"(?!(?:{'|'.join(self.reserved)})$){NAME}"
@@ -423,27 +431,6 @@ class Named(Generic[T]):
         }
 
 
-@dataclass(frozen=True)
-class Either(Generic[T_co]):
-    """A string, or a mapping of the other kind; the caller checks which."""
-
-    text: Text
-    other: Kind[T_co]
-
-    @property
-    def type(self) -> str:
-        return f"{self.text.type} or {self.other.type}"
-
-    def read(self, problems: Problems, label: str, node: Node) -> "str | T_co | None":
-        if isinstance(node, Map):
-            return self.other.read(problems, label, node)
-        return self.text.read(problems, label, node)
-
-    def json(self) -> Json:
-        return {"anyOf": [self.text.json(), self.other.json()]}
-
-
-def mapping_values(row: Row) -> Mapping[str, str]:
+def mapping_values(row: Row) -> dict[str, str]:
     """The scalars of a row as text, for reports."""
-    scalars = ((key, entry.value) for key, entry in row.node.entries.items())
-    return {key: value.text for key, value in scalars if isinstance(value, Scalar)}
+    return {key: entry.value.text for key, entry in row.node.entries.items() if isinstance(entry.value, Scalar)}

@@ -29,7 +29,7 @@ def written(page: str) -> tuple[str, str]:
     return above, generated
 
 
-def every_field(record: Record, seen: set[int]) -> Iterator[Field[object]]:
+def every_field(record: Record, seen: set[int]) -> Iterator[Field]:
     if id(record) in seen:
         return
     seen.add(id(record))
@@ -63,7 +63,7 @@ def test_links_lead_to_a_heading() -> None:
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.label or field.name)
-def test_every_key_has_a_meaning_and_an_example_that_reads(field: Field[object]) -> None:
+def test_every_key_has_a_meaning_and_an_example_that_reads(field: Field) -> None:
     assert field.says
     text = sample(field)
     if not text:
@@ -77,7 +77,7 @@ def test_every_key_has_a_meaning_and_an_example_that_reads(field: Field[object])
 
 
 @pytest.mark.parametrize("field", FIELDS, ids=lambda field: field.label or field.name)
-def test_every_default_reads_as_itself(field: Field[object]) -> None:
+def test_every_default_reads_as_itself(field: Field) -> None:
     if not field.default:
         return
     problems = Problems()

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 from lab.base.errors import EXIT_MISUSE, InputErrors, Misuse
-from lab.yaml.fields import Field, Flag, Integer, ListOf, Record, Text, rate, size, time
+from lab.yaml.fields import Field, Flag, Integer, Kind, ListOf, Record, Text, rate, size, time
 from lab.yaml.strict import MAX_BYTES, Items, Map, Node, Problems, Scalar, parse, plain_value, read_bytes
 
 
@@ -20,7 +20,7 @@ def mistakes(text: str | bytes) -> list[str]:
     return parsed(text)[1]
 
 
-def read_with(kind: Field[object], text: str) -> tuple[object, list[str]]:
+def read_with(kind: Field, text: str) -> tuple[object, list[str]]:
     problems = Problems()
     row = Record((kind,)).read(problems, "test", parse(text.encode(), "f.yaml", problems))
     assert row is not None
@@ -131,13 +131,13 @@ def test_a_scalar_has_the_position_of_each_character() -> None:
         (time(1, 10**9), "k: 4ms", 4 * 10**6, ""),
         (time(1, 10**9), "k: 2s", None, 'k: expected at most 1 s, got "2s"'),
         (time(0, 10**9, step=1000), "k: 5ns", None, 'k: "5ns" is not a multiple of 1 us'),
-        (ListOf(Integer(1, 9), least=1), "k: [1, 2]", [1, 2], ""),
+        (ListOf(Integer(1, 9), least=1), "k: [1, 2]", (1, 2), ""),
         (ListOf(Integer(1, 9), least=1), "k: []", None, "k: expected 1 to 256 entries, got 0"),
         (ListOf(Integer(1, 9)), "k: 1", None, "k: expected a list, got 1"),
     ],
 )
-def test_typed_values(kind: object, text: str, value: object, problem: str) -> None:
-    found, problems = read_with(Field("k", kind), text)  # type: ignore[arg-type]
+def test_typed_values(kind: Kind, text: str, value: object, problem: str) -> None:
+    found, problems = read_with(Field("k", kind), text)
     if problem:
         assert any(problem in each for each in problems), problems
     else:

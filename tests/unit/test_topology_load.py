@@ -276,7 +276,7 @@ def test_the_tag_set_of_null_blk_is_one_number() -> None:
 
 @pytest.mark.parametrize("part, settings", [(Disk, DISK_SETTINGS), (Hba, HBA_SETTINGS), (Stack, STACK_SETTINGS)])
 def test_a_missing_key_means_the_default_that_the_reference_names(
-    part: type[Disk | Hba | Stack], settings: Mapping[str, Field[object]]
+    part: type[Disk | Hba | Stack], settings: Mapping[str, Field]
 ) -> None:
     defaults = {field.name: field.default for field in dataclasses.fields(part)}
     stated = {name: field.default for name, field in settings.items() if field.default is not None}

@@ -78,7 +78,7 @@ _REGRESSION = Record(
     )
 )
 _REGRESSIONS = Field("regressions", ListOf(_REGRESSION, least=1), required=True)
-_OUT_OF_SCOPE: Field[list[Row]] = Field(
+_OUT_OF_SCOPE = Field(
     "out_of_scope", ListOf(Record((schema.THAT, schema.LINK, schema.BECAUSE))), "regressions that the lab cannot show"
 )
 _FILE = Record((_REGRESSIONS, _OUT_OF_SCOPE))
