@@ -83,14 +83,18 @@ def _facts(field: Field) -> Sequence[str]:
 
 
 def _metrics() -> str:
-    rows = [
-        (f"`{name}`", metric.unit, "more" if metric.more_is_better else "less", "yes" if metric.bounded else "")
-        for name, metric in METRICS.items()
-    ]
+    """A row for the metrics of one kind that share unit and direction, and the sampled figures of a part in one row."""
+    rows: dict[Sequence[str], list[str]] = {}
+    for name, metric in METRICS.items():
+        facts = (metric.unit, "more" if metric.more_is_better else "less", "yes" if metric.bounded else "")
+        rows.setdefault((name.partition(".")[0], *facts), []).append(f"`{name}`")
+    metrics = [(", ".join(names), *facts) for (_, *facts), names in rows.items()]
     sampled = [(f"`arm.load.{GUEST}.{IDLE}`",)]
-    sampled += [(f"`arm.load.{part}.NAME.{figure}`",) for part, figures in SAMPLED.items() for figure in figures]
+    sampled += [
+        (", ".join(f"`arm.load.{part}.NAME.{figure}`" for figure in figures),) for part, figures in SAMPLED.items()
+    ]
     return (
-        f"## Metrics of a role\n\n{_table(('metric', 'unit', 'better', 'has a bound'), rows)}\n"
+        f"## Metrics of a role\n\n{_table(('metric', 'unit', 'better', 'has a bound'), metrics)}\n"
         f"## Sampled figures\n\n{_table(('operand',), sampled)}"
     )
 

@@ -3,7 +3,6 @@
 
 import math
 import random
-from pathlib import Path
 
 import pytest
 from hypothesis import given
@@ -199,9 +198,3 @@ def test_the_page_is_made_of_its_seed_alone() -> None:
     text = page(plan)
     assert text == page(plan)
     assert text.count("\n| ") == 1 + 25 + 1 + 15
-
-
-@pytest.mark.slow
-@pytest.mark.timeout(1800)
-def test_the_page_in_docs_is_the_one_that_the_command_makes() -> None:
-    assert (Path(__file__).parents[2] / "docs" / "results" / "noise.md").read_text() == page(RehearsalPlan())

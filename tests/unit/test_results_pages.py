@@ -7,14 +7,11 @@ import pytest
 
 from harness.commands.common.options import PAGES
 from harness.report import markdown
-from harness.studies import agreement, field_reports, io_cost, kills
+from harness.studies import field_reports
 from harness.studies.zoo import page as zoo
 
 PREFACES = {
-    "agreement": agreement._PREFACE,
-    "controls": kills._PREFACE,
     "field-reports": field_reports._PREFACE,
-    "io-cost": io_cost._PREFACE,
     "zoo": zoo._PREFACE,
 }
 
@@ -23,7 +20,7 @@ PREFACES = {
 def test_a_stored_page_starts_as_its_generator_writes_it(name: str) -> None:
     text = (PAGES / f"{name}.md").read_text(encoding="utf-8")
     title = text.splitlines()[2].removeprefix("# ")
-    command = name if name in ("controls", "zoo") else "pages"
+    command = name if name == "zoo" else "pages"
     lines = markdown.head(title, f"Generated from results by: blklab check {command}")
     assert text.startswith("\n".join((*lines, PREFACES[name])))
 

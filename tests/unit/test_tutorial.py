@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""docs/tutorial.md: the commands that boot nothing print what the page shows."""
+"""docs/first-steps.md: the commands that boot nothing print what the page shows."""
 
 from pathlib import Path
 

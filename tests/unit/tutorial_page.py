@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The commands of docs/tutorial.md with their outputs: read, executed, compared, and written again.
+"""The commands of docs/first-steps.md with their outputs: read, executed, compared, and written again.
 
     python -m tests.unit.tutorial_page [COMMAND...]
 
@@ -16,8 +16,8 @@ from dataclasses import dataclass
 from pathlib import Path
 
 CHECKOUT = Path(__file__).parents[2]
-PAGE = CHECKOUT / "docs" / "tutorial.md"
-SLOW = ("run", "bisect", "patch", "cat results", "echo")
+PAGE = CHECKOUT / "docs" / "first-steps.md"
+SLOW = ("run", "bisect", "patch", "head", "echo")
 """How commands begin, after blklab, that need a kernel that boots."""
 _BLOCK = re.compile(r"^```\n(\$ .*?)^```$", re.MULTILINE | re.DOTALL)
 _VARYING = (

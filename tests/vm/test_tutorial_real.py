@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""docs/tutorial.md, from its first to its last command: builds seven kernels and boots each three times."""
+"""docs/first-steps.md, from its first to its last command: builds seven kernels and boots each three times."""
 
 from pathlib import Path
 
