@@ -8,18 +8,15 @@ or in blklab's cache.
 
 import json
 import shlex
-from collections.abc import Iterable, Iterator
 from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 from shutil import copyfile
 
 from lab.base.digest import digest_file, known_digest
 from lab.base.reading import read_json
-from lab.guest.steps import Step
-from lab.guest.steps.load import RunLoad
 from lab.qemu.argv import JOB_KEY, RESULTS_FILE, MachineSpec, machine_argv
 
-REPEAT, BY_HAND, EXPECTED, INPUTS = "repeat.sh", "by-hand.txt", "expected.sha256", "inputs.json"
+REPEAT, EXPECTED, INPUTS = "repeat.sh", "expected.sha256", "inputs.json"
 KERNEL, BASE, JOB, STEADY = "kernel", "base.cpio", "job.cpio", "steady.so"
 """Names of the inputs in a kit, in the folder of ``repeat.sh``."""
 
@@ -67,29 +64,13 @@ def repeat_script(spec: MachineSpec, inputs: Inputs, wall_limit: float) -> str:
     return text
 
 
-def by_hand(steps: Iterable[Step]) -> Iterator[str]:
-    """The shell lines, to be typed as root, that do what the guest does."""
-    for step in steps:
-        if isinstance(step, RunLoad):
-            yield f"cat > {step.file} <<'EOF'"
-            yield from step.fio.rstrip("\n").split("\n")
-            yield "EOF"
-        yield step.shell()
-
-
-def write_repeat(folder: Path, script: str, inputs: Inputs, steps: Iterable[Step]) -> None:
+def write_repeat(folder: Path, script: str, inputs: Inputs) -> None:
     """Raises OSError."""
     path = folder / REPEAT
     path.write_text(script)
     path.chmod(0o755)
     copyfile(inputs.steady, folder / STEADY)
     (folder / INPUTS).write_text(json.dumps(asdict(inputs), default=str, indent=1, sort_keys=True) + "\n")
-    write_by_hand(folder, steps)
-
-
-def write_by_hand(folder: Path, steps: Iterable[Step]) -> None:
-    """Raises OSError."""
-    (folder / BY_HAND).write_text("".join(f"{line}\n" for line in (*_PREFACE, *by_hand(steps))))
 
 
 def read_inputs(folder: Path) -> Inputs | None:
@@ -114,10 +95,3 @@ def write_expected(folder: Path) -> None:
     results = folder / RESULTS_FILE
     if results.is_file():
         (folder / EXPECTED).write_text(f"{digest_file(results)}  {RESULTS_FILE}\n")
-
-
-_PREFACE = (
-    "# What this boot did, as lines to be typed as root on a test machine.",
-    "# Times differ there: under the virtual clock of blklab they count instructions.",
-    "",
-)

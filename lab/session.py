@@ -337,12 +337,9 @@ def _host_noise(steps: Iterable[Step]) -> bytes:
 
 def note_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
     """Write the files that repeat this boot without blklab (virtual clock only). Raises OSError."""
-    if not prepared.clock.exact:
-        kit.write_by_hand(folder, prepared.steps)
-        return
-    spec = _machine(lab, prepared)
-    inputs = boot_inputs(lab, prepared)
-    kit.write_repeat(folder, kit.repeat_script(spec, inputs, prepared.wall_limit), inputs, prepared.steps)
+    if prepared.clock.exact:
+        inputs = boot_inputs(lab, prepared)
+        kit.write_repeat(folder, kit.repeat_script(_machine(lab, prepared), inputs, prepared.wall_limit), inputs)
 
 
 def boot_inputs(lab: Lab, prepared: PreparedJob) -> kit.Inputs:

@@ -9,7 +9,7 @@ from harness.base.files import write_atomic
 from harness.commands.common.options import SCENARIOS, add_arms
 from harness.limits.load import load_scenario
 from harness.report.drawing.svg import topology_svg
-from harness.report.terminal.explain import commands_of, describe_scenario
+from harness.report.terminal.explain import describe_scenario, steps_of
 from harness.report.terminal.topology import describe_topology
 from harness.scenario.load import find_scenario, find_scenarios
 from harness.scenario.reference import json_schema
@@ -21,7 +21,7 @@ from lab.yaml.strict import Map, Problems, nearest, parse, quoted, read_bytes
 def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("name", nargs="?", metavar="NAME", help="a scenario, a topology, or the path of either file")
     add_arms(parser)
-    parser.add_argument("--by-hand", action="store_true", help="also print the modprobe, configfs and fio lines")
+    parser.add_argument("--steps", action="store_true", help="also print the steps of the guest and the fio jobs")
     parser.add_argument("--topology", action="store_true", help="the topology, when a scenario has the same name")
     parser.add_argument("--svg", metavar="FILE", type=Path, help="also draw the topology into this file")
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of scenario files, for editors")
@@ -39,14 +39,14 @@ def execute(options: argparse.Namespace) -> int:
         raise Misuse(f"{options.name} is a scenario, and --svg draws topologies", remedy="name its topology")
     scenario = load_scenario(options.name, search=SCENARIOS)
     print(describe_scenario(scenario, tuple(options.arm)))
-    if options.by_hand:
-        print(commands_of(scenario, tuple(options.arm)))
+    if options.steps:
+        print(steps_of(scenario, tuple(options.arm)))
     return EXIT_PASS
 
 
 def _show_topology(options: argparse.Namespace) -> int:
-    if options.arm or options.by_hand:
-        raise Misuse(f"{options.name} is a topology and has no arms", remedy="omit --arm and --by-hand")
+    if options.arm or options.steps:
+        raise Misuse(f"{options.name} is a topology and has no arms", remedy="omit --arm and --steps")
     topology = load_topology(options.name, near=Path())
     if options.svg:
         write_atomic(options.svg, topology_svg(topology).encode())

@@ -128,15 +128,16 @@ def _group(stack: Stack, paths: tuple[tuple[str, int], ...]) -> str:
 
 def _filesystem(stack: Stack) -> Iterator[Step]:
     yield Module(stack.type)
-    words = " ".join((*_MKFS_WORDS[stack.type], *stack.mkfs.split()))
-    yield Filesystem(stack.name, stack.over[0], stack.type, words, stack.mount or "defaults")
+    words = (stack.type, stack.mount or "defaults", *_MKFS_WORDS[stack.type], *stack.mkfs.split())
+    yield Filesystem(stack.name, stack.over[0], " ".join(words))
 
 
 def _loop(topology: Topology, stack: Stack, number: int) -> Iterator[Step]:
     (below,) = stack.over
     file = f"{device(below)}/{stack.name}.loop" if topology.is_filesystem(below) else device(below)
     yield Module("loop")
-    yield Loop(stack.name, number, file, stack.size, direct_io=stack.direct_io)
+    mode = "on" if stack.direct_io else "off"
+    yield Loop(stack.name, number, f"{file} {stack.size} --direct-io={mode}")
     # The kernel goes through the page cache where the file cannot be read directly.
     yield Confirm(f"stack.direct_io[{stack.name}]", f"{sysfs(stack.name)}/loop/dio", str(int(stack.direct_io)))
 
@@ -151,4 +152,6 @@ def _array(stack: Stack, number: int) -> Iterator[Step]:
         arguments.append(f"--size={stack.size >> 10}K")
     if not stack.resync and stack.level != "raid0":
         arguments.append("--assume-clean")
-    yield Array(stack.name, number, tuple(arguments), stack.over, stack.write_mostly)
+    members, first = tuple(map(device, stack.over)), len(stack.over) - stack.write_mostly
+    flag = ("--write-mostly",) if stack.write_mostly else ()
+    yield Array(stack.name, number, " ".join((*arguments, *members[:first], *flag, *members[first:])))

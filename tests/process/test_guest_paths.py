@@ -9,8 +9,8 @@ import pytest
 from lab.guest import initramfs
 from lab.guest.payload import Payload, with_further_steps
 from lab.guest.steps.device import NameBlock
-from lab.guest.steps.load import Pause
-from lab.guest.steps.paths import Meanwhile, Message, PathMark, PathState
+from lab.guest.steps.load import Meanwhile, Message, PathMark, Pause
+from lab.guest.steps.setting import PathState
 from tests.process.test_guest_runner import RUNNER, Desk, desk
 
 __all__ = ["desk"]

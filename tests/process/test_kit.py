@@ -16,9 +16,6 @@ from harness.record.store import RunFolder
 from lab import kit
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken, Misuse
-from lab.guest.steps import Step
-from lab.guest.steps.device import Module
-from lab.guest.steps.load import RunLoad
 from lab.native.steady import steady
 from lab.qemu.argv import JOB_KEY, MachineSpec
 from tests.unit.analysis_samples import claim, scenario
@@ -65,8 +62,7 @@ def run(tmp_path: Path, cached: kit.Inputs) -> RunFolder:
     folder = found.boot_folder(found.facts.cells[0])
     spec = MachineSpec(program=Path("/opt/qemu-system-x86_64"), version=(7, 2, 22), kernel=cached.kernel)
     spec = MachineSpec(**{**spec.__dict__, "initrd": cached.base, "job": kit.JOB, "append": ("it's=quoted",)})
-    steps: list[Step] = [Module("null_blk", "nr_devices=0"), RunLoad("solo", "[global]\nbs=4k\n")]
-    kit.write_repeat(folder, kit.repeat_script(spec, cached, 60.0), cached, steps)
+    kit.write_repeat(folder, kit.repeat_script(spec, cached, 60.0), cached)
     (folder / kit.JOB).write_bytes(b"job")
     (folder / "results.txt").write_text(RESULTS)
     kit.write_expected(folder)
@@ -142,13 +138,6 @@ def test_older_results_are_not_overwritten(run: RunFolder, qemu: Path, tmp_path:
     assert repeat(boot_of(run), qemu, tmp_path / "again").returncode == 0
     done = repeat(boot_of(run), qemu, tmp_path / "again")
     assert done.returncode == 128 and "holds results already" in done.stderr
-
-
-def test_the_lines_by_hand_keep_their_here_documents(run: RunFolder) -> None:
-    lines = (boot_of(run) / kit.BY_HAND).read_text().splitlines()
-    assert "modprobe null_blk nr_devices=0" in lines
-    start = lines.index("cat > solo.fio <<'EOF'")
-    assert lines[start + 1 : start + 4] == ["[global]", "bs=4k", "EOF"]
 
 
 def never() -> kit.Inputs:

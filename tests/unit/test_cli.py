@@ -18,7 +18,7 @@ import harness.commands
 from harness.cli import INTERRUPTED, LAB_BROKEN, MISUSE, main
 from harness.commands import GROUPS, CommandWord
 from harness.commands.common.options import SCENARIOS
-from harness.report.terminal.explain import commands_of, describe_scenario
+from harness.report.terminal.explain import describe_scenario, steps_of
 from harness.scenario.load import find_scenarios, load_scenario
 from lab.base.errors import (
     EXIT_INTERRUPTED,
@@ -331,13 +331,6 @@ def test_show_fits_one_screen(name: str, capsys: pytest.CaptureFixture[str]) -> 
     assert all(f"\n  {arm}" in shown for arm in scenario.arms)
 
 
-@pytest.mark.parametrize("name", sorted(find_scenarios(SCENARIOS)))
-def test_every_step_of_a_scenario_can_be_typed(name: str) -> None:
-    lines = commands_of(load_scenario(name, search=SCENARIOS)).splitlines()
-    assert sum(line.startswith("fio --output-format=json") for line in lines)
-    assert not [line for line in lines if "{0." in line]
-
-
 def test_show_tells_an_arm_by_what_differs_from_an_arm_above(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["show", "shared-queue"]) == 0
     arms = [line.split(maxsplit=1) for line in capsys.readouterr().out.partition("\narms\n")[2].splitlines()]
@@ -351,17 +344,13 @@ def test_show_draws_the_devices_of_an_arm_as_it_draws_a_topology(capsys: pytest.
     assert "\n    └─ p0..3  4 disks: 1G, 50 MB/s, seek 8.5 ms, 7200 rpm\n" in capsys.readouterr().out
 
 
-@pytest.mark.parametrize("name", sorted(find_scenarios(SCENARIOS)))
-def test_what_show_says_to_type_is_shell(name: str, capsys: pytest.CaptureFixture[str]) -> None:
-    scenario = load_scenario(name, search=SCENARIOS)
-    for arm in scenario.arms:
-        typed = commands_of(scenario, (arm,))
-        assert f"# arm {arm}" in typed
-        assert "modprobe" in typed
-        assert "fio --output-format=json" in typed
-        subprocess.run(["bash", "-n"], input=typed.encode(), check=True)
-    assert main(["show", name, "--arm", arm, "--by-hand"]) == 0
-    assert typed in capsys.readouterr().out
+def test_show_prints_the_steps_of_an_arm_and_their_files(capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["show", "shared-queue", "--arm", "shared", "--steps"]) == 0
+    shown = capsys.readouterr().out
+    assert steps_of(load_scenario("shared-queue", search=SCENARIOS), ("shared",)) in shown
+    script, fio = shown.partition("\narm shared: script\n")[2], shown.partition(".fio\n")[2]
+    assert "\n  module target_core_user\n" in script
+    assert fio.startswith("  [global]\n")
 
 
 def test_list_names_every_scenario(capsys: pytest.CaptureFixture[str]) -> None:

@@ -14,7 +14,7 @@ from lab.base.contents import note
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.guest import filesystems, payload
 from lab.guest.steps import job_files
-from lab.guest.steps.device import Filesystem
+from lab.guest.steps.device import Filesystem, Write
 from lab.guest.steps.load import LayFiles
 from lab.realise.capability import missing
 from lab.realise.recipe import devices
@@ -67,7 +67,7 @@ def test_mistakes(old: str, new: str, wanted: str, tmp_path: Path) -> None:
 def test_an_arm_may_set_the_type_and_the_options(topology: Topology) -> None:
     other = apply_setting(apply_setting(topology, "stack.fs.type", "ext4"), "stack.fs.mkfs", "-b 1024")
     (step,) = (step for step in devices(other) if isinstance(step, Filesystem))
-    assert (step.type, step.options) == ("ext4", "noatime,nodiratime")
+    assert step.words.startswith("ext4 noatime,nodiratime ")
     assert step.words.endswith(" -b 1024")
     assert not list(refusals(other))
 
@@ -80,8 +80,8 @@ def test_it_is_made_after_the_device_below_and_its_disks_keep_data(topology: Top
     assert lines.index("module\txfs") < lines.index(made)
     assert [line.split("\t")[0] for line in lines].index("array") < lines.index(made)
     bare = replace(topology, stacks={"fs": replace(topology.stacks["fs"], over=("l2",))})
-    kept = [step for step in devices(bare) if "memory_backed" in step.shell()]
-    assert [step.shell() for step in kept] == ["echo 1 > /sys/kernel/config/nullb/nullb2/memory_backed"]
+    kept = [step for step in devices(bare) if "memory_backed" in str(step)]
+    assert kept == [Write("/sys/kernel/config/nullb/nullb2/memory_backed", "1")]
 
 
 def test_files_are_laid_before_the_rest_of_each_load(topology: Topology) -> None:

@@ -1,6 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0-only
-import shlex
-import subprocess
 from pathlib import Path
 
 import pytest
@@ -90,30 +88,6 @@ FIELD = st.text(st.characters(codec="utf-8", exclude_categories=("C", "Z"), incl
 def test_fields_come_back_from_a_line(fields: tuple[str, str, str]) -> None:
     line = job_files([Tune(*fields)], deadline=1)["script"].decode()
     assert line.removesuffix("\n").split("\t") == ["tune", *fields]
-
-
-@pytest.mark.parametrize("value", ["$(touch PWNED)", "`touch PWNED`", "a'b", 'a"b', "a b", "*", "; touch PWNED"])
-def test_the_shell_line_writes_the_value_and_nothing_else(value: str, tmp_path: Path) -> None:
-    for step in (Write("knob", value), Tune("k", "knob", value)):
-        subprocess.run(["bash", "-c", step.shell()], cwd=tmp_path, check=True)
-        assert (tmp_path / "knob").read_text() == f"{value}\n"
-    assert not (tmp_path / "PWNED").exists()
-
-
-def test_the_shell_line_of_a_table_feeds_it_to_dmsetup(tmp_path: Path) -> None:
-    (tmp_path / "dmsetup").write_text('#!/bin/sh\necho "$@"\ncat\n')
-    (tmp_path / "dmsetup").chmod(0o755)
-    line = TableStep("all", ("0 8 linear /dev/a 0", "8 8 linear /dev/b 0")).shell()
-    path = f"{tmp_path}:/usr/bin:/bin"
-    done = subprocess.run(["bash", "-c", line], env={"PATH": path}, check=True, capture_output=True, text=True)
-    assert done.stdout == "create all\n0 8 linear /dev/a 0\n8 8 linear /dev/b 0\n"
-
-
-@pytest.mark.parametrize("step", [step for step, _ in EVERY])
-def test_every_shell_line_is_one_that_a_shell_can_read(step: Step) -> None:
-    line = step.shell()
-    assert shlex.split(line, comments=True) or line.startswith("#")
-    subprocess.run(["bash", "-n", "-c", line], check=True)
 
 
 def test_every_fault_is_one_that_the_runner_knows() -> None:

@@ -18,7 +18,6 @@ from harness.report.terminal.conclusion import conclusion
 from harness.report.terminal.terminal import BLIND, Surroundings
 from harness.scenario.model import Clock, Scenario
 
-BY_HAND = "by-hand.txt"
 _DIGEST = 16
 _SCENARIO = 2
 """The word of ``blklab run SCENARIO`` that names it."""
@@ -99,18 +98,16 @@ def topology_figures(scenario: Scenario, found: Sequence[charts.RecordedLoad]) -
 
 
 def _cells(run: RunFolder, verdict: Verdict) -> Iterator[Values]:
-    """``lines`` repeat a boot: with blklab, and without. ``by_hand`` is a file in the page's folder, or empty."""
+    """``lines`` repeat a boot: with blklab, and without."""
     results = {(cell.arm, cell.seed): cell for cell in verdict.cells}
     for cell in run.facts.cells:
         result = results.get((cell.arm, cell.seed))
         if result is None:
             # The rule of the wall clock ended the run before this one.
             continue
-        folder = f"boots/{cell.boot}"
-        by_hand = f"{folder}/{BY_HAND}" if cell.boot and (run.path / folder / BY_HAND).is_file() else ""
         digest = (result.digest or "")[:_DIGEST]
         lines, status = tuple(_lines(run, cell)), str(result.status)
-        yield {**vars(cell), "status": status, "lines": lines, "by_hand": by_hand, "digest": digest or "-"}
+        yield {**vars(cell), "status": status, "lines": lines, "digest": digest or "-"}
 
 
 def _lines(run: RunFolder, cell: PlannedCell) -> Iterator[str]:

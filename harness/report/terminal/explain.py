@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A scenario in words, and as the shell commands that do the same by hand."""
+"""A scenario in words, and as the steps that its guests carry out."""
 
 import textwrap
 from collections.abc import Iterator, Sequence
@@ -10,7 +10,7 @@ from harness.run.plan import guest_job
 from harness.scenario.model import Arm, Claim, Clock, Control, Load, Role, Scenario
 from lab.base.errors import Misuse
 from lab.base.units import show_size, show_time
-from lab.kit import by_hand
+from lab.guest.steps import job_files
 from lab.session import guest_steps
 
 _WIDTH = 80
@@ -23,9 +23,9 @@ def describe_scenario(scenario: Scenario, arms: Sequence[str] = ()) -> str:
     return "\n".join([*_preface(scenario), *_arms(scenario), *devices])
 
 
-def commands_of(scenario: Scenario, arms: Sequence[str] = ()) -> str:
-    """The modprobe, configfs and fio lines of each arm, as a shell script."""
-    return "\n".join(line for arm in _chosen(scenario, arms) for line in _by_hand(scenario, arm))
+def steps_of(scenario: Scenario, arms: Sequence[str] = ()) -> str:
+    """What lab/guest/runner.sh gets for each arm: a step on each line, then the files that steps use."""
+    return "\n".join(line for arm in _chosen(scenario, arms) for line in _steps(scenario, arm))
 
 
 def _chosen(scenario: Scenario, arms: Sequence[str]) -> list[Arm]:
@@ -114,7 +114,9 @@ def _devices(arm: Arm) -> Iterator[str]:
         yield f"  queue {attribute} = {value}"
 
 
-def _by_hand(scenario: Scenario, arm: Arm) -> Iterator[str]:
-    yield f"\n# arm {arm.name}, as root, on a machine whose data may be lost"
-    # Not indented: the ends of here-documents must start their lines.
-    yield from by_hand(guest_steps(arm.topology, guest_job(scenario, arm, 1)))
+def _steps(scenario: Scenario, arm: Arm) -> Iterator[str]:
+    files = job_files(guest_steps(arm.topology, guest_job(scenario, arm, 1)), deadline=0)
+    for name, text in files.items():
+        if name != "deadline":
+            yield f"\narm {arm.name}: {name}"
+            yield from (f"  {line}".expandtabs(1) for line in text.decode().splitlines())

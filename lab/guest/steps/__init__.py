@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The steps of a guest as values; ``runner.sh`` and ``further.sh`` interpret them."""
 
-import shlex
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, fields
 from typing import ClassVar
@@ -14,12 +13,10 @@ class Step:
     """One line of tab-separated fields. The runner never evaluates a field.
 
     ``verb`` is the first field, the others are the attributes named in ``sent`` (default: the fields of the class).
-    ``typed`` is the line that a kernel developer would type, a format of the step.
     """
 
     verb: ClassVar[str]
     sent: ClassVar[tuple[str, ...]] = ()
-    typed: ClassVar[str] = ""
 
     def fields(self) -> tuple[str, ...]:
         """The verb and its arguments; ``job_files`` refuses tabs, newlines and empty fields."""
@@ -29,15 +26,6 @@ class Step:
     def files(self) -> Mapping[str, str]:
         """The files of the guest's /job folder that the step uses, by name."""
         return {}
-
-    def shell(self) -> str:
-        """The same step as the line that a kernel developer would type."""
-        return self.typed.format(self).rstrip()
-
-    @property
-    def quoted(self) -> str:
-        """The step's ``value``, quoted for a shell."""
-        return shlex.quote(str(getattr(self, "value", "")))
 
 
 class Delayed(Step):

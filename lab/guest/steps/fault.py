@@ -17,7 +17,7 @@ FAULTS = (
 class Inject(Delayed):
     """Break the guest on purpose, ``after`` nanoseconds from now; only selftests do this."""
 
-    verb, sent, typed = "inject", ("fault", "seconds"), "# selftest: {0.fault} after {0.seconds} s"
+    verb, sent = "inject", ("fault", "seconds")
     fault: str
     after: int
 
@@ -30,6 +30,6 @@ LOSE_DISK = "lose-disk"
 class Lose(Delayed):
     """Remove a disk from the guest, ``after`` nanoseconds from now; only selftests do this."""
 
-    verb, sent, typed = "lose", ("lun", "seconds"), "# selftest: {0.lun} is lost after {0.seconds} s"
+    verb, sent = "lose", ("lun", "seconds")
     lun: str
     after: int

@@ -1,19 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Steps that rest, run fio, sample and trace."""
+"""Steps that rest, run fio, sample and trace, and what happens to paths meanwhile."""
 
-import shlex
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
 from lab.base.record import TRACE_FILE
-from lab.guest.steps import Delayed, Step
+from lab.guest.steps import Delayed, Step, line_of, listed
 
 
 @dataclass(frozen=True)
 class Phase(Step):
     """Announce the next phase on the result channel."""
 
-    verb, typed = "phase", "# {0.name}"
+    verb = "phase"
     name: str
 
 
@@ -21,7 +20,7 @@ class Phase(Step):
 class Pause(Delayed):
     """Rest until ``after``."""
 
-    verb, sent, typed = "pause", ("seconds",), "sleep {0.seconds}"
+    verb, sent = "pause", ("seconds",)
     after: int
 
 
@@ -49,7 +48,7 @@ class RunLoad(Step):
     The sampler carries out ``watch`` at the same time; ``processes`` says whether it must look for jobs among them.
     """
 
-    verb, sent, typed = "load", ("name",), "fio --output-format=json --output={0.name}.json {0.file}"
+    verb, sent = "load", ("name",)
     name: str
     fio: str
     watch: Sampling | None = None
@@ -69,7 +68,6 @@ class LayFiles(Step):
     """Write the files that a load reads, before its window, and empty the page cache."""
 
     verb = "layout"
-    typed = "fio --create_only=1 {0.load}.fio; sync; echo 3 > /proc/sys/vm/drop_caches"
     load: str
 
 
@@ -88,21 +86,55 @@ class TraceOn(Step):
     def words(self) -> str:
         return " ".join(self.events)
 
-    def shell(self) -> str:
-        return "; ".join(f"echo {shlex.quote(event)} >> {TRACE_INSTANCE}/set_event" for event in self.events)
-
 
 @dataclass(frozen=True)
 class TraceOff(Step):
     """Disable all events and keep the trace of ``load``."""
 
     verb, sent = "trace-off", ("value",)
-    typed = (
-        f"echo > {TRACE_INSTANCE}/set_event; gzip -c < {TRACE_INSTANCE}/trace > {{0.quoted}};"
-        f" echo > {TRACE_INSTANCE}/trace"
-    )
     load: str
 
     @property
     def value(self) -> str:
         return TRACE_FILE.format(load=self.load)
+
+
+@dataclass(frozen=True)
+class Meanwhile(Step):
+    """Carry out steps in the background while the next load runs, each at its time in nanoseconds from now."""
+
+    verb, sent = "meanwhile", ("file",)
+    load: str
+    timed: tuple[tuple[int, Step], ...]
+
+    @property
+    def file(self) -> str:
+        return f"{self.load}.meanwhile"
+
+    def files(self) -> Mapping[str, str]:
+        return {self.file: listed(line_of(seconds, *step.fields()) for seconds, step in self._waits())}
+
+    def _waits(self) -> Iterator[tuple[str, Step]]:
+        """Each step with the seconds between the one before and itself."""
+        before = 0
+        for time, step in self.timed:
+            yield f"{(time - before) / 1e9:.6f}", step
+            before = time
+
+
+@dataclass(frozen=True)
+class PathMark(Step):
+    """Write to the kernel's log that a path is ``lost`` or ``back``; ``lab.guest.console`` reads it."""
+
+    verb = "path"
+    lun: str
+    state: str
+
+
+@dataclass(frozen=True)
+class Message(Step):
+    """Send a message to the first target of a device-mapper device."""
+
+    verb = "message"
+    name: str
+    text: str

@@ -14,7 +14,7 @@ from collections.abc import Iterator, Mapping
 
 from lab.guest.steps import Step
 from lab.guest.steps.device import Module, Mount, NameBlock, sysfs
-from lab.guest.steps.setting import Cgroup, Confirm, Tune
+from lab.guest.steps.setting import CGROUPS, Cgroup, Confirm, Tune
 from lab.realise import stacks
 from lab.realise.in_guest import null_blk, nvmet, tcm_loop, tcmu
 from lab.realise.in_guest.null_blk import CONFIGFS
@@ -58,7 +58,6 @@ _BUILDERS = {
     Driver.NVMET_TCP: nvmet.steps,
 }
 THROTTLE, IOCOST = "throttle/", "iocost/"
-_CGROUPS = "/sys/fs/cgroup"
 _FIRST_SCSI_DISK = "8:0"
 SCHEDULER_MODULES = {
     "bfq": "bfq",
@@ -109,10 +108,10 @@ def _limits(topology: Topology, limits: Mapping[str, str]) -> Iterator[Step]:
     if not limits:
         return
     (lun,) = topology.luns
-    yield Mount("cgroup", _CGROUPS)
+    yield Mount("cgroup", CGROUPS)
     yield Confirm(f"queue.{THROTTLE}device[{lun}]", f"{sysfs(lun)}/dev", _FIRST_SCSI_DISK)
     for key, limit in limits.items():
-        file = f"{_CGROUPS}/blkio.throttle.{key.removeprefix(THROTTLE)}_device"
+        file = f"{CGROUPS}/blkio.throttle.{key.removeprefix(THROTTLE)}_device"
         yield Tune(f"queue.{key}[{lun}]", file, f"{_FIRST_SCSI_DISK} {limit}")
 
 

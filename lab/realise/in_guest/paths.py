@@ -5,7 +5,8 @@ from collections.abc import Iterator, Sequence
 
 from lab.guest.steps import Step
 from lab.guest.steps.device import device, sysfs
-from lab.guest.steps.paths import Meanwhile, Message, PathMark, PathState
+from lab.guest.steps.load import Meanwhile, Message, PathMark
+from lab.guest.steps.setting import PathState
 from lab.realise.in_guest import nvmet
 from lab.topology.model import Driver, Loss, StackKind, Topology
 
@@ -15,7 +16,7 @@ def losses(topology: Topology, load: str, lost: Sequence[Loss]) -> Meanwhile:
     # One path may be lost when another one is back.
     timed = [(loss.end, step) for loss in lost for step in _give_back(topology, loss.path)]
     timed += [(loss.start, step) for loss in lost for step in _lose(topology, loss.path)]
-    return Meanwhile(load, tuple(sorted(timed, key=lambda one: one[0])))
+    return Meanwhile(load, tuple(sorted(timed, key=lambda pair: pair[0])))
 
 
 def _lose(topology: Topology, path: str) -> Iterator[Step]:
