@@ -5,18 +5,13 @@ import argparse
 import sys
 from pathlib import Path
 
-from harness.base.files import write_atomic
-from harness.commands.common.options import tell
-from harness.intake.capture import Captured, capture
+from harness.commands.common.options import print_or_write
+from harness.intake.capture import capture
 from harness.intake.devices import slug
 from harness.intake.latencies import read_results
-from harness.intake.snapshot import SCRIPT, collected, opened
-from harness.intake.written import written
+from harness.intake.snapshot import SCRIPT, collect, read_snapshot
+from harness.intake.yaml_text import read_text, yaml_text
 from lab.base.errors import EXIT_PASS, Misuse
-from lab.topology.load import read_topology
-from lab.yaml.strict import Problems, parse
-
-_LEFT = "left out:"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -48,30 +43,15 @@ def execute(options: argparse.Namespace) -> int:
     if options.source and options.identities:
         raise Misuse("--identities is too late for an archive", remedy="collect again: IDENTITIES=1 sh collect.sh")
     snapshot = (
-        opened(options.source)
+        read_snapshot(options.source)
         if options.source
-        else collected(options.root, options.disk, identities=options.identities)
+        else collect(options.root, options.disk, identities=options.identities)
     )
     results = read_results(options.latencies) if options.latencies else ()
-    found = capture(snapshot, options.name, results)
-    text = _text(found)
-    _demand_loadable(text)
-    if options.output is None:
-        sys.stdout.write(text)
-        return EXIT_PASS
-    write_atomic(options.output, text.encode())
-    for note in found.notes:
-        tell(f"{_LEFT} {note}")
-    tell(f"{options.output}: see it with blklab show ./{options.output.name} --topology")
+    captured = capture(snapshot, options.name, results)
+    left = [f"left out: {note}" for note in captured.notes]
+    text = yaml_text(captured.document, (*captured.read, *left))
+    read_text(text, "captured.yaml")
+    view = f"{options.output}: see it with blklab show ./{options.output.name} --topology" if options.output else ""
+    print_or_write(text, options.output, *left, view)
     return EXIT_PASS
-
-
-def _text(found: Captured) -> str:
-    return written(found.document, (*found.read, *(f"{_LEFT} {note}" for note in found.notes)))
-
-
-def _demand_loadable(text: str) -> None:
-    """Raises InputErrors where the loader refuses the file."""
-    problems = Problems()
-    read_topology(parse(text.encode(), "captured.yaml", problems), near=Path(), problems=problems)
-    problems.raise_if_any()

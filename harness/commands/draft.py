@@ -2,17 +2,15 @@
 """``blklab draft``: a scenario from a fio job file."""
 
 import argparse
-import sys
 from pathlib import Path
 
-from harness.base.files import write_atomic
-from harness.commands.common.options import tell
+from harness.commands.common.options import print_or_write
 from harness.intake.devices import slug
 from harness.intake.draft import Drafter, made_up_topology, named_topology
 from harness.intake.jobfile import read_jobs
 from harness.intake.jobs import draft_jobs
 from harness.intake.latencies import reported_iops
-from harness.intake.written import written
+from harness.intake.yaml_text import yaml_text
 from lab.base.errors import EXIT_PASS, Misuse
 
 
@@ -52,15 +50,9 @@ def execute(options: argparse.Namespace) -> int:
         remedy = f"it has {', '.join(sorted(reported)) or 'none'}"
         raise Misuse(f"{options.from_output} has no job of {options.fio}", remedy=remedy)
     draft = Drafter(name, jobs, source, places).draft(reported)
-    text = written(draft.document, draft.notes)
-    if options.output is None:
-        sys.stdout.write(text)
-        return EXIT_PASS
-    write_atomic(options.output, text.encode())
-    for note in draft.notes:
-        tell(note)
-    where = options.output if options.output.is_absolute() else f"./{options.output}"
-    tell(f"measure it with blklab run {where}")
+    where = options.output if options.output is None or options.output.is_absolute() else f"./{options.output}"
+    text = yaml_text(draft.document, draft.notes)
+    print_or_write(text, options.output, *draft.notes, f"measure it with blklab run {where}")
     return EXIT_PASS
 
 

@@ -8,12 +8,12 @@ the wall clock. What was read, and what is a guess, is in the file's ``origins``
 import re
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
-from harness.intake.devices import CapturedController, CapturedDevices, CapturedLun, Notes, read_devices, slug
-from harness.intake.latencies import FioResult, access_time, chosen_for
-from harness.intake.over import StackReader, exact_size, same_disk, within
+from harness.intake.devices import MEBIBYTE, CapturedController, CapturedDevices, CapturedLun, Notes, read_devices, slug
+from harness.intake.latencies import FioResult, access_time, service_result
 from harness.intake.snapshot import Snapshot
+from harness.intake.volumes import StackReader, accepts, exact_size, same_disk
 from harness.report.format import plural
 from lab.base.errors import Misuse
 from lab.topology.fields import DISKS, HBAS, LUNS, NODE, QUEUE_FIELDS
@@ -21,12 +21,9 @@ from lab.topology.limits import LEAST_NVME_TAGS, MOST_BUFFERED, MOST_TAGS, handl
 from lab.topology.model import Driver
 from lab.topology.ranges import NamedRanges, in_ranges
 from lab.topology.settings import revolution
-from lab.yaml.fields import Choice, Integer
 
-_MEBIBYTE = 1 << 20
-_MEMORY = 512 * _MEBIBYTE
+_MEMORY = 512 * MEBIBYTE
 _STRIPE_PAGE = 4096
-_NS = 10**9
 _SEEK, _RPM, _SPINNING, _FLASH, _SERVICE = 8 * 10**6, 7200, 150 * 10**6, 500 * 10**6, 100_000
 _BUFFER = 32
 _GENERATIONS = {"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5}
@@ -50,15 +47,6 @@ Document = dict[str, object]
 
 
 @dataclass(frozen=True)
-class CapturedFigure:
-    """A value of the file, and where it comes from: ``kind`` is cites, fitted or guessed."""
-
-    of: str
-    kind: str
-    text: str
-
-
-@dataclass(frozen=True)
 class Captured:
     """``document`` is a topology file, ``notes`` are what it leaves out, ``read`` are facts that it has no key for."""
 
@@ -71,19 +59,15 @@ def capture(snapshot: Snapshot, name: str, results: tuple[FioResult, ...] = ()) 
     """The topology of a snapshot. Raises Misuse where the machine has no disk, or more than a topology holds."""
     notes = Notes()
     devices = read_devices(snapshot, same_disk(snapshot), notes)
-    _demand_fitting(snapshot, devices)
-    return _Writer(snapshot, devices, notes, results).write(name)
-
-
-def _demand_fitting(snapshot: Snapshot, devices: CapturedDevices) -> None:
-    remedy = "name the disks that matter: --disk sda --disk sdb"
     if not devices.luns:
         left = "a disk needs a controller, a size and tags" if snapshot.below("block") else "it has no block devices"
         raise Misuse(f"{snapshot.source}: no disk for a topology: {left}", remedy="capture a machine with a disk")
-    counted = ((DISKS, len(devices.paths)), (LUNS, len(devices.luns)), (HBAS, len(devices.controllers)))
-    for field, count in counted:
-        if isinstance(field.kind, NamedRanges) and count > field.kind.most:
-            raise Misuse(f"{snapshot.source}: {count} {field.name}, a topology holds {field.kind.most}", remedy=remedy)
+    counts = ((DISKS, devices.paths), (LUNS, devices.luns), (HBAS, devices.controllers))
+    for field, rows in counts:
+        if isinstance(field.kind, NamedRanges) and len(rows) > field.kind.most:
+            message = f"{snapshot.source}: {len(rows)} {field.name}, a topology holds {field.kind.most}"
+            raise Misuse(message, remedy="name the disks that matter: --disk sda --disk sdb")
+    return _Writer(snapshot, devices, notes, results).write(name)
 
 
 def _driver(devices: CapturedDevices) -> Driver:
@@ -91,8 +75,24 @@ def _driver(devices: CapturedDevices) -> Driver:
     scsi = [lun for lun in devices.luns.values() if not devices.controllers[lun.controller].nvme]
     if not scsi:
         return Driver.NVMET_TCP
-    shared = any(devices.paths[lun.disk] > 1 for lun in scsi)
-    return Driver.TCMU if shared or any(lun.rotational for lun in scsi) else Driver.TCM_LOOP
+    return Driver.TCMU if any(devices.paths[lun.disk] > 1 or lun.rotational for lun in scsi) else Driver.TCM_LOOP
+
+
+def _single_paths(devices: CapturedDevices, notes: Notes) -> CapturedDevices:
+    """With SCSI hosts a namespace has one path: its first."""
+    luns: dict[str, CapturedLun] = {}
+    namespaces: set[str] = set()
+    for name, lun in devices.luns.items():
+        nvme = devices.controllers[lun.controller].nvme
+        if nvme and lun.disk in namespaces:
+            notes.add(lun.device, "a further NVMe path: hosts that are played by SCSI have one path each")
+            continue
+        luns[name] = lun
+        if nvme:
+            namespaces.add(lun.disk)
+            notes.add(lun.device, "an NVMe namespace next to SCSI disks: a SCSI host plays its controller")
+    used = {lun.controller for lun in luns.values()}
+    return CapturedDevices({name: host for name, host in devices.controllers.items() if name in used}, luns)
 
 
 class _Writer:
@@ -101,47 +101,25 @@ class _Writer:
     ) -> None:
         self._snapshot, self._notes, self._results = snapshot, notes, results
         self._driver = _driver(devices)
-        self._devices = devices if self._driver is Driver.NVMET_TCP else self._without_namespace_paths(devices)
-        self._figures: dict[str, CapturedFigure] = {}
+        self._devices = devices if self._driver is Driver.NVMET_TCP else _single_paths(devices, notes)
+        self._luns = list(self._devices.luns.values())
+        self._origins: dict[str, tuple[str, str]] = {}
+        """Kind and text of the origin of each parameter."""
         self._links: dict[str, object] = {}
-        self._tags = self._host_tags()
-
-    def _without_namespace_paths(self, devices: CapturedDevices) -> CapturedDevices:
-        """With SCSI hosts a namespace has one path: its first."""
-        kept: dict[str, CapturedLun] = {}
-        seen: set[str] = set()
-        for lun in devices.luns.values():
-            if not devices.controllers[lun.controller].nvme:
-                kept[lun.name] = lun
-            elif lun.disk not in seen:
-                seen.add(lun.disk)
-                kept[lun.name] = lun
-                self._notes.add(lun.device, "an NVMe namespace next to SCSI disks: a SCSI host plays its controller")
-            else:
-                self._notes.add(lun.device, "a further NVMe path: hosts that are played by SCSI have one path each")
-        used = {lun.controller for lun in kept.values()}
-        return CapturedDevices({name: one for name, one in devices.controllers.items() if name in used}, kept)
-
-    def _host_tags(self) -> dict[str, int]:
-        """can_queue of each host, within the limits of the driver."""
-        most = MOST_TAGS[self._driver]
-        found = {name: one.tags for name, one in self._devices.controllers.items()}
-        if self._driver is Driver.NVMET_TCP:
-            # A queue of n entries carries n - 1 commands.
-            return {name: max(LEAST_NVME_TAGS, min(most, tags + 1)) for name, tags in found.items()}
-        shared = min(most, max(found.values()))
-        return dict.fromkeys(found, shared)
+        self._deepest = max(host.tags for host in self._devices.controllers.values())
 
     def write(self, name: str) -> Captured:
-        disks, hbas, luns = self._disks(), self._hbas(), self._luns()
+        disks = self._disks()
+        hbas = {name: self._hba(host) for name, host in self._devices.controllers.items()}
+        luns = {lun.name: {"hba": lun.controller, "disks": [lun.disk], **self._ports(lun)} for lun in self._luns}
         stacks = StackReader(self._snapshot, self._devices, self._notes).read(nvme=self._driver is Driver.NVMET_TCP)
         for stack, row in stacks.items():
-            for key, read in _STACK_READ.items():
-                if key in row:
-                    self._figure(f"stack.{stack}.{key}", _CITES, read)
+            for key in filter(row.__contains__, _STACK_READ):
+                self._cite(f"stack.{stack}.{key}", _STACK_READ[key])
+        kernel = next((line for line in self._snapshot.text("about").splitlines() if line.startswith("kernel ")), "")
         document: Document = {
             "topology": name,
-            "title": self._title(),
+            "title": f"Captured from a machine{kernel.replace('kernel ', ' with Linux ', 1)}",
             "memory": exact_size(self._memory(stacks)),
             "queue": self._queue(),
             "links": self._links,
@@ -149,210 +127,196 @@ class _Writer:
             "hbas": hbas,
             "luns": luns,
             "stacks": stacks,
-            "origins": list(self._origins()),
+            "origins": list(self._origin_rows()),
         }
         document = {key: value for key, value in document.items() if value}
         return Captured(document, self._notes.lines, tuple(self._facts()))
 
-    def _title(self) -> str:
-        kernel = next((line[7:] for line in self._snapshot.text("about").splitlines() if line[:7] == "kernel "), "")
-        return f"Captured from a machine with Linux {kernel}" if kernel else "Captured from a machine"
-
     def _memory(self, stacks: Mapping[str, Mapping[str, object]]) -> int:
         """Of the guest: rings of its disks, and pages of stripe caches."""
-        need = handler_memory(len(self._devices.luns)) if self._driver is Driver.TCMU else 0
+        need = handler_memory(len(self._luns)) if self._driver is Driver.TCMU else 0
         for row in stacks.values():
-            own, over = row.get("md"), row.get("over")
-            if isinstance(own, Mapping) and isinstance(over, list):
+            settings, over = row.get("md"), row.get("over")
+            if isinstance(settings, Mapping) and isinstance(over, list):
                 # As much again for the stripe heads.
-                need += 2 * int(own.get("stripe_cache_size", 0)) * len(over) * _STRIPE_PAGE
+                need += 2 * int(settings.get("stripe_cache_size", 0)) * len(over) * _STRIPE_PAGE
         return _MEMORY * -(-max(need, _MEMORY) // _MEMORY)
 
-    def _figure(self, of: str, kind: str, text: str) -> None:
-        """Further figures of one parameter say the same."""
-        self._figures.setdefault(of, CapturedFigure(of, kind, text))
+    def _origin(self, of: str, kind: str, text: str) -> None:
+        """Further origins of one parameter say the same."""
+        self._origins.setdefault(of, (kind, text))
+
+    def _cite(self, of: str, attribute: str) -> None:
+        self._origin(of, _CITES, attribute)
 
     # Hosts
 
-    def _hbas(self) -> dict[str, object]:
-        return {name: self._hba(one) for name, one in self._devices.controllers.items()}
-
-    def _hba(self, one: CapturedController) -> Document:
-        tags = self._tags[one.name]
-        own = [lun for lun in self._devices.luns.values() if lun.controller == one.name]
-        model = _MODELS.get(one.model)
-        row: Document = {"model": f"{model} ({one.model})" if model else one.model} if one.model else {}
-        row |= {"driver": str(self._driver), "can_queue": tags}
-        self._cite_tags(one, tags, len(own))
-        row |= self._depths(one, own, tags)
-        if within(NODE, one.node) is not None:
-            row["node"] = one.node
-            self._figure(f"hba.{one.name}.node", _CITES, "read: numa_node")
-        if (link := self._link(one)) is not None:
-            row["links"] = [link]
-        if len(one.queues) > 1:
+    def _hba(self, host: CapturedController) -> Document:
+        own = [lun for lun in self._luns if lun.controller == host.name]
+        model = _MODELS.get(host.model)
+        row: Document = {"model": f"{model} ({host.model})" if model else host.model} if host.model else {}
+        tags = self._tags(host, len(own))
+        row |= {"driver": str(self._driver), "can_queue": tags, **self._depths(host, own, tags)}
+        if accepts(NODE, host.node):
+            row["node"] = host.node
+            self._cite(f"hba.{host.name}.node", "read: numa_node")
+        row |= self._pcie(host)
+        if len(host.queues) > 1:
             why = "the virtual clock has one CPU, so the host has one queue"
-            self._notes.add(one.name, f"{len(one.queues)} hardware queues, on CPUs {'; '.join(one.queues[:8])}: {why}")
+            text = f"{len(host.queues)} hardware queues, on CPUs {'; '.join(host.queues[:8])}: {why}"
+            self._notes.add(host.name, text)
         return row
 
-    def _cite_tags(self, one: CapturedController, tags: int, luns: int) -> None:
-        read = f"read: {one.read} is {one.tags}"
+    def _tags(self, host: CapturedController, luns: int) -> int:
+        """can_queue within the limits of the driver."""
+        most, read = MOST_TAGS[self._driver], f"read: {host.read} is {host.tags}"
+        tags = min(most, self._deepest)
         if self._driver is Driver.NVMET_TCP:
-            read += f", in a queue of {one.tags + 1} entries"
-        if one.tags > tags:
-            read += f"; {self._driver} has at most {MOST_TAGS[self._driver]}"
-        elif one.tags < tags and self._driver is not Driver.NVMET_TCP:
+            # A queue of n entries carries n - 1 commands.
+            tags = max(LEAST_NVME_TAGS, min(most, host.tags + 1))
+            read += f", in a queue of {host.tags + 1} entries"
+        if host.tags > tags:
+            read += f"; {self._driver} has at most {most}"
+        elif host.tags < tags and self._driver is not Driver.NVMET_TCP:
             read += "; hosts inside a guest share one can_queue, that of the deepest"
             if luns > 1:
-                self._notes.add(one.name, f"its LUNs share {one.tags} tags on the machine, and {tags} here")
-        self._figure(f"hba.{one.name}.can_queue", _CITES, read)
+                self._notes.add(host.name, f"its LUNs share {host.tags} tags on the machine, and {tags} here")
+        self._cite(f"hba.{host.name}.can_queue", read)
+        return tags
 
-    def _depths(self, one: CapturedController, own: Sequence[CapturedLun], tags: int) -> Document:
+    def _depths(self, host: CapturedController, own: Sequence[CapturedLun], tags: int) -> Document:
         """cmd_per_lun: what most LUNs of the host have as queue_depth."""
         if self._driver is Driver.NVMET_TCP:
             return {}
-        depths = Counter(lun.depth or one.tags for lun in own)
-        common = depths.most_common(1)[0][0]
+        common = Counter(lun.depth or host.tags for lun in own).most_common(1)[0][0]
         for lun in own:
-            if (lun.depth or one.tags) != common:
-                self._notes.add(lun.device, f"queue_depth {lun.depth}; the LUNs of {one.name} have one, {common}")
-        depth = max(1, min(common, one.tags, tags))
+            if (lun.depth or host.tags) != common:
+                self._notes.add(lun.device, f"queue_depth {lun.depth}; the LUNs of {host.name} have one, {common}")
+        depth = max(1, min(common, host.tags, tags))
         read = f"read: queue_depth is {common}" if any(lun.depth for lun in own) else "read: no queue_depth"
-        self._figure(
-            f"hba.{one.name}.cmd_per_lun", _CITES, read + ("" if depth == common else f"; here at most {depth}")
-        )
+        self._cite(f"hba.{host.name}.cmd_per_lun", read + ("" if depth == common else f"; here at most {depth}"))
         return {"cmd_per_lun": depth}
 
-    def _link(self, one: CapturedController) -> str | None:
-        own = f"pci/{one.pci}"
-        speed = self._snapshot.line(f"{own}/current_link_speed").partition(" ")[0].removesuffix(".0")
-        lanes = self._snapshot.number(f"{own}/current_link_width") or 0
-        if not one.pci or not lanes:
-            return None
+    # Links
+
+    def _pcie(self, host: CapturedController) -> Document:
+        speed = self._snapshot.line(f"pci/{host.pci}/current_link_speed").partition(" ")[0].removesuffix(".0")
+        lanes = self._snapshot.number(f"pci/{host.pci}/current_link_width") or 0
+        if not host.pci or not lanes:
+            return {}
         if speed not in _GENERATIONS or not 0 < lanes <= _LANES:
-            self._notes.add(one.name, f"its PCI Express link of {lanes} lanes at {speed or 'an unknown'} GT/s")
-            return None
+            self._notes.add(host.name, f"its PCI Express link of {lanes} lanes at {speed or 'an unknown'} GT/s")
+            return {}
         if self._driver is Driver.TCM_LOOP:
-            self._notes.add(one.name, f"its PCI Express link, {lanes} lanes at {speed} GT/s: tcm_loop has no links")
-            return None
-        name = f"pcie-{one.name}"
-        self._links[name] = {"pcie": {"generation": _GENERATIONS[speed], "lanes": lanes}}
-        self._figure(f"link.{name}.rate", _CITES, "read: current_link_speed and current_link_width")
+            text = f"its PCI Express link, {lanes} lanes at {speed} GT/s: tcm_loop has no links"
+            self._notes.add(host.name, text)
+            return {}
+        rate = {"pcie": {"generation": _GENERATIONS[speed], "lanes": lanes}}
+        return {"links": [self._link(f"pcie-{host.name}", rate, "current_link_speed and current_link_width")]}
+
+    def _ports(self, lun: CapturedLun) -> Document:
+        """The links of its SAS ports."""
+        names = []
+        ports = {row[0]: row[1:] for row in self._snapshot.rows("sas")}
+        for port in (port for port in lun.ports if port in ports):
+            lanes, rate = (*ports[port], "", "")[:2]
+            gbit = rate.removesuffix(" Gbit").removesuffix(".0")
+            if not (lanes.isdigit() and 0 < int(lanes) <= _LANES and gbit in _SAS_GBIT):
+                self._notes.add(port, f"a SAS port of {lanes or 'no'} phys at {rate or 'an unknown speed'}")
+            elif self._driver is not Driver.TCMU:
+                self._notes.add(port, f"its SAS link, {lanes} phys at {gbit} Gbit/s: {self._driver} has no links")
+            else:
+                sas = {"sas": {"gbit": int(gbit), "lanes": int(lanes)}}
+                names.append(self._link(f"sas-{slug(port)}", sas, "num_phys and negotiated_linkrate"))
+        return {"links": names} if names else {}
+
+    def _link(self, name: str, rate: Mapping[str, object], read: str) -> str:
+        self._links[name] = rate
+        self._cite(f"link.{name}.rate", f"read: {read}")
         return name
 
     # Disks
 
-    def _luns(self) -> dict[str, object]:
-        ports = {row[0]: row[1:] for row in self._snapshot.rows("sas")}
-        return {
-            lun.name: {"hba": lun.controller, "disks": [lun.disk], **self._ports(lun, ports)}
-            for lun in self._devices.luns.values()
-        }
-
-    def _ports(self, lun: CapturedLun, ports: Mapping[str, Sequence[str]]) -> Document:
-        """The links of its SAS ports."""
-        names = []
-        for port in (port for port in lun.ports if port in ports):
-            lanes, speed = (*ports[port], "", "")[:2]
-            gbit = speed.removesuffix(" Gbit").removesuffix(".0")
-            if not (lanes.isdigit() and 0 < int(lanes) <= _LANES and gbit in _SAS_GBIT):
-                self._notes.add(port, f"a SAS port of {lanes or 'no'} phys at {speed or 'an unknown speed'}")
-            elif self._driver is not Driver.TCMU:
-                self._notes.add(port, f"its SAS link, {lanes} phys at {gbit} Gbit/s: {self._driver} has no links")
-            else:
-                names.append(f"sas-{slug(port)}")
-                self._links[names[-1]] = {"sas": {"gbit": int(gbit), "lanes": int(lanes)}}
-                self._figure(f"link.{names[-1]}.rate", _CITES, "read: num_phys and negotiated_linkrate")
-        return {"links": names} if names else {}
-
     def _disks(self) -> dict[str, object]:
-        first = {lun.disk: lun for lun in reversed(list(self._devices.luns.values()))}
-        order = dict.fromkeys(lun.disk for lun in self._devices.luns.values())
-        for name in order:
-            self._figure(f"disk.{name}.size", _CITES, "read: size")
-        return {name: {"size": exact_size(first[name].size), **self._speed(first[name])} for name in order}
+        first: dict[str, CapturedLun] = {}
+        for lun in self._luns:
+            first.setdefault(lun.disk, lun)
+        for name in first:
+            self._cite(f"disk.{name}.size", "read: size")
+        return {name: {"size": exact_size(lun.size), **self._speeds(lun)} for name, lun in first.items()}
 
-    def _speed(self, lun: CapturedLun) -> Document:
+    def _speeds(self, lun: CapturedLun) -> Document:
+        jump = service_result(self._results, lun.device, random=True)
         if self._driver is not Driver.TCMU:
-            return self._service(lun)
-        stream = chosen_for(self._results, lun.device, random=False)
+            self._fit(lun, "service", jump, "flash, which serves all of its requests at once here")
+            return {"service": f"{max(1, round((jump.latency if jump else _SERVICE) / 1000))}us"}
+        stream = service_result(self._results, lun.device, random=False)
+        usual = "a hard disk" if lun.rotational else "flash with SATA"
         rate = round(stream.rate) if stream else _SPINNING if lun.rotational else _FLASH
         rate = max(1, rate // 10**6) * 10**6
-        usual = "usual for a hard disk" if lun.rotational else "usual for flash with SATA"
-        self._fitted(f"disk.{lun.disk}.rate", stream, f"{usual}; {_GUESS}")
+        self._fit(lun, "rate", stream, usual)
         row: Document = {"rate": f"{rate // 10**6} MB/s"}
-        if not lun.rotational:
-            flash = sum(not one.rotational for one in self._devices.luns.values())
-            if (buffer := min(_BUFFER, MOST_BUFFERED // flash)) > 1:
-                row["buffer"] = buffer
-                self._figure(f"disk.{lun.disk}.buffer", _GUESSED, "flash serves many requests at once")
-            return row
-        jump = chosen_for(self._results, lun.device, random=True)
-        seek = access_time(jump, rate, revolution(_RPM, 1)) if jump else _SEEK
-        self._fitted(f"disk.{lun.disk}.seek", jump, f"usual for a hard disk; {_GUESS}")
-        self._figure(f"disk.{lun.disk}.rpm", _GUESSED, "sysfs does not show the speed of rotation")
-        return row | {"seek": f"{round(seek / 1000)}us", "rpm": _RPM}
+        if lun.rotational:
+            seek = access_time(jump, rate, revolution(_RPM, 1)) if jump else _SEEK
+            self._fit(lun, "seek", jump, usual)
+            self._origin(f"disk.{lun.disk}.rpm", _GUESSED, "sysfs does not show the speed of rotation")
+            return row | {"seek": f"{round(seek / 1000)}us", "rpm": _RPM}
+        flash = sum(not other.rotational for other in self._luns)
+        if (buffer := min(_BUFFER, MOST_BUFFERED // flash)) > 1:
+            row["buffer"] = buffer
+            self._origin(f"disk.{lun.disk}.buffer", _GUESSED, "flash serves many requests at once")
+        return row
 
-    def _service(self, lun: CapturedLun) -> Document:
-        found = chosen_for(self._results, lun.device, random=True)
-        self._fitted(
-            f"disk.{lun.disk}.service",
-            found,
-            f"usual for flash, which serves all of its requests at once here; {_GUESS}",
-        )
-        return {"service": f"{max(1, round((found.latency if found else _SERVICE) / 1000))}us"}
-
-    def _fitted(self, of: str, result: FioResult | None, guess: str) -> None:
-        self._figure(of, *((_FITTED, result.words) if result else (_GUESSED, guess)))
+    def _fit(self, lun: CapturedLun, key: str, result: FioResult | None, usual: str) -> None:
+        kind, text = (_FITTED, result.words) if result else (_GUESSED, f"usual for {usual}; {_GUESS}")
+        self._origin(f"disk.{lun.disk}.{key}", kind, text)
 
     # What the whole machine has
 
     def _queue(self) -> Document:
         """Settings of the request queues that all or most LUNs have."""
         fields = {field.name: field for field in QUEUE_FIELDS}
-        found: Document = {}
+        settings: Document = {}
         for key in _QUEUE:
-            values = {lun.device: self._setting(lun.device, key) for lun in self._devices.luns.values()}
-            common = Counter(value for value in values.values() if value).most_common(1)
+            values = {lun.device: self._setting(lun.device, key) for lun in self._luns}
+            common = Counter(filter(None, values.values())).most_common(1)
             if not common:
                 continue
-            value, kind = common[0][0], fields[key].kind
+            text = common[0][0]
             for device, other in values.items():
-                if other != value:
-                    self._notes.add(device, f"{key} {other or 'not shown'}; the topology has one for all LUNs, {value}")
-            if isinstance(kind, Choice) and value in kind.values:
-                found[key] = value
-            elif isinstance(kind, Integer) and value.isdigit() and kind.low <= int(value) <= kind.high:
-                found[key] = int(value)
+                if other != text:
+                    self._notes.add(device, f"{key} {other or 'not shown'}; the topology has one for all LUNs, {text}")
+            value = int(text) if text.isdigit() else text
+            if accepts(fields[key], value):
+                settings[key] = value
             else:
-                self._notes.add("queue", f"{key} {value} is none that a scenario can set")
-                continue
-            self._figure(f"queue.{key}", _CITES, f"read: {key}")
-        if found.get("scheduler", "none") == "none" and "nr_requests" in found:
-            self._notes.add("queue", f"nr_requests {found.pop('nr_requests')}: without an elevator it is the tags")
-            del self._figures["queue.nr_requests"]
-        return found
+                self._notes.add("queue", f"{key} {text} is none that a scenario can set")
+        if settings.get("scheduler", "none") == "none" and "nr_requests" in settings:
+            self._notes.add("queue", f"nr_requests {settings.pop('nr_requests')}: without an elevator it is the tags")
+        for key in settings:
+            self._cite(f"queue.{key}", f"read: {key}")
+        return settings
 
     def _setting(self, device: str, key: str) -> str:
         text = self._snapshot.line(f"block/{device}/queue/{key}")
         return text.partition("[")[2].partition("]")[0] or text if key == "scheduler" else text
 
-    def _origins(self) -> Iterator[Document]:
-        """The figures' origins, those of all disks, hosts or links together where they are equal."""
-        keys: dict[str, list[CapturedFigure]] = {}
-        for figure in self._figures.values():
-            keys.setdefault(re.sub(r"\..*\.", ".*.", figure.of), []).append(figure)
-        for every, figures in keys.items():
-            if len({(one.kind, one.text) for one in figures}) == 1:
-                yield _origin(replace(figures[0], of=every))
-            else:
-                yield from map(_origin, figures)
+    def _origin_rows(self) -> Iterator[Document]:
+        """The origins, those of all disks, hosts or links together where they are equal."""
+        groups: dict[str, list[str]] = {}
+        for of in self._origins:
+            groups.setdefault(re.sub(r"\..*\.", ".*.", of), []).append(of)
+        for every, parameters in groups.items():
+            alike = len({self._origins[of] for of in parameters}) == 1
+            for of in parameters[: 1 if alike else None]:
+                kind, text = self._origins[of]
+                yield {"of": every if alike else of, kind: text}
 
     def _facts(self) -> Iterator[str]:
         """What was read, for a person."""
         for key in ("max_sectors_kb", "rotational"):
             groups: dict[str, list[str]] = {}
-            for lun in self._devices.luns.values():
+            for lun in self._luns:
                 groups.setdefault(self._setting(lun.device, key), []).append(slug(lun.device))
             yield from (f"{key} {value}: {in_ranges(names)}" for value, names in groups.items() if value)
         for name in self._devices.controllers:
@@ -361,31 +325,26 @@ class _Writer:
                     yield f"{name}: {key} {value}"
         for node in self._snapshot.below("node"):
             yield f"{node}: CPUs {self._snapshot.line(f'node/{node}/cpulist')}"
-        yield from interrupts(self._snapshot, self._devices)
+        yield from _interrupts(self._snapshot, self._devices)
         for line in self._snapshot.text("about").splitlines():
             if line.startswith("host "):
                 yield f"machine: {line[5:]}"
-        for lun in self._devices.luns.values():
+        for lun in self._luns:
             if wwid := self._snapshot.line(f"block/{lun.device}/wwid"):
                 yield f"{lun.device}: {wwid}"
 
 
-def _origin(figure: CapturedFigure) -> Document:
-    return {"of": figure.of, figure.kind: figure.text}
-
-
-def interrupts(snapshot: Snapshot, devices: CapturedDevices) -> Iterator[str]:
+def _interrupts(snapshot: Snapshot, devices: CapturedDevices) -> Iterator[str]:
     """The CPUs that took interrupts of each controller."""
-    lines = [line.split() for line in snapshot.text("proc/interrupts").splitlines()]
-    cpus = lines[0] if lines else []
-    counts = {words[0].rstrip(":"): words[1 : 1 + len(cpus)] for words in lines[1:] if words}
-    for name, one in devices.controllers.items():
-        own = [counts[irq] for irq in snapshot.text(f"pci/{one.pci}/interrupts").split() if irq in counts]
-        taken = [
+    header, *lines = [line.split() for line in snapshot.text("proc/interrupts").splitlines()] or [[]]
+    counts = {words[0].rstrip(":"): words[1 : 1 + len(header)] for words in lines if words}
+    for name, host in devices.controllers.items():
+        own = [counts[irq] for irq in snapshot.text(f"pci/{host.pci}/interrupts").split() if irq in counts]
+        cpus = [
             cpu.removeprefix("CPU")
-            for place, cpu in enumerate(cpus)
-            if any(len(row) > place and row[place].isdigit() and int(row[place]) for row in own)
+            for place, cpu in enumerate(header)
+            if any(count.isdigit() and int(count) for row in own for count in row[place : place + 1])
         ]
         if own:
-            by = f"{'CPU' if len(taken) == 1 else 'CPUs'} {', '.join(taken)}" if taken else "no CPU"
+            by = f"{'CPU' if len(cpus) == 1 else 'CPUs'} {', '.join(cpus)}" if cpus else "no CPU"
             yield f"{name}: {plural(len(own), 'interrupt')}, taken by {by}"

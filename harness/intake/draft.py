@@ -10,16 +10,16 @@ from typing import cast
 
 from harness.intake.devices import slug
 from harness.intake.jobs import DraftJob
-from harness.intake.over import exact_size
 from harness.intake.scaling import demands, factor, not_concluded, predicted, waits
-from harness.intake.written import written
+from harness.intake.volumes import exact_size
+from harness.intake.yaml_text import read_text, yaml_text
 from harness.limits.bounds import arm_bound
 from harness.limits.load import load_scenario as load_checked
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Load, Scenario
 from lab.base.errors import InputErrors, Misuse
 from lab.topology.limits import driver_of
-from lab.topology.load import find_topology, read_topology
+from lab.topology.load import find_topology
 from lab.topology.model import SERIAL, Topology
 from lab.yaml.strict import Map, Problems, names, parse, plain_value, read_bytes
 
@@ -96,7 +96,7 @@ class Drafter:
         self._notes = [note for job in jobs for note in job.notes]
         self._scale = int(str(source.document.get("scale", 1)))
         self._teaches: list[str] = []
-        topology = _topology(source.document)
+        topology = _read(source.document)
         self._targets = targets(jobs, topology, places)
         self._extents = dict(self._regions(topology))
 
@@ -210,7 +210,7 @@ class Drafter:
             document = {**document, "claims": some, "controls": some}
         with tempfile.TemporaryDirectory(prefix="blklab-draft-") as folder:
             path = Path(folder) / f"{self._name}.yaml"
-            path.write_text(written(document))
+            path.write_text(yaml_text(document))
             load_it = load_checked if implied else load_scenario
             try:
                 return load_it(str(path), search=path.parent)
@@ -232,7 +232,7 @@ class Drafter:
                 " times longer, and ratios between devices stay."
             )
         if self._scale > 1:
-            self._teaches += not_concluded(_topology({**self._source.document, "scale": self._scale}))
+            self._teaches += not_concluded(_read({**self._source.document, "scale": self._scale}))
 
     def _slowed(self) -> tuple[Document, Scenario]:
         """The settings of an arm with disks that are visibly slower, and the scenario with it."""
@@ -332,13 +332,8 @@ def _window(scenario: Scenario, load: Load) -> Document:
     return {"ramp": f"{max(1, min(runtime, ceil(_RAMP_REQUESTS / slowest[0])))}s", "runtime": f"{runtime}s"}
 
 
-def _topology(document: Document) -> Topology:
-    problems = Problems()
-    found = read_topology(parse(written(document).encode(), "topology", problems), near=Path(), problems=problems)
-    problems.raise_if_any()
-    if found is None:
-        raise Misuse("the topology cannot be read", remedy="report this as a bug in blklab")
-    return found
+def _read(document: Document) -> Topology:
+    return read_text(yaml_text(document), "topology")
 
 
 def targets(jobs: Sequence[DraftJob], topology: Topology, places: Mapping[str, str]) -> dict[str, str]:

@@ -99,7 +99,7 @@ def _of_job(job: Mapping[str, Any], common: Mapping[str, Any], source: str) -> I
         yield FioResult(name, device, rw, bs, depth, float(iops), float(rate), float(mean), source)  # type: ignore[arg-type]
 
 
-def chosen_for(results: tuple[FioResult, ...], device: str, *, random: bool) -> FioResult | None:
+def service_result(results: tuple[FioResult, ...], device: str, *, random: bool) -> FioResult | None:
     """The result that says what one request of a device takes: of that device, else of a file of no known device.
 
     A random one counts only at depth 1: at others its latency includes waiting.

@@ -14,7 +14,7 @@ from dataclasses import dataclass
 from io import BytesIO
 from pathlib import Path, PurePosixPath
 
-from lab.base.errors import LabBroken, Misuse, no_such_folder
+from lab.base.errors import LabBroken, Misuse
 from lab.base.process import run
 from lab.base.reading import read_regular
 from lab.base.units import printable
@@ -58,8 +58,8 @@ class Snapshot:
     def below(self, folder: str) -> tuple[str, ...]:
         """The names directly below a folder, in natural order: nvme2 before nvme10."""
         start = f"{folder}/"
-        found = {path[len(start) :].partition("/")[0] for path in self.files if path.startswith(start)}
-        return tuple(sorted(found, key=natural))
+        names = {path[len(start) :].partition("/")[0] for path in self.files if path.startswith(start)}
+        return tuple(sorted(names, key=natural))
 
 
 def natural(name: str) -> tuple[tuple[int, str], ...]:
@@ -68,7 +68,7 @@ def natural(name: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(word), "") if word.isdigit() else (len(word), word) for word in words)
 
 
-def collected(root: Path | None, disks: Sequence[str], *, identities: bool) -> Snapshot:
+def collect(root: Path | None, disks: Sequence[str], *, identities: bool) -> Snapshot:
     """A snapshot of this machine, or of the folder ``root`` with its ``sys`` and ``proc``. Raises Misuse."""
     if root is not None and not (root / "sys" / "block").is_dir():
         raise Misuse(f"{root} has no folder sys/block", remedy="name a folder with sys and proc, or use --from")
@@ -79,106 +79,74 @@ def collected(root: Path | None, disks: Sequence[str], *, identities: bool) -> S
         try:
             run(("sh", str(SCRIPT), "--folder", name), env=env, timeout=_SECONDS)
         except LabBroken as error:
-            said = error.message.partition("collect.sh: ")[2] or error.message
-            raise Misuse(said, remedy="with blklab: --disk sda --disk sdb; else see the message") from error
-        return read_folder(Path(name), shown=str(root or "this machine"))
+            message = error.message.partition("collect.sh: ")[2] or error.message
+            raise Misuse(message, remedy="with blklab: --disk sda --disk sdb; else see the message") from error
+        return read_snapshot(Path(name), source=str(root or "this machine"))
 
 
-def opened(path: Path) -> Snapshot:
-    """A snapshot made elsewhere: a folder, or an archive of one. Raises Misuse."""
-    return read_folder(path, shown=str(path)) if path.is_dir() else _read_archive(path)
+def read_snapshot(path: Path, *, source: str = "") -> Snapshot:
+    """What collect.sh wrote: a folder or an archive, or the only folder in one. Raises Misuse."""
+    source = source or str(path)
+    files: dict[str, str] = {}
+    size = 0
+    for count, (name, data) in enumerate((_folder if path.is_dir() else _archive)(path, source), 1):
+        if count > MOST_FILES:
+            raise _refusal(source, name, f"is file number {count}, at most {MOST_FILES} are read")
+        if data is None:
+            continue
+        parts = PurePosixPath(name).parts
+        if name.startswith("/") or any(part == ".." or not _PART.fullmatch(part) for part in parts):
+            raise _refusal(source, name, "has a name that collect.sh does not write")
+        size += len(data)
+        if size > MOST_BYTES:
+            raise _refusal(source, name, f"makes more than {MOST_BYTES >> 20} MiB of files")
+        files["/".join(parts)] = printable(data.decode("ascii", "backslashreplace"))
+    tops = {file.partition("/")[0] for file in files}
+    if "about" not in files and len(tops) == 1:
+        files = {file.partition("/")[2]: text for file, text in files.items()}
+    if not files.get("about", "").startswith(_FORMAT):
+        raise Misuse(f'{source}: its file about does not start with "{_FORMAT}": it is no capture', remedy=_AGAIN)
+    return Snapshot(source, files)
 
 
-def read_folder(folder: Path, *, shown: str) -> Snapshot:
-    """The files of a folder that collect.sh wrote, or of the only folder in it. Raises Misuse."""
-    if not folder.is_dir():
-        raise no_such_folder(folder, "capture")
-    found = _Found(shown)
-    for path in _walk(folder, found):
-        inside = str(path.relative_to(folder))
-        try:
-            found.add(inside, read_regular(path, MOST_OF_FILE))
-        except OSError as error:
-            raise Misuse(f"{shown}: {inside}: {error.strerror}", remedy=_AGAIN) from error
-    return found.snapshot()
-
-
-def _walk(folder: Path, found: "_Found") -> Iterator[Path]:
-    """Regular files below a folder, without following links."""
+def _folder(folder: Path, source: str) -> Iterator[tuple[str, bytes]]:
+    """Names and content of the files below a folder, without following links."""
     todo = [folder]
     while todo:
         for entry in sorted(os.scandir(todo.pop()), key=lambda entry: entry.name):
-            mode = entry.stat(follow_symlinks=False).st_mode
+            path, mode = Path(entry.path), entry.stat(follow_symlinks=False).st_mode
+            name = str(path.relative_to(folder))
             if stat.S_ISDIR(mode):
-                todo.append(Path(entry.path))
-            elif stat.S_ISREG(mode):
-                yield Path(entry.path)
-            else:
-                found.refuse(str(Path(entry.path).relative_to(folder)), "is not a regular file")
+                todo.append(path)
+                continue
+            if not stat.S_ISREG(mode):
+                raise _refusal(source, name, "is not a regular file")
+            try:
+                yield name, read_regular(path, MOST_OF_FILE)
+            except OSError as error:
+                raise Misuse(f"{source}: {name}: {error.strerror}", remedy=_AGAIN) from error
 
 
-def _read_archive(path: Path) -> Snapshot:
-    found = _Found(str(path))
+def _archive(path: Path, source: str) -> Iterator[tuple[str, bytes | None]]:
+    """Names and content of the members of an archive, without content for a folder."""
     try:
         # Not compressed, so that no header of the archive is larger than the archive.
         with tarfile.open(fileobj=BytesIO(read_regular(path, MOST_BYTES)), mode="r:") as archive:
             for member in archive:
-                _read_member(archive, member, found)
+                name = member.name.removeprefix("./")
+                if not member.isdir() and (not member.isreg() or member.issparse()):
+                    raise _refusal(source, name, "is not a regular file")
+                if member.isreg() and member.size > MOST_OF_FILE:
+                    raise _refusal(source, name, f"is larger than {MOST_OF_FILE >> 20} MiB")
+                content = archive.extractfile(member)
+                yield name, content.read(MOST_OF_FILE) if content else None
     except OSError as error:
         raise Misuse(f"{path} cannot be read: {error.strerror or error}", remedy="check the path") from error
     except (tarfile.TarError, ValueError) as error:
         remedy = f"remove a compression with gunzip or xz -d, or {_AGAIN}"
         raise Misuse(f"{path} is not a whole tar archive: {error}", remedy=remedy) from error
-    return found.snapshot()
 
 
-def _read_member(archive: tarfile.TarFile, member: tarfile.TarInfo, found: "_Found") -> None:
-    name = member.name.removeprefix("./")
-    if member.isdir():
-        found.count(name)
-        return
-    if not member.isreg() or member.issparse():
-        found.refuse(name, "is not a regular file")
-    if member.size > MOST_OF_FILE:
-        found.refuse(name, f"is larger than {MOST_OF_FILE >> 20} MiB")
-    content = archive.extractfile(member)
-    found.add(name, content.read(MOST_OF_FILE) if content else b"")
-
-
-class _Found:
-    """Files as they are found, until there are too many of them."""
-
-    def __init__(self, source: str) -> None:
-        self._source = source
-        self._files: dict[str, str] = {}
-        self._count = self._bytes = 0
-
-    def count(self, name: str) -> None:
-        self._count += 1
-        if self._count > MOST_FILES:
-            self.refuse(name, f"is file number {self._count}, at most {MOST_FILES} are read")
-
-    def add(self, name: str, data: bytes) -> None:
-        self.count(name)
-        parts = PurePosixPath(name).parts
-        if name.startswith("/") or any(part == ".." or not _PART.fullmatch(part) for part in parts):
-            self.refuse(name, "has a name that collect.sh does not write")
-        self._bytes += len(data)
-        if self._bytes > MOST_BYTES:
-            self.refuse(name, f"makes more than {MOST_BYTES >> 20} MiB of files")
-        self._files["/".join(parts)] = printable(data.decode("ascii", "backslashreplace"))
-
-    def refuse(self, name: str, reason: str) -> None:
-        shown = name.encode("utf-8", "backslashreplace").decode()
-        raise Misuse(f"{self._source}: {printable(shown)[:200]} {reason}", remedy=_AGAIN)
-
-    def snapshot(self) -> Snapshot:
-        """Raises Misuse for files that are no capture."""
-        tops = {path.partition("/")[0] for path in self._files}
-        if "about" not in self._files and len(tops) == 1:
-            start = f"{tops.pop()}/"
-            self._files = {path.removeprefix(start): text for path, text in self._files.items()}
-        if not self._files.get("about", "").startswith(_FORMAT):
-            message = f'{self._source}: its file about does not start with "{_FORMAT}": it is no capture'
-            raise Misuse(message, remedy=_AGAIN)
-        return Snapshot(self._source, self._files)
+def _refusal(source: str, name: str, reason: str) -> Misuse:
+    shown = name.encode("utf-8", "backslashreplace").decode()
+    return Misuse(f"{source}: {printable(shown)[:200]} {reason}", remedy=_AGAIN)

@@ -15,8 +15,8 @@ import pytest
 import yaml
 
 from harness.cli import main
-from harness.intake.over import mdstat_array
 from harness.intake.snapshot import SCRIPT
+from harness.intake.volumes import mdstat_array
 from lab.base.errors import EXIT_MISUSE
 from lab.topology.load import load_topology
 from lab.topology.model import Driver, StackKind, Topology

@@ -13,9 +13,9 @@ import pytest
 from harness.cli import main
 from harness.intake.capture import capture
 from harness.intake.devices import CapturedDevices, Notes, read_devices
-from harness.intake.over import same_disk
-from harness.intake.snapshot import SCRIPT, Snapshot, opened
-from harness.intake.written import written
+from harness.intake.snapshot import SCRIPT, Snapshot, read_snapshot
+from harness.intake.volumes import same_disk
+from harness.intake.yaml_text import yaml_text
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.guest.steps.device import TableStep
@@ -92,12 +92,12 @@ def test_a_guest_is_captured_as_the_machine_that_it_imitates(
     archive.write_bytes(capfdbinary.readouterr().out)
     if keep := os.environ.get("BLKLAB_KEEP_CAPTURES"):
         subprocess.run(["cp", str(archive), f"{keep}/{name}.tar"], check=True)
-    _compare(topology, opened(archive), tmp_path / "captured.yaml")
+    _compare(topology, read_snapshot(archive), tmp_path / "captured.yaml")
 
 
 def _compare(wanted: Topology, snapshot: Snapshot, path: Path) -> None:
     found = capture(snapshot, "captured")
-    path.write_text(written(found.document, found.notes))
+    path.write_text(yaml_text(found.document, found.notes))
     topology = load_topology(str(path), near=Path())
     assert _hosts(read_devices(snapshot, same_disk(snapshot), Notes())) == _wanted_hosts(wanted)
     assert _disks(topology) == _disks(wanted)

@@ -7,7 +7,7 @@ import pytest
 
 from harness.cli import main
 from harness.intake.scaling import COSTS
-from harness.intake.written import written
+from harness.intake.yaml_text import yaml_text
 from harness.limits.load import load_scenario
 from harness.report.format import plural
 from lab.base.cache import Cache
@@ -96,5 +96,5 @@ def test_an_io_costs_the_cpu_what_drafts_reckon_with(driver: Driver, tmp_path: P
         ],
     }
     path = tmp_path / "cost.yaml"
-    path.write_text(written(scenario))
+    path.write_text(yaml_text(scenario))
     assert _run(path, tmp_path / "results") == EXIT_PASS

@@ -30,6 +30,16 @@ def write_page(path: Path, text: str) -> None:
     write_atomic(path, text.encode())
 
 
+def print_or_write(text: str, output: Path | None, *notes: str) -> None:
+    """Print a document, or write it to a file and tell the notes."""
+    if output is None:
+        sys.stdout.write(text)
+        return
+    write_atomic(output, text.encode())
+    for note in notes:
+        tell(note)
+
+
 def tell(text: str) -> None:
     """Print a line of progress on stderr; results go to stdout."""
     print(f"blklab: {text}", file=sys.stderr, flush=True)
