@@ -33,7 +33,7 @@ COSTS = {
     Driver.TCMU: CpuCost(70_000, 480),
     Driver.NVMET_TCP: CpuCost(76_000, 1_110),
 }
-"""At least what 6.1 takes (tests/vm/test_draft_real.py), for null_blk and scsi_debug docs/results/io-cost.md: with an
+"""At least what 6.1 takes (tests/vm/test_draft_real.py), for null_blk and scsi_debug docs/results/findings.md: with an
 elevator, reads and writes of 4 and 256 KiB."""
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""docs/results/speed.md: seconds of starts and runs, measured in interleaved rounds and compared as ratios."""
+"""The page of speed: seconds of starts and runs, measured in interleaved rounds and compared as ratios."""
 
 import json
 import os

@@ -1,12 +1,12 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab check speed``: starts and runs, warm, cold and by other means, as ratios; writes docs/results/speed.md."""
+"""``blklab check speed``: starts and runs, warm, cold and by other means, as ratios."""
 
 import argparse
 import os
 import shlex
 from pathlib import Path
 
-from harness.commands.common.options import CHECKOUT, PAGES, SCENARIOS, add_kernel, number, tell, write_page
+from harness.commands.common.options import CHECKOUT, SCENARIOS, add_kernel, number, results_root, tell, write_page
 from harness.scenario.load import load_scenario
 from harness.studies import speed
 from lab.base.cache import Cache
@@ -30,7 +30,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"a command of blklab to measure (may be repeated; default: {', '.join(_WORK)})",
     )
     add_kernel(parser)
-    parser.add_argument("--out", type=Path, default=PAGES, metavar="DIR", help="folder (default: docs/results)")
+    parser.add_argument(
+        "--out",
+        type=Path,
+        default=results_root(None) / "evidence",
+        metavar="DIR",
+        help="folder of speed.md (default: evidence/ below the results)",
+    )
 
 
 def execute(options: argparse.Namespace) -> int:
