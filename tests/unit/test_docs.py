@@ -10,6 +10,9 @@ import pytest
 CHECKOUT = Path(__file__).parents[2]
 MOST = {"README.md": 150, "CHANGELOG.md": 60}
 TOGETHER = 2800
+_FOLDERS = "docs|harness|kconfigs|lab|requirements|scenarios|scripts|tests"
+_FILE = re.compile(rf"(?<![\w./:=-])(?:{_FOLDERS})/[\w./*-]*\w")
+_PLACEHOLDERS = re.compile(r"NAME|MUTANT|\.\.\.")
 _LINK = re.compile(r"(?<!\!)\[[^\]]*\]\(([^)\s]+)\)")
 
 
@@ -52,3 +55,11 @@ def test_every_link_leads_to_a_page_and_a_heading(page: Path) -> None:
         target = (page.parent / file).resolve() if file else page
         assert target.exists(), address
         assert not anchor or anchor in anchors(target), address
+
+
+@pytest.mark.parametrize(
+    "page", [page for page in PAGES if page.name != "CHANGELOG.md"], ids=lambda page: str(page.relative_to(CHECKOUT))
+)
+def test_every_file_that_a_page_names_exists(page: Path) -> None:
+    named = {name for name in _FILE.findall(page.read_text(encoding="utf-8")) if not _PLACEHOLDERS.search(name)}
+    assert [name for name in sorted(named) if not any(CHECKOUT.glob(name))] == []
