@@ -18,6 +18,17 @@ def json_schema() -> Json:
 
 
 MARK = "<!-- Generated from here on, from the tables of the loader. -->\n"
+_OVERRIDES = {
+    "stack.NAME.queue.": "topology.md#queue",
+    "stack.NAME.md.": "topology.md#stacksstackmd",
+    "stack.NAME.": "topology.md#stacksstack",
+    "disk.NAME.": "topology.md#disksdisk",
+    "link.NAME.": "topology.md#linkslink",
+    "hba.": "topology.md#hbashba",
+    "vm.": "topology.md#vm",
+    "queue.": "#queue",
+}
+"""Where the keys are described that an arm overrides, by prefix, the longer one first."""
 _HEAD = ("key", "type", "unit", "default", "example", "meaning")
 
 
@@ -54,13 +65,19 @@ def _sections(record: Record, path: str, heading: str, known: dict[Record, str])
     known[record] = _address(path)
     below: list[tuple[Record, str]] = []
     rows: list[Sequence[str]] = []
+    overrides: dict[str, list[str]] = {}
     for field in (*record.fields, *record.patterns):
         name, kind = field.label or field.name, field.kind.type
+        if path == "arms.ARM" and (prefix := next(filter(name.startswith, _OVERRIDES), "")):
+            overrides.setdefault(prefix, []).append(f"`{name}`")
+            continue
         if nested := inside(field.kind):
             own = f"{path}.{name}{nested[1]}".lstrip(".")
             below.append((nested[0], own))
             kind = f"[{kind}]({known.get(nested[0], _address(own))})"
         rows.append((f"`{name}`", kind, *_facts(field)))
+    for prefix, names in overrides.items():
+        rows.append((", ".join(names), f"[as there]({_OVERRIDES[prefix]})", "", "", "", "in place of that value"))
     yield f"{heading}\n\n{_table(_HEAD, rows)}"
     for part, own in below:
         if part not in known:

@@ -50,8 +50,20 @@ def test_the_pages_are_current(page: str) -> None:
 def test_every_key_and_metric_is_on_a_page() -> None:
     pages = "".join(references().values())
     assert len(FIELDS) > 200
-    assert [field.name for field in FIELDS if f"| `{field.label or field.name}` |" not in pages] == []
+    assert [field.name for field in FIELDS if f"`{field.label or field.name}`" not in pages] == []
     assert [name for name in METRICS if f"`{name}`" not in pages] == []
+
+
+def test_a_key_that_an_arm_overrides_is_described_where_its_row_says() -> None:
+    pages = "".join(references().values())
+    rows = re.findall(r"^\| (.*?) \| \[as there\]", pages, re.MULTILINE)
+    keys = {
+        re.sub(r"^(?:(?:disk|link|stack)\.NAME\.)?(?:(?:queue|md|hba|vm)\.)?", "", key)
+        for row in rows
+        for key in row.strip("`").split("`, `")
+    }
+    assert len(keys) > 40
+    assert [key for key in sorted(keys) if f"| `{key}` |" not in pages] == []
 
 
 def test_links_lead_to_a_heading() -> None:
