@@ -30,8 +30,8 @@ from harness.judge.claims import XFAIL
 from harness.judge.verdict import Verdict
 from harness.limits.load import load_scenario
 from harness.record.store import Store
-from harness.report.terminal.conclusion import conclusion
 from harness.report.terminal.progress import progress
+from harness.report.words import conclusion
 from harness.run.plan import Request, run_command
 from harness.run.runner import Run, run_scenario
 from harness.scenario.model import Scenario, Status

@@ -8,7 +8,7 @@ from pathlib import Path
 from harness.base.files import write_atomic
 from harness.commands.common.options import SCENARIOS, add_arms
 from harness.limits.load import load_scenario
-from harness.report.drawing.svg import topology_svg
+from harness.report.drawing.layout import topology_svg
 from harness.report.terminal.explain import describe_scenario, steps_of
 from harness.report.terminal.topology import describe_topology
 from harness.scenario.load import find_scenario, find_scenarios

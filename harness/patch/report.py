@@ -12,7 +12,7 @@ from harness.patch.study import MeasuredSeries
 from harness.profile.differential import Differential
 from harness.profile.mail import differential_lines
 from harness.report.format import figure, plural
-from harness.report.terminal.comparison import LEGEND, MARKS
+from harness.report.words import LEGEND, MARKS
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS
 
 WIDTH, LINES = 76, 40

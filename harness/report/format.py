@@ -89,6 +89,14 @@ def duration(seconds: float) -> str:
     return f"{minutes} min {rest} s"
 
 
+def time_words(ns: float) -> str:
+    """Three significant digits: ``8.53 ms``, ``412 us``."""
+    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
+        if ns >= size:
+            return f"{ns / size:.3g} {unit}" if ns < 1000 * size else f"{ns / size:,.0f} {unit}"
+    return f"{ns:.0f} ns"
+
+
 def percent(share: float) -> str:
     """A share in per cent with three digits, or all of those before the point."""
     return f"{100 * share:,.0f} %" if share >= 1 else f"{100 * share:.3g} %"

@@ -9,8 +9,7 @@ from harness.judge.thresholds import LARGE
 from harness.metrics.figures import PER_IO
 from harness.report import markdown
 from harness.report.format import limits, plural
-from harness.report.page.charts import against
-from harness.report.terminal.comparison import LEGEND
+from harness.report.words import LEGEND, against
 from harness.scenario.model import Arm
 from harness.studies.field_reports import Measured
 

@@ -13,8 +13,8 @@ from harness.judge.cells import CellResult, differences
 from harness.judge.document import verdict_document
 from harness.judge.verdict import Verdict, judge
 from harness.record.store import KernelFacts
-from harness.report.terminal.conclusion import conclusion
-from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
+from harness.report.terminal.terminal import Detail, print_verdict
+from harness.report.words import Effort, Surroundings, conclusion
 from harness.scenario.model import Bound, Status
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import SEEDS, cells, claim, ratio, scenario

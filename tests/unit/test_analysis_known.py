@@ -11,8 +11,8 @@ from harness.judge.cells import CellResult
 from harness.judge.claims import XFAIL, XPASS
 from harness.judge.document import verdict_document
 from harness.judge.verdict import Verdict, judge
-from harness.report.terminal.conclusion import conclusion
-from harness.report.terminal.terminal import Effort, Surroundings, print_verdict
+from harness.report.terminal.terminal import print_verdict
+from harness.report.words import Effort, Surroundings, conclusion
 from harness.scenario.model import Claim, KnownFailure, Scenario, Status
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import SEEDS, cell, cells, claim, scenario

@@ -11,11 +11,10 @@ from harness.judge.ensemble import Ensemble
 from harness.metrics.occupancy import DiskTime
 from harness.metrics.use import Held, LoadUse
 from harness.noise import Interval
-from harness.report.drawing.chart import Axis, fitting, logarithmic
-from harness.report.drawing.drawing import drawing
-from harness.report.drawing.svg import topology_figure
+from harness.report.drawing.boxes import drawing
+from harness.report.drawing.chart import Axis, StripRow, fitting, logarithmic, strip
+from harness.report.drawing.layout import topology_figure
 from harness.report.page.charts import distribution, latency_charts
-from harness.report.page.judged import StripEntry, strip
 from harness.report.page.render import kind
 from harness.scenario.model import Bound, Status
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
@@ -97,30 +96,39 @@ def test_an_axis_starts_at_zero_unless_everything_is_far_from_it() -> None:
     assert alone.low < 50 and alone.high > 200 and alone.at(100.0) == pytest.approx(50, abs=0.1)
 
 
+def places(drawn: str | None, kind: str) -> list[tuple[float, ...]]:
+    """The numbers in the elements of a class."""
+    elements = re.findall(rf'<(?:path|circle|rect) class="{kind}"([^>]*)>', drawn or "")
+    return [tuple(map(float, re.findall(r"-?[\d.]+", element))) for element in elements]
+
+
 def test_a_strip_shows_seeds_inside_and_outside() -> None:
-    drawn = strip("kept", [StripEntry("6.1", Ensemble({1: 0.95, 2: 0.5})), StripEntry("6.12")], AT_LEAST)
-    assert drawn is not None and drawn.band is not None
-    assert [dot.holds for dot in drawn.rows[0].dots] == [True, False]
-    inside, outside = (dot.x for dot in drawn.rows[0].dots)
-    assert outside < drawn.band[0] < inside < sum(drawn.band)
-    assert drawn.rows[1].words == "not measured" and drawn.rows[1].median is None
-    assert drawn.title == "kept: 6.1: 0.7250 [0.5000 .. 0.9500]; 6.12: not measured, expected >= 0.9"
-    assert strip("kept", [StripEntry("")], AT_LEAST) is None
+    drawn = strip("kept", [StripRow("6.1", Ensemble({1: 0.95, 2: 0.5})), StripRow("6.12")], AT_LEAST)
+    ((inside, *_),) = places(drawn, "dot")
+    ((outside, *_),) = places(drawn, "miss-dot")
+    ((start, _, width, *_),) = places(drawn, "band")
+    assert outside < start < inside < start + width
+    assert drawn is not None and drawn.count("not measured") == 2
+    assert "<title>seed 1: 0.9500</title>" in drawn and "<title>seed 2: 0.5000, outside</title>" in drawn
+    title = "kept: 6.1: 0.7250 [0.5000 .. 0.9500]; 6.12: not measured, expected &gt;= 0.9"
+    assert f"<title>{title}</title>" in drawn
+    assert strip("kept", [StripRow("")], AT_LEAST) is None
 
 
 def test_on_the_wall_clock_the_interval_is_drawn() -> None:
     true = Interval(0.8, 1.0, 0.9, 0.025, 6)
-    drawn = strip("kept", [StripEntry("", Ensemble({1: 0.85, 2: 0.95}), true)], AT_LEAST)
-    assert drawn is not None and drawn.rows[0].interval is not None and drawn.rows[0].low is not None
-    low, high = drawn.rows[0].interval
-    assert low < drawn.rows[0].low < high <= drawn.right
+    drawn = strip("kept", [StripRow("", Ensemble({1: 0.85, 2: 0.95}), true)], AT_LEAST)
+    ((low, _, high),) = places(drawn, "true")
+    ((least, _, most),) = places(drawn, "range")
+    assert low < least < most < high
 
 
 def test_the_report_stands_in_the_strip() -> None:
-    drawn = strip("told", [StripEntry("", Ensemble({1: 0.6}))], reported=0.62)
-    assert drawn is not None and drawn.mark is not None
-    assert drawn.rows[0].median is not None and drawn.mark > drawn.rows[0].median
-    assert drawn.reported is not None and drawn.reported.label == "reported 0.62"
+    drawn = strip("told", [StripRow("", Ensemble({1: 0.6}))], reported=0.62)
+    ((told, *_),) = places(drawn, "told")
+    ((median, *_),) = places(drawn, "median")
+    assert told > median
+    assert drawn is not None and ">reported 0.62</text>" in drawn
 
 
 def test_few_requests_have_no_tail() -> None:
@@ -131,9 +139,9 @@ def test_few_requests_have_no_tail() -> None:
     assert set(distribution([many], "none", "solo", "fast")) == {"p50", "p99.9", "max"}
     assert set(distribution([few], "none", "solo", "fast")) == {"p50", "max"}
     (drawn,) = latency_charts(scenario(), [many])
-    (row,) = drawn["rows"]
-    assert row["at"]["p50"] < row["at"]["p99.9"] < row["slowest"]
-    assert drawn["title"] == "Latency of fast under load solo: none p50 1 ms, p99.9 2 ms, max 3 ms"
+    ((median, *_),), ((slowest, *_),) = places(drawn["svg"], "middle"), places(drawn["svg"], "slowest")
+    assert median < slowest
+    assert "<title>Latency of fast under load solo: none p50 1 ms, p99.9 2 ms, max 3 ms</title>" in drawn["svg"]
 
 
 def test_the_drawing_has_the_use_of_each_part() -> None:

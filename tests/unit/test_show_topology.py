@@ -10,8 +10,8 @@ from xml.etree import ElementTree
 import pytest
 
 from harness.cli import main
-from harness.report.drawing.drawing import drawing
-from harness.report.drawing.svg import layout, topology_svg
+from harness.report.drawing.boxes import drawing
+from harness.report.drawing.layout import layout, topology_svg
 from harness.report.terminal.topology import describe_topology
 from lab.topology.graph import maximum_flow
 from lab.topology.limits import crossings

@@ -18,7 +18,8 @@ from harness.judge.verdict import Verdict, judge, judge_in_sequence, unmade
 from harness.noise import Rule, scatter, stopping_rule
 from harness.report.format import noise
 from harness.report.terminal.explain import describe_scenario
-from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
+from harness.report.terminal.terminal import Detail, print_verdict
+from harness.report.words import Effort, Surroundings
 from harness.run.plan import guest_job
 from harness.scenario.expand import expand
 from harness.scenario.model import Clock, Load, Status

@@ -20,7 +20,8 @@ from harness.report.export.junit import junit_xml
 from harness.report.export.kcidb import kcidb_json
 from harness.report.export.ktap import ktap
 from harness.report.export.parts import Export, csv_table, exported
-from harness.report.terminal.terminal import Detail, Effort, Surroundings, print_verdict
+from harness.report.terminal.terminal import Detail, print_verdict
+from harness.report.words import Effort, Surroundings
 from harness.studies.calibration import note
 from lab.base.errors import Misuse
 from lab.yaml.strict import shown_path

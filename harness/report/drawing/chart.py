@@ -1,9 +1,17 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Line charts in pixels. Lines differ in their dashes and have names: colour alone never tells them apart."""
+"""Axes, and what charts have in common: grid, ticks, lines, and strips of values against a bound."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from math import ceil, floor, log10
+
+from markupsafe import Markup
+
+from harness.judge.ensemble import Ensemble
+from harness.noise import Interval
+from harness.report.drawing import svg
+from harness.report.format import figure, spread
+from harness.scenario.model import Bound
 
 _STEPS = (1.0, 2.0, 5.0, 10.0)
 _FROM_ZERO = 0.4
@@ -95,48 +103,105 @@ def number(value: float) -> str:
     return f"{round(value, 6):,.6g}" if abs(value) < 1000 else f"{value:,.0f}"  # noqa: PLR2004
 
 
-WIDTH, HEIGHT = 344.0, 196.0
-LEFT, RIGHT, TOP, BASE = 46.0, 334.0, 14.0, 162.0
-MOST_LINES = 6
-"""More lines could not be told apart. ``style`` of a line counts from 0."""
-
+WIDTH = 344.0
 Point = tuple[float, float]
 
 
+def grid(y: Axis, left: float, right: float) -> Iterator[str]:
+    """A line for each tick of an upright axis, with its label on the left."""
+    for tick in y.ticks(4):
+        yield svg.path("grid", "M", left, tick.at, "H", right)
+        yield svg.text("soft end", left - 4, tick.at + 4, tick.label)
+
+
+def ground(x: Axis, base: float, ticks: Iterable[Tick]) -> Iterator[str]:
+    """The axis at the bottom with its ticks."""
+    yield svg.path("axis", "M", x.start, base, "H", x.end)
+    for tick in ticks:
+        yield svg.path("axis", "M", tick.at, base, "v", 4.0)
+        yield svg.text("soft mid", tick.at, base + 16, tick.label)
+
+
+def along(points: Iterable[Point], x: Axis, y: Axis) -> str:
+    """Path data of one line through all points."""
+    return "M" + "L".join(f"{x.at(across):.1f} {y.at(up):.1f}" for across, up in points)
+
+
+_LABELS, _ROW, _TOP, _EDGE = 84.0, 22.0, 22.0, 12.0
+_CHARACTER = 7.0
+
+
 @dataclass(frozen=True)
-class ChartLine:
-    """``path`` and ``area`` are SVG path data; ``area`` is the range over the seeds, empty without one."""
+class StripRow:
+    """The values of a row, on the wall clock with the interval of the true ratio. A single row has no ``label``."""
 
-    name: str
-    style: int
-    path: str
-    area: str = ""
-
-
-@dataclass(frozen=True)
-class Chart:
-    """``limits`` are horizontal lines with their words. ``title`` says all that a listener needs."""
-
-    heading: str
-    title: str
-    x_name: str
-    y_name: str
-    x_ticks: tuple[Tick, ...]
-    y_ticks: tuple[Tick, ...]
-    lines: tuple[ChartLine, ...]
-    limits: tuple[Tick, ...] = ()
-    note: str = ""
-    width: float = WIDTH
-    height: float = HEIGHT
+    label: str
+    ensemble: Ensemble | None = None
+    interval: Interval | None = None
 
 
-def path(points: Sequence[Point], x: Axis, y: Axis) -> str:
-    """One line through all points."""
-    return "M" + "L".join(f"{x.at(one):.1f} {y.at(other):.1f}" for one, other in points) if points else ""
+def strip(
+    title: str,
+    rows: Sequence[StripRow],
+    expect: Bound | None = None,
+    reported: float | None = None,
+    wish: str = "expected",
+) -> Markup | None:
+    """Each seed of each row, what is expected as a band, what was reported as a diamond; None without a value.
+
+    ``wish`` is the text in front of the bound.
+    """
+    ensembles = [row.ensemble for row in rows if row.ensemble is not None]
+    if not ensembles:
+        return None
+    edges = [edge for edge in (expect.low, expect.high) if edge is not None] if expect else []
+    values = [*edges, *([] if reported is None else [reported])]
+    values += [value for ensemble in ensembles for value in ensemble.values.values()]
+    values += [end for row in rows if row.interval for end in (row.interval.low, row.interval.high)]
+    x = fitting(values, _EDGE + (_LABELS if any(row.label for row in rows) else 0), WIDTH - _EDGE)
+    base = _TOP + _ROW * len(rows)
+    body: list[str] = []
+    said = "; ".join(
+        f"{row.label}: ".removeprefix(": ") + (spread(row.ensemble) if row.ensemble else "not measured") for row in rows
+    )
+    if expect:
+        start = x.start if expect.low is None else x.at(expect.low)
+        body.append(
+            svg.rect("band", start, 18, (x.end if expect.high is None else x.at(expect.high)) - start, base - 18)
+        )
+        body += [svg.path("edge", "M", x.at(edge), 18.0, "V", base) for edge in edges]
+        body.append(_label("expected", f"{wish} {expect.text}", [x.at(edge) for edge in edges], x))
+        said += f", {wish} {expect.text}"
+    if reported is not None:
+        body.append(_label("told", f"reported {reported:g}", [x.at(reported)], x))
+        said += f", reported {reported:g}"
+    body += ground(x, base, x.ticks())
+    for place, row in enumerate(rows):
+        body += _strip_row(row, _TOP + _ROW * (place + 0.5), x, expect)
+    if reported is not None:
+        body.append(svg.path("told", "M", x.at(reported), _TOP + _ROW / 2 - 6, "l5 6-5 6-5-6Z"))
+    return svg.picture("strip drawn", f"{title}: {said}", (WIDTH, base + _ROW), body)
 
 
-def area(lower: Sequence[Point], upper: Sequence[Point], x: Axis, y: Axis) -> str:
-    """Between two lines; nothing where they are one."""
-    if not lower or lower == upper:
-        return ""
-    return path([*lower, *reversed(upper)], x, y) + "Z"
+def _strip_row(row: StripRow, y: float, x: Axis, expect: Bound | None) -> Iterator[str]:
+    yield svg.text("", 2, y + 4, row.label)
+    if row.ensemble is None:
+        yield svg.text("soft", x.start + 6, y + 4, "not measured")
+        return
+    if row.interval:
+        yield svg.path("true", "M", x.at(row.interval.low), y, "H", x.at(row.interval.high))
+    yield svg.path("range", "M", x.at(row.ensemble.low), y, "H", x.at(row.ensemble.high))
+    yield svg.path("median", "M", x.at(row.ensemble.median), y - 7, "v", 14.0)
+    for seed, value in sorted(row.ensemble.values.items()):
+        words = f"seed {seed}: {figure(value)}"
+        if expect is None or expect.holds(value):
+            yield svg.dot("dot", x.at(value), y, 4, words)
+        else:
+            yield svg.cross("miss-dot", x.at(value), y, 4, f"{words}, outside")
+
+
+def _label(kind: str, words: str, places: Sequence[float], x: Axis) -> str:
+    """Over the middle of its places, as far as the drawing is wide."""
+    half = len(words) * _CHARACTER / 2
+    middle = sum(places) / len(places) if places else (x.start + WIDTH) / 2
+    return svg.text(f"{kind} mid", min(max(middle, x.start - _EDGE + half), WIDTH - half), 12, words)

@@ -11,7 +11,7 @@ from xml.etree import ElementTree as Xml
 
 from harness.judge.claims import XFAIL, XPASS
 from harness.report.export.parts import Export, JudgedPart, parts
-from harness.report.terminal.conclusion import conclusion
+from harness.report.words import conclusion
 from harness.scenario.model import Status
 
 _ELEMENTS = {

@@ -26,7 +26,7 @@ from dataclasses import dataclass
 from harness.judge.claims import XFAIL, XPASS
 from harness.judge.verdict import Verdict
 from harness.report.export.parts import GROUPS, Export, JudgedPart, parts
-from harness.report.terminal.conclusion import conclusion
+from harness.report.words import conclusion
 from harness.scenario.model import Status
 
 VERSION = "KTAP version 1"

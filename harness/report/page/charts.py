@@ -3,9 +3,11 @@
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from statistics import fmean
+
+from markupsafe import escape
 
 from harness.judge.cells import CellResult, ensemble_of
-from harness.judge.comparison import Difference, kind_of
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
 from harness.metrics.figures import PER_IO
@@ -14,10 +16,10 @@ from harness.metrics.occupancy import held_series
 from harness.metrics.samples import Samples, Series, read_samples
 from harness.metrics.use import LoadUse, mean_use, read_use
 from harness.record.store import RunFolder
-from harness.report.drawing import chart
-from harness.report.format import figure, limits, plural
+from harness.report.drawing import chart, svg
+from harness.report.format import figure, limits, plural, time_words
 from harness.report.page.render import Values
-from harness.report.terminal.comparison import MARKS
+from harness.report.words import against
 from harness.scenario.model import Arm, Load, Scenario
 from lab.base.record import BootRecord, Outcome
 
@@ -55,49 +57,40 @@ def distribution(cells: Sequence[CellResult], arm: str, load: str, role: str) ->
 
 
 def _chart(load: str, role: str, drawn: Mapping[str, Distribution]) -> Values:
-    values = [ensemble.median for one in drawn.values() for ensemble in one.values()]
-    axis = chart.logarithmic(values, _EDGE, chart.WIDTH - _EDGE)
-    rows = tuple(_row(place, arm, one, axis) for place, (arm, one) in enumerate(drawn.items()))
-    base = _TOP + _ROW * len(rows)
-    said = "; ".join(
-        f"{row['arm']} {', '.join(f'{name} {text}' for name, text in row['words'].items())}" for row in rows
-    )
+    values = [ensemble.median for percentiles in drawn.values() for ensemble in percentiles.values()]
+    x = chart.logarithmic(values, _EDGE, chart.WIDTH - _EDGE)
+    base = _TOP + _ROW * len(drawn)
+    ticks = [chart.Tick(x.at(value), time_words(value)) for value in x.values()]
+    words = {
+        arm: {name: _words(percentiles[name]) for name in (*PERCENTILES, _SLOWEST) if name in percentiles}
+        for arm, percentiles in drawn.items()
+    }
+    said = {arm: ", ".join(f"{name} {text}" for name, text in row.items()) for arm, row in words.items()}
+    body = [svg.path("grid", "M", tick.at, 4.0, "V", base) for tick in ticks] + [*chart.ground(x, base, ticks)]
+    for place, (arm, percentiles) in enumerate(drawn.items()):
+        body += _row(arm, said[arm], {name: x.at(each.median) for name, each in percentiles.items()}, place)
+    title = f"Latency of {role} under load {load}: {'; '.join(f'{arm} {text}' for arm, text in said.items())}"
     return {
         "load": load,
         "role": role,
-        "title": f"Latency of {role} under load {load}: {said}",
-        "width": chart.WIDTH,
-        "height": base + _FOOT,
-        "left": _EDGE,
-        "right": chart.WIDTH - _EDGE,
-        "base": base,
-        "ticks": tuple(chart.Tick(axis.at(value), time_words(value)) for value in axis.values()),
-        "rows": rows,
+        "rows": words,
+        "svg": svg.picture("chart drawn", title, (chart.WIDTH, base + _FOOT), body),
     }
 
 
-def _row(place: int, arm: str, one: Distribution, axis: chart.Axis) -> Values:
-    at = {name: axis.at(one[name].median) for name in PERCENTILES if name in one}
-    return {
-        "arm": arm,
-        "y": _TOP + _ROW * place + 22,
-        "at": at,
-        "slowest": axis.at(one[_SLOWEST].median) if _SLOWEST in one else max(at.values()),
-        "words": {name: _words(one[name]) for name in (*PERCENTILES, _SLOWEST) if name in one},
-    }
+def _row(arm: str, said: str, at: Mapping[str, float], place: int) -> Iterator[str]:
+    y, slowest = _TOP + _ROW * place + 22, at.get(_SLOWEST, max(at.values()))
+    yield f"<g><title>{escape(f'{arm}: {said}')}</title>"
+    yield svg.text("", _EDGE, y - 10, arm)
+    for kind, end in (("tail", slowest), ("tenth", at.get("p99")), ("half", at.get("p90"))):
+        if end is not None:
+            yield svg.path(kind, "M", at["p50"], y, "H", end)
+    yield svg.dot("slowest", slowest, y, 3) + svg.dot("middle", at["p50"], y, 4.5) + "</g>"
 
 
 def _words(ensemble: Ensemble) -> str:
     low, high = time_words(ensemble.low), time_words(ensemble.high)
     return time_words(ensemble.median) + (f" [{low} .. {high}]" if low != high else "")
-
-
-def time_words(ns: float) -> str:
-    """Three significant digits: ``8.53 ms``, ``412 us``."""
-    for unit, size in (("s", 1e9), ("ms", 1e6), ("us", 1e3)):
-        if ns >= size:
-            return f"{ns / size:.3g} {unit}" if ns < 1000 * size else f"{ns / size:,.0f} {unit}"
-    return f"{ns:.0f} ns"
 
 
 @dataclass(frozen=True)
@@ -134,95 +127,87 @@ def _boots(run: RunFolder, arm: Arm) -> Iterator[tuple[int, BootRecord]]:
             yield cell.seed, record
 
 
-_FEW = chart.MOST_LINES - 1
+_MOST_LINES = 6
+"""Lines differ in their dashes and have names; more could not be told apart."""
+_FEW = _MOST_LINES - 1
+_HEIGHT, _LEFT, _RIGHT, _CEILING, _BASE = 196.0, 46.0, 334.0, 14.0, 162.0
 _HEADROOM = 1.08
 _FAR = 2.0
 """A limit is drawn up to this multiple of the held tags; a higher one would flatten the lines."""
 
 
-def occupancy_charts(found: Sequence[RecordedLoad]) -> Iterator[chart.Chart]:
-    for one in found:
-        series = {**_hosts(one), **_luns(one)}
-        if series:
-            yield _occupancy_chart(one, series)
+def occupancy_charts(loads: Sequence[RecordedLoad]) -> Iterator[Values]:
+    """Tags held over the window: ``lines`` are the names of the lines, in the order of their styles."""
+    for load in loads:
+        topology, recorded_series = load.arm.topology, load.samples.series
+        sources = {name: f"host_busy[{name}]" for name in load.use.hosts}
+        sources |= {f"LUN {name}": held_series(topology, name) for name in load.use.luns}
+        series = {name: recorded_series.get(source) for name, source in sources.items()}
+        if counted := {name: each for name, each in series.items() if each and each.count}:
+            yield _occupancy_chart(load, counted)
 
 
-def _hosts(one: RecordedLoad) -> dict[str, Series]:
-    found = {name: one.samples.series.get(f"host_busy[{name}]") for name in one.use.hosts}
-    return {name: series for name, series in found.items() if series and series.count}
-
-
-def _luns(one: RecordedLoad) -> dict[str, Series]:
-    found = {name: one.samples.series.get(held_series(one.arm.topology, name)) for name in one.use.luns}
-    return {f"LUN {name}": series for name, series in found.items() if series and series.count}
-
-
-def _occupancy_chart(one: RecordedLoad, series: dict[str, Series]) -> chart.Chart:
+def _occupancy_chart(load: RecordedLoad, series: Mapping[str, Series]) -> Values:
     luns = {name: each for name, each in series.items() if name.startswith("LUN ")}
     shown = series if len(series) <= _FEW else {name: each for name, each in series.items() if name not in luns}
-    seconds = (one.samples.ended - one.samples.began) / 1e9
-    most = max((max(_values(each), default=0.0) for each in series.values()), default=0.0)
-    bounds = _limits(one)
-    near = [limit for limit, _ in bounds if limit <= _FAR * most]
-    x = chart.Axis(0.0, seconds, chart.LEFT, chart.RIGHT)
-    y = chart.Axis(0.0, max(1.0, _HEADROOM * max([most, *near])), chart.BASE, chart.TOP)
-    lines = [
-        chart.ChartLine(name, style, chart.path(_points(each, seconds), x, y))
-        for style, (name, each) in enumerate(shown.items())
-    ]
+    seconds = (load.samples.ended - load.samples.began) / 1e9
+    most = max(value for each in series.values() for value in (*each.parts, 0.0) if value is not None)
+    limits = _limits(load)
+    near = [(limit, words) for limit, words in limits if limit <= _FAR * most]
+    x = chart.Axis(0.0, seconds, _LEFT, _RIGHT)
+    y = chart.Axis(0.0, max(1.0, _HEADROOM * max([most, *(limit for limit, _ in near)])), _BASE, _CEILING)
+    names, areas, lines = list(shown), list[str](), list[str]()
+    for each in shown.values():
+        points = ((_time(place, each, seconds), value) for place, value in enumerate(each.parts) if value is not None)
+        lines.append(chart.along(points, x, y))
     if luns and not luns.keys() <= shown.keys():
-        lines.append(_many(luns, len(lines), seconds, x, y))
-    heading = f"{one.arm.name}.{one.load.name}"
+        middle, around = _many(luns, seconds, x, y)
+        areas.append(svg.path(f"spread a{len(lines)}", around))
+        lines.append(middle)
+        names.append(f"mean and range of {plural(len(luns), 'LUN')}")
+    heading = f"{load.arm.name}.{load.load.name}"
     said = "; ".join(f"{name} {each.mean:.3g} in the mean, {each.max} at most" for name, each in shown.items())
-    beyond = [words for limit, words in bounds if limit > _FAR * most]
-    return chart.Chart(
-        heading=heading,
-        title=f"Tags held over the window of {heading}, seed {one.seed}: {said or 'LUNs only'}",
-        x_name=f"seconds of the window, seed {one.seed}",
-        y_name="tags held",
-        x_ticks=x.ticks(),
-        y_ticks=y.ticks(4),
-        lines=tuple(lines[: chart.MOST_LINES]),
-        limits=tuple(chart.Tick(y.at(limit), words) for limit, words in bounds if limit <= _FAR * most),
-        note=f"{', '.join(beyond)}: above the chart" if beyond else "",
-    )
+    body = [*chart.grid(y, _LEFT, _RIGHT), *chart.ground(x, _BASE, x.ticks())]
+    body.append(svg.text("soft mid", (_LEFT + _RIGHT) / 2, 192, f"seconds of the window, seed {load.seed}"))
+    for limit, words in near:
+        body.append(svg.path("limit", "M", _LEFT, y.at(limit), "H", _RIGHT))
+        body.append(svg.text("limit-name end", _RIGHT, y.at(limit) - 4, words))
+    body += [*areas, *(svg.path(f"series s{style}", line) for style, line in enumerate(lines[:_MOST_LINES]))]
+    beyond = ", ".join(words for limit, words in limits if limit > _FAR * most)
+    title = f"Tags held over the window of {heading}, seed {load.seed}: {said or 'LUNs only'}"
+    return {
+        "heading": heading,
+        "lines": names[:_MOST_LINES],
+        "note": f"{beyond}: above the chart" if beyond else "",
+        "svg": svg.picture("chart drawn", title, (chart.WIDTH, _HEIGHT), body),
+    }
 
 
-def _limits(one: RecordedLoad) -> list[tuple[int, str]]:
+def _limits(load: RecordedLoad) -> list[tuple[int, str]]:
     """The distinct limits of the hosts, and of SCSI LUNs if each is drawn."""
-    topology = one.arm.topology
-    hosts = {topology.hbas[topology.luns[lun].hba].name for lun in one.use.luns}
-    found = {topology.hbas[name].can_queue: f"can_queue {topology.hbas[name].can_queue}" for name in hosts}
-    if len(one.use.luns) + len(hosts) <= _FEW:
-        depths = {topology.hbas[name].cmd_per_lun for name in hosts} - found.keys()
-        found.update({depth: f"cmd_per_lun {depth}" for depth in depths})
-    return sorted(found.items())
+    topology = load.arm.topology
+    hosts = {topology.hbas[topology.luns[lun].hba] for lun in load.use.luns}
+    limits = {hba.can_queue: f"can_queue {hba.can_queue}" for hba in hosts}
+    if len(load.use.luns) + len(hosts) <= _FEW:
+        limits = {hba.cmd_per_lun: f"cmd_per_lun {hba.cmd_per_lun}" for hba in hosts} | limits
+    return sorted(limits.items())
 
 
-def _many(luns: dict[str, Series], style: int, seconds: float, x: chart.Axis, y: chart.Axis) -> chart.ChartLine:
+def _many(luns: Mapping[str, Series], seconds: float, x: chart.Axis, y: chart.Axis) -> tuple[str, str]:
     """The mean over many LUNs as a line, minimum to maximum as an area."""
-    columns: dict[int, list[float]] = {}
+    columns: dict[float, list[float]] = {}
     for series in luns.values():
         for place, value in enumerate(series.parts):
             if value is not None:
-                columns.setdefault(place, []).append(value)
-    count = max(len(series.parts) for series in luns.values())
-    times = {place: (place + 0.5) / count * seconds for place in columns}
-    ordered = sorted(columns)
-    middle: list[chart.Point] = [(times[place], sum(columns[place]) / len(columns[place])) for place in ordered]
-    lower: list[chart.Point] = [(times[place], min(columns[place])) for place in ordered]
-    upper: list[chart.Point] = [(times[place], max(columns[place])) for place in ordered]
-    name = f"mean and range of {plural(len(luns), 'LUN')}"
-    return chart.ChartLine(name, style, chart.path(middle, x, y), chart.area(lower, upper, x, y))
+                columns.setdefault(_time(place, series, seconds), []).append(value)
+    ordered = sorted(columns.items())
+    upper = [(time, max(values)) for time, values in reversed(ordered)]
+    around = chart.along([*((time, min(values)) for time, values in ordered), *upper], x, y) + "Z"
+    return chart.along([(time, fmean(values)) for time, values in ordered], x, y), around
 
 
-def _points(series: Series, seconds: float) -> list[chart.Point]:
-    count = len(series.parts)
-    return [((place + 0.5) / count * seconds, value) for place, value in enumerate(series.parts) if value is not None]
-
-
-def _values(series: Series) -> Iterator[float]:
-    yield from (value for value in series.parts if value is not None)
+def _time(place: int, series: Series, seconds: float) -> float:
+    return (place + 0.5) / len(series.parts) * seconds
 
 
 _NONE = "-"
@@ -254,13 +239,3 @@ def figure_rows(verdict: Verdict, *, exact: bool) -> Iterator[Values]:
             "p99": time_words(p99.median) if p99 else _NONE,
             "cost": time_words(cost.median) if cost else _NONE,
         }
-
-
-def against(one: Ensemble, base: Ensemble | None, *, exact: bool) -> str:
-    """The change from ``base`` in per cent, with the mark of ``blklab compare``. ``exact``: virtual clock."""
-    if base is None or not base.median:
-        return _NONE
-    kind = kind_of(base, one, exact=exact)
-    if kind is Difference.NONE:
-        return MARKS[kind]
-    return f"{100 * (one.median / base.median - 1):+.1f} % {MARKS[kind]}".rstrip()

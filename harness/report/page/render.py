@@ -9,13 +9,16 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.judge.claims import XFAIL, XPASS
-from harness.report.drawing.svg import topology_style
+from harness.report.drawing.layout import STYLE
+from harness.report.drawing.svg import px
 from harness.scenario.model import Status
 
 Values = dict[str, Any]
 """What a template shows in one place."""
 _KINDS = {**{str(status): str(status).lower() for status in Status}, XFAIL: "miss", XPASS: "fail"}
 _OTHER = "skip"
+MUST_BE = "must be"
+"""What is in front of the bound of a negative control."""
 
 
 def render(template: str, **values: Any) -> str:
@@ -41,12 +44,7 @@ def kind(word: object) -> str:
     return _KINDS.get(str(word), _OTHER)
 
 
-def px(value: float) -> str:
-    """A tenth of a pixel is enough."""
-    return f"{value:.1f}".removesuffix(".0")
-
-
 @cache
 def _style() -> Markup:
     own = files("harness.report.page").joinpath("templates/style.css").read_text(encoding="utf-8")
-    return Markup(own + topology_style(".topology "))  # noqa: S704 - of this program alone
+    return Markup(own + STYLE)  # noqa: S704 - of this program alone

@@ -2,20 +2,17 @@
 """The page of one run."""
 
 import shlex
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 
-from markupsafe import Markup
-
+from harness.judge.claims import EntryVerdict
 from harness.judge.verdict import Verdict
-from harness.record.store import PlannedCell, RunFacts, RunFolder
-from harness.report.drawing.svg import topology_figure
-from harness.report.format import duration, incidents, plural
+from harness.record.store import PlannedCell, RunFolder
+from harness.report.drawing.chart import StripRow, strip
+from harness.report.drawing.layout import topology_figure
+from harness.report.format import incidents, plural, reported, severity, spread, value
 from harness.report.page import charts
-from harness.report.page.judged import claims, controls, reproductions
-from harness.report.page.render import Values, render
-from harness.report.terminal.comparison import LEGEND
-from harness.report.terminal.conclusion import conclusion
-from harness.report.terminal.terminal import BLIND, Surroundings
+from harness.report.page.render import MUST_BE, Values, render
+from harness.report.words import LEGEND, Surroundings, conclusion, method, settings_words
 from harness.scenario.model import Clock, Scenario
 
 _DIGEST = 16
@@ -25,19 +22,19 @@ _SCENARIO = 2
 
 def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
     """HTML. Raises Misuse when a run cannot be read."""
-    found = list(charts.recorded(run))
+    loads = list(charts.recorded(run))
     values = {
-        "claims": claims(verdict),
-        "controls": controls(verdict),
-        "reproductions": list(reproductions(verdict)),
+        "claims": _judged(verdict.claims, "expected"),
+        "controls": _judged(verdict.controls, MUST_BE),
+        "reproductions": list(_reproductions(verdict)),
         "incidents": [*incidents(verdict.incidents), *incidents(verdict.base_incidents, "BASE kernel: ")],
         "measured": list(charts.figure_rows(verdict, exact=run.scenario.clock is Clock.VIRTUAL)),
         "bottlenecks": around.bottlenecks,
         "latency": list(charts.latency_charts(run.scenario, verdict.cells)),
-        "occupancy": list(charts.occupancy_charts(found)),
-        "topologies": list(topology_figures(run.scenario, found)),
+        "occupancy": list(charts.occupancy_charts(loads)),
+        "topologies": list(_topologies(run.scenario, loads)),
         "cells": list(_cells(run, verdict)),
-        "how": list(_how(run.scenario, run.facts, around)),
+        "how": list(method(run.scenario, around)),
     }
     return render(
         "run.html",
@@ -83,18 +80,39 @@ def _scaled(scenario: Scenario) -> str:
     )
 
 
-def topology_figures(scenario: Scenario, found: Sequence[charts.RecordedLoad]) -> Iterator[Values]:
+def _topologies(scenario: Scenario, loads: Sequence[charts.RecordedLoad]) -> Iterator[Values]:
     """A drawing for each arm, with the use by all of its loads; one for all arms where no use was recorded."""
-    arms = {one.arm.name: one.arm for one in found}
+    arms = {load.arm.name: load.arm for load in loads}
     for arm in arms.values() or list(scenario.arms.values())[:1]:
-        topology = arm.topology
-        uses = {one.load.name: one.use for one in found if one.arm.name == arm.name}
-        settings = ", ".join(f"{key} {value}" for key, value in arm.settings.items())
-        heading = f"{topology.name}{' under' if found else ', as'} arm {arm.name}{'' if found else ' has it'}"
+        topology, settings = arm.topology, settings_words(arm)
+        uses = {load.load.name: load.use for load in loads if load.arm.name == arm.name}
+        heading = f"{topology.name}{' under' if loads else ', as'} arm {arm.name}{'' if loads else ' has it'}"
         title = f"Topology {topology.name}, {topology.title}: hosts on the left, disks on the right, with their use"
-        # The drawing escapes its names by itself.
-        svg = Markup(topology_figure(topology, title, uses))  # noqa: S704
+        svg = topology_figure(topology, title, uses)
         yield {"heading": heading + (f" ({settings})" if settings else ""), "svg": svg}
+
+
+def _judged(entries: Iterable[EntryVerdict], wish: str) -> list[Values]:
+    """Claims or controls, failures first; ``word`` is a status, XFAIL, XPASS or ``not run``."""
+    rows = []
+    for entry in sorted(entries, key=lambda entry: severity(entry.word)):
+        judgement, shown, drawn = entry.judgement, "not measured", None
+        if judgement is not None:
+            row = StripRow("", judgement.ensemble, judgement.interval)
+            shown, drawn = value(judgement), strip(entry.that, [row], entry.entry.expect, wish=wish)
+        more = {"expect": f"{wish} {entry.expect}", "ratio": entry.ratio, "sentence": entry.says, "strip": drawn}
+        rows.append({"word": entry.word, "that": entry.text, "value": shown, **more})
+    return rows
+
+
+def _reproductions(verdict: Verdict) -> Iterator[Values]:
+    for told in verdict.reproductions:
+        shown = "not measured" if told.ensemble is None else spread(told.ensemble)
+        off = "" if told.off is None else f"{100 * told.off:+.1f} % from the report's {reported(told)}. "
+        words = f"Report: {reported(told)}. " if told.reported is None else ""
+        drawn = strip(told.that, [StripRow("", told.ensemble)], reported=told.reported)
+        more = {"expect": "", "ratio": told.ratio, "sentence": words + off + (told.because or told.reason)}
+        yield {"word": "", "that": told.that, "value": shown, **more, "strip": drawn}
 
 
 def _cells(run: RunFolder, verdict: Verdict) -> Iterator[Values]:
@@ -118,25 +136,3 @@ def _lines(run: RunFolder, cell: PlannedCell) -> Iterator[str]:
     yield shlex.join([*words, "--arm", cell.arm, "--seeds", str(cell.seed)])
     if cell.boot and (run.path / "boots" / cell.boot / "repeat.sh").is_file():
         yield f"sh boots/{cell.boot}/repeat.sh"
-
-
-def _how(scenario: Scenario, facts: RunFacts, around: Surroundings) -> Iterator[tuple[str, str]]:
-    clock, blind = BLIND[scenario.clock]
-    yield "clock", f"{clock}. {blind}"
-    yield "kernel", f"{facts.kernel.release} ({facts.kernel.origin})"
-    if around.base:
-        yield "BASE kernel", around.base
-    yield "machine", facts.qemu
-    if around.models:
-        yield "device models", around.models
-    if scenario.source:
-        source = scenario.source
-        kernel = f"Linux {source.kernel}" if source.kernel else ""
-        yield "after", ", ".join(filter(None, (source.report, source.by, source.on, kernel)))
-    for arm in scenario.arms.values():
-        settings = ", ".join(f"{key} {value}" for key, value in arm.settings.items()) or "as the topology has it"
-        yield f"arm {arm.name}", settings + (f": {arm.teaches}" if arm.teaches else "")
-    yield "started", facts.started
-    took = "" if around.effort.elapsed is None else f" in {duration(around.effort.elapsed)}"
-    yield "effort", f"{plural(around.effort.boots, 'boot')}{took}"
-    yield "scenario digest", facts.scenario_digest

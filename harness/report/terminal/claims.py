@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Claims and negative controls, a line each: word, text, figure, bound and a gauge; those that failed first."""
+"""Claims and negative controls, a line each: what it does and must do, text, figure, bound and a gauge."""
 
 import textwrap
 from collections.abc import Iterator
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from harness.judge.claims import EntryVerdict, Judgement
+from harness.judge.claims import NOT_RUN, ClaimVerdict, EntryVerdict, Judgement
 from harness.judge.verdict import Verdict
 from harness.report.format import STYLES, figure, noise, plural, severity, value
 from harness.scenario.model import Bound, Status
@@ -38,8 +38,8 @@ def gauge(judgement: Judgement | None, bound: Bound) -> str:
     values = [seen.centre] if seen else judgement.ensemble.values.values()
     allowed = range(first, end)
     barred = [number for number in range(CELLS) if number not in allowed]
-    for one in values:
-        place, wanted = _at(one, start, cell), allowed if bound.holds(one) else barred
+    for each in values:
+        place, wanted = _at(each, start, cell), allowed if bound.holds(each) else barred
         cells[min(wanted, key=lambda number: abs(number - place))] = "x"
     return f"|{''.join(cells)}|"
 
@@ -59,17 +59,17 @@ def _at(value: float, start: float, cell: float) -> int:
     return max(0, min(CELLS - 1, int((value - start) / cell)))
 
 
-HELD = "ok"
-_NOT_RUN = "-"
+_HOLD, _FAIL = "hold", "fail"
 _LEAST = 24
 """Characters that a claim's text gets at least; the gauge is left out where it would get fewer."""
 
 
 @dataclass(frozen=True)
 class ClaimLine:
-    """``reason`` says why, where the figure alone does not; ``more`` is shown with -v."""
+    """``state`` is "holds" or "fails" as it ``must``, else a status; ``reason`` says why; ``more`` is shown with -v."""
 
-    status: str
+    word: str
+    must: str
     text: str
     figure: str
     bound: str
@@ -78,82 +78,73 @@ class ClaimLine:
     more: tuple[str, ...]
 
     @property
-    def word(self) -> str:
-        return HELD if self.status == Status.PASS else self.status
+    def state(self) -> str:
+        return f"{self.must}s" if self.word == Status.PASS else self.word
+
+    @property
+    def cells(self) -> tuple[str, ...]:
+        """What is printed in columns around the text."""
+        return self.state, self.must, self.figure, self.bound, self.gauge
 
 
 def print_claims(console: Console, verdict: Verdict, width: int, *, full: bool) -> None:
-    lines = sorted(claim_lines(verdict), key=lambda line: severity(line.status))
-    if not lines:
-        return
-    hidden = [] if full else [line for line in lines if line.status == _NOT_RUN]
-    lines = [line for line in lines if line not in hidden]
-    words, figures, bounds, gauges = (
-        max((len(column) for column in columns), default=0)
-        for columns in zip(*((line.word, line.figure, line.bound, line.gauge) for line in lines), strict=True)
+    """Failures first."""
+    every = sorted(claim_lines(verdict), key=lambda line: severity(line.word))
+    lines = [line for line in every if full or line.word != NOT_RUN]
+    heads = ("state", "must")
+    states, musts, figures, bounds, gauges = (
+        max(map(len, column)) for column in zip(*(line.cells for line in lines), (*heads, "", "", ""), strict=True)
     )
-    before = 2 + words + 2
+    before = 2 + states + 2 + musts + 2
     text = width - before - (2 + figures) - (2 + bounds) - (2 + gauges)
     if text < _LEAST:
         text, gauges = text + 2 + gauges, 0
-    _print(console, Text(" " * (width - len(LEGEND)) if gauges else "").append(LEGEND if gauges else "", "dim"))
+    if lines:
+        head = f"  {heads[0]:{states}}  {heads[1]:{musts}}"
+        _print(console, Text(head + (LEGEND.rjust(width - len(head)) if gauges else ""), "dim"))
     told: set[str] = set()
     for line in lines:
         wrapped = textwrap.wrap(line.text, max(text, _LEAST), break_long_words=False) or [""]
-        row = Text("  ").append(line.word.ljust(words), _style(line.word)).append("  ")
-        row.append(wrapped[0].ljust(text)).append(f"  {line.figure:>{figures}}  {line.bound:<{bounds}}")
-        if gauges:
-            row.append(f"  {line.gauge}", "dim")
-        _print(console, row)
+        row = Text("  ").append(line.state.ljust(states), _STYLES.get(line.word) or STYLES[line.word])
+        row.append(f"  {line.must:{musts}}  {wrapped[0].ljust(text)}  {line.figure:>{figures}}  {line.bound:<{bounds}}")
+        _print(console, row.append(f"  {line.gauge}" if gauges else "", "dim"))
         for rest in wrapped[1:]:
             _print(console, Text(" " * before + rest))
         for said in dict.fromkeys((*line.reason, *(line.more if full else ()))):
-            if said in told:
-                continue
-            told.add(said)
-            for rest in textwrap.wrap(said, width - before, break_long_words=False):
-                _print(console, Text(" " * before).append(rest, "dim"))
-    if hidden:
-        count = plural(len(hidden), "negative control")
-        _print(console, Text(f"  {count} not run: made for another kernel (-v)", "dim"))
+            if said not in told:
+                told.add(said)
+                for rest in textwrap.wrap(said, width - before, break_long_words=False):
+                    _print(console, Text(" " * before).append(rest, "dim"))
+    if hidden := len(every) - len(lines):
+        _print(console, Text(f"  {plural(hidden, 'negative control')} not run: made for another kernel (-v)", "dim"))
 
 
 def claim_lines(verdict: Verdict) -> Iterator[ClaimLine]:
-    """In the order of the file."""
-    for claim in verdict.claims:
-        reason = claim.sentence if claim.known or claim.diagnosed else claim.judgement.reason
-        yield _line(claim, claim.text, claim.judgement, reason, claim.sentence)
-    for control in verdict.controls:
-        text, judgement = f"negative control: {control.that}", control.judgement
+    """In the order of the file. A failure shows what it rests on: the range, and the figures that were divided."""
+    for entry in (*verdict.claims, *verdict.controls):
+        judgement, must, reason, shown = entry.judgement, _FAIL, "", "-"
         if judgement is None:
-            yield ClaimLine(_NOT_RUN, text, "", _short(control.expect), "", (control.sentence,), (control.ratio,))
-        else:
-            yield _line(control, text, judgement, judgement.reason.removeprefix("negative control: "))
+            yield ClaimLine(NOT_RUN, must, entry.text, "", _short(entry), "", (entry.sentence,), (entry.ratio,))
+            continue
+        reason, sentence = judgement.reason.removeprefix("negative control: "), ""
+        if isinstance(entry, ClaimVerdict):
+            must, sentence = _HOLD, entry.sentence
+            reason = sentence if entry.known or entry.diagnosed else judgement.reason
+        if ensemble := judgement.ensemble:
+            shown = figure(judgement.interval.centre if judgement.interval else ensemble.median)
+        values = f"measured {value(judgement)}: {entry.ratio}"
+        why = (values if entry.word != Status.PASS and ensemble else "", reason)
+        more = (values, noise(judgement), sentence if sentence != reason else "")
+        drawn = gauge(judgement, entry.entry.expect)
+        parts = tuple(filter(None, why)), tuple(filter(None, more))
+        yield ClaimLine(entry.word, must, entry.text, shown, _short(entry), drawn, *parts)
 
 
-def _line(of: EntryVerdict, text: str, judgement: Judgement, reason: str, sentence: str = "") -> ClaimLine:
-    """A failure shows what it rests on: the range over the seeds, and the figures that were divided."""
-    measured, shown = f"measured {value(judgement)}: {of.ratio}", "-"
-    if judgement.ensemble is not None:
-        shown = figure(judgement.interval.centre if judgement.interval else judgement.ensemble.median)
-    failed = of.word != Status.PASS and judgement.ensemble is not None
-    return ClaimLine(
-        of.word,
-        text,
-        shown,
-        _short(of.expect),
-        gauge(judgement, of.entry.expect),
-        tuple(filter(None, (measured if failed else "", reason))),
-        tuple(filter(None, (measured, noise(judgement), sentence if sentence != reason else ""))),
-    )
+_STYLES = {Status.PASS: "green", NOT_RUN: "dim"}
 
 
-def _short(expect: str) -> str:
-    return expect.replace(" .. ", "..")
-
-
-def _style(word: str) -> str:
-    return {HELD: "green", _NOT_RUN: "dim"}.get(word) or STYLES[word]
+def _short(entry: EntryVerdict) -> str:
+    return entry.expect.replace(" .. ", "..")
 
 
 def _print(console: Console, line: Text) -> None:

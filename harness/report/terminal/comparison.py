@@ -13,10 +13,9 @@ from harness.judge.ensemble import Ensemble
 from harness.judge.thresholds import LARGE, SINGLE
 from harness.report.format import figure, limits, percent, plural
 from harness.report.terminal.printing import figures, plain_table, print_wide, trimmed
+from harness.report.words import LEGEND, MARKS
 
 _STYLES = {Difference.MARKED: "bold", Difference.REAL: "", Difference.NONE: "dim", Difference.UNKNOWN: "dim"}
-MARKS = {Difference.MARKED: "*", Difference.REAL: "", Difference.NONE: "~", Difference.UNKNOWN: "?"}
-LEGEND = "* differs; ~ the ranges overlap: no difference; ? cannot tell: fewer than two seeds on a side"
 _SINGLE = f"one seed a side: a figure differs if it is {SINGLE:g} times the other or more (virtual clock only)"
 
 

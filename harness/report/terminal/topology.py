@@ -1,13 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A topology as text: tree, bounds, kernel timers that its scale passes, origins of its figures."""
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from fractions import Fraction
 from itertools import groupby
 
 from harness.limits.filling import FlowKind
 from harness.limits.limits import Allowed, allowed
-from harness.report.drawing.drawing import Box, Scaled, drawing
+from harness.report.drawing.boxes import STREAM, Box, Scaled, drawing, flow_words, kinds_words, listed
 from harness.report.format import plural
 from harness.scenario.model import Load, Role
 from lab.base.errors import Misuse
@@ -15,12 +15,10 @@ from lab.base.units import show_size, show_time
 from lab.topology.graph import Access, maximum_flow, parts
 from lab.topology.limits import crossings
 from lab.topology.model import Hba, Topology
-from lab.topology.ranges import ranged
 
-STREAM, RANDOM = 1 << 20, 4 << 10
+RANDOM = 4 << 10
 _DEEP = 1024
 _BINDS = 0.999
-_FEW = 8
 
 
 def allowance(topology: Topology) -> Iterator[str]:
@@ -32,29 +30,8 @@ def allowance(topology: Topology) -> Iterator[str]:
     for hba in topology.hbas.values():
         alike.setdefault(tuple(_tags(topology, hba)), []).append(hba.name)
     for (first, *rest), hosts in alike.items():
-        yield f"tags of {_listed(hosts)}: {'each ' if len(hosts) > 1 else ''}{first}"
+        yield f"tags of {listed(hosts)}: {'each ' if len(hosts) > 1 else ''}{first}"
         yield from rest
-
-
-def flow_words(topology: Topology) -> str:
-    """The maximum flow of all disks and what binds it."""
-    flow = maximum_flow(topology, STREAM)
-    if not flow:
-        return "not limited by rates: some disks serve all their requests at once"
-    return f"{Scaled(topology.scale).rate(flow.rate)} (maximum flow), bound by {_kinds(flow.cut)}"
-
-
-def _kinds(named: Iterable[tuple[str, str]]) -> str:
-    """``disk d0..11 and link pcie0``, of (kind, name)."""
-    kinds: dict[str, list[str]] = {}
-    for kind, name in named:
-        kinds.setdefault(kind, []).append(name)
-    return " and ".join(f"{kind} {_listed(names)}" for kind, names in kinds.items())
-
-
-def _listed(names: Iterable[str]) -> str:
-    shown = ranged(names)
-    return ", ".join(shown[:_FEW]) + (f" and {len(shown) - _FEW} more" if len(shown) > _FEW else "")
 
 
 def _stack(topology: Topology, box: Box) -> Iterator[str]:
@@ -73,7 +50,7 @@ def _split(topology: Topology, name: str) -> str:
         share = str(Fraction(part.share).limit_denominator(1000))
         shares.setdefault((share, len(part.ways) > 1), []).extend(way.lun for way in part.ways)
     return "; ".join(
-        f"{'all' if share == '1' else share} by {'any free one of ' if free else ''}{_listed(luns)}"
+        f"{'all' if share == '1' else share} by {'any free one of ' if free else ''}{listed(luns)}"
         for (share, free), luns in shares.items()
     )
 
@@ -86,7 +63,7 @@ def _allowed_words(topology: Topology, names: tuple[str, ...], rw: str) -> str:
     binding = [limit.element for limit in found.limits if limit.use > _BINDS]
     binding.sort(key=lambda element: order.get(element.name, 0))
     total = Scaled(topology.scale).rate(sum(found.rates.values()))
-    return f"{total}, bound by {_kinds((element.kind, element.name) for element in binding)}"
+    return f"{total}, bound by {kinds_words((element.kind, element.name) for element in binding)}"
 
 
 def _found(topology: Topology, names: tuple[str, ...], rw: str, bs: int = STREAM) -> Allowed | None:

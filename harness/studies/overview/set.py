@@ -5,161 +5,83 @@ import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from itertools import pairwise
 from pathlib import Path
 
 from harness.judge.cells import ensemble_of
-from harness.judge.claims import NOT_RUN, EntryVerdict, Judgement
+from harness.judge.claims import NOT_RUN, EntryVerdict
 from harness.judge.comparison import Difference, kind_of
-from harness.judge.ensemble import Ensemble
 from harness.judge.thresholds import LARGE
 from harness.judge.verdict import SHOWN_METRIC, Verdict
 from harness.metrics.figures import PER_IO
 from harness.record.judging import Altered, judge_run
 from harness.record.store import RunFolder
-from harness.report.drawing.chart import Axis, path
-from harness.report.format import figure, plural, reported, severity, spread, value
-from harness.report.page.charts import against, time_words
-from harness.report.page.judged import MUST_BE, Strip, StripEntry, strip
-from harness.report.page.render import Values, render
-from harness.report.terminal.comparison import LEGEND
+from harness.report.drawing import svg
+from harness.report.drawing.chart import Axis, StripRow, along, strip
+from harness.report.format import figure, plural, reported, severity, spread, time_words, value
+from harness.report.page.render import MUST_BE, Values, render
+from harness.report.words import LEGEND, against
 from harness.scenario.model import Claim, Clock, Control, Scenario, Status
 from harness.studies.history import FigureSeries, History, change_points
 from harness.studies.overview.collection import NEAR, Collection, CollectionCell, Column, JudgedRun, heat_rows
 from lab.base.errors import LabBroken, Misuse
 from lab.kernels.release import by_release, series_of
 
-WIDTH, HEIGHT = 176.0, 34.0
+_WIDTH, _HEIGHT = 176.0, 34.0
 _EDGE = 5.0
-
-
-def trends(history: History | None) -> Iterator[Values]:
-    """A line for each series of at least two runs, in pixels; ``unsought`` says why no changes were looked for."""
-    for series in history.series if history else ():
-        yield _trend(series)
-
-
-def _trend(series: FigureSeries) -> Values:
-    points = series.points
-    x = Axis(0.0, len(points) - 1.0, _EDGE, WIDTH - _EDGE)
-    y = Axis(0.0, max(point.ensemble.high for point in points) or 1.0, HEIGHT - _EDGE, _EDGE)
-    places, changes, unsought = _change_points(series)
-    last = spread(points[-1].ensemble)
-    return {
-        "over": series.over,
-        "name": f"{series.arm} {series.figure}",
-        "title": f"{series.arm} {series.figure} over {series.over}: {plural(len(points), 'run')}, the last {last}",
-        "line": path([(float(place), point.ensemble.median) for place, point in enumerate(points)], x, y),
-        "runs": tuple(
-            {
-                **{end: y.at(getattr(point.ensemble, end)) for end in ("low", "median", "high")},
-                "x": x.at(place),
-                "words": f"{point.label}: {spread(point.ensemble)}",
-            }
-            for place, point in enumerate(points)
-        ),
-        "breaks": tuple(x.at(place - 0.5) for place in places),
-        "changes": changes,
-        "unsought": unsought,
-        "last": last,
-        "width": WIDTH,
-        "height": HEIGHT,
-    }
-
-
-def _change_points(series: FigureSeries) -> tuple[tuple[int, ...], tuple[str, ...], str]:
-    try:
-        found = change_points(series.points)
-    except LabBroken as lacking:
-        return (), (), f"Change points were not searched: {lacking.message} ({lacking.remedy})."
-    words = (
-        f"{100 * change.share:+.1f} %, {figure(change.before)} to {figure(change.after)},"
-        f" between {series.points[change.at - 1].label} and {series.points[change.at].label}"
-        for change in found
-    )
-    return tuple(change.at for change in found), tuple(words), ""
-
+_NOTHING = "-"
+_TABLES: Mapping[str, tuple[str, Callable[[float], str]]] = {
+    "IOPS": (SHOWN_METRIC, figure),
+    "Latency of the median I/O": ("lat.p50", time_words),
+    "Latency that 99 % of I/Os do not exceed": ("lat.p99", time_words),
+    "CPU time per I/O: instructions of the guest, under the virtual clock": (PER_IO, time_words),
+}
 
 Row = tuple[str, JudgedRun | None]
 """The label of a row, and its run."""
-Seen = tuple[str, Judgement]
-"""A status and its judgement."""
-_NOTHING = "-"
 
 
-@dataclass(frozen=True)
-class Across:
-    """``words`` has a status and a value for each row's label."""
+def _trend(series: FigureSeries) -> Values:
+    """A line over the runs of a series; ``unsought`` says why no change points were looked for."""
+    points, unsought = series.points, ""
+    try:
+        changes = tuple(change_points(points))
+    except LabBroken as lacking:
+        changes = ()
+        unsought = f"Change points were not searched: {lacking.message} ({lacking.remedy})."
+    x = Axis(0.0, len(points) - 1.0, _EDGE, _WIDTH - _EDGE)
+    y = Axis(0.0, max(point.ensemble.high for point in points) or 1.0, _HEIGHT - _EDGE, _EDGE)
+    body = [svg.path("axis", "M", _EDGE, _HEIGHT - _EDGE, "H", _WIDTH - _EDGE)]
+    body += [svg.path("limit", "M", x.at(change.at - 0.5), 2.0, "V", _HEIGHT - 2) for change in changes]
+    body.append(svg.path("series s0", along([(at, point.ensemble.median) for at, point in enumerate(points)], x, y)))
+    for place, point in enumerate(points):
+        at, ensemble = x.at(place), point.ensemble
+        body.append(svg.path("range", "M", at, y.at(ensemble.low), "V", y.at(ensemble.high)))
+        body.append(svg.dot("dot", at, y.at(ensemble.median), 3.5, f"{point.label}: {spread(ensemble)}"))
+    name, last = f"{series.arm} {series.figure}", spread(points[-1].ensemble)
+    title = f"{name} over {series.over}: {plural(len(points), 'run')}, the last {last}"
+    return {
+        "over": series.over,
+        "name": name,
+        "svg": svg.picture("trend drawn", title, (_WIDTH, _HEIGHT), body, least=_WIDTH),
+        "changes": [
+            f"{100 * change.share:+.1f} %, {figure(change.before)} to {figure(change.after)},"
+            f" between {points[change.at - 1].label} and {points[change.at].label}"
+            for change in changes
+        ],
+        "unsought": unsought,
+        "last": last,
+    }
 
-    that: str
-    ratio: str
-    expect: str
-    words: tuple[tuple[str, str, str], ...]
-    strip: Strip | None
-    wish: str = ""
 
-    @property
-    def severity(self) -> int:
-        return min((severity(word) for _, word, _ in self.words), default=severity(NOT_RUN))
-
-
-@dataclass(frozen=True)
-class ComparedFigure:
-    """A figure of one role: for each row the median, the range, and the change from the first row that has it."""
-
-    arm: str
-    load: str
-    role: str
-    cells: tuple[tuple[str, str, str], ...]
-
-
-def claims(rows: Sequence[Row]) -> list[Across]:
+def claims(rows: Sequence[Row]) -> list[Values]:
     """Claims of the newest run on all rows that have the same claim, failures first."""
-    return _across(rows, _newest_scenario(rows).claims, lambda verdict: verdict.claims, "expected")
+    return _across(rows, _newest(rows).claims, lambda verdict: verdict.claims, "expected")
 
 
-def controls(rows: Sequence[Row]) -> list[Across]:
+def controls(rows: Sequence[Row]) -> list[Values]:
     """Negative controls that ran on at least one row, failures first."""
-    return _across(rows, _newest_scenario(rows).controls, lambda verdict: verdict.controls, MUST_BE)
-
-
-def reproductions(rows: Sequence[Row]) -> Iterator[Across]:
-    for wanted in _newest_scenario(rows).reproduces:
-        shown = []
-        for label, one in rows:
-            found = [each for each in one.verdict.reproductions if each.ratio == wanted.ratio.text] if one else []
-            shown.append(StripEntry(label, found[0].ensemble if found else None))
-        words = tuple((each.label, "", spread(each.ensemble) if each.ensemble else _NOTHING) for each in shown)
-        drawn = strip(wanted.that, shown, reported=wanted.reported)
-        yield Across(wanted.that, wanted.ratio.text, reported(wanted), words, drawn, "report:")
-
-
-def compared(
-    rows: Sequence[Row], metric: str = SHOWN_METRIC, show: Callable[[float], str] = figure
-) -> Iterator[ComparedFigure]:
-    """A metric of every measured role; ``show`` formats its values."""
-    exact = _newest_scenario(rows).clock is Clock.VIRTUAL
-    names = dict.fromkeys(
-        (row.arm, row.load, row.role) for _, one in rows if one is not None for row in one.verdict.measured
-    )
-    for name in names:
-        cells = [one.verdict.cells if one else () for _, one in rows]
-        ensembles = [ensemble_of(of, name[0], (*name[1:], metric)) for of in cells]
-        first = next((ensemble for ensemble in ensembles if ensemble is not None), None)
-        if first is None:
-            continue
-        shown = []
-        for ensemble in ensembles:
-            change = "" if ensemble is None or ensemble is first else against(ensemble, first, exact=exact)
-            shown.append(("-", "", "") if ensemble is None else (*_shown(ensemble, show), change))
-        yield ComparedFigure(*name, tuple(shown))
-
-
-def _shown(ensemble: Ensemble, show: Callable[[float], str]) -> tuple[str, str]:
-    """The median, and the range where it differs from it."""
-    low, high = show(ensemble.low), show(ensemble.high)
-    return show(ensemble.median), "" if low == high else f"{low} .. {high}"
+    return _across(rows, _newest(rows).controls, lambda verdict: verdict.controls, MUST_BE)
 
 
 def _across(
@@ -167,34 +89,70 @@ def _across(
     entries: Iterable[Claim | Control],
     judged: Callable[[Verdict], Iterable[EntryVerdict]],
     wish: str,
-) -> list[Across]:
-    found = []
+) -> list[Values]:
+    """``words`` has a label, a status and a value for each row."""
+    parts = []
     for entry in entries:
-        seen = [(label, _seen(judged(one.verdict) if one else (), entry)) for label, one in rows]
-        if any(each for _, each in seen):
-            that = f"{entry.that} (optional)" if isinstance(entry, Claim) and entry.optional else entry.that
-            shown = [
-                StripEntry(label, each[1].ensemble, each[1].interval) if each else StripEntry(label)
-                for label, each in seen
-            ]
-            words = tuple(
-                (label, each[0], value(each[1])) if each else (label, NOT_RUN, _NOTHING) for label, each in seen
+        words, drawn = [], []
+        for label, run in rows:
+            alike = (
+                verdict
+                for verdict in (judged(run.verdict) if run else ())
+                if (verdict.that, verdict.ratio) == (entry.that, entry.ratio.text) and verdict.judgement
             )
-            drawn = strip(that, shown, entry.expect, wish=wish)
-            found.append(Across(that, entry.ratio.text, entry.expect.text, words, drawn, wish))
-    return sorted(found, key=lambda one: one.severity)
+            verdict = next(alike, None)
+            if verdict and verdict.judgement:
+                words.append((label, verdict.word, value(verdict.judgement)))
+                drawn.append(StripRow(label, verdict.judgement.ensemble, verdict.judgement.interval))
+            else:
+                words.append((label, NOT_RUN, _NOTHING))
+                drawn.append(StripRow(label))
+        if any(word != NOT_RUN for _, word, _ in words):
+            that = f"{entry.that} (optional)" if isinstance(entry, Claim) and entry.optional else entry.that
+            picture = strip(that, drawn, entry.expect, wish=wish)
+            parts.append(_part_of(that, entry.ratio.text, f"{wish} {entry.expect.text}", words, picture))
+    return sorted(parts, key=lambda part: part["severity"])
 
 
-def _seen(judged: Iterable[EntryVerdict], wanted: Claim | Control) -> Seen | None:
-    for found in judged:
-        if (found.that, found.ratio) == (wanted.that, wanted.ratio.text) and found.judgement is not None:
-            return found.word, found.judgement
-    return None
+def _part_of(that: str, ratio: str, expect: str, words: Sequence[tuple[str, str, str]], drawn: object) -> Values:
+    worst = min(severity(word) for _, word, _ in words)
+    return {"that": that, "ratio": ratio, "expect": expect, "words": words, "strip": drawn, "severity": worst}
 
 
-def _newest_scenario(rows: Sequence[Row]) -> Scenario:
-    runs = [one.run for _, one in rows if one is not None]
-    return max(runs, key=lambda run: run.facts.run_id).scenario
+def _reproductions(rows: Sequence[Row]) -> Iterator[Values]:
+    for wanted in _newest(rows).reproduces:
+        drawn = []
+        for label, run in rows:
+            alike = [told for told in run.verdict.reproductions if told.ratio == wanted.ratio.text] if run else []
+            drawn.append(StripRow(label, alike[0].ensemble if alike else None))
+        words = [(row.label, "", spread(row.ensemble) if row.ensemble else _NOTHING) for row in drawn]
+        picture = strip(wanted.that, drawn, reported=wanted.reported)
+        yield _part_of(wanted.that, wanted.ratio.text, f"report: {reported(wanted)}", words, picture)
+
+
+def compared(
+    rows: Sequence[Row], metric: str = SHOWN_METRIC, show: Callable[[float], str] = figure
+) -> Iterator[Values]:
+    """A metric of every measured role: for each row the median, the range and the change from the first row with it."""
+    exact = _newest(rows).clock is Clock.VIRTUAL
+    names = dict.fromkeys((seen.arm, seen.load, seen.role) for _, run in rows if run for seen in run.verdict.measured)
+    for arm, load, role in names:
+        ensembles = [ensemble_of(run.verdict.cells if run else (), arm, (load, role, metric)) for _, run in rows]
+        cells, first = [], None
+        for ensemble in ensembles:
+            if ensemble is None:
+                cells.append((_NOTHING, "", ""))
+                continue
+            low, high = show(ensemble.low), show(ensemble.high)
+            change = against(ensemble, first, exact=exact) if first else ""
+            cells.append((show(ensemble.median), "" if low == high else f"{low} .. {high}", change))
+            first = first or ensemble
+        if first:
+            yield {"arm": arm, "load": load, "role": role, "cells": cells}
+
+
+def _newest(rows: Sequence[Row]) -> Scenario:
+    return max((run.run for _, run in rows if run), key=lambda run: run.facts.run_id).scenario
 
 
 _MOST_RUNS = 40
@@ -238,7 +196,7 @@ def history_page(
     if not rows:
         raise Misuse(f"no run of {scenario} can be judged", remedy=f"blklab run {scenario}")
     part = _scenario(scenario, rows, target, page_name)
-    drawn = list(trends(figures))
+    drawn = [_trend(series) for series in figures.series] if figures else []
     versions = len({entry.judged.run.facts.scenario_digest for _, entry in rows if entry.judged})
     return render(
         "history.html",
@@ -249,7 +207,7 @@ def history_page(
         left_out=plural(len(runs) - len(rows), "run") if len(runs) > len(rows) else "",
         changes=list(_changes(rows)),
         trends=drawn,
-        unsought=next((one["unsought"] for one in drawn if one["unsought"]), ""),
+        unsought=next((trend["unsought"] for trend in drawn if trend["unsought"]), ""),
     )
 
 
@@ -277,33 +235,21 @@ def _part(collection: Collection, scenario: str, target: Path, page_name: str) -
 def _scenario(scenario: str, rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name: str) -> Values:
     """``machines`` are the distinct QEMU versions of the boots."""
     named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
-    newest = max((one.run for _, one in named if one), key=lambda run: run.facts.run_id)
     ratios, red, shown = claims(named), controls(named), list(_runs(rows, target, page_name))
     bad = severity(Status.DONE)
+    tables = {name: list(compared(named, *of)) for name, of in _TABLES.items()}
     return {
         "name": scenario,
-        "title": newest.scenario.title,
+        "title": _newest(named).title,
         "labels": [label for label, _ in named],
         "claims": ratios,
         "controls": red,
-        "reproductions": list(reproductions(named)),
-        "tables": {name: figures for name, figures in _tables(named).items() if figures},
+        "reproductions": list(_reproductions(named)),
+        "tables": {name: figures for name, figures in tables.items() if figures},
         "runs": shown,
-        "machines": list(dict.fromkeys(one.run.facts.qemu for _, one in named if one and one.run.facts.qemu)),
+        "machines": list(dict.fromkeys(run.run.facts.qemu for _, run in named if run and run.run.facts.qemu)),
         "failed": any(severity(run["status"]) < bad for run in shown),
-        "controls_failed": any(one.severity < bad for one in red),
-    }
-
-
-def _tables(named: Sequence[Row]) -> Mapping[str, Sequence[ComparedFigure]]:
-    """A metric of every role, kernel by kernel."""
-    return {
-        "IOPS": list(compared(named)),
-        "Latency of the median I/O": list(compared(named, "lat.p50", time_words)),
-        "Latency that 99 % of I/Os do not exceed": list(compared(named, "lat.p99", time_words)),
-        "CPU time per I/O: instructions of the guest, under the virtual clock": list(
-            compared(named, PER_IO, time_words)
-        ),
+        "controls_failed": any(control["severity"] < bad for control in red),
     }
 
 

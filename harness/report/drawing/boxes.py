@@ -1,18 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A topology as boxes and lines, for text and SVG. Equal parts share a box."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass, replace
 from math import floor, log10
 from statistics import fmean
 
 from harness.metrics.use import LoadUse
 from lab.base.units import show_rate, show_size, show_time
-from lab.topology.graph import BOX, DISK, HBA, LINK, Route, RouteStep, routes
+from lab.topology.graph import BOX, DISK, HBA, LINK, Route, RouteStep, maximum_flow, routes
 from lab.topology.model import Disk, Stack, StackKind, Topology
 from lab.topology.ranges import ranged
 
 _DIGITS = 4
+STREAM = 1 << 20
+_FEW = 8
 
 
 @dataclass(frozen=True)
@@ -211,3 +213,24 @@ def _members(stacks: list[Stack]) -> str:
     shown = [name for column in columns for name in ranged(column)]
     more = f" and {len(shown) - _PARTS} more" if len(shown) > _PARTS else ""
     return "over " + ", ".join(shown[:_PARTS]) + more
+
+
+def flow_words(topology: Topology) -> str:
+    """The maximum flow of all disks and what binds it."""
+    flow = maximum_flow(topology, STREAM)
+    if not flow:
+        return "not limited by rates: some disks serve all their requests at once"
+    return f"{Scaled(topology.scale).rate(flow.rate)} (maximum flow), bound by {kinds_words(flow.cut)}"
+
+
+def kinds_words(named: Iterable[tuple[str, str]]) -> str:
+    """``disk d0..11 and link pcie0``, of (kind, name)."""
+    kinds: dict[str, list[str]] = {}
+    for kind, name in named:
+        kinds.setdefault(kind, []).append(name)
+    return " and ".join(f"{kind} {listed(names)}" for kind, names in kinds.items())
+
+
+def listed(names: Iterable[str]) -> str:
+    shown = ranged(names)
+    return ", ".join(shown[:_FEW]) + (f" and {len(shown) - _FEW} more" if len(shown) > _FEW else "")

@@ -1,0 +1,176 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What the terminal, the page and the exports say alike: why a verdict is what it is, and how it was measured."""
+
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from harness.judge.claims import XFAIL, XPASS
+from harness.judge.comparison import Difference, kind_of
+from harness.judge.ensemble import Ensemble
+from harness.judge.verdict import Verdict
+from harness.limits.bottleneck import Bottleneck
+from harness.noise import FEWEST_ROUNDS, Rule
+from harness.record.store import RunFacts
+from harness.report.format import duration, plural
+from harness.scenario.model import Arm, Clock, Scenario, Source, Status
+
+MARKS = {Difference.MARKED: "*", Difference.REAL: "", Difference.NONE: "~", Difference.UNKNOWN: "?"}
+LEGEND = "* differs; ~ the ranges overlap: no difference; ? cannot tell: fewer than two seeds on a side"
+_PHASES = ("boot", "setup", "measure", "send")
+_BLIND = {
+    Clock.VIRTUAL: (
+        "virtual: time is counted in guest instructions, so repetitions agree to the last digit."
+        " It sees queueing, tag fairness, merging, scheduling and code-path length; it cannot see"
+        " lock and cache-line contention or true parallelism."
+    ),
+    Clock.WALL: (
+        "wall: host time, so figures scatter and verdicts rest on intervals over boots."
+        " It cannot see small effects (docs/results/noise.md says how small)."
+    ),
+}
+
+_CLAIMS = {
+    Status.FAIL: "failed",
+    Status.ERROR: "could not be judged: boots went wrong",
+    Status.MISS: "could not be judged: boots left no result",
+    Status.DONE: "inconclusive",
+    Status.SKIP: "could not be judged: this kernel or run lacks what they need",
+}
+_CONTROLS = _CLAIMS | {Status.FAIL: "met a failure of the kernel", Status.SKIP: "could not be run on this kernel"}
+_BOOTS = {Status.FAIL: "ended in a failure of the kernel", Status.ERROR: "went wrong", Status.MISS: "left no result"}
+_BASE_BOOTS = {
+    Status.ERROR: "of the BASE kernel went wrong or cannot be compared",
+    Status.MISS: "of the BASE kernel left no result",
+}
+
+
+def conclusion(verdict: Verdict) -> str:
+    """What decided the status, and the exit code: ``1 of 4 claims failed (exit 1)``."""
+    return f"{reason(verdict)} (exit {verdict.exit_code})"
+
+
+def reason(verdict: Verdict) -> str:
+    """What decided the status."""
+    required = [claim for claim in verdict.claims if not claim.optional]
+    claims = [claim.judgement.status for claim in required if claim.word not in (XFAIL, XPASS)]
+    known = [claim.word for claim in required]
+    run = [control for control in verdict.controls if control.judgement is not None]
+    if verdict.status is Status.PASS:
+        noisy = any(claim.judgement.interval for claim in verdict.claims)
+        over = f"{plural(len(verdict.seeds), 'boot')} a side" if noisy else plural(len(verdict.seeds), "seed")
+        held = f"{plural(len(claims), 'claim')} held ({over})" if claims else ""
+        controls = f"negative controls: {len(run)} of {len(run)} failed" if run else ""
+        claimed = ", ".join(filter(None, (held, _times(known, XFAIL, "failed as known"))))
+        return "; ".join(filter(None, (claimed, controls)))
+    unseen = sum(control.held for control in run)
+    statuses = [control.judgement.status for control in run if control.judgement and not control.held]
+    drafts = sum(claim.draft for claim in verdict.claims)
+    parts = [
+        f"{plural(drafts, 'claim')} {'is a draft' if drafts == 1 else 'are drafts'}: set bounds and remove draft: true"
+        if drafts and verdict.status is Status.DONE
+        else "",
+        _count(claims, verdict.status, "claim", _CLAIMS),
+        _times(known, XPASS, "held although known to fail") if verdict.status is Status.FAIL else "",
+        f"{plural(unseen, 'negative control')} held, but must fail"
+        if unseen and verdict.status is Status.ERROR
+        else "",
+        _count(statuses, verdict.status, "negative control", _CONTROLS),
+        _count((cell.status for cell in verdict.cells), verdict.status, "boot", _BOOTS),
+        _count((cell.status for cell in verdict.base or ()), verdict.status, "boot", _BASE_BOOTS),
+    ]
+    return "; ".join(filter(None, parts)) or "the scenario makes no claim"
+
+
+def _times(words: Sequence[str], word: str, says: str) -> str:
+    count = words.count(word)
+    return f"{plural(count, 'claim')} {says}" if count else ""
+
+
+def _count(statuses: Iterable[Status], wanted: Status, what: str, words: dict[Status, str]) -> str:
+    every = list(statuses)
+    hits = every.count(wanted)
+    if not hits or wanted not in words:
+        return ""
+    return f"{f'{hits} of ' if len(every) > 1 else ''}{plural(len(every), what)} {words[wanted]}"
+
+
+@dataclass(frozen=True)
+class Effort:
+    """What the run cost. ``phases`` maps boot, setup, measure and send to host seconds summed over boots."""
+
+    boots: int
+    elapsed: float | None
+    phases: Mapping[str, float] = field(default_factory=dict)
+
+
+@dataclass(frozen=True)
+class Surroundings:
+    """What a report needs besides its figures.
+
+    ``folder`` holds the run. ``models`` states the error of this kernel's device models. ``bottlenecks`` are those of
+    all arms and loads whose use was recorded.
+    """
+
+    facts: RunFacts
+    effort: Effort
+    folder: str = ""
+    models: str = ""
+    bottlenecks: tuple[Bottleneck, ...] = ()
+
+    @property
+    def base(self) -> str:
+        """The kernel of ``baseline.*``; empty without one."""
+        return self.facts.base.release if self.facts.base else ""
+
+
+def method(scenario: Scenario, around: Surroundings) -> Iterator[tuple[str, str]]:
+    """How a run was measured: pairs of a name and a text."""
+    facts, effort = around.facts, around.effort
+    yield "clock", _BLIND[scenario.clock]
+    yield "kernel", f"{facts.kernel.release} ({facts.kernel.origin})"
+    yield "machine", facts.qemu
+    for name, text in (
+        ("BASE kernel", around.base),
+        ("rule", _rule(facts.rule)),
+        ("device models", around.models),
+        ("after", source_words(scenario.source) if scenario.source else ""),
+    ):
+        if text:
+            yield name, text
+    for arm in scenario.arms.values():
+        settings = settings_words(arm) or "as the topology has it"
+        yield f"arm {arm.name}", settings + (f": {arm.teaches}" if arm.teaches else "")
+    yield "started", facts.started
+    total = "" if effort.elapsed is None else f" in {duration(effort.elapsed)}"
+    order = sorted(effort.phases, key=lambda phase: (_PHASES.index(phase) if phase in _PHASES else len(_PHASES), phase))
+    spent = ", ".join(f"{phase} {duration(effort.phases[phase])}" for phase in order)
+    yield "effort", f"{plural(effort.boots, 'boot')}{total}" + (f"; summed over boots: {spent}" if spent else "")
+    yield "scenario digest", facts.scenario_digest
+
+
+def settings_words(arm: Arm) -> str:
+    return ", ".join(f"{key} {value}" for key, value in arm.settings.items())
+
+
+def source_words(source: Source) -> str:
+    kernel = f"Linux {source.kernel}" if source.kernel else ""
+    return ", ".join(filter(None, (source.report, source.by, source.on, kernel)))
+
+
+def _rule(rule: Rule | None) -> str:
+    if rule is None:
+        return ""
+    if not rule.looks:
+        return f"no verdict on fewer than {FEWEST_ROUNDS} boots a side"
+    looks = " and ".join(str(look.rounds) for look in rule.looks)
+    return f"fixed before the first boot: looks after {looks} boots a side, {100 * rule.error:g} % of error either way"
+
+
+def against(ensemble: Ensemble, base: Ensemble | None, *, exact: bool) -> str:
+    """The change from ``base`` in per cent, with the mark of ``blklab compare``. ``exact``: virtual clock."""
+    if base is None or not base.median:
+        return "-"
+    kind = kind_of(base, ensemble, exact=exact)
+    if kind is Difference.NONE:
+        return MARKS[kind]
+    return f"{100 * (ensemble.median / base.median - 1):+.1f} % {MARKS[kind]}".rstrip()
