@@ -32,8 +32,8 @@ from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.report.terminal.progress import progress
 from harness.report.words import conclusion
+from harness.run.bench import Bench, Run
 from harness.run.plan import Request, run_command
-from harness.run.runner import Run, run_scenario
 from harness.scenario.model import Scenario, Status
 from harness.studies.selftest import shortfalls
 from lab.base.cache import Cache
@@ -77,8 +77,7 @@ class LabRunner:
         seeds = None if scenario.selftest else self._seeds
         command = run_command(shown_path(scenario.path), kernel, seeds)
         request = Request(scenario, self._kernels[kernel], seeds, command=command)
-        with progress(Console(stderr=True)) as listener:
-            return run_scenario(self._lab, request, self._store, listener)
+        return Bench(self._lab, self._store, lambda: progress(Console(stderr=True))).run(request)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:

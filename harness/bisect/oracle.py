@@ -6,10 +6,8 @@ from pathlib import Path
 
 from harness.bisect.state import ClaimSeen, Observation
 from harness.judge.claims import ClaimVerdict
-from harness.record.store import Store
-from harness.run.events import Listener
+from harness.run.bench import Bench
 from harness.run.plan import Request
-from harness.run.runner import run_scenario
 from harness.scenario.model import Clock, Scenario, Status
 from lab.base.digest import canonical, digest_bytes, digest_file
 from lab.base.errors import CannotJudge, LabBroken
@@ -29,7 +27,6 @@ class CommitTrial:
     scenario: Scenario
     seeds: int | None = None
     arms: tuple[str, ...] = ()
-    at_once: int = 0
 
 
 @dataclass(frozen=True)
@@ -40,20 +37,12 @@ class CommitSource:
     spec: str
 
 
-@dataclass(frozen=True)
-class Ears:
-    """Receivers of progress messages and events."""
-
-    tell: Tell
-    listener: Listener
-
-
 class KernelOracle:
     """Builds commits and runs the trial on them."""
 
-    def __init__(self, lab: Lab, trial: CommitTrial, source: CommitSource, store: Store, ears: Ears) -> None:
-        self._lab, self._trial, self._source, self._store, self._ears = lab, trial, source, store, ears
-        self.setting = _setting(lab, trial)
+    def __init__(self, bench: Bench, trial: CommitTrial, source: CommitSource, tell: Tell) -> None:
+        self._bench, self._trial, self._source, self._tell = bench, trial, source, tell
+        self.setting = _setting(bench.lab, trial)
         # A finished build does not wait for speculative ones.
         self._built: dict[str, Kernel | CannotJudge] = {}
 
@@ -76,7 +65,7 @@ class KernelOracle:
             self._source.clone, f"{self._source.spec}@{commit}", self._title(commit), revision=commit
         )
         try:
-            return tree.built(source, self._lab.cache, tell=self._ears.tell)
+            return tree.built(source, self._bench.lab.cache, tell=self._tell)
         except CannotJudge as error:
             return error
 
@@ -93,7 +82,7 @@ class KernelOracle:
             said = error.message.removeprefix(f"{self._title(commit)} ")
             return Observation(commit, self.setting, untestable=said)
         request = Request(self._trial.scenario, kernel, 1 if once else self._trial.seeds, self._trial.arms)
-        run = run_scenario(self._lab, request, self._store, self._ears.listener, self._trial.at_once)
+        run = self._bench.run(request)
         broken = [cell for cell in run.verdict.cells if cell.lab_broke]
         if broken:
             raise LabBroken("; ".join(broken[0].reasons) or "a boot broke", remedy=f"see {run.folder.path}")

@@ -12,22 +12,22 @@ from harness.base.files import write_atomic
 from harness.bisect.driver import Bisection
 from harness.bisect.finding import Finding
 from harness.bisect.noisy import NoisyBisection
-from harness.bisect.oracle import CommitSource, CommitTrial, Ears, KernelOracle
+from harness.bisect.oracle import CommitSource, CommitTrial, KernelOracle
 from harness.bisect.report import mail, plot, print_finding
 from harness.bisect.repository import Repository
 from harness.bisect.simulation import compare
 from harness.bisect.state import State
 from harness.commands.bisect_releases import DEBIAN, by_release
 from harness.commands.common import options as shared
-from harness.commands.common.boots import lab_of_host, scenario_of, store_of, watched
+from harness.commands.common.boots import bench_of, scenario_of
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines
 from harness.profile.recorded import chosen_cell, profile_of
-from harness.record.store import Store, load_run
+from harness.record.store import load_run
+from harness.run.bench import Bench
 from harness.scenario.model import Scenario
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, BlklabError, Misuse
-from lab.session import Lab
 
 _SIMULATED = ((256, 2.0, 5, 500), (16384, 2.0, 5, 100))
 """Suspects, shift in deviations, repeats a step, trials."""
@@ -73,19 +73,17 @@ def execute(options: argparse.Namespace) -> int:
         code = by_release(options)
         if options.tree is None or code != EXIT_PASS:
             return code
-    scenario, store, lab = scenario_of(options), store_of(options), lab_of_host()
-    folder = store.root / "bisect" / _key(options, scenario)
+    scenario, bench = scenario_of(options), bench_of(options)
+    folder = bench.store.root / "bisect" / _key(options, scenario)
     folder.mkdir(parents=True, exist_ok=True)
     tree = options.tree.resolve()
     repository = Repository(tree, folder / "clone.git")
     state = State(scenario.digest, str(tree), repository.resolve(options.good), repository.resolve(options.bad))
-    trial = CommitTrial(scenario, options.seeds, tuple(options.arm), options.jobs)
-    with watched() as listener:
-        source = CommitSource(repository.folder, f"tree:{tree}")
-        oracle = KernelOracle(lab, trial, source, store, Ears(shared.tell, listener))
-        finding = _bisection(options, repository, oracle, state, folder).run()
+    trial = CommitTrial(scenario, options.seeds, tuple(options.arm))
+    oracle = KernelOracle(bench, trial, CommitSource(repository.folder, f"tree:{tree}"), shared.tell)
+    finding = _bisection(options, repository, oracle, state, folder).run()
     shared.tell(oracle.drift(state.good, state.bad))
-    _report(finding, scenario, folder, _repeat(options, finding, tree), _differential(lab, oracle, store, finding))
+    _report(finding, scenario, folder, _repeat(options, finding, tree), _differential(bench, oracle, finding))
     order = repository.suspects([state.good], state.bad)
     write_atomic(folder / "ratio.svg", plot(finding, (state.good, *order)).encode())
     shared.tell(f"plot, mail and state: {folder}")
@@ -125,7 +123,7 @@ def _key(options: argparse.Namespace, scenario: Scenario) -> str:
     return f"{scenario.name}-{digest_bytes(canonical(words))[:12]}"
 
 
-def _differential(lab: Lab, oracle: KernelOracle, store: Store, finding: Finding) -> list[str]:
+def _differential(bench: Bench, oracle: KernelOracle, finding: Finding) -> list[str]:
     """What the culprit changes in instructions per I/O, with its parent as the base; empty where nothing is counted."""
     if finding.culprit is None or oracle.scatters:
         return []
@@ -133,11 +131,17 @@ def _differential(lab: Lab, oracle: KernelOracle, store: Store, finding: Finding
     commits = finding.culprit.parents[0], finding.culprit.sha
     if any(commit not in measured for commit in commits):
         return []
-    runs = [load_run(store.root / measured[commit]) for commit in commits]
+    runs = [load_run(bench.store.root / measured[commit]) for commit in commits]
     try:
         cell = chosen_cell(runs)
         before, after = (
-            profile_of(lab, run, cell, oracle.kernel(commit), phase_seen=lambda phase: shared.tell(f"profile: {phase}"))
+            profile_of(
+                bench.lab,
+                run,
+                cell,
+                oracle.kernel(commit),
+                phase_seen=lambda phase: shared.tell(f"profile: {phase}"),
+            )
             for run, commit in zip(runs, commits, strict=True)
         )
     except BlklabError as error:

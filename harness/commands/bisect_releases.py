@@ -3,13 +3,12 @@
 
 import argparse
 import shlex
-from dataclasses import replace
 
 from harness.bisect.release_text import text
 from harness.bisect.releases import Releases, bisect_releases
 from harness.bisect.repository import commit_of, demand_repository
 from harness.bisect.same_config import lines, same_config
-from harness.commands.common.boots import kernel_of, lab_of_host, scenario_of, specs, store_of, watched
+from harness.commands.common.boots import bench_of, kernel_of, scenario_of, specs
 from harness.commands.common.options import tell
 from harness.studies.timeline.sweep import Sweeper, sweep
 from lab.base.cache import Cache
@@ -33,23 +32,20 @@ def by_release(options: argparse.Namespace) -> int:
         demand_repository(options.tree)
         for end in (options.good, options.bad):
             commit_of(options.tree, _tag(end))
-    scenario, store = scenario_of(options), store_of(options)
+    scenario = scenario_of(options)
     find_qemu()
     low, high = (options.bad, options.good) if backwards else (options.good, options.bad)
     wanted = specs([low, "..", high], Cache.default())
     ends = sweep(scenario, tuple(reversed(wanted)) if backwards else wanted)
-    lab = lab_of_host()
-    with watched() as listener:
-        sweeper = Sweeper(lab, store, kernel_of, options.seeds, tuple(options.arm), options.jobs, listener)
-        found = bisect_releases(sweeper, ends, options.figure, tell)
+    bench = bench_of(options)
+    sweeper = Sweeper(bench, kernel_of, options.seeds, tuple(options.arm))
+    found = bisect_releases(sweeper, ends, options.figure, tell)
     good, bad = (ends.specs[place] for place in (found.good, found.bad))
     drifted = kconfig.drift(kernel_of(good).config, kernel_of(bad).config)
     tags = "" if backwards or options.figure else _with_tree(options, good, bad)
     print(text(found, len(drifted.options), tags), end="")
     if options.same_config:
-        with watched() as listener:
-            same = same_config(replace(sweeper, listener=listener), found, options.figure)
-        print("\n".join(lines(same)))
+        print("\n".join(lines(same_config(sweeper, found, options.figure))))
     options.good, options.bad = _tag(good), _tag(bad)
     return _exit_code(found)
 

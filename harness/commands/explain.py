@@ -16,8 +16,9 @@ from harness.profile.recorded import ProfiledCell, recorded_profile
 from harness.record.judging import Unexplained, explain_run
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, proof_table, sentences
+from harness.run.bench import Bench, turns_of_host
 from harness.scenario.model import Clock
-from harness.studies.proof import Bench, prove
+from harness.studies.proof import prove
 from lab.base.errors import EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 
 _ALL = ""
@@ -88,11 +89,10 @@ def _chosen(found: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
 
 
 def _prove(console: Console, run: RunFolder, chosen: Sequence[Bottleneck], options: argparse.Namespace) -> int:
-    kernel, lab, codes = kernel_again(run), lab_of_host(), []
+    kernel, lab, codes = kernel_again(run), lab_of_host(), list[int]()
+    bench = Bench(lab, Store(run.path.parent.parent), watched, turns_of_host(options.jobs))
     for one in chosen:
-        with watched() as listener:
-            bench = Bench(lab, kernel, Store(run.path.parent.parent), options.seeds, options.jobs, listener)
-            proof = prove(bench, run, one)
+        proof = prove(bench, kernel, options.seeds, run, one)
         console.print(f"\n{one.arm}.{one.load}: {one.label}, {one.figure}", highlight=False)
         console.print(proof_table(proof), highlight=False)
         console.print(proof_sentence(proof), highlight=False)

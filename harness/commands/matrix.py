@@ -5,6 +5,7 @@ import argparse
 import json
 import os
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from rich.console import Console
@@ -12,10 +13,10 @@ from rich.console import Console
 from harness.commands.common import options as shared
 from harness.commands.common.boots import (
     add_kernels,
+    bench_of,
     elsewhere,
     every_scenario,
     kernels,
-    lab_of_host,
     refuse_ranges,
     specs,
 )
@@ -37,7 +38,6 @@ from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken, Misuse
 from lab.kernels.git import commit_of, is_repository
 from lab.kernels.offers import expand
-from lab.qemu.probe import find_qemu
 from lab.yaml.strict import shown_path
 
 KERNELS = "debian:5.10 debian:6.1 debian:6.12 debian:7.2"
@@ -94,14 +94,12 @@ def execute(options: argparse.Namespace) -> int:
         return EXIT_PASS
     if options.dry_run:
         return _dry_run(options, scenarios, store)
-    store.check()
-    find_qemu()
-    lab = lab_of_host()
-    found = kernels(specs(_named(options), lab.cache), lab.cache, refresh=options.refresh)
-    plan = MatrixPlan(scenarios, found, options.seeds, options.shard, options.jobs, _command(options))
+    bench = bench_of(options)
+    found = kernels(specs(_named(options), bench.lab.cache), bench.lab.cache, refresh=options.refresh)
+    plan = MatrixPlan(scenarios, found, options.seeds, options.shard, _command(options))
     try:
-        with elsewhere(options.dask) as others, matrix_progress(Console(stderr=True)) as listener:
-            folder = run_matrix(lab, plan, store, listener, others)
+        with elsewhere(options.dask) as cluster, matrix_progress(Console(stderr=True)) as listener:
+            folder = run_matrix(replace(bench, cluster=cluster), plan, listener)
     except (LabBroken, KeyboardInterrupt):
         shared.tell("interrupted: run the same command again to resume")
         raise

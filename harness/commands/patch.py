@@ -10,7 +10,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.base.files import write_atomic
-from harness.commands.common.boots import every_scenario, lab_of_host, store_of, watched
+from harness.commands.common.boots import bench_of, every_scenario, store_of
 from harness.commands.common.choice import chosen_by
 from harness.commands.common.options import SCENARIOS, add_arms, add_jobs, add_results, add_seeds, given, number, tell
 from harness.limits.load import load_scenario
@@ -20,10 +20,10 @@ from harness.patch.series import Applied, Branch, Patch, read_series
 from harness.patch.study import Measure, MeasuredSeries, Study, profiled
 from harness.patch.touched import Sources
 from harness.profile.mail import differential_lines
-from harness.record.store import RunFolder, Store
+from harness.record.store import RunFolder
 from harness.report.terminal.comparison import Compared, print_comparison
+from harness.run.bench import Bench
 from harness.run.plan import Request
-from harness.run.runner import measured
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
@@ -31,7 +31,6 @@ from lab.base.errors import CannotJudge, Misuse
 from lab.kernels.model import Kernel
 from lab.kernels.packaged import DEFAULT, named_source
 from lab.kernels.tree import KernelSource
-from lab.session import Lab
 
 FOLDER = "patch"
 MOST = 3
@@ -81,13 +80,13 @@ def execute(options: argparse.Namespace) -> int:
     branch = Branch(source, folder)
     applied = _applied(branch, series)
     scenarios = _scenarios(options, branch, applied[-1].commit)
-    lab = lab_of_host()
-    study = Study(branch, _title(options.base, source, branch), cache, _measure(options, lab, store), tell)
+    bench = bench_of(options, FOLDER)
+    study = Study(branch, _title(options.base, source, branch), cache, _measure(options, bench), tell)
     compared = _compared(study, applied if options.each else applied[-1:], scenarios)
     for one in compared:
         _print(one)
     whole = study.compared(compared[0].base, lambda: compared[-1].series, scenarios) if compared[1:] else compared[0]
-    profile = None if options.no_profile else profiled(lab, whole, tell)
+    profile = None if options.no_profile else profiled(bench.lab, whole, tell)
     print("\n".join(["", *(differential_lines(profile) if profile else []), ""]))
     text = reply(series, whole, profile, _command(options))
     write_atomic(folder / "reply.txt", text.encode())
@@ -123,11 +122,10 @@ def _scenarios(options: argparse.Namespace, branch: Branch, tip: str) -> list[Sc
     return [one.scenario for one in choice.candidates[: options.most]]
 
 
-def _measure(options: argparse.Namespace, lab: Lab, store: Store) -> Measure:
+def _measure(options: argparse.Namespace, bench: Bench) -> Measure:
     def measure(scenario: Scenario, kernel: Kernel) -> RunFolder:
         arms = tuple(name for name in options.arm if name in scenario.arms)
-        with watched() as listener:
-            return measured(lab, Request(scenario, kernel, options.seeds, arms), store, listener, options.jobs)
+        return bench.measure(Request(scenario, kernel, options.seeds, arms)).folder
 
     return measure
 

@@ -5,20 +5,17 @@ import argparse
 from dataclasses import replace
 
 from harness.commands.common import options as shared
-from harness.commands.common.boots import kernel_of, lab_of_host, scenario_of, store_of, watched
+from harness.commands.common.boots import bench_of, kernel_of, scenario_of
 from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
 from harness.commands.common.output import add_exports, check_exports, export, show_run
-from harness.record.store import RunFolder, Store
 from harness.report.format import plural
-from harness.run.boots import Turns
+from harness.run.bench import Bench, Run
 from harness.run.clocks import STRATEGIES
-from harness.run.plan import PlannedRun, Request, plan_run, run_command
-from harness.run.runner import Run, carry_out, lanes_of_host, measured_before
+from harness.run.plan import Request, run_command
 from harness.run.tracing import DEFAULT_EVENTS, Trace, chosen_cell, parse_events, trace_boot
 from harness.scenario.expand import expand
 from harness.scenario.model import Scenario
 from lab.base.errors import EXIT_PASS, Misuse
-from lab.session import Lab
 
 
 def add_tracing(parser: argparse.ArgumentParser) -> None:
@@ -38,13 +35,12 @@ def execute_trace(options: argparse.Namespace) -> int:
     events = parse_events(options.trace)
     scenario = scenario_of(options)
     cell = chosen_cell(scenario, options.arm[0] if options.arm else None, options.seed)
-    store = store_of(options)
+    bench = bench_of(options)
     kernel = kernel_of(options.kernel, refresh=options.refresh)
-    lab = lab_of_host()
     shared.tell(
         f"{scenario.name} on {kernel.release}: arm {cell.arm.name}, seed {cell.seed}, tracing {', '.join(events)}"
     )
-    _print(trace_boot(lab, cell, kernel, events, store.root, phase_seen=shared.tell))
+    _print(trace_boot(bench.lab, cell, kernel, events, bench.store.root, phase_seen=shared.tell))
     return EXIT_PASS
 
 
@@ -102,36 +98,31 @@ def execute(options: argparse.Namespace) -> int:
     STRATEGIES[scenario.clock].refuse(scenario, verify=options.verify, baseline=options.base is not None)
     if options.dry_run:
         return _dry_run(options, scenario)
-    store = store_of(options)
+    bench = bench_of(options)
     kernel = kernel_of(options.kernel, refresh=options.refresh)
     base = kernel_of(options.base, refresh=options.refresh) if options.base else None
-    lab = lab_of_host(cold=options.cold)
     request = Request(scenario, kernel, options.seeds, tuple(options.arm), options.verify, command=_command(options))
     if base:
-        facts = _measured(lab, replace(request, kernel=base), store, options).facts
+        facts = _baseline(bench, replace(request, kernel=base)).folder.facts
         command = (*request.command, "--base", options.base)
         request = replace(request, baseline=facts.run_id, base=facts.kernel, command=command)
-    run = _run(lab, plan_run(lab, request), store, options)
+    run = _told(bench.run(request))
     show_run(options, run.folder, run.verdict)
     export(options, run.folder, run.verdict)
     return run.verdict.exit_code
 
 
-def _measured(lab: Lab, request: Request, store: Store, options: argparse.Namespace) -> RunFolder:
+def _baseline(bench: Bench, request: Request) -> Run:
     """The run on the BASE kernel: an earlier one with the same boots, unless --verify asks for new ones."""
-    plan = plan_run(lab, request)
-    earlier = None if options.verify else measured_before(plan, store)
-    if earlier is not None:
-        shared.tell(f"BASE kernel {earlier.facts.kernel.release}: using run {earlier.facts.run_id}")
-        return earlier
-    folder = _run(lab, plan, store, options).folder
-    shared.tell(f"BASE kernel {folder.facts.kernel.release}: measured in {folder.facts.run_id}")
-    return folder
+    plan = bench.plan(request)
+    earlier = None if request.verify else bench.earlier(plan)
+    run = earlier or _told(bench.run(plan))
+    word = "using run" if earlier else "measured in"
+    shared.tell(f"BASE kernel {run.folder.facts.kernel.release}: {word} {run.folder.facts.run_id}")
+    return run
 
 
-def _run(lab: Lab, plan: PlannedRun, store: Store, options: argparse.Namespace) -> Run:
-    with watched() as listener:
-        run = carry_out(lab, plan, store, listener, Turns(lanes_of_host(options.jobs)))
+def _told(run: Run) -> Run:
     if run.unfinished:
         shared.tell("host interference invalidated a boot: re-run the same command to repeat only that boot")
     if run.resumed:
@@ -148,6 +139,5 @@ def _dry_run(options: argparse.Namespace, scenario: Scenario) -> int:
 
 
 def _command(options: argparse.Namespace) -> tuple[str, ...]:
-    arms = (word for arm in options.arm for word in ("--arm", arm))
     verify = ("--verify",) if options.verify else ()
-    return (*run_command(options.scenario, options.kernel, options.seeds), *arms, *verify)
+    return (*run_command(options.scenario, options.kernel, options.seeds, options.arm), *verify)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 from harness.base.files import write_atomic
 from harness.commands.common import options as shared
-from harness.commands.common.boots import add_kernels, kernel_of, lab_of_host, specs, store_of, watched
+from harness.commands.common.boots import add_kernels, bench_of, kernel_of, specs
 from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import METRICS as KNOWN
 from harness.scenario.model import Scenario
@@ -59,15 +59,13 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     metrics = _check(options)
-    scenarios, store = [load_scenario(name, search=shared.SCENARIOS) for name in options.scenario], store_of(options)
+    scenarios = [load_scenario(name, search=shared.SCENARIOS) for name in options.scenario]
     find_qemu()
     named = specs(options.kernels or [KERNELS], Cache.default())
-    lab, found = lab_of_host(), []
-    with watched() as listener:
-        for scenario in scenarios:
-            arms = _arms(options.arm, scenario, scenarios)
-            sweeper = Sweeper(lab, store, kernel_of, options.seeds, arms, options.jobs, listener)
-            found.append(timeline(sweeper, sweep(scenario, named), metrics, shared.tell, options.step))
+    bench, found = bench_of(options), []
+    for scenario in scenarios:
+        sweeper = Sweeper(bench, kernel_of, options.seeds, _arms(options.arm, scenario, scenarios))
+        found.append(timeline(sweeper, sweep(scenario, named), metrics, shared.tell, options.step))
     report = "\n".join(map(text, found))
     print(report, end="")
     if options.out:

@@ -12,7 +12,7 @@ import threading
 import time
 from collections.abc import Iterator, Mapping
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from contextlib import AbstractContextManager, contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
 from pathlib import Path
@@ -21,7 +21,6 @@ from traceback import extract_tb
 from harness.base.files import held_one, writing
 from harness.judge.verdict import Verdict
 from harness.matrix.plan import MatrixPlan, record_of
-from harness.record.judging import judge_run
 from harness.record.matrices import (
     FOLDER,
     MatrixCell,
@@ -34,16 +33,14 @@ from harness.record.matrices import (
 )
 from harness.record.store import Store
 from harness.report.format import value
-from harness.run.boots import Turns
+from harness.run.bench import Bench
 from harness.run.events import CellDecided, Event, MatrixListener, MatrixStarted, OfCell
 from harness.run.lanes import Stopped
-from harness.run.plan import Request, plan_run, run_command
-from harness.run.runner import carry_out, lanes_of_host, measured_before
-from harness.scenario.model import Clock, Scenario, Status
+from harness.run.plan import Request, run_command
+from harness.scenario.model import Scenario, Status
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_LAB_BROKEN, BlklabError, CannotJudge, KernelFailed, LabBroken
 from lab.kernels.model import Kernel
-from lab.session import Lab
 
 
 def judged(root: Path, cell: MatrixCell, run: Path, verdict: Verdict, seconds: float) -> MatrixCell:
@@ -86,18 +83,14 @@ _SPARE_RUNS = 1
 """Runs beyond those that fill all lanes: planned and judged while the others boot."""
 
 
-def run_matrix(
-    lab: Lab, plan: MatrixPlan, store: Store, listener: MatrixListener, elsewhere: Turns | None = None
-) -> MatrixFolder:
+def run_matrix(bench: Bench, plan: MatrixPlan, listener: MatrixListener) -> MatrixFolder:
     """Decide every cell of the plan's shard. Running the same plan again resumes it.
 
-    Boots of the virtual clock are made ``elsewhere`` if that is given; those of the wall clock here, alone.
     Raises LabBroken when results can no longer be kept; whatever was measured until then counts.
     """
-    store.check()
-    with _folder(store, record_of(plan, lab)) as folder:
-        here = Turns(lanes_of_host(plan.at_once))
-        return _Matrix(lab, plan, store, listener, here, elsewhere or here).decide(folder)
+    bench.store.check()
+    with _folder(bench.store, record_of(plan, bench.lab)) as folder:
+        return _Matrix(bench, plan, listener).decide(folder)
 
 
 def _folder(store: Store, planned: MatrixRecord) -> AbstractContextManager[MatrixFolder]:
@@ -111,21 +104,19 @@ def _folder(store: Store, planned: MatrixRecord) -> AbstractContextManager[Matri
 class _Matrix:
     """A running matrix. Threads decide cells; only the caller's thread writes the record."""
 
-    lab: Lab
+    bench: Bench
     plan: MatrixPlan
-    store: Store
     listener: MatrixListener
-    here: Turns
-    virtual: Turns
     stopping: threading.Event = field(default_factory=threading.Event)
 
     def decide(self, folder: MatrixFolder) -> MatrixFolder:
         record = replace(folder.record, cells=tuple(cell.undecided() for cell in folder.record.cells))
         own = record.own
         cells = tuple((cell.scenario, cell.kernel.release or cell.kernel.spec, cell.boots) for cell in own)
-        self.listener(MatrixStarted(cells, self.virtual.lanes.at_once))
+        at_once = (self.bench.cluster or self.bench.turns).lanes.at_once
+        self.listener(MatrixStarted(cells, at_once))
         folder = folder.saved(record)
-        with ThreadPoolExecutor(self.virtual.lanes.at_once + _SPARE_RUNS, thread_name_prefix="cell") as pool:
+        with ThreadPoolExecutor(at_once + _SPARE_RUNS, thread_name_prefix="cell") as pool:
             try:
                 busy = list(range(len(own)))
                 for patient in (False, True):
@@ -138,8 +129,7 @@ class _Matrix:
                             folder = folder.saved(with_cell(folder.record, cell))
             except BaseException:
                 self.stopping.set()
-                for turns in (self.here, self.virtual):
-                    turns.lanes.stop()
+                self.bench.stop()
                 pool.shutdown(wait=False, cancel_futures=True)
                 raise
         ended = datetime.now(UTC).isoformat(timespec="milliseconds")
@@ -158,7 +148,7 @@ class _Matrix:
                 decided = future.result() if error is None else broken(own[number], error)
                 if isinstance(error, LabBroken):
                     # Without a writable store no cell can be decided.
-                    self.store.check()
+                    self.bench.store.check()
                 if decided is not None and decided.status is not None:
                     before = bool(decided.run) and not decided.seconds
                     self.listener(CellDecided(number, decided.status, decided.seconds, decided.reason, before))
@@ -176,26 +166,21 @@ class _Matrix:
             return self._measure(number, cell, scenario, kernel) if mine else None
 
     def _measure(self, number: int, cell: MatrixCell, scenario: Scenario, kernel: Kernel) -> MatrixCell:
-        started = time.monotonic()
-        command = run_command(scenario.name, kernel.spec, self.plan.seeds)
-        request = Request(scenario, kernel, self.plan.seeds, command=command)
-        planned = plan_run(self.lab, request)
-        earlier = measured_before(planned, self.store)
-        if earlier is not None:
-            return judged(self.store.root, cell, earlier.path, judge_run(earlier), 0.0)
-
         def listen(event: Event) -> None:
             self.listener(OfCell(number, event))
 
-        turns = self.here if scenario.clock is Clock.WALL else self.virtual
-        run = carry_out(self.lab, planned, self.store, listen, replace(turns, rank=number, adopt=True))
-        return judged(self.store.root, cell, run.folder.path, run.verdict, time.monotonic() - started)
+        started = time.monotonic()
+        command = run_command(scenario.name, kernel.spec, self.plan.seeds)
+        bench = self.bench.ranked(number, lambda: nullcontext(listen))
+        run = bench.measure(Request(scenario, kernel, self.plan.seeds, command=command))
+        seconds = 0.0 if run.earlier else time.monotonic() - started
+        return judged(bench.store.root, cell, run.folder.path, run.verdict, seconds)
 
     @contextmanager
     def _in_hand(self, scenario: Scenario, kernel: Kernel, *, patient: bool) -> Iterator[bool]:
         """Lock the cell until the context ends; False if another matrix on the store has the lock."""
-        key = digest_bytes(canonical([scenario.digest, kernel.digest, self.plan.seeds, self.lab.qemu.digest]))
-        folder = self.store.root / FOLDER / "in-hand"
+        key = digest_bytes(canonical([scenario.digest, kernel.digest, self.plan.seeds, self.bench.lab.qemu.digest]))
+        folder = self.bench.store.root / FOLDER / "in-hand"
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             lock = os.open(folder / key[:32], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)

@@ -96,7 +96,6 @@ class MatrixPlan:
     kernels: Mapping[str, Kernel | BlklabError]
     seeds: int | None = None
     shard: Shard = field(default_factory=Shard)
-    at_once: int = 0
     command: tuple[str, ...] = ()
 
 

@@ -64,14 +64,12 @@ class BootMaker(Protocol):
 class Turns:
     """How the boots of a run share the host with those of other runs. The lowest ``rank`` starts first.
 
-    ``boot`` makes one boot, on this host or on another. With ``adopt``, boots of other runs with the same
-    fingerprint are copied instead of repeated.
+    ``boot`` makes one boot, on this host or on another.
     """
 
     lanes: Lanes
     rank: int = 0
     boot: BootMaker = run_job
-    adopt: bool = False
 
 
 @dataclass

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A request, answered as far as possible before anything boots: cells, missing requirements, prepared jobs."""
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.record.store import KernelFacts, RunFacts, planned
@@ -71,9 +71,10 @@ class Request:
     base: KernelFacts | None = None
 
 
-def run_command(scenario: str, kernel: str, seeds: int | None) -> tuple[str, ...]:
-    """The command line of a run of all arms."""
-    return "blklab", "run", scenario, "--kernel", kernel, *(() if seeds is None else ("--seeds", str(seeds)))
+def run_command(scenario: str, kernel: str, seeds: int | None, arms: Sequence[str] = ()) -> tuple[str, ...]:
+    """The command line that repeats a run; no ``arms`` means all."""
+    named = [word for arm in arms for word in ("--arm", arm)]
+    return "blklab", "run", scenario, "--kernel", kernel, *(() if seeds is None else ("--seeds", str(seeds))), *named
 
 
 @dataclass(frozen=True)

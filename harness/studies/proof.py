@@ -1,44 +1,39 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Proof of a bottleneck: the same arm and load measured again with each limit raised by a quarter."""
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import replace
 from statistics import fmean
 
 from harness.base.plain import to_plain
 from harness.judge.cells import CellResult
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.counterfactual import Alteration, Proof, ProofRow, changes
-from harness.record.judging import results_of
-from harness.record.store import RunFolder, Store
-from harness.run.events import Listener, nobody
+from harness.record.store import RunFolder
+from harness.run.bench import Bench
 from harness.run.plan import Request
-from harness.run.runner import measured
 from harness.scenario.expand import variant
 from harness.scenario.model import Arm, Load, Scenario, Status
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge
 from lab.kernels.model import Kernel
-from lab.session import Lab
 
 _BASE = "as-measured"
 
 
-@dataclass(frozen=True)
-class Bench:
-    """Where proofs are measured. ``store`` keeps their runs as ``SCENARIO.proof``."""
-
-    lab: Lab
-    kernel: Kernel
-    store: Store
-    seeds: int = 1
-    at_once: int = 0
-    listener: Listener = nobody
+Remeasure = Callable[[Scenario], Sequence[CellResult]]
 
 
-def prove(bench: Bench, run: RunFolder, found: Bottleneck) -> Proof:
-    """Raises CannotJudge when the load cannot be measured again as it was, and what boots raise."""
+def prove(bench: Bench, kernel: Kernel, seeds: int, run: RunFolder, found: Bottleneck) -> Proof:
+    """Measures variants of the run's scenario, called ``SCENARIO.proof``, with ``seeds`` boots for each limit.
+
+    Raises CannotJudge when the load cannot be measured again as it was, and what boots raise.
+    """
     scenario = run.scenario
+
+    def remeasure(changed: Scenario) -> Sequence[CellResult]:
+        return bench.cells(Request(changed, kernel, seeds))
+
     arm, load = scenario.arms[found.arm], scenario.loads[found.load]
     raised = changes(arm, load, found)
     possible = [change for change in raised if not change.refused]
@@ -48,7 +43,7 @@ def prove(bench: Bench, run: RunFolder, found: Bottleneck) -> Proof:
         arms = {change.label: replace(change.arm, name=change.label) for change in of_load}
         if of_load[0].load == load:
             arms = {_BASE: replace(arm, name=_BASE), **arms}
-        throughput |= _throughput(bench, scenario, arms, of_load[0].load)
+        throughput |= _throughput(remeasure, scenario, arms, of_load[0].load)
     base = throughput.get(_BASE, "no other limit could be raised")
     if isinstance(base, str):
         raise CannotJudge(f"{found.arm}.{found.load} was not measured again: {base}")
@@ -66,10 +61,11 @@ def _row(change: Alteration, base: float, value: float | str) -> ProofRow:
     return ProofRow(change, value * change.times / base - 1)
 
 
-def _throughput(bench: Bench, scenario: Scenario, arms: Mapping[str, Arm], load: Load) -> dict[str, float | str]:
+def _throughput(
+    remeasure: Remeasure, scenario: Scenario, arms: Mapping[str, Arm], load: Load
+) -> dict[str, float | str]:
     """Bytes per second of all roles together by arm, or the reason why there is no figure."""
-    request = Request(variant(scenario, "proof", arms, {load.name: load}), bench.kernel, seeds=bench.seeds)
-    results = results_of(measured(bench.lab, request, bench.store, bench.listener, bench.at_once))
+    results = remeasure(variant(scenario, "proof", arms, {load.name: load}))
     return {name: _of_arm([one for one in results if one.arm == name], load) for name in arms}
 
 

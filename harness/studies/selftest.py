@@ -8,14 +8,13 @@ from dataclasses import dataclass
 from harness.judge.verdict import Verdict
 from harness.limits.bottleneck import Bottleneck
 from harness.record.judging import explain_run
-from harness.record.store import RunFolder, Store
+from harness.record.store import RunFolder
+from harness.run.bench import Bench
 from harness.run.plan import Request
-from harness.run.runner import run_scenario
 from harness.scenario.model import Scenario, Selftest
 from lab.base import host
 from lab.base.errors import Misuse
 from lab.kernels.model import Kernel
-from lab.session import Lab
 
 
 @dataclass(frozen=True)
@@ -33,16 +32,16 @@ class SelftestTrial:
         return not self.missing
 
 
-def run_selftests(lab: Lab, scenarios: Sequence[Scenario], kernel: Kernel, store: Store) -> Iterator[SelftestTrial]:
-    """Run each scenario, as many at once as there are cores, and yield the trials in their order."""
+def run_selftests(bench: Bench, scenarios: Sequence[Scenario], kernel: Kernel) -> Iterator[SelftestTrial]:
+    """Run each scenario, several at once, and yield the trials in their order."""
     with ThreadPoolExecutor(host.usable_cores()) as pool:
-        yield from pool.map(lambda scenario: _trial(lab, scenario, kernel, store), scenarios)
+        yield from pool.map(lambda scenario: _trial(bench, scenario, kernel), scenarios)
 
 
-def _trial(lab: Lab, scenario: Scenario, kernel: Kernel, store: Store) -> SelftestTrial:
+def _trial(bench: Bench, scenario: Scenario, kernel: Kernel) -> SelftestTrial:
     if scenario.selftest is None:
         raise Misuse(f"{scenario.path} has no key selftest", remedy="declare the status that it must end with")
-    run = run_scenario(lab, Request(scenario, kernel, verify=scenario.selftest.verify), store, at_once=1)
+    run = bench.run(Request(scenario, kernel, verify=scenario.selftest.verify))
     missing = (*shortfalls(scenario.selftest, run.verdict), *misnamed(scenario.selftest, run.folder))
     return SelftestTrial(scenario.name, kernel.spec, scenario.selftest, run.verdict, missing)
 

@@ -13,11 +13,11 @@ import pytest
 
 from harness.base.plain import identity
 from harness.bisect.noisy import NoisyBisection
-from harness.bisect.oracle import CommitSource, CommitTrial, Ears, KernelOracle
+from harness.bisect.oracle import CommitSource, CommitTrial, KernelOracle
 from harness.bisect.repository import Repository
 from harness.bisect.state import STATE, State
 from harness.record.store import Store
-from harness.run.events import nobody
+from harness.run.bench import Bench
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Clock
 from lab.base.cache import Cache
@@ -156,11 +156,9 @@ def test_where_figures_scatter_the_posterior_searches(rig: Rig, monkeypatch: pyt
     folder.mkdir()
     repository = Repository(rig.history.repository, folder / "clone.git")
     told: list[str] = []
-    lab, source = open_lab(Cache(rig.lab.folder / "cache")), CommitSource(repository.folder, "tree:linux")
-    trial, ears = CommitTrial(scenario, arms=("limited",)), Ears(told.append, nobody)
-    oracle, other = (
-        KernelOracle(lab, one, source, Store(rig.lab.results), ears) for one in (trial, replace(trial, seeds=5))
-    )
+    bench = Bench(open_lab(Cache(rig.lab.folder / "cache")), Store(rig.lab.results))
+    source, trial = CommitSource(repository.folder, "tree:linux"), CommitTrial(scenario, arms=("limited",))
+    oracle, other = (KernelOracle(bench, one, source, told.append) for one in (trial, replace(trial, seeds=5)))
     assert oracle.scatters
     assert oracle.setting != other.setting
     state = State(scenario.digest, "tree", commits[0], commits[-1])

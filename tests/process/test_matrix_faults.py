@@ -15,6 +15,7 @@ from harness.matrix.plan import MatrixPlan
 from harness.record.index import FILE
 from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
+from harness.run.bench import Bench, turns_of_host
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Status
 from lab import session
@@ -96,8 +97,8 @@ def in_process(lab: FakeLab, monkeypatch: pytest.MonkeyPatch, at_once: int = 2, 
     cache = Cache(lab.folder / "cache")
     scenarios = tuple(load_scenario(str(lab.folder / f"{name}.yaml"), search=lab.folder) for name in "tu")
     kernels = {f"path:{path}": resolve(f"path:{path}", cache) for path in (lab.folder / "kernel", lab.folder / "other")}
-    plan_ = MatrixPlan(scenarios, kernels, at_once=at_once)
-    return run_matrix(session.open_lab(cache), plan_, Store(lab.results), lambda _: None)
+    bench = Bench(session.open_lab(cache), Store(lab.results), turns=turns_of_host(at_once))
+    return run_matrix(bench, MatrixPlan(scenarios, kernels), lambda _: None)
 
 
 def test_a_cell_that_hangs_ends_at_its_limit_and_holds_up_no_other(

@@ -12,6 +12,7 @@ from harness.matrix.merge import merge, parts
 from harness.matrix.plan import MatrixPlan
 from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
+from harness.run.bench import Bench, turns_of_host
 from harness.run.events import CellFinished, CellStarted, MatrixEvent, OfCell
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Clock, Scenario, Status
@@ -56,7 +57,8 @@ def measure(lab: FakeLab, monkeypatch: pytest.MonkeyPatch) -> tuple[MatrixFolder
     cache = Cache(lab.folder / "cache")
     kernels = {f"path:{path}": resolve(f"path:{path}", cache) for path in (lab.folder / "kernel", lab.folder / "other")}
     watch = Watch(frozenset((2, 3)))
-    folder = run_matrix(open_lab(cache), MatrixPlan((wall, virtual), kernels, at_once=3), Store(lab.results), watch)
+    bench = Bench(open_lab(cache), Store(lab.results), turns=turns_of_host(3))
+    folder = run_matrix(bench, MatrixPlan((wall, virtual), kernels), watch)
     return folder, watch
 
 

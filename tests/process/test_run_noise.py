@@ -6,7 +6,7 @@ import signal
 import threading
 import time
 from collections.abc import Callable
-from contextlib import suppress
+from contextlib import nullcontext, suppress
 from dataclasses import replace
 from pathlib import Path
 
@@ -15,9 +15,9 @@ import pytest
 from harness.base.plain import identity
 from harness.record.judging import judge_run, rejudge
 from harness.record.store import Store, load_run
+from harness.run.bench import Bench, Run
 from harness.run.events import CellStarted, Event
 from harness.run.plan import Request
-from harness.run.runner import Run, run_scenario
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Agreement, Clock, Scenario, Status
 from harness.studies.agreement import both_clocks, on_the_wall
@@ -57,7 +57,8 @@ class Rig:
                 after(len(self.started))
 
         kernel = resolve(f"path:{self.lab.folder / 'kernel'}", cache)
-        return run_scenario(open_lab(cache), Request(self.scenario, kernel), self.store, listen)
+        bench = Bench(open_lab(cache), self.store, lambda: nullcontext(listen))
+        return bench.run(Request(self.scenario, kernel))
 
 
 @pytest.fixture
@@ -201,5 +202,5 @@ def test_what_cannot_be_asked_of_the_wall_clock(rig: Rig) -> None:
         rig._monkeypatch.setenv(name, value)
     lab = open_lab(cache)
     with pytest.raises(Misuse, match="do not repeat exactly"):
-        run_scenario(lab, Request(rig.scenario, kernel, verify=True), rig.store)
+        Bench(lab, rig.store).run(Request(rig.scenario, kernel, verify=True))
     assert not Path(rig.store.root / "t").exists()

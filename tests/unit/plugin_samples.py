@@ -10,7 +10,7 @@ from harness.judge.verdict import Verdict
 from harness.record.boot_files import save_boot
 from harness.record.judging import judge_run
 from harness.record.store import KernelFacts, PlannedCell, RunFolder, Store
-from harness.run.runner import Run
+from harness.run.bench import Run
 from harness.scenario.model import Scenario
 from lab.base.errors import LabBroken
 from lab.base.record import Outcome

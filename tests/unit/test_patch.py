@@ -4,6 +4,7 @@
 import subprocess
 from dataclasses import replace
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -232,7 +233,7 @@ def test_a_base_that_is_no_source(tree: Path, tmp_path: Path, capsys: pytest.Cap
 def test_a_series_that_no_scenario_executes_is_not_judged(
     tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr(command, "lab_of_host", lambda: pytest.fail("nothing is measured"))
+    monkeypatch.setattr(command, "bench_of", lambda *_: pytest.fail("nothing is measured"))
     path = series_of(tmp_path, patched(tree, "block/tags.c", "depth = 0", "depth = 1"))
     words = ["patch", str(path), "--results", str(tmp_path / "results"), "--base", f"{tree}@HEAD~"]
     assert main(words) == EXIT_CANNOT_JUDGE
@@ -278,14 +279,13 @@ def test_each_patch_is_compared_with_the_one_before(
     measured: dict[str, RunFolder] = {}
     values = iter(([95.0, 96.0], [95.0, 96.0], [80.0, 82.0]))
 
-    def run(_: object, request: Request, *__: object) -> RunFolder:
+    def run(request: Request) -> SimpleNamespace:
         digest = request.kernel.digest
         if digest not in measured:
             measured[digest] = run_of(tmp_path / "runs", next(values), day=len(measured) + 1)
-        return measured[digest]
+        return SimpleNamespace(folder=measured[digest])
 
-    monkeypatch.setattr(command, "lab_of_host", lambda: None)
-    monkeypatch.setattr(command, "measured", run)
+    monkeypatch.setattr(command, "bench_of", lambda *_: SimpleNamespace(measure=run, lab=None))
     monkeypatch.setattr(
         "harness.patch.study.tree.built", lambda source, *_, **__: replace(built(), digest=source.revision)
     )

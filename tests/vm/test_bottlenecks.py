@@ -10,8 +10,9 @@ from harness.limits.counterfactual import LEAST_GAIN
 from harness.limits.elements import ElementKind
 from harness.record.judging import explain_run
 from harness.record.store import RunFolder, Store, load_run
+from harness.run.bench import Bench
 from harness.scenario.load import find_scenarios, load_scenario
-from harness.studies.proof import Bench, prove
+from harness.studies.proof import prove
 from harness.studies.selftest import misnamed, run_selftests
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
@@ -39,7 +40,7 @@ def store(machine: tuple[Lab, Kernel], tmp_path_factory: pytest.TempPathFactory)
     lab, kernel = machine
     store = Store(tmp_path_factory.mktemp("results"))
     scenarios = [load_scenario(name, search=SELFTESTS) for name in NAMES]
-    trials = list(run_selftests(lab, scenarios, kernel, store))
+    trials = list(run_selftests(Bench(lab, store), scenarios, kernel))
     assert {trial.scenario: trial.missing for trial in trials} == dict.fromkeys(NAMES, ())
     return store
 
@@ -74,11 +75,12 @@ def test_another_precedence_turns_a_selftest_red(
 @pytest.mark.timeout(3600)
 @pytest.mark.parametrize("name", NAMES)
 def test_each_name_is_proven_by_counterfactual(store: Store, machine: tuple[Lab, Kernel], name: str) -> None:
+    lab, kernel = machine
     run = latest(store, name)
     found = [one for one in explain_run(run) if isinstance(one, Bottleneck)]
     assert found
     for one in found:
-        proof = prove(Bench(*machine, store), run, one)
+        proof = prove(Bench(lab, store), kernel, 1, run, one)
         assert proof.proven, proof
         assert proof.named.gain is not None
         assert proof.named.gain > LEAST_GAIN

@@ -8,9 +8,9 @@ import pytest
 
 from harness.limits.load import load_scenario
 from harness.record.store import Store
+from harness.run.bench import Bench, turns_of_host
 from harness.run.events import nobody
 from harness.run.plan import Request
-from harness.run.runner import run_scenario
 from harness.studies.executed import observe
 from lab.base.cache import Cache
 from lab.kernels.resolve import resolve
@@ -47,7 +47,7 @@ def test_the_elevator_s_functions_are_in_its_load_alone(tmp_path: Path) -> None:
     scenario = load_scenario(str(tmp_path / "two.yaml"), search=tmp_path)
     lab, kernel = open_lab(Cache.default()), resolve("debian:6.1", Cache.default())
     request, store = Request(scenario, kernel), Store(tmp_path / "results")
-    plain = run_scenario(lab, request, Store(tmp_path / "plain"), nobody, 1)
+    plain = Bench(lab, Store(tmp_path / "plain"), turns=turns_of_host(1)).run(request)
     loads = observe(lab, request, store, nobody, 1)
     assert set(loads) == {"two.none.reads", "two.mq-deadline.reads"}
     assert {"blk_mq_submit_bio", "blk_mq_get_tag"} <= loads["two.none.reads"] & loads["two.mq-deadline.reads"]

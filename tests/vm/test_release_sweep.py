@@ -11,6 +11,7 @@ import pytest
 
 from harness.commands.common.options import SCENARIOS
 from harness.record.store import Store
+from harness.run.bench import Bench, turns_of_host
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Status
 from harness.studies.timeline.sweep import Sweep, Sweeper, sweep
@@ -49,7 +50,8 @@ def begun(named: Sequence[str]) -> Sweep:
 
 def test_must_pass_on_the_newest_of_every_series(tmp_path: Path) -> None:
     lab, named = opened(), specs(RANGE)
-    swept, sweeper = begun(named), Sweeper(lab, Store(tmp_path), functools.partial(resolve, cache=lab.cache), at_once=1)
+    bench = Bench(lab, Store(tmp_path), turns=turns_of_host(1))
+    swept, sweeper = begun(named), Sweeper(bench, functools.partial(resolve, cache=lab.cache))
     for place in range(len(named)):
         swept = sweeper.extended(swept, place)
     assert not swept.missing
@@ -69,7 +71,8 @@ def test_must_pass_on_every_package(tmp_path: Path, share: int) -> None:
     for kept in ("apt", "pins", "built"):
         (lab.cache.root / kept).mkdir(exist_ok=True)
         (kernels.root / kept).symlink_to(lab.cache.root / kept)
-    sweeper = Sweeper(replace(lab, cold=True), Store(tmp_path), functools.partial(resolve, cache=kernels), at_once=1)
+    bench = Bench(replace(lab, cold=True), Store(tmp_path), turns=turns_of_host(1))
+    sweeper = Sweeper(bench, functools.partial(resolve, cache=kernels))
     swept = begun(named)
     for place, spec in enumerate(named):
         swept = sweeper.extended(swept, place)

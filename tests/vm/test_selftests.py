@@ -12,6 +12,7 @@ from harness.judge.statuses import ENDINGS, EndingJudgement
 from harness.record import judging
 from harness.record.judging import judge_run
 from harness.record.store import Store, load_run
+from harness.run.bench import Bench
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Bound
 from harness.studies.selftest import run_selftests, shortfalls
@@ -34,7 +35,7 @@ def run(names: Iterable[str], results: Path) -> dict[str, tuple[str, ...]]:
     except BlklabError as error:
         pytest.skip(f"{KERNEL} cannot be had here: {error.message}")
     scenarios = [load_scenario(name, search=SELFTESTS) for name in names]
-    return {trial.scenario: trial.missing for trial in run_selftests(lab, scenarios, kernel, Store(results))}
+    return {trial.scenario: trial.missing for trial in run_selftests(Bench(lab, Store(results)), scenarios, kernel)}
 
 
 @pytest.fixture(scope="module")

@@ -11,8 +11,9 @@ from harness.commands.common.boots import kernel_of, lab_of_host, watched
 from harness.commands.common.options import SCENARIOS, add_each_kernel, add_jobs, add_results, kernels_of, results_root
 from harness.limits.load import load_scenario
 from harness.record.store import Store
+from harness.run.bench import Run
 from harness.run.plan import Request
-from harness.run.runner import Run, run_scenario
+from harness.run.runner import run_scenario
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from harness.studies.calibration import FOLDER, Calibration, keep, models_of, print_calibration, print_kernels, qemu_of

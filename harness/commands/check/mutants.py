@@ -110,7 +110,7 @@ def execute(options: argparse.Namespace) -> int:
     generated = generate(source)
     kernel = build_schemata(generated, lab.cache, shared.tell)
     with elsewhere(options.dask) as others, watched() as listener:
-        turns = replace(others or Turns(lanes_of_host(options.jobs)), adopt=True)
+        turns = others or Turns(lanes_of_host(options.jobs))
         bench = MutantBench(lab, kernel, turns, listener)
         notes = from_plain(SurvivorNotes, read_json(_NOTES) or {})
         campaign = replace(_campaign(options, bench, store, generated), claims=notes.claims)

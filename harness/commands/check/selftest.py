@@ -2,13 +2,15 @@
 """``blklab check selftest``: guests that fail on purpose, each with the status it must end with."""
 
 import argparse
+from dataclasses import replace
 
 from rich.console import Console
 from rich.table import Table
 
-from harness.commands.common.boots import kernel_of, lab_of_host, store_of
+from harness.commands.common.boots import bench_of, kernel_of
 from harness.commands.common.options import SCENARIOS, add_each_kernel, add_results, kernels_of, tell
 from harness.limits.load import load_scenario
+from harness.run.bench import unwatched
 from harness.scenario.load import find_scenarios
 from harness.studies.selftest import SelftestTrial, run_selftests
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS
@@ -25,11 +27,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     names = options.names or list(find_scenarios(_FOLDER))
     scenarios = [load_scenario(name, search=_FOLDER) for name in names]
-    store, lab = store_of(options), lab_of_host()
+    # Several run at once: their progress would be one display.
+    bench = replace(bench_of(options), watch=unwatched)
     kernels = [kernel_of(spec) for spec in kernels_of(options)]
     trials = []
     for kernel in kernels:
-        for trial in run_selftests(lab, scenarios, kernel, store):
+        for trial in run_selftests(bench, scenarios, kernel):
             word = "ok" if trial.passed else "NOT as declared: " + "; ".join(trial.missing)
             tell(f"{trial.scenario} on {trial.kernel}: {trial.verdict.status}, {word}")
             trials.append(trial)

@@ -14,6 +14,7 @@ from harness.limits.load import load_scenario
 from harness.matrix.cluster import connect
 from harness.record.store import RunFolder, Store
 from harness.report.terminal.progress import progress
+from harness.run.bench import Bench, turns_of_host
 from harness.run.boots import Turns
 from harness.run.events import Listener
 from harness.scenario.load import find_scenarios
@@ -68,6 +69,15 @@ def scenario_of(options: argparse.Namespace) -> Scenario:
 def every_scenario() -> list[Scenario]:
     """Those of the virtual clock."""
     return [load_scenario(name, search=SCENARIOS) for name in find_scenarios(SCENARIOS)]
+
+
+def bench_of(options: argparse.Namespace, folder: str = "") -> Bench:
+    """What measures for a command with --results and, where it has them, --jobs and --cold.
+
+    Runs are stored in ``folder`` of the results; progress is shown on standard error. Raises LabBroken.
+    """
+    store, lab = store_of(options, folder), lab_of_host(cold=getattr(options, "cold", False))
+    return Bench(lab, store, watched, turns_of_host(getattr(options, "jobs", 0)))
 
 
 def watched() -> AbstractContextManager[Listener]:

@@ -17,7 +17,7 @@ from harness.record.store import RunFolder, Store
 from harness.run.boots import Turns
 from harness.run.events import Listener
 from harness.run.plan import PlannedRun, Request, cell_job, plan_run
-from harness.run.runner import carry_out, measured_before
+from harness.run.runner import measure
 from harness.scenario.expand import expand
 from harness.scenario.model import Scenario, Status
 from harness.studies.mutation import schemata
@@ -123,7 +123,7 @@ class MutantBench:
         command = ("blklab", "check", "mutants")
         request = Request(scenario, self.kernel, 1, tuple(arms), command=command)
         plan = self._selecting(plan_run(self.lab, request), number, limits)
-        return measured_before(plan, store) or carry_out(self.lab, plan, store, self.listener, self.turns).folder
+        return measure(self.lab, plan, store, self.listener, self.turns)
 
     def _selecting(self, plan: PlannedRun, number: int, limits: Mapping[str, float]) -> PlannedRun:
         """The same boots, in which the mutant is active from the end of set-up to that of the last load."""

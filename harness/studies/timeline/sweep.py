@@ -6,16 +6,12 @@ from dataclasses import dataclass, field, replace
 from typing import Protocol
 
 from harness.judge.verdict import Verdict
-from harness.record.judging import judge_run
-from harness.record.store import KernelFacts, Store
-from harness.run.boots import Turns
-from harness.run.events import Listener, nobody
-from harness.run.plan import Request, plan_run
-from harness.run.runner import carry_out, lanes_of_host, measured_before
+from harness.record.store import KernelFacts
+from harness.run.bench import Bench
+from harness.run.plan import Request, run_command
 from harness.scenario.model import Scenario
 from lab.base.errors import BlklabError, LabBroken, Misuse
 from lab.kernels.model import Kernel
-from lab.session import Lab
 
 Resolve = Callable[[str], Kernel]
 _OWN = "debian:"
@@ -73,13 +69,10 @@ class Extends(Protocol):
 class Sweeper:
     """What measures a kernel. ``resolve`` raises BlklabError for one that cannot be had."""
 
-    lab: Lab
-    store: Store
+    bench: Bench
     resolve: Resolve
     seeds: int | None = None
     arms: tuple[str, ...] = ()
-    at_once: int = 0
-    listener: Listener = nobody
 
     def extended(self, sweep: Sweep, place: int) -> Sweep:
         """The sweep with the kernel at ``place`` measured, or missing with the reason.
@@ -93,7 +86,7 @@ class Sweeper:
             raise
         except BlklabError as error:
             if isinstance(error, LabBroken):
-                self.store.check()
+                self.bench.store.check()
             return replace(sweep, missing={**sweep.missing, place: error.message})
         if point.verdict.measured:
             return replace(sweep, points={**sweep.points, place: point})
@@ -102,32 +95,18 @@ class Sweeper:
 
     def _point(self, scenario: Scenario, spec: str) -> KernelPoint:
         kernel = self.resolve(spec)
-        seeds = ("--seeds", str(self.seeds)) if self.seeds is not None else ()
-        arms = (word for arm in self.arms for word in ("--arm", arm))
-        command = ("blklab", "run", scenario.name, "--kernel", spec, *seeds, *arms)
-        request = Request(scenario, kernel, self.seeds, self.arms, command=command)
-        plan = plan_run(self.lab, request)
-        earlier, made = measured_before(plan, self.store), 0
-        if earlier is None:
-            turns = Turns(lanes_of_host(self.at_once), adopt=True)
-            run = carry_out(self.lab, plan, self.store, self.listener, turns)
-            earlier = run.folder
-            made = _boots(run.verdict) - run.resumed
-        records = filter(None, map(earlier.boot, earlier.facts.cells))
-        seconds = sum(sum(record.wall.values()) for record in records)
-        # An earlier run may have other words for the same claims.
-        verdict = judge_run(replace(earlier, scenario=scenario))
-        path = f"{earlier.path.parent.name}/{earlier.path.name}"
-        return KernelPoint(spec, earlier.facts.kernel, verdict, path, _boots(verdict), made, seconds, kernel.config)
+        command = run_command(scenario.name, spec, self.seeds, self.arms)
+        run = self.bench.measure(Request(scenario, kernel, self.seeds, self.arms, command=command))
+        folder, boots = run.folder, sum(cell.outcome is not None for cell in run.verdict.cells)
+        made = 0 if run.earlier else boots - run.resumed
+        seconds = sum(sum(record.wall.values()) for _, record in folder.boots())
+        path = f"{folder.path.parent.name}/{folder.path.name}"
+        return KernelPoint(spec, folder.facts.kernel, run.verdict, path, boots, made, seconds, kernel.config)
 
 
 def label(spec: str) -> str:
     """``6.12`` for debian:6.12, the revision of a tree, the last folder of a path."""
     return spec.removeprefix(_OWN).rpartition("@")[2].rpartition("/")[2]
-
-
-def _boots(verdict: Verdict) -> int:
-    return sum(cell.outcome is not None for cell in verdict.cells)
 
 
 def sweep(scenario: Scenario, specs: Sequence[str]) -> Sweep:
