@@ -4,7 +4,7 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from harness.judge.claims import XFAIL, XPASS
+from harness.judge.claims import XFAIL, XPASS, ClaimVerdict, EntryVerdict
 from harness.judge.comparison import Difference, kind_of
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
@@ -92,6 +92,12 @@ def _count(statuses: Iterable[Status], wanted: Status, what: str, words: dict[St
     if not hits or wanted not in words:
         return ""
     return f"{f'{hits} of ' if len(every) > 1 else ''}{plural(len(every), what)} {words[wanted]}"
+
+
+def state(entry: EntryVerdict) -> tuple[str, str]:
+    """What a claim or control does, and what it must do: ``holds`` and ``hold``, or a status and ``hold``."""
+    must = "hold" if isinstance(entry, ClaimVerdict) else "fail"
+    return f"{must}s" if entry.word == Status.PASS else entry.word, must
 
 
 @dataclass(frozen=True)

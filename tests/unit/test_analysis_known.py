@@ -46,7 +46,7 @@ def test_an_expected_failure_does_not_fail_the_run() -> None:
         "known to fail on kernels >= 5.8, < 5.14: tags are first come, first served (https://example.org/fix)"
     )
     assert conclusion(verdict) == "1 claim failed as known (exit 0)"
-    assert "XFAIL  the share is kept" in shown(verdict)
+    assert "XFAIL  hold  the share is kept" in shown(verdict)
 
 
 def test_an_unexpected_pass_fails_the_run_and_says_why() -> None:
@@ -56,7 +56,7 @@ def test_an_unexpected_pass_fails_the_run_and_says_why() -> None:
     assert (one.word, one.judgement.status) == (XPASS, Status.PASS)
     assert "the expectation is out of date" in one.sentence
     assert conclusion(verdict) == "1 claim held although known to fail (exit 1)"
-    assert "XPASS  the share is kept" in shown(verdict)
+    assert "XPASS  hold  the share is kept" in shown(verdict)
 
 
 @pytest.mark.parametrize("release", [NEW, "", "next-20240101"])

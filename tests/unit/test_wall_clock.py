@@ -171,7 +171,7 @@ def test_the_document_and_the_report_have_the_interval() -> None:
     assert document["claims"][0]["interval"]["rounds"] == 6
     out = io.StringIO()
     around = Surroundings(FACTS, Effort(12, 1.0))
-    print_verdict(Console(file=out, width=100), MODEL, verdict, around, Detail.FULL)
+    print_verdict(Console(file=out, width=120), MODEL, verdict, around, Detail.FULL)
     assert "measured 0.9565, 96.9 % within 0.9300 .. 0.9900 by 6 boots a side: " in out.getvalue()
     assert "1 claim held (6 boots a side)" in out.getvalue()
     assert "interval" not in verdict_document(judge(scenario([claim()]), both(GOOD_RATIOS)[:6]))["claims"][0]

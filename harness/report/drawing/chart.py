@@ -127,7 +127,7 @@ def along(points: Iterable[Point], x: Axis, y: Axis) -> str:
     return "M" + "L".join(f"{x.at(across):.1f} {y.at(up):.1f}" for across, up in points)
 
 
-_LABELS, _ROW, _TOP, _EDGE = 84.0, 22.0, 22.0, 12.0
+_ROW, _TOP, _EDGE = 22.0, 22.0, 12.0
 _CHARACTER = 7.0
 
 
@@ -158,7 +158,7 @@ def strip(
     values = [*edges, *([] if reported is None else [reported])]
     values += [value for ensemble in ensembles for value in ensemble.values.values()]
     values += [end for row in rows if row.interval for end in (row.interval.low, row.interval.high)]
-    x = fitting(values, _EDGE + (_LABELS if any(row.label for row in rows) else 0), WIDTH - _EDGE)
+    x = fitting(values, _EDGE + _CHARACTER * max(len(row.label) for row in rows), WIDTH - _EDGE)
     base = _TOP + _ROW * len(rows)
     body: list[str] = []
     said = "; ".join(

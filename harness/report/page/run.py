@@ -12,8 +12,8 @@ from harness.report.drawing.layout import topology_figure
 from harness.report.format import incidents, plural, reported, severity, spread, value
 from harness.report.page import charts
 from harness.report.page.render import MUST_BE, Values, render
-from harness.report.words import LEGEND, Surroundings, conclusion, method, settings_words
-from harness.scenario.model import Clock, Scenario
+from harness.report.words import LEGEND, Surroundings, conclusion, method, settings_words, state
+from harness.scenario.model import Clock, Scenario, Status
 
 _DIGEST = 16
 _SCENARIO = 2
@@ -93,15 +93,17 @@ def _topologies(scenario: Scenario, loads: Sequence[charts.RecordedLoad]) -> Ite
 
 
 def _judged(entries: Iterable[EntryVerdict], wish: str) -> list[Values]:
-    """Claims or controls, failures first; ``word`` is a status, XFAIL, XPASS or ``not run``."""
+    """Claims or controls, failures first; ``word`` is what it does."""
     rows = []
     for entry in sorted(entries, key=lambda entry: severity(entry.word)):
         judgement, shown, drawn = entry.judgement, "not measured", None
         if judgement is not None:
             row = StripRow("", judgement.ensemble, judgement.interval)
             shown, drawn = value(judgement), strip(entry.that, [row], entry.entry.expect, wish=wish)
-        more = {"expect": f"{wish} {entry.expect}", "ratio": entry.ratio, "sentence": entry.says, "strip": drawn}
-        rows.append({"word": entry.word, "that": entry.text, "value": shown, **more})
+        does, must = state(entry)
+        sentence = "" if wish == MUST_BE and entry.word == Status.PASS else entry.says
+        more = {"expect": f"{wish} {entry.expect}", "ratio": entry.ratio, "sentence": sentence, "strip": drawn}
+        rows.append({"word": does, "must": f"must {must}", "that": entry.text, "value": shown, **more})
     return rows
 
 
@@ -112,7 +114,7 @@ def _reproductions(verdict: Verdict) -> Iterator[Values]:
         words = f"Report: {reported(told)}. " if told.reported is None else ""
         drawn = strip(told.that, [StripRow("", told.ensemble)], reported=told.reported)
         more = {"expect": "", "ratio": told.ratio, "sentence": words + off + (told.because or told.reason)}
-        yield {"word": "", "that": told.that, "value": shown, **more, "strip": drawn}
+        yield {"word": "", "must": "", "that": told.that, "value": shown, **more, "strip": drawn}
 
 
 def _cells(run: RunFolder, verdict: Verdict) -> Iterator[Values]:

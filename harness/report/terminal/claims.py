@@ -8,9 +8,10 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
-from harness.judge.claims import NOT_RUN, ClaimVerdict, EntryVerdict, Judgement
+from harness.judge.claims import NOT_RUN, ClaimVerdict, Judgement
 from harness.judge.verdict import Verdict
 from harness.report.format import STYLES, figure, noise, plural, severity, value
+from harness.report.words import state
 from harness.scenario.model import Bound, Status
 
 CELLS = 12
@@ -59,32 +60,19 @@ def _at(value: float, start: float, cell: float) -> int:
     return max(0, min(CELLS - 1, int((value - start) / cell)))
 
 
-_HOLD, _FAIL = "hold", "fail"
 _LEAST = 24
 """Characters that a claim's text gets at least; the gauge is left out where it would get fewer."""
 
 
 @dataclass(frozen=True)
 class ClaimLine:
-    """``state`` is "holds" or "fails" as it ``must``, else a status; ``reason`` says why; ``more`` is shown with -v."""
+    """``columns`` are what it does and must do, its figure, bound and gauge; ``more`` is shown with -v."""
 
     word: str
-    must: str
     text: str
-    figure: str
-    bound: str
-    gauge: str
+    columns: tuple[str, str, str, str, str]
     reason: tuple[str, ...]
     more: tuple[str, ...]
-
-    @property
-    def state(self) -> str:
-        return f"{self.must}s" if self.word == Status.PASS else self.word
-
-    @property
-    def cells(self) -> tuple[str, ...]:
-        """What is printed in columns around the text."""
-        return self.state, self.must, self.figure, self.bound, self.gauge
 
 
 def print_claims(console: Console, verdict: Verdict, width: int, *, full: bool) -> None:
@@ -93,7 +81,7 @@ def print_claims(console: Console, verdict: Verdict, width: int, *, full: bool) 
     lines = [line for line in every if full or line.word != NOT_RUN]
     heads = ("state", "must")
     states, musts, figures, bounds, gauges = (
-        max(map(len, column)) for column in zip(*(line.cells for line in lines), (*heads, "", "", ""), strict=True)
+        max(map(len, column)) for column in zip(*(line.columns for line in lines), (*heads, "", "", ""), strict=True)
     )
     before = 2 + states + 2 + musts + 2
     text = width - before - (2 + figures) - (2 + bounds) - (2 + gauges)
@@ -105,9 +93,10 @@ def print_claims(console: Console, verdict: Verdict, width: int, *, full: bool) 
     told: set[str] = set()
     for line in lines:
         wrapped = textwrap.wrap(line.text, max(text, _LEAST), break_long_words=False) or [""]
-        row = Text("  ").append(line.state.ljust(states), _STYLES.get(line.word) or STYLES[line.word])
-        row.append(f"  {line.must:{musts}}  {wrapped[0].ljust(text)}  {line.figure:>{figures}}  {line.bound:<{bounds}}")
-        _print(console, row.append(f"  {line.gauge}" if gauges else "", "dim"))
+        does, must, number, bound, drawn = line.columns
+        row = Text("  ").append(does.ljust(states), _STYLES.get(line.word) or STYLES[line.word])
+        row.append(f"  {must:{musts}}  {wrapped[0].ljust(text)}  {number:>{figures}}  {bound:<{bounds}}")
+        _print(console, row.append(f"  {drawn}" if gauges else "", "dim"))
         for rest in wrapped[1:]:
             _print(console, Text(" " * before + rest))
         for said in dict.fromkeys((*line.reason, *(line.more if full else ()))):
@@ -122,29 +111,27 @@ def print_claims(console: Console, verdict: Verdict, width: int, *, full: bool) 
 def claim_lines(verdict: Verdict) -> Iterator[ClaimLine]:
     """In the order of the file. A failure shows what it rests on: the range, and the figures that were divided."""
     for entry in (*verdict.claims, *verdict.controls):
-        judgement, must, reason, shown = entry.judgement, _FAIL, "", "-"
+        judgement, shown, drawn = entry.judgement, "-", ""
+        why: tuple[str, ...] = (entry.sentence,)
+        more: tuple[str, ...] = (entry.ratio,)
         if judgement is None:
-            yield ClaimLine(NOT_RUN, must, entry.text, "", _short(entry), "", (entry.sentence,), (entry.ratio,))
-            continue
-        reason, sentence = judgement.reason.removeprefix("negative control: "), ""
-        if isinstance(entry, ClaimVerdict):
-            must, sentence = _HOLD, entry.sentence
-            reason = sentence if entry.known or entry.diagnosed else judgement.reason
-        if ensemble := judgement.ensemble:
-            shown = figure(judgement.interval.centre if judgement.interval else ensemble.median)
-        values = f"measured {value(judgement)}: {entry.ratio}"
-        why = (values if entry.word != Status.PASS and ensemble else "", reason)
-        more = (values, noise(judgement), sentence if sentence != reason else "")
-        drawn = gauge(judgement, entry.entry.expect)
-        parts = tuple(filter(None, why)), tuple(filter(None, more))
-        yield ClaimLine(entry.word, must, entry.text, shown, _short(entry), drawn, *parts)
+            shown = ""
+        else:
+            reason, sentence = judgement.reason.removeprefix("negative control: "), ""
+            if isinstance(entry, ClaimVerdict):
+                sentence = entry.sentence
+                reason = sentence if entry.known or entry.diagnosed else judgement.reason
+            if ensemble := judgement.ensemble:
+                shown = figure(judgement.interval.centre if judgement.interval else ensemble.median)
+            values = f"measured {value(judgement)}: {entry.ratio}"
+            why = (values if entry.word != Status.PASS and ensemble else "", reason)
+            more = (values, noise(judgement), sentence if sentence != reason else "")
+            drawn = gauge(judgement, entry.entry.expect)
+        columns = (*state(entry), shown, entry.expect.replace(" .. ", ".."), drawn)
+        yield ClaimLine(entry.word, entry.text, columns, tuple(filter(None, why)), tuple(filter(None, more)))
 
 
 _STYLES = {Status.PASS: "green", NOT_RUN: "dim"}
-
-
-def _short(entry: EntryVerdict) -> str:
-    return entry.expect.replace(" .. ", "..")
 
 
 def _print(console: Console, line: Text) -> None:
