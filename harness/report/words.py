@@ -25,7 +25,7 @@ _BLIND = {
     ),
     Clock.WALL: (
         "wall: host time, so figures scatter and verdicts rest on intervals over boots."
-        " It cannot see small effects (docs/results/noise.md says how small)."
+        " It cannot see small effects (docs/results/findings.md says how small)."
     ),
 }
 
