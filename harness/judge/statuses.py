@@ -1,26 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What every ending means, and how parts roll up into one word and one exit code.
 
-The one table of the project: how a boot ended -> status -> exit code.
-
-=========================  ======  =========  ====
-how the boot ended         status  lab broke  exit
-=========================  ======  =========  ====
-bye                        PASS    no         0
-bye, with warnings         ERROR   no         125
-not-ready                  MISS    no         125
-late                       MISS    no         125
-oops                       FAIL    no         1
-hang                       FAIL    no         1
-doubtful                   ERROR   no         125
-unfit                      ERROR   no         125
-garbled                    ERROR   yes        128
-lost                       ERROR   yes        128
-requirement missing        SKIP    no         125
-unfit, not to be had here  SKIP    no         125
-bye, repeat_count changed  SKIP    no         125
-=========================  ======  =========  ====
-
 A boot that is PASS was measured without incident; its figures say whether a claim holds.
 """
 

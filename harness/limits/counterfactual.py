@@ -7,7 +7,7 @@ are shown and do not count. A processor a quarter faster is the same as devices 
 throughput counted in their own, longer seconds.
 """
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import ceil
 
@@ -85,74 +85,141 @@ def changes(arm: Arm, load: Load, found: Bottleneck) -> tuple[Alteration, ...]:
     """One for each limit that the load meets, the named one first. Raises ValueError when nothing is named."""
     if found.binding is None:
         raise ValueError(f"{found.arm}.{found.load} has no bottleneck")
+    raised = _Raise(arm, load, found.binding)
     every: list[Alteration] = []
     for kind in ElementKind:
-        of_kind = [one for one in found.elements if one.kind is kind]
-        every += _CHANGES[kind](arm, load, of_kind, found.binding)
-    every += _parallel_disks(arm, load, found)
-    known = [replace(one, refused=one.refused or "; ".join(map(str, refusals(one.arm.topology)))) for one in every]
+        every += _RAISED[kind](raised, [element for element in found.elements if element.kind is kind])
+    every += raised.parallel_disks()
+    known = [replace(row, refused=row.refused or "; ".join(map(str, refusals(row.arm.topology)))) for row in every]
     return tuple(sorted(known, key=lambda change: not change.named))
 
 
-def _with(arm: Arm, topology: Topology) -> Arm:
-    return replace(arm, topology=topology)
-
-
-def _multiplied(topology: Topology, kind: str, names: Sequence[str], factors: Mapping[str, float]) -> Topology:
+def _multiply(topology: Topology, kind: str, names: Iterable[str], factors: Mapping[str, float]) -> Topology:
     for name in names:
         for key, factor in factors.items():
             topology = multiplied(topology, f"{kind}.{name}.{key}", factor)
     return topology
 
 
-def _disks(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
-    faster = dict.fromkeys(_DISK_RATES, RAISE) | dict.fromkeys(_DISK_TIMES, 1 / RAISE)
-    for group in groups:
-        named = group == binding
-        if binding.kind not in QUEUES:
-            topology = _multiplied(arm.topology, "disk", group.names, faster)
-            yield Alteration(group.label, "a quarter faster", _with(arm, topology), load, named)
-            continue
-        topology = _multiplied(arm.topology, "disk", group.names, {"rate": RAISE})
-        yield Alteration(f"{group.label}.rate", "a quarter higher", _with(arm, topology), load)
-        yield from _latency(arm, load, group.names)
+@dataclass(frozen=True)
+class _Raise:
+    """Raises limits of one arm and load, of which ``binding`` is the bottleneck. Methods get elements of one kind."""
 
+    arm: Arm
+    load: Load
+    binding: Element
 
-def _latency(arm: Arm, load: Load, names: Sequence[str]) -> Iterator[Alteration]:
-    shorter = dict.fromkeys(_DISK_TIMES, 1 / RAISE) | {"rpm": RAISE}
-    topology = _multiplied(arm.topology, "disk", names, shorter)
-    if topology != arm.topology:
-        label = f"disk.{in_ranges(names)}"
-        yield Alteration(label, "seek and service a fifth shorter", _with(arm, topology), load, aside=LATENCY)
+    def _alter(self, label: str, says: str, topology: Topology, *, named: bool = False, aside: str = "") -> Alteration:
+        return Alteration(label, says, replace(self.arm, topology=topology), self.load, named, aside)
 
+    def disks(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        faster = dict.fromkeys(_DISK_RATES, RAISE) | dict.fromkeys(_DISK_TIMES, 1 / RAISE)
+        for group in groups:
+            if self.binding.kind not in QUEUES:
+                topology = _multiply(self.arm.topology, "disk", group.names, faster)
+                yield self._alter(group.label, "a quarter faster", topology, named=group == self.binding)
+            else:
+                topology = _multiply(self.arm.topology, "disk", group.names, {"rate": RAISE})
+                yield self._alter(f"{group.label}.rate", "a quarter higher", topology)
+                yield from self._latency(group.names)
 
-def _parallel_disks(arm: Arm, load: Load, found: Bottleneck) -> Iterator[Alteration]:
-    """Disks that serve any number of requests at once have no limit, but a latency."""
-    luns = [lun for role in load.roles.values() for disk in role.disks for lun in arm.topology.leaves(disk)]
-    behind = dict.fromkeys(disk for lun in luns for disk in arm.topology.luns[lun].disks)
-    parallel = [name for name in behind if arm.topology.disks[name].service]
-    if parallel and found.binding and found.binding.kind in QUEUES:
-        yield from _latency(arm, load, parallel)
-    elif parallel:
-        topology = _multiplied(arm.topology, "disk", parallel, {"service": 1 / RAISE})
-        yield Alteration(f"disk.{in_ranges(parallel)}", "a quarter faster", _with(arm, topology), load)
+    def _latency(self, names: Sequence[str]) -> Iterator[Alteration]:
+        shorter = dict.fromkeys(_DISK_TIMES, 1 / RAISE) | {"rpm": RAISE}
+        topology = _multiply(self.arm.topology, "disk", names, shorter)
+        if topology != self.arm.topology:
+            says = "seek and service a fifth shorter"
+            yield self._alter(f"disk.{in_ranges(names)}", says, topology, aside=LATENCY)
 
+    def parallel_disks(self) -> Iterator[Alteration]:
+        """Disks that serve any number of requests at once have no limit, but a latency."""
+        topology = self.arm.topology
+        luns = [lun for role in self.load.roles.values() for disk in role.disks for lun in topology.leaves(disk)]
+        behind = dict.fromkeys(disk for lun in luns for disk in topology.luns[lun].disks)
+        parallel = [name for name in behind if topology.disks[name].service]
+        if parallel and self.binding.kind in QUEUES:
+            yield from self._latency(parallel)
+        elif parallel:
+            faster = _multiply(topology, "disk", parallel, {"service": 1 / RAISE})
+            yield self._alter(f"disk.{in_ranges(parallel)}", "a quarter faster", faster)
 
-def _links(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
-    for group in groups:
-        topology = _multiplied(arm.topology, "link", group.names, {"rate": RAISE, "cost": 1 / RAISE})
-        # What the selector overloads is part of what is said of it.
-        aside = OVERLOADED if group.binds and binding.kind is ElementKind.SELECTOR else ""
-        yield Alteration(group.label, "a quarter faster", _with(arm, topology), load, group == binding, aside)
+    def links(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        for group in groups:
+            topology = _multiply(self.arm.topology, "link", group.names, {"rate": RAISE, "cost": 1 / RAISE})
+            # What the selector overloads is part of what is said of it.
+            aside = OVERLOADED if group.binds and self.binding.kind is ElementKind.SELECTOR else ""
+            yield self._alter(group.label, "a quarter faster", topology, named=group == self.binding, aside=aside)
 
+    def selectors(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        topology = self.arm.topology
+        for group in groups:
+            adaptive = {name: _adaptive(topology, topology.stacks[name]) for name in group.names}
+            better = replace(topology, stacks={**topology.stacks, **adaptive})
+            yield self._alter(group.label, "service-time, weighted by links", better, named=group == self.binding)
 
-def _selectors(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
-    for group in groups:
-        stacks = dict(arm.topology.stacks)
-        for name in group.names:
-            stacks[name] = _adaptive(arm.topology, stacks[name])
-        topology = replace(arm.topology, stacks=stacks)
-        yield Alteration(group.label, "service-time, weighted by links", _with(arm, topology), load, group == binding)
+    def cpu(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        slower = dict.fromkeys(_DISK_RATES, 1 / RAISE) | dict.fromkeys(_DISK_TIMES, RAISE)
+        topology = _multiply(self.arm.topology, "disk", self.arm.topology.disks, slower)
+        topology = _multiply(topology, "link", topology.links, {"rate": 1 / RAISE, "cost": RAISE})
+        for group in groups:
+            says = "a quarter faster, to the devices"
+            yield replace(self._alter(group.label, says, topology, named=group == self.binding), times=RAISE)
+
+    def host_queues(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        def deeper(hba: Hba) -> dict[str, int]:
+            # A LUN can hold no more than its host has.
+            return dict.fromkeys(
+                ("can_queue", *(("cmd_per_lun",) if hba.cmd_per_lun == hba.can_queue else ())),
+                ceil(hba.can_queue * RAISE),
+            )
+
+        yield from self._depths("can_queue", deeper, groups)
+
+    def lun_depths(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        for row in self._depths("cmd_per_lun", lambda hba: {"cmd_per_lun": ceil(hba.cmd_per_lun * RAISE)}, groups):
+            queue = dict(row.arm.queue)
+            if "nr_requests" in queue:
+                queue["nr_requests"] = str(ceil(int(queue["nr_requests"]) * RAISE))
+            yield replace(row, arm=replace(row.arm, queue=queue))
+
+    def _depths(
+        self, key: str, deeper: Callable[[Hba], dict[str, int]], groups: Sequence[Element]
+    ) -> Iterator[Alteration]:
+        """All hosts with other depths, of which ``key`` is the one that is named."""
+        was = self.arm.topology.hbas
+        now = {name: replace(hba, **deeper(hba)) for name, hba in was.items()}  # type: ignore[arg-type]
+        says = _from_to(*([getattr(hba, key) for hba in hbas.values()] for hbas in (was, now)))
+        if groups:
+            topology = replace(self.arm.topology, hbas=now)
+            yield self._alter(f"hba.{key}", says, topology, named=self.binding in groups)
+
+    def iodepths(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        roles = self.load.roles
+        deeper = {
+            name: replace(role, iodepth=ceil(role.iodepth * RAISE))
+            if role.ioengine == "io_uring" or (role.ioengine == "libaio" and role.direct)
+            else role
+            for name, role in roles.items()
+        }
+        refused = "" if deeper != roles else "its roles have one request in flight each"
+        says = _from_to(*([role.iodepth for role in each.values()] for each in (roles, deeper)))
+        for group in groups:
+            load, named = replace(self.load, roles=deeper), group == self.binding
+            yield Alteration(group.label, says, self.arm, load, named, refused=refused)
+
+    def paces(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        """Roles that pace themselves, a quarter faster: a higher rate, or a shorter thinktime."""
+        for group in groups:
+            was = {name: self.load.roles[name].options for name in group.names}
+            now = {name: _faster(options) for name, options in was.items()}
+            changed = dict.fromkeys(
+                f"{key} {was[name][key]} -> {value}"
+                for name, options in now.items()
+                for key, value in options.items()
+                if value != was[name][key]
+            )
+            roles = {name: replace(self.load.roles[name], options=options) for name, options in now.items()}
+            load = replace(self.load, roles={**self.load.roles, **roles})
+            yield Alteration(group.label, "; ".join(changed), self.arm, load, group == self.binding)
 
 
 def _adaptive(topology: Topology, stack: Stack) -> Stack:
@@ -165,79 +232,7 @@ def _adaptive(topology: Topology, stack: Stack) -> Stack:
 
 
 def _narrowest(topology: Topology, path: str) -> int:
-    rates = [
-        topology.links[link].rate
-        for lun in topology.leaves(path)
-        for disk in topology.luns[lun].disks
-        for link in topology.path(lun, disk)
-    ]
-    return min(rates, default=1)
-
-
-def _cpu(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
-    slower = dict.fromkeys(_DISK_RATES, 1 / RAISE) | dict.fromkeys(_DISK_TIMES, RAISE)
-    topology = _multiplied(arm.topology, "disk", tuple(arm.topology.disks), slower)
-    topology = _multiplied(topology, "link", tuple(topology.links), {"rate": 1 / RAISE, "cost": RAISE})
-    for group in groups:
-        says = "a quarter faster, to the devices"
-        yield Alteration(group.label, says, _with(arm, topology), load, group == binding, times=RAISE)
-
-
-def _host_queues(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
-    def raised(hba: Hba) -> Hba:
-        can_queue = ceil(hba.can_queue * RAISE)
-        # A LUN can hold no more than its host has.
-        return replace(
-            hba, can_queue=can_queue, cmd_per_lun=can_queue if hba.cmd_per_lun == hba.can_queue else hba.cmd_per_lun
-        )
-
-    if groups:
-        hbas = arm.topology.hbas
-        topology = replace(arm.topology, hbas={name: raised(hba) for name, hba in hbas.items()})
-        says = _from_to((hba.can_queue for hba in hbas.values()), (hba.can_queue for hba in topology.hbas.values()))
-        yield Alteration("hba.can_queue", says, _with(arm, topology), load, binding in groups)
-
-
-def _lun_depths(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
-    if not groups:
-        return
-    hbas = arm.topology.hbas
-    topology = replace(
-        arm.topology, hbas={name: replace(hba, cmd_per_lun=ceil(hba.cmd_per_lun * RAISE)) for name, hba in hbas.items()}
-    )
-    queue = dict(arm.queue)
-    if "nr_requests" in queue:
-        queue["nr_requests"] = str(ceil(int(queue["nr_requests"]) * RAISE))
-    says = _from_to((hba.cmd_per_lun for hba in hbas.values()), (hba.cmd_per_lun for hba in topology.hbas.values()))
-    yield Alteration("hba.cmd_per_lun", says, replace(arm, topology=topology, queue=queue), load, binding in groups)
-
-
-def _iodepths(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
-    with_depth = [
-        role
-        for role in load.roles.values()
-        if role.ioengine == "io_uring" or (role.ioengine == "libaio" and role.direct)
-    ]
-    deeper = {**load.roles, **{one.name: replace(one, iodepth=ceil(one.iodepth * RAISE)) for one in with_depth}}
-    refused = "" if deeper != load.roles else "its roles have one request in flight each"
-    says = _from_to((role.iodepth for role in load.roles.values()), (role.iodepth for role in deeper.values()))
-    for group in groups:
-        yield Alteration(group.label, says, arm, replace(load, roles=deeper), group == binding, refused=refused)
-
-
-def _paces(arm: Arm, load: Load, groups: Sequence[Element], binding: Element) -> Iterator[Alteration]:
-    """Roles that pace themselves, a quarter faster: a higher rate, or a shorter thinktime."""
-    for group in groups:
-        faster = {name: replace(load.roles[name], options=_faster(load.roles[name].options)) for name in group.names}
-        says = "; ".join(
-            dict.fromkeys(
-                f"{key} {load.roles[name].options[key]} -> {value}"
-                for name, role in faster.items()
-                for key, value in role.options.items()
-                if value != load.roles[name].options[key]
-            )
-        )
-        yield Alteration(group.label, says, arm, replace(load, roles={**load.roles, **faster}), group == binding)
+    return min((topology.links[link].rate for link in topology.links_below(path)), default=1)
 
 
 def _faster(options: Mapping[str, str]) -> Mapping[str, str]:
@@ -250,18 +245,17 @@ def _faster(options: Mapping[str, str]) -> Mapping[str, str]:
     return changed
 
 
-def _from_to(before: Iterator[int], after: Iterator[int]) -> str:
-    pairs = dict.fromkeys(zip(before, after, strict=True))
-    return ", ".join(f"{was} -> {now}" for was, now in pairs)
+def _from_to(before: Iterable[int], after: Iterable[int]) -> str:
+    return ", ".join(dict.fromkeys(f"{was} -> {now}" for was, now in zip(before, after, strict=True)))
 
 
-_CHANGES = {
-    ElementKind.DISK: _disks,
-    ElementKind.LINK: _links,
-    ElementKind.SELECTOR: _selectors,
-    ElementKind.CPU: _cpu,
-    ElementKind.HOST_QUEUE: _host_queues,
-    ElementKind.LUN_DEPTH: _lun_depths,
-    ElementKind.IODEPTH: _iodepths,
-    ElementKind.PACE: _paces,
+_RAISED = {
+    ElementKind.DISK: _Raise.disks,
+    ElementKind.LINK: _Raise.links,
+    ElementKind.SELECTOR: _Raise.selectors,
+    ElementKind.CPU: _Raise.cpu,
+    ElementKind.HOST_QUEUE: _Raise.host_queues,
+    ElementKind.LUN_DEPTH: _Raise.lun_depths,
+    ElementKind.IODEPTH: _Raise.iodepths,
+    ElementKind.PACE: _Raise.paces,
 }

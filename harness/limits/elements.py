@@ -14,7 +14,7 @@ from harness.limits.limits import fair_share
 from harness.metrics.use import Held, LoadUse
 from harness.scenario.model import Arm, Load, Role
 from lab.topology.limits import driver_of, effective_iops
-from lab.topology.model import OWN_REQUESTS, SERIAL, Disk, Link, Stack, StackKind, Topology
+from lab.topology.model import OWN_REQUESTS, SERIAL, Disk, Link, StackKind, Topology
 from lab.topology.ranges import in_ranges
 
 SATURATED = 0.95
@@ -239,14 +239,15 @@ def _selectors(topology: Topology, way: _Way, use: LoadUse, tight: set[str]) -> 
     With a tight link on one path and room on all links of another there is an augmenting path from
     host to disk, so the flow is not the maximum (L. R. Ford and D. R. Fulkerson, Flows in Networks, 1962, I.8).
     """
-    stacks = [stack for role in way.roles for stack in _multipaths(topology, role.disk)]
+    below = [stack for role in way.roles for stack in topology.below(role.disk)]
+    stacks = [stack for stack in below if stack.kind is StackKind.MULTIPATH]
     unused: dict[str, tuple[str, str]] = {}
     for stack in stacks:
-        links = [link for path in stack.over for link in _links_of(topology, path) if link in use.links]
+        links = [link for path in stack.over for link in topology.links_below(path) if link in use.links]
         full = [link for link in links if link in tight]
         easy = [path for path in stack.over if _has_room(topology, path, use, tight)]
         if full and easy:
-            idlest = min(_links_of(topology, easy[0]), key=lambda link: use.links[link])
+            idlest = min(topology.links_below(easy[0]), key=lambda link: use.links[link])
             unused[stack.name] = (max(full, key=lambda link: use.links[link]), idlest)
     for group, binds in _halves(list(dict.fromkeys(stack.name for stack in stacks)), set(unused)):
         if binds:
@@ -260,27 +261,8 @@ def _selectors(topology: Topology, way: _Way, use: LoadUse, tight: set[str]) -> 
             yield Element(ElementKind.SELECTOR, group, 0.0, binds, "no path has room while another has none")
 
 
-def _multipaths(topology: Topology, name: str) -> Iterator[Stack]:
-    stack = topology.stacks.get(name)
-    if stack is None:
-        return
-    if stack.kind is StackKind.MULTIPATH:
-        yield stack
-    for member in stack.over:
-        yield from _multipaths(topology, member)
-
-
-def _links_of(topology: Topology, lun: str) -> tuple[str, ...]:
-    return tuple(
-        link
-        for leaf in topology.leaves(lun)
-        for disk in topology.luns[leaf].disks
-        for link in topology.path(leaf, disk)
-    )
-
-
 def _has_room(topology: Topology, path: str, use: LoadUse, tight: set[str]) -> bool:
-    links = _links_of(topology, path)
+    links = topology.links_below(path)
     return bool(links) and all(link not in tight and use.links.get(link, 1.0) < ROOM for link in links)
 
 

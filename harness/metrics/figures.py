@@ -48,8 +48,8 @@ def figures_of(
             figures.update(controller_figures(files, load, topology, seen))
         record = f"{load.name}.json"
         sizes = {role.name: role.bs for role in load.roles.values()}
-        for role, sample in read_fio(sent(files, record), sizes, record, load.runtime).items():
-            figures.update({(load.name, role, metric): value for metric, value in sample.metrics().items()})
+        for role, own in read_fio(sent(files, record), sizes, record, load.runtime).items():
+            figures.update({(load.name, role, metric): value for metric, value in own.items()})
         window = read_window(sent(files, f"{load.name}.before"), sent(files, f"{load.name}.after"), load.name)
         if window.resync is not None:
             figures.update({(load.name, role, RESYNC): window.resync for role in load.roles})

@@ -11,9 +11,8 @@ from dataclasses import dataclass, replace
 from itertools import pairwise
 
 from lab.topology.limits import driver_of, effective_iops
-from lab.topology.model import Disk, Lun, Stack, StackKind, Topology, Zone
+from lab.topology.model import PARITY, Disk, Lun, Stack, StackKind, Topology, Zone
 
-PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
 ENDLESS = 0
 _FIXED_SELECTORS = {"round-robin"}
 
@@ -62,7 +61,7 @@ def parts(topology: Topology, target: str, access: Access) -> tuple[FlowPart, ..
     A stream over a linear stack is assumed to stay on the member where it starts. Raises KeyError for another name.
     """
     if target in topology.stacks:
-        return tuple(_of_stack(topology, target, access, 1.0))
+        return tuple(_of_member(topology, target, access, 1.0))
     region = topology.region(target)
     return tuple(_of_lun(topology, region.lun, replace(access, start=region.offset + access.start), 1.0))
 
@@ -80,15 +79,10 @@ def rate_of(disk: Disk, part: FlowPart) -> float:
 
 
 def _of_member(topology: Topology, name: str, access: Access, share: float) -> Iterator[FlowPart]:
-    if name in topology.stacks:
-        yield from _of_stack(topology, name, access, share)
+    if stack := topology.stacks.get(name):
+        yield from _LAYOUTS[stack.kind](topology, stack, access, share)
     else:
         yield from _of_lun(topology, name, access, share)
-
-
-def _of_stack(topology: Topology, name: str, access: Access, share: float) -> Iterator[FlowPart]:
-    stack = topology.stacks[name]
-    yield from _LAYOUTS[stack.kind](topology, stack, access, share)
 
 
 def _of_lun(topology: Topology, name: str, access: Access, share: float) -> Iterator[FlowPart]:
@@ -113,16 +107,12 @@ def _pieces(sizes: Mapping[str, int], access: Access) -> Iterator[tuple[str, Acc
 
 
 def _linear(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
-    sizes = {name: _size(topology, name) for name in stack.over}
+    sizes = {name: topology.size(name) for name in stack.over}
     for name, own, weight in _pieces(sizes, replace(access, start=access.start + stack.offset)):
         yield from _of_member(topology, name, own, share * weight)
 
 
-def _size(topology: Topology, name: str) -> int:
-    return topology.stack_size(name) if name in topology.stacks else topology.lun_size(name)
-
-
-def _striped(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
+def _stripes(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     count = len(stack.over)
     own = _on_member(access, count, stack.chunk)
     for member in stack.over:
@@ -149,19 +139,19 @@ def _nvme(topology: Topology, stack: Stack, access: Access, share: float) -> Ite
 def _over_paths(
     topology: Topology, paths: tuple[str, ...], selector: str, access: Access, share: float
 ) -> Iterator[FlowPart]:
-    found = [part for path in paths for part in _of_member(topology, path, access, share)]
+    ends = [part for path in paths for part in _of_member(topology, path, access, share)]
     if selector in _FIXED_SELECTORS or len(paths) == 1:
-        yield from (replace(part, share=part.share / len(paths)) for part in found)
+        yield from (replace(part, share=part.share / len(paths)) for part in ends)
         return
     ways: dict[int, list[Way]] = {}
-    for part in found:
+    for part in ends:
         ways.setdefault(part.start, []).extend(part.ways)
-    for part in found[: len(ways)]:
+    for part in ends[: len(ways)]:
         yield replace(part, ways=tuple(ways[part.start]))
 
 
 def _array(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
-    reading, writing = _ARRAYS.get(stack.level, (_striped, _striped))
+    reading, writing = _ARRAYS.get(stack.level, (_stripes, _stripes))
     if access.reads:
         yield from reading(topology, stack, access, share * access.reads)
     if access.reads < 1:
@@ -186,7 +176,7 @@ def _mirror_writes(topology: Topology, stack: Stack, access: Access, share: floa
 
 def _two_copies(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
     """Writes of raid10 in the near layout."""
-    yield from _striped(topology, stack, access, 2 * share)
+    yield from _stripes(topology, stack, access, 2 * share)
 
 
 def _parity_reads(topology: Topology, stack: Stack, access: Access, share: float) -> Iterator[FlowPart]:
@@ -217,19 +207,15 @@ def _parity_writes(topology: Topology, stack: Stack, access: Access, share: floa
 _Layout = Callable[[Topology, Stack, Access, float], Iterator[FlowPart]]
 _ARRAYS: Mapping[str, tuple[_Layout, _Layout]] = {
     "raid1": (_mirror_reads, _mirror_writes),
-    "raid10": (_striped, _two_copies),
+    "raid10": (_stripes, _two_copies),
     **dict.fromkeys(PARITY, (_parity_reads, _parity_writes)),
 }
 _LAYOUTS: Mapping[StackKind, _Layout] = {
-    StackKind.LINEAR: _linear,
-    StackKind.STRIPE: _striped,
+    **dict.fromkeys(StackKind, _linear),
+    StackKind.STRIPE: _stripes,
     StackKind.MULTIPATH: _multipath,
     StackKind.MD: _array,
     StackKind.NVME: _nvme,
-    StackKind.SNAPSHOT: _linear,
-    StackKind.CRYPT: _linear,
-    StackKind.LOOP: _linear,
-    StackKind.FILESYSTEM: _linear,
 }
 
 
@@ -336,7 +322,7 @@ def maximum_flow(topology: Topology, request: int, hba: str = "") -> Carried | N
             graph.add_edge(((kind, name), 0), ((kind, name), 1), **capacity)
         graph.add_edge((_SOURCE, 1), (chain[0], 0))
         graph.add_edge((chain[-1], 1), (_SINK, 0))
-        graph.add_edges_from(((one, 1), (other, 0)) for one, other in pairwise(chain))
+        graph.add_edges_from(((near, 1), (far, 0)) for near, far in pairwise(chain))
     value, (near, _) = networkx.minimum_cut(graph, (_SOURCE, 1), (_SINK, 0))
     cut = [
         name for name, end in graph if end == 0 and (name, 0) in near and (name, 1) in graph and (name, 1) not in near

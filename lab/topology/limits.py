@@ -199,7 +199,7 @@ def _stack_reasons(stack: Stack, topology: Topology) -> Iterator[str]:
             needed = " or ".join(_KEEP_DATA)
             yield f"kind {stack.kind} needs driver {needed}, whose disks keep what is written, got {driver}"
     yield from _file_reasons(stack, topology)
-    sizes = [topology.stack_size(each) if each in topology.stacks else topology.lun_size(each) for each in stack.over]
+    sizes = [topology.size(member) for member in stack.over]
     if stack.kind is StackKind.LINEAR and stack.offset + stack.size > sum(sizes):
         yield f"offset and size exceed the {show_size(sum(sizes))} of {stack.over[0]}"
     if stack.kind in {StackKind.MD, StackKind.LOOP} and stack.size > min(sizes):

@@ -88,8 +88,8 @@ class Link:
     @property
     def pcie(self) -> tuple[int, int] | None:
         """Generation and lanes of a PCI Express link, None for another link."""
-        found = _PCIE.fullmatch(self.what)
-        return (int(found[1]), int(found[2])) if found else None
+        match = _PCIE.fullmatch(self.what)
+        return (int(match[1]), int(match[2])) if match else None
 
 
 @dataclass(frozen=True)
@@ -308,17 +308,20 @@ class Topology:
         """The LUNs below a disk, a LUN or a stack, each once."""
         if name not in self.stacks:
             return (self.region(name).lun,)
-        below = (leaf for member in self.stacks[name].over for leaf in self._members_leaves(member))
+        over = self.stacks[name].over
+        below = (leaf for member in over for leaf in (self.leaves(member) if member in self.stacks else (member,)))
         return tuple(dict.fromkeys(below))
-
-    def _members_leaves(self, member: str) -> tuple[str, ...]:
-        return self.leaves(member) if member in self.stacks else (member,)
 
     def path(self, lun: str, disk: str) -> tuple[str, ...]:
         """The links from a LUN's host to one of its disks, each once."""
         box = [name for enclosure in self.enclosures.values() if disk in enclosure.disks for name in enclosure.links]
         own = self.luns[lun]
         return tuple(dict.fromkeys((*self.hbas[own.hba].links, *own.links, *box, *self.disks[disk].links)))
+
+    def links_below(self, name: str) -> tuple[str, ...]:
+        """The links to all disks below a LUN or a stack, one path after another."""
+        ways = ((lun, disk) for lun in self.leaves(name) for disk in self.luns[lun].disks)
+        return tuple(link for lun, disk in ways for link in self.path(lun, disk))
 
     def driver(self, name: str) -> Driver:
         """The driver of the HBA of this disk, LUN or stack. Raises KeyError as ``region`` does."""
@@ -327,28 +330,28 @@ class Topology:
     def lun_size(self, lun: str) -> int:
         return sum(self.disks[name].size for name in self.luns[lun].disks)
 
+    def size(self, name: str) -> int:
+        """The size of a LUN or a stack in bytes."""
+        return self.stack_size(name) if name in self.stacks else self.lun_size(name)
+
     def stack_size(self, name: str) -> int:
         """The size of a stack in bytes; for md an upper bound, because superblocks take some."""
         stack = self.stacks[name]
-        sizes = [self.stack_size(each) if each in self.stacks else self.lun_size(each) for each in stack.over]
+        sizes = [self.size(member) for member in stack.over]
         if stack.kind is StackKind.LINEAR:
             return stack.size or sum(sizes) - stack.offset
         if stack.kind is StackKind.LOOP:
             return stack.size or sizes[0]
         if stack.kind not in {StackKind.STRIPE, StackKind.MD}:
             return sizes[0]
-        return _striped_size(stack, min(stack.size or sizes[0], *sizes))
+        member = min(stack.size or sizes[0], *sizes)
+        if stack.level == "raid1":
+            return member
+        data = len(stack.over) - PARITY.get(stack.level, 0)
+        return member // stack.chunk * stack.chunk * data // (2 if stack.level == "raid10" else 1)
 
 
-_PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
-
-
-def _striped_size(stack: Stack, member: int) -> int:
-    if stack.level == "raid1":
-        return member
-    per_member = member // stack.chunk * stack.chunk
-    data = len(stack.over) - _PARITY.get(stack.level, 0)
-    return per_member * data // (2 if stack.level == "raid10" else 1)
+PARITY = {"raid4": 1, "raid5": 1, "raid6": 2}
 
 
 def build_order(topology: Topology) -> Iterator[Stack]:

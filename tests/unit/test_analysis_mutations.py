@@ -152,8 +152,8 @@ def mix(**read: int) -> Callable[[Any], None]:
 
 
 def test_the_latency_of_a_mix_is_weighted_and_its_maximum_that_of_both() -> None:
-    one = read_fio(altered("mix", mix(N=30, mean=20, max=60)), {"hog": 4096, "victim": 4096})["hog"].latency["lat"]
-    assert (one.mean, one.max) == (40.0, 100.0)
+    hog = read_fio(altered("mix", mix(N=30, mean=20, max=60)), {"hog": 4096, "victim": 4096})["hog"]
+    assert (hog["lat.mean"], hog["lat.max"]) == (40.0, 100.0)
 
 
 def test_no_more_than_the_whole_window_is_idle() -> None:

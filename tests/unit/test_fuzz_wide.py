@@ -92,7 +92,7 @@ def test_fio_json_with_anything_in_any_place(place: tuple[str | int, ...], value
     except MeasurementError as error:
         assert error.message
     else:
-        assert sample.iops >= 0
+        assert sample["iops"] >= 0
 
 
 @settings(max_examples=300)
