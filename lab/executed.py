@@ -13,7 +13,7 @@ from pathlib import Path
 
 from lab.base.record import BootRecord
 from lab.guest.steps.device import Module
-from lab.native.plugin import EXECUTED, plugin
+from lab.native.programs import EXECUTED, plugin
 from lab.profile import FIRST_MODULE, WINDOW, Symbol, kernel_symbols, window_files, window_marker
 from lab.session import Job, Lab, PhaseSeen, PreparedJob, run_job, sampler_of
 from lab.topology.model import Topology

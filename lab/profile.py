@@ -20,7 +20,7 @@ from lab.base.record import BootRecord, Outcome
 from lab.guest.steps.load import RunLoad
 from lab.kernels.model import Kernel
 from lab.native import elf, programs
-from lab.native.plugin import plugin
+from lab.native.programs import plugin
 from lab.session import GuestLoad, Job, Lab, PhaseSeen, PreparedJob, prepare_job, run_job, sampler_of
 from lab.topology.model import Topology
 
@@ -185,7 +185,7 @@ def _plugin_words(lab: Lab, prepared: PreparedJob, symbols: tuple[Symbol, ...], 
 
 def window_marker(cache: Cache, sampler: str) -> tuple[str, str]:
     """A plugin's arguments: where the sampler's function is that it calls at both ends of its window, and its code."""
-    program = programs.build_with_symbols(cache, sampler)
+    program = programs.build(cache, sampler, symbols=True)
     stripped = programs.build(cache, sampler)
     found = [one for one in elf.functions(program) if one.name.split(".")[0] == _MARKER]
     if len(found) != 1:

@@ -3,9 +3,9 @@
 
 import secrets
 import threading
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lab import kit, warm
@@ -21,11 +21,22 @@ from lab.guest.payload import Payload
 from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import Daemon, MakeFolder, Module, Mount, Write
 from lab.guest.steps.fault import HOST_NOISE, LOSE_DISK, Inject, Lose
-from lab.guest.steps.load import TRACE_INSTANCE, TRACING, LayFiles, Pause, Phase, RunLoad, Sampling, TraceOff, TraceOn
+from lab.guest.steps.load import (
+    TRACE_INSTANCE,
+    TRACING,
+    LayFiles,
+    Meanwhile,
+    Pause,
+    Phase,
+    RunLoad,
+    Sampling,
+    TraceOff,
+    TraceOn,
+)
 from lab.guest.steps.setting import Cgroup, Confirm
 from lab.kernels.model import Kernel
 from lab.native import programs
-from lab.native.steady import Steady, steady
+from lab.native.programs import Steady, steady
 from lab.observe import Observer
 from lab.qemu import snapshot
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
@@ -150,9 +161,6 @@ def watch_of(topology: Topology, load: GuestLoad) -> Sampling | None:
     return Sampling(period, load.ramp, length, files) if length >= 2 * period else None
 
 
-_COUNTED = VirtualClock()
-
-
 @dataclass(frozen=True)
 class PreparedJob:
     """A job that is ready to boot. Two boots with the same ``fingerprint`` must have the same digest.
@@ -168,7 +176,7 @@ class PreparedJob:
     steps: tuple[Step, ...]
     wall_limit: float
     fingerprint: Mapping[str, str]
-    clock: Clock = _COUNTED
+    clock: Clock = field(default_factory=VirtualClock)
     hardware: Hardware | None = None
     plugin: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
@@ -193,47 +201,58 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
 
     Raises CannotJudge when the kernel lacks a module, LabBroken when a program of the guest cannot be built.
     """
-    work = guest_steps(topology, job)
-    modules = [step.name for step in work if isinstance(step, Module)]
+    work, words = guest_steps(topology, job), topology.kernel_words
     own_devices = hardware(topology) if topology.emulated else None
     clock = accelerator_for(lab, kernel).clock if own_devices else VirtualClock()
-    carried = payload.with_further_steps(lab.payload) if own_devices else lab.payload
-    makers = {stack.type or str(stack.kind) for stack in topology.stacks.values()} & filesystems.MAKERS.keys()
-    if makers or any(isinstance(step, Cgroup) for step in work):
-        carried = filesystems.added(lab.cache, carried, makers)
-    if any(load.lost for load in job.loads):
-        carried = payload.with_further_steps(carried, "paths.sh", "paths")
-    base = image.base_image(lab.cache, kernel, carried, modules, _programs(lab.cache, work))
+    modules = [step.name for step in work if isinstance(step, Module)]
+    base = image.base_image(lab.cache, kernel, _payload(lab, topology, work), modules, _programs(lab.cache, work))
     loads = sum(load.time for load in job.loads)
-    rests = len(job.loads) * (job.pause + job.phase)
-    # Seconds of guest time in which a working guest finishes.
-    deadline = 2 * (loads + rests) // NANOSECONDS + _MARGIN + (_TRACE_TIME if job.trace else 0)
-    deadline *= _STARVED if own_devices else 1
     # Seconds of host time; a guest that is always busy runs about twenty times slower than its clock.
-    words, limit = topology.kernel_words, 600 + 40 * loads / NANOSECONDS
+    limit = 600 + 40 * loads / NANOSECONDS
     prepared = PreparedJob(kernel, topology.memory, base, b"", work, limit, job.labels, clock, own_devices, words=words)
     spec = _machine(lab, prepared)
     if words:
         work = (Confirm("kernel command line", "/proc/cmdline", command_line(spec)), *work)
-    # A parameter that the kernel no longer has cannot be read back: ``unmet`` made sure that it behaves as asked.
-    moot = [word for word in words if not has_word(kernel, word.partition("=")[0])]
-    knobs = {recipe.word_knob(word.partition("=")[0]) for word in moot}
-    done = [step for step in work if not (isinstance(step, Confirm) and step.knob in knobs)]
-    complete = image.with_dependencies(kernel, done, (word for word in words if word not in moot))
-    own = image.job_archive(job_files(complete, deadline=deadline))
+    # Seconds of guest time in which a working guest finishes.
+    deadline = 2 * (loads + len(job.loads) * (job.pause + job.phase)) // NANOSECONDS + _MARGIN
+    deadline = (deadline + (_TRACE_TIME if job.trace else 0)) * (_STARVED if own_devices else 1)
+    complete = _complete(kernel, work, words)
+    archive, alike = (image.job_archive(job_files(steps, deadline=deadline)) for steps in (complete, work))
     fingerprint = {
         "kernel": kernel.digest,
         "base": base.digest,
-        "job": digest_bytes(own),
+        "job": digest_bytes(archive),
         # The job without the dependencies of modules, which differ between kernels.
-        "work": digest_bytes(image.job_archive(job_files(work, deadline=deadline))),
+        "work": digest_bytes(alike),
         "qemu": f"{lab.qemu.version_text} {lab.qemu.package} {lab.qemu.digest}",
         "steady": lab.steady.digest,
         "argv": " ".join(fingerprint_argv(spec)),
         "cmdline": command_line(spec),
         **job.labels,
     }
-    return replace(prepared, job_archive=own, steps=work, fingerprint=fingerprint)
+    return replace(prepared, job_archive=archive, steps=work, fingerprint=fingerprint)
+
+
+def _payload(lab: Lab, topology: Topology, work: Iterable[Step]) -> Payload:
+    """The payload with the runner's verbs and the programs that these steps need besides."""
+    kinds = set(map(type, work))
+    own = payload.with_further_steps(lab.payload) if topology.emulated else lab.payload
+    makers = {stack.type or str(stack.kind) for stack in topology.stacks.values()} & filesystems.MAKERS.keys()
+    if makers or Cgroup in kinds:
+        own = filesystems.added(lab.cache, own, makers)
+    return payload.with_further_steps(own, "paths.sh", "paths") if Meanwhile in kinds else own
+
+
+def _complete(kernel: Kernel, work: Iterable[Step], words: Sequence[str]) -> tuple[Step, ...]:
+    """The steps with the dependencies of modules, which get their parameters among the kernel ``words``.
+
+    A parameter that the kernel no longer has cannot be read back: ``unmet`` made sure that it behaves as asked.
+    """
+    there = [word for word in words if has_word(kernel, word.partition("=")[0])]
+    moot = {recipe.word_knob(word.partition("=")[0]) for word in words if word not in there}
+    return image.with_dependencies(
+        kernel, (step for step in work if not (isinstance(step, Confirm) and step.knob in moot)), there
+    )
 
 
 def accelerator_for(lab: Lab, kernel: Kernel) -> Accelerator:
@@ -301,17 +320,17 @@ def _run_machine(
     """From a snapshot where one can be had and QEMU takes it, else by booting."""
     spec, limits, doubt = _machine(lab, prepared), _limits(prepared), doubt_of(prepared.clock, lab.qemu)
     observed = replace(spec, plugin=prepared.plugin)
-    found = None
+    saved = None
     if prepared.clock.exact and not lab.cold and snapshot.DEVICE in lab.qemu.devices:
-        found = warm.prepared_guest(lab.cache, prepared.fingerprint, spec, limits, abort)
-    if found is not None:
+        saved = warm.prepared_guest(lab.cache, prepared.fingerprint, spec, limits, abort)
+    if saved is not None:
         observer = Observer(phase_seen, doubt)
         try:
-            with found.state.open("rb") as state:
+            with saved.state.open("rb") as state:
                 ending = run(snapshot.restored(observed), folder, observer, limits, abort, stdin=state.fileno())
-            warm.complete_console(found, folder)
+            warm.complete_console(saved, folder)
         except (LabBroken, OSError):
-            warm.refuse(lab.cache, found)
+            warm.refuse(lab.cache, saved)
         else:
             return observer, ending
     observer = Observer(phase_seen, doubt)

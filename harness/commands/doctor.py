@@ -80,16 +80,15 @@ def show(finding: HostFinding) -> str:
 
 
 def _findings() -> Iterator[HostFinding]:
-    distribution = host.os_release()
-    yield ok("host", f"{distribution.pretty}, kernel {os.uname().release}")
+    yield ok("host", f"{host.distribution()}, kernel {os.uname().release}")
     yield ok("cores", f"{host.usable_cores()} usable, load {host.load():.1f}")
     yield memory_finding(host.memory_available())
     yield guests_finding(host.memory_available(), host.usable_cores(), catalogue())
     yield from _cache_findings()
     # QEMU has its own finding.
     needs = tuple(need for need in host.NEEDS if not need.program.startswith("qemu"))
-    yield from program_findings(distribution.manager, needs)
-    yield builds_finding(distribution.manager, host.BUILD_NEEDS)
+    yield from program_findings(needs)
+    yield builds_finding(host.BUILD_NEEDS)
     yield archive_finding(sources.debian())
     try:
         qemu = find_qemu()
@@ -121,26 +120,24 @@ def guests_finding(available: int, cores: int, topologies: Iterable[Topology]) -
     return ok("guests", fact)
 
 
-def program_findings(manager: host.Manager, needs: tuple[host.Need, ...]) -> Iterator[HostFinding]:
+def program_findings(needs: tuple[host.Need, ...]) -> Iterator[HostFinding]:
     for need in needs:
         found = need.find()
         if found is None:
-            remedy = host.install_line(manager, (need.package(manager),))
-            yield missing("program", f"{need.program}, to {need.purpose}", remedy)
+            yield missing("program", f"{need.program}, to {need.purpose}", host.install_line((need,)))
         else:
             yield ok("program", f"{found}, to {need.purpose}")
-    if packages := host.missing_packages(manager, needs):
-        yield note("packages", "all of them", host.install_line(manager, packages))
+    if absent := host.missing_needs(needs):
+        yield note("packages", "all of them", host.install_line(absent))
 
 
-def builds_finding(manager: host.Manager, needs: tuple[host.Need, ...]) -> HostFinding:
+def builds_finding(needs: tuple[host.Need, ...]) -> HostFinding:
     """Only kernels built from source need these programs."""
     absent = host.missing_needs(needs)
     if not absent:
         return ok("builds", "kernels can be built from source")
-    line = host.install_line(manager, host.missing_packages(manager, needs))
     fact = f"kernels cannot be built from source without {', '.join(need.program for need in absent)}"
-    return note("builds", fact, f"scripts/host-packages --build, or: {line}")
+    return note("builds", fact, f"scripts/host-packages --build, or: {host.install_line(absent)}")
 
 
 def archive_finding(debian: sources.Distribution) -> HostFinding:

@@ -20,7 +20,7 @@ from lab.base.digest import digest_file
 from lab.base.errors import LabBroken
 from lab.base.record import BootRecord
 from lab.guest.payload import Payload
-from lab.native.steady import steady
+from lab.native.programs import steady
 from lab.qemu.probe import find_qemu
 from lab.session import Lab, PreparedJob, run_job
 

@@ -32,7 +32,7 @@ from lab.base.record import SAMPLES
 from lab.kernels.model import Kernel
 from lab.kernels.vmlinux import extract_vmlinux
 from lab.native import programs
-from lab.native.plugin import plugin
+from lab.native.programs import plugin
 from lab.profile import Profiled, profile_boot
 from lab.session import Lab, PhaseSeen, prepare_job
 from lab.topology.model import Topology
@@ -186,8 +186,8 @@ def _profile(profiled: Profiled, images: Sequence[Image], load: Load, figures: F
 
 
 def _guest_files(cache: Cache, profiled: Profiled) -> Mapping[str, bytes]:
-    own = {name: programs.build_with_symbols(cache, name) for name in (programs.DISKD, programs.RECEIVE)}
-    sampler = programs.build_with_symbols(cache, profiled.sampler)
+    own = {name: programs.build(cache, name, symbols=True) for name in (programs.DISKD, programs.RECEIVE)}
+    sampler = programs.build(cache, profiled.sampler, symbols=True)
     return {**profiled.files, **own, programs.SAMPLER: sampler}
 
 

@@ -8,7 +8,6 @@ from collections.abc import Iterator
 from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
-from typing import Literal
 
 GUEST_OVERHEAD = 256 << 20
 """Bytes that QEMU needs in addition to the guest's memory: translated code, firmware, heap."""
@@ -18,64 +17,26 @@ _MEMINFO = Path("/proc/meminfo")
 # On Debian depmod is in /usr/sbin, which is not in the PATH of ordinary users.
 _SYSTEM_FOLDERS = ("/usr/local/sbin", "/usr/sbin", "/sbin")
 
-Manager = Literal["apt", "dnf", "pacman", "zypper", ""]
-_MANAGERS: dict[str, Manager] = {
-    "debian": "apt",
-    "ubuntu": "apt",
-    "fedora": "dnf",
-    "rhel": "dnf",
-    "arch": "pacman",
-    "suse": "zypper",
-    "opensuse": "zypper",
-}
-_INSTALL: dict[Manager, str] = {
-    "apt": "apt-get install -y --no-install-recommends",
-    "dnf": "dnf install",
-    "pacman": "pacman -S",
-    "zypper": "zypper install",
-    "": "install the packages of your distribution for:",
-}
-
-
-@dataclass(frozen=True)
-class OsRelease:
-    """os-release(5). ``like`` are the ids of the distributions that this one derives from."""
-
-    id: str
-    like: tuple[str, ...]
-    pretty: str
-
-    @property
-    def manager(self) -> Manager:
-        """The package manager, empty where it is not known."""
-        return next((_MANAGERS[name] for name in (self.id, *self.like) if name in _MANAGERS), "")
-
 
 @dataclass(frozen=True)
 class Need:
-    """A program (or, with a slash, a pattern of file names) that blklab uses on the host.
-
-    ``packages`` are its packages for apt, dnf, pacman and zypper (``-``: none).
-    """
+    """A program (or, with a slash, a pattern of file names) that blklab uses on the host, and Debian's ``package``."""
 
     program: str
+    package: str
     purpose: str
-    packages: str
-
-    def package(self, manager: Manager) -> str:
-        return self.packages.split()[("apt", "dnf", "pacman", "zypper").index(manager or "apt")].removeprefix("-")
 
     def find(self) -> Path | None:
         if self.program.startswith("/"):
             pattern = Path(self.program)
             return next(iter(sorted(pattern.parent.glob(pattern.name))), None)
-        found = shutil.which(self.program, path=os.pathsep.join((os.environ.get("PATH", ""), *_SYSTEM_FOLDERS)))
-        return Path(found) if found else None
+        path = shutil.which(self.program, path=os.pathsep.join((os.environ.get("PATH", ""), *_SYSTEM_FOLDERS)))
+        return Path(path) if path else None
 
 
 def _needs(group: str) -> tuple[Need, ...]:
     rows = (line.split("|") for line in _NEEDS.read_text().splitlines())
-    return tuple(Need(row[1], row[-1], " ".join(row[2:-1])) for row in rows if row[0] == group)
+    return tuple(Need(*row[1:]) for row in rows if row[0] == group)
 
 
 NEEDS, BUILD_NEEDS = _needs("run"), _needs("build")
@@ -156,17 +117,12 @@ def _lines(path: Path) -> list[str]:
 _OWN_GROUPS = Cgroups()
 
 
-def os_release() -> OsRelease:
-    """This host's distribution; fields that os-release lacks are empty."""
+def distribution() -> str:
+    """This host's distribution in words."""
     try:
-        fields = platform.freedesktop_os_release()
-    except OSError:
-        fields = {}
-    return OsRelease(
-        id=fields.get("ID", ""),
-        like=tuple(fields.get("ID_LIKE", "").split()),
-        pretty=fields.get("PRETTY_NAME", "an unknown distribution"),
-    )
+        return platform.freedesktop_os_release()["PRETTY_NAME"]
+    except (OSError, KeyError):
+        return "an unknown distribution"
 
 
 def usable_cores(groups: Cgroups = _OWN_GROUPS) -> int:
@@ -209,13 +165,9 @@ def missing_needs(needs: tuple[Need, ...] = NEEDS) -> tuple[Need, ...]:
     return tuple(need for need in needs if need.find() is None)
 
 
-def missing_packages(manager: Manager, needs: tuple[Need, ...] = NEEDS) -> tuple[str, ...]:
-    """Packages to install, sorted, under the names that ``manager`` knows."""
-    return tuple(sorted({need.package(manager) for need in missing_needs(needs)} - {""}))
-
-
-def install_line(manager: Manager, packages: tuple[str, ...]) -> str:
-    """The command that installs ``packages`` as root."""
-    if not any(packages):
-        return "this distribution does not package it: install it by hand"
-    return f"{_INSTALL[manager]} {' '.join(packages)}"
+def install_line(needs: tuple[Need, ...]) -> str:
+    """The command that installs the packages of ``needs`` as root, on Debian and its derivatives."""
+    packages = " ".join(sorted({need.package for need in needs}))
+    if shutil.which("apt-get") is None:
+        return f"install, under the names that your distribution gives them: {packages}"
+    return f"apt-get install -y --no-install-recommends {packages}"

@@ -95,8 +95,7 @@ def toolchain() -> Toolchain:
     """The host's tools. Raises LabBroken with the line to type when one that builds need is missing."""
     missing = host.missing_needs(host.BUILD_NEEDS)
     if missing:
-        manager = host.os_release().manager
-        line = host.install_line(manager, host.missing_packages(manager, host.BUILD_NEEDS))
+        line = host.install_line(missing)
         purposes = ", ".join(f"{need.program} (to {need.purpose})" for need in missing)
         raise LabBroken(f"kernels cannot be built here without {purposes}", remedy=f"{_REMEDY}, or as root: {line}")
     compiler = compiler_version("kernels are built with it")

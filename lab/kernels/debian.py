@@ -37,26 +37,27 @@ _PARTS = re.compile(r"linux-(?:image|binary|modules|base)-\d.*")
 
 def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
     """``wanted`` is what follows ``debian:``. Raises CannotJudge when no suite has such a kernel."""
-    return _resolve(f"debian:{wanted}", f"debian-{wanted}", _choice(wanted), cache, refresh=refresh, tell=tell)
+    pin = f"debian-{wanted}"
+    return fetched(f"debian:{wanted}", pin, choice(wanted), "debian", cache, refresh=refresh, tell=tell)
 
 
-def resolve_distro(codename: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
-    """The newest kernel that the host's Debian release packages."""
-    choose = _newest_in(((codename,),), "")
-    return _resolve("distro", f"distro-debian-{codename}", choose, cache, refresh=refresh, tell=tell)
+def fetched(
+    spec: str,
+    pin: str,
+    choose: Choose,
+    distribution: str,
+    cache: Cache,
+    *,
+    refresh: bool,
+    tell: Tell,
+) -> Kernel:
+    """The kernel of the packages that are pinned as ``pin``, or that ``choose`` takes from the ``distribution``."""
 
+    def archive() -> Archive:
+        return Archive(cache, sources.DISTRIBUTIONS[distribution](), tell)
 
-def _resolve(spec: str, pin: str, choose: Choose, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
-    made = unpacked(
-        cache,
-        lambda: Archive(cache, sources.debian(), tell),
-        pin,
-        choose,
-        kind=store.KIND,
-        finish=store_unpacked,
-        refresh=refresh,
-    )
-    return store.load(made.folder, spec, origin_of("Debian", made.pin))
+    made = unpacked(cache, archive, pin, choose, kind=store.KIND, finish=store_unpacked, refresh=refresh)
+    return store.load(made.folder, spec, origin_of(distribution.title(), made.pin))
 
 
 def built_on(cache: Cache, pin: Pin) -> str:
@@ -83,14 +84,12 @@ def origin_of(distribution: str, pin: Pin) -> str:
 
 def store_unpacked(tree: Path, into: Path, pin: Pin) -> None:
     """Keep the kernel of an unpacked tree. Raises LabBroken when there is not exactly one."""
-    found = store.find_parts(tree)
-    if len(found) != 1:
-        names = ", ".join(package.name for package in pin.packages)
-        raise LabBroken(f"{len(found)} kernels with image, configuration and modules in {names}, 1 expected")
-    store.store(found[0], into)
+    names = ", ".join(package.name for package in pin.packages)
+    what = f"kernels with image, configuration and modules in {names}, 1 expected"
+    store.keep_only(tree, into, lambda number: LabBroken(f"{number} {what}"))
 
 
-def _choice(wanted: str) -> Choose:
+def choice(wanted: str) -> Choose:
     if _SERIES_FORM.fullmatch(wanted):
         return _newest_in(suites_of(wanted), wanted)
     if _VERSION_FORM.fullmatch(wanted):

@@ -10,18 +10,19 @@ from lab.base.units import Tell
 from lab.kernels import debian, ubuntu
 from lab.kernels.model import Kernel
 
+_CHOICES = {"debian": debian.choice, "ubuntu": ubuntu.default_of}
+
 
 def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
     """Raises Misuse when the host is neither Debian nor Ubuntu."""
     name, codename = _host()
-    if name == "debian":
-        return debian.resolve_distro(codename, cache, refresh=refresh, tell=tell)
-    if name == "ubuntu":
-        return ubuntu.resolve_distro(codename, cache, refresh=refresh, tell=tell)
-    raise Misuse(
-        f"this host is {name or 'of an unknown distribution'}: `distro` needs Debian or Ubuntu",
-        remedy="name a kernel, such as KERNEL=debian:6.1 or KERNEL=path:DIR",
-    )
+    if name not in _CHOICES:
+        raise Misuse(
+            f"this host is {name or 'of an unknown distribution'}: `distro` needs Debian or Ubuntu",
+            remedy="name a kernel, such as KERNEL=debian:6.1 or KERNEL=path:DIR",
+        )
+    pin = f"distro-{name}-{codename}"
+    return debian.fetched("distro", pin, _CHOICES[name](codename), name, cache, refresh=refresh, tell=tell)
 
 
 def _host() -> tuple[str, str]:

@@ -45,10 +45,7 @@ def stored(packages: Sequence[Path], cache: Cache, tell: Tell) -> Path:
         for package in packages:
             tell(f"unpacking {package.name}")
             _unpack(package, root)
-        found = store.find_parts(root)
-        if len(found) != 1:
-            raise _not_one(root, packages)
-        store.store(found[0], into)
+        store.keep_only(root, into, lambda _: _not_one(root, packages))
         run(["rm", "-rf", str(root)])
 
     return cache.entry(store.KIND, key, fill)

@@ -8,9 +8,8 @@ import hashlib
 import json
 import os
 import platform
-import shutil
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 
 from lab.base.cache import Cache
@@ -20,21 +19,11 @@ from lab.base.reading import read_json
 from lab.base.units import Tell
 from lab.kernels import foreign, store
 from lab.kernels.model import Kernel
+from lab.kernels.store import FoundKernel
 from lab.kernels.vmlinux import image_release
 
 _TREE_IMAGE = Path("arch/x86/boot/bzImage")
 _TREE_RELEASE = Path("include/config/kernel.release")
-_TABLES = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
-
-
-@dataclass(frozen=True)
-class FoundKernel:
-    """A kernel's files in their place. ``files`` maps names below lib/modules/<release> to paths."""
-
-    release: str
-    image: Path
-    config: Path
-    files: Mapping[str, Path]
 
 
 def resolve_path(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
@@ -79,11 +68,11 @@ def _with_modules(image: Path, folder: Path) -> FoundKernel:
             remedy="make modules_install INSTALL_MOD_PATH=DIR in the build's folder, and name DIR",
         )
     named = (modules / "config", image.with_name(f"config-{release}"), image.parent / "../../../.config")
-    config = next((path for path in named if path.is_file()), None)
+    config = store.first_file(*named)
     if config is None:
         places = ", ".join(map(str, named))
         raise Misuse(f"no configuration of {image}: none of {places}", remedy=f"copy its .config to {named[0]}")
-    return _checked(_installed(store.Parts(release, image, config, modules)))
+    return _checked(replace(store.installed(image, config, modules), release=release))
 
 
 def resolve_host(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
@@ -105,19 +94,19 @@ def find(folder: Path) -> FoundKernel:
     # An out-of-tree build has its own scripts and .config, but no Kbuild.
     if (folder / "scripts").is_dir() and ((folder / "Kbuild").exists() or (folder / ".config").exists()):
         return built_tree(folder)
-    found = store.find_parts(folder)
-    if not found:
+    kernels = store.find_kernels(folder)
+    if not kernels:
         raise Misuse(
             f"{folder} holds no kernel: neither a built tree ({_TREE_IMAGE}) nor boot/vmlinuz-RELEASE with "
             "boot/config-RELEASE and lib/modules/RELEASE (or vmlinuz and config among the modules)",
             remedy="name a built kernel tree, the folder of an unpacked package, or INSTALL_MOD_PATH of a build",
         )
-    if len(found) > 1:
+    if len(kernels) > 1:
         raise Misuse(
-            f"{folder} holds several kernels: {', '.join(parts.release for parts in found)}",
+            f"{folder} holds several kernels: {', '.join(kernel.release for kernel in kernels)}",
             remedy="name a folder that holds one",
         )
-    return _checked(_installed(found[0]))
+    return _checked(kernels[0])
 
 
 def find_host(root: Path, release: str) -> FoundKernel:
@@ -139,15 +128,11 @@ def find_host(root: Path, release: str) -> FoundKernel:
             remedy=f"sudo chmod +r {image} (to outlast upgrades of this image: "
             f"sudo dpkg-statoverride --update --add root root 0644 {image})",
         )
-    return _checked(_installed(store.Parts(release, image, config, modules)))
+    return _checked(store.installed(image, config, modules))
 
 
 def built_tree(tree: Path) -> FoundKernel:
     """The kernel that was built in ``tree``: a source folder, or the folder of an out-of-tree build."""
-    return _checked(_tree(tree))
-
-
-def _tree(tree: Path) -> FoundKernel:
     for path, target in ((_TREE_IMAGE, "bzImage"), (_TREE_RELEASE, "prepare"), (Path(".config"), "defconfig")):
         if not (tree / path).is_file():
             raise CannotJudge(f"the kernel tree {tree} is not built: no {path}", remedy=f"make -C {tree} {target}")
@@ -163,39 +148,18 @@ def _tree(tree: Path) -> FoundKernel:
         )
     files = {f"kernel/{name}": tree / name for name in built}
     release = (tree / _TREE_RELEASE).read_text().strip()
-    return FoundKernel(release, tree / _TREE_IMAGE, tree / ".config", {**files, **_tables(tree)})
+    return _checked(FoundKernel(release, tree / _TREE_IMAGE, tree / ".config", {**files, **store.tables(tree)}))
 
 
-def _installed(parts: store.Parts) -> FoundKernel:
-    files = {name: parts.modules / name for name in store.modules_of(parts.modules)}
-    return FoundKernel(parts.release, parts.image, parts.config, {**files, **_tables(parts.modules)})
-
-
-def _tables(folder: Path) -> Mapping[str, Path]:
-    return {name: folder / name for name in _TABLES if (folder / name).is_file()}
-
-
-def _checked(found: FoundKernel) -> FoundKernel:
-    store.demand_bzimage(found.image)
-    release = image_release(found.image.read_bytes())
-    if release not in (None, found.release):
+def _checked(kernel: FoundKernel) -> FoundKernel:
+    store.demand_bzimage(kernel.image)
+    release = image_release(kernel.image.read_bytes())
+    if release not in (None, kernel.release):
         raise CannotJudge(
-            f"{found.image} is {release}, its modules are for {found.release}",
+            f"{kernel.image} is {release}, its modules are for {kernel.release}",
             remedy="build image and modules together",
         )
-    return found
-
-
-def copy(found: FoundKernel, into: Path) -> None:
-    """Copy the files into ``into`` and make it a complete entry of the kernel store."""
-    modules = into / "lib/modules" / found.release
-    modules.mkdir(parents=True)
-    shutil.copyfile(found.image, into / "image")
-    shutil.copyfile(found.config, into / "config")
-    for name, path in found.files.items():
-        (modules / name).parent.mkdir(parents=True, exist_ok=True)
-        shutil.copyfile(path, modules / name)
-    store.finish(into, found.release)
+    return kernel
 
 
 def _copied(found: FoundKernel, spec: str, origin: str, cache: Cache, tell: Tell) -> Kernel:
@@ -203,7 +167,7 @@ def _copied(found: FoundKernel, spec: str, origin: str, cache: Cache, tell: Tell
 
     def fill(into: Path) -> None:
         tell(f"copying {origin} into the cache")
-        copy(found, into)
+        store.keep(found, into)
         if read_json(into / "kernel.json")["digest"] != digest:
             raise LabBroken(f"{origin} changed while it was copied", remedy="try again when its build has ended")
 
@@ -214,7 +178,7 @@ def _copied(found: FoundKernel, spec: str, origin: str, cache: Cache, tell: Tell
 
 def _digest(found: FoundKernel, cache: Cache) -> str:
     """The digest of image and modules; files unchanged in time stamp and size are not read again."""
-    wanted = {"image": found.image, **{name: path for name, path in found.files.items() if name not in _TABLES}}
+    wanted = {"image": found.image, **{name: path for name, path in found.files.items() if name not in store.TABLES}}
     known_name = hashlib.sha256(str(found.image).encode()).hexdigest()[:16] + ".json"
     known = _known(cache.root / "hashes" / known_name)
     stamps = {str(path): _stamp(path) for path in wanted.values()}

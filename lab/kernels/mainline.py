@@ -39,7 +39,14 @@ def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
         home = into / ".home"
         home.mkdir()
         _fetch(wanted, home)
-        _keep(wanted, home, into)
+        tree = next((image.parents[1] for image in sorted(home.rglob("boot/vmlinuz-*"))), home)
+        store.keep_only(
+            tree,
+            into,
+            lambda number: LabBroken(
+                f"the packages of mainline {wanted} hold {number} kernels, 1 expected", remedy=_REMEDY
+            ),
+        )
         run(["rm", "-rf", str(home)])
 
     folder = cache.entry(store.KIND, f"mainline-{wanted}", fill)
@@ -65,11 +72,3 @@ def _fetch(wanted: str, home: Path) -> None:
         raise LabBroken(
             f"mainline {wanted} cannot be fetched: {last}", remedy=f"check the network; or {_REMEDY}"
         ) from error
-
-
-def _keep(wanted: str, home: Path, into: Path) -> None:
-    images = sorted(home.rglob("boot/vmlinuz-*"))
-    found = store.find_parts(images[0].parents[1]) if images else ()
-    if len(found) != 1:
-        raise LabBroken(f"the packages of mainline {wanted} hold {len(found)} kernels, 1 expected", remedy=_REMEDY)
-    store.store(found[0], into)

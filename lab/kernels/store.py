@@ -8,13 +8,13 @@ import gzip
 import hashlib
 import json
 import shutil
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base.contents import demand_intact, is_noted
 from lab.base.digest import known_digest
-from lab.base.errors import CannotJudge, LabBroken
+from lab.base.errors import BlklabError, CannotJudge, LabBroken
 from lab.base.process import run
 from lab.base.reading import read_json
 from lab.kernels.model import Kernel
@@ -24,44 +24,65 @@ from lab.kernels.vmlinux import DAMAGE, extract_vmlinux, is_bzimage
 KIND = "kernels"
 _FIRST_PVH = Release.parse("5.0")
 """Before 7733607fb3e6 a PVH entry makes hypercalls of Xen; QEMU would enter there whenever the ELF has the note."""
+TABLES = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 @dataclass(frozen=True)
-class Parts:
-    """Where a kernel's files are before they are stored. ``modules`` is its lib/modules/<release>."""
+class FoundKernel:
+    """A kernel's files before they are stored. ``files`` maps names below lib/modules/<release> to paths."""
 
     release: str
     image: Path
     config: Path
-    modules: Path
+    files: Mapping[str, Path]
 
 
-def find_parts(tree: Path) -> tuple[Parts, ...]:
+def find_kernels(tree: Path) -> tuple[FoundKernel, ...]:
     """All kernels under the root ``tree`` of an unpacked package or an installation, old to new."""
-    found = (_parts_of(tree, modules) for base in ("usr/lib", "lib") for modules in (tree / base).glob("modules/*"))
-    unique = {parts.release: parts for parts in found if parts is not None}
-    return tuple(sorted(unique.values(), key=lambda parts: Release.parse(parts.release)))
+    kernels: dict[str, FoundKernel] = {}
+    for modules in (folder for base in ("usr/lib", "lib") for folder in (tree / base).glob("modules/*")):
+        # From 7.x on image and configuration lie among the modules.
+        image = first_file(modules / "vmlinuz", tree / f"boot/vmlinuz-{modules.name}")
+        config = first_file(modules / "config", tree / f"boot/config-{modules.name}")
+        if image and config:
+            kernels[modules.name] = installed(image, config, modules)
+    return tuple(sorted(kernels.values(), key=lambda kernel: Release.parse(kernel.release)))
 
 
-def store(parts: Parts, into: Path) -> None:
-    """Move the kernel's files into the entry ``into`` and complete them."""
-    modules = into / "lib/modules" / parts.release
-    modules.parent.mkdir(parents=True)
-    # From 7.x on image and configuration lie among the modules: they go first.
-    for source, target in ((parts.image, into / "image"), (parts.config, into / "config"), (parts.modules, modules)):
-        source.rename(target)
-    finish(into, parts.release)
+def installed(image: Path, config: Path, modules: Path) -> FoundKernel:
+    """The kernel whose lib/modules/<release> is the folder ``modules``, whatever its name."""
+    release = modules.name
+    return FoundKernel(release, image, config, {name: modules / name for name in modules_of(modules)} | tables(modules))
 
 
-def finish(into: Path, release: str) -> None:
-    """Add modules.dep, vmlinux and kernel.json to an entry that holds image, config and modules."""
-    make_dependencies(into, release)
+def tables(folder: Path) -> dict[str, Path]:
+    """The lists that kbuild makes, as far as they are there."""
+    return {name: folder / name for name in TABLES if (folder / name).is_file()}
+
+
+def keep_only(tree: Path, into: Path, refuse: Callable[[int], BlklabError]) -> None:
+    """Move the one kernel of ``tree`` into the entry ``into``. Raises what ``refuse`` makes of any other number."""
+    kernels = find_kernels(tree)
+    if len(kernels) != 1:
+        raise refuse(len(kernels))
+    keep(kernels[0], into, shutil.move)
+
+
+def keep(kernel: FoundKernel, into: Path, place: Callable[[Path, Path], object] = shutil.copyfile) -> None:
+    """Put the files into the entry ``into``, and add modules.dep, vmlinux and kernel.json."""
+    modules = into / "lib/modules" / kernel.release
+    modules.mkdir(parents=True)
+    place(kernel.image, into / "image")
+    place(kernel.config, into / "config")
+    for name, path in kernel.files.items():
+        (modules / name).parent.mkdir(parents=True, exist_ok=True)
+        place(path, modules / name)
+    make_dependencies(into, kernel.release)
     store_vmlinux(into / "image", into)
-    modules = into / "lib/modules" / release
     files = {"image": into / "image", **{name: modules / name for name in modules_of(modules)}}
     digest = digest_of({name: known_digest(path) for name, path in files.items()})
-    (into / "kernel.json").write_text(json.dumps({"release": release, "digest": digest}) + "\n")
+    (into / "kernel.json").write_text(json.dumps({"release": kernel.release, "digest": digest}) + "\n")
 
 
 def store_vmlinux(image: Path, into: Path) -> None:
@@ -134,18 +155,5 @@ def demand_bzimage(image: Path) -> None:
             raise CannotJudge(f"{image} is not an x86 kernel image (bzImage)", remedy="build or name a bzImage")
 
 
-def _parts_of(tree: Path, modules: Path) -> Parts | None:
-    release = modules.name
-    image = _first(modules / "vmlinuz", tree / f"boot/vmlinuz-{release}")
-    config = _first(modules / "config", tree / f"boot/config-{release}")
-    if image is None or config is None:
-        return None
-    return Parts(release, image, config, modules)
-
-
-def _first(*paths: Path) -> Path | None:
-    return next(_existing(paths), None)
-
-
-def _existing(paths: Iterable[Path]) -> Iterator[Path]:
-    return (path for path in paths if path.is_file())
+def first_file(*paths: Path) -> Path | None:
+    return next((path for path in paths if path.is_file()), None)

@@ -175,7 +175,7 @@ class _Workshop:
     def _build(self, checkout: git.Checkout, tree: str, recipe: Recipe, into: Path) -> None:
         output = self._built(checkout, tree, recipe)
         found = local.built_tree(output.objects)
-        local.copy(found, into)
+        store.keep(found, into)
         facts = {
             "source": self.source.title,
             "commit": self.commit,

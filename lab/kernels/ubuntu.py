@@ -7,12 +7,11 @@ from collections.abc import Sequence
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, Misuse
 from lab.base.units import Tell
-from lab.kernels import debian, store
+from lab.kernels import debian
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release
-from lab.packages import sources
 from lab.packages.apt import Archive, Package
-from lab.packages.store import Choose, unpacked
+from lab.packages.store import Choose
 from lab.packages.version import version_key
 
 RELEASES = ("noble", "jammy", "focal", "bionic", "xenial")
@@ -27,32 +26,14 @@ def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
     if _SERIES.fullmatch(wanted):
         choose = _newest_of(wanted)
     elif _RELEASE.fullmatch(wanted):
-        choose = _default_of(wanted)
+        choose = default_of(wanted)
     else:
         raise Misuse(f'"ubuntu:{wanted}" is not a kernel', remedy="give a series (ubuntu:4.15) or a code name (noble)")
-    return _resolved(f"ubuntu:{wanted}", f"ubuntu-{wanted}", choose, cache, refresh=refresh, tell=tell)
+    pin = f"ubuntu-{wanted}"
+    return debian.fetched(f"ubuntu:{wanted}", pin, choose, "ubuntu", cache, refresh=refresh, tell=tell)
 
 
-def resolve_distro(codename: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
-    """The kernel that linux-image-generic of the host's Ubuntu release depends on."""
-    pin = f"distro-ubuntu-{codename}"
-    return _resolved("distro", pin, _default_of(codename), cache, refresh=refresh, tell=tell)
-
-
-def _resolved(spec: str, pin: str, choose: Choose, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
-    made = unpacked(
-        cache,
-        lambda: Archive(cache, sources.ubuntu(), tell),
-        pin,
-        choose,
-        kind=store.KIND,
-        finish=debian.store_unpacked,
-        refresh=refresh,
-    )
-    return store.load(made.folder, spec, debian.origin_of("Ubuntu", made.pin))
-
-
-def _default_of(codename: str) -> Choose:
+def default_of(codename: str) -> Choose:
     """What linux-image-generic depends on, in ``codename`` or its updates."""
 
     def choose(archive: Archive) -> list[Package]:

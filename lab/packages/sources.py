@@ -3,7 +3,7 @@
 
 import os
 import re
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
@@ -86,6 +86,9 @@ def ubuntu(apt: Path = HOST_APT, keyrings: Path = KEYRINGS, environ: Mapping[str
     security = [source.uri for source in sources if source.suite.endswith("-security")]
     main = [source.uri for source in sources if not source.suite.endswith("-security")]
     return _distribution("ubuntu", main, security, keyrings, environ)
+
+
+DISTRIBUTIONS: Mapping[str, Callable[[], Distribution]] = {"debian": debian, "ubuntu": ubuntu}
 
 
 def host_sources(apt: Path) -> Iterator[ArchiveSource]:

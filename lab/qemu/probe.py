@@ -82,9 +82,7 @@ def _locate() -> Path:
 
 
 def _installation() -> str:
-    manager = host.os_release().manager
-    packages = tuple(need.package(manager) for need in host.NEEDS if need.program == PROGRAM)
-    return f"as root: {host.install_line(manager, packages)}"
+    return f"as root: {host.install_line(tuple(need for need in host.NEEDS if need.program == PROGRAM))}"
 
 
 @functools.cache

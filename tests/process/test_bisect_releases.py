@@ -30,7 +30,7 @@ def _packaged(lab: FakeLab) -> None:
             shutil.copytree(lab.folder / "kernel", unpacked, symlinks=True)
             with (unpacked / "lib/modules" / RELEASE / "kernel/null_blk.ko").open("ab") as module:
                 module.write(series.encode())
-            store.store(store.find_parts(unpacked)[0], into)
+            store.keep(store.find_kernels(unpacked)[0], into, shutil.move)
 
         cache.entry(store.KIND, pin.digest, fill)
         write_pin(cache, pin)

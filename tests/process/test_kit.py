@@ -16,7 +16,7 @@ from harness.record.store import RunFolder
 from lab import kit
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken, Misuse
-from lab.native.steady import steady
+from lab.native.programs import steady
 from lab.qemu.argv import JOB_KEY, MachineSpec
 from tests.unit.analysis_samples import claim, scenario
 from tests.unit.store_samples import boot_all, new_run

@@ -10,7 +10,7 @@ import pytest
 
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken
-from lab.native.steady import steady
+from lab.native.programs import steady
 from lab.qemu import snapshot
 from lab.qemu.argv import CONSOLE_FILE, MachineSpec
 from lab.qemu.machine import Channel, Limits, Note, run

@@ -10,7 +10,7 @@ import pytest
 
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken
-from lab.native.steady import steady
+from lab.native.programs import steady
 
 
 def test_two_builds_are_the_same_bytes(tmp_path: Path) -> None:

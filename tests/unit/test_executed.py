@@ -14,7 +14,7 @@ from lab.executed import functions_of, loaded_modules
 from lab.guest.steps import Step
 from lab.guest.steps.device import Module
 from lab.guest.steps.load import RunLoad, Sampling
-from lab.native.plugin import EXECUTED, plugin
+from lab.native.programs import EXECUTED, plugin
 from lab.profile import Symbol
 from lab.session import PreparedJob
 

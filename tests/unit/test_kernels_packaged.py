@@ -103,7 +103,7 @@ def test_mistakes_are_misuse(spec: str, cache: Cache) -> None:
 
 
 def test_tools_that_builds_lack_are_named_with_the_line_to_type(monkeypatch: pytest.MonkeyPatch) -> None:
-    need = Need("no-such-flex", "configure kernels", "flex flex flex flex")
+    need = Need("no-such-flex", "flex", "configure kernels")
     monkeypatch.setattr("lab.base.host.BUILD_NEEDS", (need,))
     with pytest.raises(LabBroken, match=r"no-such-flex \(to configure kernels\)") as caught:
         build.toolchain()

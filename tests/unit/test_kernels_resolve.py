@@ -10,7 +10,7 @@ import pytest
 
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
-from lab.kernels import local, ubuntu
+from lab.kernels import debian, store, ubuntu
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure
 from lab.kernels.resolve import resolve
@@ -53,7 +53,7 @@ def add_split(repository: Repository, suite: str, version: str, unlisted: Collec
     whole = repository.root.parent / f"whole-{version}"
     install_kernel(whole, release, split=True, modules="usr/lib/modules")
     folder = whole / "usr/lib/modules" / release
-    parts = {"binary": ["vmlinuz"], "modules": ["kernel"], "base": sorted({"config", *local._TABLES})}
+    parts = {"binary": ["vmlinuz"], "modules": ["kernel"], "base": sorted({"config", *store.TABLES})}
     for part, names in parts.items():
         into = repository.root.parent / f"{part}-{version}"
         (into / "usr/lib/modules" / release).mkdir(parents=True)
@@ -206,7 +206,8 @@ def test_ubuntu_splits_modules_off(repository: Repository, cache: Cache) -> None
     repository.add("noble-updates", f"linux-modules-{release}", "6.8.0-31.31", whole)
     repository.add("noble-updates", f"linux-modules-extra-{release}", "6.8.0-31.31", extra)
     repository.publish("noble", "noble-updates")
-    kernel = ubuntu.resolve_distro("noble", cache, refresh=False, tell=lambda _: None)
+    choose = ubuntu.default_of("noble")
+    kernel = debian.fetched("distro", "distro-ubuntu-noble", choose, "ubuntu", cache, refresh=False, tell=print)
     assert_complete(kernel, release)
     assert kernel.spec == "distro"
     assert "Ubuntu noble-updates" in kernel.origin

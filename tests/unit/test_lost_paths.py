@@ -11,7 +11,7 @@ from harness.scenario.model import Scenario
 from lab.guest.console import READY_MARK, warnings
 from lab.guest.steps.device import Write
 from lab.guest.steps.load import Meanwhile
-from lab.realise.in_guest.devices import devices
+from lab.realise.recipe import devices
 from lab.session import guest_steps
 from lab.topology.limits import refusals
 from lab.topology.load import load_topology

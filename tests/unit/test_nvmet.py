@@ -11,7 +11,7 @@ from harness.scenario.model import Load, Role
 from lab.guest.steps import Step
 from lab.guest.steps.device import Network, Write
 from lab.guest.steps.setting import Tune
-from lab.realise.in_guest.devices import devices, watches
+from lab.realise.recipe import devices, watches
 from lab.topology.load import load_topology
 from lab.topology.model import Link, Topology
 from lab.topology.settings import apply_setting

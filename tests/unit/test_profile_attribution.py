@@ -81,7 +81,7 @@ def test_code_outside_of_every_named_function_keeps_its_program() -> None:
 @pytest.mark.parametrize("name", list(programs.PROGRAMS))
 def test_a_program_with_symbols_has_the_code_of_the_stripped_one(name: str, tmp_path: Path) -> None:
     cache = Cache(tmp_path)
-    stripped, full = programs.build(cache, name), programs.build_with_symbols(cache, name)
+    stripped, full = programs.build(cache, name), programs.build(cache, name, symbols=True)
     assert elf.executable_segments(stripped) == elf.executable_segments(full)
     assert "main" in {function.name for function in elf.functions(full)}
     assert elf.functions(stripped) == ()

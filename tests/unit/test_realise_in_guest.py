@@ -9,7 +9,7 @@ import pytest
 from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import Module, TableStep
 from lab.realise import recipe
-from lab.realise.in_guest.devices import devices, queue_settings, watches
+from lab.realise.recipe import devices, queue_settings, watches
 from lab.topology.load import CATALOGUE, load_topology
 from lab.topology.model import EMULATED, Disk, Driver, Hba, Link, Lun, Stack, StackKind, Topology, Zone
 

@@ -7,7 +7,7 @@ import pytest
 
 from lab.guest.steps.device import Module, NameBlock
 from lab.guest.steps.setting import Confirm, Tune
-from lab.realise.in_guest.devices import devices
+from lab.realise.recipe import devices
 from lab.topology.limits import refusals
 from lab.topology.load import CATALOGUE, load_topology
 from lab.topology.model import Topology

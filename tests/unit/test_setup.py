@@ -197,19 +197,16 @@ class Host:
         self.script = checkout / "scripts" / "host-packages"
         self.bin = folder / "bin"
         self.bin.mkdir()
-        self.os_release = folder / "os-release"
         for tool in TOOLS:
             found = shutil.which(tool)
             assert found is not None
             (self.bin / tool).symlink_to(found)
 
-    def run(self, identity: str, *options: str) -> subprocess.CompletedProcess[str]:
-        self.os_release.write_text(identity)
-        environment = {"PATH": str(self.bin), "OS_RELEASE": str(self.os_release)}
+    def run(self, *options: str) -> subprocess.CompletedProcess[str]:
         return subprocess.run(
             ["/bin/bash", self.script, *options],
             check=False,
-            env=environment,
+            env={"PATH": str(self.bin)},
             capture_output=True,
             text=True,
             stdin=subprocess.DEVNULL,
@@ -226,49 +223,38 @@ def host(tmp_path: Path, checkout: Path) -> Host:
     return Host(tmp_path, checkout)
 
 
-@pytest.mark.parametrize(
-    ("identity", "command", "qemu"),
-    [
-        ("ID=fedora", "dnf install", "qemu-system-x86-core"),
-        ('ID="rocky"\nID_LIKE="rhel centos fedora"', "dnf install", "qemu-system-x86-core"),
-        ("ID=arch", "pacman -S", "qemu-system-x86"),
-        ('ID="opensuse-leap"\nID_LIKE="suse opensuse"', "zypper install", "qemu-x86"),
-        ("ID=gentoo", "install, under the names", "qemu-system-x86"),
-    ],
-)
-def test_another_distribution_gets_its_install_line(host: Host, identity: str, command: str, qemu: str) -> None:
-    done = host.run(identity)
+def test_a_host_without_apt_gets_the_names_of_debian(host: Host) -> None:
+    done = host.run()
     assert done.returncode == 128
     remedy = done.stderr.splitlines()[-1]
-    assert f"as root: {command}" in remedy
-    assert qemu in remedy.split()
-    assert "dpkg" in remedy.split()
+    assert "as root: install, under the names" in remedy
+    assert {"qemu-system-x86", "dpkg"} <= set(remedy.split())
 
 
 def test_only_what_is_missing_is_asked_for(host: Host) -> None:
-    host.has("qemu-system-x86_64", "apt-get", "dpkg-deb", "depmod")
-    remedy = host.run("ID=fedora").stderr.splitlines()[-1]
-    assert "xz" in remedy.split()
-    assert "qemu-system-x86-core" not in remedy.split()
-    assert "ShellCheck" not in remedy.split()
-    assert "ShellCheck" in host.run("ID=fedora", "--dev").stderr.splitlines()[-1].split()
+    host.has("qemu-system-x86_64", "dpkg-deb", "depmod")
+    remedy = host.run().stderr.splitlines()[-1]
+    assert "xz-utils" in remedy.split()
+    assert "qemu-system-x86" not in remedy.split()
+    assert "shellcheck" not in remedy.split()
+    assert "shellcheck" in host.run("--dev").stderr.splitlines()[-1].split()
 
 
 def test_a_python_that_makes_no_environments_is_not_enough(host: Host) -> None:
-    host.has("qemu-system-x86_64", "apt-get", "dpkg-deb", "xz", "depmod")
-    remedy = host.run("ID=fedora", "--python").stderr.splitlines()[-1]
+    host.has("qemu-system-x86_64", "dpkg-deb", "xz", "depmod")
+    remedy = host.run("--python").stderr.splitlines()[-1]
     assert "python3.13" in remedy.split()
 
 
 def test_several_pythons_are_looked_at_in_silence(host: Host) -> None:
     host.has("qemu-system-x86_64", "python3.13")
     _executable(host.bin / "python3.12", "#!/bin/bash\n/bin/sleep 0.3\n")  # answers after the best one was taken
-    said = host.run("ID=fedora", "--python").stderr
+    said = host.run("--python").stderr
     assert "missing" in said
     assert "Broken pipe" not in said
 
 
 def test_an_unknown_option_is_refused(host: Host) -> None:
-    done = host.run("ID=fedora", "--prod")
+    done = host.run("--prod")
     assert done.returncode == 128
     assert "--prod" in done.stderr

@@ -7,7 +7,7 @@ import pytest
 
 from lab.guest.steps.device import Array, TableStep
 from lab.guest.steps.setting import Try, Tune
-from lab.realise.in_guest.devices import devices
+from lab.realise.recipe import devices
 from lab.topology.load import load_topology
 from lab.topology.model import Link, Origin, Region, StackKind, Topology, Zone, build_order
 from lab.topology.ranges import range_names

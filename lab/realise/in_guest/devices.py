@@ -18,7 +18,7 @@ from lab.guest.steps.setting import CGROUPS, Cgroup, Confirm, Tune
 from lab.realise import stacks
 from lab.realise.in_guest import null_blk, nvmet, tcm_loop, tcmu
 from lab.realise.in_guest.null_blk import CONFIGFS
-from lab.topology.model import SCSI, Driver, Topology
+from lab.topology.model import Driver, Topology
 
 _MIB = 1 << 20
 
@@ -68,17 +68,12 @@ SCHEDULER_MODULES = {
 }
 
 
-def devices(topology: Topology) -> tuple[Step, ...]:
+def steps(topology: Topology) -> Iterator[Step]:
     """Steps that create every LUN and stack of the topology under its name."""
-    driver = next(iter(topology.hbas.values())).driver
-    page_cache = [Tune(f"vm.{name}", f"/proc/sys/vm/{name}", value) for name, value in topology.vm.items()]
-    return (
-        Module("configfs"),
-        Mount("configfs", CONFIGFS),
-        *_BUILDERS[driver](topology),
-        *stacks.steps(topology),
-        *page_cache,
-    )
+    yield Module("configfs")
+    yield Mount("configfs", CONFIGFS)
+    yield from _BUILDERS[next(iter(topology.hbas.values())).driver](topology)
+    yield from stacks.steps(topology)
 
 
 def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, ...]:
@@ -88,19 +83,19 @@ def queue_settings(topology: Topology, queue: Mapping[str, str]) -> tuple[Step, 
     """
     attributes = {key: value for key, value in queue.items() if not key.startswith((THROTTLE, IOCOST))}
     ordered = sorted(attributes.items(), key=lambda item: item[0] != "scheduler")
-    steps: list[Step] = []
+    settings: list[Step] = []
     module = SCHEDULER_MODULES.get(queue.get("scheduler", ""))
     if module:
-        steps.append(Module(module))
+        settings.append(Module(module))
     for lun in topology.luns:
         for attribute, value in ordered:
-            steps.append(Tune(f"queue.{attribute}[{lun}]", f"{sysfs(lun)}/queue/{attribute}", value))
+            settings.append(Tune(f"queue.{attribute}[{lun}]", f"{sysfs(lun)}/queue/{attribute}", value))
     # The model comes first: iocost starts with what it has when it is enabled.
     for key in (key for name in ("model", "qos") if (key := f"{IOCOST}{name}") in queue):
         file = f"io.cost.{key.removeprefix(IOCOST)}"
-        steps += [Cgroup(".", lun, file, queue[key]) for lun in topology.luns]
-    steps += _limits(topology, {key: value for key, value in queue.items() if key.startswith(THROTTLE)})
-    return tuple(steps)
+        settings += [Cgroup(".", lun, file, queue[key]) for lun in topology.luns]
+    settings += _limits(topology, {key: value for key, value in queue.items() if key.startswith(THROTTLE)})
+    return tuple(settings)
 
 
 def _limits(topology: Topology, limits: Mapping[str, str]) -> Iterator[Step]:
@@ -113,15 +108,3 @@ def _limits(topology: Topology, limits: Mapping[str, str]) -> Iterator[Step]:
     for key, limit in limits.items():
         file = f"{CGROUPS}/blkio.throttle.{key.removeprefix(THROTTLE)}_device"
         yield Tune(f"queue.{key}[{lun}]", file, f"{_FIRST_SCSI_DISK} {limit}")
-
-
-def watches(topology: Topology) -> dict[str, str]:
-    """Files of the guest with the number of queued requests, by name: ``inflight[LUN]``, ``device_busy[LUN]``,
-    ``host_busy[HBA]``. A file with several numbers counts as their sum.
-    """
-    files = {f"inflight[{name}]": f"{sysfs(name)}/inflight" for name in (*topology.luns, *topology.stacks)}
-    scsi = [lun for lun in topology.luns.values() if topology.hbas[lun.hba].driver in SCSI]
-    files |= {f"device_busy[{lun.name}]": f"{sysfs(lun.name)}/device/device_busy" for lun in scsi}
-    # The parent folder of a LUN's target belongs to the host.
-    hosts = {f"host_busy[{lun.hba}]": f"{sysfs(lun.name)}/device/../../scsi_host/host*/host_busy" for lun in scsi}
-    return files | hosts

@@ -31,8 +31,10 @@ def steps(topology: Topology) -> Iterator[Step]:
         if hba.driver is Driver.NVME:
             yield _find_namespace(topology, lun, where[hba.name])
         else:
-            yield _find_disk(topology, lun, hba, where[hba.name])
-            yield from queue_limits(hba, lun, f"{scsi_host(hba, where[hba.name])}/scsi_host/host*/can_queue")
+            host = scsi_host(topology, hba.name)
+            wwid = f"naa.{controllers.wwn(topology, lun.disks[0]):x}"
+            yield Find(lun.name, f"{host}/{_FAMILIES[hba.driver][2]}/*:*:*:*/wwid", wwid, "block/*")
+            yield from queue_limits(hba, lun, f"{host}/scsi_host/host*/can_queue")
     for hba in topology.hbas.values():
         if hba.interrupts is not None:
             yield RouteInterrupts(f"hba.interrupts[{hba.name}]", where[hba.name].folder, hba.interrupts)
@@ -41,21 +43,9 @@ def steps(topology: Topology) -> Iterator[Step]:
     yield from _inventory(topology, where)
 
 
-def scsi_host(hba: Hba, place: RootPortPlace) -> str:
+def scsi_host(topology: Topology, hba: str) -> str:
     """A glob for the folder of a controller's SCSI host."""
-    return f"{place.folder}/{_FAMILIES[hba.driver][1]}"
-
-
-def watches(topology: Topology) -> dict[str, str]:
-    """Files with the number of queued requests, as in ``in_guest``."""
-    where = places(topology)
-    files = {f"inflight[{name}]": f"{sysfs(name)}/inflight" for name in (*topology.luns, *topology.stacks)}
-    scsi = [lun for lun in topology.luns.values() if topology.hbas[lun.hba].driver in SCSI]
-    files |= {f"device_busy[{lun.name}]": f"{sysfs(lun.name)}/device/device_busy" for lun in scsi}
-    hosts = {hba.name: hba for hba in topology.hbas.values() if hba.driver in SCSI}
-    return files | {
-        f"host_busy[{name}]": f"{scsi_host(hba, where[name])}/scsi_host/host*/host_busy" for name, hba in hosts.items()
-    }
+    return f"{places(topology)[hba].folder}/{_FAMILIES[topology.hbas[hba].driver][1]}"
 
 
 def _modules(topology: Topology) -> Iterator[Step]:
@@ -63,12 +53,6 @@ def _modules(topology: Topology) -> Iterator[Step]:
         for module in _FAMILIES[driver][0]:
             # A queue of n entries carries n - 1 commands (drivers/nvme/host/pci.c, nvme_alloc_tagset).
             yield Module(module, f"io_queue_depth={tags + 1}" if module == "nvme" else "")
-
-
-def _find_disk(topology: Topology, lun: Lun, hba: Hba, place: RootPortPlace) -> Find:
-    targets = f"{scsi_host(hba, place)}/{_FAMILIES[hba.driver][2]}"
-    wwid = f"naa.{controllers.wwn(topology, lun.disks[0]):x}"
-    return Find(lun.name, f"{targets}/*:*:*:*/wwid", wwid, "block/*")
 
 
 def _find_namespace(topology: Topology, lun: Lun, place: RootPortPlace) -> Find:
@@ -89,7 +73,7 @@ def _heads(topology: Topology) -> Iterator[Step]:
 
 def _inventory(topology: Topology, where: Mapping[str, RootPortPlace]) -> Iterator[Step]:
     for hba in topology.hbas.values():
-        yield from _read_controller(hba, where[hba.name])
+        yield from _read_controller(topology, hba, where[hba.name])
     for lun in topology.luns.values():
         yield from _read_lun(lun, topology.hbas[lun.hba])
     for stack in topology.stacks.values():
@@ -98,7 +82,7 @@ def _inventory(topology: Topology, where: Mapping[str, RootPortPlace]) -> Iterat
         yield Members(f"stack.{stack.name}.members", f"{sysfs(stack.name)}/{below}")
 
 
-def _read_controller(hba: Hba, place: RootPortPlace) -> Iterator[Step]:
+def _read_controller(topology: Topology, hba: Hba, place: RootPortPlace) -> Iterator[Step]:
     key = f"hba.{hba.name}"
     yield Locate(f"{key}.place", place.folder)
     yield Read(f"{key}.node", f"{place.folder}/numa_node")
@@ -107,7 +91,7 @@ def _read_controller(hba: Hba, place: RootPortPlace) -> Iterator[Step]:
         yield Read(f"{key}.{attribute}", f"{place.port_folder}/{attribute}")
     if hba.driver in SCSI:
         for attribute in ("can_queue", "cmd_per_lun", "proc_name"):
-            yield Read(f"{key}.{attribute}", f"{scsi_host(hba, place)}/scsi_host/host*/{attribute}")
+            yield Read(f"{key}.{attribute}", f"{scsi_host(topology, hba.name)}/scsi_host/host*/{attribute}")
     else:
         for attribute in ("serial", "queue_count", "sqsize"):
             yield Read(f"{key}.{attribute}", f"{place.folder}/nvme/nvme*/{attribute}")
