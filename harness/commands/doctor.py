@@ -110,9 +110,9 @@ def memory_finding(available: int) -> HostFinding:
 def guests_finding(available: int, cores: int, topologies: Iterable[Topology]) -> HostFinding:
     """Whether the guests of all topologies fit into memory, and how many of the largest fit at once."""
     by_size = sorted(topologies, key=lambda topology: topology.memory)
-    too_large = [one for one in by_size if not host.guests_that_fit(one.memory, available)]
+    too_large = [each for each in by_size if not host.guests_that_fit(each.memory, available)]
     if too_large:
-        shown = ", ".join(f"{one.name} ({show_size(one.memory)})" for one in too_large)
+        shown = ", ".join(f"{each.name} ({show_size(each.memory)})" for each in too_large)
         return note("guests", f"too large for this memory: {shown}", "free memory, or do not use them")
     largest = by_size[-1]
     at_once = min(cores, host.guests_that_fit(largest.memory, available))

@@ -115,13 +115,9 @@ add_each_kernel = _option(
 
 
 def add_kernel(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "--kernel",
-        type=given,
-        default=kernel_default(),
-        metavar="SPEC",
-        help="debian:6.1, an exact debian:VERSION, debian:SUITE, distro, path:DIR or host (default: distro)",
-    )
+    forms = "debian:6.1, an exact debian:VERSION, debian:SUITE, distro, path:DIR or host"
+    text = f"{forms} (default: distro)"
+    parser.add_argument("--kernel", type=given, default=kernel_default(), metavar="SPEC", help=text)
 
 
 def kernels_of(options: argparse.Namespace) -> list[str]:

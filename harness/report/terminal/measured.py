@@ -16,7 +16,6 @@ from harness.judge.thresholds import LARGE
 from harness.judge.verdict import Measurement, Verdict
 from harness.report.format import figure, limits, plural, spread
 from harness.report.terminal.printing import figures, folded, plain_table
-from harness.scenario.model import Scenario
 
 _INDENT = 2
 _ALIKE = LARGE.share
@@ -27,9 +26,7 @@ _Key = tuple[str, str]
 _Rows = Mapping[tuple[str, _Key], Ensemble]
 
 
-def print_measured(
-    console: Console, scenario: Scenario, verdict: Verdict, releases: tuple[str, str], *, full: bool
-) -> None:
+def print_measured(console: Console, verdict: Verdict, releases: tuple[str, str], *, full: bool) -> None:
     """IOPS of each arm, load and role: the median over the seeds and the range.
 
     Unless ``full``, arms whose figures are alike share a row, and figures that are alike in all arms a line. With a
@@ -45,20 +42,12 @@ def print_measured(
     if releases[0]:
         _print_pair(console, verdict, releases, full=full)
     elif full:
-        table = _by_arm(scenario, verdict)
-        if _extent(console, table).maximum > console.width - _INDENT:
-            table = _by_figure(verdict)
+        table = plain_table(folded("arm"), "load", "role", figures("IOPS"), Column("range", no_wrap=True, style="dim"))
+        for name, row in _named(verdict.measured):
+            table.add_row(*name, figure(row.iops.median), limits(row.iops))
         _print(console, table)
     else:
         _print_folded(console, verdict)
-
-
-def _print_pair(console: Console, verdict: Verdict, releases: tuple[str, str], *, full: bool) -> None:
-    shown = [row for row in verdict.measured if full or row.base is None or row.iops.separate_from(row.base)]
-    if shown:
-        _print(console, _side_by_side(shown, releases))
-    if alike := len(verdict.measured) - len(shown):
-        console.print(f"  no difference in {alike} of {plural(len(verdict.measured), 'figure')}", highlight=False)
 
 
 def _print_folded(console: Console, verdict: Verdict) -> None:
@@ -68,9 +57,10 @@ def _print_folded(console: Console, verdict: Verdict) -> None:
     same = [key for key in keys if all((arm, key) in rows for arm in arms) and _alike([rows[arm, key] for arm in arms])]
     varied = [key for key in keys if key not in same]
     if varied:
-        shapes = (_folded(arms, varied, rows, "."), _folded(arms, varied, rows, "\n"))
-        fitting = (one for one in shapes if _extent(console, one).minimum <= console.width - _INDENT)
-        _print(console, next(fitting, None) or _turned(arms, varied, rows))
+        groups = _groups(arms, varied, rows)
+        table = _columns(groups, varied, rows)
+        fits = Extent.get(console, console.options, table).minimum <= console.width - _INDENT
+        _print(console, table if fits else _lines(groups, varied, rows))
     if len(same) > _FEW and len(arms) > 1:
         console.print(f"  {len(same)} more figures are the same in all arms within {_SHARE} (-v)", highlight=False)
     elif same:
@@ -80,27 +70,21 @@ def _print_folded(console: Console, verdict: Verdict) -> None:
             console.print(f"  {text}", highlight=False)
 
 
-def _folded(arms: Sequence[str], keys: Sequence[_Key], rows: _Rows, joint: str) -> Table:
-    """A row for each group of arms; ``joint`` is between load and role in the head of a column."""
-    arm = Column("arm", overflow="fold", vertical="bottom")
-    named = (figures(joint.join(key)) for key in keys)
+def _columns(groups: Sequence[Sequence[str]], keys: Sequence[_Key], rows: _Rows) -> Table:
+    """A row for each group of arms."""
+    arm, named = Column("arm", overflow="fold", vertical="bottom"), (figures("\n".join(key)) for key in keys)
     table = Table(*named, arm, box=None, pad_edge=False, padding=(0, 1), header_style="dim")
-    for group in _groups(arms, keys, rows):
+    for group in groups:
         table.add_row(*(_median(group, key, rows) for key in keys), Text(", ".join(group)))
     return table
 
 
-def _turned(arms: Sequence[str], keys: Sequence[_Key], rows: _Rows) -> Table:
+def _lines(groups: Sequence[Sequence[str]], keys: Sequence[_Key], rows: _Rows) -> Table:
     """A row for each figure, where there are too many for columns."""
-    groups = _groups(arms, keys, rows)
     table = plain_table("figure", *(Column(", ".join(group), justify="right", overflow="fold") for group in groups))
     for key in keys:
         table.add_row(".".join(key), *(_median(group, key, rows) for group in groups))
     return table
-
-
-def _extent(console: Console, table: Table) -> Extent:
-    return Extent.get(console, console.options, table)
 
 
 def _groups(arms: Sequence[str], keys: Sequence[_Key], rows: _Rows) -> list[list[str]]:
@@ -109,7 +93,7 @@ def _groups(arms: Sequence[str], keys: Sequence[_Key], rows: _Rows) -> list[list
     for arm in arms:
         for group in groups:
             members = [*group, arm]
-            had = [[rows[one, key] for one in members if (one, key) in rows] for key in keys]
+            had = [[rows[member, key] for member in members if (member, key) in rows] for key in keys]
             if all(not some or (len(some) == len(members) and _alike(some)) for some in had):
                 group.append(arm)
                 break
@@ -120,8 +104,8 @@ def _groups(arms: Sequence[str], keys: Sequence[_Key], rows: _Rows) -> list[list
 
 def _alike(ensembles: Sequence[Ensemble]) -> bool:
     """Whether the ranges have a value in common, or the medians are within 5 % of the highest."""
-    medians = [one.median for one in ensembles]
-    overlap = max(one.low for one in ensembles) <= min(one.high for one in ensembles)
+    medians = [ensemble.median for ensemble in ensembles]
+    overlap = max(ensemble.low for ensemble in ensembles) <= min(ensemble.high for ensemble in ensembles)
     return overlap or max(medians) - min(medians) <= _ALIKE * max(medians)
 
 
@@ -130,36 +114,16 @@ def _median(arms: Sequence[str], key: _Key, rows: _Rows) -> str:
     return figure(statistics.median(values)) if values else "-"
 
 
-def _by_arm(scenario: Scenario, verdict: Verdict) -> Table:
-    columns = list(dict.fromkeys((row.load, row.role) for row in verdict.measured))
-    rows = {(row.arm, row.load, row.role): row for row in verdict.measured}
-    table = plain_table("\narm", *(figures(f"{load}\n{role}") for load, role in columns))
-    for arm in scenario.arms:
-        if any(row.arm == arm for row in verdict.measured):
-            table.add_row(Text(arm), *(_cell(rows.get((arm, load, role))) for load, role in columns))
-    return table
-
-
-def _cell(row: Measurement | None) -> Text:
-    if row is None:
-        return Text("-", "dim")
-    between = limits(row.iops)
-    return Text(figure(row.iops.median)).append(f"\n{between}" if between else "", "dim")
-
-
-def _by_figure(verdict: Verdict) -> Table:
-    table = plain_table(folded("arm"), "load", "role", figures("IOPS"), Column("range", no_wrap=True, style="dim"))
-    for name, row in _named(verdict.measured):
-        table.add_row(*name, figure(row.iops.median), limits(row.iops))
-    return table
-
-
-def _side_by_side(rows: Sequence[Measurement], releases: tuple[str, str]) -> Table:
-    sides = (Column(release, justify="right", overflow="fold") for release in releases)
-    table = plain_table(folded("arm"), "load", "role", *sides, "quotient")
-    for name, row in _named(rows):
-        table.add_row(*name, spread(row.base) if row.base else "-", spread(row.iops), _quotient(row))
-    return table
+def _print_pair(console: Console, verdict: Verdict, releases: tuple[str, str], *, full: bool) -> None:
+    shown = [row for row in verdict.measured if full or row.base is None or row.iops.separate_from(row.base)]
+    if shown:
+        sides = (Column(release, justify="right", overflow="fold") for release in releases)
+        table = plain_table(folded("arm"), "load", "role", *sides, "quotient")
+        for name, row in _named(shown):
+            table.add_row(*name, spread(row.base) if row.base else "-", spread(row.iops), _quotient(row))
+        _print(console, table)
+    if alike := len(verdict.measured) - len(shown):
+        console.print(f"  no difference in {alike} of {plural(len(verdict.measured), 'figure')}", highlight=False)
 
 
 def _quotient(row: Measurement) -> str:

@@ -3,13 +3,12 @@
 
 import threading
 import time
-from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterator
 from contextlib import AbstractContextManager, contextmanager
 from dataclasses import dataclass, field
 from datetime import datetime, timedelta
 from statistics import fmean
-from typing import Generic, TypeVar
+from typing import Any
 
 from rich.console import Console
 from rich.live import Live
@@ -20,40 +19,24 @@ from harness.report.format import STYLES, duration, plural
 from harness.run import events
 from harness.scenario.model import Status
 
-E = TypeVar("E")
 Now = Callable[[], float]
 """A monotonic clock in seconds."""
 _REFRESH = 4
 
 
-class Display(ABC, Generic[E]):
-    """The state that events leave, and how it is shown. rich renders it at each refresh, so that seconds tick."""
-
-    @abstractmethod
-    def take(self, event: E) -> None: ...
-
-    @abstractmethod
-    def line(self, event: E) -> Text | None:
-        """Its line in a log."""
-
-    @abstractmethod
-    def ended(self, event: E) -> Text | None:
-        """Its line on a terminal, above the table."""
-
-    @abstractmethod
-    def __rich__(self) -> Table: ...
-
-
 @contextmanager
-def listening(console: Console, display: Display[E]) -> Iterator[Callable[[E], None]]:
-    """A listener that shows events on ``console`` until the context ends; threads may call it."""
-    lock = threading.Lock()
-    live = Live(display, console=console, refresh_per_second=_REFRESH, transient=True) if console.is_terminal else None
+def _listening(console: Console, tally: "Tally | MatrixTally") -> Iterator[Callable[[Any], None]]:
+    """A listener that shows events on ``console`` until the context ends; threads may call it.
 
-    def show(event: E) -> None:
+    On a terminal rich renders the tally at each refresh, so that seconds tick; only what ended has a line above it.
+    """
+    lock = threading.Lock()
+    live = Live(tally, console=console, refresh_per_second=_REFRESH, transient=True) if console.is_terminal else None
+
+    def show(event: Any) -> None:
         with lock:
-            display.take(event)
-            line = display.ended(event) if live else display.line(event)
+            tally.take(event)
+            line = tally.ended(event) or (None if live else tally.begun(event))
             if line is not None:
                 console.print(line, soft_wrap=live is None, highlight=False)
             if live:
@@ -80,7 +63,7 @@ class BootState:
 
 
 @dataclass
-class Tally(Display[events.Event]):
+class Tally:
     """A run from its events."""
 
     now: Now
@@ -124,14 +107,13 @@ class Tally(Display[events.Event]):
         lanes = max(1, min(self.at_once, waiting + len(self.running)))
         return (begun + waiting * usual) / lanes
 
-    def line(self, event: events.Event) -> Text | None:
-        match event:
-            case events.RunStarted():
-                return Text(f"{self.title}: {plural(event.boots, 'boot')}, up to {event.at_once} at once")
-            case events.CellStarted():
-                return Text(f"  boot {event.number}/{self.boots}  {event.arm} seed {event.seed}: started")
-            case _:
-                return self.ended(event)
+    def begun(self, event: events.Event) -> Text | None:
+        """The line of what began."""
+        if isinstance(event, events.RunStarted):
+            return Text(f"{self.title}: {plural(event.boots, 'boot')}, up to {event.at_once} at once")
+        if isinstance(event, events.CellStarted):
+            return Text(f"  boot {event.number}/{self.boots}  {event.arm} seed {event.seed}: started")
+        return None
 
     def ended(self, event: events.Event) -> Text | None:
         if not isinstance(event, events.CellFinished):
@@ -158,7 +140,7 @@ class Tally(Display[events.Event]):
 
 
 @dataclass
-class MatrixTally(Display[events.MatrixEvent]):
+class MatrixTally:
     """A matrix from its events."""
 
     now: Now
@@ -218,7 +200,7 @@ class MatrixTally(Display[events.MatrixEvent]):
         ends = datetime.now() + timedelta(seconds=remaining)
         return f"{text}, about {duration(remaining)} left, until {ends:%H:%M}"
 
-    def line(self, event: events.MatrixEvent) -> Text | None:
+    def begun(self, event: events.MatrixEvent) -> Text | None:
         match event:
             case events.MatrixStarted():
                 boots = plural(self.to_make, "boot")
@@ -229,7 +211,7 @@ class MatrixTally(Display[events.MatrixEvent]):
                 line = Text(f"  {self.names[event.cell]}: ").append(str(ended.status), STYLES[ended.status])
                 return line.append(f"  {ended.arm} seed {ended.seed}: {ended.reason}")
             case _:
-                return self.ended(event)
+                return None
 
     def ended(self, event: events.MatrixEvent) -> Text | None:
         if not isinstance(event, events.CellDecided):
@@ -252,9 +234,9 @@ class MatrixTally(Display[events.MatrixEvent]):
 
 def progress(console: Console, *, now: Now = time.monotonic) -> AbstractContextManager[events.Listener]:
     """A listener that shows a run on ``console`` until the context ends."""
-    return listening(console, Tally(now))
+    return _listening(console, Tally(now))
 
 
 def matrix_progress(console: Console, *, now: Now = time.monotonic) -> AbstractContextManager[events.MatrixListener]:
     """The same for a matrix."""
-    return listening(console, MatrixTally(now))
+    return _listening(console, MatrixTally(now))

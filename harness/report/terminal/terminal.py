@@ -16,7 +16,7 @@ from harness.judge.operands import operands
 from harness.judge.verdict import Verdict
 from harness.limits.bottleneck import Bottleneck
 from harness.report.format import STYLES, duration, incidents, plural, reported, spread
-from harness.report.terminal.bottleneck import bottleneck_lines, folded_lines
+from harness.report.terminal.bottleneck import bottleneck_table, folded_lines
 from harness.report.terminal.claims import print_claims
 from harness.report.terminal.measured import print_measured
 from harness.report.terminal.printing import folded, trimmed
@@ -57,7 +57,7 @@ def _report(console: Console, scenario: Scenario, verdict: Verdict, around: Surr
     _cells(console, "Not measured", verdict.incidents)
     _cells(console, "BASE kernel: not measured, or not comparable", verdict.base_incidents)
     print_claims(console, verdict, _width(console), full=full)
-    print_measured(console, scenario, verdict, (around.base, around.facts.kernel.release), full=full)
+    print_measured(console, verdict, (around.base, around.facts.kernel.release), full=full)
     if full:
         _reproductions(console, verdict)
     _bottlenecks(console, verdict, around.bottlenecks, full=full)
@@ -84,15 +84,18 @@ def _reproductions(console: Console, verdict: Verdict) -> None:
     if not verdict.reproductions:
         return
     _section(console, "Compared with the field report")
-    for one in verdict.reproductions:
+    for told in verdict.reproductions:
         table = _grid(1)
-        measured = f"not measured: {one.reason}" if one.ensemble is None else f"measured {spread(one.ensemble)}"
-        table.add_row("-", Text(one.that))
-        table.add_row("", Text(f"report {reported(one)}"))
-        table.add_row("", Text(measured, "bold" if one.ensemble else "dim"))
-        table.add_row("", Text(one.ratio, "dim"))
-        if one.because:
-            table.add_row("", Text(one.because, "italic"))
+        table.add_row("-", Text(told.that))
+        seen = f"not measured: {told.reason}" if told.ensemble is None else f"measured {spread(told.ensemble)}"
+        for words, style in (
+            (f"report {reported(told)}", ""),
+            (seen, "bold" if told.ensemble else "dim"),
+            (told.ratio, "dim"),
+            (told.because, "italic"),
+        ):
+            if words:
+                table.add_row("", Text(words, style))
         _indented(console, table)
 
 
@@ -101,19 +104,19 @@ def _cells(console: Console, title: str, cells: Sequence[CellResult]) -> None:
         return
     _section(console, title)
     table = _grid(_STATUS_WIDTH)
-    for one in incidents(cells):
-        table.add_row(_status(one["status"]), Text(f"{one['where']}: {'; '.join(one['reasons'])}"))
+    for cell in incidents(cells):
+        table.add_row(_status(cell["status"]), Text(f"{cell['where']}: {'; '.join(cell['reasons'])}"))
     _indented(console, table)
 
 
-def _bottlenecks(console: Console, verdict: Verdict, found: Sequence[Bottleneck], *, full: bool) -> None:
+def _bottlenecks(console: Console, verdict: Verdict, limits: Sequence[Bottleneck], *, full: bool) -> None:
     failed = {
         (operand.path[0], operand.path[1])
         for claim in verdict.claims
         for operand in operands(claim.entry.ratio)
         if claim.counts_as is Status.FAIL and operand.kind == FIGURE
     }
-    table = bottleneck_lines(found) if full and found else folded_lines(found, failed)
+    table = bottleneck_table(limits) if full and limits else folded_lines(limits, failed)
     if table is not None:
         _section(console, "Bottleneck")
         _indented(console, table)
