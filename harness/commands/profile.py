@@ -11,7 +11,7 @@ from harness.profile.differential import differential
 from harness.profile.lines import Side, code_of, lines_text, listed_functions
 from harness.profile.mail import differential_lines, function_lines, profile_lines
 from harness.profile.model import Profile
-from harness.profile.outputs import write_differential, write_profile
+from harness.profile.outputs import write_profiles
 from harness.profile.recorded import ProfiledCell, chosen_cell, parse_cell, profile_of
 from harness.record.sides import Candidate, pairs, side
 from harness.record.store import RunFolder, load_run
@@ -60,8 +60,7 @@ def _print(profiles: Sequence[Profile], by_line: Sequence[str], options: argpars
         lines = profile_lines(profiles[0]) if alone else differential_lines(differential(*profiles))
     print("\n".join([*lines, *([""] if by_line else []), *by_line]))
     if options.out:
-        write = write_profile if alone else write_differential
-        paths = write(options.out, *profiles, by_line=by_line)
+        paths = write_profiles(options.out, profiles, by_line=by_line)
         tell(f"wrote {', '.join(path.name for path in paths)} to {options.out}")
 
 

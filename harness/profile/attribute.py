@@ -39,26 +39,26 @@ def _symbol(symbols: Sequence[Symbol], addresses: Sequence[int], address: int) -
 def code_of(window: CountedWindow, symbols: Sequence[Symbol]) -> tuple[Code, ...]:
     """The executed instructions of the kernel, by function."""
     addresses = [symbol.address for symbol in symbols]
-    found: dict[Symbol, dict[int, int]] = defaultdict(dict)
+    counts: dict[Symbol, dict[int, int]] = defaultdict(dict)
     for address in sorted(window.code):
         symbol = _symbol(symbols, addresses, address)
-        found[symbol][address - symbol.address] = window.code[address]
-    return tuple(Code(one.module or KERNEL_IMAGE, one.name, one.address, counts) for one, counts in found.items())
+        counts[symbol][address - symbol.address] = window.code[address]
+    return tuple(
+        Code(symbol.module or KERNEL_IMAGE, symbol.name, symbol.address, own) for symbol, own in counts.items()
+    )
 
 
 def _user_nodes(blocks: Sequence[UserBlock], images: Iterable[Image]) -> Iterator[PathNode]:
-    found = find_images(blocks, images)
+    places = find_images(blocks, images)
     costs: dict[Function, Cost] = defaultdict(Cost)
-    for block in blocks:
-        if block not in found:
-            continue
-        image, address = found[block].image, block.address - found[block].base
+    for block in filter(places.__contains__, blocks):
+        image, address = places[block].image, block.address - places[block].base
         known = image.function(address)
         function = Function(Context.USER, image.name, known.name if known else NO_NAME)
         entered = known is not None and known.address == address
         costs[function] += Cost(block.runs if entered else 0, block.instructions)
-    for function in sorted(costs):
-        yield PathNode(None, function, costs[function].calls, costs[function].instructions)
+    for function, cost in sorted(costs.items(), key=lambda item: item[0]):
+        yield PathNode(None, function, int(cost.calls), int(cost.instructions))
 
 
 def images_of(files: Mapping[str, bytes], vmlinux: bytes) -> tuple[Image, ...]:

@@ -2,12 +2,12 @@
 """Two profiles, function by function, per I/O; the deltas add up to the difference of the totals."""
 
 import re
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from harness.profile.model import Function, Profile
+from harness.profile.model import Cost, Function, Profile
 
 _PARTS = re.compile(r"(\.(isra|part|constprop|cold|llvm|lto_priv)(\.\d+)?)+$")
 _MAIN = Fraction(9, 10)
@@ -17,28 +17,20 @@ _SAME = Fraction(1, 4)
 
 
 @dataclass(frozen=True)
-class Spent:
-    """Per I/O: calls from other functions, and instructions of the function itself."""
-
-    calls: Fraction = Fraction()
-    instructions: Fraction = Fraction()
-
-    def __add__(self, other: "Spent") -> "Spent":
-        return Spent(self.calls + other.calls, self.instructions + other.instructions)
-
-
-@dataclass(frozen=True)
 class FunctionChange:
-    """A function before and after. ``inlined`` are functions that one side has within it and the other apart."""
+    """What a function itself cost per I/O, and its calls from other functions.
+
+    ``inlined`` are functions that one side has within it and the other apart.
+    """
 
     function: Function
-    before: Spent
-    after: Spent
+    before: Cost
+    after: Cost
     inlined: tuple[Function, ...] = ()
 
     @property
     def delta(self) -> Fraction:
-        return self.after.instructions - self.before.instructions
+        return Fraction(self.after.instructions - self.before.instructions)
 
     @property
     def note(self) -> str:
@@ -71,32 +63,31 @@ def canonical(function: Function) -> Function:
     return Function(function.context, function.owner, _PARTS.sub("", function.name))
 
 
-def spent(profile: Profile) -> Mapping[Function, Spent]:
-    """What each function of the source cost per I/O. A call from one of its own parts is none."""
-    found: dict[Function, Spent] = defaultdict(Spent)
+def source_costs(profile: Profile) -> dict[Function, Cost]:
+    """What each function of the source cost per I/O, most expensive first. A call from one of its own parts is none."""
+    costs: dict[Function, Cost] = defaultdict(Cost)
     for node in profile.nodes:
         own = canonical(node.function)
         caller = profile.nodes[node.parent].function if node.parent is not None else None
         inner = caller is not None and caller != node.function and canonical(caller) == own
-        calls = 0 if inner else node.calls
-        found[own] += Spent(profile.per_io(calls), profile.per_io(node.instructions))
-    return dict(found)
+        costs[own] += Cost(profile.per_io(0 if inner else node.calls), profile.per_io(node.instructions))
+    return dict(sorted(costs.items(), key=lambda item: (-item[1].instructions, item[0])))
 
 
 def differential(before: Profile, after: Profile) -> Differential:
-    old, new = spent(before), spent(after)
+    old, new = source_costs(before), source_costs(after)
     changes = [
-        FunctionChange(one, old.get(one, Spent()), new.get(one, Spent())) for one in sorted(old.keys() | new.keys())
+        FunctionChange(function, old.get(function, Cost()), new.get(function, Cost()))
+        for function in sorted(old.keys() | new.keys())
     ]
-    merged = _with_shifts(changes, before, after)
+    merged = _with_shifts(changes, _main_callers(before) | _main_callers(after))
     ordered = sorted(merged, key=lambda change: (-abs(change.delta), change.function))
     return Differential(before, after, tuple(ordered))
 
 
-def _with_shifts(changes: Sequence[FunctionChange], before: Profile, after: Profile) -> list[FunctionChange]:
+def _with_shifts(changes: Sequence[FunctionChange], callers: Mapping[Function, Function]) -> list[FunctionChange]:
     """The changes, with functions of one side joined to the caller that has their cost on the other side."""
     left = {change.function: change for change in changes}
-    callers = _main_callers(before) | _main_callers(after)
     by_caller: dict[Function, list[FunctionChange]] = defaultdict(list)
     for change in changes:
         if change.note and change.function in callers:
@@ -104,37 +95,35 @@ def _with_shifts(changes: Sequence[FunctionChange], before: Profile, after: Prof
     for caller in sorted(by_caller):
         if caller not in left or left[caller].note:
             continue
-        for inlined in _shifted(left[caller], by_caller[caller]):
+        for inlined in _shifts(left[caller], by_caller[caller]):
             host = left[caller]
-            left[caller] = FunctionChange(
-                caller,
-                host.before + Spent(instructions=inlined.before.instructions),
-                host.after + Spent(instructions=inlined.after.instructions),
-                (*host.inlined, inlined.function),
-            )
+            before = host.before + Cost(0, inlined.before.instructions)
+            after = host.after + Cost(0, inlined.after.instructions)
+            left[caller] = FunctionChange(caller, before, after, (*host.inlined, inlined.function))
             del left[inlined.function]
     return list(left.values())
 
 
-def _shifted(caller: FunctionChange, candidates: Iterable[FunctionChange]) -> list[FunctionChange]:
+def _shifts(caller: FunctionChange, candidates: Iterable[FunctionChange]) -> list[FunctionChange]:
     """Those of the candidates whose cost the caller gave or took: all together, or the one that fits best."""
-    opposite = [one for one in candidates if one.delta * caller.delta < 0]
-    for group in (opposite, *([one] for one in sorted(opposite, key=lambda one: abs(one.delta + caller.delta)))):
-        moved = sum((one.delta for one in group), Fraction())
+    opposite = [change for change in candidates if change.delta * caller.delta < 0]
+    by_fit = sorted(opposite, key=lambda change: abs(change.delta + caller.delta))
+    for group in (opposite, *([change] for change in by_fit)):
+        moved = sum((change.delta for change in group), Fraction())
         if group and abs(moved + caller.delta) <= _SAME * abs(moved):
-            return list(group)
+            return group
     return []
 
 
 def _main_callers(profile: Profile) -> dict[Function, Function]:
     """The one caller of each function that has one for nearly all of its calls."""
-    calls: dict[Function, dict[Function, int]] = defaultdict(lambda: defaultdict(int))
+    calls: dict[Function, Counter[Function]] = defaultdict(Counter)
     for (caller, callee), cost in profile.edges.items():
         if canonical(caller) != canonical(callee):
-            calls[canonical(callee)][canonical(caller)] += cost.calls
+            calls[canonical(callee)][canonical(caller)] += int(cost.calls)
     mains = {}
     for callee, by_caller in calls.items():
         most = max(by_caller, key=lambda caller: (by_caller[caller], caller))
-        if by_caller[most] >= _MAIN * sum(by_caller.values()) and by_caller[most]:
+        if 0 < by_caller[most] >= _MAIN * by_caller.total():
             mains[callee] = most
     return mains

@@ -2,7 +2,7 @@
 """Profiles in the formats of other tools: callgrind, speedscope, folded stacks."""
 
 import json
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Mapping
 
 from harness.profile.model import BLIND, Cost, Function, Profile
@@ -23,19 +23,19 @@ def folded(profile: Profile) -> str:
 
 def differential_folded(before: Profile, after: Profile) -> str:
     """The lines "FRAME;... BEFORE AFTER" that difffolded.pl writes, instructions per 1,000 I/Os, rounded."""
-    sides = [
+    old, new = (
         {path: round(profile.per_io(PER * count)) for path, count in _paths(profile).items()}
         for profile in (before, after)
-    ]
-    paths = sorted(sides[0].keys() | sides[1].keys())
-    rows = ((path, sides[0].get(path, 0), sides[1].get(path, 0)) for path in paths)
-    return f"{BLIND} 0 0\n" + "".join(f"{_fold(path)} {old} {new}\n" for path, old, new in rows if old or new)
+    )
+    rows = ((path, old.get(path, 0), new.get(path, 0)) for path in sorted(old.keys() | new.keys()))
+    lines = (f"{_fold(path)} {was} {now}\n" for path, was, now in rows if was or now)
+    return f"{BLIND} 0 0\n{''.join(lines)}"
 
 
 def _paths(profile: Profile) -> Mapping[Path, int]:
-    counts: dict[Path, int] = defaultdict(int)
-    for index, node in enumerate(profile.nodes):
-        counts[profile.stack(index)] += node.instructions
+    counts = Counter[Path]()
+    for stack, node in zip(profile.stacks, profile.nodes, strict=True):
+        counts[stack] += node.instructions
     return counts
 
 
@@ -54,7 +54,7 @@ def speedscope(profile: Profile) -> str:
             "$schema": "https://www.speedscope.app/file-format-schema.json",
             "exporter": "blklab profile",
             "name": name,
-            "shared": {"frames": [{"name": one.title, "file": _file(one)} for one in functions]},
+            "shared": {"frames": [{"name": function.title, "file": _file(function)} for function in functions]},
             "profiles": [
                 {
                     "type": "sampled",
@@ -76,39 +76,32 @@ def callgrind(profile: Profile) -> str:
 
     The file is the context (user, kernel, interrupt, idle) with the module or program, which is the object too.
     """
-    return "\n".join((*_callgrind_head(profile), *_callgrind_body(profile), ""))
-
-
-def _callgrind_head(profile: Profile) -> Iterator[str]:
     head = profile.head
-    yield "# callgrind format"
-    yield "version: 1"
-    yield "creator: blklab profile"
-    yield f"cmd: {head.scenario} {head.cell} seed {head.seed} on {head.release}"
-    yield f"desc: I/Os: {float(profile.ios):.3f}"
-    yield f"desc: Note: {BLIND}"
-    yield "positions: line"
-    yield "events: Ir"
-    yield f"summary: {profile.total}"
+    lines = (
+        "# callgrind format",
+        "version: 1",
+        "creator: blklab profile",
+        f"cmd: {head.scenario} {head.cell} seed {head.seed} on {head.release}",
+        f"desc: I/Os: {float(profile.ios):.3f}",
+        f"desc: Note: {BLIND}",
+        "positions: line",
+        "events: Ir",
+        f"summary: {profile.total}",
+    )
+    return "\n".join((*lines, *_callgrind_functions(profile), ""))
 
 
-def _callgrind_body(profile: Profile) -> Iterator[str]:
+def _callgrind_functions(profile: Profile) -> Iterator[str]:
     calls: dict[Function, list[tuple[Function, Cost]]] = defaultdict(list)
     for (caller, callee), cost in sorted(profile.edges.items()):
         calls[caller].append((callee, cost))
     for function in sorted(profile.costs):
-        yield ""
-        yield f"ob={function.owner}"
-        yield f"fl={_file(function)}"
-        yield f"fn={function.name}"
+        yield from ("", f"ob={function.owner}", f"fl={_file(function)}", f"fn={function.name}")
         yield f"0 {profile.costs[function].instructions}"
         for callee, cost in calls[function]:
             if cost.calls:
-                yield f"cob={callee.owner}"
-                yield f"cfi={_file(callee)}"
-                yield f"cfn={callee.name}"
-                yield f"calls={cost.calls} 0"
-                yield f"0 {cost.instructions}"
+                yield from (f"cob={callee.owner}", f"cfi={_file(callee)}", f"cfn={callee.name}")
+                yield from (f"calls={cost.calls} 0", f"0 {cost.instructions}")
 
 
 def _file(function: Function) -> str:

@@ -36,14 +36,16 @@ class Image:
         return None
 
     def has(self, address: int, data: bytes) -> bool:
-        return any(
-            segment.data[address - segment.address :][: len(data)] == data
-            for segment in self.segments
-            if 0 <= address - segment.address < len(segment.data)
-        )
+        return any(after.startswith(data) for after in self._from(address))
 
     def covers(self, address: int) -> bool:
-        return any(0 <= address - segment.address < len(segment.data) for segment in self.segments)
+        return any(self._from(address))
+
+    def _from(self, address: int) -> Iterator[bytes]:
+        """The bytes from ``address`` to the end of its segment."""
+        for segment in self.segments:
+            if 0 <= address - segment.address < len(segment.data):
+                yield segment.data[address - segment.address :]
 
 
 @dataclass(frozen=True)
@@ -57,26 +59,24 @@ class Mapped:
 def find_images(blocks: Sequence[UserBlock], images: Iterable[Image]) -> Mapping[UserBlock, Mapped]:
     """The image of each block that has one."""
     images = tuple(images)
-    found: dict[UserBlock, Mapped] = {}
-    mapped: list[Mapped] = []
+    places: dict[UserBlock, Mapped] = {}
+    vdsos: list[Mapped] = []
     for block in sorted(blocks, key=lambda block: (-len(block.data), block.address, block.data)):
-        if block in found or len(block.data) < _TELLING:
+        if block in places or len(block.data) < _TELLING:
             continue
-        candidates = [Mapped(image, base) for image in images for base in _bases(block, image)]
-        explained = {one: _matches(one, blocks) for one in candidates}
-        if explained:
-            best = max(candidates, key=lambda one: (len(explained[one]), one.image.name, one.base))
-            mapped.append(best)
-            found |= {one: best for one in explained[best] if one not in found}
+        matches = {
+            place: [other for other in blocks if place.image.has(other.address - place.base, other.data)]
+            for place in (Mapped(image, base) for image in images for base in _bases(block, image))
+        }
+        if matches:
+            best = max(matches, key=lambda place: (len(matches[place]), place.image.name, place.base))
+            vdsos += [best] if best.image.name == VDSO else []
+            places = dict.fromkeys(matches[best], best) | places
     for block in blocks:
-        patched = (one for one in mapped if one.image.name == VDSO and one.image.covers(block.address - one.base))
-        if block not in found and (one := next(patched, None)):
-            found[block] = one
-    return found
-
-
-def _matches(mapped: Mapped, blocks: Sequence[UserBlock]) -> list[UserBlock]:
-    return [block for block in blocks if mapped.image.has(block.address - mapped.base, block.data)]
+        patched = (vdso for vdso in vdsos if vdso.image.covers(block.address - vdso.base))
+        if block not in places and (vdso := next(patched, None)):
+            places[block] = vdso
+    return places
 
 
 def _bases(block: UserBlock, image: Image) -> Iterator[int]:

@@ -9,12 +9,12 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from fractions import Fraction
 
-from harness.profile.differential import canonical, differential, spent
+from harness.profile.differential import canonical, differential, source_costs
 from harness.profile.mail import whole
 from harness.profile.model import BLIND, Code, Context, Function, Profile
 from lab.kernels.lines import SourceLine
 
-FUNCTIONS = 6
+_FUNCTIONS = 6
 """Functions whose lines are shown where none is named."""
 _LINES, _TEXT = 12, 60
 _NOWHERE = "no line number"
@@ -56,15 +56,15 @@ def listed_functions(profiles: Sequence[Profile], name: str | None) -> list[Func
     differ most.
     """
     if len(profiles) == 1:
-        costs = spent(profiles[0])
-        ranked = sorted(costs, key=lambda one: (-costs[one].instructions, one))
+        ranked = list(source_costs(*profiles))
     else:
-        ranked = [one for change in differential(*profiles).changes for one in (change.function, *change.inlined)]
-    found: dict[tuple[str, str], Function] = {}
-    for one in ranked:
-        if one.context is not Context.USER and name in (None, one.name):
-            found.setdefault((one.owner, one.name), one)
-    return list(found.values())[: None if name else FUNCTIONS]
+        changes = differential(*profiles).changes
+        ranked = [function for change in changes for function in (change.function, *change.inlined)]
+    functions: dict[tuple[str, str], Function] = {}
+    for function in ranked:
+        if function.context is not Context.USER and name in (None, function.name):
+            functions.setdefault((function.owner, function.name), function)
+    return list(functions.values())[: None if name else _FUNCTIONS]
 
 
 def line_changes(sides: Sequence[Side], owner: str, name: str) -> list[LineChange]:
@@ -72,11 +72,11 @@ def line_changes(sides: Sequence[Side], owner: str, name: str) -> list[LineChang
     costs: dict[Line, list[Fraction]] = defaultdict(lambda: [Fraction(), Fraction()])
     numbers: dict[Line, int] = {}
     for place, side in enumerate(sides, 2 - len(sides)):
-        for line, number, count in _executed(side, owner, name):
+        for line, number, count in _counts(side, owner, name):
             costs[line][place] += side.profile.per_io(count)
             numbers[line] = number
-    found = [LineChange(line, numbers[line], *costs[line]) for line in costs]
-    return sorted(found, key=lambda one: (-abs(one.delta), one.line))
+    changes = [LineChange(line, numbers[line], *costs[line]) for line in costs]
+    return sorted(changes, key=lambda change: (-abs(change.delta), change.line))
 
 
 def code_of(profile: Profile, functions: Iterable[tuple[str, str]]) -> list[Code]:
@@ -89,38 +89,31 @@ def code_of(profile: Profile, functions: Iterable[tuple[str, str]]) -> list[Code
     ]
 
 
-def _executed(side: Side, owner: str, name: str) -> Iterator[tuple[Line, int, int]]:
+def _counts(side: Side, owner: str, name: str) -> Iterator[tuple[Line, int, int]]:
     for code in code_of(side.profile, [(owner, name)]):
         lines = side.lines.get(code, {})
         for offset, count in code.counts.items():
-            at = lines.get(offset)
-            if at is None:
-                yield Line("", "", _NOWHERE), 0, count
-            else:
-                yield Line(at.file, "" if at.function == name else at.function, at.text), at.number, count
+            at = lines.get(offset, SourceLine("", 0, name, _NOWHERE))
+            yield Line(at.file, "" if at.function == name else at.function, at.text), at.number, count
 
 
 def lines_text(sides: Sequence[Side], functions: Iterable[Function]) -> Iterator[str]:
     """The lines of each function; the deltas of a function add up to that in its heading."""
     for function in functions:
         changes = line_changes(sides, function.owner, function.name)
-        before, after = (whole(sum((one[side] for one in map(_costs, changes)), Fraction())) for side in (0, 1))
         if not changes:
             continue
+        before, after = whole(sum(change.before for change in changes)), whole(sum(change.after for change in changes))
         single = len(sides) == 1
         spans = f"{after:,}" if single else f"{before:,} -> {after:,} ({after - before:+,})"
         yield f"{function.title}: {spans} instructions per I/O, by line"
-        shown = [one for one in changes[:_LINES] if whole(one.delta)]
-        yield from (_row(one, single=single) for one in shown)
-        rest = after - before - sum(whole(one.delta) for one in shown)
+        shown = [change for change in changes[:_LINES] if whole(change.delta)]
+        yield from (_row(change, single=single) for change in shown)
+        rest = after - before - sum(whole(change.delta) for change in shown)
         yield f"{rest:>+10,}  {len(changes) - len(shown)} other lines"
         yield ""
     yield "In all contexts. An inline function of a shared header counts for the line that calls it."
     yield BLIND
-
-
-def _costs(change: LineChange) -> tuple[Fraction, Fraction]:
-    return change.before, change.after
 
 
 def _row(change: LineChange, *, single: bool) -> str:

@@ -1,12 +1,13 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Profiles as text that fits into a mail: at most 30 lines of at most 112 characters."""
 
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, pairwise
 
-from harness.profile.differential import Differential, FunctionChange, canonical, spent
-from harness.profile.model import BLIND, Context, Function, Group, Profile
+from harness.profile.differential import Differential, FunctionChange, canonical, source_costs
+from harness.profile.model import BLIND, Context, Cost, Function, Group, Profile
 from harness.profile.paths import one_sided
 from lab.base.errors import Misuse
 from lab.yaml.strict import nearest
@@ -16,100 +17,101 @@ _LINE, _NAME = 112, 58
 _PATHS, _STEPS, _WIDE = 4, 4, 84
 _LARGE = Fraction(1, 50)
 """The share of the total from which on a call path of one side is shown."""
-_CONTEXTS = {Context.INTERRUPT: "irq", Context.IDLE: "idle", Context.USER: "user", Context.KERNEL: ""}
+_CONTEXTS = {Context.INTERRUPT: " irq", Context.IDLE: " idle"}
 
 
-def whole(value: Fraction) -> int:
+def whole(value: Fraction | int) -> int:
     return round(value)
 
 
 def profile_lines(profile: Profile, most: int = LINES) -> list[str]:
     """One profile: its parts, then its most expensive functions. Both columns add up to the total."""
     head, total = profile.head, whole(profile.per_io(profile.total))
-    lines = [f"{head.scenario} {head.cell}, seed {head.seed}, {head.release}: {total:,} instructions per I/O"]
-    lines += [_accounting(profile), ""]
-    parts = groups_of(profile)
-    lost = _unexplained(profile)
-    lines += [f"{part:>10,}  {group}" for group, part in zip(parts, _rounded(parts.values()), strict=True)]
-    lines += [f"{lost:>10,}  unexplained", ""]
-    lines.append(f"{'per I/O':>10}  {'calls':>7}  {'each':>7}  function")
+    figure = "" if head.per_io is None else f"; cpu.per_io of the stored run: {head.per_io:,.0f} ns"
+    parts = _parts([profile])
+    lines = [
+        f"{head.scenario} {head.cell}, seed {head.seed}, {head.release}: {total:,} instructions per I/O",
+        f"{profile.total:,} instructions, {float(profile.ios):,.1f} I/Os in the window{figure}",
+        "",
+        *(f"{part:>10,}  {name}" for name, (part,) in parts),
+        "",
+        f"{'per I/O':>10}  {'calls':>7}  {'each':>7}  function",
+    ]
     foot = ["", *_foot([profile])]
-    ranked = sorted(spent(profile).items(), key=lambda item: (-item[1].instructions, item[0]))
+    ranked = list(source_costs(profile).items())
     shown = ranked[: most - len(lines) - len(foot) - 1]
     for function, own in shown:
         each = f"{float(own.instructions / own.calls):,.1f}" if own.calls else ""
         calls = f"{float(own.calls):.2f}" if own.calls else ""
         lines.append(f"{whole(own.instructions):>10,}  {calls:>7}  {each:>7}  {name_of(function)}")
-    rest = total - sum(whole(own.instructions) for _, own in shown) - lost
+    rest = total - sum(whole(own.instructions) for _, own in shown) - parts[-1][1][0]
     lines.append(f"{rest:>10,}  {'':>7}  {'':>7}  {len(ranked) - len(shown)} other functions")
     return lines + foot
 
 
 def most_expensive(profile: Profile, most: int) -> str:
     """The most expensive functions in one line, instructions per I/O."""
-    ranked = sorted(spent(profile).items(), key=lambda item: (-item[1].instructions, item[0]))[:most]
+    ranked = list(source_costs(profile).items())[:most]
     return ", ".join(f"{name_of(function)} {whole(own.instructions):,}" for function, own in ranked)
 
 
-def differential_lines(found: Differential, most: int = LINES) -> list[str]:
+def differential_lines(difference: Differential, most: int = LINES) -> list[str]:
     """Two profiles: the parts, then the functions that differ most. Every column adds up to the total."""
-    one, other = found.before.head, found.after.head
-    before, after = (whole(total) for total in found.totals)
-    ratio = f", x{float(found.totals[1] / found.totals[0]):.3f}" if found.totals[0] else ""
+    sides = [difference.before, difference.after]
+    old, new = (side.head for side in sides)
+    before, after = (whole(total) for total in difference.totals)
+    ratio = f", x{float(difference.totals[1] / difference.totals[0]):.3f}" if difference.totals[0] else ""
+    parts = _parts(sides)
     lines = [
-        f"{one.scenario} {one.cell}, seed {one.seed}: {one.release} -> {other.release}",
+        f"{old.scenario} {old.cell}, seed {old.seed}: {old.release} -> {new.release}",
         f"{before:,} -> {after:,} instructions per I/O ({after - before:+,}{ratio})",
         "",
         f"{'before':>10}  {'after':>10}  {'delta':>10}",
+        *(f"{was:>10,}  {now:>10,}  {now - was:>+10,}  {name}" for name, (was, now) in parts),
+        "",
+        *_paths(difference),
+        f"{'delta':>10}  {'instructions':>17}  {'calls':>15}  function",
     ]
-    old, new = groups_of(found.before), groups_of(found.after)
-    groups = [group for group in Group if group in old or group in new]
-    columns = [_rounded(side.get(group, Fraction()) for group in groups) for side in (old, new)]
-    lines += [_row(*row) for row in zip(*columns, map(str, groups), strict=True)]
-    lost = _unexplained(found.before), _unexplained(found.after)
-    lines += [_row(*lost, "unexplained"), ""]
-    lines += [*_paths(found), f"{'delta':>10}  {'instructions':>17}  {'calls':>15}  function"]
-    foot = ["", *_foot([found.before, found.after])]
-    shown = found.changes[: most - len(lines) - len(foot) - 1]
+    foot = ["", *_foot(sides)]
+    shown = difference.changes[: most - len(lines) - len(foot) - 1]
     lines += [_change(change) for change in shown]
-    rest = after - before - (lost[1] - lost[0]) - sum(whole(change.delta) for change in shown)
-    lines.append(f"{rest:>+10,}  {'':>17}  {'':>15}  {len(found.changes) - len(shown)} other functions")
+    lost_before, lost_after = parts[-1][1]
+    rest = after - before - (lost_after - lost_before) - sum(whole(change.delta) for change in shown)
+    lines.append(f"{rest:>+10,}  {'':>17}  {'':>15}  {len(difference.changes) - len(shown)} other functions")
     return lines + foot
 
 
-def groups_of(profile: Profile) -> dict[Group, Fraction]:
-    """Instructions per I/O of each group that has any."""
-    sums: dict[Group, int] = {}
-    for function, cost in profile.costs.items():
-        sums[function.group] = sums.get(function.group, 0) + cost.instructions
-    return {group: profile.per_io(sums[group]) for group in Group if group in sums}
+def _parts(profiles: Sequence[Profile]) -> list[tuple[str, list[int]]]:
+    """The groups that one of the profiles has, with instructions per I/O of each profile; last what is unexplained.
+
+    A column adds up to the rounded sum of its parts. What is unexplained is never 0 where there is any.
+    """
+    sums = [Counter[Group]() for _ in profiles]
+    for profile, own in zip(profiles, sums, strict=True):
+        for node in profile.nodes:
+            own[node.function.group] += node.instructions
+    groups = [group for group in Group if any(group in own for own in sums)]
+    rows: list[tuple[str, list[int]]] = [(name, []) for name in (*groups, "unexplained")]
+    for profile, own in zip(profiles, sums, strict=True):
+        totals = [0, *(whole(profile.per_io(total)) for total in accumulate(own[group] for group in groups))]
+        lost = max(whole(profile.per_io(profile.unexplained)), int(profile.unexplained > 0))
+        for (_, row), part in zip(rows, (*(upper - lower for lower, upper in pairwise(totals)), lost), strict=True):
+            row.append(part)
+    return rows
 
 
-def _rounded(parts: Iterable[Fraction]) -> list[int]:
-    """Whole numbers that add up to the rounded sum of the parts."""
-    sums = [Fraction(), *accumulate(parts)]
-    return [whole(after) - whole(before) for before, after in pairwise(sums)]
-
-
-def _unexplained(profile: Profile) -> int:
-    """Per I/O; never 0 where anything is unexplained."""
-    return max(whole(profile.per_io(profile.unexplained)), int(profile.unexplained > 0))
-
-
-def _paths(found: Differential) -> Iterator[str]:
+def _paths(difference: Differential) -> Iterator[str]:
     """The call paths that are of one side: where a difference begins."""
-    total = max(found.totals)
-    large = [one for one in one_sided(found.before, found.after) if abs(one.delta) >= _LARGE * total][:_PATHS]
-    for one in large:
-        side = "after" if one.delta > 0 else "before"
-        path = ">".join(one.path[-_STEPS:]) + (f"> .. >{one.inner}" if one.inner != one.path[-1] else "")
-        yield f"{whole(one.delta):>+10,}  only {side}: {path if len(path) <= _WIDE else '...' + path[3 - _WIDE :]}"
+    least = _LARGE * max(difference.totals)
+    subtrees = one_sided(difference.before, difference.after)
+    large = [subtree for subtree in subtrees if abs(subtree.delta) >= least][:_PATHS]
+    for subtree in large:
+        side = "after" if subtree.delta > 0 else "before"
+        inner = f"> .. >{subtree.inner}" if subtree.inner != subtree.path[-1] else ""
+        path = ">".join(subtree.path[-_STEPS:]) + inner
+        yield f"{whole(subtree.delta):>+10,}  only {side}: {path if len(path) <= _WIDE else '...' + path[3 - _WIDE :]}"
     if large:
         yield ""
-
-
-def _row(old: int, new: int, name: str) -> str:
-    return f"{old:>10,}  {new:>10,}  {new - old:>+10,}  {name}"
 
 
 def _change(change: FunctionChange) -> str:
@@ -129,7 +131,13 @@ def function_lines(profiles: Sequence[Profile], name: str, most: int = LINES) ->
     lines = [f"{name}: calls per I/O, and instructions of the callee with all that it calls"]
     room = (most - 2) // len(profiles) - 3
     for profile in profiles:
-        callers, callees = _neighbours(profile, name)
+        callers: dict[str, Cost] = defaultdict(Cost)
+        callees: dict[str, Cost] = defaultdict(Cost)
+        for (caller, callee), cost in profile.edges.items():
+            per_io = Cost(profile.per_io(cost.calls), profile.per_io(cost.instructions))
+            for neighbours, here, there in ((callers, callee, caller), (callees, caller, callee)):
+                if canonical(here).name == name and canonical(there) != canonical(here):
+                    neighbours[name_of(there)] += per_io
         absent = "" if callers or callees else ": not executed, or neither called nor calling"
         lines += ["", f"{profile.head.release}{absent}"]
         lines += _neighbour_lines(callers, "from", max(1, room // 2))
@@ -137,43 +145,18 @@ def function_lines(profiles: Sequence[Profile], name: str, most: int = LINES) ->
     return [*lines, *_foot(profiles)]
 
 
-_Neighbours = dict[str, tuple[Fraction, Fraction]]
-
-
-def _neighbours(profile: Profile, name: str) -> tuple[_Neighbours, _Neighbours]:
-    """Calls and inclusive instructions per I/O by caller, and by callee."""
-    callers: _Neighbours = {}
-    callees: _Neighbours = {}
-    for (caller, callee), cost in profile.edges.items():
-        for found, here, there in ((callers, callee, caller), (callees, caller, callee)):
-            if canonical(here).name == name and canonical(there) != canonical(here):
-                calls, instructions = found.get(name_of(there), (Fraction(), Fraction()))
-                found[name_of(there)] = (
-                    calls + profile.per_io(cost.calls),
-                    instructions + profile.per_io(cost.instructions),
-                )
-    return callers, callees
-
-
-def _neighbour_lines(found: _Neighbours, word: str, most: int) -> Iterator[str]:
-    ranked = sorted(found.items(), key=lambda item: (-item[1][1], item[0]))
-    for name, (calls, instructions) in ranked[:most]:
-        yield f"{float(calls):>10.3f}  {whole(instructions):>10,}  {word} {name}"
+def _neighbour_lines(neighbours: dict[str, Cost], word: str, most: int) -> Iterator[str]:
+    ranked = sorted(neighbours.items(), key=lambda item: (-item[1].instructions, item[0]))
+    for name, cost in ranked[:most]:
+        yield f"{float(cost.calls):>10.3f}  {whole(cost.instructions):>10,}  {word} {name}"
     if ranked[most:]:
         yield f"{'':>10}  {'':>10}  {word} {len(ranked) - most} others"
 
 
 def name_of(function: Function) -> str:
-    """The function's title, with its context unless that is a process in the kernel."""
-    context = _CONTEXTS[function.context]
+    """The function's title, with its context in an interrupt or the idle task."""
     title = function.title if len(function.title) <= _NAME else function.title[: _NAME - 3] + "..."
-    return f"{title} {context}" if context and context != "user" else title
-
-
-def _accounting(profile: Profile) -> str:
-    own = f"{profile.total:,} instructions, {float(profile.ios):,.1f} I/Os in the window"
-    figure = profile.head.per_io
-    return own if figure is None else f"{own}; cpu.per_io of the stored run: {figure:,.0f} ns"
+    return title + _CONTEXTS.get(function.context, "")
 
 
 def _foot(profiles: Iterable[Profile]) -> list[str]:

@@ -2,11 +2,12 @@
 """The profile of one load in one boot."""
 
 from collections import defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from dataclasses import dataclass, field
 from enum import StrEnum
 from fractions import Fraction
 from functools import cached_property
+from itertools import pairwise
 
 BLIND = "Lock contention and cache misses are invisible here: every instruction counts the same."
 KERNEL_IMAGE = "vmlinux"
@@ -42,6 +43,9 @@ class Group(StrEnum):
     IDLE = "idle task"
 
 
+_GROUPS = {Context.KERNEL: Group.KERNEL, Context.INTERRUPT: Group.INTERRUPTS, Context.IDLE: Group.IDLE}
+
+
 @dataclass(frozen=True, order=True)
 class Function:
     """``owner`` is the module or program, "vmlinux" for the kernel's image."""
@@ -56,11 +60,7 @@ class Function:
             return Group.MODELS
         if self.context is Context.USER:
             return Group.MEASURING if self.owner in MEASURING else Group.PROGRAMS
-        return {
-            Context.KERNEL: Group.KERNEL,
-            Context.INTERRUPT: Group.INTERRUPTS,
-            Context.IDLE: Group.IDLE,
-        }[self.context]
+        return _GROUPS[self.context]
 
     @property
     def title(self) -> str:
@@ -81,8 +81,10 @@ class PathNode:
 
 @dataclass(frozen=True)
 class Cost:
-    calls: int = 0
-    instructions: int = 0
+    """Whole numbers of a window, or rational ones per I/O."""
+
+    calls: Fraction | int = 0
+    instructions: Fraction | int = 0
 
     def __add__(self, other: "Cost") -> "Cost":
         return Cost(self.calls + other.calls, self.instructions + other.instructions)
@@ -137,24 +139,23 @@ class Profile:
     @cached_property
     def costs(self) -> Mapping[Function, Cost]:
         """What each function executed itself."""
-        found: dict[Function, Cost] = defaultdict(Cost)
+        costs: dict[Function, Cost] = defaultdict(Cost)
         for node in self.nodes:
-            found[node.function] += Cost(node.calls, node.instructions)
-        return dict(found)
+            costs[node.function] += Cost(node.calls, node.instructions)
+        return dict(costs)
 
     @property
     def unexplained(self) -> int:
         """Instructions that belong to no known function."""
-        return self.total - sum(cost.instructions for cost in self.costs.values())
+        return self.total - sum(node.instructions for node in self.nodes)
 
     @cached_property
     def inclusive(self) -> tuple[int, ...]:
         """Instructions of each node and all below it."""
         sums = [node.instructions for node in self.nodes]
-        for index in range(len(self.nodes) - 1, -1, -1):
-            parent = self.nodes[index].parent
-            if parent is not None:
-                sums[parent] += sums[index]
+        for index, node in reversed(list(enumerate(self.nodes))):
+            if node.parent is not None:
+                sums[node.parent] += sums[index]
         return tuple(sums)
 
     @cached_property
@@ -163,30 +164,19 @@ class Profile:
 
         Calls within a recursion are counted, their instructions once, with the outermost call.
         """
-        found: dict[tuple[Function, Function], Cost] = defaultdict(Cost)
-        for index, node in enumerate(self.nodes):
-            if node.parent is None:
-                continue
-            edge = self.nodes[node.parent].function, node.function
-            inside = any(edge == above for above in self._edges_above(node.parent))
-            found[edge] += Cost(node.calls, 0 if inside else self.inclusive[index])
-        return dict(found)
+        edges: dict[tuple[Function, Function], Cost] = defaultdict(Cost)
+        for stack, node, below in zip(self.stacks, self.nodes, self.inclusive, strict=True):
+            for edge in [*pairwise(stack)][-1:]:
+                edges[edge] += Cost(node.calls, 0 if edge in [*pairwise(stack[:-1])] else below)
+        return dict(edges)
 
-    def _edges_above(self, index: int) -> Iterator[tuple[Function, Function]]:
-        node = self.nodes[index]
-        while node.parent is not None:
-            above = self.nodes[node.parent]
-            yield above.function, node.function
-            node = above
+    @cached_property
+    def stacks(self) -> tuple[tuple[Function, ...], ...]:
+        """The functions from the beginning of each node's path to the node."""
+        stacks: list[tuple[Function, ...]] = []
+        for node in self.nodes:
+            stacks.append((*(() if node.parent is None else stacks[node.parent]), node.function))
+        return tuple(stacks)
 
-    def stack(self, index: int) -> tuple[Function, ...]:
-        """From the beginning of the path to the node."""
-        path = []
-        at: int | None = index
-        while at is not None:
-            path.append(self.nodes[at].function)
-            at = self.nodes[at].parent
-        return tuple(reversed(path))
-
-    def per_io(self, instructions: int) -> Fraction:
+    def per_io(self, instructions: Fraction | int) -> Fraction:
         return Fraction(instructions) / self.ios

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """An HTML page with a flame graph of each side and every changed function: no script, nothing from the network."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from html import escape
 
@@ -29,49 +29,52 @@ td:nth-child(2), th:nth-child(2) { text-align: left } .only { stroke: #000; stro
 
 
 def profile_page(profile: Profile) -> str:
-    root = frames_of([profile])
-    title = f"{profile.head.scenario} {profile.head.cell} on {profile.head.release}"
-    text = "\n".join(profile_lines(profile))
-    return _page(title, text, [("Instructions per I/O by call path", _graph(root, 0, root.costs[0], single=True))], "")
+    root, head = frames_of([profile]), profile.head
+    graph = _graph(root, 0, root.costs[0], single=True)
+    legend = "Kernel call paths are exact. Programs are flat: their callers are not known."
+    body = _section("Instructions per I/O by call path", graph)
+    return _page(f"{head.scenario} {head.cell} on {head.release}", profile_lines(profile), legend, body)
 
 
 def differential_page(before: Profile, after: Profile) -> str:
-    found = differential(before, after)
-    root = frames_of([before, after])
-    scale = max(root.costs)
+    difference, root = differential(before, after), frames_of([before, after])
     title = f"{before.head.scenario} {before.head.cell}: {before.head.release} -> {after.head.release}"
-    graphs = [
-        (f"{profile.head.release}: {whole(root.costs[side]):,} instructions per I/O", _graph(root, side, scale))
-        for side, profile in enumerate((before, after))
-    ]
-    return _page(title, "\n".join(differential_lines(found)), graphs, _table(found))
-
-
-def _page(title: str, text: str, graphs: Sequence[tuple[str, str]], table: str) -> str:
     legend = (
-        "<p>Both graphs have one scale. Red: more instructions per I/O after than before on this call path; "
-        "blue: fewer; outlined: only on this side. Programs are flat: their callers are not known.</p>"
-        if len(graphs) > 1
-        else "<p>Kernel call paths are exact. Programs are flat: their callers are not known.</p>"
+        "Both graphs have one scale. Red: more instructions per I/O after than before on this call path; "
+        "blue: fewer; outlined: only on this side. Programs are flat: their callers are not known."
     )
-    body = "".join(f'<h2>{escape(head)}</h2>\n<div class="wide">{graph}</div>\n' for head, graph in graphs)
+    graphs = (
+        _section(
+            f"{profile.head.release}: {whole(root.costs[side]):,} instructions per I/O",
+            _graph(root, side, max(root.costs)),
+        )
+        for side, profile in enumerate((before, after))
+    )
+    return _page(title, differential_lines(difference), legend, "".join((*graphs, _table(difference))))
+
+
+def _section(title: str, content: str) -> str:
+    return f'<h2>{escape(title)}</h2>\n<div class="wide">{content}</div>\n'
+
+
+def _page(title: str, lines: Iterable[str], legend: str, body: str) -> str:
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
         f'<meta name="viewport" content="width=device-width, initial-scale=1"><title>{escape(title)}</title>'
         f"<style>{_STYLE}</style></head>\n<body><h1>{escape(title)}</h1>\n<p>{escape(BLIND)}</p>\n"
-        f"<pre>{escape(text)}</pre>\n{legend}\n{body}{table}</body></html>\n"
+        f"<pre>{escape(chr(10).join(lines))}</pre>\n<p>{legend}</p>\n{body}</body></html>\n"
     )
 
 
 def _graph(root: Frame, side: int, scale: Fraction, *, single: bool = False) -> str:
     """An SVG in which the width of a frame is its cost on ``side``."""
-    drawn = list(_drawn(root, side, 0.0, 0, scale))
-    height = (1 + max((depth for _, _, _, depth in drawn), default=0)) * _ROW
-    boxes = "\n".join(_box(*one, side, single=single) for one in drawn)
+    places = list(_places(root, side, 0.0, 0, scale))
+    height = (1 + max((depth for _, _, _, depth in places), default=0)) * _ROW
+    boxes = "\n".join(_box(*place, side, single=single) for place in places)
     return f'<svg viewBox="0 0 {_WIDTH} {height}" width="{_WIDTH}" height="{height}" role="img">\n{boxes}\n</svg>'
 
 
-def _drawn(
+def _places(
     frame: Frame, side: int, left: float, depth: int, scale: Fraction
 ) -> Iterator[tuple[Frame, float, float, int]]:
     width = float(_WIDTH * frame.costs[side] / scale) if scale else 0.0
@@ -80,7 +83,7 @@ def _drawn(
     yield frame, left, width, depth
     for name in sorted(frame.below):
         below = frame.below[name]
-        yield from _drawn(below, side, left, depth + 1, scale)
+        yield from _places(below, side, left, depth + 1, scale)
         left += float(_WIDTH * below.costs[side] / scale)
 
 
@@ -104,18 +107,18 @@ def _colour(old: Fraction, new: Fraction) -> str:
     return f"rgb(240,{faded},{faded})" if change > 0 else f"rgb({faded},{faded},240)" if change < 0 else "#e8e8e8"
 
 
-def _table(found: Differential) -> str:
+def _table(difference: Differential) -> str:
     rows = "".join(
         f"<tr><td>{whole(change.delta):+,}</td><td>{escape(name_of(change.function))} {_remark(change)}</td>"
         f"<td>{float(change.before.instructions):,.1f}</td><td>{float(change.after.instructions):,.1f}</td>"
         f"<td>{float(change.before.calls):.3f}</td><td>{float(change.after.calls):.3f}</td></tr>\n"
-        for change in found.changes[:_MOST]
+        for change in difference.changes[:_MOST]
     )
-    head = f"<h2>The {min(_MOST, len(found.changes))} largest of {len(found.changes)} functions, per I/O</h2>"
-    return f'{head}\n<div class="wide"><table>{_HEADS}{rows}</table></div>\n'
+    count = len(difference.changes)
+    return _section(f"The {min(_MOST, count)} largest of {count} functions, per I/O", f"<table>{_HEADS}{rows}</table>")
 
 
 def _remark(change: FunctionChange) -> str:
     words = [f"({change.note})"] if change.note else []
-    words += [f"with {', '.join(one.name for one in change.inlined)}"] if change.inlined else []
+    words += [f"with {', '.join(function.name for function in change.inlined)}"] if change.inlined else []
     return escape(" ".join(words))

@@ -4,9 +4,10 @@
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from fractions import Fraction
+from itertools import groupby
 
 from harness.profile.differential import canonical
-from harness.profile.model import Function, Profile
+from harness.profile.model import Profile
 
 _SIDES = 2
 _NEARLY = Fraction(9, 10)
@@ -22,33 +23,20 @@ class Frame:
     costs: list[Fraction] = field(default_factory=lambda: [Fraction()] * _SIDES)
     below: "dict[str, Frame]" = field(default_factory=dict)
 
-    def child(self, name: str) -> "Frame":
-        return self.below.setdefault(name, Frame(name))
-
 
 def frames_of(profiles: Sequence[Profile]) -> Frame:
     """The call paths of one or two profiles, merged by name without the compiler's parts and clones."""
     root = Frame("all")
     for side, profile in enumerate(profiles):
-        for index, node in enumerate(profile.nodes):
-            if not node.instructions:
-                continue
-            own = profile.per_io(node.instructions)
-            path = [str(node.function.context), *_names(profile.stack(index))]
-            frame = root
-            root.costs[side] += own
-            for name in path:
-                frame = frame.child(name)
+        for stack, node in zip(profile.stacks, profile.nodes, strict=True):
+            # A part within its function is no frame of its own.
+            titles = [title for title, _ in groupby(canonical(function).title for function in stack)]
+            frame, own = root, profile.per_io(node.instructions)
+            frame.costs[side] += own
+            for name in [str(node.function.context), *titles] if own else []:
+                frame = frame.below.setdefault(name, Frame(name))
                 frame.costs[side] += own
     return root
-
-
-def _names(path: Sequence[Function]) -> list[str]:
-    names: list[str] = []
-    for function in map(canonical, path):
-        if not names or names[-1] != function.title:
-            names.append(function.title)
-    return names
 
 
 @dataclass(frozen=True)
@@ -70,8 +58,8 @@ class OneSided:
 
 def one_sided(before: Profile, after: Profile) -> list[OneSided]:
     """The largest subtrees that (nearly) only one side has, none within another, by size."""
-    found = _one_sided(frames_of([before, after]), ())
-    return sorted(found, key=lambda one: (-abs(one.delta), one.path))
+    subtrees = _one_sided(frames_of([before, after]), ())
+    return sorted(subtrees, key=lambda subtree: (-abs(subtree.delta), subtree.path))
 
 
 def _one_sided(frame: Frame, path: tuple[str, ...]) -> Iterator[OneSided]:

@@ -87,9 +87,9 @@ def recorded_profile(run: RunFolder, cell: ProfiledCell) -> Profile | None:
     """A profile of this cell of the run that was made before, None where there is none."""
     record = run.boot(_stored_boot(run, cell))
     for path in sorted((run.path.parent / FOLDER).glob(f"*/{_load(run, cell).name}.json")):
-        found = _read(path)
-        if found is not None and record is not None and found.head.digest == record.digest:
-            return found
+        profile = _read(path)
+        if profile and record and profile.head.digest == record.digest:
+            return profile
     return None
 
 
@@ -104,15 +104,18 @@ def profile_of(lab: Lab, run: RunFolder, cell: ProfiledCell, kernel: Kernel, *, 
         raise CannotJudge(f"{run.path} has no complete boot of {cell.arm}, seed {cell.seed}", remedy="run it again")
     arm, load = run.scenario.arms[cell.arm], _load(run, cell)
     job = guest_job(run.scenario, arm, cell.seed)
-    changed = _changed(record.fingerprint, prepare_job(lab, kernel, arm.topology, job).fingerprint)
+    now = prepare_job(lab, kernel, arm.topology, job).fingerprint
+    changed = sorted(
+        name for name in record.fingerprint.keys() | now.keys() if record.fingerprint.get(name) != now.get(name)
+    )
     if changed:
         raise CannotJudge(
             f"{kernel.release} would not boot as in {run.path.name}: {', '.join(changed)} differ",
             remedy="run the scenario again with this blklab, then profile that run",
         )
     folder = run.path.parent / FOLDER / _key(lab, record.fingerprint)
-    if (found := _read(folder / f"{load.name}.json")) is not None:
-        return found
+    if profile := _read(folder / f"{load.name}.json"):
+        return profile
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)
         boot = Path(tempfile.mkdtemp(prefix="boot-", dir=folder))
@@ -123,18 +126,15 @@ def profile_of(lab: Lab, run: RunFolder, cell: ProfiledCell, kernel: Kernel, *, 
             f"the profiled boot's digest is {profiled.record.digest}, not {record.digest} as in {run.path.name}",
             remedy=f"report this as a bug; both boots are below {run.path.parent}",
         )
-    head = Head(
-        run.facts.scenario, cell.arm, "", cell.seed, run.facts.kernel.release, run.facts.kernel.origin, record.digest
-    )
-    loads = [one for load in run.scenario.loads.values() for one in load.windows(run.scenario.windows)]
-    for name, profile in profiles_of(
-        lab.cache, kernel, profiled, topology=arm.topology, loads=loads, head=head
-    ).items():
+    release, origin = run.facts.kernel.release, run.facts.kernel.origin
+    head = Head(run.facts.scenario, cell.arm, "", cell.seed, release, origin, record.digest)
+    loads = [window for each in run.scenario.loads.values() for window in each.windows(run.scenario.windows)]
+    profiles = profiles_of(lab.cache, kernel, profiled, topology=arm.topology, loads=loads, head=head)
+    for name, profile in profiles.items():
         _write(folder / f"{name}.json", profile)
-    made = _read(folder / f"{load.name}.json")
-    if made is None:
+    if load.name not in profiles:
         raise CannotJudge(f"load {load.name} has no sampled window", remedy="windows of 20 ms and more are sampled")
-    return made
+    return profiles[load.name]
 
 
 def _stored_boot(run: RunFolder, cell: ProfiledCell) -> PlannedCell:
@@ -148,10 +148,6 @@ def _stored_boot(run: RunFolder, cell: ProfiledCell) -> PlannedCell:
 
 def _load(run: RunFolder, cell: ProfiledCell) -> Load:
     return run.scenario.loads[cell.load].windows(run.scenario.windows)[0]
-
-
-def _changed(stored: Mapping[str, str], now: Mapping[str, str]) -> list[str]:
-    return sorted(name for name in stored.keys() | now.keys() if stored.get(name) != now.get(name))
 
 
 def _key(lab: Lab, fingerprint: Mapping[str, str]) -> str:
@@ -198,16 +194,15 @@ def _vmlinux(kernel: Kernel) -> bytes:
 def _write(path: Path, profile: Profile) -> None:
     functions = sorted({node.function for node in profile.nodes})
     numbers = {function: number for number, function in enumerate(functions)}
-    head = profile.head
     document = {
         "schema": SCHEMA,
-        "head": {name: getattr(head, name) for name in head.__dataclass_fields__},
+        "head": vars(profile.head),
         "ios": str(profile.ios),
         "total": profile.total,
         "surprises": profile.surprises,
-        "functions": [[str(one.context), one.owner, one.name] for one in functions],
+        "functions": [[str(function.context), function.owner, function.name] for function in functions],
         "nodes": [[node.parent, numbers[node.function], node.calls, node.instructions] for node in profile.nodes],
-        "code": [[one.owner, one.name, one.address, *chain(*one.counts.items())] for one in profile.code],
+        "code": [[code.owner, code.name, code.address, *chain(*code.counts.items())] for code in profile.code],
     }
     write_json(path, document)
 

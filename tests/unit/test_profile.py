@@ -7,7 +7,7 @@ from fractions import Fraction
 import pytest
 
 from harness.profile.counts import read_window
-from harness.profile.differential import differential, spent
+from harness.profile.differential import differential, source_costs
 from harness.profile.mail import LINES, differential_lines, function_lines, profile_lines
 from harness.profile.model import BLIND, Cost, Group
 from harness.profile.paths import one_sided
@@ -106,7 +106,7 @@ def test_parts_and_clones_of_the_compiler_are_one_function() -> None:
         "kernel;top;get_tag.isra.0;get_tag.cold 1 100\n"
     )
     assert {one.function.name: one.delta for one in differential(old, new).changes} == {"top": 0, "get_tag": 0}
-    assert spent(new)[function("get_tag")].calls == 1
+    assert source_costs(new)[function("get_tag")].calls == 1
 
 
 def test_a_callee_that_its_caller_took_in_is_one_shift() -> None:

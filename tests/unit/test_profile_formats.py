@@ -13,7 +13,7 @@ import pytest
 
 from harness.profile.formats import callgrind, differential_folded, folded, speedscope
 from harness.profile.model import BLIND
-from harness.profile.outputs import write_differential, write_profile
+from harness.profile.outputs import write_profiles
 from harness.profile.page import differential_page, profile_page
 from tests.unit.profile_samples import AFTER, BEFORE, profile
 
@@ -122,8 +122,8 @@ def test_a_function_cannot_bring_markup_into_the_page() -> None:
 
 def test_two_profiles_write_the_same_bytes(tmp_path: Path) -> None:
     for folder in ("one", "two"):
-        write_profile(tmp_path / folder, profile(BEFORE))
-        write_differential(tmp_path / folder, profile(BEFORE), profile(AFTER))
+        write_profiles(tmp_path / folder, [profile(BEFORE)])
+        write_profiles(tmp_path / folder, [profile(BEFORE), profile(AFTER)])
     names = sorted(path.name for path in (tmp_path / "one").iterdir())
     assert len(names) == 14
     assert [name for name in names if BLIND not in (tmp_path / "one" / name).read_text()] == []
