@@ -22,9 +22,10 @@ from harness.commands.common import options as shared
 from harness.commands.common.boots import bench_of, scenario_of
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines
-from harness.profile.recorded import chosen_cell, profile_of
+from harness.profile.recorded import chosen_cell, profiles_of_runs
 from harness.record.store import load_run
 from harness.run.bench import Bench
+from harness.run.plan import run_command
 from harness.scenario.model import Scenario
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, BlklabError, Misuse
@@ -134,16 +135,8 @@ def _differential(bench: Bench, oracle: KernelOracle, finding: Finding) -> list[
     runs = [load_run(bench.store.root / measured[commit]) for commit in commits]
     try:
         cell = chosen_cell(runs)
-        before, after = (
-            profile_of(
-                bench.lab,
-                run,
-                cell,
-                oracle.kernel(commit),
-                phase_seen=lambda phase: shared.tell(f"profile: {phase}"),
-            )
-            for run, commit in zip(runs, commits, strict=True)
-        )
+        kernels = [oracle.kernel(commit) for commit in commits]
+        before, after = profiles_of_runs(bench.lab, runs, cell, kernels, shared.tell)
     except BlklabError as error:
         # The commit is found all the same.
         return [f"no profile: {error.message}"]
@@ -158,13 +151,12 @@ def _report(finding: Finding, scenario: Scenario, folder: Path, repeat: list[str
 
 
 def _repeat(options: argparse.Namespace, finding: Finding, tree: Path) -> list[str]:
-    how = ["--seeds", str(options.seeds)] if options.seeds is not None else []
-    how += [word for arm in options.arm for word in ("--arm", arm)]
+    how = shared.words_of(options, "seeds", "arm")
     ends = ["--tree", str(tree), "--good", options.good, "--bad", options.bad]
     lines = [["blklab", "bisect", options.scenario, *ends, *how]]
     for commit in (finding.culprit,) if finding.culprit else ():
         for sha in (commit.parents[0], commit.sha):
-            lines.append(["blklab", "run", options.scenario, "--kernel", f"tree:{tree}@{sha}", *how])
+            lines.append([*run_command(options.scenario, f"tree:{tree}@{sha}", options.seeds, options.arm)])
     return [shlex.join(words) for words in lines]
 
 

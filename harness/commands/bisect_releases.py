@@ -9,7 +9,7 @@ from harness.bisect.releases import Releases, bisect_releases
 from harness.bisect.repository import commit_of, demand_repository
 from harness.bisect.same_config import lines, same_config
 from harness.commands.common.boots import bench_of, kernel_of, scenario_of, specs
-from harness.commands.common.options import tell
+from harness.commands.common.options import tell, words_of
 from harness.studies.timeline.sweep import Sweeper, sweep
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
@@ -57,8 +57,7 @@ def _exit_code(found: Releases) -> int:
 def _with_tree(options: argparse.Namespace, good: str, bad: str) -> str:
     """The command that goes on from the two releases to a commit."""
     words = ["blklab", "bisect", options.scenario, "--tree", "DIR", "--good", _tag(good), "--bad", _tag(bad)]
-    words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
-    return shlex.join(words)
+    return shlex.join([*words, *words_of(options, "seeds")])
 
 
 def _series(spec: str) -> Release:

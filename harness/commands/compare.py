@@ -12,7 +12,7 @@ from harness.commands.common.options import add_arms, add_results, results_root,
 from harness.judge.comparison import Change, Difference
 from harness.record.index import open_index
 from harness.record.judging import changes_of_runs
-from harness.record.sides import Candidate, RunPair, pairs, side
+from harness.record.pairing import Candidate, RunPair, pairs, side
 from harness.record.store import RunFolder, load_run
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.scenario.metric_names import METRICS

@@ -153,10 +153,7 @@ def _print(folder: MatrixFolder) -> int:
 
 def _command(options: argparse.Namespace) -> tuple[str, ...]:
     words = ["blklab", "matrix", *options.scenarios]
-    words += ["--tree", str(options.tree), "--changed", options.changed] if options.changed else []
-    for named in options.kernels or ():
-        words += ["--kernels", named]
-    words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
+    words += shared.words_of(options, *(("tree", "changed") if options.changed else ()), "kernels", "seeds")
     words += ["--merge", *map(str, options.merge)] if options.merge else []
     if options.shard.of > 1:
         words += ["--shard", f"{options.shard.number}/{options.shard.of}"]

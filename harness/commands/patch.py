@@ -12,7 +12,17 @@ from rich.console import Console
 from harness.base.files import write_atomic
 from harness.commands.common.boots import bench_of, every_scenario, store_of
 from harness.commands.common.choice import chosen_by
-from harness.commands.common.options import SCENARIOS, add_arms, add_jobs, add_results, add_seeds, given, number, tell
+from harness.commands.common.options import (
+    SCENARIOS,
+    add_arms,
+    add_jobs,
+    add_results,
+    add_seeds,
+    given,
+    number,
+    tell,
+    words_of,
+)
 from harness.limits.load import load_scenario
 from harness.patch.choice import choice_lines
 from harness.patch.report import exit_code, reply, summary
@@ -148,11 +158,5 @@ def _print(one: MeasuredSeries) -> None:
 
 
 def _command(options: argparse.Namespace) -> str:
-    words = ["blklab", "patch", options.series.name, "--base", options.base]
-    words += [word for name in options.scenario for word in ("--scenario", name)]
-    words += ["--each"] if options.each else []
-    words += ["--all"] if options.all else []
-    words += ["--most", str(options.most)] if options.most != MOST else []
-    words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
-    words += [word for arm in options.arm for word in ("--arm", arm)]
-    return shlex.join(words)
+    names = ("base", "scenario", "each", "all", "most", "seeds", "arm")
+    return shlex.join(["blklab", "patch", options.series.name, *words_of(options, *names, most=MOST)])

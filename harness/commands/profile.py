@@ -12,8 +12,8 @@ from harness.profile.lines import Side, code_of, lines_text, listed_functions
 from harness.profile.mail import differential_lines, function_lines, profile_lines
 from harness.profile.model import Profile
 from harness.profile.outputs import write_profiles
-from harness.profile.recorded import ProfiledCell, chosen_cell, parse_cell, profile_of
-from harness.record.sides import Candidate, pairs, side
+from harness.profile.recorded import chosen_cell, parse_cell, profiles_of_runs
+from harness.record.pairing import Candidate, pairs, side
 from harness.record.store import RunFolder, load_run
 from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.lines import Wanted, source_lines, source_of
@@ -46,7 +46,7 @@ def execute(options: argparse.Namespace) -> int:
     chosen = parse_cell(runs[0], cell, options.seed) if cell else chosen_cell(runs, options.seed)
     lab = lab_of_host()
     kernels = [kernel_again(run) for run in runs]
-    profiles = [_profile(lab, run, chosen, kernel) for run, kernel in zip(runs, kernels, strict=True)]
+    profiles = profiles_of_runs(lab, runs, chosen, kernels, tell)
     lines = _lines(lab, profiles, kernels, options.function) if options.lines else []
     _print(profiles, lines, options)
     return EXIT_PASS
@@ -111,10 +111,3 @@ def _runs(first: str, second: str, root: Path, scenario: str | None) -> list[Run
                 remedy="run both kernels with the present scenario file",
             )
     return runs
-
-
-def _profile(lab: Lab, run: RunFolder, cell: ProfiledCell, kernel: Kernel) -> Profile:
-    def seen(phase: str) -> None:
-        tell(f"{kernel.release} {cell.arm}, profiled: {phase}")
-
-    return profile_of(lab, run, cell, kernel, phase_seen=seen)

@@ -96,10 +96,5 @@ def _write(folder: Path, found: Sequence[Timeline], report: str, options: argpar
 
 
 def _command(options: argparse.Namespace) -> str:
-    words = ["blklab", "timeline", *options.scenario]
-    for option in ("kernels", "arm", "metric"):
-        for value in getattr(options, option) or ():
-            words += [f"--{option}", value]
-    words += ["--seeds", str(options.seeds)] if options.seeds is not None else []
-    words += ["--step", str(options.step)] if options.step != STEP else []
-    return shlex.join(words)
+    words = shared.words_of(options, "kernels", "arm", "metric", "seeds", "step", step=STEP)
+    return shlex.join(["blklab", "timeline", *options.scenario, *words])

@@ -9,7 +9,7 @@ from time import monotonic
 from harness.patch.judgement import Effect, Outcomes, outcomes, worst
 from harness.patch.series import Applied, Branch
 from harness.profile.differential import Differential, differential
-from harness.profile.recorded import ProfiledCell, chosen_cell, profile_of
+from harness.profile.recorded import ProfiledCell, chosen_cell, profiles_of_runs
 from harness.record.store import RunFolder
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
@@ -110,10 +110,8 @@ def profiled(lab: Lab, compared: MeasuredSeries, tell: Tell) -> Differential | N
         if cell is None:
             continue
         try:
-            before, after = (
-                profile_of(lab, run, cell, step.kernel, phase_seen=lambda phase: tell(f"profile: {phase}"))
-                for run, step in zip(one.runs, (compared.base, compared.series), strict=True)
-            )
+            kernels = (compared.base.kernel, compared.series.kernel)
+            before, after = profiles_of_runs(lab, one.runs, cell, kernels, tell)
         except CannotJudge as error:
             tell(f"no profile of {one.scenario}: {error.message}")
             continue

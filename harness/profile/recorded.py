@@ -9,6 +9,7 @@ import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, replace
 from fractions import Fraction
+from functools import partial
 from itertools import chain
 from pathlib import Path
 from typing import Any
@@ -29,6 +30,7 @@ from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.record import SAMPLES
+from lab.base.units import Tell
 from lab.kernels.model import Kernel
 from lab.kernels.vmlinux import extract_vmlinux
 from lab.native import programs
@@ -91,6 +93,20 @@ def recorded_profile(run: RunFolder, cell: ProfiledCell) -> Profile | None:
         if profile and record and profile.head.digest == record.digest:
             return profile
     return None
+
+
+def profiles_of_runs(
+    lab: Lab, runs: Sequence[RunFolder], cell: ProfiledCell, kernels: Sequence[Kernel], tell: Tell
+) -> list[Profile]:
+    """``profile_of`` for each run with its kernel; ``tell`` gets a line for each phase."""
+    return [
+        profile_of(lab, run, cell, kernel, phase_seen=partial(_tell_phase, tell, f"{kernel.release} {cell.arm}"))
+        for run, kernel in zip(runs, kernels, strict=True)
+    ]
+
+
+def _tell_phase(tell: Tell, where: str, phase: str) -> None:
+    tell(f"{where}, profiled: {phase}")
 
 
 def profile_of(lab: Lab, run: RunFolder, cell: ProfiledCell, kernel: Kernel, *, phase_seen: PhaseSeen) -> Profile:

@@ -2,8 +2,7 @@
 """A boot's record on disk: boot.json, with checksums of the raw artefacts in the same folder."""
 
 import re
-from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import fields, replace
 from pathlib import Path
 
 from harness.base.files import read_json, write_atomic, write_json, writing
@@ -11,27 +10,14 @@ from harness.base.plain import from_plain, to_plain
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import LabBroken
 from lab.base.reading import read_regular
-from lab.base.record import BootRecord, Outcome
+from lab.base.record import BootRecord
 
 SCHEMA = 1
 NAME = "boot.json"
 ARTEFACTS = "out"
+_OWN = ("folder", "files")
+"""Fields of a record that boot.json does not have as they are: instead of files, it names their digests."""
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
-
-
-@dataclass(frozen=True)
-class _Document:
-    """boot.json without its checksum."""
-
-    schema: int
-    outcome: Outcome
-    detail: str
-    warnings: tuple[str, ...]
-    files: Mapping[str, str]
-    digest: str | None
-    fingerprint: Mapping[str, str]
-    wall: Mapping[str, float]
-    virtual: Mapping[str, float]
 
 
 def save_boot(record: BootRecord) -> None:
@@ -48,9 +34,9 @@ def save_boot(record: BootRecord) -> None:
         path = artefacts / name
         if not path.is_file() or path.read_bytes() != data:
             write_atomic(path, data)
-    files = {name: digest_bytes(data) for name, data in record.files.items()}
-    facts = record.fingerprint, record.wall, record.virtual
-    body = to_plain(_Document(SCHEMA, record.outcome, record.detail, record.warnings, files, record.digest, *facts))
+    digests = {name: digest_bytes(data) for name, data in record.files.items()}
+    body = {field.name: to_plain(getattr(record, field.name)) for field in fields(BootRecord) if field.name not in _OWN}
+    body |= {"schema": SCHEMA, "files": digests}
     write_json(record.folder / NAME, {**body, "checksum": digest_bytes(canonical(body))})
 
 
@@ -82,12 +68,12 @@ def read_boot(folder: Path) -> BootRecord:
     if checksum != found:
         raise Damaged(NAME, f"checksum is {found[:12]}, the file names {str(checksum)[:12]}")
     try:
-        document = from_plain(_Document, body)
+        digests = from_plain(dict[str, str], body.pop("files", None))
+        del body["schema"]
+        record = from_plain(BootRecord, {**body, "folder": str(folder), "files": {}})
     except ValueError as error:
         raise Damaged(NAME, str(error)) from error
-    files = {name: _file(folder / ARTEFACTS, name, digest) for name, digest in document.files.items()}
-    facts = document.fingerprint, document.wall, document.virtual
-    return BootRecord(folder, document.outcome, document.detail, document.warnings, files, document.digest, *facts)
+    return replace(record, files={name: _file(folder / ARTEFACTS, name, sha) for name, sha in digests.items()})
 
 
 def _file(artefacts: Path, name: str, digest: str) -> bytes:

@@ -9,7 +9,7 @@ from harness.cli import main
 from harness.judge.comparison import Difference, kind_of
 from harness.judge.ensemble import Ensemble
 from harness.judge.thresholds import LARGE
-from harness.record.sides import pairs, side
+from harness.record.pairing import pairs, side
 from harness.record.store import load_run
 from harness.studies.calibration import TOLERANCE
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse

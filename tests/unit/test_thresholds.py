@@ -19,7 +19,7 @@ from harness.judge.ensemble import Ensemble
 from harness.judge.thresholds import DATA, LARGE, LEAST_ARMS, SINGLE, NullEvidence, evidence, kind
 from harness.patch.judgement import Effect, outcomes
 from harness.record.judging import changes_of_runs
-from harness.record.sides import pairs, side
+from harness.record.pairing import pairs, side
 from harness.record.store import Store
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.run.plan import Request

@@ -77,6 +77,18 @@ def given(text: str) -> str:
     return text
 
 
+def words_of(options: argparse.Namespace, *names: str, **defaults: object) -> list[str]:
+    """The words of the command line for these options, without those that have their ``defaults`` or are not given."""
+    words: list[str] = []
+    for name in names:
+        value, flag = getattr(options, name), f"--{name}"
+        if value == defaults.get(name):
+            continue
+        for item in value if isinstance(value, list) else [value]:
+            words += [flag] if item is True else [] if item is False else [flag, str(item)]
+    return words
+
+
 def kernel_default() -> str:
     return os.environ.get("KERNEL") or "distro"
 
