@@ -1,82 +1,31 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab check mutants``: generated mutants of the block layer, and which of them the scenarios detect."""
+"""``blklab check mutants``: generated mutants of the block layer, and which of them compare and claims detect."""
 
 import argparse
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
+from contextlib import nullcontext
 from dataclasses import replace
 from pathlib import Path
 
-from harness.base.files import read_json
-from harness.base.plain import from_plain
+from harness.base.files import write_atomic
 from harness.commands.common import options as shared
-from harness.commands.common.boots import elsewhere, lab_of_host, store_of, watched
-from harness.judge.thresholds import null_pairs
+from harness.commands.common.boots import bench_of, elsewhere, every_scenario, watched
 from harness.limits.load import load_scenario
-from harness.matrix.plan import Shard, read_shard
-from harness.record.store import Store
-from harness.run.boots import Turns
-from harness.run.runner import lanes_of_host
-from harness.studies.mutation.campaign import MutantCampaign, measure_all, trials
-from harness.studies.mutation.kernel import FILES, Generated, build_schemata, generate
-from harness.studies.mutation.page import MutantScore, SurvivorNotes, limits_of, mutants_page, summary
+from harness.scenario.model import Scenario
+from harness.studies.mutation.campaign import SEED, MutantCampaign, cheap
+from harness.studies.mutation.kernel import build_schemata, generate
+from harness.studies.mutation.page import MutantScore, fate, mutants_page, trials_table
 from harness.studies.mutation.trial import MutantBench, ReferenceArm, Trial, reference
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.packaged import DEFAULT, named_source
 
-FOLDER = "mutants"
-_NOTES = shared.SCENARIOS / "mutants" / "survivors.json"
-_COUNT, _MOST = 200, 3
-ARMS = (
-    "page-cache-writes",
-    "striped-batches",
-    "writes-starved",
-    "nr-requests",
-    "waiters",
-    "idle-lun",
-    "lun-depth",
-    "last-tag",
-    "ioprio",
-    "null-shared-tags",
-    "low-iops-limit",
-    "multipath-rr-min-io",
-    "multipath-selectors:as-built",
-    "md-rows",
-    "split-order",
-    "verified-data",
-    "verified-arrays",
-    "elevator-submit",
-    "request-size",
-    "throttle-split:limited",
-    "throttle-bios:limited,unmerged",
-    "low-bps-limit:nine,two",
-    "stripe-nowait",
-    "held-tags",
-    "one-queue-line",
-    "idle-util:plain",
-    "diskstats:plain",
-    "refused-order:plain",
-    "sampled-tags",
-    "multipath-counts:as-built",
-    "verified-paths:bios",
-    "mirror-reads",
-    "verified-splits",
-    "deadline-order:mq-deadline",
-    "kyber-targets",
-    "kyber-batches:kyber",
-    "bfq-alike",
-    "bfq-idling:plain",
-    "bfq-tags",
-    "bfq-weights",
-    "io-cost:null-blk-none,null-blk-mq-deadline,null-blk-kyber,null-blk-bfq,md-raid1-none",
-)
-"""Scenarios, with arms where not all are of use: cheap ones that together execute every kind of device."""
+FOLDER, TABLE = "mutants", "trials.md"
+_COUNT, _MOST = 100, 3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument(
-        "scenarios", nargs="*", metavar="SCENARIO[:ARM,...]", help="instead of the cheap ones that the study takes"
-    )
+    parser.add_argument("scenarios", nargs="*", metavar="SCENARIO", help="instead of all cheap ones")
     parser.add_argument(
         "--source", type=shared.given, default=DEFAULT, metavar="SPEC", help=f"what is mutated (default: {DEFAULT})"
     )
@@ -86,9 +35,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--most", type=shared.number(1), default=_MOST, metavar="N", help=f"arms for a mutant (default: {_MOST})"
     )
-    parser.add_argument("--file", action="append", metavar="FILE", help="only mutants of this file; may be repeated")
     parser.add_argument(
-        "--shard", type=read_shard, default=Shard(), metavar="I/N", help="only part I of N of the mutants"
+        "--seed",
+        type=shared.number(1),
+        default=SEED,
+        metavar="N",
+        help=f"of the sample (default: {SEED}, that of the held-out one)",
     )
     parser.add_argument("--stored", action="store_true", help="try no mutant: show what was stored")
     parser.add_argument(
@@ -97,55 +49,49 @@ def configure(parser: argparse.ArgumentParser) -> None:
     shared.add_jobs(parser)
     parser.add_argument("--out", type=Path, metavar="FILE", help="the page (default: docs/results/mutants.md)")
     shared.add_results(parser)
-    parser.epilog = "The same command resumes. Shards store into one folder of results; --stored writes the page."
+    parser.epilog = f"The same command resumes. The table of all trials is {TABLE} below the results."
 
 
 def execute(options: argparse.Namespace) -> int:
-    if unknown := sorted(set(options.file or ()) - set(FILES)):
-        raise Misuse(f"no mutants are made of {', '.join(unknown)}", remedy=f"known: {', '.join(FILES)}")
-    store, lab = store_of(options, FOLDER), lab_of_host()
+    bench = bench_of(options, FOLDER)
     source = named_source(options.source, Cache.default(), shared.tell)
     if source is None:
         raise Misuse(f"--source {options.source}: mutants are built from source", remedy="--source source:6.12")
     generated = generate(source)
-    kernel = build_schemata(generated, lab.cache, shared.tell)
+    kernel = build_schemata(generated, bench.lab.cache, shared.tell)
+    chosen = [load_scenario(name, search=shared.SCENARIOS) for name in options.scenarios]
     with elsewhere(options.dask) as others, watched() as listener:
-        turns = others or Turns(lanes_of_host(options.jobs))
-        bench = MutantBench(lab, kernel, turns, listener)
-        notes = from_plain(SurvivorNotes, read_json(_NOTES) or {})
-        campaign = replace(_campaign(options, bench, store, generated), claims=notes.claims)
-        part = campaign.part(campaign.wanted(options.count), options.shard.number, options.shard.of)
+        boots = MutantBench(replace(bench, watch=lambda: nullcontext(listener), cluster=others), kernel)
+        arms = tuple(_references(boots, chosen or filter(cheap, every_scenario())))
+        root = bench.store.root / kernel.digest[:16]
+        campaign = MutantCampaign(root, generated.numbers, arms, options.most, options.seed)
+        wanted = campaign.sample(options.count)
         if not options.stored:
-
-            def tried(number: int, trial: Trial) -> None:
-                shared.tell(f"{trial.fate}: {trial.place} {trial.reason} ({trial.seconds:.0f} s)")
-
-            measure_all(campaign, bench, part, tried, turns.lanes)
-    wanted = campaign.wanted(options.count)
-    reached = {generated.numbers[number]: arms for number, arms in sorted(campaign.reached.items())}
-    found = tuple(trials(campaign, wanted))
-    outcome = MutantScore(generated.found, reached, found, campaign.arms, limits_of(campaign.arms, null_pairs()), notes)
-    for line in summary(outcome):
-        print(line)
-    page = options.out or (None if options.file or options.scenarios else shared.PAGES / "mutants.md")
-    if page and len(outcome.tried) == len(wanted):
-        made_of = f"Source: {source.title}. QEMU {lab.qemu.version_text}."
-        shared.write_page(page, mutants_page(outcome, generated.texts, made_of, "blklab check mutants"))
-        shared.tell(f"{len(outcome.tried)} mutants written to {page}")
-    return EXIT_PASS if all(map(campaign.trial, part)) else EXIT_CANNOT_JUDGE
+            campaign.measure_all(boots, wanted, _tell)
+    trials = {generated.numbers[number]: campaign.trial(number) for number in wanted}
+    tried = [(mutant, trial) for mutant, trial in trials.items() if trial is not None]
+    mutants = generated.numbers
+    reached = [mutants[number] for number in campaign.reached]
+    score = MutantScore(tuple(mutants.values()), reached, tried, options.seed, options.most)
+    print("\n".join(score.lines()))
+    write_atomic(root / TABLE, trials_table(tried).encode())
+    page = options.out or (None if options.scenarios or options.seed != SEED else shared.PAGES / "mutants.md")
+    if page:
+        count = len({arm.scenario.name for arm in arms})
+        made_of = f"{len(arms)} arms of {count} scenarios. Source: {source.title}. QEMU {bench.lab.qemu.version_text}."
+        shared.write_page(page, mutants_page(score, made_of, "blklab check mutants"))
+        shared.tell(f"{len(tried)} mutants written to {page}, each in {root / TABLE}")
+    return EXIT_PASS if len(tried) == len(wanted) else EXIT_CANNOT_JUDGE
 
 
-def _campaign(options: argparse.Namespace, bench: MutantBench, store: Store, generated: Generated) -> MutantCampaign:
-    arms = tuple(_reference(bench, store, options.scenarios or ARMS))
-    chosen = {number: one for number, one in generated.numbers.items() if not options.file or one.file in options.file}
-    return MutantCampaign(store.root / bench.kernel.digest[:16], chosen, arms, options.most)
+def _tell(trial: Trial) -> None:
+    by = "; ".join(filter(None, (trial.died, trial.claim, trial.marked and trial.marked[0].name)))
+    shared.tell(f"{fate(trial)}: {trial.place} {by} ({trial.seconds:.0f} s)")
 
 
-def _reference(bench: MutantBench, store: Store, wanted: list[str] | tuple[str, ...]) -> Iterator[ReferenceArm]:
-    for words in wanted:
-        name, _, arms = words.partition(":")
-        scenario = load_scenario(name, search=shared.SCENARIOS)
+def _references(bench: MutantBench, chosen: Iterable[Scenario]) -> Iterator[ReferenceArm]:
+    for scenario in chosen:
         try:
-            yield from reference(bench, store, scenario, tuple(arms.split(",")) if arms else tuple(scenario.arms))
+            yield from reference(bench, scenario)
         except CannotJudge as error:
             shared.tell(error.message)

@@ -1,138 +1,97 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which mutants are tried, and what became of each: kept by file, so that an interrupted campaign goes on."""
+"""Which mutants are tried, and what became of each: a file for each trial, so that an interrupted campaign goes on."""
 
 import shutil
-from collections import Counter
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from concurrent.futures import ThreadPoolExecutor, as_completed
-from dataclasses import dataclass, field, replace
+from dataclasses import dataclass, replace
 from functools import cached_property
 from pathlib import Path
 
 from harness.base.files import read_json, write_json
 from harness.base.plain import from_plain, to_plain
 from harness.record.store import Store
-from harness.run.lanes import Lanes
+from harness.scenario.model import Scenario
 from harness.studies.mutation.places import Mutant
-from harness.studies.mutation.trial import Fate, MutantBench, ReferenceArm, Trial, in_turn, try_mutant
+from harness.studies.mutation.trial import MutantBench, ReferenceArm, Trial, cheapest_arms, try_mutant
 from lab.base.digest import digest_bytes
 
-TRIALS, WORK = "trials", "work"
-Tried = Callable[[int, Trial], None]
-"""Hears the number of a mutant and its fate."""
+SEED = 402
+"""Of the held-out sample. Claims are never written for a mutant of it: the score says what claims and comparisons
+detect that nobody looked at. The first seed whose sample has none of the mutants that were tried before it was drawn,
+and that scenarios were written for."""
+_MOST_SECONDS, _MOST_MEMORY = 280, 1 << 30
+_TRIALS, _WORK = "trials", "work"
+
+
+def cheap(scenario: Scenario) -> bool:
+    """Whether mutants are tried in it: all its arms together load for so few seconds of virtual time."""
+    seconds = sum(load.runtime + load.ramp + scenario.pause for load in scenario.loads.values()) / 10**9
+    memory = max(arm.topology.memory for arm in scenario.arms.values())
+    return len(scenario.arms) * seconds <= _MOST_SECONDS and memory <= _MOST_MEMORY
 
 
 @dataclass(frozen=True)
 class MutantCampaign:
-    """``root`` is the folder of one kernel's trials; ``most`` arms are tried for each mutant.
-
-    ``claims`` (SCENARIO: WORDS) were made for mutants, by their places: their arms are tried first.
-    """
+    """``root`` is the folder of one kernel's trials; ``most`` arms are tried for each mutant."""
 
     root: Path
     numbers: Mapping[int, Mutant]
     arms: tuple[ReferenceArm, ...]
     most: int
-    claims: Mapping[str, str] = field(default_factory=dict)
+    seed: int = SEED
 
     @cached_property
-    def reached(self) -> Mapping[int, int]:
-        """The mutants whose places the loads execute, and in how many arms."""
-        return Counter(number for one in self.arms for number in one.reached & self.numbers.keys())
+    def reached(self) -> frozenset[int]:
+        """The mutants whose places the loads execute."""
+        return frozenset[int]().union(*(arm.reached for arm in self.arms)) & self.numbers.keys()
 
     def sample(self, count: int) -> tuple[int, ...]:
-        """``count`` of them, the same each time, in turn of every file and operator."""
-        return sample({number: self.numbers[number] for number in self.reached}, count)
-
-    def wanted(self, count: int) -> tuple[int, ...]:
-        """Those that were tried before, and as many of the sample as ``count`` lacks: it is another with more arms."""
-        stored = [number for number in sorted(self.reached) if self._file(number).exists()]
-        return tuple(dict.fromkeys((*stored, *self.sample(count))))[: max(count, len(stored))]
-
-    def part(self, wanted: Sequence[int], number: int, of: int) -> tuple[int, ...]:
-        """Part ``number`` (from 1) of ``of``: each mutant is in one of them, whatever else is wanted."""
-        digests = ((one, digest_bytes(self.numbers[one].place.encode())) for one in wanted)
-        return tuple(one for one, digest in digests if int(digest[-8:], 16) % of == number - 1)
-
-    @cached_property
-    def _compared(self) -> Mapping[str, str]:
-        return {one.name: one.compared for one in self.arms}
+        """``count`` of the reached ones, by the digests of seed and place: a place keeps its rank as arms are added."""
+        places = {number: self.numbers[number].place for number in self.reached}
+        return tuple(sorted(places, key=lambda number: digest_bytes(f"{self.seed} {places[number]}".encode()))[:count])
 
     def trial(self, number: int) -> Trial | None:
-        """None also for one that was compared with other results than those of now, judged by other claims, or stored
-        by a version with other fields.
-        """
-        try:
-            trial = from_plain(Trial, read_json(self._file(number)))
-        except ValueError:
-            return None
-        parts = 1 if trial.fate in (Fate.EQUIVALENT, Fate.DIED) else 2
-        pairs = ((compared, self._compared.get(name, compared)) for name, compared in trial.arms.items())
-        return trial if all(then.split()[:parts] == now.split()[:parts] for then, now in pairs) else None
+        """The stored one; None also where its arms had other results or claims than now."""
+        stored = read_json(self._file(number))
+        trial = None if stored is None else from_plain(Trial, stored)
+        current = {arm.name: arm.compared for arm in self.arms}
+        return trial if trial and trial.arms.items() <= current.items() else None
 
     def lacks(self, number: int) -> bool:
-        """Whether the mutant was not tried, or further arms may detect it."""
+        """Whether the mutant was not tried, or not in all arms that it is to be tried in."""
         trial = self.trial(number)
-        if trial is None or trial.detected:
-            return trial is None
-        return trial.lacks_figures or any(
-            one.name not in trial.arms for one in in_turn(number, self.arms, self.claim(number))[: self.most]
-        )
+        chosen = cheapest_arms(number, self.arms)[: self.most]
+        return trial is None or not (trial.ended or all(arm.name in trial.arms for arm in chosen))
 
     def measure(self, bench: MutantBench, number: int) -> Trial:
-        """The fate of a mutant, stored. Its boots are deleted then. A trial in fewer arms is continued."""
+        """Continue the trial of a mutant and store it. Its boots are deleted then."""
         place = self.numbers[number].place
-        work = self.root / WORK / digest_bytes(place.encode())[:16]
-        before = self.trial(number)
-        begun = before if before and not before.lacks_figures else Trial(place, Fate.EQUIVALENT, self.most)
+        work = self.root / _WORK / digest_bytes(place.encode())[:16]
         trial = try_mutant(
-            bench, Store(work), number, replace(begun, most=self.most), self.arms, claim=self.claim(number)
+            replace(bench, bench=replace(bench.bench, store=Store(work))),
+            number,
+            self.trial(number) or Trial(place),
+            self.arms,
+            self.most,
         )
         write_json(self._file(number), to_plain(trial))
         shutil.rmtree(work, ignore_errors=True)
         return trial
 
-    def claim(self, number: int) -> str:
-        return self.claims.get(self.numbers[number].place, "")
+    def measure_all(self, bench: MutantBench, wanted: Sequence[int], tell: Callable[[Trial], None]) -> None:
+        """Try those that ``lacks`` names, as many at a time as the lanes admit."""
+        (self.root / _TRIALS).mkdir(parents=True, exist_ok=True)
+        lanes = (bench.bench.cluster or bench.bench.turns).lanes
+        with ThreadPoolExecutor(lanes.at_once, thread_name_prefix="mutant") as pool:
+            futures = [pool.submit(self.measure, bench, number) for number in wanted if self.lacks(number)]
+            try:
+                for future in as_completed(futures):
+                    tell(future.result())
+            except BaseException:
+                bench.bench.stop()
+                pool.shutdown(wait=False, cancel_futures=True)
+                raise
 
     def _file(self, number: int) -> Path:
-        return self.root / TRIALS / f"{digest_bytes(self.numbers[number].place.encode())[:16]}.json"
-
-
-def sample(numbers: Mapping[int, Mutant], count: int) -> tuple[int, ...]:
-    """``count`` mutants: one of each file and operator in turn, chosen and ordered by digests of the places."""
-    ordered = sorted(numbers, key=lambda one: digest_bytes(numbers[one].place.encode()))
-    seen = Counter[tuple[str, str]]()
-    turns: dict[int, int] = {}
-    for number in ordered:
-        group = (numbers[number].file, numbers[number].operator)
-        turns[number] = seen[group]
-        seen[group] += 1
-    return tuple(sorted(ordered, key=lambda one: turns[one])[:count])
-
-
-def measure_all(
-    campaign: MutantCampaign, bench: MutantBench, wanted: Sequence[int], tried: Tried, lanes: Lanes
-) -> None:
-    """Try those that ``lacks`` names, as many at a time as the lanes admit. Those without a trial come first,
-    then those that a claim was made for.
-    """
-    (campaign.root / TRIALS).mkdir(parents=True, exist_ok=True)
-    lacking = (number for number in wanted if campaign.lacks(number))
-    waiting = sorted(lacking, key=lambda number: (campaign.trial(number) is not None, not campaign.claim(number)))
-    with ThreadPoolExecutor(lanes.at_once, thread_name_prefix="mutant") as pool:
-        futures = {pool.submit(campaign.measure, bench, number): number for number in waiting}
-        try:
-            for future in as_completed(futures):
-                tried(futures[future], future.result())
-        except BaseException:
-            lanes.stop()
-            pool.shutdown(wait=False, cancel_futures=True)
-            raise
-
-
-def trials(campaign: MutantCampaign, wanted: Sequence[int]) -> Iterator[tuple[Mutant, Trial]]:
-    """Those that were tried."""
-    for number in wanted:
-        if (trial := campaign.trial(number)) is not None:
-            yield campaign.numbers[number], trial
+        return self.root / _TRIALS / f"{digest_bytes(self.numbers[number].place.encode())[:16]}.json"

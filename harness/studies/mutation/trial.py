@@ -1,166 +1,124 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""One mutant under the arms whose loads execute its place, until an arm detects it."""
+"""One mutant under the arms whose loads execute its place: what ``compare`` marks there, and which claims fail."""
 
-import math
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
-from enum import StrEnum
 
 from harness.judge.cells import CellResult
+from harness.judge.comparison import Difference, changes
 from harness.judge.operands import arms_needed
+from harness.judge.thresholds import evidence
 from harness.judge.verdict import Verdict
-from harness.metrics.figures import Figures
 from harness.metrics.readback import KMSG
-from harness.record.judging import judge_run, results_of
-from harness.record.store import RunFolder, Store
-from harness.run.boots import Turns
-from harness.run.events import Listener
-from harness.run.plan import PlannedRun, Request, cell_job, plan_run
-from harness.run.runner import measure
+from harness.record.judging import results_of
+from harness.run.bench import Bench, Run
+from harness.run.plan import Request, cell_job
 from harness.scenario.expand import expand
+from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Scenario, Status
 from harness.studies.mutation import schemata
 from lab.base.errors import CannotJudge
 from lab.guest.steps.device import Write
 from lab.kernels.model import Kernel
-from lab.session import Lab, PreparedJob, prepare_job
+from lab.session import prepare_job
 
 _SLOWER, _LEAST_SECONDS = 6, 30
-"""A boot of a mutant may take so many times the host time of the reference, or the seconds if that is less."""
-
-
-class Fate(StrEnum):
-    KILLED = "killed"
-    SURVIVED = "survived"
-    EQUIVALENT = "equivalent"
-    DIED = "died"
+"""A boot of a mutant may take this many times the host time of the reference, and at least these seconds."""
 
 
 @dataclass(frozen=True)
 class ReferenceArm:
-    """An arm of a kernel whose mutants are all inactive. ``reached`` are the mutants whose places its loads execute.
+    """An arm with no mutant active. ``reached`` are the mutants whose places its loads execute.
 
-    ``seconds`` of host time that its boot took. ``failing`` are claims of the scenario that fail here, as the schemata
-    cost instructions, which shifts ratios of CPU time. They say nothing about a mutant.
+    ``seconds`` is the host time of its boot. ``failing`` are claims of the scenario that fail here, because the
+    schemata cost instructions; they count for no mutant.
     """
 
     scenario: Scenario
-    arm: str
-    digest: str
+    cell: CellResult
     seconds: float
     reached: frozenset[int]
-    figures: Figures
     failing: tuple[str, ...] = ()
 
     @property
     def name(self) -> str:
-        return _name(self.scenario, self.arm)
+        return f"{self.scenario.name}.{self.cell.arm}"
 
     @property
     def compared(self) -> str:
-        """Digests of the results, and of the scenario with the claims, that a mutant is judged by."""
-        return f"{self.digest[:16]} {self.scenario.digest[:16]}"
+        """Digests of the results and of the scenario."""
+        return f"{(self.cell.digest or '')[:16]} {self.scenario.digest[:16]}"
 
 
 @dataclass(frozen=True)
-class MovedFigure:
-    """A figure that a mutant changed; ``name`` is SCENARIO.ARM.LOAD.ROLE.METRIC."""
+class MarkedFigure:
+    """A figure that ``compare`` marks; ``name`` is SCENARIO.ARM.LOAD.ROLE.METRIC."""
 
     name: str
     before: float
     after: float
-
-    @property
-    def share(self) -> float:
-        """By which the larger value is above the smaller one, as ``compare`` counts single boots."""
-        low, high = sorted((abs(self.before), abs(self.after)))
-        return high / low - 1 if low else math.inf
 
 
 @dataclass(frozen=True)
 class Trial:
     """What became of a mutant. ``arms`` are SCENARIO.ARM, each with ``compared`` of its reference.
 
-    ``reason`` is the claim that failed, or how the boot ended. ``differs``: arms that measured something else than the
-    reference.
-    ``most`` is how many arms, with those that their claims compare, it could be tried in. ``seconds`` of host time.
-    ``changed`` are all figures that differ; None in a trial that was stored without them.
+    ``differs``: arms whose results are not those of the reference. ``died``: how a boot ended. ``claim``: the first
+    that fails. ``seconds`` of host time.
     """
 
     place: str
-    fate: Fate
-    most: int
     arms: Mapping[str, str] = field(default_factory=dict)
     differs: tuple[str, ...] = ()
-    reason: str = ""
+    marked: tuple[MarkedFigure, ...] = ()
+    claim: str = ""
+    died: str = ""
     seconds: float = 0
-    changed: tuple[MovedFigure, ...] | None = None
 
     @property
-    def lacks_figures(self) -> bool:
-        """Whether it was stored without those that changed."""
-        return self.fate is Fate.SURVIVED and self.changed is None
-
-    @property
-    def detected(self) -> bool:
-        return self.fate in (Fate.KILLED, Fate.DIED)
+    def ended(self) -> bool:
+        """Whether further arms would change nothing."""
+        return bool(self.died or (self.claim and self.marked))
 
 
 @dataclass(frozen=True)
 class MutantBench:
-    """Makes boots of one kernel that has all mutants."""
+    """Measures with one kernel that has all mutants."""
 
-    lab: Lab
+    bench: Bench
     kernel: Kernel
-    turns: Turns
-    listener: Listener
 
-    def run(
-        self, store: Store, scenario: Scenario, arms: Sequence[str], number: int, limits: Mapping[str, float]
-    ) -> RunFolder:
-        """A run of these arms with mutant ``number``; ``limits`` are seconds of host time by arm."""
-        command = ("blklab", "check", "mutants")
-        request = Request(scenario, self.kernel, 1, tuple(arms), command=command)
-        plan = self._selecting(plan_run(self.lab, request), number, limits)
-        return measure(self.lab, plan, store, self.listener, self.turns)
+    def run(self, scenario: Scenario, arms: Sequence[str], number: int, limits: Mapping[str, float]) -> Run:
+        """A run of these arms in which mutant ``number`` is active from the end of set-up to that of the last load.
 
-    def _selecting(self, plan: PlannedRun, number: int, limits: Mapping[str, float]) -> PlannedRun:
-        """The same boots, in which the mutant is active from the end of set-up to that of the last load."""
-        request, jobs = plan.request, dict[tuple[str, int], PreparedJob]()
+        ``limits`` are seconds of host time by arm.
+        """
+        plan = self.bench.plan(Request(scenario, self.kernel, 1, tuple(arms), command=("blklab", "check", "mutants")))
         # As many digits for each mutant: a shorter number would take the guest fewer instructions.
         digits = f"{number:0{schemata.WIDTH}}", "0" * schemata.WIDTH
         on, off = (Write(schemata.PARAMETER, text) for text in digits)
-        for cell in expand(request.scenario, 1, request.arms):
-            key = (cell.arm.name, cell.seed)
-            if key in plan.jobs:
+        jobs = dict(plan.jobs)
+        for cell in expand(scenario, 1, tuple(arms)):
+            if (key := (cell.arm.name, cell.seed)) in jobs:
                 job = replace(cell_job(cell), before=(on,), after=(off,))
-                prepared = prepare_job(self.lab, self.kernel, cell.arm.topology, job)
+                prepared = prepare_job(self.bench.lab, self.kernel, cell.arm.topology, job)
                 limit = limits.get(cell.arm.name, prepared.wall_limit)
                 jobs[key] = replace(prepared, wall_limit=min(limit, prepared.wall_limit))
-        return replace(plan, jobs=jobs)
+        return self.bench.measure(replace(plan, jobs=jobs))
 
 
-def reference(bench: MutantBench, store: Store, scenario: Scenario, arms: Sequence[str]) -> tuple[ReferenceArm, ...]:
-    """The arms with no mutant active. Raises CannotJudge when a boot does not end well."""
-    run = bench.run(store, scenario, arms, schemata.NONE, {})
-    verdict = judge_run(run)
-    if wrong := ended_badly([cell for cell in verdict.cells if cell.arm in arms]):
+def reference(bench: MutantBench, scenario: Scenario) -> tuple[ReferenceArm, ...]:
+    """The scenario's arms with no mutant active. Raises CannotJudge when a boot does not end well."""
+    run = bench.run(scenario, tuple(scenario.arms), schemata.NONE, {})
+    cells = {cell.arm: cell for cell in results_of(run.folder)}
+    if wrong := ended_badly(cells.values()):
         raise CannotJudge(f"{scenario.name} does not pass without a mutant: {wrong}", remedy="leave it out")
-    failing = tuple(failed_claims(verdict))
-    figures = {cell.arm: cell.figures for cell in verdict.cells if cell.status is Status.PASS}
+    failing = tuple(failed_claims(run.verdict))
     return tuple(
-        ReferenceArm(
-            scenario,
-            cell.arm,
-            record.digest or "",
-            sum(record.wall.values()),
-            _reached(record.files),
-            figures[cell.arm],
-            failing,
-        )
-        for cell, record in run.boots()
-        if cell.arm in figures
+        ReferenceArm(scenario, cells[cell.arm], sum(record.wall.values()), _reached(record.files), failing)
+        for cell, record in run.folder.boots()
+        if cells[cell.arm].status is Status.PASS
     )
 
 
@@ -169,112 +127,73 @@ def _reached(files: Mapping[str, bytes]) -> frozenset[int]:
 
 
 def failed_claims(verdict: Verdict) -> list[str]:
-    return [one.that for one in verdict.claims if one.counts_as is Status.FAIL and not one.optional]
+    return [claim.that for claim in verdict.claims if claim.counts_as is Status.FAIL and not claim.optional]
 
 
-def try_mutant(
-    bench: MutantBench, store: Store, number: int, begun: Trial, arms: Sequence[ReferenceArm], *, claim: str = ""
-) -> Trial:
-    """The fate of a mutant under at most ``begun.most`` of the arms that execute it, and those that their claims
-    compare. Arms of ``begun`` are not tried again. ``claim`` (SCENARIO: WORDS) was made for the mutant.
+def ended_badly(cells: Iterable[CellResult]) -> str:
+    """How the first boot ended that did not end well; empty when all did."""
+    bad = (cell for cell in cells if cell.status not in (Status.PASS, Status.SKIP))
+    return next((f"{cell.outcome}: {' '.join(cell.reasons)}" for cell in bad), "")
+
+
+def try_mutant(bench: MutantBench, number: int, begun: Trial, arms: Sequence[ReferenceArm], most: int) -> Trial:
+    """Boot at most ``most`` arms that execute the mutant, cheapest first; one that differs, with those that its claims
+    compare. Arms of ``begun`` are not booted again.
     """
-    started = time.monotonic()
-    every = {(one.scenario.name, one.arm): one for one in arms}
-    found = begun
-    for first in in_turn(number, arms, claim)[: begun.most]:
-        if first.name in found.arms:
+    started, trial = time.monotonic(), begun
+    references = {arm.name: arm for arm in arms}
+    for arm in cheapest_arms(number, arms)[:most]:
+        if arm.name in trial.arms or trial.ended:
             continue
-        limits = {one.arm: max(_LEAST_SECONDS, _SLOWER * one.seconds) for one in every.values() if _beside(one, first)}
-        for chosen in dict.fromkeys((frozenset({first.arm}), companions(first, every))):
-            run = bench.run(store, first.scenario, sorted(chosen), number, limits)
-            before, found = found, _judged(found, run, every)
-            if found.detected:
-                return replace(found, seconds=begun.seconds + time.monotonic() - started)
-            if before.differs == found.differs:
+        fellows = [other for other in arms if other.scenario.name == arm.scenario.name]
+        limits = {other.cell.arm: max(_LEAST_SECONDS, _SLOWER * other.seconds) for other in fellows}
+        for group in dict.fromkeys((frozenset({arm.cell.arm}), companions(arm, fellows))):
+            run = bench.run(arm.scenario, sorted(group), number, limits)
+            trial = _extended(trial, run, references)
+            if trial.died or arm.name not in trial.differs:
                 break
-    return replace(found, seconds=begun.seconds + time.monotonic() - started)
+    return replace(trial, seconds=begun.seconds + time.monotonic() - started)
 
 
-def _judged(trial: Trial, run: RunFolder, every: Mapping[tuple[str, str], ReferenceArm]) -> Trial:
+def _extended(trial: Trial, run: Run, references: Mapping[str, ReferenceArm]) -> Trial:
     """``trial`` with what this run adds."""
-    cells = [cell for cell in results_of(run) if cell.arm in run.facts.arms]
-    names = {cell.arm: _name(run.scenario, cell.arm) for cell in cells}
-    others = [cell.arm for cell in cells if cell.digest != every[run.scenario.name, cell.arm].digest]
-    arms = {**trial.arms, **{name: every[run.scenario.name, arm].compared for arm, name in names.items()}}
-    differs = tuple(dict.fromkeys((*trial.differs, *(names[arm] for arm in others))))
-    trial = replace(trial, arms=arms, differs=differs, changed=trial.changed or ())
-    for cell in cells:
-        before = every[run.scenario.name, cell.arm].figures
-        moves = changed_figures(names[cell.arm], before, cell.figures)
-        known = {one.name: one for one in (*(trial.changed or ()), *moves)}
-        trial = replace(trial, changed=tuple(known.values()))
-    if reason := ended_badly(cells):
-        return replace(trial, fate=Fate.DIED, reason=f"{run.scenario.name}: {reason}")
-    failing = every[run.scenario.name, cells[0].arm].failing
-    if failed := [claim for claim in failed_claims(judge_run(run)) if claim not in failing]:
-        return replace(trial, fate=Fate.KILLED, reason=f"{run.scenario.name}: {failed[0]}")
-    return replace(trial, fate=Fate.SURVIVED) if others else trial
+    scenario = run.folder.scenario.name
+    cells = {f"{scenario}.{cell.arm}": cell for cell in results_of(run.folder)}
+    before = [references[name].cell for name in cells]
+    differs = [name for name, cell in cells.items() if cell.digest != references[name].cell.digest]
+    known = {figure.name: figure for figure in (*trial.marked, *_marked(scenario, before, [*cells.values()]))}
+    died = ended_badly(cells.values())
+    failing = references[next(iter(cells))].failing
+    failed = [f"{scenario}: {claim}" for claim in failed_claims(run.verdict) if claim not in failing]
+    return replace(
+        trial,
+        arms={**trial.arms, **{name: references[name].compared for name in cells}},
+        differs=tuple(dict.fromkeys((*trial.differs, *differs))),
+        marked=tuple(known.values()),
+        claim=trial.claim or ("" if died or not failed else failed[0]),
+        died=died and f"{scenario}: {died}",
+    )
 
 
-def changed_figures(arm: str, before: Figures, after: Figures) -> Iterator[MovedFigure]:
-    """Those that differ; one that is on one side only counts as 0 on the other."""
-    for key in dict.fromkeys((*before, *after)):
-        old, new = before.get(key, 0.0), after.get(key, 0.0)
-        if old != new:
-            yield MovedFigure(".".join((arm, *key)), old, new)
+def _marked(scenario: str, before: Sequence[CellResult], after: Sequence[CellResult]) -> Iterator[MarkedFigure]:
+    for change in changes(before, after, tuple(METRICS), exact=True, known=evidence()):
+        if change.before and change.after and change.difference() is Difference.MARKED:
+            yield MarkedFigure(f"{scenario}.{change.figure}", change.before.median, change.after.median)
 
 
-def in_turn(number: int, arms: Sequence[ReferenceArm], claim: str = "") -> list[ReferenceArm]:
-    """The arms that execute a mutant, in the order in which they are tried: those of ``claim``, then the cheapest of
-    each scenario, then the second ones.
-
-    Of a scenario, those that a claim is about come before those of controls alone, in which none can fail.
-    """
-
-    every = {(one.scenario.name, one.arm): one for one in arms}
-    reaching = [one for one in arms if number in one.reached]
-
-    def cost(one: ReferenceArm) -> tuple[bool, float]:
-        needed = frozenset[str]().union(*_arms_of_claims(one.scenario).values())
-        seconds = sum(every[one.scenario.name, arm].seconds for arm in companions(one, every))
-        return one.arm not in needed, seconds
-
+def cheapest_arms(number: int, arms: Sequence[ReferenceArm]) -> list[ReferenceArm]:
+    """The arms that execute a mutant: the cheapest of each scenario, then the second ones."""
     ranks: dict[str, int] = {}
     ranked = []
-    for one in sorted(reaching, key=lambda one: (cost(one), one.scenario.name, one.arm)):
-        ranks[one.scenario.name] = ranks.get(one.scenario.name, -1) + 1
-        ranked.append((ranks[one.scenario.name], one))
-
-    def turn(pair: tuple[int, ReferenceArm]) -> tuple[bool, int]:
-        rank, one = pair
-        return one.arm not in _arms_of_claims(one.scenario).get(claim, ()), rank
-
-    return [one for _, one in sorted(ranked, key=turn)]
+    for arm in sorted(arms, key=lambda arm: (arm.seconds, arm.name)):
+        if number in arm.reached:
+            ranks[arm.scenario.name] = ranks.get(arm.scenario.name, -1) + 1
+            ranked.append((ranks[arm.scenario.name], arm))
+    return [arm for _, arm in sorted(ranked, key=lambda pair: pair[0])]
 
 
-def companions(one: ReferenceArm, every: Mapping[tuple[str, str], ReferenceArm]) -> frozenset[str]:
-    """The arm and those that its claims compare it with, as far as they were measured."""
-    claims = _arms_of_claims(one.scenario).values()
-    found = frozenset[str]().union({one.arm}, *(needed for needed in claims if one.arm in needed))
-    return frozenset(arm for arm in found if (one.scenario.name, arm) in every)
-
-
-def _arms_of_claims(scenario: Scenario) -> Mapping[str, frozenset[str]]:
-    """By SCENARIO: WORDS."""
-    return {f"{scenario.name}: {claim.that}": arms_needed((claim.ratio,)) for claim in scenario.claims if claim.decides}
-
-
-def ended_badly(cells: Sequence[CellResult]) -> str:
-    """How the first boot ended that did not end well; empty when all did."""
-    for cell in cells:
-        if cell.status not in (Status.PASS, Status.SKIP):
-            return f"{cell.outcome}: {' '.join(cell.reasons)}"
-    return ""
-
-
-def _name(scenario: Scenario, arm: str) -> str:
-    return f"{scenario.name}.{arm}"
-
-
-def _beside(one: ReferenceArm, other: ReferenceArm) -> bool:
-    return one.scenario.name == other.scenario.name
+def companions(arm: ReferenceArm, fellows: Sequence[ReferenceArm]) -> frozenset[str]:
+    """The arm and those of the same scenario that its claims compare it with."""
+    needed = (arms_needed((claim.ratio,)) for claim in arm.scenario.claims if claim.decides)
+    names = frozenset({arm.cell.arm}).union(*(group for group in needed if arm.cell.arm in group))
+    return names & {fellow.cell.arm for fellow in fellows}
