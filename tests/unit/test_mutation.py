@@ -8,10 +8,9 @@ from pathlib import Path
 import pytest
 
 from harness.studies.mutation import schemata
-from harness.studies.mutation.campaign import sample
 from harness.studies.mutation.kernel import patch_lines
 from harness.studies.mutation.places import Mutant, Operator, mutants_of
-from harness.studies.mutation.schemata import NONE, further_files, numbered, reached, schema
+from harness.studies.mutation.schemata import NONE, further_files, number_mutants, reached_numbers, schema
 
 SAMPLE = b"""\
 static int notes;
@@ -65,7 +64,7 @@ typedef unsigned char u8;
 
 
 def mutants() -> tuple[Mutant, ...]:
-    return mutants_of("block/sample.c", SAMPLE).mutants
+    return mutants_of("block/sample.c", SAMPLE)
 
 
 def shown(mutant: Mutant) -> str:
@@ -73,14 +72,14 @@ def shown(mutant: Mutant) -> str:
 
 
 def test_each_operator_finds_its_places() -> None:
-    assert Counter(one.operator for one in mutants()) == {
+    assert Counter(mutant.operator for mutant in mutants()) == {
         Operator.CONDITION: 4,
         Operator.RELATION: 2,
         Operator.ARITHMETIC: 9,
         Operator.CONSTANT: 9,
         Operator.STATEMENT: 6,
     }
-    texts = [shown(one) for one in mutants()]
+    texts = [shown(mutant) for mutant in mutants()]
     assert "pick:13 a > 2 -> a >= 2" in texts
     assert "pick:13 a > 2 && !(b & 1) -> !(a > 2 && !(b & 1))" in texts
     assert "pick:16 b << 2 -> b >> 2" in texts
@@ -88,32 +87,26 @@ def test_each_operator_finds_its_places() -> None:
     assert "note:5 notes += much; -> ;" in texts
 
 
-def test_what_cannot_be_mutated_is_counted_and_what_measures_nothing_is_left_out() -> None:
-    assert {one.line for one in mutants()}.isdisjoint({10, 19, 27})
-    skipped = mutants_of("block/sample.c", SAMPLE).skipped
-    assert skipped["a case label"] == 1
-    assert skipped["a static initialiser"] == 1
-    assert skipped["a condition that is a value (?:)"] == 1
-    assert skipped["what is not evaluated"] == 2
+def test_a_constant_a_label_and_what_measures_nothing_have_no_mutant() -> None:
+    assert {mutant.line for mutant in mutants()}.isdisjoint({10, 19, 27})
 
 
 @pytest.mark.parametrize(
-    ("body", "reason"),
+    ("body", "lines"),
     [
-        ("\tint at[4];\n\tuse(at);", "a constant context"),
-        ("\treturn min(x, 4);", "an argument of min() or max()"),
-        ("\treturn x + /* why */ 4;", "a comment or an #if within the expression"),
-        ("#if PAGE_SIZE > 4096\n\tuse(x);\n#endif", "a macro"),
-        ("\treturn (sector_t)-x;", "what the parser does not understand"),
+        ("\tint at[4];\n\tuse(at);", {4}),
+        ("\treturn min(x, 4);", set()),
+        ("\treturn x + /* why */ 4;", {3}),
+        ("#if PAGE_SIZE > 4096\n\tuse(x);\n#endif", {4}),
+        ("\treturn (sector_t)-x;", set()),
     ],
 )
-def test_reasons_why_a_place_has_no_mutant(body: str, reason: str) -> None:
-    found = mutants_of("a.c", f"int f(int x)\n{{\n{body}\n}}\n".encode())
-    assert found.skipped[reason], found.skipped
+def test_a_place_that_must_stay_has_no_mutant(body: str, lines: set[int]) -> None:
+    assert {mutant.line for mutant in mutants_of("a.c", f"int f(int x)\n{{\n{body}\n}}\n".encode())} == lines
 
 
 def test_the_one_build_behaves_as_a_build_of_each_mutant(tmp_path: Path) -> None:
-    numbers = numbered(mutants())
+    numbers = number_mutants(mutants())
     header = further_files("", 100)["include/linux/blklab_mutants.h"]
     (tmp_path / "linux").mkdir()
     (tmp_path / "linux/blklab_mutants.h").write_text(header)
@@ -143,21 +136,12 @@ def said(program: Path, *numbers: int) -> str:
 
 
 def test_lines_of_the_source_keep_their_order() -> None:
-    assert len(schema(SAMPLE, numbered(mutants())).splitlines()) == len(SAMPLE.splitlines()) + 1
+    assert len(schema(SAMPLE, number_mutants(mutants())).splitlines()) == len(SAMPLE.splitlines()) + 1
 
 
 def test_numbers_of_executed_places_are_read_from_the_kernels_log() -> None:
     log = "[    1.5] blklab_mutants: reached 0580\n[    1.6] quiet\n[    1.7] blklab_mutants: reached 01\n"
-    assert reached(log) == {0, 2, 15, 16}
-
-
-def test_a_sample_takes_one_mutant_of_each_file_and_operator_in_turn() -> None:
-    both = [*mutants(), *mutants_of("lib/other.c", SAMPLE).mutants]
-    numbers = numbered(both)
-    chosen = sample(numbers, 10)
-    assert len({(numbers[one].file, numbers[one].operator) for one in chosen}) == 10
-    assert sample(numbers, 14)[:10] == chosen
-    assert len(sample(numbers, 1000)) == len(both)
+    assert reached_numbers(log) == {0, 2, 15, 16}
 
 
 def test_a_patch_makes_files_and_changes_others(tmp_path: Path) -> None:

@@ -85,7 +85,7 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _tell(trial: Trial) -> None:
-    by = "; ".join(filter(None, (trial.died, trial.claim, trial.marked and trial.marked[0].name)))
+    by = trial.died or trial.claim or next((figure.name for figure in trial.marked), "")
     shared.tell(f"{fate(trial)}: {trial.place} {by} ({trial.seconds:.0f} s)")
 
 

@@ -52,11 +52,13 @@ class MutantCampaign:
         return tuple(sorted(places, key=lambda number: digest_bytes(f"{self.seed} {places[number]}".encode()))[:count])
 
     def trial(self, number: int) -> Trial | None:
-        """The stored one; None also where its arms had other results or claims than now."""
-        stored = read_json(self._file(number))
-        trial = None if stored is None else from_plain(Trial, stored)
+        """The stored one; None where its arms had other results or claims than now, or its version other fields."""
+        try:
+            trial = from_plain(Trial, read_json(self._file(number)))
+        except ValueError:
+            return None
         current = {arm.name: arm.compared for arm in self.arms}
-        return trial if trial and trial.arms.items() <= current.items() else None
+        return trial if trial.arms.items() <= current.items() else None
 
     def lacks(self, number: int) -> bool:
         """Whether the mutant was not tried, or not in all arms that it is to be tried in."""

@@ -3,13 +3,12 @@
 
 import difflib
 import tempfile
-from collections import Counter
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass, replace
 from pathlib import Path
 
-from harness.studies.mutation.places import FoundMutants, Mutant, mutants_of
-from harness.studies.mutation.schemata import FIRST, further_files, numbered, schema
+from harness.studies.mutation.places import Mutant, mutants_of
+from harness.studies.mutation.schemata import FIRST, MAKEFILE, further_files, number_mutants, schema
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge
 from lab.base.process import run
@@ -45,55 +44,38 @@ FILES = (
     "drivers/scsi/scsi_lib.c",
 )
 SCHEMATA = "schemata"
-_MAKEFILE = "block/Makefile"
 
 
 @dataclass(frozen=True)
 class Generated:
-    """``texts`` are the sources of the files, ``found`` is what they admit, ``numbers`` numbers the mutants."""
+    """``texts`` are the sources of the files, ``numbers`` the mutants by number."""
 
     source: KernelSource
     texts: Mapping[str, bytes]
-    found: FoundMutants
     numbers: Mapping[int, Mutant]
-
-    def of(self, file: str) -> Mapping[int, Mutant]:
-        return {number: one for number, one in self.numbers.items() if one.file == file}
 
 
 def generate(source: KernelSource) -> Generated:
     """The mutants of ``FILES``. Raises CannotJudge for a source that lacks one of them."""
     texts = {file: _text(source, file) for file in FILES}
-    each = [mutants_of(file, text) for file, text in texts.items()]
-    mutants = tuple(mutant for one in each for mutant in one.mutants)
-    found = FoundMutants(mutants, sum((one.skipped for one in each), Counter()))
-    return Generated(source, texts, found, numbered(mutants))
+    return Generated(
+        source, texts, number_mutants([mutant for file in FILES for mutant in mutants_of(file, texts[file])])
+    )
 
 
 def build_schemata(generated: Generated, cache: Cache, tell: Tell) -> Kernel:
     """The kernel with all mutants, of which one is selected at run time. Raises what building a kernel raises."""
-    old = {file: text.decode() for file, text in generated.texts.items()}
-    old[_MAKEFILE] = _text(generated.source, _MAKEFILE).decode()
-    new = {file: schema(text, generated.of(file)).decode() for file, text in generated.texts.items()}
-    new |= further_files(old[_MAKEFILE], FIRST + len(generated.numbers))
-    breaks = f"one of {len(generated.numbers)} mutants, by a number"
-    return _built(generated.source, SCHEMATA, breaks, patch_lines(old, new), cache=cache, tell=tell)
-
-
-def build_alone(generated: Generated, mutant: Mutant, cache: Cache, tell: Tell) -> Kernel:
-    """The kernel with this one mutant, as if it had been written by hand."""
-    text = generated.texts[mutant.file]
-    new = text[: mutant.start] + mutant.after.encode() + text[mutant.end :]
-    name = f"alone-{mutant.start}"
-    patch = patch_lines({mutant.file: text.decode()}, {mutant.file: new.decode()})
-    return _built(generated.source, name, mutant.place, patch, cache=cache, tell=tell)
-
-
-def _built(source: KernelSource, name: str, breaks: str, patch: Iterator[str], *, cache: Cache, tell: Tell) -> Kernel:
+    source, numbers = generated.source, generated.numbers
+    old = {file: text.decode() for file, text in generated.texts.items()} | {MAKEFILE: _text(source, MAKEFILE).decode()}
+    new = {
+        file: schema(text, {number: mutant for number, mutant in numbers.items() if mutant.file == file}).decode()
+        for file, text in generated.texts.items()
+    }
+    new |= further_files(old[MAKEFILE], FIRST + len(numbers))
+    header = f"Mutant: one of {len(numbers)} mutants, by a number\nKernels: >= 5.0\n"
     with tempfile.TemporaryDirectory() as folder:
-        header = f"Mutant: {breaks}\nKernels: >= 5.0\n"
-        (Path(folder) / f"{name}.patch").write_text(header + "".join(patch))
-        mutated = replace(source, mutant=name, spec=f"{source.spec}+{name}")
+        (Path(folder) / f"{SCHEMATA}.patch").write_text(header + "".join(patch_lines(old, new)))
+        mutated = replace(source, mutant=SCHEMATA, spec=f"{source.spec}+{SCHEMATA}")
         return tree.built(mutated, cache, options=Options(mutants=Path(folder)), tell=tell)
 
 

@@ -2,7 +2,6 @@
 """Mutants of C functions: which small changes a file admits, by the syntax tree of tree-sitter."""
 
 import re
-from collections import Counter
 from collections.abc import Iterator
 from dataclasses import dataclass
 from enum import StrEnum
@@ -46,14 +45,6 @@ class Mutant:
         return f"{self.file}:{self.function}:{self.line}:{self.start}:{self.operator}"
 
 
-@dataclass(frozen=True)
-class FoundMutants:
-    """``skipped`` counts places that cannot be mutated, by the reason."""
-
-    mutants: tuple[Mutant, ...]
-    skipped: Counter[str]
-
-
 _RELATIONS = {"<": "<=", "<=": "<", ">": ">=", ">=": ">", "==": "!=", "!=": "=="}
 _ARITHMETIC = {"+": "-", "-": "+", "*": "+", "/": "*", "%": "*", "<<": ">>", ">>": "<<", "&": "|", "|": "&", "^": "|"}
 _STEPS = {"++": "--", "--": "++"}
@@ -73,16 +64,16 @@ _ARID = re.compile(
 _LOOP = re.compile(r"\w*for_each")
 
 
-def mutants_of(file: str, source: bytes) -> FoundMutants:
+def mutants_of(file: str, source: bytes) -> tuple[Mutant, ...]:
     """Every mutant of the functions of ``source``, in the order of their places."""
-    found = _File(file, source)
-    for node in _below(_parsed(source)):
+    reader = _File(file, source)
+    for node in _below(_parse_tree(source)):
         if node.type == "function_definition":
-            found.read_function(node)
-    return FoundMutants(tuple(found.mutants), found.skipped)
+            reader.read_function(node)
+    return tuple(reader.mutants)
 
 
-def _parsed(source: bytes) -> "Node":
+def _parse_tree(source: bytes) -> "Node":
     try:
         import tree_sitter_c  # noqa: PLC0415
         from tree_sitter import Language, Parser  # noqa: PLC0415
@@ -106,38 +97,27 @@ class _File:
         self._file, self._source = file, source
         self._function = ""
         self.mutants: list[Mutant] = []
-        self.skipped: Counter[str] = Counter()
 
     def read_function(self, node: "Node") -> None:
         body, name = node.child_by_field_name("body"), _name_of(node)
-        if body is None or not name:
-            self.skipped["a function whose head is a macro"] += 1
-            return
-        self._function = name
-        self._read(body)
+        if body is not None and name:
+            self._function = name
+            self._read(body)
 
     def _read(self, node: "Node") -> None:
-        if node.type == "ERROR" or node.is_missing:
-            self.skipped["what the parser does not understand"] += 1
-            return
-        if reason := _unfit(node):
-            self.skipped[reason] += sum(_is_candidate(one) for one in _below(node))
+        if node.type == "ERROR" or node.is_missing or _is_unfit(node):
             return
         if node.type == "expression_statement" and (_ARID.match(_callee(node)) or _LOOP.match(self._text(node))):
             return
         self._mutate(node)
         for child in node.children:
-            if reason := _constant_child(node, child):
-                self.skipped[reason] += sum(_is_candidate(one) for one in _below(child))
-            else:
+            if not _is_constant(node, child):
                 self._read(child)
 
     def _mutate(self, node: "Node") -> None:
         if node.type in _CONDITIONS:
             condition = node.child_by_field_name("condition")
-            if _is_value(node):
-                self.skipped["a condition that is a value (?:)"] += 1
-            elif condition is not None and not condition.has_error:
+            if condition is not None and not condition.has_error and not _is_value(node):
                 self._invert(condition)
         if node.has_error:
             return
@@ -157,9 +137,8 @@ class _File:
 
     def _binary(self, node: "Node") -> None:
         if _is_cast(node.children[0]):
-            self.skipped["what the parser does not understand"] += 1
             return
-        left, operator, right = (self._text(one) for one in node.children if one.type != "comment")
+        left, operator, right = (self._text(child) for child in node.children if child.type != "comment")
         if after := _RELATIONS.get(operator):
             self._relation(node, left, operator, right, after)
         elif after := _ARITHMETIC.get(operator):
@@ -175,7 +154,7 @@ class _File:
             # The condition of a statement is inverted already.
             if not _is_condition(node):
                 self._add(node, Operator.RELATION, changed, "(({text}) ^ {is})")
-        elif any(one.type in _EFFECTS for one in _below(node)):
+        elif any(child.type in _EFFECTS for child in _below(node)):
             self._add(node, Operator.RELATION, changed, f"({{is}} ? ({_raw(changed)}) : ({{text}}))")
         else:
             # Both paths take the same instructions: unless the two differ somewhere, nothing measurable changes.
@@ -184,11 +163,11 @@ class _File:
             self._add(node, Operator.RELATION, changed, joined)
 
     def _assignment(self, node: "Node") -> None:
-        at = next((one for one in node.children if not one.is_named), None)
+        at = next((child for child in node.children if not child.is_named), None)
         word = "" if at is None else self._text(at)
         after = _STEPS.get(word) or (f"{_ARITHMETIC[word[:-1]]}=" if word[:-1] in _ARITHMETIC else "")
         if at is not None and after:
-            parts = (after if one == at else self._text(one) for one in node.children)
+            parts = (after if child == at else self._text(child) for child in node.children)
             changed = " ".join(parts) if node.type == "assignment_expression" else "".join(parts)
             self._add(node, Operator.ARITHMETIC, changed, f"({{is}} ? ({_raw(changed)}) : ({{text}}))")
 
@@ -203,8 +182,7 @@ class _File:
             self._add(node, Operator.STATEMENT, ";", "{{ if (!{is}) {text} }}")
 
     def _add(self, node: "Node", operator: Operator, after: str, schema: str) -> None:
-        if any(one.type == "comment" or one.type.startswith("preproc_") for one in _below(node)):
-            self.skipped["a comment or an #if within the expression"] += 1
+        if any(child.type == "comment" or child.type.startswith("preproc_") for child in _below(node)):
             return
         place = (node.start_point.row + 1, operator, self._text(node), after, node.start_byte, node.end_byte)
         self.mutants.append(Mutant(self._file, self._function, *place, schema))
@@ -213,30 +191,23 @@ class _File:
         return self._source[node.start_byte : node.end_byte].decode(errors="replace")
 
 
-def _unfit(node: "Node") -> str:
-    """Why nothing below this node can be mutated; empty where it can."""
+def _is_unfit(node: "Node") -> bool:
+    """Whether nothing below can be mutated: a macro, a static initialiser, a constant, what is not evaluated."""
     if node.type.startswith("preproc_"):
-        return "" if node.type in ("preproc_if", "preproc_ifdef", "preproc_else") else "a macro"
-    if node.type == "declaration" and any(one.type == "storage_class_specifier" for one in node.children):
-        return "a static initialiser"
-    if node.type in _CONSTANT:
-        return "a constant context"
-    return "what is not evaluated" if node.type in _NOT_EVALUATED else ""
+        return node.type not in ("preproc_if", "preproc_ifdef", "preproc_else")
+    if node.type == "declaration" and any(child.type == "storage_class_specifier" for child in node.children):
+        return True
+    return node.type in (*_CONSTANT, *_NOT_EVALUATED)
 
 
-def _constant_child(node: "Node", child: "Node") -> str:
-    """Why this child of ``node`` must stay as it is; empty where it need not."""
+def _is_constant(node: "Node", child: "Node") -> bool:
+    """Whether this child of ``node`` must stay as it is: a case label, a condition of #if, an argument of min()."""
     if node.type == "case_statement" and child == node.child_by_field_name("value"):
-        return "a case label"
+        return True
     if node.type.startswith("preproc_") and child == node.child_by_field_name("condition"):
-        return "a macro"
-    if child.type != "argument_list" or child.prev_sibling is None or child.prev_sibling.text is None:
-        return ""
-    return "an argument of min() or max()" if child.prev_sibling.text.decode() in _SAME_TYPES else ""
-
-
-def _is_candidate(node: "Node") -> bool:
-    return node.type in ("binary_expression", "number_literal", "update_expression")
+        return True
+    before = child.prev_sibling.text if child.type == "argument_list" and child.prev_sibling else None
+    return before is not None and before.decode() in _SAME_TYPES
 
 
 def _is_condition(node: "Node") -> bool:
@@ -253,7 +224,7 @@ def _is_value(node: "Node") -> bool:
 
 def _is_cast(left: "Node") -> bool:
     """Whether the left operand is a type in parentheses, as in ``(sector_t)-1``, which could be a variable."""
-    return left.type == "parenthesized_expression" and [one.type for one in left.named_children] == ["identifier"]
+    return left.type == "parenthesized_expression" and [child.type for child in left.named_children] == ["identifier"]
 
 
 def _callee(statement: "Node") -> str:

@@ -116,14 +116,14 @@ def reference(bench: MutantBench, scenario: Scenario) -> tuple[ReferenceArm, ...
         raise CannotJudge(f"{scenario.name} does not pass without a mutant: {wrong}", remedy="leave it out")
     failing = tuple(failed_claims(run.verdict))
     return tuple(
-        ReferenceArm(scenario, cells[cell.arm], sum(record.wall.values()), _reached(record.files), failing)
+        ReferenceArm(scenario, cells[cell.arm], sum(record.wall.values()), _numbers_of(record.files), failing)
         for cell, record in run.folder.boots()
         if cells[cell.arm].status is Status.PASS
     )
 
 
-def _reached(files: Mapping[str, bytes]) -> frozenset[int]:
-    return schemata.reached(files.get(KMSG, b"").decode(errors="replace"))
+def _numbers_of(files: Mapping[str, bytes]) -> frozenset[int]:
+    return schemata.reached_numbers(files.get(KMSG, b"").decode(errors="replace"))
 
 
 def failed_claims(verdict: Verdict) -> list[str]:
@@ -149,19 +149,19 @@ def try_mutant(bench: MutantBench, number: int, begun: Trial, arms: Sequence[Ref
         limits = {other.cell.arm: max(_LEAST_SECONDS, _SLOWER * other.seconds) for other in fellows}
         for group in dict.fromkeys((frozenset({arm.cell.arm}), companions(arm, fellows))):
             run = bench.run(arm.scenario, sorted(group), number, limits)
-            trial = _extended(trial, run, references)
+            trial = _extend_trial(trial, run, references)
             if trial.died or arm.name not in trial.differs:
                 break
     return replace(trial, seconds=begun.seconds + time.monotonic() - started)
 
 
-def _extended(trial: Trial, run: Run, references: Mapping[str, ReferenceArm]) -> Trial:
+def _extend_trial(trial: Trial, run: Run, references: Mapping[str, ReferenceArm]) -> Trial:
     """``trial`` with what this run adds."""
     scenario = run.folder.scenario.name
     cells = {f"{scenario}.{cell.arm}": cell for cell in results_of(run.folder)}
     before = [references[name].cell for name in cells]
     differs = [name for name, cell in cells.items() if cell.digest != references[name].cell.digest]
-    known = {figure.name: figure for figure in (*trial.marked, *_marked(scenario, before, [*cells.values()]))}
+    known = {figure.name: figure for figure in (*trial.marked, *_marked_figures(scenario, before, [*cells.values()]))}
     died = ended_badly(cells.values())
     failing = references[next(iter(cells))].failing
     failed = [f"{scenario}: {claim}" for claim in failed_claims(run.verdict) if claim not in failing]
@@ -175,7 +175,7 @@ def _extended(trial: Trial, run: Run, references: Mapping[str, ReferenceArm]) ->
     )
 
 
-def _marked(scenario: str, before: Sequence[CellResult], after: Sequence[CellResult]) -> Iterator[MarkedFigure]:
+def _marked_figures(scenario: str, before: Sequence[CellResult], after: Sequence[CellResult]) -> Iterator[MarkedFigure]:
     for change in changes(before, after, tuple(METRICS), exact=True, known=evidence()):
         if change.before and change.after and change.difference() is Difference.MARKED:
             yield MarkedFigure(f"{scenario}.{change.figure}", change.before.median, change.after.median)
