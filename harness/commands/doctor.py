@@ -101,10 +101,9 @@ def _findings() -> Iterator[HostFinding]:
 
 
 def memory_finding(available: int) -> HostFinding:
-    fact = f"{_gib(available)} available"
-    if available < _LEAST_MEMORY:
-        return missing("memory", fact, f"free some: a guest needs {_gib(_LEAST_MEMORY)}")
-    return ok("memory", fact)
+    enough = available >= _LEAST_MEMORY
+    remedy = "" if enough else f"free some: a guest needs {_gib(_LEAST_MEMORY)}"
+    return (ok if enough else missing)("memory", f"{_gib(available)} available", remedy)
 
 
 def guests_finding(available: int, cores: int, topologies: Iterable[Topology]) -> HostFinding:

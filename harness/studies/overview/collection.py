@@ -4,7 +4,7 @@
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 
 from harness.judge.verdict import Verdict
@@ -60,66 +60,58 @@ class Collection:
         return [(column, self.cells.get((scenario, column))) for column in self.columns]
 
 
-Told = Callable[[str], None]
-
-
-def newest(store: Store, tell: Told) -> Collection:
+def newest(store: Store, tell: Callable[[str], None]) -> Collection:
     """The newest judged run of each scenario on each kernel series, mutants apart. Raises Misuse without any."""
-    found: dict[tuple[str, str], RunFolder] = {}
-    for name in scenarios_of(store):
-        for run in runs_of(store, name):
-            found[name, _series(run.facts.kernel)] = run
-    if not found:
+    runs = {(name, _series(run.facts.kernel)): run for name in scenarios_of(store) for run in runs_of(store, name)}
+    if not runs:
         raise Misuse(
             f"{store.root} holds no judged run", remedy="run a scenario first, for instance blklab run shared-queue"
         )
-    tell(f"judging {plural(len(found), 'run')}")
+    tell(f"judging {plural(len(runs), 'run')}")
     kernels: dict[str, list[KernelFacts]] = {}
-    for (_, series), run in found.items():
+    for (_, series), run in runs.items():
         kernels.setdefault(series, []).append(run.facts.kernel)
-    columns = {
-        series: _column(series, of)
-        for series, of in sorted(kernels.items(), key=lambda item: (by_release(item[1][0].release), item[0]))
-    }
-    cells = {(name, columns[series]): _entry(run) for (name, series), run in found.items()}
-    scenarios = _failures_first(dict.fromkeys(name for name, _ in found), cells)
-    return Collection(
-        "Scenarios and kernels",
-        "The newest run of each scenario on each kernel.",
-        scenarios,
-        tuple(columns.values()),
-        cells,
-    )
+    ordered = sorted(kernels.items(), key=lambda item: (by_release(item[1][0].release), item[0]))
+    columns = {series: _column(series, alike) for series, alike in ordered}
+    cells = {(name, columns[series]): _judged_cell(run) for (name, series), run in runs.items()}
+    note = "The newest run of each scenario on each kernel."
+    return _collection("Scenarios and kernels", note, dict.fromkeys(name for name, _ in runs), columns.values(), cells)
 
 
 def of_matrix(root: Path, record: MatrixRecord) -> Collection:
     """The runs of a matrix; a cell whose run folder is gone has that as its reason."""
-    spoken = Counter(_series(kernel) for kernel in record.kernels)
+    named = Counter(_series(kernel) for kernel in record.kernels)
     columns = {}
     for kernel in sorted(record.kernels, key=lambda kernel: by_release(kernel.release)):
         series = _series(kernel)
-        columns[kernel] = _column(series if spoken[series] == 1 else kernel.spec, [kernel])
+        columns[kernel] = _column(series if named[series] == 1 else kernel.spec, [kernel])
     cells = {}
     for cell in record.cells:
-        status = NOT_DECIDED if cell.status is None else str(cell.status)
-        judged, reason = None, cell.reason
+        judged = CollectionCell(NOT_DECIDED, None, cell.reason)
         if cell.run:
             try:
-                run = load_run(root / cell.run)
-                judged = JudgedRun(run, judge_run(run))
-            except (Misuse, Altered) as gone:
-                reason = gone.message
-        cells[cell.scenario, columns[cell.kernel]] = CollectionCell(status, judged, reason)
+                judged = _judged_cell(load_run(root / cell.run))
+            except Misuse as gone:
+                judged = CollectionCell(NOT_DECIDED, None, gone.message)
+        status = NOT_DECIDED if cell.status is None else str(cell.status)
+        cells[cell.scenario, columns[cell.kernel]] = replace(judged, status=status)
     ended = f"ended {record.ended}" if record.ended else "not ended"
     note = f"Matrix {record.matrix_id}, started {record.started}, {ended}."
-    return Collection("Matrix", note, _failures_first(record.scenarios, cells), tuple(columns.values()), cells)
+    return _collection("Matrix", note, record.scenarios, columns.values(), cells)
 
 
-def _failures_first(scenarios: Iterable[str], cells: Mapping[tuple[str, Column], CollectionCell]) -> tuple[str, ...]:
+def _collection(
+    title: str,
+    note: str,
+    scenarios: Iterable[str],
+    columns: Iterable[Column],
+    cells: Mapping[tuple[str, Column], CollectionCell],
+) -> Collection:
     worst: dict[str, int] = {}
-    for (name, _), entry in cells.items():
-        worst[name] = min(severity(entry.status), worst.get(name, severity(NOT_DECIDED)))
-    return tuple(sorted(scenarios, key=lambda name: worst.get(name, severity(NOT_DECIDED))))
+    for (name, _), cell in cells.items():
+        worst[name] = min(severity(cell.status), worst.get(name, severity(NOT_DECIDED)))
+    ordered = sorted(scenarios, key=lambda name: worst.get(name, severity(NOT_DECIDED)))
+    return Collection(title, note, tuple(ordered), tuple(columns), cells)
 
 
 def scenarios_of(store: Store) -> tuple[str, ...]:
@@ -136,7 +128,7 @@ def runs_of(store: Store, scenario: str) -> Iterable[RunFolder]:
             yield load_run(path)
 
 
-def _entry(run: RunFolder) -> CollectionCell:
+def _judged_cell(run: RunFolder) -> CollectionCell:
     try:
         verdict = judge_run(run)
     except (Misuse, Altered) as gone:
