@@ -9,10 +9,9 @@ import json
 import os
 import re
 import shutil
-import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.client import HTTPException
@@ -31,7 +30,6 @@ from lab.packages.version import version_key
 
 # An apt that outlives a killed blklab would keep writing and hold apt's locks.
 BOUND = ("setpriv", "--pdeathsig", "KILL", "--")
-_EVERY = 5.0  # seconds between two lines about a download: short ones print none
 _FRESH = 3600.0  # seconds for which a suite's package lists are taken as current
 _ANSWER = 5.0  # seconds until a server counts as silent
 _BUILT = "built"
@@ -120,8 +118,7 @@ class Archive:
         into.mkdir(parents=True)
         with self._suite(package.suite) as apt:
             if package.listed:
-                with following(self._tell, package.name, package.size, (into, apt.partial)):
-                    apt("apt-get", "download", f"{package.name}={package.version}", cwd=into)
+                apt("apt-get", "download", f"{package.name}={package.version}", cwd=into)
             else:
                 shutil.move(apt.pooled(package.path, self._tell), into)
         path = next(into.glob("*.deb"))
@@ -197,8 +194,6 @@ class _Apt:
 
     def __init__(self, root: Path, distribution: Distribution, suite: str) -> None:
         self._suite, self._distribution, self._root = suite, distribution, root
-        self.partial = root / "cache/archives/partial"
-        """Where apt may collect a file until it is complete."""
         for folder in ("state/lists/partial", "cache/archives/partial", "empty.d"):
             (root / folder).mkdir(parents=True, exist_ok=True)
         (root / "status").touch()
@@ -257,35 +252,6 @@ class _Apt:
             f"{self._suite} cannot be fetched from {uri}, and the cache does not have it\n{detail}",
             remedy=f"check the network and proxies, or name another mirror: {mirror}=URI",
         )
-
-
-@contextmanager
-def following(tell: Tell, name: str, size: int, folders: tuple[Path, ...], every: float = _EVERY) -> Iterator[None]:
-    """Tell ``NAME: X of Y MB`` at intervals while the block downloads ``size`` bytes into one of ``folders``."""
-    ended = threading.Event()
-    before = _bytes_in(folders)
-
-    def watch() -> None:
-        while not ended.wait(every):
-            there = min(size, max(0, _bytes_in(folders) - before))
-            tell(f"{name}: {there / 1e6:.1f} of {size / 1e6:.1f} MB")
-
-    watcher = threading.Thread(target=watch, name="download", daemon=True)
-    watcher.start()
-    try:
-        yield
-    finally:
-        ended.set()
-        watcher.join()
-
-
-def _bytes_in(folders: tuple[Path, ...]) -> int:
-    total = 0
-    for path in (path for folder in folders if folder.is_dir() for path in folder.rglob("*")):
-        # A finished download is moved between the listing and the look.
-        with suppress(OSError):
-            total += path.stat().st_size if path.is_file() else 0
-    return total
 
 
 def _last(words: str) -> str:

@@ -31,16 +31,14 @@ _FILE = "kvm.json"
 _BOOT = Path("/proc/sys/kernel/random/boot_id")
 _MODELS = ("host", "qemu64")
 _PATIENCE = 10.0
-_GREETING = "guest code runs"
 _BANNER, _NO_ROOT = "Linux version", "Unable to mount root fs"
-_FIRMWARE_BYTES = 1 << 16
 
 
 class KvmState(StrEnum):
     ABSENT = "absent"
     NO_PERMISSION = "no permission"
     HANGS = "opens but hangs"
-    UNPROVED = "opens and runs bare code"
+    UNPROVED = "opens"
     WORKS = "works"
 
 
@@ -58,30 +56,26 @@ def prove_kvm(
 ) -> Kvm:
     """Boot ``kernel_image`` under KVM until it panics because it has no root file system: WORKS.
 
-    Without an image only a few bytes of code run, which proves less: UNPROVED. Takes one or two seconds if KVM
-    works, ``patience`` seconds if it hangs.
+    Without an image it is UNPROVED. Takes one or two seconds if KVM works, ``patience`` seconds if it hangs.
     """
     refusal = _refusal(device)
     if refusal is not None:
         return refusal
+    if kernel_image is None:
+        return Kvm(KvmState.UNPROVED, "no kernel image was given to boot")
     failures = []
+    # The kernel prints its banner at level notice.
+    words = ("loglevel=7", "earlyprintk=serial,ttyS0")
     for model in _MODELS:
-        state, proof, hung = _boot(qemu, model, kernel_image, patience)
-        if state is not KvmState.HANGS:
-            return Kvm(state, proof, model)
-        failures.append(f"-cpu {model}: {proof}")
+        clock = WallClock("kvm", model)
+        spec = MachineSpec(qemu.path, qemu.version, kernel_image, memory=256, clock=clock, append=words)
+        ran, proof, hung = _run(spec, (_BANNER, _NO_ROOT), patience)
+        if ran:
+            return Kvm(KvmState.WORKS, f"{kernel_image} booted until it looked for a root file system", model)
+        failures.append(f"-cpu {model}: {kernel_image} did not boot: {proof}")
         if hung:
             break
     return Kvm(KvmState.HANGS, "; ".join(failures))
-
-
-def bare_firmware() -> bytes:
-    """A firmware image in 8086 machine code that writes one line to the first serial port and halts."""
-    send = b"".join(bytes((0xB0, byte, 0xEE)) for byte in f"{_GREETING}\n".encode())  # mov al, byte; out dx, al
-    code = b"\xba\xf8\x03" + send + b"\xf4\xeb\xfd"  # mov dx, 0x3f8; ...; hlt; jmp back to hlt
-    reset = _FIRMWARE_BYTES - 16
-    jump = b"\xe9" + (_FIRMWARE_BYTES - reset - 3).to_bytes(2, "little")  # the CPU starts 16 bytes below the end
-    return code.ljust(reset, b"\xf4") + jump.ljust(16, b"\xf4")
 
 
 def _refusal(device: Path) -> Kvm | None:
@@ -94,32 +88,14 @@ def _refusal(device: Path) -> Kvm | None:
     return None
 
 
-def _boot(qemu: Qemu, model: str, kernel: Path | None, patience: float) -> tuple[KvmState, str, bool]:
-    """The state, its description, and whether a deadline ended the guest."""
-    with tempfile.TemporaryDirectory(prefix="blklab-kvm-") as name:
-        folder = Path(name)
-        (firmware := folder / "bare.rom").write_bytes(bare_firmware())
-        machine = MachineSpec(qemu.path, qemu.version, None, memory=256, clock=WallClock("kvm", model))
-        bare = replace(machine, firmware=str(firmware), memory=64)
-        ran, proof, hung = _run(bare, folder, (_GREETING,), patience)
-        if not ran:
-            return KvmState.HANGS, f"not even bare code ran: {proof}", hung
-        if kernel is None:
-            return KvmState.UNPROVED, "no kernel image was given to boot", False
-        # The kernel prints its banner at level notice.
-        full = replace(machine, kernel=kernel, append=("loglevel=7", "earlyprintk=serial,ttyS0"))
-        ran, proof, hung = _run(full, folder, (_BANNER, _NO_ROOT), patience)
-        if ran:
-            return KvmState.WORKS, f"{kernel} booted until it looked for a root file system", False
-        return KvmState.HANGS, f"{kernel} did not boot: {proof}", hung
-
-
-def _run(spec: MachineSpec, folder: Path, wanted: Sequence[str], seconds: float) -> tuple[bool, str, bool]:
+def _run(spec: MachineSpec, wanted: Sequence[str], seconds: float) -> tuple[bool, str, bool]:
+    """Whether the ``wanted`` texts came in order, what was seen instead, and whether a deadline ended the guest."""
     watch = _Expect(wanted)
-    try:
-        ending = run(spec, folder, watch, Limits(ready_seconds=seconds, total_seconds=2 * seconds))
-    except LabBroken as error:
-        return False, error.message.partition("\n")[0], False
+    with tempfile.TemporaryDirectory(prefix="blklab-kvm-") as folder:
+        try:
+            ending = run(spec, Path(folder), watch, Limits(ready_seconds=seconds, total_seconds=2 * seconds))
+        except LabBroken as error:
+            return False, error.message.partition("\n")[0], False
     return not watch.missing, _describe(ending, watch), ending.reason is Reason.DEADLINE
 
 

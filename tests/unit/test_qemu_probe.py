@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_MISUSE, LabBroken, Misuse
-from lab.qemu.kvm import KvmState, bare_firmware, prove_kvm
+from lab.qemu.kvm import KvmState, prove_kvm
 from lab.qemu.probe import Qemu, find_qemu, parse_devices, parse_version
 
 DEVICES = """\
@@ -112,20 +112,17 @@ def test_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     assert "qemu" in caught.value.remedy
 
 
-def test_firmware_starts_at_the_reset_vector() -> None:
-    image = bare_firmware()
-    assert len(image) == 1 << 16
-    # A near jump, 16 bytes below the end, whose target wraps to offset 0.
-    assert image[-16] == 0xE9
-    assert (len(image) - 16 + 3 + int.from_bytes(image[-15:-13], "little")) % (1 << 16) == 0
-
-
 def no_qemu() -> Qemu:
     return Qemu(Path("/nonexistent"), (7, 2, 0), "", frozenset(), None, "")
 
 
 def test_kvm_absent(tmp_path: Path) -> None:
     assert prove_kvm(no_qemu(), device=tmp_path / "kvm").state is KvmState.ABSENT
+
+
+def test_kvm_without_a_kernel_to_boot_is_unproved(tmp_path: Path) -> None:
+    (tmp_path / "kvm").touch()
+    assert prove_kvm(no_qemu(), device=tmp_path / "kvm").state is KvmState.UNPROVED
 
 
 @contextmanager
