@@ -8,14 +8,10 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.base.contents import demand_intact
 from lab.base.digest import digest_bytes
-from lab.base.errors import CannotJudge, LabBroken
 from lab.guest import initramfs
 from lab.guest.initramfs import ArchiveEntry
-from lab.guest.payload import LIBRARY_FOLDER, LOADER, SUITE, Payload, with_further_steps
+from lab.guest.payload import LIBRARY_FOLDER, LOADER, SUITE, Payload, packages, with_further_steps
 from lab.guest.trim import needed_libraries
-from lab.packages import sources
-from lab.packages.apt import Archive
-from lab.packages.store import newest, unpacked
 
 
 @dataclass(frozen=True)
@@ -48,27 +44,21 @@ def added(cache: Cache, payload: Payload, layers: Collection[str]) -> Payload:
     own = with_further_steps(payload, "layers.sh", applets=("readlink", "sync", "tee"))
     entries = dict(own.entries)
     for name in sorted(layers):
-        entries |= _maker(_tree(cache, name), name, entries)
+        entries |= _maker(_tree(cache, name), MAKERS[name], entries)
     own = replace(own, entries=entries)
     return with_further_steps(own, "loop.sh", "even_further", ()) if "loop" in layers else own
 
 
 def _tree(cache: Cache, name: str) -> Path:
-    packages = MAKERS[name].packages
-    pin = f"payload-{SUITE}-{name}-{digest_bytes(' '.join(packages).encode())[:12]}"
-    choose = newest(*((SUITE, package) for package in packages))
-    try:
-        return unpacked(cache, lambda: Archive(cache, sources.debian()), pin, choose, kind="payload").folder
-    except CannotJudge as error:
-        # The maker is a part of the lab: its absence says nothing about the kernel.
-        raise LabBroken(f"{MAKERS[name].name} cannot be fetched: {error.message}", remedy=error.remedy) from error
+    maker = MAKERS[name]
+    pin = f"payload-{SUITE}-{name}-{digest_bytes(' '.join(maker.packages).encode())[:12]}"
+    return packages(cache, pin, maker.packages, maker.name).folder
 
 
-def _maker(root: Path, name: str, there: Mapping[str, ArchiveEntry]) -> dict[str, ArchiveEntry]:
-    program = demand_intact(root / MAKERS[name].program).read_bytes()
-    entries = {f"bin/{MAKERS[name].name}": initramfs.regular(program, executable=True)}
-    entries |= {path: initramfs.regular(data) for path, data in _libraries(root, program, there)}
-    return entries
+def _maker(root: Path, maker: Maker, there: Mapping[str, ArchiveEntry]) -> dict[str, ArchiveEntry]:
+    program = demand_intact(root / maker.program).read_bytes()
+    libraries = {path: initramfs.regular(data) for path, data in _libraries(root, program, there)}
+    return {f"bin/{maker.name}": initramfs.regular(program, executable=True), **libraries}
 
 
 def _libraries(root: Path, program: bytes, there: Mapping[str, ArchiveEntry]) -> Iterator[tuple[str, bytes]]:

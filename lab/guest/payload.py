@@ -14,7 +14,7 @@ from lab.base.cache import Cache
 from lab.base.contents import demand_intact
 from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
-from lab.base.units import Tell
+from lab.base.units import Tell, silent
 from lab.guest import initramfs
 from lab.guest.initramfs import ArchiveEntry
 from lab.guest.trim import drop_libraries
@@ -77,17 +77,17 @@ def busybox(cache: Cache, tell: Tell) -> Path:
 
 
 def _tree(cache: Cache, tell: Tell) -> Unpacked:
+    return packages(cache, PIN, PACKAGES, "the guest payload", tell)
+
+
+def packages(cache: Cache, pin: str, names: Sequence[str], what: str, tell: Tell = silent) -> Unpacked:
+    """Packages of ``SUITE``, unpacked over one another. Raises LabBroken when they cannot be fetched."""
+    choose = newest(*((SUITE, name) for name in names))
     try:
-        return unpacked(
-            cache,
-            lambda: Archive(cache, sources.debian(), tell),
-            PIN,
-            newest(*((SUITE, package) for package in PACKAGES)),
-            kind="payload",
-        )
+        return unpacked(cache, lambda: Archive(cache, sources.debian(), tell), pin, choose, kind="payload")
     except CannotJudge as error:
-        # The payload is a part of the lab: its absence says nothing about the kernel.
-        raise LabBroken(f"the guest payload cannot be fetched: {error.message}", remedy=error.remedy) from error
+        # They are a part of the lab: their absence says nothing about the kernel.
+        raise LabBroken(f"{what} cannot be fetched: {error.message}", remedy=error.remedy) from error
 
 
 def assemble(root: Path, versions: Mapping[str, str]) -> Payload:

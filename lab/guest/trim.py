@@ -16,6 +16,7 @@ from collections.abc import Collection, Iterator
 from dataclasses import dataclass
 
 from lab.base.errors import LabBroken
+from lab.native.elf import HEADER_BYTES, is_elf, program_headers
 
 _DT_NULL, _DT_NEEDED, _DT_STRTAB, _DT_SYMTAB = 0, 1, 5, 6
 _DT_VERSYM, _DT_VERNEED, _DT_VERNEEDNUM = 0x6FFFFFF0, 0x6FFFFFFE, 0x6FFFFFFF
@@ -23,7 +24,7 @@ _PT_LOAD, _PT_DYNAMIC = 1, 2
 _STB_GLOBAL, _STB_WEAK = 1, 2
 _SHN_UNDEF = 0
 _VER_NDX_GLOBAL = 1
-_EHDR, _PHDR, _DYN = struct.Struct("<16sHHIQQQIHHHHHH"), struct.Struct("<IIQQQQQQ"), struct.Struct("<qQ")
+_DYN = struct.Struct("<qQ")
 _REMEDY = "re-fetch the guest payload"
 _SYM, _VERNEED, _VERNAUX = struct.Struct("<IBBHQQ"), struct.Struct("<HHIII"), struct.Struct("<IHHII")
 _VERSYM = struct.Struct("<H")
@@ -53,26 +54,18 @@ class _Elf:
     data: bytearray
 
     def __post_init__(self) -> None:
-        if len(self.data) < _EHDR.size or self.data[:6] != b"\x7fELF\x02\x01":
+        if len(self.data) < HEADER_BYTES or not is_elf(self.data):
             raise LabBroken("not a 64-bit little-endian ELF program", remedy=_REMEDY)
 
-    def program_headers(self) -> Iterator[tuple[int, int, int, int]]:
-        """Yield (type, file offset, virtual address, file size) of each segment."""
-        header = _EHDR.unpack_from(self.data)
-        phoff, phentsize, phnum = header[5], header[9], header[10]
-        for index in range(phnum):
-            kind, _, offset, vaddr, _, filesz, _, _ = _PHDR.unpack_from(self.data, phoff + index * phentsize)
-            yield kind, offset, vaddr, filesz
-
     def offset_of(self, vaddr: int) -> int:
-        for kind, offset, start, filesz in self.program_headers():
+        for kind, _, offset, start, filesz in program_headers(self.data):
             if kind == _PT_LOAD and start <= vaddr < start + filesz:
                 return offset + vaddr - start
         raise LabBroken(f"no loaded segment holds address {vaddr:#x}", remedy=_REMEDY)
 
     def dynamic_table(self) -> tuple[int, int]:
         """File offset and size in bytes of the dynamic section."""
-        for kind, offset, _, filesz in self.program_headers():
+        for kind, _, offset, _, filesz in program_headers(self.data):
             if kind == _PT_DYNAMIC:
                 return offset, filesz
         raise LabBroken("the program is not dynamically linked", remedy=_REMEDY)

@@ -23,19 +23,17 @@ from lab.kernels.store import read_config
 from lab.packages.apt import BOUND
 
 LOCALVERSION = "-blklab"
-_EPOCH = "1704067200"
 _FIXED = {
     "KBUILD_BUILD_TIMESTAMP": "Mon Jan  1 00:00:00 UTC 2024",
     "KBUILD_BUILD_USER": "blklab",
     "KBUILD_BUILD_HOST": "blklab",
     "KBUILD_BUILD_VERSION": "1",
-    "SOURCE_DATE_EPOCH": _EPOCH,
+    "SOURCE_DATE_EPOCH": "1704067200",
     "LC_ALL": "C",
     "TZ": "UTC",
 }
 # make reads its environment: any other variable could change a build.
 _CARRIED = re.compile(r"PATH|HOME|TMPDIR|XDG_CACHE_HOME|CCACHE_\w+")
-_ARCHITECTURE = "x86_64"
 _SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 _REMEDY = "scripts/host-packages --build"
 _SAYS_WHERE = re.compile(r"^(?P<file>[^\s:]+):\d+:(?:\d+:)? (?:fatal )?error: ", re.MULTILINE)
@@ -137,7 +135,7 @@ class Builder:
         if failed and used and not self._is_of_source(failed):
             # Remains of an older build may be the cause.
             self._tell(f"building {name} again from scratch")
-            self._clear()
+            shutil.rmtree(self._objects)
             self._configure()
             failed = self._make("bzImage", "modules")
         if failed:
@@ -147,25 +145,25 @@ class Builder:
 
     def _configure(self) -> None:
         self._objects.mkdir(exist_ok=True)
-        self._demand(self._make("allnoconfig"), "allnoconfig")
+        self._demand("allnoconfig")
         fragment = self._objects / "lab.config"
         fixups = [line for fixup in self._how.fixups for line in fixup.options]
-        fragment.write_text("".join(f"{line}\n" for line in (*(one.line for one in self._how.wanted), *fixups)))
+        fragment.write_text("".join(f"{line}\n" for line in (*(option.line for option in self._how.wanted), *fixups)))
         merge = self._source / "scripts/kconfig/merge_config.sh"
         if not merge.is_file():
             raise CannotJudge(f"this source has no {merge.relative_to(self._source)}", remedy="it is too old")
         argv = ["sh", str(merge), "-m", "-O", str(self._objects), str(self._objects / ".config"), str(fragment)]
         run(argv, cwd=self._objects, env=self._environment(), hint=_REMEDY)
-        self._demand(self._make("olddefconfig"), "olddefconfig")
+        self._demand("olddefconfig")
         config = read_config(self._objects / ".config")
         kconfig.demand_survivors(self._how.wanted, config, self._how.release, self._source)
 
     def _make(self, *targets: str) -> str:
         """The output of a make that failed, empty on success. All output is appended to the log."""
-        variables = {"O": str(self._objects), "ARCH": _ARCHITECTURE, "LOCALVERSION": LOCALVERSION}
+        variables = {"O": str(self._objects), "ARCH": "x86_64", "LOCALVERSION": LOCALVERSION}
         variables |= {name: value for fixup in self._how.fixups for name, value in fixup.variables}
         dialect = variables.pop("CC_DIALECT", "")
-        variables["CC"] = " ".join(filter(None, (_ccache(), "gcc", dialect)))
+        variables["CC"] = " ".join(filter(None, ("ccache" if shutil.which("ccache") else "", "gcc", dialect)))
         words = [f"{name}={value}" for name, value in variables.items()]
         jobs = f"-j{host.usable_cores()}"
         argv = [*BOUND, "nice", "-n", "19", "make", "-C", str(self._source), jobs, *words, *targets]
@@ -175,10 +173,9 @@ class Builder:
         self._log.write_text("\n".join(self._said))
         if not done.returncode:
             return ""
-        found = _HOST_FAILURES.search(said)
-        if found:
+        if match := _HOST_FAILURES.search(said):
             raise LabBroken(
-                f"the build failed because of this host: {_line_at(said, found.start())}",
+                f"the build failed because of this host: {_line_at(said, match.start())}",
                 remedy=f"see {self._log}; disk, memory and installed programs are in blklab doctor",
             )
         return done.stderr.decode(errors="replace") or said or f"make ended with {done.returncode}"
@@ -187,9 +184,9 @@ class Builder:
         carried = {name: value for name, value in os.environ.items() if _CARRIED.fullmatch(name)}
         return {**carried, "PATH": f"{os.environ.get('PATH', '')}:{_SBIN}", **_FIXED}
 
-    def _demand(self, failed: str, what: str) -> None:
-        if failed:
-            raise self._failure(what, failed)
+    def _demand(self, target: str) -> None:
+        if failed := self._make(target):
+            raise self._failure(target, failed)
 
     def _failure(self, name: str, said: str) -> CannotJudge:
         kept = self._log.with_suffix(".failed.log")
@@ -208,9 +205,6 @@ class Builder:
         named = Path(match["file"])
         return (named if named.is_absolute() else self._objects / named).resolve().is_relative_to(self._source)
 
-    def _clear(self) -> None:
-        shutil.rmtree(self._objects)
-
 
 def first_error(said: str) -> str:
     """The line that best explains why a build failed: the compiler's first error, else make's."""
@@ -224,7 +218,3 @@ def first_error(said: str) -> str:
 def _line_at(said: str, offset: int) -> str:
     start = said.rfind("\n", 0, offset) + 1
     return said[start:].partition("\n")[0].strip()
-
-
-def _ccache() -> str:
-    return "ccache" if shutil.which("ccache") else ""

@@ -5,7 +5,7 @@ import gzip
 import lzma
 import re
 import struct
-from collections.abc import Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from functools import lru_cache
 from itertools import takewhile
@@ -18,7 +18,11 @@ from lab.base.errors import CannotJudge
 from lab.kernels.model import Kernel
 from lab.kernels.vmlinux import DAMAGE
 
-_SUFFIXES = (".ko", ".ko.xz", ".ko.zst", ".ko.gz")
+_DECOMPRESS: Mapping[str, Callable[[bytes], bytes]] = {
+    ".xz": lzma.decompress,
+    ".zst": lambda stored: zstandard.ZstdDecompressor().decompressobj().decompress(stored),
+    ".gz": gzip.decompress,
+}
 # A pattern may have blanks in it (Ubuntu's 4.15 to 5.0).
 _PLAIN_ALIAS = re.compile(r"^alias ([^\s:]+) (?:.* )?(\S+)$", re.MULTILINE)
 _CPU_ALIAS = re.compile(r"^alias cpu:.* (\S+)$", re.MULTILINE)
@@ -40,9 +44,7 @@ class Closure:
 def module_name(path: Path | str) -> str:
     """The name under which the kernel knows a module: ``dm-mod.ko.xz`` is ``dm_mod``."""
     name = str(path).rpartition("/")[2]
-    for suffix in _SUFFIXES:
-        name = name.removesuffix(suffix)
-    return name.replace("-", "_")
+    return re.sub(r"\.ko(\.xz|\.zst|\.gz)?$", "", name).replace("-", "_")
 
 
 def module_closure(kernel: Kernel, names: Iterable[str]) -> Closure:
@@ -79,19 +81,9 @@ def no_modules(kernel: Kernel, names: Iterable[str]) -> str:
 def read_module(path: Path) -> bytes:
     """A module's ELF, decompressed where the file is compressed. Raises CannotJudge for a file that is damaged."""
     try:
-        return _plain(path, path.read_bytes())
+        return _DECOMPRESS.get(path.suffix, bytes)(path.read_bytes())
     except DAMAGE as error:
         raise CannotJudge(f"the module {path.name} is damaged: {error}", remedy="build or install it again") from error
-
-
-def _plain(path: Path, stored: bytes) -> bytes:
-    if path.suffix == ".xz":
-        return lzma.decompress(stored)
-    if path.suffix == ".zst":
-        return zstandard.ZstdDecompressor().decompressobj().decompress(stored)
-    if path.suffix == ".gz":
-        return gzip.decompress(stored)
-    return stored
 
 
 def has_parameter(module: bytes, name: str) -> bool:
@@ -139,7 +131,8 @@ def _index(modules: Path) -> _Index:
         target, _, listed = line.partition(":")
         name = module_name(target)
         files[name], needs[name] = target, listed
-    return _Index(files, needs, _soft(modules), _aliases(modules), _builtin(modules))
+    builtin = frozenset(map(module_name, _lines_if_any(modules / "modules.builtin")))
+    return _Index(files, needs, _soft(modules), _aliases(modules), builtin)
 
 
 def _soft(modules: Path) -> Mapping[str, tuple[str, ...]]:
@@ -162,10 +155,6 @@ def _aliases(modules: Path) -> Mapping[str, tuple[str, ...]]:
             name = module_name(alias)
             aliases[name] = (*aliases.get(name, ()), module)
     return aliases
-
-
-def _builtin(modules: Path) -> frozenset[str]:
-    return frozenset(map(module_name, _lines_if_any(modules / "modules.builtin")))
 
 
 def _lines_if_any(path: Path) -> list[str]:

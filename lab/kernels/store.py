@@ -70,7 +70,10 @@ def keep_only(tree: Path, into: Path, refuse: Callable[[int], BlklabError]) -> N
 
 
 def keep(kernel: FoundKernel, into: Path, place: Callable[[Path, Path], object] = shutil.copyfile) -> None:
-    """Put the files into the entry ``into``, and add modules.dep, vmlinux and kernel.json."""
+    """Put the files into the entry ``into``, and add modules.dep, vmlinux and kernel.json.
+
+    Raises CannotJudge when what the image holds cannot be decompressed.
+    """
     modules = into / "lib/modules" / kernel.release
     modules.mkdir(parents=True)
     place(kernel.image, into / "image")
@@ -79,20 +82,15 @@ def keep(kernel: FoundKernel, into: Path, place: Callable[[Path, Path], object] 
         (modules / name).parent.mkdir(parents=True, exist_ok=True)
         place(path, modules / name)
     make_dependencies(into, kernel.release)
-    store_vmlinux(into / "image", into)
-    files = {"image": into / "image", **{name: modules / name for name in modules_of(modules)}}
-    digest = digest_of({name: known_digest(path) for name, path in files.items()})
-    (into / "kernel.json").write_text(json.dumps({"release": kernel.release, "digest": digest}) + "\n")
-
-
-def store_vmlinux(image: Path, into: Path) -> None:
-    """Raises CannotJudge when what the image holds cannot be decompressed."""
     try:
-        vmlinux = extract_vmlinux(image.read_bytes())
+        vmlinux = extract_vmlinux((into / "image").read_bytes())
     except DAMAGE as error:
         raise CannotJudge(f"the kernel image is damaged: {error}", remedy="build or install it again") from error
     if vmlinux is not None:
         (into / "vmlinux").write_bytes(vmlinux)
+    files = {"image": into / "image", **{name: modules / name for name in modules_of(modules)}}
+    digest = digest_of({name: known_digest(path) for name, path in files.items()})
+    (into / "kernel.json").write_text(json.dumps({"release": kernel.release, "digest": digest}) + "\n")
 
 
 def load(entry: Path, spec: str, origin: str, modules: Path | None = None, mutant: str = "") -> Kernel:

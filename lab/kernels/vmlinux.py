@@ -17,6 +17,7 @@ from typing import Protocol
 import zstandard
 
 from lab.base.process import run
+from lab.native.elf import is_elf, program_headers
 
 DAMAGE = (OSError, ValueError, EOFError, struct.error, lzma.LZMAError, zlib.error, zstandard.ZstdError)
 """What reading a damaged compressed or binary file may raise."""
@@ -64,15 +65,10 @@ def uncompressed(image: bytes) -> bytes | None:
 
 def has_pvh_note(elf: bytes) -> bool:
     """Whether a 64-bit ELF carries the Xen note that names a PVH entry point."""
-    if elf[:5] != b"\x7fELF\x02":
-        return False
-    (phoff,) = struct.unpack_from("<Q", elf, 0x20)
-    phentsize, phnum = struct.unpack_from("<HH", elf, 0x36)
-    for at in range(phoff, phoff + phentsize * phnum, phentsize):
-        kind, _, offset, _, _, size = struct.unpack_from("<IIQQQQ", elf, at)
-        if kind == _PT_NOTE and _notes_have_pvh(elf[offset : offset + size]):
-            return True
-    return False
+    return is_elf(elf) and any(
+        kind == _PT_NOTE and _notes_have_pvh(elf[offset : offset + size])
+        for kind, _, offset, _, size in program_headers(elf)
+    )
 
 
 def _notes_have_pvh(notes: bytes) -> bool:

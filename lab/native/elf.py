@@ -7,6 +7,7 @@ from dataclasses import dataclass
 from typing import NamedTuple
 
 _MAGIC = b"\x7fELF\x02\x01"
+HEADER_BYTES = 64
 _SHF_EXECINSTR = 4
 _PT_LOAD, _PT_GNU_EH_FRAME, _PF_X = 1, 0x6474E550, 1
 _SHT_SYMTAB, _SHT_DYNSYM = 2, 11
@@ -31,14 +32,14 @@ class Segment:
     data: bytes
 
 
-def is_elf(data: bytes) -> bool:
+def is_elf(data: bytes | bytearray) -> bool:
     return data.startswith(_MAGIC)
 
 
 def executable_segments(data: bytes) -> tuple[Segment, ...]:
     return tuple(
         Segment(address, data[offset : offset + size])
-        for kind, flags, offset, address, size in _headers(data)
+        for kind, flags, offset, address, size in program_headers(data)
         if kind == _PT_LOAD and flags & _PF_X
     )
 
@@ -87,7 +88,7 @@ def code(data: bytes) -> tuple[bytes, ...]:
 
 def _unwind_ranges(data: bytes) -> Iterator[ElfFunction]:
     """The functions of .eh_frame, which the C++ ABI of x86-64 wants for every function, through its search table."""
-    headers = list(_headers(data))
+    headers = list(program_headers(data))
     loads = [(address, size, offset) for kind, _, offset, address, size in headers if kind == _PT_LOAD]
     for kind, _, offset, address, _ in headers:
         if kind != _PT_GNU_EH_FRAME or data[offset : offset + 4] != _EH_TABLE:
@@ -100,11 +101,11 @@ def _unwind_ranges(data: bytes) -> Iterator[ElfFunction]:
             yield ElfFunction(f"{address + begin:#x}", address + begin, size)
 
 
-def _headers(data: bytes) -> Iterator[tuple[int, int, int, int, int]]:
+def program_headers(data: bytes | bytearray) -> Iterator[tuple[int, int, int, int, int]]:
     """(type, flags, offset, address, size in the file) of each program header."""
     phoff, _, _, _, phentsize, phnum = struct.unpack_from("<QQIHHH", data, 0x20)
-    for at in range(phoff, phoff + phentsize * phnum, phentsize):
-        kind, flags, offset, address, _, size = struct.unpack_from("<IIQQQQ", data, at)
+    for index in range(phnum):
+        kind, flags, offset, address, _, size = struct.unpack_from("<IIQQQQ", data, phoff + index * phentsize)
         yield kind, flags, offset, address, size
 
 
