@@ -76,14 +76,14 @@ selftest:  ##+ run guests that fail on purpose: [KERNEL=]
 	$(blklab) check selftest $${KERNEL:+"--kernel=$$KERNEL"}
 
 calibrate:  ##+ measure the device models of a kernel against their closed forms: [KERNEL=] [RESULTS=]
-	$(blklab) check calibrate $${KERNEL:+"--kernel=$$KERNEL"} $${RESULTS:+"--results=$$RESULTS"}
+	$(blklab) check evidence calibration $${KERNEL:+"--kernels=$$KERNEL"} $${RESULTS:+"--results=$$RESULTS"}
 
 controls:  ##+ build the mutant kernels and show which scenario detects each: [SOURCE=source:6.12] [SEEDS=] [RESULTS=]
 	@scripts/host-packages --build
-	$(blklab) check controls $${SOURCE:+"--source=$$SOURCE"} $${SEEDS:+"--seeds=$$SEEDS"} $${RESULTS:+"--results=$$RESULTS"}
+	$(blklab) check evidence controls $${SOURCE:+"--source=$$SOURCE"} $${SEEDS:+"--seeds=$$SEEDS"} $${RESULTS:+"--results=$$RESULTS"}
 
 zoo:  ##+ score the lab on published regressions and null pairs: [KERNELS="..."] [RESULTS=]
-	$(blklab) check zoo $${KERNELS:+"--kernels=$$KERNELS"} $${RESULTS:+"--results=$$RESULTS"}
+	$(blklab) check evidence zoo $${KERNELS:+"--kernels=$$KERNELS"} $${RESULTS:+"--results=$$RESULTS"}
 
 docs:  ##+ write the pages of docs/results from stored runs: [RESULTS=]
 	$(blklab) check pages $${RESULTS:+"--results=$$RESULTS"}

@@ -27,7 +27,7 @@ def warnings(commit: Commit) -> Iterator[str]:
     if models:
         yield (
             f"it changes {', '.join(models)}, which the lab's own devices use: calibrate both sides"
-            " (blklab check calibrate) before calling it a regression of the block layer"
+            " (blklab check evidence calibration) before calling it a regression of the block layer"
         )
 
 

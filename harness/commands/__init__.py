@@ -26,17 +26,12 @@ class CommandWord:
 
 CHECKS = (
     CommandWord("selftest", "run guests that fail on purpose; each must end as declared", "check.selftest"),
-    CommandWord("calibrate", "measure each device model against its closed form", "check.calibrate"),
-    CommandWord("controls", "build the mutant kernels and show which scenario detects each", "check.controls"),
+    CommandWord("evidence", "measure claims, regressions, device models, clocks and reports", "check.evidence"),
     CommandWord("mutants", "score the scenarios on generated mutants of the block layer", "check.mutants"),
     CommandWord("executed", "measure which load executes which functions of the kernel", "check.executed"),
-    CommandWord("zoo", "score the lab on published regressions and null pairs", "check.zoo"),
     CommandWord("thresholds", "measure how far layout alone moves each kind of figure", "check.thresholds"),
-    CommandWord("agree", "compare ratios that were measured on both clocks", "check.agree"),
-    CommandWord("sensitivity", "vary a topology's fitted parameters and measure the ratios", "check.sensitivity"),
     CommandWord("inventory", "boot a topology on QEMU's controllers and compare sysfs with it", "check.inventory"),
     CommandWord("speed", "compare warm and cold runs, bare QEMU, virtme-ng and another checkout", "check.speed"),
-    CommandWord("pages", "write the pages of docs/results from stored runs", "check.pages"),
 )
 STORES = (
     CommandWord("index", "rebuild the index of all runs; list or delete runs", "store.index"),

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""docs/results/profiles.md: the differentials between neighbouring kernels whose cells were profiled."""
+"""The page of profiles: the differentials between neighbouring kernels whose cells were profiled."""
 
 from collections.abc import Iterator, Sequence
 from itertools import pairwise
@@ -13,7 +13,7 @@ from harness.report.markdown import head, table
 
 _PREFACE = """\
 Each block is what `blklab profile BASE NEW ARM.LOAD` prints for two kernels, seed 1, of the scenario `io-cost`.
-[../profile.md](../profile.md) says what is counted. Packages of a distribution differ by configuration and compiler as
+docs/profile.md says what is counted. Packages of a distribution differ by configuration and compiler as
 well as by code, so below them are kernels built from source with one configuration.
 
 The digest of each profiled boot is that of the stored boot without the plugin; a profile with another one is refused.

@@ -13,14 +13,14 @@ from harness.judge.cells import CellResult, ensemble_of
 from harness.judge.comparison import Difference, changes
 from harness.judge.thresholds import LARGE, LEAST_ARMS, SINGLE, NullEvidence, kind
 from harness.limits.load import load_scenario
+from harness.record.judging import results_of
 from harness.report import markdown
 from harness.report.format import percent, plural
-from harness.run.plan import Request
 from harness.scenario.expand import variant
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Scenario
-from harness.studies.zoo.regressions import BAD, Regression
-from harness.studies.zoo.score import Visit, arms_of, measured_cells
+from harness.studies.evidence.rows import EvidenceRow, Side, arms_of
+from harness.studies.evidence.scorer import Measure
 from lab.base.errors import CannotJudge
 
 SEEDS = 2
@@ -55,10 +55,10 @@ class NullSample:
         return tuple(name for name, here in zip(RELINKED, executed, strict=True) if not here)[:2]
 
 
-def samples(regressions: Sequence[Regression], search: Path) -> tuple[NullSample, ...]:
+def samples(regressions: Sequence[EvidenceRow], search: Path) -> tuple[NullSample, ...]:
     """The arms of the zoo's ratios, in which true differences are counted, and ``MORE``."""
     own = {one.scenario.name: one.scenario for one in regressions}
-    zoo = (NullSample(one, arms_of(one, [it for it in regressions if it.scenario is one])) for one in own.values())
+    zoo = (NullSample(one, arms_of([row for row in regressions if row.scenario is one])) for one in own.values())
     return (*zoo, *(NullSample(load_scenario(name, search=search), arms) for name, arms in MORE.items()))
 
 
@@ -115,13 +115,14 @@ class ZooDifference:
     reason: str = ""
 
 
-def null_figures(visit: Visit, chosen: Iterable[NullSample]) -> Iterator[NullFigure]:
+def null_figures(measure: Measure, source: str, chosen: Iterable[NullSample]) -> Iterator[NullFigure]:
     """Measure what is missing. Raises what boots raise."""
-    source = visit.resolve("")
     for one in chosen:
         runs = {"": (one.scenario, source, SEEDS), WORD: (_with_word(one.scenario), source, 1)}
-        runs |= {name: (one.scenario, visit.resolve(name), 1) for name in one.relinked}
-        cells = {name: measured_cells(visit, Request(*request, one.arms)) for name, request in runs.items()}
+        runs |= {name: (one.scenario, f"{source}+{name}", 1) for name in one.relinked}
+        cells = {
+            name: results_of(measure(scenario, spec, one.arms, seeds)) for name, (scenario, spec, seeds) in runs.items()
+        }
         yield from figures_of_null(one.scenario.name, cells.pop(""), cells)
 
 
@@ -174,7 +175,7 @@ def document(kinds: Mapping[str, NullEvidence], kernel: str) -> dict[str, object
 
 
 def zoo_differences(
-    visit: Visit, regressions: Sequence[Regression], known: Mapping[str, NullEvidence]
+    measure: Measure, source: str, regressions: Sequence[EvidenceRow], known: Mapping[str, NullEvidence]
 ) -> Iterator[ZooDifference]:
     """Measure what is missing of the source and its mutants. Raises what boots raise."""
     usable = {name: one.usable() for name, one in known.items()}
@@ -182,16 +183,15 @@ def zoo_differences(
         if not one.mutant:
             yield ZooDifference(one.name, reason="without a mutant no two builds of one configuration show it")
             continue
-        seeds, arms = max(SEEDS, one.scenario.seeds), arms_of(one.scenario, [one])
+        seeds, arms = max(SEEDS, one.scenario.seeds), arms_of([one])
         try:
             sides = [
-                measured_cells(visit, Request(one.scenario, visit.resolve(name), seeds, arms))
-                for name in ("", one.mutant)
+                results_of(measure(one.scenario, spec, arms, seeds)) for spec in (source, f"{source}+{one.mutant}")
             ]
         except CannotJudge as error:
             yield ZooDifference(one.name, reason=error.message)
             continue
-        good, bad = sides if one.mutant_is == BAD else reversed(sides)
+        good, bad = sides if one.mutant_is is Side.BAD else reversed(sides)
         old = {each.figure: each for each in changes(good, bad, tuple(METRICS), exact=True)}
         new = {each.figure: each for each in changes(good, bad, tuple(METRICS), exact=True, known=usable)}
         judged = [name for name, each in new.items() if each.evidence]

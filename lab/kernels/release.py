@@ -2,6 +2,7 @@
 """Kernel releases as ordered values."""
 
 import re
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 _FORM = re.compile(r"(\d+)\.(\d+)(?:\.(\d+))?(?:\.(\d+))?(?:[-~]rc(\d+))?(.*)")
@@ -56,3 +57,9 @@ def by_release(release: str) -> tuple[bool, Release | None, str]:
         return False, Release.parse(release), release
     except ValueError:
         return True, None, release
+
+
+def short_releases(releases: Sequence[str]) -> list[str]:
+    """Releases without the distribution's suffix, if they remain distinct."""
+    short = [re.split(r"[-+]", release)[0] for release in releases]
+    return short if len(set(short)) == len(set(releases)) else [*releases]

@@ -11,6 +11,7 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
+from harness.studies.agreement import both_clocks, on_the_wall
 
 from harness.base.plain import identity
 from harness.record.judging import judge_run, rejudge
@@ -20,7 +21,6 @@ from harness.run.events import CellStarted, Event
 from harness.run.plan import Request
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Agreement, Clock, Scenario, Status
-from harness.studies.agreement import both_clocks, on_the_wall
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
 from lab.kernels.resolve import resolve

@@ -11,7 +11,7 @@ from harness.judge.ensemble import Ensemble
 from harness.judge.thresholds import LARGE
 from harness.record.pairing import pairs, side
 from harness.record.store import load_run
-from harness.studies.calibration import TOLERANCE
+from harness.studies.evidence.rows import TOLERANCE
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, Misuse
 from tests.unit.record_samples import matrix_of, run_of
 

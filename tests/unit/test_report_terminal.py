@@ -215,7 +215,7 @@ def test_the_flagship_fits_in_forty_lines_of_eighty_columns() -> None:
         figures |= {("lopsided", "victim", "iops"): 1.15} if arm in blocked else {}
         figures |= {(one.name, "guest", "cpu.idle"): 0.9 for one in model.loads.values()}
         results += [CellResult(arm, seed, Status.PASS, figures=figures) for seed in (1, 2)]
-    around = replace(AROUND, bottlenecks=tuple(limits), models="not calibrated on this kernel (blklab check calibrate)")
+    around = replace(AROUND, bottlenecks=tuple(limits), models="not calibrated on this kernel (x)")
     out = io.StringIO()
     print_verdict(Console(file=out, width=80), model, judge(model, results, seeds=(1, 2)), around)
     assert len(out.getvalue().splitlines()) <= 40

@@ -5,7 +5,6 @@ import json
 from collections.abc import Callable
 from dataclasses import replace
 from pathlib import Path
-from typing import cast
 
 import pytest
 from rich.console import Console
@@ -20,11 +19,11 @@ from harness.judge.thresholds import DATA, LARGE, LEAST_ARMS, SINGLE, NullEviden
 from harness.patch.judgement import Effect, outcomes
 from harness.record.judging import changes_of_runs
 from harness.record.pairing import pairs, side
-from harness.record.store import Store
 from harness.report.terminal.comparison import Compared, print_comparison
-from harness.run.plan import Request
-from harness.scenario.model import Status
+from harness.scenario.model import Scenario, Status
 from harness.studies import thresholds
+from harness.studies.evidence.rows import load_zoo
+from harness.studies.evidence.scorer import Measure
 from harness.studies.thresholds import (
     MORE,
     RELINKED,
@@ -40,19 +39,15 @@ from harness.studies.thresholds import (
     threshold_page,
     zoo_differences,
 )
-from harness.studies.zoo.regressions import Regression, load_regressions
-from harness.studies.zoo.score import Visit
 from lab.base.errors import CannotJudge
-from lab.kernels.model import Kernel
 from lab.kernels.mutants import catalogue
-from lab.kernels.release import Release
-from lab.session import Lab
-from tests.unit.analysis_samples import AT_LEAST, SHARE, claim, scenario
+from tests.unit.analysis_samples import claim, scenario
+from tests.unit.evidence_samples import STARVED, changed
 from tests.unit.record_samples import run_of
 
 SMALL = NullEvidence(layout=0.01, seeds=0.015, single=0.02, pairs=4, arms=LEAST_ARMS, where="x")
 
-REGRESSIONS = load_regressions(SCENARIOS / "zoo" / "regressions.yaml", search=SCENARIOS)
+REGRESSIONS = load_zoo(SCENARIOS)
 SAMPLES = samples(REGRESSIONS, SCENARIOS)
 
 
@@ -249,25 +244,23 @@ def test_the_sample_has_the_arms_of_every_regression_and_relinks_what_they_do_no
 
 
 SCENARIO = replace(scenario([claim()]), seeds=1)
-KERNEL = Kernel("source:6.12", "6.12.1", Release.parse("6.12.1"), "built", Path("k"), None, Path("m"), {}, "k" * 64)
+SOURCE = "source:6.12"
 
 
-def visited(monkeypatch: pytest.MonkeyPatch, cells: Callable[[Request], list[CellResult]]) -> Visit:
-    monkeypatch.setattr(thresholds, "measured_cells", lambda _, request: cells(request))
-    return Visit(cast(Lab, None), cast(Store, None), lambda name: replace(KERNEL, mutant=name))
+def measuring(monkeypatch: pytest.MonkeyPatch, cells: Callable[..., list[CellResult]]) -> Measure:
+    """From a scenario, a mutant, arms and seeds to cells, in place of runs."""
+    monkeypatch.setattr(thresholds, "results_of", lambda run: run)
+    return lambda scenario, spec, arms, seeds: cells(scenario, spec.partition("+")[2], arms, seeds)  # type: ignore[return-value]
 
 
 def test_null_pairs_are_a_word_and_two_links_under_the_same_seeds(monkeypatch: pytest.MonkeyPatch) -> None:
     asked: list[tuple[str, str, int | None, tuple[str, ...], bool]] = []
 
-    def cells(request: Request) -> list[CellResult]:
-        words = request.scenario.arms["none"].topology.kernel_words
-        asked.append((request.scenario.name, request.kernel.mutant, request.seeds, request.arms, WORD in words))
-        seeds = range(1, (request.seeds or 0) + 1)
-        return [replace(cell(seed, iops=100.0 + len(asked)), arm="none") for seed in seeds]
+    def cells(model: Scenario, mutant: str, arms: tuple[str, ...], seeds: int) -> list[CellResult]:
+        asked.append((model.name, mutant, seeds, arms, WORD in model.arms["none"].topology.kernel_words))
+        return [replace(cell(seed, iops=100.0 + len(asked)), arm="none") for seed in range(1, seeds + 1)]
 
-    visit = visited(monkeypatch, cells)
-    (one,) = null_figures(visit, [NullSample(SCENARIO, ("none",))])
+    (one,) = null_figures(measuring(monkeypatch, cells), SOURCE, [NullSample(SCENARIO, ("none",))])
     assert asked == [
         ("sample", "", 2, ("none",), False),
         ("sample.word", "", 1, ("none",), True),
@@ -283,20 +276,17 @@ def test_null_pairs_are_a_word_and_two_links_under_the_same_seeds(monkeypatch: p
 def test_both_thresholds_judge_the_same_two_seeds_of_the_two_sides(monkeypatch: pytest.MonkeyPatch) -> None:
     """With one seed a side the general threshold is a factor of 2, not 5 %."""
 
-    def cells(request: Request) -> list[CellResult]:
-        assert request.seeds == 2
-        if request.kernel.mutant == "gone":
+    def cells(model: Scenario, mutant: str, arms: tuple[str, ...], seeds: int) -> list[CellResult]:
+        assert seeds == 2
+        if mutant == "gone":
             raise CannotJudge("gone does not apply")
-        iops, merges, bw = (204.0, 50.0, 10.0) if request.kernel.mutant else (200.0, 40.0, 10.1)
+        iops, merges, bw = (204.0, 50.0, 10.0) if mutant else (200.0, 40.0, 10.1)
         return [cell(seed, iops=iops, bw=bw, **{"disk.merges": merges}) for seed in (1, 2)]
 
-    one = Regression("one", "it starves", "https://example.org", SCENARIO, SHARE, AT_LEAST, mutant="broken")
+    row = changed(STARVED, name="one", scenario=SCENARIO, mutant="broken")
+    rows = [row, changed(row, name="two", mutant="gone"), changed(row, mutant="")]
     known = {"rate, one role": SMALL, "counter below 1,000, one role": replace(SMALL, layout=0.3)}
-    visit = visited(monkeypatch, cells)
-    found = tuple(
-        zoo_differences(visit, [one, replace(one, name="two", mutant="gone"), replace(one, mutant="")], known)
-    )
-    assert found == (
+    assert tuple(zoo_differences(measuring(monkeypatch, cells), SOURCE, rows, known)) == (
         ZooDifference("one", 3, 1, 1, ("a.l.r.iops",), 1),
         ZooDifference("two", reason="gone does not apply"),
         ZooDifference("one", reason="without a mutant no two builds of one configuration show it"),

@@ -2,7 +2,7 @@
 """What commands that boot begin with: results, lab, scenarios and kernels."""
 
 import argparse
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from typing import NoReturn
@@ -55,11 +55,6 @@ def kernel_again(run: RunFolder) -> Kernel:
             remedy="run the scenario again on the kernel that can be had",
         )
     return kernel
-
-
-def mutants_of(source: str) -> Callable[[str], Kernel]:
-    """From the name of a mutant of ``source`` (empty: the source itself) to its kernel."""
-    return lambda mutant: kernel_of(f"{source}+{mutant}" if mutant else source)
 
 
 def scenario_of(options: argparse.Namespace) -> Scenario:

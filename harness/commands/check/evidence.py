@@ -1,0 +1,273 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab check evidence``: rows measured and written: claims, regressions, device models, clocks, field reports."""
+
+import argparse
+import sys
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import suppress
+from itertools import islice
+from pathlib import Path
+
+from rich.console import Console
+from rich.markdown import Markdown
+
+from harness.commands.common import options as shared
+from harness.commands.common.boots import specs
+from harness.commands.common.measuring import measuring
+from harness.commands.matrix import KERNELS
+from harness.judge.thresholds import evidence
+from harness.limits.load import load_scenario
+from harness.profile.neighbours import neighbours_page
+from harness.record.judging import newest_runs
+from harness.record.store import Store
+from harness.scenario.model import Clock
+from harness.studies import noise
+from harness.studies.evidence import pages
+from harness.studies.evidence.failures import score_claims
+from harness.studies.evidence.pages import EvidencePage, worst_code
+from harness.studies.evidence.rows import (
+    CALIBRATION,
+    COMMAND,
+    COST,
+    EvidenceRow,
+    Topic,
+    by_scenario,
+    load_out_of_scope,
+    load_rows,
+)
+from harness.studies.evidence.scorer import (
+    FOLDER,
+    RowScore,
+    null_pairs,
+    score,
+    score_clocks,
+    score_newest,
+    score_zoo,
+)
+from harness.studies.noise import RehearsalPlan
+from lab.base.cache import Cache
+from lab.base.errors import Misuse
+from lab.kernels.packaged import base_spec
+from lab.kernels.release import by_release
+from lab.yaml.strict import names, nearest, quoted
+
+_KINDS = ("tree:", "source:")
+_FURTHER = "debian:6.1 debian:7.2 debian:5.10 ubuntu:4.18"
+_PAGES = {Topic.REPORTS: shared.PAGES / "field-reports.md", Topic.ZOO: shared.PAGES / "zoo.md"}
+"""Pages in the repository; the others are written below the results, into evidence/."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    words = names([*Topic, *_PLAIN])
+    parser.add_argument(
+        "names",
+        nargs="*",
+        metavar="NAME",
+        help=f"topics ({words}; default: all) and rows: a regression, a scenario or a mutant",
+    )
+    parser.add_argument(
+        "--kernels",
+        type=shared.given,
+        metavar="SPECS",
+        help=f"kernels (default for zoo: {KERNELS}; for what the source leaves open of controls: {_FURTHER};"
+        " for calibration and sensitivity: $KERNEL or distro; others show what is stored)",
+    )
+    parser.add_argument(
+        "--source",
+        type=shared.given,
+        default=base_spec(),
+        metavar="SPEC",
+        help="source of the mutants: source:6.12 (default), tree:PATH or tree:PATH@REV",
+    )
+    shared.add_seeds(parser)
+    parser.add_argument(
+        "--pairs", type=shared.number(0), metavar="N", help="most null pairs of the zoo (default: one for each row)"
+    )
+    parser.add_argument("--stored", action="store_true", help="boot nothing: show what stored runs say")
+    shared.add_jobs(parser)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="the page, of one topic")
+    shared.add_results(parser)
+    parser.epilog = (
+        "Whole topics are written: reports and zoo to docs/results, others to evidence/ below the results. One topic"
+        " is printed too, and rows that are named are only printed. Exit status: 1 when a ratio of a report or of both"
+        " clocks deviates and its scenario does not explain why; 128 when a claim or a regression is not as declared."
+    )
+
+
+def execute(options: argparse.Namespace) -> int:
+    if not options.source.startswith(_KINDS):
+        raise Misuse(
+            f"--source {options.source}: mutants are built from source", remedy="--source source:6.12 or tree:PATH"
+        )
+    rows, topics = choose(load_rows(shared.SCENARIOS), options.names)
+    if options.out and len(topics) > 1:
+        raise Misuse("--out names one page", remedy=f"name one topic of {names(topics)}")
+    codes = []
+    for topic in topics:
+        try:
+            page = _page(topic, rows, options)
+        except Misuse as error:
+            shared.tell(f"{topic}: not written: {error}")
+            codes.append(error.exit_code)
+            continue
+        if target := page_of(topic, options):
+            shared.write_page(target, page.text)
+            shared.tell(f"{topic}: written to {target}")
+        if len(topics) == 1:
+            _print(page.text)
+        for sentence in page.wrong:
+            shared.tell(f"{topic}: {sentence}")
+        codes.append(page.code)
+    return worst_code(codes)
+
+
+def choose(rows: Sequence[EvidenceRow], words: Sequence[str]) -> tuple[list[EvidenceRow], list[str]]:
+    """The rows and the topics that ``words`` name; without topics those of the rows. Raises Misuse."""
+    every = [*Topic, *_PLAIN]
+    topics = [str(topic) for topic in every if topic in words]
+    wanted = [word for word in words if word not in every]
+    known = {name for row in rows for name in (row.name, row.mutant) if name}
+    for word in wanted:
+        if word not in known:
+            raise Misuse(
+                f"no topic, row, scenario or mutant is called {quoted(word)}{nearest(word, {*known, *every})}",
+                remedy=f"topics: {names(every)}; blklab list shows the scenarios",
+            )
+    if not wanted:
+        return [*rows], topics or [str(topic) for topic in every]
+    named = [row for row in rows if {row.name, row.mutant} & {*wanted}]
+    mutants = {row.mutant for row in named if row.mutant in wanted}
+    # A claim is shown with all rows of its file, or else what makes it fail would be missing.
+    files = {row.name for row in named if row.topic is Topic.CONTROLS}
+    siblings = [row for row in rows if row.topic is Topic.CONTROLS and row.name in files]
+    own = [row for row in siblings if not (mutants and row.mutant) or row.mutant in mutants]
+    chosen = [*own, *(row for row in named if row.topic is not Topic.CONTROLS)]
+    return chosen, topics or [str(topic) for topic in Topic if any(row.topic is topic for row in chosen)]
+
+
+def page_of(topic: str, options: argparse.Namespace) -> Path | None:
+    """The page to write: by default none when only some rows were chosen."""
+    chosen: Path | None = options.out
+    if chosen or any(name not in (*Topic, *_PLAIN) for name in options.names):
+        return chosen
+    return _PAGES.get(topic) or shared.results_root(options.results) / "evidence" / f"{topic}.md"  # type: ignore[call-overload]
+
+
+def _page(topic: str, rows: Sequence[EvidenceRow], options: argparse.Namespace) -> EvidencePage:
+    """``rows`` are of every topic. Raises Misuse when nothing was measured, and what boots raise."""
+    root = shared.results_root(options.results)
+    if topic in _PLAIN:
+        return EvidencePage(_PLAIN[topic](Store(root)))
+    by_topic = {kind: [row for row in rows if row.topic is kind] for kind in Topic}
+    return _MAKERS[Topic(topic)](by_topic, options, Store(root))
+
+
+_Rows = Mapping[Topic, Sequence[EvidenceRow]]
+
+
+def _controls(rows: _Rows, options: argparse.Namespace, _: Store) -> EvidencePage:
+    with measuring(options, FOLDER, boots=not options.stored) as measure:
+        scores = score_claims(rows[Topic.CONTROLS], options.source, _specs(options, _FURTHER), measure, options.seeds)
+    return pages.controls_page(rows[Topic.CONTROLS], _demand(scores, Topic.CONTROLS), options.source)
+
+
+def _zoo(rows: _Rows, options: argparse.Namespace, _: Store) -> EvidencePage:
+    with measuring(options, FOLDER, boots=not options.stored) as measure:
+        scores = score_zoo(rows[Topic.ZOO], _specs(options, KERNELS), options.source, measure)
+        pairs = [*islice(null_pairs(scores, measure, evidence()), options.pairs)]
+    return pages.zoo_page(rows[Topic.ZOO], _demand(scores, Topic.ZOO), pairs, load_out_of_scope(shared.SCENARIOS))
+
+
+def _calibration(rows: _Rows, options: argparse.Namespace, _: Store) -> EvidencePage:
+    return pages.calibration_page(
+        _demand(_on_kernels(rows[Topic.CALIBRATION], options, CALIBRATION), Topic.CALIBRATION)
+    )
+
+
+def _sensitivity(rows: _Rows, options: argparse.Namespace, store: Store) -> EvidencePage:
+    own = rows[Topic.SENSITIVITY]
+    scores = score_newest(own, store) if options.stored else _on_kernels(own, options, "", seeds=1)
+    return pages.sensitivity_page(_demand(scores, Topic.SENSITIVITY))
+
+
+def _reports(rows: _Rows, options: argparse.Namespace, store: Store) -> EvidencePage:
+    scores = _demand(_newest(rows[Topic.REPORTS], options, store), Topic.REPORTS)
+    return pages.reports_page(scores, score_newest(rows[Topic.SENSITIVITY], store))
+
+
+def _costs(rows: _Rows, options: argparse.Namespace, store: Store) -> EvidencePage:
+    return pages.cost_page(_demand(_newest(rows[Topic.COST], options, store, built=False), Topic.COST))
+
+
+def _clocks(rows: _Rows, options: argparse.Namespace, store: Store) -> EvidencePage:
+    _newest(rows[Topic.CLOCKS], options, store, built=False)
+    scores = _demand(score_clocks(rows[Topic.CLOCKS], store), Topic.CLOCKS)
+    wall = [row for row in rows[Topic.CONTROLS] if row.scenario.clock is Clock.WALL]
+    return pages.clocks_page(scores, score_newest(wall, store, built=False))
+
+
+def _newest(
+    rows: Sequence[EvidenceRow], options: argparse.Namespace, store: Store, *, built: bool = True
+) -> list[RowScore]:
+    """Rows on the newest run of each kernel series; on ``--kernels`` what is missing is measured first."""
+    if options.kernels and not options.stored:
+        _on_kernels(rows, options, "", seeds=options.seeds)
+    return score_newest(rows, store, built=built)
+
+
+def _on_kernels(
+    rows: Sequence[EvidenceRow], options: argparse.Namespace, folder: str, *, seeds: int | None = None
+) -> list[RowScore]:
+    with measuring(options, folder, boots=not options.stored) as measure:
+        wanted = _specs(options, shared.kernel_default())
+        return [it for spec in wanted for own in by_scenario(rows) for it in score(own, spec, measure, seeds=seeds)]
+
+
+def _demand(scores: list[RowScore], topic: Topic) -> list[RowScore]:
+    """Raise Misuse when nothing was measured."""
+    if not any(it.run for it in scores):
+        reasons = "; ".join(dict.fromkeys(it.judgement.reason for it in scores)) or "no run is stored"
+        raise Misuse(reasons, remedy=f"{COMMAND} {topic} --kernels debian:6.1 measures what is missing")
+    return scores
+
+
+def _profiles(store: Store) -> str:
+    scenario = load_scenario(COST, search=shared.SCENARIOS)
+    newest = [newest_runs(store, scenario, built=built) for built in (False, True)]
+    packages, built = ([runs[series] for series in sorted(runs, key=by_release)] for runs in newest)
+    if not (text := neighbours_page(packages, built, f"{COMMAND} profiles")):
+        raise Misuse(
+            f"{store.root} holds no profiles of one cell of {COST} on two kernels",
+            remedy="blklab profile debian:6.12 debian:7.2 null-blk-mq-deadline.libaio",
+        )
+    return text
+
+
+_Maker = Callable[[_Rows, argparse.Namespace, Store], EvidencePage]
+_MAKERS: Mapping[Topic, _Maker] = {
+    Topic.CONTROLS: _controls,
+    Topic.ZOO: _zoo,
+    Topic.CALIBRATION: _calibration,
+    Topic.CLOCKS: _clocks,
+    Topic.SENSITIVITY: _sensitivity,
+    Topic.REPORTS: _reports,
+    Topic.COST: _costs,
+}
+_PLAIN: Mapping[str, Callable[[Store], str]] = {
+    "profiles": _profiles,
+    "noise": lambda _: noise.page(RehearsalPlan()),
+}
+"""Pages without rows."""
+
+
+def _specs(options: argparse.Namespace, default: str) -> tuple[str, ...]:
+    return specs([options.kernels or default], Cache.default())
+
+
+def _print(text: str) -> None:
+    """The page as tables on a terminal, as it is for other programs."""
+    with suppress(BrokenPipeError):
+        if sys.stdout.isatty():
+            Console().print(Markdown(text.partition("-->\n")[2].partition("-->\n")[2]))
+        else:
+            print(text, end="")

@@ -1,0 +1,471 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Pages in Markdown: rows of one topic and their scores."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
+from itertools import pairwise
+from typing import TypeVar
+
+from harness.judge.cells import CellResult
+from harness.judge.claims import Judgement
+from harness.judge.ensemble import Ensemble
+from harness.judge.thresholds import LARGE
+from harness.limits.bounds import arm_bound
+from harness.noise import ERROR, Interval, interval
+from harness.report import markdown
+from harness.report.format import figure, limits, plural, spread
+from harness.report.words import LEGEND, against
+from harness.scenario.model import Claim, Scenario
+from harness.studies.evidence.failures import control_cells, prove_claims, shortfalls
+from harness.studies.evidence.prefaces import PREFACES
+from harness.studies.evidence.rows import COMMAND, FACTORS, TOLERANCE, EvidenceRow, Side, Topic
+from harness.studies.evidence.scorer import NullPair, RowScore
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS
+from lab.kernels.release import by_release, short_releases
+
+FAR_OFF = 0.2
+"""A reproduced ratio that is off by more than this share needs a reason in the scenario."""
+ROUNDING = 0.005
+"""Tolerance of half a per cent where both clocks are compared, because intervals of counts have no width."""
+_NONE = "-"
+_LATENCY = "lat.mean"
+_MICROSECOND = 1000
+T = TypeVar("T")
+
+
+@dataclass(frozen=True)
+class EvidencePage:
+    """``wrong`` are sentences, one for each score that is not as expected; ``code`` is the exit status."""
+
+    text: str
+    wrong: tuple[str, ...] = ()
+    code: int = EXIT_PASS
+
+
+def write(topic: Topic, body: Iterable[str], scores: Iterable[RowScore] = ()) -> str:
+    """A page: its title, its preface, ``body``, and the kernels and QEMUs of the scores."""
+    title, preface = PREFACES[topic]
+    command = f"{COMMAND} {topic}"
+    lines = [*markdown.head(title, f"Generated from results by: {command}"), preface, *body]
+    return "\n".join((*lines, *_footer(scores, command))).rstrip("\n") + "\n"
+
+
+def _footer(scores: Iterable[RowScore], command: str) -> Iterator[str]:
+    runs = {score.kernel: score.run.facts for score in scores if score.run and not score.mutant}
+    if runs:
+        kernels = ", ".join(
+            f"{release} ({plural(len(runs[release].seeds), 'seed')}{_origin(runs[release].kernel.spec)})"
+            for release in sorted(runs, key=by_release)
+        )
+        qemu = "; ".join(dict.fromkeys(facts.qemu for facts in runs.values() if facts.qemu))
+        yield f"Kernels: {kernels}. {qemu}. `{command}` measures what is missing."
+
+
+def _origin(spec: str) -> str:
+    kind, _, wanted = spec.partition(":")
+    # Paths of the host that measured stay out of the page.
+    built = {"tree": ", built from a tree", "source": ", built from source"}
+    return f", ubuntu:{wanted}" if kind == "ubuntu" else built.get(kind, "")
+
+
+def grid(
+    rows: Sequence[tuple[Sequence[str], Mapping[str, T]]],
+    first: Sequence[str],
+    cell: Callable[[T], str],
+    *,
+    numbers: bool = False,
+) -> Iterator[str]:
+    """A table with the kernels as columns; each row has its first cells, and what it has by release."""
+    releases = sorted({release for _, by_kernel in rows for release in by_kernel}, key=by_release)
+    lines = [(*words, *(cell(known[at]) if at in known else _NONE for at in releases)) for words, known in rows]
+    yield from markdown.table((*first, *short_releases(releases)), lines, numbers=len(releases) if numbers else 0)
+
+
+def _of_rows(scores: Iterable[RowScore]) -> dict[EvidenceRow, dict[str, RowScore]]:
+    """For each row its scores by release; those of mutants are left out."""
+    table: dict[EvidenceRow, dict[str, RowScore]] = {}
+    for score in scores:
+        if not score.mutant:
+            table.setdefault(score.row, {})[score.kernel] = score
+    return table
+
+
+def controls_page(rows: Sequence[EvidenceRow], scores: Sequence[RowScore], source: str) -> EvidencePage:
+    """Each claim and what makes it fail."""
+    proofs = list(prove_claims(rows, scores, source))
+    proven, unproven = sum(proof.measured for proof in proofs), [proof for proof in proofs if proof.unproven]
+    files: dict[str, list[tuple[str, ...]]] = {}
+    for proof in proofs:
+        files.setdefault(proof.row.scenario.name, []).append(proof.cells)
+    body = [
+        f"{plural(len(proofs), 'claim')}: {proven} fail by a measured figure, {len(unproven)} are unproven, and"
+        f" {len(proofs) - proven - len(unproven)} are declared to fail, not measured here. Source: {source}.",
+        "",
+        *markdown.section("Unproven", (f"- `{proof.row.name}`: {proof.row.that}" for proof in unproven)),
+        *_table_section(
+            "Controls on mutants",
+            ("mutant", "scenario", "figure", "must be", "without the mutant"),
+            control_cells(scores, source),
+        ),
+    ]
+    for name, cells in files.items():
+        body += _table_section(name, ("claim", "bound", "figure", "fails by"), cells)
+    wrong = tuple(shortfalls(rows, scores, source))
+    unmeasured = any(score.mutant and not score.run for score in scores)
+    code = (EXIT_CANNOT_JUDGE if unmeasured else EXIT_LAB_BROKEN) if wrong else EXIT_PASS
+    return EvidencePage(write(Topic.CONTROLS, body, scores), wrong, code)
+
+
+def _table_section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+    lines = list(rows)
+    yield from markdown.section(title, markdown.table(head, lines) if lines else ())
+
+
+def zoo_page(
+    rows: Sequence[EvidenceRow],
+    scores: Sequence[RowScore],
+    pairs: Sequence[NullPair] = (),
+    out: Sequence[tuple[str, str, str]] = (),
+) -> EvidencePage:
+    """Detection of published regressions, and false alarms."""
+    table, mutants = _of_rows(scores), {score.row: score for score in scores if score.mutant}
+    sides = [
+        ((row.name, _side(mutants.get(row)), row.expect.text if row.expect else ""), table.get(row, {})) for row in rows
+    ]
+    wrong = [
+        f"{score.row.name} on {_where(score)}: {score.side}, expected {score.expected}"
+        for score in scores
+        if score.held is False
+    ]
+    reasons = [
+        f"{score.row.name} on {_where(score)}: {score.judgement.reason}"
+        for score in scores
+        if score.side is Side.UNKNOWN
+    ]
+    alarms = [f"{pair.scenario} on {pair.kernel} against itself: {alarm}" for pair in pairs for alarm in pair.alarms]
+    body = [
+        *(f"- {line}" for line in zoo_summary(scores, pairs)),
+        "",
+        *grid(sides, ("regression", "mutant", "good is"), _side),
+        "",
+        *(_describe(row) for row in rows),
+        "",
+        *markdown.section("Changes between packaged kernels", _changes(table)),
+        *_table_section("Bad over good", _PUBLISHED, _published(rows, table, mutants)),
+        *markdown.section("Do not alarm", (f"- {row.name}: {row.decision}" for row in rows if row.decision)),
+        *markdown.section("Unexpected or undecided", (f"- {line}" for line in (*reasons, *wrong, *alarms))),
+        *_table_section("Null pairs", _PAIRS, map(_pair, pairs)),
+        *markdown.section("Out of scope", (f"- [{that}]({link}): {because}" for that, link, because in out)),
+    ]
+    detected = any(score.held and score.expected is Side.BAD for score in scores)
+    code = EXIT_LAB_BROKEN if wrong or alarms else EXIT_PASS if detected else EXIT_CANNOT_JUDGE
+    return EvidencePage(write(Topic.ZOO, body, scores), (*reasons, *wrong, *alarms), code)
+
+
+_PUBLISHED = ("regression", "published", "measured", "on", "why they differ")
+_PAIRS = ("scenario", "kernel", "seeds", "regressions", "claims that differ", "figures", "marked")
+
+
+def zoo_summary(scores: Sequence[RowScore], pairs: Sequence[NullPair]) -> Iterator[str]:
+    """What was detected, what was a false alarm, and what null pairs show."""
+    decided = [score for score in scores if score.side is not Side.UNKNOWN]
+    bad = [score.held for score in decided if score.expected is Side.BAD]
+    good = [score.held for score in decided if score.expected is Side.GOOD]
+    covered, known = {name for pair in pairs for name in pair.decided}, {score.row.name for score in scores}
+    yield f"detected {sum(map(bool, bad))} of {len(bad)} where the bad side was expected"
+    yield f"false alarms {good.count(False)} of {len(good)} where the good side was expected"
+    count = plural(len(pairs), "pair")
+    yield f"null pairs {count} of {len(covered)} of {plural(len(known), 'regression')}"
+    yield f"claims {sum(bool(pair.alarms) for pair in pairs)} of {count} with one that differs"
+    marked = [len(pair.marked) for pair in pairs if pair.marked]
+    total = sum(pair.figures for pair in pairs)
+    yield f"figures {sum(marked)} of {total:,} marked, in {plural(len(marked), 'pair')}"
+
+
+def _where(score: RowScore) -> str:
+    return score.mutant or score.kernel
+
+
+def _side(score: RowScore | None) -> str:
+    if score is None:
+        return ""
+    if score.side is Side.UNKNOWN:
+        return "?"
+    text = f"{figure(score.ensemble.median)} {score.side}" if score.ensemble else str(score.side)
+    return text if score.held else f"**{text}, expected {score.expected}**"
+
+
+def _describe(row: EvidenceRow) -> str:
+    mutant = f", mutant `{row.mutant}`" if row.mutant else ""
+    return f"- [{row.name}]({row.link}): {row.that}. `{row.scenario.name}`{mutant}, {row.ratio.text}"
+
+
+def _changes(table: Mapping[EvidenceRow, Mapping[str, RowScore]]) -> Iterator[str]:
+    """Kernels next to each other on different sides, as expected."""
+    for row, known in table.items():
+        decided = [score for score in known.values() if score.side is not Side.UNKNOWN]
+        for before, after in pairwise(decided):
+            if before.side is not after.side and before.held and after.held:
+                yield f"- {row.name}: {before.side} on {before.kernel}, {after.side} on {after.kernel}"
+
+
+def _published(
+    rows: Sequence[EvidenceRow],
+    table: Mapping[EvidenceRow, Mapping[str, RowScore]],
+    mutants: Mapping[EvidenceRow, RowScore],
+) -> Iterator[tuple[str, ...]]:
+    for row in rows:
+        score = mutants.get(row)
+        if row.published is None or not (score or row in table):
+            continue
+        value, where = _quotient(score) if score else _of_kernels(row, [*table[row].values()])
+        yield row.name, figure(row.published), "?" if value is None else figure(value), where, row.because
+
+
+def _quotient(score: RowScore) -> tuple[float | None, str]:
+    """The figure on the mutant and without it, bad over good."""
+    sides = (score.figure, score.other) if score.expected is Side.BAD else (score.other, score.figure)
+    return _divide(*sides), f"mutant {score.mutant}"
+
+
+def _of_kernels(row: EvidenceRow, scores: Sequence[RowScore]) -> tuple[float | None, str]:
+    """By the latest two kernels next to each other on different sides; a declined report by the latest kernel."""
+    if row.decision:
+        latest = scores[-1]
+        return latest.figure.median if latest.figure else None, latest.kernel
+    for before, after in reversed([*pairwise(scores)]):
+        if before.expected is not after.expected:
+            bad, good = (before, after) if before.expected is Side.BAD else (after, before)
+            return _divide(bad.figure, good.figure), f"{bad.kernel} / {good.kernel}"
+    return None, ""
+
+
+def _divide(bad: Ensemble | None, good: Ensemble | None) -> float | None:
+    return bad.median / good.median if bad and good and good.median else None
+
+
+def _pair(pair: NullPair) -> tuple[str, ...]:
+    lists = (", ".join(pair.decided), "; ".join(pair.alarms), str(pair.figures), ", ".join(pair.marked))
+    return pair.scenario, pair.kernel, " + ".join(map(str, pair.seeds)), *(words or _NONE for words in lists)
+
+
+def reports_page(scores: Sequence[RowScore], changed: Sequence[RowScore] = ()) -> EvidencePage:
+    """Ratios of field reports, kernel by kernel, and how far they move with fitted parameters (``changed``)."""
+    files = {score.row.scenario.name: score.row.scenario for score in scores}
+    reports = {name: scenario.source.report if scenario.source else "" for name, scenario in files.items()}
+    body: list[str] = []
+    # Scenarios of one report come together.
+    for name in sorted(files, key=lambda name: (reports[name], name)):
+        own = [score for score in scores if score.row.scenario.name == name]
+        body += [*_report(files[name], own), *sensitivity_lines([it for it in changed if it.row.name == name])]
+    wrong = tuple(
+        f"deviates by more than a fifth, unexplained: {name} on {score.kernel}: {score.row.that}:"
+        f" reported {_reported(score.row)}, measured {spread(score.ensemble)}"
+        for score in scores
+        if (name := score.row.name) and score.ensemble and is_far(score) and not score.row.because
+    )
+    return EvidencePage(write(Topic.REPORTS, body, scores), wrong, EXIT_FAIL if wrong else EXIT_PASS)
+
+
+def _reported(row: EvidenceRow) -> str:
+    return f'"{row.in_words}"' if row.published is None else f"{row.published:g}"
+
+
+def is_far(score: RowScore) -> bool:
+    """Whether the median is off the report's figure by more than FAR_OFF; False without either."""
+    if score.ensemble is None or score.row.published is None:
+        return False
+    return abs(score.ensemble.median / score.row.published - 1) > FAR_OFF
+
+
+def _report(scenario: Scenario, scores: Sequence[RowScore]) -> Iterator[str]:
+    yield from (f"## {scenario.name}: {scenario.title}", "")
+    if source := scenario.source:
+        kernel = f", Linux {source.kernel}" if source.kernel else ""
+        yield from (f"From {', '.join(filter(None, (source.report, source.by, source.on)))}{kernel}.", "")
+    rows = [((row.that, _reported(row)), known) for row, known in _of_rows(scores).items()]
+    yield from (*grid(rows, ("ratio", "reported"), _reproduced), "")
+    notes = [f"- {row.that}: {row.because}" for row in dict.fromkeys(it.row for it in scores) if row.because]
+    lacking: dict[str, list[str]] = {}
+    for score in scores:
+        if score.ensemble is None:
+            text = f"- {score.row.that}: not measured: {score.judgement.reason}"
+            lacking.setdefault(text, []).append(score.kernel)
+    notes += [f"{text} ({', '.join(kernels)})" for text, kernels in lacking.items()]
+    origins = dict.fromkeys(origin for arm in scenario.arms.values() for origin in arm.topology.origins)
+    notes += [f"- fitted: `{origin.of}` on {origin.text}" for origin in origins if origin.kind == "fitted"]
+    yield from (*notes, "") if notes else ()
+
+
+def _reproduced(score: RowScore) -> str:
+    text = spread(score.ensemble) if score.ensemble else _NONE
+    return f"**{text}**" if is_far(score) else text
+
+
+def sensitivity_lines(scores: Sequence[RowScore]) -> Iterator[str]:
+    """A table for each kernel: parameter, ratio, and its median at each of FACTORS."""
+    for release in dict.fromkeys(score.kernel for score in scores):
+        medians = {
+            (score.row.parameter, score.row.that, score.row.factor): figure(score.ensemble.median)
+            for score in scores
+            if score.kernel == release and score.ensemble
+        }
+        keys = dict.fromkeys(key[:2] for key in medians)
+        rows = [(f"`{of}`", that, *(medians.get((of, that, at), _NONE) for at in FACTORS)) for of, that in keys]
+        if rows:
+            yield from (f"Ratios with fitted parameters changed (kernel {release}, one seed):", "")
+            yield from markdown.table(("parameter", "ratio", *(f"x {factor:g}" for factor in FACTORS)), rows)
+            yield ""
+
+
+def sensitivity_page(scores: Sequence[RowScore]) -> EvidencePage:
+    names = dict.fromkeys(score.row.name for score in scores)
+    body = [
+        line
+        for name in names
+        for line in markdown.section(name, sensitivity_lines([score for score in scores if score.row.name == name]))
+    ]
+    return EvidencePage(write(Topic.SENSITIVITY, body, scores))
+
+
+def cost_page(scores: Sequence[RowScore]) -> EvidencePage:
+    """CPU time of one I/O by device, elevator and engine, kernel by kernel."""
+    devices: dict[str, list[tuple[tuple[str, str], Mapping[str, tuple[RowScore, RowScore]]]]] = {}
+    for row, known in _of_rows(scores).items():
+        arm = row.scenario.arms[row.ratio.left.path[0]]
+        # The last one is the first kernel's: what the others are compared with.
+        pairs = {release: (score, next(iter(known.values()))) for release, score in known.items()}
+        elevator = arm.queue.get("scheduler", _NONE)
+        devices.setdefault(arm.topology.title, []).append(((row.that, elevator), pairs))
+    marks = f"Marks of a change: {LEGEND}. Differences of {100 * LARGE.share:g} % or more are marked: {LARGE.because}."
+    body = [marks, ""]
+    for title, rows in devices.items():
+        body += [f"## {title}", "", *grid(rows, ("engine", "elevator"), _cost, numbers=True), ""]
+    return EvidencePage(write(Topic.COST, body, scores))
+
+
+def _cost(pair: tuple[RowScore, RowScore]) -> str:
+    score, first = pair
+    if score.ensemble is None:
+        return _NONE
+    between = limits(score.ensemble)
+    cost = f"{score.ensemble.median:,.0f}" + (f" [{between}]" if between else "")
+    if first.ensemble is None or first is score:
+        return cost
+    return f"{cost} ({against(score.ensemble, first.ensemble, exact=True)})"
+
+
+def calibration_page(scores: Sequence[RowScore]) -> EvidencePage:
+    """Device models against their closed forms."""
+    rows = [((row.that, figure(_closed(row))), known) for row, known in _of_rows(scores).items()]
+    off = [score for score in scores if not is_sound(score.ensemble)]
+    wrong = tuple(
+        f"{score.row.that} on {score.kernel}: "
+        + (f"off by {error_text(score.ensemble)}" if score.ensemble else f"not measured: {score.judgement.reason}")
+        for score in off
+    )
+    body = [*grid(rows, ("model", "closed form"), _model), "", *markdown.section("Off", (f"- {it}" for it in wrong))]
+    code = worst_code(score.verdict.exit_code if score.verdict else EXIT_CANNOT_JUDGE for score in scores)
+    return EvidencePage(write(Topic.CALIBRATION, body, scores), wrong, code)
+
+
+def is_sound(ratio: Ensemble | None) -> bool:
+    """Whether the median of a figure over its closed form is within TOLERANCE of 1."""
+    return ratio is not None and abs(ratio.median - 1) <= TOLERANCE
+
+
+def error_text(ratio: Ensemble) -> str:
+    return f"{100 * (ratio.median - 1):+.2f} %"
+
+
+def _closed(row: EvidenceRow) -> float:
+    arm, load, role, metric = (row.ratio.right or row.ratio.left).path
+    return arm_bound(row.scenario.arms[arm], row.scenario.loads[load], role, metric)
+
+
+def _model(score: RowScore) -> str:
+    """The figure, its error, and the CPU time of a request: latency beyond the closed form of one in flight."""
+    if score.ensemble is None or score.verdict is None:
+        return "**-**"
+    arm, load, role, _ = score.row.ratio.left.path
+    text = f"{figure(score.ensemble.median * _closed(score.row))}, {error_text(score.ensemble)}"
+    plan = score.row.scenario.loads[load]
+    latencies = [_latency(cell, load, role) for cell in score.verdict.cells if cell.arm == arm]
+    known = [latency for latency in latencies if latency is not None]
+    if plan.roles[role].iodepth == 1 and known:
+        cost = sum(known) / len(known) - arm_bound(score.row.scenario.arms[arm], plan, role, _LATENCY)
+        text += f", {cost / _MICROSECOND:.1f} us a request"
+    return text if is_sound(score.ensemble) else f"**{text}**"
+
+
+def _latency(cell: CellResult, load: str, role: str) -> float | None:
+    return cell.figures.get((load, role, _LATENCY))
+
+
+def clocks_page(scores: Sequence[RowScore], claims: Sequence[RowScore] = ()) -> EvidencePage:
+    """Ratios on both clocks, and the claims on the wall clock."""
+    rows = [
+        (
+            ", ".join(dict.fromkeys((score.row.name, score.row.twin.name if score.row.twin else ""))),
+            score.row.that,
+            score.kernel,
+            spread(score.other) if score.other else _NONE,
+            _wall(score.judgement),
+            {True: "yes", False: "**no**", None: _NONE}[agree(score)],
+        )
+        for score in scores
+    ]
+    apart = {(it.row.name, it.row.that): it.row.because for it in scores if agree(it) is False}
+    shown = [
+        (score.row.name, score.row.that, score.kernel, _wall(score.judgement), score.row.expect.text)
+        for score in claims
+        if score.ensemble and score.row.expect and isinstance(score.row.entry, Claim)
+    ]
+    head = ("scenario", "ratio", "kernel", "virtual clock", "wall clock", "agree")
+    body = [
+        *markdown.table(head, rows),
+        "",
+        *(f"- {name}: {that}: {because or 'not explained'}" for (name, that), because in apart.items()),
+        "",
+        *_table_section("Claims on the wall clock", ("scenario", "claim", "kernel", "measured", "expected"), shown),
+    ]
+    wrong = tuple(
+        f"the clocks differ and {score.row.name} does not explain why: {score.row.that} on {score.kernel}"
+        for score in scores
+        if agree(score) is False and not score.row.because
+    )
+    return EvidencePage(write(Topic.CLOCKS, body, scores), wrong, EXIT_FAIL if wrong else EXIT_PASS)
+
+
+def agree(score: RowScore) -> bool | None:
+    """Whether the range over seeds and the interval over boots overlap; None without either."""
+    seen = interval_of(score.judgement)
+    if seen is None or score.other is None:
+        return None
+    near = ROUNDING * abs(score.other.median)
+    return seen.low - near <= score.other.high and score.other.low <= seen.high + near
+
+
+def interval_of(judgement: Judgement) -> Interval | None:
+    """The interval of the true ratio, at 95 %; None with too few boots."""
+    values = judgement.ensemble.values if judgement.ensemble else {}
+    return interval([value for _, value in sorted(values.items())], ERROR)
+
+
+def _wall(judgement: Judgement) -> str:
+    if judgement.ensemble is None:
+        return _NONE
+    seen, boots = interval_of(judgement), plural(len(judgement.ensemble.values), "boot")
+    if seen is None:
+        return f"{figure(judgement.ensemble.median)}, {boots}: too few"
+    return f"{figure(seen.centre)} [{figure(seen.low)} .. {figure(seen.high)}], {boots}"
+
+
+def worst_code(codes: Iterable[int]) -> int:
+    """The exit status of several runs: a broken lab, then a failed kernel, then a run that could not be judged."""
+    known = set(codes)
+    if broken := [code for code in known if code >= EXIT_LAB_BROKEN]:
+        return max(broken)
+    if EXIT_FAIL in known:
+        return EXIT_FAIL
+    return EXIT_PASS if known <= {EXIT_PASS} else EXIT_CANNOT_JUDGE

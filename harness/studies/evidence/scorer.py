@@ -1,0 +1,275 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Rows measured: the side of each kernel and the figure, or why there is none. A null pair is a kernel against itself.
+
+What a null pair shows is a false alarm: a claim or a row that differs, or a figure by more than boots of one code do.
+"""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import suppress
+from dataclasses import dataclass, replace
+
+from harness.base.plain import identity
+from harness.judge.cells import CellResult
+from harness.judge.claims import Judgement, judge_claim, judge_control, judge_ratio
+from harness.judge.comparison import Difference, changes_of_figures
+from harness.judge.ensemble import Ensemble
+from harness.judge.operands import Evidence, Unavailable, ratio_ensemble
+from harness.judge.thresholds import NullEvidence
+from harness.judge.verdict import Verdict, judge
+from harness.noise import Rule
+from harness.record.judging import Altered, judge_run, newest_runs, results_of
+from harness.record.store import RunFolder, Store, load_run
+from harness.scenario.metric_names import METRICS
+from harness.scenario.model import Claim, Clock, Control, Ratio, Scenario, Status
+from harness.studies.evidence.rows import EvidenceRow, Side, Topic, arms_of, by_scenario
+from lab.base.errors import CannotJudge, Misuse
+from lab.kernels.release import by_release, series_of
+
+FOLDER = "controls"
+"""The folder below the results for runs of mutants and of the kernels that they are compared with."""
+NOT_MEASURED = "not measured"
+Measure = Callable[[Scenario, str, Sequence[str], int | None], RunFolder]
+"""From a scenario, a kernel's spec, arms (none: all) and seeds (None: the scenario's) to their run.
+
+Raises CannotJudge with the reason.
+"""
+
+
+@dataclass(frozen=True)
+class RowScore:
+    """A row on the kernel ``spec``, which ``mutant`` broke. ``run`` and ``verdict`` are None where none was measured.
+
+    ``figure`` is the row's own where it names one. ``other`` is what the row compares: that figure without the
+    mutant, or on the virtual clock. Both are None without a value.
+    """
+
+    row: EvidenceRow
+    spec: str
+    mutant: str
+    judgement: Judgement
+    run: RunFolder | None = None
+    verdict: Verdict | None = None
+    figure: Ensemble | None = None
+    other: Ensemble | None = None
+
+    @property
+    def ensemble(self) -> Ensemble | None:
+        return self.judgement.ensemble
+
+    @property
+    def kernel(self) -> str:
+        """The release, or the spec where nothing was measured."""
+        return self.run.facts.kernel.release if self.run else self.spec
+
+    @property
+    def expected(self) -> Side:
+        return self.row.expected(self.kernel, self.mutant)
+
+    @property
+    def side(self) -> Side:
+        return {Status.PASS: Side.GOOD, Status.FAIL: Side.BAD}.get(self.judgement.status, Side.UNKNOWN)
+
+    @property
+    def held(self) -> bool | None:
+        """Whether the side is the expected one; None where it is unknown."""
+        return None if self.side is Side.UNKNOWN else self.side is self.expected
+
+    @property
+    def fails(self) -> bool:
+        """Whether a claim was measured and is out of bounds: a guest that died shows nothing of a claim."""
+        return self.judgement.status is Status.FAIL and self.ensemble is not None
+
+
+def score(
+    rows: Sequence[EvidenceRow],
+    spec: str,
+    measure: Measure,
+    *,
+    mutant: str = "",
+    arms: Sequence[str] = (),
+    seeds: int | None = None,
+) -> list[RowScore]:
+    """Rows of one scenario on one kernel, or on its source with a mutant. Raises what boots raise, but CannotJudge."""
+    try:
+        run = measure(rows[0].scenario, f"{spec}+{mutant}" if mutant else spec, arms, seeds)
+    except CannotJudge as error:
+        lacking = Judgement(Status.MISS, None, error.message)
+        return [RowScore(row, spec, mutant, lacking) for row in rows]
+    return score_run(rows, run, mutant)
+
+
+def score_run(rows: Iterable[EvidenceRow], run: RunFolder, mutant: str = "") -> list[RowScore]:
+    """Rows of the run's scenario, judged from what its boots left. Raises Altered."""
+    return score_verdict(rows, run, judge_run(load_run(run.path)), mutant)
+
+
+def score_verdict(rows: Iterable[EvidenceRow], run: RunFolder, verdict: Verdict, mutant: str = "") -> list[RowScore]:
+    scores = []
+    for row in rows:
+        seeds = verdict.seeds[: row.scenario.seeds] if row.topic is Topic.ZOO else verdict.seeds
+        evidence = evidence_of(row.scenario, verdict.cells, verdict.base, run.facts.rule)
+        judgement = judge_row(row, evidence, seeds, run.facts.kernel.release)
+        figure = None if row.figure is None or row.twin else ensemble(row.figure, row.scenario, verdict)
+        scores.append(RowScore(row, run.facts.kernel.spec, mutant, judgement, run, verdict, figure))
+    return scores
+
+
+def judge_row(row: EvidenceRow, evidence: Evidence, seeds: Sequence[int], release: str) -> Judgement:
+    """A claim or a control as in a verdict of its file, a control as on its mutant; another ratio by its range."""
+    if isinstance(row.entry, Claim):
+        return judge_claim(row.entry, evidence, seeds, release).judgement
+    if isinstance(row.entry, Control):
+        judgement = judge_control(row.entry, evidence, seeds, row.mutant, release).judgement
+        return judgement or Judgement(Status.SKIP, None, f"it is made for kernels {row.entry.kernels}")
+    if row.expect is not None:
+        return judge_ratio(row.ratio, row.expect, evidence, seeds)
+    try:
+        return Judgement(Status.DONE, ratio_ensemble(row.ratio, evidence, seeds))
+    except Unavailable as lacking:
+        return Judgement(lacking.status, None, lacking.reason)
+
+
+def evidence_of(
+    scenario: Scenario,
+    cells: Sequence[CellResult],
+    base: Sequence[CellResult] | None = None,
+    rule: Rule | None = None,
+) -> Evidence:
+    own, other = (None if side is None else {(cell.arm, cell.seed): cell for cell in side} for side in (cells, base))
+    return Evidence(scenario, own or {}, other, rule)
+
+
+def ensemble(ratio: Ratio, scenario: Scenario, verdict: Verdict) -> Ensemble | None:
+    """The ratio by the seeds that the verdict rests on; None without a value."""
+    with suppress(Unavailable):
+        return ratio_ensemble(ratio, evidence_of(scenario, verdict.cells), verdict.seeds)
+    return None
+
+
+def stored(store: Store, *, again: str) -> Measure:
+    """The newest run of the scenario as its file is today, on the kernel of the spec, with as many seeds.
+
+    Without a number of seeds one with fewer than the scenario's will do. ``again`` measures what is missing.
+    """
+
+    def measure(scenario: Scenario, spec: str, arms: Sequence[str], seeds: int | None) -> RunFolder:
+        wanted, runs = identity(scenario), list[RunFolder]()
+        for path in reversed(store.runs(scenario.name)):
+            with suppress(Misuse, Altered):
+                run = load_run(path)
+                same = run.facts.kernel.spec == spec and identity(run.scenario) == wanted
+                if same and {*(arms or scenario.arms)} <= {*run.facts.arms}:
+                    runs.append(run)
+                    if len(run.facts.seeds) >= (seeds or scenario.seeds):
+                        return run
+        if seeds is None and runs:
+            return runs[0]
+        raise CannotJudge(NOT_MEASURED, remedy=again)
+
+    return measure
+
+
+def score_newest(rows: Iterable[EvidenceRow], store: Store, *, built: bool = True) -> list[RowScore]:
+    """Rows on the newest stored run of each kernel series: on a package, else (``built``) on a build."""
+    scores = []
+    for own in by_scenario(rows):
+        scenario = own[0].scenario
+        runs = (newest_runs(store, scenario, built=True) if built else {}) | newest_runs(store, scenario)
+        for series in sorted(runs, key=by_release):
+            scores += score_run(own, runs[series])
+    return scores
+
+
+def score_clocks(rows: Iterable[EvidenceRow], store: Store) -> list[RowScore]:
+    """Rows on the newest runs on the wall clock, each with the ratio of its twin on the same series."""
+    scores = []
+    for row in rows:
+        if row.twin is None or row.figure is None:
+            continue
+        twins = {series: judge_run(run) for series, run in newest_runs(store, row.twin).items()}
+        for found in score_newest([row], store, built=False):
+            verdict = twins.get(series_of(found.kernel))
+            scores.append(replace(found, other=ensemble(row.figure, row.twin, verdict) if verdict else None))
+    return scores
+
+
+def score_zoo(rows: Sequence[EvidenceRow], kernels: Sequence[str], source: str, measure: Measure) -> list[RowScore]:
+    """Rows on the kernels, on those that a row alone names, and with their mutants on the source. By release."""
+    scores = []
+    for spec in dict.fromkeys((*kernels, *(spec for row in rows for spec in row.also))):
+        for own in by_scenario(row for row in rows if spec in (*kernels, *row.also)):
+            scores += score(own, spec, measure, arms=arms_of(own))
+    scores.sort(key=lambda found: (by_release(found.kernel), rows.index(found.row)))
+    for mutant in dict.fromkeys(row.mutant for row in rows if row.mutant):
+        for own in by_scenario(row for row in rows if row.mutant == mutant):
+            arms = arms_of(own)
+            without = score(own, source, measure, arms=arms)
+            pairs = zip(score(own, source, measure, mutant=mutant, arms=arms), without, strict=True)
+            scores += [replace(found, other=base.figure) for found, base in pairs]
+    return scores
+
+
+@dataclass(frozen=True)
+class NullPair:
+    """``alarms`` are claims and rows that differ between the halves, ``marked`` the figures that compare marks, of
+    ``figures``, and ``decided`` the rows that both halves decide."""
+
+    scenario: str
+    kernel: str
+    seeds: tuple[int, int]
+    alarms: tuple[str, ...]
+    marked: tuple[str, ...]
+    figures: int = 0
+    decided: tuple[str, ...] = ()
+
+
+def null_pairs(
+    scores: Iterable[RowScore], measure: Measure, known: Mapping[str, NullEvidence], most: int | None = None
+) -> Iterator[NullPair]:
+    """A pair for each row on the first kernel that decides it, ``most`` at most. Raises what boots raise."""
+    places: dict[tuple[str, str], list[RowScore]] = {}
+    for found in scores:
+        if not found.mutant:
+            places.setdefault((found.spec, found.row.scenario.name), []).append(found)
+    paired: set[str] = set()
+    made = 0
+    for (spec, _), there in places.items():
+        rows = [found.row for found in there]
+        decided = {found.row.name for found in there if found.side is not Side.UNKNOWN}
+        if decided <= paired or (most is not None and made >= most):
+            continue
+        with suppress(CannotJudge):
+            scenario = rows[0].scenario
+            run = measure(scenario, spec, arms_of(rows), scenario.seeds * 2)
+            paired |= decided
+            for pair in null_pair(rows, run.facts.kernel.release, results_of(run), known):
+                made += 1
+                yield pair
+
+
+def null_pair(
+    rows: Sequence[EvidenceRow], kernel: str, results: Sequence[CellResult], known: Mapping[str, NullEvidence]
+) -> Iterator[NullPair]:
+    """The first half of the seeds against the second; none when nothing could be measured."""
+    scenario, seeds = rows[0].scenario, sorted({cell.seed for cell in results})
+    halves = seeds[: len(seeds) // 2], seeds[len(seeds) // 2 :]
+    if not halves[0] or all(cell.status is not Status.PASS for cell in results):
+        return
+    left, right = ([cell for cell in results if cell.seed in half] for half in halves)
+    verdicts = [
+        judge(scenario, side, None, half, release=kernel) for side, half in zip((left, right), halves, strict=True)
+    ]
+    statuses = {
+        entries[0].that: {entry.judgement.status for entry in entries}
+        for entries in zip(*(verdict.claims for verdict in verdicts), strict=True)
+    }
+    evidence = evidence_of(scenario, results)
+    for row in rows:
+        if row.expect is not None:
+            statuses[row.name] = {judge_ratio(row.ratio, row.expect, evidence, half).status for half in halves}
+    alarms = tuple(name for name, both in statuses.items() if both == {Status.PASS, Status.FAIL})
+    decided = tuple(row.name for row in rows if statuses.get(row.name, {None}) <= {Status.PASS, Status.FAIL})
+    exact = scenario.clock is Clock.VIRTUAL
+    changes = [*changes_of_figures(left, right, tuple(METRICS), exact=exact, known=known if exact else None)]
+    marked = tuple(change.figure for change in changes if change.difference() is Difference.MARKED)
+    yield NullPair(scenario.name, kernel, (len(halves[0]), len(halves[1])), alarms, marked, len(changes), decided)
