@@ -61,7 +61,7 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
         CommandWord("profile", "count instructions by function, of one run or between two", "profile"),
     ),
     "maintain": (
-        CommandWord("check", "test the lab: selftests, device models, mutants, pages", words=CHECKS),
+        CommandWord("check", "test the lab: selftests, evidence, mutants, thresholds", words=CHECKS),
         CommandWord("store", "manage stored runs and the cache", words=STORES),
         CommandWord("doctor", "check this host and name what is missing", "doctor"),
     ),

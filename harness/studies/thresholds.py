@@ -19,7 +19,7 @@ from harness.report.format import percent, plural
 from harness.scenario.expand import variant
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Scenario
-from harness.studies.evidence.rows import EvidenceRow, Side, arms_of
+from harness.studies.evidence.rows import EvidenceRow, RowSide, arms_of
 from harness.studies.evidence.scorer import Measure
 from lab.base.errors import CannotJudge
 
@@ -191,7 +191,7 @@ def zoo_differences(
         except CannotJudge as error:
             yield ZooDifference(one.name, reason=error.message)
             continue
-        good, bad = sides if one.mutant_is is Side.BAD else reversed(sides)
+        good, bad = sides if one.mutant_is is RowSide.BAD else reversed(sides)
         old = {each.figure: each for each in changes(good, bad, tuple(METRICS), exact=True)}
         new = {each.figure: each for each in changes(good, bad, tuple(METRICS), exact=True, known=usable)}
         judged = [name for name, each in new.items() if each.evidence]

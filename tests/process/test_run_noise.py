@@ -11,7 +11,6 @@ from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from harness.studies.agreement import both_clocks, on_the_wall
 
 from harness.base.plain import identity
 from harness.record.judging import judge_run, rejudge
@@ -21,8 +20,12 @@ from harness.run.events import CellStarted, Event
 from harness.run.plan import Request
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Agreement, Clock, Scenario, Status
+from harness.studies.evidence.pages import agree
+from harness.studies.evidence.rows import claim_rows, clock_rows
+from harness.studies.evidence.scorer import score_clocks, score_newest
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
+from lab.kernels.release import series_of
 from lab.kernels.resolve import resolve
 from lab.qemu.machine import Limits
 from lab.session import open_lab
@@ -185,14 +188,15 @@ def test_both_clocks_stand_side_by_side(rig: Rig) -> None:
     rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
     rig.scenario = load_scenario(str(rig.lab.scenario), search=rig.lab.folder)
     rig.run(iops={"hog": 10.0, "lopsided.victim": 2000.0})
-    (row,) = both_clocks(rig.store, wall, search=rig.lab.folder)
-    assert (row.series, row.agree) == ("6.1", True)
-    assert [claim.series for claim in on_the_wall(rig.store, wall)] == ["6.1"] * len(wall.claims)
-    assert not list(on_the_wall(rig.store, rig.scenario))
-    assert not list(both_clocks(rig.store, replace(wall, name="t-never-run"), search=rig.lab.folder))
+    rows = [*clock_rows(wall, rig.lab.folder)]
+    (score,) = score_clocks(rows, rig.store)
+    assert (series_of(score.kernel), agree(score)) == ("6.1", True)
+    claims = [it for it in score_newest(claim_rows(wall), rig.store) if it.row.entry in wall.claims]
+    assert [series_of(it.kernel) for it in claims] == ["6.1"] * len(wall.claims)
+    assert not score_clocks(clock_rows(replace(wall, name="t-never-run"), rig.lab.folder), rig.store)
     rig.run(iops={"hog": 10.0, "lopsided.victim": 950.0})
-    (row,) = both_clocks(rig.store, wall, search=rig.lab.folder)
-    assert row.unexplained
+    (score,) = score_clocks(rows, rig.store)
+    assert agree(score) is False
 
 
 def test_what_cannot_be_asked_of_the_wall_clock(rig: Rig) -> None:

@@ -29,10 +29,10 @@ from harness.studies.evidence.pages import (
     is_sound,
     reports_page,
     worst_code,
-    zoo_page,
 )
 from harness.studies.evidence.prefaces import PREFACES
-from harness.studies.evidence.rows import FACTORS, EvidenceRow, Side, Topic, claim_rows, report_rows
+from harness.studies.evidence.regressions import zoo_page
+from harness.studies.evidence.rows import FACTORS, EvidenceRow, RowSide, Topic, claim_rows, report_rows
 from harness.studies.evidence.scorer import NullPair, RowScore, score_run
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
 from tests.unit.analysis_samples import AT_MOST, SHARE, cells, claim, control, ratio, scenario
@@ -317,4 +317,4 @@ def test_every_row_of_a_table_has_as_many_cells_as_its_head(path: Path) -> None:
 
 def test_an_expected_bad_side_is_held() -> None:
     (score,) = on(changed(STARVED, bad_on=("5.10",)), "5.10", 10)
-    assert (score.expected, score.side, score.held) == (Side.BAD, Side.BAD, True)
+    assert (score.expected, score.side, score.held) == (RowSide.BAD, RowSide.BAD, True)

@@ -16,7 +16,7 @@ from harness.scenario.model import Agreement, Clock, Control, Reproduction, Scen
 from harness.studies.evidence.rows import (
     FACTORS,
     EvidenceRow,
-    Side,
+    RowSide,
     Topic,
     arms_of,
     clock_rows,
@@ -151,9 +151,15 @@ def test_all_mistakes_of_a_list_are_reported_at_once(tmp_path: Path) -> None:
 
 
 def test_a_kernel_or_a_mutant_has_an_expected_side() -> None:
-    row = EvidenceRow(Topic.ZOO, "x", "x", scenario(), SHARE, bad_on=("< 5.4", "6.1"), mutant="m", mutant_is=Side.GOOD)
-    assert [row.expected(release) for release in ("5.10.0", "6.1.9", "4.19")] == [Side.GOOD, Side.BAD, Side.BAD]
-    assert row.expected("6.12", "m") is Side.GOOD
+    row = EvidenceRow(
+        Topic.ZOO, "x", "x", scenario(), SHARE, bad_on=("< 5.4", "6.1"), mutant="m", mutant_is=RowSide.GOOD
+    )
+    assert [row.expected(release) for release in ("5.10.0", "6.1.9", "4.19")] == [
+        RowSide.GOOD,
+        RowSide.BAD,
+        RowSide.BAD,
+    ]
+    assert row.expected("6.12", "m") is RowSide.GOOD
     assert arms_of([row]) == ("none",)
 
 

@@ -13,7 +13,7 @@ from harness.record.store import RunFolder, Store
 from harness.scenario.model import Bound, Control, KnownFailure, Scenario, Status
 from harness.studies.evidence import scorer
 from harness.studies.evidence.failures import prove_claims, score_claims, shortfalls
-from harness.studies.evidence.rows import EvidenceRow, Side, Topic
+from harness.studies.evidence.rows import EvidenceRow, RowSide, Topic
 from harness.studies.evidence.scorer import (
     NOT_MEASURED,
     RowScore,
@@ -37,20 +37,20 @@ BOTH_ARMS = ["red", "none"]
 
 @pytest.mark.parametrize(
     ("shares", "side"),
-    [((95.0, 99.0), Side.GOOD), ((10.0, 20.0), Side.BAD), ((10.0, 99.0), Side.UNKNOWN), ((), Side.UNKNOWN)],
+    [((95.0, 99.0), RowSide.GOOD), ((10.0, 20.0), RowSide.BAD), ((10.0, 99.0), RowSide.UNKNOWN), ((), RowSide.UNKNOWN)],
 )
-def test_a_side_is_what_all_seeds_agree_on(shares: tuple[float, ...], side: Side) -> None:
+def test_a_side_is_what_all_seeds_agree_on(shares: tuple[float, ...], side: RowSide) -> None:
     (found,) = scores_of([STARVED], cells("none", *shares))
     assert found.side is side
-    assert found.held == (None if side is Side.UNKNOWN else side is Side.GOOD)
-    assert found.judgement.reason or side is not Side.UNKNOWN
+    assert found.held == (None if side is RowSide.UNKNOWN else side is RowSide.GOOD)
+    assert found.judgement.reason or side is not RowSide.UNKNOWN
 
 
 def test_a_regression_takes_the_seeds_of_its_scenario_though_there_are_more() -> None:
     results = [cell("none", seed, value) for seed, value in enumerate((95.0, 97.0, 10.0, 12.0), start=1)]
     (found,) = scores_of([STARVED], results)
     assert found.ensemble is not None
-    assert (found.side, found.ensemble.median) == (Side.GOOD, 0.96)
+    assert (found.side, found.ensemble.median) == (RowSide.GOOD, 0.96)
 
 
 def known(single: float) -> dict[str, NullEvidence]:

@@ -25,6 +25,7 @@ from harness.studies import noise
 from harness.studies.evidence import pages
 from harness.studies.evidence.failures import score_claims
 from harness.studies.evidence.pages import EvidencePage, worst_code
+from harness.studies.evidence.regressions import zoo_page
 from harness.studies.evidence.rows import (
     CALIBRATION,
     COMMAND,
@@ -166,16 +167,16 @@ _Rows = Mapping[Topic, Sequence[EvidenceRow]]
 
 
 def _controls(rows: _Rows, options: argparse.Namespace, _: Store) -> EvidencePage:
-    with measuring(options, FOLDER, boots=not options.stored) as measure:
-        scores = score_claims(rows[Topic.CONTROLS], options.source, _specs(options, _FURTHER), measure, options.seeds)
+    measure = measuring(options, FOLDER, boots=not options.stored)
+    scores = score_claims(rows[Topic.CONTROLS], options.source, _specs(options, _FURTHER), measure, options.seeds)
     return pages.controls_page(rows[Topic.CONTROLS], _demand(scores, Topic.CONTROLS), options.source)
 
 
 def _zoo(rows: _Rows, options: argparse.Namespace, _: Store) -> EvidencePage:
-    with measuring(options, FOLDER, boots=not options.stored) as measure:
-        scores = score_zoo(rows[Topic.ZOO], _specs(options, KERNELS), options.source, measure)
-        pairs = [*islice(null_pairs(scores, measure, evidence()), options.pairs)]
-    return pages.zoo_page(rows[Topic.ZOO], _demand(scores, Topic.ZOO), pairs, load_out_of_scope(shared.SCENARIOS))
+    measure = measuring(options, FOLDER, boots=not options.stored)
+    scores = score_zoo(rows[Topic.ZOO], _specs(options, KERNELS), options.source, measure)
+    pairs = [*islice(null_pairs(scores, measure, evidence()), options.pairs)]
+    return zoo_page(rows[Topic.ZOO], _demand(scores, Topic.ZOO), pairs, load_out_of_scope(shared.SCENARIOS))
 
 
 def _calibration(rows: _Rows, options: argparse.Namespace, _: Store) -> EvidencePage:
@@ -218,9 +219,9 @@ def _newest(
 def _on_kernels(
     rows: Sequence[EvidenceRow], options: argparse.Namespace, folder: str, *, seeds: int | None = None
 ) -> list[RowScore]:
-    with measuring(options, folder, boots=not options.stored) as measure:
-        wanted = _specs(options, shared.kernel_default())
-        return [it for spec in wanted for own in by_scenario(rows) for it in score(own, spec, measure, seeds=seeds)]
+    measure = measuring(options, folder, boots=not options.stored)
+    wanted = _specs(options, shared.kernel_default())
+    return [it for spec in wanted for own in by_scenario(rows) for it in score(own, spec, measure, seeds=seeds)]
 
 
 def _demand(scores: list[RowScore], topic: Topic) -> list[RowScore]:

@@ -42,9 +42,9 @@ def execute(options: argparse.Namespace) -> int:
         if name not in known:
             raise Misuse(f"thresholds do not use {name}{nearest(name, known)}", remedy=f"one of {names(known)}")
     chosen = [known[name] for name in options.scenarios or known]
-    with measuring(options, FOLDER) as measure:
-        kinds = evidence_of(null_figures(measure, options.source, chosen))
-        zoo = () if options.scenarios else tuple(zoo_differences(measure, options.source, regressions, kinds))
+    measure = measuring(options, FOLDER)
+    kinds = evidence_of(null_figures(measure, options.source, chosen))
+    zoo = () if options.scenarios else tuple(zoo_differences(measure, options.source, regressions, kinds))
     for name, one in kinds.items():
         print(f"{name}: {one.pairs} null pairs, medians {one.layout:.3%}, single boots {one.single:.3%}")
     if options.scenarios:

@@ -2,35 +2,29 @@
 """Runs for studies: stored ones, or what is missing measured."""
 
 import argparse
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from functools import cache as remembered
 
-from harness.commands.common.boots import kernel_of, lab_of_host, store_of, watched
+from harness.commands.common.boots import bench_of, kernel_of
 from harness.commands.common.options import results_root, tell
 from harness.record.store import RunFolder, Store
 from harness.run.plan import Request
-from harness.run.runner import measured
 from harness.scenario.model import Scenario
 from harness.studies.evidence.scorer import Measure, stored
 from lab.base.errors import BlklabError, CannotJudge, Misuse
 from lab.kernels.model import Kernel
 
 
-@contextmanager
-def measuring(options: argparse.Namespace, folder: str, *, boots: bool = True) -> Iterator[Measure]:
-    """Runs of a folder of the results; without ``boots`` only stored ones. Raises what boots raise."""
+def measuring(options: argparse.Namespace, folder: str, *, boots: bool = True) -> Measure:
+    """Runs of a folder of the results; without ``boots`` only stored ones. Raises LabBroken."""
     if not boots:
-        yield stored(Store(results_root(options.results) / folder), again="the same without --stored")
-        return
-    store, lab, kernel = store_of(options, folder), lab_of_host(), remembered(_kernel)
-    with watched() as listener:
+        return stored(Store(results_root(options.results) / folder), again="the same without --stored")
+    bench, kernel = bench_of(options, folder), remembered(_kernel)
 
-        def measure(scenario: Scenario, spec: str, arms: Sequence[str], seeds: int | None) -> RunFolder:
-            request = Request(scenario, kernel(spec), seeds, tuple(arms))
-            return measured(lab, request, store, listener, options.jobs)
+    def measure(scenario: Scenario, spec: str, arms: Sequence[str], seeds: int | None) -> RunFolder:
+        return bench.measure(Request(scenario, kernel(spec), seeds, tuple(arms))).folder
 
-        yield measure
+    return measure
 
 
 def _kernel(spec: str) -> Kernel:

@@ -3,7 +3,6 @@
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
 from typing import TypeVar
 
 from harness.judge.cells import CellResult
@@ -18,8 +17,8 @@ from harness.report.words import LEGEND, against
 from harness.scenario.model import Claim, Scenario
 from harness.studies.evidence.failures import control_cells, prove_claims, shortfalls
 from harness.studies.evidence.prefaces import PREFACES
-from harness.studies.evidence.rows import COMMAND, FACTORS, TOLERANCE, EvidenceRow, Side, Topic
-from harness.studies.evidence.scorer import NullPair, RowScore
+from harness.studies.evidence.rows import COMMAND, FACTORS, TOLERANCE, EvidenceRow, Topic
+from harness.studies.evidence.scorer import RowScore
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS
 from lab.kernels.release import by_release, short_releases
 
@@ -81,7 +80,7 @@ def grid(
     yield from markdown.table((*first, *short_releases(releases)), lines, numbers=len(releases) if numbers else 0)
 
 
-def _of_rows(scores: Iterable[RowScore]) -> dict[EvidenceRow, dict[str, RowScore]]:
+def scores_by_row(scores: Iterable[RowScore]) -> dict[EvidenceRow, dict[str, RowScore]]:
     """For each row its scores by release; those of mutants are left out."""
     table: dict[EvidenceRow, dict[str, RowScore]] = {}
     for score in scores:
@@ -102,151 +101,23 @@ def controls_page(rows: Sequence[EvidenceRow], scores: Sequence[RowScore], sourc
         f" {len(proofs) - proven - len(unproven)} are declared to fail, not measured here. Source: {source}.",
         "",
         *markdown.section("Unproven", (f"- `{proof.row.name}`: {proof.row.that}" for proof in unproven)),
-        *_table_section(
+        *table_section(
             "Controls on mutants",
             ("mutant", "scenario", "figure", "must be", "without the mutant"),
             control_cells(scores, source),
         ),
     ]
     for name, cells in files.items():
-        body += _table_section(name, ("claim", "bound", "figure", "fails by"), cells)
+        body += table_section(name, ("claim", "bound", "figure", "fails by"), cells)
     wrong = tuple(shortfalls(rows, scores, source))
     unmeasured = any(score.mutant and not score.run for score in scores)
     code = (EXIT_CANNOT_JUDGE if unmeasured else EXIT_LAB_BROKEN) if wrong else EXIT_PASS
     return EvidencePage(write(Topic.CONTROLS, body, scores), wrong, code)
 
 
-def _table_section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
+def table_section(title: str, head: Sequence[str], rows: Iterable[Sequence[str]]) -> Iterator[str]:
     lines = list(rows)
     yield from markdown.section(title, markdown.table(head, lines) if lines else ())
-
-
-def zoo_page(
-    rows: Sequence[EvidenceRow],
-    scores: Sequence[RowScore],
-    pairs: Sequence[NullPair] = (),
-    out: Sequence[tuple[str, str, str]] = (),
-) -> EvidencePage:
-    """Detection of published regressions, and false alarms."""
-    table, mutants = _of_rows(scores), {score.row: score for score in scores if score.mutant}
-    sides = [
-        ((row.name, _side(mutants.get(row)), row.expect.text if row.expect else ""), table.get(row, {})) for row in rows
-    ]
-    wrong = [
-        f"{score.row.name} on {_where(score)}: {score.side}, expected {score.expected}"
-        for score in scores
-        if score.held is False
-    ]
-    reasons = [
-        f"{score.row.name} on {_where(score)}: {score.judgement.reason}"
-        for score in scores
-        if score.side is Side.UNKNOWN
-    ]
-    alarms = [f"{pair.scenario} on {pair.kernel} against itself: {alarm}" for pair in pairs for alarm in pair.alarms]
-    body = [
-        *(f"- {line}" for line in zoo_summary(scores, pairs)),
-        "",
-        *grid(sides, ("regression", "mutant", "good is"), _side),
-        "",
-        *(_describe(row) for row in rows),
-        "",
-        *markdown.section("Changes between packaged kernels", _changes(table)),
-        *_table_section("Bad over good", _PUBLISHED, _published(rows, table, mutants)),
-        *markdown.section("Do not alarm", (f"- {row.name}: {row.decision}" for row in rows if row.decision)),
-        *markdown.section("Unexpected or undecided", (f"- {line}" for line in (*reasons, *wrong, *alarms))),
-        *_table_section("Null pairs", _PAIRS, map(_pair, pairs)),
-        *markdown.section("Out of scope", (f"- [{that}]({link}): {because}" for that, link, because in out)),
-    ]
-    detected = any(score.held and score.expected is Side.BAD for score in scores)
-    code = EXIT_LAB_BROKEN if wrong or alarms else EXIT_PASS if detected else EXIT_CANNOT_JUDGE
-    return EvidencePage(write(Topic.ZOO, body, scores), (*reasons, *wrong, *alarms), code)
-
-
-_PUBLISHED = ("regression", "published", "measured", "on", "why they differ")
-_PAIRS = ("scenario", "kernel", "seeds", "regressions", "claims that differ", "figures", "marked")
-
-
-def zoo_summary(scores: Sequence[RowScore], pairs: Sequence[NullPair]) -> Iterator[str]:
-    """What was detected, what was a false alarm, and what null pairs show."""
-    decided = [score for score in scores if score.side is not Side.UNKNOWN]
-    bad = [score.held for score in decided if score.expected is Side.BAD]
-    good = [score.held for score in decided if score.expected is Side.GOOD]
-    covered, known = {name for pair in pairs for name in pair.decided}, {score.row.name for score in scores}
-    yield f"detected {sum(map(bool, bad))} of {len(bad)} where the bad side was expected"
-    yield f"false alarms {good.count(False)} of {len(good)} where the good side was expected"
-    count = plural(len(pairs), "pair")
-    yield f"null pairs {count} of {len(covered)} of {plural(len(known), 'regression')}"
-    yield f"claims {sum(bool(pair.alarms) for pair in pairs)} of {count} with one that differs"
-    marked = [len(pair.marked) for pair in pairs if pair.marked]
-    total = sum(pair.figures for pair in pairs)
-    yield f"figures {sum(marked)} of {total:,} marked, in {plural(len(marked), 'pair')}"
-
-
-def _where(score: RowScore) -> str:
-    return score.mutant or score.kernel
-
-
-def _side(score: RowScore | None) -> str:
-    if score is None:
-        return ""
-    if score.side is Side.UNKNOWN:
-        return "?"
-    text = f"{figure(score.ensemble.median)} {score.side}" if score.ensemble else str(score.side)
-    return text if score.held else f"**{text}, expected {score.expected}**"
-
-
-def _describe(row: EvidenceRow) -> str:
-    mutant = f", mutant `{row.mutant}`" if row.mutant else ""
-    return f"- [{row.name}]({row.link}): {row.that}. `{row.scenario.name}`{mutant}, {row.ratio.text}"
-
-
-def _changes(table: Mapping[EvidenceRow, Mapping[str, RowScore]]) -> Iterator[str]:
-    """Kernels next to each other on different sides, as expected."""
-    for row, known in table.items():
-        decided = [score for score in known.values() if score.side is not Side.UNKNOWN]
-        for before, after in pairwise(decided):
-            if before.side is not after.side and before.held and after.held:
-                yield f"- {row.name}: {before.side} on {before.kernel}, {after.side} on {after.kernel}"
-
-
-def _published(
-    rows: Sequence[EvidenceRow],
-    table: Mapping[EvidenceRow, Mapping[str, RowScore]],
-    mutants: Mapping[EvidenceRow, RowScore],
-) -> Iterator[tuple[str, ...]]:
-    for row in rows:
-        score = mutants.get(row)
-        if row.published is None or not (score or row in table):
-            continue
-        value, where = _quotient(score) if score else _of_kernels(row, [*table[row].values()])
-        yield row.name, figure(row.published), "?" if value is None else figure(value), where, row.because
-
-
-def _quotient(score: RowScore) -> tuple[float | None, str]:
-    """The figure on the mutant and without it, bad over good."""
-    sides = (score.figure, score.other) if score.expected is Side.BAD else (score.other, score.figure)
-    return _divide(*sides), f"mutant {score.mutant}"
-
-
-def _of_kernels(row: EvidenceRow, scores: Sequence[RowScore]) -> tuple[float | None, str]:
-    """By the latest two kernels next to each other on different sides; a declined report by the latest kernel."""
-    if row.decision:
-        latest = scores[-1]
-        return latest.figure.median if latest.figure else None, latest.kernel
-    for before, after in reversed([*pairwise(scores)]):
-        if before.expected is not after.expected:
-            bad, good = (before, after) if before.expected is Side.BAD else (after, before)
-            return _divide(bad.figure, good.figure), f"{bad.kernel} / {good.kernel}"
-    return None, ""
-
-
-def _divide(bad: Ensemble | None, good: Ensemble | None) -> float | None:
-    return bad.median / good.median if bad and good and good.median else None
-
-
-def _pair(pair: NullPair) -> tuple[str, ...]:
-    lists = (", ".join(pair.decided), "; ".join(pair.alarms), str(pair.figures), ", ".join(pair.marked))
-    return pair.scenario, pair.kernel, " + ".join(map(str, pair.seeds)), *(words or _NONE for words in lists)
 
 
 def reports_page(scores: Sequence[RowScore], changed: Sequence[RowScore] = ()) -> EvidencePage:
@@ -283,7 +154,7 @@ def _report(scenario: Scenario, scores: Sequence[RowScore]) -> Iterator[str]:
     if source := scenario.source:
         kernel = f", Linux {source.kernel}" if source.kernel else ""
         yield from (f"From {', '.join(filter(None, (source.report, source.by, source.on)))}{kernel}.", "")
-    rows = [((row.that, _reported(row)), known) for row, known in _of_rows(scores).items()]
+    rows = [((row.that, _reported(row)), known) for row, known in scores_by_row(scores).items()]
     yield from (*grid(rows, ("ratio", "reported"), _reproduced), "")
     notes = [f"- {row.that}: {row.because}" for row in dict.fromkeys(it.row for it in scores) if row.because]
     lacking: dict[str, list[str]] = {}
@@ -331,7 +202,7 @@ def sensitivity_page(scores: Sequence[RowScore]) -> EvidencePage:
 def cost_page(scores: Sequence[RowScore]) -> EvidencePage:
     """CPU time of one I/O by device, elevator and engine, kernel by kernel."""
     devices: dict[str, list[tuple[tuple[str, str], Mapping[str, tuple[RowScore, RowScore]]]]] = {}
-    for row, known in _of_rows(scores).items():
+    for row, known in scores_by_row(scores).items():
         arm = row.scenario.arms[row.ratio.left.path[0]]
         # The last one is the first kernel's: what the others are compared with.
         pairs = {release: (score, next(iter(known.values()))) for release, score in known.items()}
@@ -357,7 +228,7 @@ def _cost(pair: tuple[RowScore, RowScore]) -> str:
 
 def calibration_page(scores: Sequence[RowScore]) -> EvidencePage:
     """Device models against their closed forms."""
-    rows = [((row.that, figure(_closed(row))), known) for row, known in _of_rows(scores).items()]
+    rows = [((row.that, figure(_closed(row))), known) for row, known in scores_by_row(scores).items()]
     off = [score for score in scores if not is_sound(score.ensemble)]
     wrong = tuple(
         f"{score.row.that} on {score.kernel}: "
@@ -427,7 +298,7 @@ def clocks_page(scores: Sequence[RowScore], claims: Sequence[RowScore] = ()) -> 
         "",
         *(f"- {name}: {that}: {because or 'not explained'}" for (name, that), because in apart.items()),
         "",
-        *_table_section("Claims on the wall clock", ("scenario", "claim", "kernel", "measured", "expected"), shown),
+        *table_section("Claims on the wall clock", ("scenario", "claim", "kernel", "measured", "expected"), shown),
     ]
     wrong = tuple(
         f"the clocks differ and {score.row.name} does not explain why: {score.row.that} on {score.kernel}"

@@ -52,7 +52,7 @@ TOLERANCE = 0.05
 """How far a device model may be off its closed form."""
 
 
-class Side(StrEnum):
+class RowSide(StrEnum):
     """Within the expected range (good) or outside (bad). UNKNOWN: not measured, or the seeds disagree."""
 
     GOOD = "good"
@@ -82,7 +82,7 @@ class EvidenceRow:
     bad_on: tuple[str, ...] = ()
     also: tuple[str, ...] = ()
     mutant: str = ""
-    mutant_is: Side = Side.BAD
+    mutant_is: RowSide = RowSide.BAD
     figure: Ratio | None = None
     published: float | None = None
     in_words: str = ""
@@ -93,11 +93,11 @@ class EvidenceRow:
     parameter: str = ""
     factor: float = 1.0
 
-    def expected(self, release: str, mutant: str = "") -> Side:
+    def expected(self, release: str, mutant: str = "") -> RowSide:
         """The side of a kernel, or of the source with the row's mutant."""
         if mutant:
             return self.mutant_is
-        return Side.BAD if any(is_in(release, kernels) for kernels in self.bad_on) else Side.GOOD
+        return RowSide.BAD if any(is_in(release, kernels) for kernels in self.bad_on) else RowSide.GOOD
 
     @property
     def ratios(self) -> tuple[Ratio, ...]:
@@ -143,7 +143,7 @@ def claim_rows(scenario: Scenario) -> Iterator[EvidenceRow]:
             control.expect,
             control,
             mutant=control.mutant,
-            mutant_is=Side.GOOD,
+            mutant_is=RowSide.GOOD,
         )
 
 
@@ -268,7 +268,7 @@ def load_rows(search: Path) -> tuple[EvidenceRow, ...]:
 _NAME = Field("row", name_text(), "its name", required=True)
 _SCENARIO = Field("scenario", name_text(), "the scenario that shows it", required=True)
 _BAD_ON = Field("bad_on", ListOf(Text('kernels such as "< 5.14"', RANGE_PATTERN)), "kernels outside the range")
-_MUTANT_IS = Field("mutant_is", Choice((Side.BAD, Side.GOOD)), "whether the mutant is bad (default) or good")
+_MUTANT_IS = Field("mutant_is", Choice((RowSide.BAD, RowSide.GOOD)), "whether the mutant is bad (default) or good")
 _FIGURE = Field("figure", schema.RATIO.kind, "what the publication compares")
 _PUBLISHED = Field("published", Number(0, 1e6), "that figure on the bad side over the good one")
 _ALSO = Field("also", ListOf(Text("a packaged kernel such as debian:6.17")), "further kernels that it is shown on")
@@ -276,7 +276,7 @@ _DECISION = Field("decision", Text("a sentence"), "why this is no regression, an
 _ROW_KEYS = (schema.THAT, schema.LINK, schema.RATIO, schema.EXPECT, schema.MUTANT, schema.BECAUSE_OFF)
 _ROW = Record((_NAME, _SCENARIO, *_ROW_KEYS, _BAD_ON, _MUTANT_IS, _FIGURE, _PUBLISHED, _DECISION, _ALSO))
 _LIST = Field("rows", ListOf(_ROW, least=1), required=True)
-_OUT_OF_SCOPE: Field[list[Row]] = Field(
+_OUT_OF_SCOPE = Field(
     "out_of_scope", ListOf(Record((schema.THAT, schema.LINK, schema.BECAUSE))), "what the lab cannot show"
 )
 _FILE = Record((_LIST, _OUT_OF_SCOPE))
@@ -340,7 +340,7 @@ def _read_row(row: Row, known: Mapping[str, Path], scenario_of: Callable[[str], 
         bad_on=bad_on,
         also=tuple(row.get_or(_ALSO, [])),
         mutant=mutant,
-        mutant_is=Side(row.get_or(_MUTANT_IS, Side.BAD)),
+        mutant_is=RowSide(row.get_or(_MUTANT_IS, RowSide.BAD)),
         figure=figure,
         published=published,
         link=link,

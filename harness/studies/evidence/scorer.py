@@ -21,7 +21,7 @@ from harness.record.judging import Altered, judge_run, newest_runs, results_of
 from harness.record.store import RunFolder, Store, load_run
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Claim, Clock, Control, Ratio, Scenario, Status
-from harness.studies.evidence.rows import EvidenceRow, Side, Topic, arms_of, by_scenario
+from harness.studies.evidence.rows import EvidenceRow, RowSide, Topic, arms_of, by_scenario
 from lab.base.errors import CannotJudge, Misuse
 from lab.kernels.release import by_release, series_of
 
@@ -62,17 +62,17 @@ class RowScore:
         return self.run.facts.kernel.release if self.run else self.spec
 
     @property
-    def expected(self) -> Side:
+    def expected(self) -> RowSide:
         return self.row.expected(self.kernel, self.mutant)
 
     @property
-    def side(self) -> Side:
-        return {Status.PASS: Side.GOOD, Status.FAIL: Side.BAD}.get(self.judgement.status, Side.UNKNOWN)
+    def side(self) -> RowSide:
+        return {Status.PASS: RowSide.GOOD, Status.FAIL: RowSide.BAD}.get(self.judgement.status, RowSide.UNKNOWN)
 
     @property
     def held(self) -> bool | None:
         """Whether the side is the expected one; None where it is unknown."""
-        return None if self.side is Side.UNKNOWN else self.side is self.expected
+        return None if self.side is RowSide.UNKNOWN else self.side is self.expected
 
     @property
     def fails(self) -> bool:
@@ -235,7 +235,7 @@ def null_pairs(
     made = 0
     for (spec, _), there in places.items():
         rows = [found.row for found in there]
-        decided = {found.row.name for found in there if found.side is not Side.UNKNOWN}
+        decided = {found.row.name for found in there if found.side is not RowSide.UNKNOWN}
         if decided <= paired or (most is not None and made >= most):
             continue
         with suppress(CannotJudge):
