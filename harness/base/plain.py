@@ -79,8 +79,8 @@ def _key(key: Any) -> str:
 def _build(kind: Any, value: Any) -> Any:
     origin = get_origin(kind)
     if origin in (Union, types.UnionType):
-        (one,) = (part for part in get_args(kind) if part is not types.NoneType)
-        return None if value is None else _build(one, value)
+        (part,) = (part for part in get_args(kind) if part is not types.NoneType)
+        return None if value is None else _build(part, value)
     if origin is tuple:
         return tuple(_build(get_args(kind)[0], item) for item in _a(list, value))
     if origin is not None and issubclass(origin, Mapping):

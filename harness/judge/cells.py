@@ -79,7 +79,7 @@ def measured(
             return replace(result, status=Status.SKIP, reasons=others)
         named = {load.name: load.windows(windows) for load in loads}
         own = ({name: each[number] for name, each in named.items()} for number in range(windows))
-        seen = tuple(_window(record, arm, one) for one in own)
+        seen = tuple(_window(record, arm, own_load) for own_load in own)
         return replace(result, figures=_together(seen), windows=seen if windows > 1 else ())
     except MeasurementError as error:
         return replace(result, status=Status.ERROR, reasons=(error.message,))
@@ -142,10 +142,10 @@ def compared(cells: Sequence[CellResult], baseline: Sequence[CellResult]) -> tup
     return tuple(_beside(fellows[base.arm, base.seed], base) for base in baseline if (base.arm, base.seed) in fellows)
 
 
-def differences(one: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:
+def differences(fingerprint: Mapping[str, str], other: Mapping[str, str]) -> tuple[str, ...]:
     """Names of what differs between two fingerprints although the kernels do not make it differ."""
-    names = (one.keys() | other.keys()) - KERNELS_OWN
-    return tuple(sorted(name for name in names if one.get(name) != other.get(name)))
+    names = (fingerprint.keys() | other.keys()) - KERNELS_OWN
+    return tuple(sorted(name for name in names if fingerprint.get(name) != other.get(name)))
 
 
 def _beside(cell: CellResult, base: CellResult) -> CellResult:

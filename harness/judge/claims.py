@@ -168,13 +168,15 @@ class ReproductionVerdict:
         return self.ensemble.median / self.reported - 1
 
 
-def judge_reproduction(one: Reproduction, evidence: Evidence, seeds: Sequence[int]) -> ReproductionVerdict:
+def judge_reproduction(entry: Reproduction, evidence: Evidence, seeds: Sequence[int]) -> ReproductionVerdict:
     """It is shown and never counted: that the hardware of the report was the same is no claim."""
     try:
-        ensemble, reason = ratio_ensemble(one.ratio, evidence, seeds), ""
+        ensemble, reason = ratio_ensemble(entry.ratio, evidence, seeds), ""
     except Unavailable as lacking:
         ensemble, reason = None, lacking.reason
-    return ReproductionVerdict(one.that, one.ratio.text, one.reported, one.in_words, one.because, ensemble, reason)
+    return ReproductionVerdict(
+        entry.that, entry.ratio.text, entry.reported, entry.in_words, entry.because, ensemble, reason
+    )
 
 
 def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release: str = "") -> ClaimVerdict:
@@ -194,8 +196,8 @@ def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release:
     known = next((entry for entry in claim.known if is_in(release, entry.kernels)), None)
     # A kernel that died or hung is not the failure that somebody knew of.
     if known is not None and judgement.ensemble is not None:
-        found = f"; measured: {cause(diagnosed)}" if diagnosed else ""
-        sentence = f"{_expectation(known, judgement.status)}{found}" or sentence
+        measured_cause = f"; measured: {cause(diagnosed)}" if diagnosed else ""
+        sentence = f"{_expectation(known, judgement.status)}{measured_cause}" or sentence
     else:
         known = None
     return ClaimVerdict(claim, judgement, sentence, not claim.decides, known, diagnosed, named, claim.draft)
@@ -261,7 +263,7 @@ def _under_noise(rule: Rule, ensemble: Ensemble, expect: Bound, seen: Scatter | 
     if decision.status is not Status.DONE:
         return Judgement(decision.status, ensemble, interval=decision.interval, scatter=seen)
     open_still = bool(rule.looks) and len(values) < rule.looks[-1].rounds
-    reason = _undecided(decision, len(values))
+    reason = _indecision(decision, len(values))
     return Judgement(Status.DONE, ensemble, reason, decision.interval, open_still, seen)
 
 
@@ -273,7 +275,7 @@ def _scatter(ratio: Ratio, evidence: Evidence, ensemble: Ensemble) -> Scatter | 
         return None
 
 
-def _undecided(decision: Decision, rounds: int) -> str:
+def _indecision(decision: Decision, rounds: int) -> str:
     why = "the interval holds the bound" if decision.interval else f"{FEWEST_ROUNDS} boots a side at least decide"
     if decision.more is None:
         return f"inconclusive: {why}, and not even {MOST_ROUNDS} boots a side would decide by what they scatter"

@@ -119,13 +119,13 @@ def changes_of_figures(
     """The same for cells that need not have equal seeds."""
     examples = {cell.arm: cell.figures for cell in reversed(left) if cell.figures}
     for arm in dict.fromkeys(cell.arm for cell in (*right, *left)):
-        one = _ensembles(left, arm, metrics)
+        own = _ensembles(left, arm, metrics)
         other = _ensembles(right, arm, metrics)
         reason = next(_reasons(arm, left, right), "measured on one side only")
-        for key in dict.fromkeys((*other, *one)):
-            both = key in one and key in other
+        for key in dict.fromkeys((*other, *own)):
+            both = key in own and key in other
             proof = (known or {}).get(kind(key, examples[arm])) if both else None
-            yield Change(arm, *key, one.get(key), other.get(key), "" if both else reason, exact, proof)
+            yield Change(arm, *key, own.get(key), other.get(key), "" if both else reason, exact, proof)
 
 
 def _ensembles(

@@ -47,29 +47,29 @@ def diagnose(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> tuple[Di
     """The scenario's diagnoses of the windows that the ratio is about, each with its figures."""
     windows = _windows(ratio)
     return tuple(
-        Diagnosed(one.that, tuple(_finding(condition, evidence, seeds) for condition in one.when))
-        for one in evidence.scenario.diagnoses
-        if all(_windows(condition.ratio) <= windows for condition in one.when)
+        Diagnosed(diagnosis.that, tuple(_finding(condition, evidence, seeds) for condition in diagnosis.when))
+        for diagnosis in evidence.scenario.diagnoses
+        if all(_windows(condition.ratio) <= windows for condition in diagnosis.when)
     )
 
 
 def cause(diagnosed: Sequence[Diagnosed]) -> str:
     """The diagnoses that hold, with their figures; else that the cause is not known, and what was ruled out."""
-    holding = [one for one in diagnosed if one.holds]
+    holding = [diagnosis for diagnosis in diagnosed if diagnosis.holds]
     if holding:
-        return "; ".join(f"{one.that} ({', '.join(map(str, one.findings))})" for one in holding)
+        return "; ".join(f"{diagnosis.that} ({', '.join(map(str, diagnosis.findings))})" for diagnosis in holding)
     return "; ".join(_unknown(diagnosed)) if diagnosed else ""
 
 
 def _unknown(diagnosed: Sequence[Diagnosed]) -> Iterator[str]:
     yield "cause unknown"
-    ruled_out = [one for one in diagnosed if one.ruled_out]
-    for one in ruled_out:
-        against = [finding for finding in one.findings if finding.value is not None and not finding.holds]
-        yield f"ruled out: {one.that} ({', '.join(f'{finding}, not {finding.expect}' for finding in against)})"
-    for one in diagnosed:
-        if one not in ruled_out:
-            yield f"not measured: {one.that}"
+    ruled_out = [diagnosis for diagnosis in diagnosed if diagnosis.ruled_out]
+    for diagnosis in ruled_out:
+        against = [finding for finding in diagnosis.findings if finding.value is not None and not finding.holds]
+        yield f"ruled out: {diagnosis.that} ({', '.join(f'{finding}, not {finding.expect}' for finding in against)})"
+    for diagnosis in diagnosed:
+        if diagnosis not in ruled_out:
+            yield f"not measured: {diagnosis.that}"
 
 
 def _windows(ratio: Ratio) -> set[tuple[str, ...]]:

@@ -24,15 +24,15 @@ def verdict_document(verdict: Verdict) -> dict[str, Any]:
         "seeds": list(verdict.seeds),
         "claims": [_claim(claim) for claim in verdict.claims],
         "controls": [
-            {**_fields(one, "that", "ratio", "expect", "mutant", "sentence"), **_judgement(one.judgement)}
-            for one in verdict.controls
+            {**_fields(entry, "that", "ratio", "expect", "mutant", "sentence"), **_judgement(entry.judgement)}
+            for entry in verdict.controls
         ],
         "reproductions": [
             {
-                **_fields(one, "that", "ratio", "reported", "in_words", "because", "reason"),
-                "value": _ensemble(one.ensemble),
+                **_fields(entry, "that", "ratio", "reported", "in_words", "because", "reason"),
+                "value": _ensemble(entry.ensemble),
             }
-            for one in verdict.reproductions
+            for entry in verdict.reproductions
         ],
         "measured": [
             {**_fields(row, "arm", "load", "role"), "iops": _ensemble(row.iops), "base": _ensemble(row.base)}
@@ -56,7 +56,7 @@ def _claim(claim: ClaimVerdict) -> dict[str, Any]:
         "word": claim.word,
         "known": None if claim.known is None else asdict(claim.known),
         "killers": list(claim.killers),
-        "diagnosed": [_diagnosed(one) for one in claim.diagnosed],
+        "diagnosed": [_diagnosis(entry) for entry in claim.diagnosed],
     }
 
 
@@ -69,9 +69,9 @@ def _judgement(judgement: Judgement | None) -> dict[str, Any]:
     return {"status": str(judgement.status), "reason": judgement.reason, "value": value, **interval, **scatter}
 
 
-def _diagnosed(one: Diagnosed) -> dict[str, Any]:
-    when = [{**_fields(found, "ratio", "expect", "holds"), "value": _ensemble(found.value)} for found in one.findings]
-    return {"that": one.that, "holds": one.holds, "when": when}
+def _diagnosis(entry: Diagnosed) -> dict[str, Any]:
+    when = [{**_fields(row, "ratio", "expect", "holds"), "value": _ensemble(row.value)} for row in entry.findings]
+    return {"that": entry.that, "holds": entry.holds, "when": when}
 
 
 def _ensemble(ensemble: Ensemble | None) -> dict[str, Any] | None:

@@ -21,21 +21,21 @@ _PARTS = ("arm", "load", "role")
 
 def killers(scenario: Scenario, claim: Claim) -> tuple[str, ...]:
     """Names such as ``mutant no-fair-tags``, ``arm one-queue``, ``load halves``, ``kernels < 5.17``; none: unproven."""
-    found = (killer(scenario, entry, claim) for entry in entries(scenario, claim))
-    return tuple(dict.fromkeys((*filter(None, found), *(f"kernels {one.kernels}" for one in claim.known))))
+    named = (killer(scenario, entry, claim) for entry in entries(scenario, claim))
+    return tuple(dict.fromkeys((*filter(None, named), *(f"kernels {known.kernels}" for known in claim.known))))
 
 
 def entries(scenario: Scenario, claim: Claim) -> tuple[Control | Claim, ...]:
     """What may be a killer of the claim: the controls, and the other claims that every run must hold."""
-    others = (one for one in scenario.claims if one != claim and not one.optional and not one.known)
+    others = (other for other in scenario.claims if other != claim and not other.optional and not other.known)
     return (*scenario.controls, *others)
 
 
 def killer(scenario: Scenario, entry: Control | Claim, claim: Claim) -> str:
     """What the entry has in place of the claim's arm, load, role or kernel; empty when it does not kill the claim."""
-    mine, theirs = _measured(scenario, entry.ratio), _measured(scenario, claim.ratio)
+    mine, theirs = _without_unit(scenario, entry.ratio), _without_unit(scenario, claim.ratio)
     swaps = _swaps(mine, theirs)
-    if swaps is None or _overlap(_scaled(entry.expect, mine.unit), _scaled(claim.expect, theirs.unit)):
+    if swaps is None or _overlap(_in_unit(entry.expect, mine.unit), _in_unit(claim.expect, theirs.unit)):
         return ""
     moved = ", ".join(f"{part} {new}" for (part, old), new in swaps.items() if new != old)
     if isinstance(entry, Control) and entry.mutant:
@@ -45,7 +45,7 @@ def killer(scenario: Scenario, entry: Control | Claim, claim: Claim) -> str:
 
 def unit_of(scenario: Scenario, entry: Control | Claim, claim: Claim) -> float:
     """What the entry's figure is multiplied by to be in the claim's unit: both may be divided by other constants."""
-    return _measured(scenario, entry.ratio).unit / _measured(scenario, claim.ratio).unit
+    return _without_unit(scenario, entry.ratio).unit / _without_unit(scenario, claim.ratio).unit
 
 
 @dataclass(frozen=True)
@@ -57,7 +57,7 @@ class _Measured:
     unit: float = 1.0
 
 
-def _measured(scenario: Scenario, ratio: Ratio) -> _Measured:
+def _without_unit(scenario: Scenario, ratio: Ratio) -> _Measured:
     right = ratio.right
     if right is not None and right.kind == NUMBER:
         return _Measured(ratio.left, None, right.number)
@@ -68,23 +68,23 @@ def _measured(scenario: Scenario, ratio: Ratio) -> _Measured:
     return _Measured(ratio.left, right)
 
 
-def _scaled(bound: Bound, unit: float) -> Bound:
+def _in_unit(bound: Bound, unit: float) -> Bound:
     low, high = (None if side is None else side * unit for side in (bound.low, bound.high))
     return replace(bound, low=low, high=high)
 
 
-def _overlap(one: Bound, other: Bound) -> bool:
-    lows = [bound.low for bound in (one, other) if bound.low is not None]
-    highs = [bound.high for bound in (one, other) if bound.high is not None]
+def _overlap(first: Bound, second: Bound) -> bool:
+    lows = [bound.low for bound in (first, second) if bound.low is not None]
+    highs = [bound.high for bound in (first, second) if bound.high is not None]
     if not lows or not highs or max(lows) < min(highs):
         return True
-    return max(lows) == min(highs) and one.holds(max(lows)) and other.holds(max(lows))
+    return max(lows) == min(highs) and first.holds(max(lows)) and second.holds(max(lows))
 
 
-def _swaps(one: _Measured, of: _Measured) -> dict[tuple[str, str], str] | None:
+def _swaps(entry: _Measured, claim: _Measured) -> dict[tuple[str, str], str] | None:
     """The arm, load and role in ``one`` for each of ``of``; None when they do not measure the same."""
     swaps: dict[tuple[str, str], str] = {}
-    for mine, theirs in ((one.left, of.left), (one.right, of.right)):
+    for mine, theirs in ((entry.left, claim.left), (entry.right, claim.right)):
         if mine is None or theirs is None:
             if mine is not theirs:
                 return None

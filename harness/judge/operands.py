@@ -56,7 +56,8 @@ def operands(ratio: Ratio) -> tuple[Operand, ...]:
 
 def arms_needed(ratios: Iterable[Ratio]) -> frozenset[str]:
     """Names of the arms whose figures or bounds the ratios refer to."""
-    return frozenset(figure_of(one).arm for ratio in ratios for one in operands(ratio) if one.kind != NUMBER)
+    every = (operand for ratio in ratios for operand in operands(ratio))
+    return frozenset(figure_of(operand).arm for operand in every if operand.kind != NUMBER)
 
 
 def ratio_value(ratio: Ratio, seed: int, evidence: Evidence) -> float:
@@ -83,7 +84,7 @@ def ratio_ensemble(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> En
         raise Unavailable(Status.MISS, "no seed was run")
     if lacking:
         status = worst(unavailable.status for unavailable in lacking)
-        reasons = dict.fromkeys(one.reason for one in lacking if one.status is status)
+        reasons = dict.fromkeys(unavailable.reason for unavailable in lacking if unavailable.status is status)
         raise Unavailable(status, "; ".join(reasons))
     return Ensemble(values)
 
@@ -110,11 +111,11 @@ def operand_value(operand: Operand, seed: int, evidence: Evidence) -> float:
     if operand.kind == BASELINE:
         if evidence.baseline is None:
             raise Unavailable(Status.SKIP, "no BASE kernel given")
-        return _measured(figure, seed, evidence.baseline, "on the BASE kernel ")
-    return _measured(figure, seed, evidence.cells, "")
+        return _cell_value(figure, seed, evidence.baseline, "on the BASE kernel ")
+    return _cell_value(figure, seed, evidence.cells, "")
 
 
-def _measured(figure: Figure, seed: int, cells: Cells, where: str) -> float:
+def _cell_value(figure: Figure, seed: int, cells: Cells, where: str) -> float:
     cell = cells.get((figure.arm, seed))
     if cell is None:
         raise Unavailable(Status.MISS, f"{where}arm {figure.arm} under seed {seed} was not measured")
@@ -140,7 +141,7 @@ def guest_idle(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> bool:
 
     False also where the idle time of a window was not recorded.
     """
-    for operand in _guarded(ratio):
+    for operand in _speed_operands(ratio):
         figure = figure_of(operand)
         cells = (evidence.baseline or {}) if operand.kind == BASELINE else evidence.cells
         for seed in seeds:
@@ -151,11 +152,12 @@ def guest_idle(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> bool:
     return True
 
 
-def _guarded(ratio: Ratio) -> list[Operand]:
+def _speed_operands(ratio: Ratio) -> list[Operand]:
     """The operands that depend on how fast the guest was: of two counts of one window the quotient does not."""
-    measured = [one for one in operands(ratio) if one.kind not in (BOUND, NUMBER) and figure_of(one).load != TRIED]
-    bases = [basis(*one.path[2:]) for one in measured]
-    windows = {(one.kind, *one.path[:2]) for one in measured}
-    if len(measured) > 1 and len(windows) == 1 and set(bases) == {Basis.COUNT}:
+    every = (operand for operand in operands(ratio) if operand.kind not in (BOUND, NUMBER))
+    figures = [operand for operand in every if figure_of(operand).load != TRIED]
+    bases = [basis(*operand.path[2:]) for operand in figures]
+    windows = {(operand.kind, *operand.path[:2]) for operand in figures}
+    if len(figures) > 1 and len(windows) == 1 and set(bases) == {Basis.COUNT}:
         return []
-    return [one for one, rests_on in zip(measured, bases, strict=True) if rests_on is not Basis.OTHER]
+    return [operand for operand, rests_on in zip(figures, bases, strict=True) if rests_on is not Basis.OTHER]

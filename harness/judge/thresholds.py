@@ -102,4 +102,4 @@ def null_pairs(path: Path = DATA) -> Mapping[str, NullEvidence]:
 @lru_cache
 def evidence(path: Path = DATA) -> Mapping[str, NullEvidence]:
     """What compare uses, by kind."""
-    return {name: one.usable() for name, one in null_pairs(path).items()}
+    return {name: pairs.usable() for name, pairs in null_pairs(path).items()}

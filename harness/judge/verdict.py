@@ -100,7 +100,7 @@ def judge(
         rule = stopping_rule(scenario.seeds)
     evidence = Evidence(scenario, _table(cells), None if base is None else _table(base), rule)
     claims = tuple(judge_claim(claim, evidence, planned, release) for claim in scenario.claims)
-    controls = tuple(judge_control(one, evidence, planned, mutant, release) for one in scenario.controls)
+    controls = tuple(judge_control(control, evidence, planned, mutant, release) for control in scenario.controls)
     required = [claim.counts_as for claim in claims if not claim.optional]
     required += [control.judgement.status for control in controls if control.judgement is not None]
     if claims and all(claim.draft or (claim.judgement.status is Status.SKIP and claim.optional) for claim in claims):
@@ -118,7 +118,7 @@ def judge(
         measured=tuple(_measurements(scenario, cells, base or ())),
         cells=cells,
         base=base,
-        reproductions=tuple(judge_reproduction(one, evidence, planned) for one in scenario.reproduces),
+        reproductions=tuple(judge_reproduction(entry, evidence, planned) for entry in scenario.reproduces),
     )
 
 
@@ -142,8 +142,8 @@ def _measurements(scenario: Scenario, cells: Sequence[CellResult], base: Sequenc
         for load in scenario.loads.values():
             for role in load.roles:
                 key = (load.name, role, SHOWN_METRIC)
-                if (measured := ensemble_of(cells, arm, key)) is not None:
-                    yield Measurement(arm, load.name, role, measured, ensemble_of(base, arm, key))
+                if (iops := ensemble_of(cells, arm, key)) is not None:
+                    yield Measurement(arm, load.name, role, iops, ensemble_of(base, arm, key))
 
 
 _SOUND = (Status.PASS, Status.SKIP)

@@ -59,7 +59,7 @@ class Bottleneck:
 
     @property
     def _uncounted(self) -> tuple[Element, ...]:
-        return tuple(one for one in self.elements if not one.counted)
+        return tuple(element for element in self.elements if not element.counted)
 
     @property
     def besides(self) -> tuple[Element, ...]:
@@ -68,22 +68,24 @@ class Bottleneck:
         They limit other roles, or are as tight.
         """
         kinds = next((kinds for kinds in (_DEVICES, _QUEUES) if self.binding and self.binding.kind in kinds), ())
-        return tuple(one for one in self.elements if one.binds and one.kind in kinds and one != self.binding)
+        full = (element for element in self.elements if element.binds and element.kind in kinds)
+        return tuple(element for element in full if element != self.binding)
 
     @property
     def others(self) -> tuple[Element, ...]:
         """The fullest of the rest, fullest first."""
-        rest = [one for one in self.elements if one != self.binding and one not in self.besides and one.share > 0]
-        return tuple(sorted(rest, key=lambda one: -one.share)[:_OTHERS])
+        named = (self.binding, *self.besides)
+        rest = [element for element in self.elements if element not in named and element.share > 0]
+        return tuple(sorted(rest, key=lambda element: -element.share)[:_OTHERS])
 
     @property
     def figure(self) -> str:
         """The figure of the binding element, and how full the next ones are."""
-        beside = ", ".join(f"{one.short} {100 * one.share:.0f} %" for one in self.others)
+        beside = ", ".join(f"{element.short} {100 * element.share:.0f} %" for element in self.others)
         if self.binding is None:
-            return "; ".join(f"{one.label} {one.figure}" for one in self._uncounted) or f"fullest: {beside}"
+            return "; ".join(f"{element.label} {element.figure}" for element in self._uncounted) or f"fullest: {beside}"
         if self.besides:
-            beside = f"{', '.join(one.short for one in self.besides)} at the limit too; {beside}"
+            beside = f"{', '.join(element.short for element in self.besides)} at the limit too; {beside}"
         return f"{self.binding.figure}; {beside}" if beside else self.binding.figure
 
 
@@ -92,12 +94,12 @@ def bottleneck(arm: Arm, load: Load, uses: Sequence[LoadUse], bw: Mapping[str, f
 
     ``bw`` is the mean of what each role moved, in bytes per second.
     """
-    found = sorted(elements(arm, load, mean_use(uses), bw), key=lambda one: PRECEDENCE.index(one.kind))
-    binding = next((one for one in found if one.binds), None)
-    return Bottleneck(arm.name, load.name, binding, tuple(found), _reached(arm, load, sum(bw.values())))
+    ordered = sorted(elements(arm, load, mean_use(uses), bw), key=lambda element: PRECEDENCE.index(element.kind))
+    binding = next((element for element in ordered if element.binds), None)
+    return Bottleneck(arm.name, load.name, binding, tuple(ordered), _share_of_bound(arm, load, sum(bw.values())))
 
 
-def _reached(arm: Arm, load: Load, bw: float) -> float | None:
+def _share_of_bound(arm: Arm, load: Load, bw: float) -> float | None:
     try:
         allowed = sum(arm_bound(arm, load, role, "bw") for role in load.roles)
     except Misuse:

@@ -40,7 +40,7 @@ def bound(topology: Topology, load: Load, role: Role, metric: str, queue: Mappin
     iops = sum(rates.values()) / role.bs
     if metric == "iops":
         return iops
-    waiting = sum(_in_flight(topology, every, one, queue or {}) for one in own)
+    waiting = sum(_in_flight(topology, every, part, queue or {}) for part in own)
     return waiting / iops * _NS
 
 

@@ -81,14 +81,14 @@ class Proof:
         return self.named.gain is not None and all(row.agrees for row in self.rows)
 
 
-def changes(arm: Arm, load: Load, found: Bottleneck) -> tuple[Alteration, ...]:
+def changes(arm: Arm, load: Load, bottleneck: Bottleneck) -> tuple[Alteration, ...]:
     """One for each limit that the load meets, the named one first. Raises ValueError when nothing is named."""
-    if found.binding is None:
-        raise ValueError(f"{found.arm}.{found.load} has no bottleneck")
-    raised = _Raise(arm, load, found.binding)
+    if bottleneck.binding is None:
+        raise ValueError(f"{bottleneck.arm}.{bottleneck.load} has no bottleneck")
+    raised = _Raise(arm, load, bottleneck.binding)
     every: list[Alteration] = []
     for kind in ElementKind:
-        every += _RAISED[kind](raised, [element for element in found.elements if element.kind is kind])
+        every += _RAISED[kind](raised, [element for element in bottleneck.elements if element.kind is kind])
     every += raised.parallel_disks()
     known = [replace(row, refused=row.refused or "; ".join(map(str, refusals(row.arm.topology)))) for row in every]
     return tuple(sorted(known, key=lambda change: not change.named))

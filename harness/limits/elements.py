@@ -115,7 +115,7 @@ def elements(arm: Arm, load: Load, use: LoadUse, bw: Mapping[str, float]) -> tup
     tight_disks, tight_links = _tight(way, use)
     tight_disks |= _peers(topology.disks, tight_disks, {name: disk.own for name, disk in use.disks.items()})
     tight_links |= _peers(topology.links, tight_links, use.links)
-    found = [
+    every = [
         *_disks(way, use, tight_disks),
         *_buckets(topology, load, bw),
         *_links(way, use, tight_links),
@@ -126,7 +126,7 @@ def elements(arm: Arm, load: Load, use: LoadUse, bw: Mapping[str, float]) -> tup
         *_pace(load, bw),
         _iodepth(topology, load, way, use, unknown),
     ]
-    return tuple(found)
+    return tuple(every)
 
 
 def _with_links(topology: Topology, way: _Way, use: LoadUse, bw: float) -> tuple[LoadUse, tuple[Element, ...]]:
@@ -289,11 +289,11 @@ class _Tags:
 def _queues(arm: Arm, way: _Way, use: LoadUse) -> Iterator[Element]:
     """Tags of hosts and of LUNs. A queue binds when it is full and the load has more than it holds."""
     tags = list(_all_tags(arm, way))
-    hosts = {one.host: _host(one, use) for one in tags}
-    luns = {lun: _lun(lun, one, use) for one in tags for lun in one.demand}
-    for found in (hosts, luns):
-        for group, _ in _halves(list(found), {name for name, element in found.items() if element.binds}):
-            yield replace(max((found[name] for name in group), key=lambda element: element.share), names=group)
+    hosts = {host_tags.host: _host(host_tags, use) for host_tags in tags}
+    luns = {lun: _lun(lun, host_tags, use) for host_tags in tags for lun in host_tags.demand}
+    for queues in (hosts, luns):
+        for group, _ in _halves(list(queues), {name for name, element in queues.items() if element.binds}):
+            yield replace(max((queues[name] for name in group), key=lambda element: element.share), names=group)
 
 
 def _all_tags(arm: Arm, way: _Way) -> Iterator[_Tags]:
@@ -341,7 +341,8 @@ def _iodepth(topology: Topology, load: Load, way: _Way, use: LoadUse, unknown: S
     Requests of the page cache and of most stacks are not fio's: their number says nothing of its depth.
     """
     made = (StackKind.MD, *OWN_REQUESTS)
-    if not all(role.direct and not any(one.kind in made for one in topology.below(role.disk)) for role in way.roles):
+    below = [stack.kind for role in way.roles for stack in topology.below(role.disk)]
+    if not all(role.direct for role in way.roles) or any(kind in made for kind in below):
         says = "the page cache, a filesystem or md makes requests"
         return Element(ElementKind.IODEPTH, tuple(load.roles), 0.0, binds=False, figure=says)
     depth = sum(role.iodepth for role in way.roles)

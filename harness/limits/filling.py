@@ -136,12 +136,12 @@ class _State:
 
     def _least_seconds(self) -> dict[FlowElement, float]:
         """Seconds for a byte of choices; where they differ, the fewest, so that the room is never too small."""
-        found: dict[FlowElement, float] = {}
+        least: dict[FlowElement, float] = {}
         for _, choice in self.choices:
             for way in choice.ways:
                 for element, seconds in way.items():
-                    found[element] = min(seconds, found.get(element, seconds))
-        return found
+                    least[element] = min(seconds, least.get(element, seconds))
+        return least
 
     def _chains(self) -> list[list[tuple[FlowElement, ...]]]:
         """Each choice's ways: the disk first, then from what few ways use to what many use."""
@@ -171,9 +171,9 @@ class _State:
                     beyond = self.free[element] / self.seconds[element] * (1 - loose) if element not in full else 0.0
                     graph.add_edge((element, 0), (element, 1), capacity=_whole(at_level_0 - level * less - beyond))
                     steps += [(element, 0), (element, 1)]
-                for one, other in pairwise([*steps, _SINK]):
-                    if not graph.has_edge(one, other):
-                        graph.add_edge(one, other)
+                for near, far in pairwise([*steps, _SINK]):
+                    if not graph.has_edge(near, far):
+                        graph.add_edge(near, far)
         return graph
 
 

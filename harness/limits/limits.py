@@ -62,7 +62,7 @@ def allowed(topology: Topology, load: Load, queue: Mapping[str, str] | None = No
     roles = tuple(load.apart().roles.values())
     plan = LoadPlan(topology, roles, queue or {})
     filled = fill([plan.flow(role) for role in roles])
-    rates = {role.name: sum(filled.rates[one.name] for one in role.apart()) for role in load.roles.values()}
+    rates = {role.name: sum(filled.rates[part.name] for part in role.apart()) for role in load.roles.values()}
     return Allowed(rates, tuple(_limits(plan, filled)))
 
 
@@ -157,7 +157,7 @@ class LoadPlan:
         seconds = self._disk_seconds(role, part, way)
         if seconds is not None:
             yield FlowElement(FlowKind.DISK, disk.name, 1.0), seconds
-        held = self._held(role, part, way) / part.request
+        held = self._hold_time(role, part, way) / part.request
         yield self._lun_queue(role, lun), held
         for name in reversed(self._topology.path(lun.name, disk.name)):
             yield FlowElement(FlowKind.LINK, name, 1.0), link_seconds(self._topology.links[name], part.request)
@@ -183,8 +183,11 @@ class LoadPlan:
         if driver not in SERIAL:
             iops = effective_iops(disk, part.request, driver)
             return 1 / (iops * part.request) if iops else None
-        if not disk.buffer and len({self._held(role, part, other) for other in self._ways[role.name, disk.name]}) > 1:
-            return self._held(role, part, way) / part.request
+        if (
+            not disk.buffer
+            and len({self._hold_time(role, part, other) for other in self._ways[role.name, disk.name]}) > 1
+        ):
+            return self._hold_time(role, part, way) / part.request
         return 1 / rate_of(disk, part) + self._jump(role, part, disk)
 
     def _jump(self, role: Role, part: FlowPart, disk: Disk) -> float:
@@ -201,7 +204,7 @@ class LoadPlan:
             run = turn if run == ENDLESS else min(run, turn)
         return 0.0 if run == ENDLESS else (disk.seek + disk.rotation / (1 + choices)) / _NS / run
 
-    def _held(self, role: Role, part: FlowPart, way: Way) -> float:
+    def _hold_time(self, role: Role, part: FlowPart, way: Way) -> float:
         """Seconds that a request takes on this way when no other is there."""
         disk = self._topology.disks[way.disk]
         if disk.rate is None:
@@ -217,7 +220,7 @@ class LoadPlan:
     def _latency(self, role: Role) -> float:
         """Seconds that a request of the role takes at the least, the mean over the places where it can go."""
         each = self._parts[role.name]
-        waits = [(part.share, min(self._held(role, part, way) for way in part.ways)) for part in each]
+        waits = [(part.share, min(self._hold_time(role, part, way) for way in part.ways)) for part in each]
         return sum(share * wait for share, wait in waits) / sum(share for share, _ in waits)
 
     def why(self, element: FlowElement) -> str:

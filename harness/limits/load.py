@@ -50,11 +50,13 @@ def implied(scenario: Scenario) -> Iterator[Refused]:
     """
     if scenario.selftest is not None:
         return
-    entries: list[Claim | Control] = [*scenario.claims, *(one for one in scenario.controls if not one.mutant)]
+    controls = (control for control in scenario.controls if not control.mutant)
+    entries: list[Claim | Control] = [*scenario.claims, *controls]
     for number, entry in enumerate(entries):
-        premises = [(other, one) for other, one in enumerate(entries) if other != number and _is_premise(one, entry)]
-        edges = [edge for other, one in premises for edge in _edges(scenario, one.ratio, one.expect, other)]
-        used = _used(list(_edges(scenario, entry.ratio, entry.expect, number)), edges)
+        others = ((place, other) for place, other in enumerate(entries) if place != number)
+        premises = [(place, other) for place, other in others if _is_premise(other, entry)]
+        edges = [edge for place, other in premises for edge in _edges(scenario, other.ratio, other.expect, place)]
+        used = _entries_behind(list(_edges(scenario, entry.ratio, entry.expect, number)), edges)
         if used is not None:
             by = "; ".join(entries[other].ratio.text for other in sorted(used))
             is_claim = isinstance(entry, Claim)
@@ -64,12 +66,12 @@ def implied(scenario: Scenario) -> Iterator[Refused]:
             yield Refused(section, index, message, "remove it, or name a ratio that they leave open")
 
 
-def _is_premise(one: Claim | Control, entry: Claim | Control) -> bool:
-    decides = isinstance(entry, Control) if isinstance(one, Control) else one.decides and not one.known
-    return decides and one.kernels in ("", entry.kernels)
+def _is_premise(premise: Claim | Control, entry: Claim | Control) -> bool:
+    decides = isinstance(entry, Control) if isinstance(premise, Control) else premise.decides and not premise.known
+    return decides and premise.kernels in ("", entry.kernels)
 
 
-def _used(wanted: Sequence[_Edge], edges: Sequence[_Edge]) -> set[int] | None:
+def _entries_behind(wanted: Sequence[_Edge], edges: Sequence[_Edge]) -> set[int] | None:
     """The entries by which all of ``wanted`` follow from ``edges``; None when one does not."""
     used: set[int] = set()
     for edge in wanted:

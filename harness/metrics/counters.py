@@ -169,10 +169,10 @@ def _interrupts(files: Mapping[str, bytes], file: str) -> dict[str, tuple[int, .
     """Counts by processor of each numbered interrupt. Raises MeasurementError."""
     header, *rows = read_sections(sent(files, file), file).get(_INTERRUPTS, "").splitlines() or [""]
     processors = len(header.split())
-    found = {}
+    counted = {}
     for row in rows:
         number, _, rest = row.strip().partition(":")
         counts = rest.split()[:processors]
         if number.isdecimal() and len(counts) == processors and all(count.isdecimal() for count in counts):
-            found[number] = tuple(map(int, counts))
-    return found
+            counted[number] = tuple(map(int, counts))
+    return counted

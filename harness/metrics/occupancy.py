@@ -58,16 +58,16 @@ def read_handler(before: bytes, after: bytes, load: str) -> HandlerWindow:
     return HandlerWindow(
         time=time,
         disks={
-            name: DiskTime(_grown(*pair, "busy") / time, _grown(*pair, "waited") / time)
+            name: DiskTime(_increase(*pair, "busy") / time, _increase(*pair, "waited") / time)
             for name, pair in _pairs(old, new, "disks").items()
         },
-        links={name: _grown(*pair, "busy") / time for name, pair in _pairs(old, new, "links").items()},
+        links={name: _increase(*pair, "busy") / time for name, pair in _pairs(old, new, "links").items()},
         paths={
-            name: PathUse(_grown(*pair, "queued") / time, _grown(*pair, "requests"), _grown(*pair, "bytes"))
+            name: PathUse(_increase(*pair, "queued") / time, _increase(*pair, "requests"), _increase(*pair, "bytes"))
             for name, pair in _pairs(old, new, "paths").items()
         },
         seeks={
-            name: (_grown(*pair, "requests"), _grown(*pair, "seeks"))
+            name: (_increase(*pair, "requests"), _increase(*pair, "seeks"))
             for name, pair in _pairs(old, new, "disks").items()
         },
     )
@@ -80,7 +80,7 @@ def _pairs(old: Node, new: Node, table: str) -> dict[str, tuple[Node, Node]]:
     return {name: (was.node(name), now.node(name)) for name in now}
 
 
-def _grown(old: Node, new: Node, key: str) -> int:
+def _increase(old: Node, new: Node, key: str) -> int:
     grown = new.whole(key) - old.whole(key)
     if grown < 0:
         raise new.wrong(key, "went backwards")
@@ -120,7 +120,7 @@ def occupancy_figures(files: Mapping[str, bytes], topology: Topology, load: Load
         yield (load.name, LUN, f"{lun}.{what}.mean"), series.mean
         yield (load.name, LUN, f"{lun}.{what}.max"), float(series.max)
         yield (load.name, LUN, f"{lun}.{what}.none"), series.values.get(0, 0) / series.count
-        asked = _asked(topology, load, lun)
+        asked = _demand(topology, load, lun)
         if asked is not None:
             yield (load.name, LUN, f"{lun}.waiting.mean"), max(0.0, asked - series.mean)
     for hba in topology.hbas.values():
@@ -144,7 +144,7 @@ def _host_figures(
         yield (load.name, HOST, f"{hba.name}.tags.free"), max(0.0, hba.tags - mean)
 
 
-def _asked(topology: Topology, load: Load, lun: str) -> int | None:
+def _demand(topology: Topology, load: Load, lun: str) -> int | None:
     """Requests that the roles of a load want in flight on a LUN; None where their iodepth does not tell."""
     roles = [role for role in load.apart().roles.values() if lun in topology.leaves(role.disk)]
     plain = all(

@@ -88,7 +88,7 @@ def overridden(files: Mapping[str, bytes], topology: Topology) -> Iterator[str]:
             counts = ", ".join(map(str, sorted(effective)))
             yield (
                 f"{stack.selector} of {stack.name} runs with repeat_count {counts}, not {stack.repeat_count}:"
-                f" {_said(files)}; its table reads: {table.strip()}"
+                f" {_kernel_message(files)}; its table reads: {table.strip()}"
             )
 
 
@@ -139,7 +139,7 @@ def _skip(words: Iterator[str], count: int) -> None:
         next(words)
 
 
-def _said(files: Mapping[str, bytes]) -> str:
+def _kernel_message(files: Mapping[str, bytes]) -> str:
     lines = [line for line in _text(files, KMSG).splitlines() if "repeat_count" in line]
     return f'the kernel says "{lines[0].partition("] ")[2]}"' if lines else "the kernel says nothing of it"
 

@@ -52,9 +52,9 @@ def read_use(files: Mapping[str, bytes], topology: Topology, load: Load) -> Load
         idle=samples.idle,
         disks=handler.disks if handler else {},
         links=handler.links if handler else {},
-        luns={name: _held(samples, held_series(topology, name), samples_file) for name in luns},
+        luns={name: _held_by(samples, held_series(topology, name), samples_file) for name in luns},
         hosts={
-            name: _held(samples, f"host_busy[{name}]", samples_file)
+            name: _held_by(samples, f"host_busy[{name}]", samples_file)
             for name in hbas
             if topology.hbas[name].driver in SCSI
         },
@@ -68,7 +68,7 @@ def _handler(files: Mapping[str, bytes], topology: Topology, load: Load) -> Hand
     return read_handler(before, after, load.name)
 
 
-def _held(samples: Samples, name: str, file: str) -> Held:
+def _held_by(samples: Samples, name: str, file: str) -> Held:
     series = samples.series.get(name)
     if series is None or not series.count:
         why = f": {series.ended}" if series else ""

@@ -29,7 +29,7 @@ def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) 
         for arm in arms.values():
             # Of several disks with a refusal for the same key, only the first is reported.
             refusals = [refusal for part in role.apart() for refusal in refused(part, together, arm)]
-            refusals += [refusal for part in role.apart() for refusal in _unresolved(part, loads[load], arm)]
+            refusals += [refusal for part in role.apart() for refusal in _too_few_requests(part, loads[load], arm)]
             for key, reason, remedy in {refusal[0]: refusal for refusal in reversed(refusals)}.values():
                 role_row.add(key, f"{key}: {reason}", remedy)
 
@@ -95,7 +95,7 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
         )
 
 
-def _unresolved(role: Role, load: Load, arm: Arm) -> Iterator[tuple[str, str, str]]:
+def _too_few_requests(role: Role, load: Load, arm: Arm) -> Iterator[tuple[str, str, str]]:
     """Whether too few requests pass a QEMU throttle in a window to resolve a ratio."""
     disk = arm.topology.disks.get(role.disk)
     if not arm.topology.emulated or disk is None or disk.rate is None:

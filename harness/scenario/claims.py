@@ -61,14 +61,14 @@ def _text(node: Node, key: str) -> str:
 def read_claims(row: Row, known: Names) -> tuple[Claim, ...]:
     def read(claim: Row) -> Claim | None:
         kernels, failures = _kernels(claim), _entries(claim, "known", _known_failure)
-        return claim.build(Claim, ratio=_ratio(claim, known), expect=_bound(claim), kernels=kernels, known=failures)
+        return claim.build(Claim, ratio=_ratio(claim, known), expect=_expect(claim), kernels=kernels, known=failures)
 
     return _entries(row, "claims", read)
 
 
 def read_controls(row: Row, known: Names) -> tuple[Control, ...]:
     def read(control: Row) -> Control | None:
-        ratio, expect, kernels = _ratio(control, known), _bound(control), _kernels(control)
+        ratio, expect, kernels = _ratio(control, known), _expect(control), _kernels(control)
         return control.build(Control, ratio=ratio, expect=expect, kernels=kernels)
 
     return _entries(row, "controls", read)
@@ -103,7 +103,7 @@ def read_diagnoses(row: Row, known: Names) -> tuple[Diagnosis, ...]:
     for diagnosis in row.get("diagnoses", ()):
         that, rows = diagnosis.get("that"), diagnosis.get("when", ())
         texts = [condition.get("ratio", "") for condition in rows]
-        expects = [_bound(condition) for condition in rows]
+        expects = [_expect(condition) for condition in rows]
         arms: tuple[str, ...] = ("",)
         if any(_EACH_ARM.search(text) for text in texts):
             fitting = tuple(arm for arm in known.arms if all(_fits(text, arm, known) for text in texts))
@@ -141,7 +141,7 @@ def _ratio(row: Row, known: Names, arm: str = "") -> Ratio | None:
     return parsed(row, schema.RATIO, parse, symptom=not known.arms or not known.loads)
 
 
-def _bound(row: Row) -> Bound | None:
+def _expect(row: Row) -> Bound | None:
     return parsed(row, schema.EXPECT, parse_bound)
 
 

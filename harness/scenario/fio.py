@@ -23,9 +23,9 @@ def job_file(load: Load, topology: Topology, seed: int) -> str:
     """
     sections = [_section("global", _global_options(load, seed))]
     for role in load.roles.values():
-        for place, one in enumerate(role.apart()):
+        for place, part in enumerate(role.apart()):
             own = _group_options(place, role, load.ramp) if len(role.disks) > 1 else ()
-            sections.append(_section(role.name, chain(own, _role_options(one, topology, group_of(load, role)))))
+            sections.append(_section(role.name, chain(own, _role_options(part, topology, group_of(load, role)))))
     return "\n".join(sections)
 
 

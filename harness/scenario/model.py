@@ -92,7 +92,7 @@ class Load:
 
     def apart(self) -> "Load":
         """The same I/O with one role for each disk."""
-        return replace(self, roles={one.name: one for role in self.roles.values() for one in role.apart()})
+        return replace(self, roles={part.name: part for role in self.roles.values() for part in role.apart()})
 
 
 @dataclass(frozen=True)

@@ -153,37 +153,37 @@ def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
     if len(parts) < len(_SHAPE.split(".")) or not all(parts):
         raise ExpressionError(offset, f"expected {_SHAPE}, got {quoted(text)}")
     arm, load, role, metric = parts
-    _known(offset, "arm", arm, known.arms)
+    _check_name(offset, "arm", arm, known.arms)
     if load == TRIED and kind != BOUND and arm in known.tried:
-        _known(offset + len(arm) + len(load) + 2, "result of a try", role, TRY_RESULTS)
-        _known(offset + len(arm) + len(load) + len(role) + 3, "setting under try:", metric, known.tried[arm])
+        _check_name(offset + len(arm) + len(load) + 2, "result of a try", role, TRY_RESULTS)
+        _check_name(offset + len(arm) + len(load) + len(role) + 3, "setting under try:", metric, known.tried[arm])
         return arm, load, role, metric
-    _known(offset + len(arm) + 1, "load", load, known.loads)
+    _check_name(offset + len(arm) + 1, "load", load, known.loads)
     after = offset + len(arm) + len(load) + 2
     if role in (GUEST, LUN, HOST) and kind != BOUND and role not in known.loads[load]:
-        _sampled(after, arm, role, metric, known)
+        _check_sampled(after, arm, role, metric, known)
         return arm, load, role, metric
-    _known(after, f"role of load {load}:", role, known.loads[load])
+    _check_name(after, f"role of load {load}:", role, known.loads[load])
     metrics = [name for name, entry in METRICS.items() if entry.bounded or kind != BOUND]
     what = "metric with a bound:" if kind == BOUND else "metric"
     if (load, role) in known.mixed:
         metrics = [name for name in metrics if not METRICS[name].percentile]
         what = "metric of a role that reads and writes:"
-    _known(offset + len(arm) + len(load) + len(role) + 3, what, metric, metrics)
+    _check_name(offset + len(arm) + len(load) + len(role) + 3, what, metric, metrics)
     return arm, load, role, metric
 
 
-def _sampled(offset: int, arm: str, role: str, metric: str, known: Names) -> None:
+def _check_sampled(offset: int, arm: str, role: str, metric: str, known: Names) -> None:
     """Refuse what no sample names. ``metric`` is NAME.METRIC of a LUN or a host."""
     after = offset + len(role) + 1
     if role == GUEST:
-        _known(after, "figure of the guest:", metric, (IDLE,))
+        _check_name(after, "figure of the guest:", metric, (IDLE,))
         return
     name, _, figure = metric.partition(".")
-    _known(after, f"{role} of arm {arm}:", name, known.sampled.get(arm, {}).get(role, ()))
-    _known(after + len(name) + 1, f"sampled figure of a {role}:", figure, SAMPLED[role])
+    _check_name(after, f"{role} of arm {arm}:", name, known.sampled.get(arm, {}).get(role, ()))
+    _check_name(after + len(name) + 1, f"sampled figure of a {role}:", figure, SAMPLED[role])
 
 
-def _known(offset: int, what: str, name: str, known: Iterable[str]) -> None:
+def _check_name(offset: int, what: str, name: str, known: Iterable[str]) -> None:
     if name not in known:
         raise ExpressionError(offset, f"no {what} {name}{nearest(name, known)}", f"known: {names(known)}")

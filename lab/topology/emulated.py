@@ -122,8 +122,8 @@ def _parts(hba: Hba, luns: Sequence[Lun]) -> Iterator[Sequence[Lun]]:
 
 
 def _player(hba: Hba) -> Driver:
-    found = (driver for pattern, driver in _MODELS if re.search(pattern, hba.model))
-    return next(found, _STANDS_FOR.get(hba.driver, hba.driver))
+    drivers = (driver for pattern, driver in _MODELS if re.search(pattern, hba.model))
+    return next(drivers, _STANDS_FOR.get(hba.driver, hba.driver))
 
 
 def _controller(hba: Hba, number: int) -> Hba:
@@ -165,7 +165,7 @@ def _tags(hba: Hba, player: Hba) -> str:
 
 
 def _of_disks(topology: Topology) -> Iterator[str]:
-    had = dict.fromkeys(key for disk in topology.disks.values() for key in _lost(disk))
+    had = dict.fromkeys(key for disk in topology.disks.values() for key in _lost_keys(disk))
     if had:
         ordered = (key for key in mechanics(next(iter(topology.disks.values()))) if key in had)
         yield f"disks are throttles: their rate is kept, without {', '.join(ordered)}"
@@ -177,7 +177,7 @@ def mechanics(disk: Disk) -> dict[str, object]:
     return {**moving, "look_ahead": disk.look_ahead, "coalesce": disk.coalesce > 1, "buffer": disk.buffer}
 
 
-def _lost(disk: Disk) -> list[str]:
+def _lost_keys(disk: Disk) -> list[str]:
     """The keys of what a throttle has not."""
     return [key for key, is_set in mechanics(disk).items() if is_set and key != "look_ahead"]
 
@@ -186,7 +186,7 @@ def _of_links(topology: Topology, on_qemu: Topology) -> Iterator[str]:
     if any(link.cost for link in topology.links.values()):
         yield "links are throttles: their rate is kept, without cost"
     for lun in topology.luns:
-        before, after = (one.path(lun, one.luns[lun].disks[0]) for one in (topology, on_qemu))
+        before, after = (each.path(lun, each.luns[lun].disks[0]) for each in (topology, on_qemu))
         if before != after:
             yield "paths of NVMe multipath have no links of their own: QEMU throttles a namespace, not its paths"
 
@@ -194,7 +194,7 @@ def _of_links(topology: Topology, on_qemu: Topology) -> Iterator[str]:
 def _disk_reasons(disk: Disk) -> Iterator[str]:
     if disk.rate is not None and (reason := unresolved(disk.rate)):
         yield reason
-    yield from (f"a throttled QEMU disk has no {key}" for key in _lost(disk))
+    yield from (f"a throttled QEMU disk has no {key}" for key in _lost_keys(disk))
 
 
 def unresolved(rate: int) -> str | None:
@@ -264,7 +264,7 @@ def _lun_reasons(lun: Lun, topology: Topology) -> Iterator[str]:
     first = next(other for other in topology.luns.values() if lun.disks[0] in other.disks)
     if first is lun:
         return
-    kinds = {topology.hbas[one.hba].driver is Driver.NVME for one in (lun, first)}
+    kinds = {topology.hbas[path.hba].driver is Driver.NVME for path in (lun, first)}
     if len(kinds) > 1:
         yield f"disk {lun.disks[0]} is on LUN {first.name} already: its paths must be all SCSI or all NVMe"
     elif topology.hbas[lun.hba].driver is Driver.NVME and not _is_path(topology, lun.name):

@@ -338,10 +338,10 @@ def _times(topology: Topology) -> Iterator[tuple[str, float, bool | None]]:
         if driver_of(disk, topology) is not Driver.TCMU:
             continue
         for size in _REQUESTS:
-            one = slowest_service(disk, size)
-            yield f"{names}: a request of {show_size(size)}", one, rotates
+            longest = slowest_service(disk, size)
+            yield f"{names}: a request of {show_size(size)}", longest, rotates
             if depth > 1:
-                yield f"{names}: {depth} requests of {show_size(size)} queued", depth * one, rotates
+                yield f"{names}: {depth} requests of {show_size(size)} queued", depth * longest, rotates
     for link in topology.links.values():
         yield f"{link.name}: the cost of a request", link.cost, None
 

@@ -263,7 +263,7 @@ class _Builder:
                 self._node(event)
             elif isinstance(event, events.CollectionEndEvent):
                 done = self._open.pop()
-                self._put(self._map(done) if done.is_map else Items(done.mark, tuple(done.parts)))
+                self._append(self._map(done) if done.is_map else Items(done.mark, tuple(done.parts)))
             if len(self._open) > MAX_DEPTH:
                 self._problems.add(self._open[-1].mark, f"nested deeper than {MAX_DEPTH} levels")
                 return Broken(Mark(self._path, 1, 1))
@@ -286,7 +286,7 @@ class _Builder:
         mark = self._mark(event)
         if isinstance(event, events.AliasEvent):
             self._problems.add(mark, f"alias *{event.anchor}: anchors and aliases are refused", "write the value out")
-            self._put(Broken(mark))
+            self._append(Broken(mark))
             return
         if event.anchor is not None:
             self._problems.add(mark, f"anchor &{event.anchor}: anchors and aliases are refused", "remove it")
@@ -306,9 +306,9 @@ class _Builder:
         plain = not event.style
         (first, left), (last, right) = _position(event.start_mark), _position(event.end_mark)
         length = right - left - (0 if plain else 2)
-        self._put(Scalar(mark, event.value, plain, first == last and length == len(event.value)))
+        self._append(Scalar(mark, event.value, plain, first == last and length == len(event.value)))
 
-    def _put(self, node: Node) -> None:
+    def _append(self, node: Node) -> None:
         (self._open[-1].parts if self._open else self._roots).append(node)
 
     def _map(self, done: _Open) -> Map:
