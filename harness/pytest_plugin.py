@@ -200,7 +200,7 @@ def reasons(verdict: Verdict) -> tuple[str, ...]:
     cells = [f"arm {cell.arm}: {'; '.join(cell.reasons)}" for cell in verdict.incidents]
     decided = (Status.PASS, Status.FAIL)
     judged = (*verdict.claims, *verdict.controls)
-    parts = [one.sentence for one in judged if one.judgement and one.judgement.status not in decided]
+    parts = [entry.sentence for entry in judged if entry.judgement and entry.judgement.status not in decided]
     return tuple(dict.fromkeys(filter(None, (*cells, *parts))))
 
 

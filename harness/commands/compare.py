@@ -2,18 +2,17 @@
 """``blklab compare``: two kernels, runs, matrices or results folders figure by figure, or a scenario over time."""
 
 import argparse
-from collections.abc import Iterable, Iterator, Sequence
 from contextlib import closing
 from pathlib import Path
 
 from rich.console import Console
 
 from harness.commands.common.options import add_arms, add_results, results_root, tell
-from harness.judge.comparison import Change, Difference
+from harness.judge.comparison import Difference
 from harness.record.index import open_index
 from harness.record.judging import changes_of_runs
 from harness.record.pairing import Candidate, RunPair, pairs, side
-from harness.record.store import RunFolder, load_run
+from harness.record.store import load_run
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.scenario.metric_names import METRICS
 from harness.studies.history import history, print_history
@@ -54,12 +53,12 @@ def execute(options: argparse.Namespace) -> int:
     _check(options)
     if options.history:
         return _history(root, options.history, metrics, frozenset(options.arm))
-    found = pairs(side(options.before, root), side(options.after, root))
-    compared = [one for pair in found if (one := _compared(pair, metrics)).changes]
+    every = [_comparison(pair, metrics) for pair in pairs(side(options.before, root), side(options.after, root))]
+    compared = [pair for pair in every if pair.changes]
     if not compared:
         raise CannotJudge(f"neither side measured {' or '.join(metrics)}")
     print_comparison(Console(), compared, marked_only=options.marked)
-    kinds = {one.difference() for pair in compared for one in pair.changes}
+    kinds = {change.difference() for pair in compared for change in pair.changes}
     if Difference.MARKED in kinds:
         return EXIT_FAIL
     return EXIT_PASS if kinds & {Difference.NONE, Difference.REAL} else EXIT_CANNOT_JUDGE
@@ -78,18 +77,14 @@ def _check(options: argparse.Namespace) -> None:
         raise Misuse("--arm selects arms of --history", remedy="omit --arm")
 
 
-def _compared(pair: RunPair, metrics: tuple[str, ...]) -> Compared:
-    before, after = runs = [load_run(one.path) for one in (pair.before, pair.after)]
-    found = changes_of_runs(before, after, metrics)
-    profiles = tuple(_profiles(runs, found)) if all(one.exact for one in found) else ()
-    return Compared(pair.scenario, *_heads(pair.before, pair.after), found, profiles)
-
-
-def _profiles(runs: Sequence[RunFolder], found: Iterable[Change]) -> Iterator[str]:
-    """The command that profiles each cell with a marked figure."""
-    marked = dict.fromkeys(f"{one.arm}.{one.load}" for one in found if one.difference() is Difference.MARKED)
-    for cell in marked:
-        yield f"blklab profile {runs[0].path} {runs[1].path} {cell}"
+def _comparison(pair: RunPair, metrics: tuple[str, ...]) -> Compared:
+    """With the commands that profile the cells with a marked figure, on the virtual clock."""
+    before, after = load_run(pair.before.path), load_run(pair.after.path)
+    changes = changes_of_runs(before, after, metrics)
+    marked = [f"{change.arm}.{change.load}" for change in changes if change.difference() is Difference.MARKED]
+    cells = dict.fromkeys(marked if all(change.exact for change in changes) else ())
+    profiles = tuple(f"blklab profile {before.path} {after.path} {cell}" for cell in cells)
+    return Compared(pair.scenario, *_heads(pair.before, pair.after), changes, profiles)
 
 
 def _heads(before: Candidate, after: Candidate) -> tuple[str, str]:
@@ -103,13 +98,13 @@ def _history(root: Path, scenario: str, metrics: tuple[str, ...], arms: frozense
     with closing(open_index(root)) as index:
         if index.remade:
             tell(f"{root}: index rebuilt: {index.remade}")
-        found = [history(index, scenario, metric) for metric in metrics]
+        histories = [history(index, scenario, metric) for metric in metrics]
         known = {run.scenario for run in index.runs()}
     if scenario not in known:
         raise Misuse(
             f"{root} has no run of {scenario}{nearest(scenario, known)}",
             remedy="blklab store index --list shows the stored runs",
         )
-    for one in found:
-        print_history(Console(), one, arms)
+    for figures in histories:
+        print_history(Console(), figures, arms)
     return EXIT_PASS

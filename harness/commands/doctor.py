@@ -121,11 +121,11 @@ def guests_finding(available: int, cores: int, topologies: Iterable[Topology]) -
 
 def program_findings(needs: tuple[host.Need, ...]) -> Iterator[HostFinding]:
     for need in needs:
-        found = need.find()
-        if found is None:
+        program = need.find()
+        if program is None:
             yield missing("program", f"{need.program}, to {need.purpose}", host.install_line((need,)))
         else:
-            yield ok("program", f"{found}, to {need.purpose}")
+            yield ok("program", f"{program}, to {need.purpose}")
     if absent := host.missing_needs(needs):
         yield note("packages", "all of them", host.install_line(absent))
 

@@ -41,7 +41,10 @@ def execute(options: argparse.Namespace) -> int:
 def _kernels(listed: Sequence[Offer]) -> str:
     """A line for each version; the build date is read from the image, so it is known once the kernel was fetched."""
     heads = ("series", "version", "suite", "built", "cached")
-    rows = [(one.series, one.version, one.suite, one.built or "-", "yes" if one.cached else "no") for one in listed]
+    rows = [
+        (offer.series, offer.version, offer.suite, offer.built or "-", "yes" if offer.cached else "no")
+        for offer in listed
+    ]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     lines = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)) for row in (heads, *rows))
     return "".join(f"{line.rstrip()}\n" for line in lines)

@@ -51,9 +51,9 @@ def spread(ensemble: Ensemble) -> str:
     return figure(ensemble.median) + (f" [{between}]" if between else "")
 
 
-def reported(one: Reproduction | ReproductionVerdict) -> str:
+def reported(told: Reproduction | ReproductionVerdict) -> str:
     """The report's figure, or its words in quotation marks where it has none."""
-    return f'"{one.in_words}"' if one.reported is None else f"{one.reported:g}"
+    return f'"{told.in_words}"' if told.reported is None else f"{told.reported:g}"
 
 
 def value(judgement: Judgement) -> str:
@@ -102,8 +102,8 @@ def percent(share: float) -> str:
     return f"{100 * share:,.0f} %" if share >= 1 else f"{100 * share:.3g} %"
 
 
-def plural(count: int, one: str) -> str:
-    return f"{count} {one}" if count == 1 else f"{count} {one}s"
+def plural(count: int, noun: str) -> str:
+    return f"{count} {noun}" if count == 1 else f"{count} {noun}s"
 
 
 def incidents(cells: Sequence[CellResult], whose: str = "") -> Iterator[dict[str, Any]]:

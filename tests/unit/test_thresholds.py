@@ -11,7 +11,7 @@ from rich.console import Console
 
 from harness.base.files import write_json
 from harness.commands.common.options import SCENARIOS
-from harness.commands.compare import _compared
+from harness.commands.compare import _comparison
 from harness.judge.cells import CellResult
 from harness.judge.comparison import Difference, changes, kind_of
 from harness.judge.ensemble import Ensemble
@@ -194,9 +194,9 @@ def test_compare_uses_it_between_builds_and_not_between_distribution_kernels(
     run_of(tmp_path, [80.0, 82.0], release="7.2.12+deb14-amd64")
     monkeypatch.setattr("harness.record.judging.evidence", lambda: RATES)
     (pair,) = pairs(side("debian:6.1", tmp_path), side("7.2", tmp_path))
-    assert {one.evidence for one in _compared(pair, ("iops",)).changes} == {None}
+    assert {one.evidence for one in _comparison(pair, ("iops",)).changes} == {None}
     monkeypatch.setattr("harness.record.judging.is_built", lambda spec: True)
-    assert SMALL in {one.evidence for one in _compared(pair, ("iops",)).changes}
+    assert SMALL in {one.evidence for one in _comparison(pair, ("iops",)).changes}
 
 
 def test_a_kernel_is_compared_with_itself_by_the_thresholds_by_kind(

@@ -34,9 +34,9 @@ def print_run(console: Console, run: RunFolder, verdict: Verdict, detail: Detail
 
 def surroundings(run: RunFolder) -> Surroundings:
     """What a report of the run needs besides its figures."""
-    found = tuple(one for one in explain_run(run) if isinstance(one, Bottleneck))
+    limits = tuple(limit for limit in explain_run(run) if isinstance(limit, Bottleneck))
     models = note(run.path.parent.parent, run) if run.facts.rule is None else ""
-    return Surroundings(run.facts, _effort(run), shown_path(run.path), models, found)
+    return Surroundings(run.facts, _effort(run), shown_path(run.path), models, limits)
 
 
 def _effort(run: RunFolder) -> Effort:

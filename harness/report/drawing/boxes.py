@@ -84,14 +84,14 @@ def drawing(topology: Topology, uses: Mapping[str, LoadUse] | None = None) -> Dr
     ``uses`` are those of loads by name.
     """
     scaled = Scaled(topology.scale)
-    found = routes(topology)
+    all_routes = routes(topology)
     ways = tuple(
-        tuple(_metered(_box(topology, step, scaled), topology, uses or {}) for step in _one_disk_step(route))
-        for route in found
+        tuple(_add_meters(_box(topology, step, scaled), topology, uses or {}) for step in _one_disk_step(route))
+        for route in all_routes
     )
     stacks = tuple(_stack_boxes(topology))
     over = {name: box for box in stacks for name in box.names}
-    hosts = {lun: way[0] for route, way in zip(found, ways, strict=True) for lun in route.luns}
+    hosts = {lun: way[0] for route, way in zip(all_routes, ways, strict=True) for lun in route.luns}
     joins = [
         (box, over.get(member) or hosts[member])
         for box in stacks
@@ -101,7 +101,7 @@ def drawing(topology: Topology, uses: Mapping[str, LoadUse] | None = None) -> Dr
     return Drawing(stacks, ways, tuple(dict.fromkeys(joins)))
 
 
-def _metered(box: Box, topology: Topology, uses: Mapping[str, LoadUse]) -> Box:
+def _add_meters(box: Box, topology: Topology, uses: Mapping[str, LoadUse]) -> Box:
     """A meter for each load that used a part of the box; the mean for several parts."""
     meters = []
     for load, use in uses.items():

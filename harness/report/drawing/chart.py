@@ -60,8 +60,8 @@ class Axis:
 
 def fitting(values: Iterable[float], start: float, end: float) -> Axis:
     """A linear axis that shows all values, from zero on unless they all lie far from it."""
-    found = list(values) or [0.0, 1.0]
-    low, high = min(found), max(found)
+    numbers = list(values) or [0.0, 1.0]
+    low, high = min(numbers), max(numbers)
     padding = max(_PADDING * (high - low), _LEAST_PADDING * abs(high))
     if high <= 0:
         return Axis(low - padding, max(high + padding, low + 1.0), start, end)
@@ -70,8 +70,8 @@ def fitting(values: Iterable[float], start: float, end: float) -> Axis:
 
 def logarithmic(values: Iterable[float], start: float, end: float) -> Axis:
     """An axis that shows all values, which are above zero, and at least a factor of four."""
-    found = list(values)
-    low, high = min(found), max(found)
+    numbers = list(values)
+    low, high = min(numbers), max(numbers)
     widen = max(0.0, log10(_LEAST_FACTOR * low / high)) / 2
     padding = _PADDING / 2 * max(log10(high / low), log10(_LEAST_FACTOR))
     return Axis(low / 10 ** (widen + padding), high * 10 ** (widen + padding), start, end, logarithmic=True)

@@ -10,7 +10,7 @@ from markupsafe import Markup
 
 from harness.metrics.use import LoadUse
 from harness.report.drawing.boxes import STACK, Box, Drawing, Meter, drawing, flow_words
-from harness.report.drawing.svg import path, picture, rect, text, themed
+from harness.report.drawing.svg import path, picture, rect, text, theme
 from lab.base.units import show_size
 from lab.topology.graph import BOX, DISK, HBA, LINK
 from lab.topology.model import Topology
@@ -25,7 +25,7 @@ _LEAST_SHARE = 0.72
 _LEAST_WIDTH = 760.0
 _HEADINGS = {STACK: "stacks", HBA: "hosts", LINK: "links", BOX: "enclosures", DISK: "disks"}
 _FULL = 0.95
-STYLE = themed(
+STYLE = theme(
     "topology",
     """\
 text{font:12px ui-monospace,Menlo,Consolas,monospace;fill:INK}

@@ -69,15 +69,15 @@ def picture(
     )
 
 
-def themed(within: str, rules: str, day: dict[str, str], night: dict[str, str]) -> str:
+def theme(within: str, rules: str, day: dict[str, str], night: dict[str, str]) -> str:
     """CSS below the class ``within`` from one rule a line, in which words in capitals name colours.
 
     The colours are not variables: not every program that draws SVG knows them.
     """
 
-    def coloured(lines: Iterable[str], colours: Mapping[str, str]) -> str:
+    def colour(lines: Iterable[str], colours: Mapping[str, str]) -> str:
         return "".join(re.sub("[A-Z]{3,}", lambda role: colours[role[0]], f".{within} {line}") for line in lines)
 
     lines = rules.splitlines()
-    dark = coloured((line for line in lines if re.search("[A-Z]{3,}", line)), _NIGHT | night)
-    return f"{coloured(lines, _DAY | day)}@media (prefers-color-scheme:dark){{{dark}}}"
+    dark = colour((line for line in lines if re.search("[A-Z]{3,}", line)), _NIGHT | night)
+    return f"{colour(lines, _DAY | day)}@media (prefers-color-scheme:dark){{{dark}}}"

@@ -63,7 +63,7 @@ def kcidb_json(export: Export) -> str:
     run = _Run(export.scenario, export.verdict, export.facts, export.seconds)
     # A boot is a test only if it went wrong: it is then the reason why a claim has no figure.
     every = [part for part in parts(run) if part.group != BOOTS or part.word != Status.PASS]
-    judged = [(part, _judged(run, number, part)) for number, part in enumerate(every, start=1)]
+    judged = [(part, _test(run, number, part)) for number, part in enumerate(every, start=1)]
     known = [(part.known, part.word, test) for part, test in judged if part.known and part.word in _STATUSES]
     document = {
         "version": VERSION,
@@ -101,7 +101,7 @@ def _build(run: _Run) -> Json:
     }
 
 
-def _judged(run: _Run, number: int, part: JudgedPart) -> Json:
+def _test(run: _Run, number: int, part: JudgedPart) -> Json:
     ensemble = part.judgement.ensemble if part.judgement else None
     misc: Json = {"word": part.word, "counts": part.counts, "facts": [_text(fact) for fact in part.facts]}
     if ensemble is not None:

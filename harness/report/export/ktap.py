@@ -49,7 +49,7 @@ class _Result:
 
 def ktap(export: Export) -> str:
     """The whole document; its last line ends with a newline."""
-    lines = [VERSION, "1..1", *_indented(_groups(list(parts(export))))]
+    lines = [VERSION, "1..1", *_indent(_groups(list(parts(export))))]
     kernel = export.facts.kernel
     about = (export.scenario.title, f"kernel {kernel.release} ({kernel.origin})", export.facts.qemu)
     lines += [f"# {_plain(text)}" for text in about if text]
@@ -69,7 +69,7 @@ def _groups(every: Sequence[JudgedPart]) -> Iterator[str]:
     yield f"1..{len(filled)}"
     for number, (name, members) in enumerate(filled.items(), start=1):
         results = [_result(part) for part in members]
-        yield from _indented(_members(members, results))
+        yield from _indent(_members(members, results))
         yield _Result(all(result.good for result in results), name).line(number)
 
 
@@ -90,7 +90,7 @@ def _result(part: JudgedPart) -> _Result:
     return _Result(part.word not in _NOT_OK, part.name, directive, part.reason)
 
 
-def _indented(lines: Iterator[str]) -> Iterator[str]:
+def _indent(lines: Iterator[str]) -> Iterator[str]:
     return (_INDENT + line for line in lines)
 
 

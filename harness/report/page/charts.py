@@ -35,25 +35,25 @@ Distribution = Mapping[str, Ensemble]
 
 
 def latency_charts(scenario: Scenario, cells: Sequence[CellResult]) -> Iterator[Values]:
-    """One role of one load on a logarithmic axis, in pixels: ``at`` has the recorded PERCENTILES of each row."""
+    """One role of one load on a logarithmic axis; ``rows`` has the words of the recorded percentiles of each arm."""
     for load in scenario.loads.values():
         for role in load.roles:
-            found = {arm: distribution(cells, arm, load.name, role) for arm in scenario.arms}
-            drawn = {arm: one for arm, one in found.items() if "p50" in one}
+            every = {arm: distribution(cells, arm, load.name, role) for arm in scenario.arms}
+            drawn = {arm: percentiles for arm, percentiles in every.items() if "p50" in percentiles}
             if drawn:
                 yield _chart(load.name, role, drawn)
 
 
 def distribution(cells: Sequence[CellResult], arm: str, load: str, role: str) -> Distribution:
     """Percentiles of the whole latency, with submission; empty if fio counted nothing, or reads and writes apart."""
-    found: dict[str, dict[int, float]] = {}
+    by_name: dict[str, dict[int, float]] = {}
     for cell in cells:
         few = cell.figures.get((load, role, "total_ios"), 0.0) < _TAIL_NEEDS
         for name in (*PERCENTILES, _SLOWEST):
             value = cell.figures.get((load, role, f"lat.{name}"))
             if cell.arm == arm and value and not (few and name == _TAIL):
-                found.setdefault(name, {})[cell.seed] = value
-    return {name: Ensemble(values) for name, values in found.items()}
+                by_name.setdefault(name, {})[cell.seed] = value
+    return {name: Ensemble(values) for name, values in by_name.items()}
 
 
 def _chart(load: str, role: str, drawn: Mapping[str, Distribution]) -> Values:
@@ -111,7 +111,7 @@ def recorded(run: RunFolder) -> Iterator[RecordedLoad]:
         for load in run.scenario.loads.values() if boots else ():
             try:
                 windows = load.windows(run.scenario.windows)
-                uses = [read_use(record.files, arm.topology, one) for _, record in boots for one in windows]
+                uses = [read_use(record.files, arm.topology, window) for _, record in boots for window in windows]
                 seed, first = boots[0]
                 name = f"{windows[0].name}.samples.json"
                 samples = read_samples(first.files[name], name)

@@ -24,8 +24,8 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
     """HTML. Raises Misuse when a run cannot be read."""
     loads = list(charts.recorded(run))
     values = {
-        "claims": _judged(verdict.claims, "expected"),
-        "controls": _judged(verdict.controls, MUST_BE),
+        "claims": _entries(verdict.claims, "expected"),
+        "controls": _entries(verdict.controls, MUST_BE),
         "reproductions": list(_reproductions(verdict)),
         "incidents": [*incidents(verdict.incidents), *incidents(verdict.base_incidents, "BASE kernel: ")],
         "measured": list(charts.figure_rows(verdict, exact=run.scenario.clock is Clock.VIRTUAL)),
@@ -46,7 +46,7 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         base=around.base,
         noisy=run.scenario.clock is Clock.WALL,
         legend=LEGEND,
-        scaled=_scaled(run.scenario),
+        scaled=_scale(run.scenario),
         command=shlex.join(run.facts.command),
         percentiles=charts.PERCENTILES,
         parts=[{"anchor": anchor, "name": name} for key, anchor, name in _PARTS if values[key]],
@@ -70,7 +70,7 @@ _PARTS = (
 """Parts of the page in their order: a value, its anchor, its name."""
 
 
-def _scaled(scenario: Scenario) -> str:
+def _scale(scenario: Scenario) -> str:
     scales = sorted({arm.topology.scale for arm in scenario.arms.values()} - {1})
     if not scales:
         return ""
@@ -92,7 +92,7 @@ def _topologies(scenario: Scenario, loads: Sequence[charts.RecordedLoad]) -> Ite
         yield {"heading": heading + (f" ({settings})" if settings else ""), "svg": svg}
 
 
-def _judged(entries: Iterable[EntryVerdict], wish: str) -> list[Values]:
+def _entries(entries: Iterable[EntryVerdict], wish: str) -> list[Values]:
     """Claims or controls, failures first; ``word`` is what it does."""
     rows = []
     for entry in sorted(entries, key=lambda entry: severity(entry.word)):

@@ -19,16 +19,16 @@ _USUAL = ("libaio", True)
 
 def describe_scenario(scenario: Scenario, arms: Sequence[str] = ()) -> str:
     """One screen: purpose, loads, claims, controls and arms; the devices of the ``arms`` that are named."""
-    devices = (line for arm in _chosen(scenario, arms) if arms for line in _devices(arm))
+    devices = (line for arm in _arms_of(scenario, arms) if arms for line in _devices(arm))
     return "\n".join([*_preface(scenario), *_arms(scenario), *devices])
 
 
 def steps_of(scenario: Scenario, arms: Sequence[str] = ()) -> str:
     """What lab/guest/runner.sh gets for each arm: a step on each line, then the files that steps use."""
-    return "\n".join(line for arm in _chosen(scenario, arms) for line in _steps(scenario, arm))
+    return "\n".join(line for arm in _arms_of(scenario, arms) for line in _steps(scenario, arm))
 
 
-def _chosen(scenario: Scenario, arms: Sequence[str]) -> list[Arm]:
+def _arms_of(scenario: Scenario, arms: Sequence[str]) -> list[Arm]:
     if unknown := [arm for arm in arms if arm not in scenario.arms]:
         raise Misuse(f"no arm {', '.join(unknown)}", remedy=f"the arms are {', '.join(scenario.arms)}")
     return [arm for arm in scenario.arms.values() if not arms or arm.name in arms]
@@ -62,7 +62,7 @@ def _preface(scenario: Scenario) -> Iterator[str]:
 
 def _load(load: Load) -> Iterator[str]:
     roles = ", ".join(map(_role, load.roles.values()))
-    lost = "".join(f"; {one.path} fails from {show_time(one.start)} to {show_time(one.end)}" for one in load.lost)
+    lost = "".join(f"; {loss.path} fails from {show_time(loss.start)} to {show_time(loss.end)}" for loss in load.lost)
     text = f"{load.name} ({show_time(load.ramp)} ramp, {show_time(load.runtime)}): {roles}{lost}"
     yield from textwrap.wrap(text, _WIDTH, initial_indent="  ", subsequent_indent="    ", break_on_hyphens=False)
 
@@ -98,9 +98,9 @@ def _arms(scenario: Scenario) -> Iterator[str]:
 def _setting(arm: Arm, earlier: Sequence[Arm]) -> Iterator[str]:
     """The arm's topology and settings; or an arm above that has all but few of them, and these."""
     own = arm.settings.items()
-    alike = [one for one in earlier if one.topology.name == arm.topology.name and own & one.settings.items()]
-    fewer = [one for one in alike if one.settings.keys() <= arm.settings.keys()]
-    base = min(fewer, key=lambda one: len(own - one.settings.items()), default=None)
+    alike = [above for above in earlier if above.topology.name == arm.topology.name and own & above.settings.items()]
+    fewer = [above for above in alike if above.settings.keys() <= arm.settings.keys()]
+    base = min(fewer, key=lambda above: len(own - above.settings.items()), default=None)
     yield f"as {base.name}" if base else arm.topology.name
     given = base.settings.items() if base else ()
     yield from (f"{key}: {value}" for key, value in own if (key, value) not in given and key != "topology")

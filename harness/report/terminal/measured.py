@@ -43,7 +43,7 @@ def print_measured(console: Console, verdict: Verdict, releases: tuple[str, str]
         _print_pair(console, verdict, releases, full=full)
     elif full:
         table = plain_table(folded("arm"), "load", "role", figures("IOPS"), Column("range", no_wrap=True, style="dim"))
-        for name, row in _named(verdict.measured):
+        for name, row in _names(verdict.measured):
             table.add_row(*name, figure(row.iops.median), limits(row.iops))
         _print(console, table)
     else:
@@ -119,7 +119,7 @@ def _print_pair(console: Console, verdict: Verdict, releases: tuple[str, str], *
     if shown:
         sides = (Column(release, justify="right", overflow="fold") for release in releases)
         table = plain_table(folded("arm"), "load", "role", *sides, "quotient")
-        for name, row in _named(shown):
+        for name, row in _names(shown):
             table.add_row(*name, spread(row.base) if row.base else "-", spread(row.iops), _quotient(row))
         _print(console, table)
     if alike := len(verdict.measured) - len(shown):
@@ -132,7 +132,7 @@ def _quotient(row: Measurement) -> str:
     return figure(row.iops.median / row.base.median) if row.iops.separate_from(row.base) else "no difference"
 
 
-def _named(measured: Sequence[Measurement]) -> list[tuple[tuple[Text, str, str], Measurement]]:
+def _names(measured: Sequence[Measurement]) -> list[tuple[tuple[Text, str, str], Measurement]]:
     """Each figure with its name; an arm is named once."""
     rows, arm = [], ""
     for row in measured:

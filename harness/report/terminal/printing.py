@@ -23,7 +23,7 @@ def trimmed(console: Console) -> Iterator[None]:
 
 def plain_table(*columns: Column | str) -> Table:
     """A table without a frame. A column that is only a name keeps to one line."""
-    every = (Column(one, no_wrap=True) if isinstance(one, str) else one for one in columns)
+    every = (Column(column, no_wrap=True) if isinstance(column, str) else column for column in columns)
     return Table(*every, box=SIMPLE_HEAD, pad_edge=False, show_edge=False)
 
 

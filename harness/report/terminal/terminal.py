@@ -43,7 +43,7 @@ def print_verdict(
     """Write the report. Colour follows the console (none when it is no terminal or NO_COLOR is set)."""
     with trimmed(console):
         if detail is Detail.BRIEF:
-            line = _status(verdict.status).append(f"  {_named(scenario, around)}: {conclusion(verdict)}", "default")
+            line = _status(verdict.status).append(f"  {_name(scenario, around)}: {conclusion(verdict)}", "default")
             console.print(line, soft_wrap=True, highlight=False)
         else:
             _report(console, scenario, verdict, around, full=detail is Detail.FULL)
@@ -68,13 +68,13 @@ def _report(console: Console, scenario: Scenario, verdict: Verdict, around: Surr
     console.print(_status(verdict.status).append(f"  {conclusion(verdict)}", "default"), highlight=False)
 
 
-def _named(scenario: Scenario, around: Surroundings) -> str:
+def _name(scenario: Scenario, around: Surroundings) -> str:
     return f"{scenario.name} on Linux {around.facts.kernel.release}"
 
 
 def _heading(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
     origin = around.facts.kernel.origin.partition(",")[0]
-    head = _status(verdict.status).append(f"  {_named(scenario, around)} ({origin})", "default")
+    head = _status(verdict.status).append(f"  {_name(scenario, around)} ({origin})", "default")
     console.print(head, highlight=False, width=_width(console))
     for text in (reason(verdict), scenario.title):
         console.print(Padding(Text(text), (0, 0, 0, _STATUS_WIDTH + 1)), highlight=False, width=_width(console))
@@ -96,7 +96,7 @@ def _reproductions(console: Console, verdict: Verdict) -> None:
         ):
             if words:
                 table.add_row("", Text(words, style))
-        _indented(console, table)
+        _indent(console, table)
 
 
 def _cells(console: Console, title: str, cells: Sequence[CellResult]) -> None:
@@ -106,7 +106,7 @@ def _cells(console: Console, title: str, cells: Sequence[CellResult]) -> None:
     table = _grid(_STATUS_WIDTH)
     for cell in incidents(cells):
         table.add_row(_status(cell["status"]), Text(f"{cell['where']}: {'; '.join(cell['reasons'])}"))
-    _indented(console, table)
+    _indent(console, table)
 
 
 def _bottlenecks(console: Console, verdict: Verdict, limits: Sequence[Bottleneck], *, full: bool) -> None:
@@ -119,7 +119,7 @@ def _bottlenecks(console: Console, verdict: Verdict, limits: Sequence[Bottleneck
     table = bottleneck_table(limits) if full and limits else folded_lines(limits, failed)
     if table is not None:
         _section(console, "Bottleneck")
-        _indented(console, table)
+        _indent(console, table)
 
 
 def _footer(console: Console, scenario: Scenario, around: Surroundings) -> None:
@@ -139,7 +139,7 @@ def _method(console: Console, scenario: Scenario, around: Surroundings) -> None:
     table = Table.grid(Column(style="dim", no_wrap=True), folded(), padding=(0, 2))
     for name, text in method(scenario, around):
         table.add_row(Text(name), Text(text))
-    _indented(console, table)
+    _indent(console, table)
     # Not wrapped, so that they can be copied.
     for name, text in (("  again    ", shlex.join(around.facts.command)), ("  results  ", around.folder)):
         if text:
@@ -165,5 +165,5 @@ def _section(console: Console, title: str) -> None:
     console.print(Text(title, "bold"), highlight=False)
 
 
-def _indented(console: Console, table: Table) -> None:
+def _indent(console: Console, table: Table) -> None:
     console.print(Padding(table, (0, 0, 0, 2), expand=False), highlight=False, width=_width(console))

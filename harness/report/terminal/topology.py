@@ -36,13 +36,13 @@ def allowance(topology: Topology) -> Iterator[str]:
 
 def _stack(topology: Topology, box: Box) -> Iterator[str]:
     name, several = box.names[0], len(box.names) > 1
-    yield f"stack {box.title}: {'each ' if several else ''}{_split(topology, name)}"
+    yield f"stack {box.title}: {'each ' if several else ''}{_shares(topology, name)}"
     for rw in ("read", "write"):
         together = f"; all at once {_allowed_words(topology, box.names, rw)}" if several else ""
         yield f"  {rw} in 1M: {_allowed_words(topology, (name,), rw)}{together}"
 
 
-def _split(topology: Topology, name: str) -> str:
+def _shares(topology: Topology, name: str) -> str:
     """The share of each LUN in the bytes read, as far as the layout fixes it."""
     access = Access(0, topology.region(name).size, STREAM, sequential=True)
     shares: dict[tuple[str, bool], list[str]] = {}
@@ -56,17 +56,17 @@ def _split(topology: Topology, name: str) -> str:
 
 
 def _allowed_words(topology: Topology, names: tuple[str, ...], rw: str) -> str:
-    found = _found(topology, names, rw)
-    if found is None:
+    bounds = _bounds(topology, names, rw)
+    if bounds is None:
         return "no bound"
     order = {name: place for place, name in enumerate((*topology.disks, *topology.links, *topology.luns))}
-    binding = [limit.element for limit in found.limits if limit.use > _BINDS]
+    binding = [limit.element for limit in bounds.limits if limit.use > _BINDS]
     binding.sort(key=lambda element: order.get(element.name, 0))
-    total = Scaled(topology.scale).rate(sum(found.rates.values()))
+    total = Scaled(topology.scale).rate(sum(bounds.rates.values()))
     return f"{total}, bound by {kinds_words((element.kind, element.name) for element in binding)}"
 
 
-def _found(topology: Topology, names: tuple[str, ...], rw: str, bs: int = STREAM) -> Allowed | None:
+def _bounds(topology: Topology, names: tuple[str, ...], rw: str, bs: int = STREAM) -> Allowed | None:
     """The bounds of deep roles on all of ``names`` at once; None when one of them has no limit."""
     role = Role("all", names, rw, bs, _DEEP, "libaio", True)
     try:
@@ -83,8 +83,8 @@ def _tags(topology: Topology, hba: Hba) -> Iterator[str]:
     carried = f"; its disks and links carry {scaled.rate(flow.rate)}" if flow else ""
     yield f"{hba.can_queue} for {plural(len(luns), 'LUN')}, {hba.cmd_per_lun} each at most{carried}"
     for words, rw, bs in (("streams of 1M", "read", STREAM), ("random 4k reads", "randread", RANDOM)):
-        found = _found(topology, _targets(topology, luns), rw, bs)
-        for limit in found.limits if found else ():
+        bounds = _bounds(topology, _targets(topology, luns), rw, bs)
+        for limit in bounds.limits if bounds else ():
             if (limit.element.kind, limit.element.name) == (FlowKind.HOST, hba.name):
                 requests = f", {limit.rate * topology.scale / bs:,.0f} requests a second" if bs == RANDOM else ""
                 held = f"{limit.use * hba.can_queue:.3g} of {hba.can_queue} held when something else limits"
@@ -150,13 +150,13 @@ def _line(box: Box) -> str:
 
 
 def _timers(topology: Topology) -> Iterator[str]:
-    found = crossings(topology)
-    if not found:
+    passed = crossings(topology)
+    if not passed:
         return
     yield ""
     yield f"warning: kernel timers do not scale; a scale of {topology.scale} moves these times past them"
     scaled = Scaled(topology.scale)
-    for timer, each in groupby(found, lambda crossing: crossing.timer):
+    for timer, each in groupby(passed, lambda crossing: crossing.timer):
         yield f"  {show_time(timer.time)}  {timer.name} ({timer.source}): {timer.does}"
         yield from (f"    {crossing.what}: {scaled.time(crossing.lab)}" for crossing in each)
 

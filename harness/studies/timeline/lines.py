@@ -56,8 +56,8 @@ class ReleaseChange:
     @property
     def share(self) -> float | None:
         """None where a value is zero or missing."""
-        one, other = self.line.values.get(self.before), self.line.values.get(self.after)
-        return other.median / one.median - 1 if one and other and one.median else None
+        first, second = self.line.values.get(self.before), self.line.values.get(self.after)
+        return second.median / first.median - 1 if first and second and first.median else None
 
     @property
     def turned(self) -> bool:
@@ -70,10 +70,10 @@ def lines(sweep: Sweep, metrics: Sequence[str] = METRICS) -> tuple[TimelineRow, 
     return (*_claims(sweep), *_figures(sweep.points, metrics))
 
 
-def changes(found: Sequence[TimelineRow], measured: Sequence[int]) -> tuple[ReleaseChange, ...]:
+def changes(rows: Sequence[TimelineRow], places: Sequence[int]) -> tuple[ReleaseChange, ...]:
     """Every change between neighbours among the ``measured`` places, in the order of kernels."""
-    pairs = list(itertools.pairwise(measured))
-    return tuple(ReleaseChange(line, *pair) for pair in pairs for line in found if differs(line, *pair))
+    pairs = list(itertools.pairwise(places))
+    return tuple(ReleaseChange(line, *pair) for pair in pairs for line in rows if differs(line, *pair))
 
 
 def differs(line: TimelineRow, before: int, after: int) -> bool:
@@ -81,11 +81,11 @@ def differs(line: TimelineRow, before: int, after: int) -> bool:
     statuses = {line.status(before), line.status(after)}
     if len(statuses) == len(_JUDGED) and statuses == set(_JUDGED):
         return True
-    one, other = line.values.get(before), line.values.get(after)
-    if one is None or other is None or not one.separate_from(other):
+    first, second = line.values.get(before), line.values.get(after)
+    if first is None or second is None or not first.separate_from(second):
         return False
-    least = line.alone if min(len(one.values), len(other.values)) == 1 else LARGE.share
-    return abs(other.median - one.median) > least * abs(one.median)
+    least = line.alone if min(len(first.values), len(second.values)) == 1 else LARGE.share
+    return abs(second.median - first.median) > least * abs(first.median)
 
 
 def _alone(metrics: Iterable[str]) -> float:
@@ -109,14 +109,14 @@ def _claims(sweep: Sweep) -> Iterator[TimelineRow]:
 
 def _figures(points: Mapping[int, KernelPoint], metrics: Sequence[str]) -> Iterator[TimelineRow]:
     """A figure that all roles of a load share (such as cpu.per_io) is one line, named without a role."""
-    found: dict[tuple[str, str, str], dict[str, dict[int, dict[int, float]]]] = {}
+    figures: dict[tuple[str, str, str], dict[str, dict[int, dict[int, float]]]] = {}
     for place, point in points.items():
         for cell in point.verdict.cells:
             for (load, role, metric), value in cell.figures.items():
                 if metric in metrics:
-                    roles = found.setdefault((cell.arm, load, metric), {})
+                    roles = figures.setdefault((cell.arm, load, metric), {})
                     roles.setdefault(role, {}).setdefault(place, {})[cell.seed] = value
-    for (arm, load, metric), roles in found.items():
+    for (arm, load, metric), roles in figures.items():
         first = next(iter(roles.values()))
         shared = len(roles) > 1 and all(values == first for values in roles.values())
         for role, by_place in {"": first}.items() if shared else roles.items():

@@ -28,7 +28,7 @@ _LOGARITHMIC_FROM = 20.0
 _LEGEND = (
     "\u25cf holds or no bound, \u00d7 fails, upright line: range over the seeds, small dot on the axis: not measured"
 )
-_STYLE = svg.themed(
+_STYLE = svg.theme(
     "timeline",
     """\
 text{font:12px "DejaVu Sans",sans-serif;fill:INK}
@@ -87,14 +87,14 @@ def panels(timeline: Timeline) -> list[TimelineRow]:
         if change.line.bound is None and change.share is not None and change.share > -1:
             size = abs(math.log1p(change.share))
             largest[change.line.title] = max(largest.get(change.line.title, (0.0, change.line))[0], size), change.line
-    figures = sorted(largest.values(), key=lambda found: -found[0])[:MOST_FIGURES]
+    figures = sorted(largest.values(), key=lambda sized: -sized[0])[:MOST_FIGURES]
     return [*claims, *(line for _, line in figures)]
 
 
 def _panel(timeline: Timeline, line: TimelineRow, top: float) -> Iterator[str]:
-    yield svg.text("name", 24, top + 16, _cut(line.title))
+    yield svg.text("name", 24, top + 16, _shorten(line.title))
     under = f"{line.ratio}, expected {line.bound.text}" if line.bound else f"median over the seeds, {line.unit}"
-    yield svg.text("mono", 24, top + 33, _cut(under))
+    yield svg.text("mono", 24, top + 33, _shorten(under))
     margin = (_RIGHT - _LEFT) / len(timeline.sweep.specs) / 2
     y, x = _upwards(line), Axis(0.0, len(timeline.sweep.specs) - 1.0, _LEFT + margin, _RIGHT - margin)
     if line.bound is not None:
@@ -143,7 +143,7 @@ def _upwards(line: TimelineRow) -> Axis:
     return fitting(values, _BASE, _TOP)
 
 
-def _cut(words: str) -> str:
+def _shorten(words: str) -> str:
     return words if len(words) <= _WORDS else f"{words[: _WORDS - 3]}..."
 
 
