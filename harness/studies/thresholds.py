@@ -10,18 +10,15 @@ from pathlib import Path
 from statistics import median
 
 from harness.judge.cells import CellResult, ensemble_of
-from harness.judge.comparison import Difference, changes
 from harness.judge.thresholds import LARGE, LEAST_ARMS, SINGLE, NullEvidence, kind
 from harness.limits.load import load_scenario
 from harness.record.judging import results_of
 from harness.report import markdown
 from harness.report.format import percent, plural
 from harness.scenario.expand import variant
-from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Scenario
-from harness.studies.evidence.rows import EvidenceRow, RowSide, arms_of
+from harness.studies.evidence.rows import EvidenceRow, arms_of
 from harness.studies.evidence.scorer import Measure
-from lab.base.errors import CannotJudge
 
 SEEDS = 2
 """Of the source. Its variants have the first of them."""
@@ -94,25 +91,8 @@ class NullFigure:
 
 def spread(values: Iterable[float]) -> float:
     """By how much the largest value is above the smallest, relative to that."""
-    found = sorted(values)
-    return found[-1] / found[0] - 1
-
-
-@dataclass(frozen=True)
-class ZooDifference:
-    """How many figures of a regression's arms differ on both seeds, and how many either threshold marks.
-
-    ``missed`` are marked by the thresholds by kind alone; ``layout`` counts those that only the old one marks.
-    ``reason`` says why nothing was counted.
-    """
-
-    regression: str
-    differ: int = 0
-    old: int = 0
-    new: int = 0
-    missed: tuple[str, ...] = ()
-    layout: int = 0
-    reason: str = ""
+    ordered = sorted(values)
+    return ordered[-1] / ordered[0] - 1
 
 
 def null_figures(measure: Measure, source: str, chosen: Iterable[NullSample]) -> Iterator[NullFigure]:
@@ -142,8 +122,8 @@ def figures_of_null(
     for arm, key in ((arm, key) for arm, figures in examples.items() for key in figures):
         own, what = ensemble_of(base, arm, key), kind(key, examples[arm])
         if own and what:
-            found = {name: ensemble_of(cells, arm, key) for name, cells in others.items()}
-            variants = {name: dict(one.values) for name, one in found.items() if one is not None}
+            ensembles = {name: ensemble_of(cells, arm, key) for name, cells in others.items()}
+            variants = {name: dict(ensemble.values) for name, ensemble in ensembles.items() if ensemble is not None}
             if all(min(values.values()) > 0 for values in (own.values, *variants.values())):
                 yield NullFigure(what, ".".join((scenario, arm, *key)), dict(own.values), variants)
 
@@ -151,20 +131,20 @@ def figures_of_null(
 def evidence_of(figures: Iterable[NullFigure]) -> dict[str, NullEvidence]:
     """By kind of figure, sorted."""
     kinds: dict[str, list[NullFigure]] = {}
-    for one in figures:
-        kinds.setdefault(one.kind, []).append(one)
-    return {name: _evidence(found) for name, found in sorted(kinds.items())}
+    for figure in figures:
+        kinds.setdefault(figure.kind, []).append(figure)
+    return {name: _evidence(group) for name, group in sorted(kinds.items())}
 
 
 def _evidence(figures: Sequence[NullFigure]) -> NullEvidence:
-    pairs = [(share, f"{one.name} ({name})") for one in figures for name, share in one.moved()]
+    pairs = [(share, f"{figure.name} ({name})") for figure in figures for name, share in figure.moved()]
     layout, where = max(pairs, default=(0.0, ""))
     return NullEvidence(
         layout,
-        max(one.seeds for one in figures),
-        max(one.single for one in figures),
+        max(figure.seeds for figure in figures),
+        max(figure.single for figure in figures),
         len(pairs),
-        len({one.arm for one in figures if one.single}),
+        len({figure.arm for figure in figures if figure.single}),
         where if layout else "",
     )
 
@@ -172,34 +152,6 @@ def _evidence(figures: Sequence[NullFigure]) -> NullEvidence:
 def document(kinds: Mapping[str, NullEvidence], kernel: str) -> dict[str, object]:
     """What ``harness.judge.thresholds`` reads."""
     return {"kernel": kernel, "seeds": SEEDS, "kinds": {name: asdict(one) for name, one in kinds.items()}}
-
-
-def zoo_differences(
-    measure: Measure, source: str, regressions: Sequence[EvidenceRow], known: Mapping[str, NullEvidence]
-) -> Iterator[ZooDifference]:
-    """Measure what is missing of the source and its mutants. Raises what boots raise."""
-    usable = {name: one.usable() for name, one in known.items()}
-    for one in regressions:
-        if not one.mutant:
-            yield ZooDifference(one.name, reason="without a mutant no two builds of one configuration show it")
-            continue
-        seeds, arms = max(SEEDS, one.scenario.seeds), arms_of([one])
-        try:
-            sides = [
-                results_of(measure(one.scenario, spec, arms, seeds)) for spec in (source, f"{source}+{one.mutant}")
-            ]
-        except CannotJudge as error:
-            yield ZooDifference(one.name, reason=error.message)
-            continue
-        good, bad = sides if one.mutant_is is RowSide.BAD else reversed(sides)
-        old = {each.figure: each for each in changes(good, bad, tuple(METRICS), exact=True)}
-        new = {each.figure: each for each in changes(good, bad, tuple(METRICS), exact=True, known=usable)}
-        judged = [name for name, each in new.items() if each.evidence]
-        apart = [name for name in judged if new[name].apart]
-        marked = [[name for name in apart if table[name].difference() is Difference.MARKED] for table in (old, new)]
-        missed = tuple(name for name in marked[1] if name not in marked[0])
-        layout = sum(name not in marked[1] for name in marked[0])
-        yield ZooDifference(one.name, len(apart), len(marked[0]), len(marked[1]), missed, layout)
 
 
 _PREFACE = f"""\
@@ -219,29 +171,14 @@ with one seed a side.
 
 
 def threshold_page(
-    kinds: Mapping[str, NullEvidence],
-    chosen: Sequence[NullSample],
-    zoo: Sequence[ZooDifference],
-    measured_on: str,
-    command: str,
+    kinds: Mapping[str, NullEvidence], chosen: Sequence[NullSample], measured_on: str, command: str
 ) -> str:
     """docs/results/thresholds.md; ``command`` generates it."""
-    counted = [one for one in zoo if not one.reason]
-    differ, old, new = (sum(getattr(one, name) for one in counted) for name in ("differ", "old", "new"))
-    missed, layout = sum(len(one.missed) for one in counted), sum(one.layout for one in counted)
-    entries = plural(sum(bool(one.missed) for one in counted), "regression")
-    arms = "; ".join(f"{one.scenario.name} ({', '.join(one.arms)})" for one in chosen)
+    arms = "; ".join(f"{sample.scenario.name} ({', '.join(sample.arms)})" for sample in chosen)
     lines = [
         *markdown.head("What layout alone moves", f"Generated from results by: {command}"),
         _PREFACE,
-        *markdown.table(_COLUMNS, (_row(name, one) for name, one in kinds.items())),
-        "",
-        *markdown.section("True differences of the zoo", _zoo_lines(zoo)),
-        f"{differ} figures of {plural(len(counted), 'regression')} have ranges that are apart between the two sides."
-        f" {100 * LARGE.share:g} % marks {old} of them, and the thresholds above {new}:",
-        "",
-        f"- {missed} are marked by these alone, in {entries}: the old threshold missed them;",
-        f"- {layout} are marked by the old one alone: layout by itself moves such a figure as far.",
+        *markdown.table(_COLUMNS, (_row(name, evidence) for name, evidence in kinds.items())),
         "",
         f"Arms: {arms}; {plural(SEEDS, 'seed')}, the other layouts one. {measured_on}."
         f" `{command}` measures what is missing.",
@@ -262,27 +199,7 @@ _COLUMNS = (
 )
 
 
-def _row(name: str, one: NullEvidence) -> tuple[str, ...]:
-    used = one.usable()
-    shares = (one.layout, one.seeds, one.single, used.layout, used.single)
-    return (name, str(one.pairs), str(one.arms), *map(percent, shares), one.where or "-")
-
-
-def _zoo_lines(zoo: Sequence[ZooDifference]) -> Iterator[str]:
-    rows = [
-        (
-            one.regression,
-            str(one.differ),
-            str(one.old),
-            str(one.new),
-            str(len(one.missed)),
-            str(one.layout),
-            one.missed[0] if one.missed else "-",
-        )
-        for one in zoo
-        if not one.reason
-    ]
-    general = f"{100 * LARGE.share:g} %"
-    columns = ("regression", "figures apart", f"by {general}", "by kind", "only by kind", f"only by {general}")
-    yield from markdown.table((*columns, "the first that only its kind marks"), rows)
-    yield from (f"\n{one.regression}: not counted: {one.reason}" for one in zoo if one.reason)
+def _row(name: str, evidence: NullEvidence) -> tuple[str, ...]:
+    used = evidence.usable()
+    shares = (evidence.layout, evidence.seeds, evidence.single, used.layout, used.single)
+    return (name, str(evidence.pairs), str(evidence.arms), *map(percent, shares), evidence.where or "-")

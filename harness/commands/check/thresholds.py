@@ -10,7 +10,7 @@ from harness.commands.common.measuring import measuring
 from harness.judge.thresholds import DATA
 from harness.studies.evidence.rows import load_zoo
 from harness.studies.evidence.scorer import FOLDER
-from harness.studies.thresholds import document, evidence_of, null_figures, samples, threshold_page, zoo_differences
+from harness.studies.thresholds import document, evidence_of, null_figures, samples, threshold_page
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.kernels.packaged import base_spec
 from lab.qemu.probe import find_qemu
@@ -37,23 +37,22 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     regressions = load_zoo(shared.SCENARIOS)
-    known = {one.scenario.name: one for one in samples(regressions, shared.SCENARIOS)}
+    known = {sample.scenario.name: sample for sample in samples(regressions, shared.SCENARIOS)}
     for name in options.scenarios:
         if name not in known:
             raise Misuse(f"thresholds do not use {name}{nearest(name, known)}", remedy=f"one of {names(known)}")
     chosen = [known[name] for name in options.scenarios or known]
     measure = measuring(options, FOLDER)
     kinds = evidence_of(null_figures(measure, options.source, chosen))
-    zoo = () if options.scenarios else tuple(zoo_differences(measure, options.source, regressions, kinds))
-    for name, one in kinds.items():
-        print(f"{name}: {one.pairs} null pairs, medians {one.layout:.3%}, single boots {one.single:.3%}")
+    for name, shares in kinds.items():
+        print(f"{name}: {shares.pairs} null pairs, medians {shares.layout:.3%}, single boots {shares.single:.3%}")
     if options.scenarios:
         return EXIT_PASS
     kernel = kernel_of(options.source).release
     write_json(DATA, document(kinds, kernel))
     page = shared.PAGES / "thresholds.md"
     measured_on = f"Kernel: {kernel}. QEMU {find_qemu().version_text}"
-    text = threshold_page(kinds, chosen, zoo, measured_on, "blklab check thresholds")
+    text = threshold_page(kinds, chosen, measured_on, "blklab check thresholds")
     shared.write_page(page, text)
     shared.tell(f"thresholds of {len(kinds)} kinds of figures written to {DATA.name} and {page}")
     return EXIT_PASS
