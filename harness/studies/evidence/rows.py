@@ -5,7 +5,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from enum import StrEnum
 from pathlib import Path
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.judge.killers import killers
 from harness.judge.operands import arms_needed
@@ -15,7 +15,7 @@ from harness.scenario import load, schema
 from harness.scenario.claims import parsed
 from harness.scenario.expand import variant
 from harness.scenario.load import Refused, find_scenarios
-from harness.scenario.model import Bound, Claim, Clock, Control, Ratio, Scenario, is_in
+from harness.scenario.model import Agreement, Bound, Claim, Clock, Control, Ratio, Reproduction, Scenario, is_in
 from harness.scenario.ratio import BOUND, FIGURE, ExpressionError, names_of, parse_bound, parse_ratio
 from lab.base.errors import InputErrors, Misuse
 from lab.kernels.ranges import RANGE_PATTERN, RangeError, parse_range
@@ -126,42 +126,26 @@ def by_scenario(rows: Iterable[EvidenceRow]) -> list[list[EvidenceRow]]:
     return [*groups.values()]
 
 
+def _row(topic: Topic, scenario: Scenario, of: Claim | Control | Reproduction | Agreement, **more: Any) -> EvidenceRow:
+    return EvidenceRow(topic, scenario.name, of.that, scenario, of.ratio, **more)
+
+
 def claim_rows(scenario: Scenario) -> Iterator[EvidenceRow]:
     """The claims and the controls of a scenario."""
     for claim in scenario.claims:
         known = tuple(failure.kernels for failure in claim.known)
-        yield EvidenceRow(
-            Topic.CONTROLS, scenario.name, claim.that, scenario, claim.ratio, claim.expect, claim, bad_on=known
-        )
+        yield _row(Topic.CONTROLS, scenario, claim, expect=claim.expect, entry=claim, bad_on=known)
     for control in scenario.controls:
-        yield EvidenceRow(
-            Topic.CONTROLS,
-            scenario.name,
-            control.that,
-            scenario,
-            control.ratio,
-            control.expect,
-            control,
-            mutant=control.mutant,
-            mutant_is=RowSide.GOOD,
-        )
+        of_mutant = {"mutant": control.mutant, "mutant_is": RowSide.GOOD}
+        yield _row(Topic.CONTROLS, scenario, control, expect=control.expect, entry=control, **of_mutant)
 
 
 def report_rows(scenario: Scenario) -> Iterator[EvidenceRow]:
     """The ratios of the field report that a scenario reproduces."""
     link = scenario.source.link if scenario.source else ""
     for entry in scenario.reproduces:
-        yield EvidenceRow(
-            Topic.REPORTS,
-            scenario.name,
-            entry.that,
-            scenario,
-            entry.ratio,
-            published=entry.reported,
-            in_words=entry.in_words,
-            link=link,
-            because=entry.because,
-        )
+        report = {"published": entry.reported, "in_words": entry.in_words, "link": link, "because": entry.because}
+        yield _row(Topic.REPORTS, scenario, entry, **report)
 
 
 def clock_rows(scenario: Scenario, search: Path) -> Iterator[EvidenceRow]:
@@ -176,16 +160,7 @@ def clock_rows(scenario: Scenario, search: Path) -> Iterator[EvidenceRow]:
         except ExpressionError as error:
             where = f"{place} theirs, character {error.offset + 1}"
             raise Misuse(f"{where}: {error.message} in {twin.name}", remedy=error.remedy) from error
-        yield EvidenceRow(
-            Topic.CLOCKS,
-            scenario.name,
-            entry.that,
-            scenario,
-            entry.ratio,
-            figure=theirs,
-            because=entry.because,
-            twin=twin,
-        )
+        yield _row(Topic.CLOCKS, scenario, entry, figure=theirs, because=entry.because, twin=twin)
 
 
 def sensitivity_rows(scenario: Scenario) -> Iterator[EvidenceRow]:
@@ -330,23 +305,10 @@ def _read_row(row: Row, known: Mapping[str, Path], scenario_of: Callable[[str], 
         row.problems.add(row.place(_DECISION.name), "decision: with one, no kernel is bad (remove bad_on and mutant)")
     if name is None or that is None or link is None or ratio is None or expect is None:
         return None
-    return EvidenceRow(
-        Topic.ZOO,
-        name,
-        that,
-        scenario,
-        ratio,
-        expect,
-        bad_on=bad_on,
-        also=tuple(row.get_or(_ALSO, [])),
-        mutant=mutant,
-        mutant_is=RowSide(row.get_or(_MUTANT_IS, RowSide.BAD)),
-        figure=figure,
-        published=published,
-        link=link,
-        because=row.get_or(schema.BECAUSE_OFF, ""),
-        decision=decision,
-    )
+    more = {"bad_on": bad_on, "also": tuple(row.get_or(_ALSO, [])), "link": link, "decision": decision}
+    more |= {"figure": figure, "published": published, "because": row.get_or(schema.BECAUSE_OFF, ""), "mutant": mutant}
+    side = RowSide(row.get_or(_MUTANT_IS, RowSide.BAD))
+    return EvidenceRow(Topic.ZOO, name, that, scenario, ratio, expect, mutant_is=side, **more)
 
 
 def _ranges(row: Row) -> tuple[str, ...]:

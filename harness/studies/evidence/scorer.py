@@ -187,9 +187,9 @@ def score_clocks(rows: Iterable[EvidenceRow], store: Store) -> list[RowScore]:
         if row.twin is None or row.figure is None:
             continue
         twins = {series: judge_run(run) for series, run in newest_runs(store, row.twin).items()}
-        for found in score_newest([row], store, built=False):
-            verdict = twins.get(series_of(found.kernel))
-            scores.append(replace(found, other=ensemble(row.figure, row.twin, verdict) if verdict else None))
+        for newest in score_newest([row], store, built=False):
+            verdict = twins.get(series_of(newest.kernel))
+            scores.append(replace(newest, other=ensemble(row.figure, row.twin, verdict) if verdict else None))
     return scores
 
 
@@ -199,13 +199,13 @@ def score_zoo(rows: Sequence[EvidenceRow], kernels: Sequence[str], source: str, 
     for spec in dict.fromkeys((*kernels, *(spec for row in rows for spec in row.also))):
         for own in by_scenario(row for row in rows if spec in (*kernels, *row.also)):
             scores += score(own, spec, measure, arms=arms_of(own))
-    scores.sort(key=lambda found: (by_release(found.kernel), rows.index(found.row)))
+    scores.sort(key=lambda it: (by_release(it.kernel), rows.index(it.row)))
     for mutant in dict.fromkeys(row.mutant for row in rows if row.mutant):
         for own in by_scenario(row for row in rows if row.mutant == mutant):
             arms = arms_of(own)
             without = score(own, source, measure, arms=arms)
             pairs = zip(score(own, source, measure, mutant=mutant, arms=arms), without, strict=True)
-            scores += [replace(found, other=base.figure) for found, base in pairs]
+            scores += [replace(broken, other=base.figure) for broken, base in pairs]
     return scores
 
 
@@ -228,14 +228,14 @@ def null_pairs(
 ) -> Iterator[NullPair]:
     """A pair for each row on the first kernel that decides it, ``most`` at most. Raises what boots raise."""
     places: dict[tuple[str, str], list[RowScore]] = {}
-    for found in scores:
-        if not found.mutant:
-            places.setdefault((found.spec, found.row.scenario.name), []).append(found)
+    for it in scores:
+        if not it.mutant:
+            places.setdefault((it.spec, it.row.scenario.name), []).append(it)
     paired: set[str] = set()
     made = 0
     for (spec, _), there in places.items():
-        rows = [found.row for found in there]
-        decided = {found.row.name for found in there if found.side is not RowSide.UNKNOWN}
+        rows = [it.row for it in there]
+        decided = {it.row.name for it in there if it.side is not RowSide.UNKNOWN}
         if decided <= paired or (most is not None and made >= most):
             continue
         with suppress(CannotJudge):
