@@ -4,16 +4,16 @@
 git chooses the commits, an oracle measures each of them once.
 """
 
-from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from functools import partial
 from pathlib import Path
 
 from harness.bisect.culprit import warnings
-from harness.bisect.finding import ITSELF, PARENT, REVERT, Finding, MeasuredCommit
+from harness.bisect.finding import Finding, MeasuredCommit, checks
 from harness.bisect.notebook import Notebook, Oracle, Tell
 from harness.bisect.question import Answer, Question
-from harness.bisect.repository import Commit, Repository
+from harness.bisect.repository import Repository
 from harness.bisect.state import CommitWord, Observation, State
 from lab.base.errors import BlklabError
 
@@ -45,7 +45,7 @@ class Bisection:
             tuple(self._steps.values()),
             found,
             tuple(self._repository.commit(sha) for sha in left),
-            tuple(self._checks(found, question)) if found else (),
+            tuple(checks(self._repository, found, bad, partial(self._word, question=question))) if found else (),
             tuple(warnings(found)) if found else (),
         )
 
@@ -100,9 +100,5 @@ class Bisection:
         self._tell(f"{seen.commit[:12]}: {answer.word}" + (f", {answer.reason}" if answer.reason else ""))
         return answer
 
-    def _checks(self, culprit: Commit, question: Question) -> Iterable[tuple[str, CommitWord | None]]:
-        """The word of each check; a revert that does not apply has none."""
-        for what, sha in ((PARENT, culprit.parents[0]), (ITSELF, culprit.sha)):
-            yield what, question.answer(self._notes.measured(sha, what)).word
-        reverted = self._repository.reverted(culprit.sha, self._wanted.bad)
-        yield REVERT, question.answer(self._notes.measured(reverted, REVERT)).word if reverted else None
+    def _word(self, commit: str, why: str, question: Question) -> CommitWord:
+        return question.answer(self._notes.measured(commit, why)).word

@@ -1,10 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The result of a bisection and its evidence."""
 
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
 from harness.bisect.question import Answer, Question
-from harness.bisect.repository import Commit
+from harness.bisect.repository import Commit, Repository
 from harness.bisect.state import CommitWord, Observation
 
 PARENT, ITSELF, REVERT = "the parent", "the commit", "the bad end with the commit reverted"
@@ -17,6 +18,15 @@ class MeasuredCommit:
     commit: Commit
     seen: Observation
     answer: Answer
+
+
+def checks(
+    repository: Repository, culprit: Commit, bad: str, word: Callable[[str, str], CommitWord]
+) -> Iterator[tuple[str, CommitWord | None]]:
+    """Each check with the ``word`` of its commit; a revert that does not apply has none."""
+    reverted = repository.reverted(culprit.sha, bad)
+    for what, sha in ((PARENT, culprit.parents[0]), (ITSELF, culprit.sha), (REVERT, reverted)):
+        yield what, word(sha, what) if sha else None
 
 
 @dataclass(frozen=True)

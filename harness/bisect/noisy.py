@@ -5,11 +5,11 @@ It goes along first parents, which is one line, and from a merge that it finds i
 """
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 from harness.bisect.culprit import warnings
-from harness.bisect.finding import ITSELF, PARENT, REVERT, Finding, MeasuredCommit
+from harness.bisect.finding import Finding, MeasuredCommit, checks
 from harness.bisect.notebook import Notebook, Oracle, Tell
 from harness.bisect.posterior import CONFIDENCE, Ends, Found, Posterior, search
 from harness.bisect.question import Answer, Question
@@ -51,13 +51,16 @@ class NoisyBisection:
     def _found(self, ends: Ends, question: Question) -> Finding:
         sha, left, confidence = self._descend(ends, question)
         culprit = self._repository.commit(sha) if sha else None
-        checks = tuple(self._checks(sha, ends, question)) if sha else ()
+
+        def word(commit: str, _: str) -> CommitWord:
+            return self._word(commit, ends, question)
+
         return Finding(
             question,
             tuple(self._steps(ends, question)),
             culprit,
             tuple(self._repository.commit(one) for one in left),
-            checks,
+            tuple(checks(self._repository, culprit, self._wanted.bad, word)) if culprit else (),
             tuple(warnings(culprit)) if culprit else (),
             confidence,
             self._cost,
@@ -122,12 +125,6 @@ class NoisyBisection:
         if found.culprit is None:
             return CommitWord.SKIP
         return CommitWord.GOOD if found.culprit else CommitWord.BAD
-
-    def _checks(self, culprit: str, ends: Ends, question: Question) -> Iterable[tuple[str, CommitWord | None]]:
-        for what, sha in ((PARENT, self._repository.commit(culprit).parents[0]), (ITSELF, culprit)):
-            yield what, self._word(sha, ends, question)
-        reverted = self._repository.reverted(culprit, self._wanted.bad)
-        yield REVERT, self._word(reverted, ends, question) if reverted else None
 
     def _steps(self, ends: Ends, question: Question) -> Iterator[MeasuredCommit]:
         for sha in self._met:

@@ -22,26 +22,23 @@ _MAKES_BOOTS = Path(build.__file__).parents[1]
 
 @dataclass(frozen=True)
 class CommitTrial:
-    """What runs on each commit; no ``arms``: all; ``seeds`` None: those of the scenario."""
+    """What runs on each commit of the repository ``clone``, whose kernel specification is ``spec`` (``tree:PATH``).
 
+    No ``arms``: all; ``seeds`` None: those of the scenario.
+    """
+
+    clone: Path
+    spec: str
     scenario: Scenario
     seeds: int | None = None
     arms: tuple[str, ...] = ()
 
 
-@dataclass(frozen=True)
-class CommitSource:
-    """The repository ``clone`` has the commits; ``spec`` is its kernel specification (``tree:PATH``)."""
-
-    clone: Path
-    spec: str
-
-
 class KernelOracle:
     """Builds commits and runs the trial on them."""
 
-    def __init__(self, bench: Bench, trial: CommitTrial, source: CommitSource, tell: Tell) -> None:
-        self._bench, self._trial, self._source, self._tell = bench, trial, source, tell
+    def __init__(self, bench: Bench, trial: CommitTrial, tell: Tell) -> None:
+        self._bench, self._trial, self._tell = bench, trial, tell
         self.setting = _setting(bench.lab, trial)
         # A finished build does not wait for speculative ones.
         self._built: dict[str, Kernel | CannotJudge] = {}
@@ -61,16 +58,15 @@ class KernelOracle:
         return found
 
     def _build(self, commit: str) -> Kernel | CannotJudge:
-        source = tree.KernelSource(
-            self._source.clone, f"{self._source.spec}@{commit}", self._title(commit), revision=commit
-        )
+        trial = self._trial
+        source = tree.KernelSource(trial.clone, f"{trial.spec}@{commit}", self._title(commit), revision=commit)
         try:
             return tree.built(source, self._bench.lab.cache, tell=self._tell)
         except CannotJudge as error:
             return error
 
     def _title(self, commit: str) -> str:
-        return f"{self._source.spec} at {commit[:12]}"
+        return f"{self._trial.spec} at {commit[:12]}"
 
     def prepare(self, commit: str) -> None:
         self.kernel(commit)

@@ -67,6 +67,10 @@ class Question:
         listing = "; ".join(f"{claim.status} {claim.that}" for claim in claims)
         return Answer(CommitWord.SKIP, f"some claims are good and some bad: {listing}")
 
+    def ratios(self, seen: Observation) -> list[ClaimSeen]:
+        """The claims of the question that were measured."""
+        return [claim for claim in seen.claims if claim.that in self.claims and claim.values]
+
 
 def _told(good: Observation, bad: Observation) -> tuple[str, ...]:
     """Claims that hold on the good end and fail on the bad one. Raises CannotJudge when there is none."""

@@ -4,8 +4,8 @@
 from collections.abc import Iterator
 
 from harness.bisect.releases import Releases
-from harness.bisect.state import ClaimSeen, Observation
-from harness.report.format import figure, plural
+from harness.bisect.report import range_of
+from harness.report.format import plural
 from harness.studies.timeline.sweep import label
 from harness.studies.timeline.text import spent
 
@@ -20,7 +20,7 @@ def _steps(found: Releases) -> Iterator[str]:
     specs = found.sweep.specs
     width = max(len(label(spec)) for spec in specs)
     for place in sorted(found.answers):
-        answer, shown = found.answers[place], ", ".join(map(_range, _told(found, found.seen[place])))
+        answer, shown = found.answers[place], ", ".join(map(range_of, found.question.ratios(found.seen[place])))
         yield f"  {label(specs[place]):{width}}  {answer.word:4}  {answer.reason or shown}"
 
 
@@ -33,8 +33,8 @@ def _conclusion(found: Releases) -> Iterator[str]:
     else:
         yield f"{good} -> {bad}: {good} is the last good release, {bad} the first bad one"
     before = {claim.that: claim for claim in found.seen[found.good].claims}
-    for claim in _told(found, found.seen[found.bad]):
-        yield f"  {claim.that}: {_range(before[claim.that])} -> {_range(claim)}"
+    for claim in found.question.ratios(found.seen[found.bad]):
+        yield f"  {claim.that}: {range_of(before[claim.that])} -> {range_of(claim)}"
     points = found.sweep.measured
     yield f"  {len(points)} of {plural(len(specs), 'kernel')} measured: {spent(points)}"
 
@@ -44,12 +44,3 @@ def _cautions(found: Releases, drift: int, go_on: str) -> Iterator[str]:
     yield f"{good} and {bad} are distribution kernels: {plural(drift, 'option')} of their configurations differ too"
     if go_on:
         yield f"the commit: {go_on}"
-
-
-def _told(found: Releases, seen: Observation) -> list[ClaimSeen]:
-    return [claim for claim in seen.claims if claim.that in found.question.claims and claim.values]
-
-
-def _range(claim: ClaimSeen) -> str:
-    low, high = figure(min(claim.values)), figure(max(claim.values))
-    return low if low == high else f"{low} .. {high}"

@@ -154,25 +154,22 @@ def _method(finding: Finding) -> str:
 def _change(finding: Finding) -> Iterator[str]:
     good = next(step for step in finding.steps if step.answer.word is CommitWord.GOOD)
     bad = next(step for step in finding.steps if step.answer.word is CommitWord.BAD)
-    for before, since in zip(_claims(good, finding), _claims(bad, finding), strict=True):
+    for before, since in zip(finding.question.ratios(good.seen), finding.question.ratios(bad.seen), strict=True):
         yield f"  {before.that}"
         yield f"    {before.ratio}"
-        yield f"    {_range(before)} before, {_range(since)} since"
-
-
-def _claims(step: MeasuredCommit, finding: Finding) -> list[ClaimSeen]:
-    return [claim for claim in step.seen.claims if claim.that in finding.question.claims and claim.values]
+        yield f"    {range_of(before)} before, {range_of(since)} since"
 
 
 def _first(step: MeasuredCommit, finding: Finding) -> list[ClaimSeen]:
-    return [claim for claim in _claims(step, finding) if claim.that == finding.question.claims[0]]
+    return [claim for claim in finding.question.ratios(step.seen) if claim.that == finding.question.claims[0]]
 
 
 def _ratio(step: MeasuredCommit, finding: Finding) -> str:
-    return ", ".join(_range(claim) for claim in _claims(step, finding))
+    return ", ".join(range_of(claim) for claim in finding.question.ratios(step.seen))
 
 
-def _range(claim: ClaimSeen) -> str:
+def range_of(claim: ClaimSeen) -> str:
+    """The smallest and the largest ratio, or the only one."""
     low, high = figure(min(claim.values)), figure(max(claim.values))
     return low if low == high else f"{low} .. {high}"
 

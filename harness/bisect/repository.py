@@ -12,6 +12,7 @@ from pathlib import Path
 
 from lab.base.errors import LabBroken, Misuse
 from lab.base.process import Finished, run
+from lab.kernels.git import commit_of
 
 _FIELDS = "%H%x00%P%x00%an <%ae>%x00%aI%x00%s"
 _CONFLICT = 1
@@ -46,16 +47,6 @@ def demand_repository(source: Path) -> None:
     """Raises Misuse if ``source`` is no git repository."""
     if run(["git", "-C", str(source), "rev-parse", "--git-common-dir"], accept=(0, 128)).returncode:
         raise Misuse(f"{source} is no git repository", remedy="TREE=DIR, a clone of the kernel's history")
-
-
-def commit_of(source: Path, rev: str) -> str:
-    """The commit ``rev`` of the repository at ``source``. Raises Misuse."""
-    words = ["rev-parse", "--verify", "--quiet", "--end-of-options", f"{rev}^{{commit}}"]
-    found = run(["git", "-C", str(source), *words], accept=(0, 1, 128))
-    sha = found.stdout.decode().strip()
-    if found.returncode or not sha:
-        raise Misuse(f"{source} has no commit {rev}", remedy="a tag, a branch or the beginning of a hash")
-    return sha
 
 
 class Repository:

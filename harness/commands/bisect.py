@@ -12,7 +12,7 @@ from harness.base.files import write_atomic
 from harness.bisect.driver import Bisection
 from harness.bisect.finding import Finding
 from harness.bisect.noisy import NoisyBisection
-from harness.bisect.oracle import CommitSource, CommitTrial, KernelOracle
+from harness.bisect.oracle import CommitTrial, KernelOracle
 from harness.bisect.report import mail, plot, print_finding
 from harness.bisect.repository import Repository
 from harness.bisect.simulation import compare
@@ -80,8 +80,8 @@ def execute(options: argparse.Namespace) -> int:
     tree = options.tree.resolve()
     repository = Repository(tree, folder / "clone.git")
     state = State(scenario.digest, str(tree), repository.resolve(options.good), repository.resolve(options.bad))
-    trial = CommitTrial(scenario, options.seeds, tuple(options.arm))
-    oracle = KernelOracle(bench, trial, CommitSource(repository.folder, f"tree:{tree}"), shared.tell)
+    trial = CommitTrial(repository.folder, f"tree:{tree}", scenario, options.seeds, tuple(options.arm))
+    oracle = KernelOracle(bench, trial, shared.tell)
     finding = _bisection(options, repository, oracle, state, folder).run()
     shared.tell(oracle.drift(state.good, state.bad))
     _report(finding, scenario, folder, _repeat(options, finding, tree), _differential(bench, oracle, finding))

@@ -6,7 +6,7 @@ import shlex
 
 from harness.bisect.release_text import text
 from harness.bisect.releases import Releases, bisect_releases
-from harness.bisect.repository import commit_of, demand_repository
+from harness.bisect.repository import demand_repository
 from harness.bisect.same_config import lines, same_config
 from harness.commands.common.boots import bench_of, kernel_of, scenario_of, specs
 from harness.commands.common.options import tell, words_of
@@ -14,6 +14,7 @@ from harness.studies.timeline.sweep import Sweeper, sweep
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
 from lab.kernels import kconfig
+from lab.kernels.git import commit_of
 from lab.kernels.release import Release
 from lab.qemu.probe import find_qemu
 

@@ -120,8 +120,8 @@ class Bench:
         with self._folder(plan.facts, scenario) as folder, self.watch() as listener:
             waiting = [cell for cell in folder.facts.cells if not cell.skip and not recorded(folder, cell, plan.jobs)]
             if adopting and plan.clock.shares_boots and not plan.request.verify:
-                wanted = {cell: plan.jobs[cell.arm, cell.seed].fingerprint for cell in waiting}
-                waiting = [cell for cell in waiting if not adopt(self.store, folder, cell, wanted[cell])]
+                jobs = plan.jobs
+                waiting = [cell for cell in waiting if not adopt(self.store, folder, cell, jobs[cell.arm, cell.seed])]
             resumed = sum(not cell.skip for cell in folder.facts.cells) - len(waiting)
             boots = Boots(self.lab, scenario, folder, plan.jobs, listener, turns, plan.clock.alone)
             listener(RunStarted(scenario.name, plan.request.kernel.release, len(waiting), boots.at_once(waiting)))

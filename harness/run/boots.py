@@ -21,33 +21,6 @@ from lab.base import host
 from lab.base.record import BootRecord
 from lab.session import Lab, PhaseSeen, PreparedJob, run_job
 
-
-def adopt(store: Store, run: RunFolder, cell: PlannedCell, fingerprint: Mapping[str, str]) -> bool:
-    """Copy the cell's boot from another run with the same fingerprint. Return whether there was one.
-
-    Complete boots of a run in progress qualify too. Raises LabBroken.
-    """
-    return any(
-        _adopted(run, cell, record)
-        for other in reversed(store.runs_like(run))
-        for twin in other.facts.cells
-        if _alike(cell, twin) and (record := other.boot(twin)) is not None and _same(record, fingerprint)
-    )
-
-
-def _alike(cell: PlannedCell, twin: PlannedCell) -> bool:
-    return not twin.skip and (twin.arm, twin.seed) == (cell.arm, cell.seed)
-
-
-def _same(record: BootRecord, fingerprint: Mapping[str, str]) -> bool:
-    return not record.outcome.invalidated_by_host and dict(record.fingerprint) == dict(fingerprint)
-
-
-def _adopted(run: RunFolder, cell: PlannedCell, record: BootRecord) -> bool:
-    copy_atomic(record.folder, run.boot_folder(cell))
-    return run.boot(cell) is not None
-
-
 Jobs = Mapping[tuple[str, int], PreparedJob]
 """The prepared job of each arm and seed that the kernel and QEMU can run."""
 
@@ -140,7 +113,27 @@ class Boots:
 
 def recorded(folder: RunFolder, cell: PlannedCell, jobs: Jobs) -> bool:
     """Whether the cell has a complete record of exactly this job that host interference did not invalidate."""
+    return _record(folder, cell, jobs[cell.arm, cell.seed]) is not None
+
+
+def _record(folder: RunFolder, cell: PlannedCell, job: PreparedJob) -> BootRecord | None:
     record = folder.boot(cell)
-    if record is None or record.outcome.invalidated_by_host:
-        return False
-    return dict(record.fingerprint) == dict(jobs[cell.arm, cell.seed].fingerprint)
+    if record is None or record.outcome.invalidated_by_host or dict(record.fingerprint) != dict(job.fingerprint):
+        return None
+    return record
+
+
+def adopt(store: Store, run: RunFolder, cell: PlannedCell, job: PreparedJob) -> bool:
+    """Copy the cell's boot from another run with the same fingerprint. Return whether there was one.
+
+    Complete boots of a run in progress qualify too. Raises LabBroken.
+    """
+    for other in reversed(store.runs_like(run)):
+        for twin in other.facts.cells:
+            if twin.skip or (twin.arm, twin.seed) != (cell.arm, cell.seed):
+                continue
+            if record := _record(other, twin, job):
+                copy_atomic(record.folder, run.boot_folder(cell))
+                if run.boot(cell) is not None:
+                    return True
+    return False

@@ -13,7 +13,7 @@ import pytest
 
 from harness.base.plain import identity
 from harness.bisect.noisy import NoisyBisection
-from harness.bisect.oracle import CommitSource, CommitTrial, KernelOracle
+from harness.bisect.oracle import CommitTrial, KernelOracle
 from harness.bisect.repository import Repository
 from harness.bisect.state import STATE, State
 from harness.record.store import Store
@@ -157,8 +157,8 @@ def test_where_figures_scatter_the_posterior_searches(rig: Rig, monkeypatch: pyt
     repository = Repository(rig.history.repository, folder / "clone.git")
     told: list[str] = []
     bench = Bench(open_lab(Cache(rig.lab.folder / "cache")), Store(rig.lab.results))
-    source, trial = CommitSource(repository.folder, "tree:linux"), CommitTrial(scenario, arms=("limited",))
-    oracle, other = (KernelOracle(bench, one, source, told.append) for one in (trial, replace(trial, seeds=5)))
+    trial = CommitTrial(repository.folder, "tree:linux", scenario, arms=("limited",))
+    oracle, other = (KernelOracle(bench, one, told.append) for one in (trial, replace(trial, seeds=5)))
     assert oracle.scatters
     assert oracle.setting != other.setting
     state = State(scenario.digest, "tree", commits[0], commits[-1])
