@@ -42,7 +42,7 @@ def image_symbols(
 
     def fill(into: Path) -> None:
         symbols = kernel_symbols(lab, prepared, topology, job, phase_seen=phase_seen)
-        lines = (f"{one.address:x} {one.name}\n" for one in symbols if not one.module)
+        lines = (f"{symbol.address:x} {symbol.name}\n" for symbol in symbols if not symbol.module)
         (into / _NAMES).write_text("".join(lines))
 
     text = (lab.cache.entry(_KIND, prepared.kernel.digest, fill) / _NAMES).read_text()

@@ -76,8 +76,8 @@ def write_repeat(folder: Path, script: str, inputs: Inputs) -> None:
 def read_inputs(folder: Path) -> Inputs | None:
     """The inputs of the boot in ``folder``, None without a readable inputs.json."""
     try:
-        found = read_json(folder / INPUTS)
-        return Inputs(**{**found, **{name: Path(found[name]) for name in ("kernel", "base", "steady")}})
+        stored = read_json(folder / INPUTS)
+        return Inputs(**{**stored, **{name: Path(stored[name]) for name in ("kernel", "base", "steady")}})
     except (OSError, ValueError, TypeError, KeyError):
         return None
 

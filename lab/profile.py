@@ -187,19 +187,18 @@ def window_marker(cache: Cache, sampler: str) -> tuple[str, str]:
     """A plugin's arguments: where the sampler's function is that it calls at both ends of its window, and its code."""
     program = programs.build(cache, sampler, symbols=True)
     stripped = programs.build(cache, sampler)
-    found = [one for one in elf.functions(program) if one.name.split(".")[0] == _MARKER]
-    if len(found) != 1:
-        raise LabBroken(f"the sampler has {len(found)} functions {_MARKER}", remedy="report the compiler as a bug")
-    for one in (program, stripped):
-        segment = next(
-            part for part in elf.executable_segments(one) if 0 <= found[0].address - part.address < len(part.data)
-        )
-        at = found[0].address - segment.address
-        if one is program:
-            data = segment.data[at : at + _MARKER_BYTES]
-        elif segment.data[at : at + _MARKER_BYTES] != data:
+    markers = [function for function in elf.functions(program) if function.name.split(".")[0] == _MARKER]
+    if len(markers) != 1:
+        raise LabBroken(f"the sampler has {len(markers)} functions {_MARKER}", remedy="report the compiler as a bug")
+    address = markers[0].address
+    for data in (program, stripped):
+        segment = next(part for part in elf.executable_segments(data) if 0 <= address - part.address < len(part.data))
+        at = address - segment.address
+        if data is program:
+            code = segment.data[at : at + _MARKER_BYTES]
+        elif segment.data[at : at + _MARKER_BYTES] != code:
             raise LabBroken("stripping moved the sampler's code", remedy="report the compiler as a bug")
-    return f"marker={found[0].address:x}", f"bytes={data.hex()}"
+    return f"marker={address:x}", f"bytes={code.hex()}"
 
 
 def window_files(prepared: PreparedJob, folder: Path) -> Mapping[str, Path]:

@@ -51,23 +51,23 @@ def prepared_guest(
         if abort is None or not abort.is_set():
             _tried_in_vain.add((cache.root, key))
         return None
-    found = WarmGuest(key, folder / snapshot.STATE_FILE, folder / CONSOLE_FILE)
+    guest = WarmGuest(key, folder / snapshot.STATE_FILE, folder / CONSOLE_FILE)
     try:
-        demand_intact(found.console)
-        demand_intact(found.state)
+        demand_intact(guest.console)
+        demand_intact(guest.state)
     except LabBroken:
         cache.discard(KIND, key)
         return None
-    return found
+    return guest
 
 
-def complete_console(found: WarmGuest, folder: Path) -> None:
+def complete_console(guest: WarmGuest, folder: Path) -> None:
     """Put what the kernel had said before the snapshot in front of what it said in ``folder``. Raises OSError."""
     console = folder / CONSOLE_FILE
-    console.write_bytes(found.console.read_bytes() + console.read_bytes())
+    console.write_bytes(guest.console.read_bytes() + console.read_bytes())
 
 
-def refuse(cache: Cache, found: WarmGuest) -> None:
+def refuse(cache: Cache, guest: WarmGuest) -> None:
     """Remove a snapshot from which QEMU did not start; this process takes no other one for the same machine."""
-    _tried_in_vain.add((cache.root, found.key))
-    cache.discard(KIND, found.key)
+    _tried_in_vain.add((cache.root, guest.key))
+    cache.discard(KIND, guest.key)

@@ -112,8 +112,8 @@ class Cache:
 
     def entries(self) -> tuple[CacheEntry, ...]:
         """All complete entries, least recently used first."""
-        found = (self._describe(path) for path in self.root.glob("[!.]*/[!.]*") if path.is_dir())
-        return tuple(sorted(found, key=lambda entry: (entry.last_used, entry.kind, entry.key)))
+        entries = (self._describe(path) for path in self.root.glob("[!.]*/[!.]*") if path.is_dir())
+        return tuple(sorted(entries, key=lambda entry: (entry.last_used, entry.kind, entry.key)))
 
     def prune(
         self, *, keep_bytes: int | None = None, older_than: float | None = None, kind: str | None = None

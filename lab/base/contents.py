@@ -18,8 +18,8 @@ def note(entry: Path) -> None:
     A symlink counts as the file that it leads to, unless that lies outside.
     """
     root = entry.resolve()
-    found = (path for path in entry.rglob("*") if path.is_file())
-    files = sorted(path for path in found if not path.is_symlink() or path.resolve().is_relative_to(root))
+    listed = (path for path in entry.rglob("*") if path.is_file())
+    files = sorted(path for path in listed if not path.is_symlink() or path.resolve().is_relative_to(root))
     aside = entry / f"{NAME}.new"
     aside.write_text("".join(f"{known_digest(path)}  {path.relative_to(entry)}\n" for path in files))
     aside.replace(entry / NAME)
@@ -38,14 +38,14 @@ def demand_intact(path: Path) -> Path:
     """
     entry = _entry_of(path)
     try:
-        found = known_digest(path)
+        digest = known_digest(path)
     except FileNotFoundError as error:
         raise _damaged(entry, f"{path} is missing") from error
     except OSError as error:
         raise _damaged(entry, f"{path} cannot be read: {error.strerror}") from error
     noted = _noted(entry).get(str(path.relative_to(entry)))
-    if found != noted:
-        raise _damaged(entry, f"{path} is damaged: its sha256 is {found}, expected {noted or 'no such file'}")
+    if digest != noted:
+        raise _damaged(entry, f"{path} is damaged: its sha256 is {digest}, expected {noted or 'no such file'}")
     return path
 
 

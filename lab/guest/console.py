@@ -75,7 +75,7 @@ def _expected_gone(lines: Iterable[str]) -> Iterator[str]:
 
 
 def _greeting(line: str, set_up: float, waking: Collection[str]) -> bool:
-    found = _GREETING.search(line)
-    if found is None or float(found[1]) > set_up:
+    match = _GREETING.search(line)
+    if match is None or float(match[1]) > set_up:
         return False
-    return found[2] is None or found[2] in waking
+    return match[2] is None or match[2] in waking

@@ -85,13 +85,13 @@ def with_dependencies(kernel: Kernel, steps: Iterable[Step], words: Iterable[str
 
 
 def _parameters(words: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
-    found: dict[str, tuple[str, ...]] = {}
+    parameters: dict[str, tuple[str, ...]] = {}
     for word in words:
         module, dot, parameter = word.partition(".")
         if dot:
             name = module_name(module)
-            found[name] = (*found.get(name, ()), parameter)
-    return found
+            parameters[name] = (*parameters.get(name, ()), parameter)
+    return parameters
 
 
 def _accepted(step: Module, path: Path) -> Iterable[str]:
@@ -99,7 +99,9 @@ def _accepted(step: Module, path: Path) -> Iterable[str]:
     if not step.optional:
         return wanted
     image = read_module(path)
-    return [one for one in wanted if (name := one.partition("=")[0]) not in step.optional or has_parameter(image, name)]
+    return [
+        word for word in wanted if (name := word.partition("=")[0]) not in step.optional or has_parameter(image, name)
+    ]
 
 
 def _complete(kernel: Kernel, modules: Sequence[str]) -> Closure:

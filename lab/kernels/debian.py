@@ -32,7 +32,7 @@ _SERIES_FORM = re.compile(r"\d+\.\d+")
 _VERSION_FORM = re.compile(r"(?:\d+:)?\d+\.\d+\.\d+[A-Za-z0-9.+~]*-[A-Za-z0-9.+~]+")
 _SUITE_FORM = re.compile(r"[a-z]+(?:-[a-z]+)*")
 _IMAGES = r"linux-image-\d+\.\d+\.\d+(?!.*(?:cloud|rt|unsigned|dbg|debug)).*-amd64"
-_PARTS = re.compile(r"linux-(?:image|binary|modules|base)-\d.*")
+_PARTS = re.compile(r"(linux-(?:image|binary|modules|base)-\d[^\s,|]*) \(=")
 
 
 def resolve(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
@@ -152,16 +152,16 @@ def with_parts(archive: Archive, image: Package) -> list[Package]:
     needs linux-binary-*, linux-modules-* and linux-base-*. A suite lists an old linux-binary-* for longer than the
     other two, as it has a source package of its own (linux-signed-amd64); their files are in the pool for longer still.
     """
-    parts = [one[0].name for one in image.depends if one[0].relation == "=" and _PARTS.fullmatch(one[0].name)]
+    parts = _PARTS.findall(image.depends)
     if not any(name.startswith("linux-modules-") for name in parts):
         return [image]
     return [image, *(_part(archive, image, name) for name in parts)]
 
 
 def _part(archive: Archive, image: Package, name: str) -> Package:
-    for found in archive.search(image.suite, re.escape(name)):
-        if found.version == image.version:
-            return found
+    for package in archive.search(image.suite, re.escape(name)):
+        if package.version == image.version:
+            return package
     path = image.path.replace("/linux-signed-amd64/", "/linux/").replace(f"/{image.name}_", f"/{name}_")
     try:
         return archive.unlisted(image.suite, name, image.version, path)

@@ -132,12 +132,12 @@ class _FragmentReader:
 
 def lost(wanted: Iterable[WantedOption], config: Mapping[str, str], release: Release) -> tuple[Lost, ...]:
     """The options that ``config`` should have on a kernel of that release, and has not."""
-    found: dict[tuple[str, ...], Lost] = {}
+    absent: dict[tuple[str, ...], Lost] = {}
     for option in wanted:
-        absent = all(config.get(name, UNSET) != option.value for name in option.names)
-        if absent and option.belongs_to(release):
-            found[option.names] = Lost(option, config.get(option.option, UNSET))
-    return tuple(found.values())
+        unset = all(config.get(name, UNSET) != option.value for name in option.names)
+        if unset and option.belongs_to(release):
+            absent[option.names] = Lost(option, config.get(option.option, UNSET))
+    return tuple(absent.values())
 
 
 def demand_survivors(wanted: Sequence[WantedOption], config: Mapping[str, str], release: Release, tree: Path) -> None:
@@ -147,8 +147,8 @@ def demand_survivors(wanted: Sequence[WantedOption], config: Mapping[str, str], 
         return
     known = _known_options(tree)
     lines = [
-        f"    {one}" + ("" if known.intersection(one.wanted.names) else ": this tree has no option of that name")
-        for one in missing
+        f"    {option}" + ("" if known.intersection(option.wanted.names) else ": this tree has no option of that name")
+        for option in missing
     ]
     raise CannotJudge(
         f"{len(missing)} options of the lab's configuration did not survive olddefconfig of {release}:\n"
@@ -172,7 +172,7 @@ def describe_drift(drifted: Drift, first: str, second: str) -> str:
     if not drifted.options:
         return f"the configurations of {first} and {second} agree\n"
     width = max(map(len, drifted.options))
-    lines = [f"{name:<{width}}  {one} -> {other}" for name, (one, other) in drifted.options.items()]
+    lines = [f"{name:<{width}}  {former} -> {latter}" for name, (former, latter) in drifted.options.items()]
     given = f", {drifted.given} more that compiler and architecture decide" if drifted.given else ""
     return "\n".join([f"{len(lines)} options differ from {first} to {second}{given}:", *lines]) + "\n"
 

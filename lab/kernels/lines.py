@@ -113,24 +113,26 @@ class _Lines:
             }
             for unit, path in paths.items():
                 self._compile(unit, path)
-            return [self._of(one, paths[units[index]]) if index in units else {} for index, one in enumerate(wanted)]
+            return [
+                self._of(place, paths[units[index]]) if index in units else {} for index, place in enumerate(wanted)
+            ]
 
     def _units(self, wanted: Sequence[Wanted]) -> Mapping[int, _Unit]:
         """The file that each function comes from, by its place in ``wanted``, without those that several files have."""
-        found: dict[int, list[_Unit]] = {}
+        owners: dict[int, list[_Unit]] = {}
         for path in sorted(self._objects.rglob(".*.o.cmd")):
             unit = _Unit.stored(path.read_text(errors="replace"))
             if unit is None or not (self._objects / unit.path).is_file():
                 continue
             data = (self._objects / unit.path).read_bytes()
-            for index, one in enumerate(wanted):
+            for index, function in enumerate(wanted):
                 if (
-                    unit.owner == one.owner
-                    and f"{one.function}\0".encode() in data
-                    and elf.places(data).get(one.function)
+                    unit.owner == function.owner
+                    and f"{function.function}\0".encode() in data
+                    and elf.places(data).get(function.function)
                 ):
-                    found.setdefault(index, []).append(unit)
-        return {index: units[0] for index, units in found.items() if len(units) == 1}
+                    owners.setdefault(index, []).append(unit)
+        return {index: units[0] for index, units in owners.items() if len(units) == 1}
 
     def _compile(self, unit: _Unit, into: Path) -> None:
         run(["sh", "-c", unit.with_lines(into)], cwd=self._objects, hint="scripts/host-packages --build")

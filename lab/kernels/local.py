@@ -162,24 +162,24 @@ def _checked(kernel: FoundKernel) -> FoundKernel:
     return kernel
 
 
-def _copied(found: FoundKernel, spec: str, origin: str, cache: Cache, tell: Tell) -> Kernel:
-    digest = _digest(found, cache)
+def _copied(kernel: FoundKernel, spec: str, origin: str, cache: Cache, tell: Tell) -> Kernel:
+    digest = _digest(kernel, cache)
 
     def fill(into: Path) -> None:
         tell(f"copying {origin} into the cache")
-        store.keep(found, into)
+        store.keep(kernel, into)
         if read_json(into / "kernel.json")["digest"] != digest:
             raise LabBroken(f"{origin} changed while it was copied", remedy="try again when its build has ended")
 
-    config = hashlib.sha256(found.config.read_bytes()).hexdigest()
+    config = hashlib.sha256(kernel.config.read_bytes()).hexdigest()
     key = hashlib.sha256(f"{digest} {config}".encode()).hexdigest()
     return store.load(cache.entry(store.KIND, key, fill), spec, origin)
 
 
-def _digest(found: FoundKernel, cache: Cache) -> str:
+def _digest(kernel: FoundKernel, cache: Cache) -> str:
     """The digest of image and modules; files unchanged in time stamp and size are not read again."""
-    wanted = {"image": found.image, **{name: path for name, path in found.files.items() if name not in store.TABLES}}
-    known_name = hashlib.sha256(str(found.image).encode()).hexdigest()[:16] + ".json"
+    wanted = {"image": kernel.image, **{name: path for name, path in kernel.files.items() if name not in store.TABLES}}
+    known_name = hashlib.sha256(str(kernel.image).encode()).hexdigest()[:16] + ".json"
     known = _known(cache.root / "hashes" / known_name)
     stamps = {str(path): _stamp(path) for path in wanted.values()}
     hashes = {

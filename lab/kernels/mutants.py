@@ -42,14 +42,14 @@ class Mutation:
 def catalogue(folder: Path = MUTANTS) -> Mapping[str, tuple[Mutation, ...]]:
     """Every mutant by name, with its patches. Raises InputErrors with all mistakes of all headers."""
     problems: list[Problem] = []
-    found: dict[str, tuple[Mutation, ...]] = {}
+    known: dict[str, tuple[Mutation, ...]] = {}
     for path in sorted(folder.glob("*.patch")):
         mutation = _read(path, problems)
         if mutation is not None:
-            found[mutation.name] = (*found.get(mutation.name, ()), mutation)
+            known[mutation.name] = (*known.get(mutation.name, ()), mutation)
     if problems:
         raise InputErrors(problems)
-    return found
+    return known
 
 
 def mutation(name: str, release: Release, known: Mapping[str, tuple[Mutation, ...]]) -> Mutation:

@@ -54,13 +54,13 @@ def offers(cache: Cache, tell: Tell, *, dates: bool = False) -> tuple[Offer, ...
     archive = Archive(cache, sources.debian(), tell)
     for suite in SUITES:
         try:
-            found = debian.offered(archive, suite)
+            images = debian.offered(archive, suite)
         except BlklabError as error:
             tell(f"{suite} is not listed: {error.message}")
             continue
         with ThreadPoolExecutor(_AT_ONCE) as pool:
-            built = pool.map(archive.built_on, found) if dates else repeat("")
-            for image, date in zip(found, built, strict=False):
+            built = pool.map(archive.built_on, images) if dates else repeat("")
+            for image, date in zip(images, built, strict=False):
                 listed.setdefault(image.version, Offer(image.version, suite, built=date))
     listed.update((offer.version, offer) for offer in _cached(cache))
     return tuple(sorted(listed.values(), key=lambda offer: version_key(offer.version)))

@@ -101,9 +101,9 @@ def _newest_source(series: str) -> Choose:
     def choose(archive: Archive) -> Sequence[Package]:
         for group in debian.suites_of(series):
             suites = debian.served(archive, group)
-            found = [package for suite in suites for package in archive.search(suite, re.escape(name))]
-            if found:
-                return [max(found, key=lambda package: version_key(package.version))]
+            packages = [package for suite in suites for package in archive.search(suite, re.escape(name))]
+            if packages:
+                return [max(packages, key=lambda package: version_key(package.version))]
         raise debian.not_found(f"package {name}", debian.suites_of(series))
 
     return choose

@@ -174,20 +174,20 @@ class _Workshop:
 
     def _build(self, checkout: git.Checkout, tree: str, recipe: Recipe, into: Path) -> None:
         output = self._built(checkout, tree, recipe)
-        found = local.built_tree(output.objects)
-        store.keep(found, into)
+        kernel = local.built_tree(output.objects)
+        store.keep(kernel, into)
         facts = {
             "source": self.source.title,
             "commit": self.commit,
             "tree": tree,
             "mutant": self.source.mutant,
             "compiler": recipe.toolchain.identity,
-            "configuration": digest_bytes(found.config.read_bytes()),
+            "configuration": digest_bytes(kernel.config.read_bytes()),
             "fixups": [fixup.because for fixup in recipe.fixups],
             "seconds": round(output.seconds, 1),
         }
         (into / _FACTS).write_text(json.dumps(facts, indent=2) + "\n")
-        self.tell(f"built {found.release} in {output.seconds:.0f} s")
+        self.tell(f"built {kernel.release} in {output.seconds:.0f} s")
 
     def _name(self) -> str:
         return self.source.title + (f" with {self.source.mutant}" if self.source.mutant else "")

@@ -39,10 +39,9 @@ def default_of(codename: str) -> Choose:
     def choose(archive: Archive) -> list[Package]:
         suites = (codename, f"{codename}-updates")
         metas = [archive.search(suite, "linux-image-generic")[:1] for suite in suites]
-        meta = max((found[0] for found in metas if found), key=lambda package: Release.parse(package.version))
-        names = [needed.name for alternatives in meta.depends for needed in alternatives]
-        name = next(name for name in names if re.fullmatch(_IMAGE.format(series=r"\d+\.\d+"), name))
-        return _with_modules(archive, archive.find(meta.suite, name))
+        meta = max((packages[0] for packages in metas if packages), key=lambda package: Release.parse(package.version))
+        names = re.findall(_IMAGE.format(series=r"\d+\.\d+"), meta.depends)
+        return _with_modules(archive, archive.find(meta.suite, names[0]))
 
     return choose
 
@@ -53,10 +52,12 @@ def _newest_of(series: str) -> Choose:
 
     def choose(archive: Archive) -> Sequence[Package]:
         for codename in RELEASES:
-            found = [image for pocket in ("-updates", "") for image in archive.search(f"{codename}{pocket}", pattern)]
-            if found:
+            images = [image for pocket in ("-updates", "") for image in archive.search(f"{codename}{pocket}", pattern)]
+            if images:
                 # A signed image and its unsigned twin have one version; the signed one has the shorter name.
-                return _with_modules(archive, max(found, key=lambda one: (version_key(one.version), -len(one.name))))
+                return _with_modules(
+                    archive, max(images, key=lambda image: (version_key(image.version), -len(image.name)))
+                )
         raise CannotJudge(
             f"no kernel {series} in Ubuntu's {', '.join(RELEASES)}", remedy="choose another one, such as ubuntu:5.4"
         )
@@ -69,5 +70,4 @@ def _with_modules(archive: Archive, image: Package) -> list[Package]:
     release = re.sub(r"linux-image-(?:unsigned-)?", "", image.name)
     parts = [f"linux-modules-{release}", f"linux-modules-extra-{release}"]
     # From 26.04 on there is no -extra: everything is in linux-modules.
-    found = [archive.search(image.suite, re.escape(name))[:1] for name in parts]
-    return [image, *(packages[0] for packages in found if packages)]
+    return [image, *(package for name in parts for package in archive.search(image.suite, re.escape(name))[:1])]

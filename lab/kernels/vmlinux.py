@@ -38,8 +38,8 @@ def image_release(image: bytes) -> str | None:
 
 def image_built(image: bytes) -> str | None:
     """The date of the build (ISO 8601) as Debian writes it into ``uname -v``, None when the image does not tell."""
-    found = re.search(r"\((\d{4}-\d\d-\d\d)\)", _banner(image))
-    return found[1] if found else None
+    match = re.search(r"\((\d{4}-\d\d-\d\d)\)", _banner(image))
+    return match[1] if match else None
 
 
 def _banner(image: bytes) -> str:

@@ -50,7 +50,7 @@ def functions(data: bytes) -> tuple[ElfFunction, ...]:
     """
     named = _named_functions(data)
     addresses = {function.address for function in named if function.size}
-    nameless = {one for one in _unwind_ranges(data) if one.address not in addresses}
+    nameless = {function for function in _unwind_ranges(data) if function.address not in addresses}
     return tuple(sorted(named | nameless, key=lambda function: (function.address, function.name)))
 
 
@@ -67,7 +67,7 @@ def places(data: bytes) -> Mapping[str, Placed | None]:
     sections = list(_sections(data))
     (shstrndx,) = struct.unpack_from("<H", data, 0x3E)
     names = sections[shstrndx].offset
-    found: dict[str, Placed | None] = {}
+    placed: dict[str, Placed | None] = {}
     for table in sections:
         if table.kind != _SHT_SYMTAB:
             continue
@@ -75,14 +75,16 @@ def places(data: bytes) -> Mapping[str, Placed | None]:
             section = sections[symbol.section] if symbol.section < len(sections) else None
             if section and section.flags & _SHF_EXECINSTR and symbol.name:
                 at = Placed(_text(data, names + section.name), symbol.address)
-                found[symbol.name] = at if found.get(symbol.name, at) == at else None
-    return found
+                placed[symbol.name] = at if placed.get(symbol.name, at) == at else None
+    return placed
 
 
 def code(data: bytes) -> tuple[bytes, ...]:
     """The sections with machine code, in the file's order."""
     return tuple(
-        data[one.offset : one.offset + one.size] for one in _sections(data) if one.flags & _SHF_EXECINSTR and one.size
+        data[section.offset : section.offset + section.size]
+        for section in _sections(data)
+        if section.flags & _SHF_EXECINSTR and section.size
     )
 
 
@@ -111,7 +113,7 @@ def program_headers(data: bytes | bytearray) -> Iterator[tuple[int, int, int, in
 
 def _named_functions(data: bytes) -> set[ElfFunction]:
     sections = list(_sections(data))
-    wanted = _SHT_SYMTAB if any(one.kind == _SHT_SYMTAB for one in sections) else _SHT_DYNSYM
+    wanted = _SHT_SYMTAB if any(section.kind == _SHT_SYMTAB for section in sections) else _SHT_DYNSYM
     return {
         ElfFunction(symbol.name, symbol.address, symbol.size)
         for table in sections

@@ -34,7 +34,6 @@ _FRESH = 3600.0  # seconds for which a suite's package lists are taken as curren
 _ANSWER = 5.0  # seconds until a server counts as silent
 _BUILT = "built"
 _MEMBER_TIME = slice(24, 36)  # of an ar archive: the first member's time, decimal seconds since 1970
-_DEPENDENCY = re.compile(r"([a-z0-9][a-z0-9.+-]*)(?::\w+)?(?:\s*\((<<|<=|=|>=|>>)\s*([^)]+)\))?")
 _INSTALL_APT = "blklab fetches kernels with apt (Debian, Ubuntu); on other distributions use KERNEL=path:DIR"
 _CARRIED = re.compile(r"Acquire::(?!IndexTargets|Allow|Languages|GzipIndexes|Changelogs|cdrom)[^ ]+ ")
 _UNSIGNED = ("NO_PUBKEY", "EXPKEYSIG", "BADSIG", "REVKEYSIG", "signatures were invalid", "is no longer signed")
@@ -43,20 +42,11 @@ _ABSENT = ("404 ", "Failed to stat", "does not have a Release file", "File not f
 
 
 @dataclass(frozen=True)
-class Dependency:
-    """One alternative of a dependency; ``relation`` and ``version`` are empty when any version will do."""
-
-    name: str
-    relation: str
-    version: str
-
-
-@dataclass(frozen=True)
 class Package:
     """A package version as its archive offers it. ``size`` is that of the .deb, in bytes.
 
-    ``depends`` holds Depends and Pre-Depends: each item is a tuple of alternatives. ``path`` is the .deb's,
-    relative to the archive. A package that is not ``listed`` is in the pool, but no signed list has its checksum.
+    ``depends`` is the text of Pre-Depends and Depends. ``path`` is the .deb's, relative to the archive. A package that
+    is not ``listed`` is in the pool, but no signed list has its checksum.
     """
 
     suite: str
@@ -64,7 +54,7 @@ class Package:
     version: str
     sha256: str
     size: int
-    depends: tuple[tuple[Dependency, ...], ...]
+    depends: str
     path: str = ""
     listed: bool = True
 
@@ -89,9 +79,9 @@ class Archive:
 
     def find(self, suite: str, package: str, version: str | None = None) -> Package:
         """The newest or the given version. Raises CannotJudge when the suite does not have it."""
-        for found in self.search(suite, re.escape(package)):
-            if version in (None, found.version):
-                return found
+        for candidate in self.search(suite, re.escape(package)):
+            if version in (None, candidate.version):
+                return candidate
         raise CannotJudge(
             f"{suite} has no {package}{f' {version}' if version else ''} (any more)",
             remedy=f"name an archive that still has it: {archive_variable(suite)}=URI",
@@ -105,12 +95,12 @@ class Archive:
         """
         with self._suite(suite) as apt:
             deb = apt.pooled(path, self._tell)
-            found = run(["dpkg-deb", "-f", str(deb), "Package", "Version", "Architecture"]).stdout.decode()
+            control = run(["dpkg-deb", "-f", str(deb), "Package", "Version", "Architecture"]).stdout.decode()
             wanted = {"package": name, "version": version, "architecture": "amd64"}
-            if (fields := next(paragraphs(found), {})) != wanted:
+            if (fields := next(paragraphs(control), {})) != wanted:
                 deb.unlink()
                 raise LabBroken(f"{path} of {suite} is {dict(fields)}, expected {wanted}")
-            return Package(suite, name, version, digest_file(deb), deb.stat().st_size, (), path, listed=False)
+            return Package(suite, name, version, digest_file(deb), deb.stat().st_size, "", path, listed=False)
 
     def fetch(self, package: Package, into: Path) -> Path:
         """Download a package into the new folder ``into``, its checksum verified."""
@@ -164,8 +154,8 @@ class Archive:
         if not names:
             return ()
         shown = paragraphs(apt("apt-cache", "show", *names))
-        found = {(p.name, p.version): p for p in (_package(suite, fields) for fields in shown)}
-        return tuple(sorted(found.values(), key=lambda package: version_key(package.version), reverse=True))
+        packages = {(p.name, p.version): p for p in (_package(suite, fields) for fields in shown)}
+        return tuple(sorted(packages.values(), key=lambda package: version_key(package.version), reverse=True))
 
     @contextmanager
     def _suite(self, suite: str) -> Iterator["_Apt"]:
@@ -266,21 +256,8 @@ def _package(suite: str, fields: Mapping[str, str]) -> Package:
         version=fields["version"],
         sha256=fields["sha256"],
         size=int(fields["size"]),
-        depends=parse_depends(", ".join(filter(None, (fields.get("pre-depends"), fields.get("depends"))))),
+        depends=", ".join(filter(None, (fields.get("pre-depends"), fields.get("depends")))),
         path=fields["filename"],
-    )
-
-
-def parse_depends(text: str) -> tuple[tuple[Dependency, ...], ...]:
-    """Parse a Depends field into alternatives."""
-    return tuple(
-        tuple(
-            Dependency(match[1], match[2] or "", (match[3] or "").strip())
-            for match in (_DEPENDENCY.match(alternative.strip()) for alternative in item.split("|"))
-            if match is not None
-        )
-        for item in text.split(",")
-        if item.strip()
     )
 
 

@@ -133,7 +133,7 @@ def write_pin(cache: Cache, pin: Pin) -> None:
     document = {
         "schema": _SCHEMA,
         "pinned": datetime.now(UTC).isoformat(timespec="seconds"),
-        "packages": [{key: value for key, value in asdict(one).items() if value} for one in pin.packages],
+        "packages": [{key: value for key, value in asdict(package).items() if value} for package in pin.packages],
     }
     cache.write_text("pins", _pin_path(cache, pin.name).name, json.dumps(document, indent=2) + "\n")
 
@@ -157,16 +157,16 @@ def _asked(archive: Archive, choose: Choose) -> Sequence[Package]:
 
 
 def _same(pin: Pin, archive: Archive) -> tuple[Package, ...]:
-    found = []
-    for one in pin.packages:
-        listed = archive.unlisted(one.suite, one.name, one.version, one.path) if one.path else None
-        found.append(listed or archive.find(one.suite, one.name, one.version))
-        if found[-1].sha256 != one.sha256:
+    packages = []
+    for pinned in pin.packages:
+        exact = (pinned.suite, pinned.name, pinned.version)
+        packages.append(archive.unlisted(*exact, pinned.path) if pinned.path else archive.find(*exact))
+        if packages[-1].sha256 != pinned.sha256:
             raise CannotJudge(
-                f"{one.suite} offers {one.name} {one.version} with contents that differ from the pinned ones",
+                f"{pinned.suite} offers {pinned.name} {pinned.version} with contents that differ from the pinned ones",
                 remedy="use the archive that it was pinned from, or ask for a refresh of the pin",
             )
-    return tuple(found)
+    return tuple(packages)
 
 
 def _unpack(archive: Archive, package: Package, debs: Path, tree: Path) -> None:

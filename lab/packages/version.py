@@ -18,10 +18,10 @@ def version_key(version: str) -> Key:
 
 
 def _key(text: str) -> tuple[tuple[tuple[int, ...], int], ...]:
-    found = [(_weights(words), int(digits or 0)) for words, digits in _PARTS.findall(text) if words or digits]
+    parts = [(_weights(words), int(digits or 0)) for words, digits in _PARTS.findall(text) if words or digits]
     # dpkg continues past the end as if empty words and zeros followed for ever. A zero at the start is
     # the only part that looks the same, so two such parts give the order of an infinite sequence.
-    return (*(() if found == [_NOTHING] else found), _NOTHING, _NOTHING)
+    return (*(() if parts == [_NOTHING] else parts), _NOTHING, _NOTHING)
 
 
 def _weights(words: str) -> tuple[int, ...]:

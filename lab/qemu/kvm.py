@@ -148,8 +148,8 @@ def accelerator(cache: Cache, qemu: Qemu, image: Path, digest: str) -> Accelerat
         words = proved.proof.replace(str(image), "this kernel")
         (into / _FILE).write_text(json.dumps(asdict(replace(proved, proof=words))))
 
-    found = read_json(demand_intact(cache.entry(KIND, key, fill) / _FILE))
-    return of(Kvm(KvmState(found["state"]), found["proof"], found["model"]))
+    stored = read_json(demand_intact(cache.entry(KIND, key, fill) / _FILE))
+    return of(Kvm(KvmState(stored["state"]), stored["proof"], stored["model"]))
 
 
 def of(kvm: Kvm) -> Accelerator:

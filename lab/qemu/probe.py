@@ -73,9 +73,8 @@ def parse_devices(text: str) -> frozenset[str]:
 
 def _locate() -> Path:
     named = os.environ.get(OVERRIDE)
-    found = shutil.which(named or PROGRAM)
-    if found:
-        return Path(found).resolve()
+    if path := shutil.which(named or PROGRAM):
+        return Path(path).resolve()
     if named:
         raise Misuse(f"{OVERRIDE}={named} is no program", remedy=f"correct it, or unset it to use {PROGRAM} from PATH")
     raise LabBroken(f"{PROGRAM} is not installed", remedy=_installation())
@@ -115,5 +114,5 @@ def _ask(path: Path, *words: str) -> str:
 
 def _guest_code(listed: str) -> tuple[Path, ...]:
     folders = [Path(line) for line in listed.splitlines() if line]
-    found = (next((folder / name for folder in folders if (folder / name).is_file()), None) for name in _GUEST_CODE)
-    return tuple(file for file in found if file is not None)
+    files = (next((folder / name for folder in folders if (folder / name).is_file()), None) for name in _GUEST_CODE)
+    return tuple(file for file in files if file is not None)

@@ -112,10 +112,10 @@ class _Control:
         know of. On a busy main loop QEMU 7.2.22 announces STOP and then answers that the machine runs.
         """
         while True:
-            found = next((kept for kept in self._kept if not wanted.isdisjoint((*kept, kept.get("event")))), None)
-            if found is not None:
-                self._kept.remove(found)
-                return found
+            message = next((kept for kept in self._kept if not wanted.isdisjoint((*kept, kept.get("event")))), None)
+            if message is not None:
+                self._kept.remove(message)
+                return message
             self._kept.append(json.loads(self._line()))
 
     def _line(self) -> bytes:

@@ -102,13 +102,13 @@ def enter(
 def virtme() -> Path:
     """The program of virtme-ng. Raises LabBroken when it is not installed."""
     beside = Path(sys.executable).parent / PROGRAM
-    found = str(beside) if beside.is_file() else shutil.which(PROGRAM)
-    if found is None:
+    path = str(beside) if beside.is_file() else shutil.which(PROGRAM)
+    if path is None:
         raise LabBroken(
             f"{PROGRAM} of virtme-ng is not installed",
             remedy="in the virtual environment: pip install --require-hashes -r requirements/shell.txt",
         )
-    return Path(found)
+    return Path(path)
 
 
 def naming_lines(kernel: Kernel, steps: Iterable[Step], busybox: Path) -> Iterator[str]:

@@ -140,7 +140,7 @@ def test_a_server_that_does_not_answer_is_asked_for_one_date(cache: Cache, monke
     monkeypatch.setattr(apt, "urlopen", refuse)
     monkeypatch.setenv("BLKLAB_DEBIAN_MIRROR", "http://127.0.0.1:9/debian")
     archive = Archive(cache, sources.debian())
-    package = Package(BACKPORTS, "linux-image-x", "1-1", "00", 1, (), "pool/x.deb")
+    package = Package(BACKPORTS, "linux-image-x", "1-1", "00", 1, "", "pool/x.deb")
     assert [archive.built_on(package), archive.built_on(replace(package, sha256="11"))] == ["", ""]
     assert asked == ["http://127.0.0.1:9/debian/pool/x.deb"]
 

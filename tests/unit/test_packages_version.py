@@ -9,7 +9,6 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from lab.packages.apt import Dependency, parse_depends
 from lab.packages.sources import paragraphs
 from lab.packages.version import version_key
 
@@ -39,12 +38,3 @@ def test_order_is_that_of_dpkg(one: str, other: str) -> None:
 def test_paragraphs() -> None:
     text = "# a comment\nPackage: a\nDepends: b,\n c\n\n\nPackage: d\nUrl: http://x:1\n"
     assert list(paragraphs(text)) == [{"package": "a", "depends": "b,\nc"}, {"package": "d", "url": "http://x:1"}]
-
-
-def test_dependencies() -> None:
-    assert parse_depends("a (= 1.0~b-1), b:any | c (>> 2), d") == (
-        (Dependency("a", "=", "1.0~b-1"),),
-        (Dependency("b", "", ""), Dependency("c", ">>", "2")),
-        (Dependency("d", "", ""),),
-    )
-    assert parse_depends("") == ()

@@ -54,7 +54,9 @@ def mismatches(topology: Topology, seen: Inventory) -> tuple[str, ...]:
     wrong += [reason for lun in topology.luns.values() for reason in _of_lun(topology, lun, seen)]
     wrong += [reason for stack in topology.stacks.values() for reason in _of_stack(topology, stack, seen)]
     addresses = [row.address for row in disk_rows(topology, seen) if row.address]
-    wrong += [f"two disks have the address {one}" for one in sorted({a for a in addresses if addresses.count(a) > 1})]
+    wrong += [
+        f"two disks have the address {address}" for address in sorted({a for a in addresses if addresses.count(a) > 1})
+    ]
     return tuple(wrong)
 
 

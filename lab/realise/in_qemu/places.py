@@ -41,7 +41,7 @@ def words(topology: Topology) -> Iterator[str]:
 
 def slot_of(topology: Topology, hba: Hba) -> tuple[int, int] | None:
     """Generation and lanes of the slot of an HBA, None if its links do not name them."""
-    return next((found for name in hba.links if (found := topology.links[name].pcie)), None)
+    return next((slot for name in hba.links if (slot := topology.links[name].pcie)), None)
 
 
 def option(name: str, **properties: object) -> tuple[str, str]:
@@ -82,13 +82,13 @@ class RootPortPlace:
 def places(topology: Topology) -> dict[str, RootPortPlace]:
     """The place of each HBA, by name."""
     used = Counter[int]()
-    found = {}
+    where = {}
     for ordinal, hba in enumerate(topology.hbas.values(), start=1):
         number = root_buses(topology).get(hba.node, 0)
         slot = used[number] + (0 if number else _FIRST_SLOT)
         used[number] += 1
-        found[hba.name] = RootPortPlace(_root(hba, topology), number, slot, ordinal)
-    return found
+        where[hba.name] = RootPortPlace(_root(hba, topology), number, slot, ordinal)
+    return where
 
 
 def nodes(topology: Topology) -> int:
