@@ -4,7 +4,6 @@
 import argparse
 import shlex
 from collections.abc import Sequence
-from functools import partial
 from pathlib import Path
 
 from rich.console import Console
@@ -27,18 +26,14 @@ from harness.limits.load import load_scenario
 from harness.patch.choice import choice_lines
 from harness.patch.report import exit_code, reply, summary
 from harness.patch.series import Applied, Branch, Patch, read_series
-from harness.patch.study import Measure, MeasuredSeries, Study, profiled
+from harness.patch.study import MeasuredSeries, Study, profiled
 from harness.patch.touched import Sources
 from harness.profile.mail import differential_lines
-from harness.record.store import RunFolder
 from harness.report.terminal.comparison import Compared, print_comparison
-from harness.run.bench import Bench
-from harness.run.plan import Request
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, Misuse
-from lab.kernels.model import Kernel
 from lab.kernels.packaged import DEFAULT, named_source
 from lab.kernels.tree import KernelSource
 
@@ -91,11 +86,14 @@ def execute(options: argparse.Namespace) -> int:
     applied = _applied(branch, series)
     scenarios = _scenarios(options, branch, applied[-1].commit)
     bench = bench_of(options, FOLDER)
-    study = Study(branch, _title(options.base, source, branch), cache, _measure(options, bench), tell)
-    compared = _compared(study, applied if options.each else applied[-1:], scenarios)
-    for one in compared:
-        _print(one)
-    whole = study.compared(compared[0].base, lambda: compared[-1].series, scenarios) if compared[1:] else compared[0]
+    title = _title(options.base, source, branch)
+    study = Study(branch, title, bench, tell, cache, options.seeds, options.arm)
+    steps, compared = [study.base()], list[MeasuredSeries]()
+    for patch in applied if options.each else applied[-1:]:
+        steps.append(study.step(patch))
+        compared.append(study.compare(*steps[-2:], scenarios))
+        _print(compared[-1])
+    whole = study.compare(steps[0], steps[-1], scenarios) if compared[1:] else compared[0]
     profile = None if options.no_profile else profiled(bench.lab, whole, tell)
     print("\n".join(["", *(differential_lines(profile) if profile else []), ""]))
     text = reply(series, whole, profile, _command(options))
@@ -130,23 +128,6 @@ def _scenarios(options: argparse.Namespace, branch: Branch, tip: str) -> list[Sc
             "no scenario executes what the series touches", remedy="--scenario NAME, or --all for all of them"
         )
     return [one.scenario for one in choice.candidates[: options.most]]
-
-
-def _measure(options: argparse.Namespace, bench: Bench) -> Measure:
-    def measure(scenario: Scenario, kernel: Kernel) -> RunFolder:
-        arms = tuple(name for name in options.arm if name in scenario.arms)
-        return bench.measure(Request(scenario, kernel, options.seeds, arms)).folder
-
-    return measure
-
-
-def _compared(study: Study, steps: Sequence[Applied], scenarios: Sequence[Scenario]) -> list[MeasuredSeries]:
-    """Each step against the one before it, the first against the base."""
-    before, found = study.base(), list[MeasuredSeries]()
-    for step in steps:
-        found.append(study.compared(before, partial(study.step, step), scenarios))
-        before = found[-1].series
-    return found
 
 
 def _print(one: MeasuredSeries) -> None:

@@ -2,7 +2,7 @@
 """Builds base and series with one configuration and measures both under the chosen scenarios."""
 
 import re
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from time import monotonic
 
@@ -11,6 +11,8 @@ from harness.patch.series import Applied, Branch
 from harness.profile.differential import Differential, differential
 from harness.profile.recorded import ProfiledCell, chosen_cell, profiles_of_runs
 from harness.record.store import RunFolder
+from harness.run.bench import Bench
+from harness.run.plan import Request
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge
@@ -21,7 +23,6 @@ from lab.kernels.tree import KernelSource
 from lab.session import Lab
 
 _COMPILER = re.compile(r"(?P<file>[\w./-]+):(?P<line>\d+):\d+: ")
-Measure = Callable[[Scenario, Kernel], RunFolder]
 
 
 @dataclass(frozen=True)
@@ -36,7 +37,7 @@ class SeriesKernel:
 
 @dataclass(frozen=True)
 class MeasuredSeries:
-    """Two steps under every scenario, and the minutes that the later one took to build and to measure."""
+    """Two steps under every scenario, and the minutes that measuring took."""
 
     base: SeriesKernel
     series: SeriesKernel
@@ -46,50 +47,49 @@ class MeasuredSeries:
     @property
     def effect(self) -> Effect | None:
         """None where nothing differs. Without any claim that was judged on both sides: cannot judge."""
-        if not any(one.judged for one in self.outcomes):
-            return worst([Effect.OPEN, *(one.effect for one in self.outcomes)])
-        return worst(one.effect for one in self.outcomes)
+        undecided = [] if any(outcome.judged for outcome in self.outcomes) else [Effect.OPEN]
+        return worst([*undecided, *(outcome.effect for outcome in self.outcomes)])
 
 
+@dataclass(frozen=True)
 class Study:
-    """Kernels of ``branch``, built once, and their runs by ``measure``."""
+    """Kernels of ``branch``, built once, and their runs on ``bench``: of ``arms`` if named, under ``seeds``."""
 
-    def __init__(self, branch: Branch, base_title: str, cache: Cache, measure: Measure, tell: Tell) -> None:
-        self._branch, self._base_title, self._cache = branch, base_title, cache
-        self._measure, self._tell = measure, tell
+    branch: Branch
+    base_title: str
+    bench: Bench
+    tell: Tell
+    cache: Cache
+    seeds: int | None = None
+    arms: Sequence[str] = ()
 
     def base(self) -> SeriesKernel:
         """Raises CannotJudge when the base does not build: then nothing is said of the series."""
-        return SeriesKernel(self._branch.base, self._base_title, self._built(self._branch.base, self._base_title))
+        return SeriesKernel(self.branch.base, self.base_title, self._build(self.branch.base, self.base_title))
 
     def step(self, applied: Applied) -> SeriesKernel:
         """The base with all patches up to this one. Raises CannotJudge with the compiler's line."""
-        title = f"{self._base_title} with {applied.patch.title}"
+        title = f"{self.base_title} with {applied.patch.title}"
         try:
-            return SeriesKernel(applied.commit, title, self._built(applied.commit, title), applied.patch.place(1))
+            return SeriesKernel(applied.commit, title, self._build(applied.commit, title), applied.patch.place(1))
         except CannotJudge as error:
             named = _COMPILER.search(error.message)
             where = applied.patch.place_of(named["file"], int(named["line"])) if named else ""
             raise CannotJudge(f"{where or applied.patch.place(1)}: {error.message}", remedy=error.remedy) from error
 
-    def compared(
-        self, base: SeriesKernel, build: Callable[[], SeriesKernel], scenarios: Sequence[Scenario]
-    ) -> MeasuredSeries:
-        """Measure both. ``build`` makes the later kernel, first, and the minutes include it."""
+    def compare(self, base: SeriesKernel, series: SeriesKernel, scenarios: Sequence[Scenario]) -> MeasuredSeries:
+        """Measure both under each scenario."""
         began = monotonic()
-        after = build()
-        built = monotonic() - began
-        runs = [self._measure(scenario, base.kernel) for scenario in scenarios]
-        began = monotonic()
-        found = tuple(
-            outcomes(run, self._measure(scenario, after.kernel)) for scenario, run in zip(scenarios, runs, strict=True)
-        )
-        return MeasuredSeries(base, after, found, (built + monotonic() - began) / 60)
+        pairs = [[self._measure(scenario, step.kernel) for step in (base, series)] for scenario in scenarios]
+        return MeasuredSeries(base, series, tuple(outcomes(*pair) for pair in pairs), (monotonic() - began) / 60)
 
-    def _built(self, commit: str, title: str) -> Kernel:
-        spec = f"tree:{self._branch.folder}@{commit}"
-        source = KernelSource(self._branch.folder, spec, title, revision=commit)
-        return tree.built(source, self._cache, tell=self._tell)
+    def _measure(self, scenario: Scenario, kernel: Kernel) -> RunFolder:
+        arms = tuple(name for name in self.arms if name in scenario.arms)
+        return self.bench.measure(Request(scenario, kernel, self.seeds, arms)).folder
+
+    def _build(self, commit: str, title: str) -> Kernel:
+        source = KernelSource(self.branch.folder, f"tree:{self.branch.folder}@{commit}", title, revision=commit)
+        return tree.built(source, self.cache, tell=self.tell)
 
 
 def moved_cell(found: Outcomes) -> ProfiledCell | None:

@@ -5,6 +5,7 @@ import subprocess
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
+from typing import cast
 
 import pytest
 
@@ -15,6 +16,7 @@ from harness.patch.report import LINES, exit_code, reply, summary, verdict_line
 from harness.patch.series import Branch, read_series
 from harness.patch.study import MeasuredSeries, SeriesKernel, Study
 from harness.record.store import RunFolder
+from harness.run.bench import Bench
 from harness.run.plan import Request
 from lab.base.cache import Cache
 from lab.base.errors import (
@@ -25,6 +27,7 @@ from lab.base.errors import (
     CannotJudge,
     Misuse,
 )
+from lab.base.units import silent
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release
 from lab.kernels.tree import read_source
@@ -209,7 +212,7 @@ def test_a_series_that_does_not_build_is_named_with_the_compiler_s_line(
     monkeypatch.setattr("lab.kernels.kconfig.fragments", lambda: fragments)
     branch = branch_of(tree, tmp_path)
     cache = Cache(tmp_path / "cache")
-    study = Study(branch, "the base", cache, lambda *_: pytest.fail("nothing is measured"), lambda _: None)
+    study = Study(branch, "the base", cast(Bench, None), silent, cache)
     with pytest.raises(
         CannotJudge, match=rf"series\.mbox:{line}: .*does not build: block/blk\.c:3:2: error: #error broken"
     ):
