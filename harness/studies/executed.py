@@ -13,11 +13,8 @@ from pathlib import Path
 
 from harness.base.files import read_json, write_atomic
 from harness.profile.model import DEVICE_MODELS
-from harness.record.store import Store
-from harness.run.boots import Turns
-from harness.run.events import Listener
-from harness.run.plan import Request, cell_job, plan_run
-from harness.run.runner import carry_out, lanes_of_host
+from harness.run.bench import Bench
+from harness.run.plan import Request, cell_job
 from harness.scenario.expand import expand
 from harness.scenario.model import Scenario
 from lab.base.errors import LabBroken
@@ -25,7 +22,6 @@ from lab.base.record import Outcome
 from lab.base.units import silent
 from lab.executed import functions_of, image_symbols, loaded_modules, run_observed
 from lab.profile import kernel_symbols
-from lab.session import Lab
 
 SCHEMA = 1
 REMAKE = "blklab check executed"
@@ -63,14 +59,15 @@ def scenario_of(load: str) -> str:
     return load.partition(".")[0]
 
 
-def observe(lab: Lab, request: Request, store: Store, listener: Listener, at_once: int = 0) -> Loads:
+def observe(bench: Bench, request: Request) -> Loads:
     """Boot every arm of the request once and return what its loads execute, without arms that this kernel cannot run.
 
     Raises what a run and a profile raise.
     """
     scenario = request.scenario
-    plan = plan_run(lab, replace(request, seeds=1))
-    run = carry_out(lab, plan, store, listener, Turns(lanes_of_host(at_once), boot=run_observed)).folder
+    observed = replace(bench, turns=replace(bench.turns, boot=run_observed))
+    plan = observed.plan(replace(request, seeds=1))
+    run = observed.run(plan).folder
     jobs = {cell.arm.name: cell_job(cell) for cell in expand(scenario, 1, None)}
     found: dict[str, frozenset[str]] = {}
     for cell in run.facts.cells:
@@ -79,7 +76,7 @@ def observe(lab: Lab, request: Request, store: Store, listener: Listener, at_onc
             continue
         prepared, arm = plan.jobs[cell.arm, cell.seed], scenario.arms[cell.arm]
         read = kernel_symbols if loaded_modules(prepared) - DEVICE_MODELS else image_symbols
-        symbols = read(lab, prepared, arm.topology, jobs[cell.arm], phase_seen=silent)
+        symbols = read(bench.lab, prepared, arm.topology, jobs[cell.arm], phase_seen=silent)
         loads = functions_of(prepared, run.boot_folder(cell), symbols)
         found |= {f"{scenario.name}.{cell.arm}.{load}": functions for load, functions in loads.items()}
     return found

@@ -9,7 +9,6 @@ import pytest
 from harness.limits.load import load_scenario
 from harness.record.store import Store
 from harness.run.bench import Bench, turns_of_host
-from harness.run.events import nobody
 from harness.run.plan import Request
 from harness.studies.executed import observe
 from lab.base.cache import Cache
@@ -48,7 +47,7 @@ def test_the_elevator_s_functions_are_in_its_load_alone(tmp_path: Path) -> None:
     lab, kernel = open_lab(Cache.default()), resolve("debian:6.1", Cache.default())
     request, store = Request(scenario, kernel), Store(tmp_path / "results")
     plain = Bench(lab, Store(tmp_path / "plain"), turns=turns_of_host(1)).run(request)
-    loads = observe(lab, request, store, nobody, 1)
+    loads = observe(Bench(lab, store, turns=turns_of_host(1)), request)
     assert set(loads) == {"two.none.reads", "two.mq-deadline.reads"}
     assert {"blk_mq_submit_bio", "blk_mq_get_tag"} <= loads["two.none.reads"] & loads["two.mq-deadline.reads"]
     assert "dd_dispatch_request" in loads["two.mq-deadline.reads"] - loads["two.none.reads"]

@@ -4,7 +4,7 @@
 import argparse
 from pathlib import Path
 
-from harness.commands.common.boots import every_scenario, kernel_of, lab_of_host, store_of, watched
+from harness.commands.common.boots import bench_of, every_scenario, kernel_of
 from harness.commands.common.options import EXECUTED, SCENARIOS, add_arms, add_jobs, add_results, given, tell
 from harness.limits.load import load_scenario
 from harness.run.plan import Request
@@ -30,14 +30,12 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     named = [load_scenario(name, search=SCENARIOS) for name in options.scenarios] or every_scenario()
-    store, kernel, lab = store_of(options, FOLDER), kernel_of(options.kernel), lab_of_host()
+    bench, kernel = bench_of(options, FOLDER), kernel_of(options.kernel)
     known = load_executed(options.out)
     executed = known if known and known.kernel == kernel.origin else Executed(kernel.origin, {}, {})
     for scenario in named:
         try:
-            with watched() as listener:
-                request = Request(scenario, kernel, arms=tuple(options.arm))
-                loads = observe(lab, request, store, listener, options.jobs)
+            loads = observe(bench, Request(scenario, kernel, arms=tuple(options.arm)))
         except CannotJudge as error:
             tell(f"{scenario.name}: {error.message}")
             continue
