@@ -91,7 +91,7 @@ def execute(options: argparse.Namespace) -> int:
     steps, compared = [study.base()], list[MeasuredSeries]()
     for patch in applied if options.each else applied[-1:]:
         steps.append(study.step(patch))
-        compared.append(study.compare(*steps[-2:], scenarios))
+        compared.append(study.compare(steps[-2], steps[-1], scenarios))
         _print(compared[-1])
     whole = study.compare(steps[0], steps[-1], scenarios) if compared[1:] else compared[0]
     profile = None if options.no_profile else profiled(bench.lab, whole, tell)
