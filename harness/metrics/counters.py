@@ -151,15 +151,9 @@ def controller_figures(files: Mapping[str, bytes], load: Load, topology: Topolog
 
 def _places(load: Load, role: Role, topology: Topology, seen: Inventory, hbas: set[str]) -> Iterator[Named]:
     rows = [row for row in host_rows(topology, seen) if row.hba in hbas]
-    for name, texts in zip(
-        PLACES,
-        (
-            {row.node for row in rows},
-            {seen.get(f"hba.{row.hba}.max_link_width", "") for row in rows},
-            {seen.get(f"hba.{row.hba}.max_link_speed", "").partition(" ")[0] for row in rows},
-        ),
-        strict=True,
-    ):
+    widths = {seen.get(f"hba.{row.hba}.max_link_width", "") for row in rows}
+    speeds = {seen.get(f"hba.{row.hba}.max_link_speed", "").partition(" ")[0] for row in rows}
+    for name, texts in zip(PLACES, ({row.node for row in rows}, widths, speeds), strict=True):
         (*_, text) = texts
         if len(texts) == 1 and text:
             yield (load.name, role.name, name), float(text)

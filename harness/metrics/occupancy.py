@@ -55,29 +55,24 @@ def read_handler(before: bytes, after: bytes, load: str) -> HandlerWindow:
     time = new.whole("time") - old.whole("time")
     if time <= 0:
         raise MeasurementError(file, "no time passed in the window")
+    disks, paths = _pairs(old, new, "disks"), _pairs(old, new, "paths")
     return HandlerWindow(
         time=time,
-        disks={
-            name: DiskTime(_increase(*pair, "busy") / time, _increase(*pair, "waited") / time)
-            for name, pair in _pairs(old, new, "disks").items()
-        },
-        links={name: _increase(*pair, "busy") / time for name, pair in _pairs(old, new, "links").items()},
+        disks={name: DiskTime(*(_increase(*pair, key) / time for key in ("busy", "waited"))) for name, pair in disks},
+        links={name: _increase(*pair, "busy") / time for name, pair in _pairs(old, new, "links")},
         paths={
             name: PathUse(_increase(*pair, "queued") / time, _increase(*pair, "requests"), _increase(*pair, "bytes"))
-            for name, pair in _pairs(old, new, "paths").items()
+            for name, pair in paths
         },
-        seeks={
-            name: (_increase(*pair, "requests"), _increase(*pair, "seeks"))
-            for name, pair in _pairs(old, new, "disks").items()
-        },
+        seeks={name: (_increase(*pair, "requests"), _increase(*pair, "seeks")) for name, pair in disks},
     )
 
 
-def _pairs(old: Node, new: Node, table: str) -> dict[str, tuple[Node, Node]]:
+def _pairs(old: Node, new: Node, table: str) -> list[tuple[str, tuple[Node, Node]]]:
     was, now = old.node(table), new.node(table)
     if set(was) != set(now):
         raise new.wrong(table, "has other rows than before the window")
-    return {name: (was.node(name), now.node(name)) for name in now}
+    return [(name, (was.node(name), now.node(name))) for name in now]
 
 
 def _increase(old: Node, new: Node, key: str) -> int:

@@ -47,17 +47,13 @@ def read_use(files: Mapping[str, bytes], topology: Topology, load: Load) -> Load
     samples = read_samples(sent(files, samples_file, _SHORT), samples_file)
     handler = _handler(files, topology, load)
     luns = dict.fromkeys(lun for role in load.roles.values() for disk in role.disks for lun in topology.leaves(disk))
-    hbas = dict.fromkeys(topology.luns[lun].hba for lun in luns)
+    hbas = {hba: None for lun in luns if topology.hbas[hba := topology.luns[lun].hba].driver in SCSI}
     return LoadUse(
         idle=samples.idle,
         disks=handler.disks if handler else {},
         links=handler.links if handler else {},
         luns={name: _held_by(samples, held_series(topology, name), samples_file) for name in luns},
-        hosts={
-            name: _held_by(samples, f"host_busy[{name}]", samples_file)
-            for name in hbas
-            if topology.hbas[name].driver in SCSI
-        },
+        hosts={name: _held_by(samples, f"host_busy[{name}]", samples_file) for name in hbas},
     )
 
 

@@ -87,12 +87,8 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
     wait = longest_wait(disk, role.bs, in_flight, topology)
     timeout = int(arm.queue["io_timeout"]) * _MILLISECOND if "io_timeout" in arm.queue else COMMAND_TIMEOUT
     if wait >= timeout:
-        yield (
-            "iodepth",
-            f"disk {disk.name} serves {in_flight} requests in {show_time(wait)}, the command timeout is"
-            f" {timeout / _SECOND:g} s",
-            "reduce iodepth or use a faster disk",
-        )
+        says = f"{in_flight} requests in {show_time(wait)}, the command timeout is {timeout / _SECOND:g} s"
+        yield "iodepth", f"disk {disk.name} serves {says}", "reduce iodepth or use a faster disk"
 
 
 def _too_few_requests(role: Role, load: Load, arm: Arm) -> Iterator[tuple[str, str, str]]:
@@ -102,12 +98,9 @@ def _too_few_requests(role: Role, load: Load, arm: Arm) -> Iterator[tuple[str, s
         return
     count = disk.rate * load.runtime // (role.bs * _SECOND)
     if count < _FEWEST_REQUESTS:
-        yield (
-            "bs",
-            f"the throttle of disk {disk.name} passes {count} requests in a window of {show_time(load.runtime)},"
-            f" too few for a ratio ({_FEWEST_REQUESTS})",
-            "reduce bs, lengthen the window or use a faster disk",
-        )
+        says = f"{count} requests in a window of {show_time(load.runtime)}, too few for a ratio ({_FEWEST_REQUESTS})"
+        remedy = "reduce bs, lengthen the window or use a faster disk"
+        yield "bs", f"the throttle of disk {disk.name} passes {says}", remedy
 
 
 def _no_target(name: str, arm: Arm) -> str:
@@ -156,24 +149,15 @@ def _extent(role: Role, whole: int) -> tuple[int, int]:
 def _token_bucket(role: Role, disk: Disk, driver: Driver) -> Iterator[tuple[str, str, str]]:
     if tick_bytes(disk, driver) is None:
         return
+    largest = carries(disk, 1 << 40, driver)
     if reason := carries(disk, role.bs, driver):
         yield "bs", reason, "reduce bs or use a faster disk"
     elif not role.direct:
-        yield (
-            "direct",
-            f"the page cache makes requests of any size: {_largest(disk, driver)}",
-            "write direct: true, or give the disk a service time",
-        )
+        remedy = "write direct: true, or give the disk a service time"
+        yield "direct", f"the page cache makes requests of any size: {largest}", remedy
     elif role.rw in _SEQUENTIAL and carries(disk, role.bs * role.iodepth, driver):
-        yield (
-            "rw",
-            f"sequential requests in flight together are merged: {_largest(disk, driver)}",
-            "a smaller iodepth, random requests, or a disk with service",
-        )
-
-
-def _largest(disk: Disk, driver: Driver) -> str:
-    return carries(disk, 1 << 40, driver) or ""
+        remedy = "a smaller iodepth, random requests, or a disk with service"
+        yield "rw", f"sequential requests in flight together are merged: {largest}", remedy
 
 
 def _in_flight(role: Role, together: Iterable[Role], topology: Topology) -> int:

@@ -100,7 +100,6 @@ SAMPLED: Mapping[str, tuple[str, ...]] = {
     HOST: ("tags.mean", "tags.free", "commands.mean"),
 }
 """Sampled in the window, see ``harness.metrics.occupancy``: tags are those of null_blk and NVMe, commands SCSI's."""
-_UNITS_BY_ENDING = {"runtime": "ns"}
 _LATENCY_PREFIXES = tuple(f"{kind}." for kind in _LATENCIES)
 
 
@@ -115,6 +114,4 @@ def unit(metric: str) -> str:
     """The unit of any measured figure; empty for counts and shares."""
     if metric in METRICS:
         return METRICS[metric].unit
-    if metric.startswith(_LATENCY_PREFIXES):
-        return "ns"
-    return next((unit for ending, unit in _UNITS_BY_ENDING.items() if metric.endswith(ending)), "")
+    return "ns" if metric.startswith(_LATENCY_PREFIXES) or metric.endswith("runtime") else ""

@@ -7,6 +7,7 @@ Limits of drivers were read back from Linux 5.10, 6.1, 6.12 and 7.2 on QEMU 7.2.
 import re
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 from lab.base.units import show_rate, show_size
 from lab.topology.model import EMULATED, Disk, Driver, Hba, Lun, StackKind, Topology
@@ -107,12 +108,11 @@ def walked(
     of_lun: Callable[[Lun, Topology], Iterator[str]],
 ) -> Iterator[Refusal]:
     """The refusals of every part."""
-    for disk in topology.disks.values():
-        yield from (Refusal("disk", disk.name, reason) for reason in of_disk(disk, topology))
-    for hba in topology.hbas.values():
-        yield from (Refusal("hba", hba.name, reason) for reason in of_hba(hba, topology))
-    for lun in topology.luns.values():
-        yield from (Refusal("lun", lun.name, reason) for reason in of_lun(lun, topology))
+    kinds: tuple[tuple[str, Mapping[str, Any], Callable[[Any, Topology], Iterator[str]]], ...]
+    kinds = (("disk", topology.disks, of_disk), ("hba", topology.hbas, of_hba), ("lun", topology.luns, of_lun))
+    for kind, parts, reasons in kinds:
+        for name, part in parts.items():
+            yield from (Refusal(kind, name, reason) for reason in reasons(part, topology))
 
 
 def _parts(hba: Hba, luns: Sequence[Lun]) -> Iterator[Sequence[Lun]]:
@@ -208,14 +208,14 @@ def unresolved(rate: int) -> str | None:
 
 
 def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
-    yield from _own_reasons(hba, topology)
+    if hba.driver in EMULATED:
+        yield from _own_reasons(hba, topology)
+    else:
+        yield f"driver {hba.driver} is inside the guest and cannot be mixed with QEMU controllers"
     yield from _company_reasons(hba, topology)
 
 
 def _own_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
-    if hba.driver not in EMULATED:
-        yield f"driver {hba.driver} is inside the guest and cannot be mixed with QEMU controllers"
-        return
     limits = CONTROLLERS[hba.driver]
     count = sum(lun.hba == hba.name for lun in topology.luns.values())
     if count > limits.disks:

@@ -173,23 +173,13 @@ def plain_value(node: Node) -> object:
         return {key: plain_value(entry.value) for key, entry in node.entries.items()}
     if isinstance(node, Items):
         return [plain_value(item) for item in node.items]
-    if isinstance(node, Broken):
+    if isinstance(node, Broken) or node.kind == "null":
         return None
-    return _scalar_value(node)
-
-
-def _scalar_value(node: Scalar) -> object:
-    match node.kind:
-        case "null":
-            return None
-        case "boolean":
-            return node.text.lower() == "true"
-        case "integer":
-            return int(node.text, 0) if node.text[:2] in {"0o", "0x"} else int(node.text)
-        case "float":
-            return float(node.text.replace(".inf", "inf").replace(".nan", "nan"))
-        case _:
-            return node.text
+    if node.kind == "boolean":
+        return node.text.lower() == "true"
+    if node.kind == "integer":
+        return int(node.text, 0) if node.text[:2] in {"0o", "0x"} else int(node.text)
+    return float(node.text.replace(".inf", "inf").replace(".nan", "nan")) if node.kind == "float" else node.text
 
 
 def _decode(data: bytes, start: Mark, problems: Problems) -> str | None:
