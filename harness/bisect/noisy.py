@@ -59,7 +59,7 @@ class NoisyBisection:
             question,
             tuple(self._steps(ends, question)),
             culprit,
-            tuple(self._repository.commit(one) for one in left),
+            tuple(self._repository.commit(suspect) for suspect in left),
             tuple(checks(self._repository, culprit, self._wanted.bad, word)) if culprit else (),
             tuple(warnings(culprit)) if culprit else (),
             confidence,

@@ -50,12 +50,12 @@ class KernelOracle:
 
     def kernel(self, commit: str) -> Kernel:
         """Raises CannotJudge if the commit does not build."""
-        found = self._built.get(commit)
-        if found is None:
-            found = self._built[commit] = self._build(commit)
-        if isinstance(found, CannotJudge):
-            raise found
-        return found
+        kernel = self._built.get(commit)
+        if kernel is None:
+            kernel = self._built[commit] = self._build(commit)
+        if isinstance(kernel, CannotJudge):
+            raise kernel
+        return kernel
 
     def _build(self, commit: str) -> Kernel | CannotJudge:
         trial = self._trial

@@ -41,10 +41,10 @@ class SameConfig:
     options: Drift
 
 
-def same_config(sweeper: Extends, found: Releases, figure: str) -> SameConfig:
+def same_config(sweeper: Extends, releases: Releases, figure: str) -> SameConfig:
     """Build and measure ``source:SERIES`` of both ends. Raises CannotJudge when one cannot be had or measured."""
-    ends = (found.sweep.specs[0], found.sweep.specs[-1])
-    built = Sweep(found.sweep.scenario, tuple(f"source:{label(spec)}" for spec in ends))
+    ends = (releases.sweep.specs[0], releases.sweep.specs[-1])
+    built = Sweep(releases.sweep.scenario, tuple(f"source:{label(spec)}" for spec in ends))
     for place, spec in enumerate(built.specs):
         built = sweeper.extended(built, place)
         if place in built.missing:
@@ -53,10 +53,10 @@ def same_config(sweeper: Extends, found: Releases, figure: str) -> SameConfig:
                 remedy="Debian has linux-source-* for few series: name two that have one, or leave out --same-config",
             )
     first, last = built.points[0], built.points[1]
-    packages = [found.sweep.points[place] for place in (0, len(found.sweep.specs) - 1)]
-    told = (_told(found.sweep, 0, figure), _told(found.sweep, len(found.sweep.specs) - 1, figure))
+    packages = [releases.sweep.points[place] for place in (0, len(releases.sweep.specs) - 1)]
+    told = (_told(releases.sweep, 0, figure), _told(releases.sweep, len(releases.sweep.specs) - 1, figure))
     again = (_told(built, 0, figure), _told(built, 1, figure))
-    names = [that for that in found.question.claims if all(that in values for values in (*told, *again))]
+    names = [that for that in releases.question.claims if all(that in values for values in (*told, *again))]
     differences = (
         ConfigDifference(that, (told[0][that], told[1][that]), (again[0][that], again[1][that])) for that in names
     )
@@ -67,12 +67,12 @@ def lines(same: SameConfig) -> Iterator[str]:
     """The report: a line for each claim or figure, then what the ends have in common and what not."""
     good, bad = (point.spec for point in same.points)
     yield f"with one configuration, {good} -> {bad}:"
-    for one in same.differences:
-        ends = f"{_arrow(one.built)} (packages: {_arrow(one.packages)})"
-        if one.remains is None:
-            yield f"  {one.that}: {ends}"
+    for difference in same.differences:
+        ends = f"{_arrow(difference.built)} (packages: {_arrow(difference.packages)})"
+        if difference.remains is None:
+            yield f"  {difference.that}: {ends}"
         else:
-            yield f"  {one.that}: {ends}: {100 * one.remains:.0f} % of the difference is code"
+            yield f"  {difference.that}: {ends}: {100 * difference.remains:.0f} % of the difference is code"
     if not same.differences:
         yield "  no claim of the question was measured on both"
     yield f"  the rest is configuration or compiler: the packages' configurations differ in {len(same.options.options)}"

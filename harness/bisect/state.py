@@ -67,10 +67,10 @@ def load_state(folder: Path, wanted: State) -> State:
     if plain is None:
         return wanted
     try:
-        found = from_plain(State, plain)
+        stored = from_plain(State, plain)
     except ValueError as error:
         raise LabBroken(f"{folder / STATE} is damaged: {error}", remedy="remove the folder and start again") from error
-    return found if replace(found, observations={}) == wanted else wanted
+    return stored if replace(stored, observations={}) == wanted else wanted
 
 
 def save_state(folder: Path, state: State) -> None:

@@ -40,19 +40,19 @@ def by_release(options: argparse.Namespace) -> int:
     ends = sweep(scenario, tuple(reversed(wanted)) if backwards else wanted)
     bench = bench_of(options)
     sweeper = Sweeper(bench, kernel_of, options.seeds, tuple(options.arm))
-    found = bisect_releases(sweeper, ends, options.figure, tell)
-    good, bad = (ends.specs[place] for place in (found.good, found.bad))
+    releases = bisect_releases(sweeper, ends, options.figure, tell)
+    good, bad = (ends.specs[place] for place in (releases.good, releases.bad))
     drifted = kconfig.drift(kernel_of(good).config, kernel_of(bad).config)
     tags = "" if backwards or options.figure else _with_tree(options, good, bad)
-    print(text(found, len(drifted.options), tags), end="")
+    print(text(releases, len(drifted.options), tags), end="")
     if options.same_config:
-        print("\n".join(lines(same_config(sweeper, found, options.figure))))
+        print("\n".join(lines(same_config(sweeper, releases, options.figure))))
     options.good, options.bad = _tag(good), _tag(bad)
-    return _exit_code(found)
+    return _exit_code(releases)
 
 
-def _exit_code(found: Releases) -> int:
-    return EXIT_CANNOT_JUDGE if found.left else EXIT_PASS
+def _exit_code(releases: Releases) -> int:
+    return EXIT_CANNOT_JUDGE if releases.left else EXIT_PASS
 
 
 def _with_tree(options: argparse.Namespace, good: str, bad: str) -> str:

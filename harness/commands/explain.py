@@ -42,48 +42,48 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     run = load_run(options.run)
     explained = list(explain_run(run))
-    found = [one for one in explained if isinstance(one, Bottleneck)]
-    unknown = [one for one in explained if isinstance(one, Unexplained)]
-    if not found:
+    bottlenecks = [answer for answer in explained if isinstance(answer, Bottleneck)]
+    unknown = [answer for answer in explained if isinstance(answer, Unexplained)]
+    if not bottlenecks:
         why = f": {unknown[0].reason}" if unknown else ": nothing was measured"
         raise CannotJudge(f"{options.run} cannot be explained{why}", remedy="run the scenario again")
     console = Console()
     if options.prove is not None:
-        return _prove(console, run, _chosen(found, options.prove), options)
+        return _prove(console, run, _chosen(bottlenecks, options.prove), options)
     console.print(f"{run.facts.scenario} on Linux {run.facts.kernel.release}\n", highlight=False)
-    console.print(bottleneck_table(found), highlight=False)
+    console.print(bottleneck_table(bottlenecks), highlight=False)
     console.print()
-    for sentence in sentences(found):
+    for sentence in sentences(bottlenecks):
         console.print(sentence, highlight=False)
-    for line in _functions(run, found):
+    for line in _functions(run, bottlenecks):
         console.print(line, highlight=False, markup=False, soft_wrap=True)
-    for one in unknown:
-        console.print(f"{one.arm}.{one.load} cannot be explained: {one.reason}", highlight=False)
+    for load in unknown:
+        console.print(f"{load.arm}.{load.load} cannot be explained: {load.reason}", highlight=False)
     return EXIT_PASS
 
 
-def _functions(run: RunFolder, found: Sequence[Bottleneck]) -> Iterator[str]:
+def _functions(run: RunFolder, bottlenecks: Sequence[Bottleneck]) -> Iterator[str]:
     """What the CPU executes in each load that it limits: from a recorded profile, else the command that makes one."""
     if run.scenario.clock is not Clock.VIRTUAL:
         return
     listed = False
-    for one in found:
-        if one.binding is None or one.binding.kind is not ElementKind.CPU:
+    for bottleneck in bottlenecks:
+        if bottleneck.binding is None or bottleneck.binding.kind is not ElementKind.CPU:
             continue
-        profile = recorded_profile(run, ProfiledCell(one.arm, one.load, run.facts.seeds[0]))
-        command = f"blklab profile {run.path} {one.arm}.{one.load}"
+        profile = recorded_profile(run, ProfiledCell(bottleneck.arm, bottleneck.load, run.facts.seeds[0]))
+        command = f"blklab profile {run.path} {bottleneck.arm}.{bottleneck.load}"
         known = f"instructions per I/O: {most_expensive(profile, _FUNCTIONS)}" if profile else command
-        yield f"functions of {one.arm}.{one.load}: {known}"
+        yield f"functions of {bottleneck.arm}.{bottleneck.load}: {known}"
         listed = listed or profile is not None
     if listed:
         yield BLIND
 
 
-def _chosen(found: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
-    named = [one for one in found if one.binding]
-    chosen = [one for one in named if wanted in (_ALL, f"{one.arm}.{one.load}")]
+def _chosen(bottlenecks: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
+    named = [bottleneck for bottleneck in bottlenecks if bottleneck.binding]
+    chosen = [bottleneck for bottleneck in named if wanted in (_ALL, f"{bottleneck.arm}.{bottleneck.load}")]
     if not chosen:
-        known = ", ".join(f"{one.arm}.{one.load}" for one in named) or "none"
+        known = ", ".join(f"{bottleneck.arm}.{bottleneck.load}" for bottleneck in named) or "none"
         raise Misuse(f"no bottleneck is named for {wanted or 'any load'}", remedy=f"named for: {known}")
     return chosen
 
@@ -91,9 +91,9 @@ def _chosen(found: Sequence[Bottleneck], wanted: str) -> list[Bottleneck]:
 def _prove(console: Console, run: RunFolder, chosen: Sequence[Bottleneck], options: argparse.Namespace) -> int:
     kernel, lab, codes = kernel_again(run), lab_of_host(), list[int]()
     bench = Bench(lab, Store(run.path.parent.parent), watched, turns_of_host(options.jobs))
-    for one in chosen:
-        proof = prove(bench, kernel, options.seeds, run, one)
-        console.print(f"\n{one.arm}.{one.load}: {one.label}, {one.figure}", highlight=False)
+    for bottleneck in chosen:
+        proof = prove(bench, kernel, options.seeds, run, bottleneck)
+        console.print(f"\n{bottleneck.arm}.{bottleneck.load}: {bottleneck.label}, {bottleneck.figure}", highlight=False)
         console.print(proof_table(proof), highlight=False)
         console.print(proof_sentence(proof), highlight=False)
         if proof.named.gain is None:

@@ -52,9 +52,10 @@ def boots_of(scenario: Scenario, seeds: int | None) -> int:
 
 def _groups(scenarios: Sequence[Scenario], seeds: int | None, count: int) -> list[list[Scenario]]:
     """Groups filled largest first, each into the one with the fewest boots."""
-    ordered = sorted(scenarios, key=lambda one: (-boots_of(one, seeds), one.name))
+    ordered = sorted(scenarios, key=lambda scenario: (-boots_of(scenario, seeds), scenario.name))
     groups: list[list[Scenario]] = [[] for _ in range(count)]
-    for scenario, part in zip(ordered, _spread([boots_of(one, seeds) for one in ordered], count), strict=True):
+    boots = [boots_of(scenario, seeds) for scenario in ordered]
+    for scenario, part in zip(ordered, _spread(boots, count), strict=True):
         groups[part].append(scenario)
     return groups
 
@@ -74,7 +75,7 @@ def _job(kernel: str, number: int, group: Sequence[Scenario], seeds: int | None)
     if seeds is not None:
         command = (*command, "--seeds", str(seeds))
     name = "".join(letter if letter.isalnum() or letter in ".-" else "-" for letter in kernel)
-    return HostedJob(f"{name}-{number}", kernel, names, sum(boots_of(one, seeds) for one in group), command)
+    return HostedJob(f"{name}-{number}", kernel, names, sum(boots_of(scenario, seeds) for scenario in group), command)
 
 
 _SHARD = re.compile(r"([1-9]\d{0,3})/([1-9]\d{0,3})")
@@ -130,7 +131,7 @@ def cells_of(plan: MatrixPlan) -> tuple[MatrixCell, ...]:
     return dealt(
         [
             MatrixCell(scenario.name, scenario.digest, kernel, scenario.clock, boots=boots_of(scenario, plan.seeds))
-            for scenario in sorted(plan.scenarios, key=lambda one: one.clock is Clock.WALL)
+            for scenario in sorted(plan.scenarios, key=lambda scenario: scenario.clock is Clock.WALL)
             for kernel in kernels
         ],
         plan.shard.of,

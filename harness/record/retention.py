@@ -45,28 +45,28 @@ def plan_pruning(root: Path, keep_bytes: int | None, keep_matrices: int | None) 
     runs = indexed_runs(root)
     every = matrices(root)
     gone = every[: max(0, len(every) - keep_matrices)] if keep_matrices is not None else ()
-    removals = [Removal(f"{FOLDER}/{one.path.name}", size_of(one.path), "an older matrix") for one in gone]
-    reasons = dict(_pinned(root, runs, [one for one in every if one not in gone]))
+    removals = [Removal(f"{FOLDER}/{matrix.path.name}", size_of(matrix.path), "an older matrix") for matrix in gone]
+    reasons = dict(_pinned(root, runs, [matrix for matrix in every if matrix not in gone]))
     unfinished = list(_unfinished(root))
-    total = sum(run.size for run in runs) + sum(one.size for one in (*unfinished, *removals))
-    left = total - sum(one.size for one in removals)
+    total = sum(run.size for run in runs) + sum(removal.size for removal in (*unfinished, *removals))
+    left = total - sum(removal.size for removal in removals)
     free = [
         Removal(run.path, run.size, f"{run.status}, {run.started[:10]}, {run.release}")
         for run in runs
         if run.path not in reasons
     ]
     candidates = [*unfinished, *free]
-    for one in sorted(candidates, key=lambda one: Path(one.path).name):
+    for removal in sorted(candidates, key=lambda removal: Path(removal.path).name):
         if keep_bytes is None or left <= keep_bytes:
             break
-        removals.append(one)
-        left -= one.size
+        removals.append(removal)
+        left -= removal.size
     return Pruning(tuple(removals), total, left, tuple(sorted(set(reasons.values()))))
 
 
 def prune(root: Path, planned: Sequence[Removal]) -> tuple[Removal, ...]:
     """Delete the planned folders, except those in use now. Return what was deleted. Raises LabBroken."""
-    return tuple(one for one in planned if _removed(root, root / one.path))
+    return tuple(removal for removal in planned if _removed(root, root / removal.path))
 
 
 def _removed(root: Path, folder: Path) -> bool:
@@ -83,7 +83,7 @@ def _removed(root: Path, folder: Path) -> bool:
 
 def _pinned(root: Path, runs: Sequence[IndexedRun], kept: Sequence[MatrixFolder]) -> Iterator[tuple[str, str]]:
     """Path and reason of each run that is kept."""
-    for path in referred(one.record for one in kept):
+    for path in referred(matrix.record for matrix in kept):
         yield path, "a matrix refers to it"
     newest = {(run.scenario, run.kernel): run for run in runs}
     for run in newest.values():

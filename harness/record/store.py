@@ -209,15 +209,15 @@ class Store:
 
     def runs_like(self, run: RunFolder) -> "tuple[RunFolder, ...]":
         """Other runs of the same scenario digest on the same kernel, judged or not, oldest first."""
-        found = []
+        runs = []
         for path in self._folders(run.facts.scenario):
             # Misuse: damaged, or of another version. It is ignored.
             with suppress(Misuse):
                 other = load_run(path)
                 same = (other.facts.scenario_digest, other.facts.kernel.digest)
                 if other.path != run.path.resolve() and same == (run.facts.scenario_digest, run.facts.kernel.digest):
-                    found.append(other)
-        return tuple(found)
+                    runs.append(other)
+        return tuple(runs)
 
     def _folders(self, scenario: str) -> list[Path]:
         return sorted(path for path in (self.root / scenario).glob("[0-9]*") if path.is_dir() and not path.is_symlink())

@@ -24,7 +24,7 @@ _BASE = "as-measured"
 Remeasure = Callable[[Scenario], Sequence[CellResult]]
 
 
-def prove(bench: Bench, kernel: Kernel, seeds: int, run: RunFolder, found: Bottleneck) -> Proof:
+def prove(bench: Bench, kernel: Kernel, seeds: int, run: RunFolder, bottleneck: Bottleneck) -> Proof:
     """Measures variants of the run's scenario, called ``SCENARIO.proof``, with ``seeds`` boots for each limit.
 
     Raises CannotJudge when the load cannot be measured again as it was, and what boots raise.
@@ -34,8 +34,8 @@ def prove(bench: Bench, kernel: Kernel, seeds: int, run: RunFolder, found: Bottl
     def remeasure(changed: Scenario) -> Sequence[CellResult]:
         return bench.cells(Request(changed, kernel, seeds))
 
-    arm, load = scenario.arms[found.arm], scenario.loads[found.load]
-    raised = changes(arm, load, found)
+    arm, load = scenario.arms[bottleneck.arm], scenario.loads[bottleneck.load]
+    raised = changes(arm, load, bottleneck)
     possible = [change for change in raised if not change.refused]
     throughput: dict[str, float | str] = {}
     for alike in dict.fromkeys(_key(change.load) for change in possible):
@@ -46,9 +46,9 @@ def prove(bench: Bench, kernel: Kernel, seeds: int, run: RunFolder, found: Bottl
         throughput |= _throughput(remeasure, scenario, arms, of_load[0].load)
     base = throughput.get(_BASE, "no other limit could be raised")
     if isinstance(base, str):
-        raise CannotJudge(f"{found.arm}.{found.load} was not measured again: {base}")
+        raise CannotJudge(f"{bottleneck.arm}.{bottleneck.load} was not measured again: {base}")
     rows = tuple(_row(change, base, throughput.get(change.label, change.refused)) for change in raised)
-    return Proof(found, base, rows)
+    return Proof(bottleneck, base, rows)
 
 
 def _key(load: Load) -> str:
@@ -66,11 +66,11 @@ def _throughput(
 ) -> dict[str, float | str]:
     """Bytes per second of all roles together by arm, or the reason why there is no figure."""
     results = remeasure(variant(scenario, "proof", arms, {load.name: load}))
-    return {name: _of_arm([one for one in results if one.arm == name], load) for name in arms}
+    return {name: _of_arm([result for result in results if result.arm == name], load) for name in arms}
 
 
 def _of_arm(results: Sequence[CellResult], load: Load) -> float | str:
-    failed = [one for one in results if one.status is not Status.PASS]
+    failed = [result for result in results if result.status is not Status.PASS]
     if failed:
         return "; ".join(failed[0].reasons) or str(failed[0].status)
-    return fmean(sum(one.figures[load.name, role, "bw"] for role in load.roles) for one in results)
+    return fmean(sum(result.figures[load.name, role, "bw"] for role in load.roles) for result in results)

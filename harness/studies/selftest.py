@@ -48,15 +48,15 @@ def _trial(bench: Bench, scenario: Scenario, kernel: Kernel) -> SelftestTrial:
 
 def misnamed(wanted: Selftest, run: RunFolder) -> Iterator[str]:
     """A sentence for each load whose bottleneck is not the declared one; arms that are SKIP are left out."""
-    explained = {f"{one.arm}.{one.load}": one for one in explain_run(run)}
+    explained = {f"{answer.arm}.{answer.load}": answer for answer in explain_run(run)}
     skipped = {cell.arm for cell in run.facts.cells if cell.skip}
     for key, label in wanted.bottleneck.items():
-        found = explained.get(key)
-        if isinstance(found, Bottleneck):
-            if found.label != label:
-                yield f"{key}: the bottleneck must be {label}, reported {found.label} ({found.figure})"
+        answer = explained.get(key)
+        if isinstance(answer, Bottleneck):
+            if answer.label != label:
+                yield f"{key}: the bottleneck must be {label}, reported {answer.label} ({answer.figure})"
         elif key.partition(".")[0] not in skipped:
-            yield f"{key}: no bottleneck reported: {found.reason if found else 'it was not measured'}"
+            yield f"{key}: no bottleneck reported: {answer.reason if answer else 'it was not measured'}"
 
 
 def shortfalls(wanted: Selftest, verdict: Verdict) -> Iterator[str]:

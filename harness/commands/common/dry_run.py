@@ -46,17 +46,17 @@ def print_estimates(estimates: Sequence[Estimate], root: Path) -> None:
     runs = indexed_runs(root)
     table = plain_table("scenario", "kernel", figures("boots"), figures("time"))
     times = []
-    for one in estimates:
-        times.append(one.seconds(runs))
-        boots = f"{'<= ' if one.at_most else ''}{one.boots}"
-        table.add_row(one.scenario.name, one.spec, boots, _shown(times[-1]))
+    for estimate in estimates:
+        times.append(estimate.seconds(runs))
+        boots = f"{'<= ' if estimate.at_most else ''}{estimate.boots}"
+        table.add_row(estimate.scenario.name, estimate.spec, boots, _shown(times[-1]))
     print_wide(Console(), table)
     known = [seconds for seconds in times if seconds is not None]
     unknown = len(times) - len(known)
     total = "unknown (no stored run)" if not known else f"about {duration(sum(known))}"
     lacking = f", without {plural(unknown, 'cell')} of unknown time" if known and unknown else ""
-    boots = plural(sum(one.boots for one in estimates), "boot")
-    most = "at most " if any(one.at_most for one in estimates) else ""
+    boots = plural(sum(estimate.boots for estimate in estimates), "boot")
+    most = "at most " if any(estimate.at_most for estimate in estimates) else ""
     print(f"{plural(len(estimates), 'cell')}, {most}{boots}, {total}{lacking}")
     tell("nothing was booted or downloaded")
 

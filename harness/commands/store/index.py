@@ -47,10 +47,10 @@ def _prune(options: argparse.Namespace, limit: int | None) -> None:
     root = results_root(options.results)
     plan = plan_pruning(root, limit, options.matrices)
     removed = set(prune(root, plan.removals)) if options.yes else set()
-    for one in plan.removals:
-        word = "to delete" if not options.yes else "deleted" if one in removed else "in use"
-        print(f"  {word}  {one.path}  {mib(one.size)}  {one.why}")
-    freed = sum(one.size for one in (removed if options.yes else plan.removals))
+    for removal in plan.removals:
+        word = "to delete" if not options.yes else "deleted" if removal in removed else "in use"
+        print(f"  {word}  {removal.path}  {mib(removal.size)}  {removal.why}")
+    freed = sum(removal.size for removal in (removed if options.yes else plan.removals))
     print(f"{mib(plan.total)} before, {mib(plan.total - freed)} after")
     if limit is not None and plan.left > limit:
         kept = "; ".join(plan.pinned) or "no other run can be deleted"
