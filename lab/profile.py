@@ -108,7 +108,7 @@ def kernel_symbols(
     instructions until fio reads the first load, which is as long as it was.
     """
     texts = (_KEEP_SYMBOLS, *(_NO_LOAD for _ in job.loads[1:]))
-    loads = tuple(replace(load, fio=_padded(text, load)) for text, load in zip(texts, job.loads, strict=True))
+    loads = tuple(replace(load, fio=_pad(text, load)) for text, load in zip(texts, job.loads, strict=True))
     own = prepare_job(lab, prepared.kernel, topology, replace(job, loads=loads, labels={}))
     if own.base != prepared.base or len(own.job_archive) != len(prepared.job_archive):
         raise LabBroken("the boot that reads symbols differs from the profiled one", remedy="report this as a bug")
@@ -125,7 +125,7 @@ def kernel_symbols(
     return read_kallsyms(gzip.decompress((lab.cache.entry(_KIND, key, fill) / _KALLSYMS).read_bytes()).decode())
 
 
-def _padded(text: str, load: GuestLoad) -> str:
+def _pad(text: str, load: GuestLoad) -> str:
     if len(text) > len(load.fio):
         raise LabBroken(f"the job of load {load.name} is shorter than that which reads symbols", remedy="report this")
     return text.ljust(len(load.fio), "\n")

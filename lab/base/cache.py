@@ -83,11 +83,11 @@ class Cache:
                 if not path.is_dir():
                     self._remove_leftovers(locked=(kind, key))
                     self._fill(kind, key, fill)
-        return self._noted(kind, key)
+        return self._complete(kind, key)
 
     def find(self, kind: str, key: str) -> Path | None:
         """The folder ``kind/key`` if it is there. Raises LabBroken as ``entry`` does."""
-        return self._noted(kind, key) if self._hold(kind, key) else None
+        return self._complete(kind, key) if self._hold(kind, key) else None
 
     @contextmanager
     def workspace(self, kind: str, key: str) -> Iterator[Path]:
@@ -173,7 +173,7 @@ class Cache:
         finally:
             shutil.rmtree(aside, ignore_errors=True)
 
-    def _noted(self, kind: str, key: str) -> Path:
+    def _complete(self, kind: str, key: str) -> Path:
         """The entry; the list of an entry made by an older version is written now."""
         path = self._path(kind, key)
         if not (path / contents.NAME).exists():

@@ -28,7 +28,7 @@ def note(entry: Path) -> None:
 def is_noted(path: Path) -> bool:
     """Whether the entry that ``path`` belongs to was made with a file of that name."""
     entry = _entry_of(path)
-    return str(path.relative_to(entry)) in _noted(entry)
+    return str(path.relative_to(entry)) in _digests(entry)
 
 
 def demand_intact(path: Path) -> Path:
@@ -40,12 +40,12 @@ def demand_intact(path: Path) -> Path:
     try:
         digest = known_digest(path)
     except FileNotFoundError as error:
-        raise _damaged(entry, f"{path} is missing") from error
+        raise _damage(entry, f"{path} is missing") from error
     except OSError as error:
-        raise _damaged(entry, f"{path} cannot be read: {error.strerror}") from error
-    noted = _noted(entry).get(str(path.relative_to(entry)))
+        raise _damage(entry, f"{path} cannot be read: {error.strerror}") from error
+    noted = _digests(entry).get(str(path.relative_to(entry)))
     if digest != noted:
-        raise _damaged(entry, f"{path} is damaged: its sha256 is {digest}, expected {noted or 'no such file'}")
+        raise _damage(entry, f"{path} is damaged: its sha256 is {digest}, expected {noted or 'no such file'}")
     return path
 
 
@@ -53,15 +53,15 @@ def _entry_of(path: Path) -> Path:
     for folder in path.parents:
         if (folder / NAME).is_file():
             return folder
-    raise _damaged(path.parent, f"{path} is in no cache entry: there is no {NAME} above it")
+    raise _damage(path.parent, f"{path} is in no cache entry: there is no {NAME} above it")
 
 
-def _noted(entry: Path) -> Mapping[str, str]:
+def _digests(entry: Path) -> Mapping[str, str]:
     path = entry / NAME
     try:
         return _read(path, known_digest(path))
     except (OSError, ValueError) as error:
-        raise _damaged(entry, f"{path} cannot be read: {error}") from error
+        raise _damage(entry, f"{path} cannot be read: {error}") from error
 
 
 @lru_cache(maxsize=16)
@@ -71,5 +71,5 @@ def _read(path: Path, digest: str) -> Mapping[str, str]:
     return {name: noted for noted, name in rows}
 
 
-def _damaged(entry: Path, what: str) -> LabBroken:
+def _damage(entry: Path, what: str) -> LabBroken:
     return LabBroken(what, remedy=f"rm -r {entry}; it is made again at the next use")

@@ -79,7 +79,7 @@ def with_dependencies(kernel: Kernel, steps: Iterable[Step], words: Iterable[str
             if name not in loaded:
                 loaded.add(name)
                 own = step if name == module_name(step.name) else Module(name)
-                wanted = _accepted(own, path)
+                wanted = _accept(own, path)
                 complete.append(Module(name, " ".join((*wanted, *given.get(name, ())))))
     return tuple(complete)
 
@@ -94,7 +94,7 @@ def _parameters(words: Iterable[str]) -> Mapping[str, tuple[str, ...]]:
     return parameters
 
 
-def _accepted(step: Module, path: Path) -> Iterable[str]:
+def _accept(step: Module, path: Path) -> Iterable[str]:
     wanted = step.parameters.split()
     if not step.optional:
         return wanted

@@ -48,8 +48,8 @@ def _member(number: int, path: str, entry: ArchiveEntry) -> bytes:
     links = 2 if stat.S_ISDIR(entry.mode) else 1
     fields = (number, entry.mode, 0, 0, links, 0, len(entry.data), 0, 0, 0, 0, len(name), 0)
     header = b"070701" + b"".join(b"%08X" % value for value in fields)
-    return _padded(header + name) + _padded(entry.data)
+    return _pad(header + name) + _pad(entry.data)
 
 
-def _padded(data: bytes) -> bytes:
+def _pad(data: bytes) -> bytes:
     return data + b"\0" * (-len(data) % _ALIGN)

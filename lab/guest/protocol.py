@@ -98,37 +98,37 @@ class ResultReader:
             return None
         if verb in ("FILE", "END") and not self._close_file():
             return None
-        found = _LINES[verb].fullmatch(line)
+        fields = _LINES[verb].fullmatch(line)
         due = {"READY": not self.ready, "BYE": self.ended and not self.unfit, "DEADLINE": True, "BROKEN": True}
-        if found is None or not due.get(verb, self.ready and not self.ended and self._incoming is None):
+        if fields is None or not due.get(verb, self.ready and not self.ended and self._incoming is None):
             self._break(line)
             return None
-        return self._take(verb, found)
+        return self._take(verb, fields)
 
-    def _take(self, verb: str, found: re.Match[str]) -> PhaseMark | None:
+    def _take(self, verb: str, fields: re.Match[str]) -> PhaseMark | None:
         match verb:
             case "READY":
-                self.release = found[1]
-                return self._mark("set-up", found[2])
+                self.release = fields[1]
+                return self._mark("set-up", fields[2])
             case "PHASE":
-                return self._mark(found[2], found[1])
+                return self._mark(fields[2], fields[1])
             case "UNFIT":
-                self.unfit = self.unfit or f"step {found[1]}: {found[2].strip()}"
-            case "FILE" if int(found[2]) > MAX_FILE or found[1] in self.files:
-                self._break(found[0])
+                self.unfit = self.unfit or f"step {fields[1]}: {fields[2].strip()}"
+            case "FILE" if int(fields[2]) > MAX_FILE or fields[1] in self.files:
+                self._break(fields[0])
             case "FILE":
-                self._incoming = _Incoming(found[1], int(found[2]), found[3])
-            case "END" if int(found[1]) != len(self.files):
-                self.fault = f"the guest sent {found[1]} files, {len(self.files)} arrived"
+                self._incoming = _Incoming(fields[1], int(fields[2]), fields[3])
+            case "END" if int(fields[1]) != len(self.files):
+                self.fault = f"the guest sent {fields[1]} files, {len(self.files)} arrived"
             case "END":
                 self.ended = True
-                return self._mark("end", found[2])
+                return self._mark("end", fields[2])
             case "BYE":
                 self.bye = True
             case "DEADLINE":
                 self._incoming, self.deadline_passed = None, True
             case _:
-                self._incoming, self.broken = None, found[1] or "a program of the lab in the guest died"
+                self._incoming, self.broken = None, fields[1] or "a program of the lab in the guest died"
         return None
 
     def finish(self) -> None:

@@ -41,8 +41,8 @@ def resolve_path(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Ker
             raise Misuse(f"{others[0]} is no .deb or .rpm package", remedy="name packages, or a folder of them, alone")
         return store.load(foreign.stored(packages, cache, tell), spec, ", ".join(package.name for package in packages))
     if len(parts) == 1:
-        return _copied(find(parts[0]), spec, f"folder {parts[0]}", cache, tell)
-    return _copied(_with_modules(*_image_and_folder(parts)), spec, f"image {parts[0]}", cache, tell)
+        return _copy(find(parts[0]), spec, f"folder {parts[0]}", cache, tell)
+    return _copy(_with_modules(*_image_and_folder(parts)), spec, f"image {parts[0]}", cache, tell)
 
 
 def _image_and_folder(parts: Sequence[Path]) -> tuple[Path, Path]:
@@ -72,13 +72,13 @@ def _with_modules(image: Path, folder: Path) -> FoundKernel:
     if config is None:
         places = ", ".join(map(str, named))
         raise Misuse(f"no configuration of {image}: none of {places}", remedy=f"copy its .config to {named[0]}")
-    return _checked(replace(store.installed(image, config, modules), release=release))
+    return _check(replace(store.installed(image, config, modules), release=release))
 
 
 def resolve_host(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Kernel:
     """Raises Misuse when the running kernel's image cannot be read, CannotJudge when it is not there."""
     release = platform.release()
-    return _copied(find_host(Path("/"), release), "host", f"this host's {release}", cache, tell)
+    return _copy(find_host(Path("/"), release), "host", f"this host's {release}", cache, tell)
 
 
 def find(folder: Path) -> FoundKernel:
@@ -106,7 +106,7 @@ def find(folder: Path) -> FoundKernel:
             f"{folder} holds several kernels: {', '.join(kernel.release for kernel in kernels)}",
             remedy="name a folder that holds one",
         )
-    return _checked(kernels[0])
+    return _check(kernels[0])
 
 
 def find_host(root: Path, release: str) -> FoundKernel:
@@ -128,7 +128,7 @@ def find_host(root: Path, release: str) -> FoundKernel:
             remedy=f"sudo chmod +r {image} (to outlast upgrades of this image: "
             f"sudo dpkg-statoverride --update --add root root 0644 {image})",
         )
-    return _checked(store.installed(image, config, modules))
+    return _check(store.installed(image, config, modules))
 
 
 def built_tree(tree: Path) -> FoundKernel:
@@ -148,10 +148,10 @@ def built_tree(tree: Path) -> FoundKernel:
         )
     files = {f"kernel/{name}": tree / name for name in built}
     release = (tree / _TREE_RELEASE).read_text().strip()
-    return _checked(FoundKernel(release, tree / _TREE_IMAGE, tree / ".config", {**files, **store.tables(tree)}))
+    return _check(FoundKernel(release, tree / _TREE_IMAGE, tree / ".config", {**files, **store.tables(tree)}))
 
 
-def _checked(kernel: FoundKernel) -> FoundKernel:
+def _check(kernel: FoundKernel) -> FoundKernel:
     store.demand_bzimage(kernel.image)
     release = image_release(kernel.image.read_bytes())
     if release not in (None, kernel.release):
@@ -162,7 +162,7 @@ def _checked(kernel: FoundKernel) -> FoundKernel:
     return kernel
 
 
-def _copied(kernel: FoundKernel, spec: str, origin: str, cache: Cache, tell: Tell) -> Kernel:
+def _copy(kernel: FoundKernel, spec: str, origin: str, cache: Cache, tell: Tell) -> Kernel:
     digest = _digest(kernel, cache)
 
     def fill(into: Path) -> None:
@@ -180,7 +180,7 @@ def _digest(kernel: FoundKernel, cache: Cache) -> str:
     """The digest of image and modules; files unchanged in time stamp and size are not read again."""
     wanted = {"image": kernel.image, **{name: path for name, path in kernel.files.items() if name not in store.TABLES}}
     known_name = hashlib.sha256(str(kernel.image).encode()).hexdigest()[:16] + ".json"
-    known = _known(cache.root / "hashes" / known_name)
+    known = _read_hashes(cache.root / "hashes" / known_name)
     stamps = {str(path): _stamp(path) for path in wanted.values()}
     hashes = {
         path: known[path][1] if path in known and known[path][0] == stamp else known_digest(Path(path))
@@ -197,7 +197,7 @@ def _stamp(path: Path) -> str:
     return f"{facts.st_mtime_ns} {facts.st_size} {facts.st_ino}"
 
 
-def _known(path: Path) -> dict[str, tuple[str, str]]:
+def _read_hashes(path: Path) -> dict[str, tuple[str, str]]:
     try:
         return {name: (str(stamp), str(digest)) for name, (stamp, digest) in read_json(path).items()}
     except (OSError, ValueError, AttributeError, TypeError):

@@ -62,7 +62,7 @@ def offers(cache: Cache, tell: Tell, *, dates: bool = False) -> tuple[Offer, ...
             built = pool.map(archive.built_on, images) if dates else repeat("")
             for image, date in zip(images, built, strict=False):
                 listed.setdefault(image.version, Offer(image.version, suite, built=date))
-    listed.update((offer.version, offer) for offer in _cached(cache))
+    listed.update((offer.version, offer) for offer in _offers_of_cache(cache))
     return tuple(sorted(listed.values(), key=lambda offer: version_key(offer.version)))
 
 
@@ -107,7 +107,7 @@ def _no_range(text: str) -> Misuse:
     )
 
 
-def _cached(cache: Cache) -> Iterator[Offer]:
+def _offers_of_cache(cache: Cache) -> Iterator[Offer]:
     for pin in read_pins(cache, "debian-"):
         if cache.find(store.KIND, pin.digest) is not None:
             image = pin.packages[0]

@@ -73,7 +73,7 @@ def read_source(wanted: str, folder: Path = mutants.MUTANTS) -> KernelSource:
     # A path or a revision may hold a plus sign too: then what follows it is no mutant's name.
     if suffixed and not Path(wanted).expanduser().is_dir() and suffixed[2] in mutants.catalogue(folder):
         wanted, mutant = suffixed[1], suffixed[2]
-    path, revision = _split(wanted)
+    path, revision = _path_and_revision(wanted)
     if revision and not git.is_repository(path):
         raise Misuse(
             f"{path} is not the top of a git repository, so it has no revision {revision}",
@@ -141,11 +141,11 @@ class _Workshop:
 
     def objects(self) -> Path:
         checkout, _, _, patched, recipe = self._content()
-        return self._built(checkout, patched, recipe).objects
+        return self._make(checkout, patched, recipe).objects
 
     def _content(self) -> tuple[git.Checkout, str, Mutation | None, str, Recipe]:
         """The source's git tree, the mutation, and the git tree to build with its recipe."""
-        checkout = git.Checkout(self.workspace, _borrowed(self.source))
+        checkout = git.Checkout(self.workspace, _lenders(self.source))
         tree = self._tree(checkout)
         release = _version(self.source, checkout.file(tree, "Makefile"))
         mutation = self._mutation(release)
@@ -167,13 +167,13 @@ class _Workshop:
             return None
         return mutants.mutation(self.source.mutant, release, mutants.catalogue(self.options.mutants))
 
-    def _built(self, checkout: git.Checkout, tree: str, recipe: Recipe) -> Output:
+    def _make(self, checkout: git.Checkout, tree: str, recipe: Recipe) -> Output:
         checkout.check_out(tree)
         log = self.workspace / "logs" / f"{tree[:12]}.log"
         return Builder(checkout.source, self.workspace / "objects", log, recipe, self.tell).build(self._name())
 
     def _build(self, checkout: git.Checkout, tree: str, recipe: Recipe, into: Path) -> None:
-        output = self._built(checkout, tree, recipe)
+        output = self._make(checkout, tree, recipe)
         kernel = local.built_tree(output.objects)
         store.keep(kernel, into)
         facts = {
@@ -212,7 +212,7 @@ def facts(kernel: Kernel) -> Mapping[str, object]:
     return document if isinstance(document, dict) else {}
 
 
-def _split(wanted: str) -> tuple[Path, str]:
+def _path_and_revision(wanted: str) -> tuple[Path, str]:
     """Path and revision: the shortest path before an ``@`` that is a folder."""
     whole = Path(wanted).expanduser()
     if whole.is_dir():
@@ -226,7 +226,7 @@ def _split(wanted: str) -> tuple[Path, str]:
     raise no_such_folder((whole if named.is_dir() else named).absolute(), "the kernel source")
 
 
-def _borrowed(source: KernelSource) -> tuple[Path, ...]:
+def _lenders(source: KernelSource) -> tuple[Path, ...]:
     return (git.objects_of(source.path),) if source.revision or source.git_tree else ()
 
 

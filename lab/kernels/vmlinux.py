@@ -60,7 +60,7 @@ def extract_vmlinux(image: bytes) -> bytes | None:
 def uncompressed(image: bytes) -> bytes | None:
     """What a bzImage holds, None for another image or a compression that is not known. Raises ``DAMAGE``."""
     payload = _payload(image)
-    return _decompressed(payload) if payload else None
+    return _decompress(payload) if payload else None
 
 
 def has_pvh_note(elf: bytes) -> bool:
@@ -90,7 +90,7 @@ def _payload(image: bytes) -> bytes | None:
     return image[start + offset : start + offset + length]
 
 
-def _decompressed(payload: bytes) -> bytes | None:
+def _decompress(payload: bytes) -> bytes | None:
     if payload[:4] == b"\x7fELF":
         return payload
     if payload.startswith(_LZ4):

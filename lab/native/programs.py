@@ -83,14 +83,14 @@ def build(cache: Cache, name: str, *, symbols: bool = False) -> bytes:
     """
     program = PROGRAMS[name]
     flags = tuple(flag for flag in (*_FLAGS, *program.flags) if not (symbols and flag == _STRIPPED))
-    return _compiled(cache, name, program.sources(), (*flags, *WARNINGS), program.wanted_for).read_bytes()
+    return _compile(cache, name, program.sources(), (*flags, *WARNINGS), program.wanted_for).read_bytes()
 
 
 def plugin(cache: Cache, version: tuple[int, ...], library: str = PROFILE) -> Path:
     """The plugin for this version of QEMU. Raises LabBroken as ``build`` does."""
     flags = (*_LIBRARY, *WARNINGS, "-fvisibility=hidden", f"-DPLUGIN_API={interface(version)}")
     parts = (*(PLUGINS / name for name in _PLUGIN_PARTS[library]), *sorted(PLUGINS.glob("*.h")))
-    return _compiled(cache, library, parts, flags, "a profile is counted by a library in C")
+    return _compile(cache, library, parts, flags, "a profile is counted by a library in C")
 
 
 def interface(version: tuple[int, ...]) -> int:
@@ -102,11 +102,11 @@ def steady(cache: Cache) -> Steady:
     """The library to preload into QEMU. Raises LabBroken as ``build`` does."""
     source, flags = ROOT / "steady.c", (*_LIBRARY, "-Wall", "-Wextra", "-Werror")
     why = "the library that is preloaded into QEMU is written in C"
-    path = _compiled(cache, "steady.so", (source,), flags, why, linked=("-ldl",))
+    path = _compile(cache, "steady.so", (source,), flags, why, linked=("-ldl",))
     return Steady(path, digest_bytes(source.read_bytes()))
 
 
-def _compiled(
+def _compile(
     cache: Cache,
     name: str,
     sources: Iterable[Path],

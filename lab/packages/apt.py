@@ -198,7 +198,7 @@ class _Apt:
         try:
             return run([*BOUND, *argv], cwd=cwd, env=self._environment, hint=_INSTALL_APT).stdout.decode()
         except LabBroken as error:
-            raise self._explained(error) from error
+            raise self._explain(error) from error
 
     def pooled(self, path: str, tell: Tell) -> Path:
         """The file at ``path`` of the archive, downloaded if it is not there from an earlier call."""
@@ -219,7 +219,7 @@ class _Apt:
         if not any((self._root / "state/lists").glob("*Release")):
             raise self._no_network(f"no package list of {self._suite} could be fetched")
 
-    def _explained(self, error: LabBroken) -> LabBroken | CannotJudge:
+    def _explain(self, error: LabBroken) -> LabBroken | CannotJudge:
         words, distribution = error.message, self._distribution
         uri = distribution.uri(self._suite)
         if any(sign in words for sign in _UNSIGNED):

@@ -91,8 +91,8 @@ def unpacked(
     offered = archive()
     if refresh:
         offered.renew()
-    packages = tuple(_asked(offered, choose if pin is None else partial(_same, pin)))
-    chosen = Pin(name, tuple(_pinned(package) for package in packages))
+    packages = tuple(_ask(offered, choose if pin is None else partial(_same, pin)))
+    chosen = Pin(name, tuple(_pin_of(package) for package in packages))
 
     def fill(into: Path) -> None:
         tree = into / ".unpacked"
@@ -138,7 +138,7 @@ def write_pin(cache: Cache, pin: Pin) -> None:
     cache.write_text("pins", _pin_path(cache, pin.name).name, json.dumps(document, indent=2) + "\n")
 
 
-def _pinned(package: Package) -> Pinned:
+def _pin_of(package: Package) -> Pinned:
     path = "" if package.listed else package.path
     return Pinned(package.suite, package.name, package.version, package.sha256, path)
 
@@ -147,7 +147,7 @@ def _pin_path(cache: Cache, name: str) -> Path:
     return cache.root / "pins" / f"{name}.json"
 
 
-def _asked(archive: Archive, choose: Choose) -> Sequence[Package]:
+def _ask(archive: Archive, choose: Choose) -> Sequence[Package]:
     """The result of ``choose``; if it finds nothing, once more with updated package lists."""
     try:
         return choose(archive)

@@ -85,7 +85,7 @@ def run_errand(spec: ShellSpec, path: Path, folder: Path, patience: float) -> in
         finally:
             end(process)
     if heard.status is None:
-        raise _lost(heard)
+        raise _loss(heard)
     return heard.status
 
 
@@ -150,7 +150,7 @@ def _follow(process: Process, outputs: Outputs, heard: _Heard, patience: float) 
                 kill(process)
 
 
-def _lost(heard: _Heard) -> BlklabError:
+def _loss(heard: _Heard) -> BlklabError:
     died = death(heard.lines)
     words = died or next(reversed(heard.lines), "")
     last = f'last words on its console: "{words}"' if words else "nothing on its console"

@@ -34,10 +34,10 @@ def groups(topology: Topology) -> dict[str, int]:
 
 def files(topology: Topology) -> dict[str, int]:
     """Sparse files to create in the machine's folder before it starts: name to size in bytes."""
-    return {_file(topology.disks[name]): topology.disks[name].size for name in _kept(topology)}
+    return {_file(topology.disks[name]): topology.disks[name].size for name in _keeping(topology)}
 
 
-def _kept(topology: Topology) -> Iterator[str]:
+def _keeping(topology: Topology) -> Iterator[str]:
     """Disks below md arrays, whose superblocks the kernel reads back."""
     luns = topology.keeping()
     yield from dict.fromkeys(disk for lun in topology.luns.values() if lun.name in luns for disk in lun.disks)
@@ -52,7 +52,7 @@ def _tree(topology: Topology, lun: Lun) -> Json:
 
 
 def _medium(topology: Topology, disk: Disk) -> Json:
-    if disk.name in _kept(topology):
+    if disk.name in _keeping(topology):
         return {"driver": "raw", "file": {"driver": "file", "filename": _file(disk), "locking": "off"}}
     latency = {"latency-ns": disk.service} if disk.service else {}
     return {"driver": "null-co", "size": disk.size, "read-zeroes": True, **latency}

@@ -135,10 +135,10 @@ def _of_stack(topology: Topology, stack: Stack, seen: Inventory) -> Iterator[str
     kinds = {member: "stack" if member in topology.stacks else "lun" for member in stack.over}
     wanted = {PurePosixPath(seen.get(f"{kind}.{name}.place", "")).name for name, kind in kinds.items()}
     if members != wanted:
-        yield f"stack {stack.name}: its members are {_listed(members)}, expected {_listed(wanted)}"
+        yield f"stack {stack.name}: its members are {_join(members)}, expected {_join(wanted)}"
 
 
-def _listed(names: set[str]) -> str:
+def _join(names: set[str]) -> str:
     return ", ".join(sorted(names)) or "nothing"
 
 
