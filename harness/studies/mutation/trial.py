@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
 from harness.judge.cells import CellResult
-from harness.judge.comparison import Difference, changes
+from harness.judge.comparison import Difference, changes_of_figures
 from harness.judge.operands import arms_needed
 from harness.judge.thresholds import evidence
 from harness.judge.verdict import Verdict
@@ -176,7 +176,8 @@ def _extend_trial(trial: Trial, run: Run, references: Mapping[str, ReferenceArm]
 
 
 def _marked_figures(scenario: str, before: Sequence[CellResult], after: Sequence[CellResult]) -> Iterator[MarkedFigure]:
-    for change in changes(before, after, tuple(METRICS), exact=True, known=evidence()):
+    # The jobs differ in the number of the mutant, so not ``changes``, which compares what differs in the kernel alone.
+    for change in changes_of_figures(before, after, tuple(METRICS), exact=True, known=evidence()):
         if change.before and change.after and change.difference() is Difference.MARKED:
             yield MarkedFigure(f"{scenario}.{change.figure}", change.before.median, change.after.median)
 
