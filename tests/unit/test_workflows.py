@@ -49,7 +49,7 @@ def test_the_nightly_commands_are_understood(checkout: Path) -> None:
     for line in found:
         words = shlex.split(line.replace("$KERNELS", "debian:6.1 debian:7.2").replace("$SCENARIOS", "shared-queue"))
         used.append(parser.parse(words).word)
-    assert used == ["matrix", "matrix", "matrix", "report"]
+    assert used == ["matrix", "matrix", "matrix", "report", "evidence"]
 
 
 def test_jobs_wait_for_those_whose_results_they_read(checkout: Path) -> None:
