@@ -68,10 +68,10 @@ def _lines(lab: Lab, profiles: Sequence[Profile], kernels: Sequence[Kernel], fun
     functions = listed_functions(profiles, function)
     sides = []
     for profile, kernel in zip(profiles, kernels, strict=True):
-        code = code_of(profile, [(one.owner, one.name) for one in functions])
-        wanted = [Wanted(one.owner, one.name, one.counts) for one in code]
-        found = source_lines(kernel, source_of(kernel, lab.cache, tell), wanted, lab.cache, tell=tell)
-        sides.append(Side(profile, dict(zip(code, found, strict=True))))
+        codes = code_of(profile, [(listed.owner, listed.name) for listed in functions])
+        wanted = [Wanted(code.owner, code.name, code.counts) for code in codes]
+        lines = source_lines(kernel, source_of(kernel, lab.cache, tell), wanted, lab.cache, tell=tell)
+        sides.append(Side(profile, dict(zip(codes, lines, strict=True))))
     return list(lines_text(sides, functions))
 
 
@@ -95,15 +95,15 @@ def _is_side(word: str, root: Path) -> bool:
 def _runs(first: str, second: str, root: Path, scenario: str | None) -> list[RunFolder]:
     before = side(first, root)
     if second:
-        found = [one for one in pairs(before, side(second, root)) if scenario in (None, one.scenario)]
-        sides: list[Sequence[Candidate]] = [[one.before, one.after] for one in found]
+        both = pairs(before, side(second, root))
+        sides: list[list[Candidate]] = [[pair.before, pair.after] for pair in both if scenario in (None, pair.scenario)]
     else:
-        newest = {one.run.scenario: one for one in before.candidates if scenario in (None, one.run.scenario)}
-        sides = [[one] for one in newest.values()]
+        newest = {own.run.scenario: own for own in before.candidates if scenario in (None, own.run.scenario)}
+        sides = [[candidate] for candidate in newest.values()]
     if len(sides) != 1:
         names = ", ".join(sorted(candidates[0].run.scenario for candidates in sides)) or "none"
         raise Misuse(f"{first} has runs of several scenarios or of none: {names}", remedy="--scenario NAME chooses one")
-    runs = [load_run(one.path) for one in sides[0]]
+    runs = [load_run(candidate.path) for candidate in sides[0]]
     for run in runs[1:]:
         if run.scenario.digest != runs[0].scenario.digest:
             raise CannotJudge(

@@ -10,7 +10,7 @@ from typing import cast
 
 from harness.intake.devices import slug
 from harness.intake.jobs import DraftJob
-from harness.intake.scaling import demands, factor, not_concluded, predicted, waits
+from harness.intake.scaling import demands, expected_rates, not_concluded, waits
 from harness.intake.volumes import exact_size
 from harness.intake.yaml_text import read_text, yaml_text
 from harness.limits.bounds import arm_bound
@@ -111,12 +111,12 @@ class Drafter:
         if cached:
             self._notes.append(f"{', '.join(cached)}: no first claim, for the page cache or read-ahead decides")
         self._rescale()
-        by, scenario = self._slowed()
-        document = self._document(scenario, by)
-        found = [one for load in scenario.loads.values() for one in self._expected(scenario, load)]
-        document["claims"] = list(self._claims(found))
-        document["controls"] = [_control(one) for one in found if one.load.startswith(_SOLO) and one.slower <= _SEEN]
-        if rows := list(self._reproduces(found, reported)):
+        slower_arm, scenario = self._slow_arm()
+        document = self._document(scenario, slower_arm)
+        rates = [expected for load in scenario.loads.values() for expected in self._expectations(scenario, load)]
+        document["claims"] = list(self._claims(rates))
+        document["controls"] = [_control(expected) for expected in rates if expected.is_visible]
+        if rows := list(self._reproduces(rates, reported)):
             document["reproduces"] = rows
         self._load(document, implied=True)
         return Draft(document, tuple(self._notes))
@@ -165,7 +165,7 @@ class Drafter:
     def _loads(self, windows: Mapping[str, Document]) -> Rows:
         """Each job alone, and the jobs between two stonewalls together."""
         loads: Rows = {f"{_SOLO}{job.role}": dict(self._roles(job)) for job in self._jobs}
-        stages = {job.stage: [one for one in self._jobs if one.stage == job.stage] for job in self._jobs}
+        stages = {job.stage: [other for other in self._jobs if other.stage == job.stage] for job in self._jobs}
         shared = [jobs for jobs in stages.values() if len(jobs) > 1]
         for number, jobs in enumerate(shared, start=1):
             name = "together" if len(shared) == 1 else f"together-{number}"
@@ -216,15 +216,13 @@ class Drafter:
                 return load_it(str(path), search=path.parent)
             except InputErrors as error:
                 shown = f"the draft of {self._name}"
-                raise InputErrors([replace(one, path=shown) for one in error.problems]) from error
+                raise InputErrors([replace(problem, path=shown) for problem in error.problems]) from error
 
     def _rescale(self) -> None:
         """Set the scale at which the guest's CPU keeps up, and say what that costs."""
         scenario = self._load(self._document())
-        found = list(demands(scenario.arms[_BASE], scenario.loads.values()))
-        by = factor(found)
-        worst = max(found, key=lambda one: one.busy)
-        if by > 1:
+        worst = max(demands(scenario.arms[_BASE], scenario.loads.values()), key=lambda demand: demand.busy)
+        if (by := worst.factor) > 1:
             self._scale *= by
             self._teaches.append(
                 f"Load {worst.load}, {worst.iops:.0f} I/Os a second, needs {worst.busy:.1f} of the guest's CPU"
@@ -234,7 +232,7 @@ class Drafter:
         if self._scale > 1:
             self._teaches += not_concluded(_read({**self._source.document, "scale": self._scale}))
 
-    def _slowed(self) -> tuple[Document, Scenario]:
+    def _slow_arm(self) -> tuple[Document, Scenario]:
         """The settings of an arm with disks that are visibly slower, and the scenario with it."""
         refused: InputErrors | None = None
         for by in _SLOWER_BY:
@@ -245,8 +243,8 @@ class Drafter:
             except InputErrors as error:
                 refused = error
                 continue
-            solo = [load for name, load in scenario.loads.items() if name.startswith(_SOLO)]
-            if any(one.slower <= _SEEN for load in solo for one in self._expected(scenario, load)):
+            loads = scenario.loads.values()
+            if any(expected.is_visible for load in loads for expected in self._expectations(scenario, load)):
                 return settings, self._load(self._document(scenario, settings))
         if refused:
             raise refused
@@ -257,40 +255,42 @@ class Drafter:
 
     # Claims
 
-    def _expected(self, scenario: Scenario, load: Load) -> Iterator["Expected"]:
+    def _expectations(self, scenario: Scenario, load: Load) -> Iterator["Expected"]:
         """The first role of each job of a load: what the topology allows it, and on slower disks relative to that."""
-        rates = [predicted(scenario.arms[arm], load) for arm in (_BASE, _SLOWER)]
+        rates = [expected_rates(scenario.arms[arm], load) for arm in (_BASE, _SLOWER)]
         for job in self._jobs:
             role = next(iter(self._roles(job)))
             if role in load.roles and waits(load.roles[role]):
-                iops, slow = (one[role] / job.bs for one in rates)
+                iops, slow = (rate[role] / job.bs for rate in rates)
                 bound = arm_bound(scenario.arms[_BASE], load, role, "iops") if job.direct else 0.0
                 same = abs(bound / iops - 1) < _SAME
                 text = f"bound.{_BASE}.{load.name}.{role}.iops" if same else f"{iops:.6g}"
                 yield Expected(job, load.name, role, iops, slow / iops, text)
 
-    def _claims(self, found: Sequence["Expected"]) -> Iterator[Document]:
-        solo = {one.role: one for one in found if one.load.startswith(_SOLO)}
-        for one in found:
-            figure = f"{_BASE}.{one.load}.{one.role}.iops"
-            if one is solo.get(one.role):
-                that = f"{one.job.role} alone gets most of what the topology allows"
-                yield _claim(that, f"{figure} / {one.allowed}", _HOLDS)
+    def _claims(self, rates: Sequence["Expected"]) -> Iterator[Document]:
+        solo = {expected.role: expected for expected in rates if expected.solo}
+        for expected in rates:
+            alone = solo[expected.role]
+            share = expected.iops / alone.iops
+            if expected is alone:
+                that = f"{expected.job.role} alone gets most of what the topology allows"
+                ratio = f"{expected.figure} / {expected.allowed}"
             else:
-                share = one.iops / solo[one.role].iops
                 part = f"{share:.2g} of its solo IOPS, as predicted" if share < _ALL else "its solo IOPS"
-                that = f"with the others, {one.job.role} keeps {part}"
-                yield _claim(that, f"{figure} / {_BASE}.{solo[one.role].load}.{one.role}.iops", share * _HOLDS)
+                that = f"with the others, {expected.job.role} keeps {part}"
+                ratio = f"{expected.figure} / {alone.figure}"
+            yield {"that": that, "ratio": ratio, "expect": f">= {share * _HOLDS:.2g}", "draft": True}
 
-    def _reproduces(self, found: Sequence["Expected"], reported: Mapping[str, float]) -> Iterator[Document]:
+    def _reproduces(self, rates: Sequence["Expected"], reported: Mapping[str, float]) -> Iterator[Document]:
         """The reported figures relative to what the topology allows at full scale, as they ran: together."""
-        last = {one.role: one for one in found}
-        for one in last.values():
-            if one.job.label in reported:
-                share = reported[one.job.label] / one.job.clones / (one.iops * self._scale)
+        last = {expected.role: expected for expected in rates}
+        for expected in last.values():
+            job = expected.job
+            if job.label in reported:
+                share = reported[job.label] / job.clones / (expected.iops * self._scale)
                 yield {
-                    "that": f"{one.job.role}: IOPS relative to what the topology allows",
-                    "ratio": f"{_BASE}.{one.load}.{one.role}.iops / {one.allowed}",
+                    "that": f"{job.role}: IOPS relative to what the topology allows",
+                    "ratio": f"{expected.figure} / {expected.allowed}",
                     "reported": float(f"{share:.4g}"),
                 }
 
@@ -309,23 +309,32 @@ class Expected:
     slower: float
     allowed: str
 
+    @property
+    def figure(self) -> str:
+        return f"{_BASE}.{self.load}.{self.role}.iops"
 
-def _claim(that: str, ratio: str, least: float) -> Document:
-    return {"that": that, "ratio": ratio, "expect": f">= {least:.2g}", "draft": True}
+    @property
+    def solo(self) -> bool:
+        return self.load.startswith(_SOLO)
+
+    @property
+    def is_visible(self) -> bool:
+        """Whether slower disks make a negative control of it."""
+        return self.solo and self.slower <= _SEEN
 
 
-def _control(seen: Expected) -> Document:
+def _control(expected: Expected) -> Document:
     return {
-        "that": f"{seen.job.role} on slower disks falls below that",
-        "ratio": f"{_SLOWER}.{seen.load}.{seen.role}.iops / {seen.allowed}",
-        "expect": f"<= {(seen.slower + _HOLDS) / 2:.2f}",
+        "that": f"{expected.job.role} on slower disks falls below that",
+        "ratio": f"{_SLOWER}.{expected.load}.{expected.role}.iops / {expected.allowed}",
+        "expect": f"<= {(expected.slower + _HOLDS) / 2:.2f}",
     }
 
 
 def _window(scenario: Scenario, load: Load) -> Document:
     """Long enough for the slowest role to do enough I/Os, also on slower disks."""
     slowest = [
-        min(predicted(scenario.arms[arm], load)[name] / role.bs for name, role in load.roles.items())
+        min(expected_rates(scenario.arms[arm], load)[name] / role.bs for name, role in load.roles.items())
         for arm in (_BASE, _SLOWER)
     ]
     runtime = min(_LONGEST, max(_SHORTEST, ceil(_FEWEST / slowest[0]), ceil(_FEWEST_SLOWER / slowest[1])))
@@ -339,31 +348,25 @@ def _read(document: Document) -> Topology:
 def targets(jobs: Sequence[DraftJob], topology: Topology, places: Mapping[str, str]) -> dict[str, str]:
     """The target of each device or folder: as in ``places``, by name, else the next one that is free."""
     known = topology.targets()
-    below = {name for stack in topology.stacks.values() for name in (*stack.over, *_disks_of(topology, stack.over))}
-    free = [name for name in (*topology.stacks, *known) if name in known and name not in below]
+    members = {name for stack in topology.stacks.values() for name in stack.over}
+    below = members.union(*(topology.luns[name].disks for name in members if name in topology.luns))
+    free = [name for name in dict.fromkeys((*topology.stacks, *known)) if name in known and name not in below]
     keys = list(dict.fromkeys(job.key for job in jobs))
     if unknown := sorted({*places.values()} - {*known}):
         raise Misuse(f"--map: the topology has no {names(unknown)}", remedy=f"it has {names(known)}")
     if unused := sorted({*places} - {*keys}):
         raise Misuse(f"--map: no job uses {names(unused)}", remedy=f"the jobs use {names(keys)}")
-    found = {key: places[key] for key in keys if key in places}
+    chosen = {key: places[key] for key in keys if key in places}
     for key in keys:
         if (own := slug(PurePosixPath(key).name)) in known:
-            found.setdefault(key, own)
-    for key in keys:
-        left = [name for name in dict.fromkeys(free) if name not in found.values()]
-        if key not in found and not left:
+            chosen.setdefault(key, own)
+    left = [name for name in free if name not in chosen.values()]
+    for key in (key for key in keys if key not in chosen):
+        if not left:
             line = next(job.line for job in jobs if job.key == key)
             raise Misuse(f"{line}: no disk is left for {key}", remedy=f"--map {key}=NAME, one of {names(known)}")
-        if key not in found:
-            found[key] = left[0]
-    return found
-
-
-def _disks_of(topology: Topology, members: Sequence[str]) -> Iterator[str]:
-    for name in members:
-        if name in topology.luns:
-            yield from topology.luns[name].disks
+        chosen[key] = left.pop(0)
+    return chosen
 
 
 def _time(value: int) -> str:
@@ -389,12 +392,8 @@ def slower(topology: Topology, by: int) -> Document:
             own["rpm"] = max(_LEAST_RPM, _MINUTE * scale // disk.rotation // by)
         for key, value in own.items():
             values.setdefault(key, {})[disk.name] = value
-    found: Document = {}
+    settings: Document = {}
     for key, disks in values.items():
-        every = len(disks) == len(topology.disks) and len(set(disks.values())) == 1
-        found |= (
-            {f"disk.*.{key}": next(iter(disks.values()))}
-            if every
-            else {f"disk.{name}.{key}": value for name, value in disks.items()}
-        )
-    return found
+        alike = len(disks) == len(topology.disks) and len(set(disks.values())) == 1
+        settings |= {f"disk.{'*' if alike else name}.{key}": value for name, value in disks.items()}
+    return settings

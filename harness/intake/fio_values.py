@@ -3,18 +3,7 @@
 
 import re
 
-_SIZES = {"": 0, "k": 10, "m": 20, "g": 30, "t": 40, "p": 50}
-_TIMES = {
-    "d": 86400 * 10**9,
-    "h": 3600 * 10**9,
-    "m": 60 * 10**9,
-    "s": 10**9,
-    "sec": 10**9,
-    "ms": 10**6,
-    "msec": 10**6,
-    "us": 10**3,
-    "usec": 10**3,
-}
+_MICROSECONDS = {"d": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1000, "us": 1}
 
 
 def fio_integer(text: str) -> int:
@@ -26,19 +15,19 @@ def fio_integer(text: str) -> int:
 
 def fio_size(text: str) -> int:
     """Bytes; with a unit k, m, g, t or p these are powers of 1024, and ki, mi ... powers of 1000. Raises ValueError."""
-    found = re.fullmatch(r"(0x[0-9a-f]+|\d+)([kmgtp]?)(i?)b?", text.lower())
-    if found is None or (found[3] and not found[2]):
+    match = re.fullmatch(r"(0x[0-9a-f]+|\d+)(?:([kmgtp])(i?))?b?", text.lower())
+    if match is None:
         raise ValueError(f'"{text}" is not a size')
-    power = _SIZES[found[2]]
-    return fio_integer(found[1]) * (1000 ** (power // 10) if found[3] else 1 << power)
+    power = " kmgtp".index(match[2] or " ")
+    return fio_integer(match[1]) * int((1000 if match[3] else 1024) ** power)
 
 
 def fio_time(text: str, unit: str = "s") -> int:
     """Nanoseconds; a bare number is in ``unit``. Raises ValueError."""
-    found = re.fullmatch(r"(\d+)([a-z]*)", text.lower())
-    if found is None or (found[2] or unit) not in _TIMES:
+    match = re.fullmatch(r"(\d+)(?:([dhm])|([mu]?s)(?:ec)?)?", text.lower())
+    if match is None:
         raise ValueError(f'"{text}" is not a time')
-    return fio_integer(found[1]) * _TIMES[found[2] or unit]
+    return fio_integer(match[1]) * _MICROSECONDS[match[2] or match[3] or unit] * 1000
 
 
 def fio_flag(text: str) -> bool:

@@ -37,6 +37,10 @@ class FioOption:
     path: str
     line: int
 
+    @property
+    def place(self) -> str:
+        return f"{self.path}:{self.line}"
+
     def problem(self, message: str, remedy: str) -> Problem:
         return Problem(self.path, self.line, 1, f"{self.name}: {message}", remedy)
 
@@ -105,24 +109,24 @@ class _Reader:
     def _options(self, path: Path, number: int, line: str, above: Sequence[Path]) -> Iterator[FioOption]:
         """The option in a line, or those of the file that it includes."""
         if line.startswith("include"):
-            yield from self._included(path, number, line, (*above, path))
+            yield from self._include(path, number, line, (*above, path))
             return
         self._count += 1
         if self._count > _MOST_OPTIONS:
             raise Misuse(f"{path}:{number}: more than {_MOST_OPTIONS} options", remedy="check what it includes")
         name, _, value = (printable(part).strip() for part in line.partition("="))
         name = ALIASES.get(name, name)
-        yield self._expanded(FioOption(name, value, str(path), number))
+        yield self._expand(FioOption(name, value, str(path), number))
 
-    def _included(self, path: Path, number: int, line: str, above: Sequence[Path]) -> Iterator[FioOption]:
+    def _include(self, path: Path, number: int, line: str, above: Sequence[Path]) -> Iterator[FioOption]:
         wanted = Path(line.removeprefix("include").strip())
         # Relative to the current folder first, then to the file, as fio does.
         file = wanted if wanted.exists() else path.parent / wanted
-        if len(above) > _DEEPEST or any(file.exists() and one.exists() and file.samefile(one) for one in above):
-            self.problems.append(Problem(str(path), number, 1, f"include {wanted}: it includes itself", "remove it"))
-            return
-        if not file.is_file():
-            self.problems.append(Problem(str(path), number, 1, f"include {wanted}: no such file", "check the path"))
+        loops = file.exists() and any(other.exists() and file.samefile(other) for other in above)
+        if len(above) > _DEEPEST or loops or not file.is_file():
+            itself = len(above) > _DEEPEST or loops
+            reason, remedy = ("it includes itself", "remove it") if itself else ("no such file", "check the path")
+            self.problems.append(Problem(str(path), number, 1, f"include {wanted}: {reason}", remedy))
             return
         for inner, text in self._lines(file):
             if text.startswith("["):
@@ -131,7 +135,7 @@ class _Reader:
                 return
             yield from self._options(file, inner, text, above)
 
-    def _expanded(self, option: FioOption) -> FioOption:
+    def _expand(self, option: FioOption) -> FioOption:
         for name in _VARIABLE.findall(option.value):
             if not self._variables.get(name):
                 # fio puts the empty string there.
@@ -140,5 +144,5 @@ class _Reader:
             if word != "pagesize":
                 message = f"${word} is of the machine that runs fio"
                 self.problems.append(option.problem(message, "write the number that it has there"))
-        value = _VARIABLE.sub(lambda found: self._variables.get(found[1], ""), option.value)
+        value = _VARIABLE.sub(lambda name: self._variables.get(name[1], ""), option.value)
         return replace(option, value=_KEYWORD.sub(_PAGE, value))

@@ -69,31 +69,30 @@ class DraftJob:
 def draft_jobs(jobs: tuple[FioJob, ...], without: Collection[str] = ()) -> tuple[DraftJob, ...]:
     """All jobs. Options named in ``without`` are ignored, with a note. Raises InputErrors with all that is refused."""
     problems: list[Problem] = []
-    found: list[DraftJob] = []
+    drafts: list[DraftJob] = []
     stage = 0
     for job in jobs:
         reader = _JobReader(job, without)
-        stage += bool(found) and reader.is_set("stonewall")
-        made = reader.read(_free(slug(job.name) or "job", found), reader.after(found, stage))
+        stage += bool(drafts) and reader.is_set("stonewall")
+        drafts.append(reader.read(_free(slug(job.name) or "job", drafts), reader.after(drafts, stage)))
         problems += reader.problems
-        found.append(made)
     if problems:
         raise InputErrors([*dict.fromkeys(problems)])
-    return tuple(found)
+    return tuple(drafts)
 
 
-def _free(name: str, found: Collection[DraftJob]) -> str:
+def _free(name: str, drafts: Collection[DraftJob]) -> str:
     """A role's name that no job has yet; room is left for the number of a clone."""
     name = name[:30]
-    names = {one.role for one in found} | {*schema.LOAD_KEYS}
+    names = {draft.role for draft in drafts} | {*schema.LOAD_KEYS}
     return next(each for each in (name, *(f"{name}-{number}" for number in range(2, 1000))) if each not in names)
 
 
 class _JobReader:
     def __init__(self, job: FioJob, without: Collection[str]) -> None:
         self._job = job
-        self._left = [one for one in job.options.values() if one.name in without]
-        self._options = {name: one for name, one in job.options.items() if name not in without}
+        self._left = [option for option in job.options.values() if option.name in without]
+        self._options = {name: option for name, option in job.options.items() if name not in without}
         self._used: set[str] = set()
         self.problems: list[Problem] = []
 
@@ -119,12 +118,12 @@ class _JobReader:
         option = self._take(name)
         return default if option is None else self._value(option, read, default)
 
-    def after(self, found: Collection[DraftJob], stage: int) -> int:
+    def after(self, drafts: Collection[DraftJob], stage: int) -> int:
         """The stage of a job that waits for another one; else ``stage``."""
         option = self._take("wait_for")
         if option is None:
             return stage
-        awaited = [one.stage for one in found if one.label == option.value]
+        awaited = [draft.stage for draft in drafts if draft.label == option.value]
         if not awaited:
             self._refuse(option, f"no job {option.value} above it", "write its name, or stonewall")
         return 1 + max(awaited, default=stage)
@@ -133,12 +132,9 @@ class _JobReader:
         rw, direct = self._rw(), self._direct()
         engine, depth, notes = self._engine(direct=direct)
         key, file = self._place()
-        notes += [f"{one.path}:{one.line}: {one.name}={one.value} is left out" for one in self._left]
-        notes += [
-            f"{one.path}:{one.line}: {one.name} has no effect: the guest has one CPU"
-            for one in self._options.values()
-            if one.name in _PLACEMENT
-        ]
+        notes += [f"{option.place}: {option.name}={option.value} is left out" for option in self._left]
+        placement = [option for name, option in self._options.items() if name in _PLACEMENT]
+        notes += [f"{option.place}: {option.name} has no effect: the guest has one CPU" for option in placement]
         label = self._options.get("name")
         job = DraftJob(
             role=role,
@@ -158,7 +154,7 @@ class _JobReader:
             rate=self._of_side("rate", rw, fio_size),
             rate_iops=self._of_side("rate_iops", rw, fio_integer),
             thinktime=self._number("thinktime", lambda text: fio_time(text, "us")),
-            options=dict(self._passed(rw)),
+            options=dict(self._role_options(rw)),
         )
         self._check_rest()
         return replace(job, notes=tuple(notes))
@@ -175,9 +171,9 @@ class _JobReader:
 
     def _direct(self) -> bool:
         direct, buffered = self._take("direct"), self._take("buffered")
-        if buffered is not None:
+        if buffered:
             return not self._value(buffered, fio_flag, True)
-        return direct is not None and self._value(direct, fio_flag, False)
+        return bool(direct and self._value(direct, fio_flag, False))
 
     def _engine(self, *, direct: bool) -> tuple[str, int, list[str]]:
         """Engine and depth as they take effect, and notes where that is less than the job asks for."""
@@ -190,17 +186,17 @@ class _JobReader:
         waits = engine in _SYNCHRONOUS or (engine == "libaio" and not direct)
         if depth > 1 and waits:
             what = engine if engine in _SYNCHRONOUS else "buffered libaio"
-            notes.append(f"{self._options['iodepth'].path}:{self._options['iodepth'].line}: {what} has one in flight")
+            notes.append(f"{self._options['iodepth'].place}: {what} has one in flight")
         return engine, 1 if waits else depth, notes
 
     def _place(self) -> tuple[str, str]:
         """What the job's file is on: the device itself, else the folder; and the file."""
         filename, directory = self._take("filename"), self._take("directory")
         files = self._take("nrfiles")
-        if files is not None and self._value(files, fio_integer, 1) != 1:
-            self._refuse(files, "several files of one job share its iodepth", "write a job for each file")
-        if filename is not None and ":" in filename.value:
-            self._refuse(filename, "several files of one job share its iodepth", "write a job for each file")
+        several = files if files is not None and self._value(files, fio_integer, 1) != 1 else None
+        for option in (several, filename if filename and ":" in filename.value else None):
+            if option:
+                self._refuse(option, "several files of one job share its iodepth", "write a job for each file")
         name = filename.value if filename else self._job.name
         if name.startswith("/dev/"):
             return name, name
@@ -241,7 +237,7 @@ class _JobReader:
             return None
         return self._value(replace(option, value=self._side(option, rw)), read, 0) or None
 
-    def _passed(self, rw: str) -> Iterator[tuple[str, object]]:
+    def _role_options(self, rw: str) -> Iterator[tuple[str, object]]:
         """Options that a role has too, with values that it takes."""
         for name in _PASSED:
             value = self._number(name, fio_integer)

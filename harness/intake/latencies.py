@@ -50,15 +50,15 @@ def read_results(path: Path) -> tuple[FioResult, ...]:
 
 def reported_iops(path: Path) -> dict[str, float]:
     """Reads and writes a second of each job, by its name; of clones their sum. Raises Misuse."""
-    found: dict[str, float] = {}
+    totals: dict[str, float] = {}
     for job in _jobs(path)[0]:
         sides = (job.get(side) for side in ("read", "write"))
         rates = [side.get("iops") for side in sides if isinstance(side, dict)]
         total = sum(float(rate) for rate in rates if isinstance(rate, int | float) and rate > 0)
         name = str(job.get("jobname", ""))
         if total:
-            found[name] = found.get(name, 0.0) + total
-    return found
+            totals[name] = totals.get(name, 0.0) + total
+    return totals
 
 
 def _jobs(path: Path) -> tuple[list[dict[str, Any]], dict[str, Any]]:
@@ -102,11 +102,10 @@ def _of_job(job: Mapping[str, Any], common: Mapping[str, Any], source: str) -> I
 def service_result(results: tuple[FioResult, ...], device: str, *, random: bool) -> FioResult | None:
     """The result that says what one request of a device takes: of that device, else of a file of no known device.
 
-    A random one counts only at depth 1: at others its latency includes waiting.
+    A random job counts only at depth 1: at others its latency includes waiting.
     """
-    able = [one for one in results if one.random is random and (one.depth == 1 or not random)]
-    own = [one for one in able if one.device == device]
-    return next(iter(own or [one for one in able if not one.device]), None)
+    able = [result for result in results if result.random is random and (result.depth == 1 or not random)]
+    return next((result for name in (device, "") for result in able if result.device == name), None)
 
 
 def access_time(result: FioResult, rate: int, rotation: int) -> int:

@@ -45,11 +45,16 @@ class Demand:
     iops: float
     busy: float
 
+    @property
+    def factor(self) -> int:
+        """The whole factor by which rates must be lower and times longer; 1 where the guest keeps up."""
+        return max(1, ceil(self.busy / ((1 - LEAST_IDLE) * _MARGIN)))
+
 
 def demands(arm: Arm, loads: Iterable[Load]) -> Iterator[Demand]:
     """Of each load, with every role at what the topology allows it. Raises Misuse where nothing limits a role."""
     for load in loads:
-        rates = predicted(arm, load)
+        rates = expected_rates(arm, load)
         iops = busy = 0.0
         for role in filter(waits, load.roles.values()):
             rate = rates[role.name]
@@ -61,7 +66,7 @@ def demands(arm: Arm, loads: Iterable[Load]) -> Iterator[Demand]:
         yield Demand(load.name, iops, busy)
 
 
-def predicted(arm: Arm, load: Load) -> dict[str, float]:
+def expected_rates(arm: Arm, load: Load) -> dict[str, float]:
     """Bytes per second of each role: what the topology allows, or less where the role paces itself.
 
     Raises Misuse where nothing limits a role.
@@ -69,7 +74,7 @@ def predicted(arm: Arm, load: Load) -> dict[str, float]:
     # A buffered random read that misses the page cache waits for the disk like a direct one.
     waiting = {name: replace(role, direct=role.direct or waits(role)) for name, role in load.roles.items()}
     rates = allowed(arm.topology, replace(load, roles=waiting), arm.queue).rates
-    return {name: min(rates[name], _paced(role)) for name, role in load.roles.items()}
+    return {name: min(rates[name], _own_rate(role)) for name, role in load.roles.items()}
 
 
 def waits(role: Role) -> bool:
@@ -77,7 +82,7 @@ def waits(role: Role) -> bool:
     return role.direct or role.rw == "randread"
 
 
-def _paced(role: Role) -> float:
+def _own_rate(role: Role) -> float:
     """Bytes per second at which a role on one disk paces itself."""
     think = float(role.options.get("thinktime", 0)) * _MICROSECOND
     by_time = role.bs * _NS / think if think else inf
@@ -87,31 +92,20 @@ def _paced(role: Role) -> float:
 
 def _pieces(topology: Topology, name: str, bs: int) -> int:
     """Requests that one of ``bs`` bytes becomes below stripes and arrays."""
-    chunks = [topology.stacks[each].chunk for each in _below(topology, name) if topology.stacks[each].chunk]
-    return max((ceil(bs / chunk) for chunk in chunks), default=1)
-
-
-def _below(topology: Topology, name: str) -> Iterator[str]:
-    if name in topology.stacks:
-        yield name
-        for member in topology.stacks[name].over:
-            yield from _below(topology, member)
-
-
-def factor(found: Iterable[Demand]) -> int:
-    """The whole factor by which rates must be lower and times longer; 1 where the guest keeps up."""
-    busiest = max((one.busy for one in found), default=0.0)
-    return max(1, ceil(busiest / ((1 - LEAST_IDLE) * _MARGIN)))
+    stack = topology.stacks.get(name)
+    if stack is None:
+        return 1
+    return max(ceil(bs / (stack.chunk or bs)), *(_pieces(topology, member, bs) for member in stack.over))
 
 
 def not_concluded(topology: Topology) -> tuple[str, ...]:
     """What a scaled topology cannot show: the timers of the kernel that its times cross, a sentence each."""
     alike: dict[str, list[str]] = {}
-    for one in crossings(topology):
-        timer = one.timer
+    for crossing in crossings(topology):
+        timer = crossing.timer
         text = f"whether {timer.does} ({timer.name}, {show_time(timer.time)}, {timer.source})"
-        on_machine = show_time(round(float(f"{one.hardware:.3g}")))
-        alike.setdefault(text, []).append(f"{one.what} ({on_machine} on the machine)")
+        on_machine = show_time(round(float(f"{crossing.hardware:.3g}")))
+        alike.setdefault(text, []).append(f"{crossing.what} ({on_machine} on the machine)")
     return tuple(
         f"Not to be concluded: {text}, for the scale carries these times across it: {'; '.join(what)}."
         for text, what in alike.items()

@@ -131,7 +131,7 @@ class StackReader:
         if nvme:
             for head, over in self._namespaces().items():
                 row: StackRow = {"kind": "nvme", "over": over, **self._policy(head)}
-                self._names[head] = self._put(head, self._sizes[over[0]], row)
+                self._names[head] = self._add_row(head, self._sizes[over[0]], row)
         self._names_of(filter(is_stacked, self._snapshot.below("block")))
         return self.rows
 
@@ -150,7 +150,7 @@ class StackReader:
                     return {"iopolicy": policy}
         return {}
 
-    def _put(self, name: str, size: int, row: StackRow) -> str:
+    def _add_row(self, name: str, size: int, row: StackRow) -> str:
         self.rows[name] = row
         self._sizes[name] = size
         return name
@@ -170,7 +170,7 @@ class StackReader:
             raise LeftOut
         self._busy.add(device)
         try:
-            size, row = self._array(device) if device.startswith("md") else self._mapped(device)
+            size, row = self._md_row(device) if device.startswith("md") else self._dm_row(device)
         except LeftOut as reason:
             self._notes.add(device, str(reason))
             self._left.add(device)
@@ -179,7 +179,7 @@ class StackReader:
             self._busy.discard(device)
         ahead = self._snapshot.number(f"block/{device}/queue/read_ahead_kb")
         row |= {"queue": {"read_ahead_kb": ahead}} if accepts(_READ_AHEAD, ahead) else {}
-        self._names[device] = self._put(slug(device), size, row)
+        self._names[device] = self._add_row(slug(device), size, row)
         return self._names[device]
 
     def _names_of(self, devices: Iterable[str]) -> list[str]:
@@ -204,7 +204,7 @@ class StackReader:
             self._notes.add(name, f"a part of {base} of less than 1 MiB, or beyond its end")
             raise LeftOut
         row: StackRow = {"kind": "linear", "over": [base], "size": exact_size(size)}
-        return self._put(name, size, row | ({"offset": exact_size(offset)} if offset else {}))
+        return self._add_row(name, size, row | ({"offset": exact_size(offset)} if offset else {}))
 
     def _whole(self, device: str) -> int:
         """The size of a stacked device, less what rounding its members down to MiB may take."""
@@ -214,17 +214,17 @@ class StackReader:
 
     # Device mapper
 
-    def _mapped(self, device: str) -> tuple[int, StackRow]:
+    def _dm_row(self, device: str) -> tuple[int, StackRow]:
         table = dm_table(self._snapshot, device)
         kinds = sorted({target.kind for target in table})
         if not table:
             raise LeftOut(f"its table was not read ({lsblk_type(self._snapshot, device)}): capture as root")
         if kinds == ["multipath"] and len(table) == 1:
-            return self._multipath(device, table[0])
+            return self._multipath_row(device, table[0])
         if kinds == ["striped"] and len(table) == 1:
-            return self._striped(device, table[0])
+            return self._stripe_row(device, table[0])
         if kinds == ["linear"]:
-            return self._concatenation(device, table)
+            return self._linear_row(device, table)
         raise LeftOut(f"a dm table with {', '.join(kinds)}; topologies have linear, stripe and multipath")
 
     def _pieces(self, device: str, words: Sequence[str], sizes: Sequence[int]) -> list[str]:
@@ -241,7 +241,7 @@ class StackReader:
                 raise LeftOut(f"its member {member or number} is left out") from error
         return _distinct(pieces)
 
-    def _striped(self, device: str, target: DmTarget) -> tuple[int, StackRow]:
+    def _stripe_row(self, device: str, target: DmTarget) -> tuple[int, StackRow]:
         if not (stripes := _STRIPES.fullmatch(" ".join(target.words))):
             raise LeftOut("its table cannot be read")
         words, share = stripes[3].split(), target.size // int(stripes[1])
@@ -252,7 +252,7 @@ class StackReader:
         over = self._pieces(device, words, [share] * (len(words) // 2))
         return self._whole(device), {"kind": "stripe", "chunk": exact_size(int(stripes[2]) * SECTOR), "over": over}
 
-    def _concatenation(self, device: str, table: Sequence[DmTarget]) -> tuple[int, StackRow]:
+    def _linear_row(self, device: str, table: Sequence[DmTarget]) -> tuple[int, StackRow]:
         extent = _EXTENT.fullmatch(" ".join(table[0].words)) if len(table) == 1 else None
         if extent is None:
             words = [word for target in table for word in target.words]
@@ -267,7 +267,7 @@ class StackReader:
                 return size, {"kind": "linear", "over": [member], **start, "size": exact_size(size)}
         raise LeftOut(f"its member {device_below or extent[1]} is left out")
 
-    def _multipath(self, device: str, target: DmTarget) -> tuple[int, StackRow]:
+    def _multipath_row(self, device: str, target: DmTarget) -> tuple[int, StackRow]:
         paths = dm_paths(target)
         groups = [
             self._names_of(self._numbers.get(number, "") for number in group)
@@ -297,7 +297,7 @@ class StackReader:
 
     # md
 
-    def _array(self, device: str) -> tuple[int, StackRow]:
+    def _md_row(self, device: str) -> tuple[int, StackRow]:
         own = f"block/{device}"
         text, number = self._snapshot.line, self._snapshot.number
         level, disks, chunk = (

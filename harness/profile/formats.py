@@ -12,7 +12,7 @@ PER = 1000
 """I/Os to which folded stacks of two profiles refer, for their counts must be whole numbers."""
 
 
-def folded(profile: Profile) -> str:
+def folded_stacks(profile: Profile) -> str:
     """flamegraph.pl's lines "FRAME;FRAME;... INSTRUCTIONS" of the window, outermost first.
 
     The format has no comments, so the first line is a note that counts nothing.
@@ -21,7 +21,7 @@ def folded(profile: Profile) -> str:
     return f"{BLIND} 0\n" + "".join(f"{_fold(path)} {counts[path]}\n" for path in sorted(counts) if counts[path])
 
 
-def differential_folded(before: Profile, after: Profile) -> str:
+def differential_stacks(before: Profile, after: Profile) -> str:
     """The lines "FRAME;... BEFORE AFTER" that difffolded.pl writes, instructions per 1,000 I/Os, rounded."""
     old, new = (
         {path: round(profile.per_io(PER * count)) for path, count in _paths(profile).items()}

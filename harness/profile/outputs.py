@@ -6,7 +6,7 @@ from pathlib import Path
 
 from harness.base.files import write_atomic, writing
 from harness.profile.differential import differential
-from harness.profile.formats import callgrind, differential_folded, folded, speedscope
+from harness.profile.formats import callgrind, differential_stacks, folded_stacks, speedscope
 from harness.profile.mail import differential_lines, profile_lines
 from harness.profile.model import Profile
 from harness.profile.page import differential_page, profile_page
@@ -24,13 +24,13 @@ def write_profiles(folder: Path, profiles: Sequence[Profile], *, by_line: Sequen
         texts = {
             "differential.txt": _text(differential_lines(differential(*profiles))),
             "differential.html": differential_page(*profiles),
-            "differential.folded": differential_folded(*profiles),
+            "differential.folded": differential_stacks(*profiles),
         }
         prefixes = ("before.", "after.")
     for prefix, profile in zip(prefixes, profiles, strict=True):
         texts[f"{prefix}callgrind.out"] = callgrind(profile)
         texts[f"{prefix}speedscope.json"] = speedscope(profile)
-        texts[f"{prefix}folded"] = folded(profile)
+        texts[f"{prefix}folded"] = folded_stacks(profile)
     texts |= {"lines.txt": _text(by_line)} if by_line else {}
     with writing(folder):
         folder.mkdir(parents=True, exist_ok=True)

@@ -13,7 +13,7 @@ from harness.cli import main
 from harness.intake.fio_values import fio_integer, fio_size, fio_time
 from harness.intake.jobfile import read_jobs
 from harness.intake.jobs import draft_jobs
-from harness.intake.scaling import demands, factor
+from harness.intake.scaling import demands
 from harness.judge.cells import CellResult
 from harness.judge.verdict import judge
 from harness.limits.load import load_scenario
@@ -296,7 +296,7 @@ def test_a_machine_that_is_too_fast_is_scaled_and_says_what_that_hides(tmp_path:
     assert f"rates are {topology.scale} times lower" in scenario.teaches
     # No timer lies between 21 us and its multiple; 256 queued requests take 5.5 ms on the machine.
     assert "Not to be concluded: whether BFQ no longer waits" in scenario.teaches
-    assert factor(demands(scenario.arms["base"], scenario.loads.values())) == 1
+    assert {demand.factor for demand in demands(scenario.arms["base"], scenario.loads.values())} == {1}
 
 
 def test_what_the_machine_cannot_serve_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

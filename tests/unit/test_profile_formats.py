@@ -11,7 +11,7 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from harness.profile.formats import callgrind, differential_folded, folded, speedscope
+from harness.profile.formats import callgrind, differential_stacks, folded_stacks, speedscope
 from harness.profile.model import BLIND
 from harness.profile.outputs import write_profiles
 from harness.profile.page import differential_page, profile_page
@@ -32,14 +32,14 @@ def test_speedscope_gets_what_its_schema_asks_for() -> None:
 
 
 def test_folded_stacks_hold_every_instruction() -> None:
-    note, *lines = folded(profile(BEFORE)).splitlines()
+    note, *lines = folded_stacks(profile(BEFORE)).splitlines()
     assert note == f"{BLIND} 0"
     assert "kernel;entry;submit;queue_rq [null_blk] 900" in lines
     assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == profile(BEFORE).total
 
 
 def test_folded_stacks_of_two_profiles_are_per_thousand_ios() -> None:
-    note, *lines = differential_folded(profile(BEFORE, ios=100), profile(AFTER, ios=200)).splitlines()
+    note, *lines = differential_stacks(profile(BEFORE, ios=100), profile(AFTER, ios=200)).splitlines()
     assert note == f"{BLIND} 0 0"
     assert "kernel;worker;schedule 0 30000" in lines
     assert "kernel;entry;submit;plug 2000 0" in lines
@@ -50,9 +50,9 @@ def test_folded_stacks_of_two_profiles_are_per_thousand_ios() -> None:
 @pytest.mark.parametrize(
     ("text", "titles"),
     [
-        (folded(profile(BEFORE)), ["submit (8,100 samples, 53.61%)", "all (15,110 samples, 100%)"]),
+        (folded_stacks(profile(BEFORE)), ["submit (8,100 samples, 53.61%)", "all (15,110 samples, 100%)"]),
         (
-            differential_folded(profile(BEFORE), profile(AFTER)),
+            differential_stacks(profile(BEFORE), profile(AFTER)),
             ["schedule (60,000 samples, 24.99%; +24.99%)", "all (240,100 samples, 100%)"],
         ),
     ],
