@@ -45,14 +45,14 @@ def _cells(runs: Sequence[RunFolder]) -> list[ProfiledCell]:
 
 
 def _blocks(runs: Sequence[RunFolder], cell: ProfiledCell, words: str) -> Iterator[str]:
-    found = [profile for run in runs if (profile := _profile(run, cell))]
-    if found[1:]:
+    profiles = [profile for run in runs if (profile := _profile(run, cell))]
+    if profiles[1:]:
         yield f"## {cell.arm}.{cell.load}{words}"
         yield ""
-    for before, after in pairwise(found):
+    for before, after in pairwise(profiles):
         yield from ("```", *differential_lines(differential(before, after)), "```", "")
 
 
 def _profile(run: RunFolder, cell: ProfiledCell) -> Profile | None:
-    planned = any((one.arm, one.seed) == (cell.arm, cell.seed) and not one.skip for one in run.facts.cells)
+    planned = any((it.arm, it.seed) == (cell.arm, cell.seed) and not it.skip for it in run.facts.cells)
     return recorded_profile(run, cell) if planned else None

@@ -104,8 +104,8 @@ def rehearse(rule: Callable[[Rounds], Verdict], noise: Noise, truth: float, plan
 def _rounds(noise: Noise, truth: float, plan: RehearsalPlan, dice: random.Random) -> Iterator[list[float]]:
     for number in range(plan.rounds):
         first, second = (_boot(noise, plan.windows, noise.drift * (2 * number + at), dice) for at in range(2))
-        one, other = (second, first) if number % 2 else (first, second)
-        yield [truth * math.exp(mine - yours) for mine, yours in zip(one, other, strict=True)]
+        upper, lower = (second, first) if number % 2 else (first, second)
+        yield [truth * math.exp(mine - yours) for mine, yours in zip(upper, lower, strict=True)]
 
 
 def _boot(noise: Noise, windows: int, drift: float, dice: random.Random) -> list[float]:

@@ -22,7 +22,7 @@ from harness.studies.evidence.scorer import (
     score,
     score_newest,
     score_zoo,
-    stored,
+    stored_runs,
 )
 from lab.base.errors import CannotJudge
 from lab.base.record import Outcome
@@ -268,7 +268,7 @@ def stored_run(
 
 
 def test_stored_runs_are_scored_without_booting(tmp_path: Path) -> None:
-    model, measure = scenario([claim()], [LIFO]), stored(Store(tmp_path), again="x")
+    model, measure = scenario([claim()], [LIFO]), stored_runs(Store(tmp_path), again="x")
     stored_run(tmp_path, model, {"none": 95.0})
     found = score(rows_of(model), KERNEL.spec, measure)[0]
     assert found.verdict is not None
@@ -280,7 +280,7 @@ def test_stored_runs_are_scored_without_booting(tmp_path: Path) -> None:
 
 
 def test_a_stored_run_has_enough_seeds_if_there_is_one(tmp_path: Path) -> None:
-    model, measure = scenario([claim()]), stored(Store(tmp_path), again="x")
+    model, measure = scenario([claim()]), stored_runs(Store(tmp_path), again="x")
     for seeds in (1, 3, 2):
         stored_run(tmp_path, model, {"none": 95.0}, seeds=seeds)
     assert [len(measure(model, KERNEL.spec, (), seeds).facts.seeds) for seeds in (None, 1, 3)] == [3, 2, 3]
@@ -295,7 +295,7 @@ def test_what_the_source_leaves_open_is_measured_on_the_first_further_kernel_tha
 
     def measure(model: Scenario, spec: str, arms: Sequence[str], seeds: int | None) -> RunFolder:
         asked.append((spec, tuple(arms)))
-        return stored(Store(tmp_path), again="x")(model, spec, arms, seeds)
+        return stored_runs(Store(tmp_path), again="x")(model, spec, arms, seeds)
 
     rows, further = rows_of(model), ("debian:5.10", KERNEL.spec, "debian:7.2")
     scores = score_claims(rows, SOURCE, further, measure)

@@ -10,7 +10,7 @@ from harness.commands.common.options import results_root, tell
 from harness.record.store import RunFolder, Store
 from harness.run.plan import Request
 from harness.scenario.model import Scenario
-from harness.studies.evidence.scorer import Measure, stored
+from harness.studies.evidence.scorer import Measure, stored_runs
 from lab.base.errors import BlklabError, CannotJudge, Misuse
 from lab.kernels.model import Kernel
 
@@ -18,7 +18,7 @@ from lab.kernels.model import Kernel
 def measuring(options: argparse.Namespace, folder: str, *, boots: bool = True) -> Measure:
     """Runs of a folder of the results; without ``boots`` only stored ones. Raises LabBroken."""
     if not boots:
-        return stored(Store(results_root(options.results) / folder), again="the same without --stored")
+        return stored_runs(Store(results_root(options.results) / folder), again="the same without --stored")
     bench, kernel = bench_of(options, folder), remembered(_kernel)
 
     def measure(scenario: Scenario, spec: str, arms: Sequence[str], seeds: int | None) -> RunFolder:

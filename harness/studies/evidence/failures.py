@@ -53,7 +53,7 @@ class ClaimProof:
         return self.row.that, expect, show(self.best.judgement if self.best else None, self.kernel), self.fails_by
 
     @property
-    def measured(self) -> bool:
+    def proven(self) -> bool:
         """Whether it was seen to fail, by a figure."""
         return any(cause.kills for cause in self.by)
 
@@ -63,7 +63,7 @@ class ClaimProof:
 
     @property
     def fails_by(self) -> str:
-        by = [cause for cause in self.by if cause.judgement is not None] if self.measured else self.by
+        by = [cause for cause in self.by if cause.judgement is not None] if self.proven else self.by
         return "; ".join(filter(None, (UNPROVEN if self.unproven else "", *map(str, by))))
 
 
@@ -105,7 +105,7 @@ def arms_without_figures(rows: Sequence[EvidenceRow], scores: Sequence[RowScore]
     open_claims = [
         proof.row.entry
         for proof in proofs
-        if isinstance(proof.row.entry, Claim) and not (proof.measured and proof.best and proof.best.ensemble)
+        if isinstance(proof.row.entry, Claim) and not (proof.proven and proof.best and proof.best.ensemble)
     ]
     causes = [it for claim in open_claims for it in entries(scenario, claim) if killer(scenario, it, claim)]
     needed = arms_needed(entry.ratio for entry in (*open_claims, *causes))

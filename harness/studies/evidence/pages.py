@@ -92,7 +92,7 @@ def scores_by_row(scores: Iterable[RowScore]) -> dict[EvidenceRow, dict[str, Row
 def controls_page(rows: Sequence[EvidenceRow], scores: Sequence[RowScore], source: str) -> EvidencePage:
     """Each claim and what makes it fail."""
     proofs = list(prove_claims(rows, scores, source))
-    proven, unproven = sum(proof.measured for proof in proofs), [proof for proof in proofs if proof.unproven]
+    proven, unproven = sum(proof.proven for proof in proofs), [proof for proof in proofs if proof.unproven]
     files: dict[str, list[tuple[str, ...]]] = {}
     for proof in proofs:
         files.setdefault(proof.row.scenario.name, []).append(proof.cells)
@@ -131,14 +131,14 @@ def reports_page(scores: Sequence[RowScore], changed: Sequence[RowScore] = ()) -
         body += [*_report(files[name], own), *sensitivity_lines([it for it in changed if it.row.name == name])]
     wrong = tuple(
         f"deviates by more than a fifth, unexplained: {name} on {score.kernel}: {score.row.that}:"
-        f" reported {_reported(score.row)}, measured {spread(score.ensemble)}"
+        f" reported {_report_text(score.row)}, measured {spread(score.ensemble)}"
         for score in scores
         if (name := score.row.name) and score.ensemble and is_far(score) and not score.row.because
     )
     return EvidencePage(write(Topic.REPORTS, body, scores), wrong, EXIT_FAIL if wrong else EXIT_PASS)
 
 
-def _reported(row: EvidenceRow) -> str:
+def _report_text(row: EvidenceRow) -> str:
     return f'"{row.in_words}"' if row.published is None else f"{row.published:g}"
 
 
@@ -154,8 +154,8 @@ def _report(scenario: Scenario, scores: Sequence[RowScore]) -> Iterator[str]:
     if source := scenario.source:
         kernel = f", Linux {source.kernel}" if source.kernel else ""
         yield from (f"From {', '.join(filter(None, (source.report, source.by, source.on)))}{kernel}.", "")
-    rows = [((row.that, _reported(row)), known) for row, known in scores_by_row(scores).items()]
-    yield from (*grid(rows, ("ratio", "reported"), _reproduced), "")
+    rows = [((row.that, _report_text(row)), known) for row, known in scores_by_row(scores).items()]
+    yield from (*grid(rows, ("ratio", "reported"), _reproduction_text), "")
     notes = [f"- {row.that}: {row.because}" for row in dict.fromkeys(it.row for it in scores) if row.because]
     lacking: dict[str, list[str]] = {}
     for score in scores:
@@ -168,7 +168,7 @@ def _report(scenario: Scenario, scores: Sequence[RowScore]) -> Iterator[str]:
     yield from (*notes, "") if notes else ()
 
 
-def _reproduced(score: RowScore) -> str:
+def _reproduction_text(score: RowScore) -> str:
     text = spread(score.ensemble) if score.ensemble else _NONE
     return f"**{text}**" if is_far(score) else text
 
@@ -228,7 +228,7 @@ def _cost(pair: tuple[RowScore, RowScore]) -> str:
 
 def calibration_page(scores: Sequence[RowScore]) -> EvidencePage:
     """Device models against their closed forms."""
-    rows = [((row.that, figure(_closed(row))), known) for row, known in scores_by_row(scores).items()]
+    rows = [((row.that, figure(_closed_form(row))), known) for row, known in scores_by_row(scores).items()]
     off = [score for score in scores if not is_sound(score.ensemble)]
     wrong = tuple(
         f"{score.row.that} on {score.kernel}: "
@@ -249,7 +249,7 @@ def error_text(ratio: Ensemble) -> str:
     return f"{100 * (ratio.median - 1):+.2f} %"
 
 
-def _closed(row: EvidenceRow) -> float:
+def _closed_form(row: EvidenceRow) -> float:
     arm, load, role, metric = (row.ratio.right or row.ratio.left).path
     return arm_bound(row.scenario.arms[arm], row.scenario.loads[load], role, metric)
 
@@ -259,7 +259,7 @@ def _model(score: RowScore) -> str:
     if score.ensemble is None or score.verdict is None:
         return "**-**"
     arm, load, role, _ = score.row.ratio.left.path
-    text = f"{figure(score.ensemble.median * _closed(score.row))}, {error_text(score.ensemble)}"
+    text = f"{figure(score.ensemble.median * _closed_form(score.row))}, {error_text(score.ensemble)}"
     plan = score.row.scenario.loads[load]
     latencies = [_latency(cell, load, role) for cell in score.verdict.cells if cell.arm == arm]
     known = [latency for latency in latencies if latency is not None]

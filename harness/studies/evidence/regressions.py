@@ -45,7 +45,7 @@ def zoo_page(
         *(_describe(row) for row in rows),
         "",
         *markdown.section("Changes between packaged kernels", _changes(table)),
-        *table_section("Bad over good", _PUBLISHED, _published(rows, table, mutants)),
+        *table_section("Bad over good", _PUBLISHED, _publications(rows, table, mutants)),
         *markdown.section("Do not alarm", (f"- {row.name}: {row.decision}" for row in rows if row.decision)),
         *markdown.section("Unexpected or undecided", (f"- {line}" for line in (*reasons, *wrong, *alarms))),
         *table_section("Null pairs", _PAIRS, map(_pair, pairs)),
@@ -103,7 +103,7 @@ def _changes(table: Mapping[EvidenceRow, Mapping[str, RowScore]]) -> Iterator[st
                 yield f"- {row.name}: {before.side} on {before.kernel}, {after.side} on {after.kernel}"
 
 
-def _published(
+def _publications(
     rows: Sequence[EvidenceRow],
     table: Mapping[EvidenceRow, Mapping[str, RowScore]],
     mutants: Mapping[EvidenceRow, RowScore],

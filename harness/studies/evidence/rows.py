@@ -93,7 +93,7 @@ class EvidenceRow:
     parameter: str = ""
     factor: float = 1.0
 
-    def expected(self, release: str, mutant: str = "") -> RowSide:
+    def side_of(self, release: str, mutant: str = "") -> RowSide:
         """The side of a kernel, or of the source with the row's mutant."""
         if mutant:
             return self.mutant_is

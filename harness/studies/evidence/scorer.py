@@ -63,7 +63,7 @@ class RowScore:
 
     @property
     def expected(self) -> RowSide:
-        return self.row.expected(self.kernel, self.mutant)
+        return self.row.side_of(self.kernel, self.mutant)
 
     @property
     def side(self) -> RowSide:
@@ -146,7 +146,7 @@ def ensemble(ratio: Ratio, scenario: Scenario, verdict: Verdict) -> Ensemble | N
     return None
 
 
-def stored(store: Store, *, again: str) -> Measure:
+def stored_runs(store: Store, *, again: str) -> Measure:
     """The newest run of the scenario as its file is today, on the kernel of the spec, with as many seeds.
 
     Without a number of seeds one with fewer than the scenario's will do. ``again`` measures what is missing.
