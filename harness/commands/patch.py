@@ -109,10 +109,10 @@ def _title(named: str, source: KernelSource, branch: Branch) -> str:
 
 
 def _applied(branch: Branch, series: Sequence[Patch]) -> list[Applied]:
-    found: list[Applied] = []
+    commits: list[Applied] = []
     for patch in series:
-        found.append(branch.applied(patch, found[-1].commit if found else branch.base))
-    return found
+        commits.append(branch.applied(patch, commits[-1].commit if commits else branch.base))
+    return commits
 
 
 def _scenarios(options: argparse.Namespace, branch: Branch, tip: str) -> list[Scenario]:
@@ -127,15 +127,19 @@ def _scenarios(options: argparse.Namespace, branch: Branch, tip: str) -> list[Sc
         raise CannotJudge(
             "no scenario executes what the series touches", remedy="--scenario NAME, or --all for all of them"
         )
-    return [one.scenario for one in choice.candidates[: options.most]]
+    return [candidate.scenario for candidate in choice.candidates[: options.most]]
 
 
-def _print(one: MeasuredSeries) -> None:
-    print(f"\n{one.base.title} -> {one.series.title}")
-    tables = [Compared(found.scenario, "base", "series", found.changes) for found in one.outcomes if found.changes]
+def _print(compared: MeasuredSeries) -> None:
+    print(f"\n{compared.base.title} -> {compared.series.title}")
+    tables = [
+        Compared(outcome.scenario, "base", "series", outcome.changes)
+        for outcome in compared.outcomes
+        if outcome.changes
+    ]
     if tables:
         print_comparison(Console(), tables)
-    print("\n".join(summary(one)))
+    print("\n".join(summary(compared)))
 
 
 def _command(options: argparse.Namespace) -> str:

@@ -57,17 +57,17 @@ class Outcomes:
     @property
     def effect(self) -> Effect | None:
         """The worst effect; None where nothing differs."""
-        return worst(one.effect for one in self.findings)
+        return worst(finding.effect for finding in self.findings)
 
     @property
     def moved(self) -> tuple[Change, ...]:
         """The figures that differ, those by more than the threshold first, then by size."""
-        differing = (one for one in self.changes if one.share)
-        return tuple(sorted(differing, key=lambda one: (not _is_marked(one), -abs(one.share or 0))))
+        differing = (change for change in self.changes if change.share)
+        return tuple(sorted(differing, key=lambda change: (not _is_marked(change), -abs(change.share or 0))))
 
 
-def _is_marked(one: Change) -> bool:
-    return one.difference() is Difference.MARKED
+def _is_marked(change: Change) -> bool:
+    return change.difference() is Difference.MARKED
 
 
 def worst(effects: Iterable[Effect | None]) -> Effect | None:
@@ -81,7 +81,7 @@ def outcomes(base: RunFolder, series: RunFolder) -> Outcomes:
     verdicts = judge_run(base), judge_run(series)
     found = changes_of_runs(base, series, METRICS)
     claims = list(_claims(*verdicts))
-    judged = [pair for pair in claims if all(one.status in (Status.PASS, Status.FAIL) for one in pair[1:])]
+    judged = [pair for pair in claims if all(side.status in (Status.PASS, Status.FAIL) for side in pair[1:])]
     findings = (*_boots(*verdicts), *_of_claims(claims), *_loads(found))
     return Outcomes(base.facts.scenario, (base, series), findings, found, len(judged))
 
@@ -128,17 +128,19 @@ def _of_claims(claims: Sequence[tuple[str, Judgement, Judgement]]) -> Iterator[S
 
 def _loads(found: Sequence[Change]) -> Iterator[SeriesFinding]:
     """Loads in which roles get less and none more, or more and none less: anything else is a trade between them."""
-    for arm, load in dict.fromkeys((one.arm, one.load) for one in found):
-        roles = [one for one in found if (one.arm, one.load, one.metric) == (arm, load, "iops")]
-        marked = [one for one in roles if _is_marked(one) and one.before and one.after]
-        shares = [one.share if one.share is not None else 1.0 for one in marked]
+    for arm, load in dict.fromkeys((change.arm, change.load) for change in found):
+        roles = [change for change in found if (change.arm, change.load, change.metric) == (arm, load, "iops")]
+        marked = [change for change in roles if _is_marked(change) and change.before and change.after]
+        shares = [change.share if change.share is not None else 1.0 for change in marked]
         if not shares or min(shares) < 0 < max(shares):
             continue
         effect = Effect.WORSE if max(shares) < 0 else Effect.BETTER
-        names = ", ".join(one.role for one in marked)
-        before, after = (_medians(side) for side in zip(*((one.before, one.after) for one in marked), strict=True))
+        names = ", ".join(change.role for change in marked)
+        before, after = (
+            _medians(side) for side in zip(*((change.before, change.after) for change in marked), strict=True)
+        )
         yield SeriesFinding(effect, f"{arm}.{load}: IOPS of {names}", before, after)
 
 
 def _medians(side: Iterable[Ensemble | None]) -> str:
-    return ", ".join(figure(one.median) for one in side if one)
+    return ", ".join(figure(change.median) for change in side if change)

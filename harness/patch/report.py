@@ -21,49 +21,49 @@ _FUNCTION_COLUMN = "calls  function"
 
 
 def exit_code(compared: Sequence[MeasuredSeries]) -> int:
-    effects = {measured.effect for measured in compared}
+    effects = {result.effect for result in compared}
     if Effect.WORSE in effects:
         return EXIT_FAIL
     return EXIT_CANNOT_JUDGE if Effect.OPEN in effects or not effects else EXIT_PASS
 
 
-def verdict_line(measured: MeasuredSeries) -> str:
+def verdict_line(result: MeasuredSeries) -> str:
     """``WORSE  1 claim of shared-queue``: the verdict and what it rests on."""
-    effect = measured.effect
-    names = [outcome.scenario for outcome in measured.outcomes if outcome.effect is effect] if effect else []
-    judged = sum(outcome.judged for outcome in measured.outcomes)
-    about = f"{plural(judged, 'claim')} of {plural(len(measured.outcomes), 'scenario')} judged on both"
+    effect = result.effect
+    names = [outcome.scenario for outcome in result.outcomes if outcome.effect is effect] if effect else []
+    judged = sum(outcome.judged for outcome in result.outcomes)
+    about = f"{plural(judged, 'claim')} of {plural(len(result.outcomes), 'scenario')} judged on both"
     return f"{(effect or 'same').upper()}  {', '.join([*names, about])}"
 
 
-def summary(measured: MeasuredSeries) -> Iterator[str]:
+def summary(result: MeasuredSeries) -> Iterator[str]:
     """The verdict, then what became worse, better or undecided."""
-    yield f"{verdict_line(measured)}, {measured.minutes:.1f} min"
-    for outcome in measured.outcomes:
+    yield f"{verdict_line(result)}, {result.minutes:.1f} min"
+    for outcome in result.outcomes:
         for finding in outcome.findings:
-            where = f"{measured.series.place}: " if finding.boot_lost else ""
+            where = f"{result.series.place}: " if finding.boot_lost else ""
             says = f"{finding.effect}: {finding.what}: {finding.before} -> {finding.after}"
             yield f"  {where}{outcome.scenario}: {says}"
 
 
-def reply(patches: Sequence[Patch], measured: MeasuredSeries, profile: Differential | None, command: str) -> str:
+def reply(patches: Sequence[Patch], result: MeasuredSeries, profile: Differential | None, command: str) -> str:
     """A mail of at most ``LINES`` lines."""
     head = patches[-1] if len(patches) == 1 else patches[0]
     lines = [f"Subject: Re: {head.subject}", *([f"In-Reply-To: {head.message_id}"] if head.message_id else []), ""]
     lines += [
-        f"Measured {measured.base.title} without and with this series,",
+        f"Measured {result.base.title} without and with this series,",
         "built with one configuration, in virtual time, where figures repeat exactly:",
         "",
-        verdict_line(measured),
+        verdict_line(result),
         "",
     ]
-    findings = [(outcome.scenario, finding) for outcome in measured.outcomes for finding in outcome.findings]
+    findings = [(outcome.scenario, finding) for outcome in result.outcomes for finding in outcome.findings]
     for scenario, finding in findings[:_FINDINGS]:
         lines.append(f"  {finding.effect}: {scenario}: {finding.what}"[:WIDTH])
         lines.append(f"    {finding.before} -> {finding.after}"[:WIDTH])
     if len(findings) > _FINDINGS:
         lines.append(f"  and {plural(len(findings) - _FINDINGS, 'further finding')}")
-    lines += ["", *_table(measured)]
+    lines += ["", *_table(result)]
     foot = ["", "To repeat:", f"  {command}"]
     room = LINES - len(lines) - len(foot) - 1
     lines += ["", *(line.rstrip()[:WIDTH] for line in _functions(profile)[:room])] if profile else []
@@ -77,9 +77,9 @@ def _functions(profile: Differential) -> list[str]:
     return [*lines[:2], "", *lines[first : first + 1 + _PROFILE]]
 
 
-def _table(measured: MeasuredSeries) -> Iterator[str]:
+def _table(result: MeasuredSeries) -> Iterator[str]:
     """The figures that moved, then those that differ most, as ``blklab compare`` marks them."""
-    rows = [(outcome.scenario, change) for outcome in measured.outcomes for change in outcome.moved]
+    rows = [(outcome.scenario, change) for outcome in result.outcomes for change in outcome.moved]
     rows.sort(key=lambda row: row[1].difference() is not Difference.MARKED)
     if not rows:
         yield "No figure of both differs."

@@ -104,16 +104,16 @@ def moved_cell(found: Outcomes) -> ProfiledCell | None:
 
 def profiled(lab: Lab, compared: MeasuredSeries, tell: Tell) -> Differential | None:
     """The differential of what moved most among the scenarios, None where nothing can be profiled."""
-    ranked = sorted(compared.outcomes, key=lambda one: (one.effect is None, -len(one.moved)))
-    for one in ranked:
-        cell = moved_cell(one)
+    ranked = sorted(compared.outcomes, key=lambda outcome: (outcome.effect is None, -len(outcome.moved)))
+    for outcome in ranked:
+        cell = moved_cell(outcome)
         if cell is None:
             continue
         try:
             kernels = (compared.base.kernel, compared.series.kernel)
-            before, after = profiles_of_runs(lab, one.runs, cell, kernels, tell)
+            before, after = profiles_of_runs(lab, outcome.runs, cell, kernels, tell)
         except CannotJudge as error:
-            tell(f"no profile of {one.scenario}: {error.message}")
+            tell(f"no profile of {outcome.scenario}: {error.message}")
             continue
         return differential(before, after)
     return None
