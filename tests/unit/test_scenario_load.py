@@ -165,11 +165,7 @@ def test_the_digest_covers_the_topology(tmp_path: Path) -> None:
         ("iodepth: 256", "iodpeth: 256", "t.yaml:16:43: iodpeth: unknown key, did you mean iodepth?"),
         ("iodepth: 256", "iodepth: 0", "iodepth: expected an integer from 1 to 4096, got 0"),
         ("iodepth: 256", "iodepth: 1, iodepth: 2", "t.yaml:16:55: iodepth: duplicate key, first in line 16"),
-        (
-            "title: A test",
-            "title: A test\nfrom: {report: x, kernel: 6.10}",
-            'a number in YAML (quote it: "6.10")',
-        ),
+        ("title: A test", "title: A test\nfrom: {report: x, kernel: 6.10}", 'a number in YAML (quote it: "6.10")'),
         (
             "title: A test",
             "title: A test\nfrom: {report: x, on: 2006-03-14, by: y}\nextra: 1",

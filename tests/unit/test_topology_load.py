@@ -78,11 +78,7 @@ def test_a_topology_may_be_inline() -> None:
     ("old", "new", "wanted"),
     [
         ("driver: tcm_loop", "driver: tcm_lop", "got tcm_lop (did you mean tcm_loop?)"),
-        (
-            "driver: tcm_loop, can_queue: 64",
-            "driver: mptsas1068, can_queue: 64",
-            "mptsas1068 always has 118",
-        ),
+        ("driver: tcm_loop, can_queue: 64", "driver: mptsas1068, can_queue: 64", "mptsas1068 always has 118"),
         ("hba: h, disks: [a]", "hba: g, disks: [a]", "t.yaml:9:13: lun la: no HBA g"),
         ("disks: [b]", "disks: [b, a]", "t.yaml:10:7: lun lb: disk a is on LUN la already"),
         ("disks: [b]", "disks: [c]", "lun lb: no disk c"),
