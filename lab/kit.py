@@ -53,7 +53,7 @@ def repeat_script(spec: MachineSpec, inputs: Inputs, wall_limit: float) -> str:
         "@BASE@": shlex.quote(str(inputs.base)),
         "@BASE_SHA256@": inputs.base_digest,
         "@JOB_SHA256@": inputs.job_digest,
-        "@QEMU@": shlex.quote(spec.program.name),
+        "@QEMU@": shlex.quote(str(spec.program)),
         "@QEMU_VERSION@": shlex.quote(inputs.qemu),
         "@SECONDS@": str(round(wall_limit)),
         "@COMMAND@": words,

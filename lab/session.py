@@ -35,15 +35,18 @@ from lab.guest.steps.load import (
 )
 from lab.guest.steps.setting import Cgroup, Confirm
 from lab.kernels.model import Kernel
-from lab.native import programs
+from lab.native import compiler, programs
 from lab.native.programs import Steady, steady
 from lab.observe import Observer
+from lab.packages import sources, tools
+from lab.packages.apt import Archive
+from lab.packages.store import read_pin
 from lab.qemu import snapshot
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
 from lab.qemu.clock import Clock, VirtualClock
 from lab.qemu.kvm import Accelerator, accelerator, doubt_of
 from lab.qemu.machine import Ending, Limits, run
-from lab.qemu.probe import Qemu, find_qemu
+from lab.qemu.probe import Qemu, find_qemu, qemu_is_own
 from lab.realise import recipe
 from lab.realise.capability import has_word, missing
 from lab.realise.in_qemu.hardware import Hardware, hardware, lacking
@@ -124,9 +127,26 @@ class Lab:
     cold: bool = False
 
 
+def announce(cache: Cache, tell: Tell) -> None:
+    """Say how much of the lab's own programs is missing in the cache, before it is downloaded. Raises LabBroken."""
+    own: list[tuple[str, tuple[str, ...]]] = [(payload.PIN, payload.PACKAGES)]
+    own += [(compiler.COMPILER.pin, compiler.COMPILER.packages)] if tools.wanted() else []
+    own += [(tools.HOST_TOOLS.pin, tools.HOST_TOOLS.packages)] if tools.wanted() or qemu_is_own() else []
+    names = {name for pin, packages in own if read_pin(cache, pin) is None for name in packages}
+    if names:
+        offered = Archive(cache, sources.debian(), tell).newest(payload.SUITE, sorted(names))
+        size = sum(package.size for package in offered.values()) / 1e6
+        tell(
+            f"first use: QEMU, a compiler and the guest's programs take {size:.0f} MB ({size / 5:.0f} s at 5 MB/s); "
+            f"the kernel comes after them; all is kept in {cache.root}"
+        )
+
+
 def open_lab(cache: Cache, tell: Tell = silent, *, cold: bool = False) -> Lab:
     """The lab of this host. Raises LabBroken when QEMU is missing or too old, or the payload cannot be fetched."""
-    return Lab(cache, find_qemu(), steady(cache), payload.fetch(cache, tell), cold)
+    announce(cache, tell)
+    compiler.prepare(cache, tell)
+    return Lab(cache, find_qemu(tell), steady(cache), payload.fetch(cache, tell), cold)
 
 
 def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:

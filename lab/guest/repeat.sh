@@ -10,6 +10,8 @@
 set -u
 here=$(cd "$(dirname "$0")" && pwd) || exit 128
 qemu=${QEMU:-@QEMU@}
+# The lab's own QEMU, unless it was removed from the cache.
+command -v "$qemu" >/dev/null || qemu=${qemu##*/}
 made_with=@QEMU_VERSION@
 
 fail() {

@@ -20,12 +20,12 @@ from lab.base.reading import read_json
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release
 from lab.kernels.vmlinux import DAMAGE, extract_vmlinux, is_bzimage
+from lab.packages import tools
 
 KIND = "kernels"
 _FIRST_PVH = Release.parse("5.0")
 """Before 7733607fb3e6 a PVH entry makes hypercalls of Xen; QEMU would enter there whenever the ELF has the note."""
 TABLES = ("modules.builtin", "modules.builtin.modinfo", "modules.order")
-_SBIN = "/usr/local/sbin:/usr/sbin:/sbin"
 
 
 @dataclass(frozen=True)
@@ -126,12 +126,11 @@ def read_config(path: Path) -> Mapping[str, str]:
 
 def make_dependencies(root: Path, release: str) -> None:
     """Run depmod over ``root``/lib/modules/<release>. Raises LabBroken when depmod is missing."""
-    depmod = shutil.which("depmod") or shutil.which("depmod", path=_SBIN) or "depmod"
     alias = root / "usr"
     # Some builds of kmod look below usr/lib/modules only.
     alias.symlink_to(".")
     try:
-        run([depmod, "-b", str(root), release], hint="apt install kmod")
+        run([tools.depmod(), "-b", str(root), release], hint="apt install kmod")
     finally:
         alias.unlink()
 

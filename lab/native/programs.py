@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What is written in C, built reproducibly by the host's compiler: programs of the guest and libraries for QEMU."""
+"""What is written in C, built reproducibly: programs of the guest and libraries for QEMU."""
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, replace
@@ -7,30 +7,24 @@ from itertools import chain
 from pathlib import Path
 
 from lab.base.cache import Cache
-from lab.base.compiler import COMPILER, REMEDY, SECONDS, compiler_version
 from lab.base.contents import demand_intact
 from lab.base.digest import canonical, digest_bytes
-from lab.base.process import run
+from lab.native import compiler
 
 KIND = "program"
 WARNINGS = ("-Wall", "-Wextra", "-Wshadow", "-Werror")
 DIALECT = ("-std=c11", "-D_GNU_SOURCE", "-I.")
 ROOT = Path(__file__).parent
 PLUGINS = ROOT / "profile"
-_STRIPPED = "-s"
-_FLAGS = (*DIALECT, "-O2", "-static", "-Wl,--build-id=none", _STRIPPED)
-_LIBRARY = ("-std=gnu11", "-O2", "-shared", "-fPIC", "-Wl,--build-id=none")
+_FLAGS = (*DIALECT, "-O2", *WARNINGS)
+_LIBRARY = ("-std=gnu11", "-O2")
 
 
 @dataclass(frozen=True)
 class Program:
-    """Groups of folders below ``ROOT`` whose C files make it up; ``wanted_for`` ends an error's sentence.
-
-    ``flags`` are the compiler's, beside those of every program.
-    """
+    """Groups of folders below ``ROOT`` whose C files make it up, and ``flags`` beside those of every program."""
 
     groups: tuple[tuple[str, ...], ...]
-    wanted_for: str
     flags: tuple[str, ...] = ()
 
     def sources(self) -> tuple[Path, ...]:
@@ -46,10 +40,10 @@ class Program:
 
 
 DISKD, RECEIVE, SAMPLER, PROCESS_SAMPLER = "diskd", "receive", "sampler", "process-sampler"
-_SAMPLER = Program((("common",), ("sampler",)), "queues are sampled by a C program")
+_SAMPLER = Program((("common",), ("sampler",)))
 PROGRAMS = {
-    DISKD: Program((("common", "diskd"),), "the disks of driver tcmu are modelled by a C program"),
-    RECEIVE: Program((("receive",),), "the guest receives its job through a C program"),
+    DISKD: Program((("common", "diskd"),)),
+    RECEIVE: Program((("receive",),)),
     SAMPLER: _SAMPLER,
     PROCESS_SAMPLER: replace(_SAMPLER, flags=("-DJOBS_ARE_PROCESSES",)),
 }
@@ -78,19 +72,17 @@ class Steady:
 def build(cache: Cache, name: str, *, symbols: bool = False) -> bytes:
     """A program of ``PROGRAMS`` as a static ELF file, from the cache when this compiler has built it before.
 
-    With ``symbols`` it has its symbol table; code and addresses are the same. Raises LabBroken when there is no
-    compiler, or when it cannot build the sources.
+    With ``symbols`` it has its symbol table; code and addresses are the same. Raises LabBroken.
     """
     program = PROGRAMS[name]
-    flags = tuple(flag for flag in (*_FLAGS, *program.flags) if not (symbols and flag == _STRIPPED))
-    return _compile(cache, name, program.sources(), (*flags, *WARNINGS), program.wanted_for).read_bytes()
+    return _compile(cache, name, program.sources(), (*_FLAGS, *program.flags), strip=not symbols).read_bytes()
 
 
 def plugin(cache: Cache, version: tuple[int, ...], library: str = PROFILE) -> Path:
     """The plugin for this version of QEMU. Raises LabBroken as ``build`` does."""
     flags = (*_LIBRARY, *WARNINGS, "-fvisibility=hidden", f"-DPLUGIN_API={interface(version)}")
     parts = (*(PLUGINS / name for name in _PLUGIN_PARTS[library]), *sorted(PLUGINS.glob("*.h")))
-    return _compile(cache, library, parts, flags, "a profile is counted by a library in C")
+    return _compile(cache, library, parts, flags, shared=True)
 
 
 def interface(version: tuple[int, ...]) -> int:
@@ -101,28 +93,18 @@ def interface(version: tuple[int, ...]) -> int:
 def steady(cache: Cache) -> Steady:
     """The library to preload into QEMU. Raises LabBroken as ``build`` does."""
     source, flags = ROOT / "steady.c", (*_LIBRARY, "-Wall", "-Wextra", "-Werror")
-    why = "the library that is preloaded into QEMU is written in C"
-    path = _compile(cache, "steady.so", (source,), flags, why, linked=("-ldl",))
-    return Steady(path, digest_bytes(source.read_bytes()))
+    return Steady(_compile(cache, "steady.so", (source,), flags, shared=True), digest_bytes(source.read_bytes()))
 
 
 def _compile(
-    cache: Cache,
-    name: str,
-    sources: Iterable[Path],
-    flags: Sequence[str],
-    wanted_for: str,
-    *,
-    linked: Sequence[str] = (),
+    cache: Cache, name: str, sources: Iterable[Path], flags: Sequence[str], *, shared: bool = False, strip: bool = False
 ) -> Path:
     """The file made of C ``sources``, in their order; headers among them only count for the key."""
     files = {str(path.relative_to(ROOT)): digest_bytes(path.read_bytes()) for path in sources}
-    key = digest_bytes(canonical([name, files, flags, linked, compiler_version(wanted_for)]))
+    key = digest_bytes(canonical([name, files, flags, shared, strip, compiler.version(cache)]))
 
     def fill(into: Path) -> None:
         listed = [file for file in files if file.endswith(".c")]
-        # The result contains no path of this host.
-        words = [COMPILER, *flags, f"-ffile-prefix-map={ROOT}=.", "-o", str(into / name), *listed, *linked]
-        run(words, cwd=ROOT, timeout=SECONDS, hint=REMEDY)
+        compiler.compile_c(cache, ROOT, listed, flags, into / name, shared=shared, strip=strip)
 
     return demand_intact(cache.entry(KIND, key, fill) / name)

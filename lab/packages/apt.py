@@ -9,9 +9,10 @@ import json
 import os
 import re
 import shutil
+import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from http.client import HTTPException
@@ -30,6 +31,7 @@ from lab.packages.version import version_key
 
 # An apt that outlives a killed blklab would keep writing and hold apt's locks.
 BOUND = ("setpriv", "--pdeathsig", "KILL", "--")
+_EVERY = 5.0  # seconds between two lines about a download: short ones print none
 _FRESH = 3600.0  # seconds for which a suite's package lists are taken as current
 _ANSWER = 5.0  # seconds until a server counts as silent
 _BUILT = "built"
@@ -82,10 +84,16 @@ class Archive:
         for candidate in self.search(suite, re.escape(package)):
             if version in (None, candidate.version):
                 return candidate
-        raise CannotJudge(
-            f"{suite} has no {package}{f' {version}' if version else ''} (any more)",
-            remedy=f"name an archive that still has it: {archive_variable(suite)}=URI",
-        )
+        raise _gone(suite, f"{package}{f' {version}' if version else ''}")
+
+    def newest(self, suite: str, names: Sequence[str]) -> Mapping[str, Package]:
+        """The newest version of each package. Raises CannotJudge when the suite does not have one."""
+        with self._suite(suite) as apt:
+            known = set(apt("apt-cache", "pkgnames").splitlines())
+            if missing := [name for name in names if name not in known]:
+                raise _gone(suite, missing[0])
+            # Sorted from new to old, so the last that is set is the newest.
+            return {package.name: package for package in reversed(self._show(apt, suite, names))}
 
     def unlisted(self, suite: str, name: str, version: str, path: str) -> Package:
         """The package at ``path`` of the archive that serves ``suite``, though the suite's lists do not name it.
@@ -102,19 +110,30 @@ class Archive:
                 raise LabBroken(f"{path} of {suite} is {dict(fields)}, expected {wanted}")
             return Package(suite, name, version, digest_file(deb), deb.stat().st_size, "", path, listed=False)
 
-    def fetch(self, package: Package, into: Path) -> Path:
-        """Download a package into the new folder ``into``, its checksum verified."""
-        self._tell(f"fetching {package.name} {package.version} from {package.suite} ({package.size / 1e6:.1f} MB)")
+    def fetch(self, packages: Sequence[Package], into: Path) -> list[Path]:
+        """Download packages into the new folder ``into``, in their order, their checksums verified."""
         into.mkdir(parents=True)
-        with self._suite(package.suite) as apt:
-            if package.listed:
-                apt("apt-get", "download", f"{package.name}={package.version}", cwd=into)
-            else:
-                shutil.move(apt.pooled(package.path, self._tell), into)
-        path = next(into.glob("*.deb"))
-        if digest_file(path) != package.sha256:
-            raise LabBroken(f"{path.name} is not the {package.name} {package.version} that {package.suite} lists")
-        return path
+        for suite in dict.fromkeys(package.suite for package in packages):
+            listed = [package for package in packages if package.listed and package.suite == suite]
+            with self._suite(suite) as apt:
+                if listed:
+                    self._download(apt, suite, listed, into)
+                for package in packages:
+                    if package.suite == suite and not package.listed:
+                        shutil.move(apt.pooled(package.path, self._tell), into)
+        there = {digest_file(path): path for path in into.glob("*.deb")}
+        for package in packages:
+            if package.sha256 not in there:
+                raise LabBroken(f"the archive sent another {package.name} {package.version} than {package.suite} lists")
+        return [there[package.sha256] for package in packages]
+
+    def _download(self, apt: "_Apt", suite: str, packages: Sequence[Package], into: Path) -> None:
+        size = sum(package.size for package in packages)
+        first = f"{packages[0].name} {packages[0].version}"
+        what = first if len(packages) == 1 else f"{first} and {len(packages) - 1} more packages"
+        self._tell(f"fetching {what} from {suite} ({size / 1e6:.1f} MB)")
+        with following(self._tell, packages[0].name, size, (into, apt.partial)):
+            apt("apt-get", "download", *(f"{package.name}={package.version}" for package in packages), cwd=into)
 
     def built_on(self, package: Package) -> str:
         """The date of a package's build in ISO 8601; empty when its file cannot be read.
@@ -184,6 +203,8 @@ class _Apt:
 
     def __init__(self, root: Path, distribution: Distribution, suite: str) -> None:
         self._suite, self._distribution, self._root = suite, distribution, root
+        self.partial = root / "cache/archives/partial"
+        """Where apt may collect a file until it is complete."""
         for folder in ("state/lists/partial", "cache/archives/partial", "empty.d"):
             (root / folder).mkdir(parents=True, exist_ok=True)
         (root / "status").touch()
@@ -242,6 +263,42 @@ class _Apt:
             f"{self._suite} cannot be fetched from {uri}, and the cache does not have it\n{detail}",
             remedy=f"check the network and proxies, or name another mirror: {mirror}=URI",
         )
+
+
+def _gone(suite: str, what: str) -> CannotJudge:
+    return CannotJudge(
+        f"{suite} has no {what} (any more)",
+        remedy=f"name an archive that still has it: {archive_variable(suite)}=URI",
+    )
+
+
+@contextmanager
+def following(tell: Tell, name: str, size: int, folders: tuple[Path, ...], every: float = _EVERY) -> Iterator[None]:
+    """Tell ``NAME: X of Y MB`` at intervals while the block downloads ``size`` bytes into one of ``folders``."""
+    ended = threading.Event()
+    before = _bytes_in(folders)
+
+    def watch() -> None:
+        while not ended.wait(every):
+            there = min(size, max(0, _bytes_in(folders) - before))
+            tell(f"{name}: {there / 1e6:.1f} of {size / 1e6:.1f} MB")
+
+    watcher = threading.Thread(target=watch, name="download", daemon=True)
+    watcher.start()
+    try:
+        yield
+    finally:
+        ended.set()
+        watcher.join()
+
+
+def _bytes_in(folders: tuple[Path, ...]) -> int:
+    total = 0
+    for path in (path for folder in folders if folder.is_dir() for path in folder.rglob("*")):
+        # A finished download is moved between the listing and the look.
+        with suppress(OSError):
+            total += path.stat().st_size if path.is_file() else 0
+    return total
 
 
 def _last(words: str) -> str:

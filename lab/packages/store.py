@@ -66,7 +66,13 @@ def move_tree(tree: Path, into: Path, _: Pin) -> None:
 
 def newest(*wanted: tuple[str, str]) -> Choose:
     """Choose the newest version of each (suite, package)."""
-    return lambda archive: [archive.find(suite, package) for suite, package in wanted]
+
+    def choose(archive: Archive) -> list[Package]:
+        suites = {suite: [package for other, package in wanted if other == suite] for suite, _ in wanted}
+        offered = {suite: archive.newest(suite, packages) for suite, packages in suites.items()}
+        return [offered[suite][package] for suite, package in wanted]
+
+    return choose
 
 
 def unpacked(
@@ -96,9 +102,11 @@ def unpacked(
 
     def fill(into: Path) -> None:
         tree = into / ".unpacked"
-        for package in packages:
-            _unpack(offered, package, into / ".debs", tree)
-        (into / ".debs").rmdir()
+        debs = into / ".debs"
+        for deb in offered.fetch(packages, debs):
+            run([*BOUND, "dpkg-deb", "-x", str(deb), str(tree)], hint="install dpkg")
+            deb.unlink()
+        debs.rmdir()
         finish(tree, into, chosen)
         run(["rm", "-rf", str(tree)])
 
@@ -167,10 +175,3 @@ def _same(pin: Pin, archive: Archive) -> tuple[Package, ...]:
                 remedy="use the archive that it was pinned from, or ask for a refresh of the pin",
             )
     return tuple(packages)
-
-
-def _unpack(archive: Archive, package: Package, debs: Path, tree: Path) -> None:
-    deb = archive.fetch(package, debs / package.name)
-    run([*BOUND, "dpkg-deb", "-x", str(deb), str(tree)], hint="install dpkg")
-    deb.unlink()
-    deb.parent.rmdir()

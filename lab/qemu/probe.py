@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Version, devices and firmware of this host's QEMU."""
+"""Which QEMU is used, its version, devices and firmware."""
 
 import functools
 import os
@@ -9,12 +9,15 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 from pathlib import Path
 
-from lab.base import host, process
+from lab.base import process
+from lab.base.cache import Cache
 from lab.base.digest import digest_bytes, digest_file
 from lab.base.errors import LabBroken, Misuse
+from lab.base.units import Tell, silent
+from lab.packages import tools
+from lab.packages.tools import QEMU as PROGRAM
 
-PROGRAM = "qemu-system-x86_64"
-OVERRIDE = "BLKLAB_QEMU"
+OVERRIDE, HOST = "BLKLAB_QEMU", "host"
 OLDEST = (7, 2)
 FAST_FIRMWARE = "qboot.rom"
 # Files that QEMU puts into a guest started by -kernel, with either firmware.
@@ -44,15 +47,24 @@ class Qemu:
         return ".".join(map(str, self.version))
 
 
-def find_qemu() -> Qemu:
-    """The QEMU that BLKLAB_QEMU names, else the one in PATH.
+def find_qemu(tell: Tell = silent) -> Qemu:
+    """The lab's own QEMU, downloaded if necessary, or the one that BLKLAB_QEMU names: ``host`` (in PATH) or a program.
 
-    Raises Misuse when BLKLAB_QEMU names no program, LabBroken when QEMU is missing, too old, or
+    Raises Misuse when BLKLAB_QEMU names no program, LabBroken when QEMU cannot be had, is too old, or
     does not answer.
     """
-    path = _locate()
+    if named := os.environ.get(OVERRIDE):
+        path = program = _locate(PROGRAM if named == HOST else named)
+    else:
+        own = tools.fetch(Cache.default(), tools.HOST_TOOLS, tell)
+        path, program = own.intact(PROGRAM), own.intact(tools.QEMU_ELF)
     status = path.stat()
-    return _probe(path, status.st_mtime_ns, status.st_size)
+    return _probe(path, program, status.st_mtime_ns, status.st_size)
+
+
+def qemu_is_own() -> bool:
+    """Whether the lab's own QEMU is used."""
+    return not os.environ.get(OVERRIDE)
 
 
 def parse_version(text: str) -> tuple[tuple[int, int, int], str]:
@@ -71,22 +83,21 @@ def parse_devices(text: str) -> frozenset[str]:
     return frozenset(_DEVICE.findall(text))
 
 
-def _locate() -> Path:
-    named = os.environ.get(OVERRIDE)
-    if path := shutil.which(named or PROGRAM):
+def _locate(named: str) -> Path:
+    if path := shutil.which(named):
         return Path(path).resolve()
-    if named:
-        raise Misuse(f"{OVERRIDE}={named} is no program", remedy=f"correct it, or unset it to use {PROGRAM} from PATH")
-    raise LabBroken(f"{PROGRAM} is not installed", remedy=_installation())
+    if named == PROGRAM:
+        raise LabBroken(f"{PROGRAM} is not installed", remedy=f"unset {OVERRIDE}, or {_installation()}")
+    raise Misuse(f"{OVERRIDE}={named} is no program", remedy="correct it, or unset it to use the lab's own QEMU")
 
 
 def _installation() -> str:
-    return f"as root: {host.install_line(tuple(need for need in host.NEEDS if need.program == PROGRAM))}"
+    return "as root: apt-get install qemu-system-x86"
 
 
 @functools.cache
-def _probe(path: Path, mtime_ns: int, size: int) -> Qemu:
-    """Keyed by time stamp and size, which change when the program is replaced."""
+def _probe(path: Path, program: Path, mtime_ns: int, size: int) -> Qemu:
+    """Keyed by time stamp and size, which change when the program is replaced. ``path`` starts ``program``."""
     with ThreadPoolExecutor() as pool:
         devices, folders = (pool.submit(_ask, path, word, "help") for word in ("-device", "-L"))
         version, package = parse_version(_ask(path, "--version"))
@@ -103,7 +114,7 @@ def _probe(path: Path, mtime_ns: int, size: int) -> Qemu:
         package=package,
         devices=parse_devices(devices.result()),
         firmware=FAST_FIRMWARE if FAST_FIRMWARE in {file.name for file in firmware} else None,
-        digest=digest_bytes(b"".join(bytes.fromhex(digest_file(file)) for file in (path, *firmware))),
+        digest=digest_bytes(b"".join(bytes.fromhex(digest_file(file)) for file in (program, *firmware))),
     )
 
 

@@ -64,6 +64,7 @@ class FakeLab:
             "HOME": str(self.folder / "home"),
             "BLKLAB_CACHE": str(self.folder / "cache"),
             "BLKLAB_QEMU": str(self.folder / "fake-qemu"),
+            "BLKLAB_TOOLS": "host",
             "BLKLAB_DEBIAN_MIRROR": "http://127.0.0.1:1/debian",
             "FAKE_LOG": str(self.log),
             "FAKE_FIO": str(FIXTURES / "fio-aio.json"),

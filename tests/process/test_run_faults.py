@@ -139,7 +139,7 @@ def test_no_network_and_no_payload(lab: FakeLab) -> None:
 
 
 def test_a_qemu_that_is_not_there(lab: FakeLab) -> None:
-    done = lab.run(BLKLAB_QEMU="", PATH=str(lab.folder))
+    done = lab.run(BLKLAB_QEMU="host", PATH=str(lab.folder))
     refused(lab, done, EXIT_LAB_BROKEN, r"qemu-system-x86_64 is not installed\n  remedy: ")
     done = lab.run(BLKLAB_QEMU="/nonexistent/qemu")
     refused(lab, done, EXIT_MISUSE, "BLKLAB_QEMU=/nonexistent/qemu is no program")

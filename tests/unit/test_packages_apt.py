@@ -63,14 +63,17 @@ def test_finds_and_fetches(repository: Repository, cache: Cache, tmp_path: Path)
     assert [one.version for one in apt.search(SUITE, "tool")] == ["1.10-1", "1.9-1"]
     assert apt.search(SUITE, "absent") == ()
     assert apt.find(SUITE, "tool").depends == "a (= 1) | b, c"
-    found = apt.find(SUITE, "tool", "1.9-1")
-    assert apt.fetch(found, tmp_path / "into/tool").stat().st_size == found.size
+    older, newer = apt.find(SUITE, "tool", "1.9-1"), apt.newest(SUITE, ["tool"])["tool"]
+    assert newer.version == "1.10-1"
+    assert [deb.stat().st_size for deb in apt.fetch([newer, older], tmp_path / "into")] == [newer.size, older.size]
 
 
 def test_a_version_that_vanished(repository: Repository, cache: Cache, tmp_path: Path) -> None:
     publish(repository, "1-1", tmp_path)
     with pytest.raises(CannotJudge, match="no tool 9-1") as caught:
         archive(repository, cache).find(SUITE, "tool", "9-1")
+    with pytest.raises(CannotJudge, match="no spanner"):
+        archive(repository, cache).newest(SUITE, ["tool", "spanner"])
     assert "BLKLAB_ARCHIVE_TRIXIE=" in caught.value.remedy
 
 
@@ -100,7 +103,7 @@ def test_a_package_with_other_contents_is_refused(repository: Repository, cache:
     contents[-1] ^= 1
     deb.write_bytes(contents)
     with pytest.raises(LabBroken):
-        apt.fetch(found, tmp_path / "into/tool")
+        apt.fetch([found], tmp_path / "into")
 
 
 def test_no_network_names_the_mirror_variable(repository: Repository, cache: Cache, tmp_path: Path) -> None:

@@ -105,7 +105,7 @@ def test_an_override_that_is_no_program(monkeypatch: pytest.MonkeyPatch) -> None
 
 
 def test_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    monkeypatch.delenv("BLKLAB_QEMU", raising=False)
+    monkeypatch.setenv("BLKLAB_QEMU", "host")
     monkeypatch.setenv("PATH", str(tmp_path))
     with pytest.raises(LabBroken, match="qemu-system-x86_64 is not installed") as caught:
         find_qemu()

@@ -228,26 +228,25 @@ def test_a_host_without_apt_gets_the_names_of_debian(host: Host) -> None:
     assert done.returncode == 128
     remedy = done.stderr.splitlines()[-1]
     assert "as root: install, under the names" in remedy
-    assert {"qemu-system-x86", "dpkg"} <= set(remedy.split())
+    assert "dpkg" in remedy.split()
 
 
 def test_only_what_is_missing_is_asked_for(host: Host) -> None:
-    host.has("qemu-system-x86_64", "dpkg-deb", "depmod")
-    remedy = host.run().stderr.splitlines()[-1]
-    assert "xz-utils" in remedy.split()
-    assert "qemu-system-x86" not in remedy.split()
-    assert "shellcheck" not in remedy.split()
-    assert "shellcheck" in host.run("--dev").stderr.splitlines()[-1].split()
+    host.has("dpkg-deb")
+    assert "shellcheck" not in host.run().stderr
+    remedy = host.run("--dev").stderr.splitlines()[-1]
+    assert "dpkg" not in remedy.split()
+    assert {"shellcheck", "gcc"} <= set(remedy.split())
 
 
 def test_a_python_that_makes_no_environments_is_not_enough(host: Host) -> None:
-    host.has("qemu-system-x86_64", "dpkg-deb", "xz", "depmod")
+    host.has("dpkg-deb")
     remedy = host.run("--python").stderr.splitlines()[-1]
     assert "python3.13" in remedy.split()
 
 
 def test_several_pythons_are_looked_at_in_silence(host: Host) -> None:
-    host.has("qemu-system-x86_64", "python3.13")
+    host.has("python3.13")
     _executable(host.bin / "python3.12", "#!/bin/bash\n/bin/sleep 0.3\n")  # answers after the best one was taken
     said = host.run("--python").stderr
     assert "missing" in said

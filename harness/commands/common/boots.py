@@ -25,7 +25,7 @@ from lab.kernels.model import Kernel
 from lab.kernels.offers import expand, offers
 from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu
-from lab.session import Lab, open_lab
+from lab.session import Lab, announce, open_lab
 
 
 def store_of(options: argparse.Namespace, folder: str = "") -> Store:
@@ -41,7 +41,8 @@ def lab_of_host(*, cold: bool = False) -> Lab:
 
 def kernel_of(spec: str, *, refresh: bool = False) -> Kernel:
     """The kernel, in the cache. QEMU is looked for before anything is downloaded."""
-    find_qemu()
+    announce(Cache.default(), tell)
+    find_qemu(tell)
     return resolve(spec, Cache.default(), refresh=refresh, tell=tell)
 
 
