@@ -24,7 +24,7 @@ from lab.base.errors import BlklabError, CannotJudge, Misuse
 from lab.kernels.model import Kernel
 from lab.kernels.offers import expand, offers
 from lab.kernels.resolve import resolve
-from lab.qemu.probe import find_qemu
+from lab.qemu.probe import find_qemu, qemu_is_own
 from lab.session import Lab, announce, open_lab
 
 
@@ -41,7 +41,8 @@ def lab_of_host(*, cold: bool = False) -> Lab:
 
 def kernel_of(spec: str, *, refresh: bool = False) -> Kernel:
     """The kernel, in the cache. QEMU is looked for before anything is downloaded."""
-    announce(Cache.default(), tell)
+    if qemu_is_own():
+        announce(Cache.default(), tell)
     find_qemu(tell)
     return resolve(spec, Cache.default(), refresh=refresh, tell=tell)
 
