@@ -127,6 +127,14 @@ class Lab:
     cold: bool = False
 
 
+def ready_qemu(cache: Cache, tell: Tell = silent) -> Qemu:
+    """QEMU, downloaded if necessary, after ``announce``. Raises what ``find_qemu`` raises."""
+    if not qemu_is_own():
+        find_qemu()  # One that cannot be used is told before anything is downloaded.
+    announce(cache, tell)
+    return find_qemu(tell)
+
+
 def announce(cache: Cache, tell: Tell) -> None:
     """Say how much of the lab's own programs is missing in the cache, before it is downloaded. Raises LabBroken."""
     own: list[tuple[str, tuple[str, ...]]] = [(payload.PIN, payload.PACKAGES)]
@@ -144,9 +152,9 @@ def announce(cache: Cache, tell: Tell) -> None:
 
 def open_lab(cache: Cache, tell: Tell = silent, *, cold: bool = False) -> Lab:
     """The lab of this host. Raises LabBroken when QEMU is missing or too old, or the payload cannot be fetched."""
-    announce(cache, tell)
+    qemu = ready_qemu(cache, tell)
     compiler.prepare(cache, tell)
-    return Lab(cache, find_qemu(tell), steady(cache), payload.fetch(cache, tell), cold)
+    return Lab(cache, qemu, steady(cache), payload.fetch(cache, tell), cold)
 
 
 def guest_steps(topology: Topology, job: Job) -> tuple[Step, ...]:

@@ -171,7 +171,7 @@ def test_the_host_is_looked_at_before_anything_is_fetched(lab: FakeLab) -> None:
 DAMAGED = (
     "kernels/*/vmlinux",
     "kernels/*/lib/modules/*/modules.dep",
-    "steady/*/steady.so",
+    "program/*/steady.so",
     "initramfs/*/base.cpio",
     "program/*/sampler",
     "payload/*/usr/bin/fio",

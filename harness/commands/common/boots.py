@@ -24,8 +24,7 @@ from lab.base.errors import BlklabError, CannotJudge, Misuse
 from lab.kernels.model import Kernel
 from lab.kernels.offers import expand, offers
 from lab.kernels.resolve import resolve
-from lab.qemu.probe import find_qemu, qemu_is_own
-from lab.session import Lab, announce, open_lab
+from lab.session import Lab, open_lab, ready_qemu
 
 
 def store_of(options: argparse.Namespace, folder: str = "") -> Store:
@@ -41,9 +40,7 @@ def lab_of_host(*, cold: bool = False) -> Lab:
 
 def kernel_of(spec: str, *, refresh: bool = False) -> Kernel:
     """The kernel, in the cache. QEMU is looked for before anything is downloaded."""
-    if qemu_is_own():
-        announce(Cache.default(), tell)
-    find_qemu(tell)
+    ready_qemu(Cache.default(), tell)
     return resolve(spec, Cache.default(), refresh=refresh, tell=tell)
 
 
