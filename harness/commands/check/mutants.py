@@ -47,7 +47,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--dask", metavar="ADDRESS", help="boot on the Dask cluster of this scheduler (tcp://host:8786)"
     )
     shared.add_jobs(parser)
-    parser.add_argument("--out", type=Path, metavar="FILE", help="the page (default: docs/results/mutants.md)")
+    parser.add_argument(
+        "--out", type=Path, metavar="FILE", help="the page (default: evidence/mutants.md of the results)"
+    )
     shared.add_results(parser)
     parser.epilog = f"The same command resumes. The table of all trials is {TABLE} below the results."
 
@@ -75,7 +77,8 @@ def execute(options: argparse.Namespace) -> int:
     score = MutantScore(tuple(mutants.values()), reached, tried, options.seed, options.most)
     print("\n".join(score.lines()))
     write_atomic(root / TABLE, trials_table(tried).encode())
-    page = options.out or (None if options.scenarios or options.seed != SEED else shared.PAGES / "mutants.md")
+    held_out = not options.scenarios and options.seed == SEED
+    page = options.out or (shared.results_root(options.results) / "evidence" / "mutants.md" if held_out else None)
     if page:
         count = len({arm.scenario.name for arm in arms})
         made_of = f"{len(arms)} arms of {count} scenarios. Source: {source.title}. QEMU {bench.lab.qemu.version_text}."

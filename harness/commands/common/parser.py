@@ -19,7 +19,8 @@ ENVIRONMENT = (
     ("KERNELS", "kernels of blklab matrix"),
     ("BLKLAB_RESULTS", "folder of the runs instead of results/ of the checkout"),
     ("BLKLAB_CACHE", "folder of the cache instead of ~/.cache/blklab"),
-    ("BLKLAB_QEMU", "the QEMU program instead of qemu-system-x86_64 in PATH"),
+    ("BLKLAB_QEMU", "another QEMU than the lab's own: a program, or host for the one in PATH"),
+    ("BLKLAB_TOOLS", "host: gcc and depmod of PATH instead of the lab's own"),
     ("BLKLAB_JOBS", "boots at the same time instead of one per core"),
 )
 _WIDTH = 11

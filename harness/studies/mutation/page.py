@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""docs/results/mutants.md: how many generated mutants ``compare`` and the claims detect, and the table of all."""
+"""The mutation score: how many generated mutants ``compare`` and the claims detect, and the table of all."""
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
