@@ -124,7 +124,7 @@ def is_scenario(path: Path, root: Path) -> bool:
     if re.search(rb"^scenario\s*:", text, re.MULTILINE):
         return True
     inside = path.parts[len(root.parts) : -1] if path.is_relative_to(root) else ()
-    return "scenarios" in inside and not re.search(rb"^(hbas|luns|regressions)\s*:", text, re.MULTILINE)
+    return "scenarios" in inside and not re.search(rb"^(hbas|luns|rows)\s*:", text, re.MULTILINE)
 
 
 class ScenarioFile(pytest.File):
