@@ -16,7 +16,7 @@ from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
 from lab.kernels import kconfig
 from lab.kernels.git import commit_of
 from lab.kernels.release import Release
-from lab.qemu.probe import find_qemu
+from lab.session import ready_qemu
 
 DEBIAN = "debian:"
 
@@ -34,7 +34,7 @@ def by_release(options: argparse.Namespace) -> int:
         for end in (options.good, options.bad):
             commit_of(options.tree, _tag(end))
     scenario = scenario_of(options)
-    find_qemu()
+    ready_qemu(Cache.default(), tell)
     low, high = (options.bad, options.good) if backwards else (options.good, options.bad)
     wanted = specs([low, "..", high], Cache.default())
     ends = sweep(scenario, tuple(reversed(wanted)) if backwards else wanted)

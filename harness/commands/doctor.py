@@ -18,9 +18,10 @@ from lab.base.units import show_size
 from lab.guest import payload
 from lab.packages import sources
 from lab.packages.store import read_pin
+from lab.packages.tools import HOST_TOOLS, is_cached
 from lab.qemu.clock import VirtualClock, WallClock
 from lab.qemu.kvm import Kvm, KvmState, prove_kvm
-from lab.qemu.probe import Qemu, find_qemu
+from lab.qemu.probe import Qemu, find_qemu, qemu_is_own
 from lab.topology.load import catalogue
 from lab.topology.model import Topology
 
@@ -90,6 +91,9 @@ def _findings() -> Iterator[HostFinding]:
     yield from program_findings(needs)
     yield builds_finding(host.BUILD_NEEDS)
     yield archive_finding(sources.debian())
+    if qemu_is_own() and not is_cached(Cache.default(), HOST_TOOLS):
+        yield note("QEMU", "the lab's own is not in the cache", "none needed: the first run fetches it")
+        return
     try:
         qemu = find_qemu()
     except BlklabError as error:

@@ -19,7 +19,7 @@ from harness.studies.timeline.sweep import Sweeper, sweep
 from harness.studies.timeline.text import text
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
-from lab.qemu.probe import find_qemu
+from lab.session import ready_qemu
 from lab.yaml.strict import nearest
 
 KERNELS = "debian:5.10 .. debian:7.3"
@@ -60,7 +60,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 def execute(options: argparse.Namespace) -> int:
     metrics = _check(options)
     scenarios = [load_scenario(name, search=shared.SCENARIOS) for name in options.scenario]
-    find_qemu()
+    ready_qemu(Cache.default(), shared.tell)
     named = specs(options.kernels or [KERNELS], Cache.default())
     bench, found = bench_of(options), []
     for scenario in scenarios:

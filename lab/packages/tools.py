@@ -18,7 +18,7 @@ from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.units import Tell, silent
 from lab.packages import sources
 from lab.packages.apt import Archive
-from lab.packages.store import Pin, newest, unpacked
+from lab.packages.store import Pin, newest, read_pin, unpacked
 
 SUITE = "trixie"
 OVERRIDE, HOST = "BLKLAB_TOOLS", "host"
@@ -66,6 +66,12 @@ def wanted() -> bool:
     if chosen not in ("", HOST):
         raise Misuse(f"{OVERRIDE}={chosen}: expected {HOST}", remedy=f"unset it, or set it to {HOST} for those in PATH")
     return not chosen
+
+
+def is_cached(cache: Cache, toolset: Toolset) -> bool:
+    """Whether ``fetch`` downloads nothing."""
+    pin = read_pin(cache, toolset.pin)
+    return pin is not None and cache.find(KIND, pin.digest) is not None
 
 
 def fetch(cache: Cache, toolset: Toolset, tell: Tell) -> Tools:

@@ -78,6 +78,16 @@ def test_without_qemu_the_exit_code_says_so(monkeypatch: pytest.MonkeyPatch, tmp
     assert "remedy: correct it, or unset it" in out.getvalue()
 
 
+def test_a_qemu_that_is_not_fetched_yet_is_no_fault(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    monkeypatch.delenv("BLKLAB_QEMU", raising=False)
+    monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
+    out = io.StringIO()
+    doctor(out)
+    assert "note    QEMU          the lab's own is not in the cache; remedy: none needed" in out.getvalue()
+    # Nothing was downloaded.
+    assert not (tmp_path / "cache" / "tools").exists()
+
+
 def test_a_host_without_a_debian_mirror_gets_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BLKLAB_CACHE", str(tmp_path / "cache"))
     (tmp_path / "debian-archive-keyring.gpg").touch()
