@@ -140,10 +140,10 @@ def announce(cache: Cache, tell: Tell) -> None:
     own: list[tuple[str, tuple[str, ...]]] = [(payload.PIN, payload.PACKAGES)]
     own += [(compiler.COMPILER.pin, compiler.COMPILER.packages)] if tools.wanted() else []
     own += [(tools.HOST_TOOLS.pin, tools.HOST_TOOLS.packages)] if tools.wanted() or qemu_is_own() else []
-    names = {name for pin, packages in own if read_pin(cache, pin) is None for name in packages}
+    names = [name for pin, packages in own if read_pin(cache, pin) is None for name in packages]
     if names:
-        offered = Archive(cache, sources.debian(), tell).newest(payload.SUITE, sorted(names))
-        size = sum(package.size for package in offered.values()) / 1e6
+        offered = Archive(cache, sources.debian(), tell).newest(payload.SUITE, sorted(set(names)))
+        size = sum(offered[name].size for name in names) / 1e6
         tell(
             f"first use: QEMU, a compiler and the guest's programs take {size:.0f} MB ({size / 5:.0f} s at 5 MB/s); "
             f"the kernel comes after them; all is kept in {cache.root}"
