@@ -19,8 +19,8 @@ ENVIRONMENT = (
     ("KERNELS", "kernels of blklab matrix"),
     ("BLKLAB_RESULTS", "folder of the runs instead of results/ of the checkout"),
     ("BLKLAB_CACHE", "folder of the cache instead of ~/.cache/blklab"),
-    ("BLKLAB_QEMU", "another QEMU than the lab's own: a program, or host for the one in PATH"),
-    ("BLKLAB_TOOLS", "host: gcc and depmod of PATH instead of the lab's own"),
+    ("BLKLAB_QEMU", "a QEMU other than the lab's own: a program, or host"),
+    ("BLKLAB_TOOLS", "host: the host's gcc and depmod"),
     ("BLKLAB_JOBS", "boots at the same time instead of one per core"),
 )
 _WIDTH = 11
