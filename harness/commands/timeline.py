@@ -2,19 +2,15 @@
 """``blklab timeline``: scenarios over kernel versions, and the releases between which their figures change."""
 
 import argparse
-import shlex
 from collections.abc import Sequence
-from pathlib import Path
 
-from harness.base.files import write_atomic
 from harness.commands.common import options as shared
 from harness.commands.common.boots import add_kernels, bench_of, kernel_of, specs
 from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import METRICS as KNOWN
 from harness.scenario.model import Scenario
 from harness.studies.timeline.lines import METRICS
-from harness.studies.timeline.measure import STEP, Timeline, timeline
-from harness.studies.timeline.picture import page, picture
+from harness.studies.timeline.measure import STEP, timeline
 from harness.studies.timeline.sweep import Sweeper, sweep
 from harness.studies.timeline.text import text
 from lab.base.cache import Cache
@@ -23,7 +19,6 @@ from lab.session import ready_qemu
 from lab.yaml.strict import nearest
 
 KERNELS = "debian:5.10 .. debian:7.3"
-_FOLDER = shared.PAGES / "timeline"
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,14 +41,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"measure every Nth kernel first (default: {STEP}; 1: all)",
     )
     shared.add_jobs(parser)
-    parser.add_argument(
-        "--out",
-        nargs="?",
-        type=Path,
-        const=_FOLDER,
-        metavar="DIR",
-        help="write SCENARIO.svg, .html and .txt there (without DIR: docs/results/timeline)",
-    )
     shared.add_results(parser)
 
 
@@ -62,20 +49,17 @@ def execute(options: argparse.Namespace) -> int:
     scenarios = [load_scenario(name, search=shared.SCENARIOS) for name in options.scenario]
     ready_qemu(Cache.default(), shared.tell)
     named = specs(options.kernels or [KERNELS], Cache.default())
-    bench, found = bench_of(options), []
+    bench, timelines = bench_of(options), []
     for scenario in scenarios:
         sweeper = Sweeper(bench, kernel_of, options.seeds, _arms(options.arm, scenario, scenarios))
-        found.append(timeline(sweeper, sweep(scenario, named), metrics, shared.tell, options.step))
-    report = "\n".join(map(text, found))
-    print(report, end="")
-    if options.out:
-        _write(options.out, found, report, options)
-    return EXIT_CANNOT_JUDGE if any(len(one.sweep.points) < 2 for one in found) else EXIT_PASS  # noqa: PLR2004
+        timelines.append(timeline(sweeper, sweep(scenario, named), metrics, shared.tell, options.step))
+    print("\n".join(map(text, timelines)), end="")
+    return EXIT_CANNOT_JUDGE if any(len(it.sweep.points) < 2 for it in timelines) else EXIT_PASS  # noqa: PLR2004
 
 
 def _arms(asked: Sequence[str], scenario: Scenario, scenarios: Sequence[Scenario]) -> tuple[str, ...]:
     """Those of the scenario, and those that none of the ``scenarios`` has: planning a run refuses them."""
-    known = {arm for one in scenarios for arm in one.arms}
+    known = {arm for other in scenarios for arm in other.arms}
     return tuple(arm for arm in asked if arm in scenario.arms or arm not in known)
 
 
@@ -85,16 +69,3 @@ def _check(options: argparse.Namespace) -> tuple[str, ...]:
         if metric not in KNOWN:
             raise Misuse(f"no figure is called {metric}{nearest(metric, KNOWN)}", remedy="iops, lat.p99, cpu.per_io")
     return tuple(options.metric) or METRICS
-
-
-def _write(folder: Path, found: Sequence[Timeline], report: str, options: argparse.Namespace) -> None:
-    folder.mkdir(parents=True, exist_ok=True)
-    name = found[0].sweep.scenario.name
-    for ending, content in (("svg", picture(found)), ("html", page(found, _command(options))), ("txt", report)):
-        write_atomic(folder / f"{name}.{ending}", content.encode())
-    shared.tell(f"{name}.svg, .html and .txt are in {folder}")
-
-
-def _command(options: argparse.Namespace) -> str:
-    words = shared.words_of(options, "kernels", "arm", "metric", "seeds", "step", step=STEP)
-    return shlex.join(["blklab", "timeline", *options.scenario, *words])

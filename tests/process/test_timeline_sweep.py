@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """``blklab timeline`` over two made-up kernels and one that cannot be fetched."""
 
-import xml.etree.ElementTree as ET
-
 import pytest
 
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_MISUSE, EXIT_PASS
@@ -22,16 +20,12 @@ def words(lab: FakeLab, named: str) -> list[str]:
 
 
 def test_a_kernel_that_cannot_be_fetched_is_missing_and_the_others_are_measured(lab: FakeLab) -> None:
-    out = lab.folder / "out"
-    done = lab.call(*words(lab, f"{kernels(lab)} {ABSENT}"), "--out", str(out))
+    done = lab.call(*words(lab, f"{kernels(lab)} {ABSENT}"))
     assert done.returncode == EXIT_PASS, done.stderr
     assert len(lab.boots()) == 2 * CELLS
     assert "2 measured, 1 missing, 0 not needed" in done.stdout
     assert "MISS 6.1: " in done.stdout
     assert f"{2 * CELLS} boots that took " in done.stdout
-    assert (out / "t.txt").read_text() == done.stdout
-    assert ET.parse(out / "t.svg").getroot().tag.endswith("svg")  # noqa: S314 - made here
-    assert "Changes between releases" in (out / "t.html").read_text()
 
 
 def test_runs_that_are_there_cost_no_boot_and_show_the_change(lab: FakeLab) -> None:
@@ -63,14 +57,11 @@ def test_more_seeds_boot_only_the_new_ones(lab: FakeLab) -> None:
     assert f", {CELLS} of them in earlier runs" in done.stdout
 
 
-def test_two_scenarios_on_one_page(lab: FakeLab) -> None:
+def test_two_scenarios_in_one_report(lab: FakeLab) -> None:
     other = lab.scenario.with_name("other.yaml")
     other.write_text(lab.scenario.read_text().replace("scenario: t\n", "scenario: other\n"))
-    out = lab.folder / "out"
-    done = lab.call("timeline", str(other), *words(lab, kernels(lab))[1:], "--out", str(out))
+    done = lab.call("timeline", str(other), *words(lab, kernels(lab))[1:])
     assert done.returncode == EXIT_PASS, done.stderr
     assert len(lab.boots()) == 4 * CELLS
-    assert (out / "other.txt").read_text() == done.stdout
+    assert done.stdout.startswith("other: ")
     assert "\n\nt: " in done.stdout
-    assert "Values of t<" in (out / "other.html").read_text()
-    assert "other, t over 2 kernels" in (out / "other.svg").read_text()

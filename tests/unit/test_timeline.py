@@ -1,7 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Timelines over made-up kernels: what is measured, what counts as a change, and how it is told."""
 
-import xml.etree.ElementTree as ET
 from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 
@@ -15,7 +14,6 @@ from harness.record.store import KernelFacts
 from harness.scenario.model import Status
 from harness.studies.timeline.lines import differs, lines
 from harness.studies.timeline.measure import Timeline, next_place, timeline
-from harness.studies.timeline.picture import page, panels, picture
 from harness.studies.timeline.sweep import KernelPoint, Sweep, label, sweep
 from harness.studies.timeline.text import text
 from lab.base.errors import CannotJudge, Misuse
@@ -148,21 +146,6 @@ def test_kernels_have_short_names(spec: str, short: str) -> None:
     assert label(spec) == short
 
 
-def test_the_picture_shows_the_bound_the_changes_and_what_is_missing() -> None:
-    found = Kernels([20.0, 20.0, None, 95.0]).timeline()
-    root = ET.fromstring(picture([found]))  # noqa: S314 - made here
-    kinds = [element.get("class") for element in root.iter()]
-    assert kinds.count("fail") == 2
-    assert kinds.count("pass") == 1
-    assert kinds.count("band") == 1
-    words = [element.text for element in root.iter() if element.text]
-    assert words.count("6.1 -> 6.16 (6.12 missing)") == len(panels(found)) == 2
-    assert "the suite dropped it" in words
-    made = page([found], "blklab timeline sample")
-    assert "the suite dropped it" in made
-    assert "x 4.73" in made
-
-
 def test_bisection_by_release() -> None:
     kernels = Kernels([95.0] * 7 + [20.0] * 4)
     found = bisect_releases(kernels, kernels.sweep(), "", lambda _: None)
@@ -200,11 +183,3 @@ def test_ends_that_cannot_be_bisected() -> None:
 
 def text_of(found: Releases) -> str:
     return release_text(found, 12, "blklab bisect")
-
-
-def test_the_page_shows_the_values_around_each_change() -> None:
-    """jinja2 takes ``row.values`` of a dict for its method."""
-    found = Kernels([20.0] * 3 + [95.0] * 4).timeline()
-    shown = page([found], "blklab timeline sample")
-    assert '<td data-label="values">0.2010 -&gt; 0.9510, expected &gt;= 0.9</td>' in shown
-    assert "built-in" not in shown

@@ -14,7 +14,7 @@ from harness.record.store import Store
 from harness.run.bench import Bench, turns_of_host
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Status
-from harness.studies.timeline.sweep import Sweep, Sweeper, sweep
+from harness.studies.timeline.sweep import Sweep, Sweeper, label, sweep
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.base.units import silent
@@ -55,7 +55,7 @@ def test_must_pass_on_the_newest_of_every_series(tmp_path: Path) -> None:
     for place in range(len(named)):
         swept = sweeper.extended(swept, place)
     assert not swept.missing
-    assert {point.label: point.verdict.status for point in swept.measured} == {
+    assert {label(point.spec): point.verdict.status for point in swept.measured} == {
         spec.removeprefix("debian:"): Status.PASS for spec in named
     }
     assert len(named) > 2

@@ -31,7 +31,6 @@ class TimelineRow:
     name: str
     values: Mapping[int, Ensemble]
     arm: str = ""
-    ratio: str = ""
     bound: Bound | None = None
     statuses: Mapping[int, Status] | None = None
     unit: str = ""
@@ -104,7 +103,7 @@ def _claims(sweep: Sweep) -> Iterator[TimelineRow]:
                         values[place] = seen.judgement.ensemble
         operands = (claim.ratio.left, claim.ratio.right)
         alone = _alone(operand.path[-1] for operand in operands if operand and operand.path)
-        yield TimelineRow(claim.that, values, "", claim.ratio.text, claim.expect, statuses, alone=alone)
+        yield TimelineRow(claim.that, values, "", claim.expect, statuses, alone=alone)
 
 
 def _figures(points: Mapping[int, KernelPoint], metrics: Sequence[str]) -> Iterator[TimelineRow]:

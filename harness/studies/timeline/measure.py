@@ -26,7 +26,7 @@ def next_place(
     known = measured | missing
     for place in sorted({0, count - 1, *range(0, count, step)}):
         onwards = range(place, -1, -1) if place == count - 1 else range(place, min(place + step, count))
-        candidate = next((one for one in onwards if one not in missing), None)
+        candidate = next((nearest for nearest in onwards if nearest not in missing), None)
         if candidate is not None and candidate not in known:
             return candidate
     sides = sorted(measured)
@@ -58,20 +58,15 @@ def timeline(
     """Measure what ``next_place`` asks for. Raises what ``extended`` raises."""
     swept = begun
     while True:
+        rows = lines(swept, metrics)
 
-        def differ(before: int, after: int, found: Sequence[TimelineRow] = lines(swept, metrics)) -> bool:
-            return any(differs(line, before, after) for line in found)
+        def differ(before: int, after: int, rows: Sequence[TimelineRow] = rows) -> bool:
+            return any(differs(row, before, after) for row in rows)
 
         place = next_place(len(swept.specs), swept.points.keys(), swept.missing.keys(), differ, step)
         if place is None:
-            return of(swept, metrics)
+            return Timeline(swept, rows, changes(rows, sorted(swept.points)))
         tell(f"{label(swept.specs[place])}: kernel {place + 1} of {len(swept.specs)}")
         swept = sweeper.extended(swept, place)
         if place in swept.missing:
             tell(f"{label(swept.specs[place])}: MISS, {swept.missing[place]}")
-
-
-def of(swept: Sweep, metrics: Sequence[str]) -> Timeline:
-    """The timeline of what is measured. Pure."""
-    found = lines(swept, metrics)
-    return Timeline(swept, found, changes(found, sorted(swept.points)))

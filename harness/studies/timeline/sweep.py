@@ -34,10 +34,6 @@ class KernelPoint:
     seconds: float
     config: Mapping[str, str] = field(default_factory=dict)
 
-    @property
-    def label(self) -> str:
-        return label(self.spec)
-
 
 @dataclass(frozen=True)
 class Sweep:
