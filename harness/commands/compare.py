@@ -35,7 +35,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     )
     parser.add_argument("--marked", action="store_true", help="print only what differs")
     parser.add_argument(
-        "--history", metavar="SCENARIO", help="print its figures over dates and kernel versions, with change points"
+        "--history", metavar="SCENARIO", help="print its figures over dates and kernel versions, and where they change"
     )
     add_arms(parser)
     add_results(parser)
@@ -105,6 +105,6 @@ def _history(root: Path, scenario: str, metrics: tuple[str, ...], arms: frozense
             f"{root} has no run of {scenario}{nearest(scenario, known)}",
             remedy="blklab store index --list shows the stored runs",
         )
-    for figures in histories:
-        print_history(Console(), figures, arms)
+    for series, left_out in histories:
+        print_history(Console(), scenario, series, left_out, arms)
     return EXIT_PASS

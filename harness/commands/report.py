@@ -3,19 +3,15 @@
 
 import argparse
 from collections.abc import Callable
-from contextlib import closing
 from pathlib import Path
 
 from harness.base.files import write_atomic
 from harness.commands.common.options import results_root, tell
 from harness.commands.common.output import surroundings
-from harness.judge.verdict import SHOWN_METRIC
-from harness.record.index import open_index
 from harness.record.judging import judge_run
 from harness.record.matrices import load_matrix
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.page.run import run_page
-from harness.studies.history import history
 from harness.studies.overview.collection import Collection, newest, of_matrix, runs_of
 from harness.studies.overview.set import history_page, set_page
 from lab.base.errors import EXIT_PASS, Misuse
@@ -79,7 +75,4 @@ def _set(collection: Collection, target: Path) -> str:
 
 
 def _history(folder: Path, target: Path) -> str:
-    runs = list(runs_of(Store(folder.parent), folder.name))
-    with closing(open_index(folder.parent)) as index:
-        figures = history(index, folder.name, SHOWN_METRIC)
-    return history_page(folder.name, runs, target, PAGE, figures)
+    return history_page(folder.name, list(runs_of(Store(folder.parent), folder.name)), target, PAGE)

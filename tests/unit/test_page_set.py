@@ -2,7 +2,6 @@
 """``blklab report`` of a matrix, of a results root, and of a scenario's history."""
 
 import re
-import sys
 from dataclasses import replace
 from pathlib import Path
 
@@ -117,17 +116,6 @@ def test_a_run_shows_what_was_not_measured_and_what_failed_first(tmp_path: Path)
     assert words == ["fail", "pass"]
 
 
-def test_a_missing_library_is_told_once(
-    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
-) -> None:
-    for _ in range(2):
-        page_run(tmp_path, GOOD)
-    monkeypatch.setitem(sys.modules, "ruptures", None)
-    page = written(tmp_path / "sample", capsys)
-    assert page.text.count("IOPS over the runs") == 1 and page.text.count("over days on 6.1") > 1
-    assert page.text.count("ruptures, which finds change points, is not installed") == 1
-
-
 def test_a_matrix_has_its_own_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     run = page_run(tmp_path, GOOD)
     gone = KernelFacts("debian:9.9", "", "", "")
@@ -153,10 +141,8 @@ def test_a_history_has_every_run(tmp_path: Path, capsys: pytest.CaptureFixture[s
     page = written(tmp_path / "sample", capsys)
     assert "3 runs" in page.text
     assert page.text.count("blklab run sample") == 3
-    assert "trends-h" in page.ids and "none together.fast.iops over days on 6.1: 3 runs" in page.text
-    # From good to bad and back: as ratios, and in the history of the figure.
+    # From good to bad and back.
     assert "changes-h" in page.ids and "-46.4 % *" in page.text and "+86.5 % *" in page.text
-    assert "-46.4 %, 97.00 to 52.00, between" in page.text
 
 
 def test_a_history_without_changes_claims_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:

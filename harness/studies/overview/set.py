@@ -16,19 +16,15 @@ from harness.judge.verdict import SHOWN_METRIC, Verdict
 from harness.metrics.figures import PER_IO
 from harness.record.judging import Altered, judge_run
 from harness.record.store import RunFolder
-from harness.report.drawing import svg
-from harness.report.drawing.chart import Axis, StripRow, along, strip
+from harness.report.drawing.chart import StripRow, strip
 from harness.report.format import figure, plural, reported, severity, spread, time_words, value
 from harness.report.page.render import MUST_BE, Values, render
 from harness.report.words import LEGEND, against
 from harness.scenario.model import Claim, Clock, Control, Scenario, Status
-from harness.studies.history import FigureSeries, History, change_points
 from harness.studies.overview.collection import NEAR, Collection, CollectionCell, Column, JudgedRun, heat_rows
-from lab.base.errors import LabBroken, Misuse
+from lab.base.errors import Misuse
 from lab.kernels.release import by_release, series_of
 
-_WIDTH, _HEIGHT = 176.0, 34.0
-_EDGE = 5.0
 _NOTHING = "-"
 _TABLES: Mapping[str, tuple[str, Callable[[float], str]]] = {
     "IOPS": (SHOWN_METRIC, figure),
@@ -39,39 +35,6 @@ _TABLES: Mapping[str, tuple[str, Callable[[float], str]]] = {
 
 Row = tuple[str, JudgedRun | None]
 """The label of a row, and its run."""
-
-
-def _trend(series: FigureSeries) -> Values:
-    """A line over the runs of a series; ``unsought`` says why no change points were looked for."""
-    points, unsought = series.points, ""
-    try:
-        changes = tuple(change_points(points))
-    except LabBroken as lacking:
-        changes = ()
-        unsought = f"Change points were not searched: {lacking.message} ({lacking.remedy})."
-    x = Axis(0.0, len(points) - 1.0, _EDGE, _WIDTH - _EDGE)
-    y = Axis(0.0, max(point.ensemble.high for point in points) or 1.0, _HEIGHT - _EDGE, _EDGE)
-    body = [svg.path("axis", "M", _EDGE, _HEIGHT - _EDGE, "H", _WIDTH - _EDGE)]
-    body += [svg.path("limit", "M", x.at(change.at - 0.5), 2.0, "V", _HEIGHT - 2) for change in changes]
-    body.append(svg.path("series s0", along([(at, point.ensemble.median) for at, point in enumerate(points)], x, y)))
-    for place, point in enumerate(points):
-        at, ensemble = x.at(place), point.ensemble
-        body.append(svg.path("range", "M", at, y.at(ensemble.low), "V", y.at(ensemble.high)))
-        body.append(svg.dot("dot", at, y.at(ensemble.median), 3.5, f"{point.label}: {spread(ensemble)}"))
-    name, last = f"{series.arm} {series.figure}", spread(points[-1].ensemble)
-    title = f"{name} over {series.over}: {plural(len(points), 'run')}, the last {last}"
-    return {
-        "over": series.over,
-        "name": name,
-        "svg": svg.picture("trend drawn", title, (_WIDTH, _HEIGHT), body, least=_WIDTH),
-        "changes": [
-            f"{100 * change.share:+.1f} %, {figure(change.before)} to {figure(change.after)},"
-            f" between {points[change.at - 1].label} and {points[change.at].label}"
-            for change in changes
-        ],
-        "unsought": unsought,
-        "last": last,
-    }
 
 
 def claims(rows: Sequence[Row]) -> list[Values]:
@@ -177,13 +140,8 @@ def set_page(collection: Collection, target: Path, page_name: str) -> str:
     )
 
 
-def history_page(
-    scenario: str, runs: Sequence[RunFolder], target: Path, page_name: str, figures: History | None = None
-) -> str:
-    """HTML of all runs of a scenario by kernel version and date. Raises Misuse without a run.
-
-    ``figures`` are its series over days and versions.
-    """
+def history_page(scenario: str, runs: Sequence[RunFolder], target: Path, page_name: str) -> str:
+    """HTML of all runs of a scenario by kernel version and date. Raises Misuse without a run."""
     shown = sorted(runs[-_MOST_RUNS:], key=lambda run: (by_release(run.facts.kernel.release), run.facts.run_id))
     rows: list[tuple[Column, CollectionCell]] = []
     for run in shown:
@@ -196,7 +154,6 @@ def history_page(
     if not rows:
         raise Misuse(f"no run of {scenario} can be judged", remedy=f"blklab run {scenario}")
     part = _scenario(scenario, rows, target, page_name)
-    drawn = [_trend(series) for series in figures.series] if figures else []
     versions = len({entry.judged.run.facts.scenario_digest for _, entry in rows if entry.judged})
     return render(
         "history.html",
@@ -206,8 +163,6 @@ def history_page(
         counted=plural(len(rows), "run"),
         left_out=plural(len(runs) - len(rows), "run") if len(runs) > len(rows) else "",
         changes=list(_changes(rows)),
-        trends=drawn,
-        unsought=next((trend["unsought"] for trend in drawn if trend["unsought"]), ""),
     )
 
 
