@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from harness.judge.statuses import matrix_status
+from harness.matrix import worker
 from harness.matrix.plan import Shard, dealt, document, hosted_jobs, read_shard
 from harness.record.matrices import MatrixCell, MatrixRecord, load_matrix, matrices, new_matrix, same_request, with_cell
 from harness.record.store import KernelFacts
@@ -204,3 +205,15 @@ def test_a_terminal_shows_the_boots_that_run() -> None:
         assert "s on 5.10  limited seed 3  load solo" in out.getvalue()
         listen(CellDecided(0, Status.PASS, 20.0))
     assert "PASS  s on 5.10, 20 s  (1 of 1 cell)" in out.getvalue()
+
+
+def test_the_code_digest_covers_all_of_the_lab(monkeypatch: pytest.MonkeyPatch, checkout: Path) -> None:
+    seen: set[str] = set()
+
+    def digest(path: Path) -> str:
+        seen.add(str(path.relative_to(checkout)))
+        return "0"
+
+    monkeypatch.setattr(worker, "digest_file", digest)
+    worker.code_digest.__wrapped__()
+    assert {"lab/session.py", "lab/qemu/argv.py", "lab/guest/runner.sh", "lab/native/diskd/model.c"} <= seen

@@ -1,16 +1,259 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Mutants of a small C file: which there are, and that the one build behaves as a build of each would."""
+"""Which mutants are made of a source; what becomes of each, by the boots of the arms that execute it."""
 
 import subprocess
 from collections import Counter
+from collections.abc import Mapping, Sequence
+from contextlib import nullcontext
+from dataclasses import dataclass, field, replace
 from pathlib import Path
+from typing import Any
 
 import pytest
 
+from harness.base.files import read_json, write_json
+from harness.base.plain import identity
+from harness.record.boot_files import save_boot
+from harness.record.judging import judge_run
+from harness.record.store import Store, planned
+from harness.run.bench import Bench, Run
+from harness.run.boots import Turns
+from harness.run.events import nobody
+from harness.run.lanes import Lanes
+from harness.scenario.model import Scenario
 from harness.studies.mutation import schemata
+from harness.studies.mutation.campaign import MutantCampaign, cheap
 from harness.studies.mutation.kernel import patch_lines
+from harness.studies.mutation.page import Fate, MutantScore, fate, mutants_page, trials_table
 from harness.studies.mutation.places import Mutant, Operator, mutants_of
 from harness.studies.mutation.schemata import NONE, further_files, number_mutants, reached_numbers, schema
+from harness.studies.mutation.trial import (
+    MarkedFigure,
+    MutantBench,
+    ReferenceArm,
+    Trial,
+    cheapest_arms,
+    companions,
+    reference,
+    try_mutant,
+)
+from lab.base.errors import CannotJudge, LabBroken
+from lab.base.record import Outcome
+from tests.unit.analysis_samples import claim, ratio, scenario
+from tests.unit.store_samples import facts, files, record
+
+SOURCE = b"int f(int a)\n{\n\tif (a < 2)\n\t\tg(a);\n\treturn a + 1;\n}\n"
+MUTANTS = mutants_of("block/sample.c", SOURCE)
+NUMBERS = number_mutants(MUTANTS)
+SOUND = 95.0
+Ends = Mapping[tuple[int, str], float | Outcome]
+
+
+def sample(name: str) -> Scenario:
+    """The claim of arm ``none`` compares it with arm ``red``; arm ``alone`` has a claim of its own."""
+    pair = ratio("none.together.fast.iops", "red.together.fast.iops")
+    own = ratio("alone.together.fast.iops", "alone.solo.fast.iops")
+    model = replace(
+        scenario([claim(of=pair), replace(claim(of=own), that="alone")], (), ("none", "red", "alone")), name=name
+    )
+    return replace(model, digest=identity(model))
+
+
+@dataclass(frozen=True)
+class MadeUpBench(MutantBench):
+    """``together`` is the IOPS of an arm with a mutant, or how its boot ends."""
+
+    kernel: Any = None
+    together: Ends = field(default_factory=dict)
+    booted: list[str] = field(default_factory=list)
+    detail: str = "as it happened"
+
+    def run(self, scenario: Scenario, arms: Sequence[str], number: int, limits: Mapping[str, float]) -> Run:
+        cells = planned([(arm, 1, ()) for arm in arms])
+        folder = self.bench.store.new_run(scenario, facts(scenario, cells))
+        for cell in folder.missing():
+            self.booted.append(cell.arm)
+            value = self.together.get((number, cell.arm), SOUND)
+            iops = value if isinstance(value, float) else SOUND
+            kmsg = {"kmsg": b"[ 1.0] blklab_mutants: reached ff\n"}
+            outcome = value if isinstance(value, Outcome) else Outcome.BYE
+            made = record(folder.fresh_boot_folder(cell), files(together=iops) | kmsg, outcome)
+            # As in a real boot, whose steps write the number.
+            made = replace(made, fingerprint={**made.fingerprint, "work": str(number)})
+            save_boot(replace(made, detail=self.detail) if outcome is Outcome.UNFIT else made)
+        return Run(folder, judge_run(folder), 1.0)
+
+
+def bench_of(folder: Path, together: Ends | None = None, **more: Any) -> MadeUpBench:
+    lab: Any = None
+    bench = Bench(lab, Store(folder), lambda: nullcontext(nobody), Turns(Lanes(1, 1 << 30)))
+    return MadeUpBench(bench, together=together or {}, **more)
+
+
+def arms_of(folder: Path, *names: str, together: Ends | None = None) -> tuple[ReferenceArm, ...]:
+    bench = bench_of(folder / "reference", together)
+    return tuple(arm for name in names for arm in reference(bench, sample(name)))
+
+
+@pytest.mark.parametrize(
+    ("together", "expected", "marked", "claim_fails"),
+    [
+        ({}, Fate.EQUIVALENT, False, False),
+        ({(2, "alone"): 94.0}, Fate.SURVIVED, False, False),
+        ({(2, "alone"): 9.0}, Fate.DETECTED, True, True),
+        ({(2, "alone"): 950.0}, Fate.DETECTED, True, False),
+        ({(2, "alone"): Outcome.HANG}, Fate.DIED, False, False),
+        ({(2, "alone"): Outcome.UNFIT}, Fate.DIED, False, False),
+    ],
+)
+def test_the_fate_of_a_mutant(
+    tmp_path: Path, together: Ends, expected: Fate, *, marked: bool, claim_fails: bool
+) -> None:
+    bench = bench_of(tmp_path / "work", together)
+    arms = [arm for arm in arms_of(tmp_path, "one") if arm.cell.arm == "alone"]
+    trial = try_mutant(bench, 2, Trial("here"), arms, 1)
+    assert (fate(trial), bench.booted) == (expected, ["alone"])
+    assert (bool(trial.marked), bool(trial.claim), bool(trial.differs)) == (marked, claim_fails, bool(together))
+
+
+def test_a_marked_figure_is_named_with_both_values(tmp_path: Path) -> None:
+    arms = [arm for arm in arms_of(tmp_path, "one") if arm.cell.arm == "alone"]
+    trial = try_mutant(bench_of(tmp_path / "work", {(2, "alone"): 950.0}), 2, Trial("here"), arms, 1)
+    (iops,) = [figure for figure in trial.marked if figure.name == "one.alone.together.fast.iops"]
+    assert iops.after == pytest.approx(10 * iops.before)
+
+
+def test_an_arm_that_differs_is_judged_with_those_that_its_claims_compare(tmp_path: Path) -> None:
+    arms = [arm for arm in arms_of(tmp_path, "one") if arm.cell.arm != "alone"]
+    bench = bench_of(tmp_path / "work", {(2, "none"): 50.0})
+    trial = try_mutant(bench, 2, Trial("here"), arms, 1)
+    assert set(trial.arms) == {"one.none", "one.red"}
+    assert trial.claim == "one: the share is kept"
+
+
+def test_the_cheapest_arm_of_each_scenario_is_first_and_its_companions_count(tmp_path: Path) -> None:
+    seconds = {"alone": 1, "none": 2, "red": 3}
+    arms = [replace(arm, seconds=seconds[arm.cell.arm]) for arm in arms_of(tmp_path, "one", "two")]
+    every = {arm.name: arm for arm in arms}
+    assert companions(every["one.none"], arms[:3]) == {"none", "red"}
+    assert companions(every["one.alone"], arms[:3]) == {"alone"}
+    order = [arm.name for arm in cheapest_arms(2, arms)]
+    assert order[:4] == ["one.alone", "two.alone", "one.none", "two.none"]
+    assert cheapest_arms(99, arms) == []
+
+
+def test_a_reference_whose_boot_does_not_end_well_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(CannotJudge, match="one does not pass without a mutant: hang"):
+        arms_of(tmp_path, "one", together={(1, "alone"): Outcome.HANG})
+
+
+def test_an_arm_that_the_kernel_refuses_is_left_out(tmp_path: Path) -> None:
+    model = sample("one")
+    queued = replace(model.arms["red"], queue={"scheduler": "mq-deadline"})
+    model = replace(model, arms={**model.arms, "red": queued})
+    model = replace(model, digest=identity(model))
+    detail = "queue.iosched/async_depth[l0]: nothing matches /lab/l0.sys/queue/iosched/async_depth"
+    bench = bench_of(tmp_path, {(1, "red"): Outcome.UNFIT}, detail=detail)
+    assert [arm.cell.arm for arm in reference(bench, model)] == ["none", "alone"]
+
+
+def test_a_claim_that_fails_without_a_mutant_detects_none(tmp_path: Path) -> None:
+    arms = arms_of(tmp_path, "one", together={(1, "alone"): 9.0})
+    assert {arm.failing for arm in arms} == {("alone",)}
+    trial = try_mutant(bench_of(tmp_path / "work", {(2, "alone"): 8.0}), 2, Trial("here"), arms, 3)
+    assert not trial.claim
+
+
+def campaign_of(root: Path, *names: str, most: int = 1) -> MutantCampaign:
+    arms = [replace(arm, seconds=arm.cell.arm != "alone") for arm in arms_of(root, *(names or ("one",)))]
+    return MutantCampaign(root, NUMBERS, tuple(arms), most)
+
+
+def booted_for(campaign: MutantCampaign, together: Ends, *numbers: int) -> list[str]:
+    """The arms that are booted for mutant 2, or for these."""
+    bench = bench_of(campaign.root / "work", together)
+    campaign.measure_all(bench, numbers or (2,), lambda _: None)
+    return bench.booted
+
+
+def test_a_campaign_resumes_and_tries_more_arms_of_what_further_ones_can_detect(tmp_path: Path) -> None:
+    campaign = campaign_of(tmp_path)
+    wanted = campaign.sample(len(NUMBERS))
+    assert set(wanted) == set(NUMBERS)
+    assert campaign.sample(2) == wanted[:2]
+    assert replace(campaign, seed=1).sample(len(NUMBERS)) != wanted
+    together = {(2, "alone"): 9.0}
+    assert booted_for(campaign, together, *wanted[:2]) == ["alone"] * 2
+    assert booted_for(campaign, together, *wanted) == ["alone"] * (len(NUMBERS) - 2)
+    assert booted_for(replace(campaign, most=2), together, *wanted) == ["none"] * (len(NUMBERS) - 1)
+    first = campaign.trial(2)
+    assert first is not None and (first.claim, bool(first.marked)) == ("one: alone", True)
+    assert not any((tmp_path / "work").glob("*/*"))
+
+
+def test_an_arm_that_was_added_since_is_tried(tmp_path: Path) -> None:
+    campaign = campaign_of(tmp_path, "two", most=2)
+    assert booted_for(campaign, {}) == ["alone", "none"]
+    assert not campaign.lacks(2)
+    assert replace(campaign, arms=(*campaign_of(tmp_path, "one").arms, *campaign.arms)).lacks(2)
+
+
+def test_a_trial_against_other_results_or_claims_does_not_count(tmp_path: Path) -> None:
+    campaign = campaign_of(tmp_path)
+    assert booted_for(campaign, {}) == ["alone"]
+    assert booted_for(campaign, {}) == []
+    claims = [replace(arm, scenario=replace(arm.scenario, digest="other claims")) for arm in campaign.arms]
+    results = [replace(arm, cell=replace(arm.cell, digest="other results")) for arm in campaign.arms]
+    assert all(replace(campaign, arms=tuple(arms)).trial(2) is None for arms in (claims, results))
+
+
+def test_a_trial_of_another_version_is_tried_again(tmp_path: Path) -> None:
+    campaign = campaign_of(tmp_path)
+    assert booted_for(campaign, {}) == ["alone"]
+    (stored,) = (tmp_path / "trials").iterdir()
+    write_json(stored, {**read_json(stored), "score": 1})
+    assert booted_for(campaign, {}) == ["alone"]
+
+
+def test_a_trial_that_breaks_ends_the_campaign(tmp_path: Path) -> None:
+    class Broken(MadeUpBench):
+        def run(self, *_: Any) -> Run:
+            raise LabBroken("no room")
+
+    bench = Broken(bench_of(tmp_path).bench)
+    with pytest.raises(LabBroken, match="no room"):
+        campaign_of(tmp_path).measure_all(bench, (2, 3), lambda _: None)
+
+
+def test_an_expensive_scenario_is_not_used() -> None:
+    (name, load), *_ = sample("one").loads.items()
+    short = replace(sample("one"), pause=0, loads={name: replace(load, runtime=90 * 10**9, ramp=0)})
+    assert cheap(short)
+    assert not cheap(replace(short, pause=4 * 10**9))
+    arms = {key: replace(arm, topology=replace(arm.topology, memory=2 << 30)) for key, arm in short.arms.items()}
+    assert not cheap(replace(short, arms=arms))
+
+
+def test_the_page_has_both_scores_without_what_died_or_is_equivalent() -> None:
+    marked = (MarkedFigure("one.alone.solo.fast.iops", 100.0, 50.0),)
+    base = Trial("p", {"one.alone": "d"}, ("one.alone",), seconds=60)
+    trials = (
+        replace(base, marked=marked, claim="one: alone"),
+        replace(base, marked=marked),
+        base,
+        replace(base, died="one: hang", marked=marked),
+        replace(base, differs=()),
+    )
+    tried = list(zip(MUTANTS, trials, strict=False))
+    page = mutants_page(MutantScore(MUTANTS, MUTANTS, tried, 7, 3), "Source: s.", "blklab x")
+    assert "5 of these tried: 1 died, 1 equivalent, 3 others" in page
+    assert "compare marks 2 of 3 (67 %), claims detect 1 of 3 (33 %)" in page
+    assert "| block/sample.c | 6 | 6 | 5 | 2 | 1 | 1 | 1 | 1 |" in page
+    assert "5 boots, 5 minutes" in page
+    table = trials_table(tried)
+    assert "| detected | one: alone; one.alone.solo.fast.iops 100 -> 50 | one.alone |" in table
+    assert "| died | one: hang; " in table
+
 
 SAMPLE = b"""\
 static int notes;

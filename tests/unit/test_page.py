@@ -1,26 +1,217 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab report``: the page of a run, without a browser."""
+"""Pages: of a run, a matrix, a results root, and a scenario's history."""
 
 import re
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
 
+from harness.base.files import write_json
 from harness.cli import main
+from harness.commands.common.output import surroundings
 from harness.judge.ensemble import Ensemble
+from harness.judge.verdict import judge
 from harness.metrics.occupancy import DiskTime
 from harness.metrics.use import Held, LoadUse
 from harness.noise import Interval
+from harness.record.judging import judge_run, results_of
+from harness.record.matrices import MatrixCell, MatrixRecord, new_matrix
+from harness.record.store import KernelFacts, RunFolder, Store, with_checksums
 from harness.report.drawing.boxes import drawing
 from harness.report.drawing.chart import Axis, StripRow, fitting, logarithmic, strip
 from harness.report.drawing.layout import topology_figure
 from harness.report.page.charts import distribution, latency_charts
 from harness.report.page.render import kind
-from harness.scenario.model import Bound, Status
+from harness.report.page.run import run_page
+from harness.scenario.model import Bound, Clock, Status
+from harness.studies.overview.collection import JudgedRun, heat_rows, margin, newest, of_matrix
+from harness.studies.overview.set import claims, compared
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from lab.topology.load import load_topology
 from tests.unit.analysis_samples import cell, scenario
 from tests.unit.page_samples import HOSTILE, Page, page_run
+
+GOOD, BAD = {"none": 95, "red": 5}, {"none": 50, "red": 5}
+
+
+def of_kernel(run: RunFolder, spec: str, mutant: str = "") -> RunFolder:
+    """The same run, said to be of another provider's kernel."""
+    facts = replace(run.facts, kernel=replace(run.facts.kernel, spec=spec, mutant=mutant))
+    write_json(run.path / "run.json", with_checksums(facts, (run.path / "scenario.json").read_bytes()))
+    return replace(run, facts=facts)
+
+
+def written(folder: Path, capsys: pytest.CaptureFixture[str]) -> Page:
+    assert main(["report", str(folder)]) == EXIT_PASS
+    page = Page(Path(capsys.readouterr().out.strip()).read_text())
+    assert page.wrong == [] and list(page.lacking()) == []
+    assert page.elements["script"] == page.elements["img"] == 0 == len(page.handlers)
+    return page
+
+
+def test_a_results_root_has_a_heat_map_and_leads_to_its_runs(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    runs = [page_run(tmp_path, GOOD), page_run(tmp_path, BAD, release="6.12.1-amd64")]
+    page = written(tmp_path, capsys)
+    assert {"map", "kernels", "c-sample"} <= set(page.ids)
+    assert "2 of 2 claims" not in page.text and "1 of 1 claims" in page.text and "0 of 1 claims" in page.text
+    assert "off by 43 %" in page.text
+    assert "Runs of these figures, on 7.2.22." in page.text
+    links = [target for target in page.targets if target.endswith("report.html")]
+    assert links == [str((run.path / "report.html").relative_to(tmp_path)) for run in runs]
+    assert all((tmp_path / link).is_file() for link in links)
+
+
+def test_the_newest_run_of_a_kernel_counts_and_builds_are_apart(tmp_path: Path) -> None:
+    old, new = page_run(tmp_path, BAD), page_run(tmp_path, GOOD)
+    own = of_kernel(page_run(tmp_path, GOOD), "source:6.1")
+    broken = of_kernel(page_run(tmp_path, BAD), "source:6.1", "no-fair-tags")
+    found = newest(Store(tmp_path), lambda text: None)
+    assert [column.label for column in found.columns] == ["6.1", "6.1 source", "6.1 source no-fair-tags"]
+    entries = [entry for _, entry in found.row("sample")]
+    runs = [entry.judged.run.path for entry in entries if entry and entry.judged]
+    assert runs == [new.path, own.path, broken.path] and old.path not in runs
+    assert [entry.status for entry in entries if entry] == ["PASS", "PASS", "FAIL"]
+
+
+def test_variants_of_a_scenario_have_no_row(tmp_path: Path) -> None:
+    page_run(tmp_path, GOOD)
+    variant = page_run(tmp_path, GOOD).path
+    (tmp_path / "sample.proof").mkdir()
+    variant.rename(tmp_path / "sample.proof" / variant.name)
+    assert newest(Store(tmp_path), lambda text: None).scenarios == ("sample",)
+
+
+def test_kernels_are_sorted_by_version(tmp_path: Path) -> None:
+    for release in ("6.12.1-amd64", "5.10.0-46-amd64", "6.1.0-18-amd64"):
+        page_run(tmp_path, GOOD, release=release)
+    assert [column.label for column in newest(Store(tmp_path), lambda text: None).columns] == ["5.10", "6.1", "6.12"]
+
+
+def test_a_matrix_has_its_kernels_by_version_and_its_failures_first(tmp_path: Path) -> None:
+    runs = [page_run(tmp_path, GOOD, release=release) for release in ("6.12.1-amd64", "5.10.0-46-amd64")]
+    cells = [
+        MatrixCell(name, "d" * 64, run.facts.kernel, Clock.VIRTUAL, status=status, run=_place(run, tmp_path))
+        for name, status in (("good", Status.PASS), ("bad", Status.FAIL))
+        for run in runs
+    ]
+    found = of_matrix(tmp_path, new_matrix(tmp_path, MatrixRecord("", tuple(cells))).record)
+    assert [column.says.split("-")[0] for column in found.columns] == ["5.10.0", "6.12.1"]
+    assert found.scenarios == ("bad", "good")
+
+
+def test_scenarios_that_failed_are_open(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page_run(tmp_path, GOOD)
+    (tmp_path / "other").mkdir()
+    broken = page_run(tmp_path, BAD)
+    broken.path.rename(tmp_path / "other" / broken.path.name)
+    assert main(["report", str(tmp_path)]) == EXIT_PASS
+    page = Path(capsys.readouterr().out.strip()).read_text()
+    bad, good = (page.index(f'aria-labelledby="s-{name}"') for name in ("other", "sample"))
+    assert bad < good
+    assert "<details open><summary>Claims" in page[bad:good]
+    assert "<details open>" not in page[good:]
+
+
+def test_a_run_shows_what_was_not_measured_and_what_failed_first(tmp_path: Path) -> None:
+    run = page_run(tmp_path, BAD, hostile="x")
+    model = replace(
+        run.scenario, claims=(replace(run.scenario.claims[0], expect=Bound("> 0", 0.0, None)), *run.scenario.claims)
+    )
+    verdict = judge(model, results_of(run), seeds=run.facts.seeds)
+    page = run_page(replace(run, scenario=model), verdict, surroundings(run))
+    assert page.index('id="incidents"') < page.index('id="claims"') < page.index('id="controls"')
+    words = re.findall(r'#mark-(\w+)"', page[page.index('id="claims"') : page.index('id="controls"')])
+    assert words == ["fail", "pass"]
+
+
+def test_a_matrix_has_its_own_cells(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    run = page_run(tmp_path, GOOD)
+    gone = KernelFacts("debian:9.9", "", "", "")
+    cells = (
+        MatrixCell("sample", "d" * 64, run.facts.kernel, Clock.VIRTUAL, status=Status.PASS, run=_place(run, tmp_path)),
+        MatrixCell("sample", "d" * 64, gone, Clock.VIRTUAL, status=Status.MISS, reason=f"no kernel 9.9 {HOSTILE}"),
+        MatrixCell("other", "e" * 64, run.facts.kernel, Clock.VIRTUAL),
+    )
+    matrix = new_matrix(tmp_path, MatrixRecord("", cells))
+    page = written(matrix.path, capsys)
+    assert page.elements["style"] == 1
+    assert "no kernel 9.9" in page.text and "not run" in page.text and "not ended" in page.text
+    assert any(target.endswith(f"{run.path.name}/report.html") for target in page.targets)
+
+
+def _place(run: RunFolder, root: Path) -> str:
+    return str(run.path.relative_to(root.resolve()))
+
+
+def test_a_history_has_every_run(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for shares in (GOOD, BAD, GOOD):
+        page_run(tmp_path, shares)
+    page = written(tmp_path / "sample", capsys)
+    assert "3 runs" in page.text
+    assert page.text.count("blklab run sample") == 3
+    # From good to bad and back.
+    assert "changes-h" in page.ids and "-46.4 % *" in page.text and "+86.5 % *" in page.text
+
+
+def test_a_history_without_changes_claims_none(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    for _ in range(2):
+        page_run(tmp_path, GOOD)
+    page_run(tmp_path, BAD, release="6.12.1-amd64")
+    assert "changes-h" not in written(tmp_path / "sample", capsys).ids
+
+
+def test_what_others_wrote_stays_text_in_sets_too(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    page_run(tmp_path, GOOD, hostile=HOSTILE)
+    for folder in (tmp_path, tmp_path / "sample"):
+        page = written(folder, capsys)
+        assert page.elements["style"] == 1
+        assert page.text.count(HOSTILE) > 1
+
+
+def test_nothing_to_show_is_said(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    assert main(["report", str(tmp_path)]) == EXIT_MISUSE
+    assert "holds no judged run" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize(
+    ("value", "expect", "room"),
+    [
+        (0.99, Bound(">= 0.9", 0.9, None), 0.1),
+        (0.45, Bound(">= 0.9", 0.9, None), -0.5),
+        (0.04, Bound("<= 0.05", None, 0.05), 0.2),
+        (1.0, Bound("0.9 .. 1.1", 0.9, 1.1), 1.0),
+        (1.09, Bound("0.9 .. 1.1", 0.9, 1.1), 0.1),
+        (1.2, Bound("0.9 .. 1.1", 0.9, 1.1), -1.0),
+        (0.5, Bound("> 0", 0.0, None), 0.5),
+    ],
+)
+def test_the_margin_of_a_claim(value: float, expect: Bound, room: float) -> None:
+    assert margin(value, expect) == pytest.approx(room)
+
+
+def test_a_claim_close_to_its_bound_is_marked(tmp_path: Path) -> None:
+    page_run(tmp_path / "close", {"none": 90, "red": 5})
+    page_run(tmp_path / "far", {"none": 200, "red": 5})
+    for name, near in (("close", True), ("far", False)):
+        ((cell,),) = (row["cells"] for row in heat_rows(newest(Store(tmp_path / name), lambda text: None)))
+        assert (cell["near"], cell["word"]) == (near, "PASS")
+
+
+def test_kernels_differ_only_where_their_ranges_do(tmp_path: Path) -> None:
+    runs = [page_run(tmp_path, shares) for shares in ({"none": 100, "red": 5}, {"none": 101, "red": 50})]
+    rows = [(str(place), JudgedRun(run, judge_run(run))) for place, run in enumerate(runs)]
+    changes = {(row["arm"], row["load"], row["role"]): row["cells"][1][2] for row in compared(rows)}
+    assert changes["none", "together", "fast"] == "~"
+    assert changes["red", "together", "fast"] == "+642.9 % *"
+    (claim,) = claims(rows)
+    assert [(label, word) for label, word, _ in claim["words"]] == [("0", "PASS"), ("1", "PASS")]
+    assert [
+        claim["strip"].count(f'<text class="" x="2" y="{y}">{row}</text>') for row, y in (("0", 37), ("1", 59))
+    ] == [1, 1]
+
 
 AT_LEAST = Bound(">= 0.9", 0.9, None)
 

@@ -2,6 +2,7 @@
 """``blklab patch``: patches that are read and applied, and when a series is worse."""
 
 import subprocess
+from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 from types import SimpleNamespace
@@ -11,13 +12,19 @@ import pytest
 
 from harness.cli import main
 from harness.commands import patch as command
+from harness.commands.common.options import EXECUTED, SCENARIOS
+from harness.limits.load import load_scenario
+from harness.patch.choice import ScenarioChoice, choice_lines, choose
 from harness.patch.judgement import Effect, Outcomes, SeriesFinding, outcomes
 from harness.patch.report import LINES, exit_code, reply, summary, verdict_line
 from harness.patch.series import Branch, read_series
 from harness.patch.study import MeasuredSeries, SeriesKernel, Study
+from harness.patch.touched import Sources, definitions
 from harness.record.store import RunFolder
 from harness.run.bench import Bench
 from harness.run.plan import Request
+from harness.scenario.load import find_scenarios
+from harness.studies.executed import Executed, load_executed, save_executed
 from lab.base.cache import Cache
 from lab.base.errors import (
     EXIT_CANNOT_JUDGE,
@@ -25,14 +32,17 @@ from lab.base.errors import (
     EXIT_MISUSE,
     EXIT_PASS,
     CannotJudge,
+    LabBroken,
     Misuse,
 )
 from lab.base.units import silent
+from lab.executed import source_name
 from lab.kernels.model import Kernel
+from lab.kernels.mutants import catalogue
 from lab.kernels.release import Release
 from lab.kernels.tree import read_source
 from tests.unit.record_samples import run_of
-from tests.unit.series_samples import HEADER, branch_of, patched, series_of, small_tree
+from tests.unit.series_samples import HEADER, SOURCE, branch_of, patched, series_of, small_tree
 from tests.unit.tree_samples import MAKEFILE, commit, fake_tools, git, write_fragments
 
 
@@ -304,3 +314,136 @@ def test_each_patch_is_compared_with_the_one_before(
     assert len(measured) == 3
     (kept,) = (tmp_path / "results").glob("patch/series/*/reply.txt")
     assert said.endswith(kept.read_text())
+
+
+# What it touches
+
+
+def test_definitions_of_the_kernel_s_style() -> None:
+    found = {one.name: (one.first, one.last, one.static, one.inline) for one in definitions(SOURCE + HEADER)}
+    assert found["helper"] == (10, 13, True, False)
+    assert found["__get_tag"] == (15, 20, True, False)
+    assert found["blk_get_tag"] == (22, 26, False, False)
+    assert found["may_queue"][2:] == (True, True)
+    assert set(found) == {"helper", "__get_tag", "blk_get_tag", "blk_timeout", "may_queue"}
+    (one,) = definitions("static inline void nothing(void) { }\n")
+    assert (one.name, one.inline) == ("nothing", True)
+
+
+@pytest.mark.parametrize(
+    ("file", "change", "functions", "data"),
+    [
+        ("block/tags.c", ("depth = 0", "depth = 1"), {"blk_timeout"}, set()),
+        ("block/tags.c", ("\t\tint flags)", "\t\tint flags, int more)"), {"blk_get_tag"}, set()),
+        ("block/tags.c", ("quantum = 8", "quantum = 4"), set(), {"quantum"}),
+        ("block/tags.c", ("\tint depth;", "\tlong depth;"), set(), {"tags"}),
+        ("block/blk.h", ("TAGS 4", "TAGS 2"), set(), {"TAGS"}),
+        ("block/blk.h", ("depth < TAGS", "depth <= TAGS"), {"may_queue"}, set()),
+        ("block/tags.c", ("// A file", "// The file"), set(), set()),
+    ],
+)
+def test_what_a_patch_touches(
+    tree: Path, file: str, change: tuple[str, str], functions: set[str], data: set[str]
+) -> None:
+    patched(tree, file, *change)
+    touched = Sources(tree, "HEAD~", "HEAD").touched()
+    assert (set(touched.functions), set(touched.data)) == (functions, data)
+    assert touched.others == (() if functions or data else (file,))
+
+
+def test_a_function_that_the_compiler_inlines_is_executed_as_its_callers(tree: Path) -> None:
+    patched(tree, "block/blk.h", "depth < TAGS", "depth <= TAGS")
+    sources = Sources(tree, "HEAD~", "HEAD")
+    assert sources.executed_as("may_queue", "block/blk.h", {"blk_get_tag"}) == {"blk_get_tag"}
+    assert sources.executed_as("may_queue", "block/blk.h", {"__get_tag", "blk_get_tag"}) == {"__get_tag"}
+    assert sources.executed_as("blk_timeout", "block/tags.c", {"blk_get_tag"}) == frozenset()
+    assert set(sources.users("TAGS", "block/blk.h")) == {("may_queue", "block/blk.h")}
+
+
+def test_a_static_function_with_several_callers_counts_for_itself(tree: Path) -> None:
+    patched(tree, "block/tags.c", "\ttags->depth = 0;", "\ttags->depth = helper(tags);")
+    assert Sources(tree, "HEAD~", "HEAD").executed_as("helper", "block/tags.c", {"blk_get_tag"}) == frozenset()
+
+
+# Which scenarios that chooses
+
+
+def chosen(tree: Path, executed: Executed, names: Sequence[str]) -> ScenarioChoice:
+    scenarios = [load_scenario(name, search=SCENARIOS) for name in names]
+    return choose(Sources(tree, "HEAD~", "HEAD"), executed, scenarios, catalogue())
+
+
+def test_rare_functions_come_first_and_what_none_executes_is_said(tree: Path) -> None:
+    patched(tree, "block/tags.c", "\treturn helper(tags);", "\treturn helper(tags) + 1;")
+    path = tree / "block/tags.c"
+    path.write_text(path.read_text().replace("depth = 0", "depth = 1"))
+    git(tree, "commit", "-q", "--amend", "-a", "-m", "both")
+    loads = {
+        "waiters.a.load": frozenset({"blk_get_tag"}),
+        "fair-tags.shared.solo": frozenset({"blk_get_tag", "__get_tag"}),
+        "ioprio.as-is.alone": frozenset({"other"}),
+    }
+    choice = chosen(tree, Executed("6.12", {}, loads), ("waiters", "fair-tags", "ioprio"))
+    assert [one.scenario.name for one in choice.candidates] == ["fair-tags"]
+    assert choice.unexecuted == ("blk_timeout",)
+    text = "\n".join(choice_lines(choice, 1))
+    assert "no measured load executes blk_timeout" in text
+    assert "fair-tags: 1 load executes __get_tag" in text
+    assert "not chosen from, as no load was observed: waiters, fair-tags, ioprio" in text
+
+
+def test_a_scenario_with_a_control_that_breaks_the_function_comes_first(tree: Path) -> None:
+    (tree / "block/mq.c").write_text(HEADER.replace("may_queue", "hctx_may_queue").replace("static inline ", ""))
+    commit(tree, "before")
+    patched(tree, "block/mq.c", "depth < TAGS", "depth <= TAGS")
+    loads = {f"{name}.arm.load": frozenset({"hctx_may_queue"}) for name in ("waiters", "fair-tags")}
+    choice = chosen(tree, Executed("6.12", {}, loads), ("waiters", "fair-tags"))
+    assert [(one.scenario.name, one.mutants) for one in choice.candidates] == [
+        ("fair-tags", ("no-fair-tags",)),
+        ("waiters", ()),
+    ]
+    assert "not measured, though they execute them too: waiters (--all)" in "\n".join(choice_lines(choice, 1))
+
+
+def test_the_list_of_executed_functions_survives_its_file(tmp_path: Path) -> None:
+    loads = {
+        "a.x.one": frozenset({"f", "g"}),
+        "a.x.two": frozenset({"f"}),
+        "b.y.one": frozenset({"f", "g", "h"}),
+        "c.z.none": frozenset[str](),
+    }
+    executed = Executed("6.12", {"a": "1", "b": "2"}, loads)
+    path = tmp_path / "executed.json"
+    save_executed(path, executed)
+    assert load_executed(path) == executed
+    assert load_executed(tmp_path / "absent.json") is None
+    path.write_text(path.read_text().replace('"0,2"', '"0,9"'))
+    with pytest.raises(LabBroken, match="damaged"):
+        load_executed(path)
+
+
+def test_a_scenario_that_is_observed_again_replaces_its_loads() -> None:
+    scenario = load_scenario("waiters", search=SCENARIOS)
+    before = Executed("6.12", {"waiters": "old"}, {"waiters.a.b": frozenset({"f"}), "other.a.b": frozenset({"g"})})
+    assert before.outdated([scenario]) == ["waiters"]
+    after = before.with_scenario(scenario, {"waiters.c.d": frozenset({"h"})})
+    assert set(after.loads) == {"waiters.c.d", "other.a.b"}
+    assert after.outdated([scenario]) == []
+
+
+def test_the_shipped_list_is_of_known_scenarios_and_knows_the_block_layer() -> None:
+    executed = load_executed(EXECUTED)
+    assert executed is not None
+    known = find_scenarios(SCENARIOS)
+    for load in executed.loads:
+        scenario, arm, name = load.split(".")
+        found = load_scenario(scenario, search=SCENARIOS)
+        assert scenario in known and arm in found.arms and name in found.loads
+    every = {load for load in executed.loads if "fair-tags" in load}
+    assert executed.by_function["blk_mq_submit_bio"] >= every
+    assert "hctx_may_queue" not in executed.by_function
+
+
+def test_copies_that_gcc_makes_have_their_function_s_name() -> None:
+    assert source_name("dd_request_merge.part.0") == "dd_request_merge"
+    assert source_name("blk_mq_submit_bio") == "blk_mq_submit_bio"
