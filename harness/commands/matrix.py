@@ -31,7 +31,7 @@ from harness.patch.touched import Sources
 from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
 from harness.report.terminal.matrix import print_matrix
-from harness.report.terminal.progress import matrix_progress
+from harness.report.terminal.progress import progress
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
@@ -98,7 +98,7 @@ def execute(options: argparse.Namespace) -> int:
     found = kernels(specs(_named(options), bench.lab.cache), bench.lab.cache, refresh=options.refresh)
     plan = MatrixPlan(scenarios, found, options.seeds, options.shard, _command(options))
     try:
-        with elsewhere(options.dask) as cluster, matrix_progress(Console(stderr=True)) as listener:
+        with elsewhere(options.dask) as cluster, progress(Console(stderr=True)) as listener:
             folder = run_matrix(replace(bench, cluster=cluster), plan, listener)
     except (LabBroken, KeyboardInterrupt):
         shared.tell("interrupted: run the same command again to resume")
