@@ -94,7 +94,7 @@ check:  ##+ check types, style, spelling, import directions and shell files
 test-all: check  ##+ check, then run every test
 	@scripts/run --dev pytest $(parallel) $(coverage)
 
-bench:  ##+ compare warm runs with cold ones, bare QEMU, virtme-ng and another checkout: [BASE=DIR] [KERNEL=]
+bench:  ##+ compare warm runs with cold ones and another checkout: [BASE=DIR] [KERNEL=]
 	@scripts/run --dev blklab check speed $${BASE:+"--base=$$BASE"} $${KERNEL:+"--kernel=$$KERNEL"}
 
 lock:  ##+ pin the newest requirements with their hashes

@@ -31,7 +31,7 @@ CHECKS = (
     CommandWord("executed", "measure which load executes which functions of the kernel", "check.executed"),
     CommandWord("thresholds", "measure how far layout alone moves each kind of figure", "check.thresholds"),
     CommandWord("inventory", "boot a topology on QEMU's controllers and compare sysfs with it", "check.inventory"),
-    CommandWord("speed", "compare warm and cold runs, bare QEMU, virtme-ng and another checkout", "check.speed"),
+    CommandWord("speed", "compare warm runs with cold ones and another checkout", "check.speed"),
 )
 STORES = (
     CommandWord("index", "rebuild the index of all runs; list or delete runs", "store.index"),

@@ -1,27 +1,48 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""``blklab check speed``: starts and runs, warm, cold and by other means, as ratios."""
+"""``blklab check speed``: seconds of runs, warm, cold and by another checkout, as ratios within interleaved rounds."""
 
 import argparse
+import json
 import os
+import resource
 import shlex
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from statistics import median
 
-from harness.commands.common.options import CHECKOUT, SCENARIOS, add_kernel, number, results_root, tell, write_page
-from harness.scenario.load import load_scenario
-from harness.studies import speed
-from lab.base.cache import Cache
-from lab.base.errors import EXIT_PASS, no_such_folder
-from lab.guest.payload import busybox
-from lab.kernels.resolve import resolve
-from lab.session import open_lab
+from harness.commands.common.options import CHECKOUT, add_kernel, number, tell
+from harness.report import markdown
+from lab.base import process
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, LabBroken, no_such_folder
 
-COMMAND = "make bench"
 _ROUNDS = 5
 _WORK = ("run shared-queue", "run io-cost --arm null-blk-none")
 
 
+@dataclass(frozen=True)
+class SpeedSample:
+    """Seconds of a command: ``wall``, ``cpu``, and ``first`` until the first complete boot.
+
+    ``starting`` is the share of boot and set-up in the seconds of all boots.
+    """
+
+    wall: float
+    cpu: float
+    first: float
+    starting: float
+
+
+Way = Callable[[], SpeedSample]
+Rounds = Mapping[str, Sequence[SpeedSample]]
+"""Samples by row, one of each round; the first row is the reference."""
+
+
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--base", type=Path, metavar="DIR", help="compare runs with another checkout of blklab")
+    parser.add_argument("--base", type=Path, metavar="DIR", help="compare with another checkout of blklab")
     parser.add_argument("--rounds", type=number(1), default=_ROUNDS, metavar="N", help=f"default: {_ROUNDS}")
     parser.add_argument(
         "--work",
@@ -30,31 +51,82 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"a command of blklab to measure (may be repeated; default: {', '.join(_WORK)})",
     )
     add_kernel(parser)
-    parser.add_argument(
-        "--out",
-        type=Path,
-        default=results_root(None) / "evidence",
-        metavar="DIR",
-        help="folder of speed.md (default: evidence/ below the results)",
-    )
 
 
 def execute(options: argparse.Namespace) -> int:
     if options.base is not None and not options.base.is_dir():
         raise no_such_folder(options.base, "checkout")
-    cache = Cache.default()
-    lab, kernel = open_lab(cache, tell), resolve(options.kernel, cache, tell=tell)
-    small = load_scenario("must-pass", search=SCENARIOS / "selftest")
-    loads = [os.getloadavg()[0]]
-    tables = {"Starts": speed.measured(speed.starts(lab, kernel, small, busybox(cache, tell)), options.rounds, tell)}
+    base = options.base.absolute() if options.base else None
     for text in options.work or _WORK:
-        loads.append(os.getloadavg()[0])
         words = shlex.split(text)
         words += ["--kernel", options.kernel] if words[0] == "run" else []
-        base = options.base.absolute() if options.base else None
-        tables[f"blklab {text}"] = speed.measured(speed.runs(words, CHECKOUT, base), options.rounds, tell)
-    write_page(
-        options.out / "speed.md", speed.page(tables, speed.facts_of(lab, kernel, options.rounds, loads), COMMAND)
-    )
-    tell(f"written to {options.out / 'speed.md'}")
+        rounds = measure(ways(words, CHECKOUT, base), options.rounds)
+        load = f"{options.rounds} rounds, load average {os.getloadavg()[0]:.1f}"
+        print("\n".join([f"blklab {text} ({load})", "", *table(rounds), ""]))
     return EXIT_PASS
+
+
+def ways(words: Sequence[str], checkout: Path, base: Path | None) -> Mapping[str, Way]:
+    """Ways to carry out ``blklab WORDS``: by another checkout, by this one cold, and by this one warm."""
+    own = [sys.executable, "-m", "harness", *words]
+    by_name: dict[str, Way] = {}
+    if base is not None:
+        by_name["base"] = lambda: _run([str(base / "scripts" / "run"), "blklab", *words], base)
+    if words[0] == "run":
+        by_name["cold"] = lambda: _run([*own, "--cold"], checkout)
+    return {**by_name, "warm": lambda: _run(own, checkout)}
+
+
+def measure(by_name: Mapping[str, Way], rounds: int) -> Rounds:
+    """Carry out each way once to fill the caches, then ``rounds`` times in turn. Raises LabBroken."""
+    samples: dict[str, list[SpeedSample]] = {name: [] for name in by_name}
+    for place in range(rounds + 1):
+        for name, way in by_name.items():
+            sample = way()
+            tell(f"round {place} of {rounds}: {name}: {sample.wall:.1f} s")
+            if place:
+                samples[name].append(sample)
+    return samples
+
+
+def table(rounds: Rounds) -> Iterator[str]:
+    """A row for each way. A ratio is the median of the ratios within the rounds, so that other work on the host
+    concerns both sides; in brackets the smallest and the largest."""
+    reference = next(iter(rounds))
+    heads = (
+        "",
+        "wall (s)",
+        "CPU (s)",
+        f"ratio to {reference}",
+        "first boot (s)",
+        "boot and set-up (% of boot-seconds)",
+    )
+    rows = []
+    for name, samples in rounds.items():
+        ratios = sorted(each.wall / other.wall for each, other in zip(samples, rounds[reference], strict=True))
+        wall, cpu, first, starting = (
+            median(getattr(each, column) for each in samples) for column in ("wall", "cpu", "first", "starting")
+        )
+        ratio = f"{median(ratios):.2f} [{ratios[0]:.2f}..{ratios[-1]:.2f}]"
+        rows.append((name, f"{wall:.1f}", f"{cpu:.1f}", ratio, f"{first:.1f}", f"{100 * starting:.1f}"))
+    yield from markdown.table(heads, rows, numbers=len(heads) - 1)
+
+
+def _run(argv: Sequence[str], checkout: Path) -> SpeedSample:
+    accepted, hint = (EXIT_PASS, EXIT_FAIL, EXIT_CANNOT_JUDGE), "run the command by hand"
+    with tempfile.TemporaryDirectory(prefix="blklab-") as folder:
+        began, used = time.time(), _cpu_of_children()
+        process.run([*argv, "--results", folder], cwd=checkout, env=os.environ, accept=accepted, hint=hint)
+        wall, cpu = time.time() - began, _cpu_of_children() - used
+        boots = sorted(Path(folder).glob("*/[0-9]*/boots/[0-9]*/boot.json"), key=lambda path: path.stat().st_mtime)
+        if not boots:
+            raise LabBroken(f"no boot was made: {shlex.join(argv)}", remedy=hint)
+        spans = [json.loads(path.read_bytes())["wall"] for path in boots]
+        total = sum(seconds for span in spans for seconds in span.values())
+        starting = sum(span.get(name, 0.0) for span in spans for name in ("boot", "setup"))
+        return SpeedSample(wall, cpu, boots[0].stat().st_mtime - began, starting / total)
+
+
+def _cpu_of_children() -> float:
+    used = resource.getrusage(resource.RUSAGE_CHILDREN)
+    return used.ru_utime + used.ru_stime
