@@ -86,7 +86,7 @@ zoo:  ##+ score the lab on published regressions and null pairs: [KERNELS="..."]
 	$(blklab) check evidence zoo $${KERNELS:+"--kernels=$$KERNELS"} $${RESULTS:+"--results=$$RESULTS"}
 
 docs:  ##+ write the pages of docs/results from stored runs: [RESULTS=]
-	$(blklab) check evidence reports clocks io-cost profiles noise --stored $${RESULTS:+"--results=$$RESULTS"}
+	$(blklab) check evidence reports clocks noise --stored $${RESULTS:+"--results=$$RESULTS"}
 
 check:  ##+ check types, style, spelling, import directions and shell files
 	@scripts/run --dev scripts/check

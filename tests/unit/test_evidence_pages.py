@@ -14,7 +14,6 @@ from harness.judge.claims import Judgement
 from harness.judge.document import verdict_document
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import judge
-from harness.metrics.figures import PER_IO
 from harness.record.judging import judge_run
 from harness.record.store import Store
 from harness.report import markdown
@@ -25,7 +24,6 @@ from harness.studies.evidence.pages import (
     calibration_page,
     clocks_page,
     controls_page,
-    cost_page,
     is_sound,
     reports_page,
     worst_code,
@@ -173,28 +171,10 @@ def test_a_reproduction_is_shown_and_never_counted() -> None:
     assert (absent.ensemble, absent.off, "was not measured" in absent.reason) == (None, None, True)
 
 
-def test_costs_of_kernels_are_in_one_table() -> None:
-    row = EvidenceRow(Topic.COST, "io-cost", "libaio", MODEL, ratio(f"none.together.fast.{PER_IO}"))
-    scores = []
-    for release, cost in (("5.10", 1000.0), ("6.1", 1001.0), ("7.2", 1100.0)):
-        results = [
-            replace(it, figures={**it.figures, ("together", "fast", PER_IO): cost + it.seed})
-            for it in cells("none", 1, 1, 1)
-        ]
-        scores += scores_of([row], results, f"{release}.0-1-amd64", f"debian:{release}")
-    text = cost_page(scores).text
-    assert "| engine | elevator | 5.10.0 | 6.1.0 | 7.2.0 |" in text
-    line = (
-        "| libaio | none | 1,002 [1,001 .. 1,003] | 1,003 [1,002 .. 1,004] (~) | 1,102 [1,101 .. 1,103] (+10.0 % *) |"
-    )
-    assert line in text
-    assert "not a regression of the block layer" in text
-
-
 def test_without_runs_there_is_no_page(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     out = tmp_path / "page.md"
-    assert main(["check", "evidence", "io-cost", "--results", str(tmp_path), "--out", str(out)]) == EXIT_MISUSE
-    assert "io-cost: not written: no run is stored" in capsys.readouterr().err
+    assert main(["check", "evidence", "reports", "--results", str(tmp_path), "--out", str(out)]) == EXIT_MISUSE
+    assert "reports: not written: no run is stored" in capsys.readouterr().err
     assert not out.exists()
 
 

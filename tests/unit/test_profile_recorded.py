@@ -14,7 +14,6 @@ from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import Element, ElementKind
 from harness.profile import recorded
 from harness.profile.model import BLIND
-from harness.profile.neighbours import neighbours_page
 from harness.profile.recorded import ProfiledCell, parse_cell, profile_of, recorded_profile
 from harness.record.store import RunFolder
 from lab.base.errors import CannotJudge, LabBroken, Misuse
@@ -87,16 +86,6 @@ def test_a_cell_is_named_by_arm_and_load(lab: Lab) -> None:
     assert parse_cell(lab.run, "none.together") == CELL
     with pytest.raises(Misuse, match=r"no cell together(?s:.*)none\.together"):
         parse_cell(lab.run, "together")
-
-
-def test_the_page_has_a_block_for_each_pair_of_kernels(lab: Lab) -> None:
-    assert neighbours_page([lab.run, lab.run], [], "blklab x") == ""
-    lab.profile()
-    page = neighbours_page([lab.run, lab.run, lab.run], [lab.run, lab.run], "blklab x")
-    assert page.count("```\n") == 6
-    assert page.count("## none.together\n") == page.count("## none.together with one configuration\n") == 1
-    assert "6.12 -> 6.12" in page
-    assert page.count(f"| 6.12 | none.together | {str(lab.stored.digest)[:12]} | ") == 5
 
 
 def test_a_load_that_the_cpu_limits_has_its_functions_listed(lab: Lab) -> None:

@@ -16,9 +16,6 @@ from harness.commands.common.boots import specs
 from harness.commands.common.measuring import measuring
 from harness.commands.matrix import KERNELS
 from harness.judge.thresholds import evidence
-from harness.limits.load import load_scenario
-from harness.profile.neighbours import neighbours_page
-from harness.record.judging import newest_runs
 from harness.record.store import Store
 from harness.scenario.model import Clock
 from harness.studies import noise
@@ -29,7 +26,6 @@ from harness.studies.evidence.regressions import zoo_page
 from harness.studies.evidence.rows import (
     CALIBRATION,
     COMMAND,
-    COST,
     EvidenceRow,
     Topic,
     by_scenario,
@@ -49,7 +45,6 @@ from harness.studies.noise import RehearsalPlan
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
 from lab.kernels.packaged import base_spec
-from lab.kernels.release import by_release
 from lab.yaml.strict import names, nearest, quoted
 
 _KINDS = ("tree:", "source:")
@@ -59,12 +54,11 @@ _PAGES = {Topic.REPORTS: shared.PAGES / "field-reports.md", Topic.ZOO: shared.PA
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    words = names([*Topic, *_PLAIN])
     parser.add_argument(
         "names",
         nargs="*",
         metavar="NAME",
-        help=f"topics ({words}; default: all) and rows: a regression, a scenario or a mutant",
+        help=f"topics ({names([*Topic])}; default: all) and rows: a regression, a scenario or a mutant",
     )
     parser.add_argument(
         "--kernels",
@@ -122,20 +116,19 @@ def execute(options: argparse.Namespace) -> int:
     return worst_code(codes)
 
 
-def choose(rows: Sequence[EvidenceRow], words: Sequence[str]) -> tuple[list[EvidenceRow], list[str]]:
+def choose(rows: Sequence[EvidenceRow], words: Sequence[str]) -> tuple[list[EvidenceRow], list[Topic]]:
     """The rows and the topics that ``words`` name; without topics those of the rows. Raises Misuse."""
-    every = [*Topic, *_PLAIN]
-    topics = [str(topic) for topic in every if topic in words]
-    wanted = [word for word in words if word not in every]
+    topics = [topic for topic in Topic if topic in words]
+    wanted = [word for word in words if word not in [*Topic]]
     known = {name for row in rows for name in (row.name, row.mutant) if name}
     for word in wanted:
         if word not in known:
             raise Misuse(
-                f"no topic, row, scenario or mutant is called {quoted(word)}{nearest(word, {*known, *every})}",
-                remedy=f"topics: {names(every)}; blklab list shows the scenarios",
+                f"no topic, row, scenario or mutant is called {quoted(word)}{nearest(word, {*known, *Topic})}",
+                remedy=f"topics: {names([*Topic])}; blklab list shows the scenarios",
             )
     if not wanted:
-        return [*rows], topics or [str(topic) for topic in every]
+        return [*rows], topics or [*Topic]
     named = [row for row in rows if {row.name, row.mutant} & {*wanted}]
     mutants = {row.mutant for row in named if row.mutant in wanted}
     # A claim is shown with all rows of its file, or else what makes it fail would be missing.
@@ -143,24 +136,21 @@ def choose(rows: Sequence[EvidenceRow], words: Sequence[str]) -> tuple[list[Evid
     siblings = [row for row in rows if row.topic is Topic.CONTROLS and row.name in files]
     own = [row for row in siblings if not (mutants and row.mutant) or row.mutant in mutants]
     chosen = [*own, *(row for row in named if row.topic is not Topic.CONTROLS)]
-    return chosen, topics or [str(topic) for topic in Topic if any(row.topic is topic for row in chosen)]
+    return chosen, topics or [topic for topic in Topic if any(row.topic is topic for row in chosen)]
 
 
-def page_of(topic: str, options: argparse.Namespace) -> Path | None:
+def page_of(topic: Topic, options: argparse.Namespace) -> Path | None:
     """The page to write: by default none when only some rows were chosen."""
     chosen: Path | None = options.out
-    if chosen or any(name not in (*Topic, *_PLAIN) for name in options.names):
+    if chosen or any(name not in [*Topic] for name in options.names):
         return chosen
-    return _PAGES.get(topic) or shared.results_root(options.results) / "evidence" / f"{topic}.md"  # type: ignore[call-overload]
+    return _PAGES.get(topic) or shared.results_root(options.results) / "evidence" / f"{topic}.md"
 
 
-def _page(topic: str, rows: Sequence[EvidenceRow], options: argparse.Namespace) -> EvidencePage:
+def _page(topic: Topic, rows: Sequence[EvidenceRow], options: argparse.Namespace) -> EvidencePage:
     """``rows`` are of every topic. Raises Misuse when nothing was measured, and what boots raise."""
-    root = shared.results_root(options.results)
-    if topic in _PLAIN:
-        return EvidencePage(_PLAIN[topic](Store(root)))
     by_topic = {kind: [row for row in rows if row.topic is kind] for kind in Topic}
-    return _MAKERS[Topic(topic)](by_topic, options, Store(root))
+    return _MAKERS[topic](by_topic, options, Store(shared.results_root(options.results)))
 
 
 _Rows = Mapping[Topic, Sequence[EvidenceRow]]
@@ -196,10 +186,6 @@ def _reports(rows: _Rows, options: argparse.Namespace, store: Store) -> Evidence
     return pages.reports_page(scores, score_newest(rows[Topic.SENSITIVITY], store))
 
 
-def _costs(rows: _Rows, options: argparse.Namespace, store: Store) -> EvidencePage:
-    return pages.cost_page(_demand(_newest(rows[Topic.COST], options, store, built=False), Topic.COST))
-
-
 def _clocks(rows: _Rows, options: argparse.Namespace, store: Store) -> EvidencePage:
     _newest(rows[Topic.CLOCKS], options, store, built=False)
     scores = _demand(score_clocks(rows[Topic.CLOCKS], store), Topic.CLOCKS)
@@ -232,18 +218,6 @@ def _demand(scores: list[RowScore], topic: Topic) -> list[RowScore]:
     return scores
 
 
-def _profiles(store: Store) -> str:
-    scenario = load_scenario(COST, search=shared.SCENARIOS)
-    newest = [newest_runs(store, scenario, built=built) for built in (False, True)]
-    packages, built = ([runs[series] for series in sorted(runs, key=by_release)] for runs in newest)
-    if not (text := neighbours_page(packages, built, f"{COMMAND} profiles")):
-        raise Misuse(
-            f"{store.root} holds no profiles of one cell of {COST} on two kernels",
-            remedy="blklab profile debian:6.12 debian:7.2 null-blk-mq-deadline.libaio",
-        )
-    return text
-
-
 _Maker = Callable[[_Rows, argparse.Namespace, Store], EvidencePage]
 _MAKERS: Mapping[Topic, _Maker] = {
     Topic.CONTROLS: _controls,
@@ -252,13 +226,8 @@ _MAKERS: Mapping[Topic, _Maker] = {
     Topic.CLOCKS: _clocks,
     Topic.SENSITIVITY: _sensitivity,
     Topic.REPORTS: _reports,
-    Topic.COST: _costs,
+    Topic.NOISE: lambda *_: EvidencePage(noise.page(RehearsalPlan())),
 }
-_PLAIN: Mapping[str, Callable[[Store], str]] = {
-    "profiles": _profiles,
-    "noise": lambda _: noise.page(RehearsalPlan()),
-}
-"""Pages without rows."""
 
 
 def _specs(options: argparse.Namespace, default: str) -> tuple[str, ...]:

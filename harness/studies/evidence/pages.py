@@ -8,12 +8,10 @@ from typing import TypeVar
 from harness.judge.cells import CellResult
 from harness.judge.claims import Judgement
 from harness.judge.ensemble import Ensemble
-from harness.judge.thresholds import LARGE
 from harness.limits.bounds import arm_bound
 from harness.noise import ERROR, Interval, interval
 from harness.report import markdown
-from harness.report.format import figure, limits, plural, spread
-from harness.report.words import LEGEND, against
+from harness.report.format import figure, plural, spread
 from harness.scenario.model import Claim, Scenario
 from harness.studies.evidence.failures import control_cells, prove_claims, shortfalls
 from harness.studies.evidence.prefaces import PREFACES
@@ -71,13 +69,11 @@ def grid(
     rows: Sequence[tuple[Sequence[str], Mapping[str, T]]],
     first: Sequence[str],
     cell: Callable[[T], str],
-    *,
-    numbers: bool = False,
 ) -> Iterator[str]:
     """A table with the kernels as columns; each row has its first cells, and what it has by release."""
     releases = sorted({release for _, by_kernel in rows for release in by_kernel}, key=by_release)
     lines = [(*words, *(cell(known[at]) if at in known else _NONE for at in releases)) for words, known in rows]
-    yield from markdown.table((*first, *short_releases(releases)), lines, numbers=len(releases) if numbers else 0)
+    yield from markdown.table((*first, *short_releases(releases)), lines)
 
 
 def scores_by_row(scores: Iterable[RowScore]) -> dict[EvidenceRow, dict[str, RowScore]]:
@@ -197,33 +193,6 @@ def sensitivity_page(scores: Sequence[RowScore]) -> EvidencePage:
         for line in markdown.section(name, sensitivity_lines([score for score in scores if score.row.name == name]))
     ]
     return EvidencePage(write(Topic.SENSITIVITY, body, scores))
-
-
-def cost_page(scores: Sequence[RowScore]) -> EvidencePage:
-    """CPU time of one I/O by device, elevator and engine, kernel by kernel."""
-    devices: dict[str, list[tuple[tuple[str, str], Mapping[str, tuple[RowScore, RowScore]]]]] = {}
-    for row, known in scores_by_row(scores).items():
-        arm = row.scenario.arms[row.ratio.left.path[0]]
-        # The last one is the first kernel's: what the others are compared with.
-        pairs = {release: (score, next(iter(known.values()))) for release, score in known.items()}
-        elevator = arm.queue.get("scheduler", _NONE)
-        devices.setdefault(arm.topology.title, []).append(((row.that, elevator), pairs))
-    marks = f"Marks of a change: {LEGEND}. Differences of {100 * LARGE.share:g} % or more are marked: {LARGE.because}."
-    body = [marks, ""]
-    for title, rows in devices.items():
-        body += [f"## {title}", "", *grid(rows, ("engine", "elevator"), _cost, numbers=True), ""]
-    return EvidencePage(write(Topic.COST, body, scores))
-
-
-def _cost(pair: tuple[RowScore, RowScore]) -> str:
-    score, first = pair
-    if score.ensemble is None:
-        return _NONE
-    between = limits(score.ensemble)
-    cost = f"{score.ensemble.median:,.0f}" + (f" [{between}]" if between else "")
-    if first.ensemble is None or first is score:
-        return cost
-    return f"{cost} ({against(score.ensemble, first.ensemble, exact=True)})"
 
 
 def calibration_page(scores: Sequence[RowScore]) -> EvidencePage:

@@ -57,23 +57,4 @@ the range where they differ. Absolute rates are scaled down and not comparable. 
 table. Bold: more than a fifth off.
 """,
     ),
-    Topic.COST: (
-        "CPU time of one I/O",
-        """\
-Under the virtual clock a nanosecond is one guest instruction. The devices of the scenario `io-cost` complete at once
-and the CPU is always busy, so the time of a 4k read is what executes for it: fio, system calls, the block layer, the
-elevator, the driver, the timer interrupt that completes it, and the target for NVMe over TCP. Every run has this
-figure as `cpu.per_io`, in ratios and in CSV; with modelled disks (tcmu) it includes their handler.
-
-Distribution kernels differ in configuration and compiler as well as in code (7.2 is built with lazy preemption). A
-difference between two of them is not a regression of the block layer unless two builds of one configuration show it.
-Instructions are not cycles: caches, branches and locks cost nothing here. [profiles.md](profiles.md)
-lists the functions that the differences between neighbouring kernels consist of.
-
-Only the members of the md mirror have memory, because md reads its superblocks back: their cost is included. Below
-NVMe, dm and md an elevator works on the requests of the members.
-
-Each cell: nanoseconds for one read, the range over the seeds, and the change from the first kernel. `-`: not measured.
-""",
-    ),
 }

@@ -10,7 +10,6 @@ from typing import Any, TypeVar
 from harness.judge.killers import killers
 from harness.judge.operands import arms_needed
 from harness.limits.load import implied, load_scenario
-from harness.metrics.figures import PER_IO
 from harness.scenario import load, schema
 from harness.scenario.claims import parsed
 from harness.scenario.expand import variant
@@ -29,14 +28,13 @@ FACTORS = (0.8, 1.0, 1.25)
 """What a fitted parameter is multiplied by."""
 CALIBRATION, WALL, ROWS = "calibration", "wall", "evidence"
 """Folders of the scenarios."""
-COST = "io-cost"
 COMMAND = "blklab check evidence"
 TOLERANCE = 0.05
 """How far a device model may be off its closed form."""
 
 
 class Topic(StrEnum):
-    """What a row is evidence of; the words of ``blklab check evidence``."""
+    """What a row is evidence of; the words of ``blklab check evidence``. NOISE has no rows."""
 
     CONTROLS = "controls"
     ZOO = "zoo"
@@ -44,12 +42,7 @@ class Topic(StrEnum):
     CLOCKS = "clocks"
     SENSITIVITY = "sensitivity"
     REPORTS = "reports"
-    COST = "io-cost"
-
-
-COMMAND = "blklab check evidence"
-TOLERANCE = 0.05
-"""How far a device model may be off its closed form."""
+    NOISE = "noise"
 
 
 class RowSide(StrEnum):
@@ -191,15 +184,6 @@ def multiply(scenario: Scenario, parameter: str, factor: float) -> Scenario:
     return variant(scenario, Topic.SENSITIVITY, arms)
 
 
-def cost_rows(scenario: Scenario) -> Iterator[EvidenceRow]:
-    """The CPU time of one I/O for each load and arm."""
-    names = names_of(scenario)
-    for load_name, plan in scenario.loads.items():
-        for arm in scenario.arms:
-            ratio = parse_ratio(f"{arm}.{load_name}.{next(iter(plan.roles))}.{PER_IO}", names)
-            yield EvidenceRow(Topic.COST, scenario.name, load_name, scenario, ratio)
-
-
 def unproven(scenario: Scenario) -> Iterator[Refused]:
     """Claims that implied ones do not explain and that no row makes fail."""
     yield from implied(scenario)
@@ -236,7 +220,6 @@ def load_rows(search: Path) -> tuple[EvidenceRow, ...]:
             models = [row for row in claim_rows(scenario) if row.is_model]
             rows += [replace(row, topic=Topic.CALIBRATION) for row in models]
         rows += [*clock_rows(scenario, search), *report_rows(scenario), *sensitivity_rows(scenario)]
-        rows += cost_rows(scenario) if scenario.name == COST else ()
     return tuple(rows)
 
 
