@@ -34,9 +34,9 @@ from tests.unit.analysis_samples import scenario as sample
 from tests.unit.bottleneck_samples import disks, each, held, named, scenario, use
 from tests.unit.store_samples import files, sampled
 from tests.unit.test_bottleneck import TWO, bucket_load
+from tests.unit.test_metrics_counters import RR, TWO_PATHS
 from tests.unit.test_metrics_fio import altered
 from tests.unit.test_metrics_samples import AFTER, BEFORE, SAMPLES, changed
-from tests.unit.test_metrics_tables import RR, TOPOLOGY
 from tests.unit.test_occupancy import figures as sampled_figures
 
 
@@ -223,7 +223,7 @@ def test_a_count_that_one_path_lacks_was_changed() -> None:
     """One of two paths runs with the count that was asked for, the other with 1."""
     table = RR.replace("128 1", "128 100")
     assert table != RR
-    assert list(overridden({**files(), "mp.table": table.encode(), "kmsg": b""}, TOPOLOGY))
+    assert list(overridden({**files(), "mp.table": table.encode(), "kmsg": b""}, TWO_PATHS))
 
 
 def test_a_disk_that_takes_as_long_as_its_link_is_named_itself() -> None:

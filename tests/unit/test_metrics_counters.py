@@ -1,11 +1,25 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Counters around a window, in the form that the guest's runner writes them."""
+"""The figures of a cell from the files that its boot left: counters, sums, and repeat counts of path selectors."""
+
+from dataclasses import replace
+from pathlib import Path
 
 import pytest
 
+from harness.judge.cells import measured
 from harness.metrics.counters import read_sections, read_window
+from harness.metrics.figures import PER_IO, figures_of
 from harness.metrics.node import MeasurementError
-from harness.metrics.readback import devices, read_readback
+from harness.metrics.readback import devices, overridden, read_readback, repeat_counts, tried_counts
+from harness.metrics.samples import read_samples
+from harness.scenario.metric_names import COUNTED_ON, COUNTERS, IDLE, METRICS
+from harness.scenario.model import Arm, Status
+from lab.guest.steps.setting import Try
+from lab.realise.stacks import steps
+from lab.topology.model import Stack, StackKind
+from lab.topology.settings import apply_try
+from tests.unit.analysis_samples import SOLO, TOGETHER, load, null_topology, role
+from tests.unit.store_samples import files, record, sampled
 
 ROW = "   8       0 sda {} 7 800 40 20 3 160 10 0 30 50 0 0 0 0 0 0"
 
@@ -94,3 +108,146 @@ def test_the_read_back_names_devices_and_knobs() -> None:
     assert rows[1].value == "none"
     with pytest.raises(MeasurementError, match="line 1 has 1 fields"):
         read_readback(b"nonsense\n")
+
+
+LOADS = (SOLO, TOGETHER)
+
+
+def test_every_role_of_every_load_has_its_figures() -> None:
+    figures = figures_of(files(solo=100.0, together=95.0), null_topology(), LOADS)
+    assert figures["solo", "fast", "iops"] == 100.0
+    assert figures["together", "fast", "iops"] == 95.0
+    assert figures["together", "slow", "iops"] == 80.0
+    assert figures["together", "slow", "lat.p99"] > 0
+    assert figures["together", "slow", "disk.reads"] == 1000
+    assert figures["together", "slow", "members.reads"] == 1000
+    assert ("solo", "slow", "iops") not in figures
+
+
+def test_what_an_io_costs_the_processor() -> None:
+    """Busy time over I/Os of all roles, without what the sampler took."""
+    seen = read_samples(sampled("together", "fast", "slow")["together.samples.json"], "together.samples.json")
+    figures = figures_of(files(together=95.0) | sampled("together", "fast", "slow"), null_topology(), LOADS)
+    assert figures["together", "fast", PER_IO] == pytest.approx((1 - seen.idle - seen.cost) * 1e9 / (95 + 80))
+    assert figures["together", "slow", PER_IO] == figures["together", "fast", PER_IO]
+    assert 0 < seen.cost < 0.01 < 1 - seen.idle
+    unsampled = {name: data for name, data in files().items() if not name.endswith("samples.json")}
+    assert not {PER_IO, IDLE} & {metric for _, _, metric in figures_of(unsampled, null_topology(), LOADS)}
+    assert PER_IO in METRICS
+
+
+def test_a_role_on_several_disks_has_the_sum_of_their_counters() -> None:
+    both = load("together", role("fast", ("fast", "slow")), role("slow", "slow"))
+    figures = figures_of(files(), null_topology(), (both,))
+    assert figures["together", "fast", "disk.reads"] == 2000
+    assert figures["together", "slow", "disk.reads"] == 1000
+
+
+def test_every_counter_has_a_name_for_ratios_and_every_name_a_counter() -> None:
+    figures = figures_of(files(solo=100.0, together=95.0), null_topology(), LOADS)
+    measured = {metric for _, _, metric in figures if metric.startswith(tuple(f"{where}." for where in COUNTED_ON))}
+    assert measured == {f"{where}.{counter}" for where in COUNTED_ON for counter in COUNTERS}
+    assert measured <= set(METRICS)
+
+
+def test_sums_are_over_reads_and_writes() -> None:
+    figures = figures_of(files(solo=100.0, together=95.0), null_topology(), LOADS)
+    for whole, parts in {"requests": ("reads", "writes"), "merges": ("reads.merged", "writes.merged")}.items():
+        assert figures["solo", "fast", f"disk.{whole}"] == sum(
+            figures["solo", "fast", f"disk.{part}"] for part in parts
+        )
+    bios = figures["solo", "fast", "disk.requests"] + figures["solo", "fast", "disk.merges"]
+    assert figures["solo", "fast", "disk.bios"] == bios > 0
+
+
+@pytest.mark.parametrize("name", [name for name in files() if name != "kmsg" and not name.endswith("samples.json")])
+def test_no_file_may_be_missing(name: str) -> None:
+    measured = files()
+    del measured[name]
+    with pytest.raises(MeasurementError, match="the guest did not send it") as caught:
+        figures_of(measured, null_topology(), LOADS)
+    assert caught.value.file == name
+
+
+@pytest.mark.parametrize(
+    ("name", "was", "now", "says"),
+    [
+        ("readback", b"/lab/slow", b"/lab/other", "no block device is named for LUN slow"),
+        ("readback", b"nullb1", b"sdz", r"no row for sdz \(LUN slow\)"),
+        ("together.json", b'"slow"', b'"other"', "no job for role slow"),
+        ("together.json", b'"slow"', b'"fast"', "reported twice"),
+    ],
+)
+def test_files_that_do_not_fit_together_are_named(name: str, was: bytes, now: bytes, says: str) -> None:
+    measured = files()
+    measured[name] = measured[name].replace(was, now)
+    with pytest.raises(MeasurementError, match=says):
+        figures_of(measured, null_topology(), LOADS)
+
+
+RR = "0 2097152 multipath 0 0 1 1 round-robin 0 2 1 8:0 1 65:128 1 \n"
+WARNING = "[    4.306514] device-mapper: multipath round-robin: repeat_count > 1 is deprecated, using 1 instead\n"
+MP = Stack("mp", StackKind.MULTIPATH, ("fast", "slow"), repeat_count=100)
+TWO_PATHS = replace(null_topology(), stacks={"mp": MP})
+
+
+@pytest.mark.parametrize(
+    ("table", "counts"),
+    [
+        (RR, {1}),
+        ("0 8 multipath 2 queue_mode bio 1 alua 2 1 round-robin 0 1 1 8:0 50 round-robin 0 1 1 8:16 100", {50, 100}),
+        ("0 8 multipath 0 0 1 1 service-time 0 2 2 8:0 7 1 8:16 7 1", {7}),
+        ("0 8 multipath 0 0 1 1 historical-service-time 2 x y 2 0 8:0 8:16", set()),
+    ],
+)
+def test_counts_are_read_from_the_table(table: str, counts: set[int]) -> None:
+    assert repeat_counts(table, "mp.table") == counts
+
+
+@pytest.mark.parametrize("table", ["", "0 8 linear 8:0 0", "0 8 multipath 0 0 1 1 round-robin 0 2 1 8:0 1"])
+def test_other_tables_are_refused(table: str) -> None:
+    with pytest.raises(MeasurementError, match="not a table of a multipath device") as caught:
+        repeat_counts(table, "mp.table")
+    assert caught.value.file == "mp.table"
+
+
+def test_an_arm_whose_count_the_kernel_changed_is_skipped_in_its_words(tmp_path: Path) -> None:
+    sent = {**files(), "mp.table": RR.encode(), "kmsg": WARNING.encode()}
+    arm = Arm("rr-100", TWO_PATHS, {}, {})
+    cell = measured(arm, 1, record(tmp_path, sent), (SOLO, TOGETHER), release="6.1")
+    assert cell.status is Status.SKIP
+    assert not cell.figures
+    (reason,) = cell.reasons
+    assert "round-robin of mp runs with repeat_count 1, not 100" in reason
+    assert '"device-mapper: multipath round-robin: repeat_count > 1 is deprecated, using 1 instead"' in reason
+    assert RR.strip() in reason
+
+
+def test_an_arm_whose_count_is_effective_is_measured(tmp_path: Path) -> None:
+    sent = {**files(), "mp.table": RR.replace(" 1 65", " 100 65").replace("128 1", "128 100").encode()}
+    cell = measured(Arm("rr-100", TWO_PATHS, {}, {}), 1, record(tmp_path, sent), (SOLO, TOGETHER), release="6.1")
+    assert cell.status is Status.PASS
+    plain = replace(TWO_PATHS, stacks={"mp": replace(MP, repeat_count=1)})
+    assert not list(overridden(files(), plain))
+
+
+def test_a_count_under_try_is_measured_with_what_the_kernel_made_of_it(tmp_path: Path) -> None:
+    rig = apply_try(TWO_PATHS, "stack.mp.repeat_count", 50)
+    assert rig.stacks["mp"].repeat_count == 50
+    for table, accepted, effective in (
+        (RR, 0, 1),
+        (RR.replace(" 1 65", " 50 65").replace("128 1", "128 50"), 1, 50),
+        (RR.replace(" 1 65", " 50 65"), 0, 1),
+    ):
+        sent = {**files(), "mp.table": table.encode(), "kmsg": WARNING.encode()}
+        cell = measured(Arm("rr", rig, {}, {}), 1, record(tmp_path, sent), (SOLO, TOGETHER), release="6.1")
+        told = {key[1]: value for key, value in cell.figures.items() if key[0] == "tried"}
+        assert (cell.status, told) == (Status.PASS, {"accepted": accepted, "effective": effective})
+    with pytest.raises(MeasurementError, match="round-robin has no repeat count"):
+        tried_counts({"mp.table": b"0 8 multipath 0 0 1 1 historical-service-time 0 1 0 8:0"}, rig)
+    assert not any("repeat_count" in str(step) for step in steps(rig) if isinstance(step, Try))
+
+
+def test_a_table_that_is_missing_is_an_error() -> None:
+    with pytest.raises(MeasurementError, match="did not send it"):
+        list(overridden(files(), TWO_PATHS))

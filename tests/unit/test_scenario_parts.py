@@ -1,0 +1,314 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Parts of a scenario file: ratios, bounds, known failures, the schema for editors, digests and cells."""
+
+import json
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+from jsonschema import Draft202012Validator
+
+from harness.base.plain import from_plain, identity, to_plain
+from harness.limits import bounds
+from harness.scenario.expand import expand
+from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.metric_names import METRICS
+from harness.scenario.model import Bound, KnownFailure, Operand, Scenario, is_in
+from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio
+from harness.scenario.reference import json_schema
+from lab.base.errors import InputErrors, Misuse
+from lab.kernels.ranges import RangeError, parse_range
+from lab.topology.load import catalogue
+from lab.yaml.strict import Problems, parse, plain_value
+from tests.unit.scenario_text import GOOD, load
+
+KNOWN = """\
+    expect: ">= 0.9"
+    known:
+      - {kernels: ">= 5.8, < 5.14", because: tags are handed out first come first served, link: https://example.org/1}
+      - {kernels: "5.10", because: the same, link: lore.kernel.org/linux-block/x}
+"""
+EXPECT = '    expect: ">= 0.9"\n'
+
+
+def with_known(text: str = KNOWN) -> str:
+    assert EXPECT in GOOD
+    return GOOD.replace(EXPECT, text)
+
+
+@pytest.mark.parametrize(
+    ("kernels", "inside", "outside"),
+    [
+        (">= 5.8, < 5.14", ("5.8.0-1-amd64", "5.8", "5.13.19", "5.14-rc7"), ("5.7.19", "5.8-rc1", "5.14.0-1", "6.1")),
+        (">=5.8,<5.14-rc1", ("5.13.99",), ("5.14-rc1", "5.14-rc7")),
+        ("5.10", ("5.10-rc1", "5.10.0-46-amd64", "5.10.209"), ("5.1", "5.100", "5.11", "4.10")),
+        ("5.10.30", ("5.10.30", "5.10.30-amd64"), ("5.10.3", "5.10.300", "5.10")),
+        ("7.2-rc3", ("7.2-rc3", "7.2.0-rc3-amd64"), ("7.2-rc30", "7.2", "7.2-rc2")),
+        ("< 6.1", ("5.10.0-46-amd64", "6.1-rc8"), ("6.1.0-50-amd64", "6.12.107+deb13-amd64")),
+        (" >= 6.12.100 ", ("6.12.107+deb13-amd64", "7.2.12"), ("6.12.99", "6.1.0-50-amd64")),
+    ],
+)
+def test_a_range_includes_its_kernels_only(kernels: str, inside: tuple[str, ...], outside: tuple[str, ...]) -> None:
+    assert [release for release in inside if not is_in(release, kernels)] == []
+    assert [release for release in outside if is_in(release, kernels)] == []
+
+
+def test_a_release_that_cannot_be_read_is_in_no_range() -> None:
+    assert not is_in("next-20240101", ">= 0.0")
+
+
+@pytest.mark.parametrize(
+    "text", ["", "5", "<= 5.14", "> 5.8", "5.8 - 5.14", ">= 5.8 < 5.14", "5.10-amd64", ">= ", "v5.1"]
+)
+def test_text_that_is_no_range_is_refused(text: str) -> None:
+    with pytest.raises(RangeError, match="expected kernels"):
+        parse_range(text)
+
+
+@pytest.mark.parametrize("text", [">= 5.14, < 5.8", ">= 5.8, < 5.8", ">= 5.8, < 5.8-rc1"])
+def test_a_range_without_kernels_is_refused(text: str) -> None:
+    with pytest.raises(RangeError, match="no kernel is in"):
+        parse_range(text)
+
+
+def test_known_failures_are_kept_with_their_claim(tmp_path: Path) -> None:
+    scenario = load(with_known(), tmp_path)
+    assert scenario.claims[0].known == (
+        KnownFailure(">= 5.8, < 5.14", "tags are handed out first come first served", "https://example.org/1"),
+        KnownFailure("5.10", "the same", "lore.kernel.org/linux-block/x"),
+    )
+    assert from_plain(Scenario, to_plain(scenario)) == scenario
+    assert load(GOOD, tmp_path).claims[0].known == ()
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "message"),
+    [
+        ('">= 5.8, < 5.14"', '"<= 5.14"', 't.yaml:23:19: kernels: expected kernels such as "5.10" or ">= 5.8, < 5.14"'),
+        ('">= 5.8, < 5.14"', '">= 5.14, < 5.8"', "t.yaml:23:23: kernels, character 4: no kernel is in"),
+        ('"5.10"', "5.10", 't.yaml:24:19: kernels: expected kernels such as "5.10"'),
+        ('"5.10"', "5.10", 'a number in YAML (quote it: "5.10")'),
+        (", because: the same", "", "t.yaml:24:9: known: because is missing"),
+        (", link: lore.kernel.org/linux-block/x", "", "t.yaml:24:9: known: link is missing"),
+        ("lore.kernel.org/linux-block/x", "a mail", "link: expected an address"),
+        ("because: the same", "why: the same", "why: unknown key"),
+    ],
+)
+def test_mistakes_are_reported_at_their_place(tmp_path: Path, old: str, new: str, message: str) -> None:
+    text = with_known()
+    assert old in text
+    with pytest.raises(InputErrors) as raised:
+        load(text.replace(old, new), tmp_path)
+    assert message in str(raised.value)
+
+
+def test_a_list_without_entries_is_refused(tmp_path: Path) -> None:
+    with pytest.raises(InputErrors, match="known: expected 1 to"):
+        load(with_known(EXPECT + "    known: []\n"), tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "valid"), [("", "", True), ('"5.10"', "5.10", False), (">= 5.8,", "> 5.8,", False)]
+)
+def test_the_json_schema_has_the_same_rule(old: str, new: str, *, valid: bool) -> None:
+    value = plain_value(parse(with_known().replace(old, new).encode(), "s.yaml", Problems()))
+    assert Draft202012Validator(json_schema()).is_valid(value) is valid
+
+
+NAMES = Names(("shared", "one-queue", "64"), {"solo": ("victim",), "lopsided": ("hog", "victim")})
+
+
+def test_operands() -> None:
+    ratio = parse_ratio("one-queue.solo.victim.lat.p99.9/bound.64.lopsided.hog.bw", NAMES)
+    assert ratio.left == Operand("figure", ("one-queue", "solo", "victim", "lat.p99.9"))
+    assert ratio.right == Operand("bound", ("64", "lopsided", "hog", "bw"))
+    assert parse_ratio(" 1.5 / shared.solo.victim.iops ", NAMES).left == Operand("number", (), 1.5)
+    assert parse_ratio("shared.solo.victim.iops", NAMES).right is None
+    right = parse_ratio("shared.solo.victim.iops / baseline.shared.solo.victim.iops", NAMES).right
+    assert right == Operand("baseline", ("shared", "solo", "victim", "iops"))
+
+
+def test_what_an_arm_tries_is_an_operand() -> None:
+    known = replace(NAMES, tried={"shared": ("stack.md0.queue.max_sectors_kb",)})
+    ratio = parse_ratio("shared.tried.accepted.stack.md0.queue.max_sectors_kb", known)
+    assert ratio.left.path == ("shared", "tried", "accepted", "stack.md0.queue.max_sectors_kb")
+    for text, says in (
+        ("shared.tried.refused.stack.md0.queue.max_sectors_kb", "no result of a try refused"),
+        ("shared.tried.effective.stack.md0.queue.nr_requests", "no setting under try: stack.md0.queue.nr_requests"),
+        ("bound.shared.tried.accepted.stack.md0.queue.max_sectors_kb", "no load tried"),
+    ):
+        with pytest.raises(ExpressionError, match=says):
+            parse_ratio(text, known)
+
+
+def test_the_metrics_with_a_bound_are_those_that_the_analysis_knows() -> None:
+    assert {name for name, metric in METRICS.items() if metric.bounded} == set(bounds.METRICS)
+
+
+@pytest.mark.parametrize("metric", METRICS)
+def test_every_metric_can_be_named(metric: str) -> None:
+    assert parse_ratio(f"shared.solo.victim.{metric} / 2", NAMES).left.path[3] == metric
+
+
+@pytest.mark.parametrize(
+    ("text", "offset", "message"),
+    [
+        ("sharde.solo.victim.iops", 0, "no arm sharde, did you mean shared?"),
+        ("shared.sole.victim.iops", 7, "no load sole, did you mean solo?"),
+        ("shared.solo.hog.iops", 12, "no role of load solo: hog"),
+        ("shared.solo.victim.iosp", 19, "no metric iosp, did you mean iops?"),
+        ("1 / baseline.shared.sole.victim.iops", 20, "no load sole"),
+        ("shared.solo.victim.lat.max / bound.shared.solo.victim.lat.max", 54, "no metric with a bound: lat.max"),
+        ("shared.solo.victim", 0, "expected arm.load.role.metric"),
+        ("shared..victim.iops", 0, "expected arm.load.role.metric"),
+        ("", 0, "an operand is missing"),
+        ("/ 1", 0, "an operand is missing"),
+        ("shared.solo.victim.iops /", 25, "an operand is missing"),
+        ("shared.solo.victim.iops 2", 24, 'expected /, got "2"'),
+        ("shared.solo.victim.iops / 2 / 3", 28, 'expected the end, got "/"'),
+        ("shared.solo.victim.iops * 2", 24, 'unexpected "*"'),
+        ("__import__('os')", 10, 'unexpected "("'),
+        ("shared.solo.victim.iops / 0", 26, "division by zero"),
+        ("shared.solo.victim.iops / 0.0", 26, "division by zero"),
+        ("1 / 2", 4, "neither operand is measured"),
+        ("3", 0, "a number alone measures nothing"),
+        ("bound.shared.solo.victim.iops / 2", 32, "neither operand is measured"),
+        ("shared.solo.victim.iops / shared.solo.victim.iops", 26, "always 1"),
+    ],
+)
+def test_mistakes_in_a_ratio_are_reported_at_their_character(text: str, offset: int, message: str) -> None:
+    with pytest.raises(ExpressionError) as caught:
+        parse_ratio(text, NAMES)
+    assert message in caught.value.message
+    assert caught.value.offset == offset
+
+
+@pytest.mark.parametrize(
+    ("text", "inside", "outside"),
+    [
+        (">= 0.9", (0.9, 1, 5), (0.89, 0)),
+        ("> 0.9", (0.91,), (0.9, 0.1)),
+        ("<= 0.15", (0.15, 0), (0.16,)),
+        ("< 0.15", (0.14,), (0.15, 1)),
+        ("0.98 .. 1.02", (0.98, 1, 1.02), (0.97, 1.03)),
+        ("1..2", (1, 2), (0.5, 3)),
+    ],
+)
+def test_bounds(text: str, inside: tuple[float, ...], outside: tuple[float, ...]) -> None:
+    bound = parse_bound(text)
+    assert all(bound.holds(value) for value in inside)
+    assert not any(bound.holds(value) for value in outside)
+    assert bound.text == text
+
+
+@pytest.mark.parametrize(
+    "text", ["", "0.9", ">= ", "=> 1", ">= -1", "1 .. ", "2 .. 1", ">= 0", "< 0", ">= 1 2", "1e5", "9" * 400]
+)
+def test_text_that_is_no_bound_is_refused(text: str) -> None:
+    with pytest.raises(ExpressionError):
+        parse_bound(text)
+
+
+@given(st.text(max_size=80))
+def test_no_text_breaks_the_parsers(text: str) -> None:
+    for parser in (parse_bound, lambda each: parse_ratio(each, NAMES)):
+        try:
+            parser(text)
+        except ExpressionError as error:
+            assert 0 <= error.offset <= len(text)
+
+
+@given(st.floats(0, 10**6), st.floats(0, 10**6))
+def test_an_interval_holds_between_its_ends(low: float, high: float) -> None:
+    bound = Bound("", min(low, high), max(low, high))
+    assert bound.holds(low)
+    assert bound.holds(high)
+    assert not bound.holds(max(low, high) + 1)
+
+
+SCENARIOS = find_scenarios(Path(__file__).parents[2] / "scenarios")
+
+
+def is_valid(text: str) -> bool:
+    problems = Problems()
+    value = plain_value(parse(text.encode(), "s.yaml", problems))
+    problems.raise_if_any()
+    return bool(Draft202012Validator(json_schema()).is_valid(value))
+
+
+def test_the_schema_is_a_schema() -> None:
+    Draft202012Validator.check_schema(json_schema())
+    assert json.loads(json.dumps(json_schema())) == json_schema()
+
+
+@pytest.mark.parametrize("name", SCENARIOS)
+def test_the_bundled_scenarios_are_valid(name: str) -> None:
+    assert is_valid(SCENARIOS[name].read_text())
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        ("iodepth: 256", "iodpeth: 256"),
+        ("iodepth: 256", 'iodepth: "256"'),
+        ("bs: 4k", "bs: 4x"),
+        ("title:", "titel:"),
+        ("hba.cmd_per_lun: 16", "hba.cmd_per_lum: 16"),
+        ("hba.cmd_per_lun: 16", "queue.scheduler: as"),
+        ("schema: 1", "schema: 2"),
+        ('">= 0.9"', '"about 0.9"'),
+        ("    hog:", "    HOG:"),
+        ("  shared: {", "  baseline: {"),
+        ("controls:", "claims2:"),
+    ],
+)
+def test_mistakes_are_not_valid(old: str, new: str) -> None:
+    assert is_valid(GOOD)
+    assert old in GOOD
+    assert not is_valid(GOOD.replace(old, new))
+
+
+def test_window_is_not_read_as_a_role() -> None:
+    assert is_valid(GOOD.replace("  solo:\n", "  solo:\n    window: {ramp: 0s, runtime: 2s}\n"))
+    assert not is_valid(GOOD.replace("  solo:\n", "  solo:\n    window: {disk: p1, rw: read, bs: 4k, iodepth: 1}\n"))
+
+
+_SCENARIOS = Path(__file__).parents[2] / "scenarios"
+_GOLDEN = Path(__file__).parent / "fixtures/scenario-digests.json"
+_ROWS = _SCENARIOS / "evidence"
+
+
+def digests() -> dict[str, str]:
+    """Digests by file below scenarios/, and of the topologies of the catalogue by ``catalogue/NAME``."""
+    files = sorted(path for path in _SCENARIOS.rglob("*.yaml") if path.parent != _ROWS)
+    loaded = {str(path.relative_to(_SCENARIOS)): load_scenario(str(path), search=_SCENARIOS) for path in files}
+    scenarios = {name: scenario.digest for name, scenario in loaded.items()}
+    return scenarios | {f"catalogue/{topology.name}": identity(topology) for topology in catalogue()}
+
+
+def test_no_digest_changes_by_accident() -> None:
+    assert digests() == json.loads(_GOLDEN.read_text())
+
+
+if __name__ == "__main__":
+    _GOLDEN.write_text(json.dumps(digests(), indent=1) + "\n")
+
+
+def test_every_arm_is_measured_before_the_next_seed(tmp_path: Path) -> None:
+    cells = [(cell.arm.name, cell.seed) for cell in expand(load(GOOD, tmp_path))]
+    assert cells == [("shared", 1), ("limited", 1), ("shared", 2), ("limited", 2)]
+
+
+def test_seeds_and_arms_can_be_chosen(tmp_path: Path) -> None:
+    cells = expand(load(GOOD, tmp_path), seeds=3, arms=["limited"])
+    assert [(cell.arm.name, cell.seed) for cell in cells] == [("limited", 1), ("limited", 2), ("limited", 3)]
+
+
+def test_unknown_arms_and_zero_seeds_are_refused(tmp_path: Path) -> None:
+    scenario = load(GOOD, tmp_path)
+    with pytest.raises(Misuse, match="no arm limitde, did you mean limited"):
+        expand(scenario, arms=["limitde"])
+    with pytest.raises(Misuse, match="at least 1, got 0"):
+        expand(scenario, seeds=0)
