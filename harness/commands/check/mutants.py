@@ -5,7 +5,6 @@ import argparse
 from collections.abc import Iterable, Iterator
 from contextlib import nullcontext
 from dataclasses import replace
-from pathlib import Path
 
 from harness.base.files import write_atomic
 from harness.commands.common import options as shared
@@ -14,13 +13,13 @@ from harness.limits.load import load_scenario
 from harness.scenario.model import Scenario
 from harness.studies.mutation.campaign import SEED, MutantCampaign, cheap
 from harness.studies.mutation.kernel import build_schemata, generate
-from harness.studies.mutation.page import MutantScore, fate, mutants_page, trials_table
+from harness.studies.mutation.page import fate, mutants_page, score_lines
 from harness.studies.mutation.trial import MutantBench, ReferenceArm, Trial, reference
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.kernels.packaged import DEFAULT, named_source
 
-FOLDER, TABLE = "mutants", "trials.md"
+FOLDER, PAGE = "mutants", "mutants.md"
 _COUNT, _MOST = 100, 3
 
 
@@ -47,11 +46,8 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--dask", metavar="ADDRESS", help="boot on the Dask cluster of this scheduler (tcp://host:8786)"
     )
     shared.add_jobs(parser)
-    parser.add_argument(
-        "--out", type=Path, metavar="FILE", help="the page (default: evidence/mutants.md of the results)"
-    )
     shared.add_results(parser)
-    parser.epilog = f"The same command resumes. The table of all trials is {TABLE} below the results."
+    parser.epilog = f"The same command resumes. Score and trials are in {PAGE} below the results."
 
 
 def execute(options: argparse.Namespace) -> int:
@@ -72,18 +68,13 @@ def execute(options: argparse.Namespace) -> int:
             campaign.measure_all(boots, wanted, _tell)
     trials = {generated.numbers[number]: campaign.trial(number) for number in wanted}
     tried = [(mutant, trial) for mutant, trial in trials.items() if trial is not None]
-    mutants = generated.numbers
-    reached = [mutants[number] for number in campaign.reached]
-    score = MutantScore(tuple(mutants.values()), reached, tried, options.seed, options.most)
-    print("\n".join(score.lines()))
-    write_atomic(root / TABLE, trials_table(tried).encode())
-    held_out = not options.scenarios and options.seed == SEED
-    page = options.out or (shared.results_root(options.results) / "evidence" / "mutants.md" if held_out else None)
-    if page:
-        count = len({arm.scenario.name for arm in arms})
-        made_of = f"{len(arms)} arms of {count} scenarios. Source: {source.title}. QEMU {bench.lab.qemu.version_text}."
-        shared.write_page(page, mutants_page(score, made_of, "blklab check mutants"))
-        shared.tell(f"{len(tried)} mutants written to {page}, each in {root / TABLE}")
+    lines = [*score_lines(len(generated.numbers), len(campaign.reached), [trial for _, trial in tried])]
+    lines.append(f"{len(arms)} arms of {len({arm.scenario.name for arm in arms})} scenarios")
+    lines.append(f"source: {source.title}, QEMU {bench.lab.qemu.version_text}")
+    print("\n".join(lines))
+    page = root / PAGE
+    write_atomic(page, mutants_page(tried, lines, seed=options.seed, most=options.most).encode())
+    shared.tell(f"{len(tried)} mutants written to {page}")
     return EXIT_PASS if len(tried) == len(wanted) else EXIT_CANNOT_JUDGE
 
 

@@ -100,7 +100,9 @@ class Tally:
     def take(self, event: Event | MatrixEvent) -> None:
         match event:
             case events.RunStarted():
-                self.runs = [RunTally(event.scenario, f"{event.scenario} on {event.kernel}", event.boots)]
+                # Boots of other runs may report here at the same time.
+                running = self.runs[0].running if self.runs else {}
+                self.runs = [RunTally(event.scenario, f"{event.scenario} on {event.kernel}", event.boots, running)]
                 self.at_once = event.at_once
             case events.MatrixStarted():
                 self.runs = [RunTally(name, f"{name} on {kernel}", boots) for name, kernel, boots in event.cells]
