@@ -18,7 +18,8 @@ from lab.qemu.argv import JOB_KEY, RESULTS_FILE, MachineSpec, machine_argv
 
 REPEAT, EXPECTED, INPUTS = "repeat.sh", "expected.sha256", "inputs.json"
 KERNEL, BASE, JOB, STEADY = "kernel", "base.cpio", "job.cpio", "steady.so"
-"""Names of the inputs in a kit, in the folder of ``repeat.sh``."""
+SHARING, FUNCTIONS = "sharing.so", "functions.txt"
+"""Names of the inputs in a kit, in the folder of ``repeat.sh``; the last two with several CPUs."""
 
 _TEMPLATE = Path(__file__).parent / "guest" / "repeat.sh"
 _PLACES = {
@@ -46,7 +47,7 @@ def repeat_script(spec: MachineSpec, inputs: Inputs, wall_limit: float) -> str:
     """The shell script that repeats a boot of ``spec``."""
     kernel, initrd = (Path(name) for name in ("KERNEL", "INITRD"))
     roles = machine_argv(replace(spec, program=Path("QEMU"), kernel=kernel, initrd=initrd))
-    words = " ".join(_PLACES.get(word) or shlex.quote(word) for word in roles)
+    words = " ".join(_PLACES.get(word) or _beside_script(word) for word in roles)
     values = {
         "@KERNEL@": shlex.quote(str(inputs.kernel)),
         "@KERNEL_SHA256@": inputs.kernel_digest,
@@ -62,6 +63,11 @@ def repeat_script(spec: MachineSpec, inputs: Inputs, wall_limit: float) -> str:
     for place, value in values.items():
         text = text.replace(place, value)
     return text
+
+
+def _beside_script(word: str) -> str:
+    """A word for the shell; the files of a plugin, which begin with ./, are in the folder of the script."""
+    return f'"{word.replace("./", "$here/")}"' if word.startswith("./") else shlex.quote(word)
 
 
 def write_repeat(folder: Path, script: str, inputs: Inputs) -> None:

@@ -183,20 +183,23 @@ def _plugin_words(lab: Lab, prepared: PreparedJob, symbols: tuple[Symbol, ...], 
     )
 
 
-def window_marker(cache: Cache, sampler: str) -> tuple[str, str]:
-    """A plugin's arguments: where the sampler's function is that it calls at both ends of its window, and its code."""
+def window_marker(cache: Cache, sampler: str, name: str = _MARKER, size: int = _MARKER_BYTES) -> tuple[str, str]:
+    """A plugin's arguments: where a function of the sampler is, and its first ``size`` bytes of code.
+
+    The sampler calls count_cpu at both ends of its window.
+    """
     program = programs.build(cache, sampler, symbols=True)
     stripped = programs.build(cache, sampler)
-    markers = [function for function in elf.functions(program) if function.name.split(".")[0] == _MARKER]
+    markers = [function for function in elf.functions(program) if function.name.split(".")[0] == name]
     if len(markers) != 1:
-        raise LabBroken(f"the sampler has {len(markers)} functions {_MARKER}", remedy="report the compiler as a bug")
+        raise LabBroken(f"the sampler has {len(markers)} functions {name}", remedy="report the compiler as a bug")
     address = markers[0].address
     for data in (program, stripped):
         segment = next(part for part in elf.executable_segments(data) if 0 <= address - part.address < len(part.data))
         at = address - segment.address
         if data is program:
-            code = segment.data[at : at + _MARKER_BYTES]
-        elif segment.data[at : at + _MARKER_BYTES] != code:
+            code = segment.data[at : at + size]
+        elif segment.data[at : at + size] != code:
             raise LabBroken("stripping moved the sampler's code", remedy="report the compiler as a bug")
     return f"marker={address:x}", f"bytes={code.hex()}"
 

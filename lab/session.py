@@ -33,7 +33,7 @@ from lab.guest.steps.load import (
     TraceOff,
     TraceOn,
 )
-from lab.guest.steps.setting import Cgroup, Confirm
+from lab.guest.steps.setting import Cgroup, Confirm, Read
 from lab.kernels.model import Kernel
 from lab.native import compiler, programs
 from lab.native.programs import Steady, steady
@@ -50,7 +50,7 @@ from lab.qemu.probe import Qemu, find_qemu, qemu_is_own
 from lab.realise import recipe
 from lab.realise.capability import has_word, missing
 from lab.realise.in_qemu.hardware import Hardware, hardware, lacking
-from lab.topology.model import Loss, Topology
+from lab.topology.model import Loss, Processors, Topology
 
 NANOSECONDS = 10**9
 _MARGIN = 120
@@ -208,6 +208,7 @@ class PreparedJob:
     hardware: Hardware | None = None
     plugin: tuple[str, ...] = ()
     words: tuple[str, ...] = ()
+    processors: Processors = field(default_factory=Processors)
 
 
 def unmet(
@@ -221,6 +222,11 @@ def unmet(
 ) -> tuple[str, ...]:
     """Sentences: what this QEMU and ``kernel`` lack for the topology, its queue settings and further requirements."""
     devices = lacking(topology, lab.qemu.devices)
+    if topology.processors.several and programs.interface(lab.qemu.version) < programs.TURNS_INTERFACE:
+        devices = (
+            *devices,
+            f"QEMU {lab.qemu.version_text} cannot end the turns of CPUs, which needs QEMU 9.2 or later",
+        )
     return (*devices, *missing(kernel, topology, queue or {}, options=options, modules=modules))
 
 
@@ -237,7 +243,10 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     loads = sum(load.time for load in job.loads)
     # Seconds of host time; a guest that is always busy runs about twenty times slower than its clock.
     limit = 600 + 40 * loads / NANOSECONDS
-    prepared = PreparedJob(kernel, topology.memory, base, b"", work, limit, job.labels, clock, own_devices, words=words)
+    processors = topology.processors
+    prepared = PreparedJob(
+        kernel, topology.memory, base, b"", work, limit, job.labels, clock, own_devices, (), words, processors
+    )
     spec = _machine(lab, prepared)
     if words:
         work = (Confirm("kernel command line", "/proc/cmdline", command_line(spec)), *work)
@@ -245,6 +254,8 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     deadline = 2 * (loads + len(job.loads) * (job.pause + job.phase)) // NANOSECONDS + _MARGIN
     deadline = (deadline + (_TRACE_TIME if job.trace else 0)) * (_STARVED if own_devices else 1)
     complete = _complete(kernel, work, words)
+    if processors.several:
+        complete = (*complete, *_sections(complete))
     archive, alike = (image.job_archive(job_files(steps, deadline=deadline)) for steps in (complete, work))
     fingerprint = {
         "kernel": kernel.digest,
@@ -256,15 +267,24 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
         "steady": lab.steady.digest,
         "argv": " ".join(fingerprint_argv(spec)),
         "cmdline": command_line(spec),
+        **({"turns": f"{processors.turn} {programs.source_digest(programs.SHARING)}"} if processors.several else {}),
         **job.labels,
     }
     return replace(prepared, job_archive=archive, steps=work, fingerprint=fingerprint)
 
 
+def _sections(steps: Iterable[Step]) -> Iterator[Step]:
+    """Steps that record where code and data of the loaded modules are."""
+    for step in steps:
+        if isinstance(step, Module):
+            for section in (".text", ".data", ".bss"):
+                yield Read(f"{step.name}{section}", f"/sys/module/{step.name}/sections/{section}")
+
+
 def _payload(lab: Lab, topology: Topology, work: Iterable[Step]) -> Payload:
     """The payload with the runner's verbs and the programs that these steps need besides."""
     kinds = set(map(type, work))
-    own = payload.with_further_steps(lab.payload) if topology.emulated else lab.payload
+    own = payload.with_further_steps(lab.payload) if topology.emulated or topology.processors.several else lab.payload
     makers = {stack.type or str(stack.kind) for stack in topology.stacks.values()} & filesystems.MAKERS.keys()
     if makers or Cgroup in kinds:
         own = filesystems.added(lab.cache, own, makers)
@@ -316,7 +336,7 @@ def run_job(
     Blocks the calling thread until the machine is gone. Raises LabBroken when QEMU cannot be
     started or the folder cannot be written.
     """
-    with _writing(folder):
+    with writing(folder):
         (folder / kit.JOB).write_bytes(prepared.job_archive + _host_noise(prepared.steps))
         note_repeat(lab, prepared, folder)
         if prepared.hardware:
@@ -327,13 +347,13 @@ def run_job(
         for name in prepared.hardware.files if prepared.hardware else ():
             (folder / name).unlink(missing_ok=True)
     if prepared.clock.exact:
-        with _writing(folder):
+        with writing(folder):
             kit.write_expected(folder)
     return observer.record(folder, ending, prepared.fingerprint)
 
 
 @contextmanager
-def _writing(folder: Path) -> Iterator[None]:
+def writing(folder: Path) -> Iterator[None]:
     try:
         yield
     except OSError as error:
@@ -385,8 +405,10 @@ def _host_noise(steps: Iterable[Step]) -> bytes:
 def note_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
     """Write the files that repeat this boot without blklab (virtual clock only). Raises OSError."""
     if prepared.clock.exact:
-        inputs = boot_inputs(lab, prepared)
-        kit.write_repeat(folder, kit.repeat_script(_machine(lab, prepared), inputs, prepared.wall_limit), inputs)
+        inputs, spec = boot_inputs(lab, prepared), _machine(lab, prepared)
+        if prepared.processors.several:
+            spec = replace(spec, plugin=prepared.plugin)
+        kit.write_repeat(folder, kit.repeat_script(spec, inputs, prepared.wall_limit), inputs)
 
 
 def boot_inputs(lab: Lab, prepared: PreparedJob) -> kit.Inputs:
@@ -418,7 +440,7 @@ def _machine(lab: Lab, prepared: PreparedJob) -> MachineSpec:
     )
     own = prepared.hardware
     if own is None:
-        return spec
+        return replace(spec, cpus=prepared.processors.cpus)
     # Only a full firmware sets up bridges and root buses; steady.so serves the virtual clock alone.
     append = (*_WALL_WORDS, *prepared.words)
     plain = replace(spec, clock=prepared.clock, firmware=None, preload=None, append=append)

@@ -97,7 +97,9 @@ class Cluster:
             if isinstance(reply, Booted):
                 with writing(folder):
                     unpack(reply.archive, folder)
-                    note_repeat(lab, prepared, folder)
+                    # With several CPUs the files of the plugin came with the boot, and so did its script.
+                    if not prepared.processors.several:
+                        note_repeat(lab, prepared, folder)
                 return replace(reply.record, folder=folder)
             target = self._answered(reply, files)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 from harness.run.lanes import Lanes
+from lab import sharing
 from lab.base import host
 from lab.base.cache import Cache
 from lab.base.digest import digest_file
@@ -22,7 +23,7 @@ from lab.base.record import BootRecord
 from lab.guest.payload import Payload
 from lab.native.programs import steady
 from lab.qemu.probe import find_qemu
-from lab.session import Lab, PreparedJob, run_job
+from lab.session import Lab, PreparedJob
 
 KIND = "shipped"
 CHUNK = 16 << 20
@@ -89,7 +90,7 @@ def boot_here(order: Order) -> Booted | Lacks | Unfit:
         with tempfile.TemporaryDirectory(prefix="blklab-boot.") as folder, _called_off(order.stop) as abort:
             lab = Lab(store, find_qemu(), steady(store), Payload({}, {}))
             with _lanes().taken(prepared.memory, abort=abort):
-                record = run_job(lab, prepared, Path(folder), abort=abort)
+                record = sharing.boot(lab, prepared, Path(folder), abort=abort)
             return Booted(replace(record, folder=_HERE), _packed(Path(folder)))
     except LabBroken as error:
         return Unfit(worker, error.message)

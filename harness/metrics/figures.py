@@ -10,6 +10,7 @@ from harness.metrics.occupancy import occupancy_figures, read_handler
 from harness.metrics.readback import FILE as READBACK
 from harness.metrics.readback import devices, read_readback, read_tried, tried_counts
 from harness.metrics.samples import Samples, read_samples
+from harness.metrics.sharing import read_sharing, sharing_figures
 from harness.scenario.metric_names import BUSIEST, SEEKS
 from harness.scenario.model import Load
 from lab.base.record import TRIED
@@ -59,6 +60,9 @@ def figures_of(
             samples = read_samples(files[name], name)
             figures.update(_cost_figures(samples, load, figures))
             figures.update(occupancy_figures(files, topology, load, samples))
+            if (counted := f"{load.name}.lines") in files:
+                sharing = read_sharing(files[counted], counted)
+                figures.update(dict(sharing_figures(sharing, load, samples, figures)))
     return figures
 
 

@@ -13,7 +13,7 @@ from lab import kit
 from lab.base.errors import LabBroken, Misuse
 
 ARCHIVES = (".tar.gz", ".tgz")
-_FROM_BOOT = (kit.REPEAT, kit.JOB, kit.STEADY, kit.EXPECTED, "boot.json")
+_FROM_BOOT = (kit.REPEAT, kit.JOB, kit.STEADY, kit.SHARING, kit.FUNCTIONS, kit.EXPECTED, "boot.json")
 
 
 def chosen_boot(run: RunFolder, boot: str) -> PlannedCell:

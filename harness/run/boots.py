@@ -17,16 +17,17 @@ from harness.record.store import PlannedCell, RunFolder, Store
 from harness.run.events import CellFinished, CellPhase, CellStarted, Listener
 from harness.run.lanes import Lanes, Stopped
 from harness.scenario.model import Scenario
+from lab import sharing
 from lab.base import host
 from lab.base.record import BootRecord
-from lab.session import Lab, PhaseSeen, PreparedJob, run_job
+from lab.session import Lab, PhaseSeen, PreparedJob
 
 Jobs = Mapping[tuple[str, int], PreparedJob]
 """The prepared job of each arm and seed that the kernel and QEMU can run."""
 
 
 class BootMaker(Protocol):
-    """The signature of ``lab.session.run_job``."""
+    """The signature of ``lab.sharing.boot``."""
 
     def __call__(
         self, lab: Lab, prepared: PreparedJob, folder: Path, *, phase_seen: PhaseSeen, abort: threading.Event | None
@@ -42,7 +43,7 @@ class Turns:
 
     lanes: Lanes
     rank: int = 0
-    boot: BootMaker = run_job
+    boot: BootMaker = sharing.boot
 
 
 @dataclass

@@ -71,6 +71,7 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
         yield "disk", _no_target(role.disk, arm), f"known: {names(targets)}"
         return
     yield from _wrong_place(role, topology)
+    yield from _wrong_cpus(role, arm)
     yield from _cgroups(role, arm)
     size = topology.region(role.disk).size
     used, start = _extent(role, size)
@@ -89,6 +90,14 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
     if wait >= timeout:
         says = f"{in_flight} requests in {show_time(wait)}, the command timeout is {timeout / _SECOND:g} s"
         yield "iodepth", f"disk {disk.name} serves {says}", "reduce iodepth or use a faster disk"
+
+
+def _wrong_cpus(role: Role, arm: Arm) -> Iterator[tuple[str, str, str]]:
+    count = arm.topology.processors.cpus
+    if unknown := [cpu for cpu in role.cpus if cpu >= count]:
+        yield "cpus", f"arm {arm.name} has no CPU {unknown[0]}", f"write machine: {{cpus: {unknown[0] + 1}}}"
+    if count > 1 and not role.cpus:
+        yield "cpus", f"arm {arm.name} has {count} CPUs, and the role does not say which it runs on", "write cpus: 0"
 
 
 def _too_few_requests(role: Role, load: Load, arm: Arm) -> Iterator[tuple[str, str, str]]:

@@ -99,6 +99,8 @@ def _role_options(role: Role, topology: Topology, group: str) -> Iterator[tuple[
     yield "iodepth", str(role.iodepth)
     yield "ioengine", role.ioengine
     yield "direct", "1" if role.direct else "0"
+    if cpus := options.pop("cpus", ""):
+        yield "cpus_allowed", cpus
     if CGROUP_FILES.keys() & options.keys():
         # fio's thread would take all roles with it.
         yield "thread", "0"

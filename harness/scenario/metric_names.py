@@ -60,6 +60,18 @@ BAD_BLOCKS = "verify.bad"
 PLACES = ("node", "slot.lanes", "slot.gts")
 """The NUMA node of the role's controllers (QEMU's), and the width and GT/s of their slots."""
 
+SHARING: Mapping[str, str] = {
+    "lines.seen": "transfers of cache lines between CPUs, at the length of the turns",
+    "lines.footprint": "transfers that follow from who reads and writes each line, whatever the length of the turns",
+    "lines.written": "lines that several CPUs use and one writes, in the window",
+    "atomics": "locked instructions",
+    "locks": "acquisitions of spinlocks, rwlocks and mutexes",
+    "locks.held": "instructions while one of them is held",
+    "instructions": "instructions of the kernel and of programs",
+}
+"""Counted where the guest has several CPUs; for each I/O, but for lines.written. A role has those of its CPUs, where no
+other role runs on them; ``guest`` those of all CPUs."""
+
 METRICS: Mapping[str, Metric] = {
     "iops": Metric("1/s", more_is_better=True, bounded=True),
     "bw": Metric("B/s", more_is_better=True, bounded=True),
@@ -87,6 +99,7 @@ METRICS: Mapping[str, Metric] = {
     },
     **{name: Metric("", more_is_better=True, basis=Basis.OTHER) for name in PLACES},
     SEEKS: Metric("", more_is_better=False, basis=Basis.OTHER),
+    **{name: Metric("", more_is_better=False, basis=Basis.OTHER) for name in SHARING},
     **{name: Metric("B/s" if name.endswith("bw") else "1/s", more_is_better=True) for name in HANDLED},
 }
 GUEST, LUN, HOST = "guest", "lun", "host"

@@ -67,11 +67,25 @@ class Role:
         (disk,) = self.disks
         return disk
 
+    @property
+    def cpus(self) -> tuple[int, ...]:
+        """The CPUs that it runs on, in the order of the file; empty for all."""
+        parts = (part.partition("-") for part in self.options.get("cpus", "").split(",") if part)
+        return tuple(cpu for first, _, last in parts for cpu in range(int(first), int(last or first) + 1))
+
     def apart(self) -> tuple["Role", ...]:
-        """The role as one role for each disk, ``NAME.DISK``."""
+        """The role as one role for each disk, ``NAME.DISK``; these take its CPUs in turn."""
         if len(self.disks) == 1:
             return (self,)
-        return tuple(replace(self, name=f"{self.name}.{disk}", disks=(disk,)) for disk in self.disks)
+        return tuple(
+            replace(
+                self,
+                name=f"{self.name}.{disk}",
+                disks=(disk,),
+                options={**self.options, "cpus": str(self.cpus[place % len(self.cpus)])} if self.cpus else self.options,
+            )
+            for place, disk in enumerate(self.disks)
+        )
 
 
 @dataclass(frozen=True)

@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from harness.scenario.metric_names import GUEST, HOST, IDLE, LUN, METRICS, SAMPLED
+from harness.scenario.metric_names import GUEST, HOST, IDLE, LUN, METRICS, SAMPLED, SHARING
 from harness.scenario.model import MIXED, Bound, Clock, Operand, Ratio, Scenario
 from lab.kernels.ranges import RangeError
 from lab.topology.model import Topology
@@ -87,8 +87,9 @@ def names_of(scenario: Scenario) -> Names:
 
 
 def sampled_names(topology: Topology) -> Mapping[str, tuple[str, ...]]:
-    """The LUNs and hosts of a topology, which sampled figures name in place of a role."""
-    return {LUN: tuple(topology.luns), HOST: tuple(topology.hbas)}
+    """What figures name in place of a role: LUNs and hosts of a topology, and the figures of its guest."""
+    counted = SHARING if topology.processors.several else ()
+    return {LUN: tuple(topology.luns), HOST: tuple(topology.hbas), GUEST: (IDLE, *counted)}
 
 
 class _Token(NamedTuple):
@@ -164,7 +165,12 @@ def _path(text: str, offset: int, known: Names, kind: str) -> tuple[str, ...]:
         _check_sampled(after, arm, role, metric, known)
         return arm, load, role, metric
     _check_name(after, f"role of load {load}:", role, known.loads[load])
-    metrics = [name for name, entry in METRICS.items() if entry.bounded or kind != BOUND]
+    guest = known.sampled.get(arm, {}).get(GUEST, ())
+    metrics = [
+        name
+        for name, entry in METRICS.items()
+        if (entry.bounded or kind != BOUND) and (name not in SHARING or name in guest)
+    ]
     what = "metric with a bound:" if kind == BOUND else "metric"
     if (load, role) in known.mixed:
         metrics = [name for name in metrics if not METRICS[name].percentile]
@@ -177,7 +183,7 @@ def _check_sampled(offset: int, arm: str, role: str, metric: str, known: Names) 
     """Refuse what no sample names. ``metric`` is NAME.METRIC of a LUN or a host."""
     after = offset + len(role) + 1
     if role == GUEST:
-        _check_name(after, "figure of the guest:", metric, (IDLE,))
+        _check_name(after, "figure of the guest:", metric, known.sampled.get(arm, {}).get(GUEST, (IDLE,)))
         return
     name, _, figure = metric.partition(".")
     _check_name(after, f"{role} of arm {arm}:", name, known.sampled.get(arm, {}).get(role, ()))

@@ -30,7 +30,7 @@ from lab.yaml.fields import (
     size,
     time,
 )
-from lab.yaml.strict import Map, Node, Problems
+from lab.yaml.strict import Map, Node, Problems, Scalar
 
 MICROSECOND = 10**3
 SECOND = 10**9
@@ -57,6 +57,21 @@ class TopologyRef:
         return {"anyOf": [Text().json(), self.record.json()]}
 
 
+@dataclass(frozen=True)
+class CpuList:
+    """CPUs as the kernel lists them; one CPU is a number to YAML."""
+
+    text = Text("a list of CPUs such as 0-3,5", r"[0-7](-[0-7])?(,[0-7](-[0-7])?){0,7}")
+    type = "list of CPUs"
+
+    def read(self, problems: Problems, label: str, node: Node) -> Any:
+        quoted = replace(node, plain=False) if isinstance(node, Scalar) and node.kind == "integer" else node
+        return self.text.read(problems, label, quoted)
+
+    def json(self) -> Json:
+        return {"anyOf": [Integer(0, 7).json(), self.text.json()]}
+
+
 TOPOLOGY = Field("topology", TopologyRef(), "a name in the catalogue, a path, or inline", "3ware-8506")
 TEACHES = Field("teaches", Text(), "what a reader learns from it", "A deep hog fills the queue.", default="")
 
@@ -77,10 +92,14 @@ _DISTRIBUTION = (
     r"random|zipf:(0\.\d{1,4}|1\.\d{0,3}[1-9]|[2-9](\.\d{1,4})?)|pareto:0\.\d{1,4}|normal:\d{1,2}(\.\d{1,4})?"
 )
 _IO_MAX = r"[rw](bps|iops)=[1-9]\d{0,15}( [rw](bps|iops)=[1-9]\d{0,15}){0,3}"
+CPUS = "cpus"
 OPTIONS: Mapping[str, Option] = {
     option.field.name: option
     for option in (
         Option(Field("rwmixread", Integer(0, 100), "share of reads in a mix", "70", unit="%")),
+        Option(
+            Field(CPUS, CpuList(), "CPUs that it runs on; a role on several disks takes one for each in turn", "0-3")
+        ),
         Option(Field("rate_iops", Integer(1, 10**7), "highest rate of requests", "500", unit="1/s")),
         Option(Field("rate", rate(), "highest rate of bytes", "1 MB/s")),
         Option(

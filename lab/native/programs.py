@@ -48,13 +48,19 @@ PROGRAMS = {
     PROCESS_SAMPLER: replace(_SAMPLER, flags=("-DJOBS_ARE_PROCESSES",)),
 }
 
-PROFILE, EXECUTED = "profile.so", "executed.so"
-"""The plugins that observe what a guest executes; native/profile/plugin.c and executed.c say how."""
+PROFILE, EXECUTED, SHARING = "profile.so", "executed.so", "sharing.so"
+"""The plugins that observe what a guest executes; plugin.c and executed.c in native say how."""
 _PLUGIN_PARTS = {
-    PROFILE: ("functions.c", "marker.c", "memory.c", "plugin.c", "stack.c", "tree.c"),
-    EXECUTED: ("executed.c", "marker.c", "memory.c"),
+    PROFILE: tuple(f"profile/{name}.c" for name in ("functions", "marker", "memory", "plugin", "stack", "tree")),
+    EXECUTED: tuple(f"profile/{name}.c" for name in ("executed", "marker", "memory")),
+    SHARING: (
+        *(f"profile/{name}.c" for name in ("functions", "marker", "memory")),
+        *(f"sharing/{name}.c" for name in ("cpus", "lines", "locks", "plugin")),
+    ),
 }
 # include/qemu/qemu-plugin.h of each release: QEMU refuses a plugin of another version of the interface.
+TURNS_INTERFACE = 4
+"""The first with which a plugin can end the turn of a CPU and read memory."""
 _INTERFACES = (((9, 2), 4), ((9, 1), 3), ((9, 0), 2), ((6, 0), 1))
 
 
@@ -80,9 +86,20 @@ def build(cache: Cache, name: str, *, symbols: bool = False) -> bytes:
 
 def plugin(cache: Cache, version: tuple[int, ...], library: str = PROFILE) -> Path:
     """The plugin for this version of QEMU. Raises LabBroken as ``build`` does."""
-    flags = (*_LIBRARY, *WARNINGS, "-fvisibility=hidden", f"-DPLUGIN_API={interface(version)}")
-    parts = (*(PLUGINS / name for name in _PLUGIN_PARTS[library]), *sorted(PLUGINS.glob("*.h")))
-    return _compile(cache, library, parts, flags, shared=True)
+    flags = (*_LIBRARY, "-I.", *WARNINGS, "-fvisibility=hidden", f"-DPLUGIN_API={interface(version)}")
+    return _compile(cache, library, _plugin_sources(library), flags, shared=True)
+
+
+def _plugin_sources(library: str) -> tuple[Path, ...]:
+    """The C files of a plugin, and the headers beside them."""
+    sources = [ROOT / name for name in _PLUGIN_PARTS[library]]
+    headers = (header for folder in sorted({source.parent for source in sources}) for header in folder.glob("*.h"))
+    return (*sources, *sorted(headers))
+
+
+def source_digest(library: str) -> str:
+    """The sha256, in hex, of a plugin's sources: what it does to a guest depends on them alone."""
+    return digest_bytes(b"".join(path.read_bytes() for path in _plugin_sources(library)))
 
 
 def interface(version: tuple[int, ...]) -> int:

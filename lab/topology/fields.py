@@ -3,7 +3,7 @@
 
 from types import SimpleNamespace
 
-from lab.topology.model import Driver, StackKind, Zone
+from lab.topology.model import Driver, Processors, StackKind, Zone
 from lab.topology.ranges import NamedRanges, Reference, References
 from lab.yaml.fields import Choice, Field, Flag, Integer, Kind, ListOf, Record, Text, name_text, rate, size, time
 
@@ -12,6 +12,15 @@ _SECOND = 10**9
 TOPOLOGY = Field("topology", name_text(), "the topology's name, that of its file", "3ware-8506")
 TITLE = Field("title", Text(), "what it models, in a sentence", "Two disks on one host", default="")
 MEMORY = Field("memory", size(128 * _MEBIBYTE, 1 << 38), "memory of the guest", "512M", required=True)
+MOST_CPUS = 8
+"""More than the plugin can tell apart (MOST_CPUS in native/sharing/cpus.h) are refused."""
+CPUS = Field("cpus", Integer(1, MOST_CPUS), "virtual CPUs; on the virtual clock they take turns", "4", default=1)
+TURN = Field("turn", Integer(100, 10**6), "instructions of a turn, with several CPUs", "300", default=1000)
+MACHINE = Field(
+    "machine",
+    Record((CPUS, TURN), make=Processors),
+    "the guest's CPUs on the virtual clock; with several, cache lines and locks are counted",
+)
 SCALE = Field("scale", Integer(1, 10**6), "factor by which the lab is slower than the hardware", "20", default=1)
 
 SIZE = Field("size", size(_MEBIBYTE), "capacity", "1G", required=True)
@@ -70,9 +79,7 @@ CAN_QUEUE = Field("can_queue", Integer(1, 10240), "tags that all LUNs of the HBA
 CMD_PER_LUN = Field("cmd_per_lun", Integer(1, 10240), "tags that one LUN may hold", "32", absent="can_queue")
 HW_QUEUES = Field("hw_queues", Integer(1, 64), "hardware queues", "1", default=1)
 SLOT = Field("slot", Text(), "slot that it is plugged into", '"9"')
-NODE = Field(
-    "node", Integer(0, 63), "NUMA node; without effect on the virtual clock, which has one CPU", "2", default=0
-)
+NODE = Field("node", Integer(0, 63), "NUMA node; without effect on the virtual clock", "2", default=0)
 INTERRUPTS = Field("interrupts", Integer(0, 7), "CPU that takes its interrupts", "0", absent="the kernel's choice")
 HBA = Field("hba", Reference(), "HBA that has the LUN", "mpt0", required=True)
 LUN_DISKS = Field("disks", References(least=1), "disks it consists of, in order", "[d0..3]", required=True)
@@ -233,7 +240,23 @@ STACKS = Field(
     "stacks", NamedRanges(_STACK, "stack"), "over the LUNs: dm, md, NVMe multipath, loop devices, filesystems"
 )
 TOPOLOGY_RECORD = Record(
-    (TOPOLOGY, TITLE, MEMORY, KERNEL_WORDS, VM, QUEUE, SCALE, LINKS, DISKS, ENCLOSURES, HBAS, LUNS, STACKS, ORIGINS)
+    (
+        TOPOLOGY,
+        TITLE,
+        MEMORY,
+        MACHINE,
+        KERNEL_WORDS,
+        VM,
+        QUEUE,
+        SCALE,
+        LINKS,
+        DISKS,
+        ENCLOSURES,
+        HBAS,
+        LUNS,
+        STACKS,
+        ORIGINS,
+    )
 )
 
 
@@ -245,6 +268,7 @@ HBA_SETTINGS = _by_name(CAN_QUEUE, CMD_PER_LUN, HW_QUEUES, INTERRUPTS)
 DISK_SETTINGS = _by_name(RATE, SERVICE, SEEK, RPM, NCQ, LOOK_AHEAD, COALESCE, BUFFER)
 LINK_SETTINGS = _by_name(LINK_RATE, COST)
 VM_SETTINGS = _by_name(*VM_FIELDS)
+MACHINE_SETTINGS = _by_name(CPUS, TURN)
 STACK_SETTINGS = _by_name(
     *(CHUNK, OFFSET, STACK_SIZE, REPEAT_COUNT, SELECTOR, POLICY, MODE, LEVEL, BITMAP, IOPOLICY),
     *(RESYNC, WRITE_MOSTLY, DIRECT_IO, SIDE, FS_TYPE, MKFS, MOUNT),

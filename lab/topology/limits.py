@@ -235,8 +235,8 @@ def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     if hba.cmd_per_lun > hba.can_queue:
         yield f"cmd_per_lun {hba.cmd_per_lun} exceeds can_queue {hba.can_queue}"
     # blk_mq_alloc_tag_set() makes no more than nr_cpu_ids for a device with one map (4.19 to 7.2).
-    if hba.hw_queues > 1:
-        yield f"hw_queues {hba.hw_queues}: the guest has one CPU, and the kernel makes no more queues than CPUs"
+    if hba.hw_queues > (cpus := topology.processors.cpus):
+        yield f"hw_queues {hba.hw_queues}: the kernel makes no more queues than CPUs, and the guest has {cpus}"
     yield from _own_reasons(hba, topology)
     yield from _company_reasons(hba, topology)
 

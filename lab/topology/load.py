@@ -10,7 +10,7 @@ from typing import Any, TypeVar
 from lab.base.errors import Misuse
 from lab.topology.fields import TOPOLOGY, TOPOLOGY_RECORD
 from lab.topology.limits import refusals
-from lab.topology.model import Disk, Enclosure, Hba, Link, Lun, Topology
+from lab.topology.model import Disk, Enclosure, Hba, Link, Lun, Processors, Topology
 from lab.topology.origins import read_origins
 from lab.topology.settings import SCALED, scaled
 from lab.topology.stacks import read_stacks
@@ -101,7 +101,9 @@ def _read(node: Node, name: str, source: str, problems: Problems, *, in_catalogu
         return None
     vm, queue = ({key: str(value) for key, value in row.get(part, {}).items()} for part in ("vm", "queue"))
     topology = Topology(name, title, memory, hbas, disks, luns, source, links, boxes, {}, scale, origins, vm, queue)
-    topology = read_stacks(replace(topology, kernel_words=tuple(words.split())), stack_rows, lun_rows)
+    processors = row.get("machine") or Processors()
+    topology = replace(topology, kernel_words=tuple(words.split()), processors=processors)
+    topology = read_stacks(topology, stack_rows, lun_rows)
     places = {"disk": disk_rows, "hba": hba_rows, "lun": lun_rows, "stack": stack_rows}
     if len(problems.found) > before:
         return None

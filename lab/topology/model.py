@@ -225,6 +225,18 @@ class Origin:
 
 
 @dataclass(frozen=True)
+class Processors:
+    """The guest's virtual CPUs. Under the virtual clock each executes ``turn`` instructions, then the next one does."""
+
+    cpus: int = 1
+    turn: int = 1000
+
+    @property
+    def several(self) -> bool:
+        return self.cpus > 1
+
+
+@dataclass(frozen=True)
 class Region:
     """The extent of a target on the block device ``lun``, in bytes."""
 
@@ -256,6 +268,7 @@ class Topology:
     vm: Mapping[str, str] = field(default_factory=dict)
     queue: Mapping[str, str] = field(default_factory=dict)
     kernel_words: tuple[str, ...] = ()
+    processors: Processors = field(default_factory=Processors)
 
     def region(self, name: str) -> Region:
         """The extent of this disk, LUN or stack. Raises KeyError for a disk without exactly one LUN."""

@@ -12,6 +12,7 @@ from lab.topology.fields import (
     HBA_SETTINGS,
     KERNEL_WORDS,
     LINK_SETTINGS,
+    MACHINE_SETTINGS,
     REPEAT_COUNT,
     RPM,
     STACK_SETTINGS,
@@ -35,6 +36,7 @@ def setting_fields() -> tuple[Field, ...]:
         ("", "", {KERNEL_WORDS.name: KERNEL_WORDS}),
         (rf"hba\.({NAME}\.)?", "hba.", HBA_SETTINGS),
         (r"vm\.", "vm.", VM_SETTINGS),
+        (r"machine\.", "machine.", MACHINE_SETTINGS),
         (rf"disk\.{_CHOSEN}\.", "disk.NAME.", DISK_SETTINGS),
         (rf"link\.{_CHOSEN}\.", "link.NAME.", LINK_SETTINGS),
         (rf"stack\.{_CHOSEN}\.", "stack.NAME.", STACK_SETTINGS),
@@ -91,6 +93,8 @@ def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
     name, _, parameter = ".".join(rest).partition(".")
     if kind == "vm" and name in VM_SETTINGS:
         return replace(topology, vm={**topology.vm, name: str(value)})
+    if kind == "machine" and name in MACHINE_SETTINGS:
+        return replace(topology, processors=replace(topology.processors, **{name: int(value)}))
     section, what, settings = _SECTIONS.get(kind, ("", "", {}))
     folder, _, attribute = parameter.partition(".")
     attributes = ATTRIBUTES.get(folder, ()) if kind == "stack" else ()

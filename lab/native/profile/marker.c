@@ -6,11 +6,7 @@
 #include <stdlib.h>
 #include <string.h>
 
-#define MARKER_MAX 32
-
-static uint64_t marker;
-static uint8_t marker_bytes[MARKER_MAX];
-static size_t marker_size;
+static struct marker window;
 static const char *output;
 static unsigned int windows;
 static bool in_window;
@@ -29,42 +25,53 @@ size_t copy_bytes(const struct qemu_plugin_insn *insn, uint8_t *to, size_t room)
 #endif
 }
 
-static void read_bytes(const char *text)
+static void read_bytes(struct marker *marker, const char *text)
 {
 	unsigned int byte;
 
-	for (; sscanf(text, "%2x", &byte) == 1 && marker_size < MARKER_MAX; text += 2)
-		marker_bytes[marker_size++] = (uint8_t)byte;
+	for (; sscanf(text, "%2x", &byte) == 1 && marker->size < MARKER_MAX; text += 2)
+		marker->bytes[marker->size++] = (uint8_t)byte;
 }
 
-bool marker_argument(const char *argument)
+bool marker_read(struct marker *marker, const char *argument, const char *address, const char *bytes)
 {
-	if (!strncmp(argument, "marker=", 7))
-		marker = strtoull(argument + 7, NULL, 16);
-	else if (!strncmp(argument, "bytes=", 6))
-		read_bytes(argument + 6);
-	else if (!strncmp(argument, "output=", 7))
-		output = strdup(argument + 7);
+	if (!strncmp(argument, address, strlen(address)))
+		marker->address = strtoull(argument + strlen(address), NULL, 16);
+	else if (!strncmp(argument, bytes, strlen(bytes)))
+		read_bytes(marker, argument + strlen(bytes));
 	else
 		return false;
 	return true;
 }
 
-bool marker_is_set(void)
+bool marker_argument(const char *argument)
 {
-	return marker && marker_size && output;
+	if (strncmp(argument, "output=", 7))
+		return marker_read(&window, argument, "marker=", "bytes=");
+	output = strdup(argument + 7);
+	return true;
 }
 
-bool is_marker(const struct qemu_plugin_tb *tb)
+bool marker_is_set(void)
+{
+	return window.address && window.size && output;
+}
+
+bool marker_begins(const struct marker *marker, const struct qemu_plugin_tb *tb)
 {
 	uint8_t bytes[MARKER_MAX];
 	size_t size = 0;
 
-	if (qemu_plugin_tb_vaddr(tb) != marker)
+	if (qemu_plugin_tb_vaddr(tb) != marker->address)
 		return false;
-	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb) && size < marker_size; i++)
-		size += copy_bytes(qemu_plugin_tb_get_insn(tb, i), bytes + size, marker_size - size);
-	return size == marker_size && !memcmp(bytes, marker_bytes, marker_size);
+	for (size_t i = 0; i < qemu_plugin_tb_n_insns(tb) && size < marker->size; i++)
+		size += copy_bytes(qemu_plugin_tb_get_insn(tb, i), bytes + size, marker->size - size);
+	return size && size == marker->size && !memcmp(bytes, marker->bytes, size);
+}
+
+bool is_marker(const struct qemu_plugin_tb *tb)
+{
+	return marker_begins(&window, tb);
 }
 
 bool window_begins(void)

@@ -8,6 +8,21 @@
 #include <stdbool.h>
 #include <stdio.h>
 
+#define MARKER_MAX 32
+
+/* A function of a program, by its address and its first instructions. */
+struct marker {
+	uint64_t address;
+	uint8_t bytes[MARKER_MAX];
+	size_t size;
+};
+
+/* Read an argument that begins with ADDRESS or with BYTES; false for another one. */
+bool marker_read(struct marker *marker, const char *argument, const char *address, const char *bytes);
+
+/* Whether this block of user space begins with the marker's function. */
+bool marker_begins(const struct marker *marker, const struct qemu_plugin_tb *tb);
+
 /* Whether the argument was one of the marker's, and is kept. */
 bool marker_argument(const char *argument);
 

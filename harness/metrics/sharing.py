@@ -1,0 +1,168 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""What CPUs shared in the window of a load: cache lines that move between them, and locks (native/sharing/plugin.c)."""
+
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from harness.metrics.node import MeasurementError
+from harness.metrics.samples import Samples
+from harness.scenario.metric_names import GUEST
+from harness.scenario.model import Load
+
+_SECOND = 1e9
+
+
+class CpuCounts(NamedTuple):
+    """What one CPU did in the window: ``user`` are instructions of programs, ``held`` those while a lock was held."""
+
+    instructions: int
+    user: int
+    bios: int
+    atomics: int
+    taken: int
+    held: int
+
+
+class LineUse(NamedTuple):
+    """One CPU's use of a line: in how many steps it read and wrote it, how often that moved it, and which bytes."""
+
+    reads: int
+    writes: int
+    read_moves: int
+    write_moves: int
+    bytes_read: int
+    bytes_written: int
+
+
+class Accessor(NamedTuple):
+    """An instruction that used a line on one CPU after another CPU had used it."""
+
+    address: int
+    cpu: int
+    reads: int
+    writes: int
+    read_moves: int
+    write_moves: int
+    bytes: int
+
+
+@dataclass(frozen=True)
+class Line:
+    """A line of 64 bytes that several CPUs used and one at least wrote; ``address`` is the kernel's."""
+
+    physical: int
+    address: int
+    users: dict[int, LineUse] = field(default_factory=dict)
+    accessors: list[Accessor] = field(default_factory=list)
+
+    def seen(self, cpus: Iterable[int]) -> int:
+        """Transfers to these CPUs at the order in which the CPUs executed."""
+        own = (self.users[cpu] for cpu in cpus if cpu in self.users)
+        return sum(use.read_moves + use.write_moves for use in own)
+
+    def footprint(self, cpus: Iterable[int]) -> float:
+        """Transfers to these CPUs if the accesses of all of them come in any order.
+
+        A read moves the line if a write of another CPU came after the CPU's own last access, a write if any access did.
+        """
+        reads, writes = (sum(use[way] for use in self.users.values()) for way in (0, 1))
+        moves = 0.0
+        for cpu in cpus:
+            if cpu not in self.users:
+                continue
+            use = self.users[cpu]
+            written, used = writes - use.writes, reads + writes - use.reads - use.writes
+            if use.reads:
+                moves += use.reads * written / (use.reads + use.writes + written)
+            if use.writes:
+                moves += use.writes * used / (use.writes + used)
+        return moves
+
+
+class LockUse(NamedTuple):
+    """A lock: ``cpus`` are those that took it. ``held`` and ``longest`` are in instructions."""
+
+    address: int
+    cpus: frozenset[int]
+    taken: int
+    contended: int
+    held: int
+    longest: int
+
+
+@dataclass(frozen=True)
+class Sharing:
+    """One window. ``turns`` is how often the guest went on to another CPU."""
+
+    turns: int
+    cpus: Mapping[int, CpuCounts]
+    locks: tuple[LockUse, ...]
+    lines: tuple[Line, ...]
+
+
+def read_sharing(data: bytes, file: str) -> Sharing:
+    """Raises MeasurementError."""
+    turns, cpus, locks, lines = 0, dict[int, CpuCounts](), list[LockUse](), list[Line]()
+    try:
+        for row in data.decode().splitlines():
+            kind, *words = row.split()
+            match kind:
+                case "turns":
+                    turns = int(words[0])
+                case "cpu":
+                    number, *counts = map(int, words)
+                    cpus[number] = CpuCounts(*counts)
+                case "lock":
+                    users = int(words[1], 16)
+                    own = frozenset(cpu for cpu in range(users.bit_length()) if users >> cpu & 1)
+                    locks.append(LockUse(int(words[0], 16), own, *map(int, words[2:])))
+                case "line":
+                    lines.append(Line(int(words[0], 16), int(words[1], 16)))
+                case "user":
+                    masks = (int(word, 16) for word in words[5:])
+                    lines[-1].users[int(words[0])] = LineUse(*map(int, words[1:5]), *masks)
+                case "by":
+                    address, mask = int(words[0], 16), int(words[6], 16)
+                    cpu, reads, writes, read_moves, write_moves = map(int, words[1:6])
+                    accessor = Accessor(address, cpu, reads, writes, read_moves, write_moves, mask)
+                    lines[-1].accessors.append(accessor)
+                case _:
+                    raise ValueError(f"unknown row {kind}")
+    except (ValueError, TypeError, IndexError) as error:
+        raise MeasurementError(file, f"cannot be read: {error}") from error
+    if not cpus:
+        raise MeasurementError(file, "has no CPU")
+    return Sharing(turns, cpus, tuple(locks), tuple(lines))
+
+
+def sharing_figures(
+    sharing: Sharing, load: Load, samples: Samples, figures: Mapping[tuple[str, str, str], float]
+) -> Iterator[tuple[tuple[str, str, str], float]]:
+    """Figures of ``guest``, and of each role that has CPUs to itself; nothing where no I/Os are.
+
+    I/Os are those that the roles complete in the time of the sampled window.
+    """
+    seconds = (samples.ended - samples.began) / _SECOND
+    done = {name: figures[load.name, name, "iops"] * seconds for name in load.roles}
+    own = {name: frozenset(cpu for part in role.apart() for cpu in part.cpus) for name, role in load.roles.items()}
+    if not sum(done.values()):
+        return
+    for metric, value in _figures(sharing, frozenset(sharing.cpus), sum(done.values())):
+        yield (load.name, GUEST, metric), value
+    for name, cpus in own.items():
+        others = [theirs for other, theirs in own.items() if other != name]
+        if cpus and done[name] and all(theirs and not cpus & theirs for theirs in others):
+            for metric, value in _figures(sharing, cpus, done[name]):
+                yield (load.name, name, metric), value
+
+
+def _figures(sharing: Sharing, cpus: frozenset[int], ios: float) -> Iterator[tuple[str, float]]:
+    counts = [sharing.cpus[cpu] for cpu in sorted(cpus) if cpu in sharing.cpus]
+    yield "lines.seen", sum(line.seen(cpus) for line in sharing.lines) / ios
+    yield "lines.footprint", sum(line.footprint(cpus) for line in sharing.lines) / ios
+    yield "lines.written", float(sum(not cpus.isdisjoint(line.users) for line in sharing.lines))
+    yield "atomics", sum(count.atomics for count in counts) / ios
+    yield "locks", sum(count.taken for count in counts) / ios
+    yield "locks.held", sum(count.held for count in counts) / ios
+    yield "instructions", sum(count.instructions for count in counts) / ios

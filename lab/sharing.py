@@ -1,0 +1,143 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Boots of guests with several CPUs: a plugin ends the turns of the CPUs, and counts cache lines and locks that they
+share. The counts of each window are measured files of the boot, LOAD.lines, and a part of its digest.
+"""
+
+import gzip
+import re
+import threading
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from shutil import copyfile
+from tempfile import TemporaryDirectory
+
+from lab import kit
+from lab.base.digest import digest_results
+from lab.base.errors import CannotJudge
+from lab.base.record import BootRecord, Outcome
+from lab.base.units import silent
+from lab.guest import image
+from lab.guest.steps import job_files
+from lab.guest.steps.load import Phase, RunLoad
+from lab.native.programs import SHARING, plugin
+from lab.profile import WINDOW, window_files, window_marker
+from lab.session import Lab, PhaseSeen, PreparedJob, run_job, sampler_of, writing
+
+LINES_FILE = "{load}.lines"
+"""Measured file: what the plugin counted in the window of a load (native/sharing/plugin.c)."""
+_KIND, _KALLSYMS = "kallsyms", "kallsyms.gz"
+_FIRST_TURN, _FIRST_TURN_BYTES = "become_prompt", 8
+_PATIENCE = 4
+_READ_SYMBOLS = f"""[symbols]
+ioengine=null
+rw=read
+size=4k
+exec_prerun=/bin/busybox grep -i ' [tdbvaw] ' /proc/kallsyms | gzip -c > /out/{_KALLSYMS} && true
+"""
+_SYMBOLS_DEADLINE = 3600
+_LOCKS = (
+    (r"_raw_(spin|write)_lock(_bh|_irq|_irqsave)?(_nested)?|mutex_lock(_killable|_interruptible|_io)?", "l"),
+    (r"_raw_read_lock(_bh|_irq|_irqsave)?", "k"),
+    (r"_raw_(spin|read|write)_trylock(_bh)?|mutex_trylock", "t"),
+    (r"(native_|__pv_)?queued_(spin|write)_lock_slowpath", "w"),
+    (r"_raw_(spin|read|write)_unlock(_bh|_irq|_irqrestore)?|mutex_unlock", "u"),
+    ("submit_bio", "b"),
+    ("__switch_to_asm", "x"),
+)
+"""Functions by the letters of native/sharing/locks.h."""
+_IN_HOT = 12
+"""Offset of cpu_number in struct pcpu_hot, where it was from 6.2 to 6.13 (arch/x86/include/asm/current.h)."""
+
+
+@dataclass(frozen=True)
+class Symbols:
+    """Names of the kernel's image by address, sorted; ``functions`` are those of code."""
+
+    addresses: Sequence[tuple[int, str]]
+    functions: Sequence[tuple[int, str]]
+
+
+def boot(
+    lab: Lab,
+    prepared: PreparedJob,
+    folder: Path,
+    *,
+    phase_seen: PhaseSeen = silent,
+    abort: threading.Event | None = None,
+) -> BootRecord:
+    """``run_job``, with the plugin where there are several CPUs. Raises CannotJudge, and what ``run_job`` raises."""
+    if not prepared.processors.several or prepared.hardware:
+        return run_job(lab, prepared, folder, phase_seen=phase_seen, abort=abort)
+    symbols = read_symbols(image_kallsyms(lab, prepared, phase_seen=phase_seen))
+    with writing(folder):
+        (folder / kit.FUNCTIONS).write_text(_functions_file(symbols))
+        copyfile(plugin(lab.cache, lab.qemu.version, SHARING), folder / kit.SHARING)
+    counted = replace(
+        prepared, plugin=_plugin_words(lab, prepared, symbols), wall_limit=_PATIENCE * prepared.wall_limit
+    )
+    record = run_job(lab, counted, folder, phase_seen=phase_seen, abort=abort)
+    if record.outcome is not Outcome.BYE:
+        return record
+    lines = {LINES_FILE.format(load=load): path.read_bytes() for load, path in window_files(prepared, folder).items()}
+    files = {**record.files, **lines}
+    return replace(record, files=files, digest=digest_results(files))
+
+
+def image_kallsyms(lab: Lab, prepared: PreparedJob, *, phase_seen: PhaseSeen) -> str:
+    """/proc/kallsyms of the kernel's image: the same in every boot without KASLR, so one boot reads it."""
+
+    def fill(into: Path) -> None:
+        phase_seen("reading symbols")
+        steps = (Phase("rest"), RunLoad("symbols", _READ_SYMBOLS))
+        archive = image.job_archive(job_files(steps, deadline=_SYMBOLS_DEADLINE))
+        with TemporaryDirectory(prefix="blklab-symbols-") as folder:
+            record = run_job(lab, replace(prepared, job_archive=archive, steps=steps), Path(folder))
+            if record.outcome is not Outcome.BYE:
+                raise CannotJudge(
+                    f"the kernel's symbols cannot be read: {record.outcome}: {record.detail}",
+                    remedy="use one CPU (machine: {cpus: 1})",
+                )
+            (into / _KALLSYMS).write_bytes(record.files[_KALLSYMS])
+
+    return gzip.decompress((lab.cache.entry(_KIND, prepared.kernel.digest, fill) / _KALLSYMS).read_bytes()).decode()
+
+
+def read_symbols(kallsyms: str) -> Symbols:
+    """The symbols of the image; several names of one address are kept, in their order."""
+    rows = [line.split() for line in kallsyms.splitlines() if "[" not in line]
+    every = sorted((int(address, 16), kind, name) for address, kind, name in rows)
+    code = [(address, name) for address, kind, name in every if kind in "tTwW"]
+    return Symbols([(address, name) for address, _, name in every], code)
+
+
+def _functions_file(symbols: Symbols) -> str:
+    letters: dict[int, str] = {}
+    for address, name in symbols.functions:
+        letter = next((letter for pattern, letter in _LOCKS if re.fullmatch(pattern, name)), "-")
+        letters[address] = letter if letter != "-" else letters.get(address, "-")
+    return "".join(f"{address:x} {letter}\n" for address, letter in letters.items() if address)
+
+
+def _plugin_words(lab: Lab, prepared: PreparedJob, symbols: Symbols) -> tuple[str, ...]:
+    sampler = sampler_of(prepared.steps)
+    start, bytes_of_start = window_marker(lab.cache, sampler, _FIRST_TURN, _FIRST_TURN_BYTES)
+    return (
+        f"./{kit.SHARING}",
+        f"functions=./{kit.FUNCTIONS}",
+        f"number={_number_offset(symbols):x}",
+        f"turn={prepared.processors.turn}",
+        start.replace("marker", "start"),
+        bytes_of_start.replace("bytes", "startbytes"),
+        *window_marker(lab.cache, sampler),
+        f"output={WINDOW}",
+    )
+
+
+def _number_offset(symbols: Symbols) -> int:
+    places = {name: address for address, name in symbols.addresses}
+    if "cpu_number" in places:
+        return places["cpu_number"]
+    if "pcpu_hot" in places:
+        return places["pcpu_hot"] + _IN_HOT
+    raise CannotJudge("the kernel does not say where it keeps the number of a CPU", remedy="use one CPU")
