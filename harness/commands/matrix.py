@@ -17,13 +17,15 @@ from harness.commands.common.boots import (
     elsewhere,
     every_scenario,
     kernels,
+    refuse_ranges,
     specs,
 )
 from harness.commands.common.choice import chosen_by
+from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
 from harness.limits.load import load_scenario
 from harness.matrix.driver import run_matrix
 from harness.matrix.merge import merge, parts
-from harness.matrix.plan import MOST_JOBS, MatrixPlan, Shard, document, hosted_jobs, read_shard
+from harness.matrix.plan import MOST_JOBS, MatrixPlan, Shard, cells_of, document, hosted_jobs, read_shard
 from harness.patch.choice import choice_lines
 from harness.patch.touched import Sources
 from harness.record.matrices import MatrixFolder
@@ -35,6 +37,7 @@ from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken, Misuse
 from lab.kernels.git import commit_of, is_repository
+from lab.kernels.offers import expand
 from lab.yaml.strict import shown_path
 
 KERNELS = "debian:5.10 debian:6.1 debian:6.12 debian:7.2"
@@ -74,6 +77,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     shared.add_jobs(parser)
     shared.add_results(parser)
     parser.add_argument("--refresh", action="store_true", help="use the newest package of each kernel")
+    add_dry_run(parser)
     parser.epilog = (
         "Exit status: 0 when everything that could be judged passes, 1 fail, 125 cannot judge, 128 and above broken."
     )
@@ -88,6 +92,8 @@ def execute(options: argparse.Namespace) -> int:
         jobs = hosted_jobs(scenarios, specs(_named(options), Cache.default()), options.seeds, options.emit_jobs)
         print(json.dumps(document(jobs)))
         return EXIT_PASS
+    if options.dry_run:
+        return _dry_run(options, scenarios, store)
     bench = bench_of(options)
     found = kernels(specs(_named(options), bench.lab.cache), bench.lab.cache, refresh=options.refresh)
     plan = MatrixPlan(scenarios, found, options.seeds, options.shard, _command(options))
@@ -98,6 +104,15 @@ def execute(options: argparse.Namespace) -> int:
         shared.tell("interrupted: run the same command again to resume")
         raise
     return _print(folder)
+
+
+def _dry_run(options: argparse.Namespace, scenarios: Sequence[Scenario], store: Store) -> int:
+    unresolved = {spec: CannotJudge("not resolved") for spec in expand(" ".join(_named(options)), refuse_ranges)}
+    by_name = {scenario.name: scenario for scenario in scenarios}
+    cells = cells_of(MatrixPlan(tuple(scenarios), unresolved, options.seeds, options.shard))
+    mine = [cell for cell in cells if cell.shard == options.shard.number]
+    print_estimates([Estimate(by_name[cell.scenario], cell.kernel.spec, cell.boots) for cell in mine], store.root)
+    return EXIT_PASS
 
 
 def _scenarios(named: Sequence[str]) -> tuple[Scenario, ...]:

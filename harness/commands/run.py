@@ -6,12 +6,15 @@ from dataclasses import replace
 
 from harness.commands.common import options as shared
 from harness.commands.common.boots import bench_of, kernel_of, scenario_of
+from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
 from harness.commands.common.output import add_exports, check_exports, export, show_run
 from harness.report.format import plural
 from harness.run.bench import Bench, Run
 from harness.run.clocks import STRATEGIES
 from harness.run.plan import Request, run_command
 from harness.run.tracing import DEFAULT_EVENTS, Trace, chosen_cell, parse_events, trace_boot
+from harness.scenario.expand import expand
+from harness.scenario.model import Scenario
 from lab.base.errors import EXIT_PASS, Misuse
 
 
@@ -42,7 +45,7 @@ def execute_trace(options: argparse.Namespace) -> int:
 
 
 def _check(options: argparse.Namespace) -> None:
-    unused = [name for name in ("base", "seeds", "verify", "json") if getattr(options, name)]
+    unused = [name for name in ("base", "seeds", "verify", "dry_run", "json") if getattr(options, name)]
     if unused:
         flag = f"--{unused[0].replace('_', '-')}"
         raise Misuse(f"--trace with {flag}: --trace makes one boot and no verdict", remedy=f"omit {flag}")
@@ -79,6 +82,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--refresh", action="store_true", help="use the newest package of the kernel, not the pinned one"
     )
+    add_dry_run(parser)
     add_exports(parser)
     add_tracing(parser)
     parser.epilog = "Exit status: 0 pass, 1 fail, 125 cannot judge, 128 and above: the lab is broken or misused."
@@ -92,6 +96,8 @@ def execute(options: argparse.Namespace) -> int:
         raise Misuse("--seed selects the boot that --trace records", remedy="add --trace, or use --seeds N")
     scenario = scenario_of(options)
     STRATEGIES[scenario.clock].refuse(scenario, verify=options.verify, baseline=options.base is not None)
+    if options.dry_run:
+        return _dry_run(options, scenario)
     bench = bench_of(options)
     kernel = kernel_of(options.kernel, refresh=options.refresh)
     base = kernel_of(options.base, refresh=options.refresh) if options.base else None
@@ -122,6 +128,14 @@ def _told(run: Run) -> Run:
     if run.resumed:
         shared.tell(f"{plural(run.resumed, 'boot')} taken over from an interrupted run")
     return run
+
+
+def _dry_run(options: argparse.Namespace, scenario: Scenario) -> int:
+    kernels = (options.base, options.kernel) if options.base else (options.kernel,)
+    times = 2 if options.verify else 1
+    boots = times * len(expand(scenario, options.seeds, options.arm or None))
+    print_estimates([Estimate(scenario, spec, boots) for spec in kernels], shared.results_root(options.results))
+    return EXIT_PASS
 
 
 def _command(options: argparse.Namespace) -> tuple[str, ...]:

@@ -5,6 +5,7 @@ import argparse
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
+from typing import NoReturn
 
 from rich.console import Console
 
@@ -100,6 +101,11 @@ def add_kernels(parser: argparse.ArgumentParser, default: str) -> None:
 def specs(named: Sequence[str], cache: Cache) -> tuple[str, ...]:
     """The specs that ``named`` lists, ranges replaced by what is in them. Raises Misuse."""
     return expand(" ".join(named), partial(offers, cache, tell))
+
+
+def refuse_ranges() -> NoReturn:
+    """What --dry-run passes to ``expand``: the kernels in a range are known only from the archive."""
+    raise Misuse("--dry-run downloads nothing, and a range needs the archive's list", remedy="name the kernels")
 
 
 def kernels(wanted: Sequence[str], cache: Cache, *, refresh: bool = False) -> Mapping[str, Kernel | BlklabError]:

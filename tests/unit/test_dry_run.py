@@ -1,0 +1,75 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``--dry-run``: boots and time, without a boot or a download."""
+
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.cli import main
+from harness.commands.common.dry_run import Estimate
+from harness.record.index import IndexedRun
+from lab.base.errors import EXIT_MISUSE, EXIT_PASS
+from tests.unit.record_samples import MODEL
+
+RUN = IndexedRun(
+    path="sample/1",
+    scenario=MODEL.name,
+    run_id="1",
+    started="2026-01-01T00:00:00Z",
+    spec="debian:6.1",
+    release="6.1.0-50-amd64",
+    series="6.1",
+    kernel="0" * 64,
+    mutant="",
+    origin="",
+    scenario_digest="0" * 64,
+    qemu="",
+    baseline="",
+    status="PASS",
+    exit_code=0,
+    seeds=2,
+    boots=4,
+    seconds=40.0,
+    size=1,
+)
+
+
+@pytest.fixture
+def nothing_here(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
+    """A host without QEMU, cache and runs."""
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.setenv("BLKLAB_CACHE", "/proc/nothing")
+    return tmp_path / "results"
+
+
+def test_a_run_is_only_counted(nothing_here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["run", "shared-queue", "--kernel", "debian:6.1", "--results", str(nothing_here), "--dry-run"]
+    assert main(words) == EXIT_PASS
+    shown = capsys.readouterr()
+    assert "1 cell, 8 boots, unknown (no stored run)" in shown.out
+    assert shown.err == "blklab: nothing was booted or downloaded\n"
+    assert not nothing_here.exists()
+    more = ["--arm", "shared", "--seeds", "3", "--verify", "--base", "debian:7.2"]
+    assert main([*words, *more]) == EXIT_PASS
+    assert "2 cells, 12 boots" in capsys.readouterr().out
+    assert main([*words, "--arm", "nosuch"]) == EXIT_MISUSE
+
+
+def test_a_matrix_is_only_counted(nothing_here: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    words = ["matrix", "shared-queue", "wall/nvme-63-tags", "--results", str(nothing_here), "--dry-run", "--kernels"]
+    assert main([*words, "debian:6.1 debian:7.2"]) == EXIT_PASS
+    assert "4 cells, at most 40 boots, unknown (no stored run)" in capsys.readouterr().out
+    assert main([*words, "debian:6.1 debian:7.2", "--shard", "1/2"]) == EXIT_PASS
+    assert "2 cells, at most 20 boots" in capsys.readouterr().out
+    assert main([*words, "debian:6.1 .. debian:7.2"]) == EXIT_MISUSE
+    assert not nothing_here.exists()
+
+
+def test_the_time_is_that_of_stored_runs_of_the_same_kernel() -> None:
+    other = replace(RUN, spec="debian:7.2", seconds=80.0)
+    assert Estimate(MODEL, "debian:6.1", 8).seconds([RUN, other]) == 80.0
+    assert Estimate(MODEL, "debian:7.2", 8).seconds([RUN, other]) == 160.0
+    assert Estimate(MODEL, "debian:5.10", 8).seconds([RUN, other]) == 120.0
+    assert Estimate(MODEL, "debian:6.1", 8).seconds([replace(RUN, scenario="another")]) is None
+    assert Estimate(MODEL, "debian:6.1", 8).seconds([replace(RUN, seconds=None)]) is None
