@@ -14,8 +14,12 @@ _SECOND = 1e9
 
 
 class CpuCounts(NamedTuple):
-    """What one CPU did in the window: ``user`` are instructions of programs, ``held`` those while a lock was held."""
+    """What one CPU did in the window: ``user`` are instructions of programs, ``held`` those while a lock was held.
 
+    ``base`` is the address of its per-CPU area.
+    """
+
+    base: int
     instructions: int
     user: int
     bios: int
@@ -111,8 +115,7 @@ def read_sharing(data: bytes, file: str) -> Sharing:
                 case "turns":
                     turns = int(words[0])
                 case "cpu":
-                    number, *counts = map(int, words)
-                    cpus[number] = CpuCounts(*counts)
+                    cpus[int(words[0])] = CpuCounts(int(words[1], 16), *map(int, words[2:]))
                 case "lock":
                     users = int(words[1], 16)
                     own = frozenset(cpu for cpu in range(users.bit_length()) if users >> cpu & 1)

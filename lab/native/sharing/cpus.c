@@ -102,7 +102,9 @@ void cpus_write(FILE *file)
 	for (unsigned int number = 0; number < MOST_CPUS; number++)
 		for (const struct cpu *cpu = cpus; cpu < cpus + count; cpu++)
 			if (cpu->number == number)
-				fprintf(file, "cpu %u %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 "\n",
-					number, cpu->instructions, cpu->user_instructions, cpu->bios, cpu->atomics, cpu->taken,
+				fprintf(file,
+					"cpu %u %" PRIx64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64 " %" PRIu64
+					"\n",
+					number, cpu->base, cpu->instructions, cpu->user_instructions, cpu->bios, cpu->atomics, cpu->taken,
 					cpu->held_instructions);
 }

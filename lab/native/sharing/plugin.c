@@ -19,7 +19,7 @@
  *
  * A file has the lines
  *   turns COUNT                       changes to another CPU
- *   cpu NUMBER INSTRUCTIONS USER BIOS ATOMICS TAKEN HELD     of all its locks
+ *   cpu NUMBER BASE INSTRUCTIONS USER BIOS ATOMICS TAKEN HELD     base of its per-CPU area; of all its locks
  *   lock ADDRESS CPUS TAKEN CONTENDED HELD LONGEST
  *   line PHYSICAL VIRTUAL             and for it
  *   user CPU READS WRITES MOVED-BY-READS MOVED-BY-WRITES BYTES-READ BYTES-WRITTEN     reads and writes in steps
