@@ -12,8 +12,8 @@ from harness.record.judging import judge_run
 from harness.record.matrices import load_matrix
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.page.run import run_page
-from harness.studies.overview.collection import Collection, newest, of_matrix, runs_of
-from harness.studies.overview.set import history_page, set_page
+from harness.studies.overview.collection import Collection, newest, of_matrix, of_runs
+from harness.studies.overview.set import set_page
 from lab.base.errors import EXIT_PASS, Misuse
 
 PAGE = "report.html"
@@ -75,4 +75,4 @@ def _set(collection: Collection, target: Path) -> str:
 
 
 def _history(folder: Path, target: Path) -> str:
-    return history_page(folder.name, list(runs_of(Store(folder.parent), folder.name)), target, PAGE)
+    return set_page(of_runs(Store(folder.parent), folder.name), target, PAGE)

@@ -18,6 +18,7 @@ from lab.base.errors import Misuse
 from lab.kernels.release import by_release, series_of
 
 NOT_DECIDED = "not run"
+_MOST_RUNS = 40
 _PACKAGED = ("debian", "mainline")
 
 
@@ -98,6 +99,19 @@ def of_matrix(root: Path, record: MatrixRecord) -> Collection:
     ended = f"ended {record.ended}" if record.ended else "not ended"
     note = f"Matrix {record.matrix_id}, started {record.started}, {ended}."
     return _collection("Matrix", note, record.scenarios, columns.values(), cells)
+
+
+def of_runs(store: Store, scenario: str) -> Collection:
+    """The newest runs of one scenario, by kernel version and date. Raises Misuse without any."""
+    runs = [*runs_of(store, scenario)][-_MOST_RUNS:]
+    cells = {}
+    for run in sorted(runs, key=lambda run: (by_release(run.facts.kernel.release), run.facts.run_id)):
+        label = f"{series_of(run.facts.kernel.release)} {run.facts.started[5:10]}"
+        cells[scenario, Column(label, f"{run.facts.kernel.release}, run {run.facts.run_id}")] = _judged_cell(run)
+    if not cells:
+        raise Misuse(f"no run of {scenario} can be read", remedy=f"blklab run {scenario}")
+    note = f"{plural(len(cells), 'run')}, sorted by kernel version, then by date."
+    return _collection(f"History of {scenario}", note, (scenario,), (column for _, column in cells), cells)
 
 
 def _collection(

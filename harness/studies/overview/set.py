@@ -1,29 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The page of a set of runs, and that of one scenario's history: each ratio is a strip with a row for each run."""
+"""The page of a set of runs: each ratio is a strip with a row for each kernel or run."""
 
 import os
 import shlex
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import pairwise
 from pathlib import Path
 
 from harness.judge.cells import ensemble_of
 from harness.judge.claims import NOT_RUN, EntryVerdict
-from harness.judge.comparison import Difference, kind_of
 from harness.judge.thresholds import LARGE
 from harness.judge.verdict import SHOWN_METRIC, Verdict
 from harness.metrics.figures import PER_IO
-from harness.record.judging import Altered, judge_run
-from harness.record.store import RunFolder
 from harness.report.drawing.chart import StripRow, strip
-from harness.report.format import figure, plural, reported, severity, spread, time_words, value
+from harness.report.format import figure, reported, severity, spread, time_words, value
 from harness.report.page.render import MUST_BE, Values, render
 from harness.report.words import LEGEND, against
 from harness.scenario.model import Claim, Clock, Control, Scenario, Status
 from harness.studies.overview.collection import NEAR, Collection, CollectionCell, Column, JudgedRun, heat_rows
-from lab.base.errors import Misuse
-from lab.kernels.release import by_release, series_of
 
 _NOTHING = "-"
 _TABLES: Mapping[str, tuple[str, Callable[[float], str]]] = {
@@ -118,15 +112,12 @@ def _newest(rows: Sequence[Row]) -> Scenario:
     return max((run.run for _, run in rows if run), key=lambda run: run.facts.run_id).scenario
 
 
-_MOST_RUNS = 40
-
-
 def set_page(collection: Collection, target: Path, page_name: str) -> str:
-    """HTML of the heat map and, for each scenario, of its ratios kernel by kernel.
+    """HTML of the heat map and, for each scenario, of its ratios kernel by kernel or run by run.
 
     ``target`` is the path of the page, ``page_name`` the name of the pages in run folders.
     """
-    parts = [_part(collection, name, target, page_name) for name in collection.scenarios]
+    parts = [_scenario(collection, name, target, page_name) for name in collection.scenarios]
     words = Counter(entry.status for entry in collection.cells.values())
     return render(
         "set.html",
@@ -140,56 +131,12 @@ def set_page(collection: Collection, target: Path, page_name: str) -> str:
     )
 
 
-def history_page(scenario: str, runs: Sequence[RunFolder], target: Path, page_name: str) -> str:
-    """HTML of all runs of a scenario by kernel version and date. Raises Misuse without a run."""
-    shown = sorted(runs[-_MOST_RUNS:], key=lambda run: (by_release(run.facts.kernel.release), run.facts.run_id))
-    rows: list[tuple[Column, CollectionCell]] = []
-    for run in shown:
-        try:
-            judged = JudgedRun(run, judge_run(run))
-        except (Misuse, Altered):
-            continue
-        column = Column(f"{series_of(run.facts.kernel.release)} {run.facts.started[5:10]}", run.facts.kernel.release)
-        rows.append((column, CollectionCell(str(judged.verdict.status), judged)))
-    if not rows:
-        raise Misuse(f"no run of {scenario} can be judged", remedy=f"blklab run {scenario}")
-    part = _scenario(scenario, rows, target, page_name)
-    versions = len({entry.judged.run.facts.scenario_digest for _, entry in rows if entry.judged})
-    return render(
-        "history.html",
-        legend=LEGEND,
-        part=part,
-        versions=versions,
-        counted=plural(len(rows), "run"),
-        left_out=plural(len(runs) - len(rows), "run") if len(runs) > len(rows) else "",
-        changes=list(_changes(rows)),
-    )
-
-
-def _changes(rows: Sequence[tuple[Column, CollectionCell]]) -> Iterator[Values]:
-    """Claims whose ranges do not overlap from one run to the next on the same release."""
-    named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
-    for (_, before), (label, after) in pairwise(named):
-        if before is None or after is None or before.run.facts.kernel.release != after.run.facts.kernel.release:
-            continue
-        exact = after.run.scenario.clock is Clock.VIRTUAL
-        old = {claim.ratio: claim.judgement.ensemble for claim in before.verdict.claims}
-        for claim in after.verdict.claims:
-            was, now = old.get(claim.ratio), claim.judgement.ensemble
-            kind = kind_of(was, now, exact=exact)
-            if was is not None and now is not None and kind in (Difference.REAL, Difference.MARKED):
-                row = {"label": label, "that": claim.that, "was": spread(was), "now": spread(now)}
-                yield {**row, "by": against(now, was, exact=exact), "run_id": after.run.facts.run_id}
-
-
-def _part(collection: Collection, scenario: str, target: Path, page_name: str) -> Values | None:
-    rows = [(column, entry) for column, entry in collection.row(scenario) if entry is not None]
-    return _scenario(scenario, rows, target, page_name) if any(entry.judged for _, entry in rows) else None
-
-
-def _scenario(scenario: str, rows: Sequence[tuple[Column, CollectionCell]], target: Path, page_name: str) -> Values:
+def _scenario(collection: Collection, scenario: str, target: Path, page_name: str) -> Values | None:
     """``machines`` are the distinct QEMU versions of the boots."""
+    rows = [(column, entry) for column, entry in collection.row(scenario) if entry is not None]
     named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
+    if not any(run for _, run in named):
+        return None
     ratios, red, shown = claims(named), controls(named), list(_runs(rows, target, page_name))
     bad = severity(Status.DONE)
     tables = {name: list(compared(named, *of)) for name, of in _TABLES.items()}
