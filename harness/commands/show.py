@@ -5,10 +5,8 @@ import argparse
 import json
 from pathlib import Path
 
-from harness.base.files import write_atomic
 from harness.commands.common.options import SCENARIOS, add_arms
 from harness.limits.load import load_scenario
-from harness.report.drawing.layout import topology_svg
 from harness.report.terminal.explain import describe_scenario, steps_of
 from harness.report.terminal.topology import describe_topology
 from harness.scenario.load import find_scenario, find_scenarios
@@ -23,7 +21,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_arms(parser)
     parser.add_argument("--steps", action="store_true", help="also print the steps of the guest and the fio jobs")
     parser.add_argument("--topology", action="store_true", help="the topology, when a scenario has the same name")
-    parser.add_argument("--svg", metavar="FILE", type=Path, help="also draw the topology into this file")
     parser.add_argument("--schema", action="store_true", help="print the JSON schema of scenario files, for editors")
 
 
@@ -35,8 +32,6 @@ def execute(options: argparse.Namespace) -> int:
         raise Misuse("show needs the name of a scenario or a topology", remedy="blklab list shows the names")
     if options.topology or _is_topology(options.name):
         return _show_topology(options)
-    if options.svg:
-        raise Misuse(f"{options.name} is a scenario, and --svg draws topologies", remedy="name its topology")
     scenario = load_scenario(options.name, search=SCENARIOS)
     print(describe_scenario(scenario, tuple(options.arm)))
     if options.steps:
@@ -48,8 +43,6 @@ def _show_topology(options: argparse.Namespace) -> int:
     if options.arm or options.steps:
         raise Misuse(f"{options.name} is a topology and has no arms", remedy="omit --arm and --steps")
     topology = load_topology(options.name, near=Path())
-    if options.svg:
-        write_atomic(options.svg, topology_svg(topology).encode())
     print(describe_topology(topology))
     return EXIT_PASS
 

@@ -3,19 +3,16 @@
 
 import re
 from dataclasses import replace
-from itertools import combinations
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from harness.cli import main
-from harness.report.drawing.boxes import drawing
-from harness.report.drawing.layout import layout, topology_svg
+from harness.report.drawing.boxes import branches
 from harness.report.terminal.topology import describe_topology
 from lab.topology.graph import maximum_flow
 from lab.topology.limits import crossings
-from lab.topology.load import CATALOGUE, load_topology
+from lab.topology.load import load_topology
 from lab.topology.model import Topology
 from lab.topology.ranges import ranged
 from tests.unit.analysis_samples import null_topology
@@ -82,11 +79,14 @@ def test_what_is_alike_is_one_line(boxes: Topology) -> None:
 def test_two_ways_to_a_disk_are_two_lines(tmp_path: Path) -> None:
     one = TWO_BOXES.replace("d00..11", "d00..00").replace("a00..11", "a00..00").replace("b00..11", "b00..00")
     (tmp_path / "t.yaml").write_text(one.replace("m00..11", "m00..00"))
-    drawn = drawing(load_topology("./t.yaml", near=tmp_path))
-    assert [[box.title for box in way] for way in drawn.ways][:2] == [
-        ["mpt", "pcie", "port0", "j0", "d00"],
-        ["mpt", "pcie", "port1", "j0", "d00"],
+    ((pcie,), _) = (branch.below for branch in branches(load_topology("./t.yaml", near=tmp_path)))
+    ways = [
+        [port.box.title, box.box.title, disks.box.title]
+        for port in pcie.below
+        for box in port.below
+        for disks in box.below
     ]
+    assert ways == [["port0", "j0", "d00"], ["port1", "j0", "d00"]]
 
 
 def test_the_maximum_flow_names_its_cut(boxes: Topology) -> None:
@@ -163,39 +163,10 @@ def test_names_in_a_row_are_a_range(names: tuple[str, ...], shown: tuple[str, ..
     assert ranged(names) == shown
 
 
-def _all(boxes: Topology) -> list[Topology]:
-    return [boxes, *(load_topology(path.stem, near=Path()) for path in CATALOGUE.glob("*.yaml"))]
-
-
-def test_no_box_stands_on_another(boxes: Topology) -> None:
-    for topology in _all(boxes):
-        places = layout(drawing(topology)).places.values()
-        for one, other in combinations(places, 2):
-            beside = one.x + one.width <= other.x or other.x + other.width <= one.x
-            above = one.y + one.height <= other.y or other.y + other.height <= one.y
-            assert beside or above
-
-
-def test_the_svg_is_whole_and_has_every_name(boxes: Topology) -> None:
-    for topology in _all(boxes):
-        svg = topology_svg(topology)
-        root = ElementTree.fromstring(svg)  # noqa: S314
-        texts = [element.text for element in root.iter() if element.tag.endswith("text")]
-        shown = " ".join(text for text in texts if text)
-        for name in (*topology.hbas, *topology.enclosures):
-            assert name in shown
-        several = [box for box in {way[-1] for way in drawing(topology).ways} if len(box.names) > 1]
-        assert {name for box in several for name in box.names} <= set(texts)
-        assert "prefers-color-scheme:dark" in svg
-        assert "http" not in svg.replace("http://www.w3.org/2000/svg", "")
-
-
 def test_one_verb_shows_both(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "t.yaml").write_text(TWO_BOXES)
-    target = tmp_path / "t.svg"
-    assert main(["show", str(tmp_path / "t.yaml"), "--svg", str(target)]) == 0
+    assert main(["show", str(tmp_path / "t.yaml")]) == 0
     assert TREE in capsys.readouterr().out
-    assert target.read_text().startswith("<svg")
     assert main(["show", "calibration-tcmu"]) == 0
     assert re.search("bound by disk stream, .* and link narrow", capsys.readouterr().out)
     assert main(["show", "null-shared-tags"]) == 0
@@ -207,7 +178,6 @@ def test_one_verb_shows_both(tmp_path: Path, capsys: pytest.CaptureFixture[str])
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        (["shared-queue", "--svg", "x.svg"], "shared-queue is a scenario, and --svg draws topologies"),
         (["calibration-tcmu", "--arm", "a"], "calibration-tcmu is a topology and has no arms"),
         (["no-such-thing"], "no-such-thing"),
     ],

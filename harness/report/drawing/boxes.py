@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A topology as boxes and lines, for text and SVG. Equal parts share a box."""
+"""A topology as boxes, for text and pages. Equal parts share a box."""
 
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 from math import floor, log10
 from statistics import fmean
@@ -70,35 +70,28 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Drawing:
-    """``stacks`` from the top, ``ways`` from host to disks, ``joins`` from a stack to its members."""
+class Branch:
+    """A box, and those behind it on the ways to the disks."""
 
-    stacks: tuple[Box, ...]
-    ways: tuple[tuple[Box, ...], ...]
-    joins: tuple[tuple[Box, Box], ...]
+    box: Box
+    below: tuple["Branch", ...]
 
 
-def drawing(topology: Topology, uses: Mapping[str, LoadUse] | None = None) -> Drawing:
-    """Equal boxes are the same object: two ways to the same disks end in one box.
-
-    ``uses`` are those of loads by name.
-    """
+def branches(topology: Topology, uses: Mapping[str, LoadUse] | None = None) -> tuple[Branch, ...]:
+    """The ways from the hosts to the disks; ``uses`` are those of loads by name."""
     scaled = Scaled(topology.scale)
-    all_routes = routes(topology)
-    ways = tuple(
-        tuple(_add_meters(_box(topology, step, scaled), topology, uses or {}) for step in _one_disk_step(route))
-        for route in all_routes
+    return _branches(
+        [
+            [_add_meters(_box(topology, step, scaled), topology, uses or {}) for step in _one_disk_step(route)]
+            for route in routes(topology)
+        ]
     )
-    stacks = tuple(_stack_boxes(topology))
-    over = {name: box for box in stacks for name in box.names}
-    hosts = {lun: way[0] for route, way in zip(all_routes, ways, strict=True) for lun in route.luns}
-    joins = [
-        (box, over.get(member) or hosts[member])
-        for box in stacks
-        for name in box.names
-        for member in topology.stacks[name].over
-    ]
-    return Drawing(stacks, ways, tuple(dict.fromkeys(joins)))
+
+
+def _branches(ways: Sequence[Sequence[Box]]) -> tuple[Branch, ...]:
+    """Ways with the same first box are one branch."""
+    firsts = dict.fromkeys(way[0] for way in ways)
+    return tuple(Branch(box, _branches([way[1:] for way in ways if way[0] == box and way[1:]])) for box in firsts)
 
 
 def _add_meters(box: Box, topology: Topology, uses: Mapping[str, LoadUse]) -> Box:
@@ -110,7 +103,7 @@ def _add_meters(box: Box, topology: Topology, uses: Mapping[str, LoadUse]) -> Bo
             continue
         mean, most = fmean(shares), max(shares)
         words = f"{100 * mean:.0f} %" + (f", most {100 * most:.0f} %" if most > mean + _APART else "")
-        meters.append(Meter(load, mean, words))
+        meters.append(Meter(load, min(1.0, mean), words))
     return replace(box, meters=tuple(meters))
 
 
@@ -172,7 +165,7 @@ def _disk_lines(disk: Disk, scaled: Scaled) -> Iterator[str]:
         yield f"reports {disk.coalesce} at a time"
 
 
-def _stack_boxes(topology: Topology) -> Iterator[Box]:
+def stack_boxes(topology: Topology) -> Iterator[Box]:
     """Stacks that differ only in their members share a box; uppermost first."""
     below = {member for stack in topology.stacks.values() for member in stack.over}
     alike: dict[tuple[object, ...], list[Stack]] = {}

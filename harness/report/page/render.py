@@ -9,7 +9,6 @@ from jinja2 import Environment, PackageLoader, StrictUndefined
 from markupsafe import Markup
 
 from harness.judge.claims import XFAIL, XPASS
-from harness.report.drawing.layout import STYLE
 from harness.report.drawing.svg import px
 from harness.scenario.model import Status
 
@@ -52,5 +51,5 @@ def kind(word: object) -> str:
 
 @cache
 def _style() -> Markup:
-    own = files("harness.report.page").joinpath("templates/style.css").read_text(encoding="utf-8")
-    return Markup(own + STYLE)  # noqa: S704 - of this program alone
+    text = files("harness.report.page").joinpath("templates/style.css").read_text(encoding="utf-8")
+    return Markup(text)  # noqa: S704 - of this program alone

@@ -7,8 +7,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from harness.judge.claims import EntryVerdict
 from harness.judge.verdict import Verdict
 from harness.record.store import PlannedCell, RunFolder
+from harness.report.drawing.boxes import branches, stack_boxes
 from harness.report.drawing.chart import StripRow, strip
-from harness.report.drawing.layout import topology_figure
 from harness.report.format import incidents, plural, reported, severity, spread, value
 from harness.report.page import charts
 from harness.report.page.render import MUST_BE, Values, render
@@ -81,15 +81,14 @@ def _scale(scenario: Scenario) -> str:
 
 
 def _topologies(scenario: Scenario, loads: Sequence[charts.RecordedLoad]) -> Iterator[Values]:
-    """A drawing for each arm, with the use by all of its loads; one for all arms where no use was recorded."""
+    """A tree for each arm, with the use by all of its loads; one for all arms where no use was recorded."""
     arms = {load.arm.name: load.arm for load in loads}
     for arm in arms.values() or list(scenario.arms.values())[:1]:
         topology, settings = arm.topology, settings_words(arm)
         uses = {load.load.name: load.use for load in loads if load.arm.name == arm.name}
         heading = f"{topology.name}{' under' if loads else ', as'} arm {arm.name}{'' if loads else ' has it'}"
-        title = f"Topology {topology.name}, {topology.title}: hosts on the left, disks on the right, with their use"
-        svg = topology_figure(topology, title, uses)
-        yield {"heading": heading + (f" ({settings})" if settings else ""), "svg": svg}
+        stacks, ways = list(stack_boxes(topology)), branches(topology, uses)
+        yield {"heading": heading + (f" ({settings})" if settings else ""), "stacks": stacks, "branches": ways}
 
 
 def _entries(entries: Iterable[EntryVerdict], wish: str) -> list[Values]:

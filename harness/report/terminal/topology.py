@@ -1,13 +1,23 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A topology as text: tree, bounds, kernel timers that its scale passes, origins of its figures."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from fractions import Fraction
 from itertools import groupby
 
 from harness.limits.filling import FlowKind
 from harness.limits.limits import Allowed, allowed
-from harness.report.drawing.boxes import STREAM, Box, Scaled, drawing, flow_words, kinds_words, listed
+from harness.report.drawing.boxes import (
+    STREAM,
+    Box,
+    Branch,
+    Scaled,
+    branches,
+    flow_words,
+    kinds_words,
+    listed,
+    stack_boxes,
+)
 from harness.report.format import plural
 from harness.scenario.model import Load, Role
 from lab.base.errors import Misuse
@@ -24,7 +34,7 @@ _BINDS = 0.999
 def allowance(topology: Topology) -> Iterator[str]:
     """Lines of text. Rates are the hardware's, followed by the lab's in brackets."""
     yield f"all disks as streams of 1M: {flow_words(topology)}"
-    for box in drawing(topology).stacks:
+    for box in stack_boxes(topology):
         yield from _stack(topology, box)
     alike: dict[tuple[str, ...], list[str]] = {}
     for hba in topology.hbas.values():
@@ -102,9 +112,6 @@ def _targets(topology: Topology, luns: tuple[str, ...]) -> tuple[str, ...]:
     return tuple(names[place % len(names)] for place, names in enumerate(paths.values()))
 
 
-_INDENT = 3
-
-
 def describe_topology(topology: Topology) -> str:
     """Text for a person. With a scale, the lab's figures follow the hardware's in brackets."""
     lines = [
@@ -128,20 +135,18 @@ def _head(topology: Topology) -> Iterator[str]:
 
 def tree(topology: Topology) -> Iterator[str]:
     """Stacks, an empty line after them, and the ways from the hosts to the disks."""
-    drawn = drawing(topology)
-    if drawn.stacks:
-        yield from (*map(_line, drawn.stacks), "")
-    yield from _branches(drawn.ways, "", first=True)
+    if stacks := [*stack_boxes(topology)]:
+        yield from (*map(_line, stacks), "")
+    for branch in branches(topology):
+        yield _line(branch.box)
+        yield from _below(branch, "")
 
 
-def _branches(ways: Sequence[tuple[Box, ...]], before: str, *, first: bool = False) -> Iterator[str]:
-    """Ways with the same first box are one branch."""
-    firsts = list(dict.fromkeys(way[0] for way in ways))
-    for place, box in enumerate(firsts):
-        rest = [way[1:] for way in ways if way[0] == box and way[1:]]
-        last = place + 1 == len(firsts)
-        yield before + ("" if first else "└─ " if last else "├─ ") + _line(box)
-        yield from _branches(rest, before + ("" if first else " " * _INDENT if last else "│  "))
+def _below(branch: Branch, before: str) -> Iterator[str]:
+    for place, below in enumerate(branch.below, start=1):
+        last = place == len(branch.below)
+        yield f"{before}{'└─' if last else '├─'} {_line(below.box)}"
+        yield from _below(below, f"{before}{' ' if last else '│'}  ")
 
 
 def _line(box: Box) -> str:
