@@ -163,10 +163,8 @@ def test_where_figures_scatter_the_posterior_searches(rig: Rig, monkeypatch: pyt
     assert oracle.setting != other.setting
     state = State(scenario.digest, "tree", commits[0], commits[-1])
     finding = NoisyBisection(repository, oracle, state, folder, told.append).run()
-    assert finding.culprit is not None
-    assert finding.culprit.sha == culprit(rig)
+    assert finding.culprit is not None and finding.culprit.sha == culprit(rig)
     assert finding.verified
-    assert finding.confidence is not None
-    assert finding.confidence >= 0.99
+    assert finding.confidence is not None and finding.confidence >= 0.99
     ratios = [value for step in finding.steps for claim in step.seen.claims for value in claim.values]
     assert len(set(ratios)) > len(finding.steps), "each measurement is a boot of its own"

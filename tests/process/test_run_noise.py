@@ -89,8 +89,7 @@ def test_a_clear_result_stops_at_the_first_look(rig: Rig) -> None:
     assert run.verdict.status is Status.PASS
     assert rig.started == there_and_back(6)
     (claim,) = run.verdict.claims
-    assert claim.judgement.interval is not None
-    assert claim.judgement.interval.rounds == 6
+    assert claim.judgement.interval is not None and claim.judgement.interval.rounds == 6
     assert claim.judgement.interval.low > 1.8
 
 

@@ -2,8 +2,12 @@
 """What every unit test may use."""
 
 from collections.abc import Iterator
+from pathlib import Path
 
 import pytest
+
+from lab.base.cache import Cache
+from tests.unit.kernel_samples import Repository
 
 
 @pytest.fixture(autouse=True, scope="package")
@@ -12,3 +16,24 @@ def host_tools() -> Iterator[None]:
     with pytest.MonkeyPatch.context() as patch:
         patch.setenv("BLKLAB_TOOLS", "host")
         yield
+
+
+@pytest.fixture
+def cache(tmp_path: Path) -> Cache:
+    return Cache(tmp_path / "cache")
+
+
+@pytest.fixture
+def repository(
+    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
+) -> Iterator[Repository]:
+    """A signed archive that is Debian's and Ubuntu's mirror."""
+    # gpg's agent has a socket in its home, and a socket's path must be short.
+    made = Repository(tmp_path / "archive", tmp_path_factory.mktemp("g") / "h")
+    made.make_key()
+    for name in ("DEBIAN", "UBUNTU"):
+        monkeypatch.setenv(f"BLKLAB_{name}_MIRROR", made.uri)
+        monkeypatch.setenv(f"BLKLAB_{name}_SECURITY_MIRROR", made.uri)
+        monkeypatch.setenv(f"BLKLAB_{name}_KEYRING", str(made.keyring))
+    yield made
+    made.stop()

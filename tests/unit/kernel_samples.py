@@ -4,10 +4,17 @@
 import hashlib
 import lzma
 import os
+import shutil
 import struct
 import subprocess
 from pathlib import Path
 
+import pytest
+
+_HAS_DEPMOD = shutil.which("depmod", path=os.environ["PATH"] + ":/usr/sbin:/sbin") is not None
+_HAS_APT = all(shutil.which(tool) for tool in ("apt-get", "dpkg-deb", "gpg", "xz"))
+needs_depmod = pytest.mark.skipif(not _HAS_DEPMOD, reason="needs kmod")
+needs_apt = pytest.mark.skipif(not (_HAS_APT and _HAS_DEPMOD), reason="needs apt, dpkg, gpg, xz and kmod")
 PVH = struct.pack("<III4sI", 4, 4, 18, b"Xen\0", 0x1000)
 OTHER_NOTE = struct.pack("<III4sI", 4, 4, 6, b"Xen\0", 0x1000)
 

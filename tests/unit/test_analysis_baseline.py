@@ -71,14 +71,11 @@ def test_a_difference_is_an_error_even_if_no_claim_looks_at_the_base_kernel() ->
     assert verdict.claims[0].judgement.status is Status.PASS
 
 
-def test_a_failure_of_the_base_kernel_does_not_fail_the_tested_one() -> None:
+def test_a_base_kernel_that_dies_or_a_lab_that_breaks_under_it_does_not_fail_the_tested_one() -> None:
     dead = [CellResult("none", seed, Status.FAIL, ("it oopsed",), outcome=Outcome.OOPS) for seed in SEEDS]
     verdict = compared(dead)
     assert (verdict.status, verdict.exit_code) == (Status.ERROR, 125)
     assert "on the BASE kernel arm none: it oopsed" in verdict.claims[0].sentence
-
-
-def test_a_lab_that_broke_under_the_base_kernel_is_the_lab() -> None:
     lost = [CellResult("none", seed, Status.ERROR, ("killed",), outcome=Outcome.LOST, lab_broke=True) for seed in SEEDS]
     assert compared(lost).exit_code == 128
 
@@ -98,14 +95,8 @@ def test_both_kernels_stand_side_by_side() -> None:
     assert re.search(r"arm +load +role +5\.10\.0-46 +6\.1\.0-50 +quotient", text)
     assert re.search(r"together +fast +51\.00 \[50\.00 \.\. 52\.00\] +96\.00 \[95\.00 \.\. 97\.00\] +1\.882", text)
     assert "no difference in 2 of 3 figures" in text
-
-
-def test_ranges_that_overlap_are_no_difference() -> None:
     text = shown(compared(printed(cells("none", 94, 95, 96), OTHER_KERNEL)), Detail.FULL)
     assert re.search(r"together +fast +95\.00 \[.*\] +96\.00 \[.*\] +no difference", text)
-
-
-def test_a_figure_that_the_base_kernel_lacks_is_a_dash() -> None:
     text = shown(compared(printed(cells("none", 50, 51, 52), {**OTHER_KERNEL, "qemu": "10"})))
     assert re.search(r"together +fast +- +96\.00 \[.*\] +-", text)
 

@@ -21,28 +21,22 @@ def test_shared_tags_have_closed_forms() -> None:
     assert bound(topology, SOLO, SOLO.roles["fast"], "iops") == pytest.approx(16_000)
     assert bound(topology, TOGETHER, TOGETHER.roles["fast"], "iops") == pytest.approx(8_000)
     assert bound(topology, TOGETHER, TOGETHER.roles["slow"], "iops") == pytest.approx(80)
+    topology, fast = null_topology(), SOLO.roles["fast"]
+    assert bound(topology, SOLO, fast, "bw") == pytest.approx(16_000 * 4096)
+    assert bound(topology, SOLO, fast, "lat.mean") == pytest.approx(4 * MS)
+    with pytest.raises(Misuse, match=r"no bound on lat\.p99"):
+        bound(topology, SOLO, fast, "lat.p99")
+    topology = null_topology()
+    narrow = replace(topology, hbas={"nullb": replace(topology.hbas["nullb"], cmd_per_lun=16)})
+    assert bound(narrow, SOLO, SOLO.roles["fast"], "iops") == pytest.approx(4_000)
+    arm = Arm("few", topology, {"nr_requests": "8"}, {})
+    assert arm_bound(arm, SOLO, "fast", "iops") == pytest.approx(2_000)
 
 
 @pytest.mark.parametrize(("iodepth", "iops"), [(1, 250), (8, 2_000), (32, 8_000), (256, 8_000)])
 def test_a_shallow_victim_is_bound_by_its_own_depth(iodepth: int, iops: float) -> None:
     together = load("together", role("victim", "fast", iodepth), role("slow", "slow"))
     assert bound(null_topology(), together, together.roles["victim"], "iops") == pytest.approx(iops)
-
-
-def test_bandwidth_and_latency_follow_from_the_rate() -> None:
-    topology, fast = null_topology(), SOLO.roles["fast"]
-    assert bound(topology, SOLO, fast, "bw") == pytest.approx(16_000 * 4096)
-    assert bound(topology, SOLO, fast, "lat.mean") == pytest.approx(4 * MS)
-    with pytest.raises(Misuse, match=r"no bound on lat\.p99"):
-        bound(topology, SOLO, fast, "lat.p99")
-
-
-def test_limits_of_hba_and_queue_hold_back_the_tags() -> None:
-    topology = null_topology()
-    narrow = replace(topology, hbas={"nullb": replace(topology.hbas["nullb"], cmd_per_lun=16)})
-    assert bound(narrow, SOLO, SOLO.roles["fast"], "iops") == pytest.approx(4_000)
-    arm = Arm("few", topology, {"nr_requests": "8"}, {})
-    assert arm_bound(arm, SOLO, "fast", "iops") == pytest.approx(2_000)
 
 
 def one_queue() -> Topology:

@@ -32,45 +32,31 @@ BETWEEN = Bound("0.98 .. 1.02", 0.98, 1.02)
 POSITIVE = st.lists(st.floats(0.01, 100), min_size=FEWEST_ROUNDS, max_size=30)
 
 
-def test_the_interval_of_six_is_their_range() -> None:
+def test_an_interval_is_the_range_of_six_values_or_the_mean_of_the_outermost() -> None:
     seen = interval([1.0, 1.1, 0.9, 1.05, 1.2, 0.95], 1 / 64)
-    assert seen is not None
-    assert (seen.low, seen.high) == pytest.approx((0.9, 1.2))
+    assert seen is not None and (seen.low, seen.high) == pytest.approx((0.9, 1.2))
     assert (seen.level, seen.rounds) == (1 / 64, 6)
+    seen = interval([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], 2 / 64)
+    assert seen is not None and (seen.low, seen.high) == pytest.approx((math.sqrt(2), math.sqrt(32 * 16)))
+    assert interval([1.0] * 5, ERROR) is None
+    assert interval([], 1.0) is None
+    assert interval([1.0] * 6, ERROR) is not None
+    seen = interval([0.0] * 5 + [6.0], 1 / 64)
+    assert seen is not None and (seen.low, seen.centre, seen.high) == (0.0, 1.0, 6.0)
 
 
 @pytest.mark.parametrize("value", [3.0, 0.1, 7.0, 1e-9])
 def test_what_never_differs_has_an_interval_of_no_width(value: float) -> None:
     for count in (6, 9, 12):
         seen = interval([value] * count, ERROR)
-        assert seen is not None
-        assert (seen.low, seen.centre, seen.high) == (value, value, value)
+        assert seen is not None and (seen.low, seen.centre, seen.high) == (value, value, value)
     assert decide(stopping_rule(12), [value] * 6, Bound("", value, value)).status is Status.PASS
-
-
-def test_two_levels_down_it_is_the_mean_of_the_two_outermost() -> None:
-    seen = interval([1.0, 2.0, 4.0, 8.0, 16.0, 32.0], 2 / 64)
-    assert seen is not None
-    assert (seen.low, seen.high) == pytest.approx((math.sqrt(2), math.sqrt(32 * 16)))
-
-
-def test_too_few_values_prove_nothing() -> None:
-    assert interval([1.0] * 5, ERROR) is None
-    assert interval([], 1.0) is None
-    assert interval([1.0] * 6, ERROR) is not None
-
-
-def test_counts_of_none_are_measured_without_logarithms() -> None:
-    seen = interval([0.0] * 5 + [6.0], 1 / 64)
-    assert seen is not None
-    assert (seen.low, seen.centre, seen.high) == (0.0, 1.0, 6.0)
 
 
 @given(POSITIVE, st.floats(0.1, 10))
 def test_it_moves_with_its_values(values: list[float], factor: float) -> None:
     one, scaled = interval(values, 1 / 64), interval([factor * value for value in values], 1 / 64)
-    assert one is not None
-    assert scaled is not None
+    assert one is not None and scaled is not None
     assert min(values) * 0.999999 <= one.low <= one.high <= max(values) * 1.000001
     assert (scaled.low, scaled.high) == pytest.approx((factor * one.low, factor * one.high))
 
@@ -122,15 +108,11 @@ def test_decisions(values: list[float], bound: Bound, status: Status) -> None:
     assert (decision.more is None) == (status is not Status.DONE)
 
 
-def test_what_was_decided_stays_decided() -> None:
+def test_a_decision_falls_at_a_look_and_stays() -> None:
     rule = stopping_rule(12)
     late = decide(rule, [0.95] * 6 + [0.1] * 6, AT_LEAST)
     assert late.status is Status.PASS
-    assert late.interval is not None
-    assert late.interval.rounds == 6
-
-
-def test_between_two_looks_nothing_is_decided() -> None:
+    assert late.interval is not None and late.interval.rounds == 6
     rule = stopping_rule(12)
     undecided = [0.85, 0.95, 0.95, 0.95, 0.95, 0.95]
     assert decide(rule, [*undecided, *[0.95] * 5], AT_LEAST).status is Status.DONE
@@ -143,8 +125,7 @@ def test_more_rounds_grow_with_the_scatter_and_end_where_none_would_do() -> None
 
     quiet, busy = wanted(0.1), wanted(0.2)
     assert quiet is not None
-    assert busy is not None
-    assert quiet < busy < 64
+    assert busy is not None and quiet < busy < 64
     assert wanted(2.0) is None
 
 

@@ -52,8 +52,7 @@ def rig(folder: Path, changes: list[dict[str, str]]) -> Rig:
 def test_the_culprit_is_found_and_verified(culprit: int, tmp_path: Path) -> None:
     made = rig(tmp_path, line(64, culprit))
     finding = made.run()
-    assert finding.culprit is not None
-    assert finding.culprit.sha == made.commits[culprit]
+    assert finding.culprit is not None and finding.culprit.sha == made.commits[culprit]
     assert finding.verified
     assert finding.checks[2][1] is CommitWord.GOOD
     assert len(made.oracle.measured) <= 2 + 6 + 1
@@ -62,8 +61,7 @@ def test_the_culprit_is_found_and_verified(culprit: int, tmp_path: Path) -> None
 def test_commits_that_do_not_build_are_skipped(tmp_path: Path) -> None:
     made = rig(tmp_path, line(64, 40, broken=(30, 31, 32, 33)))
     finding = made.run()
-    assert finding.culprit is not None
-    assert finding.culprit.sha == made.commits[40]
+    assert finding.culprit is not None and finding.culprit.sha == made.commits[40]
     assert {step.answer.word for step in finding.steps} == {CommitWord.GOOD, CommitWord.BAD, CommitWord.SKIP}
     assert any("does not build" in step.answer.reason for step in finding.steps)
 
@@ -93,8 +91,7 @@ def test_a_killed_bisection_loses_no_verdict(last: int, tmp_path: Path) -> None:
     first = made.oracle.measured
     made.oracle = whole
     finding = made.run()
-    assert finding.culprit is not None
-    assert finding.culprit.sha == made.commits[37]
+    assert finding.culprit is not None and finding.culprit.sha == made.commits[37]
     assert not set(first) & set(whole.measured)
     assert len(finding.steps) >= 8
 
@@ -117,8 +114,7 @@ def test_a_repository_whose_head_names_no_branch(head: str, tmp_path: Path) -> N
         # An object id that names no object, as in a repository of which a part was copied.
         (tmp_path / "tree" / ".git" / head).write_text(f"{'1' * 40}\n")
     finding = Rig(tmp_path, commits).run()
-    assert finding.culprit is not None
-    assert finding.culprit.sha == commits[5]
+    assert finding.culprit is not None and finding.culprit.sha == commits[5]
 
 
 def test_what_git_says_is_in_the_error(tmp_path: Path) -> None:
@@ -156,8 +152,7 @@ def test_a_culprit_behind_a_merge_is_the_commit_on_its_side(tmp_path: Path) -> N
     git(tmp_path / "tree", "merge", "--quiet", "--no-ff", "-m", "merge side", "side", date=30)
     tip = commit(tmp_path / "tree", 31, {"t": "x"})
     finding = Rig(tmp_path, commits, good=commits[0], bad=tip).run()
-    assert finding.culprit is not None
-    assert finding.culprit.sha == side[3]
+    assert finding.culprit is not None and finding.culprit.sha == side[3]
     assert finding.cautions == ()
 
 
@@ -184,8 +179,7 @@ def test_cautions(files: dict[str, str], caution: str, tmp_path: Path) -> None:
 
     made.oracle = Blames(made.repository.folder)
     finding = made.run()
-    assert finding.culprit is not None
-    assert finding.culprit.sha == blamed
+    assert finding.culprit is not None and finding.culprit.sha == blamed
     assert [caution in text for text in finding.cautions] == ([True] if caution else [])
 
 

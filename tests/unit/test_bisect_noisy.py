@@ -71,11 +71,9 @@ def test_the_culprit_is_found_with_its_confidence(tmp_path: Path) -> None:
     made = rig(tmp_path, line(48, 29))
     oracle = made.oracle(1)
     finding = made.bisection(oracle).run()
-    assert finding.culprit is not None
-    assert finding.culprit.sha == made.commits[29]
+    assert finding.culprit is not None and finding.culprit.sha == made.commits[29]
     assert finding.verified
-    assert finding.confidence is not None
-    assert 0.99 <= finding.confidence < 1
+    assert finding.confidence is not None and 0.99 <= finding.confidence < 1
     assert len(oracle.measured) < 48
     text = "\n".join(conclusion(finding))
     assert "It is the culprit with a probability of 99." in text
@@ -86,8 +84,7 @@ def test_commits_that_cannot_be_tested_are_left_out_or_left_over(tmp_path: Path)
     (tmp_path / "out").mkdir()
     out = rig(tmp_path / "out", line(24, 15, broken=(5, 11, 12)))
     finding = out.bisection(out.oracle(2)).run()
-    assert finding.culprit is not None
-    assert finding.culprit.sha == out.commits[15]
+    assert finding.culprit is not None and finding.culprit.sha == out.commits[15]
     assert {step.answer.word for step in finding.steps} == {CommitWord.GOOD, CommitWord.BAD, CommitWord.SKIP}
     (tmp_path / "over").mkdir()
     over = rig(tmp_path / "over", line(24, 12, broken=(11, 12)))
@@ -114,8 +111,7 @@ def test_ratios_measured_before_a_kill_count(tmp_path: Path) -> None:
     assert sum(len(seen.claims[0].values) for seen in before.values()) == 2 * 6 + 3
     oracle = made.oracle(5)
     finding = made.bisection(oracle).run()
-    assert finding.culprit is not None
-    assert finding.culprit.sha == made.commits[20]
+    assert finding.culprit is not None and finding.culprit.sha == made.commits[20]
     after = load_state(tmp_path, made.state).observations
     for sha, seen in before.items():
         assert after[sha].claims[0].values[: len(seen.claims[0].values)] == seen.claims[0].values
@@ -144,16 +140,14 @@ def merged(folder: Path, verdict_on: str) -> tuple[Rig, list[str], str]:
 def test_from_a_merge_it_goes_on_into_what_was_merged(tmp_path: Path) -> None:
     made, side, merge = merged(tmp_path, "side")
     finding = made.bisection(made.oracle(6)).run()
-    assert finding.culprit is not None
-    assert finding.culprit.sha == side[3]
+    assert finding.culprit is not None and finding.culprit.sha == side[3]
     assert f"{merge[:12]} is a merge: continuing in its 5 merged commits" in made.told
 
 
 def test_a_merge_whose_sides_are_good_is_the_culprit_itself(tmp_path: Path) -> None:
     made, _, merge = merged(tmp_path, "merge")
     finding = made.bisection(made.oracle(7)).run()
-    assert finding.culprit is not None
-    assert finding.culprit.sha == merge
+    assert finding.culprit is not None and finding.culprit.sha == merge
     assert dict(finding.checks)[PARENT] is CommitWord.GOOD
     assert any("it is a merge" in text for text in finding.cautions)
 

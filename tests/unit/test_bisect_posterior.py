@@ -52,8 +52,7 @@ def test_it_stays_a_probability(measurements: list[tuple[int, float]]) -> None:
         posterior = posterior.measured(at, ratio)
     assert math.fsum(posterior.chances) == pytest.approx(1)
     place = posterior.next_place()
-    assert place is not None
-    assert 0 <= place < 15
+    assert place is not None and 0 <= place < 15
 
 
 @pytest.mark.parametrize("truth", [0, 1, 100, 255])

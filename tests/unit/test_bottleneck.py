@@ -60,8 +60,7 @@ def test_every_bottleneck_of_the_selftests_is_tried_here() -> None:
 )
 def test_the_figure_is_that_of_the_element(name: str, key: str, says: str) -> None:
     binding = named(name, key).binding
-    assert binding is not None
-    assert binding.figure == says
+    assert binding is not None and binding.figure == says
 
 
 @pytest.mark.parametrize(
@@ -111,8 +110,7 @@ def test_equal_disks_that_are_nearly_as_busy_are_one_bottleneck() -> None:
     seen = use(each(2, 4), disks={"d0": DiskTime(1.0), "d1": DiskTime(0.85)}, links={"wire": 0.6})
     found = named("devices", "disk.stream", seen)
     assert found.label == "disk.d0..1"
-    assert found.binding is not None
-    assert found.binding.figure == "busy 85 to 100 % of the window"
+    assert found.binding is not None and found.binding.figure == "busy 85 to 100 % of the window"
 
 
 def test_what_limits_another_role_is_listed_too() -> None:
@@ -341,7 +339,7 @@ def topology(change: Alteration) -> Topology:
     return change.arm.topology
 
 
-def test_every_limit_that_the_load_meets_is_raised_and_the_named_one_first() -> None:
+def test_every_limit_that_the_load_meets_is_raised_or_refused_and_the_named_one_first() -> None:
     found = raised("devices", "disk.stream")
     assert list(found) == ["disk.d0..1", "link.wire", "cpu", "hba.can_queue", "hba.cmd_per_lun", "role.reader.iodepth"]
     assert [change.named for change in found.values()] == [True, *[False] * 5]
@@ -349,6 +347,8 @@ def test_every_limit_that_the_load_meets_is_raised_and_the_named_one_first() -> 
     assert topology(found["link.wire"]).links["wire"].rate == 30_000_000
     assert topology(found["hba.cmd_per_lun"]).hbas["host"].cmd_per_lun == 5
     assert found["role.reader.iodepth"].load.roles["reader"].iodepth == 10
+    refused = {change.label: change.refused for change in raised("devices", "disk.stream").values() if change.refused}
+    assert refused == {"hba.can_queue": "hba host: can_queue 1280 exceeds 1024, the limit of tcmu"}
 
 
 def test_a_faster_processor_is_slower_devices_in_their_own_seconds() -> None:
@@ -357,11 +357,6 @@ def test_a_faster_processor_is_slower_devices_in_their_own_seconds() -> None:
     assert topology(cpu).links["wire"].rate == 19_200_000
     assert topology(cpu).disks["d1"].rate == 6_400_000
     assert topology(raised("cpu", "plain.random")["cpu"]).disks["d0"].service == 125_000
-
-
-def test_what_cannot_be_raised_is_refused_with_its_reason() -> None:
-    refused = {change.label: change.refused for change in raised("devices", "disk.stream").values() if change.refused}
-    assert refused == {"hba.can_queue": "hba host: can_queue 1280 exceeds 1024, the limit of tcmu"}
 
 
 def test_where_a_depth_binds_a_shorter_latency_does_not_count() -> None:
@@ -393,15 +388,12 @@ def proof(*gains: float | None) -> Proof:
     )
 
 
-def test_only_the_named_limit_may_gain() -> None:
+def test_only_the_named_limit_may_gain_and_what_was_not_measured_proves_nothing() -> None:
     assert proof(0.24, 0.0, -0.1).proven
     assert proof_sentence(proof(0.24, 0.0)) == "Proven: disk.d0..1 limits disk.stream; raised, it gives +24.0 %."
     assert not proof(0.019, 0.0).proven
     assert not proof(0.24, 0.02).proven
     assert proof_sentence(proof(0.24, 0.02)).endswith("alone; see link.wire.")
-
-
-def test_what_was_not_measured_neither_proves_nor_refutes() -> None:
     assert proof(0.24, None).proven
     assert not proof(None, 0.0).proven
     assert proof_sentence(proof(None, 0.0)) == "disk.d0..1 of disk.stream cannot be proven: why"

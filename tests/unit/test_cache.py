@@ -27,11 +27,6 @@ def put(text: str = "x") -> Fill:
     return fill
 
 
-@pytest.fixture
-def cache(tmp_path: Path) -> Cache:
-    return Cache(tmp_path / "cache")
-
-
 def leftovers(cache: Cache) -> list[Path]:
     return list((cache.root / ".fill").glob("*/*"))
 
@@ -133,8 +128,7 @@ Cache(Path(sys.argv[1])).entry("kind", sys.argv[2], fill)
 def hanging_fill(cache: Cache, key: str, checkout: Path) -> subprocess.Popen[str]:
     argv = [sys.executable, "-c", FILL_AND_HANG, str(cache.root), key]
     process = subprocess.Popen(argv, cwd=checkout, stdout=subprocess.PIPE, text=True)
-    assert process.stdout is not None
-    assert process.stdout.readline() == "filling\n"
+    assert process.stdout is not None and process.stdout.readline() == "filling\n"
     return process
 
 

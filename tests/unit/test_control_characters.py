@@ -81,15 +81,12 @@ def test_the_progress_shows_a_phase_without_control_characters() -> None:
     assert CLEAR not in out.getvalue() and CLIPBOARD not in out.getvalue()
 
 
-def test_a_guests_broken_line_is_printable(tmp_path: Path) -> None:
+def test_a_guests_broken_line_and_a_quoted_file_are_printable(tmp_path: Path) -> None:
     reader = ResultReader()
     for line in ("BLKLAB 1", "READY 6.1 1.0", f"BROKEN {HOSTILE}"):
         reader.feed(line)
     lost = replace(record(tmp_path, {}, Outcome.LOST), detail=reader.broken)
     assert lost.detail == SHOWN
-
-
-def test_an_error_that_quotes_a_measured_file_is_printable() -> None:
     assert MeasurementError("fio.json", HOSTILE).message == f"fio.json: {SHOWN}"
 
 

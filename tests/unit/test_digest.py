@@ -12,12 +12,9 @@ from lab.base.digest import canonical, digest_bytes, digest_file, digest_results
 GOLDEN = {"solo.json": b'{"b": 1.50, "a": [1, "x"]}\n', "readback": b"k\tp\t1\n", "kmsg": b"[ 1.0] noise"}
 
 
-def test_the_definition() -> None:
+def test_the_definition_leaves_out_evidence_white_space_and_order() -> None:
     text = '{"readback":"k\\tp\\t1\\n","solo.json":{"a":[1,"x"],"b":1.5}}'
     assert digest_results(GOLDEN) == hashlib.sha256(text.encode()).hexdigest()
-
-
-def test_evidence_and_white_space_and_order_do_not_count() -> None:
     same = {"kmsg": b"other", "readback": GOLDEN["readback"], "solo.json": b'{"a":[1,"x"],"b":15e-1}'}
     assert digest_results(same) == digest_results(GOLDEN)
 

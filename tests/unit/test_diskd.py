@@ -235,8 +235,7 @@ def test_a_command_shows_its_block_and_its_data(lib: ctypes.CDLL) -> None:
     assert kernel.open()
     kernel.put(ENTRY, COMMAND, 3)
     command = kernel.next()
-    assert command is not None
-    assert (command.length, command.part_count, command.cdb[0]) == (512, 1, 0x28)
+    assert command is not None and (command.length, command.part_count, command.cdb[0]) == (512, 1, 0x28)
 
 
 def test_what_needs_no_answer_is_passed_over(lib: ctypes.CDLL) -> None:

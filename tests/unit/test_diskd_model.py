@@ -23,11 +23,21 @@ def lib(tmp_path_factory: pytest.TempPathFactory) -> ctypes.CDLL:
     return library(tmp_path_factory.getbasetemp())
 
 
-def test_a_disk_serves_one_job_after_another_at_its_rate(lib: ctypes.CDLL) -> None:
+def test_a_disk_serves_one_job_after_another_with_seeks_and_flushes(lib: ctypes.CDLL) -> None:
     rig = Rig(lib, (8 * MB, 0))
     for number in range(3):
         rig.submit(0, 1000, number * KIB64, KIB64)
     assert rig.drain() == [(1000 + 8_192_000 * (number + 1), number * KIB64) for number in range(3)]
+    rig = Rig(lib, (4096 * 1000, 8 * MS))
+    for at in (0, 4096, 1 << 20, 0):
+        rig.submit(0, 0, at, 4096)
+    assert [when for when, _ in rig.drain()] == [1 * MS, 2 * MS, 11 * MS, 20 * MS]
+    assert (rig.disks[0].seeks, rig.disks[0].jobs, rig.disks[0].bytes) == (2, 4, 4 * 4096)
+    rig = Rig(lib, (4096 * 1000, 8 * MS))
+    rig.submit(0, 0, 0, 4096)
+    rig.submit(0, 0, 0, 0)
+    rig.submit(0, 0, 4096, 4096)
+    assert [when for when, _ in rig.drain()] == [1 * MS, 1 * MS, 2 * MS]
 
 
 def test_lateness_of_the_caller_does_not_add_up(lib: ctypes.CDLL) -> None:
@@ -41,15 +51,7 @@ def test_lateness_of_the_caller_does_not_add_up(lib: ctypes.CDLL) -> None:
     assert (done, rig.disks[0].busy) == (100, 100 * 8_192_000)
 
 
-def test_a_request_away_from_the_head_starts_with_a_seek(lib: ctypes.CDLL) -> None:
-    rig = Rig(lib, (4096 * 1000, 8 * MS))
-    for at in (0, 4096, 1 << 20, 0):
-        rig.submit(0, 0, at, 4096)
-    assert [when for when, _ in rig.drain()] == [1 * MS, 2 * MS, 11 * MS, 20 * MS]
-    assert (rig.disks[0].seeks, rig.disks[0].jobs, rig.disks[0].bytes) == (2, 4, 4 * 4096)
-
-
-def test_a_disk_that_coalesces_finishes_jobs_together_and_the_last_when_it_is_idle(lib: ctypes.CDLL) -> None:
+def test_disks_that_coalesce_finish_jobs_together_and_do_not_wait_for_each_other(lib: ctypes.CDLL) -> None:
     rig = Rig(lib, (4096 * 1000, 0), coalesce=3)
     for number in range(8):
         rig.submit(0, 0, number * 4096, 4096)
@@ -57,22 +59,11 @@ def test_a_disk_that_coalesces_finishes_jobs_together_and_the_last_when_it_is_id
     assert (rig.drain(), rig.disks[0].busy) == (served, 8 * MS)
     rig.submit(0, 20 * MS, 0, 4096)
     assert rig.drain() == [(21 * MS, 0)]
-
-
-def test_disks_that_coalesce_do_not_wait_for_each_other(lib: ctypes.CDLL) -> None:
     rig = Rig(lib, (4096 * 1000, 0), (2048 * 1000, 0), coalesce=2)
     for disk in (0, 1):
         for at in range(3):
             rig.submit(disk, 0, at * 4096, 4096)
     assert [when // MS for when, _ in rig.drain()] == [2, 2, 3, 4, 4, 6]
-
-
-def test_a_flush_waits_for_its_turn_and_moves_nothing(lib: ctypes.CDLL) -> None:
-    rig = Rig(lib, (4096 * 1000, 8 * MS))
-    rig.submit(0, 0, 0, 4096)
-    rig.submit(0, 0, 0, 0)
-    rig.submit(0, 0, 4096, 4096)
-    assert [when for when, _ in rig.drain()] == [1 * MS, 1 * MS, 2 * MS]
 
 
 def test_disks_on_a_link_share_its_capacity(lib: ctypes.CDLL) -> None:
@@ -131,7 +122,7 @@ def test_a_flush_waits_in_the_longest_line_of_a_buffer(lib: ctypes.CDLL) -> None
     assert rig.drain()[-1] == (3 * 8_192_000, 0)
 
 
-def test_a_link_is_free_while_its_disks_seek(lib: ctypes.CDLL) -> None:
+def test_a_link_is_free_while_its_disks_seek_and_busy_for_the_cost_of_a_request(lib: ctypes.CDLL) -> None:
     rig, link = Rig(lib, (80 * MB, 8 * MS), (80 * MB, 7 * MS)), Link(rate=4096 * 1000)
     for number in range(1, 101):
         for disk in range(2):
@@ -139,9 +130,6 @@ def test_a_link_is_free_while_its_disks_seek(lib: ctypes.CDLL) -> None:
     # 1 ms of link each. The slower disk meets the other's link time in some of its rounds only.
     assert 100 * 9 * MS < rig.drain()[-1][0] < 100 * 9.5 * MS
     assert link.busy == 200 * MS
-
-
-def test_a_cost_per_request_takes_the_link_s_time(lib: ctypes.CDLL) -> None:
     rig, link = Rig(lib, (10**9, 0)), Link(rate=4096 * 1000, cost=3 * MS)
     for number in range(5):
         rig.submit(0, 0, number * 4096, 4096, link)
@@ -204,10 +192,12 @@ def test_a_disk_reads_on_and_a_late_reader_loses_nothing(lib: ctypes.CDLL) -> No
     assert served(ahead(lib, 0), (0, 0), (3, 2)) == [1, 11]
 
 
-def test_a_gap_within_the_look_ahead_is_read_through_and_kept(lib: ctypes.CDLL) -> None:
+def test_a_near_gap_is_read_through_and_kept_and_a_far_one_is_not(lib: ctypes.CDLL) -> None:
     rig = ahead(lib)
     assert served(rig, (0, 0), (1, 3), (4, 1), (4, 2)) == pytest.approx([1, 4, 4, 4], abs=1e-5)
     assert rig.disks[0].seeks == 0
+    # Page 20 is 19 ms of reading away, and at angle 4.
+    assert served(ahead(lib, 32 * 4096), (0, 0), (1, 20), (5, 1)) == pytest.approx([1, 5, 10], abs=1e-5)
 
 
 def test_the_disk_stops_at_the_end_of_its_look_ahead_and_goes_on_when_the_sector_comes_by(lib: ctypes.CDLL) -> None:
@@ -216,16 +206,13 @@ def test_the_disk_stops_at_the_end_of_its_look_ahead_and_goes_on_when_the_sector
     assert served(ahead(lib), (0, 0), (7, 5)) == pytest.approx([1, 14], abs=1e-5)
 
 
-def test_what_lies_far_behind_is_not_kept(lib: ctypes.CDLL) -> None:
+def test_what_lies_far_behind_or_before_a_write_is_not_kept(lib: ctypes.CDLL) -> None:
     rig = ahead(lib, 2 * 4096)
     for page in range(8):
         rig.submit(0, 0, page * 4096, 4096)
     rig.drain()
     # The run ends at page 10 and begins at 6.
     assert served(rig, (8, 6), (8, 5)) == pytest.approx([8, 14], abs=1e-5)
-
-
-def test_a_write_ends_the_look_ahead(lib: ctypes.CDLL) -> None:
     rig = ahead(lib)
     assert served(rig, (0, 0)) == [1]
     rig.submit(0, 1 * MS, 20 * 4096, 4096, write=1)
@@ -234,11 +221,19 @@ def test_a_write_ends_the_look_ahead(lib: ctypes.CDLL) -> None:
     assert served(rig, (5, 1), (10, 2)) == pytest.approx([10, 11], abs=1e-5)
 
 
-def test_a_queue_takes_the_request_nearest_to_the_head(lib: ctypes.CDLL) -> None:
+def test_a_queue_takes_the_nearest_request_and_nothing_past_a_flush(lib: ctypes.CDLL) -> None:
     rig = Rig(lib, (4096 * 1000, 1 * MS), ncq=4)
     for page in (10, 90, 11, 50, 12, 9):
         rig.submit(0, 0, page * 4096, 4096)
     assert [at // 4096 for _, at in rig.drain()] == [10, 11, 12, 9, 50, 90]
+    rig = Rig(lib, (4096 * 1000, 1 * MS))
+    for page in (10, 90, 11, 50, 12):
+        rig.submit(0, 0, page * 4096, 4096)
+    assert [at // 4096 for _, at in rig.drain()] == [10, 90, 11, 50, 12]
+    rig = Rig(lib, (4096 * 1000, 1 * MS), ncq=32)
+    for page, size in ((10, 4096), (90, 4096), (0, 0), (11, 4096)):
+        rig.submit(0, 0, page * 4096, size)
+    assert [at // 4096 for _, at in rig.drain()] == [10, 90, 0, 11]
 
 
 def test_a_queue_takes_what_comes_by_first(lib: ctypes.CDLL) -> None:
@@ -250,25 +245,6 @@ def test_a_queue_takes_what_comes_by_first(lib: ctypes.CDLL) -> None:
     for page in (0, 7, 6, 3):
         rig.submit(0, 0, page * 4096, 4096)
     assert [(when // MS, at // 4096) for when, at in rig.drain()] == [(1, 0), (4, 3), (7, 6), (8, 7)]
-
-
-def test_a_far_gap_is_not_read_through(lib: ctypes.CDLL) -> None:
-    # Page 20 is 19 ms of reading away, and at angle 4.
-    assert served(ahead(lib, 32 * 4096), (0, 0), (1, 20), (5, 1)) == pytest.approx([1, 5, 10], abs=1e-5)
-
-
-def test_a_line_of_one_serves_in_the_order_of_arrival(lib: ctypes.CDLL) -> None:
-    rig = Rig(lib, (4096 * 1000, 1 * MS))
-    for page in (10, 90, 11, 50, 12):
-        rig.submit(0, 0, page * 4096, 4096)
-    assert [at // 4096 for _, at in rig.drain()] == [10, 90, 11, 50, 12]
-
-
-def test_nothing_goes_past_a_flush(lib: ctypes.CDLL) -> None:
-    rig = Rig(lib, (4096 * 1000, 1 * MS), ncq=32)
-    for page, size in ((10, 4096), (90, 4096), (0, 0), (11, 4096)):
-        rig.submit(0, 0, page * 4096, size)
-    assert [at // 4096 for _, at in rig.drain()] == [10, 90, 0, 11]
 
 
 def test_none_is_passed_over_more_often_than_the_disk_has_choices(lib: ctypes.CDLL) -> None:

@@ -32,12 +32,9 @@ def test_a_finding_is_one_line_with_its_remedy() -> None:
     assert show(HostFinding(HostStatus.MISSING, "QEMU", "none", "get one")) == line
 
 
-def test_too_little_memory_stops_scenarios() -> None:
+def test_memory_is_weighed_for_the_host_and_for_the_catalogue() -> None:
     assert memory_finding(1 << 29).status is HostStatus.MISSING
     assert memory_finding(1 << 31).status is HostStatus.OK
-
-
-def test_guests_of_the_catalogue_are_weighed_against_memory() -> None:
     small, large = null_topology(), replace(null_topology(), name="large", memory=3 << 30)
     fits = guests_finding(8 << 30, 4, [large, small])
     assert (fits.status, fits.fact) == (HostStatus.OK, "2 at once of the largest topology, large (3G)")
@@ -46,13 +43,10 @@ def test_guests_of_the_catalogue_are_weighed_against_memory() -> None:
     assert (too_large.status, too_large.fact) == (HostStatus.NOTE, "too large for this memory: large (3G)")
 
 
-def test_missing_programs_come_with_the_line_to_type() -> None:
+def test_missing_programs_come_with_the_line_to_type_and_those_for_builds_stop_no_scenario() -> None:
     single, together = program_findings((ABSENT,))
     assert (single.status, single.remedy) == (HostStatus.MISSING, together.remedy)
     assert together.remedy == "apt-get install -y --no-install-recommends a-pkg"
-
-
-def test_tools_for_builds_are_named_and_stop_no_scenario() -> None:
     finding = builds_finding((ABSENT,))
     assert finding.status is HostStatus.NOTE
     assert "no-such-program" in finding.fact

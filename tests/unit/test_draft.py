@@ -87,7 +87,7 @@ def test_public_jobs_that_cannot_become_scenarios(name: str, says: str, capsys: 
     assert says in capsys.readouterr().err
 
 
-def test_files_of_one_folder_lie_one_after_another_on_one_disk(tmp_path: Path) -> None:
+def test_examples_of_fio_keep_their_files_stages_and_notes(tmp_path: Path) -> None:
     scenario = _draft(EXAMPLES / "aio-read.fio", tmp_path)
     roles = scenario.loads["together"].roles
     assert {role.disks for role in roles.values()} == {("d0",)}
@@ -98,14 +98,8 @@ def test_files_of_one_folder_lie_one_after_another_on_one_disk(tmp_path: Path) -
         "1610612736",
     ]
     assert [role.iodepth for role in roles.values()] == [4, 32, 8, 16]
-
-
-def test_a_stonewall_separates_loads_and_wait_for_does(tmp_path: Path) -> None:
     assert "together" not in _draft(EXAMPLES / "ssd-test.fio", tmp_path).loads
     assert [one.stage for one in draft_jobs(read_jobs(EXAMPLES / "waitfor.fio"))] == [0, 1, 2, 3]
-
-
-def test_where_a_job_runs_has_no_effect_and_is_noted(tmp_path: Path) -> None:
     _draft(EXAMPLES / "numa.fio", tmp_path)
     text = (tmp_path / "numa.yaml").read_text()
     assert "numa.fio:14: numa_cpu_nodes has no effect: the guest has one CPU" in " ".join(text.split())
@@ -308,7 +302,9 @@ def test_what_the_machine_cannot_serve_is_named(tmp_path: Path, capsys: pytest.C
     assert "the command timeout is 30 s (reduce iodepth" in said
 
 
-def test_reported_figures_become_ratios_to_what_the_topology_allows(tmp_path: Path) -> None:
+def test_reported_figures_become_ratios_and_those_of_other_jobs_are_refused(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     fio = tmp_path / "fio.json"
     sides = {"read": {"iops": 320.0}, "write": {"iops": 0}}
     fio.write_text(json.dumps({"jobs": [{"jobname": "deep", **sides}, {"jobname": "unknown", **sides}]}))
@@ -316,9 +312,6 @@ def test_reported_figures_become_ratios_to_what_the_topology_allows(tmp_path: Pa
     (row,) = scenario.reproduces
     # 1 MB/s in token buckets of 20 ms are 250 reads of 4 KiB.
     assert (row.reported, row.ratio.text) == (1.28, "base.together.deep.iops / bound.base.together.deep.iops")
-
-
-def test_output_of_other_jobs_is_refused(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     fio = tmp_path / "fio.json"
     fio.write_text(json.dumps({"jobs": [{"jobname": "x", "read": {"iops": 1}}]}))
     assert "has no job of" in _refused(PAIR, tmp_path, capsys, "--from-output", str(fio))

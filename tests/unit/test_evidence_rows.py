@@ -238,7 +238,6 @@ def test_a_fitted_parameter_has_a_row_for_each_factor_with_the_arms_of_the_ratio
     assert (list(changed.arms), changed.claims, changed.digest) == (["none"], (), identity(changed))
     assert len({row.scenario.digest for row in rows}) == 3
     service = arm.topology.disks["fast"].service
-    assert service is not None
-    assert changed.arms["none"].topology.disks["fast"].service == round(service * 0.8)
+    assert service is not None and changed.arms["none"].topology.disks["fast"].service == round(service * 0.8)
     with pytest.raises(Misuse, match=r"disk\.fast\.service cannot be 100000 times"):
         multiply(model, "disk.fast.service", 100_000)

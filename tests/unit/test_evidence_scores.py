@@ -49,8 +49,7 @@ def test_a_side_is_what_all_seeds_agree_on(shares: tuple[float, ...], side: RowS
 def test_a_regression_takes_the_seeds_of_its_scenario_though_there_are_more() -> None:
     results = [cell("none", seed, value) for seed, value in enumerate((95.0, 97.0, 10.0, 12.0), start=1)]
     (found,) = scores_of([STARVED], results)
-    assert found.ensemble is not None
-    assert (found.side, found.ensemble.median) == (RowSide.GOOD, 0.96)
+    assert found.ensemble is not None and (found.side, found.ensemble.median) == (RowSide.GOOD, 0.96)
 
 
 def known(single: float) -> dict[str, NullEvidence]:
@@ -271,8 +270,7 @@ def test_stored_runs_are_scored_without_booting(tmp_path: Path) -> None:
     model, measure = scenario([claim()], [LIFO]), stored_runs(Store(tmp_path), again="x")
     stored_run(tmp_path, model, {"none": 95.0})
     found = score(rows_of(model), KERNEL.spec, measure)[0]
-    assert found.verdict is not None
-    assert found.verdict.status is Status.PASS
+    assert found.verdict is not None and found.verdict.status is Status.PASS
     (absent, _) = score(rows_of(model), KERNEL.spec, measure, mutant="lifo-wake")
     assert (absent.run, absent.judgement.reason) == (None, NOT_MEASURED)
     assert score(rows_of(model), "source:6.1", measure)[0].run is None

@@ -38,11 +38,17 @@ def test_every_format_is_written_to_its_file(run: RunFolder, tmp_path: Path) -> 
     assert len(list(csv.DictReader((tmp_path / "r.csv").open()))) > 6
 
 
-def test_standard_output_has_nothing_but_the_format(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
+def test_standard_output_has_the_report_or_nothing_but_the_format(
+    run: RunFolder, capsys: pytest.CaptureFixture[str]
+) -> None:
     assert main(["judge", str(run.path), "--ktap", "-"]) == EXIT_PASS
     said = capsys.readouterr()
     assert said.out.startswith("KTAP version 1\n") and said.out.endswith("negative controls: 1 of 1 failed (exit 0)\n")
     assert "1 claim held (3 seeds)" in said.err
+    assert main(["judge", str(run.path)]) == EXIT_PASS
+    assert "1 claim held (3 seeds)" in capsys.readouterr().out
+    assert main(["judge", str(run.path), "--json"]) == EXIT_PASS
+    assert json.loads(capsys.readouterr().out) == json.loads((run.path / "verdict.json").read_text())
 
 
 @pytest.mark.parametrize(
@@ -51,9 +57,12 @@ def test_standard_output_has_nothing_but_the_format(run: RunFolder, capsys: pyte
         (["--ktap", "-", "--csv", "-"], "only one format can go to standard output"),
         (["--junit", "nowhere/r.xml"], "--junit nowhere/r.xml: nowhere is not a folder"),
         (["--kcidb", "."], "--kcidb .: this is a folder"),
+        (["-q", "-v"], "not allowed with argument"),
+        (["-q", "--json"], "not allowed with argument"),
+        (["--json", "--csv", "-"], "only one format can go to standard output"),
     ],
 )
-def test_what_cannot_be_written_is_refused_first(
+def test_what_cannot_be_written_and_details_that_exclude_each_other_are_refused(
     run: RunFolder, capsys: pytest.CaptureFixture[str], options: list[str], message: str
 ) -> None:
     assert main(["judge", str(run.path), *options]) == EXIT_MISUSE
@@ -84,13 +93,6 @@ def test_a_pipe_is_written_to_and_stays_a_pipe(run: RunFolder, pipe: tuple[Path,
     assert path.is_fifo()
 
 
-def test_the_report_is_for_people_when_no_format_takes_standard_output(
-    run: RunFolder, capsys: pytest.CaptureFixture[str]
-) -> None:
-    assert main(["judge", str(run.path)]) == EXIT_PASS
-    assert "1 claim held (3 seeds)" in capsys.readouterr().out
-
-
 @pytest.mark.parametrize("flag", ["-q", "--quiet"])
 def test_quiet_prints_one_line(run: RunFolder, capsys: pytest.CaptureFixture[str], flag: str) -> None:
     assert main(["judge", str(run.path), flag]) == EXIT_PASS
@@ -106,26 +108,6 @@ def test_verbose_prints_every_part(run: RunFolder, capsys: pytest.CaptureFixture
     full = capsys.readouterr().out
     for section in ("\nHow\n", "arm red", "median and range"):
         assert section in full and section not in short
-
-
-def test_json_is_the_verdict_and_nothing_else(run: RunFolder, capsys: pytest.CaptureFixture[str]) -> None:
-    assert main(["judge", str(run.path), "--json"]) == EXIT_PASS
-    assert json.loads(capsys.readouterr().out) == json.loads((run.path / "verdict.json").read_text())
-
-
-@pytest.mark.parametrize(
-    ("options", "message"),
-    [
-        (["-q", "-v"], "not allowed with argument"),
-        (["-q", "--json"], "not allowed with argument"),
-        (["--json", "--csv", "-"], "only one format can go to standard output"),
-    ],
-)
-def test_details_that_exclude_each_other(
-    run: RunFolder, capsys: pytest.CaptureFixture[str], options: list[str], message: str
-) -> None:
-    assert main(["judge", str(run.path), *options]) == EXIT_MISUSE
-    assert message in capsys.readouterr().err
 
 
 def test_a_run_has_the_details_of_judge() -> None:

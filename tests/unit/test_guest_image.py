@@ -27,11 +27,6 @@ def samples(tmp_path: Path) -> Kernel:
     return kernel(tmp_path / "modules", MODULES, builtin=("f",))
 
 
-@pytest.fixture
-def cache(tmp_path: Path) -> Cache:
-    return Cache(tmp_path / "cache")
-
-
 def names(path: Path) -> list[str]:
     return [member.name for member in members(path.read_bytes())]
 

@@ -41,29 +41,23 @@ def members(data: bytes) -> list[Member]:
     return found
 
 
-def test_members_are_sorted_owned_by_root_and_without_times() -> None:
+def test_members_are_sorted_below_their_folders_owned_by_root_and_without_times() -> None:
     made = members(archive({"b": regular(b"data"), "a": folder(), "c": symlink("b")}))
     assert [member.name for member in made] == ["a", "b", "c", TRAILER]
     assert {member.other for member in made} == {(0,) * 8}
     assert [member.number for member in made] == [1, 2, 3, 0]
     assert [member.data for member in made] == [b"", b"data", b"b", b""]
-
-
-def test_folders_come_before_their_content() -> None:
     names = [member.name for member in members(archive({"x/y/z": regular(b""), "x-y": regular(b"")}))]
     assert names == ["x", "x-y", "x/y", "x/y/z", TRAILER]
 
 
-def test_modes() -> None:
+def test_modes_and_explicit_folders_are_kept() -> None:
     entries = {"d": folder(), "f": regular(b""), "l": symlink("f"), "p": regular(b"", executable=True)}
     modes = {member.name: member.mode for member in members(archive(entries))}
     assert stat.filemode(modes["d"]) == "drwxr-xr-x"
     assert stat.filemode(modes["f"]) == "-rw-r--r--"
     assert stat.filemode(modes["l"]) == "lrwxrwxrwx"
     assert stat.filemode(modes["p"]) == "-rwxr-xr-x"
-
-
-def test_an_explicit_folder_is_not_replaced() -> None:
     made = members(archive({"x": ArchiveEntry(stat.S_IFDIR | 0o700), "x/y": regular(b"")}))
     assert stat.filemode(made[0].mode) == "drwx------"
 

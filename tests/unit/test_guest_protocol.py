@@ -23,7 +23,7 @@ def read(lines: Iterable[str]) -> ResultReader:
     return reader
 
 
-def test_a_complete_transcript() -> None:
+def test_a_complete_transcript_with_line_noise_before_it() -> None:
     reader = read(transcript())
     assert (reader.bye, reader.fault, reader.unfit, reader.release) == (True, "", "", "6.1.0-50-amd64")
     assert reader.files == FILES
@@ -34,24 +34,18 @@ def test_a_complete_transcript() -> None:
         PhaseMark("send", 70.5),
         PhaseMark("end", 71.25),
     ]
+    assert read(["", "", *transcript()]).bye
 
 
-def test_phases_are_told_as_they_come() -> None:
+def test_phases_and_readiness_are_told_as_they_come() -> None:
     reader = ResultReader()
     marks = [reader.feed(line) for line in transcript({})]
     assert [mark.name for mark in marks if mark] == ["set-up", "rest", "load solo", "send", "end"]
-
-
-def test_ready_is_known_at_once() -> None:
     reader = ResultReader()
     assert not reader.ready
     for line in GREETING:
         reader.feed(line)
     assert reader.ready
-
-
-def test_empty_lines_before_the_greeting_are_line_noise() -> None:
-    assert read(["", "", *transcript()]).bye
 
 
 @pytest.mark.parametrize("size", [0, 1, 2, 3, 56, 57, 58, 100_000])
@@ -66,14 +60,11 @@ def test_data_that_looks_like_a_word_of_the_protocol_is_data() -> None:
     assert read(transcript({"blob": data, "more": b"x"})).files == {"blob": data, "more": b"x"}
 
 
-def test_unfit_keeps_the_first_reason_and_the_evidence() -> None:
+def test_unfit_keeps_the_first_reason_and_contradicts_bye() -> None:
     lines = [*GREETING, "UNFIT 7 queue.scheduler[p0]: asked for bfq, got none", "UNFIT 7 again", *sent(FILES)]
     reader = read(lines)
     assert reader.unfit == "step 7: queue.scheduler[p0]: asked for bfq, got none"
     assert (reader.files, reader.fault, reader.bye) == (FILES, "", False)
-
-
-def test_unfit_and_bye_contradict_each_other() -> None:
     assert "BYE" in read([*GREETING, "UNFIT 1 x", *sent(FILES), "BYE"]).fault
 
 
@@ -137,12 +128,9 @@ def test_every_departure_from_the_format_is_named(lines: list[str], fault: str) 
     assert not reader.bye
 
 
-def test_nothing_behind_the_first_fault_counts() -> None:
+def test_nothing_behind_the_first_fault_or_bye_counts() -> None:
     reader = read([*GREETING, "HELLO", *transcript()[2:]])
     assert (reader.fault, reader.files, reader.bye) == ("unexpected line 'HELLO'", {}, False)
-
-
-def test_nothing_behind_bye_counts() -> None:
     reader = read([*transcript(), "HELLO", "UNFIT 1 x", "DEADLINE"])
     assert (reader.bye, reader.fault, reader.unfit, reader.deadline_passed) == (True, "", "", False)
 
@@ -277,15 +265,9 @@ def test_warnings(line: str) -> None:
     assert warnings(log(line)) == (line,)
 
 
-def test_a_quiet_log() -> None:
+def test_a_quiet_log_and_one_that_lost_its_beginning() -> None:
     assert (death(QUIET), stall(QUIET), warnings(log())) == ("", "", ())
-
-
-def test_what_the_kernel_says_before_it_is_ready_is_not_the_measurement() -> None:
     assert warnings(f"{WARNINGS[4]}\n{READY_MARK}\nquiet\n") == ()
-
-
-def test_a_log_that_lost_its_beginning_hides_nothing() -> None:
     assert warnings("\n".join(WARNINGS)) == tuple(WARNINGS)
 
 
@@ -300,22 +282,14 @@ def test_every_death_in_the_window_is_also_a_warning_or_a_panic() -> None:
         assert warnings(log(line)) == (line,)
 
 
-ANNOUNCED = "[    0.726987] sd 0:0:0:0: Power-on or device reset occurred"
-RESET = "[   70.100000] sd 0:0:0:0: Power-on or device reset occurred"
 BOOT = f"[    0.500000] WARNING: CPU: 0 PID: 1\n[    0.600000] {READY_MARK}\n"
 
 
-def test_a_disk_may_announce_itself_during_set_up() -> None:
-    assert warnings(BOOT + ANNOUNCED, set_up=0.73) == ()
-
-
-def test_the_same_line_inside_the_window_is_a_reset() -> None:
-    assert warnings(BOOT + ANNOUNCED + "\n" + RESET, set_up=0.73) == (RESET,)
-
-
-def test_only_the_named_set_up_failures_are_skips() -> None:
+def test_what_happens_during_set_up_is_a_warning_except_what_is_named() -> None:
     line = "[    0.710000] WARNING: CPU: 0 PID: 1 at block/blk-mq.c:1"
     assert warnings(BOOT + line, set_up=0.73) == (line,)
+    assert warnings(BOOT + WAKING, set_up=0.73) == ()
+    assert warnings(BOOT + WAKING + BROKEN + "\n" + LATE, set_up=0.73) == (BROKEN, LATE)
 
 
 WAKING = """\
@@ -326,8 +300,3 @@ WAKING = """\
 """
 BROKEN = "[    0.710000] sd 0:2:2:0: [sdc] Sense Key : Hardware Error [current]"
 LATE = "[    0.800000] sd 0:2:0:0: [sda] Sense Key : Hardware Error [current]"
-
-
-def test_a_disk_may_not_be_ready_yet_during_set_up() -> None:
-    assert warnings(BOOT + WAKING, set_up=0.73) == ()
-    assert warnings(BOOT + WAKING + BROKEN + "\n" + LATE, set_up=0.73) == (BROKEN, LATE)

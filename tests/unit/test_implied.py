@@ -162,10 +162,14 @@ def test_bounds_and_numbers_are_constants(claim: str, control: str, kills: bool)
     assert bool(killers(of, of.claims[0])) is kills
 
 
-def test_kernels_on_which_it_is_known_to_fail_are_killers() -> None:
+def test_known_failures_and_claims_for_other_kernels_are_killers() -> None:
     of = model(CLAIM)
     known = KnownFailure("< 5.17", "it is old", "https://example.org/")
     assert killers(of, replace(of.claims[0], known=(known,))) == ("kernels < 5.17",)
+    of = model(CLAIM)
+    old, new = replace(of.claims[0], kernels="< 6.17"), replace(of.claims[0], expect=AT_MOST, kernels=">= 6.18")
+    of = replace(of, claims=(old, new))
+    assert (killers(of, old), killers(of, new)) == (("kernels >= 6.18",), ("kernels < 6.17",))
 
 
 def test_a_claim_that_holds_elsewhere_is_a_killer_and_an_optional_one_is_none() -> None:
@@ -175,10 +179,3 @@ def test_a_claim_that_holds_elsewhere_is_a_killer_and_an_optional_one_is_none() 
     assert (killers(of, first), killers(of, other)) == (("arm red",), ("arm none",))
     optional = replace(of, claims=(first, replace(other, optional=True)))
     assert killers(optional, first) == ()
-
-
-def test_a_claim_for_other_kernels_is_a_killer() -> None:
-    of = model(CLAIM)
-    old, new = replace(of.claims[0], kernels="< 6.17"), replace(of.claims[0], expect=AT_MOST, kernels=">= 6.18")
-    of = replace(of, claims=(old, new))
-    assert (killers(of, old), killers(of, new)) == (("kernels >= 6.18",), ("kernels < 6.17",))

@@ -108,13 +108,10 @@ def figures(measured: dict[str, bytes], one: Load = ALL) -> dict[str, float]:
     return {metric: value for (_, _, metric), value in controller_figures(measured, one, TOPOLOGY, seen)}
 
 
-def test_interrupts_are_counted_by_processor_over_the_window() -> None:
+def test_interrupts_by_processor_and_the_place_of_a_controller_are_figures() -> None:
     found = figures(sent())
     assert (found["interrupts"], found["interrupts.cpu0"], found["interrupts.cpu1"]) == (100.0, 90.0, 10.0)
     assert found["interrupts.cpu7"] == 0.0
-
-
-def test_the_place_of_a_controller_is_a_figure() -> None:
     found = figures(sent())
     assert (found["node"], found["slot.lanes"], found["slot.gts"]) == (-1.0, 8.0, 2.5)
 
@@ -129,12 +126,9 @@ def test_controllers_of_different_places_have_no_common_one() -> None:
     assert found["slot.lanes"] == 8.0
 
 
-def test_a_boot_whose_disks_are_others_has_no_figures() -> None:
+def test_a_boot_whose_disks_are_others_or_whose_counters_are_absent_has_no_figures() -> None:
     with pytest.raises(MeasurementError, match="lun slow: depth is 1, not 64; and 1 more"):
         checked_inventory(sent(**{"lun.fast.wwid": "naa.5", "lun.slow.queue_depth": "1"}), TOPOLOGY)
-
-
-def test_counters_must_be_there() -> None:
     measured = sent()
     del measured["all.after"]
     with pytest.raises(MeasurementError, match="did not send it"):

@@ -41,16 +41,13 @@ def wanted(words: str) -> Topology:
     return replace(load_topology("neighbours", near=Path()), kernel_words=tuple(words.split()))
 
 
-def test_an_arm_has_them_and_its_digest_covers_them(tmp_path: Path) -> None:
+def test_arms_and_topologies_have_them_and_digests_cover_them(tmp_path: Path) -> None:
     plain = load(GOOD, tmp_path)
     worded = load(GOOD.replace("cmd_per_lun: 16}", f"cmd_per_lun: 16, kernel_words: {WORD} threadirqs}}"), tmp_path)
     assert worded.arms["limited"].topology.kernel_words == (WORD, "threadirqs")
     assert worded.arms["limited"].settings["kernel_words"] == f"{WORD} threadirqs"
     assert worded.arms["shared"].topology.kernel_words == ()
     assert worded.digest != plain.digest
-
-
-def test_a_topology_may_have_them(tmp_path: Path) -> None:
     (tmp_path / "rig.yaml").write_text(RIG.replace("memory", f"kernel_words: {WORD}\nmemory"))
     assert load_topology("./rig.yaml", near=tmp_path).kernel_words == (WORD,)
 

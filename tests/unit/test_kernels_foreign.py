@@ -1,7 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernels in package files, and images whose modules are elsewhere."""
+"""Kernels in package files, images whose modules are elsewhere, and whatever of these is damaged."""
 
 import gzip
+import json
+import lzma
+import os
 import shutil
 import subprocess
 from pathlib import Path
@@ -9,20 +12,16 @@ from pathlib import Path
 import pytest
 
 from lab.base.cache import Cache
-from lab.base.errors import LabBroken, Misuse
+from lab.base.contents import note
+from lab.base.errors import CannotJudge, LabBroken, Misuse
+from lab.kernels import store
 from lab.kernels.modules import module_closure, no_modules
 from lab.kernels.resolve import resolve
-from tests.unit.kernel_samples import Repository, bzimage, elf, install_kernel
-from tests.unit.test_kernels_resolve import needs_depmod
+from tests.unit.kernel_samples import Repository, bzimage, elf, install_kernel, needs_depmod
 
 RELEASE = "6.8.0-31-generic"
 needs_dpkg = pytest.mark.skipif(shutil.which("dpkg-deb") is None, reason="needs dpkg-deb")
 needs_bsdtar = pytest.mark.skipif(shutil.which("bsdtar") is None, reason="needs bsdtar (libarchive-tools)")
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Cache:
-    return Cache(tmp_path / "cache")
 
 
 def image_and_modules(folder: Path) -> tuple[Path, Path]:
@@ -148,3 +147,81 @@ def test_an_image_without_its_modules(cache: Cache, tmp_path: Path) -> None:
     assert "INSTALL_MOD_PATH" in caught.value.remedy
     with pytest.raises(Misuse, match="2 files and 0 folders are no kernel"):
         resolve(f"path:{image},{image}", cache)
+
+
+def test_a_folder_that_is_no_entry_is_named(tmp_path: Path) -> None:
+    with pytest.raises(LabBroken, match=f"{tmp_path}/kernel.json is in no cache entry") as caught:
+        store.load(tmp_path, "host", "here")
+    assert f"rm -r {tmp_path}" in caught.value.remedy
+
+
+@needs_depmod
+@pytest.mark.parametrize("name", ["image", "vmlinux", "config", "kernel.json"])
+@pytest.mark.parametrize("damage", ["append", "remove"])
+def test_a_stored_kernel_that_changed_is_not_booted(cache: Cache, tmp_path: Path, name: str, damage: str) -> None:
+    install_kernel(tmp_path / "k", "6.1.0-50-amd64")
+    path = resolve(f"path:{tmp_path}/k", cache).image.parent / name
+    if damage == "append":
+        path.write_bytes(path.read_bytes() + b"\xff")
+    else:
+        path.unlink()
+    with pytest.raises(LabBroken, match=f"{path} is ") as caught:
+        resolve(f"path:{tmp_path}/k", cache)
+    assert f"rm -r {path.parent}" in caught.value.remedy
+
+
+@needs_depmod
+@pytest.mark.parametrize(
+    "text", ["", "[]", "{}", '{"release": 5, "digest": ""}', '{"release": "x", "digest": ""}', "[" * 10**5]
+)
+def test_facts_of_a_kernel_that_make_no_sense(cache: Cache, tmp_path: Path, text: str) -> None:
+    install_kernel(tmp_path / "k", "6.1.0-50-amd64")
+    entry = resolve(f"path:{tmp_path}/k", cache).image.parent
+    (entry / "kernel.json").write_text(text)
+    note(entry)
+    with pytest.raises(LabBroken, match=f"{entry} is not a stored kernel") as caught:
+        store.load(entry, "host", "here")
+    assert f"rm -r {entry}" in caught.value.remedy
+
+
+@needs_depmod
+def test_an_image_that_does_not_unpack_cannot_be_judged(cache: Cache, tmp_path: Path) -> None:
+    install_kernel(tmp_path / "k", "6.1.0-50-amd64")
+    image = tmp_path / "k/boot/vmlinuz-6.1.0-50-amd64"
+    whole = lzma.compress(elf())
+    for damaged in (whole[:-40], whole[:20] + b"junk" + whole[24:]):
+        image.write_bytes(bzimage(damaged, "6.1.0-50-amd64"))
+        with pytest.raises(CannotJudge, match="the kernel image is damaged"):
+            resolve(f"path:{tmp_path}/k", cache)
+
+
+def test_a_fifo_is_no_folder(cache: Cache, tmp_path: Path) -> None:
+    os.mkfifo(tmp_path / "fifo")
+    for spec in ("path:", "tree:"):
+        with pytest.raises(Misuse, match=f"{tmp_path}/fifo is not a folder"):
+            resolve(f"{spec}{tmp_path}/fifo", cache)
+
+
+@pytest.mark.parametrize("text", ["", "{}", "[]", '{"packages": []}', '{"packages": [{"name": 1}]}', "[" * 10**5])
+def test_a_pin_that_makes_no_sense_is_named(cache: Cache, text: str) -> None:
+    path = cache.write_text("pins", "debian-6.1.json", text)
+    with pytest.raises(LabBroken, match=f"the pin {path} cannot be read") as caught:
+        resolve("debian:6.1", cache)
+    assert f"rm -r {path}" in caught.value.remedy
+
+
+def test_a_pin_that_is_a_folder_or_full_of_other_types(cache: Cache) -> None:
+    row = {"suite": "s", "name": None, "version": "1", "sha256": "0"}
+    path = cache.write_text("pins", "debian-6.1.json", json.dumps({"packages": [row]}))
+    with pytest.raises(LabBroken, match="cannot be read: not a list of packages"):
+        resolve("debian:6.1", cache)
+    path.unlink()
+    path.mkdir()
+    with pytest.raises(LabBroken, match="cannot be read"):
+        resolve("debian:6.1", cache)
+
+
+@pytest.mark.parametrize("place", ["/dev/null", "/proc/no-such"])
+def test_no_kernel_without_a_place_for_the_cache(place: str) -> None:
+    with pytest.raises(LabBroken, match=f"the cache {place} cannot be written"):
+        resolve("debian:6.1", Cache(Path(place)))

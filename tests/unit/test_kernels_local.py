@@ -15,13 +15,7 @@ from lab.guest.payload import Payload
 from lab.kernels import local
 from lab.kernels.modules import module_closure
 from lab.kernels.resolve import resolve
-from tests.unit.kernel_samples import bzimage, elf, install_kernel, module
-from tests.unit.test_kernels_resolve import needs_depmod
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Cache:
-    return Cache(tmp_path / "cache")
+from tests.unit.kernel_samples import bzimage, elf, install_kernel, module, needs_depmod
 
 
 def built_tree(root: Path, listed: str) -> Path:
@@ -48,14 +42,10 @@ def test_a_built_tree(cache: Cache, tmp_path: Path, prefix: str) -> None:
 
 
 @needs_depmod
-def test_the_folder_of_an_out_of_tree_build(cache: Cache, tmp_path: Path) -> None:
+def test_an_out_of_tree_build_is_found_and_a_rebuilt_tree_is_another_kernel(cache: Cache, tmp_path: Path) -> None:
     tree = built_tree(tmp_path / "objects", "drivers/block/null_blk.o")
     (tree / "Kbuild").unlink()
     assert resolve(f"path:{tree}", cache).release == "6.12.1"
-
-
-@needs_depmod
-def test_a_rebuilt_tree_is_another_kernel(cache: Cache, tmp_path: Path) -> None:
     tree = built_tree(tmp_path / "linux", "drivers/block/null_blk.o")
     first = resolve(f"path:{tree}", cache)
     assert resolve(f"path:{tree}", cache) == first
@@ -100,7 +90,7 @@ def test_trees_that_cannot_be_used(
     assert remedy in caught.value.remedy
 
 
-def test_folders_that_hold_no_kernel_or_several(cache: Cache, tmp_path: Path) -> None:
+def test_folders_and_files_that_are_no_kernel_or_several(cache: Cache, tmp_path: Path) -> None:
     with pytest.raises(Misuse, match="does not exist"):
         resolve(f"path:{tmp_path}/absent", cache)
     with pytest.raises(Misuse, match="holds no kernel"):
@@ -109,9 +99,6 @@ def test_folders_that_hold_no_kernel_or_several(cache: Cache, tmp_path: Path) ->
         install_kernel(tmp_path / "both", release)
     with pytest.raises(Misuse, match=r"several kernels: 6\.1\.0-9-amd64, 6\.1\.0-50-amd64"):
         resolve(f"path:{tmp_path}/both", cache)
-
-
-def test_files_instead_of_folders(cache: Cache, tmp_path: Path) -> None:
     (tmp_path / "junk").write_bytes(b"junk")
     with pytest.raises(CannotJudge, match="not an x86 kernel image"):
         resolve(f"path:{tmp_path}/junk", cache)

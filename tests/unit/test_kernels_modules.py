@@ -1,8 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Modules in load order, from depmod's own tables."""
+"""Modules in load order, from depmod's own tables; the ELF inside a bzImage, in every compression."""
 
+import bz2
 import gzip
 import lzma
+import struct
 from pathlib import Path
 
 import pytest
@@ -13,6 +15,8 @@ from lab.base.errors import LabBroken
 from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure, read_module, unsigned
 from lab.kernels.release import Release
+from lab.kernels.vmlinux import extract_vmlinux, has_pvh_note, image_release, is_bzimage
+from tests.unit.kernel_samples import OTHER_NOTE, PVH, bzimage, elf
 
 TABLES = {
     "modules.dep": """\
@@ -46,12 +50,9 @@ def names(kernel: Kernel, *wanted: str) -> list[str]:
     return [path.name for path in module_closure(kernel, wanted).load]
 
 
-def test_dependencies_load_first(kernel: Kernel) -> None:
+def test_dependencies_load_first_and_each_once(kernel: Kernel) -> None:
     loaded = names(kernel, "tcm_loop")
     assert loaded == ["scsi_common.ko", "scsi_mod.ko", "configfs.ko", "target_core_mod.ko", "tcm_loop.ko.xz"]
-
-
-def test_each_once_and_complete(kernel: Kernel) -> None:
     loaded = names(kernel, "scsi_mod", "tcm_loop", "tcm-loop")
     assert sorted(loaded) == sorted(set(loaded))
     assert loaded.index("scsi_common.ko") < loaded.index("scsi_mod.ko") < loaded.index("tcm_loop.ko.xz")
@@ -62,14 +63,11 @@ def test_dash_and_underscore_are_the_same(kernel: Kernel, name: str) -> None:
     assert module_closure(kernel, [name]).load == (kernel.modules / "kernel/dm-mod.ko",)
 
 
-def test_builtin_and_missing_are_told(kernel: Kernel) -> None:
+def test_builtin_missing_and_soft_dependencies_are_told(kernel: Kernel) -> None:
     closure = module_closure(kernel, ["mq_deadline", "no-such", "dm-mod"])
     assert closure.builtin == ("mq_deadline",)
     assert closure.missing == ("no-such",)
     assert len(closure.load) == 1
-
-
-def test_soft_dependencies_without_those_bound_to_a_cpu(kernel: Kernel) -> None:
     assert names(kernel, "raid456") == ["crc32c_generic.ko", "libcrc32c.ko", "raid456.ko"]
 
 
@@ -110,3 +108,41 @@ TRAILER = bytes(8) + len(SIGNATURE).to_bytes(4, "big") + b"~Module signature app
 )
 def test_signatures_are_dropped(stored: bytes, carried: bytes) -> None:
     assert unsigned(stored) == carried
+
+
+SIZE = struct.pack("<I", len(elf()))
+COMPRESSED = {
+    "none": elf(),
+    "gzip": gzip.compress(elf()),
+    "xz": lzma.compress(elf()) + SIZE,
+    "lzma": lzma.compress(elf(), lzma.FORMAT_ALONE) + SIZE,
+    "bzip2": bz2.compress(elf()) + SIZE,
+    "zstd": zstandard.ZstdCompressor().compress(elf()) + SIZE,
+    "zstd without size": zstandard.ZstdCompressor(write_content_size=False).compress(elf()) + SIZE,
+}
+
+
+@pytest.mark.parametrize("compression", COMPRESSED)
+def test_extracts(compression: str) -> None:
+    assert extract_vmlinux(bzimage(COMPRESSED[compression])) == elf()
+
+
+def test_what_is_no_image_or_has_no_pvh_note_has_no_vmlinux() -> None:
+    assert extract_vmlinux(bzimage(lzma.compress(elf(OTHER_NOTE)))) is None
+    assert extract_vmlinux(bzimage(lzma.compress(b"no ELF at all"))) is None
+    assert extract_vmlinux(bzimage(b"no known compression")) is None
+    assert extract_vmlinux(bzimage(elf(), protocol=0x0207)) is None
+    assert not is_bzimage(b"junk")
+    assert not is_bzimage(bytes(4096))
+    assert extract_vmlinux(bytes(4096)) is None
+    assert image_release(bytes(4096)) is None
+
+
+def test_the_note_is_found_behind_others() -> None:
+    odd = struct.pack("<III", 3, 5, 1) + b"ab\0\0" + b"12345\0\0\0"
+    assert has_pvh_note(elf(odd + PVH))
+    assert not has_pvh_note(elf(odd + OTHER_NOTE))
+
+
+def test_the_image_tells_its_release() -> None:
+    assert image_release(bzimage(b"", "7.2.12+deb14-amd64")) == "7.2.12+deb14-amd64"

@@ -1,8 +1,6 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Kernels of a packaged source (out of an archive made on the spot), mutants of it, and mainline's downloader."""
 
-import os
-import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
@@ -15,13 +13,9 @@ from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
 from lab.base.host import Need
 from lab.kernels import build, mutants, packaged
 from lab.kernels.resolve import resolve
-from tests.unit.kernel_samples import Repository, install_kernel
+from tests.unit.kernel_samples import Repository, install_kernel, needs_apt, needs_depmod
 from tests.unit.tree_samples import commit, fake_tools, write_fragments, write_source
 
-HAS_DEPMOD = shutil.which("depmod", path=os.environ["PATH"] + ":/usr/sbin:/sbin") is not None
-HAS_APT = all(shutil.which(tool) for tool in ("apt-get", "dpkg-deb", "gpg", "xz"))
-needs_apt = pytest.mark.skipif(not (HAS_APT and HAS_DEPMOD), reason="needs apt, dpkg, gpg, xz and kmod")
-needs_depmod = pytest.mark.skipif(not HAS_DEPMOD, reason="needs kmod")
 PATCH = "Mutant: x\nKernels: 6.12\n\n--- a/block/blk.c\n+++ b/block/blk.c\n@@ -1 +1 @@\n-int blk;\n+int mutant;\n"
 DOWNLOADER = """
 import pathlib, shutil
@@ -47,23 +41,16 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cache]:
 
 
 @pytest.fixture
-def archive(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> Iterator[str]:
-    made = Repository(tmp_path / "archive", tmp_path_factory.mktemp("g") / "h")
-    made.make_key()
-    monkeypatch.setenv("BLKLAB_DEBIAN_MIRROR", made.uri)
-    monkeypatch.setenv("BLKLAB_DEBIAN_SECURITY_MIRROR", made.uri)
-    monkeypatch.setenv("BLKLAB_DEBIAN_KEYRING", str(made.keyring))
+def archive(tmp_path: Path, repository: Repository) -> str:
     source = write_source(tmp_path / "plain/linux-source-6.12")
     (source / ".gitignore").write_text("/*\n!/debian/\n")
     package = tmp_path / "package"
     (package / "usr/src").mkdir(parents=True)
     tar = ["tar", "-C", str(source.parent), "-cJf", str(package / "usr/src/linux-source-6.12.tar.xz"), source.name]
     subprocess.run(tar, check=True)
-    made.add("trixie", "linux-source-6.12", "6.12.107-1", package)
-    for suite in ("trixie", "trixie-security", "bookworm-backports"):
-        made.publish(suite)
-    yield made.uri
-    made.stop()
+    repository.add("trixie", "linux-source-6.12", "6.12.107-1", package)
+    repository.publish("trixie", "trixie-security", "bookworm-backports")
+    return repository.uri
 
 
 @needs_apt

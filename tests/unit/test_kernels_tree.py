@@ -115,22 +115,21 @@ def test_a_folder_in_which_was_built_is_refused(tmp_path: Path, cache: Cache) ->
     assert "mrproper" in caught.value.remedy
 
 
-def test_a_configuration_of_its_own_is_a_kernel_of_its_own(tmp_path: Path, cache: Cache) -> None:
+def test_a_configuration_of_its_own_is_a_kernel_of_its_own_and_an_option_that_was_lost_is_named(
+    tmp_path: Path, cache: Cache
+) -> None:
     source = write_source(tmp_path / "linux")
     one = build(cache, str(source), tmp_path)
     other = build(cache, str(source), tmp_path, "CONFIG_BLOCK=y", "CONFIG_BLK_DEV_NULL_BLK=y")
     assert one.image != other.image
     assert other.config["CONFIG_BLK_DEV_NULL_BLK"] == "y"
-
-
-def test_an_option_that_did_not_survive_is_named_with_its_place(tmp_path: Path, cache: Cache) -> None:
     source = write_source(tmp_path / "linux")
     with pytest.raises(CannotJudge) as caught:
         build(cache, str(source), tmp_path, "CONFIG_BLOCK=y", "CONFIG_GONE=y")
     assert "CONFIG_GONE=y (base.config:2) is n: this tree has no option of that name" in caught.value.message
 
 
-def test_the_first_error_and_the_log_of_a_failure(tmp_path: Path, cache: Cache) -> None:
+def test_the_first_error_is_named_and_a_full_disk_is_not_blamed_on_a_commit(tmp_path: Path, cache: Cache) -> None:
     source = write_source(tmp_path / "linux", "int a;\n#error broken\n")
     with pytest.raises(CannotJudge, match=r"block/blk\.c:3:2: error: #error broken") as caught:
         build(cache, str(source), tmp_path)
@@ -138,9 +137,6 @@ def test_the_first_error_and_the_log_of_a_failure(tmp_path: Path, cache: Cache) 
     assert str(log) in caught.value.remedy
     assert "Error 1" in log.read_text()
     assert caught.value.exit_code == 125
-
-
-def test_a_full_disk_is_not_blamed_on_a_commit(tmp_path: Path, cache: Cache) -> None:
     source = write_source(tmp_path / "linux", "full disk\n")
     with pytest.raises(LabBroken, match=r"no space left|No space left"):
         build(cache, str(source), tmp_path)

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Snapshots, dm-crypt and loop devices as layers of a topology: their keys, steps, programs and sizes."""
+"""Snapshots, dm-crypt, loop devices and filesystems as layers: their keys, steps, programs, sizes and roles."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -13,20 +13,23 @@ from harness.scenario.fio import CGROUP_FILES
 from harness.scenario.model import Arm, Load, Role
 from lab.base.cache import Cache
 from lab.base.contents import note
-from lab.base.errors import Misuse
+from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.guest import filesystems, payload
 from lab.guest.steps import job_files
-from lab.guest.steps.device import Module
+from lab.guest.steps.device import Filesystem, Module, Write
+from lab.guest.steps.load import LayFiles
 from lab.guest.steps.setting import Cgroup
 from lab.realise.capability import missing
 from lab.realise.recipe import devices, queue_settings
+from lab.session import GuestLoad, Job, guest_steps
+from lab.topology.limits import refusals
 from lab.topology.load import load_topology
-from lab.topology.model import Topology
+from lab.topology.model import Driver, Topology
 from lab.topology.settings import apply_setting
 from tests.unit.payload_samples import SMALL_PROGRAM, kernel, lay_out
 from tests.unit.test_topology_load import mistakes
 
-TEXT = """\
+LAYERS = """\
 topology: t
 memory: 512M
 disks:
@@ -46,33 +49,28 @@ stacks:
 
 @pytest.fixture
 def topology(tmp_path: Path) -> Topology:
-    (tmp_path / "t.yaml").write_text(TEXT)
+    (tmp_path / "t.yaml").write_text(LAYERS)
     return load_topology("./t.yaml", near=tmp_path)
+
+
+PARAMETERS = {"null_blk": ("nr_devices", "shared_tags", "hw_queue_depth", "submit_queues")}
+
+
+@pytest.fixture
+def plain(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> payload.Payload:
+    """A payload without the programs of layers, which come from a folder of their own."""
+    lay_out(tmp_path / "root")
+    for name in ("mkfs.xfs", "losetup"):
+        program = tmp_path / "made/usr/sbin" / name
+        program.parent.mkdir(parents=True, exist_ok=True)
+        program.write_bytes(SMALL_PROGRAM.read_bytes())
+    note(tmp_path / "made")
+    monkeypatch.setattr(filesystems, "_tree", lambda cache, name: tmp_path / "made")
+    return payload.assemble(tmp_path / "root", {})
 
 
 def script(topology: Topology) -> list[str]:
     return job_files(devices(topology), deadline=1)["script"].decode().splitlines()
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "wanted"),
-    [
-        ("chunk: 16k, ", "", "stack copy: chunk is missing"),
-        ("[l1, l2]", "[l1]", "kind snapshot is over two devices: the origin and the store of its snapshot"),
-        ("over: [l0]", "over: [l0, l5]", "kind crypt is over one device"),
-        ("size: 64M, ", "", "size is missing: its file on the filesystem fs needs one"),
-        ("size: 64M", "size: 1G", "size 1G exceeds its smallest member"),
-        (
-            "{kind: loop, over: [l4]}",
-            "{kind: loop, size: 64M, over: [l4]}",
-            "size is that of a file, and l4 is a device",
-        ),
-        ("driver: null_blk", "driver: tcm_loop", "kind crypt needs driver null_blk or tcmu"),
-    ],
-)
-def test_mistakes(old: str, new: str, wanted: str, tmp_path: Path) -> None:
-    assert old in TEXT
-    assert wanted in mistakes(TEXT.replace(old, new), tmp_path)
 
 
 def test_tables_of_a_snapshot_and_of_its_origin(topology: Topology) -> None:
@@ -120,10 +118,9 @@ def test_nothing_bounds_what_makes_requests_of_its_own(disk: str, says: str, top
 @pytest.mark.parametrize("absent", ["dm-crypt", "aesni-intel", "dm-snapshot", "loop"])
 def test_a_kernel_without_a_layer_is_named(absent: str, topology: Topology, tmp_path: Path) -> None:
     wanted = {step.name: "" for step in devices(topology) if isinstance(step, Module)}
-    parameters = {"null_blk": ("nr_devices", "shared_tags", "hw_queue_depth", "submit_queues")}
-    assert not missing(kernel(tmp_path / "whole", wanted, parameters=parameters), topology, {})
+    assert not missing(kernel(tmp_path / "whole", wanted, parameters=PARAMETERS), topology, {})
     del wanted[absent]
-    (reason,) = missing(kernel(tmp_path / "a", wanted, parameters=parameters), topology, {})
+    (reason,) = missing(kernel(tmp_path / "a", wanted, parameters=PARAMETERS), topology, {})
     assert absent in reason
 
 
@@ -139,8 +136,7 @@ def test_iocost_is_set_on_every_lun_with_its_model_first(topology: Topology, tmp
     ]
     assert len(steps) == 12
     wanted = {step.name: "" for step in devices(topology) if isinstance(step, Module)}
-    parameters = {"null_blk": ("nr_devices", "shared_tags", "hw_queue_depth", "submit_queues")}
-    one = kernel(tmp_path / "a", wanted, parameters=parameters)
+    one = kernel(tmp_path / "a", wanted, parameters=PARAMETERS)
     weights = [OPTIONS_NEEDED[key] for key in ("io_weight", "bfq_weight")]
     assert missing(one, topology, queue, options=weights) == (
         "CONFIG_BLK_CGROUP_IOCOST is not set",
@@ -166,17 +162,165 @@ def test_a_weight_needs_who_reads_it(
     assert [found[0] for found in refused(one, [one], Arm("a", topology, queue, {}))] == keys
 
 
-def test_guests_with_a_loop_device_alone_have_losetup(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    root = tmp_path / "root"
-    lay_out(root)
-    plain = payload.assemble(root, {})
-    made = tmp_path / "made" / "usr/sbin/losetup"
-    made.parent.mkdir(parents=True)
-    made.write_bytes(SMALL_PROGRAM.read_bytes())
-    note(tmp_path / "made")
-    monkeypatch.setattr(filesystems, "_tree", lambda cache, name: tmp_path / "made")
-    none, more = (filesystems.added(Cache(tmp_path / "cache"), plain, layers) for layers in ((), ("loop",)))
+def test_guests_with_a_loop_device_alone_have_losetup(plain: payload.Payload, cache: Cache) -> None:
+    none, more = (filesystems.added(cache, plain, layers) for layers in ((), ("loop",)))
     assert more.entries.keys() - none.entries.keys() == {"bin/losetup", "loop.sh"}
     assert b"even_further" not in none.entries["further.sh"].data
     assert b'. /loop.sh; even_further "$@"' in more.entries["further.sh"].data
     assert b"loop) make_loop" in more.entries["loop.sh"].data
+
+
+MIRROR = """\
+topology: t
+memory: 512M
+disks:
+  d0..2: {size: 512M, service: 100us}
+hbas:
+  h0: {driver: null_blk, can_queue: 64}
+luns:
+  l0..2: {hba: h0, disks: [d0..2]}
+stacks:
+  m0: {kind: md, level: raid1, over: [l0, l1]}
+  fs: {kind: filesystem, type: xfs, mkfs: -d su=64k, mount: "noatime,nodiratime", over: [m0]}
+"""
+
+
+@pytest.fixture
+def mirrored(tmp_path: Path) -> Topology:
+    (tmp_path / "t.yaml").write_text(MIRROR)
+    return load_topology("./t.yaml", near=tmp_path)
+
+
+def test_an_arm_may_set_the_type_and_the_options(mirrored: Topology) -> None:
+    other = apply_setting(apply_setting(mirrored, "stack.fs.type", "ext4"), "stack.fs.mkfs", "-b 1024")
+    (step,) = (step for step in devices(other) if isinstance(step, Filesystem))
+    assert step.words.startswith("ext4 noatime,nodiratime ")
+    assert step.words.endswith(" -b 1024")
+    assert not list(refusals(other))
+
+
+def test_it_is_made_after_the_device_below_and_its_disks_keep_data(mirrored: Topology) -> None:
+    lines = job_files(devices(mirrored), deadline=1)["script"].decode().splitlines()
+    made = next(line for line in lines if line.startswith("filesystem"))
+    assert made.startswith("filesystem\tfs\tm0\txfs noatime,nodiratime -q -f -m uuid=")
+    assert made.endswith(" -d su=64k")
+    assert lines.index("module\txfs") < lines.index(made)
+    assert [line.split("\t")[0] for line in lines].index("array") < lines.index(made)
+    bare = replace(mirrored, stacks={"fs": replace(mirrored.stacks["fs"], over=("l2",))})
+    kept = [step for step in devices(bare) if "memory_backed" in str(step)]
+    assert kept == [Write("/sys/kernel/config/nullb/nullb2/memory_backed", "1")]
+
+
+def test_files_are_laid_before_the_rest_of_each_load(mirrored: Topology) -> None:
+    job = Job({}, (GuestLoad("one", "", 1000), GuestLoad("two", "", 1000)), pause=0, phase=0, labels={})
+    verbs = [step.fields()[0] for step in guest_steps(mirrored, job)][-8:]
+    assert verbs == ["layout", "phase", "pause", "load"] * 2
+    none = guest_steps(replace(mirrored, stacks={}), job)
+    assert not [step for step in none if isinstance(step, LayFiles)]
+
+
+def test_a_kernel_without_the_filesystem_is_named(mirrored: Topology, tmp_path: Path) -> None:
+    has = dict.fromkeys(("configfs", "null_blk", "md-mod", "raid1"), "")
+    (reason,) = missing(kernel(tmp_path / "a", has, parameters=PARAMETERS), mirrored, {})
+    assert "xfs" in reason
+    assert not missing(kernel(tmp_path / "b", {**has, "xfs": ""}, parameters=PARAMETERS), mirrored, {})
+
+
+def role(**options: str) -> Role:
+    return Role("writer", ("fs",), "write", 4096, 1, "psync", direct=False, options=options)
+
+
+@pytest.mark.parametrize(
+    ("one", "key"),
+    [
+        (role(), "disk"),
+        (role(size="64m", offset="1m"), "offset"),
+        (role(size="1g"), "disk"),
+        (replace(role(nrfiles="2"), disks=("d2",)), "nrfiles"),
+        (replace(role(files="a"), disks=("d2",)), "files"),
+        (replace(role(create="1"), disks=("d2",)), "create"),
+    ],
+)
+def test_what_a_role_on_it_needs(one: Role, key: str, mirrored: Topology) -> None:
+    arm = Arm("a", mirrored, {"scheduler": "none"}, {})
+    assert [found[0] for found in refused(one, [one], arm)] == [key]
+    fit = role(size="64m", files="a", nrfiles="4")
+    assert not list(refused(fit, [fit], arm))
+
+
+def test_nothing_bounds_it(mirrored: Topology) -> None:
+    one = role(size="64m")
+    with pytest.raises(Misuse, match="nothing bounds writer"):
+        bound(mirrored, Load("l", {"writer": one}, runtime=10**9, ramp=0), one, "iops")
+
+
+def test_its_guests_alone_have_mkfs(plain: payload.Payload, cache: Cache) -> None:
+    more = filesystems.added(cache, plain, {"xfs"})
+    assert more.entries.keys() - plain.entries.keys() == {
+        "bin/mkfs.xfs",
+        "bin/readlink",
+        "bin/sync",
+        "bin/tee",
+        "further.sh",
+    }
+    assert b". /further.sh" in more.entries["runner.sh"].data
+    assert b"filesystem)" in more.entries["further.sh"].data
+    assert b"further.sh" not in plain.entries["runner.sh"].data
+
+
+def test_limits_of_both_kinds_of_cgroups_exclude_each_other(mirrored: Topology) -> None:
+    arm = Arm("a", mirrored, {"scheduler": "none", "throttle/read_iops": "5"}, {})
+    one = replace(role(io_max="riops=5"), disks=("d2",))
+    assert [found[0] for found in refused(one, [one], arm)] == ["disk"]
+
+
+def test_programs_that_cannot_be_fetched_are_an_error_of_the_lab(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def vanished(*arguments: object, **options: object) -> None:
+        raise CannotJudge("trixie has no xfsprogs", remedy="name an archive")
+
+    root = tmp_path / "root"
+    lay_out(root)
+    monkeypatch.setattr(payload, "unpacked", vanished)
+    with pytest.raises(LabBroken, match=r"mkfs\.xfs cannot be fetched: trixie has no xfsprogs"):
+        filesystems.added(Cache(tmp_path), payload.assemble(root, {}), {"xfs"})
+
+
+def test_the_driver_of_its_disks_is_found_through_the_stack(mirrored: Topology) -> None:
+    assert mirrored.driver("fs") is Driver.NULL_BLK
+    assert mirrored.keeping() == {"l0", "l1"}
+
+
+@pytest.mark.parametrize(
+    ("text", "old", "new", "wanted"),
+    [
+        (LAYERS, "chunk: 16k, ", "", "stack copy: chunk is missing"),
+        (LAYERS, "[l1, l2]", "[l1]", "kind snapshot is over two devices: the origin and the store of its snapshot"),
+        (LAYERS, "over: [l0]", "over: [l0, l5]", "kind crypt is over one device"),
+        (LAYERS, "size: 64M, ", "", "size is missing: its file on the filesystem fs needs one"),
+        (LAYERS, "size: 64M", "size: 1G", "size 1G exceeds its smallest member"),
+        (
+            LAYERS,
+            "{kind: loop, over: [l4]}",
+            "{kind: loop, size: 64M, over: [l4]}",
+            "size is that of a file, and l4 is a device",
+        ),
+        (LAYERS, "driver: null_blk", "driver: tcm_loop", "kind crypt needs driver null_blk or tcmu"),
+        (MIRROR, "type: xfs, ", "", "stack fs: type is missing"),
+        (MIRROR, "type: xfs", "type: zfs", "expected one of ext4, xfs, btrfs"),
+        (MIRROR, "over: [m0]", "over: [m0, l2]", "stack fs: a stack of kind filesystem is over one device"),
+        (MIRROR, "mount: ", "chunk: 64k, mount: ", "kind filesystem has no chunk"),
+        (MIRROR, '"noatime,nodiratime"', '"no atime"', "mount options"),
+        (
+            MIRROR,
+            "\n  fs:",
+            "\n  up: {kind: linear, over: [fs]}\n  fs:",
+            "only a loop device can be over the filesystem fs",
+        ),
+        (MIRROR, "driver: null_blk", "driver: tcm_loop", "kind filesystem needs driver null_blk or tcmu"),
+    ],
+)
+def test_mistakes(text: str, old: str, new: str, wanted: str, tmp_path: Path) -> None:
+    assert old in text
+    assert wanted in mistakes(text.replace(old, new), tmp_path)

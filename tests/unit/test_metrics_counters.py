@@ -29,14 +29,11 @@ def reading(reads: int, cpu: str, device: str = "sda") -> bytes:
     return f"== /proc/stat\ncpu  {cpu}\ncpu0 {cpu}\nintr 5\n== /proc/diskstats\n{row}\n".encode()
 
 
-def test_a_window_is_the_difference_of_two_readings() -> None:
+def test_a_window_is_the_difference_of_two_readings_with_bios_as_the_kernel_counts_them() -> None:
     window = read_window(reading(100, "10 0 10 100 0 0 0 0 0 0"), reading(350, "20 0 30 150 20 0 0 0 0 0"), "solo")
     assert window.disks["sda"]["reads"] == 250
     assert window.disks["sda"]["merges"] == 0
     assert "inflight" not in window.disks["sda"]
-
-
-def test_bios_are_requests_and_what_was_merged_into_them() -> None:
     before = b"== /proc/stat\n== /proc/diskstats\n 8 0 sda 10 1 80 4 20 2 160 8 0 30 12\n"
     after = b"== /proc/stat\n== /proc/diskstats\n 8 0 sda 15 8 200 9 32 5 300 20 3 90 40\n"
     counted = read_window(before, after, "solo").disks["sda"]
@@ -98,11 +95,8 @@ def test_a_resync_has_a_speed() -> None:
         read_window(later("90", done), later("104", "resync = 0.0% (1000/976631808)").replace(b" 9 ", b" 10 "), "x")
 
 
-def test_sections_keep_their_text() -> None:
+def test_sections_keep_their_text_and_the_read_back_names_devices_and_knobs() -> None:
     assert read_sections(b"== /a\n1\n2\n== /b\n", "x") == {"/a": "1\n2", "/b": ""}
-
-
-def test_the_read_back_names_devices_and_knobs() -> None:
     rows = read_readback(b"device\t/lab/p0\tsda\nqueue.scheduler\t/sys/block/sda/queue/scheduler\tnone\n")
     assert devices(rows) == {"p0": "sda"}
     assert rows[1].value == "none"
@@ -113,7 +107,7 @@ def test_the_read_back_names_devices_and_knobs() -> None:
 LOADS = (SOLO, TOGETHER)
 
 
-def test_every_role_of_every_load_has_its_figures() -> None:
+def test_every_role_of_every_load_has_its_figures_and_sums_over_reads_and_writes() -> None:
     figures = figures_of(files(solo=100.0, together=95.0), null_topology(), LOADS)
     assert figures["solo", "fast", "iops"] == 100.0
     assert figures["together", "fast", "iops"] == 95.0
@@ -122,6 +116,13 @@ def test_every_role_of_every_load_has_its_figures() -> None:
     assert figures["together", "slow", "disk.reads"] == 1000
     assert figures["together", "slow", "members.reads"] == 1000
     assert ("solo", "slow", "iops") not in figures
+    figures = figures_of(files(solo=100.0, together=95.0), null_topology(), LOADS)
+    for whole, parts in {"requests": ("reads", "writes"), "merges": ("reads.merged", "writes.merged")}.items():
+        assert figures["solo", "fast", f"disk.{whole}"] == sum(
+            figures["solo", "fast", f"disk.{part}"] for part in parts
+        )
+    bios = figures["solo", "fast", "disk.requests"] + figures["solo", "fast", "disk.merges"]
+    assert figures["solo", "fast", "disk.bios"] == bios > 0
 
 
 def test_what_an_io_costs_the_processor() -> None:
@@ -136,28 +137,15 @@ def test_what_an_io_costs_the_processor() -> None:
     assert PER_IO in METRICS
 
 
-def test_a_role_on_several_disks_has_the_sum_of_their_counters() -> None:
+def test_a_role_on_several_disks_has_the_sum_of_their_counters_and_each_counter_has_a_name() -> None:
     both = load("together", role("fast", ("fast", "slow")), role("slow", "slow"))
     figures = figures_of(files(), null_topology(), (both,))
     assert figures["together", "fast", "disk.reads"] == 2000
     assert figures["together", "slow", "disk.reads"] == 1000
-
-
-def test_every_counter_has_a_name_for_ratios_and_every_name_a_counter() -> None:
     figures = figures_of(files(solo=100.0, together=95.0), null_topology(), LOADS)
     measured = {metric for _, _, metric in figures if metric.startswith(tuple(f"{where}." for where in COUNTED_ON))}
     assert measured == {f"{where}.{counter}" for where in COUNTED_ON for counter in COUNTERS}
     assert measured <= set(METRICS)
-
-
-def test_sums_are_over_reads_and_writes() -> None:
-    figures = figures_of(files(solo=100.0, together=95.0), null_topology(), LOADS)
-    for whole, parts in {"requests": ("reads", "writes"), "merges": ("reads.merged", "writes.merged")}.items():
-        assert figures["solo", "fast", f"disk.{whole}"] == sum(
-            figures["solo", "fast", f"disk.{part}"] for part in parts
-        )
-    bios = figures["solo", "fast", "disk.requests"] + figures["solo", "fast", "disk.merges"]
-    assert figures["solo", "fast", "disk.bios"] == bios > 0
 
 
 @pytest.mark.parametrize("name", [name for name in files() if name != "kmsg" and not name.endswith("samples.json")])
@@ -223,12 +211,14 @@ def test_an_arm_whose_count_the_kernel_changed_is_skipped_in_its_words(tmp_path:
     assert RR.strip() in reason
 
 
-def test_an_arm_whose_count_is_effective_is_measured(tmp_path: Path) -> None:
+def test_an_arm_whose_count_is_effective_is_measured_and_a_missing_table_is_an_error(tmp_path: Path) -> None:
     sent = {**files(), "mp.table": RR.replace(" 1 65", " 100 65").replace("128 1", "128 100").encode()}
     cell = measured(Arm("rr-100", TWO_PATHS, {}, {}), 1, record(tmp_path, sent), (SOLO, TOGETHER), release="6.1")
     assert cell.status is Status.PASS
     plain = replace(TWO_PATHS, stacks={"mp": replace(MP, repeat_count=1)})
     assert not list(overridden(files(), plain))
+    with pytest.raises(MeasurementError, match="did not send it"):
+        list(overridden(files(), TWO_PATHS))
 
 
 def test_a_count_under_try_is_measured_with_what_the_kernel_made_of_it(tmp_path: Path) -> None:
@@ -246,8 +236,3 @@ def test_a_count_under_try_is_measured_with_what_the_kernel_made_of_it(tmp_path:
     with pytest.raises(MeasurementError, match="round-robin has no repeat count"):
         tried_counts({"mp.table": b"0 8 multipath 0 0 1 1 historical-service-time 0 1 0 8:0"}, rig)
     assert not any("repeat_count" in str(step) for step in steps(rig) if isinstance(step, Try))
-
-
-def test_a_table_that_is_missing_is_an_error() -> None:
-    with pytest.raises(MeasurementError, match="did not send it"):
-        list(overridden(files(), TWO_PATHS))

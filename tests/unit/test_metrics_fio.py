@@ -37,7 +37,7 @@ def test_one_direction_is_read_as_fio_reports_it() -> None:
     assert figures["slat.max"] == read["slat_ns"]["max"]
 
 
-def test_rates_are_over_the_window_and_not_over_the_wait_for_stragglers() -> None:
+def test_rates_are_over_the_window_or_the_time_of_a_job_that_ended_before() -> None:
     # 64 requests of 400 ms over 2 s, as fio reports them: 160 started, 223 seen to end, 401 ms of waiting.
     def slow(document: Any) -> None:
         document["jobs"][0]["read"].update(total_ios=160, io_bytes=223 * 4096, runtime=2401, iops=66.6389)
@@ -47,15 +47,13 @@ def test_rates_are_over_the_window_and_not_over_the_wait_for_stragglers() -> Non
     assert sample["bw"] == 80 * 4096
     assert sample["runtime"] == 2401 * 10**6
 
-
-def test_a_job_that_ended_before_the_window_did_is_rated_over_its_own_time() -> None:
     def short(document: Any) -> None:
         document["jobs"][0]["read"].update(total_ios=100, runtime=500)
 
     assert read_fio(altered("aio", short), {"victim": 4096}, window=2 * 10**9)["victim"]["iops"] == 200
 
 
-def test_a_mix_is_the_sum_of_its_directions_with_weighted_means() -> None:
+def test_a_mix_is_the_sum_of_its_directions_and_has_percentiles_if_fio_counted_it_together() -> None:
     sample = read_fio(recorded("mix"), {"hog": 4096, "victim": 4096})["hog"]
     hog = next(job for job in json.loads(recorded("mix"))["jobs"] if job["jobname"] == "hog")
     read, write = hog["read"], hog["write"]
@@ -66,9 +64,6 @@ def test_a_mix_is_the_sum_of_its_directions_with_weighted_means() -> None:
     weighted = sum(part["lat_ns"]["mean"] * part["lat_ns"]["N"] for part in (read, write)) / sample["total_ios"]
     assert sample["lat.mean"] == pytest.approx(weighted)
     assert sample["lat.max"] == max(read["lat_ns"]["max"], write["lat_ns"]["max"])
-
-
-def test_percentiles_of_a_mix_exist_only_when_fio_counted_it_together() -> None:
     apart = read_fio(recorded("mix"), {"hog": 4096, "victim": 4096})["hog"]
     together = read_fio(recorded("unified"), {"hog": 4096})["hog"]
     assert not [name for name in apart if ".p" in name]
@@ -147,25 +142,20 @@ def test_a_role_without_io_was_starved_when_another_had_some() -> None:
     assert samples["hog"]["iops"] > 0
 
 
-def test_a_job_that_is_no_role_is_refused() -> None:
+def test_jobs_that_are_no_role_reported_twice_or_failed_are_refused() -> None:
     with pytest.raises(MeasurementError, match="not a role of this load: hog"):
         read_fio(recorded("mix"), {"victim": 4096})
 
-
-def test_a_role_reported_twice_is_refused() -> None:
     def twice(document: Any) -> None:
         document["jobs"] *= 2
 
     with pytest.raises(MeasurementError, match="reported twice"):
         read_fio(altered("aio", twice), {"victim": 4096})
+    with pytest.raises(MeasurementError, match="fio: pid=0, err=1"):
+        read_fio(recorded("failed"), {"victim": 4096})
 
 
 @pytest.mark.parametrize("length", [0, 1, 700, -3])
 def test_a_truncated_file_is_refused(length: int) -> None:
     with pytest.raises(MeasurementError):
         read_fio(recorded("aio")[:length], {"victim": 4096})
-
-
-def test_a_failed_fio_is_refused_with_its_own_words() -> None:
-    with pytest.raises(MeasurementError, match="fio: pid=0, err=1"):
-        read_fio(recorded("failed"), {"victim": 4096})

@@ -52,7 +52,7 @@ def test_samples_of_a_boot() -> None:
     assert samples(json.dumps(two).encode()).cpus == 2
 
 
-def test_rates_at_the_disks_are_those_of_the_window_alone() -> None:
+def test_rates_and_seeks_at_the_disks_are_those_of_the_window_alone() -> None:
     files = {"together.before.disks.json": BEFORE, "together.after.disks.json": AFTER}
     topology = load_topology("calibration-tcmu", near=Path())
     both = load("together", role("pair", ("left", "right")), role("one", "alone"))
@@ -64,9 +64,6 @@ def test_rates_at_the_disks_are_those_of_the_window_alone() -> None:
         list(
             handled_figures({name: data.replace(b'"alone"', b'"gone"') for name, data in files.items()}, both, topology)
         )
-
-
-def test_the_share_of_seeks_is_that_of_the_requests_in_the_window() -> None:
     after = json.loads(AFTER)
     after["disks"]["left"]["seeks"] = 458
     files = {"together.before.disks.json": BEFORE, "together.after.disks.json": json.dumps(after).encode()}

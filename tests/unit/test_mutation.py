@@ -312,7 +312,7 @@ def shown(mutant: Mutant) -> str:
     return f"{mutant.function}:{mutant.line} {mutant.before} -> {mutant.after}"
 
 
-def test_each_operator_finds_its_places() -> None:
+def test_each_operator_finds_its_places_and_what_measures_nothing_has_no_mutant() -> None:
     assert Counter(mutant.operator for mutant in mutants()) == {
         Operator.CONDITION: 4,
         Operator.RELATION: 2,
@@ -326,9 +326,6 @@ def test_each_operator_finds_its_places() -> None:
     assert "pick:16 b << 2 -> b >> 2" in texts
     assert "pick:20 sum-- -> sum++" in texts
     assert "note:5 notes += much; -> ;" in texts
-
-
-def test_a_constant_a_label_and_what_measures_nothing_have_no_mutant() -> None:
     assert {mutant.line for mutant in mutants()}.isdisjoint({10, 19, 27})
 
 
@@ -376,8 +373,11 @@ def said(program: Path, *numbers: int) -> str:
     return subprocess.run([program, *map(str, numbers)], check=True, capture_output=True, text=True).stdout
 
 
-def test_lines_of_the_source_keep_their_order() -> None:
+def test_the_one_build_keeps_the_order_of_lines_and_has_room_for_every_number() -> None:
     assert len(schema(SAMPLE, number_mutants(mutants())).splitlines()) == len(SAMPLE.splitlines()) + 1
+    code = further_files("obj-y += a.o\n", 300)["block/blklab_mutants.c"]
+    assert "u8 blklab_reached[512];" in code
+    assert f'"{schemata.REACHED}%*phN' in code
 
 
 def test_numbers_of_executed_places_are_read_from_the_kernels_log() -> None:
@@ -391,9 +391,3 @@ def test_a_patch_makes_files_and_changes_others(tmp_path: Path) -> None:
     patch = "".join(patch_lines({"a.c": "one\ntwo\n"}, new))
     subprocess.run(["git", "apply", "-"], input=patch, text=True, check=True, cwd=tmp_path)
     assert {name: (tmp_path / name).read_text() for name in new} == new
-
-
-def test_the_kernel_has_room_for_every_number() -> None:
-    code = further_files("obj-y += a.o\n", 300)["block/blklab_mutants.c"]
-    assert "u8 blklab_reached[512];" in code
-    assert f'"{schemata.REACHED}%*phN' in code

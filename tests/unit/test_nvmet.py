@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""NVMe over TCP: its steps, what it allows, and what no recipe carries."""
+"""NVMe over TCP and scsi_debug: their steps, what they allow, what is read back, and what no recipe carries."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,10 +9,11 @@ import pytest
 from harness.limits.bounds import bound
 from harness.scenario.model import Load, Role
 from lab.guest.steps import Step
-from lab.guest.steps.device import Network, Write
-from lab.guest.steps.setting import Tune
+from lab.guest.steps.device import Module, NameBlock, Network, Write
+from lab.guest.steps.setting import Confirm, Tune
 from lab.realise.recipe import devices, watches
-from lab.topology.load import load_topology
+from lab.topology.limits import refusals
+from lab.topology.load import CATALOGUE, load_topology
 from lab.topology.model import Link, Topology
 from lab.topology.settings import apply_setting
 from tests.unit.test_topology_load import mistakes
@@ -45,7 +46,7 @@ def steps(topology: Topology) -> tuple[Step, ...]:
     return devices(topology)
 
 
-def test_each_direction_of_a_link_is_a_bucket(topology: Topology) -> None:
+def test_each_direction_of_a_link_is_a_bucket_and_without_links_nothing_waits(topology: Topology) -> None:
     (network,) = (step for step in steps(topology) if isinstance(step, Network))
     limits = "burst 131072 limit 16777216"
     match = "filter add dev lo parent 1: protocol ip prio 1 u32 match ip"
@@ -60,9 +61,6 @@ def test_each_direction_of_a_link_is_a_bucket(topology: Topology) -> None:
         f"qdisc add dev lo parent 1:5 handle 5: tbf rate 64000000bit {limits}",
         f"{match} dst 127.0.0.3/32 flowid 1:5",
     )
-
-
-def test_without_links_nothing_waits(topology: Topology) -> None:
     luns = {name: replace(lun, links=()) for name, lun in topology.luns.items()}
     (network,) = (step for step in steps(replace(topology, luns=luns)) if isinstance(step, Network))
     assert network.commands == ()
@@ -119,3 +117,25 @@ def test_a_way_of_two_links_is_refused(topology: Topology, tmp_path: Path) -> No
     assert topology.links["slow"] == Link("slow", 8_000_000)
     two = TWO_PATHS.replace("links: [slow]", "links: [slow, fast]")
     assert "may have one link" in mistakes(two, tmp_path)
+
+
+def debug_topology(service: int) -> Topology:
+    found = load_topology("calibration-scsi-debug", near=CATALOGUE)
+    return replace(found, disks={name: replace(disk, service=service) for name, disk in found.disks.items()})
+
+
+def test_every_parameter_that_matters_is_read_back() -> None:
+    steps = devices(debug_topology(20_000_000))
+    (module,) = [step for step in steps if isinstance(step, Module) and step.name == "scsi_debug"]
+    assert {"num_tgts=2", "ndelay=20000000", "max_queue=16", "host_max_queue=16"} <= set(module.parameters.split())
+    confirmed = {step.knob: step.value for step in steps if isinstance(step, Confirm)}
+    assert confirmed == {"disk.service": "20000000", "hba.can_queue[left]": "16", "hba.can_queue[right]": "16"}
+    assert [step.value for step in steps if isinstance(step, Tune)] == ["16", "16"]
+    assert [step.path.rsplit("/", 3)[1] for step in steps if isinstance(step, NameBlock)] == ["*:0:0:0", "*:0:1:0"]
+
+
+@pytest.mark.parametrize(("service", "refused"), [(999_999_999, 0), (1_000_000_000, 2), (5_000_000_000, 2)])
+def test_a_service_that_it_would_ignore_is_refused(service: int, refused: int) -> None:
+    reasons = [str(refusal) for refusal in refusals(debug_topology(service))]
+    assert len(reasons) == refused
+    assert all("scsi_debug needs a service below 1 s" in reason for reason in reasons)

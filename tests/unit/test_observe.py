@@ -102,7 +102,7 @@ def test_every_outcome_is_in_the_table() -> None:
     assert {row[4] for row in RESULTS} == set(Outcome) - {Outcome.DOUBTFUL}
 
 
-def test_a_complete_boot() -> None:
+def test_a_complete_boot_has_a_digest_even_of_an_unreadable_document() -> None:
     record = observed(transcript())
     assert (record.folder, record.fingerprint) == (Path("folder"), {"kernel": "k"})
     assert record.files == FILES
@@ -111,27 +111,22 @@ def test_a_complete_boot() -> None:
     assert record.virtual == {"boot": 0.83, "setup": 0.27, "measure": 69.4, "send": 0.75}
     assert record.wall.keys() == record.virtual.keys()
     assert 0 <= sum(record.wall.values()) < 12.0, "time after the end belongs to no phase"
+    record = observed(transcript({"solo.json": b'{"iops": NaN}', "kmsg": b"\xff\x00"}))
+    assert (record.outcome, record.digest is None) == (Outcome.BYE, False)
 
 
-def test_a_boot_that_never_came_up_has_one_phase() -> None:
+def test_a_boot_that_never_came_up_has_one_phase_and_no_result_from_its_console() -> None:
     record = observed([], ending=CUT)
     assert (record.wall, record.virtual) == ({"boot": 12.0}, {"boot": 0.0})
+    assert observed([], transcript()).outcome is Outcome.NOT_READY
 
 
-def test_warnings_are_those_of_the_kernel_s_own_log() -> None:
+def test_warnings_are_those_of_the_kernel_s_own_log_from_the_first_rest_on() -> None:
     log = b"[ 0.1] I/O error, dev sda\n[ 0.8] blklab: ready\n[ 9.9] I/O error, dev sdb\n"
     assert observed(transcript({"kmsg": log}), [BLOCKED]).warnings == ("[ 9.9] I/O error, dev sdb",)
-
-
-def test_power_on_messages_count_from_the_first_rest_on() -> None:
     rows = [f"[    {at}] sd 2:0:1:0: Power-on or device reset occurred" for at in ("1.05", "1.20")]
     log = "\n".join(["blklab: ready", *rows]).encode()
     assert observed(transcript({"kmsg": log})).warnings == (rows[1],)
-
-
-def test_an_unreadable_document_does_not_crash_the_lab() -> None:
-    record = observed(transcript({"solo.json": b'{"iops": NaN}', "kmsg": b"\xff\x00"}))
-    assert (record.outcome, record.digest is None) == (Outcome.BYE, False)
 
 
 def test_ready_is_noted_once_and_phases_are_reported() -> None:
@@ -142,7 +137,3 @@ def test_ready_is_noted_once_and_phases_are_reported() -> None:
     assert notes[1] is Note.READY
     assert seen == ["set-up", "rest", "load solo", "send", "end"]
     assert observer.line(Channel.CONSOLE, "BYE") is None
-
-
-def test_what_the_console_says_is_never_a_result() -> None:
-    assert observed([], transcript()).outcome is Outcome.NOT_READY

@@ -61,13 +61,10 @@ def test_a_scsi_host_counts_commands_and_not_the_tags_of_requests_that_wait() ->
     assert not [metric for _, metric in found if ".tags." in metric]
 
 
-def test_free_tags_are_those_that_can_queue_leaves() -> None:
+def test_free_tags_are_those_that_can_queue_leaves_in_a_single_set() -> None:
     topology = null_topology()
     topology = replace(topology, hbas={"nullb": replace(topology.hbas["nullb"], cmd_per_lun=16)})
     assert figures(topology)["host", "nullb.tags.free"] == pytest.approx(31.9)
-
-
-def test_tags_of_several_hardware_queues_are_no_single_set() -> None:
     topology = null_topology()
     topology = replace(topology, hbas={"nullb": replace(topology.hbas["nullb"], hw_queues=2)})
     assert ("host", "nullb.tags.free") not in figures(topology)

@@ -2,7 +2,6 @@
 """The private apt against a signed archive made on the spot."""
 
 import shutil
-from collections.abc import Iterator
 from dataclasses import replace
 from pathlib import Path
 
@@ -20,20 +19,6 @@ pytestmark = pytest.mark.skipif(
     any(shutil.which(tool) is None for tool in ("apt-get", "dpkg-deb", "gpg")), reason="needs apt, dpkg and gpg"
 )
 SUITE = "trixie"
-
-
-@pytest.fixture
-def repository(tmp_path: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Repository]:
-    # gpg's agent has a socket in its home, and a socket's path must be short.
-    made = Repository(tmp_path / "archive", tmp_path_factory.mktemp("g") / "h")
-    made.make_key()
-    yield made
-    made.stop()
-
-
-@pytest.fixture
-def cache(tmp_path: Path) -> Cache:
-    return Cache(tmp_path / "cache")
 
 
 def distribution(repository: Repository) -> Distribution:

@@ -147,8 +147,10 @@ def test_order(older: str, newer: str) -> None:
     assert version_key(older) < version_key(newer)
 
 
-def test_no_revision_is_revision_zero() -> None:
+def test_no_revision_is_revision_zero_and_a_field_may_have_several_lines() -> None:
     assert version_key("0") == version_key("0-0")
+    text = "# a comment\nPackage: a\nDepends: b,\n c\n\n\nPackage: d\nUrl: http://x:1\n"
+    assert list(paragraphs(text)) == [{"package": "a", "depends": "b,\nc"}, {"package": "d", "url": "http://x:1"}]
 
 
 VERSIONS = st.from_regex(r"([0-2]:)?[0-2][0-2a+~.]{0,4}(-[0-2a+~.]{1,3})?", fullmatch=True)
@@ -160,11 +162,6 @@ VERSIONS = st.from_regex(r"([0-2]:)?[0-2][0-2a+~.]{0,4}(-[0-2a+~.]{1,3})?", full
 def test_order_is_that_of_dpkg(one: str, other: str) -> None:
     judged = subprocess.run(["dpkg", "--compare-versions", one, "lt", other], check=False, capture_output=True)
     assert (version_key(one) < version_key(other)) == (judged.returncode == 0)
-
-
-def test_paragraphs() -> None:
-    text = "# a comment\nPackage: a\nDepends: b,\n c\n\n\nPackage: d\nUrl: http://x:1\n"
-    assert list(paragraphs(text)) == [{"package": "a", "depends": "b,\nc"}, {"package": "d", "url": "http://x:1"}]
 
 
 def test_a_download_is_followed_by_the_size_of_its_files(tmp_path: Path) -> None:

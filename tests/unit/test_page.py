@@ -262,16 +262,13 @@ def test_every_status_has_a_mark_and_a_colour(status: Status) -> None:
     assert f".{kind(status)} {{ color:" in (templates / "style.css").read_text()
 
 
-def test_ticks_are_round_and_few() -> None:
+def test_ticks_are_round_and_few_and_an_axis_starts_at_zero_unless_everything_is_far_from_it() -> None:
     assert [tick.label for tick in Axis(0, 1.07, 0, 100).ticks()] == ["0", "0.5", "1"]
     assert [tick.label for tick in Axis(0.88, 1.04, 0, 100).ticks()] == ["0.9", "0.95", "1"]
     assert [tick.label for tick in Axis(0, 16_500, 0, 100).ticks()] == ["0", "5,000", "10,000", "15,000"]
     assert [tick.at for tick in Axis(0, 2, 10, 110).ticks(2)] == [10, 60, 110]
     assert Axis(1, 100, 0, 100, logarithmic=True).values() == (1, 10, 100)
     assert Axis(2, 9, 0, 100, logarithmic=True).values() == (2, 5)
-
-
-def test_an_axis_starts_at_zero_unless_everything_is_far_from_it() -> None:
     assert fitting([0.1, 1.0], 0, 1).low == 0
     assert 0.8 < fitting([0.9, 1.0], 0, 1).low < 0.9
     assert fitting([0.0], 0, 1).at(0.0) == 0
@@ -298,15 +295,12 @@ def test_a_strip_shows_seeds_inside_and_outside() -> None:
     assert strip("kept", [StripRow("")], AT_LEAST) is None
 
 
-def test_on_the_wall_clock_the_interval_is_drawn() -> None:
+def test_a_strip_has_the_interval_of_the_wall_clock_and_the_report() -> None:
     true = Interval(0.8, 1.0, 0.9, 0.025, 6)
     drawn = strip("kept", [StripRow("", Ensemble({1: 0.85, 2: 0.95}), true)], AT_LEAST)
     ((low, _, high),) = places(drawn, "true")
     ((least, _, most),) = places(drawn, "range")
     assert low < least < most < high
-
-
-def test_the_report_stands_in_the_strip() -> None:
     drawn = strip("told", [StripRow("", Ensemble({1: 0.6}))], reported=0.62)
     ((told, *_),) = places(drawn, "told")
     ((median, *_),) = places(drawn, "median")

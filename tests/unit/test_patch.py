@@ -230,13 +230,12 @@ def test_a_series_that_does_not_build_is_named_with_the_compiler_s_line(
     cache.close()
 
 
-def test_words_that_contradict_each_other(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_words_that_contradict_each_other_and_a_base_that_is_no_source(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], tree: Path
+) -> None:
     words = ["patch", str(tmp_path), "--all", "--scenario", "waiters"]
     assert main(words) == EXIT_MISUSE
     assert "--all with --scenario" in capsys.readouterr().err
-
-
-def test_a_base_that_is_no_source(tree: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     path = series_of(tmp_path, patched(tree, "block/tags.c", "depth = 0", "depth = 1"))
     words = ["patch", str(path), "--results", str(tmp_path / "results"), "--base"]
     assert main([*words, "debian:6.1"]) == EXIT_MISUSE
@@ -351,16 +350,13 @@ def test_what_a_patch_touches(
     assert touched.others == (() if functions or data else (file,))
 
 
-def test_a_function_that_the_compiler_inlines_is_executed_as_its_callers(tree: Path) -> None:
+def test_an_inlined_function_is_executed_as_its_callers_and_one_with_several_counts_for_itself(tree: Path) -> None:
     patched(tree, "block/blk.h", "depth < TAGS", "depth <= TAGS")
     sources = Sources(tree, "HEAD~", "HEAD")
     assert sources.executed_as("may_queue", "block/blk.h", {"blk_get_tag"}) == {"blk_get_tag"}
     assert sources.executed_as("may_queue", "block/blk.h", {"__get_tag", "blk_get_tag"}) == {"__get_tag"}
     assert sources.executed_as("blk_timeout", "block/tags.c", {"blk_get_tag"}) == frozenset()
     assert set(sources.users("TAGS", "block/blk.h")) == {("may_queue", "block/blk.h")}
-
-
-def test_a_static_function_with_several_callers_counts_for_itself(tree: Path) -> None:
     patched(tree, "block/tags.c", "\ttags->depth = 0;", "\ttags->depth = helper(tags);")
     assert Sources(tree, "HEAD~", "HEAD").executed_as("helper", "block/tags.c", {"blk_get_tag"}) == frozenset()
 

@@ -24,12 +24,9 @@ class LaterDisk(Disk):
     look_ahead: int | None = None
 
 
-def test_a_field_added_with_a_default_changes_no_meaning() -> None:
+def test_a_field_added_with_a_default_changes_no_meaning_and_what_is_no_default_is_meant() -> None:
     assert canonical(meaning([Disk(8)])) == canonical(meaning([LaterDisk(8)])) == b'[{"rate":8}]'
     assert to_plain(Disk(8)) != to_plain(LaterDisk(8))
-
-
-def test_what_is_not_the_default_is_meant() -> None:
     changed = (Disk(8, ncq=2), Disk(8, zones={"inner": 4}), LaterDisk(8, look_ahead=0), Disk(9))
     assert len({canonical(meaning(one)) for one in (*changed, Disk(8))}) == 5
 

@@ -28,42 +28,32 @@ def open_descriptors() -> int:
     return len(list(Path("/proc/self/fd").iterdir()))
 
 
-def test_output_and_input_are_bytes() -> None:
+def test_output_input_status_and_environment_are_those_of_the_program() -> None:
     done = run(["tr", "a-z", "A-Z"], stdin=b"abc\xff")
     assert (done.returncode, done.stdout, done.stderr) == (0, b"ABC\xff", b"")
+    assert run(python("raise SystemExit(1)"), accept=(0, 1)).returncode == 1
+    done = run(["/usr/bin/env"], env={"ONLY": "this"})
+    assert done.stdout == b"ONLY=this\n"
 
 
-def test_missing_program_says_what_it_was_wanted_for() -> None:
+def test_what_cannot_be_started_is_named_with_the_reason(tmp_path: Path) -> None:
     with pytest.raises(LabBroken, match=r"no-such-program is not installed .*'a b'") as caught:
         run(["no-such-program", "a b"], hint="apt-get install it")
     assert caught.value.remedy == "apt-get install it"
-
-
-def test_program_that_may_not_be_run(tmp_path: Path) -> None:
     script = tmp_path / "script"
     script.write_text("#!/bin/sh\n")
     with pytest.raises(LabBroken, match="Permission denied"):
         run([str(script)])
-
-
-def test_missing_folder_is_not_reported_as_a_missing_program(tmp_path: Path) -> None:
     with pytest.raises(LabBroken, match="no folder"):
         run(["true"], cwd=tmp_path / "gone")
 
 
-def test_failure_quotes_the_command_and_its_last_words() -> None:
+def test_a_failure_quotes_the_command_its_last_words_and_the_signal() -> None:
     code = "import sys; print('on stdout'); print('reason', file=sys.stderr); sys.exit(3)"
     with pytest.raises(LabBroken, match=r"(?s)exit 3 from: .*reason") as caught:
         run(python(code), hint="do this")
     assert "on stdout" not in caught.value.message.splitlines()[-1]
     assert caught.value.remedy == "do this"
-
-
-def test_accepted_exit_codes_are_no_failure() -> None:
-    assert run(python("raise SystemExit(1)"), accept=(0, 1)).returncode == 1
-
-
-def test_death_by_signal_is_named() -> None:
     with pytest.raises(LabBroken, match="killed by SIGSEGV"):
         run(python("import os, signal; os.kill(os.getpid(), signal.SIGSEGV)"))
 
@@ -81,11 +71,6 @@ def test_timeout_kills_grandchildren_that_hold_the_pipes(tmp_path: Path) -> None
     deadline = time.monotonic() + 5
     while alive(int(note.read_text())):
         assert time.monotonic() < deadline
-
-
-def test_environment_is_replaced() -> None:
-    done = run(["/usr/bin/env"], env={"ONLY": "this"})
-    assert done.stdout == b"ONLY=this\n"
 
 
 def test_no_descriptor_is_leaked() -> None:

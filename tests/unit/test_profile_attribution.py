@@ -49,14 +49,11 @@ def test_a_program_is_found_wherever_it_was_loaded_and_its_short_blocks_with_it(
     ]
 
 
-def test_programs_at_one_address_are_identified_by_their_code() -> None:
+def test_programs_are_identified_by_their_code_and_its_place_in_the_page() -> None:
     one, other = block(0x401000, LONG), block(0x401000, OTHER)
     images = [image("diskd", LONG, address=0x401000), image("sampler", OTHER, address=0x401000)]
     found = find_images((one, other), images)
     assert (found[one].image.name, found[other].image.name) == ("diskd", "sampler")
-
-
-def test_code_at_another_place_of_the_page_is_another_program() -> None:
     assert find_images((block(0x55AA00000008, LONG),), [image("fio", LONG)]) == {}
 
 
@@ -67,11 +64,8 @@ def test_the_patched_vdso_is_recognised_by_its_other_blocks() -> None:
     assert set(find_images((known, patched), [image("libc.so.6", code)])) == {known}
 
 
-def test_code_of_no_program_stays_unexplained() -> None:
+def test_code_outside_of_named_functions_keeps_its_program_and_code_of_no_program_stays_unexplained() -> None:
     assert nodes_of(CountedWindow(4, 0, (), (block(0x401000, OTHER),), {}), (), [image("fio", LONG)]) == ()
-
-
-def test_code_outside_of_every_named_function_keeps_its_program() -> None:
     program = image("fio", LONG + OTHER, ElfFunction("get_io_u", 0x1000, 32))
     blocks = (block(0x1000, LONG), block(0x1020, OTHER, 9, 99))
     found = nodes_of(CountedWindow(103, 0, (), blocks, {}), (), [program])

@@ -31,14 +31,11 @@ def test_speedscope_gets_what_its_schema_asks_for() -> None:
     assert BLIND in document["name"]
 
 
-def test_folded_stacks_hold_every_instruction() -> None:
+def test_folded_stacks_hold_every_instruction_and_two_profiles_are_per_thousand_ios() -> None:
     note, *lines = folded_stacks(profile(BEFORE)).splitlines()
     assert note == f"{BLIND} 0"
     assert "kernel;entry;submit;queue_rq [null_blk] 900" in lines
     assert sum(int(line.rsplit(" ", 1)[1]) for line in lines) == profile(BEFORE).total
-
-
-def test_folded_stacks_of_two_profiles_are_per_thousand_ios() -> None:
     note, *lines = differential_stacks(profile(BEFORE, ios=100), profile(AFTER, ios=200)).splitlines()
     assert note == f"{BLIND} 0 0"
     assert "kernel;worker;schedule 0 30000" in lines
@@ -108,15 +105,12 @@ def test_a_page_has_no_script_and_needs_no_network(page: str) -> None:
     assert BLIND in page
 
 
-def test_the_page_shows_what_only_one_side_has() -> None:
+def test_the_page_shows_what_only_one_side_has_and_no_markup_of_functions() -> None:
     page = differential_page(profile(BEFORE), profile(AFTER))
     outlined = re.findall(r"<title>(\w+): ([^<]*) instructions per I/O</title><rect[^>]*class=\"only\"", page)
     assert ("plug", "32 -> 0 (-32)") in outlined
     assert ("schedule", "0 -> 60 (+60)") in outlined
     assert "submit" not in dict(outlined)
-
-
-def test_a_function_cannot_bring_markup_into_the_page() -> None:
     assert "<b>" not in profile_page(profile("kernel;<b>name 1 10\n"))
 
 

@@ -77,12 +77,9 @@ def test_a_boot_that_cannot_be_repeated_is_not_profiled(lab: Lab) -> None:
     assert lab.boots == 0
 
 
-def test_a_seed_that_was_not_run_is_refused(lab: Lab) -> None:
+def test_a_cell_is_named_by_arm_and_load_and_a_seed_that_was_not_run_is_refused(lab: Lab) -> None:
     with pytest.raises(Misuse, match="has no seed 7"):
         lab.profile(replace(CELL, seed=7))
-
-
-def test_a_cell_is_named_by_arm_and_load(lab: Lab) -> None:
     assert parse_cell(lab.run, "none.together") == CELL
     with pytest.raises(Misuse, match=r"no cell together(?s:.*)none\.together"):
         parse_cell(lab.run, "together")

@@ -61,20 +61,20 @@ def test_version(text: str, expected: tuple[tuple[int, int, int], str]) -> None:
     assert parse_version(text) == expected
 
 
-def test_what_is_no_qemu_is_said() -> None:
+def test_what_is_no_qemu_is_said_and_devices_are_listed() -> None:
     with pytest.raises(LabBroken, match='prints "true'):
         parse_version("true (GNU coreutils) 9.1\n")
-
-
-def test_devices() -> None:
     assert parse_devices(DEVICES) == {"nvme", "scsi-hd", "isa-debug-exit"}
 
 
-def test_the_override_is_used(fake: Path) -> None:
+def test_the_override_is_used_and_asked_again_when_it_is_replaced(fake: Path) -> None:
     qemu = find_qemu()
     assert (qemu.path, qemu.version, qemu.version_text) == (fake, (9, 1, 2), "9.1.2")
     assert (qemu.package, qemu.firmware) == ("Debian 1:9.1.2+dfsg-1", None)
     assert qemu.devices == {"nvme"}
+    assert find_qemu().version == (9, 1, 2)
+    write(fake, "10.0.3")
+    assert find_qemu().version == (10, 0, 3)
 
 
 def test_digests_cover_firmware_and_program(fake: Path) -> None:
@@ -91,12 +91,6 @@ def test_digests_cover_firmware_and_program(fake: Path) -> None:
     assert len({bare.digest, first.digest, second.digest, third.digest}) == 4
 
 
-def test_a_replaced_program_is_asked_again(fake: Path) -> None:
-    assert find_qemu().version == (9, 1, 2)
-    write(fake, "10.0.3")
-    assert find_qemu().version == (10, 0, 3)
-
-
 def test_too_old(fake: Path) -> None:
     write(fake, "6.2.0")
     with pytest.raises(LabBroken, match=r"is QEMU 6.2.0, blklab needs 7.2 or later") as caught:
@@ -105,32 +99,33 @@ def test_too_old(fake: Path) -> None:
     assert caught.value.exit_code == EXIT_LAB_BROKEN
 
 
-def test_an_override_that_is_no_program(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_override_that_is_no_program_and_a_host_without_qemu(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+) -> None:
     monkeypatch.setenv("BLKLAB_QEMU", "/nowhere/qemu")
     with pytest.raises(Misuse, match="BLKLAB_QEMU=/nowhere/qemu is no program") as caught:
         find_qemu()
     assert caught.value.exit_code == EXIT_MISUSE
-
-
-def test_missing(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
     monkeypatch.setenv("BLKLAB_QEMU", "host")
     monkeypatch.setenv("PATH", str(tmp_path))
-    with pytest.raises(LabBroken, match="qemu-system-x86_64 is not installed") as caught:
+    with pytest.raises(LabBroken, match="qemu-system-x86_64 is not installed") as absent:
         find_qemu()
-    assert "qemu" in caught.value.remedy
+    assert "qemu" in absent.value.remedy
 
 
 def no_qemu() -> Qemu:
     return Qemu(Path("/nonexistent"), (7, 2, 0), "", frozenset(), None, "")
 
 
-def test_kvm_absent(tmp_path: Path) -> None:
+def test_kvm_is_absent_unproved_or_without_permission(tmp_path: Path) -> None:
     assert prove_kvm(no_qemu(), device=tmp_path / "kvm").state is KvmState.ABSENT
-
-
-def test_kvm_without_a_kernel_to_boot_is_unproved(tmp_path: Path) -> None:
     (tmp_path / "kvm").touch()
     assert prove_kvm(no_qemu(), device=tmp_path / "kvm").state is KvmState.UNPROVED
+    device = tmp_path / "kvm"
+    device.write_bytes(b"")
+    device.chmod(0)
+    with without_privileges():
+        assert prove_kvm(no_qemu(), device=device).state is KvmState.NO_PERMISSION
 
 
 @contextmanager
@@ -143,14 +138,6 @@ def without_privileges() -> Iterator[None]:
         yield
     finally:
         os.seteuid(mine)
-
-
-def test_kvm_without_permission(tmp_path: Path) -> None:
-    device = tmp_path / "kvm"
-    device.write_bytes(b"")
-    device.chmod(0)
-    with without_privileges():
-        assert prove_kvm(no_qemu(), device=device).state is KvmState.NO_PERMISSION
 
 
 SPEC = MachineSpec(
@@ -192,8 +179,9 @@ def words(text: str) -> tuple[str, ...]:
     return tuple(shlex.split(text.strip().replace("\n", " ")))
 
 
-def test_virtual_clock() -> None:
+def test_the_virtual_clock_with_own_parameters_last_so_that_they_win() -> None:
     assert machine_argv(SPEC) == words(VIRTUAL)
+    assert command_line(replace(SPEC, append=("loglevel=7",))).endswith(" loglevel=7")
 
 
 def test_wall_clock_with_kvm() -> None:
@@ -210,13 +198,10 @@ def test_wall_clock_with_kvm() -> None:
     assert machine_argv(spec) == words(WALL)
 
 
-def test_wall_clock_without_kvm_emulates_on_all_cores() -> None:
+def test_the_wall_clock_without_kvm_emulates_on_all_cores_and_without_a_kernel_the_firmware_runs() -> None:
     argv = machine_argv(replace(SPEC, clock=WallClock("tcg")))
     assert argv[argv.index("-accel") :][:2] == ("-accel", "tcg,thread=multi")
     assert argv[argv.index("-cpu") :][:2] == ("-cpu", "max")
-
-
-def test_a_machine_without_kernel_runs_its_firmware() -> None:
     argv = machine_argv(replace(SPEC, kernel=None, firmware="/tmp/own.rom"))
     assert "-kernel" not in argv
     assert "-append" not in argv
@@ -259,10 +244,6 @@ def test_several_vcpus_need_a_later_qemu_under_the_virtual_clock() -> None:
 def test_kernel_parameters_are_plain_words(word: str) -> None:
     with pytest.raises(Misuse, match="kernel parameter"):
         machine_argv(replace(SPEC, append=(word,)))
-
-
-def test_own_parameters_come_last_so_that_they_win() -> None:
-    assert command_line(replace(SPEC, append=("loglevel=7",))).endswith(" loglevel=7")
 
 
 QEMU = Qemu(Path("/opt/qemu"), (7, 2, 22), "", frozenset(), None, "q" * 64)

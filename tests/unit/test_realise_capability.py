@@ -29,9 +29,11 @@ def topology(name: str) -> Topology:
     return load_topology(name, near=Path())
 
 
-def test_a_kernel_that_has_it_all(tmp_path: Path) -> None:
+def test_a_kernel_has_it_all_or_lacks_target_core_user(tmp_path: Path) -> None:
     for name in ("neighbours", "neighbours-one-queue", "null-shared-tags"):
         assert missing(able(tmp_path), topology(name), {"scheduler": "bfq"}) == ()
+    (reason,) = missing(able(tmp_path), topology("calibration-tcmu"), {})
+    assert reason == "6.1.0-50-amd64 has no module target_core_user"
 
 
 def test_all_reasons_at_once(tmp_path: Path) -> None:
@@ -51,11 +53,6 @@ def test_all_reasons_at_once(tmp_path: Path) -> None:
         " (its can_queue and cmd_per_lun are fixed at 1024)",
         f"{release} has no module bfq",
     )
-
-
-def test_modelled_disks_need_target_core_user(tmp_path: Path) -> None:
-    (reason,) = missing(able(tmp_path), topology("calibration-tcmu"), {})
-    assert reason == "6.1.0-50-amd64 has no module target_core_user"
 
 
 def test_an_iopolicy_is_a_word_of_nvme_core(tmp_path: Path) -> None:

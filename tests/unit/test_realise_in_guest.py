@@ -196,13 +196,10 @@ def test_null_blk_with_shared_tags() -> None:
     assert script(devices(catalogue("null-shared-tags"))) == lines
 
 
-def test_null_blk_keeps_what_md_must_read_back() -> None:
+def test_null_blk_keeps_what_md_must_read_back_and_takes_discards_where_it_keeps_data() -> None:
     kept = [line for line in script(devices(catalogue("io-cost-md-raid1"))) if "memory_backed" in line]
     assert kept == [f"write {CONFIG}/nullb/nullb{index}/memory_backed 1" for index in range(2)]
     assert not any("memory_backed" in line for line in script(devices(catalogue("io-cost-dm-stripe"))))
-
-
-def test_null_blk_takes_discards_when_it_keeps_data() -> None:
     bare = made(Driver.NULL_BLK, cmd_per_lun=32)
     topology = replace(bare, disks={name: replace(disk, discard=True) for name, disk in bare.disks.items()})
     lines = [line.rpartition("/")[2] for line in script(devices(topology)) if "nullb0/" in line]

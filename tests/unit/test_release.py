@@ -36,12 +36,9 @@ def test_text_is_kept(text: str) -> None:
     assert Release.parse(text) == Release.parse(text)
 
 
-def test_a_missing_number_is_nought() -> None:
+def test_a_missing_number_is_nought_and_debian_candidates_come_before_their_release() -> None:
     assert Release.parse("5.10") == Release.parse("5.10.0")
     assert hash(Release.parse("5.10")) == hash(Release.parse("5.10.0"))
-
-
-def test_debian_candidates_come_before_their_release() -> None:
     assert Release.parse("7.2~rc3-1~exp1") < Release.parse("7.2.0-1")
 
 

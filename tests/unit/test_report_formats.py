@@ -195,20 +195,17 @@ def test_kcidb_has_the_measured_figures_with_their_units() -> None:
     assert tests["blklab.sample.measured.none.solo.fast.bw"]["number"]["unit"] == "B/s"
 
 
-def test_kcidb_keeps_the_status_of_a_known_failure_and_names_the_issue() -> None:
+def test_kcidb_keeps_the_status_of_known_failures_and_of_optional_claims() -> None:
     document = kcidb_of("everything")
     tests = {test["id"]: test for test in document["tests"]}
     found = [(tests[one["test_id"]]["status"], one["present"]) for one in document["incidents"]]
     assert found == [("FAIL", True), ("PASS", False)]
     assert {issue["report_url"] for issue in document["issues"]} == {"https://lore.kernel.org/linux-block/x"}
-
-
-def test_an_optional_claim_that_fails_is_done() -> None:
     (wish,) = [test for test in kcidb_of("everything")["tests"] if test["comment"].startswith("a wish")]
     assert (wish["status"], wish["misc"]["counts"], wish["misc"]["word"]) == ("DONE", False, "FAIL")
 
 
-def test_the_table_gives_every_figure_back_exactly() -> None:
+def test_the_table_gives_every_figure_of_both_kernels_back_exactly() -> None:
     results = [replace(one, figures={**one.figures, ("solo", "fast", "lat.p99"): 0.1 + 0.2}) for one in RESULTS[:3]]
     verdict = judge(MODEL, results)
     rows = list(csv.DictReader(io.StringIO(csv_table(Export(MODEL, verdict, FACTS)))))
@@ -217,9 +214,6 @@ def test_the_table_gives_every_figure_back_exactly() -> None:
     assert read == figures
     assert tuple(rows[0]) == COLUMNS
     assert {(row["metric"], row["unit"]) for row in rows} == {("iops", "1/s"), ("cpu.idle", ""), ("lat.p99", "ns")}
-
-
-def test_the_table_has_both_kernels() -> None:
     rows = list(csv.DictReader(io.StringIO(csv_table(good()))))
     assert [row["kernel"] for row in rows[:: len(rows) - 1]] == ["5.10.0-46-amd64", "6.1.0-50-amd64"]
     assert len({row["run"] for row in rows}) == 2

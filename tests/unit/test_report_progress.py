@@ -30,7 +30,7 @@ def events(boots: int, seconds: float = 10.0) -> list[Event]:
     return run
 
 
-def test_a_log_gets_plain_lines() -> None:
+def test_a_log_gets_plain_lines_with_why_a_boot_went_wrong() -> None:
     out = io.StringIO()
     with progress(Console(file=out, width=80)) as listen:
         for event in events(2):
@@ -42,9 +42,6 @@ def test_a_log_gets_plain_lines() -> None:
         "  boot 2/2  limited seed 2: started",
         "  boot 2/2  PASS  limited seed 2, 10 s  (2 of 2)",
     ]
-
-
-def test_a_boot_that_went_wrong_says_why_on_one_line() -> None:
     out = io.StringIO()
     reason = "the guest could not be set up as asked: queue.scheduler: asked for bfq, read [none] " * 2
     with progress(Console(file=out, width=40)) as listen:

@@ -67,7 +67,7 @@ def test_the_full_report_compares_with_the_field_report_in_figures_or_in_words()
     assert "it halves" not in report(RESULTS, model)
 
 
-def test_a_report_starts_with_the_verdict_and_ends_with_it() -> None:
+def test_a_report_starts_and_ends_with_the_verdict_and_the_brief_one_is_that_line() -> None:
     lines = report(RESULTS).splitlines()
     ended = "1 claim held (3 seeds); negative controls: 1 of 1 failed"
     assert lines[0] == "PASS  sample on Linux 6.1.0-18-amd64 (Debian bookworm)"
@@ -80,6 +80,9 @@ def test_a_report_starts_with_the_verdict_and_ends_with_it() -> None:
     ]
     assert "again: blklab run sample --kernel debian:6.1 --arm 'a b'" in lines
     assert "6 boots, 71 s, virtual clock, QEMU 7.2.22" in lines
+    assert report(RESULTS, detail=Detail.BRIEF) == (
+        "PASS  sample on Linux 6.1.0-18-amd64: 1 claim held (3 seeds); negative controls: 1 of 1 failed (exit 0)\n"
+    )
 
 
 def test_the_full_report_has_every_figure_and_how_it_was_made() -> None:
@@ -91,12 +94,6 @@ def test_the_full_report_has_every_figure_and_how_it_was_made() -> None:
     assert "6 boots in 71 s; summed over boots: boot 20 s, setup 3.0 s, measure 40 s" in text
     assert re.search(r"machine +QEMU 7\.2\.22", text)
     assert "cannot see lock and cache-line contention" in re.sub(r"\s+", " ", text)
-
-
-def test_the_brief_report_is_one_line() -> None:
-    assert report(RESULTS, detail=Detail.BRIEF) == (
-        "PASS  sample on Linux 6.1.0-18-amd64: 1 claim held (3 seeds); negative controls: 1 of 1 failed (exit 0)\n"
-    )
 
 
 @pytest.mark.parametrize("detail", list(Detail))
@@ -116,7 +113,7 @@ def test_controls_that_fail_are_ok_and_those_that_hold_are_errors() -> None:
     assert "ERROR  1 negative control held, but must fail (exit 125)" in held
 
 
-def test_failed_claims_come_first_with_what_was_measured() -> None:
+def test_failed_claims_come_first_and_causes_before_them() -> None:
     model = scenario([claim(AT_MOST), claim()], [control()], ["none", "red"])
     text = report(cells("none", 95, 96, 97) + cells("red", 5, 5, 5), model)
     states = [line.split()[:2] for line in text.splitlines() if line.endswith("|")]
@@ -125,9 +122,6 @@ def test_failed_claims_come_first_with_what_was_measured() -> None:
     assert "it starves" not in text
     assert "it starves" in report(cells("none", 95, 96, 97) + cells("red", 5, 5, 5), model, Detail.FULL)
     assert text.endswith("FAIL  1 of 2 claims failed (exit 1)\n")
-
-
-def test_causes_come_before_the_claims_that_lack_their_figures() -> None:
     dead = [CellResult("none", seed, Status.FAIL, ("the kernel oopsed",)) for seed in SEEDS]
     text = report(dead + cells("red", 5, 5, 5))
     assert text.index("arm none, seeds 1, 2, 3: the kernel oopsed") < text.index("the share is kept")
@@ -249,13 +243,10 @@ def test_phases_are_shown_in_the_order_in_which_they_happen() -> None:
     assert re.search(r"BASE kernel +5\.10\.0-30-amd64", out.getvalue())
 
 
-def test_an_optional_claim_does_not_enter_the_conclusion() -> None:
+def test_optional_claims_do_not_enter_the_conclusion_and_no_claim_at_all_is_said() -> None:
     model = scenario([claim(), claim(AT_MOST, optional=True)])
     verdict = judge(model, cells("none", 95, 95, 95))
     assert conclusion(verdict) == "1 claim held (3 seeds) (exit 0)"
-
-
-def test_no_claim_at_all_is_said() -> None:
     assert conclusion(judge(scenario(), cells("none", 1, 1, 1))) == "the scenario makes no claim (exit 125)"
 
 

@@ -42,14 +42,11 @@ def test_a_claim_that_depends_on_code_alone() -> None:
     assert f"{one.that}: {ends} (packages: {ends}): 100 % of the difference is code" in text
 
 
-def test_a_figure_that_depends_on_the_configuration_in_part() -> None:
+def test_a_difference_remains_in_part_or_vanishes() -> None:
     kernels = Both([100.0, 100.0, 25.0], built=(100.0, 50.0))
     (one,) = same_config(kernels, found(kernels, FIGURE), FIGURE).differences
     assert one.that == FIGURE
     assert one.remains == pytest.approx(0.5, abs=0.01)
-
-
-def test_a_difference_that_vanishes() -> None:
     kernels = Both([90.0, 60.0], built=(90.0, 90.0))
     (one,) = same_config(kernels, found(kernels), "").differences
     assert one.remains == pytest.approx(0.0)

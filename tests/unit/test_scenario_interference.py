@@ -33,15 +33,12 @@ def load(folder: Path, text: str) -> "dict[str, dict[str, int]]":
     return {name: {role.name: role.iodepth for role in one.roles.values()} for name, one in loads.items()}
 
 
-def test_solo_lopsided_and_balanced(tmp_path: Path) -> None:
+def test_solo_lopsided_and_balanced_with_a_bystander_in_each(tmp_path: Path) -> None:
     assert load(tmp_path, TEXT) == {
         "solo": {"victim": 2},
         "lopsided": {"hog": 32, "victim": 2},
         "balanced": {"hog": 2, "victim": 2},
     }
-
-
-def test_a_bystander_is_always_there(tmp_path: Path) -> None:
     text = TEXT.replace("claims:", "  bystander: {disk: q1, rw: randread, bs: 4k, iodepth: 4}\nclaims:")
     assert load(tmp_path, text) == {
         "solo": {"victim": 2, "bystander": 4},

@@ -24,14 +24,6 @@ def mistakes(text: str, folder: Path) -> str:
     return str(caught.value).replace(f"{folder}/", "")
 
 
-@pytest.mark.parametrize("name", find_scenarios(SCENARIOS))
-def test_the_bundled_scenarios_load(name: str) -> None:
-    scenario = load_scenario(name, search=SCENARIOS)
-    assert scenario.name == name
-    assert scenario.claims
-    assert scenario.controls
-
-
 def test_what_a_file_means(tmp_path: Path) -> None:
     scenario = load(GOOD, tmp_path)
     assert (scenario.clock, scenario.seeds, scenario.pause) == (Clock.VIRTUAL, 2, 65 * 10**9)
@@ -75,14 +67,11 @@ def test_a_role_may_be_on_several_disks(disks: str, tmp_path: Path) -> None:
         _ = hog.disk
 
 
-def test_a_load_may_have_a_window_of_its_own(tmp_path: Path) -> None:
+def test_a_load_has_its_window_an_arm_its_topology_and_a_queue_the_scheduler_first(tmp_path: Path) -> None:
     scenario = load(GOOD.replace("  solo:\n", "  solo:\n    window: {ramp: 0s, runtime: 2s}\n"), tmp_path)
     assert scenario.loads["solo"].runtime == 2 * 10**9
     assert scenario.loads["lopsided"].runtime == 8 * 10**9
     assert set(scenario.loads["solo"].roles) == {"victim"}
-
-
-def test_settings_of_the_queue_come_with_the_scheduler_first(tmp_path: Path) -> None:
     arm = "shared: {queue.nr_requests: 128, queue.iosched.read_expire: 100, queue.scheduler: mq-deadline}"
     scenario = load(GOOD.replace("shared: {hba.cmd_per_lun: 64}", arm), tmp_path)
     assert list(scenario.arms["shared"].queue.items()) == [
@@ -90,6 +79,11 @@ def test_settings_of_the_queue_come_with_the_scheduler_first(tmp_path: Path) -> 
         ("nr_requests", "128"),
         ("iosched/read_expire", "100"),
     ]
+    text = GOOD.replace("limited: {", "limited: {topology: neighbours-one-queue, ")
+    scenario = load(text, tmp_path)
+    assert scenario.arms["shared"].topology.name == "neighbours"
+    assert scenario.arms["limited"].topology.name == "neighbours-one-queue"
+    assert scenario.arms["limited"].settings["topology"] == "neighbours-one-queue"
 
 
 def test_the_queue_of_a_topology_comes_before_that_of_the_scenario(tmp_path: Path) -> None:
@@ -100,15 +94,7 @@ def test_the_queue_of_a_topology_comes_before_that_of_the_scenario(tmp_path: Pat
     assert queue == {"scheduler": "bfq", "nr_requests": "128", "read_ahead_kb": "4"}
 
 
-def test_an_arm_may_bring_its_own_topology(tmp_path: Path) -> None:
-    text = GOOD.replace("limited: {", "limited: {topology: neighbours-one-queue, ")
-    scenario = load(text, tmp_path)
-    assert scenario.arms["shared"].topology.name == "neighbours"
-    assert scenario.arms["limited"].topology.name == "neighbours-one-queue"
-    assert scenario.arms["limited"].settings["topology"] == "neighbours-one-queue"
-
-
-def test_an_inline_topology(tmp_path: Path) -> None:
+def test_a_topology_is_inline_or_in_a_file_next_to_the_scenario(tmp_path: Path) -> None:
     inline = """\
 topology:
   memory: 512M
@@ -119,15 +105,14 @@ topology:
     text = GOOD.replace("topology: neighbours\n", inline)
     assert load(text, tmp_path).arms["shared"].topology.name == "inline"
     assert "t.yaml:7:22: size: expected a size" in mistakes(text.replace("p0: {size: 1G", "p0: {size: x"), tmp_path)
-
-
-def test_a_topology_in_a_file_next_to_the_scenario(tmp_path: Path) -> None:
     (tmp_path / "mine.yaml").write_text(RIG.replace("rate: 1 MB/s", "rate: 9 MB/s"))
     text = GOOD.replace("topology: neighbours", "topology: ./mine.yaml")
     assert load(text, tmp_path).arms["shared"].topology.disks["p0"].rate == 9 * 10**6
 
 
-def test_the_digest_covers_what_is_measured_and_judged_but_not_text(tmp_path: Path) -> None:
+def test_the_digest_covers_what_is_measured_and_judged_the_order_of_loads_and_the_topology_but_not_text(
+    tmp_path: Path,
+) -> None:
     first = load(GOOD, tmp_path)
     other_words = GOOD.replace(f"title: {first.title}", "title: Another") + "# more\nteaches: much\n"
     assert (load(other_words, tmp_path).title, load(other_words, tmp_path).digest) == ("Another", first.digest)
@@ -142,15 +127,9 @@ def test_the_digest_covers_what_is_measured_and_judged_but_not_text(tmp_path: Pa
         ("seeds: 2", "seeds: 3"),
     ):
         assert load(GOOD.replace(old, new, 1), tmp_path).digest != first.digest, old
-
-
-def test_the_digest_depends_on_the_order_of_loads(tmp_path: Path) -> None:
     first = load(GOOD, tmp_path)
     turned = replace(first, loads=dict(reversed(list(first.loads.items()))))
     assert identity(first) == first.digest != identity(turned)
-
-
-def test_the_digest_covers_the_topology(tmp_path: Path) -> None:
     text = GOOD.replace("topology: neighbours", "topology: ./mine.yaml")
     (tmp_path / "mine.yaml").write_text(RIG)
     before = load(text, tmp_path).digest
@@ -257,25 +236,24 @@ def test_mistakes(old: str, new: str, wanted: str, tmp_path: Path) -> None:
     assert wanted in found, found
 
 
-def test_one_mistake_is_reported_once(tmp_path: Path) -> None:
+def test_all_mistakes_come_at_once_and_each_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     for old, new in [("iodepth: 256", "iodpeth: 256"), ("disk: p0", "disk: p2"), ("size: 1G", "")]:
         found = mistakes(GOOD.replace(old, new), tmp_path) if old in GOOD else "-"
         places = [line.split(": ")[0] for line in found.splitlines()]
         assert len(set(found.splitlines())) == len(places)
     assert len(mistakes(GOOD.replace("iodepth: 256", 'iodepth: "256"'), tmp_path).splitlines()) == 1
-
-
-def test_all_mistakes_come_at_once_in_the_order_of_the_file(tmp_path: Path) -> None:
     text = GOOD.replace("iodepth: 256", 'iodepth: "32"').replace("seeds: 2", "seeds: two")
     text = text.replace("limited.solo", "limited.sol").replace("schema: 1", "schema: 1\nschema: 1")
     lines = mistakes(text, tmp_path).splitlines()
     assert [int(line.split(":")[1]) for line in lines] == [5, 8, 17, 21]
 
 
-def test_a_scenario_without_controls_is_refused(tmp_path: Path) -> None:
+def test_a_scenario_has_controls_and_a_bounded_number_of_roles(tmp_path: Path) -> None:
     found = mistakes(GOOD.split("controls:")[0], tmp_path)
     assert "add a ratio that shows the claims can fail" in found
     assert "controls: expected 1 to" in mistakes(GOOD.split("controls:")[0] + "controls: []\n", tmp_path)
+    many = "".join(f"    r{i}: {{disk: p1, rw: randread, bs: 4k, iodepth: 1}}\n" for i in range(33))
+    assert "load solo: expected at most 32 roles" in mistakes(GOOD.replace("  solo:\n", "  solo:\n" + many), tmp_path)
 
 
 def test_commands_that_would_time_out_are_refused(tmp_path: Path) -> None:
@@ -290,16 +268,14 @@ def test_commands_that_would_time_out_are_refused(tmp_path: Path) -> None:
     assert "serves 2000 requests in 40 s, the command timeout is 30 s" in reason[1]
 
 
-def test_a_mix_of_reads_and_writes_has_no_percentiles(tmp_path: Path) -> None:
+def test_a_mix_of_reads_and_writes_has_no_percentiles_and_one_of_clocks_is_refused(tmp_path: Path) -> None:
     text = GOOD.replace("shared.lopsided.hog.iops", "shared.lopsided.hog.clat.p99")
     load(text, tmp_path)
     found = mistakes(text.replace("disk: p0, rw: randread", "disk: p0, rw: randrw"), tmp_path)
     assert "no metric of a role that reads and writes: clat.p99" in found
-
-
-def test_a_load_has_a_bounded_number_of_roles(tmp_path: Path) -> None:
-    many = "".join(f"    r{i}: {{disk: p1, rw: randread, bs: 4k, iodepth: 1}}\n" for i in range(33))
-    assert "load solo: expected at most 32 roles" in mistakes(GOOD.replace("  solo:\n", "  solo:\n" + many), tmp_path)
+    (tmp_path / "mine.yaml").write_text(RIG.replace("driver: tcm_loop", "driver: megasas"))
+    found = mistakes(GOOD.replace("topology: neighbours", "topology: ./mine.yaml"), tmp_path)
+    assert "topology rig: megasas: QEMU devices complete in host time" in found
 
 
 def test_a_long_list_of_mistakes_is_cut_and_counted(tmp_path: Path) -> None:
@@ -339,12 +315,6 @@ def test_mistakes_in_a_huge_file_are_reported_in_bounded_time(line: str, tmp_pat
     started = time.process_time()
     mistakes(text, tmp_path)
     assert time.process_time() - started < 20
-
-
-def test_a_mix_of_clocks_is_refused(tmp_path: Path) -> None:
-    (tmp_path / "mine.yaml").write_text(RIG.replace("driver: tcm_loop", "driver: megasas"))
-    found = mistakes(GOOD.replace("topology: neighbours", "topology: ./mine.yaml"), tmp_path)
-    assert "topology rig: megasas: QEMU devices complete in host time" in found
 
 
 def test_an_unknown_scenario_gets_a_suggestion() -> None:

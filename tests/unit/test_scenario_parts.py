@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Parts of a scenario file: ratios, bounds, known failures, the schema for editors, digests and cells."""
+"""Parts of a scenario file: ratios, bounds, known failures, the schema for editors and cells."""
 
 import json
 from dataclasses import replace
@@ -10,17 +10,16 @@ from hypothesis import given
 from hypothesis import strategies as st
 from jsonschema import Draft202012Validator
 
-from harness.base.plain import from_plain, identity, to_plain
+from harness.base.plain import from_plain, to_plain
 from harness.limits import bounds
 from harness.scenario.expand import expand
-from harness.scenario.load import find_scenarios, load_scenario
+from harness.scenario.load import find_scenarios
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Bound, KnownFailure, Operand, Scenario, is_in
 from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio
 from harness.scenario.reference import json_schema
 from lab.base.errors import InputErrors, Misuse
 from lab.kernels.ranges import RangeError, parse_range
-from lab.topology.load import catalogue
 from lab.yaml.strict import Problems, parse, plain_value
 from tests.unit.scenario_text import GOOD, load
 
@@ -120,7 +119,7 @@ def test_the_json_schema_has_the_same_rule(old: str, new: str, *, valid: bool) -
 NAMES = Names(("shared", "one-queue", "64"), {"solo": ("victim",), "lopsided": ("hog", "victim")})
 
 
-def test_operands() -> None:
+def test_operands_are_figures_bounds_numbers_and_what_an_arm_tries() -> None:
     ratio = parse_ratio("one-queue.solo.victim.lat.p99.9/bound.64.lopsided.hog.bw", NAMES)
     assert ratio.left == Operand("figure", ("one-queue", "solo", "victim", "lat.p99.9"))
     assert ratio.right == Operand("bound", ("64", "lopsided", "hog", "bw"))
@@ -128,9 +127,6 @@ def test_operands() -> None:
     assert parse_ratio("shared.solo.victim.iops", NAMES).right is None
     right = parse_ratio("shared.solo.victim.iops / baseline.shared.solo.victim.iops", NAMES).right
     assert right == Operand("baseline", ("shared", "solo", "victim", "iops"))
-
-
-def test_what_an_arm_tries_is_an_operand() -> None:
     known = replace(NAMES, tried={"shared": ("stack.md0.queue.max_sectors_kb",)})
     ratio = parse_ratio("shared.tried.accepted.stack.md0.queue.max_sectors_kb", known)
     assert ratio.left.path == ("shared", "tried", "accepted", "stack.md0.queue.max_sectors_kb")
@@ -238,9 +234,11 @@ def is_valid(text: str) -> bool:
     return bool(Draft202012Validator(json_schema()).is_valid(value))
 
 
-def test_the_schema_is_a_schema() -> None:
+def test_the_schema_is_one_and_reads_no_window_as_a_role() -> None:
     Draft202012Validator.check_schema(json_schema())
     assert json.loads(json.dumps(json_schema())) == json_schema()
+    assert is_valid(GOOD.replace("  solo:\n", "  solo:\n    window: {ramp: 0s, runtime: 2s}\n"))
+    assert not is_valid(GOOD.replace("  solo:\n", "  solo:\n    window: {disk: p1, rw: read, bs: 4k, iodepth: 1}\n"))
 
 
 @pytest.mark.parametrize("name", SCENARIOS)
@@ -270,44 +268,12 @@ def test_mistakes_are_not_valid(old: str, new: str) -> None:
     assert not is_valid(GOOD.replace(old, new))
 
 
-def test_window_is_not_read_as_a_role() -> None:
-    assert is_valid(GOOD.replace("  solo:\n", "  solo:\n    window: {ramp: 0s, runtime: 2s}\n"))
-    assert not is_valid(GOOD.replace("  solo:\n", "  solo:\n    window: {disk: p1, rw: read, bs: 4k, iodepth: 1}\n"))
-
-
-_SCENARIOS = Path(__file__).parents[2] / "scenarios"
-_GOLDEN = Path(__file__).parent / "fixtures/scenario-digests.json"
-_ROWS = _SCENARIOS / "evidence"
-
-
-def digests() -> dict[str, str]:
-    """Digests by file below scenarios/, and of the topologies of the catalogue by ``catalogue/NAME``."""
-    files = sorted(path for path in _SCENARIOS.rglob("*.yaml") if path.parent != _ROWS)
-    loaded = {str(path.relative_to(_SCENARIOS)): load_scenario(str(path), search=_SCENARIOS) for path in files}
-    scenarios = {name: scenario.digest for name, scenario in loaded.items()}
-    return scenarios | {f"catalogue/{topology.name}": identity(topology) for topology in catalogue()}
-
-
-def test_no_digest_changes_by_accident() -> None:
-    assert digests() == json.loads(_GOLDEN.read_text())
-
-
-if __name__ == "__main__":
-    _GOLDEN.write_text(json.dumps(digests(), indent=1) + "\n")
-
-
-def test_every_arm_is_measured_before_the_next_seed(tmp_path: Path) -> None:
-    cells = [(cell.arm.name, cell.seed) for cell in expand(load(GOOD, tmp_path))]
-    assert cells == [("shared", 1), ("limited", 1), ("shared", 2), ("limited", 2)]
-
-
-def test_seeds_and_arms_can_be_chosen(tmp_path: Path) -> None:
-    cells = expand(load(GOOD, tmp_path), seeds=3, arms=["limited"])
-    assert [(cell.arm.name, cell.seed) for cell in cells] == [("limited", 1), ("limited", 2), ("limited", 3)]
-
-
-def test_unknown_arms_and_zero_seeds_are_refused(tmp_path: Path) -> None:
+def test_cells_come_seed_by_seed_and_can_be_chosen(tmp_path: Path) -> None:
     scenario = load(GOOD, tmp_path)
+    cells = [(cell.arm.name, cell.seed) for cell in expand(scenario)]
+    assert cells == [("shared", 1), ("limited", 1), ("shared", 2), ("limited", 2)]
+    cells = [(cell.arm.name, cell.seed) for cell in expand(scenario, seeds=3, arms=["limited"])]
+    assert cells == [("limited", 1), ("limited", 2), ("limited", 3)]
     with pytest.raises(Misuse, match="no arm limitde, did you mean limited"):
         expand(scenario, arms=["limitde"])
     with pytest.raises(Misuse, match="at least 1, got 0"):

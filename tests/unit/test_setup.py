@@ -183,8 +183,7 @@ print("told to stop")
 def test_the_program_does_not_outlive_a_killed_run(bench: Bench) -> None:
     _executable(bench.program, OBEDIENT)
     with subprocess.Popen([bench.run_script, "blklab"], stdout=subprocess.PIPE, text=True) as process:
-        assert process.stdout is not None
-        assert process.stdout.readline() == "started\n"
+        assert process.stdout is not None and process.stdout.readline() == "started\n"
         process.kill()
         # The program holds the other end of this pipe: reading ends when it does.
         assert process.stdout.read() == "told to stop\n"
@@ -223,20 +222,20 @@ def host(tmp_path: Path, checkout: Path) -> Host:
     return Host(tmp_path, checkout)
 
 
-def test_a_host_without_apt_gets_the_names_of_debian(host: Host) -> None:
+def test_a_host_without_apt_gets_the_names_of_debian_of_what_is_missing(host: Host) -> None:
     done = host.run()
     assert done.returncode == 128
     remedy = done.stderr.splitlines()[-1]
     assert "as root: install, under the names" in remedy
     assert "dpkg" in remedy.split()
-
-
-def test_only_what_is_missing_is_asked_for(host: Host) -> None:
     host.has("dpkg-deb")
     assert "shellcheck" not in host.run().stderr
     remedy = host.run("--dev").stderr.splitlines()[-1]
     assert "dpkg" not in remedy.split()
     assert {"shellcheck", "gcc"} <= set(remedy.split())
+    done = host.run("--prod")
+    assert done.returncode == 128
+    assert "--prod" in done.stderr
 
 
 def test_a_python_that_makes_no_environments_is_not_enough(host: Host) -> None:
@@ -251,9 +250,3 @@ def test_several_pythons_are_looked_at_in_silence(host: Host) -> None:
     said = host.run("--python").stderr
     assert "missing" in said
     assert "Broken pipe" not in said
-
-
-def test_an_unknown_option_is_refused(host: Host) -> None:
-    done = host.run("--prod")
-    assert done.returncode == 128
-    assert "--prod" in done.stderr

@@ -37,17 +37,11 @@ BUSYBOX = Path("/bin/env")
 WORDS = tuple(shlex.split(GOLDEN))
 
 
-def test_the_command_line_of_virtme_ng() -> None:
+def test_the_command_line_of_virtme_ng_under_tcg_under_kvm_and_for_an_errand() -> None:
     assert shell_argv(SPEC) == WORDS
-
-
-def test_kvm_where_it_was_proved() -> None:
     argv = shell_argv(replace(SPEC, clock=WallClock("kvm")))
     assert "--disable-kvm" not in argv
     assert "tcg,thread=multi" not in argv
-
-
-def test_an_errand_has_channels_of_its_own() -> None:
     argv = shell_argv(replace(SPEC, errand=Errand(Path("/a b/errand.sh"), 8, 9)))
     expected = f"""
     --show-boot-console --script-sh "sh '/a b/errand.sh'" --kopt no_timer_check --kopt loglevel=7

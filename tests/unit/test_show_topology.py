@@ -72,8 +72,9 @@ def boxes(tmp_path: Path) -> Topology:
     return load_topology("./t.yaml", near=tmp_path)
 
 
-def test_what_is_alike_is_one_line(boxes: Topology) -> None:
+def test_what_is_alike_is_one_line_and_origins_are_shown(boxes: Topology) -> None:
     assert TREE in describe_topology(boxes)
+    assert "where its figures come from\n  disk.*.rate  cites: the data sheet" in describe_topology(boxes)
 
 
 def test_two_ways_to_a_disk_are_two_lines(tmp_path: Path) -> None:
@@ -143,10 +144,6 @@ def test_wbt_waits_2_ms_for_flash_and_75_for_a_rotating_disk(boxes: Topology) ->
         if each.timer.name == "wbt"
     }
     assert wbt == {(2, "f"), (2, "e0..1"), (75, "d00..11")}
-
-
-def test_origins_are_shown(boxes: Topology) -> None:
-    assert "where its figures come from\n  disk.*.rate  cites: the data sheet" in describe_topology(boxes)
 
 
 @pytest.mark.parametrize(

@@ -7,7 +7,7 @@ import os
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import replace
 from datetime import UTC, datetime, timedelta
@@ -32,6 +32,13 @@ from tests.unit.store_samples import boot_all, facts, files, new_run, record
 SCENARIOS = Path(__file__).parents[2] / "scenarios"
 MODEL = scenario([claim()], [control()], ["none", "red"])
 GREEN = {"none": 94.0, "red": 5.0}
+
+
+def finished(root: Path, together: Mapping[str, float], more: Mapping[str, bytes] = {}) -> RunFolder:
+    run = new_run(root, MODEL)
+    boot_all(run, together, more)
+    run.finish(judge_run(run), elapsed=1.0)
+    return run
 
 
 def test_a_run_is_judged_from_its_folder_alone_and_agrees(tmp_path: Path) -> None:
@@ -59,9 +66,7 @@ def test_a_run_counts_under_other_words_and_gets_them_but_not_under_another_boun
 
 
 def test_kernels_that_were_built_are_apart_from_packages(tmp_path: Path) -> None:
-    run = new_run(tmp_path, MODEL)
-    boot_all(run, {"none": 90.0, "red": 10.0})
-    run.finish(judge_run(run), elapsed=1.0)
+    run = finished(tmp_path, {"none": 90.0, "red": 10.0})
     store = Store(tmp_path)
     assert newest_runs(store, MODEL)
     assert not newest_runs(store, MODEL, built=True)
@@ -72,9 +77,7 @@ def test_kernels_that_were_built_are_apart_from_packages(tmp_path: Path) -> None
 
 
 def test_a_verdict_that_was_tampered_with_does_not_agree(tmp_path: Path) -> None:
-    run = new_run(tmp_path, MODEL)
-    boot_all(run, {"none": 5.0, "red": 5.0})
-    run.finish(judge_run(run), elapsed=1.0)
+    run = finished(tmp_path, {"none": 5.0, "red": 5.0})
     path = run.path / "verdict.json"
     path.write_text(path.read_text().replace('"FAIL"', '"PASS"'))
     again = rejudge(run.path)
@@ -83,9 +86,7 @@ def test_a_verdict_that_was_tampered_with_does_not_agree(tmp_path: Path) -> None
 
 
 def test_a_pass_that_is_not_the_stored_verdict_cannot_be_judged(tmp_path: Path) -> None:
-    run = new_run(tmp_path, MODEL)
-    boot_all(run, GREEN)
-    run.finish(judge_run(run), elapsed=1.0)
+    run = finished(tmp_path, GREEN)
     path = run.path / "verdict.json"
     path.write_text(path.read_text().replace('"low": 0.95', '"low": 0.96'))
     again = rejudge(run.path)
@@ -94,9 +95,7 @@ def test_a_pass_that_is_not_the_stored_verdict_cannot_be_judged(tmp_path: Path) 
 
 
 def test_text_for_readers_is_not_compared(tmp_path: Path) -> None:
-    run = new_run(tmp_path, MODEL)
-    boot_all(run, GREEN)
-    run.finish(judge_run(run), elapsed=1.0)
+    run = finished(tmp_path, GREEN)
     path = run.path / "verdict.json"
     path.write_text(path.read_text().replace("it keeps it", "other words"))
     assert rejudge(run.path).differences == ()
@@ -174,9 +173,7 @@ RELEASE = edit("run.json", lambda plan: plan["kernel"].update(release="6.12.1"))
     ],
 )
 def test_a_tampered_run_is_not_judged(tmp_path: Path, tamper: Callable[[RunFolder], None], says: str) -> None:
-    run = new_run(tmp_path, MODEL)
-    boot_all(run, GREEN, more={"kmsg": b"[    0.000000] Linux version 6.1.0-18-amd64 (gcc) #1\n"})
-    run.finish(judge_run(run), elapsed=1.0)
+    run = finished(tmp_path, GREEN, {"kmsg": b"[    0.000000] Linux version 6.1.0-18-amd64 (gcc) #1\n"})
     tamper(run)
     with pytest.raises(Altered, match=says) as raised:
         rejudge(run.path)
@@ -378,12 +375,14 @@ def test_a_writer_that_is_killed_leaves_the_old_file(tmp_path: Path) -> None:
     assert target.read_bytes() == b"old"
 
 
-def test_a_folder_that_cannot_be_made_is_the_lab_with_a_remedy(tmp_path: Path) -> None:
+def test_a_folder_that_cannot_be_made_is_the_lab_with_a_remedy_and_a_good_one_is_left_empty(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("in the way")
     with pytest.raises(LabBroken, match="cannot write") as caught:
         Store(tmp_path / "file" / "results").check()
     assert "RESULTS=" in caught.value.remedy and "--results" in caught.value.remedy
     assert caught.value.exit_code == 128
+    Store(tmp_path / "deep" / "results").check()
+    assert list((tmp_path / "deep" / "results").iterdir()) == []
 
 
 @pytest.mark.skipif(not Path("/sys/kernel").is_dir(), reason="needs sysfs")
@@ -400,11 +399,6 @@ def test_a_full_disk_is_the_lab_with_a_remedy(tmp_path: Path, monkeypatch: pytes
     monkeypatch.setattr("harness.record.store.LEAST_SPACE", 1 << 62)
     with pytest.raises(LabBroken, match="MiB free; a run may need"):
         Store(tmp_path).check()
-
-
-def test_a_good_folder_is_left_empty_by_the_check(tmp_path: Path) -> None:
-    Store(tmp_path / "deep" / "results").check()
-    assert list((tmp_path / "deep" / "results").iterdir()) == []
 
 
 def test_what_is_no_run_is_refused(tmp_path: Path) -> None:

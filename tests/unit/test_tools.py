@@ -1,22 +1,16 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Programs of a release that run from the cache: with their own libraries, and without a look at the host's."""
 
-import shutil
 import subprocess
-from pathlib import Path
 
 import pytest
 
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_MISUSE, LabBroken, Misuse
-from lab.packages import sources, tools
-from lab.packages.sources import Distribution
+from lab.packages import tools
 from lab.packages.tools import HOST_TOOLS, LIBRARIES, LOADER, QEMU, Toolset, fetch
-from tests.unit.kernel_samples import Repository
+from tests.unit.kernel_samples import Repository, needs_apt
 
-NEEDED = pytest.mark.skipif(
-    any(shutil.which(tool) is None for tool in ("apt-get", "dpkg-deb", "gpg")), reason="needs apt, dpkg and gpg"
-)
 FOLDER = "/usr/share/of-the-host"
 SPEAK = Toolset("speak", ("speak",), (("speak", "usr/bin/speak", ("-x", "@/usr/share")),), (("usr/bin/speak", FOLDER),))
 # A loader that shows how it was started.
@@ -26,10 +20,8 @@ for word; do printf '%s\\n' "$word"; done
 """
 
 
-def publish(tmp_path: Path, homes: Path, program: bytes, monkeypatch: pytest.MonkeyPatch) -> Repository:
-    repository = Repository(tmp_path / "archive", homes / "h")
-    repository.make_key()
-    tree = tmp_path / "tree"
+def publish(repository: Repository, program: bytes) -> None:
+    tree = repository.root.parent / "tree"
     (tree / "usr/bin").mkdir(parents=True)
     (tree / LIBRARIES).mkdir(parents=True)
     (tree / "usr/share/doc").mkdir(parents=True)
@@ -39,17 +31,12 @@ def publish(tmp_path: Path, homes: Path, program: bytes, monkeypatch: pytest.Mon
     (tree / LIBRARIES / LOADER).chmod(0o755)
     repository.add("trixie", "speak", "1-1", tree)
     repository.publish("trixie")
-    monkeypatch.setattr(sources, "debian", lambda: Distribution("debian", repository.uri, "", repository.keyring))
-    return repository
 
 
-@NEEDED
-def test_a_program_starts_by_its_own_loader_and_libraries(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repository = publish(tmp_path, tmp_path_factory.mktemp("g"), f"a{FOLDER}\0b".encode(), monkeypatch)
-    speak = fetch(Cache(tmp_path / "cache"), SPEAK, print)
-    repository.stop()
+@needs_apt
+def test_a_program_starts_by_its_own_loader_and_libraries(repository: Repository, cache: Cache) -> None:
+    publish(repository, f"a{FOLDER}\0b".encode())
+    speak = fetch(cache, SPEAK, print)
     done = subprocess.run([speak.intact("speak"), "a b"], check=True, capture_output=True, text=True)
     library = f"{speak.folder}/{LIBRARIES}"
     assert done.stdout.splitlines() == [
@@ -60,30 +47,23 @@ def test_a_program_starts_by_its_own_loader_and_libraries(
     assert (len(sealed), FOLDER.encode() in sealed) == (len(FOLDER) + 3, False)
     assert not (speak.folder / "usr/share/doc").exists()
     # From now on without the archive.
-    assert fetch(Cache(tmp_path / "cache"), SPEAK, print) == speak
+    assert fetch(Cache(cache.root), SPEAK, print) == speak
 
 
-@NEEDED
+@needs_apt
 @pytest.mark.parametrize("program", [b"without the folder\0", f"{FOLDER}\0{FOLDER}\0".encode()])
-def test_a_program_that_cannot_be_sealed_is_not_kept(
-    program: bytes, tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repository = publish(tmp_path, tmp_path_factory.mktemp("g"), program, monkeypatch)
-    cache = Cache(tmp_path / "cache")
+def test_a_program_that_cannot_be_sealed_is_not_kept(program: bytes, repository: Repository, cache: Cache) -> None:
+    publish(repository, program)
     with pytest.raises(LabBroken, match="does not name /usr/share/of-the-host once"):
         fetch(cache, SPEAK, print)
-    repository.stop()
     assert [entry for entry in cache.entries() if entry.kind == tools.KIND] == []
 
 
-@NEEDED
-def test_a_toolset_that_is_not_offered_is_a_broken_lab(
-    tmp_path: Path, tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    repository = publish(tmp_path, tmp_path_factory.mktemp("g"), b"", monkeypatch)
+@needs_apt
+def test_a_toolset_that_is_not_offered_is_a_broken_lab(repository: Repository, cache: Cache) -> None:
+    publish(repository, b"")
     with pytest.raises(LabBroken, match="host-tools of trixie cannot be fetched"):
-        fetch(Cache(tmp_path / "cache"), HOST_TOOLS, print)
-    repository.stop()
+        fetch(cache, HOST_TOOLS, print)
 
 
 def test_another_word_than_host_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:

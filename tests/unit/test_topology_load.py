@@ -170,8 +170,7 @@ def test_a_disk_with_a_rate_serves_whole_requests_in_each_tick(rate: int, bs: in
 def test_a_request_larger_than_a_tick_is_never_served() -> None:
     slow = Disk("d", 1 << 30, rate=10**6)
     reason = carries(slow, 24 << 10, Driver.TCM_LOOP)
-    assert reason is not None
-    assert "20971 bytes in a tick of 20 ms" in reason
+    assert reason is not None and "20971 bytes in a tick of 20 ms" in reason
     assert carries(slow, 20971, Driver.TCM_LOOP) is None
     assert carries(slow, 20972, Driver.TCM_LOOP) is not None
     assert carries(Disk("d", 1 << 30, service=1), 1 << 30, Driver.TCM_LOOP) is None

@@ -108,8 +108,7 @@ def test_the_first_look_decides_a_clear_result() -> None:
     verdict = in_sequence(both(GOOD_RATIOS))
     assert (verdict.status, verdict.seeds) == (Status.PASS, SEEDS[:6])
     seen = verdict.claims[0].judgement.interval
-    assert seen is not None
-    assert (seen.low, seen.high) == pytest.approx((0.93, 0.99))
+    assert seen is not None and (seen.low, seen.high) == pytest.approx((0.93, 0.99))
     assert not unmade(verdict)
 
 
@@ -136,8 +135,7 @@ def test_a_control_that_is_not_red_is_an_error_with_its_interval() -> None:
     verdict = in_sequence(results)
     assert verdict.status is Status.ERROR
     judgement = verdict.controls[0].judgement
-    assert judgement is not None
-    assert judgement.interval is not None
+    assert judgement is not None and judgement.interval is not None
 
 
 def test_an_optional_claim_keeps_no_run_going() -> None:
@@ -211,11 +209,9 @@ def test_scatter_of_boots_and_of_windows_are_separated() -> None:
     dice = random.Random(1)  # noqa: S311
     boots = [dice.gauss(0, 0.1) for _ in range(400)]
     seen = scatter([[math.exp(boot + dice.gauss(0, 0.03)) for _ in range(3)] for boot in boots])
-    assert seen is not None
-    assert (seen.boots, seen.windows) == pytest.approx((0.1, 0.03), rel=0.1)
+    assert seen is not None and (seen.boots, seen.windows) == pytest.approx((0.1, 0.03), rel=0.1)
     alike = scatter([[math.exp(dice.gauss(0, 0.1)) for _ in range(3)] for _ in range(400)])
-    assert alike is not None
-    assert alike.boots < 0.02
+    assert alike is not None and alike.boots < 0.02
     assert scatter([[1.0, 0.0], [1.0, 1.0]]) is None
     assert scatter([[1.0], [1.1]]) is None
 
@@ -231,8 +227,7 @@ def test_a_verdict_says_what_its_boots_and_windows_scatter_by() -> None:
     results = [windows(one, 1.1, 1 / 1.1) for one in both(GOOD_RATIOS) if one.status is Status.PASS]
     verdict = judge(MODEL, results, None, SEEDS[:6], rule=RULE)
     seen = verdict.claims[0].judgement.scatter
-    assert seen is not None
-    assert seen.windows == pytest.approx(math.log(1.1) * math.sqrt(2))
+    assert seen is not None and seen.windows == pytest.approx(math.log(1.1) * math.sqrt(2))
     assert seen.boots == 0
     assert "boots scatter by 0.0 %, windows by 13.5 %" in noise(verdict.claims[0].judgement)
     assert verdict_document(verdict)["claims"][0]["scatter"]["boots"] == 0

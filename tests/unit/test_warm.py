@@ -65,8 +65,7 @@ def test_a_snapshot_is_taken_once(tmp_path: Path, saving: Saving) -> None:
         found = set(pool.map(lambda _: guest(Cache(tmp_path)), range(8)))
     assert saving.taken == 1
     (only,) = found
-    assert only is not None
-    assert only.state.read_bytes() == b"state"
+    assert only is not None and only.state.read_bytes() == b"state"
     assert [entry.kind for entry in Cache(tmp_path).entries()] == [warm.KIND]
 
 
@@ -114,8 +113,7 @@ def test_a_damaged_one_is_removed_and_taken_again(
     path.unlink() if damaged is None else path.write_bytes(damaged)
     assert guest(cache) is None, "the first boot after the damage takes no snapshot"
     again = guest(cache)
-    assert again is not None
-    assert again.state.read_bytes() == b"state"
+    assert again is not None and again.state.read_bytes() == b"state"
     assert saving.taken == 2
 
 
