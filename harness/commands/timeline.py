@@ -3,12 +3,16 @@
 
 import argparse
 from collections.abc import Sequence
+from pathlib import Path
 
 from harness.commands.common import options as shared
 from harness.commands.common.boots import add_kernels, bench_of, kernel_of, specs
+from harness.commands.report import PAGE
 from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import METRICS as KNOWN
 from harness.scenario.model import Scenario
+from harness.studies.overview.collection import of_sweeps
+from harness.studies.overview.set import set_page
 from harness.studies.timeline.lines import METRICS
 from harness.studies.timeline.measure import STEP, timeline
 from harness.studies.timeline.sweep import Sweeper, sweep
@@ -41,6 +45,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"measure every Nth kernel first (default: {STEP}; 1: all)",
     )
     shared.add_jobs(parser)
+    parser.add_argument("--out", type=Path, metavar="FILE", help="also write one HTML page of all claims and kernels")
     shared.add_results(parser)
 
 
@@ -53,7 +58,11 @@ def execute(options: argparse.Namespace) -> int:
     for scenario in scenarios:
         sweeper = Sweeper(bench, kernel_of, options.seeds, _arms(options.arm, scenario, scenarios))
         timelines.append(timeline(sweeper, sweep(scenario, named), metrics, shared.tell, options.step))
-    print("\n".join(map(text, timelines)), end="")
+    report = "\n".join(map(text, timelines))
+    print(report, end="")
+    if options.out:
+        collection = of_sweeps(bench.store.root, [it.sweep for it in timelines], report.partition("\n\n")[0])
+        shared.write_page(options.out, set_page(collection, options.out, PAGE))
     return EXIT_CANNOT_JUDGE if any(len(it.sweep.points) < 2 for it in timelines) else EXIT_PASS  # noqa: PLR2004
 
 

@@ -60,8 +60,13 @@ def test_more_seeds_boot_only_the_new_ones(lab: FakeLab) -> None:
 def test_two_scenarios_in_one_report(lab: FakeLab) -> None:
     other = lab.scenario.with_name("other.yaml")
     other.write_text(lab.scenario.read_text().replace("scenario: t\n", "scenario: other\n"))
-    done = lab.call("timeline", str(other), *words(lab, kernels(lab))[1:])
+    page = lab.folder / "timeline.html"
+    done = lab.call("timeline", str(other), *words(lab, f"{kernels(lab)} {ABSENT}")[1:], "--out", str(page))
     assert done.returncode == EXIT_PASS, done.stderr
     assert len(lab.boots()) == 4 * CELLS
     assert done.stdout.startswith("other: ")
     assert "\n\nt: " in done.stdout
+    shown = page.read_text()
+    assert "Timeline of other, t" in shown and shown.count('<svg class="strip') == 2 * 2
+    assert shown.count('<a class="cell') == 4
+    assert shown.count('<span class="cell') == 2, "a kernel that cannot be fetched"

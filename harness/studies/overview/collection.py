@@ -14,6 +14,7 @@ from harness.record.store import KernelFacts, RunFolder, Store, load_run
 from harness.report.format import plural, severity
 from harness.report.page.render import Values
 from harness.scenario.model import Bound, Status
+from harness.studies.timeline.sweep import Sweep, label
 from lab.base.errors import Misuse
 from lab.kernels.release import by_release, series_of
 
@@ -112,6 +113,21 @@ def of_runs(store: Store, scenario: str) -> Collection:
         raise Misuse(f"no run of {scenario} can be read", remedy=f"blklab run {scenario}")
     note = f"{plural(len(cells), 'run')}, sorted by kernel version, then by date."
     return _collection(f"History of {scenario}", note, (scenario,), (column for _, column in cells), cells)
+
+
+def of_sweeps(root: Path, sweeps: Sequence[Sweep], note: str) -> Collection:
+    """Scenarios over the same kernels; ``root`` holds the runs."""
+    columns = [Column(label(spec), spec) for spec in sweeps[0].specs]
+    cells = {}
+    for sweep in sweeps:
+        for place, column in enumerate(columns):
+            cell = CollectionCell(NOT_DECIDED, None, sweep.missing.get(place, "not needed: the kernels around agree"))
+            if point := sweep.points.get(place):
+                judged = JudgedRun(load_run(root / point.run), point.verdict)
+                cell = CollectionCell(str(point.verdict.status), judged)
+            cells[sweep.scenario.name, column] = cell
+    names = [sweep.scenario.name for sweep in sweeps]
+    return _collection(f"Timeline of {', '.join(names)}", note, names, columns, cells)
 
 
 def _collection(
