@@ -16,31 +16,27 @@ item makes the boots; an interrupt stops the machines before pytest ends.
 """
 
 import io
-import os
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator
+from functools import cache
 from pathlib import Path
 
 import pytest
 from rich.console import Console
 
-from harness.commands.common.options import MOST_SEEDS, SCENARIOS, given, number, results_root
+from harness.commands.common.boots import kernel_of, lab_of_host, watched
+from harness.commands.common.options import MOST_SEEDS, SCENARIOS, given, kernel_default, number, results_root
 from harness.commands.common.output import print_run
 from harness.judge.claims import XFAIL
 from harness.judge.verdict import Verdict
 from harness.limits.load import load_scenario
 from harness.record.store import Store
-from harness.report.terminal.progress import progress
 from harness.report.words import conclusion
 from harness.run.bench import Bench, Run
 from harness.run.plan import Request, run_command
 from harness.scenario.model import Scenario, Status
 from harness.studies.selftest import shortfalls
-from lab.base.cache import Cache
 from lab.base.errors import BlklabError
-from lab.kernels.model import Kernel
-from lab.kernels.resolve import resolve
-from lab.session import Lab, open_lab
 from lab.yaml.strict import shown_path
 
 _ENDINGS = (".yaml", ".yml")
@@ -58,26 +54,6 @@ class Hooks:
     @pytest.hookspec(firstresult=True)
     def pytest_blklab_runner(self, config: pytest.Config) -> Runner | None:
         """The runner of all scenarios; called once."""
-
-
-class LabRunner:
-    """Boots real kernels; opens the lab and resolves each kernel at first use."""
-
-    def __init__(self, results: Path, seeds: int | None) -> None:
-        self._store, self._seeds = Store(results), seeds
-        self._cache = Cache.default()
-        self._lab: Lab | None = None
-        self._kernels: dict[str, Kernel] = {}
-
-    def __call__(self, scenario: Scenario, kernel: str) -> Run:
-        self._store.check()
-        if kernel not in self._kernels:
-            self._kernels[kernel] = resolve(kernel, self._cache)
-        self._lab = self._lab or open_lab(self._cache)
-        seeds = None if scenario.selftest else self._seeds
-        command = run_command(shown_path(scenario.path), kernel, seeds)
-        request = Request(scenario, self._kernels[kernel], seeds, command=command)
-        return Bench(self._lab, self._store, lambda: progress(Console(stderr=True))).run(request)
 
 
 def pytest_addhooks(pluginmanager: pytest.PytestPluginManager) -> None:
@@ -102,7 +78,17 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_blklab_runner(config: pytest.Config) -> Runner:
-    return LabRunner(results_root(config.getoption("--blklab-results")), config.getoption("--seeds"))
+    """Boots real kernels, each resolved at first use."""
+    store = Store(results_root(config.getoption("--blklab-results")))
+    store.check()
+    bench, kernel = Bench(lab_of_host(), store, watched), cache(kernel_of)
+
+    def run(scenario: Scenario, spec: str) -> Run:
+        seeds = None if scenario.selftest else config.getoption("--seeds")
+        command = run_command(shown_path(scenario.path), spec, seeds)
+        return bench.run(Request(scenario, kernel(spec), seeds, command=command))
+
+    return run
 
 
 _RUNNER = pytest.StashKey[Runner]()
@@ -211,7 +197,7 @@ def _runner(config: pytest.Config) -> Runner:
 
 
 def _specs(config: pytest.Config) -> Iterable[str]:
-    return dict.fromkeys(config.getoption("--kernel") or [os.environ.get("KERNEL") or "distro"])
+    return dict.fromkeys(config.getoption("--kernel") or [kernel_default()])
 
 
 def _report(run: Run) -> str:

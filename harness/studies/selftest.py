@@ -3,7 +3,6 @@
 
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ThreadPoolExecutor
-from dataclasses import dataclass
 
 from harness.judge.verdict import Verdict
 from harness.limits.bottleneck import Bottleneck
@@ -16,34 +15,22 @@ from lab.base import host
 from lab.base.errors import Misuse
 from lab.kernels.model import Kernel
 
-
-@dataclass(frozen=True)
-class SelftestTrial:
-    """One selftest on one kernel. ``missing`` lists what was not as declared; empty for a pass."""
-
-    scenario: str
-    kernel: str
-    wanted: Selftest
-    verdict: Verdict
-    missing: tuple[str, ...]
-
-    @property
-    def passed(self) -> bool:
-        return not self.missing
+SelftestTrial = tuple[Scenario, Verdict, list[str]]
+"""A selftest, its verdict, and what was not as declared."""
 
 
 def run_selftests(bench: Bench, scenarios: Sequence[Scenario], kernel: Kernel) -> Iterator[SelftestTrial]:
     """Run each scenario, several at once, and yield the trials in their order."""
+
+    def trial(scenario: Scenario) -> SelftestTrial:
+        if scenario.selftest is None:
+            raise Misuse(f"{scenario.path} has no key selftest", remedy="declare the status that it must end with")
+        run = bench.run(Request(scenario, kernel, verify=scenario.selftest.verify))
+        wrong = [*shortfalls(scenario.selftest, run.verdict), *misnamed(scenario.selftest, run.folder)]
+        return scenario, run.verdict, wrong
+
     with ThreadPoolExecutor(host.usable_cores()) as pool:
-        yield from pool.map(lambda scenario: _trial(bench, scenario, kernel), scenarios)
-
-
-def _trial(bench: Bench, scenario: Scenario, kernel: Kernel) -> SelftestTrial:
-    if scenario.selftest is None:
-        raise Misuse(f"{scenario.path} has no key selftest", remedy="declare the status that it must end with")
-    run = bench.run(Request(scenario, kernel, verify=scenario.selftest.verify))
-    missing = (*shortfalls(scenario.selftest, run.verdict), *misnamed(scenario.selftest, run.folder))
-    return SelftestTrial(scenario.name, kernel.spec, scenario.selftest, run.verdict, missing)
+        yield from pool.map(trial, scenarios)
 
 
 def misnamed(wanted: Selftest, run: RunFolder) -> Iterator[str]:

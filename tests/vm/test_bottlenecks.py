@@ -40,8 +40,8 @@ def store(machine: tuple[Lab, Kernel], tmp_path_factory: pytest.TempPathFactory)
     lab, kernel = machine
     store = Store(tmp_path_factory.mktemp("results"))
     scenarios = [load_scenario(name, search=SELFTESTS) for name in NAMES]
-    trials = list(run_selftests(Bench(lab, store), scenarios, kernel))
-    assert {trial.scenario: trial.missing for trial in trials} == dict.fromkeys(NAMES, ())
+    trials = run_selftests(Bench(lab, store), scenarios, kernel)
+    assert {scenario.name: wrong for scenario, _, wrong in trials} == {name: [] for name in NAMES}
     return store
 
 
