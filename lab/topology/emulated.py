@@ -11,7 +11,6 @@ from typing import Any
 
 from lab.base.units import show_rate, show_size
 from lab.topology.model import EMULATED, Disk, Driver, Hba, Lun, StackKind, Topology
-from lab.topology.ranges import in_ranges
 
 MEGASAS_OWN = 33
 """Commands of max_cmds that megaraid_sas does not offer: one lost in the ring, and MEGASAS_INT_CMDS of its own."""
@@ -78,10 +77,14 @@ def emulated(topology: Topology) -> Topology:
 
 
 def differences(topology: Topology, on_qemu: Topology) -> tuple[str, ...]:
-    """What a topology lost when it became ``on_qemu``, a sentence each; empty if it is the same."""
+    """What a topology became ``on_qemu``, a sentence for each controller, and what it lost; empty if it is the same."""
     if topology == on_qemu:
         return ()
-    return tuple(dict.fromkeys((*_of_hbas(topology, on_qemu), *_of_disks(topology), *_of_links(topology, on_qemu))))
+    lost = dict.fromkeys(key for disk in topology.disks.values() for key in _lost_keys(disk))
+    if any(link.cost for link in topology.links.values()):
+        lost["cost of links"] = None
+    told = [f"{hba.name}: {hba.driver}, can_queue {hba.can_queue}" for hba in on_qemu.hbas.values()]
+    return (*told, f"disks and links are throttles, without {', '.join(lost)}") if lost else tuple(told)
 
 
 @dataclass(frozen=True)
@@ -141,36 +144,6 @@ def _is_path(topology: Topology, lun: str) -> bool:
     return any(stack.kind is StackKind.NVME and lun in stack.over for stack in topology.stacks.values())
 
 
-def _of_hbas(topology: Topology, on_qemu: Topology) -> Iterator[str]:
-    """One sentence for HBAs with the same differences."""
-    alike: dict[str, list[str]] = {}
-    for hba in topology.hbas.values():
-        players = {
-            on_qemu.luns[lun.name].hba: on_qemu.hbas[on_qemu.luns[lun.name].hba]
-            for lun in topology.luns.values()
-            if lun.hba == hba.name
-        }
-        first = next(iter(players.values()))
-        what = f"{hba.model} " if hba.model else ""
-        many = f"{len(players)} x " if len(players) > 1 else ""
-        alike.setdefault(f"{what}@: {many}{first.driver}{_tags(hba, first)}", []).append(hba.name)
-    for text, names in alike.items():
-        yield text.replace("@", in_ranges(names), 1)
-
-
-def _tags(hba: Hba, player: Hba) -> str:
-    same = (hba.can_queue, hba.cmd_per_lun) == (player.can_queue, player.cmd_per_lun)
-    each = f", each with can_queue {player.can_queue}, cmd_per_lun {player.cmd_per_lun}"
-    return each if same else f"{each} instead of {hba.can_queue}, {hba.cmd_per_lun}"
-
-
-def _of_disks(topology: Topology) -> Iterator[str]:
-    had = dict.fromkeys(key for disk in topology.disks.values() for key in _lost_keys(disk))
-    if had:
-        ordered = (key for key in mechanics(next(iter(topology.disks.values()))) if key in had)
-        yield f"disks are throttles: their rate is kept, without {', '.join(ordered)}"
-
-
 def mechanics(disk: Disk) -> dict[str, object]:
     """What only disks of driver tcmu have, by key; true where it is set."""
     moving = {"seek": disk.seek, "rpm": disk.rotation, "zones": disk.zones, "ncq": disk.ncq > 1}
@@ -180,15 +153,6 @@ def mechanics(disk: Disk) -> dict[str, object]:
 def _lost_keys(disk: Disk) -> list[str]:
     """The keys of what a throttle has not."""
     return [key for key, is_set in mechanics(disk).items() if is_set and key != "look_ahead"]
-
-
-def _of_links(topology: Topology, on_qemu: Topology) -> Iterator[str]:
-    if any(link.cost for link in topology.links.values()):
-        yield "links are throttles: their rate is kept, without cost"
-    for lun in topology.luns:
-        before, after = (each.path(lun, each.luns[lun].disks[0]) for each in (topology, on_qemu))
-        if before != after:
-            yield "paths of NVMe multipath have no links of their own: QEMU throttles a namespace, not its paths"
 
 
 def _disk_reasons(disk: Disk) -> Iterator[str]:

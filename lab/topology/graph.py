@@ -8,9 +8,7 @@ raid10.c; path selectors drivers/md/dm-ps-*.c.
 from collections import Counter
 from collections.abc import Callable, Hashable, Iterator, Mapping
 from dataclasses import dataclass, replace
-from itertools import pairwise
 
-from lab.topology.limits import driver_of, effective_iops
 from lab.topology.model import PARITY, Disk, Lun, Stack, StackKind, Topology, Zone
 
 ENDLESS = 0
@@ -281,62 +279,3 @@ def _route(topology: Topology, luns: list[Lun]) -> Route:
         kind = each[0][0]
         steps.append(RouteStep(kind, tuple(dict.fromkeys(name for _, name in each))))
     return Route(tuple(lun.name for lun in luns), tuple(steps))
-
-
-_SOURCE, _SINK = ("", "source"), ("", "sink")
-_UNIT = 1 << 10
-_NS = 1e9
-
-Name = tuple[str, str]
-"""``("disk", "d3")``, ``("link", "pcie0")`` or ``("hba", "mpt0")``."""
-
-
-@dataclass(frozen=True)
-class Carried:
-    """``rate`` in bytes per second; ``cut`` are the disks and links that limit it."""
-
-    rate: float
-    cut: tuple[Name, ...]
-
-
-def maximum_flow(topology: Topology, request: int, hba: str = "") -> Carried | None:
-    """What all disks (of one host) deliver at once, each a stream in requests of ``request`` bytes.
-
-    None if a disk has no rate, because it serves all its requests at once.
-    """
-    import networkx
-
-    ways = [(lun, disk) for lun in topology.luns.values() for disk in lun.disks if hba in ("", lun.hba)]
-    rates = {name: _disk_rate(topology.disks[name], topology, request) for _, name in ways}
-    if not all(rates.values()):
-        return None
-    paths = {(lun.name, disk): topology.path(lun.name, disk) for lun, disk in ways}
-    users = Counter(link for path in paths.values() for link in path)
-    graph: networkx.DiGraph[tuple[Name, int]] = networkx.DiGraph()
-    for lun, disk in ways:
-        links = sorted(paths[lun.name, disk], key=lambda link: users[link])
-        chain = [("disk", disk), ("lun", lun.name), *(("link", link) for link in links), ("hba", lun.hba)]
-        for kind, name in chain:
-            rate = rates[name] if kind == "disk" else _link_rate(topology, name, request) if kind == "link" else None
-            capacity = {} if rate is None else {"capacity": round(rate * _UNIT)}
-            graph.add_edge(((kind, name), 0), ((kind, name), 1), **capacity)
-        graph.add_edge((_SOURCE, 1), (chain[0], 0))
-        graph.add_edge((chain[-1], 1), (_SINK, 0))
-        graph.add_edges_from(((near, 1), (far, 0)) for near, far in pairwise(chain))
-    value, (near, _) = networkx.minimum_cut(graph, (_SOURCE, 1), (_SINK, 0))
-    cut = [
-        name for name, end in graph if end == 0 and (name, 0) in near and (name, 1) in graph and (name, 1) not in near
-    ]
-    return Carried(value / _UNIT, tuple(cut))
-
-
-def _disk_rate(disk: Disk, topology: Topology, request: int) -> float | None:
-    if disk.rate is None:
-        return None
-    iops = effective_iops(disk, request, driver_of(disk, topology))
-    return float(disk.rate) if iops is None else float(iops * request)
-
-
-def _link_rate(topology: Topology, name: str, request: int) -> float:
-    link = topology.links[name]
-    return request / (link.cost / _NS + request / link.rate)

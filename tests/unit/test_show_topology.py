@@ -10,12 +10,10 @@ import pytest
 from harness.cli import main
 from harness.report.drawing.boxes import branches
 from harness.report.terminal.topology import describe_topology
-from lab.topology.graph import maximum_flow
 from lab.topology.limits import crossings
 from lab.topology.load import load_topology
 from lab.topology.model import Topology
 from lab.topology.ranges import ranged
-from tests.unit.analysis_samples import null_topology
 
 MIB = 1 << 20
 TWO_BOXES = """\
@@ -90,16 +88,11 @@ def test_two_ways_to_a_disk_are_two_lines(tmp_path: Path) -> None:
     assert ways == [["port0", "j0", "d00"], ["port1", "j0", "d00"]]
 
 
-def test_the_maximum_flow_names_its_cut(boxes: Topology) -> None:
-    bus = MIB / (0.001 + MIB / 13.2e6)
-    found = maximum_flow(boxes, MIB)
-    assert found
-    assert found.rate == pytest.approx(60e6 + bus + 4.5e6, rel=1e-6)
-    assert set(found.cut) == {("link", "port0"), ("link", "port1"), ("link", "bus"), ("disk", "f")}
-    one = maximum_flow(boxes, MIB, "ahci")
-    assert one
-    assert one.rate == pytest.approx(bus + 4.5e6, rel=1e-6)
-    assert maximum_flow(null_topology(), MIB) is None
+def test_the_bound_of_all_disks_names_what_limits_them(boxes: Topology) -> None:
+    # Two ports of 30 MB/s, a bus of 13.2 MB/s with 1 ms for a request, and a disk of 4.5 MB/s beside them.
+    together = 60e6 + MIB / (0.001 + MIB / 13.2e6) + 4.5e6
+    line = next(line for line in describe_topology(boxes).splitlines() if "all disks" in line)
+    assert re.search(rf"\[{together / 1e6:.2f} MB/s\], bound by link port0..1, bus and disk f$", line)
 
 
 def test_stacks_and_tags_have_their_bounds(boxes: Topology) -> None:
@@ -165,7 +158,7 @@ def test_one_verb_shows_both(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     assert main(["show", str(tmp_path / "t.yaml")]) == 0
     assert TREE in capsys.readouterr().out
     assert main(["show", "calibration-tcmu"]) == 0
-    assert re.search("bound by disk stream, .* and link narrow", capsys.readouterr().out)
+    assert re.search("bound by disk double, stream, .* and link narrow", capsys.readouterr().out)
     assert main(["show", "null-shared-tags"]) == 0
     assert "\nclaims" in capsys.readouterr().out
     assert main(["show", "--topology", "null-shared-tags"]) == 0

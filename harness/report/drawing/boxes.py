@@ -8,7 +8,7 @@ from statistics import fmean
 
 from harness.metrics.use import LoadUse
 from lab.base.units import show_rate, show_size, show_time
-from lab.topology.graph import BOX, DISK, HBA, LINK, Route, RouteStep, maximum_flow, routes
+from lab.topology.graph import BOX, DISK, HBA, LINK, Route, RouteStep, routes
 from lab.topology.model import Disk, Stack, StackKind, Topology
 from lab.topology.ranges import ranged
 
@@ -206,14 +206,6 @@ def _members(stacks: list[Stack]) -> str:
     shown = [name for column in columns for name in ranged(column)]
     more = f" and {len(shown) - _PARTS} more" if len(shown) > _PARTS else ""
     return "over " + ", ".join(shown[:_PARTS]) + more
-
-
-def flow_words(topology: Topology) -> str:
-    """The maximum flow of all disks and what binds it."""
-    flow = maximum_flow(topology, STREAM)
-    if not flow:
-        return "not limited by rates: some disks serve all their requests at once"
-    return f"{Scaled(topology.scale).rate(flow.rate)} (maximum flow), bound by {kinds_words(flow.cut)}"
 
 
 def kinds_words(named: Iterable[tuple[str, str]]) -> str:

@@ -13,7 +13,6 @@ from harness.report.drawing.boxes import (
     Branch,
     Scaled,
     branches,
-    flow_words,
     kinds_words,
     listed,
     stack_boxes,
@@ -22,7 +21,7 @@ from harness.report.format import plural
 from harness.scenario.model import Load, Role
 from lab.base.errors import Misuse
 from lab.base.units import show_size, show_time
-from lab.topology.graph import Access, maximum_flow, parts
+from lab.topology.graph import Access, parts
 from lab.topology.limits import crossings
 from lab.topology.model import Hba, Topology
 
@@ -33,7 +32,7 @@ _BINDS = 0.999
 
 def allowance(topology: Topology) -> Iterator[str]:
     """Lines of text. Rates are the hardware's, followed by the lab's in brackets."""
-    yield f"all disks as streams of 1M: {flow_words(topology)}"
+    yield f"all disks as streams of 1M: {_allowed_words(topology, _targets(topology, (*topology.luns,)), 'read')}"
     for box in stack_boxes(topology):
         yield from _stack(topology, box)
     alike: dict[tuple[str, ...], list[str]] = {}
@@ -89,9 +88,7 @@ def _tags(topology: Topology, hba: Hba) -> Iterator[str]:
     """By Little's law, at the least time that a request can take."""
     scaled = Scaled(topology.scale)
     luns = tuple(lun.name for lun in topology.luns.values() if lun.hba == hba.name)
-    flow = maximum_flow(topology, STREAM, hba.name)
-    carried = f"; its disks and links carry {scaled.rate(flow.rate)}" if flow else ""
-    yield f"{hba.can_queue} for {plural(len(luns), 'LUN')}, {hba.cmd_per_lun} each at most{carried}"
+    yield f"{hba.can_queue} for {plural(len(luns), 'LUN')}, {hba.cmd_per_lun} each at most"
     for words, rw, bs in (("streams of 1M", "read", STREAM), ("random 4k reads", "randread", RANDOM)):
         bounds = _bounds(topology, _targets(topology, luns), rw, bs)
         for limit in bounds.limits if bounds else ():
