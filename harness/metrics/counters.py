@@ -13,7 +13,7 @@ from harness.metrics.node import MeasurementError, sent
 from harness.scenario.metric_names import INTERRUPTS, MOST_PROCESSORS, PLACES
 from harness.scenario.model import Load, Role
 from lab.base.record import INVENTORY
-from lab.realise.in_qemu.inventory import Inventory, host_rows, mismatches, read_inventory
+from lab.realise.in_qemu.inventory import Inventory, mismatches, read_inventory
 from lab.topology.model import Topology
 
 _SECTION = "== "
@@ -150,12 +150,9 @@ def controller_figures(files: Mapping[str, bytes], load: Load, topology: Topolog
 
 
 def _places(load: Load, role: Role, topology: Topology, seen: Inventory, hbas: set[str]) -> Iterator[Named]:
-    rows = [row for row in host_rows(topology, seen) if row.hba in hbas]
-    widths = {seen.get(f"hba.{row.hba}.max_link_width", "") for row in rows}
-    speeds = {seen.get(f"hba.{row.hba}.max_link_speed", "").partition(" ")[0] for row in rows}
-    for name, texts in zip(PLACES, ({row.node for row in rows}, widths, speeds), strict=True):
-        (*_, text) = texts
-        if len(texts) == 1 and text:
+    for name, attribute in PLACES.items():
+        texts = {seen.get(f"hba.{hba}.{attribute}", "").partition(" ")[0] for hba in hbas}
+        if len(texts) == 1 and (text := texts.pop()):
             yield (load.name, role.name, name), float(text)
 
 

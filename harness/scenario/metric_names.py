@@ -57,7 +57,7 @@ BUSIEST = "paths.busiest"
 """The busiest LUN's share of the requests below a role's devices: 1 for one path in use, 0.5 for two used equally."""
 BAD_BLOCKS = "verify.bad"
 """Blocks that a role with `verify` read and that were not what had been written there."""
-PLACES = ("node", "slot.lanes", "slot.gts")
+PLACES = {"node": "node", "slot.lanes": "max_link_width", "slot.gts": "max_link_speed"}
 """The NUMA node of the role's controllers (QEMU's), and the width and GT/s of their slots."""
 
 SHARING: Mapping[str, str] = {

@@ -3,7 +3,6 @@
 
 import re
 from collections.abc import Iterator, Mapping
-from dataclasses import dataclass
 from pathlib import PurePosixPath
 
 from lab.realise.in_qemu import controllers
@@ -19,29 +18,6 @@ _SECTOR = 512
 _GENERATIONS = {1: "2.5", 2: "5", 3: "8", 4: "16", 5: "32"}
 
 
-@dataclass(frozen=True)
-class DiskRow:
-    """A LUN in the guest: ``name`` is its block device, ``address`` its HCTL, or controller and namespace."""
-
-    lun: str
-    name: str
-    address: str
-    wwid: str
-    depth: str
-
-
-@dataclass(frozen=True)
-class HostRow:
-    """A controller in the guest; ``node`` is -1 without a NUMA node."""
-
-    hba: str
-    driver: str
-    pci: str
-    can_queue: str
-    node: str
-    slot: str
-
-
 def read_inventory(data: bytes) -> Inventory:
     """From rows ``key<TAB>text``."""
     rows = (line.partition("\t") for line in data.decode("utf-8", "replace").splitlines())
@@ -53,40 +29,26 @@ def mismatches(topology: Topology, seen: Inventory) -> tuple[str, ...]:
     wrong = [reason for hba in topology.hbas.values() for reason in _of_hba(topology, hba, seen)]
     wrong += [reason for lun in topology.luns.values() for reason in _of_lun(topology, lun, seen)]
     wrong += [reason for stack in topology.stacks.values() for reason in _of_stack(topology, stack, seen)]
-    addresses = [row.address for row in disk_rows(topology, seen) if row.address]
+    addresses = [address for lun in topology.luns.values() if (address := _block_device(lun, seen)[1])]
     wrong += [
         f"two disks have the address {address}" for address in sorted({a for a in addresses if addresses.count(a) > 1})
     ]
     return tuple(wrong)
 
 
-def disk_rows(topology: Topology, seen: Inventory) -> tuple[DiskRow, ...]:
-    return tuple(_disk_row(lun, seen) for lun in topology.luns.values())
+def _block_device(lun: Lun, seen: Inventory) -> tuple[str, str]:
+    """The name of a LUN's block device, and its address: HCTL, or controller and namespace."""
+    place = PurePosixPath(seen.get(f"lun.{lun.name}.place", ""))
+    hctl = next(filter(_HCTL.fullmatch, place.parts), "")
+    controller = next(filter(_NVME_PATH.fullmatch, place.parts), "")
+    return place.name, hctl or (f"{controller} namespace {seen.get(f'lun.{lun.name}.nsid', '')}" if controller else "")
 
 
-def host_rows(topology: Topology, seen: Inventory) -> tuple[HostRow, ...]:
-    return tuple(_host_row(topology, hba, seen) for hba in topology.hbas.values())
-
-
-def _disk_row(lun: Lun, seen: Inventory) -> DiskRow:
-    key = f"lun.{lun.name}"
-    place = PurePosixPath(seen.get(f"{key}.place", ""))
-    hctl = next((part for part in place.parts if _HCTL.fullmatch(part)), "")
-    controller = next((part for part in place.parts if _NVME_PATH.fullmatch(part)), "")
-    address = hctl or (f"{controller} namespace {seen.get(f'{key}.nsid', '')}" if controller else "")
-    depth = seen.get(f"{key}.queue_depth") or seen.get(f"{key}.nr_tags", "")
-    return DiskRow(lun.name, place.name, address, seen.get(f"{key}.wwid", ""), depth)
-
-
-def _host_row(topology: Topology, hba: Hba, seen: Inventory) -> HostRow:
-    key = f"hba.{hba.name}"
-    tags = seen.get(f"{key}.can_queue", "")
-    if hba.driver not in SCSI:
-        first = next(lun for lun in topology.luns.values() if lun.hba == hba.name)
-        tags = seen.get(f"lun.{first.name}.nr_tags", "")
-    slot = f"{seen.get(f'{key}.max_link_speed', '').removesuffix(' PCIe')} x{seen.get(f'{key}.max_link_width', '')}"
-    pci = PurePosixPath(seen.get(f"{key}.place", "")).name
-    return HostRow(hba.name, hba.driver.value, pci, tags, seen.get(f"{key}.node", ""), slot)
+def _tags(topology: Topology, hba: Hba, seen: Inventory) -> str:
+    if hba.driver in SCSI:
+        return seen.get(f"hba.{hba.name}.can_queue", "")
+    first = next(lun for lun in topology.luns.values() if lun.hba == hba.name)
+    return seen.get(f"lun.{first.name}.nr_tags", "")
 
 
 def _of_hba(topology: Topology, hba: Hba, seen: Inventory) -> Iterator[str]:
@@ -94,10 +56,9 @@ def _of_hba(topology: Topology, hba: Hba, seen: Inventory) -> Iterator[str]:
     if not seen.get(f"{key}.place"):
         yield f"{what}: no such controller"
         return
-    row = _host_row(topology, hba, seen)
-    yield from _differs(f"{what}: can_queue", row.can_queue, str(hba.can_queue))
+    yield from _differs(f"{what}: can_queue", _tags(topology, hba, seen), str(hba.can_queue))
     if nodes(topology) > 1:
-        yield from _differs(f"{what}: numa_node", row.node, str(hba.node))
+        yield from _differs(f"{what}: numa_node", seen.get(f"{key}.node", ""), str(hba.node))
     slot = slot_of(topology, hba)
     if slot:
         generation, lanes = slot
@@ -110,19 +71,22 @@ def _of_hba(topology: Topology, hba: Hba, seen: Inventory) -> Iterator[str]:
 
 def _of_lun(topology: Topology, lun: Lun, seen: Inventory) -> Iterator[str]:
     key, what, hba = f"lun.{lun.name}", f"lun {lun.name}", topology.hbas[lun.hba]
-    row = _disk_row(lun, seen)
-    if not row.name:
+    name, address = _block_device(lun, seen)
+    if not name:
         yield f"{what}: no such disk"
         return
     if not seen[f"{key}.place"].startswith(f"{seen.get(f'hba.{hba.name}.place')}/"):
         yield f"{what}: it is at {seen[f'{key}.place']}, not behind hba {hba.name}"
-    if not row.address:
+    if not address:
         yield f"{what}: {seen[f'{key}.place']} shows no address"
     yield from _differs(f"{what}: sectors", seen.get(f"{key}.size", ""), str(topology.lun_size(lun.name) // _SECTOR))
-    yield from _differs(f"{what}: depth", row.depth, str(hba.cmd_per_lun))
+    depth = seen.get(f"{key}.queue_depth") or seen.get(f"{key}.nr_tags", "")
+    yield from _differs(f"{what}: depth", depth, str(hba.cmd_per_lun))
     if hba.driver in SCSI:
-        yield from _differs(f"{what}: wwid", row.wwid, f"naa.{controllers.wwn(topology, lun.disks[0]):x}")
-    elif not row.wwid:
+        yield from _differs(
+            f"{what}: wwid", seen.get(f"{key}.wwid", ""), f"naa.{controllers.wwn(topology, lun.disks[0]):x}"
+        )
+    elif not seen.get(f"{key}.wwid"):
         yield f"{what}: it has no wwid"
 
 
