@@ -4,18 +4,18 @@
 git chooses the commits, an oracle measures each of them once.
 """
 
+from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from functools import partial
 from pathlib import Path
 
-from harness.bisect.culprit import warnings
 from harness.bisect.finding import Finding, MeasuredCommit, checks
-from harness.bisect.notebook import Notebook, Oracle, Tell
+from harness.bisect.notebook import CommitWord, Notebook, Observation, Oracle, State
 from harness.bisect.question import Answer, Question
 from harness.bisect.repository import Repository
-from harness.bisect.state import CommitWord, Observation, State
 from lab.base.errors import BlklabError
+from lab.base.units import Tell
 
 
 class Bisection:
@@ -46,30 +46,24 @@ class Bisection:
             found,
             tuple(self._repository.commit(sha) for sha in left),
             tuple(checks(self._repository, found, bad, partial(self._word, question=question))) if found else (),
-            tuple(warnings(found)) if found else (),
         )
 
     def _search(self, question: Question, builder: ThreadPoolExecutor) -> tuple[str, tuple[str, ...]]:
-        known: dict[CommitWord, list[str]] = {
-            CommitWord.GOOD: [self._wanted.good],
-            CommitWord.BAD: [self._wanted.bad],
-            CommitWord.SKIP: [],
-        }
-        while True:
-            step = self._repository.next_step(known[CommitWord.BAD], known[CommitWord.GOOD], known[CommitWord.SKIP])
-            if not step.test:
-                return step.culprit, step.left
-            left = len(self._repository.suspects(known[CommitWord.GOOD], known[CommitWord.BAD][-1]))
-            building = self._build_ahead(step.test, known, builder)
+        good, bad, skipped = [self._wanted.good], [self._wanted.bad], list[str]()
+        known = {CommitWord.GOOD: good, CommitWord.BAD: bad, CommitWord.SKIP: skipped}
+        while test := (step := self._repository.next_step(bad, good, skipped)).test:
+            left = len(self._repository.suspects(good, bad[-1]))
+            building = self._build_ahead(test, (([*bad, test], good, skipped), (bad, [*good, test], skipped)), builder)
             try:
-                seen = self._notes.measured(step.test, f"{left} suspects left")
+                seen = self._notes.measured(test, f"{left} suspects left")
             finally:
                 for future in building:
                     future.cancel()
-            known[self._note(seen, question).word].append(step.test)
+            known[self._note(seen, question).word].append(test)
+        return step.culprit, step.left
 
     def _build_ahead(
-        self, test: str, known: dict[CommitWord, list[str]], builder: ThreadPoolExecutor
+        self, test: str, answers: Iterable[tuple[list[str], list[str], list[str]]], builder: ThreadPoolExecutor
     ) -> list["Future[None]"]:
         """Build the commit to measure now, and start builds of the commits that either answer needs next.
 
@@ -78,14 +72,7 @@ class Bisection:
         if not self._ahead or self._notes.known(test):
             return []
         self._prepare(test)
-        wanted = [
-            self._repository.next_step(
-                [*known[CommitWord.BAD], test], known[CommitWord.GOOD], known[CommitWord.SKIP]
-            ).test,
-            self._repository.next_step(
-                known[CommitWord.BAD], [*known[CommitWord.GOOD], test], known[CommitWord.SKIP]
-            ).test,
-        ]
+        wanted = [self._repository.next_step(*known).test for known in answers]
         fresh = [sha for sha in wanted if sha and self._notes.known(sha) is None]
         return [builder.submit(self._prepare, sha) for sha in fresh[: self._ahead]]
 

@@ -8,14 +8,13 @@ import math
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 
-from harness.bisect.culprit import warnings
 from harness.bisect.finding import Finding, MeasuredCommit, checks
-from harness.bisect.notebook import Notebook, Oracle, Tell
+from harness.bisect.notebook import CommitWord, Notebook, Observation, Oracle, State
 from harness.bisect.posterior import CONFIDENCE, Ends, Found, Posterior, search
 from harness.bisect.question import Answer, Question
 from harness.bisect.repository import Commit, Repository
-from harness.bisect.state import CommitWord, Observation, State
 from lab.base.errors import CannotJudge
+from lab.base.units import Tell
 
 _ANEW = 3
 """Further searches after a refuted culprit, with the measurements that refute it."""
@@ -61,7 +60,6 @@ class NoisyBisection:
             culprit,
             tuple(self._repository.commit(suspect) for suspect in left),
             tuple(checks(self._repository, culprit, self._wanted.bad, word)) if culprit else (),
-            tuple(warnings(culprit)) if culprit else (),
             confidence,
             self._cost,
         )

@@ -4,7 +4,7 @@
 from dataclasses import dataclass
 from pathlib import Path
 
-from harness.bisect.state import ClaimSeen, Observation
+from harness.bisect.notebook import ClaimSeen, Observation
 from harness.judge.claims import ClaimVerdict
 from harness.run.bench import Bench
 from harness.run.plan import Request

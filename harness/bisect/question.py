@@ -6,7 +6,7 @@ import statistics
 from collections.abc import Sequence
 from dataclasses import dataclass
 
-from harness.bisect.state import ClaimSeen, CommitWord, Observation
+from harness.bisect.notebook import ClaimSeen, CommitWord, Observation
 from harness.scenario.model import Status
 from lab.base.errors import CannotJudge
 

@@ -2,22 +2,23 @@
 """Bisection by release: packaged kernels between a good and a bad one, without a tree and without a build."""
 
 import math
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
+from harness.bisect.notebook import ClaimSeen, CommitWord, Observation
 from harness.bisect.oracle import claim_seen
 from harness.bisect.question import Answer, Question
-from harness.bisect.state import ClaimSeen, CommitWord, Observation
+from harness.bisect.report import range_of
 from harness.judge.ensemble import Ensemble
 from harness.report.format import plural
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Status
 from harness.studies.timeline.lines import lines
 from harness.studies.timeline.sweep import Extends, Sweep, label
+from harness.studies.timeline.text import spent
 from lab.base.errors import CannotJudge, Misuse
+from lab.base.units import Tell
 from lab.yaml.strict import nearest
-
-Tell = Callable[[str], None]
 
 
 @dataclass(frozen=True)
@@ -100,3 +101,40 @@ def _figure(swept: Sweep, place: int, figure: str) -> Ensemble:
             remedy="ARM.LOAD.ROLE.METRIC, without ROLE where all roles share it: mq-deadline.solo.fast.cpu.per_io",
         )
     return wanted.values[place]
+
+
+def text(releases: Releases, drift: int, go_on: str) -> str:
+    """``drift`` is how many options of the two configurations differ; ``go_on`` finds the commit, empty without."""
+    return "\n".join([*_steps(releases), "", *_conclusion(releases), "", *_cautions(releases, drift, go_on)]) + "\n"
+
+
+def _steps(releases: Releases) -> Iterator[str]:
+    """In the order from the good end to the bad one."""
+    specs = releases.sweep.specs
+    width = max(len(label(spec)) for spec in specs)
+    for place in sorted(releases.answers):
+        answer = releases.answers[place]
+        shown = ", ".join(map(range_of, releases.question.ratios(releases.seen[place])))
+        yield f"  {label(specs[place]):{width}}  {answer.word:4}  {answer.reason or shown}"
+
+
+def _conclusion(releases: Releases) -> Iterator[str]:
+    specs, left = releases.sweep.specs, releases.left
+    good, bad = label(specs[releases.good]), label(specs[releases.bad])
+    if left:
+        names = ", ".join(label(specs[place]) for place in left)
+        yield f"Not decided: the first bad release is {bad} or one of {names}"
+    else:
+        yield f"{good} -> {bad}: {good} is the last good release, {bad} the first bad one"
+    before = {claim.that: claim for claim in releases.seen[releases.good].claims}
+    for claim in releases.question.ratios(releases.seen[releases.bad]):
+        yield f"  {claim.that}: {range_of(before[claim.that])} -> {range_of(claim)}"
+    points = releases.sweep.measured
+    yield f"  {len(points)} of {plural(len(specs), 'kernel')} measured: {spent(points)}"
+
+
+def _cautions(releases: Releases, drift: int, go_on: str) -> Iterator[str]:
+    good, bad = (releases.sweep.specs[place] for place in (releases.good, releases.bad))
+    yield f"{good} and {bad} are distribution kernels: {plural(drift, 'option')} of their configurations differ too"
+    if go_on:
+        yield f"the commit: {go_on}"

@@ -12,11 +12,10 @@ from harness.base.files import write_atomic
 from harness.bisect.driver import Bisection
 from harness.bisect.finding import Finding
 from harness.bisect.noisy import NoisyBisection
+from harness.bisect.notebook import State
 from harness.bisect.oracle import CommitTrial, KernelOracle
-from harness.bisect.report import mail, plot, print_finding
+from harness.bisect.report import mail, print_finding
 from harness.bisect.repository import Repository
-from harness.bisect.simulation import compare
-from harness.bisect.state import State
 from harness.commands.bisect_releases import DEBIAN, by_release
 from harness.commands.common import options as shared
 from harness.commands.common.boots import bench_of, scenario_of
@@ -29,9 +28,6 @@ from harness.run.plan import run_command
 from harness.scenario.model import Scenario
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, BlklabError, Misuse
-
-_SIMULATED = ((256, 2.0, 5, 500), (16384, 2.0, 5, 100))
-"""Suspects, shift in deviations, repeats a step, trials."""
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -46,11 +42,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--figure", default="", metavar="NAME", help="between series: ARM.LOAD.ROLE.METRIC instead of the claims"
     )
-    parser.add_argument(
-        "--same-config",
-        action="store_true",
-        help="between series: build both ends from source with one configuration; how much of the difference is code",
-    )
     shared.add_seeds(parser)
     shared.add_arms(parser)
     shared.add_results(parser)
@@ -62,13 +53,10 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="N",
         help="kernels built in advance (default: 2, on one core 0)",
     )
-    parser.add_argument("--simulate", action="store_true", help="measure how often noisy searches find a known commit")
     parser.epilog = "Exit status: 0 found (a commit: verified), 125 not."
 
 
 def execute(options: argparse.Namespace) -> int:
-    if options.simulate:
-        return _simulate()
     _check(options)
     if options.good.startswith(DEBIAN):
         code = by_release(options)
@@ -85,9 +73,7 @@ def execute(options: argparse.Namespace) -> int:
     finding = _bisection(options, repository, oracle, state, folder).run()
     shared.tell(oracle.drift(state.good, state.bad))
     _report(finding, scenario, folder, _repeat(options, finding, tree), _differential(bench, oracle, finding))
-    order = repository.suspects([state.good], state.bad)
-    write_atomic(folder / "ratio.svg", plot(finding, (state.good, *order)).encode())
-    shared.tell(f"plot, mail and state: {folder}")
+    shared.tell(f"mail and state: {folder}")
     return EXIT_PASS if finding.verified else EXIT_CANNOT_JUDGE
 
 
@@ -111,12 +97,8 @@ def _check(options: argparse.Namespace) -> None:
         )
     if any(packaged) != all(packaged):
         raise Misuse(f"{options.good} and {options.bad} are not of one kind", remedy="two series, or two commits")
-    for name in ("figure", "same_config"):
-        if getattr(options, name) and not all(packaged):
-            raise Misuse(
-                f"--{name.replace('_', '-')} is for a bisection by release",
-                remedy="leave it out, or give two series (debian:6.12)",
-            )
+    if options.figure and not all(packaged):
+        raise Misuse("--figure is for a bisection by release", remedy="leave it out, or give two series (debian:6.12)")
 
 
 def _key(options: argparse.Namespace, scenario: Scenario) -> str:
@@ -158,12 +140,3 @@ def _repeat(options: argparse.Namespace, finding: Finding, tree: Path) -> list[s
         for sha in (commit.parents[0], commit.sha):
             lines.append([*run_command(options.scenario, f"tree:{tree}@{sha}", options.seeds, options.arm)])
     return [shlex.join(words) for words in lines]
-
-
-def _simulate() -> int:
-    print(f"{'suspects':>8}  {'shift':>5}  {'strategy':18}  {'found':>6}  {'error':>5}  {'runs':>5}")
-    for suspects, shift, repeats, trials in _SIMULATED:
-        for tried in compare(suspects, shift, repeats, trials):
-            figures = f"{tried.found:6.1%}  {tried.error:5.1%}  {tried.runs:5.1f}"
-            print(f"{suspects:8}  {shift:5.1f}  {tried.strategy:18}  {figures}")
-    return EXIT_PASS

@@ -4,10 +4,8 @@
 import argparse
 import shlex
 
-from harness.bisect.release_text import text
-from harness.bisect.releases import Releases, bisect_releases
+from harness.bisect.releases import Releases, bisect_releases, text
 from harness.bisect.repository import demand_repository
-from harness.bisect.same_config import lines, same_config
 from harness.commands.common.boots import bench_of, kernel_of, scenario_of, specs
 from harness.commands.common.options import tell, words_of
 from harness.studies.timeline.sweep import Sweeper, sweep
@@ -45,8 +43,6 @@ def by_release(options: argparse.Namespace) -> int:
     drifted = kconfig.drift(kernel_of(good).config, kernel_of(bad).config)
     tags = "" if backwards or options.figure else _with_tree(options, good, bad)
     print(text(releases, len(drifted.options), tags), end="")
-    if options.same_config:
-        print("\n".join(lines(same_config(sweeper, releases, options.figure))))
     options.good, options.bad = _tag(good), _tag(bad)
     return _exit_code(releases)
 

@@ -13,9 +13,9 @@ import pytest
 
 from harness.base.plain import identity
 from harness.bisect.noisy import NoisyBisection
+from harness.bisect.notebook import STATE, State
 from harness.bisect.oracle import CommitTrial, KernelOracle
 from harness.bisect.repository import Repository
-from harness.bisect.state import STATE, State
 from harness.record.store import Store
 from harness.run.bench import Bench
 from harness.scenario.load import load_scenario

@@ -76,7 +76,6 @@ def test_ends_that_agree_and_requests_that_say_nothing(lab: FakeLab) -> None:
     assert bisect(lab, "debian:6.12", "debian:6.1", "--tree", str(lab.folder))[0] == EXIT_MISUSE
     assert bisect(lab, "debian:6.1", "debian:6.12", "--tree", str(lab.folder), "--figure", "a")[0] == EXIT_MISUSE
     assert bisect(lab, "v6.1", "v6.12", "--tree", str(lab.folder), "--figure", "a.b.c.iops")[0] == EXIT_MISUSE
-    assert bisect(lab, "v6.1", "v6.12", "--tree", str(lab.folder), "--same-config")[0] == EXIT_MISUSE
 
 
 def test_a_tree_without_the_tags_of_the_ends_is_refused_before_anything_boots(lab: FakeLab) -> None:

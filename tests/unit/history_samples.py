@@ -6,7 +6,7 @@ import subprocess
 from collections.abc import Callable, Iterable, Mapping
 from pathlib import Path
 
-from harness.bisect.state import ClaimSeen, Observation
+from harness.bisect.notebook import ClaimSeen, Observation
 
 THAT = "the neighbour keeps its throughput"
 _WHO = {

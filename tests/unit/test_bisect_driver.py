@@ -3,16 +3,15 @@
 
 from dataclasses import replace
 from pathlib import Path
-from xml.etree import ElementTree
 
 import pytest
 
 from harness.bisect.driver import Bisection
 from harness.bisect.finding import Finding
+from harness.bisect.notebook import ClaimSeen, CommitWord, Observation, State, load_state
 from harness.bisect.question import Question
-from harness.bisect.report import conclusion, mail, plot
+from harness.bisect.report import conclusion, mail
 from harness.bisect.repository import Repository
-from harness.bisect.state import ClaimSeen, CommitWord, Observation, State, load_state
 from harness.profile.differential import differential
 from harness.profile.mail import differential_lines
 from lab.base.errors import CannotJudge, LabBroken, Misuse
@@ -278,12 +277,12 @@ def test_the_conclusion_names_the_commit_and_its_checks(found: tuple[Finding, li
 
 def test_a_finding_that_was_not_verified_says_so(found: tuple[Finding, list[str]]) -> None:
     finding, _ = found
-    doubtful = replace(
-        finding, checks=(*finding.checks[:2], (finding.checks[2][0], CommitWord.BAD)), cautions=("look",)
-    )
+    assert finding.culprit is not None
+    text_only = replace(finding.culprit, files=("Documentation/block/x.rst",))
+    doubtful = replace(finding, culprit=text_only, checks=(*finding.checks[:2], (finding.checks[2][0], CommitWord.BAD)))
     text = "\n".join(conclusion(doubtful))
     assert "NOT verified" in text
-    assert "Caution: look." in text
+    assert "Caution: it touches documentation only" in text
     undecided = replace(finding, culprit=None, left=(finding.steps[0].commit,))
     assert "Not decided: it is one of 1" in "\n".join(conclusion(undecided))
     assert mail(undecided, scenario([claim()]), []) == ""
@@ -300,12 +299,3 @@ def test_the_mail_is_ready_to_be_sent(found: tuple[Finding, list[str]]) -> None:
     assert "0.9900 .. 1.000 before, 0.02000 .. 0.03000 since" in text
     assert "    blklab run x" in text
     assert max(map(len, text.splitlines())) <= 120
-
-
-def test_the_plot_has_a_point_for_each_value_and_the_culprit(found: tuple[Finding, list[str]], tmp_path: Path) -> None:
-    finding, commits = found
-    picture = ElementTree.fromstring(plot(finding, commits))  # noqa: S314
-    circles = picture.findall("{http://www.w3.org/2000/svg}circle")
-    assert len(circles) == 2 * len(finding.steps)
-    words = [text.text for text in picture.findall("{http://www.w3.org/2000/svg}text")]
-    assert commits[5][:12] in words

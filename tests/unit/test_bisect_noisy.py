@@ -9,10 +9,9 @@ import pytest
 
 from harness.bisect.finding import PARENT
 from harness.bisect.noisy import NoisyBisection
-from harness.bisect.notebook import Notebook
+from harness.bisect.notebook import ClaimSeen, CommitWord, Notebook, Observation, State, load_state
 from harness.bisect.report import conclusion, mail
 from harness.bisect.repository import Repository
-from harness.bisect.state import ClaimSeen, CommitWord, Observation, State, load_state
 from lab.base.errors import CannotJudge
 from tests.unit.analysis_samples import claim, scenario
 from tests.unit.history_samples import THAT, commit, git, history

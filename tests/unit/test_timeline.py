@@ -6,8 +6,8 @@ from dataclasses import dataclass, field, replace
 
 import pytest
 
-from harness.bisect.release_text import text as release_text
 from harness.bisect.releases import Releases, bisect_releases
+from harness.bisect.releases import text as release_text
 from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import judge
 from harness.record.store import KernelFacts
