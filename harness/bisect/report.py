@@ -26,10 +26,10 @@ def print_finding(console: Console, finding: Finding, repeat: Sequence[str]) -> 
     console.print(table)
     console.print()
     for line in conclusion(finding):
-        console.print(Text(line), highlight=False, soft_wrap=True)
+        console.print(Text(line), soft_wrap=True)
     console.print()
     for line in repeat:
-        console.print(Text(f"  {line}", "dim"), highlight=False, soft_wrap=True)
+        console.print(Text(f"  {line}", "dim"), soft_wrap=True)
 
 
 def conclusion(finding: Finding) -> Iterator[str]:

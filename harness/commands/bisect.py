@@ -6,8 +6,6 @@ import os
 import shlex
 from pathlib import Path
 
-from rich.console import Console
-
 from harness.base.files import write_atomic
 from harness.bisect.driver import Bisection
 from harness.bisect.finding import Finding
@@ -23,6 +21,7 @@ from harness.profile.differential import differential
 from harness.profile.mail import differential_lines
 from harness.profile.recorded import chosen_cell, profiles_of_runs
 from harness.record.store import load_run
+from harness.report.terminal.printing import console_of
 from harness.run.bench import Bench
 from harness.run.plan import run_command
 from harness.scenario.model import Scenario
@@ -126,7 +125,7 @@ def _differential(bench: Bench, oracle: KernelOracle, finding: Finding) -> list[
 
 
 def _report(finding: Finding, scenario: Scenario, folder: Path, repeat: list[str], profile: list[str]) -> None:
-    print_finding(Console(), finding, repeat)
+    print_finding(console_of(), finding, repeat)
     text = mail(finding, scenario, repeat, profile)
     if text:
         write_atomic(folder / "mail.txt", text.encode())

@@ -5,8 +5,6 @@ import argparse
 from contextlib import closing
 from pathlib import Path
 
-from rich.console import Console
-
 from harness.commands.common.options import add_arms, add_results, results_root, tell
 from harness.judge.comparison import Difference
 from harness.record.index import open_index
@@ -14,6 +12,7 @@ from harness.record.judging import changes_of_runs
 from harness.record.pairing import Candidate, RunPair, pairs, side
 from harness.record.store import load_run
 from harness.report.terminal.comparison import Compared, print_comparison
+from harness.report.terminal.printing import console_of
 from harness.scenario.metric_names import METRICS
 from harness.studies.history import history, print_history
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
@@ -57,7 +56,7 @@ def execute(options: argparse.Namespace) -> int:
     compared = [pair for pair in every if pair.changes]
     if not compared:
         raise CannotJudge(f"neither side measured {' or '.join(metrics)}")
-    print_comparison(Console(), compared, marked_only=options.marked)
+    print_comparison(console_of(), compared, marked_only=options.marked)
     kinds = {change.difference() for pair in compared for change in pair.changes}
     if Difference.MARKED in kinds:
         return EXIT_FAIL
@@ -106,5 +105,5 @@ def _history(root: Path, scenario: str, metrics: tuple[str, ...], arms: frozense
             remedy="blklab store index --list shows the stored runs",
         )
     for series, left_out in histories:
-        print_history(Console(), scenario, series, left_out, arms)
+        print_history(console_of(), scenario, series, left_out, arms)
     return EXIT_PASS

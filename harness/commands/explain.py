@@ -16,6 +16,7 @@ from harness.profile.recorded import ProfiledCell, recorded_profile
 from harness.record.judging import Unexplained, explain_run
 from harness.record.store import RunFolder, Store, load_run
 from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, proof_table, sentences
+from harness.report.terminal.printing import console_of
 from harness.run.bench import Bench, turns_of_host
 from harness.scenario.model import Clock
 from harness.studies.proof import prove
@@ -47,18 +48,18 @@ def execute(options: argparse.Namespace) -> int:
     if not bottlenecks:
         why = f": {unknown[0].reason}" if unknown else ": nothing was measured"
         raise CannotJudge(f"{options.run} cannot be explained{why}", remedy="run the scenario again")
-    console = Console()
+    console = console_of()
     if options.prove is not None:
         return _prove(console, run, _chosen(bottlenecks, options.prove), options)
-    console.print(f"{run.facts.scenario} on Linux {run.facts.kernel.release}\n", highlight=False)
-    console.print(bottleneck_table(bottlenecks), highlight=False)
+    console.print(f"{run.facts.scenario} on Linux {run.facts.kernel.release}\n")
+    console.print(bottleneck_table(bottlenecks))
     console.print()
     for sentence in sentences(bottlenecks):
-        console.print(sentence, highlight=False)
+        console.print(sentence)
     for line in _functions(run, bottlenecks):
-        console.print(line, highlight=False, markup=False, soft_wrap=True)
+        console.print(line, markup=False, soft_wrap=True)
     for load in unknown:
-        console.print(f"{load.arm}.{load.load} cannot be explained: {load.reason}", highlight=False)
+        console.print(f"{load.arm}.{load.load} cannot be explained: {load.reason}")
     return EXIT_PASS
 
 
@@ -93,9 +94,9 @@ def _prove(console: Console, run: RunFolder, chosen: Sequence[Bottleneck], optio
     bench = Bench(lab, Store(run.path.parent.parent), watched, turns_of_host(options.jobs))
     for bottleneck in chosen:
         proof = prove(bench, kernel, options.seeds, run, bottleneck)
-        console.print(f"\n{bottleneck.arm}.{bottleneck.load}: {bottleneck.label}, {bottleneck.figure}", highlight=False)
-        console.print(proof_table(proof), highlight=False)
-        console.print(proof_sentence(proof), highlight=False)
+        console.print(f"\n{bottleneck.arm}.{bottleneck.load}: {bottleneck.label}, {bottleneck.figure}")
+        console.print(proof_table(proof))
+        console.print(proof_sentence(proof))
         if proof.named.gain is None:
             raise CannotJudge(proof_sentence(proof))
         codes.append(EXIT_PASS if proof.proven else EXIT_FAIL)

@@ -8,8 +8,6 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from rich.console import Console
-
 from harness.commands.common import options as shared
 from harness.commands.common.boots import (
     add_kernels,
@@ -31,6 +29,7 @@ from harness.patch.touched import Sources
 from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
 from harness.report.terminal.matrix import print_matrix
+from harness.report.terminal.printing import console_of
 from harness.report.terminal.progress import progress
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
@@ -98,7 +97,7 @@ def execute(options: argparse.Namespace) -> int:
     found = kernels(specs(_named(options), bench.lab.cache), bench.lab.cache, refresh=options.refresh)
     plan = MatrixPlan(scenarios, found, options.seeds, options.shard, _command(options))
     try:
-        with elsewhere(options.dask) as cluster, progress(Console(stderr=True)) as listener:
+        with elsewhere(options.dask) as cluster, progress(console_of(stderr=True)) as listener:
             folder = run_matrix(replace(bench, cluster=cluster), plan, listener)
     except (LabBroken, KeyboardInterrupt):
         shared.tell("interrupted: run the same command again to resume")
@@ -145,9 +144,9 @@ def _named(options: argparse.Namespace) -> Sequence[str]:
 
 
 def _print(folder: MatrixFolder) -> int:
-    console = Console()
+    console = console_of()
     print_matrix(console, folder.record)
-    console.print(f"record  {shown_path(folder.path / 'matrix.json')}", soft_wrap=True, highlight=False)
+    console.print(f"record  {shown_path(folder.path / 'matrix.json')}", soft_wrap=True)
     return folder.record.exit_code
 
 

@@ -6,8 +6,6 @@ import shlex
 from collections.abc import Sequence
 from pathlib import Path
 
-from rich.console import Console
-
 from harness.base.files import write_atomic
 from harness.commands.common.boots import bench_of, every_scenario, store_of
 from harness.commands.common.choice import chosen_by
@@ -30,6 +28,7 @@ from harness.patch.study import MeasuredSeries, Study, profiled
 from harness.patch.touched import Sources
 from harness.profile.mail import differential_lines
 from harness.report.terminal.comparison import Compared, print_comparison
+from harness.report.terminal.printing import console_of
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.digest import canonical, digest_bytes
@@ -138,7 +137,7 @@ def _print(compared: MeasuredSeries) -> None:
         if outcome.changes
     ]
     if tables:
-        print_comparison(Console(), tables)
+        print_comparison(console_of(), tables)
     print("\n".join(summary(compared)))
 
 

@@ -69,15 +69,15 @@ def print_history(
     """Each series of the chosen arms (all when none)."""
     shown = [each for each in series if not arms or each.arm in arms]
     for over, group in itertools.groupby(shown, lambda each: each.over):
-        console.print(Text(f"\n{scenario} over {over}", "bold underline"), highlight=False)
+        console.print(Text(f"\n{scenario} over {over}", "bold underline"))
         for each in group:
             _print_series(console, each)
     if not shown:
-        console.print(f"{scenario}: fewer than two comparable runs", highlight=False)
+        console.print(f"{scenario}: fewer than two comparable runs")
     if left_out:
         were = f"{plural(left_out, 'run')} of earlier versions of the scenario are left out"
-        console.print(Text(f"\n{were}", "dim"), highlight=False)
-    console.print(Text(f"\nchanges from {LARGE.share:.0%} on: {LARGE.because}", "dim"), highlight=False)
+        console.print(Text(f"\n{were}", "dim"))
+    console.print(Text(f"\nchanges from {LARGE.share:.0%} on: {LARGE.because}", "dim"))
 
 
 def _print_series(console: Console, series: FigureSeries) -> None:
@@ -86,13 +86,11 @@ def _print_series(console: Console, series: FigureSeries) -> None:
     drawn = "".join(_BARS[max(0, round(value / top * (len(_BARS) - 1)))] for value in medians)
     line = Text(f"  {series.arm} {series.figure}  ").append(drawn, "cyan")
     line.append(f"  {spread(series.runs[-1][1])} in the last of {plural(len(medians), 'run')}")
-    console.print(line, soft_wrap=True, highlight=False)
+    console.print(line, soft_wrap=True)
     for (run, before), (later, after) in series.changes():
         line = Text("    ").append(f"{after.median / before.median - 1:+.1%}", "bold")
         line.append(f"  {figure(before.median)} -> {figure(after.median)}  between {_label(run)} and {_label(later)}")
-        console.print(
-            line.append(f"  (blklab compare {run.path} {later.path})", "dim"), soft_wrap=True, highlight=False
-        )
+        console.print(line.append(f"  (blklab compare {run.path} {later.path})", "dim"), soft_wrap=True)
 
 
 def _label(run: IndexedRun) -> str:

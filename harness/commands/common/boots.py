@@ -7,12 +7,11 @@ from contextlib import AbstractContextManager, closing, contextmanager
 from functools import partial
 from typing import NoReturn
 
-from rich.console import Console
-
 from harness.commands.common.options import SCENARIOS, given, results_root, tell
 from harness.limits.load import load_scenario
 from harness.matrix.cluster import connect
 from harness.record.store import RunFolder, Store
+from harness.report.terminal.printing import console_of
 from harness.report.terminal.progress import progress
 from harness.run.bench import Bench, turns_of_host
 from harness.run.boots import Turns
@@ -76,7 +75,7 @@ def bench_of(options: argparse.Namespace, folder: str = "") -> Bench:
 
 def watched() -> AbstractContextManager[Listener]:
     """A listener that shows progress on standard error."""
-    return progress(Console(stderr=True))
+    return progress(console_of(stderr=True))
 
 
 @contextmanager

@@ -7,12 +7,10 @@ from dataclasses import dataclass
 from pathlib import Path
 from statistics import median
 
-from rich.console import Console
-
 from harness.commands.common.options import tell
 from harness.record.index import IndexedRun, indexed_runs
 from harness.report.format import duration, plural
-from harness.report.terminal.printing import figures, plain_table, print_wide
+from harness.report.terminal.printing import console_of, figures, plain_table, print_wide
 from harness.scenario.model import Clock, Scenario
 
 
@@ -50,7 +48,7 @@ def print_estimates(estimates: Sequence[Estimate], root: Path) -> None:
         times.append(estimate.seconds(runs))
         boots = f"{'<= ' if estimate.at_most else ''}{estimate.boots}"
         table.add_row(estimate.scenario.name, estimate.spec, boots, _shown(times[-1]))
-    print_wide(Console(), table)
+    print_wide(console_of(), table)
     known = [seconds for seconds in times if seconds is not None]
     unknown = len(times) - len(known)
     total = "unknown (no stored run)" if not known else f"about {duration(sum(known))}"

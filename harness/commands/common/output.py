@@ -20,6 +20,7 @@ from harness.report.export.junit import junit_xml
 from harness.report.export.kcidb import kcidb_json
 from harness.report.export.ktap import ktap
 from harness.report.export.parts import Export, csv_table, exported
+from harness.report.terminal.printing import console_of
 from harness.report.terminal.terminal import Detail, print_verdict
 from harness.report.words import Effort, Surroundings
 from harness.studies.calibration import note
@@ -88,7 +89,7 @@ def show_run(options: argparse.Namespace, run: RunFolder, verdict: Verdict) -> N
     if options.json:
         print(json.dumps(verdict_document(verdict), indent=2))
     else:
-        print_run(Console(stderr=STDOUT in _targets(options).values()), run, verdict, options.detail)
+        print_run(console_of(stderr=STDOUT in _targets(options).values()), run, verdict, options.detail)
 
 
 def export(options: argparse.Namespace, run: RunFolder, verdict: Verdict) -> None:

@@ -3,7 +3,6 @@
 
 import argparse
 
-from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
@@ -11,7 +10,7 @@ from harness.commands.common.options import add_results, kept_bytes, mib, number
 from harness.record.index import FILE, IndexedRun, indexed_runs
 from harness.record.retention import plan_pruning, prune
 from harness.report.format import STYLES, duration, plural
-from harness.report.terminal.printing import plain_table, print_wide
+from harness.report.terminal.printing import console_of, plain_table, print_wide
 from lab.base.errors import EXIT_PASS, Misuse
 
 
@@ -37,7 +36,7 @@ def execute(options: argparse.Namespace) -> int:
     size = sum(run.size for run in runs)
     print(f"{plural(len(runs), 'run')} of {plural(len(scenarios), 'scenario')}, {mib(size)}, in {root / FILE}")
     if options.list:
-        print_wide(Console(), _table(runs))
+        print_wide(console_of(), _table(runs))
     if limit is not None or options.matrices is not None:
         _prune(options, limit)
     return EXIT_PASS

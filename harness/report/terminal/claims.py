@@ -136,4 +136,4 @@ _STYLES = {Status.PASS: "green", NOT_RUN: "dim"}
 
 def _print(console: Console, line: Text) -> None:
     line.rstrip()
-    console.print(line, soft_wrap=True, highlight=False)
+    console.print(line, soft_wrap=True)

@@ -41,18 +41,18 @@ def print_comparison(console: Console, pairs: Sequence[Compared], *, marked_only
             title = Text(pair.scenario, "bold underline").append(
                 f"  {pair.before} -> {pair.after}", "not bold not underline"
             )
-            console.print(title, soft_wrap=True, highlight=False)
+            console.print(title, soft_wrap=True)
             if shown:
                 print_wide(console, _table(shown))
             lacking = dict.fromkeys((change.arm, change.reason) for change in pair.changes if change.reason)
             for arm, reason in lacking:
-                console.print(Text(f"  {arm}: {reason}", "dim"), soft_wrap=True, highlight=False)
-            console.print(Text(f"  {_count(pair.changes)}"), highlight=False)
+                console.print(Text(f"  {arm}: {reason}", "dim"), soft_wrap=True)
+            console.print(Text(f"  {_count(pair.changes)}"))
             for command in pair.profiles:
-                console.print(Text(f"  instructions by function: {command}", "dim"), soft_wrap=True, highlight=False)
+                console.print(Text(f"  instructions by function: {command}", "dim"), soft_wrap=True)
             console.print()
         changes = [change for pair in pairs for change in pair.changes]
-        console.print(Text("\n".join((LEGEND, *_rules(changes))), "dim"), highlight=False)
+        console.print(Text("\n".join((LEGEND, *_rules(changes))), "dim"))
 
 
 def _rules(changes: Sequence[Change]) -> Iterator[str]:

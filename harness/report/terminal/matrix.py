@@ -24,12 +24,12 @@ def print_matrix(console: Console, record: MatrixRecord) -> None:
     named = columns(record)
     for cell in record.own:
         if cell.status not in _QUIET:
-            console.print(_why(cell, named[cell.kernel]), soft_wrap=True, highlight=False)
+            console.print(_why(cell, named[cell.kernel]), soft_wrap=True)
     counted = {status: sum(cell.status is status for cell in record.own) for status in Status}
     shown = ", ".join(f"{count} {status}" for status, count in counted.items() if count)
     line = Text(f"\n{plural(len(record.own), 'cell')}: {shown}; ")
     line.append(str(record.status), STYLES[record.status]).append(f", exit {record.exit_code}")
-    console.print(line, soft_wrap=True, highlight=False)
+    console.print(line, soft_wrap=True)
 
 
 def columns(record: MatrixRecord) -> Mapping[KernelFacts, str]:

@@ -38,7 +38,7 @@ def print_measured(console: Console, verdict: Verdict, releases: tuple[str, str]
     console.print()
     said = "median and range" if full or releases[0] else "median"
     over = f", {said} over {plural(len(verdict.seeds), 'seed')}" if len(verdict.seeds) > 1 else ""
-    console.print(Text(f"IOPS{over}", "bold"), highlight=False)
+    console.print(Text(f"IOPS{over}", "bold"))
     if releases[0]:
         _print_pair(console, verdict, releases, full=full)
     elif full:
@@ -62,12 +62,12 @@ def _print_folded(console: Console, verdict: Verdict) -> None:
         fits = Extent.get(console, console.options, table).minimum <= console.width - _INDENT
         _print(console, table if fits else _lines(groups, varied, rows))
     if len(same) > _FEW and len(arms) > 1:
-        console.print(f"  {len(same)} more figures are the same in all arms within {_SHARE} (-v)", highlight=False)
+        console.print(f"  {len(same)} more figures are the same in all arms within {_SHARE} (-v)")
     elif same:
         where = "" if len(arms) == 1 else f"the same in all arms within {_SHARE}: "
         line = where + ", ".join(f"{load}.{role} {_median(arms, (load, role), rows)}" for load, role in same)
         for text in textwrap.wrap(line, console.width - _INDENT, break_on_hyphens=False):
-            console.print(f"  {text}", highlight=False)
+            console.print(f"  {text}")
 
 
 def _columns(groups: Sequence[Sequence[str]], keys: Sequence[_Key], rows: _Rows) -> Table:
@@ -123,7 +123,7 @@ def _print_pair(console: Console, verdict: Verdict, releases: tuple[str, str], *
             table.add_row(*name, spread(row.base) if row.base else "-", spread(row.iops), _quotient(row))
         _print(console, table)
     if alike := len(verdict.measured) - len(shown):
-        console.print(f"  no difference in {alike} of {plural(len(verdict.measured), 'figure')}", highlight=False)
+        console.print(f"  no difference in {alike} of {plural(len(verdict.measured), 'figure')}")
 
 
 def _quotient(row: Measurement) -> str:
@@ -142,4 +142,4 @@ def _names(measured: Sequence[Measurement]) -> list[tuple[tuple[Text, str, str],
 
 
 def _print(console: Console, table: Table) -> None:
-    console.print(Padding(table, (0, 0, 0, _INDENT), expand=False), highlight=False)
+    console.print(Padding(table, (0, 0, 0, _INDENT), expand=False))

@@ -10,6 +10,11 @@ from rich.measure import Measurement
 from rich.table import Column, Table
 
 
+def console_of(*, stderr: bool = False) -> Console:
+    """A console that colours nothing but what has a style."""
+    return Console(stderr=stderr, highlight=False)
+
+
 @contextmanager
 def trimmed(console: Console) -> Iterator[None]:
     """Print what follows without trailing blanks, except to a terminal."""
@@ -43,6 +48,6 @@ def print_wide(console: Console, table: Table) -> None:
     own = console.width
     console.width = max(own, needed)
     try:
-        console.print(table, highlight=False)
+        console.print(table)
     finally:
         console.width = own

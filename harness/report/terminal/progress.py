@@ -37,7 +37,7 @@ def progress(console: Console, *, now: Now = time.monotonic) -> Iterator[Callabl
             tally.take(event)
             line = tally.ended(event) or (None if live else tally.begun(event))
             if line is not None:
-                console.print(line, soft_wrap=live is None, highlight=False)
+                console.print(line, soft_wrap=live is None)
             if live:
                 live.refresh()
 

@@ -44,7 +44,7 @@ def print_verdict(
     with trimmed(console):
         if detail is Detail.BRIEF:
             line = _status(verdict.status).append(f"  {_name(scenario, around)}: {conclusion(verdict)}", "default")
-            console.print(line, soft_wrap=True, highlight=False)
+            console.print(line, soft_wrap=True)
         else:
             _report(console, scenario, verdict, around, full=detail is Detail.FULL)
 
@@ -65,7 +65,7 @@ def _report(console: Console, scenario: Scenario, verdict: Verdict, around: Surr
         _method(console, scenario, around)
     else:
         _footer(console, scenario, around)
-    console.print(_status(verdict.status).append(f"  {conclusion(verdict)}", "default"), highlight=False)
+    console.print(_status(verdict.status).append(f"  {conclusion(verdict)}", "default"))
 
 
 def _name(scenario: Scenario, around: Surroundings) -> str:
@@ -75,9 +75,9 @@ def _name(scenario: Scenario, around: Surroundings) -> str:
 def _heading(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
     origin = around.facts.kernel.origin.partition(",")[0]
     head = _status(verdict.status).append(f"  {_name(scenario, around)} ({origin})", "default")
-    console.print(head, highlight=False, width=_width(console))
+    console.print(head, width=_width(console))
     for text in (reason(verdict), scenario.title):
-        console.print(Padding(Text(text), (0, 0, 0, _STATUS_WIDTH + 1)), highlight=False, width=_width(console))
+        console.print(Padding(Text(text), (0, 0, 0, _STATUS_WIDTH + 1)), width=_width(console))
 
 
 def _reproductions(console: Console, verdict: Verdict) -> None:
@@ -131,7 +131,7 @@ def _footer(console: Console, scenario: Scenario, around: Surroundings) -> None:
     named = {"device models": around.models, "baseline": around.base, "details": details}
     named["again"] = shlex.join(around.facts.command)
     for each in (line, *(f"{name}: {text}" for name, text in named.items() if text)):
-        console.print(Text(each, "dim"), soft_wrap=True, highlight=False)
+        console.print(Text(each, "dim"), soft_wrap=True)
 
 
 def _method(console: Console, scenario: Scenario, around: Surroundings) -> None:
@@ -162,8 +162,8 @@ def _width(console: Console) -> int:
 
 def _section(console: Console, title: str) -> None:
     console.print()
-    console.print(Text(title, "bold"), highlight=False)
+    console.print(Text(title, "bold"))
 
 
 def _indent(console: Console, table: Table) -> None:
-    console.print(Padding(table, (0, 0, 0, 2), expand=False), highlight=False, width=_width(console))
+    console.print(Padding(table, (0, 0, 0, 2), expand=False), width=_width(console))
