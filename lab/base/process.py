@@ -2,7 +2,7 @@
 """Every process that blklab starts on the host; no other module imports subprocess.
 
 ``run`` waits for the end and captures the output, ``attend`` leaves the terminal to the program,
-``stream`` hands out pipes, ``launch`` starts a program that cannot outlive this process.
+``launch`` starts a program that cannot outlive this process.
 """
 
 import os
@@ -68,14 +68,6 @@ def attend(argv: Sequence[str], *, cwd: Path, hint: str = "") -> int:
         if process.returncode is None:
             process.kill()
             process.wait()
-
-
-def stream(
-    argv: Sequence[str], *, cwd: Path, env: Mapping[str, str], pass_fds: Sequence[int] = (), hint: str = ""
-) -> Process:
-    """``argv``, started with pipes for its output and errors; ``end`` has to be called. Raises LabBroken."""
-    pipes = {"stdin": subprocess.DEVNULL, "stdout": subprocess.PIPE, "stderr": subprocess.PIPE}
-    return _start(argv, hint, cwd=cwd, env=env, pass_fds=pass_fds, **pipes)
 
 
 def launch(

@@ -11,21 +11,7 @@ from lab.realise.in_qemu.hardware import Hardware
 
 PROGRAM = "virtme-run"
 OUT, ERR, REPORT = "lab.out", "lab.err", "lab.report"
-"""virtio-serial ports of the guest, and the ids of their chardevs."""
-_STDOUT = 1
-
-
-@dataclass(frozen=True)
-class Errand:
-    """A shell ``script`` to run instead of an interactive shell.
-
-    It writes to the program's standard output and to the descriptors ``err`` and ``report``, which the program
-    inherits; the kernel's console is the program's standard error.
-    """
-
-    script: Path
-    err: int
-    report: int
+"""virtio-serial ports of the guest, and the files in the working directory that they write."""
 
 
 @dataclass(frozen=True)
@@ -33,7 +19,7 @@ class ShellSpec:
     """``image`` is in the folder of ``lib/modules``; ``busybox`` is a static one; ``memory`` is in MiB.
 
     ``words`` are those of the kernel's command line. ``here`` is the working directory of an
-    interactive shell.
+    interactive shell. ``errand`` is a shell script to run instead of one; the kernel's console is the program's output.
     """
 
     program: Path
@@ -44,7 +30,7 @@ class ShellSpec:
     clock: WallClock
     hardware: Hardware
     here: Path
-    errand: Errand | None = None
+    errand: Path | None = None
     words: tuple[str, ...] = ()
 
 
@@ -63,7 +49,7 @@ def _boot(spec: ShellSpec) -> Iterator[str]:
     options = ["no_timer_check", *spec.words]
     if spec.errand:
         # The kernel command line is limited to 2 KiB and contains the script, so the script is short.
-        yield from ("--show-boot-console", "--script-sh", f"sh {shlex.quote(str(spec.errand.script))}")
+        yield from ("--show-boot-console", "--script-sh", f"sh {shlex.quote(str(spec.errand))}")
         options.append("loglevel=7")
     else:
         yield from ("--cwd", str(spec.here))
@@ -78,12 +64,12 @@ def _machine(spec: ShellSpec) -> Iterator[str]:
         yield from ("-accel", "tcg,thread=multi")
     yield from ("-smp", f"{cpus},sockets={cpus},cores=1,threads=1", *spec.hardware.words)
     if spec.errand:
-        yield from _channels(spec.errand)
+        yield from _channels()
 
 
-def _channels(errand: Errand) -> Iterator[str]:
+def _channels() -> Iterator[str]:
     """virtme-ng's own channels need udev in the guest; without it they end on a console that is not read."""
     yield from ("-device", "virtio-serial-pci,id=lab")
-    for port, descriptor in ((OUT, _STDOUT), (ERR, errand.err), (REPORT, errand.report)):
-        yield from ("-chardev", f"file,id={port},path=/proc/self/fd/{descriptor}")
+    for port in (OUT, ERR, REPORT):
+        yield from ("-chardev", f"file,id={port},path={port}")
         yield from ("-device", f"virtserialport,bus=lab.0,name={port},chardev={port}")

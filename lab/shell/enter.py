@@ -6,6 +6,7 @@ import shutil
 import sys
 import tempfile
 from collections.abc import Iterable, Iterator
+from dataclasses import replace
 from pathlib import Path
 
 from lab.base import host
@@ -93,7 +94,7 @@ def enter(
             line, errand = folder / _COMMAND, folder / _ERRAND
             line.write_text(f"{command}\n")
             errand.write_text(script(set_up, line, spec.here))
-            return run_errand(spec, errand, folder, host.crowding() * Limits.ready_seconds)
+            return run_errand(replace(spec, errand=errand), folder, host.crowding() * Limits.ready_seconds)
         tell(f"in the guest, sh {set_up} loads the drivers and names the disks in {_NAMES}")
         sit_in(spec, folder)
         return EXIT_PASS

@@ -2,19 +2,25 @@
 """Run a command in a guest of virtme-ng: pass its output on as it arrives, and return its exit status."""
 
 import os
-import selectors
+import select
 import shlex
+import shutil
 import sys
 import time
-from collections.abc import Callable, Sequence
-from dataclasses import dataclass, field, replace
+from contextlib import ExitStack
+from dataclasses import replace
 from pathlib import Path
-from typing import IO, TextIO
 
 from lab.base.errors import BlklabError, KernelFailed, LabBroken
-from lab.base.process import Process, attend, end, kill, stream
+from lab.base.process import attend, end, launch
 from lab.guest.console import death
-from lab.shell.argv import ERR, OUT, PROGRAM, REPORT, Errand, ShellSpec, shell_argv
+from lab.shell.argv import ERR, OUT, PROGRAM, REPORT, ShellSpec, shell_argv
+
+_READY, _UNFIT = "ready", "unfit"
+_CONSOLE = "console"
+_POLL_SECONDS = 0.1
+_LOOK = "look inside the guest: the same command line without --command"
+_REMEDY = f"try again on a host that is less busy, or {_LOOK}"
 
 
 def sit_in(spec: ShellSpec, folder: Path) -> None:
@@ -35,14 +41,6 @@ def sit_in(spec: ShellSpec, folder: Path) -> None:
         raise LabBroken(f"QEMU ended with {status}", remedy="see its output above")
 
 
-_READY, _UNFIT = "ready", "unfit"
-_BLOCK = 1 << 16
-_LOOK = "look inside the guest: the same command line without --command"
-_REMEDY = f"try again on a host that is less busy, or {_LOOK}"
-
-Outputs = Sequence[tuple[IO[bytes] | None, Callable[[bytes], object]]]
-
-
 def script(set_up: Path, command: Path, here: Path) -> str:
     """The guest's script: it runs the shell file ``set_up``, then the bash file ``command`` in the folder ``here``."""
     # The kernel names ports in sysfs, so no links by udev are needed.
@@ -60,104 +58,44 @@ echo $? >&3
 """
 
 
-def run_errand(spec: ShellSpec, path: Path, folder: Path, patience: float) -> int:
-    """The exit status of the script at ``path``, run in a guest whose disks are files in ``folder``.
+def run_errand(spec: ShellSpec, folder: Path, patience: float) -> int:
+    """The exit status of the spec's script, run in a guest whose disks and channels are files in ``folder``.
 
     Raises LabBroken when the guest did not start it within ``patience`` seconds or was lost, KernelFailed when the
     kernel died while it ran.
     """
-    heard = _Heard()
-    err, report = os.pipe(), os.pipe()
-    with os.fdopen(err[0], "rb", 0) as complaints, os.fdopen(report[0], "rb", 0) as reports:
-        try:
-            process = _start(replace(spec, errand=Errand(path, err[1], report[1])), folder)
-        finally:
-            os.close(err[1])
-            os.close(report[1])
-        outputs = (
-            (process.stdout, _writer(sys.stdout)),
-            (complaints, _writer(sys.stderr)),
-            (process.stderr, heard.console.extend),
-            (reports, heard.report.extend),
-        )
-        try:
-            _follow(process, outputs, heard, patience)
-        finally:
-            end(process)
-    if heard.status is None:
-        raise _loss(heard)
-    return heard.status
-
-
-@dataclass
-class _Heard:
-    """The guest's report, with one line per stage, and the console of kernel and virtme-ng.
-
-    ``waited`` are seconds without any stage.
-    """
-
-    report: bytearray = field(default_factory=bytearray)
-    console: bytearray = field(default_factory=bytearray)
-    waited: float = 0.0
-
-    @property
-    def stages(self) -> list[str]:
-        return self.report.decode().split("\n")[:-1]
-
-    @property
-    def status(self) -> int | None:
-        return next((int(stage) for stage in self.stages if stage.isdigit()), None)
-
-    @property
-    def lines(self) -> list[str]:
-        return [line.strip() for line in self.console.decode(errors="replace").splitlines() if line.strip()]
-
-
-def _start(spec: ShellSpec, folder: Path) -> Process:
-    # QEMU opens its outputs anew, which truncates files and fails for sockets: pipes serve for all of them.
-    # TMPDIR: the folder is removed, and what a killed virtme-ng leaves goes with it.
-    fds = (spec.errand.err, spec.errand.report) if spec.errand else ()
-    return stream(shell_argv(spec), cwd=folder, env={**os.environ, "TMPDIR": str(folder)}, pass_fds=fds)
-
-
-def _writer(stream: TextIO) -> Callable[[bytes], object]:
-    def write(block: bytes) -> None:
-        stream.buffer.write(block)
-        stream.buffer.flush()
-
-    return write
-
-
-def _follow(process: Process, outputs: Outputs, heard: _Heard, patience: float) -> None:
-    """Pass on output until the guest has ended, or has reached no stage within ``patience`` seconds."""
     deadline = time.monotonic() + patience
-    with selectors.DefaultSelector() as selector:
-        for source, take in outputs:
-            if source is not None:
-                selector.register(source, selectors.EVENT_READ, take)
-        while selector.get_map():
-            ready = selector.select(None if heard.report else max(0.0, deadline - time.monotonic()))
-            if not ready:
-                heard.waited = patience
-                return
-            for key, _ in ready:
-                block = os.read(key.fd, _BLOCK)
-                key.data(block)
-                if not block:
-                    selector.unregister(key.fileobj)
-            if len(heard.stages) > 1:
+    for name in (OUT, ERR, REPORT):
+        (folder / name).touch()
+    # TMPDIR: the folder is removed, and what a killed virtme-ng leaves goes with it.
+    env = {**os.environ, "TMPDIR": str(folder)}
+    with ExitStack() as stack:
+        out, err = (stack.enter_context((folder / name).open("rb")) for name in (OUT, ERR))
+        process, pidfd = launch(shell_argv(spec), cwd=folder, env=env, log=folder / _CONSOLE)
+        stack.callback(os.close, pidfd)
+        stack.callback(end, process)
+        ended = late = False
+        while not (ended or late):
+            ended = bool(select.select([pidfd], [], [], _POLL_SECONDS)[0])
+            stages = (folder / REPORT).read_text().split("\n")[:-1]
+            for source, stream in ((out, sys.stdout), (err, sys.stderr)):
+                shutil.copyfileobj(source, stream.buffer)
+                stream.buffer.flush()
+            if len(stages) > 1 and stages[1].isdigit():
                 # All output has arrived: do not wait for the guest's shutdown.
-                kill(process)
+                return int(stages[1])
+            late = not stages and time.monotonic() > deadline
+    raise _loss(stages, folder / _CONSOLE, f"not within {patience:.0f} s" if late else "it ended")
 
 
-def _loss(heard: _Heard) -> BlklabError:
-    died = death(heard.lines)
-    words = died or next(reversed(heard.lines), "")
+def _loss(stages: list[str], console: Path, how: str) -> BlklabError:
+    lines = [line.strip() for line in console.read_text(errors="replace").splitlines() if line.strip()]
+    died = death(lines)
+    words = died or next(reversed(lines), "")
     last = f'last words on its console: "{words}"' if words else "nothing on its console"
-    if not heard.stages:
-        how = f"not within {heard.waited:.0f} s" if heard.waited else "it ended"
+    if not stages:
         return LabBroken(f"the guest did not start the command, {how}; {last}", remedy=_REMEDY)
-    if _UNFIT in heard.stages:
+    if _UNFIT in stages:
         return LabBroken("the set-up of the guest failed, see above", remedy=_LOOK)
     if died:
         return KernelFailed(f"the kernel died while the command ran: {died}")

@@ -23,7 +23,7 @@ PREAMBLE = f"""\
 import os, signal, sys
 def channel(name):
     (path,) = (word.partition(",path=")[2] for word in sys.argv if word.startswith("file,id=" + name + ","))
-    return open(path, "wb", buffering=0)
+    return open(path, "wb", buffering=0)  # as QEMU does, which truncates it
 console = sys.stderr.buffer.raw
 def guest():
     return channel("{OUT}"), channel("{ERR}"), channel("{REPORT}")
@@ -39,7 +39,7 @@ def errand(tmp_path: Path) -> Errand:
         program = tmp_path / "virtme-run"
         program.write_text(PREAMBLE + body)
         program.chmod(0o755)
-        return run_errand(replace(SPEC, program=program), Path("/errand"), tmp_path, patience)
+        return run_errand(replace(SPEC, program=program, errand=Path("/errand")), tmp_path, patience)
 
     return run
 

@@ -1,5 +1,4 @@
 # SPDX-License-Identifier: GPL-2.0-only
-import os
 import sys
 import time
 from functools import partial
@@ -8,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.base.errors import LabBroken
-from lab.base.process import attend, end, launch, run, stream
+from lab.base.process import attend, launch, run
 
 
 def python(code: str) -> list[str]:
@@ -98,22 +97,10 @@ def test_an_attended_program_brings_its_status(tmp_path: Path) -> None:
 
 def test_a_missing_program_is_an_error_of_the_lab_however_it_is_started(tmp_path: Path) -> None:
     descriptors = open_descriptors()
-    for start in (attend, partial(stream, env={}), partial(launch, env={}, log=tmp_path / "log")):
+    for start in (attend, partial(launch, env={}, log=tmp_path / "log")):
         with pytest.raises(LabBroken, match=r"no-such-program.*(?:is not installed|No such file)") as caught:
             start(["/no-such-program"], cwd=tmp_path, hint="apt-get install it")
         assert caught.value.remedy == "apt-get install it"
     with pytest.raises(LabBroken, match=r"cannot write .*/no/log: No such file"):
         launch(["/bin/true"], cwd=tmp_path, env={}, log=tmp_path / "no/log")
     assert open_descriptors() == descriptors
-
-
-def test_streams_are_closed_and_the_group_is_gone_at_the_end(tmp_path: Path) -> None:
-    process = stream(["sh", "-c", "sleep 60 & echo $!; exit"], cwd=tmp_path, env=dict(os.environ))
-    assert process.stdout is not None
-    grandchild = int(process.stdout.readline())
-    end(process)
-    assert process.stdout.closed
-    deadline = time.monotonic() + 5
-    while alive(grandchild):
-        assert time.monotonic() < deadline
-        time.sleep(0.01)

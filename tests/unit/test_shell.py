@@ -10,7 +10,7 @@ from lab.base.errors import LabBroken
 from lab.guest.steps.device import Find, Module
 from lab.qemu.clock import WallClock
 from lab.realise.in_qemu.hardware import Hardware
-from lab.shell.argv import Errand, ShellSpec, shell_argv
+from lab.shell.argv import ShellSpec, shell_argv
 from lab.shell.enter import naming_lines
 from lab.shell.errand import sit_in
 from tests.unit.payload_samples import kernel
@@ -42,15 +42,14 @@ def test_the_command_line_of_virtme_ng_under_tcg_under_kvm_and_for_an_errand() -
     argv = shell_argv(replace(SPEC, clock=WallClock("kvm")))
     assert "--disable-kvm" not in argv
     assert "tcg,thread=multi" not in argv
-    argv = shell_argv(replace(SPEC, errand=Errand(Path("/a b/errand.sh"), 8, 9)))
+    argv = shell_argv(replace(SPEC, errand=Path("/a b/errand.sh")))
     expected = f"""
     --show-boot-console --script-sh "sh '/a b/errand.sh'" --kopt no_timer_check --kopt loglevel=7
     {shlex.join(WORDS[WORDS.index("--qemu-opts") :])}
     -device virtio-serial-pci,id=lab
-    -chardev file,id=lab.out,path=/proc/self/fd/1 -device virtserialport,bus=lab.0,name=lab.out,chardev=lab.out
-    -chardev file,id=lab.err,path=/proc/self/fd/8 -device virtserialport,bus=lab.0,name=lab.err,chardev=lab.err
-    -chardev file,id=lab.report,path=/proc/self/fd/9
-    -device virtserialport,bus=lab.0,name=lab.report,chardev=lab.report
+    -chardev file,id=lab.out,path=lab.out -device virtserialport,bus=lab.0,name=lab.out,chardev=lab.out
+    -chardev file,id=lab.err,path=lab.err -device virtserialport,bus=lab.0,name=lab.err,chardev=lab.err
+    -chardev file,id=lab.report,path=lab.report -device virtserialport,bus=lab.0,name=lab.report,chardev=lab.report
     """
     assert argv[argv.index("--show-boot-console") :] == tuple(shlex.split(expected))
 
