@@ -1,9 +1,7 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The table of figures: those that differ between arms or kernels, or all of them."""
+"""The table of figures by arm, or of two kernels."""
 
-import statistics
-import textwrap
-from collections.abc import Mapping, Sequence
+from collections.abc import Sequence
 
 from rich.console import Console
 from rich.measure import Measurement as Extent
@@ -11,27 +9,18 @@ from rich.padding import Padding
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.judge.ensemble import Ensemble
-from harness.judge.thresholds import LARGE
 from harness.judge.verdict import Measurement, Verdict
 from harness.report.format import figure, limits, plural, spread
 from harness.report.terminal.printing import figures, folded, plain_table
 
 _INDENT = 2
-_ALIKE = LARGE.share
-_SHARE = f"{100 * _ALIKE:g} %"
-_FEW = 4
-"""As many figures that are the same in all arms are listed."""
-_Key = tuple[str, str]
-_Rows = Mapping[tuple[str, _Key], Ensemble]
 
 
 def print_measured(console: Console, verdict: Verdict, releases: tuple[str, str], *, full: bool) -> None:
     """IOPS of each arm, load and role: the median over the seeds and the range.
 
-    Unless ``full``, arms whose figures are alike share a row, and figures that are alike in all arms a line. With a
-    BASE kernel (the first of ``releases``, else empty) each figure has both kernels and their quotient; within the
-    spread of the seeds they do not differ.
+    The range is left out unless ``full``. With a BASE kernel (the first of ``releases``, else empty) each figure has
+    both kernels and their quotient; within the spread of the seeds they do not differ.
     """
     if not verdict.measured:
         return
@@ -47,71 +36,24 @@ def print_measured(console: Console, verdict: Verdict, releases: tuple[str, str]
             table.add_row(*name, figure(row.iops.median), limits(row.iops))
         _print(console, table)
     else:
-        _print_folded(console, verdict)
+        _print_arms(console, verdict)
 
 
-def _print_folded(console: Console, verdict: Verdict) -> None:
+def _print_arms(console: Console, verdict: Verdict) -> None:
+    """A row for each arm and a column for each figure; where these do not fit, a row for each figure."""
     arms = list(dict.fromkeys(row.arm for row in verdict.measured))
-    rows = {(row.arm, (row.load, row.role)): row.iops for row in verdict.measured}
-    keys = list(dict.fromkeys((row.load, row.role) for row in verdict.measured))
-    same = [key for key in keys if all((arm, key) in rows for arm in arms) and _alike([rows[arm, key] for arm in arms])]
-    varied = [key for key in keys if key not in same]
-    if varied:
-        groups = _groups(arms, varied, rows)
-        table = _columns(groups, varied, rows)
-        fits = Extent.get(console, console.options, table).minimum <= console.width - _INDENT
-        _print(console, table if fits else _lines(groups, varied, rows))
-    if len(same) > _FEW and len(arms) > 1:
-        console.print(f"  {len(same)} more figures are the same in all arms within {_SHARE} (-v)")
-    elif same:
-        where = "" if len(arms) == 1 else f"the same in all arms within {_SHARE}: "
-        line = where + ", ".join(f"{load}.{role} {_median(arms, (load, role), rows)}" for load, role in same)
-        for text in textwrap.wrap(line, console.width - _INDENT, break_on_hyphens=False):
-            console.print(f"  {text}")
-
-
-def _columns(groups: Sequence[Sequence[str]], keys: Sequence[_Key], rows: _Rows) -> Table:
-    """A row for each group of arms."""
-    arm, named = Column("arm", overflow="fold", vertical="bottom"), (figures("\n".join(key)) for key in keys)
-    table = Table(*named, arm, box=None, pad_edge=False, padding=(0, 1), header_style="dim")
-    for group in groups:
-        table.add_row(*(_median(group, key, rows) for key in keys), Text(", ".join(group)))
-    return table
-
-
-def _lines(groups: Sequence[Sequence[str]], keys: Sequence[_Key], rows: _Rows) -> Table:
-    """A row for each figure, where there are too many for columns."""
-    table = plain_table("figure", *(Column(", ".join(group), justify="right", overflow="fold") for group in groups))
-    for key in keys:
-        table.add_row(".".join(key), *(_median(group, key, rows) for group in groups))
-    return table
-
-
-def _groups(arms: Sequence[str], keys: Sequence[_Key], rows: _Rows) -> list[list[str]]:
-    """Arms whose figures are alike, in the order of the file."""
-    groups: list[list[str]] = []
+    names = list(dict.fromkeys((row.load, row.role) for row in verdict.measured))
+    medians = {(row.arm, (row.load, row.role)): figure(row.iops.median) for row in verdict.measured}
+    heads = (figures("\n".join(name)) for name in names)
+    last = Column("arm", overflow="fold", vertical="bottom")
+    table = Table(*heads, last, box=None, pad_edge=False, padding=(0, 1), header_style="dim")
     for arm in arms:
-        for group in groups:
-            members = [*group, arm]
-            had = [[rows[member, key] for member in members if (member, key) in rows] for key in keys]
-            if all(not some or (len(some) == len(members) and _alike(some)) for some in had):
-                group.append(arm)
-                break
-        else:
-            groups.append([arm])
-    return groups
-
-
-def _alike(ensembles: Sequence[Ensemble]) -> bool:
-    """Whether the ranges have a value in common, or the medians are within 5 % of the highest."""
-    medians = [ensemble.median for ensemble in ensembles]
-    overlap = max(ensemble.low for ensemble in ensembles) <= min(ensemble.high for ensemble in ensembles)
-    return overlap or max(medians) - min(medians) <= _ALIKE * max(medians)
-
-
-def _median(arms: Sequence[str], key: _Key, rows: _Rows) -> str:
-    values = [rows[arm, key].median for arm in arms if (arm, key) in rows]
-    return figure(statistics.median(values)) if values else "-"
+        table.add_row(*(medians.get((arm, name), "-") for name in names), Text(arm))
+    if Extent.get(console, console.options, table).minimum > console.width - _INDENT:
+        table = plain_table("figure", *(Column(arm, justify="right", overflow="fold") for arm in arms))
+        for name in names:
+            table.add_row(".".join(name), *(medians.get((arm, name), "-") for arm in arms))
+    _print(console, table)
 
 
 def _print_pair(console: Console, verdict: Verdict, releases: tuple[str, str], *, full: bool) -> None:
