@@ -2,7 +2,6 @@
 """``blklab matrix``: run scenarios on several kernels; the same command resumes an interrupted matrix."""
 
 import argparse
-import json
 import os
 from collections.abc import Sequence
 from dataclasses import replace
@@ -23,7 +22,7 @@ from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimat
 from harness.limits.load import load_scenario
 from harness.matrix.driver import run_matrix
 from harness.matrix.merge import merge, parts
-from harness.matrix.plan import MOST_JOBS, MatrixPlan, Shard, cells_of, document, hosted_jobs, read_shard
+from harness.matrix.plan import MatrixPlan, Shard, cells_of, read_shard
 from harness.patch.choice import choice_lines
 from harness.patch.touched import Sources
 from harness.record.matrices import MatrixFolder
@@ -33,14 +32,12 @@ from harness.report.terminal.printing import console_of
 from harness.report.terminal.progress import progress
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
-from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken, Misuse
 from lab.kernels.git import commit_of, is_repository
 from lab.kernels.offers import expand
 from lab.yaml.strict import shown_path
 
 KERNELS = "debian:5.10 debian:6.1 debian:6.12 debian:7.2"
-JOBS_PER_KERNEL = 3
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -63,14 +60,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
         "--merge", nargs="+", type=Path, metavar="DIR", help="boot nothing: merge the results of shards"
     )
     parser.add_argument(
-        "--emit-jobs",
-        nargs="?",
-        type=shared.number(1, MOST_JOBS),
-        const=JOBS_PER_KERNEL,
-        metavar="N",
-        help=f"boot nothing: print N jobs per kernel (default: {JOBS_PER_KERNEL}) as JSON, for hosted runners",
-    )
-    parser.add_argument(
         "--dask", metavar="ADDRESS", help="boot on the Dask cluster of this scheduler (tcp://host:8786)"
     )
     shared.add_jobs(parser)
@@ -87,10 +76,6 @@ def execute(options: argparse.Namespace) -> int:
     if options.merge:
         return _print(merge(store, parts(options.merge), _command(options)))
     scenarios = _changed(options) if options.changed else _scenarios(options.scenarios)
-    if options.emit_jobs is not None:
-        jobs = hosted_jobs(scenarios, specs(_named(options), Cache.default()), options.seeds, options.emit_jobs)
-        print(json.dumps(document(jobs)))
-        return EXIT_PASS
     if options.dry_run:
         return _dry_run(options, scenarios, store)
     bench = bench_of(options)

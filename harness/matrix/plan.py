@@ -3,7 +3,7 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass, field, replace
+from dataclasses import dataclass, field, replace
 
 from harness.record.matrices import MatrixCell, MatrixRecord
 from harness.record.store import KernelFacts
@@ -12,70 +12,10 @@ from lab.base.errors import BlklabError, Misuse
 from lab.kernels.model import Kernel
 from lab.session import Lab
 
-MOST_JOBS = 256
-"""The limit of a matrix of GitHub Actions."""
-
-
-@dataclass(frozen=True)
-class HostedJob:
-    """``boots`` is their number; ``name`` is valid as a file name."""
-
-    name: str
-    kernel: str
-    scenarios: tuple[str, ...]
-    boots: int
-    command: tuple[str, ...]
-
-
-def hosted_jobs(
-    scenarios: Sequence[Scenario], kernels: Sequence[str], seeds: int | None, per_kernel: int
-) -> tuple[HostedJob, ...]:
-    """At most ``per_kernel`` jobs with about equal boots for each kernel. Raises Misuse for too many."""
-    groups = [group for group in _groups(scenarios, seeds, per_kernel) if group]
-    if len(groups) * len(kernels) > MOST_JOBS:
-        raise Misuse(f"{len(groups) * len(kernels)} jobs are more than {MOST_JOBS}", remedy="--emit-jobs with fewer")
-    return tuple(
-        _job(kernel, number, group, seeds) for kernel in kernels for number, group in enumerate(groups, start=1)
-    )
-
-
-def document(jobs: Sequence[HostedJob]) -> dict[str, list[dict[str, str | int]]]:
-    """The value of ``strategy.matrix`` in a workflow."""
-    words = [{"scenarios": " ".join(job.scenarios), "command": " ".join(job.command)} for job in jobs]
-    return {"include": [asdict(job) | text for job, text in zip(jobs, words, strict=True)]}
-
 
 def boots_of(scenario: Scenario, seeds: int | None) -> int:
     """Boots of a scenario on one kernel if none is skipped."""
     return len(scenario.arms) * (scenario.seeds if seeds is None else seeds)
-
-
-def _groups(scenarios: Sequence[Scenario], seeds: int | None, count: int) -> list[list[Scenario]]:
-    """Groups filled largest first, each into the one with the fewest boots."""
-    ordered = sorted(scenarios, key=lambda scenario: (-boots_of(scenario, seeds), scenario.name))
-    groups: list[list[Scenario]] = [[] for _ in range(count)]
-    boots = [boots_of(scenario, seeds) for scenario in ordered]
-    for scenario, part in zip(ordered, _spread(boots, count), strict=True):
-        groups[part].append(scenario)
-    return groups
-
-
-def _spread(boots: Sequence[int], parts: int) -> list[int]:
-    """The part of each, from 0: the one with the fewest boots so far; deterministic on every machine."""
-    loads, chosen = [0] * parts, []
-    for count in boots:
-        chosen.append(loads.index(min(loads)))
-        loads[chosen[-1]] += count
-    return chosen
-
-
-def _job(kernel: str, number: int, group: Sequence[Scenario], seeds: int | None) -> HostedJob:
-    names = tuple(sorted(scenario.name for scenario in group))
-    command = ("blklab", "matrix", *names, "--kernels", kernel)
-    if seeds is not None:
-        command = (*command, "--seeds", str(seeds))
-    name = "".join(letter if letter.isalnum() or letter in ".-" else "-" for letter in kernel)
-    return HostedJob(f"{name}-{number}", kernel, names, sum(boots_of(scenario, seeds) for scenario in group), command)
 
 
 _SHARD = re.compile(r"([1-9]\d{0,3})/([1-9]\d{0,3})")
@@ -139,6 +79,10 @@ def cells_of(plan: MatrixPlan) -> tuple[MatrixCell, ...]:
 
 
 def dealt(cells: Sequence[MatrixCell], shards: int) -> tuple[MatrixCell, ...]:
-    """Assign each cell to the shard with the fewest boots."""
-    spread = _spread([max(1, cell.boots) for cell in cells], shards)
-    return tuple(replace(cell, shard=part + 1) for cell, part in zip(cells, spread, strict=True))
+    """Assign each cell to the shard with the fewest boots so far; the same one on every machine."""
+    loads, spread = [0] * shards, []
+    for cell in cells:
+        part = loads.index(min(loads))
+        loads[part] += max(1, cell.boots)
+        spread.append(replace(cell, shard=part + 1))
+    return tuple(spread)

@@ -19,7 +19,7 @@ from harness.scenario.claims import (
     read_diagnoses,
     read_reproductions,
 )
-from harness.scenario.loads import read_clock, read_loads, read_pause, with_default_loads
+from harness.scenario.loads import read_clock, read_loads, read_pause
 from harness.scenario.model import Arm, Requirements, Scenario, Selftest
 from lab.base.errors import Misuse
 from lab.yaml import strict
@@ -66,7 +66,7 @@ def load_scenario(ref: str, *, search: Path, check: Callable[[Scenario], Iterabl
     path = find_scenario(ref, search=search)
     data = strict.read_bytes(path, "scenario")
     problems = strict.Problems()
-    node = with_default_loads(strict.parse(data, strict.shown_path(path), problems), problems)
+    node = strict.parse(data, strict.shown_path(path), problems)
     scenario = None if isinstance(node, strict.Broken) else _read(node, path, search, problems)
     for refusal in check(scenario) if scenario is not None else ():
         problems.add(_place(node, refusal), refusal.message, refusal.remedy)
@@ -88,7 +88,6 @@ def _read(node: strict.Node, path: Path, search: Path, problems: strict.Problems
     name = row.get("scenario")
     if name is not None and path.parent == search and name != path.stem:
         row.add("scenario", f"scenario: expected {path.stem}, the name of the file, got {name}")
-    row.get("interference")
     loads = read_loads(row)
     arms = read_arms(row, near=path.parent)
     check_carried(row, arms, loads)

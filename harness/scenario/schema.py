@@ -267,13 +267,6 @@ THEIRS = Field("theirs", Text(longest=400), "the ratio in that scenario", RATIO.
 BECAUSE_APART = Field("because", Text(), "why the clocks differ, if they do", "63 tags, not 64", default="")
 
 _ARMS = Named(ARM, "arm", most=64, reserved=(BOUND, BASELINE))
-_INTERFERENCE = Record(
-    (
-        Field("hog", ROLE, "the deep load", required=True),
-        Field("victim", ROLE, "the role under test", required=True),
-        Field("bystander", ROLE, "a role that must be unaffected"),
-    )
-)
 _OPTION_NAME = Text("an option without CONFIG_, such as BLK_DEV_NULL_BLK", "[A-Z0-9_]{1,80}")
 _REQUIRES = Record(
     (
@@ -309,12 +302,7 @@ SCENARIO = Record(
         WINDOW,
         Field("pause", time(0, HOUR), "idle time before each load", "5s", default=65 * SECOND),
         Field("arms", _ARMS, "the settings that are compared, by name", required=True),
-        Field("loads", Named(LOAD, "load", most=64), "roles that run together, by name"),
-        Field(
-            "interference",
-            _INTERFERENCE,
-            "in place of loads: solo (victim), lopsided (with hog), balanced (hog as deep as the victim)",
-        ),
+        Field("loads", Named(LOAD, "load", most=64), "roles that run together, by name", required=True),
         Field("claims", ListOf(CLAIM, least=1), "add at least one claim", required=True),
         Field(
             "controls",

@@ -9,7 +9,7 @@ import pytest
 
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
 from tests.process.fake_lab import FakeLab
-from tests.process.matrix_lab import WHOLE, kernels, lay_out, matrix, record, words
+from tests.process.matrix_lab import WHOLE, lay_out, matrix, record
 
 
 @pytest.fixture
@@ -78,15 +78,3 @@ def test_parts_of_different_files_are_refused(lab: FakeLab, parts: tuple[Path, P
     assert done.returncode == EXIT_MISUSE
     assert "different versions of the scenario t" in done.stderr
     assert lab.call("matrix", "--merge", str(lab.folder), "--results", str(lab.results)).returncode == EXIT_MISUSE
-
-
-def test_the_jobs_together_are_the_matrix(lab: FakeLab) -> None:
-    lay_out(lab)
-    done = lab.call(*words(lab, "--emit-jobs", "2"))
-    assert (done.returncode, lab.boots()) == (EXIT_PASS, [])
-    jobs = json.loads(done.stdout)["include"]
-    assert sorted((job["kernel"], job["scenarios"]) for job in jobs) == sorted(
-        (kernel, name) for kernel in kernels(lab).split() for name in ("t", "u")
-    )
-    assert {job["boots"] for job in jobs} == {4}
-    assert len({job["name"] for job in jobs}) == 4

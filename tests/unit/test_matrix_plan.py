@@ -12,13 +12,13 @@ from rich.console import Console
 
 from harness.judge.statuses import matrix_status
 from harness.matrix import worker
-from harness.matrix.plan import Shard, dealt, document, hosted_jobs, read_shard
+from harness.matrix.plan import Shard, dealt, read_shard
 from harness.record.matrices import MatrixCell, MatrixRecord, load_matrix, matrices, new_matrix, same_request, with_cell
 from harness.record.store import KernelFacts
 from harness.report.terminal.matrix import print_matrix
 from harness.report.terminal.progress import Tally, progress
 from harness.run.events import CellDecided, CellFinished, CellPhase, CellStarted, MatrixStarted, OfCell, RunStarted
-from harness.scenario.model import Clock, Scenario, Status
+from harness.scenario.model import Clock, Status
 from lab.base.errors import Misuse
 from tests.unit.analysis_samples import claim, control, scenario
 
@@ -85,33 +85,6 @@ def test_what_is_no_shard(text: str) -> None:
     with pytest.raises(Misuse, match="--shard"):
         read_shard(text)
     assert read_shard("2/10") == Shard(2, 10)
-
-
-def models(*boots: int) -> list[Scenario]:
-    return [replace(MODEL, name=f"s{number}", seeds=count) for number, count in enumerate(boots)]
-
-
-@given(st.lists(st.integers(1, 9), min_size=1, max_size=12), st.integers(1, 5))
-def test_jobs_have_every_scenario_once_a_kernel(boots: list[int], per_kernel: int) -> None:
-    jobs = hosted_jobs(models(*boots), ["debian:5.10", "debian:6.1"], None, per_kernel)
-    for kernel in ("debian:5.10", "debian:6.1"):
-        named = [name for job in jobs if job.kernel == kernel for name in job.scenarios]
-        assert sorted(named) == sorted(one.name for one in models(*boots))
-    assert all(job.scenarios for job in jobs)
-    assert len({job.name for job in jobs}) == len(jobs)
-
-
-def test_jobs_are_what_a_workflow_takes() -> None:
-    (job,) = document(hosted_jobs(models(2), ["tree:a/b@v6.1+x"], 5, 3))["include"]
-    assert job == {
-        "name": "tree-a-b-v6.1-x-1",
-        "kernel": "tree:a/b@v6.1+x",
-        "scenarios": "s0",
-        "boots": 10,
-        "command": "blklab matrix s0 --kernels tree:a/b@v6.1+x --seeds 5",
-    }
-    with pytest.raises(Misuse, match="more than 256"):
-        hosted_jobs(models(*[1] * 20), [f"debian:6.{minor}" for minor in range(20)], None, 20)
 
 
 def test_a_record_survives_the_disk(tmp_path: Path) -> None:
