@@ -83,11 +83,11 @@ class Cache:
                 if not path.is_dir():
                     self._remove_leftovers(locked=(kind, key))
                     self._fill(kind, key, fill)
-        return self._complete(kind, key)
+        return path
 
     def find(self, kind: str, key: str) -> Path | None:
         """The folder ``kind/key`` if it is there. Raises LabBroken as ``entry`` does."""
-        return self._complete(kind, key) if self._hold(kind, key) else None
+        return self._path(kind, key) if self._hold(kind, key) else None
 
     @contextmanager
     def workspace(self, kind: str, key: str) -> Iterator[Path]:
@@ -172,15 +172,6 @@ class Cache:
             sync(self.root / kind)
         finally:
             shutil.rmtree(aside, ignore_errors=True)
-
-    def _complete(self, kind: str, key: str) -> Path:
-        """The entry; the list of an entry made by an older version is written now."""
-        path = self._path(kind, key)
-        if not (path / contents.NAME).exists():
-            with self._writing(kind, key), self._exclusive(kind, f"{key}.fill"):
-                if not (path / contents.NAME).exists():
-                    contents.note(path)
-        return path
 
     def _hold(self, kind: str, key: str) -> bool:
         """Take the shared lock of a complete entry for as long as this cache is open."""

@@ -45,9 +45,9 @@ NEEDS, BUILD_NEEDS = _needs("run"), _needs("build")
 
 @dataclass(frozen=True)
 class Cgroups:
-    """The control groups of one process, with the limits of all enclosing groups.
+    """The control groups (version 2) of one process, with the limits of all enclosing groups.
 
-    Documentation/admin-guide/cgroup-v2.rst and cgroup-v1/.
+    Documentation/admin-guide/cgroup-v2.rst.
     """
 
     membership: Path = Path("/proc/self/cgroup")
@@ -55,63 +55,38 @@ class Cgroups:
 
     def cpu_limit(self) -> float | None:
         """The CPU limit in CPUs, None without a limit."""
-        limits = map(_cpu_limit, self._folders("cpu"))
-        return min((limit for limit in limits if limit is not None), default=None)
+        limits = (_read(folder / "cpu.max").split() for folder in self._folders())
+        return min((int(words[0]) / int(words[1]) for words in limits if words and words[0].isdigit()), default=None)
 
     def memory_left(self) -> int | None:
         """Bytes below the tightest limit, with the page cache counted as free; None without a limit."""
-        left = map(_memory_left, self._folders("memory"))
-        return min((value for value in left if value is not None), default=None)
+        return min((left for folder in self._folders() if (left := _memory_left(folder)) is not None), default=None)
 
-    def _folders(self, controller: str) -> Iterator[Path]:
-        """The process's group and its ancestors, of cgroup v1 or v2.
+    def _folders(self) -> Iterator[Path]:
+        """The process's group and its ancestors.
 
         In a container the path may be the host's and not be mounted: then the groups that are mounted are returned.
         """
-        for line in _lines(self.membership):
-            _, controllers, group = line.split(":", 2)
-            if controllers and controller not in controllers.split(","):
-                continue
-            root = self.mount / controllers if controllers else self.mount
-            if controllers and not root.is_dir():
-                root = self.mount / controller
-            here = root / group.lstrip("/")
-            yield from (folder for folder in (here, *here.parents) if folder.is_relative_to(root))
-
-
-def _cpu_limit(folder: Path) -> float | None:
-    quota, period = (*_words(folder / "cpu.max"), "", "")[:2]
-    if not quota:
-        quota, period = _word(folder / "cpu.cfs_quota_us"), _word(folder / "cpu.cfs_period_us")
-    return int(quota) / int(period) if quota.isdigit() and period.isdigit() else None
+        for line in _read(self.membership).splitlines():
+            if line.startswith("0::"):
+                here = self.mount / line[3:].lstrip("/")
+                yield from (folder for folder in (here, *here.parents) if folder.is_relative_to(self.mount))
 
 
 def _memory_left(folder: Path) -> int | None:
-    for limit_name, used_name, prefix in (
-        ("memory.max", "memory.current", ""),
-        ("memory.limit_in_bytes", "memory.usage_in_bytes", "total_"),
-    ):
-        limit, used = _word(folder / limit_name), _word(folder / used_name)
-        if limit.isdigit() and used.isdigit():
-            fields = dict(line.split() for line in _lines(folder / "memory.stat"))
-            cached = sum(int(fields.get(f"{prefix}{kind}_file", 0)) for kind in ("active", "inactive"))
-            return int(limit) - int(used) + cached
-    return None
+    limit, used = _read(folder / "memory.max"), _read(folder / "memory.current")
+    if not limit.isdigit() or not used.isdigit():
+        return None
+    fields = dict(line.split() for line in _read(folder / "memory.stat").splitlines())
+    return int(limit) - int(used) + sum(int(fields.get(f"{kind}_file", 0)) for kind in ("active", "inactive"))
 
 
-def _word(path: Path) -> str:
-    return next(iter(_words(path)), "")
-
-
-def _words(path: Path) -> list[str]:
-    return [word for line in _lines(path) for word in line.split()]
-
-
-def _lines(path: Path) -> list[str]:
+def _read(path: Path) -> str:
+    """The text without surrounding space, empty for a file that cannot be read."""
     try:
-        return path.read_text().splitlines()
+        return path.read_text().strip()
     except OSError:
-        return []
+        return ""
 
 
 _OWN_GROUPS = Cgroups()

@@ -5,7 +5,6 @@ They are copied into the cache, so that a rebuild or an upgrade cannot change on
 """
 
 import hashlib
-import json
 import os
 import platform
 from collections.abc import Sequence
@@ -163,7 +162,7 @@ def _check(kernel: FoundKernel) -> FoundKernel:
 
 
 def _copy(kernel: FoundKernel, spec: str, origin: str, cache: Cache, tell: Tell) -> Kernel:
-    digest = _digest(kernel, cache)
+    digest = _digest(kernel)
 
     def fill(into: Path) -> None:
         tell(f"copying {origin} into the cache")
@@ -176,29 +175,7 @@ def _copy(kernel: FoundKernel, spec: str, origin: str, cache: Cache, tell: Tell)
     return store.load(cache.entry(store.KIND, key, fill), spec, origin)
 
 
-def _digest(kernel: FoundKernel, cache: Cache) -> str:
-    """The digest of image and modules; files unchanged in time stamp and size are not read again."""
-    wanted = {"image": kernel.image, **{name: path for name, path in kernel.files.items() if name not in store.TABLES}}
-    known_name = hashlib.sha256(str(kernel.image).encode()).hexdigest()[:16] + ".json"
-    known = _read_hashes(cache.root / "hashes" / known_name)
-    stamps = {str(path): _stamp(path) for path in wanted.values()}
-    hashes = {
-        path: known[path][1] if path in known and known[path][0] == stamp else known_digest(Path(path))
-        for path, stamp in stamps.items()
-    }
-    current = {path: (stamp, hashes[path]) for path, stamp in stamps.items()}
-    if current != known:
-        cache.write_text("hashes", known_name, json.dumps(current))
-    return store.digest_of({name: hashes[str(path)] for name, path in wanted.items()})
-
-
-def _stamp(path: Path) -> str:
-    facts = path.stat()
-    return f"{facts.st_mtime_ns} {facts.st_size} {facts.st_ino}"
-
-
-def _read_hashes(path: Path) -> dict[str, tuple[str, str]]:
-    try:
-        return {name: (str(stamp), str(digest)) for name, (stamp, digest) in read_json(path).items()}
-    except (OSError, ValueError, AttributeError, TypeError):
-        return {}
+def _digest(kernel: FoundKernel) -> str:
+    """The digest of image and modules."""
+    modules = {name: path for name, path in kernel.files.items() if name not in store.TABLES}
+    return store.digest_of({name: known_digest(path) for name, path in {"image": kernel.image, **modules}.items()})

@@ -24,7 +24,7 @@ def test_no_groups_no_limits(tmp_path: Path) -> None:
     assert (nothing.cpu_limit(), nothing.memory_left()) == (None, None)
 
 
-def test_version_2_takes_the_narrowest_of_nested_groups(tmp_path: Path) -> None:
+def test_the_narrowest_of_nested_groups_counts(tmp_path: Path) -> None:
     found = groups(
         tmp_path,
         "0::/outer/inner\n",
@@ -40,24 +40,6 @@ def test_version_2_takes_the_narrowest_of_nested_groups(tmp_path: Path) -> None:
     )
     assert found.cpu_limit() == 1.5
     assert found.memory_left() == GIB + GIB // 2
-
-
-def test_version_1(tmp_path: Path) -> None:
-    found = groups(
-        tmp_path,
-        "4:memory:/g\n2:cpu,cpuacct:/g\n0::/\n",
-        {
-            "memory/g/memory.limit_in_bytes": f"{GIB}\n",
-            "memory/g/memory.usage_in_bytes": "1000\n",
-            "memory/g/memory.stat": "active_file 1\ntotal_active_file 300\ntotal_inactive_file 200\n",
-            "cpu,cpuacct/g/cpu.cfs_quota_us": "50000\n",
-            "cpu,cpuacct/g/cpu.cfs_period_us": "100000\n",
-            "cpu,cpuacct/cpu.cfs_quota_us": "-1\n",
-            "cpu,cpuacct/cpu.cfs_period_us": "100000\n",
-        },
-    )
-    assert found.cpu_limit() == 0.5
-    assert found.memory_left() == GIB - 500
 
 
 def test_in_a_container_the_mounted_root_counts(tmp_path: Path) -> None:
