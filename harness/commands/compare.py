@@ -5,7 +5,7 @@ import argparse
 from contextlib import closing
 from pathlib import Path
 
-from harness.commands.common.options import add_arms, add_results, results_root, tell
+from harness.commands.common.options import add_arms, add_results, results_root
 from harness.judge.comparison import Difference
 from harness.record.index import open_index
 from harness.record.judging import changes_of_runs
@@ -95,8 +95,6 @@ def _heads(before: Candidate, after: Candidate) -> tuple[str, str]:
 
 def _history(root: Path, scenario: str, metrics: tuple[str, ...], arms: frozenset[str]) -> int:
     with closing(open_index(root)) as index:
-        if index.remade:
-            tell(f"{root}: index rebuilt: {index.remade}")
         histories = [history(index, scenario, metric) for metric in metrics]
         known = {run.scenario for run in index.runs()}
     if scenario not in known:

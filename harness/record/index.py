@@ -6,8 +6,6 @@ noticed. A damaged index, or one of another schema, is rebuilt. Where the file c
 index is built in memory.
 """
 
-import os
-import secrets
 import sqlite3
 from collections.abc import Iterator
 from contextlib import closing, suppress
@@ -56,26 +54,21 @@ class IndexedRun:
 
 _COLUMNS = ", ".join(column.name for column in fields(IndexedRun))
 _TABLES = f"""
-CREATE TABLE runs ({_COLUMNS}, stamp, PRIMARY KEY (path));
-CREATE INDEX runs_of ON runs (scenario, started);
-CREATE TABLE figures (
+CREATE TABLE IF NOT EXISTS runs ({_COLUMNS}, stamp, PRIMARY KEY (path));
+CREATE INDEX IF NOT EXISTS runs_of ON runs (scenario, started);
+CREATE TABLE IF NOT EXISTS figures (
     path REFERENCES runs ON DELETE CASCADE, arm, seed, figure, value,
     PRIMARY KEY (path, arm, figure, seed)) WITHOUT ROWID;
-CREATE TABLE boots (path REFERENCES runs ON DELETE CASCADE, arm, seed, status, digest);
+CREATE TABLE IF NOT EXISTS boots (path REFERENCES runs ON DELETE CASCADE, arm, seed, status, digest);
 """
 
 
 class Index:
-    """Queries over the judged runs below a results root.
+    """Queries over the judged runs below a results root."""
 
-    ``remade`` says why the index was rebuilt; it is empty when it was only updated.
-    """
-
-    def __init__(self, root: Path, connection: sqlite3.Connection, remade: str = "") -> None:
-        self.root, self._connection, self.remade = root, connection, remade
-
-    def close(self) -> None:
-        self._connection.close()
+    def __init__(self, root: Path, connection: sqlite3.Connection) -> None:
+        self.root, self._connection = root, connection
+        self.close = connection.close
 
     def runs(self, scenario: str | None = None) -> tuple[IndexedRun, ...]:
         """All runs, or those of one scenario, oldest first."""
@@ -87,32 +80,26 @@ class Index:
 
     def figures(self, path: str, metric: str) -> dict[tuple[str, str], dict[int, float]]:
         """Values by seed of each (arm, ``load.role.metric``) of a run."""
-        found: dict[tuple[str, str], dict[int, float]] = {}
+        values: dict[tuple[str, str], dict[int, float]] = {}
         rows = self._connection.execute(
             "SELECT arm, figure, seed, value FROM figures WHERE path = ? AND figure LIKE ? ESCAPE '\\'"
             " ORDER BY arm, figure, seed",
             (path, "%." + metric.replace("%", r"\%").replace("_", r"\_")),
         )
         for arm, figure, seed, value in rows:
-            found.setdefault((arm, figure), {})[seed] = value
-        return found
+            values.setdefault((arm, figure), {})[seed] = value
+        return values
 
 
 def open_index(root: Path, *, rebuild: bool = False) -> Index:
     """The up-to-date index of a results root. ``rebuild`` discards the old one first."""
     path = root / FILE
-    why = "as asked" if rebuild else _unusable(path)
-    if why:
-        with suppress(OSError):
-            _make_empty(path)
-    index = Index(root, _connected(path), why)
-    try:
-        _refresh(index)
-    except sqlite3.DatabaseError as error:
-        index.close()
-        index = Index(root, _fresh(sqlite3.connect(":memory:")), f"it could not be updated ({error})")
-        _refresh(index)
-    return index
+    for attempt in range(2):
+        if rebuild or attempt:
+            _remove(path)
+        with suppress(sqlite3.DatabaseError):
+            return Index(root, _refreshed(root, sqlite3.connect(path, timeout=_PATIENCE)))
+    return Index(root, _refreshed(root, sqlite3.connect(":memory:")))
 
 
 def indexed_runs(root: Path, *, rebuild: bool = False) -> tuple[IndexedRun, ...]:
@@ -123,69 +110,41 @@ def indexed_runs(root: Path, *, rebuild: bool = False) -> tuple[IndexedRun, ...]
         return index.runs()
 
 
-def _unusable(path: Path) -> str:
-    """Why the index must be rebuilt; empty when it can be used."""
-    if not path.exists():
-        return "there was none"
-    try:
-        with closing(sqlite3.connect(f"file:{path}?mode=ro", uri=True, timeout=_PATIENCE)) as connection:
-            (version,) = connection.execute("PRAGMA user_version").fetchone()
-            (sound,) = connection.execute("PRAGMA quick_check").fetchone()
-    except sqlite3.DatabaseError as error:
-        return f"it was damaged ({error})"
-    if sound != "ok":
-        return "it was damaged"
-    return "" if version == SCHEMA else f"it had schema {version}"
+def _remove(path: Path) -> None:
+    """Processes that have the index open keep the old file."""
+    for rest in ("", "-journal", "-wal", "-shm"):
+        with suppress(OSError):
+            path.with_name(path.name + rest).unlink()
 
 
-def _make_empty(path: Path) -> None:
-    """Replace the index by an empty one atomically. Open readers keep the old file."""
-    aside = path.with_name(f".{path.name}.{os.getpid()}.{secrets.token_hex(4)}")
+def _refreshed(root: Path, connection: sqlite3.Connection) -> sqlite3.Connection:
+    """The connection once its tables are up to date. Raises DatabaseError, also for another schema and damage."""
     try:
-        with closing(_fresh(sqlite3.connect(aside))):
-            pass
-        aside.replace(path)
-        for rest in ("-journal", "-wal", "-shm"):
-            path.with_name(path.name + rest).unlink(missing_ok=True)
+        (version,) = connection.execute("PRAGMA user_version").fetchone()
+        if version == 0:
+            connection.executescript(f"{_TABLES}; PRAGMA user_version = {SCHEMA};")
+        elif version != SCHEMA or connection.execute("PRAGMA quick_check").fetchone() != ("ok",):
+            raise sqlite3.DatabaseError
+        _refresh(root, connection)
     except sqlite3.DatabaseError:
-        return
-    finally:
-        aside.unlink(missing_ok=True)
-
-
-def _fresh(connection: sqlite3.Connection) -> sqlite3.Connection:
-    connection.executescript(_TABLES)
-    connection.execute(f"PRAGMA user_version = {SCHEMA}")
-    connection.commit()
+        connection.close()
+        raise
     return connection
 
 
-def _connected(path: Path) -> sqlite3.Connection:
-    try:
-        connection = sqlite3.connect(f"file:{path}?mode=rw", uri=True, timeout=_PATIENCE)
-        connection.execute("SELECT count(*) FROM runs").fetchone()
-    except sqlite3.DatabaseError:
-        return _fresh(sqlite3.connect(":memory:"))
-    return connection
-
-
-def _refresh(index: Index) -> None:
-    connection = index._connection
+def _refresh(root: Path, connection: sqlite3.Connection) -> None:
     connection.execute("PRAGMA foreign_keys = ON")
-    found = {str(path.relative_to(index.root)): stamp for path, stamp in _verdicts(index.root)}
-    known = dict(connection.execute("SELECT path, stamp FROM runs").fetchall())
-    if found == known:
+    stamps = {str(path.relative_to(root)): stamp for path, stamp in _verdicts(root)}
+    if stamps == dict(connection.execute("SELECT path, stamp FROM runs")):
         return
     with connection:
         connection.execute("BEGIN IMMEDIATE")
-        known = dict(connection.execute("SELECT path, stamp FROM runs").fetchall())
-        for path in known.keys() - {path for path, stamp in found.items() if known.get(path) == stamp}:
-            connection.execute("DELETE FROM runs WHERE path = ?", (path,))
-        for path, stamp in found.items():
-            if known.get(path) != stamp:
-                # Misuse: damaged, or of another version. It is not indexed.
-                with suppress(Misuse):
-                    _add(connection, index.root, path, stamp)
+        known = set(connection.execute("SELECT path, stamp FROM runs"))
+        connection.executemany("DELETE FROM runs WHERE path = ? AND stamp = ?", known - stamps.items())
+        for path, stamp in sorted(stamps.items() - known):
+            # Misuse: damaged, or of another version. It is not indexed.
+            with suppress(Misuse):
+                _add(connection, root, path, stamp)
 
 
 def _verdicts(root: Path) -> Iterator[tuple[Path, str]]:
@@ -214,24 +173,14 @@ def _add(connection: sqlite3.Connection, root: Path, path: str, stamp: str) -> N
 
 def _indexed(path: str, run: RunFolder, verdict: dict[str, Any]) -> IndexedRun:
     facts, kernel = run.facts, run.facts.kernel
-    return IndexedRun(
-        path=path,
-        scenario=facts.scenario,
-        run_id=facts.run_id,
-        started=facts.started,
-        spec=kernel.spec,
-        release=kernel.release,
-        series=series_of(kernel.release),
-        kernel=kernel.digest,
-        mutant=kernel.mutant,
-        origin=kernel.origin,
-        scenario_digest=facts.scenario_digest,
-        qemu=facts.qemu,
-        baseline=facts.baseline,
-        status=verdict["status"],
-        exit_code=verdict["exit_code"],
-        seeds=len(facts.seeds),
-        boots=sum(bool(cell["digest"]) for cell in verdict["cells"]),
-        seconds=run.elapsed(),
-        size=size_of(run.path),
-    )
+    own = {
+        "path": path,
+        "series": series_of(kernel.release),
+        "kernel": kernel.digest,
+        "seeds": len(facts.seeds),
+        "boots": sum(bool(cell["digest"]) for cell in verdict["cells"]),
+        "seconds": run.elapsed(),
+        "size": size_of(run.path),
+    }
+    values = verdict | vars(kernel) | vars(facts) | own
+    return IndexedRun(**{column.name: values[column.name] for column in fields(IndexedRun)})
