@@ -10,7 +10,7 @@
 
 __attribute__((noreturn)) static void delay(const char *name, sigjmp_buf environment, int value)
 {
-	struct timespec pause = {0, 100000};
+	struct timespec pause = { 0, 100000 };
 	void (*next)(sigjmp_buf, int) = (void (*)(sigjmp_buf, int))dlsym(RTLD_NEXT, name);
 
 	nanosleep(&pause, NULL);
