@@ -88,6 +88,9 @@ def profile_boot(
     prepared = prepare_job(lab, kernel, topology, job)
     if prepared.hardware:
         raise CannotJudge("on the wall clock nothing is counted in instructions", remedy="profile a virtual-clock run")
+    if prepared.processors.several:
+        # QEMU's inline counters write to wrong addresses there (native/sharing/plugin.c).
+        raise CannotJudge("profile counts on one CPU only", remedy="use blklab sharing, or machine: {cpus: 1}")
     symbols = kernel_symbols(lab, prepared, topology, job, phase_seen=phase_seen)
     words = _plugin_words(lab, prepared, symbols, folder)
     patient = replace(prepared, plugin=words, wall_limit=_PATIENCE * prepared.wall_limit)

@@ -6,11 +6,14 @@ share. The counts of each window are measured files of the boot, LOAD.lines, and
 import gzip
 import re
 import threading
-from collections.abc import Sequence
+from bisect import bisect_right
+from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from functools import cached_property
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 
 from lab import kit
 from lab.base.digest import digest_results
@@ -20,6 +23,9 @@ from lab.base.units import silent
 from lab.guest import image
 from lab.guest.steps import job_files
 from lab.guest.steps.load import Phase, RunLoad
+from lab.kernels.model import Kernel
+from lab.kernels.modules import module_name, read_module
+from lab.native import elf
 from lab.native.programs import SHARING, plugin
 from lab.profile import WINDOW, window_files, window_marker
 from lab.session import Lab, PhaseSeen, PreparedJob, run_job, sampler_of, writing
@@ -50,12 +56,37 @@ _IN_HOT = 12
 """Offset of cpu_number in struct pcpu_hot, where it was from 6.2 to 6.13 (arch/x86/include/asm/current.h)."""
 
 
+class Symbol(NamedTuple):
+    """A name of the kernel: of code or of data, in the image or in a ``module``."""
+
+    address: int
+    name: str
+    module: str = ""
+
+
 @dataclass(frozen=True)
 class Symbols:
-    """Names of the kernel's image by address, sorted; ``functions`` are those of code."""
+    """Sorted by address; ``functions`` are those of the image's code."""
 
-    addresses: Sequence[tuple[int, str]]
-    functions: Sequence[tuple[int, str]]
+    every: tuple[Symbol, ...]
+    functions: tuple[Symbol, ...]
+
+    def at(self, address: int) -> tuple[Symbol, int] | None:
+        """The last symbol that does not begin after ``address``, and the distance from it."""
+        place = bisect_right(self._starts, address) - 1
+        return (self.every[place], address - self.every[place].address) if place >= 0 else None
+
+    def address(self, name: str) -> int | None:
+        """Of a name of the image."""
+        return self._named.get(name)
+
+    @cached_property
+    def _starts(self) -> tuple[int, ...]:
+        return tuple(symbol.address for symbol in self.every)
+
+    @cached_property
+    def _named(self) -> Mapping[str, int]:
+        return {symbol.name: symbol.address for symbol in self.every if not symbol.module}
 
 
 def boot(
@@ -104,16 +135,35 @@ def image_kallsyms(lab: Lab, prepared: PreparedJob, *, phase_seen: PhaseSeen) ->
 
 
 def read_symbols(kallsyms: str) -> Symbols:
-    """The symbols of the image; several names of one address are kept, in their order."""
+    """The symbols of the image; several names of one address are kept, the shortest last."""
     rows = [line.split() for line in kallsyms.splitlines() if "[" not in line]
-    every = sorted((int(address, 16), kind, name) for address, kind, name in rows)
-    code = [(address, name) for address, kind, name in every if kind in "tTwW"]
-    return Symbols([(address, name) for address, _, name in every], code)
+    every = sorted((int(address, 16), -len(name), name, kind) for address, kind, name in rows)
+    code = tuple(Symbol(address, name) for address, _, name, kind in every if kind in "tTwW")
+    return Symbols(tuple(Symbol(address, name) for address, _, name, _ in every), code)
+
+
+def with_modules(symbols: Symbols, kernel: Kernel, sections: Mapping[str, str]) -> Symbols:
+    """``symbols`` with those of modules. ``sections`` maps MODULE.SECTION (null_blk.text) to its address in hex, as a
+    guest recorded it.
+    """
+    files = {module_name(path): path for path in kernel.modules.rglob("*.ko*")}
+    named: dict[str, dict[str, int]] = {}
+    for key, address in sections.items():
+        module, _, section = key.partition(".")
+        if address and module in files:
+            named.setdefault(module, {})[f".{section}"] = int(address, 16)
+    own = [
+        Symbol(starts[section] + offset, name, module)
+        for module, starts in named.items()
+        for section, offset, name in elf.labels(read_module(files[module]))
+        if section in starts
+    ]
+    return replace(symbols, every=tuple(sorted((*symbols.every, *own), key=lambda symbol: symbol.address)))
 
 
 def _functions_file(symbols: Symbols) -> str:
     letters: dict[int, str] = {}
-    for address, name in symbols.functions:
+    for address, name, _ in symbols.functions:
         letter = next((letter for pattern, letter in _LOCKS if re.fullmatch(pattern, name)), "-")
         letters[address] = letter if letter != "-" else letters.get(address, "-")
     return "".join(f"{address:x} {letter}\n" for address, letter in letters.items() if address)
@@ -135,9 +185,8 @@ def _plugin_words(lab: Lab, prepared: PreparedJob, symbols: Symbols) -> tuple[st
 
 
 def _number_offset(symbols: Symbols) -> int:
-    places = {name: address for address, name in symbols.addresses}
-    if "cpu_number" in places:
-        return places["cpu_number"]
-    if "pcpu_hot" in places:
-        return places["pcpu_hot"] + _IN_HOT
+    if (number := symbols.address("cpu_number")) is not None:
+        return number
+    if (hot := symbols.address("pcpu_hot")) is not None:
+        return hot + _IN_HOT
     raise CannotJudge("the kernel does not say where it keeps the number of a CPU", remedy="use one CPU")

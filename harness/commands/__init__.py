@@ -58,6 +58,7 @@ GROUPS: Mapping[str, tuple[CommandWord, ...]] = {
         CommandWord("report", "write runs, a matrix or a history as one HTML page", "report"),
         CommandWord("explain", "name what limits each load of a run", "explain"),
         CommandWord("compare", "compare kernels or runs; --history: a scenario over time", "compare"),
+        CommandWord("sharing", "name the cache lines and locks that CPUs share, and what differs", "sharing"),
         CommandWord("profile", "count instructions by function, of one run or between two", "profile"),
     ),
     "maintain": (

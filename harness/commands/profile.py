@@ -7,15 +7,14 @@ from pathlib import Path
 
 from harness.commands.common.boots import kernel_again, lab_of_host
 from harness.commands.common.options import add_results, results_root, tell
+from harness.commands.common.pairs import cell_words, runs_of
 from harness.profile.differential import differential
 from harness.profile.lines import Side, code_of, lines_text, listed_functions
 from harness.profile.mail import differential_lines, function_lines, profile_lines
 from harness.profile.model import Profile
 from harness.profile.outputs import write_profiles
 from harness.profile.recorded import chosen_cell, parse_cell, profiles_of_runs
-from harness.record.pairing import Candidate, pairs, side
-from harness.record.store import RunFolder, load_run
-from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
+from lab.base.errors import EXIT_PASS
 from lab.kernels.lines import Wanted, source_lines, source_of
 from lab.kernels.model import Kernel
 from lab.session import Lab
@@ -41,9 +40,9 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 def execute(options: argparse.Namespace) -> int:
     root = results_root(options.results)
-    new, cell = _words(options.further, root)
-    runs = _runs(options.run, new, root, options.scenario)
-    chosen = parse_cell(runs[0], cell, options.seed) if cell else chosen_cell(runs, options.seed)
+    new, cells = cell_words(options.further, root)
+    runs = runs_of(options.run, new, root, options.scenario)
+    chosen = parse_cell(runs[0], cells[0], options.seed) if cells else chosen_cell(runs, options.seed)
     lab = lab_of_host()
     kernels = [kernel_again(run) for run in runs]
     profiles = profiles_of_runs(lab, runs, chosen, kernels, tell)
@@ -73,41 +72,3 @@ def _lines(lab: Lab, profiles: Sequence[Profile], kernels: Sequence[Kernel], fun
         lines = source_lines(kernel, source_of(kernel, lab.cache, tell), wanted, lab.cache, tell=tell)
         sides.append(Side(profile, dict(zip(codes, lines, strict=True))))
     return list(lines_text(sides, functions))
-
-
-def _words(further: Sequence[str], root: Path) -> tuple[str, str]:
-    """The second run and the cell, either of which may be absent. Raises Misuse."""
-    words = list(further)
-    cell = words.pop() if words and not _is_side(words[-1], root) else ""
-    if len(words) > 1:
-        raise Misuse(f"profile {' '.join(further)}: too many runs", remedy="blklab profile BASE NEW [ARM.LOAD]")
-    return (words[0] if words else ""), cell
-
-
-def _is_side(word: str, root: Path) -> bool:
-    try:
-        side(word, root)
-    except Misuse:
-        return False
-    return True
-
-
-def _runs(first: str, second: str, root: Path, scenario: str | None) -> list[RunFolder]:
-    before = side(first, root)
-    if second:
-        both = pairs(before, side(second, root))
-        sides: list[list[Candidate]] = [[pair.before, pair.after] for pair in both if scenario in (None, pair.scenario)]
-    else:
-        newest = {own.run.scenario: own for own in before.candidates if scenario in (None, own.run.scenario)}
-        sides = [[candidate] for candidate in newest.values()]
-    if len(sides) != 1:
-        names = ", ".join(sorted(candidates[0].run.scenario for candidates in sides)) or "none"
-        raise Misuse(f"{first} has runs of several scenarios or of none: {names}", remedy="--scenario NAME chooses one")
-    runs = [load_run(candidate.path) for candidate in sides[0]]
-    for run in runs[1:]:
-        if run.scenario.digest != runs[0].scenario.digest:
-            raise CannotJudge(
-                f"{runs[0].path.name} and {run.path.name} are of different texts of {run.facts.scenario}",
-                remedy="run both kernels with the present scenario file",
-            )
-    return runs

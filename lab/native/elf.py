@@ -79,6 +79,18 @@ def places(data: bytes) -> Mapping[str, Placed | None]:
     return placed
 
 
+def labels(data: bytes) -> Iterator[tuple[str, int, str]]:
+    """The symbols of an object file with a name and a section: section, offset in it, name."""
+    sections = list(_sections(data))
+    (shstrndx,) = struct.unpack_from("<H", data, 0x3E)
+    names = sections[shstrndx].offset
+    for table in sections:
+        if table.kind == _SHT_SYMTAB:
+            for symbol in _symbols(data, table, sections[table.link]):
+                if symbol.name and 0 < symbol.section < len(sections):
+                    yield _text(data, names + sections[symbol.section].name), symbol.address, symbol.name
+
+
 def code(data: bytes) -> tuple[bytes, ...]:
     """The sections with machine code, in the file's order."""
     return tuple(

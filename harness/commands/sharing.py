@@ -1,0 +1,131 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""``blklab sharing``: which cache lines move between CPUs and which locks they take, in one run or between two."""
+
+import argparse
+import json
+from collections.abc import Callable
+from dataclasses import asdict
+from pathlib import Path
+
+from harness.base.files import write_atomic, writing
+from harness.commands.common.boots import kernel_again, lab_of_host
+from harness.commands.common.options import add_results, results_root, tell
+from harness.commands.common.pairs import cell_words, runs_of
+from harness.metrics.figures import figures_of
+from harness.metrics.sharing import read_sharing
+from harness.profile.recorded import ProfiledCell, parse_cell
+from harness.record.store import RunFolder
+from harness.run.plan import guest_job
+from harness.scenario.metric_names import GUEST
+from harness.sharing.page import sharing_page
+from harness.sharing.text import LINES, differential_lines, unknown, window_lines
+from harness.sharing.window import Head, Use, Window, window_of
+from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
+from lab.base.record import INVENTORY
+from lab.kernels.lines import Wanted, source_lines, source_of
+from lab.realise.in_qemu.inventory import read_inventory
+from lab.session import Lab, prepare_job
+from lab.sharing import LINES_FILE, image_kallsyms, read_symbols, with_modules
+
+_USES = 4
+"""Instructions of each place whose lines of source are shown."""
+
+
+def configure(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("run", metavar="RUN", help="folder of a run, or a kernel that was measured (debian:6.12, 6.12)")
+    parser.add_argument(
+        "further",
+        nargs="*",
+        metavar="NEW, ARM.LOAD",
+        help="a second run, and the cell (default: the first); "
+        "ARM.LOAD may be given twice, to compare two cells of one run",
+    )
+    parser.add_argument("--seed", type=int, default=1, metavar="N", help="the seed to show (default: 1)")
+    parser.add_argument("--scenario", metavar="NAME", help="the scenario, where a kernel was measured in several")
+    parser.add_argument("--lines", action="store_true", help="also lines of source, for kernels that blklab builds")
+    parser.add_argument("--json", action="store_true", help="print all lines and locks as JSON")
+    parser.add_argument("--out", type=Path, metavar="DIR", help="write text, JSON and page there")
+    add_results(parser)
+
+
+def execute(options: argparse.Namespace) -> int:
+    root = results_root(options.results)
+    new, cells = cell_words(options.further, root, most=2)
+    runs = runs_of(options.run, new, root, options.scenario)
+    if len(cells) > 1 and len(runs) > 1:
+        raise Misuse("two runs and two cells", remedy="compare two runs, or two cells of one run")
+    lab = lab_of_host()
+    chosen = [parse_cell(runs[0], cell, options.seed) for cell in cells] or [_first_cell(runs[0], options.seed)]
+    sides = [(run, cell) for run in runs for cell in chosen]
+    windows = [_window(lab, run, cell) for run, cell in sides]
+    if len(windows) == 1:
+        sources = _lines_of(lab, runs[0], windows[0]) if options.lines else unknown
+        lines = window_lines(windows[0], lines_of=sources)
+    else:
+        lines = differential_lines(windows[0], windows[1])
+    document = json.dumps([asdict(window) for window in windows], indent=1, default=sorted) + "\n"
+    print(document if options.json else "\n".join(lines))
+    if options.out:
+        texts = {
+            "sharing.txt": "\n".join((*lines, "")),
+            "sharing.json": document,
+            "sharing.html": sharing_page(windows),
+        }
+        with writing(options.out):
+            options.out.mkdir(parents=True, exist_ok=True)
+        for name, text in texts.items():
+            write_atomic(options.out / name, text.encode())
+        tell(f"wrote {', '.join(texts)} to {options.out}")
+    return EXIT_PASS
+
+
+def _lines_of(lab: Lab, run: RunFolder, window: Window) -> Callable[[Use], str]:
+    """Lines of source of the instructions that move the lines on the screen. Raises CannotJudge for a package."""
+    kernel, offsets = kernel_again(run), dict[tuple[str, str], set[int]]()
+    for group in window.groups[:LINES]:
+        for use in group.uses[:_USES]:
+            offsets.setdefault((use.owner, use.symbol), set()).add(use.offset)
+    wanted = [Wanted(owner, symbol, own) for (owner, symbol), own in offsets.items() if owner]
+    found = source_lines(kernel, source_of(kernel, lab.cache, tell), wanted, lab.cache, tell=tell)
+    lines = {(own.owner, own.function): by_offset for own, by_offset in zip(wanted, found, strict=True)}
+
+    def text(use: Use) -> str:
+        line = lines.get((use.owner, use.symbol), {}).get(use.offset)
+        return f"{line.file}:{line.number} {line.text}" if line else ""
+
+    return text
+
+
+def _first_cell(run: RunFolder, seed: int) -> ProfiledCell:
+    """Raises CannotJudge where no arm has several CPUs."""
+    for arm in run.facts.arms:
+        if run.scenario.arms[arm].topology.processors.several:
+            return ProfiledCell(arm, next(iter(run.scenario.loads)), seed)
+    raise CannotJudge(
+        f"no arm of {run.facts.scenario} has several CPUs", remedy="write machine: {cpus: 4} in its topology"
+    )
+
+
+def _window(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Window:
+    """Raises CannotJudge for a cell without a complete boot, or on one CPU."""
+    planned = next((own for own in run.facts.cells if (own.arm, own.seed) == (cell.arm, cell.seed)), None)
+    record = run.boot(planned) if planned and not planned.skip else None
+    name = LINES_FILE.format(load=cell.load)
+    if record is None or name not in record.files:
+        raise CannotJudge(
+            f"{run.path} has no counts of lines for {cell.arm}.{cell.load}, seed {cell.seed}",
+            remedy="run it with several CPUs (machine: {cpus: 4})",
+        )
+    arm, loads = run.scenario.arms[cell.arm], run.scenario.loads.values()
+    kernel = kernel_again(run)
+    prepared = prepare_job(lab, kernel, arm.topology, guest_job(run.scenario, arm, cell.seed))
+    image = read_symbols(image_kallsyms(lab, prepared, phase_seen=lambda phase: tell(f"{kernel.release}: {phase}")))
+    symbols = with_modules(image, kernel, read_inventory(record.files.get(INVENTORY, b"")))
+    figures = figures_of(record.files, arm.topology, loads)
+    own = {metric: value for (load, role, metric), value in figures.items() if (load, role) == (cell.load, GUEST)}
+    processors = arm.topology.processors
+    head = Head(
+        *(run.facts.scenario, f"{cell.arm}.{cell.load}", cell.seed, run.facts.kernel.release),
+        *(processors.cpus, processors.turn),
+    )
+    return window_of(read_sharing(record.files[name], name), symbols, head, own)

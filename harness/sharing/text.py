@@ -1,0 +1,122 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Windows as text of one screen, and two windows side by side. Every column adds up to its total."""
+
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+
+from harness.sharing.scaling import scaling_lines
+from harness.sharing.window import Group, Place, Use, Window
+
+LINES, LOCKS = 12, 4
+_USES, _WIDTH, _INDENT = 4, 112, 29
+_SOURCES = 4
+LinesOf = Callable[[Use], str]
+_SMALL = 0.01
+"""Share of a group's transfers from which on a function is listed."""
+NOT_SEEN = "Not visible: waiting, the capacity of caches, the TLB, the interconnect, rdtsc."
+
+
+def unknown(use: Use) -> str:
+    """The line of source of an instruction of a kernel without line numbers."""
+    return ""
+
+
+def window_lines(window: Window, most: int = LINES, lines_of: LinesOf = unknown) -> list[str]:
+    """``lines_of`` gives the line of source of an instruction, empty where it is not known."""
+    figures = window.figures
+    shown, rest = window.groups[:most], window.groups[most:]
+    lines = [
+        *_head([window]),
+        f"{figures['lines.footprint']:.2f} transfers of lines per I/O by footprint, {figures['lines.seen']:.2f} seen; "
+        f"{figures['lines.written']:.0f} lines, {window.ios:,.0f} I/Os",
+        f"{figures['atomics']:.1f} atomics, {figures['locks']:.1f} locks held for {figures['locks.held']:,.0f} of "
+        f"{figures['instructions']:,.0f} instructions per I/O",
+        "",
+        f"{'footprint':>9}  {'seen r + w':>15}  line, and what moves it",
+    ]
+    for group in shown:
+        seen = f"{group.seen_reads:.3f} + {group.seen_writes:.3f}"
+        lines += [f"{group.footprint:>9.3f}  {seen:>15}  {_title(group)}"[:_WIDTH], *_uses(group.uses)]
+        lines += [f"{'':>{_INDENT}}{text}"[:_WIDTH] for text in _sources(group, lines_of)]
+    lines.append(f"{sum(group.footprint for group in rest):>9.3f}  {_seen(rest):>15}  {len(rest)} others")
+    lines += _locks(window)
+    return [*lines, "", *scaling_lines(window), "", NOT_SEEN]
+
+
+def differential_lines(before: Window, after: Window, most: int = LINES) -> list[str]:
+    """The places whose transfers differ most, by footprint."""
+    sides = [{group.place: group for group in window.groups} for window in (before, after)]
+    totals = [sum(group.footprint for group in window.groups) for window in (before, after)]
+    rows = [(place, _moves(sides[0], place), _moves(sides[1], place)) for place in _places(sides)]
+    rows.sort(key=lambda row: (-abs(row[2] - row[1]), row[0].name, row[0].movers))
+    lines = [*_head([before, after]), "", f"{'before':>9}  {'after':>9}  {'delta':>9}"]
+    for name in ("lines.footprint", "lines.seen", "atomics", "locks", "locks.held", "instructions"):
+        was, now = (window.figures[name] for window in (before, after))
+        lines.append(f"{was:>9,.2f}  {now:>9,.2f}  {now - was:>+9,.2f}  {name}")
+    lines += ["", f"{'before':>9}  {'after':>9}  {'delta':>9}  line, by footprint"]
+    for place, was, now in rows[:most]:
+        note = " (new)" if place not in sides[0] else " (gone)" if place not in sides[1] else ""
+        lines.append(f"{was:>9.3f}  {now:>9.3f}  {now - was:>+9.3f}  {place}{note}"[:_WIDTH])
+    was, now = sum(row[1] for row in rows[most:]), sum(row[2] for row in rows[most:])
+    lines.append(f"{was:>9.3f}  {now:>9.3f}  {now - was:>+9.3f}  {len(rows[most:])} others")
+    unexplained = totals[1] - totals[0] - sum(row[2] - row[1] for row in rows)
+    return [*lines, f"{'':>9}  {'':>9}  {abs(unexplained):>9.3f}  unexplained", "", NOT_SEEN]
+
+
+def _head(windows: Sequence[Window]) -> Iterator[str]:
+    head = windows[0].head
+    releases = " -> ".join(window.head.release for window in windows)
+    yield f"{head.scenario} {head.cell}, seed {head.seed}, {releases}: {head.cpus} CPUs, turns of {head.turn:,}"
+
+
+def _places(sides: Iterable[dict[Place, Group]]) -> list[Place]:
+    return sorted({place for side in sides for place in side})
+
+
+def _moves(groups: Mapping[Place, Group], place: Place) -> float:
+    return groups[place].footprint if place in groups else 0.0
+
+
+def _title(group: Group) -> str:
+    count = f", {len(group.lines)} lines" if len(group.lines) > 1 else ""
+    kind = "" if group.overlap else ", false sharing: CPUs use different bytes"
+    return f"{group.place.name}{count}, {len(group.cpus)} CPUs{kind}"
+
+
+def _uses(uses: Sequence[Use]) -> Iterator[str]:
+    """The functions that move a line most, with the transfers seen, as lines of text."""
+    moves: dict[str, list[float]] = {}
+    for use in uses:
+        own = moves.setdefault(use.function, [0.0, 0.0, 0.0])
+        for column, value in enumerate((use.moves, use.reads, use.writes)):
+            own[column] += value
+    ranked = sorted(moves.items(), key=lambda item: (-item[1][0], -item[1][2], item[0]))[:_USES]
+    least = _SMALL * sum(use.moves for use in uses)
+    words = [f"{name} {moved:.3f} {_way(reads, writes)}" for name, (moved, reads, writes) in ranked if moved >= least]
+    while len(text := f"{'':>{_INDENT}}{', '.join(words)}") > _WIDTH and len(words) > 1:
+        words.pop()
+    yield text[:_WIDTH]
+
+
+def _sources(group: Group, lines_of: LinesOf) -> list[str]:
+    """The lines of source that move it most, each once."""
+    return [text for text in dict.fromkeys(map(lines_of, group.uses[:_SOURCES])) if text]
+
+
+def _way(reads: float, writes: float) -> str:
+    return "rw" if reads and writes else "w" if writes else "r"
+
+
+def _seen(groups: Iterable[Group]) -> str:
+    both = [(group.seen_reads, group.seen_writes) for group in groups]
+    return f"{sum(reads for reads, _ in both):.3f} + {sum(writes for _, writes in both):.3f}"
+
+
+def _locks(window: Window) -> Iterator[str]:
+    if not window.locks:
+        return
+    yield ""
+    yield f"{'held':>9}  {'taken':>15}  lock that several CPUs take; instructions and acquisitions per I/O"
+    for lock in window.locks[:LOCKS]:
+        yield f"{lock.held:>9.1f}  {lock.taken:>15.3f}  {lock.place}, longest {lock.longest:,}"[:_WIDTH]
+    rest = window.locks[LOCKS:]
+    yield f"{sum(lock.held for lock in rest):>9.1f}  {sum(lock.taken for lock in rest):>15.3f}  {len(rest)} others"

@@ -1,0 +1,202 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The cache lines and locks of one load of a stored run, named by the kernel's symbols.
+
+A line of the heap has no name in a kernel without debug information: it is known by the functions that move it.
+"""
+
+from collections import Counter
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from itertools import permutations
+
+from harness.metrics.sharing import Line, LockUse, Sharing
+from lab.sharing import Symbols
+
+HEAP, PER_CPU = "heap", "per-CPU"
+_PERCPU = ("__per_cpu_start", "__per_cpu_end")
+_KNOWN_BY = 2
+"""Functions that a line of the heap is known by."""
+_STATIC_GAP = 1 << 20
+"""A symbol does not name what is further behind it."""
+
+
+@dataclass(frozen=True, order=True)
+class Place:
+    """``name`` of a symbol, ``HEAP``, or "per-CPU NAME"; ``movers`` are functions, for what has no name of its own."""
+
+    name: str
+    movers: tuple[str, ...] = ()
+
+    @property
+    def per_cpu(self) -> bool:
+        return self.name.startswith(PER_CPU)
+
+    def __str__(self) -> str:
+        return f"{self.name} of {', '.join(self.movers)}" if self.movers else self.name
+
+
+@dataclass(frozen=True)
+class Use:
+    """What one instruction did to the lines of a group, for each I/O.
+
+    ``owner`` is "vmlinux" or a module, ``symbol`` that of the code: gcc appends .isra.0 and the like to a function.
+    """
+
+    owner: str
+    symbol: str
+    offset: int
+    reads: float
+    writes: float
+    moves: float
+
+    @property
+    def function(self) -> str:
+        return self.symbol.partition(".")[0]
+
+
+@dataclass(frozen=True)
+class Group:
+    """Lines of one place. Counts are for each I/O: transfers by ``footprint``, and those seen by reads and writes.
+
+    ``saturated`` are the transfers by footprint with any number of CPUs. ``overlap`` is true where a byte that one CPU
+    writes is used by another one.
+    """
+
+    place: Place
+    lines: tuple[Line, ...]
+    footprint: float
+    seen_reads: float
+    seen_writes: float
+    saturated: float
+    overlap: bool
+    uses: tuple[Use, ...] = field(repr=False, default=())
+
+    @property
+    def cpus(self) -> frozenset[int]:
+        return frozenset(cpu for line in self.lines for cpu in line.users)
+
+
+@dataclass(frozen=True)
+class NamedLock:
+    """A lock that several CPUs take: acquisitions, and instructions while it is held, for each I/O."""
+
+    place: Place
+    taken: float
+    held: float
+    longest: int
+    contended: float
+
+
+@dataclass(frozen=True)
+class Head:
+    scenario: str
+    cell: str
+    seed: int
+    release: str
+    cpus: int
+    turn: int
+
+
+@dataclass(frozen=True)
+class Window:
+    """``groups`` begin with that which moves most by footprint. ``figures`` are those of the guest (metric_names)."""
+
+    head: Head
+    ios: float
+    groups: tuple[Group, ...]
+    locks: tuple[NamedLock, ...]
+    figures: Mapping[str, float]
+
+
+def window_of(sharing: Sharing, symbols: Symbols, head: Head, figures: Mapping[str, float]) -> Window:
+    """``figures`` are those of the guest in this load."""
+    ios = sum(cpu.instructions for cpu in sharing.cpus.values()) / figures["instructions"]
+    names = _Names(sharing, symbols)
+    lines: dict[Place, list[Line]] = {}
+    for line in sharing.lines:
+        lines.setdefault(names.place(line), []).append(line)
+    groups = [_group(place, own, names, ios) for place, own in lines.items()]
+    groups.sort(key=lambda group: (-group.footprint, group.place))
+    shared = [lock for lock in sharing.locks if len(lock.cpus) > 1]
+    places = {lock.address: names.lock(lock) for lock in shared}
+    return Window(head, ios, tuple(groups), tuple(_locks(shared, places, ios)), figures)
+
+
+def _locks(shared: Iterable[LockUse], places: Mapping[int, Place], ios: float) -> list[NamedLock]:
+    locks = [
+        NamedLock(places[lock.address], lock.taken / ios, lock.held / ios, lock.longest, lock.contended / ios)
+        for lock in shared
+    ]
+    return sorted(locks, key=lambda lock: (-lock.held, lock.place))
+
+
+def _group(place: Place, lines: list[Line], names: "_Names", ios: float) -> Group:
+    users = [use for line in lines for use in line.users.values()]
+    counts: dict[int, list[int]] = {}
+    for line in lines:
+        for by in line.accessors:
+            own = counts.setdefault(by.address, [0, 0, 0])
+            for column, value in enumerate((by.reads, by.writes, by.read_moves + by.write_moves)):
+                own[column] += value
+    ranked = sorted(counts.items(), key=lambda item: (-item[1][2], -item[1][1], item[0]))
+    return Group(
+        place=place,
+        lines=tuple(sorted(lines, key=lambda line: -line.footprint(line.users))),
+        footprint=sum(line.footprint(line.users) for line in lines) / ios,
+        seen_reads=sum(use.read_moves for use in users) / ios,
+        seen_writes=sum(use.write_moves for use in users) / ios,
+        saturated=sum(map(_saturated, lines)) / ios,
+        overlap=any(map(_overlaps, lines)),
+        uses=tuple(names.use(address, *(value / ios for value in row)) for address, row in ranked),
+    )
+
+
+def _saturated(line: Line) -> int:
+    """Transfers where another CPU has used the line before each step: all writes, and reads if several CPUs write."""
+    writers = sum(use.writes > 0 for use in line.users.values())
+    reads = sum(use.reads for use in line.users.values() if writers > (1 if use.writes else 0))
+    return reads + sum(use.writes for use in line.users.values())
+
+
+def _overlaps(line: Line) -> bool:
+    pairs = permutations(line.users.values(), 2)
+    return any(one.bytes_written & (other.bytes_read | other.bytes_written) for one, other in pairs)
+
+
+class _Names:
+    def __init__(self, sharing: Sharing, symbols: Symbols) -> None:
+        self._symbols = symbols
+        start, end = (symbols.address(name) for name in _PERCPU)
+        self._percpu = range(start or 0, end or 0)
+        self._bases = {number: cpu.base for number, cpu in sharing.cpus.items()}
+
+    def place(self, line: Line) -> Place:
+        if name := self._static(line.address) or self._of_cpu(line.address):
+            return Place(name)
+        movers: Counter[str] = Counter()
+        for by in line.accessors:
+            movers[self.use(by.address).function] += 1000 * (by.read_moves + by.write_moves) + by.writes
+        return Place(HEAP, tuple(sorted(name for name, _ in movers.most_common(_KNOWN_BY))))
+
+    def lock(self, lock: LockUse) -> Place:
+        name = self._static(lock.address) or self._of_cpu(lock.address)
+        return Place(name or f"{HEAP} {lock.address:x}")
+
+    def use(self, address: int, reads: float = 0, writes: float = 0, moves: float = 0) -> Use:
+        found = self._symbols.at(address)
+        if found is None or found[1] > _STATIC_GAP:
+            return Use("", f"{address:x}", 0, reads, writes, moves)
+        symbol, offset = found
+        return Use(symbol.module or "vmlinux", symbol.name, offset, reads, writes, moves)
+
+    def _static(self, address: int) -> str:
+        """The symbol that ``address`` is in, or for a line that ends in it, empty for the heap."""
+        found = self._symbols.at(address) or self._symbols.at(address + 63)
+        return found[0].name if found and found[0].address >> 40 == address >> 40 and found[1] < _STATIC_GAP else ""
+
+    def _of_cpu(self, address: int) -> str:
+        for number, base in self._bases.items():
+            offset = (address - base) % (1 << 64)
+            if offset in self._percpu and (found := self._symbols.at(offset)):
+                return f"{PER_CPU} {found[0].name} of CPU {number}"
+        return ""
