@@ -11,6 +11,7 @@ from lab.base.units import Tell
 from lab.kernels import store
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release
+from lab.kernels.vmlinux import image_built
 from lab.packages import sources
 from lab.packages.apt import Archive, Package
 from lab.packages.store import Choose, Pin, unpacked
@@ -26,6 +27,7 @@ SERIES: dict[str, tuple[tuple[str, ...], ...]] = {
 _OTHERS = (("sid",), ("forky",), ("trixie-backports",), ("bookworm-backports",))
 _CODENAMES = {"11": "bullseye", "12": "bookworm", "13": "trixie", "14": "forky"}
 
+_IMAGE_HEAD = 1 << 16  # bytes of an image that hold its set-up code, and so its version
 _SERIES_FORM = re.compile(r"\d+\.\d+")
 _VERSION_FORM = re.compile(r"(?:\d+:)?\d+\.\d+\.\d+[A-Za-z0-9.+~]*-[A-Za-z0-9.+~]+")
 _SUITE_FORM = re.compile(r"[a-z]+(?:-[a-z]+)*")
@@ -56,6 +58,15 @@ def fetched(
 
     made = unpacked(cache, archive, pin, choose, kind=store.KIND, finish=store_unpacked, refresh=refresh)
     return store.load(made.folder, spec, origin_of(distribution.title(), made.pin))
+
+
+def built_on(cache: Cache, pin: Pin) -> str:
+    """The date of a cached kernel's build in ISO 8601, from its image; empty when it is not known."""
+    entry = cache.find(store.KIND, pin.digest)
+    if entry is None:
+        return ""
+    with (entry / "image").open("rb") as stream:
+        return image_built(stream.read(_IMAGE_HEAD)) or ""
 
 
 def suites_of(series: str) -> Sequence[Sequence[str]]:

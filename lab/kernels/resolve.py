@@ -7,7 +7,7 @@ from typing import Protocol
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
 from lab.base.units import Tell, silent
-from lab.kernels import debian, distro, local, packaged, tree, ubuntu
+from lab.kernels import debian, distro, local, mainline, packaged, tree, ubuntu
 from lab.kernels.model import Kernel
 
 DEFAULT = "distro"
@@ -20,6 +20,7 @@ FORMS = (
     "tree:PATH@REV (a commit of a git tree, built with kconfigs/; tree:PATH is a folder's content; +MUTANT behind it)",
     "source:6.12 (Debian's linux-source-6.12, built the same way; source:6.12+MUTANT)",
     "mutant:no-fair-tags (the same as source:6.12+no-fair-tags, or of the tree that BLKLAB_TREE names)",
+    "mainline:v6.12 (as Ubuntu's mainline archive has it; needs virtme-ng)",
     "host (the one that this machine runs)",
 )
 
@@ -38,6 +39,7 @@ PROVIDERS: Mapping[str, Provider] = {
     "tree:": tree.resolve,
     "source:": packaged.resolve,
     "mutant:": packaged.resolve_mutant,
+    "mainline:": mainline.resolve,
     "host": local.resolve_host,
 }
 

@@ -1,21 +1,32 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernels of a packaged source (out of an archive made on the spot) and mutants of it."""
+"""Kernels of a packaged source (out of an archive made on the spot), mutants of it, and mainline's downloader."""
 
 import subprocess
+import sys
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from lab.base.cache import Cache
-from lab.base.errors import CannotJudge, LabBroken, Misuse
+from lab.base.errors import BlklabError, CannotJudge, LabBroken, Misuse
 from lab.base.host import Need
 from lab.kernels import build, mutants, packaged
 from lab.kernels.resolve import resolve
-from tests.unit.kernel_samples import Repository, needs_apt, needs_depmod
+from tests.unit.kernel_samples import Repository, install_kernel, needs_apt, needs_depmod
 from tests.unit.tree_samples import commit, fake_tools, write_fragments, write_source
 
 PATCH = "Mutant: x\nKernels: 6.12\n\n--- a/block/blk.c\n+++ b/block/blk.c\n@@ -1 +1 @@\n-int blk;\n+int mutant;\n"
+DOWNLOADER = """
+import pathlib, shutil
+class KernelDownloader:
+    def __init__(self, version, arch):
+        if version == "v6.99":
+            raise FileNotFoundError("failed to retrieve content, error: 404")
+        if version == "v6.98":
+            raise OSError("Name or service not known")
+        shutil.copytree({made!r}, pathlib.Path.home() / ".cache/virtme-ng" / version / arch)
+"""
 
 
 @pytest.fixture
@@ -70,7 +81,9 @@ def test_mutants_of_a_tree_of_ones_own(cache: Cache, tmp_path: Path, monkeypatch
         resolve("mutant:no-fair-tags", cache)
 
 
-@pytest.mark.parametrize("spec", ["source:six", "source:6.12+no-such", "mutant:no-such"])
+@pytest.mark.parametrize(
+    "spec", ["source:six", "source:6.12+no-such", "mutant:no-such", "mainline:6.12", "mainline:v6"]
+)
 def test_mistakes_are_misuse(spec: str, cache: Cache) -> None:
     with pytest.raises(Misuse):
         resolve(spec, cache)
@@ -82,3 +95,40 @@ def test_tools_that_builds_lack_are_named_with_the_line_to_type(monkeypatch: pyt
     with pytest.raises(LabBroken, match=r"no-such-flex \(to configure kernels\)") as caught:
         build.toolchain()
     assert "scripts/host-packages --build" in caught.value.remedy
+
+
+@pytest.fixture
+def downloader(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    """A package that goes by the name of virtme-ng's and fetches from a folder."""
+    made = tmp_path / "mainline"
+    install_kernel(made, "6.12.0-061200-generic")
+    package = tmp_path / "site/virtme_ng"
+    package.mkdir(parents=True)
+    (package / "__init__.py").write_text("")
+    (package / "mainline.py").write_text(DOWNLOADER.format(made=str(made)))
+    monkeypatch.syspath_prepend(str(package.parent))
+    monkeypatch.setenv("PYTHONPATH", str(package.parent))
+
+
+@needs_depmod
+def test_a_mainline_kernel_by_virtme_ngs_downloader(cache: Cache, downloader: None) -> None:
+    kernel = resolve("mainline:v6.12", cache)
+    assert kernel.release == "6.12.0-061200-generic"
+    assert (kernel.modules / "modules.dep").exists()
+    assert not (kernel.image.parent / ".home").exists()
+
+
+@pytest.mark.parametrize(
+    ("tag", "kind", "says"), [("v6.99", CannotJudge, "has no v6.99"), ("v6.98", LabBroken, "fetched")]
+)
+def test_mainline_out_of_reach(cache: Cache, downloader: None, tag: str, kind: type[BlklabError], says: str) -> None:
+    with pytest.raises(kind, match=says) as caught:
+        resolve(f"mainline:{tag}", cache)
+    assert "tree:PATH@REV" in caught.value.remedy
+
+
+def test_mainline_without_virtme_ng(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setitem(sys.modules, "virtme_ng", None)
+    monkeypatch.setattr("importlib.util.find_spec", lambda name: None)
+    with pytest.raises(LabBroken, match="virtme-ng, which fetches mainline kernels, is not installed"):
+        resolve("mainline:v6.12", cache)

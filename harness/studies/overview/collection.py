@@ -20,7 +20,7 @@ from lab.kernels.release import by_release, series_of
 
 NOT_DECIDED = "not run"
 _MOST_RUNS = 40
-_PACKAGED = ("debian",)
+_PACKAGED = ("debian", "mainline")
 
 
 @dataclass(frozen=True)
