@@ -5,7 +5,7 @@ import argparse
 from contextlib import closing
 from pathlib import Path
 
-from harness.commands.common.options import add_arms, add_results, results_root
+from harness.commands.common.options import add_arms, add_metrics, add_results, metrics_of, results_root
 from harness.judge.comparison import Difference
 from harness.record.index import open_index
 from harness.record.judging import changes_of_runs
@@ -13,12 +13,9 @@ from harness.record.pairing import Candidate, RunPair, pairs, side
 from harness.record.store import load_run
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.report.terminal.printing import console_of
-from harness.scenario.metric_names import METRICS
 from harness.studies.history import history, print_history
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS, CannotJudge, Misuse
 from lab.yaml.strict import nearest
-
-_DEFAULT = ("iops",)
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
@@ -29,9 +26,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
             metavar=name.upper(),
             help="a folder of a run, a matrix or results, or a measured kernel (debian:6.1, 6.1)",
         )
-    parser.add_argument(
-        "--metric", action="append", metavar="NAME", help="iops (default), lat.p99 ... as in claims (may be repeated)"
-    )
+    add_metrics(parser)
     parser.add_argument("--marked", action="store_true", help="print only what differs")
     parser.add_argument(
         "--history", metavar="SCENARIO", help="print its figures over dates and kernel versions, and where they change"
@@ -42,12 +37,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    metrics = tuple(options.metric or _DEFAULT)
-    for metric in metrics:
-        if metric not in METRICS:
-            raise Misuse(
-                f"no figure is called {metric}{nearest(metric, METRICS)}", remedy="iops, bw, lat.mean, lat.p99"
-            )
+    metrics = metrics_of(options, ("iops",))
     root = results_root(options.results)
     _check(options)
     if options.history:

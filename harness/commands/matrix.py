@@ -59,9 +59,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument(
         "--merge", nargs="+", type=Path, metavar="DIR", help="boot nothing: merge the results of shards"
     )
-    parser.add_argument(
-        "--dask", metavar="ADDRESS", help="boot on the Dask cluster of this scheduler (tcp://host:8786)"
-    )
+    shared.add_dask(parser)
     shared.add_jobs(parser)
     shared.add_results(parser)
     parser.add_argument("--refresh", action="store_true", help="use the newest package of each kernel")

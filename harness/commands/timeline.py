@@ -9,7 +9,6 @@ from harness.commands.common import options as shared
 from harness.commands.common.boots import add_kernels, bench_of, kernel_of, specs
 from harness.commands.report import PAGE
 from harness.scenario.load import load_scenario
-from harness.scenario.metric_names import METRICS as KNOWN
 from harness.scenario.model import Scenario
 from harness.studies.overview.collection import of_sweeps
 from harness.studies.overview.set import set_page
@@ -18,9 +17,8 @@ from harness.studies.timeline.measure import STEP, timeline
 from harness.studies.timeline.sweep import Sweeper, sweep
 from harness.studies.timeline.text import text
 from lab.base.cache import Cache
-from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, Misuse
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS
 from lab.session import ready_qemu
-from lab.yaml.strict import nearest
 
 KERNELS = "debian:5.10 .. debian:7.3"
 
@@ -30,13 +28,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     add_kernels(parser, KERNELS)
     shared.add_seeds(parser)
     shared.add_arms(parser)
-    parser.add_argument(
-        "--metric",
-        action="append",
-        default=[],
-        metavar="NAME",
-        help=f"figures besides the claims (may be repeated; default: {', '.join(METRICS)})",
-    )
+    shared.add_metrics(parser, help=f"figures besides the claims (may be repeated; default: {', '.join(METRICS)})")
     parser.add_argument(
         "--step",
         type=shared.number(1),
@@ -50,7 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
 
 
 def execute(options: argparse.Namespace) -> int:
-    metrics = _check(options)
+    metrics = shared.metrics_of(options, METRICS)
     scenarios = [load_scenario(name, search=shared.SCENARIOS) for name in options.scenario]
     ready_qemu(Cache.default(), shared.tell)
     named = specs(options.kernels or [KERNELS], Cache.default())
@@ -70,11 +62,3 @@ def _arms(asked: Sequence[str], scenario: Scenario, scenarios: Sequence[Scenario
     """Those of the scenario, and those that none of the ``scenarios`` has: planning a run refuses them."""
     known = {arm for other in scenarios for arm in other.arms}
     return tuple(arm for arm in asked if arm in scenario.arms or arm not in known)
-
-
-def _check(options: argparse.Namespace) -> tuple[str, ...]:
-    """The metrics to show. Raises Misuse."""
-    for metric in options.metric:
-        if metric not in KNOWN:
-            raise Misuse(f"no figure is called {metric}{nearest(metric, KNOWN)}", remedy="iops, lat.p99, cpu.per_io")
-    return tuple(options.metric) or METRICS

@@ -13,7 +13,7 @@ from rich.markdown import Markdown
 
 from harness.commands.common import options as shared
 from harness.commands.common.boots import specs
-from harness.commands.common.measuring import measuring
+from harness.commands.common.measuring import add_source, measuring
 from harness.commands.matrix import KERNELS
 from harness.judge.thresholds import evidence
 from harness.record.store import Store
@@ -44,7 +44,6 @@ from harness.studies.evidence.scorer import (
 from harness.studies.noise import RehearsalPlan
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
-from lab.kernels.packaged import base_spec
 from lab.yaml.strict import names, nearest, quoted
 
 _KINDS = ("tree:", "source:")
@@ -67,13 +66,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"kernels (default for zoo: {KERNELS}; for what the source leaves open of controls: {_FURTHER};"
         " for calibration and sensitivity: $KERNEL or distro; others show what is stored)",
     )
-    parser.add_argument(
-        "--source",
-        type=shared.given,
-        default=base_spec(),
-        metavar="SPEC",
-        help="source of the mutants: source:6.12 (default), tree:PATH or tree:PATH@REV",
-    )
+    add_source(parser)
     shared.add_seeds(parser)
     parser.add_argument(
         "--pairs", type=shared.number(0), metavar="N", help="most null pairs of the zoo (default: one for each row)"

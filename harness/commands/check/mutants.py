@@ -42,9 +42,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         help=f"of the sample (default: {SEED}, that of the held-out one)",
     )
     parser.add_argument("--stored", action="store_true", help="try no mutant: show what was stored")
-    parser.add_argument(
-        "--dask", metavar="ADDRESS", help="boot on the Dask cluster of this scheduler (tcp://host:8786)"
-    )
+    shared.add_dask(parser)
     shared.add_jobs(parser)
     shared.add_results(parser)
     parser.epilog = f"The same command resumes. Score and trials are in {PAGE} below the results."

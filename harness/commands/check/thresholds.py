@@ -6,13 +6,12 @@ import argparse
 from harness.base.files import write_json
 from harness.commands.common import options as shared
 from harness.commands.common.boots import kernel_of
-from harness.commands.common.measuring import measuring
+from harness.commands.common.measuring import add_source, measuring
 from harness.judge.thresholds import DATA
 from harness.studies.evidence.rows import load_zoo
 from harness.studies.evidence.scorer import FOLDER
 from harness.studies.thresholds import document, evidence_of, null_figures, samples, threshold_page
 from lab.base.errors import EXIT_PASS, Misuse
-from lab.kernels.packaged import base_spec
 from lab.qemu.probe import find_qemu
 from lab.yaml.strict import names, nearest
 
@@ -24,13 +23,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
         metavar="SCENARIO",
         help="measure only these and write nothing (default: all)",
     )
-    parser.add_argument(
-        "--source",
-        type=shared.given,
-        default=base_spec(),
-        metavar="SPEC",
-        help="source to build (default: source:6.12)",
-    )
+    add_source(parser)
     shared.add_jobs(parser)
     shared.add_results(parser)
 

@@ -6,13 +6,19 @@ from collections.abc import Sequence
 from functools import cache as remembered
 
 from harness.commands.common.boots import bench_of, kernel_of
-from harness.commands.common.options import results_root, tell
+from harness.commands.common.options import given, results_root, tell
 from harness.record.store import RunFolder, Store
 from harness.run.plan import Request
 from harness.scenario.model import Scenario
 from harness.studies.evidence.scorer import Measure, stored_runs
 from lab.base.errors import BlklabError, CannotJudge, Misuse
 from lab.kernels.model import Kernel
+from lab.kernels.packaged import base_spec
+
+
+def add_source(parser: argparse.ArgumentParser) -> None:
+    text = "source to build: source:6.12 (default), tree:PATH or tree:PATH@REV"
+    parser.add_argument("--source", type=given, default=base_spec(), metavar="SPEC", help=text)
 
 
 def measuring(options: argparse.Namespace, folder: str, *, boots: bool = True) -> Measure:

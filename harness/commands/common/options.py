@@ -9,8 +9,10 @@ from pathlib import Path
 from typing import Any
 
 from harness.base.files import write_atomic
+from harness.scenario.metric_names import METRICS
 from lab.base.errors import Misuse
 from lab.base.units import parse_size
+from lab.yaml.strict import nearest
 
 CHECKOUT = Path(__file__).resolve().parents[3]
 SCENARIOS = CHECKOUT / "scenarios"
@@ -116,6 +118,11 @@ add_seeds = _option(
     metavar="N",
     help="boots of each arm (wall clock: the maximum) instead of the scenario's number",
 )
+add_dask = _option("--dask", metavar="ADDRESS", help="boot on the Dask cluster of this scheduler (tcp://host:8786)")
+add_metrics = _option(
+    "--metric", action="append", metavar="NAME", help="figures such as iops, lat.p99, cpu.per_io (may be repeated)"
+)
+"""Read it with ``metrics_of``."""
 add_each_kernel = _option(
     "--kernel",
     action="append",
@@ -130,6 +137,14 @@ def add_kernel(parser: argparse.ArgumentParser) -> None:
     forms = "debian:6.1, an exact debian:VERSION, debian:SUITE, distro, path:DIR or host"
     text = f"{forms} (default: distro)"
     parser.add_argument("--kernel", type=given, default=kernel_default(), metavar="SPEC", help=text)
+
+
+def metrics_of(options: argparse.Namespace, default: tuple[str, ...]) -> tuple[str, ...]:
+    """The figures that were named. Raises Misuse for one that does not exist."""
+    for metric in options.metric or ():
+        if metric not in METRICS:
+            raise Misuse(f"no figure is called {metric}{nearest(metric, METRICS)}", remedy="iops, lat.p99, cpu.per_io")
+    return tuple(options.metric or default)
 
 
 def kernels_of(options: argparse.Namespace) -> list[str]:
