@@ -19,7 +19,7 @@ from harness.noise import Interval
 from harness.record.judging import judge_run, results_of
 from harness.record.matrices import MatrixCell, MatrixRecord, new_matrix
 from harness.record.store import KernelFacts, RunFolder, Store, with_checksums
-from harness.report.drawing.boxes import Box, Branch, branches
+from harness.report.drawing.boxes import Box, BoxTree, branches
 from harness.report.drawing.chart import Axis, StripRow, fitting, logarithmic, strip
 from harness.report.page.charts import distribution, latency_charts
 from harness.report.page.render import kind
@@ -336,7 +336,7 @@ def test_the_drawing_has_the_use_of_each_part() -> None:
     assert all(not box.meters for branch in branches(topology) for box in every_box(branch))
 
 
-def every_box(branch: Branch) -> Iterator[Box]:
+def every_box(branch: BoxTree) -> Iterator[Box]:
     yield branch.box
     for below in branch.below:
         yield from every_box(below)

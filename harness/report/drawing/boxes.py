@@ -70,14 +70,14 @@ class Box:
 
 
 @dataclass(frozen=True)
-class Branch:
+class BoxTree:
     """A box, and those behind it on the ways to the disks."""
 
     box: Box
-    below: tuple["Branch", ...]
+    below: tuple["BoxTree", ...]
 
 
-def branches(topology: Topology, uses: Mapping[str, LoadUse] | None = None) -> tuple[Branch, ...]:
+def branches(topology: Topology, uses: Mapping[str, LoadUse] | None = None) -> tuple[BoxTree, ...]:
     """The ways from the hosts to the disks; ``uses`` are those of loads by name."""
     scaled = Scaled(topology.scale)
     return _branches(
@@ -88,10 +88,10 @@ def branches(topology: Topology, uses: Mapping[str, LoadUse] | None = None) -> t
     )
 
 
-def _branches(ways: Sequence[Sequence[Box]]) -> tuple[Branch, ...]:
+def _branches(ways: Sequence[Sequence[Box]]) -> tuple[BoxTree, ...]:
     """Ways with the same first box are one branch."""
     firsts = dict.fromkeys(way[0] for way in ways)
-    return tuple(Branch(box, _branches([way[1:] for way in ways if way[0] == box and way[1:]])) for box in firsts)
+    return tuple(BoxTree(box, _branches([way[1:] for way in ways if way[0] == box and way[1:]])) for box in firsts)
 
 
 def _add_meters(box: Box, topology: Topology, uses: Mapping[str, LoadUse]) -> Box:

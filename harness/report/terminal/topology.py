@@ -10,7 +10,7 @@ from harness.limits.limits import Allowed, allowed
 from harness.report.drawing.boxes import (
     STREAM,
     Box,
-    Branch,
+    BoxTree,
     Scaled,
     branches,
     kinds_words,
@@ -139,7 +139,7 @@ def tree(topology: Topology) -> Iterator[str]:
         yield from _below(branch, "")
 
 
-def _below(branch: Branch, before: str) -> Iterator[str]:
+def _below(branch: BoxTree, before: str) -> Iterator[str]:
     for place, below in enumerate(branch.below, start=1):
         last = place == len(branch.below)
         yield f"{before}{'└─' if last else '├─'} {_line(below.box)}"
