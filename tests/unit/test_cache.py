@@ -308,13 +308,3 @@ def test_a_file_that_does_not_change_is_read_once(cache: Cache, monkeypatch: pyt
     contents.demand_intact(path)
     monkeypatch.setattr(digest, "digest_file", lambda path: "read again")
     assert contents.demand_intact(path) == path
-
-
-def test_an_entry_without_a_list_gets_one_at_its_next_use(cache: Cache) -> None:
-    made = cache.entry("kind", "key", put())
-    (made / contents.NAME).unlink()
-    assert Cache(cache.root).find("kind", "key") == made
-    assert contents.is_noted(made / "file")
-    (made / contents.NAME).unlink()
-    assert Cache(cache.root).entry("kind", "key", put("never")) == made
-    assert contents.demand_intact(made / "file").read_text() == "x"
