@@ -17,7 +17,7 @@ from lab.base.errors import EXIT_PASS, Misuse
 def configure(parser: argparse.ArgumentParser) -> None:
     where = parser.add_mutually_exclusive_group()
     where.add_argument("--script", action="store_true", help="print the script that collects the same on any machine")
-    where.add_argument("--from", dest="source", type=Path, metavar="PATH", help="the folder or tar file that it wrote")
+    where.add_argument("--from", dest="source", type=Path, metavar="PATH", help="the tar file that it wrote")
     where.add_argument("--root", type=Path, metavar="DIR", help="read DIR/sys and DIR/proc instead of /sys and /proc")
     parser.add_argument("--disk", action="append", default=[], metavar="NAME", help="only this device (repeatable)")
     parser.add_argument(
@@ -50,7 +50,7 @@ def execute(options: argparse.Namespace) -> int:
     results = read_results(options.latencies) if options.latencies else ()
     captured = capture(snapshot, options.name, results)
     left = [f"left out: {note}" for note in captured.notes]
-    text = yaml_text(captured.document, (*captured.read, *left))
+    text = yaml_text(captured.document, (*captured.identities, *left))
     read_text(text, "captured.yaml")
     view = f"{options.output}: see it with blklab show ./{options.output.name} --topology" if options.output else ""
     print_or_write(text, options.output, *left, view)

@@ -14,12 +14,11 @@ from harness.intake.devices import MEBIBYTE, CapturedController, CapturedDevices
 from harness.intake.latencies import FioResult, access_time, service_result
 from harness.intake.snapshot import Snapshot
 from harness.intake.volumes import StackReader, accepts, exact_size, same_disk
-from harness.report.format import plural
 from lab.base.errors import Misuse
 from lab.topology.fields import DISKS, HBAS, LUNS, NODE, QUEUE_FIELDS
 from lab.topology.limits import LEAST_NVME_TAGS, MOST_BUFFERED, MOST_TAGS, handler_memory
 from lab.topology.model import Driver
-from lab.topology.ranges import NamedRanges, in_ranges
+from lab.topology.ranges import NamedRanges
 from lab.topology.settings import revolution
 
 _MEMORY = 512 * MEBIBYTE
@@ -48,11 +47,11 @@ Document = dict[str, object]
 
 @dataclass(frozen=True)
 class Captured:
-    """``document`` is a topology file, ``notes`` are what it leaves out, ``read`` are facts that it has no key for."""
+    """``document`` is a topology file, ``notes`` are what it leaves out, ``identities`` names of machine and disks."""
 
     document: Document
     notes: tuple[str, ...]
-    read: tuple[str, ...]
+    identities: tuple[str, ...]
 
 
 def capture(snapshot: Snapshot, name: str, results: tuple[FioResult, ...] = ()) -> Captured:
@@ -130,7 +129,7 @@ class _Writer:
             "origins": list(self._origin_rows()),
         }
         document = {key: value for key, value in document.items() if value}
-        return Captured(document, self._notes.lines, tuple(self._facts()))
+        return Captured(document, self._notes.lines, tuple(self._identities()))
 
     def _memory(self, stacks: Mapping[str, Mapping[str, object]]) -> int:
         """Of the guest: rings of its disks, and pages of stripe caches."""
@@ -312,39 +311,10 @@ class _Writer:
                 kind, text = self._origins[of]
                 yield {"of": every if alike else of, kind: text}
 
-    def _facts(self) -> Iterator[str]:
-        """What was read, for a person."""
-        for key in ("max_sectors_kb", "rotational"):
-            groups: dict[str, list[str]] = {}
-            for lun in self._luns:
-                groups.setdefault(self._setting(lun.device, key), []).append(slug(lun.device))
-            yield from (f"{key} {value}: {in_ranges(names)}" for value, names in groups.items() if value)
-        for name in self._devices.controllers:
-            for key in ("sg_tablesize", "cmd_per_lun"):
-                if value := self._snapshot.line(f"host/{name}/{key}"):
-                    yield f"{name}: {key} {value}"
-        for node in self._snapshot.below("node"):
-            yield f"{node}: CPUs {self._snapshot.line(f'node/{node}/cpulist')}"
-        yield from _interrupts(self._snapshot, self._devices)
+    def _identities(self) -> Iterator[str]:
         for line in self._snapshot.text("about").splitlines():
             if line.startswith("host "):
                 yield f"machine: {line[5:]}"
         for lun in self._luns:
             if wwid := self._snapshot.line(f"block/{lun.device}/wwid"):
                 yield f"{lun.device}: {wwid}"
-
-
-def _interrupts(snapshot: Snapshot, devices: CapturedDevices) -> Iterator[str]:
-    """The CPUs that took interrupts of each controller."""
-    header, *lines = [line.split() for line in snapshot.text("proc/interrupts").splitlines()] or [[]]
-    counts = {words[0].rstrip(":"): words[1 : 1 + len(header)] for words in lines if words}
-    for name, host in devices.controllers.items():
-        own = [counts[irq] for irq in snapshot.text(f"pci/{host.pci}/interrupts").split() if irq in counts]
-        cpus = [
-            cpu.removeprefix("CPU")
-            for place, cpu in enumerate(header)
-            if any(count.isdigit() and int(count) for row in own for count in row[place : place + 1])
-        ]
-        if own:
-            by = f"{'CPU' if len(cpus) == 1 else 'CPUs'} {', '.join(cpus)}" if cpus else "no CPU"
-            yield f"{name}: {plural(len(own), 'interrupt')}, taken by {by}"

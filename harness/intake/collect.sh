@@ -217,7 +217,6 @@ controllers() {
 		0x01*)
 			attributes "pci/${function##*/}" "$function" class vendor device numa_node \
 				current_link_speed current_link_width max_link_speed max_link_width
-			children "pci/${function##*/}/interrupts" "$function/msi_irqs"
 			;;
 		esac
 	done
@@ -229,18 +228,13 @@ collect() {
 	! { [ "$IDENTITIES" = 1 ] && first "$ROOT/proc/sys/kernel/hostname"; } || row about "host $line"
 	block_devices
 	controllers
-	attributes cpu "$SYS/devices/system/cpu" online
-	for node in "$SYS"/devices/system/node/node*; do
-		# A binary attribute since 5.15, of which a shell that reads one byte at a time gets nothing.
-		[ ! -r "$node/cpulist" ] || row "node/${node##*/}/cpulist" "$(cat "$node/cpulist")"
-	done
 }
 
 # Write the files of $ROWS; identifiers become numbers, the same for all paths to a disk.
 write_files() {
 	cd "$OUT" || fail "cannot enter $OUT"
 	{
-		echo proc
+		echo .
 		awk -F '\t' 'sub("/[^/]*$", "", $1) && !made[$1]++ { print $1 }' "$ROWS"
 	} | xargs mkdir -p || fail "cannot make folders in $OUT"
 	awk -F '\t' -v identities="$IDENTITIES" '
@@ -262,10 +256,6 @@ write_files() {
 			put($1, number[text])
 		}
 	' "$ROWS" || fail "cannot write in $OUT"
-	for file in interrupts mdstat; do
-		# --from reads no file that is larger than 1 MiB.
-		[ ! -f "$ROOT/proc/$file" ] || (ulimit -f 2048 && cp "$ROOT/proc/$file" proc/) 2>/dev/null
-	done
 	if [ -z "$ROOT" ]; then
 		lsblk -r -n -o KNAME,TYPE >./lsblk 2>/dev/null
 	elif [ -f "$ROOT/lsblk" ]; then

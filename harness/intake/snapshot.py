@@ -1,12 +1,11 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What collect.sh collected: from this machine, from a folder or from a tar archive made elsewhere.
+"""What collect.sh collected: on this machine, or elsewhere, in a tar archive.
 
 The content comes from outside and is not trusted: only regular files of bounded number and size are read.
 """
 
 import os
 import re
-import stat
 import tarfile
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -20,6 +19,7 @@ from lab.base.reading import read_regular
 from lab.base.units import printable
 
 SCRIPT = Path(__file__).parent / "collect.sh"
+ARCHIVE = "blklab-capture.tar"
 MOST_FILES = 100_000
 MOST_BYTES = 64 << 20
 MOST_OF_FILE = 1 << 20
@@ -77,19 +77,19 @@ def collect(root: Path | None, disks: Sequence[str], *, identities: bool) -> Sna
         env = {**os.environ, "IDENTITIES": str(int(identities)), "DISKS": " ".join(disks)}
         env["ROOT"] = str(root.absolute()) if root else ""
         try:
-            run(("sh", str(SCRIPT), "--folder", name), env=env, timeout=_SECONDS)
+            run(("sh", str(SCRIPT)), cwd=Path(name), env=env, timeout=_SECONDS)
         except LabBroken as error:
             message = error.message.partition("collect.sh: ")[2] or error.message
             raise Misuse(message, remedy="with blklab: --disk sda --disk sdb; else see the message") from error
-        return read_snapshot(Path(name), source=str(root or "this machine"))
+        return read_snapshot(Path(name, ARCHIVE), source=str(root or "this machine"))
 
 
 def read_snapshot(path: Path, *, source: str = "") -> Snapshot:
-    """What collect.sh wrote: a folder or an archive, or the only folder in one. Raises Misuse."""
+    """What collect.sh wrote, or the only folder in it. Raises Misuse."""
     source = source or str(path)
     files: dict[str, str] = {}
     size = 0
-    for count, (name, data) in enumerate((_folder if path.is_dir() else _archive)(path, source), 1):
+    for count, (name, data) in enumerate(_archive(path, source), 1):
         if count > MOST_FILES:
             raise _refusal(source, name, f"is file number {count}, at most {MOST_FILES} are read")
         if data is None:
@@ -107,24 +107,6 @@ def read_snapshot(path: Path, *, source: str = "") -> Snapshot:
     if not files.get("about", "").startswith(_FORMAT):
         raise Misuse(f'{source}: its file about does not start with "{_FORMAT}": it is no capture', remedy=_AGAIN)
     return Snapshot(source, files)
-
-
-def _folder(folder: Path, source: str) -> Iterator[tuple[str, bytes]]:
-    """Names and content of the files below a folder, without following links."""
-    todo = [folder]
-    while todo:
-        for entry in sorted(os.scandir(todo.pop()), key=lambda entry: entry.name):
-            path, mode = Path(entry.path), entry.stat(follow_symlinks=False).st_mode
-            name = str(path.relative_to(folder))
-            if stat.S_ISDIR(mode):
-                todo.append(path)
-                continue
-            if not stat.S_ISREG(mode):
-                raise _refusal(source, name, "is not a regular file")
-            try:
-                yield name, read_regular(path, MOST_OF_FILE)
-            except OSError as error:
-                raise Misuse(f"{source}: {name}: {error.strerror}", remedy=_AGAIN) from error
 
 
 def _archive(path: Path, source: str) -> Iterator[tuple[str, bytes | None]]:

@@ -306,9 +306,6 @@ class StackReader:
             number(f"{own}/md/chunk_size"),
         )
         slots = {row[0]: row[-1] for row in self._snapshot.rows(f"{own}/members") if row[0].isdigit()}
-        if not level:
-            level, slots, chunk = mdstat_array(self._snapshot.text("proc/mdstat"), device)
-            disks = len(slots)
         if not accepts(LEVEL, level):
             known = ", ".join(LEVEL.kind.values) if isinstance(LEVEL.kind, Choice) else ""
             raise LeftOut(f"an md array of level {level or 'unknown'}; topologies have {known}")
@@ -338,17 +335,3 @@ def _distinct(over: list[str]) -> list[str]:
     if not over or len(set(over)) < len(over):
         raise LeftOut("a member occurs twice" if over else "its table cannot be read")
     return over
-
-
-def mdstat_array(text: str, device: str) -> tuple[str, dict[str, str], int]:
-    """Level, members by number and chunk of an array in /proc/mdstat, for a machine whose md attributes are not read.
-
-    Spares and failed members are left out. The level is empty where the array is not there or does not run.
-    """
-    array = rf"^{re.escape(device)} : active (?:\(\S+\) )?(raid\d+) (.+)\n.*?(?:(\d+)k chunk.*)?$"
-    line = re.search(array, text, re.MULTILINE)
-    if line is None:
-        return "", {}, 0
-    members = re.finditer(r"([\w!-]+)\[(\d+)\](\([A-Z]\))*", line[2])
-    slots = {member[2]: member[1] for member in members if member[3] not in ("(F)", "(S)")}
-    return line[1], slots, int(line[3] or 0) << 10

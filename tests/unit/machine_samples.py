@@ -28,10 +28,7 @@ class MachineTree:
         there.parent.mkdir(parents=True, exist_ok=True)
         there.symlink_to(os.path.relpath(self.sys / to, there.parent))
 
-    def node(self, number: int, cpus: str) -> None:
-        self.write(f"devices/system/node/node{number}/cpulist", cpus)
-
-    def pci(self, address: str, kind: str, *, speed: str, width: int, node: int, irqs: tuple[int, ...] = ()) -> str:
+    def pci(self, address: str, kind: str, *, speed: str, width: int, node: int) -> str:
         place = f"devices/pci{address[:7]}/{address}"
         for key, value in {
             "class": kind,
@@ -40,8 +37,6 @@ class MachineTree:
             "current_link_width": width,
         }.items():
             self.write(f"{place}/{key}", value)
-        for irq in irqs:
-            self.write(f"{place}/msi_irqs/{irq}", "msix")
         self.link(f"bus/pci/devices/{address}", place)
         return place
 
@@ -124,8 +119,7 @@ class MachineTree:
 def megaraid(root: Path) -> MachineTree:
     """A MegaRAID with four hard disks of which two hold an md mirror on partitions, and an SSD at an AHCI host."""
     tree = MachineTree(root)
-    tree.node(0, "0-7")
-    pci = tree.pci("0000:03:00.0", "0x010400", speed="8.0", width=8, node=0, irqs=(40, 41))
+    pci = tree.pci("0000:03:00.0", "0x010400", speed="8.0", width=8, node=0)
     raid = tree.host(0, pci, can_queue=5088, cmd_per_lun=256, driver="megaraid_sas")
     for place, name in enumerate(("sda", "sdb", "sdc", "sdd")):
         tree.scsi_disk(name, raid, place, 3726, depth=256, wwid=place, spins=True)
@@ -137,13 +131,6 @@ def megaraid(root: Path) -> MachineTree:
         tree.partition(disk, 1, 1, 512)
         tree.partition(disk, 2, 513, 1 << 20)
     tree.array(127, "raid1", "sda2 sdb2", 1023, array_state="clean")
-    (root / "proc").mkdir()
-    rows = (
-        "            CPU0       CPU1",
-        " 40:        120          0  MSI megasas",
-        " 41:          0         77  MSI megasas",
-    )
-    (root / "proc" / "interrupts").write_text("\n".join(rows))
     return tree
 
 
@@ -181,8 +168,6 @@ def two_paths_each(root: Path, disks: int) -> MachineTree:
 def nvme_four_paths(root: Path) -> MachineTree:
     """A namespace reached through four controllers on two nodes, and a drive of its own without multipath."""
     tree = MachineTree(root)
-    for node in (0, 1):
-        tree.node(node, "0-3" if node == 0 else "4-7")
     for number in range(4):
         pci = tree.pci(f"0000:4{number}:00.0", "0x010802", speed="16.0", width=4, node=number // 2)
         _controller(tree, number, pci)
