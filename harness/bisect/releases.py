@@ -9,7 +9,7 @@ from harness.bisect.notebook import ClaimSeen, CommitWord, Observation
 from harness.bisect.oracle import claim_seen
 from harness.bisect.question import Answer, Question
 from harness.bisect.report import range_of
-from harness.judge.ensemble import Ensemble
+from harness.judge.cells import Ensemble
 from harness.report.format import plural
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Status

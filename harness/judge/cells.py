@@ -1,19 +1,54 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What one cell says to judgement: its status and its figures, and whether it compares with that of another kernel."""
+"""What one cell says to judgement: its status and its figures, and whether it compares with that of another kernel.
 
+An ensemble is one figure under all seeds.
+"""
+
+import math
+import statistics
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, geometric_mean
 
-from harness.judge.ensemble import Ensemble
 from harness.judge.statuses import ending
 from harness.metrics.figures import Figures, figures_of
 from harness.metrics.node import MeasurementError
 from harness.metrics.readback import overridden, refused
-from harness.scenario.model import Arm, Load, Status
+from harness.scenario.model import Arm, Bound, Load, Status
 from lab.base.record import BootRecord, Outcome
 
 _SHOWN_WARNINGS = 3
+
+
+@dataclass(frozen=True)
+class Ensemble:
+    """``values`` maps seed to value; there is at least one, and all are finite."""
+
+    values: Mapping[int, float]
+
+    def __post_init__(self) -> None:
+        if not self.values or not all(math.isfinite(value) for value in self.values.values()):
+            raise ValueError("an ensemble needs finite values")
+
+    @property
+    def low(self) -> float:
+        return min(self.values.values())
+
+    @property
+    def high(self) -> float:
+        return max(self.values.values())
+
+    @property
+    def median(self) -> float:
+        return statistics.median(self.values.values())
+
+    def holding(self, bound: Bound) -> tuple[int, ...]:
+        """The seeds whose value lies within ``bound``."""
+        return tuple(seed for seed, value in sorted(self.values.items()) if bound.holds(value))
+
+    def separate_from(self, other: "Ensemble") -> bool:
+        """Whether the two ranges have no value in common: only then do two kernels differ."""
+        return self.high < other.low or other.high < self.low
 
 
 @dataclass(frozen=True)

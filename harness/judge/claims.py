@@ -8,11 +8,10 @@ let the entry excuse the next failure too. Seeds that disagree, and whatever cou
 stay what they are. ``Judgement.status`` never changes, so that a bisect can look past the file.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
-from harness.judge.diagnosis import Diagnosed, cause, diagnose
-from harness.judge.ensemble import Ensemble
+from harness.judge.cells import Ensemble
 from harness.judge.killers import UNPROVEN, killers
 from harness.judge.operands import (
     TOO_BUSY,
@@ -20,11 +19,13 @@ from harness.judge.operands import (
     Unavailable,
     arms_needed,
     guest_idle,
+    operands,
     ratio_ensemble,
     window_values,
 )
 from harness.noise import FEWEST_ROUNDS, MOST_ROUNDS, Decision, Interval, Rule, Scatter, decide, scatter
-from harness.scenario.model import Bound, Claim, Control, KnownFailure, Ratio, Reproduction, Status, is_in
+from harness.scenario.model import Bound, Claim, Condition, Control, KnownFailure, Ratio, Reproduction, Status, is_in
+from harness.scenario.ratio import NUMBER
 from lab.base.record import Outcome
 
 NOT_RUN = "not run"
@@ -48,6 +49,39 @@ class Judgement:
     interval: Interval | None = None
     open: bool = False
     scatter: Scatter | None = None
+
+
+@dataclass(frozen=True)
+class JudgedCondition:
+    """A condition and its figure. ``value`` is None where it was not measured."""
+
+    ratio: str
+    expect: str
+    value: Ensemble | None
+    holds: bool
+
+    def __str__(self) -> str:
+        if self.value is None:
+            return f"{self.ratio} not measured"
+        low, high = f"{self.value.low:.3g}", f"{self.value.high:.3g}"
+        return f"{self.ratio} = {low if low == high else f'{low} .. {high}'}"
+
+
+@dataclass(frozen=True)
+class Diagnosed:
+    """A diagnosis and the figures of its conditions. It holds when all of them do, under every seed."""
+
+    that: str
+    findings: tuple[JudgedCondition, ...]
+
+    @property
+    def holds(self) -> bool:
+        return all(finding.holds for finding in self.findings)
+
+    @property
+    def ruled_out(self) -> bool:
+        """Whether a condition was measured and does not hold."""
+        return any(finding.value is not None and not finding.holds for finding in self.findings)
 
 
 @dataclass(frozen=True)
@@ -149,15 +183,10 @@ class ControlVerdict(EntryVerdict):
 
 
 @dataclass(frozen=True)
-class ReproductionVerdict:
-    """A ratio of the field report and the measured one. ``ensemble`` is None when not measured; ``reason`` says why."""
+class ReproductionVerdict(Reproduction):
+    """``ensemble`` is the measured ratio, None when not measured; ``reason`` says why."""
 
-    that: str
-    ratio: str
-    reported: float | None
-    in_words: str
-    because: str
-    ensemble: Ensemble | None
+    ensemble: Ensemble | None = None
     reason: str = ""
 
     @property
@@ -174,9 +203,7 @@ def judge_reproduction(entry: Reproduction, evidence: Evidence, seeds: Sequence[
         ensemble, reason = ratio_ensemble(entry.ratio, evidence, seeds), ""
     except Unavailable as lacking:
         ensemble, reason = None, lacking.reason
-    return ReproductionVerdict(
-        entry.that, entry.ratio.text, entry.reported, entry.in_words, entry.because, ensemble, reason
-    )
+    return ReproductionVerdict(**vars(entry), ensemble=ensemble, reason=reason)
 
 
 def judge_claim(claim: Claim, evidence: Evidence, seeds: Sequence[int], release: str = "") -> ClaimVerdict:
@@ -293,3 +320,46 @@ def _expectation(known: KnownFailure, status: Status) -> str:
             "the expectation is out of date, narrow its range or remove it"
         )
     return ""
+
+
+def diagnose(ratio: Ratio, evidence: Evidence, seeds: Sequence[int]) -> tuple[Diagnosed, ...]:
+    """The scenario's diagnoses of the windows that the ratio is about, each with its figures."""
+    windows = _windows(ratio)
+    return tuple(
+        Diagnosed(diagnosis.that, tuple(_finding(condition, evidence, seeds) for condition in diagnosis.when))
+        for diagnosis in evidence.scenario.diagnoses
+        if all(_windows(condition.ratio) <= windows for condition in diagnosis.when)
+    )
+
+
+def cause(diagnosed: Sequence[Diagnosed]) -> str:
+    """The diagnoses that hold, with their figures; else that the cause is not known, and what was ruled out."""
+    holding = [diagnosis for diagnosis in diagnosed if diagnosis.holds]
+    if holding:
+        return "; ".join(f"{diagnosis.that} ({', '.join(map(str, diagnosis.findings))})" for diagnosis in holding)
+    return "; ".join(_unknown(diagnosed)) if diagnosed else ""
+
+
+def _unknown(diagnosed: Sequence[Diagnosed]) -> Iterator[str]:
+    yield "cause unknown"
+    ruled_out = [diagnosis for diagnosis in diagnosed if diagnosis.ruled_out]
+    for diagnosis in ruled_out:
+        against = [finding for finding in diagnosis.findings if finding.value is not None and not finding.holds]
+        yield f"ruled out: {diagnosis.that} ({', '.join(f'{finding}, not {finding.expect}' for finding in against)})"
+    for diagnosis in diagnosed:
+        if diagnosis not in ruled_out:
+            yield f"not measured: {diagnosis.that}"
+
+
+def _windows(ratio: Ratio) -> set[tuple[str, ...]]:
+    """The arms and loads of its figures, and of what the topology allows."""
+    return {operand.path[:2] for operand in operands(ratio) if operand.kind != NUMBER}
+
+
+def _finding(condition: Condition, evidence: Evidence, seeds: Sequence[int]) -> JudgedCondition:
+    ratio, expect = condition.ratio, condition.expect
+    try:
+        value = ratio_ensemble(ratio, evidence, seeds)
+    except Unavailable:
+        return JudgedCondition(ratio.text, expect.text, None, holds=False)
+    return JudgedCondition(ratio.text, expect.text, value, len(value.holding(expect)) == len(seeds))

@@ -11,8 +11,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.judge.cells import CellResult, compared
-from harness.judge.ensemble import Ensemble
+from harness.judge.cells import CellResult, Ensemble, compared
 from harness.judge.thresholds import LARGE, SINGLE, NullEvidence, kind
 from harness.scenario.model import Status
 

@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from harness.judge.cells import CellResult
-from harness.judge.ensemble import Ensemble
+from harness.judge.cells import CellResult, Ensemble
 from harness.judge.statuses import worst
 from harness.limits.bounds import arm_bound
 from harness.noise import Rule

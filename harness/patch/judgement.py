@@ -5,10 +5,9 @@ from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 
-from harness.judge.cells import CellResult
+from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement
 from harness.judge.comparison import Change, Difference
-from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
 from harness.record.judging import changes_of_runs, judge_run
 from harness.record.store import RunFolder

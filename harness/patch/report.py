@@ -4,8 +4,8 @@
 from collections.abc import Iterator, Sequence
 from textwrap import wrap
 
+from harness.judge.cells import Ensemble
 from harness.judge.comparison import Difference
-from harness.judge.ensemble import Ensemble
 from harness.patch.judgement import Effect
 from harness.patch.series import Patch
 from harness.patch.study import MeasuredSeries

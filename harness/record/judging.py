@@ -12,17 +12,14 @@ from harness.base.files import json_bytes, read_json
 from harness.base.plain import identity
 from harness.judge.cells import CellResult, agreed, measured, not_run, skipped
 from harness.judge.comparison import Change, changes
-from harness.judge.document import verdict_document
-from harness.judge.ensemble import Ensemble
-from harness.judge.operands import Evidence, ratio_ensemble
 from harness.judge.thresholds import evidence
-from harness.judge.verdict import Verdict, judge, judge_in_sequence
+from harness.judge.verdict import Verdict, judge, judge_in_sequence, verdict_document
 from harness.limits.bottleneck import Bottleneck, bottleneck
 from harness.metrics.node import MeasurementError
 from harness.metrics.use import read_use
 from harness.record.boot_files import NAME, Damaged, read_boot
 from harness.record.store import CHECKSUMS, PLAN, RESOLVED, PlannedCell, RunFolder, Store, digest_of_plan, load_run
-from harness.scenario.model import Clock, Ratio, Scenario, Status
+from harness.scenario.model import Clock, Scenario, Status
 from lab.base.digest import digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.base.record import BootRecord
@@ -137,11 +134,6 @@ def judge_run(run: RunFolder) -> Verdict:
 
     Raises Misuse when the baseline run is gone, Altered when evidence is missing or altered.
     """
-    return judge_as(run, run.facts.kernel.mutant)
-
-
-def judge_as(run: RunFolder, mutant: str) -> Verdict:
-    """The same as if the kernel were broken by ``mutant``, whose controls count then."""
     facts, results = run.facts, results_of(run)
     baseline, path = None, run.path.parent / facts.baseline
     if facts.baseline:
@@ -150,18 +142,10 @@ def judge_as(run: RunFolder, mutant: str) -> Verdict:
         baseline = results_of(load_run(path))
 
     def judged(seeds: Sequence[int]) -> Verdict:
-        release = facts.kernel.release
-        return judge(
-            run.scenario, results, baseline, seeds, facts.arms, release=release, mutant=mutant, rule=facts.rule
-        )
+        kernel = {"release": facts.kernel.release, "mutant": facts.kernel.mutant}
+        return judge(run.scenario, results, baseline, seeds, facts.arms, rule=facts.rule, **kernel)
 
     return judged(facts.seeds) if facts.rule is None else judge_in_sequence(facts.rule, facts.seeds, results, judged)
-
-
-def ratio_of(run: RunFolder, ratio: Ratio) -> Ensemble:
-    """A ratio of the run's own scenario, by the seeds that its verdict rests on. Raises Unavailable."""
-    cells = {(cell.arm, cell.seed): cell for cell in results_of(run)}
-    return ratio_ensemble(ratio, Evidence(run.scenario, cells), judge_run(run).seeds)
 
 
 def newest_runs(store: Store, scenario: Scenario, *, built: bool = False) -> dict[str, RunFolder]:

@@ -26,9 +26,8 @@ from typing import Any
 
 from harness.base.files import ELSEWHERE, held, json_bytes, link_atomic, read_json, write_atomic, write_json, writing
 from harness.base.plain import from_plain, to_plain
-from harness.judge.document import SCHEMA as VERDICT_SCHEMA
-from harness.judge.document import verdict_document
-from harness.judge.verdict import Verdict
+from harness.judge.verdict import SCHEMA as VERDICT_SCHEMA
+from harness.judge.verdict import Verdict, verdict_document
 from harness.noise import Rule
 from harness.record.boot_files import load_boot
 from harness.scenario.model import Scenario

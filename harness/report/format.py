@@ -4,9 +4,8 @@
 from collections.abc import Iterator, Mapping, Sequence
 from typing import Any
 
-from harness.judge.cells import CellResult
-from harness.judge.claims import XFAIL, XPASS, Judgement, ReproductionVerdict
-from harness.judge.ensemble import Ensemble
+from harness.judge.cells import CellResult, Ensemble
+from harness.judge.claims import XFAIL, XPASS, Judgement
 from harness.scenario.model import Reproduction, Status
 
 STYLES: Mapping[str, str] = {
@@ -51,7 +50,7 @@ def spread(ensemble: Ensemble) -> str:
     return figure(ensemble.median) + (f" [{between}]" if between else "")
 
 
-def reported(told: Reproduction | ReproductionVerdict) -> str:
+def reported(told: Reproduction) -> str:
     """The report's figure, or its words in quotation marks where it has none."""
     return f'"{told.in_words}"' if told.reported is None else f"{told.reported:g}"
 

@@ -4,9 +4,9 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from harness.judge.cells import Ensemble
 from harness.judge.claims import XFAIL, XPASS, ClaimVerdict, EntryVerdict
 from harness.judge.comparison import Difference, kind_of
-from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
 from harness.limits.bottleneck import Bottleneck
 from harness.noise import FEWEST_ROUNDS, Rule

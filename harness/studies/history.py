@@ -9,8 +9,8 @@ from dataclasses import dataclass
 from rich.console import Console
 from rich.text import Text
 
+from harness.judge.cells import Ensemble
 from harness.judge.comparison import Difference, kind_of
-from harness.judge.ensemble import Ensemble
 from harness.judge.thresholds import LARGE
 from harness.record.index import Index, IndexedRun
 from harness.report.format import figure, plural, spread

@@ -10,8 +10,7 @@ import pytest
 from rich.console import Console
 
 from harness.judge.cells import CellResult, differences
-from harness.judge.document import verdict_document
-from harness.judge.verdict import Verdict, judge
+from harness.judge.verdict import Verdict, judge, verdict_document
 from harness.record.store import KernelFacts
 from harness.report.terminal.terminal import Detail, print_verdict
 from harness.report.words import Effort, Surroundings, conclusion

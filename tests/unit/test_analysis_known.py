@@ -11,9 +11,8 @@ from rich.console import Console
 
 from harness.judge.cells import CellResult
 from harness.judge.claims import XFAIL, XPASS
-from harness.judge.document import verdict_document
 from harness.judge.statuses import ENDINGS, WORST_FIRST, ending, exit_code, roll_up, worst
-from harness.judge.verdict import Verdict, judge
+from harness.judge.verdict import Verdict, judge, verdict_document
 from harness.report.terminal.terminal import print_verdict
 from harness.report.words import Effort, Surroundings, conclusion
 from harness.scenario.model import Claim, KnownFailure, Scenario, Status

@@ -9,8 +9,7 @@ from typing import Any
 
 import pytest
 
-from harness.judge.cells import _mean, skipped
-from harness.judge.ensemble import Ensemble
+from harness.judge.cells import Ensemble, _mean, skipped
 from harness.judge.operands import Evidence, window_values
 from harness.judge.verdict import judge
 from harness.limits.bottleneck import NOTHING, bottleneck

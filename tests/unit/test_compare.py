@@ -6,8 +6,8 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
+from harness.judge.cells import Ensemble
 from harness.judge.comparison import Difference, kind_of
-from harness.judge.ensemble import Ensemble
 from harness.judge.thresholds import LARGE
 from harness.record.pairing import pairs, side
 from harness.record.store import load_run

@@ -10,10 +10,9 @@ import pytest
 
 from harness.cli import main
 from harness.commands.common.options import PAGES
+from harness.judge.cells import Ensemble
 from harness.judge.claims import Judgement
-from harness.judge.document import verdict_document
-from harness.judge.ensemble import Ensemble
-from harness.judge.verdict import judge
+from harness.judge.verdict import judge, verdict_document
 from harness.record.judging import judge_run
 from harness.record.store import Store
 from harness.report import markdown

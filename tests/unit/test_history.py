@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from harness.judge.ensemble import Ensemble
+from harness.judge.cells import Ensemble
 from harness.record.index import IndexedRun, open_index
 from harness.studies.history import FigureSeries, history
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS

@@ -11,7 +11,7 @@ import pytest
 from harness.base.files import write_json
 from harness.cli import main
 from harness.commands.common.output import surroundings
-from harness.judge.ensemble import Ensemble
+from harness.judge.cells import Ensemble
 from harness.judge.verdict import judge
 from harness.metrics.occupancy import DiskTime
 from harness.metrics.use import Held, LoadUse

@@ -11,9 +11,8 @@ from hypothesis import strategies as st
 from rich.console import Console
 
 from harness.commands.common.options import SCENARIOS
-from harness.judge.cells import CellResult, skipped
+from harness.judge.cells import CellResult, Ensemble, skipped
 from harness.judge.claims import Judgement
-from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Measurement, Verdict, judge
 from harness.limits.bottleneck import Bottleneck
 from harness.limits.elements import Element, ElementKind

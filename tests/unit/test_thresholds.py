@@ -12,9 +12,8 @@ from rich.console import Console
 from harness.base.files import write_json
 from harness.commands.common.options import SCENARIOS
 from harness.commands.compare import _comparison
-from harness.judge.cells import CellResult
+from harness.judge.cells import CellResult, Ensemble
 from harness.judge.comparison import Difference, changes, kind_of
-from harness.judge.ensemble import Ensemble
 from harness.judge.thresholds import DATA, LARGE, LEAST_ARMS, SINGLE, NullEvidence, evidence, kind
 from harness.patch.judgement import Effect, outcomes
 from harness.record.judging import changes_of_runs

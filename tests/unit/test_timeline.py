@@ -8,7 +8,7 @@ import pytest
 
 from harness.bisect.releases import Releases, bisect_releases
 from harness.bisect.releases import text as release_text
-from harness.judge.ensemble import Ensemble
+from harness.judge.cells import Ensemble
 from harness.judge.verdict import judge
 from harness.record.store import KernelFacts
 from harness.scenario.model import Status

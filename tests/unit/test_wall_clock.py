@@ -13,8 +13,7 @@ import pytest
 from rich.console import Console
 
 from harness.judge.cells import CellResult, measured, not_run
-from harness.judge.document import verdict_document
-from harness.judge.verdict import Verdict, judge, judge_in_sequence, unmade
+from harness.judge.verdict import Verdict, judge, judge_in_sequence, unmade, verdict_document
 from harness.noise import Rule, scatter, stopping_rule
 from harness.report.format import noise
 from harness.report.terminal.explain import describe_scenario

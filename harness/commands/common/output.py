@@ -11,8 +11,7 @@ from pathlib import Path
 from rich.console import Console
 
 from harness.base.files import write_atomic, writing
-from harness.judge.document import verdict_document
-from harness.judge.verdict import Verdict
+from harness.judge.verdict import Verdict, verdict_document
 from harness.limits.bottleneck import Bottleneck
 from harness.record.judging import explain_run
 from harness.record.store import RunFolder

@@ -7,7 +7,7 @@ from math import ceil, floor, log10
 
 from markupsafe import Markup
 
-from harness.judge.ensemble import Ensemble
+from harness.judge.cells import Ensemble
 from harness.noise import Interval
 from harness.report.drawing import svg
 from harness.report.format import figure, spread

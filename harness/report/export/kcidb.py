@@ -14,8 +14,8 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from harness.judge.cells import Ensemble
 from harness.judge.claims import XFAIL, XPASS
-from harness.judge.ensemble import Ensemble
 from harness.judge.verdict import Verdict
 from harness.report.export.parts import BOOTS, Export, JudgedPart, parts
 from harness.scenario.metric_names import METRICS

@@ -7,8 +7,7 @@ from statistics import fmean
 
 from markupsafe import escape
 
-from harness.judge.cells import CellResult, ensemble_of
-from harness.judge.ensemble import Ensemble
+from harness.judge.cells import CellResult, Ensemble, ensemble_of
 from harness.judge.verdict import Verdict
 from harness.metrics.figures import PER_IO
 from harness.metrics.node import MeasurementError

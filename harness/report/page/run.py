@@ -112,7 +112,7 @@ def _reproductions(verdict: Verdict) -> Iterator[Values]:
         off = "" if told.off is None else f"{100 * told.off:+.1f} % from the report's {reported(told)}. "
         words = f"Report: {reported(told)}. " if told.reported is None else ""
         drawn = strip(told.that, [StripRow("", told.ensemble)], reported=told.reported)
-        more = {"expect": "", "ratio": told.ratio, "sentence": words + off + (told.because or told.reason)}
+        more = {"expect": "", "ratio": told.ratio.text, "sentence": words + off + (told.because or told.reason)}
         yield {"word": "", "must": "", "that": told.that, "value": shown, **more, "strip": drawn}
 
 

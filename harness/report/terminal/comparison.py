@@ -8,8 +8,8 @@ from rich.console import Console
 from rich.table import Column, Table
 from rich.text import Text
 
+from harness.judge.cells import Ensemble
 from harness.judge.comparison import Change, Difference
-from harness.judge.ensemble import Ensemble
 from harness.judge.thresholds import LARGE, SINGLE
 from harness.report.format import figure, limits, percent, plural
 from harness.report.terminal.printing import figures, plain_table, print_wide, trimmed

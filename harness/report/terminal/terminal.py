@@ -91,7 +91,7 @@ def _reproductions(console: Console, verdict: Verdict) -> None:
         for words, style in (
             (f"report {reported(told)}", ""),
             (seen, "bold" if told.ensemble else "dim"),
-            (told.ratio, "dim"),
+            (told.ratio.text, "dim"),
             (told.because, "italic"),
         ):
             if words:

@@ -4,8 +4,8 @@
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
 
+from harness.judge.cells import Ensemble
 from harness.judge.claims import Judgement
-from harness.judge.ensemble import Ensemble
 from harness.judge.killers import UNPROVEN, entries, killer, killers, unit_of
 from harness.judge.operands import arms_needed
 from harness.report.format import value

@@ -5,9 +5,8 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TypeVar
 
-from harness.judge.cells import CellResult
+from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement
-from harness.judge.ensemble import Ensemble
 from harness.limits.bounds import arm_bound
 from harness.noise import ERROR, Interval, interval
 from harness.report import markdown

@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Mapping, Sequence
 from itertools import pairwise
 
-from harness.judge.ensemble import Ensemble
+from harness.judge.cells import Ensemble
 from harness.report import markdown
 from harness.report.format import figure, plural
 from harness.studies.evidence.pages import EvidencePage, grid, scores_by_row, table_section, write

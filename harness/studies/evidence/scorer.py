@@ -9,10 +9,9 @@ from contextlib import suppress
 from dataclasses import dataclass, replace
 
 from harness.base.plain import identity
-from harness.judge.cells import CellResult
+from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement, judge_claim, judge_control, judge_ratio
 from harness.judge.comparison import Difference, changes_of_figures
-from harness.judge.ensemble import Ensemble
 from harness.judge.operands import Evidence, Unavailable, ratio_ensemble
 from harness.judge.thresholds import NullEvidence
 from harness.judge.verdict import Verdict, judge

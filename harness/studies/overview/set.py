@@ -80,7 +80,7 @@ def _reproductions(rows: Sequence[Row]) -> Iterator[Values]:
     for wanted in _newest(rows).reproduces:
         drawn = []
         for label, run in rows:
-            alike = [told for told in run.verdict.reproductions if told.ratio == wanted.ratio.text] if run else []
+            alike = [told for told in run.verdict.reproductions if told.ratio == wanted.ratio] if run else []
             drawn.append(StripRow(label, alike[0].ensemble if alike else None))
         words = [(row.label, "", spread(row.ensemble) if row.ensemble else _NOTHING) for row in drawn]
         picture = strip(wanted.that, drawn, reported=wanted.reported)

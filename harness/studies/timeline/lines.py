@@ -5,7 +5,7 @@ import itertools
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.judge.ensemble import Ensemble
+from harness.judge.cells import Ensemble
 from harness.judge.thresholds import LARGE
 from harness.scenario.metric_names import unit
 from harness.scenario.model import Bound, Status
