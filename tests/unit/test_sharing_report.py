@@ -1,0 +1,169 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Lines and locks by name, in text, page and the model of more CPUs, from a window that is written down here."""
+
+import re
+from dataclasses import replace
+
+import pytest
+
+from harness.metrics.sharing import read_sharing
+from harness.sharing.page import sharing_page
+from harness.sharing.scaling import scaling_of
+from harness.sharing.text import differential_lines, window_lines
+from harness.sharing.window import HEAP, Group, Head, Place, Use, Window, window_of
+from lab.sharing import Symbols, read_symbols
+
+BASE = 0xFFFF88801EA00000
+KALLSYMS = """\
+0000000000000000 A __per_cpu_start
+0000000000023000 A runqueues
+0000000000030000 A __per_cpu_end
+ffffffff81000000 T submit_one
+ffffffff81000100 T complete_one.isra.0
+ffffffff81000200 t reader
+ffffffff82a00000 D counter
+ffffffff82a00080 D other
+"""
+# 100 I/Os on two CPUs. Both write the counter's line in each, CPU 0 writes a line of the heap of which CPU 1 reads other
+# bytes, and CPU 0 writes its run queue, which CPU 1 reads ten times.
+WINDOW = f"""\
+turns 400
+cpu 0 {BASE:x} 50000 1000 50 100 60 500
+cpu 1 {BASE + 0x40000:x} 50000 1000 50 100 40 500
+lock ffffffff82a00080 3 100 2 5000 90
+lock {BASE + 0x23000:x} 1 60 0 400 20
+line 2a00000 ffffffff82a00000
+user 0 0 50 0 50 0 ff
+user 1 0 50 0 50 0 ff
+by ffffffff81000010 0 0 50 0 50 ff
+by ffffffff81000110 1 0 50 0 50 ff
+line 5000 ffff888000005000
+user 0 0 50 0 25 0 f
+user 1 50 0 25 0 f0 0
+by ffffffff81000020 0 0 50 0 25 f
+by ffffffff81000210 1 50 0 25 0 f0
+line 1ea23000 {BASE + 0x23000:x}
+user 0 0 50 0 10 0 1
+user 1 10 0 10 0 1 0
+by ffffffff81000030 0 0 50 0 10 1
+by ffffffff81000220 1 10 0 10 0 1
+"""
+FIGURES = {
+    "lines.footprint": 1.0,
+    "lines.seen": 1.7,
+    "lines.written": 3.0,
+    "atomics": 2.0,
+    "locks": 1.6,
+    "locks.held": 54.0,
+    "instructions": 1000.0,
+}
+HEAD = Head("pair", "a.two", 1, "6.1.0", 2, 1000)
+
+
+def symbols(text: str = KALLSYMS) -> Symbols:
+    return read_symbols(text)
+
+
+def window(text: str = WINDOW, **figures: float) -> Window:
+    return window_of(read_sharing(text.encode(), "two.lines"), symbols(), HEAD, {**FIGURES, **figures})
+
+
+def group(name: str, own: Window | None = None) -> Group:
+    return next(group for group in (own or window()).groups if group.place.name == name)
+
+
+def test_a_line_has_the_name_of_its_symbol_of_its_cpu_or_of_the_functions_that_move_it() -> None:
+    assert [own.place for own in window().groups] == [
+        Place("counter"),
+        Place(HEAP, ("reader", "submit_one")),
+        Place("per-CPU runqueues of CPU 0"),
+    ]
+
+
+def test_counts_are_for_each_io() -> None:
+    # A line that two CPUs write equally moves in half of the writes, 50 * 50 / 100 for each.
+    assert group("counter").footprint == pytest.approx(0.5)
+    assert (group("counter").seen_reads, group("counter").seen_writes) == (0.0, 1.0)
+    assert group(HEAP).footprint == pytest.approx(0.5)
+    assert (group(HEAP).seen_reads, group(HEAP).seen_writes) == (0.25, 0.25)
+
+
+def test_the_compilers_suffix_is_not_a_part_of_a_functions_name() -> None:
+    assert [use.function for use in group("counter").uses] == ["submit_one", "complete_one"]
+    assert group("counter").uses[1] == Use("vmlinux", "complete_one.isra.0", 0x10, 0.0, 0.5, 0.5)
+
+
+def test_cpus_that_use_different_bytes_share_falsely() -> None:
+    assert (group("counter").overlap, group(HEAP).overlap) == (True, False)
+    same_bytes = WINDOW.replace("user 1 50 0 25 0 f0 0", "user 1 50 0 25 0 f8 0")
+    assert group(HEAP, window(same_bytes)).overlap
+
+
+def test_only_locks_that_several_cpus_take_are_listed() -> None:
+    (lock,) = window().locks
+    assert (str(lock.place), lock.taken, lock.held, lock.longest, lock.contended) == ("other", 1.0, 50.0, 90, 0.02)
+
+
+def numbers(lines: list[str], column: int) -> list[float]:
+    """The numbers of a column of the table below "footprint" or "before"."""
+    start = next(at for at, line in enumerate(lines) if line.endswith(("what moves it", "by footprint")))
+    rows = [line for line in lines[start + 1 :] if re.match(r" +-?\d", line) and len(line.split()) > column]
+    return [float(row.split()[column]) for row in rows if not row.endswith("unexplained")]
+
+
+@pytest.mark.parametrize("most", [1, 2, 12])
+def test_a_window_as_text_adds_up_and_fits_a_screen(most: int) -> None:
+    own = window()
+    lines = window_lines(own, most)
+    end = next(at for at, line in enumerate(lines) if line.endswith("others"))
+    assert sum(numbers(lines[: end + 1], 0)) == pytest.approx(sum(group.footprint for group in own.groups), abs=0.002)
+    assert max(map(len, lines)) <= 112
+    assert any("counter, 2 CPUs" in line for line in lines)
+
+
+def test_lines_of_source_are_shown_once_where_they_are_known() -> None:
+    own = replace(window(), groups=(group("counter"),))
+    lines = window_lines(own, lines_of=lambda use: "block.c:7 count++;" if use.symbol != "reader" else "")
+    assert [line.strip() for line in lines].count("block.c:7 count++;") == 1
+
+
+@pytest.mark.parametrize("most", [1, 12])
+def test_a_difference_has_nothing_unexplained(most: int) -> None:
+    after = window(WINDOW.replace("user 0 0 50 0 50 0 ff", "user 0 0 10 0 10 0 ff"))
+    lines = differential_lines(window(), after, most)
+    delta = sum(own.footprint for own in after.groups) - sum(own.footprint for own in window().groups)
+    assert sum(numbers(lines, 2)) == pytest.approx(delta, abs=0.002)
+    assert lines[-3].split() == ["0.000", "unexplained"]
+
+
+def test_a_line_of_one_side_is_new_or_gone() -> None:
+    without = WINDOW[: WINDOW.index("line 5000")] + WINDOW[WINDOW.index("line 1ea23000") :]
+    gone, new = differential_lines(window(), window(without)), differential_lines(window(without), window())
+    assert any(line.endswith("heap of reader, submit_one (gone)") for line in gone)
+    assert any(line.endswith("heap of reader, submit_one (new)") for line in new)
+
+
+def test_the_model_saturates_where_the_busiest_station_is_always_busy() -> None:
+    # The lock: 50 ns held and one transfer for each I/O. An I/O takes 1,000 ns and the transfers of all lines: the
+    # counter's 1, the heap's 1 (0.5 writes and 0.5 reads of another's), 0.6 of the run queue.
+    model = scaling_of(window(), 40)
+    assert model is not None
+    assert (model.busiest.name, model.busiest.demand) == ("lock other", 90.0)
+    assert model.demands == pytest.approx(40 * 2.6)
+    assert model.saturates == pytest.approx((1000 + 104) / 90)
+    assert model.speed_up(1) == 1.0
+    assert model.speed_up(4) == pytest.approx(4 * 1000 / 1104)
+    assert model.speed_up(128) == pytest.approx(1000 / 90)
+
+
+def test_areas_of_one_cpu_are_no_stations() -> None:
+    alone = replace(window(), groups=tuple(own for own in window().groups if own.place.per_cpu), locks=())
+    assert scaling_of(alone, 200) is None
+
+
+def test_the_page_draws_the_bytes_of_each_cpu() -> None:
+    page = sharing_page([window()])
+    assert page.count('class="write"') == 8 + 8 + 4 + 1
+    assert page.count('class="read"') == 4 + 1
+    assert page.count("<svg") == 3
+    assert "<script" not in page
