@@ -26,7 +26,7 @@ from harness.report.page.render import kind
 from harness.report.page.run import run_page
 from harness.scenario.model import Bound, Clock, Status
 from harness.studies.overview.collection import JudgedRun, heat_rows, margin, newest, of_matrix
-from harness.studies.overview.set import claims, compared
+from harness.studies.overview.set import compared, entries
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS
 from lab.topology.load import load_topology
 from tests.unit.analysis_samples import cell, scenario
@@ -198,7 +198,7 @@ def test_kernels_differ_only_where_their_ranges_do(tmp_path: Path) -> None:
     changes = {(row["arm"], row["load"], row["role"]): row["cells"][1][2] for row in compared(rows)}
     assert changes["none", "together", "fast"] == "~"
     assert changes["red", "together", "fast"] == "+642.9 % *"
-    (claim,) = claims(rows)
+    (claim,) = entries(rows, "claims", "expected")
     assert [(label, word) for label, word, _ in claim["words"]] == [("0", "PASS"), ("1", "PASS")]
     assert [
         claim["strip"].count(f'<text class="" x="2" y="{y}">{row}</text>') for row, y in (("0", 37), ("1", 59))

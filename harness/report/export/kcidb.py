@@ -11,7 +11,6 @@ is DONE: it was measured and does not count.
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from dataclasses import dataclass
 from typing import Any
 
 from harness.judge.cells import Ensemble
@@ -34,41 +33,22 @@ _LONGEST_SLUG = 60
 Json = dict[str, Any]
 
 
-@dataclass(frozen=True)
-class _Run(Export):
-    """What all objects of a document share. ``build`` is the id of the kernel that was tested."""
-
-    @property
-    def build(self) -> str:
-        return f"{ORIGIN}:{self.facts.kernel.digest}"
-
-    def test(self, name: str, path: Sequence[str], status: str, comment: str, misc: Json) -> Json:
-        """``name`` identifies the test within the run."""
-        started = {"start_time": self.facts.started} if self.facts.started else {}
-        return {
-            "id": f"{ORIGIN}:{self.facts.run_id}:{name}",
-            "origin": ORIGIN,
-            "build_id": self.build,
-            "environment": {"comment": _text(f"{self.facts.qemu}, {self.scenario.clock} clock")},
-            "path": ".".join((ORIGIN, self.scenario.name, *path)),
-            "comment": _text(comment),
-            "status": status,
-            **started,
-            "misc": {"run": self.facts.run_id, "verdict": str(self.verdict.status), **misc},
-        }
-
-
-def kcidb_json(export: Export) -> str:
+def kcidb_json(run: Export) -> str:
     """The whole document, indented; its last line ends with a newline."""
-    run = _Run(export.scenario, export.verdict, export.facts, export.seconds)
+    kernel = run.facts.kernel
+    packaged = {"id": f"{ORIGIN}:{kernel.digest}", "origin": ORIGIN}
+    checkout: Json = {"comment": _text(f"Linux {kernel.release}: {kernel.origin}"), "valid": True}
+    build: Json = {"checkout_id": packaged["id"], "comment": _text(kernel.origin), "architecture": "x86_64"}
     # A boot is a test only if it went wrong: it is then the reason why a claim has no figure.
     every = [part for part in parts(run) if part.group != BOOTS or part.word != Status.PASS]
     judged = [(part, _test(run, number, part)) for number, part in enumerate(every, start=1)]
     known = [(part.known, part.word, test) for part, test in judged if part.known and part.word in _STATUSES]
     document = {
         "version": VERSION,
-        "checkouts": [_checkout(run)],
-        "builds": [_build(run)],
+        "checkouts": [{**packaged, **checkout, "misc": {"release": kernel.release, "spec": kernel.spec}}],
+        "builds": [
+            {**packaged, **build, "status": "PASS", "misc": {"release": kernel.release, "digest": kernel.digest}}
+        ],
         "tests": [*(test for _, test in judged), *_measurements(run)],
         "issues": list({issue["id"]: issue for issue in (_issue(entry, test) for entry, _, test in known)}.values()),
         "incidents": [_incident(entry, test, present=word == XFAIL) for entry, word, test in known],
@@ -77,31 +57,23 @@ def kcidb_json(export: Export) -> str:
     return json.dumps(kept, indent=1, ensure_ascii=False, allow_nan=False) + "\n"
 
 
-def _checkout(run: _Run) -> Json:
-    kernel = run.facts.kernel
+def _named_test(run: Export, name: str, path: Sequence[str], status: str, comment: str, **misc: Any) -> Json:
+    """``name`` identifies the test within the run."""
+    facts = run.facts
     return {
-        "id": run.build,
+        "id": f"{ORIGIN}:{facts.run_id}:{name}",
         "origin": ORIGIN,
-        "comment": _text(f"Linux {kernel.release}: {kernel.origin}"),
-        "valid": True,
-        "misc": {"release": kernel.release, "spec": kernel.spec},
+        "build_id": f"{ORIGIN}:{facts.kernel.digest}",
+        "environment": {"comment": _text(f"{facts.qemu}, {run.scenario.clock} clock")},
+        "path": ".".join((ORIGIN, run.scenario.name, *path)),
+        "comment": _text(comment),
+        "status": status,
+        **({"start_time": facts.started} if facts.started else {}),
+        "misc": {"run": facts.run_id, "verdict": str(run.verdict.status), **misc},
     }
 
 
-def _build(run: _Run) -> Json:
-    kernel = run.facts.kernel
-    return {
-        "id": run.build,
-        "origin": ORIGIN,
-        "checkout_id": run.build,
-        "comment": _text(kernel.origin),
-        "architecture": "x86_64",
-        "status": "PASS",
-        "misc": {"release": kernel.release, "digest": kernel.digest},
-    }
-
-
-def _test(run: _Run, number: int, part: JudgedPart) -> Json:
+def _test(run: Export, number: int, part: JudgedPart) -> Json:
     ensemble = part.judgement.ensemble if part.judgement else None
     misc: Json = {"word": part.word, "counts": part.counts, "facts": [_text(fact) for fact in part.facts]}
     if ensemble is not None:
@@ -110,7 +82,7 @@ def _test(run: _Run, number: int, part: JudgedPart) -> Json:
     status = _STATUSES.get(part.word, part.word)
     if not part.counts and status == Status.FAIL:
         status = str(Status.DONE)
-    test = run.test(f"{part.group}:{number}", (part.group, _slug(part.name)), status, comment, misc)
+    test = _named_test(run, f"{part.group}:{number}", (part.group, _slug(part.name)), status, comment, **misc)
     if part.seconds:
         test["duration"] = part.seconds
     if ensemble is not None and test["status"] != Status.SKIP:
@@ -118,14 +90,14 @@ def _test(run: _Run, number: int, part: JudgedPart) -> Json:
     return test
 
 
-def _measurements(run: _Run) -> Iterator[Json]:
+def _measurements(run: Export) -> Iterator[Json]:
     """The median over the seeds of each metric in _REPORTED, in base units."""
     for (arm, load, role, metric), ensemble in _figures(run.verdict).items():
         path = ("measured", arm, load, role, _slug(metric))
         name = f"measured:{arm}.{load}.{role}.{metric}"
         comment = f"{metric} of {role} under load {load} in arm {arm}, median over the seeds"
         unit, scale = _unit(metric)
-        test = run.test(name, path, str(Status.DONE), comment, {"values": _values(ensemble, scale)})
+        test = _named_test(run, name, path, str(Status.DONE), comment, values=_values(ensemble, scale))
         yield {**test, "number": {"value": ensemble.median / scale, "unit": unit, "prefix": "metric"}}
 
 

@@ -4,19 +4,19 @@
 import os
 import shlex
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 
 from harness.judge.cells import ensemble_of
-from harness.judge.claims import NOT_RUN, EntryVerdict
+from harness.judge.claims import NOT_RUN
 from harness.judge.thresholds import LARGE
-from harness.judge.verdict import SHOWN_METRIC, Verdict
+from harness.judge.verdict import SHOWN_METRIC
 from harness.metrics.figures import PER_IO
 from harness.report.drawing.chart import StripRow, strip
 from harness.report.format import figure, reported, severity, spread, time_words, value
 from harness.report.page.render import MUST_BE, Values, render
 from harness.report.words import LEGEND, against
-from harness.scenario.model import Claim, Clock, Control, Scenario, Status
+from harness.scenario.model import Claim, Clock, Scenario, Status
 from harness.studies.overview.collection import NEAR, Collection, CollectionCell, Column, JudgedRun, heat_rows
 
 _NOTHING = "-"
@@ -31,30 +31,18 @@ Row = tuple[str, JudgedRun | None]
 """The label of a row, and its run."""
 
 
-def claims(rows: Sequence[Row]) -> list[Values]:
-    """Claims of the newest run on all rows that have the same claim, failures first."""
-    return _across(rows, _newest(rows).claims, lambda verdict: verdict.claims, "expected")
+def entries(rows: Sequence[Row], of: str, wish: str) -> list[Values]:
+    """The ``claims`` or ``controls`` of the newest run on all rows that have the same, failures first.
 
-
-def controls(rows: Sequence[Row]) -> list[Values]:
-    """Negative controls that ran on at least one row, failures first."""
-    return _across(rows, _newest(rows).controls, lambda verdict: verdict.controls, MUST_BE)
-
-
-def _across(
-    rows: Sequence[Row],
-    entries: Iterable[Claim | Control],
-    judged: Callable[[Verdict], Iterable[EntryVerdict]],
-    wish: str,
-) -> list[Values]:
-    """``words`` has a label, a status and a value for each row."""
+    Controls that ran on no row are left out. ``words`` has a label, a status and a value for each row.
+    """
     parts = []
-    for entry in entries:
+    for entry in getattr(_newest(rows), of):
         words, drawn = [], []
         for label, run in rows:
             alike = (
                 verdict
-                for verdict in (judged(run.verdict) if run else ())
+                for verdict in (getattr(run.verdict, of) if run else ())
                 if (verdict.that, verdict.ratio) == (entry.that, entry.ratio.text) and verdict.judgement
             )
             verdict = next(alike, None)
@@ -137,7 +125,8 @@ def _scenario(collection: Collection, scenario: str, target: Path, page_name: st
     named: list[Row] = [(column.label, entry.judged) for column, entry in rows]
     if not any(run for _, run in named):
         return None
-    ratios, red, shown = claims(named), controls(named), list(_runs(rows, target, page_name))
+    ratios, red = entries(named, "claims", "expected"), entries(named, "controls", MUST_BE)
+    shown = list(_runs(rows, target, page_name))
     bad = severity(Status.DONE)
     tables = {name: list(compared(named, *of)) for name, of in _TABLES.items()}
     return {
