@@ -220,7 +220,7 @@ def test_damaged_captures(machine: Callable[[Path], MachineTree], tmp_path: Path
         except BlklabError:
             refused += 1
             continue
-        read_text(yaml_text(captured.document, (*captured.notes, *captured.read)), "captured.yaml")
+        read_text(yaml_text(captured.document, (*captured.notes, *captured.identities)), "captured.yaml")
     assert refused < 50
 
 
