@@ -8,7 +8,6 @@ from pathlib import Path
 from harness.commands.common.options import print_or_write
 from harness.intake.capture import capture
 from harness.intake.devices import slug
-from harness.intake.latencies import read_results
 from harness.intake.snapshot import SCRIPT, collect, read_snapshot
 from harness.intake.yaml_text import read_text, yaml_text
 from lab.base.errors import EXIT_PASS, Misuse
@@ -20,9 +19,6 @@ def configure(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--from", dest="source", type=Path, metavar="PATH", help="the tar file that it wrote")
     where.add_argument("--root", type=Path, metavar="DIR", help="read DIR/sys and DIR/proc instead of /sys and /proc")
     parser.add_argument("--disk", action="append", default=[], metavar="NAME", help="only this device (repeatable)")
-    parser.add_argument(
-        "--latencies", type=Path, metavar="FILE", help="fio's JSON output, for service times, seeks and rates"
-    )
     parser.add_argument("--identities", action="store_true", help="with the host's name and identifiers of disks")
     parser.add_argument("--name", default="captured", help="name of the topology (default: captured)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write FILE instead of printing the topology")
@@ -47,8 +43,7 @@ def execute(options: argparse.Namespace) -> int:
         if options.source
         else collect(options.root, options.disk, identities=options.identities)
     )
-    results = read_results(options.latencies) if options.latencies else ()
-    captured = capture(snapshot, options.name, results)
+    captured = capture(snapshot, options.name)
     left = [f"left out: {note}" for note in captured.notes]
     text = yaml_text(captured.document, (*captured.identities, *left))
     read_text(text, "captured.yaml")

@@ -9,7 +9,7 @@ from harness.intake.devices import slug
 from harness.intake.draft import Drafter, made_up_topology, named_topology
 from harness.intake.jobfile import read_jobs
 from harness.intake.jobs import draft_jobs
-from harness.intake.latencies import reported_iops
+from harness.intake.reported import reported_iops
 from harness.intake.yaml_text import yaml_text
 from lab.base.errors import EXIT_PASS, Misuse
 

@@ -11,7 +11,6 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.intake.devices import MEBIBYTE, CapturedController, CapturedDevices, CapturedLun, Notes, read_devices, slug
-from harness.intake.latencies import FioResult, access_time, service_result
 from harness.intake.snapshot import Snapshot
 from harness.intake.volumes import StackReader, accepts, exact_size, same_disk
 from lab.base.errors import Misuse
@@ -19,17 +18,16 @@ from lab.topology.fields import DISKS, HBAS, LUNS, NODE, QUEUE_FIELDS
 from lab.topology.limits import LEAST_NVME_TAGS, MOST_BUFFERED, MOST_TAGS, handler_memory
 from lab.topology.model import Driver
 from lab.topology.ranges import NamedRanges
-from lab.topology.settings import revolution
 
 _MEMORY = 512 * MEBIBYTE
 _STRIPE_PAGE = 4096
-_SEEK, _RPM, _SPINNING, _FLASH, _SERVICE = 8 * 10**6, 7200, 150 * 10**6, 500 * 10**6, 100_000
+_SEEK, _RPM, _SERVICE = 8 * 10**6, 7200, 100_000
+_SPINNING, _FLASH = 150, 500
 _BUFFER = 32
 _GENERATIONS = {"2.5": 1, "5": 2, "8": 3, "16": 4, "32": 5}
 _LANES = 32
 _SAS_GBIT = ("3", "6", "12")
-_CITES, _FITTED, _GUESSED = "cites", "fitted", "guessed"
-_GUESS = "no latencies were given"
+_CITES, _GUESSED = "cites", "guessed"
 _QUEUE = ("scheduler", "nr_requests", "read_ahead_kb")
 _STACK_READ = {
     "chunk": "read: the dm table, or chunk_size of md",
@@ -54,7 +52,7 @@ class Captured:
     identities: tuple[str, ...]
 
 
-def capture(snapshot: Snapshot, name: str, results: tuple[FioResult, ...] = ()) -> Captured:
+def capture(snapshot: Snapshot, name: str) -> Captured:
     """The topology of a snapshot. Raises Misuse where the machine has no disk, or more than a topology holds."""
     notes = Notes()
     devices = read_devices(snapshot, same_disk(snapshot), notes)
@@ -66,7 +64,7 @@ def capture(snapshot: Snapshot, name: str, results: tuple[FioResult, ...] = ()) 
         if isinstance(field.kind, NamedRanges) and len(rows) > field.kind.most:
             message = f"{snapshot.source}: {len(rows)} {field.name}, a topology holds {field.kind.most}"
             raise Misuse(message, remedy="name the disks that matter: --disk sda --disk sdb")
-    return _Writer(snapshot, devices, notes, results).write(name)
+    return _Writer(snapshot, devices, notes).write(name)
 
 
 def _driver(devices: CapturedDevices) -> Driver:
@@ -95,10 +93,8 @@ def _single_paths(devices: CapturedDevices, notes: Notes) -> CapturedDevices:
 
 
 class _Writer:
-    def __init__(
-        self, snapshot: Snapshot, devices: CapturedDevices, notes: Notes, results: tuple[FioResult, ...]
-    ) -> None:
-        self._snapshot, self._notes, self._results = snapshot, notes, results
+    def __init__(self, snapshot: Snapshot, devices: CapturedDevices, notes: Notes) -> None:
+        self._snapshot, self._notes = snapshot, notes
         self._driver = _driver(devices)
         self._devices = devices if self._driver is Driver.NVMET_TCP else _single_paths(devices, notes)
         self._luns = list(self._devices.luns.values())
@@ -245,30 +241,25 @@ class _Writer:
         return {name: {"size": exact_size(lun.size), **self._speeds(lun)} for name, lun in first.items()}
 
     def _speeds(self, lun: CapturedLun) -> Document:
-        jump = service_result(self._results, lun.device, random=True)
+        """Guesses: sysfs has no times and rates."""
         if self._driver is not Driver.TCMU:
-            self._fit(lun, "service", jump, "flash, which serves all of its requests at once here")
-            return {"service": f"{max(1, round((jump.latency if jump else _SERVICE) / 1000))}us"}
-        stream = service_result(self._results, lun.device, random=False)
-        usual = "a hard disk" if lun.rotational else "flash with SATA"
-        rate = round(stream.rate) if stream else _SPINNING if lun.rotational else _FLASH
-        rate = max(1, rate // 10**6) * 10**6
-        self._fit(lun, "rate", stream, usual)
-        row: Document = {"rate": f"{rate // 10**6} MB/s"}
+            self._guess(lun, "service", "usual for flash, which serves all of its requests at once here")
+            return {"service": f"{_SERVICE // 1000}us"}
+        usual = f"usual for {'a hard disk' if lun.rotational else 'flash with SATA'}"
+        self._guess(lun, "rate", usual)
         if lun.rotational:
-            seek = access_time(jump, rate, revolution(_RPM, 1)) if jump else _SEEK
-            self._fit(lun, "seek", jump, usual)
-            self._origin(f"disk.{lun.disk}.rpm", _GUESSED, "sysfs does not show the speed of rotation")
-            return row | {"seek": f"{round(seek / 1000)}us", "rpm": _RPM}
+            self._guess(lun, "seek", usual)
+            self._guess(lun, "rpm", "sysfs does not show the speed of rotation")
+            return {"rate": f"{_SPINNING} MB/s", "seek": f"{_SEEK // 1000}us", "rpm": _RPM}
         flash = sum(not other.rotational for other in self._luns)
+        row: Document = {"rate": f"{_FLASH} MB/s"}
         if (buffer := min(_BUFFER, MOST_BUFFERED // flash)) > 1:
             row["buffer"] = buffer
-            self._origin(f"disk.{lun.disk}.buffer", _GUESSED, "flash serves many requests at once")
+            self._guess(lun, "buffer", "flash serves many requests at once")
         return row
 
-    def _fit(self, lun: CapturedLun, key: str, result: FioResult | None, usual: str) -> None:
-        kind, text = (_FITTED, result.words) if result else (_GUESSED, f"usual for {usual}; {_GUESS}")
-        self._origin(f"disk.{lun.disk}.{key}", kind, text)
+    def _guess(self, lun: CapturedLun, key: str, text: str) -> None:
+        self._origin(f"disk.{lun.disk}.{key}", _GUESSED, text)
 
     # What the whole machine has
 

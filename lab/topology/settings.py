@@ -138,14 +138,9 @@ SCALED = ("rate", "service", "seek", RPM.into)
 
 
 def scaled(scale: int, parameter: str, value: int) -> int:
-    """The lab's value of a parameter of the hardware."""
+    """The lab's value of a parameter of the hardware; of rpm the nanoseconds of a revolution."""
     if parameter in (RPM.name, RPM.into):
-        return revolution(value, scale)
+        return _MINUTE * scale // value
     if parameter == "rate":
         return max(1, value // scale)
     return value * scale if parameter in {"service", "seek", "cost"} else value
-
-
-def revolution(rpm: int, scale: int) -> int:
-    """Nanoseconds of a revolution in lab time."""
-    return _MINUTE * scale // rpm

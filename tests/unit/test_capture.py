@@ -2,7 +2,6 @@
 """``blklab capture`` over folders that look like machines: what it reads, guesses, leaves out and refuses."""
 
 import io
-import json
 import os
 import shutil
 import subprocess
@@ -212,40 +211,6 @@ def test_each_figure_has_an_origin(machine: Machine, tmp_path: Path) -> None:
 def test_only_the_disks_that_are_named(tmp_path: Path) -> None:
     topology, _ = _of(megaraid, tmp_path, "--disk", "sda", "--disk", "sde")
     assert list(topology.luns) == ["sda", "sde"]
-
-
-def test_latencies_replace_guesses(tmp_path: Path) -> None:
-    def job(name: str, rw: str, *, depth: int, mean: float, rate: int) -> dict[str, object]:
-        options = {"rw": rw, "bs": "4k", "iodepth": str(depth), "filename": "/dev/sda"}
-        return {
-            "jobname": name,
-            "job options": options,
-            "read": {"iops": 9, "bw_bytes": rate, "clat_ns": {"mean": mean}},
-        }
-
-    jobs = [
-        job("deep", "randread", depth=32, mean=9e8, rate=9),
-        job("one", "randread", depth=1, mean=12.2e6, rate=9),
-        job("stream", "read", depth=8, mean=1e6, rate=212_345_678),
-    ]
-    fio = tmp_path / "fio.json"
-    fio.write_text("fio: a warning\n" + json.dumps({"fio version": "fio-3.33", "jobs": jobs}))
-    topology, text = _of(megaraid, tmp_path, "--latencies", str(fio))
-    disk = topology.disks["sda"]
-    assert disk.rate == 212_000_000
-    # 12.2 ms less 4096 bytes at that rate and half a revolution of 8.33 ms.
-    assert disk.seek == 8_014_000
-    assert topology.disks["sdb"].seek == 8_000_000
-    assert "fitted: 'fio.json: job one, randread of 4096 bytes at depth 1'" in text
-
-
-def test_output_of_something_else_is_no_latencies(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    megaraid(tmp_path / "machine")
-    other = tmp_path / "other.json"
-    for content in ("[]", "{", '{"jobs": 3}', "\x00\xff"):
-        other.write_text(content)
-        said = _refused(capsys, "--root", str(tmp_path / "machine"), "--latencies", str(other))
-        assert str(other) in said
 
 
 # Hostile captures
