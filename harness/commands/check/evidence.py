@@ -3,7 +3,7 @@
 
 import argparse
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import suppress
 from itertools import islice
 from pathlib import Path
@@ -34,6 +34,7 @@ from harness.studies.evidence.rows import (
 )
 from harness.studies.evidence.scorer import (
     FOLDER,
+    Measure,
     RowScore,
     null_pairs,
     score,
@@ -90,10 +91,10 @@ def execute(options: argparse.Namespace) -> int:
     rows, topics = choose(load_rows(shared.SCENARIOS), options.names)
     if options.out and len(topics) > 1:
         raise Misuse("--out names one page", remedy=f"name one topic of {names(topics)}")
-    codes = []
+    by_topic, codes = {kind: [row for row in rows if row.topic is kind] for kind in Topic}, []
     for topic in topics:
         try:
-            page = _page(topic, rows, options)
+            page = _page(topic, by_topic, options)
         except Misuse as error:
             shared.tell(f"{topic}: not written: {error}")
             codes.append(error.exit_code)
@@ -140,87 +141,59 @@ def page_of(topic: Topic, options: argparse.Namespace) -> Path | None:
     return _PAGES.get(topic) or shared.results_root(options.results) / "evidence" / f"{topic}.md"
 
 
-def _page(topic: Topic, rows: Sequence[EvidenceRow], options: argparse.Namespace) -> EvidencePage:
-    """``rows`` are of every topic. Raises Misuse when nothing was measured, and what boots raise."""
-    by_topic = {kind: [row for row in rows if row.topic is kind] for kind in Topic}
-    return _MAKERS[topic](by_topic, options, Store(shared.results_root(options.results)))
-
-
 _Rows = Mapping[Topic, Sequence[EvidenceRow]]
 
 
-def _controls(rows: _Rows, options: argparse.Namespace, _: Store) -> EvidencePage:
-    measure = measuring(options, FOLDER, boots=not options.stored)
-    scores = score_claims(rows[Topic.CONTROLS], options.source, _specs(options, _FURTHER), measure, options.seeds)
-    return pages.controls_page(rows[Topic.CONTROLS], _demand(scores, Topic.CONTROLS), options.source)
+def _page(topic: Topic, rows: _Rows, options: argparse.Namespace) -> EvidencePage:
+    """Raises Misuse when nothing was measured, and what boots raise."""
+    if topic is Topic.NOISE:
+        return EvidencePage(noise.page(RehearsalPlan()))
+    own, store = rows[topic], Store(shared.results_root(options.results))
+    scores = _scores(topic, own, options, store)
+    if not any(it.run for it in scores):
+        reasons = "; ".join(dict.fromkeys(it.judgement.reason for it in scores)) or "no run is stored"
+        raise Misuse(reasons, remedy=f"{COMMAND} {topic} --kernels debian:6.1 measures what is missing")
+    match topic:
+        case Topic.CONTROLS:
+            return pages.controls_page(own, scores, options.source)
+        case Topic.ZOO:
+            pairs = null_pairs(scores, _measure(options, FOLDER), evidence())
+            return zoo_page(own, scores, [*islice(pairs, options.pairs)], load_out_of_scope(shared.SCENARIOS))
+        case Topic.CLOCKS:
+            wall = [row for row in rows[Topic.CONTROLS] if row.scenario.clock is Clock.WALL]
+            return pages.clocks_page(scores, score_newest(wall, store, built=False))
+        case Topic.REPORTS:
+            return pages.reports_page(scores, score_newest(rows[Topic.SENSITIVITY], store))
+    write = pages.calibration_page if topic is Topic.CALIBRATION else pages.sensitivity_page
+    return write(scores)
 
 
-def _zoo(rows: _Rows, options: argparse.Namespace, _: Store) -> EvidencePage:
-    measure = measuring(options, FOLDER, boots=not options.stored)
-    scores = score_zoo(rows[Topic.ZOO], _specs(options, KERNELS), options.source, measure)
-    pairs = [*islice(null_pairs(scores, measure, evidence()), options.pairs)]
-    return zoo_page(rows[Topic.ZOO], _demand(scores, Topic.ZOO), pairs, load_out_of_scope(shared.SCENARIOS))
-
-
-def _calibration(rows: _Rows, options: argparse.Namespace, _: Store) -> EvidencePage:
-    return pages.calibration_page(
-        _demand(_on_kernels(rows[Topic.CALIBRATION], options, CALIBRATION), Topic.CALIBRATION)
-    )
-
-
-def _sensitivity(rows: _Rows, options: argparse.Namespace, store: Store) -> EvidencePage:
-    own = rows[Topic.SENSITIVITY]
-    scores = score_newest(own, store) if options.stored else _on_kernels(own, options, "", seeds=1)
-    return pages.sensitivity_page(_demand(scores, Topic.SENSITIVITY))
-
-
-def _reports(rows: _Rows, options: argparse.Namespace, store: Store) -> EvidencePage:
-    scores = _demand(_newest(rows[Topic.REPORTS], options, store), Topic.REPORTS)
-    return pages.reports_page(scores, score_newest(rows[Topic.SENSITIVITY], store))
-
-
-def _clocks(rows: _Rows, options: argparse.Namespace, store: Store) -> EvidencePage:
-    _newest(rows[Topic.CLOCKS], options, store, built=False)
-    scores = _demand(score_clocks(rows[Topic.CLOCKS], store), Topic.CLOCKS)
-    wall = [row for row in rows[Topic.CONTROLS] if row.scenario.clock is Clock.WALL]
-    return pages.clocks_page(scores, score_newest(wall, store, built=False))
-
-
-def _newest(
-    rows: Sequence[EvidenceRow], options: argparse.Namespace, store: Store, *, built: bool = True
-) -> list[RowScore]:
-    """Rows on the newest run of each kernel series; on ``--kernels`` what is missing is measured first."""
-    if options.kernels and not options.stored:
-        _on_kernels(rows, options, "", seeds=options.seeds)
-    return score_newest(rows, store, built=built)
+def _scores(topic: Topic, rows: Sequence[EvidenceRow], options: argparse.Namespace, store: Store) -> Sequence[RowScore]:
+    """Rows measured, or those of clocks and reports (with --stored: of sensitivity too) on the newest stored runs."""
+    match topic:
+        case Topic.CONTROLS:
+            kernels = _specs(options, _FURTHER)
+            return score_claims(rows, options.source, kernels, _measure(options, FOLDER), options.seeds)
+        case Topic.ZOO:
+            return score_zoo(rows, _specs(options, KERNELS), options.source, _measure(options, FOLDER))
+        case Topic.CALIBRATION:
+            return _on_kernels(rows, options, CALIBRATION)
+        case Topic.SENSITIVITY if not options.stored:
+            return _on_kernels(rows, options, "", seeds=1)
+        case _ if options.kernels and not options.stored:
+            _on_kernels(rows, options, "", seeds=options.seeds)
+    return score_clocks(rows, store) if topic is Topic.CLOCKS else score_newest(rows, store)
 
 
 def _on_kernels(
     rows: Sequence[EvidenceRow], options: argparse.Namespace, folder: str, *, seeds: int | None = None
 ) -> list[RowScore]:
-    measure = measuring(options, folder, boots=not options.stored)
-    wanted = _specs(options, shared.kernel_default())
+    measure, wanted = _measure(options, folder), _specs(options, shared.kernel_default())
     return [it for spec in wanted for own in by_scenario(rows) for it in score(own, spec, measure, seeds=seeds)]
 
 
-def _demand(scores: list[RowScore], topic: Topic) -> list[RowScore]:
-    """Raise Misuse when nothing was measured."""
-    if not any(it.run for it in scores):
-        reasons = "; ".join(dict.fromkeys(it.judgement.reason for it in scores)) or "no run is stored"
-        raise Misuse(reasons, remedy=f"{COMMAND} {topic} --kernels debian:6.1 measures what is missing")
-    return scores
-
-
-_Maker = Callable[[_Rows, argparse.Namespace, Store], EvidencePage]
-_MAKERS: Mapping[Topic, _Maker] = {
-    Topic.CONTROLS: _controls,
-    Topic.ZOO: _zoo,
-    Topic.CALIBRATION: _calibration,
-    Topic.CLOCKS: _clocks,
-    Topic.SENSITIVITY: _sensitivity,
-    Topic.REPORTS: _reports,
-    Topic.NOISE: lambda *_: EvidencePage(noise.page(RehearsalPlan())),
-}
+def _measure(options: argparse.Namespace, folder: str) -> Measure:
+    return measuring(options, folder, boots=not options.stored)
 
 
 def _specs(options: argparse.Namespace, default: str) -> tuple[str, ...]:
