@@ -165,17 +165,13 @@ class Cluster:
         """Send a file in pieces; the next order detects a worker that died meanwhile."""
         with self._guard:
             lock = self._sending.setdefault((worker, digest), threading.Lock())
+        size = path.stat().st_size
         with lock, path.open("rb") as file:
-            chunk = file.read(CHUNK)
-            first = True
-            while chunk or first:
-                following = file.read(CHUNK)
-                done = self.client.run(
-                    receive, digest, chunk, first=first, last=not following, workers=[worker], on_error="return"
-                )
+            for start in range(0, max(1, size), CHUNK):
+                place = {"first": not start, "last": start + CHUNK >= size}
+                done = self.client.run(receive, digest, file.read(CHUNK), **place, workers=[worker], on_error="return")
                 if done.get(worker) is not True:
                     return
-                chunk, first = following, False
 
     def _workers(self) -> dict[str, int]:
         """Current threads by worker. Raises LabBroken if the scheduler is gone."""

@@ -10,8 +10,8 @@ import fcntl
 import os
 import threading
 import time
-from collections.abc import Iterator, Mapping
-from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from collections.abc import Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor, as_completed
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -95,8 +95,8 @@ def run_matrix(bench: Bench, plan: MatrixPlan, listener: MatrixListener) -> Matr
 
 def _folder(store: Store, planned: MatrixRecord) -> AbstractContextManager[MatrixFolder]:
     """The record of an unfinished matrix of the same plan, else a new one; locked until the context ends."""
-    unfinished = (found for found in reversed(matrices(store.root)) if not found.record.ended)
-    alike = (found for found in unfinished if same_request(found.record, planned))
+    unfinished = (matrix for matrix in reversed(matrices(store.root)) if not matrix.record.ended)
+    alike = (matrix for matrix in unfinished if same_request(matrix.record, planned))
     return held_one(alike, lambda: new_matrix(store.root, planned))
 
 
@@ -118,15 +118,9 @@ class _Matrix:
         folder = folder.saved(record)
         with ThreadPoolExecutor(at_once + _SPARE_RUNS, thread_name_prefix="cell") as pool:
             try:
-                busy = list(range(len(own)))
-                for patient in (False, True):
-                    waiting = {pool.submit(self._cell, one, own[one], patient=patient): one for one in busy}
-                    busy = []
-                    for number, cell in self._decided(waiting, own):
-                        if cell is None:
-                            busy.append(number)
-                        else:
-                            folder = folder.saved(with_cell(folder.record, cell))
+                waiting = {pool.submit(self._cell, number, cell): number for number, cell in enumerate(own)}
+                for future in as_completed(waiting):
+                    folder = folder.saved(with_cell(folder.record, self._decided(future, waiting[future], own)))
             except BaseException:
                 self.stopping.set()
                 self.bench.stop()
@@ -135,35 +129,26 @@ class _Matrix:
         ended = datetime.now(UTC).isoformat(timespec="milliseconds")
         return folder.saved(replace(folder.record, ended=ended))
 
-    def _decided(
-        self, waiting: "Mapping[Future[MatrixCell | None], int]", own: tuple[MatrixCell, ...]
-    ) -> Iterator[tuple[int, MatrixCell | None]]:
-        """Cells as they are decided; None for one that another matrix measures."""
-        left = set(waiting)
-        while left:
-            done, left = wait(left, return_when=FIRST_COMPLETED)
-            for future in done:
-                number = waiting[future]
-                error = future.exception()
-                decided = future.result() if error is None else broken(own[number], error)
-                if isinstance(error, LabBroken):
-                    # Without a writable store no cell can be decided.
-                    self.bench.store.check()
-                if decided is not None and decided.status is not None:
-                    before = bool(decided.run) and not decided.seconds
-                    self.listener(CellDecided(number, decided.status, decided.seconds, decided.reason, before))
-                yield number, decided
+    def _decided(self, future: Future[MatrixCell], number: int, own: Sequence[MatrixCell]) -> MatrixCell:
+        error = future.exception()
+        decided = future.result() if error is None else broken(own[number], error)
+        if isinstance(error, LabBroken):
+            # Without a writable store no cell can be decided.
+            self.bench.store.check()
+        if decided.status is not None:
+            before = bool(decided.run) and not decided.seconds
+            self.listener(CellDecided(number, decided.status, decided.seconds, decided.reason, before))
+        return decided
 
-    def _cell(self, number: int, cell: MatrixCell, *, patient: bool) -> MatrixCell | None:
-        """Decide one cell; None if another matrix measures it, unless ``patient``."""
+    def _cell(self, number: int, cell: MatrixCell) -> MatrixCell:
         if self.stopping.is_set():
             raise Stopped
         kernel = self.plan.kernels[cell.kernel.spec]
         if isinstance(kernel, BlklabError):
             return broken(cell, kernel)
-        scenario = next(one for one in self.plan.scenarios if one.name == cell.scenario)
-        with self._in_hand(scenario, kernel, patient=patient) as mine:
-            return self._measure(number, cell, scenario, kernel) if mine else None
+        scenario = next(scenario for scenario in self.plan.scenarios if scenario.name == cell.scenario)
+        with self._in_hand(scenario, kernel):
+            return self._measure(number, cell, scenario, kernel)
 
     def _measure(self, number: int, cell: MatrixCell, scenario: Scenario, kernel: Kernel) -> MatrixCell:
         def listen(event: Event) -> None:
@@ -177,20 +162,18 @@ class _Matrix:
         return judged(bench.store.root, cell, run.folder.path, run.verdict, seconds)
 
     @contextmanager
-    def _in_hand(self, scenario: Scenario, kernel: Kernel, *, patient: bool) -> Iterator[bool]:
-        """Lock the cell until the context ends; False if another matrix on the store has the lock."""
+    def _in_hand(self, scenario: Scenario, kernel: Kernel) -> Iterator[None]:
+        """Lock the cell until the context ends, once no other matrix on the store has the lock."""
         key = digest_bytes(canonical([scenario.digest, kernel.digest, self.plan.seeds, self.bench.lab.qemu.digest]))
         folder = self.bench.store.root / FOLDER / "in-hand"
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             lock = os.open(folder / key[:32], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            mine = _locked(lock)
-            while patient and not mine and not self.stopping.wait(_POLL):
-                mine = _locked(lock)
-            if self.stopping.is_set():
-                raise Stopped
-            yield mine
+            while not _locked(lock):
+                if self.stopping.wait(_POLL):
+                    raise Stopped
+            yield
         finally:
             os.close(lock)
 

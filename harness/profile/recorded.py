@@ -21,9 +21,8 @@ from harness.profile.attribute import code_of, images_of, nodes_of
 from harness.profile.counts import read_window
 from harness.profile.images import Image
 from harness.profile.model import Code, Context, Function, Head, PathNode, Profile
-from harness.record.boot_files import save_boot
 from harness.record.judging import results_of
-from harness.record.store import PlannedCell, RunFolder
+from harness.record.store import PlannedCell, RunFolder, save_boot
 from harness.run.plan import guest_job
 from harness.scenario.model import Load
 from lab.base.cache import Cache

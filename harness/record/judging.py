@@ -17,8 +17,19 @@ from harness.judge.verdict import Verdict, judge, judge_in_sequence, verdict_doc
 from harness.limits.bottleneck import Bottleneck, bottleneck
 from harness.metrics.node import MeasurementError
 from harness.metrics.use import read_use
-from harness.record.boot_files import NAME, Damaged, read_boot
-from harness.record.store import CHECKSUMS, PLAN, RESOLVED, PlannedCell, RunFolder, Store, digest_of_plan, load_run
+from harness.record.store import (
+    BOOT,
+    CHECKSUMS,
+    PLAN,
+    RESOLVED,
+    Damaged,
+    PlannedCell,
+    RunFolder,
+    Store,
+    digest_of_plan,
+    load_run,
+    read_boot,
+)
 from harness.scenario.model import Clock, Scenario, Status
 from lab.base.digest import digest_bytes
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
@@ -59,7 +70,7 @@ def check_plan(run: RunFolder) -> None:
             run, RESOLVED, f"digest of the scenario is {digest[:12]}, {PLAN} names {run.facts.scenario_digest[:12]}"
         )
     planned = {cell.boot for cell in run.facts.cells}
-    for record in sorted((run.path / "boots").glob(f"[0-9]*/{NAME}")):
+    for record in sorted((run.path / "boots").glob(f"[0-9]*/{BOOT}")):
         if record.parent.name not in planned:
             raise altered(run, PLAN, f"names no cell for boots/{record.parent.name}")
 
@@ -68,9 +79,9 @@ def boot_of(run: RunFolder, cell: PlannedCell) -> BootRecord | None:
     """The record of a cell; None when it was not made. Raises Altered when it is damaged or another cell's."""
     folder = run.boot_folder(cell)
     where = f"boots/{cell.boot}"
-    if not (folder / NAME).exists():
+    if not (folder / BOOT).exists():
         if run.facts.rule is None and run.stored_verdict() is not None:
-            raise altered(run, f"{where}/{NAME}", "is missing, and the run has a verdict")
+            raise altered(run, f"{where}/{BOOT}", "is missing, and the run has a verdict")
         return None
     try:
         record = read_boot(folder)
@@ -85,7 +96,7 @@ def boot_of(run: RunFolder, cell: PlannedCell) -> BootRecord | None:
     for key, value in wanted.items():
         found = record.fingerprint.get(key, "nothing")
         if found != value:
-            raise altered(run, f"{where}/{NAME}", f"fingerprint has {key} {found[:64]}, the cell has {value[:64]}")
+            raise altered(run, f"{where}/{BOOT}", f"fingerprint has {key} {found[:64]}, the cell has {value[:64]}")
     version = _VERSION.search(record.files.get("kmsg", b""))
     if version and version[1].decode("utf-8", "replace") != run.facts.kernel.release:
         booted = version[1].decode("utf-8", "replace")

@@ -19,7 +19,7 @@ import secrets
 import shutil
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, suppress
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, fields, replace
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
@@ -29,10 +29,10 @@ from harness.base.plain import from_plain, to_plain
 from harness.judge.verdict import SCHEMA as VERDICT_SCHEMA
 from harness.judge.verdict import Verdict, verdict_document
 from harness.noise import Rule
-from harness.record.boot_files import load_boot
 from harness.scenario.model import Scenario
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import LabBroken, Misuse
+from lab.base.reading import read_regular
 from lab.base.record import BootRecord
 from lab.kernels.model import Kernel
 
@@ -44,6 +44,12 @@ LEAST_SPACE = 64 << 20
 
 PLAN, RESOLVED = "run.json", "scenario.json"
 CHECKSUMS = "checksums"
+BOOT, ARTEFACTS = "boot.json", "out"
+"""A boot's record, with checksums of the raw files in the folder ARTEFACTS next to it."""
+BOOT_SCHEMA = 1
+_OWN = ("folder", "files")
+"""Fields of a record that boot.json does not have as they are: instead of files, it names their digests."""
+_FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _VERDICT, _EFFORT = "verdict.json", "effort.json"
 _UNFIT_FOR_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
 
@@ -285,3 +291,75 @@ def _copy_sources(scenario: Scenario, path: Path) -> None:
             with writing(path):
                 (path / "topologies").mkdir(exist_ok=True)
             write_atomic(path / "topologies" / source.name, data)
+
+
+def save_boot(record: BootRecord) -> None:
+    """Write ``out/<file>`` for every measured file, then boot.json, which makes the record valid.
+
+    Raises LabBroken when the folder cannot be written.
+    """
+    artefacts = record.folder / ARTEFACTS
+    with writing(artefacts):
+        artefacts.mkdir(parents=True, exist_ok=True)
+    for name, data in record.files.items():
+        if not _FILE_NAME.fullmatch(name):
+            raise LabBroken(f"the guest named a file {name!r}", remedy="report this as a bug of blklab")
+        path = artefacts / name
+        if not path.is_file() or path.read_bytes() != data:
+            write_atomic(path, data)
+    digests = {name: digest_bytes(data) for name, data in record.files.items()}
+    body = {field.name: to_plain(getattr(record, field.name)) for field in fields(BootRecord) if field.name not in _OWN}
+    body |= {"schema": BOOT_SCHEMA, "files": digests}
+    write_json(record.folder / BOOT, {**body, "checksum": digest_bytes(canonical(body))})
+
+
+class Damaged(Exception):
+    """A file of a boot is missing, or is not the one that was written."""
+
+    def __init__(self, file: str, what: str) -> None:
+        super().__init__(f"{file}: {what}")
+        self.file = file
+        self.what = what
+
+
+def load_boot(folder: Path) -> BootRecord | None:
+    """None when boot.json or a file that it lists is missing or altered."""
+    try:
+        return read_boot(folder)
+    except Damaged:
+        return None
+
+
+def read_boot(folder: Path) -> BootRecord:
+    """The record of a complete boot. Raises Damaged."""
+    body = read_json(folder / BOOT)
+    if not isinstance(body, dict):
+        raise Damaged(BOOT, "is missing or is not complete JSON")
+    if body.get("schema") != BOOT_SCHEMA:
+        raise Damaged(BOOT, f"has schema {body.get('schema')}; this version reads {BOOT_SCHEMA}")
+    checksum, actual = body.pop("checksum", None), digest_bytes(canonical(body))
+    if checksum != actual:
+        raise Damaged(BOOT, f"checksum is {actual[:12]}, the file names {str(checksum)[:12]}")
+    try:
+        digests = from_plain(dict[str, str], body.pop("files", None))
+        del body["schema"]
+        record = from_plain(BootRecord, {**body, "folder": str(folder), "files": {}})
+    except ValueError as error:
+        raise Damaged(BOOT, str(error)) from error
+    return replace(record, files={name: _file(folder / ARTEFACTS, name, sha) for name, sha in digests.items()})
+
+
+def _file(artefacts: Path, name: str, digest: str) -> bytes:
+    shown = f"{ARTEFACTS}/{name}"
+    if not _FILE_NAME.fullmatch(name):
+        raise Damaged(BOOT, f"names a file {name[:64]!r}, which no guest can send")
+    try:
+        data = read_regular(artefacts / name)
+    except FileNotFoundError as error:
+        raise Damaged(shown, "is missing") from error
+    except OSError as error:
+        raise Damaged(shown, f"cannot be read: {error.strerror}") from error
+    actual = digest_bytes(data)
+    if actual != digest:
+        raise Damaged(shown, f"checksum is {actual[:12]}, {BOOT} names {digest[:12]}")
+    return data

@@ -11,9 +11,8 @@ from typing import Protocol
 
 from harness.base.files import copy_atomic
 from harness.judge.verdict import Verdict
-from harness.record.boot_files import save_boot
 from harness.record.judging import judge_run, result_of
-from harness.record.store import PlannedCell, RunFolder, Store
+from harness.record.store import PlannedCell, RunFolder, Store, save_boot
 from harness.run.events import CellFinished, CellPhase, CellStarted, Listener
 from harness.run.lanes import Lanes, Stopped
 from harness.scenario.model import Scenario

@@ -13,8 +13,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.base.files import write_atomic, writing
-from harness.record.boot_files import save_boot
-from harness.record.store import new_run_id
+from harness.record.store import new_run_id, save_boot
 from harness.run.plan import cell_job
 from harness.scenario.expand import expand
 from harness.scenario.model import Cell, Scenario

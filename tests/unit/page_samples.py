@@ -7,9 +7,8 @@ from dataclasses import replace
 from html.parser import HTMLParser
 from pathlib import Path
 
-from harness.record.boot_files import save_boot
 from harness.record.judging import judge_run
-from harness.record.store import KernelFacts, RunFolder, Store, planned
+from harness.record.store import KernelFacts, RunFolder, Store, planned, save_boot
 from harness.scenario.model import Arm, Reproduction
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import SHARE, claim, control, scenario

@@ -6,10 +6,9 @@ from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
-from harness.record.boot_files import save_boot
 from harness.record.judging import judge_run
 from harness.record.matrices import MatrixCell, MatrixFolder, MatrixRecord, new_matrix
-from harness.record.store import KernelFacts, RunFolder, Store, planned
+from harness.record.store import KernelFacts, RunFolder, Store, planned, save_boot
 from harness.scenario.model import Scenario, Status
 from tests.unit.analysis_samples import claim, control, scenario
 from tests.unit.store_samples import facts, files, record

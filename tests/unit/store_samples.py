@@ -7,8 +7,7 @@ from dataclasses import replace
 from pathlib import Path
 
 from harness.base.plain import identity
-from harness.record.boot_files import save_boot
-from harness.record.store import KernelFacts, PlannedCell, RunFacts, RunFolder, Store, planned
+from harness.record.store import KernelFacts, PlannedCell, RunFacts, RunFolder, Store, planned, save_boot
 from harness.scenario.model import Scenario
 from lab.base.digest import digest_results
 from lab.base.record import BootRecord, Outcome

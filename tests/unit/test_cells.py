@@ -6,9 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from harness.record.boot_files import save_boot
 from harness.record.judging import judge_run
-from harness.record.store import RunFolder
+from harness.record.store import RunFolder, save_boot
 from harness.scenario.model import Arm, Scenario, Status
 from lab.base.record import Outcome
 from tests.unit.analysis_samples import claim, null_topology, scenario

@@ -127,7 +127,7 @@ def test_what_was_made_otherwise_is_not_compared(tmp_path: Path, capsys: pytest.
     for boot in two.path.glob("boots/*"):
         from dataclasses import replace
 
-        from harness.record.boot_files import load_boot, save_boot
+        from harness.record.store import load_boot, save_boot
 
         record = load_boot(boot)
         assert record is not None

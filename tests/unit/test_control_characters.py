@@ -12,9 +12,8 @@ from rich.console import Console
 
 from harness.cli import main
 from harness.metrics.node import MeasurementError
-from harness.record.boot_files import save_boot
 from harness.record.judging import judge_run
-from harness.record.store import RunFolder
+from harness.record.store import RunFolder, save_boot
 from harness.report.terminal.progress import progress
 from harness.run.events import CellPhase, CellStarted, RunStarted
 from lab.base.record import Outcome

@@ -13,9 +13,8 @@ import pytest
 
 from harness.base.files import read_json, write_json
 from harness.base.plain import identity
-from harness.record.boot_files import save_boot
 from harness.record.judging import judge_run
-from harness.record.store import Store, planned
+from harness.record.store import Store, planned, save_boot
 from harness.run.bench import Bench, Run
 from harness.run.boots import Turns
 from harness.run.events import nobody

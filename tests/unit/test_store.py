@@ -18,9 +18,8 @@ import pytest
 
 from harness.base.files import write_atomic, writing
 from harness.base.plain import from_plain, identity, to_plain
-from harness.record.boot_files import load_boot, save_boot
 from harness.record.judging import Altered, judge_run, newest_runs, rejudge
-from harness.record.store import RunFolder, Store, load_run, new_run_id, planned
+from harness.record.store import RunFolder, Store, load_boot, load_run, new_run_id, planned, save_boot
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario, Status
 from lab.base.digest import canonical, digest_bytes

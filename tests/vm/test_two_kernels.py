@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from harness.cli import main
-from harness.record.boot_files import load_boot
+from harness.record.store import load_boot
 from harness.report.format import figure
 from lab.base.errors import EXIT_FAIL, EXIT_PASS
 
