@@ -7,9 +7,9 @@ from pathlib import Path
 
 from harness.commands.common.options import add_arms, add_metrics, add_results, metrics_of, results_root
 from harness.judge.comparison import Difference
-from harness.record.index import open_index
+from harness.record.index import IndexedRun, open_index
 from harness.record.judging import changes_of_runs
-from harness.record.pairing import Candidate, RunPair, pairs, side
+from harness.record.pairing import RunPair, pairs, side
 from harness.record.store import load_run
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.report.terminal.printing import console_of
@@ -68,19 +68,19 @@ def _check(options: argparse.Namespace) -> None:
 
 def _comparison(pair: RunPair, metrics: tuple[str, ...]) -> Compared:
     """With the commands that profile the cells with a marked figure, on the virtual clock."""
-    before, after = load_run(pair.before.path), load_run(pair.after.path)
+    before, after = (load_run(Path(run.path)) for run in pair)
     changes = changes_of_runs(before, after, metrics)
     marked = [f"{change.arm}.{change.load}" for change in changes if change.difference() is Difference.MARKED]
     cells = dict.fromkeys(marked if all(change.exact for change in changes) else ())
     profiles = tuple(f"blklab profile {before.path} {after.path} {cell}" for cell in cells)
-    return Compared(pair.scenario, *_heads(pair.before, pair.after), changes, profiles)
+    return Compared(pair[0].scenario, *_heads(*pair), changes, profiles)
 
 
-def _heads(before: Candidate, after: Candidate) -> tuple[str, str]:
+def _heads(before: IndexedRun, after: IndexedRun) -> tuple[str, str]:
     """The releases; with the dates when both are the same."""
-    if before.run.release != after.run.release or before.run.kernel != after.run.kernel:
-        return before.run.release, after.run.release
-    return f"{before.run.release} ({before.run.started[:16]})", f"{after.run.release} ({after.run.started[:16]})"
+    if before.release != after.release or before.kernel != after.kernel:
+        return before.release, after.release
+    return f"{before.release} ({before.started[:16]})", f"{after.release} ({after.started[:16]})"
 
 
 def _history(root: Path, scenario: str, metrics: tuple[str, ...], arms: frozenset[str]) -> int:

@@ -4,7 +4,7 @@
 from collections.abc import Sequence
 from pathlib import Path
 
-from harness.record.pairing import Candidate, pairs, side
+from harness.record.pairing import pairs, side
 from harness.record.store import RunFolder, load_run
 from lab.base.errors import CannotJudge, Misuse
 
@@ -30,19 +30,18 @@ def runs_of(first: str, second: str, root: Path, scenario: str | None) -> list[R
     """The stored run that ``first`` names, and that of ``second``. Raises Misuse, CannotJudge."""
     before = side(first, root)
     if second:
-        both = pairs(before, side(second, root))
-        sides: list[list[Candidate]] = [[pair.before, pair.after] for pair in both if scenario in (None, pair.scenario)]
+        sides = [list(pair) for pair in pairs(before, side(second, root)) if scenario in (None, pair[0].scenario)]
     else:
-        newest = {own.run.scenario: own for own in before.candidates if scenario in (None, own.run.scenario)}
-        sides = [[candidate] for candidate in newest.values()]
+        newest = {run.scenario: run for run in before if scenario in (None, run.scenario)}
+        sides = [[run] for run in newest.values()]
     if len(sides) != 1:
-        names = ", ".join(sorted(candidates[0].run.scenario for candidates in sides)) or "none"
+        names = ", ".join(sorted(runs[0].scenario for runs in sides)) or "none"
         raise Misuse(f"{first} has runs of several scenarios or of none: {names}", remedy="--scenario NAME chooses one")
-    runs = [load_run(candidate.path) for candidate in sides[0]]
-    for run in runs[1:]:
-        if run.scenario.digest != runs[0].scenario.digest:
+    chosen = [load_run(Path(run.path)) for run in sides[0]]
+    for run in chosen[1:]:
+        if run.scenario.digest != chosen[0].scenario.digest:
             raise CannotJudge(
-                f"{runs[0].path.name} and {run.path.name} are of different texts of {run.facts.scenario}",
+                f"{chosen[0].path.name} and {run.path.name} are of different texts of {run.facts.scenario}",
                 remedy="run both kernels with the present scenario file",
             )
-    return runs
+    return chosen
