@@ -2,8 +2,9 @@
 """Documents as YAML files for people: a row to a line, with comments at the top."""
 
 import textwrap
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
+from typing import Any
 
 import yaml
 
@@ -15,53 +16,33 @@ _WIDTH = 118
 _LICENCE = "SPDX-License-Identifier: GPL-2.0-only"
 
 
+class _Dumper(yaml.SafeDumper):
+    """Writes a short mapping without mappings in it as one row, and long text as a paragraph."""
+
+    def represent_mapping(self, tag: str, mapping: Any, flow_style: bool | None = None) -> yaml.MappingNode:
+        parts = [part for value in mapping.values() for part in (value if isinstance(value, list) else [value])]
+        nested = any(isinstance(part, Mapping) for part in parts)
+        return super().represent_mapping(tag, mapping, flow_style=not nested and len(str(mapping)) < _WIDTH)
+
+    def represent_str(self, data: str) -> yaml.ScalarNode:
+        return self.represent_scalar("tag:yaml.org,2002:str", data, style=">" if len(data) > _WIDTH else None)
+
+    def ignore_aliases(self, data: Any) -> bool:
+        return True
+
+    def increase_indent(self, flow: bool = False, indentless: bool = False) -> None:
+        super().increase_indent(flow, False)
+
+
+_Dumper.add_representer(str, _Dumper.represent_str)
+
+
 def yaml_text(document: Mapping[str, object], comments: Sequence[str] = ()) -> str:
     """The document; ``comments`` are paragraphs. Names and text in it must be printable."""
-    lines = [f"# {_LICENCE}", *(line for paragraph in comments for line in _wrap(paragraph, "# ", "#   "))]
-    for key, value in document.items():
-        by_row = isinstance(value, Mapping) and all(isinstance(row, Mapping) for row in value.values())
-        lines += _entry(key, value, "", by_row=by_row)
-    return "\n".join((*lines, ""))
-
-
-def _wrap(text: str, first: str, further: str) -> list[str]:
-    wrapper = textwrap.TextWrapper(_WIDTH, first, further, break_on_hyphens=False, break_long_words=False)
-    return wrapper.wrap(text)
-
-
-def _entry(key: str, value: object, before: str, *, by_row: bool = False) -> Iterator[str]:
-    flow, head = _flow(value), f"{before}{_flow(key)}:"
-    rows = value if isinstance(value, list) and any(isinstance(row, Mapping) for row in value) else []
-    if not rows and not by_row and len(before) + len(key) + len(flow) < _WIDTH:
-        yield f"{head} {flow}"
-    elif isinstance(value, Mapping):
-        yield head
-        for name, row in value.items():
-            yield from _entry(name, row, f"{before}  ")
-    elif rows:
-        yield head
-        for row in rows:
-            yield from _item(row, f"{before}  ")
-    elif isinstance(value, str):
-        yield f"{head} >-"
-        yield from _wrap(value, f"{before}  ", f"{before}  ")
-    else:
-        yield f"{head} {flow}"
-
-
-def _item(value: object, before: str) -> Iterator[str]:
-    flow = _flow(value)
-    if not isinstance(value, Mapping) or len(before) + len(flow) < _WIDTH:
-        yield f"{before}- {flow}"
-        return
-    lines = [line for key, part in value.items() for line in _entry(key, part, f"{before}  ")]
-    yield f"{before}- {lines[0].strip()}"
-    yield from lines[1:]
-
-
-def _flow(value: object) -> str:
-    text = yaml.safe_dump(value, default_flow_style=True, sort_keys=False, width=1 << 20, allow_unicode=True)
-    return text.removesuffix("\n").removesuffix("\n...")
+    wrapper = textwrap.TextWrapper(_WIDTH, "# ", "#   ", break_on_hyphens=False, break_long_words=False)
+    lines = [f"# {_LICENCE}", *(line for paragraph in comments for line in wrapper.wrap(paragraph))]
+    text = yaml.dump(dict(document), Dumper=_Dumper, sort_keys=False, width=_WIDTH, allow_unicode=True)
+    return "\n".join((*lines, text))
 
 
 def read_text(text: str, path: str) -> Topology:
