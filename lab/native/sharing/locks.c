@@ -1,7 +1,7 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A lock is taken by the locked instruction of a function that takes locks, and released by the write of one that
- * releases them (asm-generic/qspinlock.h, asm-generic/qrwlock.h, kernel/locking/mutex.c).
+ * releases them, or by a byte 0 where that is inline (asm-generic/qspinlock.h, asm-generic/qrwlock.h, kernel/locking/mutex.c).
  */
 #include "locks.h"
 #include "profile/memory.h"
@@ -99,6 +99,11 @@ void locks_write_seen(const struct access *access, uint64_t read, uint64_t value
 		break;
 	case UNLOCK:
 		release(access);
+		break;
+	default:
+		/* Where the kernel has the release of a spinlock inline, any function has it. */
+		if (access->size == 1 && !(value & 0xff))
+			release(access);
 	}
 }
 

@@ -165,7 +165,7 @@ static void on_write(struct access *access, qemu_plugin_meminfo_t info)
 	else
 		finish_read();
 	cpu->atomics += access->by->locked;
-	if (access->by->kind) {
+	if (access->by->kind || cpu->held_count) {
 		access->at = cpu->instructions - length + access->by->index;
 		locks_write_seen(access, both ? read.value : ~(uint64_t)0, value_of(info));
 	}
