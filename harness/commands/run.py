@@ -10,10 +10,9 @@ from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimat
 from harness.commands.common.output import add_exports, check_exports, export, show_run
 from harness.report.format import plural
 from harness.run.bench import Bench, Run
-from harness.run.clocks import STRATEGIES
-from harness.run.plan import Request, run_command
-from harness.run.tracing import DEFAULT_EVENTS, Trace, chosen_cell, parse_events, trace_boot
-from harness.scenario.expand import expand
+from harness.run.boots import STRATEGIES
+from harness.run.plan import Request, expand, guest_job, run_command
+from harness.run.tracing import DEFAULT_EVENTS, Trace, chosen_arm, parse_events, trace_boot
 from harness.scenario.model import Scenario
 from lab.base.errors import EXIT_PASS, Misuse
 
@@ -34,13 +33,12 @@ def execute_trace(options: argparse.Namespace) -> int:
     _check(options)
     events = parse_events(options.trace)
     scenario = scenario_of(options)
-    cell = chosen_cell(scenario, options.arm[0] if options.arm else None, options.seed)
+    arm, seed = chosen_arm(scenario, options.arm[0] if options.arm else None), options.seed or 1
     bench = bench_of(options)
     kernel = kernel_of(options.kernel, refresh=options.refresh)
-    shared.tell(
-        f"{scenario.name} on {kernel.release}: arm {cell.arm.name}, seed {cell.seed}, tracing {', '.join(events)}"
-    )
-    _print(trace_boot(bench.lab, cell, kernel, events, bench.store.root, phase_seen=shared.tell))
+    shared.tell(f"{scenario.name} on {kernel.release}: arm {arm.name}, seed {seed}, tracing {', '.join(events)}")
+    job, results = replace(guest_job(scenario, arm, seed), trace=events), bench.store.root / scenario.name
+    _print(trace_boot(bench.lab, kernel, arm, job, results, phase_seen=shared.tell))
     return EXIT_PASS
 
 

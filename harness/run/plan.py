@@ -5,17 +5,36 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 
 from harness.record.store import KernelFacts, RunFacts, planned
-from harness.run.boots import Jobs
-from harness.run.clocks import STRATEGIES, ClockStrategy
-from harness.scenario.expand import expand
+from harness.run.boots import STRATEGIES, ClockStrategy, Jobs
 from harness.scenario.fio import cgroups, job_file, of_processes, start_phase
-from harness.scenario.model import Arm, Cell, Load, Scenario
+from harness.scenario.model import Arm, Clock, Load, Scenario
+from lab.base.errors import Misuse
 from lab.kernels.model import Kernel
 from lab.session import GuestLoad, Job, Lab, prepare_job, unmet
+from lab.yaml.strict import names, nearest
 
 
-def cell_job(cell: Cell) -> Job:
-    return guest_job(cell.scenario, cell.arm, cell.seed)
+def expand(
+    scenario: Scenario, seeds: int | None = None, arms: Sequence[str] | None = None
+) -> tuple[tuple[Arm, int], ...]:
+    """All cells (arm, seed), seed by seed, so every ratio has a value after the first round.
+
+    On the wall clock every other round is in reverse order (A B B A), so a drift affects all arms alike. ``seeds``
+    overrides the scenario's number, ``arms`` selects arms, in the order of the file. Raises Misuse for an unknown arm
+    and for fewer than one seed.
+    """
+    count = scenario.seeds if seeds is None else seeds
+    if count < 1:
+        raise Misuse(f"seeds: expected at least 1, got {count}")
+    chosen = set(scenario.arms) if arms is None else set(arms)
+    for name in sorted(chosen - set(scenario.arms)):
+        raise Misuse(
+            f"scenario {scenario.name} has no arm {name}{nearest(name, scenario.arms)}",
+            remedy=f"known: {names(scenario.arms)}",
+        )
+    forwards = [arm for arm in scenario.arms.values() if arm.name in chosen]
+    backwards = forwards[::-1] if scenario.clock is Clock.WALL else forwards
+    return tuple((arm, seed) for seed in range(1, count + 1) for arm in (forwards if seed % 2 else backwards))
 
 
 def guest_job(scenario: Scenario, arm: Arm, seed: int) -> Job:
@@ -102,10 +121,10 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
     clock = STRATEGIES[scenario.clock]
     clock.refuse(scenario, verify=request.verify, baseline=request.base is not None)
     cells = expand(scenario, request.seeds, request.arms or None)
-    arms = {cell.arm.name: cell.arm for cell in cells}
+    arms = {arm.name: arm for arm, _ in cells}
     roles = [role for load in scenario.loads.values() for role in load.roles.values()]
     used = {role.ioengine for role in roles} | {key for role in roles for key in role.options}
-    options = (*scenario.requires.config, *(OPTIONS_NEEDED[one] for one in sorted(used & set(OPTIONS_NEEDED))))
+    options = (*scenario.requires.config, *(OPTIONS_NEEDED[key] for key in sorted(used & set(OPTIONS_NEEDED))))
     requires = {"options": options, "modules": scenario.requires.modules}
     reasons = {name: unmet(lab, kernel, arm.topology, arm.queue, **requires) for name, arm in arms.items()}
     runnable = [arm for name, arm in arms.items() if not reasons[name]]
@@ -115,20 +134,18 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
         scenario=scenario.name,
         scenario_digest=scenario.digest,
         kernel=KernelFacts.of(kernel),
-        seeds=tuple(dict.fromkeys(cell.seed for cell in cells)),
+        seeds=tuple(dict.fromkeys(seed for _, seed in cells)),
         arms=tuple(arms),
-        cells=planned(
-            ((cell.arm.name, cell.seed, reasons[cell.arm.name]) for cell in cells), repeats=2 if request.verify else 1
-        ),
+        cells=planned(((arm.name, seed, reasons[arm.name]) for arm, seed in cells), repeats=2 if request.verify else 1),
         qemu=f"QEMU {lab.qemu.version_text}{package}{clock.accelerator(lab, kernel, runnable)}",
         command=request.command,
         baseline=request.baseline,
         base=request.base,
-        rule=clock.rule(cells[-1].seed),
+        rule=clock.rule(cells[-1][1]),
     )
     jobs = {
-        (cell.arm.name, cell.seed): prepare_job(lab, kernel, cell.arm.topology, cell_job(cell))
-        for cell in cells
-        if not reasons[cell.arm.name]
+        (arm.name, seed): prepare_job(lab, kernel, arm.topology, guest_job(scenario, arm, seed))
+        for arm, seed in cells
+        if not reasons[arm.name]
     }
     return PlannedRun(request, facts, jobs, clock)

@@ -8,19 +8,18 @@ repeats. Traced boots are stored separately, in ``<root>/<scenario>/traces/<run-
 import gzip
 import re
 import zlib
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.base.files import write_atomic, writing
 from harness.record.store import new_run_id, save_boot
-from harness.run.plan import cell_job
-from harness.scenario.expand import expand
-from harness.scenario.model import Cell, Scenario
+from harness.run.plan import expand
+from harness.scenario.model import Arm, Scenario
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.base.record import TRACE_FILE, UNKNOWN_EVENT, BootRecord, Outcome
 from lab.kernels.model import Kernel
-from lab.session import Lab, PhaseSeen, prepare_job, run_job, unmet
+from lab.session import Job, Lab, PhaseSeen, prepare_job, run_job, unmet
 from lab.yaml.strict import nearest
 
 FOLDER = "traces"
@@ -48,29 +47,23 @@ def parse_events(text: str) -> tuple[str, ...]:
     return events
 
 
-def chosen_cell(scenario: Scenario, arm: str | None, seed: int | None) -> Cell:
-    """The first cell of the scenario with this arm and seed. Raises Misuse."""
-    wanted = 1 if seed is None else seed
-    if wanted < 1:
-        raise Misuse(f"--seed {seed}", remedy="seeds count from 1")
-    cells = expand(scenario, wanted, None if arm is None else [arm])
-    return next(cell for cell in cells if cell.seed == wanted)
+def chosen_arm(scenario: Scenario, name: str | None) -> Arm:
+    """The arm of that name, else the first. Raises Misuse."""
+    return expand(scenario, 1, None if name is None else [name])[0][0]
 
 
 def trace_boot(
-    lab: Lab, cell: Cell, kernel: Kernel, events: tuple[str, ...], root: Path, *, phase_seen: PhaseSeen
+    lab: Lab, kernel: Kernel, arm: Arm, job: Job, results: Path, *, phase_seen: PhaseSeen
 ) -> tuple[Trace, ...]:
-    """Boot once with ``events`` recorded during each load. Return one trace per load.
+    """Boot once with the events of ``job.trace`` recorded during each load, below ``results``. One trace per load.
 
     Raises CannotJudge when the kernel or QEMU lacks a requirement or the boot fails, Misuse when the kernel has
     no such event.
     """
-    topology = cell.arm.topology
-    if reasons := unmet(lab, kernel, topology, cell.arm.queue):
+    if reasons := unmet(lab, kernel, arm.topology, arm.queue):
         raise CannotJudge("; ".join(reasons), remedy="choose another kernel or another arm")
-    job = replace(cell_job(cell), trace=events)
-    prepared = prepare_job(lab, kernel, topology, job)
-    folder = root / cell.scenario.name / FOLDER / new_run_id(datetime.now(UTC), kernel.release)
+    prepared = prepare_job(lab, kernel, arm.topology, job)
+    folder = results / FOLDER / new_run_id(datetime.now(UTC), kernel.release)
     with writing(folder):
         folder.mkdir(parents=True)
     record = run_job(lab, prepared, folder, phase_seen=phase_seen)

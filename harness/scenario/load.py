@@ -20,7 +20,7 @@ from harness.scenario.claims import (
     read_reproductions,
 )
 from harness.scenario.loads import read_clock, read_loads, read_pause
-from harness.scenario.model import Arm, Requirements, Scenario, Selftest
+from harness.scenario.model import Arm, Load, Requirements, Scenario, Selftest
 from lab.base.errors import Misuse
 from lab.yaml import strict
 from lab.yaml.fields import NAME, Row, mapping_values
@@ -132,3 +132,14 @@ def _selftest(row: Row, arms: Mapping[str, Arm], loads: Collection[str]) -> Self
             remedy = f"arms: {strict.names(arms)}; loads: {strict.names(loads)}"
             bottleneck.add(key, f"bottleneck: no arm and load {key}", remedy, symptom=True)
     return selftest.build(Selftest, bottleneck=named)
+
+
+def variant(
+    scenario: Scenario, word: str, arms: Mapping[str, Arm], loads: Mapping[str, Load] | None = None
+) -> Scenario:
+    """``scenario`` as ``NAME.word`` with other arms (and loads). Ratios to reproduce are kept, claims are not."""
+    loads = scenario.loads if loads is None else loads
+    made = replace(
+        scenario, name=f"{scenario.name}.{word}", arms=arms, loads=loads, claims=(), controls=(), selftest=None
+    )
+    return replace(made, digest=identity(made))

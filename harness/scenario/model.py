@@ -299,15 +299,6 @@ class Scenario:
     diagnoses: tuple[Diagnosis, ...] = field(default=(), metadata=WORDS)
 
 
-@dataclass(frozen=True)
-class Cell:
-    """The unit of measurement: one arm under one seed. ``seed`` counts from 1."""
-
-    scenario: Scenario
-    arm: Arm
-    seed: int
-
-
 def is_in(release: str, kernels: str) -> bool:
     """Whether a kernel is in a range (``lab.kernels.ranges``). False for a release that cannot be parsed."""
     try:

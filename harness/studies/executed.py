@@ -14,8 +14,7 @@ from pathlib import Path
 from harness.base.files import read_json, write_atomic
 from harness.profile.model import DEVICE_MODELS
 from harness.run.bench import Bench
-from harness.run.plan import Request, cell_job
-from harness.scenario.expand import expand
+from harness.run.plan import Request, expand, guest_job
 from harness.scenario.model import Scenario
 from lab.base.errors import LabBroken
 from lab.base.record import Outcome
@@ -68,7 +67,7 @@ def observe(bench: Bench, request: Request) -> Loads:
     observed = replace(bench, turns=replace(bench.turns, boot=run_observed))
     plan = observed.plan(replace(request, seeds=1))
     run = observed.run(plan).folder
-    jobs = {cell.arm.name: cell_job(cell) for cell in expand(scenario, 1, None)}
+    jobs = {arm.name: guest_job(scenario, arm, seed) for arm, seed in expand(scenario, 1)}
     found: dict[str, frozenset[str]] = {}
     for cell in run.facts.cells:
         record = None if cell.skip else run.boot(cell)

@@ -12,7 +12,7 @@ from harness.limits.counterfactual import Alteration, Proof, ProofRow, changes
 from harness.record.store import RunFolder
 from harness.run.bench import Bench
 from harness.run.plan import Request
-from harness.scenario.expand import variant
+from harness.scenario.load import variant
 from harness.scenario.model import Arm, Load, Scenario, Status
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge

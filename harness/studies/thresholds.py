@@ -15,7 +15,7 @@ from harness.limits.load import load_scenario
 from harness.record.judging import results_of
 from harness.report import markdown
 from harness.report.format import percent, plural
-from harness.scenario.expand import variant
+from harness.scenario.load import variant
 from harness.scenario.model import Scenario
 from harness.studies.evidence.rows import EvidenceRow, arms_of
 from harness.studies.evidence.scorer import Measure

@@ -12,7 +12,7 @@ from jsonschema import Draft202012Validator
 
 from harness.base.plain import from_plain, to_plain
 from harness.limits import bounds
-from harness.scenario.expand import expand
+from harness.run.plan import expand
 from harness.scenario.load import find_scenarios
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Bound, KnownFailure, Operand, Scenario, is_in
@@ -270,9 +270,9 @@ def test_mistakes_are_not_valid(old: str, new: str) -> None:
 
 def test_cells_come_seed_by_seed_and_can_be_chosen(tmp_path: Path) -> None:
     scenario = load(GOOD, tmp_path)
-    cells = [(cell.arm.name, cell.seed) for cell in expand(scenario)]
+    cells = [(arm.name, seed) for arm, seed in expand(scenario)]
     assert cells == [("shared", 1), ("limited", 1), ("shared", 2), ("limited", 2)]
-    cells = [(cell.arm.name, cell.seed) for cell in expand(scenario, seeds=3, arms=["limited"])]
+    cells = [(arm.name, seed) for arm, seed in expand(scenario, seeds=3, arms=["limited"])]
     assert cells == [("limited", 1), ("limited", 2), ("limited", 3)]
     with pytest.raises(Misuse, match="no arm limitde, did you mean limited"):
         expand(scenario, arms=["limitde"])

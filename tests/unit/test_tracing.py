@@ -4,7 +4,7 @@
 import pytest
 
 from harness.run.plan import guest_job
-from harness.run.tracing import chosen_cell, parse_events
+from harness.run.tracing import chosen_arm, parse_events
 from lab.base.errors import Misuse
 from lab.guest.steps import job_files
 from lab.guest.steps.load import RunLoad, TraceOff, TraceOn
@@ -47,17 +47,10 @@ def test_the_guest_gets_all_events_as_one_field() -> None:
     assert b"\ntrace-off\ttrace.solo.txt.gz\n" in script
 
 
-def test_the_first_cell_is_the_default() -> None:
-    cell = chosen_cell(MODEL, None, None)
-    assert (cell.arm.name, cell.seed) == ("none", 1)
-    cell = chosen_cell(MODEL, "red", 7)
-    assert (cell.arm.name, cell.seed) == ("red", 7)
-
-
-@pytest.mark.parametrize(("arm", "seed"), [("blue", None), ("red", 0), (None, -1)])
-def test_a_cell_that_is_not_there_is_refused(arm: str | None, seed: int | None) -> None:
+def test_the_first_arm_is_the_default() -> None:
+    assert [chosen_arm(MODEL, name).name for name in (None, "red")] == ["none", "red"]
     with pytest.raises(Misuse):
-        chosen_cell(MODEL, arm, seed)
+        chosen_arm(MODEL, "blue")
 
 
 def _concerned(step: object) -> bool:

@@ -19,8 +19,7 @@ from harness.report.format import noise
 from harness.report.terminal.explain import describe_scenario
 from harness.report.terminal.terminal import Detail, print_verdict
 from harness.report.words import Effort, Surroundings
-from harness.run.plan import guest_job
-from harness.scenario.expand import expand
+from harness.run.plan import expand, guest_job
 from harness.scenario.model import Clock, Load, Status
 from lab.base.errors import InputErrors
 from lab.base.record import BootRecord, Outcome
@@ -53,7 +52,7 @@ def in_sequence(results: Sequence[CellResult], rule: Rule = RULE) -> Verdict:
 
 
 def test_rounds_go_there_and_back() -> None:
-    cells = [(one.arm.name, one.seed) for one in expand(MODEL, seeds=3)]
+    cells = [(arm.name, seed) for arm, seed in expand(MODEL, seeds=3)]
     assert cells == [("none", 1), ("red", 1), ("red", 2), ("none", 2), ("none", 3), ("red", 3)]
 
 

@@ -12,8 +12,7 @@ from harness.judge.operands import arms_needed
 from harness.limits.load import implied, load_scenario
 from harness.scenario import load, schema
 from harness.scenario.claims import parsed
-from harness.scenario.expand import variant
-from harness.scenario.load import Refused, find_scenarios
+from harness.scenario.load import Refused, find_scenarios, variant
 from harness.scenario.model import Agreement, Bound, Claim, Clock, Control, Ratio, Reproduction, Scenario, is_in
 from harness.scenario.ratio import BOUND, FIGURE, ExpressionError, names_of, parse_bound, parse_ratio
 from lab.base.errors import InputErrors, Misuse

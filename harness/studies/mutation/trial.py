@@ -13,8 +13,7 @@ from harness.judge.verdict import Verdict
 from harness.metrics.readback import KMSG
 from harness.record.judging import results_of
 from harness.run.bench import Bench, Run
-from harness.run.plan import Request, cell_job
-from harness.scenario.expand import expand
+from harness.run.plan import Request, expand, guest_job
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Scenario, Status
 from harness.studies.mutation import schemata
@@ -99,11 +98,11 @@ class MutantBench:
         digits = f"{number:0{schemata.WIDTH}}", "0" * schemata.WIDTH
         on, off = (Write(schemata.PARAMETER, text) for text in digits)
         jobs = dict(plan.jobs)
-        for cell in expand(scenario, 1, tuple(arms)):
-            if (key := (cell.arm.name, cell.seed)) in jobs:
-                job = replace(cell_job(cell), before=(on,), after=(off,))
-                prepared = prepare_job(self.bench.lab, self.kernel, cell.arm.topology, job)
-                limit = limits.get(cell.arm.name, prepared.wall_limit)
+        for arm, seed in expand(scenario, 1, tuple(arms)):
+            if (key := (arm.name, seed)) in jobs:
+                job = replace(guest_job(scenario, arm, seed), before=(on,), after=(off,))
+                prepared = prepare_job(self.bench.lab, self.kernel, arm.topology, job)
+                limit = limits.get(arm.name, prepared.wall_limit)
                 jobs[key] = replace(prepared, wall_limit=min(limit, prepared.wall_limit))
         return self.bench.measure(replace(plan, jobs=jobs))
 
