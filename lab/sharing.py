@@ -102,7 +102,7 @@ def boot(
         return run_job(lab, prepared, folder, phase_seen=phase_seen, abort=abort)
     symbols = read_symbols(image_kallsyms(lab, prepared, phase_seen=phase_seen))
     with writing(folder):
-        (folder / kit.FUNCTIONS).write_text(_functions_file(symbols))
+        (folder / kit.FUNCTIONS).write_text(functions_file(symbols))
         copyfile(plugin(lab.cache, lab.qemu.version, SHARING), folder / kit.SHARING)
     counted = replace(
         prepared, plugin=_plugin_words(lab, prepared, symbols), wall_limit=_PATIENCE * prepared.wall_limit
@@ -161,7 +161,8 @@ def with_modules(symbols: Symbols, kernel: Kernel, sections: Mapping[str, str]) 
     return replace(symbols, every=tuple(sorted((*symbols.every, *own), key=lambda symbol: symbol.address)))
 
 
-def _functions_file(symbols: Symbols) -> str:
+def functions_file(symbols: Symbols) -> str:
+    """The plugin's list of functions: "ADDRESS LETTER", sorted by address."""
     letters: dict[int, str] = {}
     for address, name, _ in symbols.functions:
         letter = next((letter for pattern, letter in _LOCKS if re.fullmatch(pattern, name)), "-")
@@ -175,7 +176,7 @@ def _plugin_words(lab: Lab, prepared: PreparedJob, symbols: Symbols) -> tuple[st
     return (
         f"./{kit.SHARING}",
         f"functions=./{kit.FUNCTIONS}",
-        f"number={_number_offset(symbols):x}",
+        f"number={number_offset(symbols):x}",
         f"turn={prepared.processors.turn}",
         start.replace("marker", "start"),
         bytes_of_start.replace("bytes", "startbytes"),
@@ -184,7 +185,8 @@ def _plugin_words(lab: Lab, prepared: PreparedJob, symbols: Symbols) -> tuple[st
     )
 
 
-def _number_offset(symbols: Symbols) -> int:
+def number_offset(symbols: Symbols) -> int:
+    """Where a per-CPU area has the number of its CPU. Raises CannotJudge."""
     if (number := symbols.address("cpu_number")) is not None:
         return number
     if (hot := symbols.address("pcpu_hot")) is not None:

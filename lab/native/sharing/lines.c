@@ -3,7 +3,7 @@
  * Two counts for each line and CPU:
  *
  *   moves   with caches that hold everything, at the order in which the CPUs execute here: a read of a line that
- *           another CPU has modified since, a write to a line that another CPU has
+ *           another CPU has written since the reader's last access, a write to a line that another CPU has
  *   steps   in how many steps (struct cpu) the CPU read the line, and in how many it wrote it; they do not depend on
  *           how long each CPU executes before the next one
  *
@@ -38,7 +38,6 @@ struct accessor {
 struct line {
 	uint64_t virtual;
 	uint8_t users, holders; /* bit masks of CPUs: in the window; with a valid copy */
-	bool modified;		/* by the only holder */
 	bool written;
 	struct user *user[MOST_CPUS];
 	struct accessor *accessors;
@@ -114,16 +113,13 @@ void lines_access(const struct access *access)
 	unsigned int number = access->cpu->number;
 	uint8_t own = (uint8_t)(1u << number), others = line->holders & (uint8_t)~own;
 	enum way way = access->write ? WRITE : READ;
-	bool moved = access->write ? others : others && line->modified && !(line->holders & own);
+	bool moved = access->write ? others : line->written && !(line->holders & own);
 	uint64_t bytes = bytes_of(access);
 	struct user *user = line->user[number];
 
 	if (!user)
 		user = line->user[number] = taken(sizeof(*user));
-	if (access->write || moved) {
-		line->modified = access->write;
-		line->written |= access->write;
-	}
+	line->written |= access->write;
 	line->holders = access->write ? own : line->holders | own;
 	line->users |= own;
 	if (user->last[way] != access->cpu->step + 1) {
@@ -155,7 +151,7 @@ static void clear_line(struct line *line, uint64_t number, FILE *file)
 	for (struct accessor *accessor = line->accessors; accessor; accessor = accessor->next)
 		*accessor = (struct accessor){ .by = accessor->by, .cpu = accessor->cpu, .next = accessor->next };
 	line->users = line->holders = 0;
-	line->modified = line->written = false;
+	line->written = false;
 }
 
 void lines_clear(void)

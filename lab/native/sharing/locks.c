@@ -1,15 +1,21 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * A lock is taken by the locked instruction of a function that takes locks, and released by the write of one that
- * releases them, or by a byte 0 where that is inline (asm-generic/qspinlock.h, asm-generic/qrwlock.h, kernel/locking/mutex.c).
+ * releases them (asm-generic/qspinlock.h, asm-generic/qrwlock.h, kernel/locking/mutex.c). Without preemption the kernel
+ * has the release of spinlocks and rwlocks in the function that holds the lock (kernel/Kconfig.locks).
+ *
+ * Mutexes and readers that had to wait are counted as contended, but not how long they hold the lock then.
  */
 #include "locks.h"
 #include "profile/memory.h"
 
 #include <inttypes.h>
+#include <string.h>
 
 #define BUCKETS (1u << 12)
 #define WRITERS 0x1ffu /* of a rwlock: a writer has it or waits for it */
+#define READER 0x200u
+#define LOCKED 0xffu /* of a spinlock: 1 when it is held; of a rwlock: all ones when a writer holds it */
 
 struct lock {
 	uint64_t address;
@@ -39,8 +45,10 @@ static void hold(const struct access *access, struct lock *lock)
 	struct cpu *cpu = access->cpu;
 
 	cpu->waits_for = 0;
-	if (cpu->held_count < MOST_HELD)
-		cpu->held[cpu->held_count++] = (struct held){ lock, access->at };
+	/* Another CPU can release a mutex: entries that nothing removes must not keep out later ones. */
+	if (cpu->held_count == MOST_HELD)
+		memmove(cpu->held, cpu->held + 1, --cpu->held_count * sizeof(*cpu->held));
+	cpu->held[cpu->held_count++] = (struct held){ lock, access->at };
 }
 
 static void take(const struct access *access, bool free)
@@ -81,6 +89,14 @@ static void release(const struct access *access)
 	}
 }
 
+/* Whether a write to a lock that is held releases it, in any function. */
+static bool releases(const struct access *access, uint64_t read, uint64_t value)
+{
+	if (access->by->locked)
+		return (uint32_t)(read - value) == READER;
+	return access->size == 1 && !value;
+}
+
 void locks_write_seen(const struct access *access, uint64_t read, uint64_t value)
 {
 	switch (access->by->kind) {
@@ -94,15 +110,16 @@ void locks_write_seen(const struct access *access, uint64_t read, uint64_t value
 			take(access, !(read & WRITERS));
 		break;
 	case LOCK_SLOWLY:
-		if (access->virtual == access->cpu->waits_for && (value & 0xff) == 1)
+		/* Who waits first marks the lock as pending, and fails to take it, with instructions that write too. */
+		if (access->virtual == access->cpu->waits_for && value & LOCKED &&
+		    !(access->by->locked && read & LOCKED))
 			hold(access, lock_at(access->virtual));
 		break;
 	case UNLOCK:
 		release(access);
 		break;
 	default:
-		/* Where the kernel has the release of a spinlock inline, any function has it. */
-		if (access->size == 1 && !(value & 0xff))
+		if (releases(access, read, value))
 			release(access);
 	}
 }

@@ -16,7 +16,9 @@ enum {
 	SWITCH = 'x',
 };
 
-/* A write by a function of these kinds. READ is what the instruction read there before, VALUE what it writes. */
+/* A write by a function of these kinds, or by any while the CPU holds a lock. READ is what the instruction read there
+ * before, VALUE what it writes.
+ */
 void locks_write_seen(const struct access *access, uint64_t read, uint64_t value);
 void locks_clear(void);
 void locks_write(FILE *file);

@@ -9,6 +9,7 @@
  *   start=ADDRESS   user address of the function from which on turns end, and startbytes=HEX its first instructions
  *   marker=ADDRESS  the same for the beginning and the end of each window, with bytes=HEX
  *   output=PREFIX   PREFIX.N is written at the end of window N, which counts from 0
+ *   programs=yes    what programs access is counted too, and their functions may have letters: tests know it beforehand
  *
  * Instructions are counted by blocks (translated until a jump), the whole of each that is begun. Inline operations of
  * the interface cannot count them: with several CPUs in one thread they write to wrong addresses in QEMU 10.0
@@ -49,7 +50,7 @@ struct translated {
 static struct marker start;
 static const void *clock_handle;
 static uint64_t turn, turn_began, executed, switches;
-static bool taking_turns, counting;
+static bool taking_turns, counting, with_programs;
 static struct cpu *cpu;
 static unsigned int length; /* of the block that is executed */
 
@@ -120,6 +121,8 @@ static void on_block(unsigned int index, void *data)
 		begin_turns();
 	if (!taking_turns)
 		return;
+	/* Before the CPU or its step changes. */
+	finish_read();
 	cpu = cpu_now();
 	if (cpu != before) {
 		switches++;
@@ -193,7 +196,7 @@ static void on_memory(unsigned int index, qemu_plugin_meminfo_t info, uint64_t a
 	finish_read();
 	read.access = access;
 	read.waits = true;
-	if (access.by->kind)
+	if (access.by->kind || cpu->held_count)
 		read.value = value_of(info);
 }
 
@@ -233,18 +236,19 @@ static void on_translation(qemu_plugin_id_t id, struct qemu_plugin_tb *tb)
 {
 	uint64_t address = qemu_plugin_tb_vaddr(tb);
 	struct translated *new = taken(sizeof(*new));
+	bool counted;
 
 	(void)id;
 	new->user = address < FIRST_KERNEL;
 	if (new->user) {
 		new->starts = marker_begins(&start, tb);
 		new->marker = is_marker(tb);
-	} else {
-		new->kind = kind_at(address, true);
 	}
+	counted = with_programs || !new->user;
+	new->kind = counted ? kind_at(address, true) : 0;
 	new->length = (unsigned int)qemu_plugin_tb_n_insns(tb);
 	qemu_plugin_register_vcpu_tb_exec_cb(tb, on_block, QEMU_PLUGIN_CB_R_REGS, new);
-	for (unsigned int i = 0; !new->user && i < new->length; i++) {
+	for (unsigned int i = 0; counted && i < new->length; i++) {
 		struct qemu_plugin_insn *insn = qemu_plugin_tb_get_insn(tb, i);
 		struct instruction *code;
 
@@ -270,6 +274,8 @@ static bool read_argument(const char *argument)
 		functions_read(argument + 10);
 	else if (!strncmp(argument, "turn=", 5))
 		turn = strtoull(argument + 5, NULL, 10);
+	else if (!strcmp(argument, "programs=yes"))
+		with_programs = true;
 	else if (!strncmp(argument, "start", 5))
 		return marker_read(&start, argument + 5, "=", "bytes=");
 	else
