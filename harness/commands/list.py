@@ -25,7 +25,7 @@ def execute(options: argparse.Namespace) -> int:
         _print_titles({topology.name: topology.title for topology in catalogue()})
         return EXIT_PASS
     if options.kernels:
-        print(_kernels(offers(Cache.default(), tell, dates=True)), end="")
+        print(_kernels(offers(Cache.default(), tell)), end="")
         return EXIT_PASS
     titles, code = {}, EXIT_PASS
     for name in [*find_scenarios(SCENARIOS), *(f"{WALL.name}/{name}" for name in find_scenarios(WALL))]:
@@ -39,12 +39,9 @@ def execute(options: argparse.Namespace) -> int:
 
 
 def _kernels(listed: Sequence[Offer]) -> str:
-    """A line for each version; the build date is read from the image, so it is known once the kernel was fetched."""
-    heads = ("series", "version", "suite", "built", "cached")
-    rows = [
-        (offer.series, offer.version, offer.suite, offer.built or "-", "yes" if offer.cached else "no")
-        for offer in listed
-    ]
+    """A line for each version."""
+    heads = ("series", "version", "suite", "cached")
+    rows = [(offer.series, offer.version, offer.suite, "yes" if offer.cached else "no") for offer in listed]
     widths = [max(map(len, column)) for column in zip(heads, *rows, strict=True)]
     lines = ("  ".join(f"{cell:{width}}" for cell, width in zip(row, widths, strict=True)) for row in (heads, *rows))
     return "".join(f"{line.rstrip()}\n" for line in lines)

@@ -102,14 +102,12 @@ def toolchain() -> Toolchain:
     return Toolchain(first, major_version(compiler))
 
 
-def recipe(
-    release: Release, tools: Toolchain, fragments: Sequence[Path] | None = None, further: Sequence[str] = ()
-) -> Recipe:
+def recipe(release: Release, tools: Toolchain, further: Sequence[str] = ()) -> Recipe:
     """How a kernel of that release is built, with ``further`` options (without CONFIG_) switched on.
 
     Raises InputErrors for fragments that cannot be read.
     """
-    listed = kconfig.read_fragments(kconfig.fragments() if fragments is None else fragments)
+    listed = kconfig.read_fragments(kconfig.fragments())
     own = [f"CONFIG_{name}" for name in further]
     listed = tuple(option for option in listed if option.option not in own)
     listed += tuple(WantedOption(name, "y", "the mutant's Options", (name,)) for name in own)

@@ -2,7 +2,7 @@
 """Kernels as Debian packages them: ``debian:`` and a series, an exact package version, or a suite."""
 
 import re
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 from lab.base.cache import Cache
@@ -11,7 +11,6 @@ from lab.base.units import Tell
 from lab.kernels import store
 from lab.kernels.model import Kernel
 from lab.kernels.release import Release
-from lab.kernels.vmlinux import image_built
 from lab.packages import sources
 from lab.packages.apt import Archive, Package
 from lab.packages.store import Choose, Pin, unpacked
@@ -27,7 +26,6 @@ SERIES: dict[str, tuple[tuple[str, ...], ...]] = {
 _OTHERS = (("sid",), ("forky",), ("trixie-backports",), ("bookworm-backports",))
 _CODENAMES = {"11": "bullseye", "12": "bookworm", "13": "trixie", "14": "forky"}
 
-_IMAGE_HEAD = 1 << 16  # bytes of an image that hold its set-up code, and so its version
 _SERIES_FORM = re.compile(r"\d+\.\d+")
 _VERSION_FORM = re.compile(r"(?:\d+:)?\d+\.\d+\.\d+[A-Za-z0-9.+~]*-[A-Za-z0-9.+~]+")
 _SUITE_FORM = re.compile(r"[a-z]+(?:-[a-z]+)*")
@@ -58,15 +56,6 @@ def fetched(
 
     made = unpacked(cache, archive, pin, choose, kind=store.KIND, finish=store_unpacked, refresh=refresh)
     return store.load(made.folder, spec, origin_of(distribution.title(), made.pin))
-
-
-def built_on(cache: Cache, pin: Pin) -> str:
-    """The date of a cached kernel's build in ISO 8601, from its image; empty when it is not known."""
-    entry = cache.find(store.KIND, pin.digest)
-    if entry is None:
-        return ""
-    with (entry / "image").open("rb") as stream:
-        return image_built(stream.read(_IMAGE_HEAD)) or ""
 
 
 def suites_of(series: str) -> Sequence[Sequence[str]]:
@@ -104,17 +93,10 @@ def choice(wanted: str) -> Choose:
 
 def _newest_in(groups: Sequence[Sequence[str]], series: str) -> Choose:
     """The newest kernel of ``series`` (any when empty) in the first group of suites that has one."""
-
-    def choose(archive: Archive) -> list[Package]:
-        for group in groups:
-            images = [image for suite in served(archive, group) for image in offered(archive, suite)]
-            wanted = [image for image in images if series in ("", Release.parse(image.version).series)]
-            if wanted:
-                newest = max(wanted, key=lambda image: Release.parse(image.version))
-                return with_parts(archive, newest)
-        raise not_found(f"kernel {series}".strip(), groups)
-
-    return choose
+    return lambda archive: with_parts(
+        archive,
+        newest(archive, groups, f"kernel {series}".strip(), _IMAGES, lambda version: series in ("", version.series)),
+    )
 
 
 def _exactly(version: str) -> Choose:
@@ -124,25 +106,40 @@ def _exactly(version: str) -> Choose:
         groups: Sequence[Sequence[str]] = ((f"{_CODENAMES.get(rebuilt[2], f'debian{rebuilt[2]}')}-{pocket}",),)
     else:
         groups = suites_of(Release.parse(version).series)
+    what = f"kernel {version} (any more)"
+    return lambda archive: with_parts(
+        archive, newest(archive, groups, what, _IMAGES, lambda offered: offered.text == version)
+    )
 
-    def choose(archive: Archive) -> list[Package]:
-        for suite in (suite for group in groups for suite in served(archive, group)):
-            for image in offered(archive, suite):
-                if image.version == version:
-                    return with_parts(archive, image)
-        raise not_found(f"kernel {version} (any more)", groups)
 
-    return choose
+def newest(
+    archive: Archive,
+    groups: Sequence[Sequence[str]],
+    what: str,
+    pattern: str,
+    wanted: Callable[[Release], bool] = lambda _: True,
+) -> Package:
+    """The newest of the packages in the first group of suites that has one. Raises CannotJudge, which names ``what``.
+
+    Of each group only the suites are asked that the host can reach; all when it can reach none, for the error's sake.
+    """
+    for group in groups:
+        suites = [suite for suite in group if archive.distribution.has(suite)] or group
+        listed = (package for suite in suites for package in archive.search(suite, pattern))
+        versions = [(Release.parse(package.version), package) for package in listed]
+        if fit := [pair for pair in versions if wanted(pair[0])]:
+            return max(fit, key=lambda pair: pair[0])[1]
+    every = [suite for group in groups for suite in group]
+    raise CannotJudge(
+        f"no {what} in Debian's {', '.join(every)}",
+        remedy=f"name an archive that still has it, such as {sources.archive_variable(every[0])}=URI, "
+        "or choose another kernel",
+    )
 
 
 def offered(archive: Archive, suite: str) -> Sequence[Package]:
     """The image packages of every kernel that ``suite`` lists; no cloud, real-time, unsigned or debug kernels."""
     return archive.search(suite, _IMAGES)
-
-
-def served(archive: Archive, group: Sequence[str]) -> Sequence[str]:
-    """The suites that the host can reach; the whole group when it can reach none, for the error's sake."""
-    return [suite for suite in group if archive.distribution.has(suite)] or group
 
 
 def with_parts(archive: Archive, image: Package) -> list[Package]:
@@ -170,13 +167,3 @@ def _part(archive: Archive, image: Package, name: str) -> Package:
             f"{image.suite} lists {image.name} {image.version} without its {name}, and its pool has no {path}",
             remedy=f"name an archive that still has it: {sources.archive_variable(image.suite)}=URI",
         ) from error
-
-
-def not_found(what: str, groups: Sequence[Sequence[str]]) -> CannotJudge:
-    """That none of the suites has it, and where to look for it."""
-    suites = [suite for group in groups for suite in group]
-    return CannotJudge(
-        f"no {what} in Debian's {', '.join(suites)}",
-        remedy=f"name an archive that still has it, such as {sources.archive_variable(suites[0])}=URI, "
-        "or choose another kernel",
-    )

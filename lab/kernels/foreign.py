@@ -63,18 +63,13 @@ def _unpack(package: Path, root: Path) -> None:
 
 
 def _not_one(root: Path, packages: Sequence[Path]) -> Misuse:
-    names = ", ".join(package.name for package in packages)
-    images = {path.name.removeprefix("vmlinuz-") for path in root.glob("boot/vmlinuz-*")}
-    images |= {path.parent.name for path in root.glob("**/lib/modules/*/vmlinuz")}
-    modules = {path.name for path in root.glob("**/lib/modules/*") if next(path.rglob("*.ko*"), None)}
-    releases = sorted(images | modules)
-    if len(releases) > 1:
-        return Misuse(f"{names} hold several kernels: {', '.join(releases)}", remedy="name the packages of one")
-    lacking = [what for what, where in (("image", images), ("modules", modules)) if not where]
-    held = f"{names} {'holds' if len(packages) == 1 else 'hold'}"
-    if not releases:
-        return Misuse(f"{held} no kernel", remedy="name the packages with its image and its modules")
+    parts = {path.name.removeprefix("vmlinuz-"): ["image"] for path in root.glob("boot/vmlinuz-*")}
+    parts |= {path.parent.name: ["image"] for path in root.glob("**/lib/modules/*/vmlinuz")}
+    for path in root.glob("**/lib/modules/*"):
+        if next(path.rglob("*.ko*"), None):
+            parts.setdefault(path.name, []).append("modules")
+    held = "; ".join(f"{' and '.join(what)} of {release}" for release, what in sorted(parts.items())) or "no kernel"
     return Misuse(
-        f"{held} {releases[0]} without its {' and '.join(lacking or ['configuration'])}",
-        remedy=f"name the packages with the other parts as well, separated by commas (path:A,B). {_SPLIT}",
+        f"{', '.join(package.name for package in packages)}: {held}; expected image, configuration and modules of one",
+        remedy=f"name the packages with all parts of one kernel, separated by commas (path:A,B). {_SPLIT}",
     )

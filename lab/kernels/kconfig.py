@@ -76,9 +76,9 @@ class Drift:
     given: int
 
 
-def fragments(folder: Path = FRAGMENTS) -> tuple[Path, ...]:
+def fragments() -> tuple[Path, ...]:
     """The fragments that every lab kernel is made of, in the order in which they are merged."""
-    return tuple(sorted(folder.glob("*.config")))
+    return tuple(sorted(FRAGMENTS.glob("*.config")))
 
 
 def read_fragments(paths: Iterable[Path]) -> tuple[WantedOption, ...]:

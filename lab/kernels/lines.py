@@ -17,7 +17,7 @@ from lab.base.process import run
 from lab.base.units import Tell, silent
 from lab.kernels import packaged, tree
 from lab.kernels.model import Kernel
-from lab.kernels.tree import KernelSource, Options
+from lab.kernels.tree import KernelSource
 from lab.native import elf
 
 _IMAGE = "vmlinux"
@@ -63,7 +63,6 @@ def source_lines(
     wanted: Sequence[Wanted],
     cache: Cache,
     *,
-    options: Options | None = None,
     tell: Tell = silent,
 ) -> list[Mapping[int, SourceLine]]:
     """For each function the line of its instructions by offset, without those that have none.
@@ -71,9 +70,7 @@ def source_lines(
     An inline function of a shared header counts for the line that calls it. Where several files have a static function
     of that name, there are no lines. Raises what ``tree.in_objects`` raises.
     """
-    return tree.in_objects(
-        kernel, source, cache, lambda objects, files: _Lines(objects, files).find(wanted), options=options, tell=tell
-    )
+    return tree.in_objects(kernel, source, cache, lambda objects, files: _Lines(objects, files).find(wanted), tell=tell)
 
 
 @dataclass(frozen=True)

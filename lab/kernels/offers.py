@@ -3,9 +3,7 @@
 
 import re
 from collections.abc import Callable, Iterator, Sequence
-from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
-from itertools import repeat
 
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError, Misuse
@@ -23,18 +21,16 @@ SUITES = (
 )
 ALL = "debian:all"
 _TO = ".."
-_AT_ONCE = 8  # packages whose first bytes are asked for at the same time
 _END = re.compile(r"debian:(\d+\.\d+)")
 
 
 @dataclass(frozen=True)
 class Offer:
-    """One version of the image package. ``built`` is a date in ISO 8601, empty where none was asked for or found."""
+    """One version of the image package."""
 
     version: str
     suite: str
     cached: bool = False
-    built: str = ""
 
     @property
     def series(self) -> str:
@@ -45,23 +41,16 @@ class Offer:
         return f"debian:{self.version}"
 
 
-def offers(cache: Cache, tell: Tell, *, dates: bool = False) -> tuple[Offer, ...]:
-    """What the suites list and what is cached, oldest version first; ``tell`` hears of suites that fail.
-
-    ``dates`` reads the first bytes of every package that the suites list, once.
-    """
+def offers(cache: Cache, tell: Tell) -> tuple[Offer, ...]:
+    """What the suites list and what is cached, oldest version first; ``tell`` hears of suites that fail."""
     listed: dict[str, Offer] = {}
     archive = Archive(cache, sources.debian(), tell)
     for suite in SUITES:
         try:
-            images = debian.offered(archive, suite)
+            for image in debian.offered(archive, suite):
+                listed.setdefault(image.version, Offer(image.version, suite))
         except BlklabError as error:
             tell(f"{suite} is not listed: {error.message}")
-            continue
-        with ThreadPoolExecutor(_AT_ONCE) as pool:
-            built = pool.map(archive.built_on, images) if dates else repeat("")
-            for image, date in zip(images, built, strict=False):
-                listed.setdefault(image.version, Offer(image.version, suite, built=date))
     listed.update((offer.version, offer) for offer in _offers_of_cache(cache))
     return tuple(sorted(listed.values(), key=lambda offer: version_key(offer.version)))
 
@@ -111,4 +100,4 @@ def _offers_of_cache(cache: Cache) -> Iterator[Offer]:
     for pin in read_pins(cache, "debian-"):
         if cache.find(store.KIND, pin.digest) is not None:
             image = pin.packages[0]
-            yield Offer(image.version, image.suite, cached=True, built=debian.built_on(cache, pin))
+            yield Offer(image.version, image.suite, cached=True)

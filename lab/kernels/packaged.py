@@ -7,7 +7,6 @@
 import os
 import re
 import shutil
-from collections.abc import Sequence
 from pathlib import Path
 
 from lab.base.cache import Cache
@@ -19,9 +18,8 @@ from lab.kernels.git import Checkout
 from lab.kernels.model import Kernel
 from lab.kernels.tree import KernelSource
 from lab.packages import sources
-from lab.packages.apt import Archive, Package
-from lab.packages.store import Choose, Finish, Pin, unpacked
-from lab.packages.version import version_key
+from lab.packages.apt import Archive
+from lab.packages.store import Finish, Pin, unpacked
 
 DEFAULT = "source:6.12"
 TREE_VARIABLE = "BLKLAB_TREE"
@@ -41,13 +39,14 @@ def source_of(wanted: str, cache: Cache, *, refresh: bool = False, tell: Tell) -
     if match is None:
         raise Misuse(f'"source:{wanted}" is not a source', remedy="give a series, source:6.12, or source:6.12+MUTANT")
     series, mutant = match[1], match[2] or ""
+    name = f"linux-source-{series}"
     if mutant:
         mutants.demand_known(mutant, mutants.catalogue())
     made = unpacked(
         cache,
         lambda: Archive(cache, sources.debian(), tell),
         f"source-debian-{series}",
-        _newest_source(series),
+        lambda archive: [debian.newest(archive, debian.suites_of(series), f"package {name}", re.escape(name))],
         kind=_KIND,
         finish=_import(tell),
         refresh=refresh,
@@ -93,20 +92,6 @@ def named_source(spec: str, cache: Cache, tell: Tell) -> KernelSource | None:
         case "tree":
             return tree.read_source(wanted)
     return None
-
-
-def _newest_source(series: str) -> Choose:
-    name = f"linux-source-{series}"
-
-    def choose(archive: Archive) -> Sequence[Package]:
-        for group in debian.suites_of(series):
-            suites = debian.served(archive, group)
-            packages = [package for suite in suites for package in archive.search(suite, re.escape(name))]
-            if packages:
-                return [max(packages, key=lambda package: version_key(package.version))]
-        raise debian.not_found(f"package {name}", debian.suites_of(series))
-
-    return choose
 
 
 def _import(tell: Tell) -> Finish:

@@ -11,7 +11,7 @@ objects (git clone --shared) the same one:
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import TypeVar
@@ -42,7 +42,8 @@ class KernelSource:
     """A kernel's source. ``revision`` is empty for the content of the folder as it is now.
 
     ``git_tree`` names a git tree in the repository ``path`` directly (a packaged source); ``mutant``
-    is empty for the source as it is. ``spec`` and ``title`` are what people call it.
+    is empty for the source as it is, else a patch in the folder ``mutants``. ``spec`` and ``title`` are what people
+    call it.
     """
 
     path: Path
@@ -51,13 +52,6 @@ class KernelSource:
     revision: str = ""
     git_tree: str = ""
     mutant: str = ""
-
-
-@dataclass(frozen=True)
-class Options:
-    """``fragments`` None are those of kconfigs/."""
-
-    fragments: Sequence[Path] | None = None
     mutants: Path = mutants.MUTANTS
 
 
@@ -80,17 +74,17 @@ def read_source(wanted: str, folder: Path = mutants.MUTANTS) -> KernelSource:
             remedy=f"tree:{path} builds what the folder holds",
         )
     title = f"{path} at {revision}" if revision else f"the content of {path}"
-    return KernelSource(path, spec, title, revision, mutant=mutant)
+    return KernelSource(path, spec, title, revision, mutant=mutant, mutants=folder)
 
 
-def built(source: KernelSource, cache: Cache, *, options: Options | None = None, tell: Tell = silent) -> Kernel:
+def built(source: KernelSource, cache: Cache, *, tell: Tell = silent) -> Kernel:
     """The kernel of ``source``, from the cache or built now.
 
     Raises Misuse when the source or mutant does not exist, CannotJudge when it cannot be built or
     configured as the lab needs it, LabBroken when this host lacks a tool or room.
     """
     with cache.workspace(KIND, _workspace_key(source)) as workspace:
-        return _workshop(source, workspace, cache, options, tell).kernel()
+        return _workshop(source, workspace, cache, tell).kernel()
 
 
 def in_objects(
@@ -99,7 +93,6 @@ def in_objects(
     cache: Cache,
     look: Callable[[Path, Path], _T],
     *,
-    options: Options | None = None,
     tell: Tell = silent,
 ) -> _T:
     """What ``look`` returns for the folders of the objects and of the source of ``kernel``, which is built again there.
@@ -108,7 +101,7 @@ def in_objects(
     what is built now is not that kernel.
     """
     with cache.workspace(KIND, _workspace_key(source)) as workspace:
-        objects = _workshop(source, workspace, cache, options, tell).objects()
+        objects = _workshop(source, workspace, cache, tell).objects()
         if kernel.vmlinux is None or elf.code(kernel.vmlinux.read_bytes()) != elf.code(
             (objects / "vmlinux").read_bytes()
         ):
@@ -116,9 +109,9 @@ def in_objects(
         return look(objects, workspace / "src")
 
 
-def _workshop(source: KernelSource, workspace: Path, cache: Cache, options: Options | None, tell: Tell) -> "_Workshop":
+def _workshop(source: KernelSource, workspace: Path, cache: Cache, tell: Tell) -> "_Workshop":
     commit = git.commit_of(source.path, source.revision) if source.revision else ""
-    return _Workshop(source, commit, options or Options(), build.toolchain(), workspace, cache, tell)
+    return _Workshop(source, commit, build.toolchain(), workspace, cache, tell)
 
 
 @dataclass(frozen=True)
@@ -127,7 +120,6 @@ class _Workshop:
 
     source: KernelSource
     commit: str
-    options: Options
     tools: Toolchain
     workspace: Path
     cache: Cache
@@ -151,7 +143,7 @@ class _Workshop:
         mutation = self._mutation(release)
         patched = checkout.patched(tree, mutation.patch) if mutation else tree
         further = mutation.options if mutation else ()
-        recipe = build.recipe(release, self.tools, self.options.fragments, further)
+        recipe = build.recipe(release, self.tools, further)
         return checkout, tree, mutation, patched, recipe
 
     def _tree(self, checkout: git.Checkout) -> str:
@@ -165,7 +157,7 @@ class _Workshop:
     def _mutation(self, release: Release) -> Mutation | None:
         if not self.source.mutant:
             return None
-        return mutants.mutation(self.source.mutant, release, mutants.catalogue(self.options.mutants))
+        return mutants.mutation(self.source.mutant, release, mutants.catalogue(self.source.mutants))
 
     def _make(self, checkout: git.Checkout, tree: str, recipe: Recipe) -> Output:
         checkout.check_out(tree)

@@ -8,7 +8,6 @@ The layout is that of the boot protocol (Documentation/arch/x86/boot.rst): ``set
 
 import bz2
 import lzma
-import re
 import struct
 import zlib
 from collections.abc import Callable
@@ -32,23 +31,12 @@ def is_bzimage(image: bytes) -> bool:
 
 
 def image_release(image: bytes) -> str | None:
-    """What ``uname -r`` will say, None when the image does not tell."""
-    return next(iter(_banner(image).split()), None)
-
-
-def image_built(image: bytes) -> str | None:
-    """The date of the build (ISO 8601) as Debian writes it into ``uname -v``, None when the image does not tell."""
-    match = re.search(r"\((\d{4}-\d\d-\d\d)\)", _banner(image))
-    return match[1] if match else None
-
-
-def _banner(image: bytes) -> str:
-    """``kernel_version`` of the set-up header, empty without one."""
+    """What ``uname -r`` will say (``kernel_version`` of the set-up header), None when the image does not tell."""
     if not is_bzimage(image):
-        return ""
+        return None
     (offset,) = struct.unpack_from("<H", image, 0x20E)
     text = image[offset + 0x200 : offset + 0x300].split(b"\0")[0].decode("ascii", errors="replace")
-    return text if offset else ""
+    return next(iter(text.split()), None) if offset else None
 
 
 def extract_vmlinux(image: bytes) -> bytes | None:

@@ -14,12 +14,7 @@ import time
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager, suppress
 from dataclasses import dataclass
-from datetime import UTC, datetime
-from http.client import HTTPException
 from pathlib import Path
-from urllib.error import HTTPError
-from urllib.parse import urlsplit
-from urllib.request import Request, urlopen
 
 from lab.base.cache import Cache
 from lab.base.digest import digest_bytes, digest_file
@@ -33,9 +28,6 @@ from lab.packages.version import version_key
 BOUND = ("setpriv", "--pdeathsig", "KILL", "--")
 _EVERY = 5.0  # seconds between two lines about a download: short ones print none
 _FRESH = 3600.0  # seconds for which a suite's package lists are taken as current
-_ANSWER = 5.0  # seconds until a server counts as silent
-_BUILT = "built"
-_MEMBER_TIME = slice(24, 36)  # of an ar archive: the first member's time, decimal seconds since 1970
 _INSTALL_APT = "blklab fetches kernels with apt (Debian, Ubuntu); on other distributions use KERNEL=path:DIR"
 _CARRIED = re.compile(r"Acquire::(?!IndexTargets|Allow|Languages|GzipIndexes|Changelogs|cdrom)[^ ]+ ")
 _UNSIGNED = ("NO_PUBKEY", "EXPKEYSIG", "BADSIG", "REVKEYSIG", "signatures were invalid", "is no longer signed")
@@ -69,7 +61,6 @@ class Archive:
         self._cache = cache
         self._tell = tell
         self._updated = set[str]()
-        self._silent = set[str]()
         self._fresh_for = _FRESH
 
     def search(self, suite: str, pattern: str) -> tuple[Package, ...]:
@@ -134,36 +125,6 @@ class Archive:
         self._tell(f"fetching {what} from {suite} ({size / 1e6:.1f} MB)")
         with following(self._tell, packages[0].name, size, (into, apt.partial)):
             apt("apt-get", "download", *(f"{package.name}={package.version}" for package in packages), cwd=into)
-
-    def built_on(self, package: Package) -> str:
-        """The date of a package's build in ISO 8601; empty when its file cannot be read.
-
-        Package lists have no dates. The headers in a .deb have one, that of the changelog's last entry.
-        """
-        noted = self._cache.root / _BUILT / package.sha256
-        if not noted.exists():
-            try:
-                seconds = int(self._head(package)[_MEMBER_TIME])
-            except (OSError, HTTPException, ValueError):
-                return ""
-            self._cache.write_text(_BUILT, package.sha256, datetime.fromtimestamp(seconds, UTC).date().isoformat())
-        return noted.read_text()
-
-    def _head(self, package: Package) -> bytes:
-        """The first bytes of a package's file. Raises OSError, at once where its server did not answer before."""
-        uri = f"{self.distribution.uri(package.suite)}/{package.path}"
-        server = urlsplit(uri).netloc
-        if server in self._silent:
-            raise OSError(f"{server} does not answer")
-        asked = Request(uri, headers={"Range": f"bytes=0-{_MEMBER_TIME.stop - 1}"})  # noqa: S310
-        try:
-            with urlopen(asked, timeout=_ANSWER) as stream:  # noqa: S310
-                return bytes(stream.read(_MEMBER_TIME.stop))
-        except HTTPError:
-            raise
-        except OSError:
-            self._silent |= {server} - {""}  # a file: URI has no server
-            raise
 
     def renew(self) -> None:
         """Update the lists of every suite before their next use, however new they are."""

@@ -87,11 +87,14 @@ def test_options_that_an_old_kernel_lacks_may_be_lost(release: str, expected: se
         ("CONFIG_A=y\n#: CONFIG_B < 5.0\nCONFIG_B=y\n", False),
     ],
 )
-def test_options_of_other_kernels_change_no_build(tmp_path: Path, text: str, same: bool) -> None:
+def test_options_of_other_kernels_change_no_build(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, text: str, same: bool
+) -> None:
+    monkeypatch.setattr("lab.kernels.kconfig.FRAGMENTS", tmp_path)
     digests = []
     for content in ("CONFIG_A=y\n", text):
         (tmp_path / "a.config").write_text(content)
-        digests.append(recipe(Release.parse("4.19"), Toolchain("gcc 12", 12), [tmp_path / "a.config"]).digest)
+        digests.append(recipe(Release.parse("4.19"), Toolchain("gcc 12", 12)).digest)
     assert (digests[0] == digests[1]) is same
 
 

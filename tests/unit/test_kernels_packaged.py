@@ -32,9 +32,8 @@ class KernelDownloader:
 @pytest.fixture
 def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Cache]:
     fake_tools(tmp_path, monkeypatch)
-    fragments = write_fragments(tmp_path / "kconfigs")
-    monkeypatch.setattr("lab.kernels.kconfig.FRAGMENTS", fragments[0].parent)
-    monkeypatch.setattr("lab.kernels.kconfig.fragments", lambda: fragments)
+    write_fragments(tmp_path / "kconfigs")
+    monkeypatch.setattr("lab.kernels.kconfig.FRAGMENTS", tmp_path / "kconfigs")
     cache = Cache(tmp_path / "cache")
     yield cache
     cache.close()

@@ -3,11 +3,7 @@
 
 import shutil
 from collections.abc import Collection
-from dataclasses import replace
-from functools import partial
 from pathlib import Path
-from urllib.error import URLError
-from urllib.request import Request
 
 import pytest
 
@@ -19,8 +15,8 @@ from lab.kernels.model import Kernel
 from lab.kernels.modules import module_closure
 from lab.kernels.offers import SUITES, Offer, expand, offers
 from lab.kernels.resolve import resolve
-from lab.packages import apt, sources
-from lab.packages.apt import Archive, Package
+from lab.packages import sources
+from lab.packages.apt import Archive
 from lab.packages.store import Pin, Pinned, write_pin
 from tests.unit.kernel_samples import Repository, bzimage, elf, install_kernel, module, needs_apt, needs_depmod
 
@@ -255,7 +251,7 @@ def test_the_offers_of_all_suites_that_answer(suites: Repository, cache: Cache) 
         ("7.0", "7.0.13-1~bpo13+1", BACKPORTS),
         ("7.2", "7.2.12-1~bpo13+1", BACKPORTS),
     ]
-    assert not any(one.cached or one.built for one in listed)
+    assert not any(one.cached for one in listed)
     failed = {line.split()[0] for line in told if "is not listed" in line}
     assert failed == set(SUITES) - {"sid", *(path.stem for path in RECORDED.glob("*.txt"))}
 
@@ -287,55 +283,21 @@ def test_a_recorded_kernel_whose_parts_are_not_listed(suites: Repository, cache:
 
 
 @needs_apt
-def test_a_cached_kernel_is_offered_with_the_date_of_its_build(suites: Repository, cache: Cache) -> None:
+def test_a_cached_kernel_is_offered(suites: Repository, cache: Cache) -> None:
     for version, suite in (("6.1.176-1", "bookworm"), ("6.11.2-1~bpo12+1", "bookworm-backports")):
         pin = Pin(f"debian-{version}", (Pinned(suite, "linux-image-x-amd64", version, version),))
         write_pin(cache, pin)
-        banner = f"x (builder) #1 SMP Debian {version} (2026-07-02)"
-        cache.entry(store.KIND, pin.digest, partial(_image, banner))
+        cache.entry(store.KIND, pin.digest, lambda into: None)
     cached = [one for one in offers(cache, silent) if one.cached]
     assert cached == [
-        Offer("6.1.176-1", "bookworm", cached=True, built="2026-07-02"),
-        Offer("6.11.2-1~bpo12+1", "bookworm-backports", cached=True, built="2026-07-02"),
+        Offer("6.1.176-1", "bookworm", cached=True),
+        Offer("6.11.2-1~bpo12+1", "bookworm-backports", cached=True),
     ]
     for one in cache.entries():
         if one.kind == store.KIND:
             cache.discard(one.kind, one.key)
     left = {one.version for one in offers(cache, silent) if not one.cached}
     assert "6.1.176-1" in left and "6.11.2-1~bpo12+1" not in left, "neither a suite nor the cache has the other"
-
-
-@needs_apt
-def test_the_date_of_a_build_is_read_once_from_the_head_of_its_package(
-    suites: Repository, cache: Cache, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    monkeypatch.setenv("SOURCE_DATE_EPOCH", "1782950400")
-    deb = suites.add(BACKPORTS, "linux-image-9.9.9+deb13-amd64", "9.9.9-1")
-    suites.publish(BACKPORTS)
-    dates = {one.version: one.built for one in offers(cache, silent, dates=True)}
-    assert dates.pop("9.9.9-1") == "2026-07-02"
-    assert set(dates.values()) == {""}, "the pool does not have the others"
-    deb.write_bytes(b"!<arch>")
-    assert offers(cache, silent, dates=True)[-1].built == "2026-07-02"
-
-
-def test_a_server_that_does_not_answer_is_asked_for_one_date(cache: Cache, monkeypatch: pytest.MonkeyPatch) -> None:
-    asked = []
-
-    def refuse(request: Request, timeout: float) -> None:
-        asked.append(request.full_url)
-        raise URLError("refused")
-
-    monkeypatch.setattr(apt, "urlopen", refuse)
-    monkeypatch.setenv("BLKLAB_DEBIAN_MIRROR", "http://127.0.0.1:9/debian")
-    archive = Archive(cache, sources.debian())
-    package = Package(BACKPORTS, "linux-image-x", "1-1", "00", 1, "", "pool/x.deb")
-    assert [archive.built_on(package), archive.built_on(replace(package, sha256="11"))] == ["", ""]
-    assert asked == ["http://127.0.0.1:9/debian/pool/x.deb"]
-
-
-def _image(banner: str, into: Path) -> None:
-    (into / "image").write_bytes(bzimage(b"", banner))
 
 
 LISTED = tuple(

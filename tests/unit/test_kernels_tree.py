@@ -10,7 +10,6 @@ from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, LabBroken, Misuse
 from lab.kernels import tree
 from lab.kernels.model import Kernel
-from lab.kernels.tree import Options
 from tests.unit.tree_samples import commit, fake_tools, git, write_fragments, write_source
 
 PATCH = """Mutant: it is broken
@@ -28,6 +27,7 @@ From: https://example.org/thread
 @pytest.fixture(autouse=True)
 def tools(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     fake_tools(tmp_path, monkeypatch)
+    monkeypatch.setattr("lab.kernels.kconfig.FRAGMENTS", tmp_path / "kconfigs")
 
 
 @pytest.fixture
@@ -46,8 +46,8 @@ def mutants(tmp_path: Path) -> Path:
 
 
 def build(cache: Cache, wanted: str, tmp_path: Path, *lines: str) -> Kernel:
-    options = Options(write_fragments(tmp_path / "kconfigs", *lines), tmp_path / "mutants")
-    return tree.built(tree.read_source(wanted, tmp_path / "mutants"), cache, options=options)
+    write_fragments(tmp_path / "kconfigs", *lines)
+    return tree.built(tree.read_source(wanted, tmp_path / "mutants"), cache)
 
 
 def makes(cache: Cache) -> list[str]:
@@ -232,17 +232,17 @@ def test_the_objects_of_a_kernel_are_there_to_be_looked_at(
     source = write_source(tmp_path / "linux")
     first = commit(source, "first")
     write_source(source, "int second;\n")
-    options = Options(write_fragments(tmp_path / "kconfigs"))
+    write_fragments(tmp_path / "kconfigs")
     wanted = tree.read_source(f"{source}@{first}")
-    kernel = tree.built(wanted, cache, options=options)
-    tree.built(tree.read_source(f"{source}@{commit(source, 'second')}"), cache, options=options)
+    kernel = tree.built(wanted, cache)
+    tree.built(tree.read_source(f"{source}@{commit(source, 'second')}"), cache)
 
     def look(objects: Path, files: Path) -> tuple[str, str]:
         return (objects / "vmlinux").read_text(), (files / "block/blk.c").read_text()
 
     # The toy's image is no ELF file.
     monkeypatch.setattr("lab.native.elf.code", lambda data: data[:0])
-    assert tree.in_objects(kernel, wanted, cache, look, options=options) == ("int blk;\n", "int blk;\n")
+    assert tree.in_objects(kernel, wanted, cache, look) == ("int blk;\n", "int blk;\n")
     monkeypatch.setattr("lab.native.elf.code", lambda data: data)
     with pytest.raises(LabBroken, match="is not built as"):
-        tree.in_objects(kernel, wanted, cache, look, options=options)
+        tree.in_objects(kernel, wanted, cache, look)

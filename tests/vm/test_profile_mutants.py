@@ -17,7 +17,7 @@ from lab.base.cache import Cache
 from lab.base.units import silent
 from lab.kernels import lines, packaged, tree
 from lab.kernels.model import Kernel
-from lab.kernels.tree import KernelSource, Options
+from lab.kernels.tree import KernelSource
 from lab.session import open_lab
 from tests.vm.kernel_patches import with_plug, without_nowait, without_plug, write_mutant
 from tests.vm.null_reads import profiled, write_reads
@@ -64,12 +64,12 @@ class Bench:
     def profile(self, kernel: Kernel) -> Profile:
         return self.profiles(kernel, "mq-deadline")["libaio"]
 
-    def mutant(self, function: str) -> tuple[KernelSource, Options, Kernel]:
+    def mutant(self, function: str) -> tuple[KernelSource, Kernel]:
         return self.built(write_mutant(self.folder, self.source, MUTANTS[function][0], function, MUTANTS[function][1]))
 
-    def built(self, name: str) -> tuple[KernelSource, Options, Kernel]:
-        source, options = replace(self.source, mutant=name), Options(mutants=self.folder)
-        return source, options, tree.built(source, Cache.default(), options=options)
+    def built(self, name: str) -> tuple[KernelSource, Kernel]:
+        source = replace(self.source, mutant=name, mutants=self.folder)
+        return source, tree.built(source, Cache.default())
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def per_call(found: Differential, function: str) -> tuple[float, float]:
 
 @pytest.mark.parametrize("function", MUTANTS)
 def test_added_instructions_are_listed_first_and_exactly(bench: Bench, function: str) -> None:
-    _, _, kernel = bench.mutant(function)
+    _, kernel = bench.mutant(function)
     found = differential(bench.profile(bench.kernel), bench.profile(kernel))
     assert found.rest == 0
     assert (found.before.unexplained, found.after.unexplained) == (0, 0)
@@ -117,7 +117,7 @@ def test_added_instructions_are_listed_first_and_exactly(bench: Bench, function:
 def test_without_a_plug_each_read_behind_an_elevator_wakes_a_kernel_thread(bench: Bench) -> None:
     """What 6.1 does and 6.12 does not, with one configuration."""
     (bench.folder / "no-plug.patch").write_text(without_plug(bench.source))
-    _, _, kernel = bench.built("no-plug")
+    _, kernel = bench.built("no-plug")
     _expect_a_kernel_thread(bench.profile(bench.kernel), bench.profile(kernel))
 
 
@@ -125,7 +125,7 @@ def test_with_a_plug_7_2_wakes_no_kernel_thread(tmp_path: Path) -> None:
     """What 7.2 has removed (9cbbac29d752), with one configuration."""
     bench = _bench("7.2", tmp_path)
     (bench.folder / "plug.patch").write_text(with_plug(bench.source))
-    _, _, kernel = bench.built("plug")
+    _, kernel = bench.built("plug")
     _expect_a_kernel_thread(bench.profile(kernel), bench.profile(bench.kernel))
 
 
@@ -151,7 +151,7 @@ def _expect_a_kernel_thread(direct: Profile, woken: Profile) -> None:
 def test_without_nowait_each_read_is_submitted_by_a_kernel_thread(bench: Bench) -> None:
     """What 5.10 does and 6.1 does not, with one configuration."""
     (bench.folder / "no-nowait.patch").write_text(without_nowait(bench.source))
-    _, _, kernel = bench.built("no-nowait")
+    _, kernel = bench.built("no-nowait")
     found = differential(*(bench.profiles(one, "dm-stripe")["io-uring"] for one in (bench.kernel, kernel)))
     print("\n".join(differential_lines(found)))
     calls = _calls_of_processes(found)
@@ -159,9 +159,9 @@ def test_without_nowait_each_read_is_submitted_by_a_kernel_thread(bench: Bench) 
 
 
 def test_added_instructions_have_their_line(bench: Bench) -> None:
-    source, options, kernel = bench.mutant(LINED)
+    source, kernel = bench.mutant(LINED)
     before, after = bench.profile(bench.kernel), bench.profile(kernel)
-    kernels = (bench.source, bench.kernel, Options()), (source, kernel, options)
+    kernels = (bench.source, bench.kernel), (source, kernel)
     sides = [_side(profile, *one) for profile, one in zip((before, after), kernels, strict=True)]
     first = line_changes(sides, "vmlinux", LINED)[0]
     path, added = MUTANTS[LINED]
@@ -171,8 +171,8 @@ def test_added_instructions_have_their_line(bench: Bench) -> None:
     assert first.after == added * calls
 
 
-def _side(profile: Profile, source: KernelSource, kernel: Kernel, options: Options) -> Side:
+def _side(profile: Profile, source: KernelSource, kernel: Kernel) -> Side:
     code = code_of(profile, [("vmlinux", LINED)])
     wanted = [lines.Wanted(one.owner, one.name, one.counts) for one in code]
-    found = lines.source_lines(kernel, source, wanted, Cache.default(), options=options)
+    found = lines.source_lines(kernel, source, wanted, Cache.default())
     return Side(profile, dict(zip(code, found, strict=True)))

@@ -15,7 +15,7 @@ from lab.base.process import run
 from lab.base.units import Tell
 from lab.kernels import tree
 from lab.kernels.model import Kernel
-from lab.kernels.tree import KernelSource, Options
+from lab.kernels.tree import KernelSource
 
 FILES = (
     "block/blk-mq.c",
@@ -75,8 +75,8 @@ def build_schemata(generated: Generated, cache: Cache, tell: Tell) -> Kernel:
     header = f"Mutant: one of {len(numbers)} mutants, by a number\nKernels: >= 5.0\n"
     with tempfile.TemporaryDirectory() as folder:
         (Path(folder) / f"{SCHEMATA}.patch").write_text(header + "".join(patch_lines(old, new)))
-        mutated = replace(source, mutant=SCHEMATA, spec=f"{source.spec}+{SCHEMATA}")
-        return tree.built(mutated, cache, options=Options(mutants=Path(folder)), tell=tell)
+        mutated = replace(source, mutant=SCHEMATA, mutants=Path(folder), spec=f"{source.spec}+{SCHEMATA}")
+        return tree.built(mutated, cache, tell=tell)
 
 
 def patch_lines(old: Mapping[str, str], new: Mapping[str, str]) -> Iterator[str]:
