@@ -96,5 +96,6 @@ def test_every_report_of_a_run_says_what_ran_the_guests(lab: FakeLab) -> None:
 def test_an_inventory_says_what_ran_its_guest(lab: FakeLab) -> None:
     done = look(lab, "neighbours", FAKE_DEVICES=DEVICES)
     assert done.returncode == EXIT_FAIL
-    assert "runs on   TCG, a thread for each vCPU (KVM: " in done.stdout
-    assert "hba twa0: no such controller" in " ".join(done.stdout.split())
+    said = " ".join(done.stdout.split())
+    assert "runs on TCG, a thread for each vCPU (KVM: " in said
+    assert "WRONG hba twa0: no such controller" in said
