@@ -20,9 +20,8 @@ from harness.commands.common.boots import (
 from harness.commands.common.choice import chosen_by
 from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
 from harness.limits.load import load_scenario
-from harness.matrix.driver import run_matrix
+from harness.matrix.driver import MatrixPlan, Shard, cells_of, read_shard, run_matrix
 from harness.matrix.merge import merge, parts
-from harness.matrix.plan import MatrixPlan, Shard, cells_of, read_shard
 from harness.patch.choice import choice_lines
 from harness.patch.touched import Sources
 from harness.record.matrices import MatrixFolder

@@ -9,10 +9,10 @@ from harness.commands.common.boots import kernel_again, lab_of_host
 from harness.commands.common.options import add_results, results_root, tell
 from harness.commands.common.pairs import cell_words, runs_of
 from harness.profile.differential import differential
+from harness.profile.formats import write_profiles
 from harness.profile.lines import Side, code_of, lines_text, listed_functions
 from harness.profile.mail import differential_lines, function_lines, profile_lines
 from harness.profile.model import Profile
-from harness.profile.outputs import write_profiles
 from harness.profile.recorded import chosen_cell, parse_cell, profiles_of_runs
 from lab.base.errors import EXIT_PASS
 from lab.kernels.lines import Wanted, source_lines, source_of

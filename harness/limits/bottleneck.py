@@ -16,7 +16,7 @@ from dataclasses import dataclass
 
 from harness.limits.bounds import arm_bound
 from harness.limits.elements import Element, ElementKind, elements
-from harness.metrics.use import LoadUse, mean_use
+from harness.metrics.occupancy import LoadUse, mean_use
 from harness.scenario.model import Arm, Load
 from lab.base.errors import Misuse
 

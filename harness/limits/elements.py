@@ -11,7 +11,7 @@ from enum import StrEnum
 from math import inf
 
 from harness.limits.limits import fair_share
-from harness.metrics.use import Held, LoadUse
+from harness.metrics.occupancy import Held, LoadUse
 from harness.scenario.model import Arm, Load, Role
 from lab.topology.limits import driver_of, effective_iops
 from lab.topology.model import OWN_REQUESTS, SERIAL, Disk, Link, StackKind, Topology

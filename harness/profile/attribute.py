@@ -2,14 +2,160 @@
 """From addresses to functions: the kernel's by its symbols, those of programs by their machine code."""
 
 from bisect import bisect_right
-from collections import defaultdict
+from collections import Counter, defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass
 
-from harness.profile.counts import ROOTS, CountedWindow, UserBlock
-from harness.profile.images import VDSO, Image, find_images
 from harness.profile.model import KERNEL_IMAGE, Code, Context, Cost, Function, PathNode
-from lab.native.elf import executable_segments, functions, is_elf
+from lab.base.errors import LabBroken
+from lab.native.elf import ElfFunction, Segment, executable_segments, functions, is_elf
 from lab.profile import Symbol
+
+ROOTS = ("kernel", "interrupt", "idle")
+"""The first nodes of the plugin's tree, by number: processes in the kernel, interrupts, the idle task."""
+
+
+@dataclass(frozen=True)
+class CallNode:
+    """A kernel function by the path of calls to it. ``parent`` is a node's number, or that of a root."""
+
+    number: int
+    parent: int
+    address: int
+    calls: int
+    instructions: int
+
+
+@dataclass(frozen=True)
+class UserBlock:
+    """Instructions of a program up to a jump. ``data`` is their machine code."""
+
+    address: int
+    data: bytes
+    runs: int
+    instructions: int
+
+
+@dataclass(frozen=True)
+class CountedWindow:
+    """``nodes`` come after their parents. ``surprises`` counts returns that no call explains.
+
+    ``code`` maps the address of each instruction of the kernel that was executed to how often.
+    """
+
+    total: int
+    surprises: int
+    nodes: tuple[CallNode, ...]
+    blocks: tuple[UserBlock, ...]
+    code: Mapping[int, int]
+
+
+def read_window(text: str) -> CountedWindow:
+    """Raises LabBroken where a line has no meaning or the instructions do not add up to their total."""
+    total, surprises = 0, 0
+    nodes, blocks = [], []
+    code = Counter[int]()
+    for number, line in enumerate(text.splitlines(), 1):
+        try:
+            match line.split():
+                case ["total", instructions, unexpected]:
+                    total, surprises = int(instructions), int(unexpected)
+                case ["node", *fields]:
+                    own, parent, address, calls, instructions = fields
+                    nodes.append(CallNode(int(own), int(parent), int(address, 16), int(calls), int(instructions)))
+                case ["code", runs, *addresses]:
+                    code.update(dict.fromkeys((int(address, 16) for address in addresses), int(runs)))
+                case ["user", address, data, runs, instructions]:
+                    blocks.append(UserBlock(int(address, 16), bytes.fromhex(data), int(runs), int(instructions)))
+                case _:
+                    raise ValueError(line)
+        except ValueError as error:
+            raise LabBroken(f"line {number} of the plugin is wrong: {line[:60]}", remedy="report this") from error
+    programs = sum(block.instructions for block in blocks)
+    for counted in (sum(node.instructions for node in nodes), code.total()):
+        if counted + programs != total:
+            raise LabBroken(
+                f"the plugin counted {total} instructions and listed {counted + programs}", remedy="report this"
+            )
+    # Written newest first, and a node is newer than its parent.
+    return CountedWindow(total, surprises, tuple(reversed(nodes)), tuple(blocks), code)
+
+
+VDSO = "[vdso]"
+_PAGE = 4096
+_TELLING = 16
+"""Bytes that a block must have to say where a program was loaded; shorter ones are found in many programs."""
+
+
+@dataclass(frozen=True, eq=False)
+class Image:
+    """A program or library: ``functions`` sorted by address, as far as its file names them."""
+
+    name: str
+    segments: tuple[Segment, ...]
+    functions: tuple[ElfFunction, ...]
+
+    def function(self, address: int) -> ElfFunction | None:
+        """The function that covers ``address`` (not relocated)."""
+        at = bisect_right(self.functions, address, key=lambda function: function.address)
+        for function in reversed(self.functions[max(0, at - 8) : at]):
+            if address < function.address + function.size:
+                return function
+        return None
+
+    def has(self, address: int, data: bytes) -> bool:
+        return any(after.startswith(data) for after in self._from(address))
+
+    def covers(self, address: int) -> bool:
+        return any(self._from(address))
+
+    def _from(self, address: int) -> Iterator[bytes]:
+        """The bytes from ``address`` to the end of its segment."""
+        for segment in self.segments:
+            if 0 <= address - segment.address < len(segment.data):
+                yield segment.data[address - segment.address :]
+
+
+@dataclass(frozen=True)
+class Mapped:
+    """An image and by how much it was moved when it was loaded."""
+
+    image: Image
+    base: int
+
+
+def find_images(blocks: Sequence[UserBlock], images: Iterable[Image]) -> Mapping[UserBlock, Mapped]:
+    """The image of each block that has one."""
+    images = tuple(images)
+    places: dict[UserBlock, Mapped] = {}
+    vdsos: list[Mapped] = []
+    for block in sorted(blocks, key=lambda block: (-len(block.data), block.address, block.data)):
+        if block in places or len(block.data) < _TELLING:
+            continue
+        matches = {
+            place: [other for other in blocks if place.image.has(other.address - place.base, other.data)]
+            for place in (Mapped(image, base) for image in images for base in _bases(block, image))
+        }
+        if matches:
+            best = max(matches, key=lambda place: (len(matches[place]), place.image.name, place.base))
+            vdsos += [best] if best.image.name == VDSO else []
+            places = dict.fromkeys(matches[best], best) | places
+    for block in blocks:
+        patched = (vdso for vdso in vdsos if vdso.image.covers(block.address - vdso.base))
+        if block not in places and (vdso := next(patched, None)):
+            places[block] = vdso
+    return places
+
+
+def _bases(block: UserBlock, image: Image) -> Iterator[int]:
+    for segment in image.segments:
+        at = segment.data.find(block.data)
+        while at >= 0:
+            base = block.address - segment.address - at
+            if base >= 0 and base % _PAGE == 0:
+                yield base
+            at = segment.data.find(block.data, at + 1)
+
 
 NO_NAME = "(no symbol)"
 _SHARED_OBJECT = b"\x03\x00\x3e\x00"  # e_type ET_DYN, e_machine EM_X86_64

@@ -1,13 +1,18 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Profiles in the formats of other tools: callgrind, speedscope, folded stacks."""
+"""Profiles in the formats of other tools (callgrind, speedscope, folded stacks), and the files of ``--out``."""
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
 
+from harness.base.files import write_atomic, writing
+from harness.profile.differential import differential
+from harness.profile.mail import differential_lines, profile_lines
 from harness.profile.model import BLIND, Cost, Function, Profile
+from harness.profile.page import differential_page, profile_page
 
-Path = tuple[Function, ...]
+CallPath = tuple[Function, ...]
 PER = 1000
 """I/Os to which folded stacks of two profiles refer, for their counts must be whole numbers."""
 
@@ -32,14 +37,14 @@ def differential_stacks(before: Profile, after: Profile) -> str:
     return f"{BLIND} 0 0\n{''.join(lines)}"
 
 
-def _paths(profile: Profile) -> Mapping[Path, int]:
-    counts = Counter[Path]()
+def _paths(profile: Profile) -> Mapping[CallPath, int]:
+    counts = Counter[CallPath]()
     for stack, node in zip(profile.stacks, profile.nodes, strict=True):
         counts[stack] += node.instructions
     return counts
 
 
-def _fold(path: Path) -> str:
+def _fold(path: CallPath) -> str:
     return ";".join((str(path[0].context), *(function.title for function in path)))
 
 
@@ -106,3 +111,34 @@ def _callgrind_functions(profile: Profile) -> Iterator[str]:
 
 def _file(function: Function) -> str:
     return f"{function.context}/{function.owner}"
+
+
+def write_profiles(folder: Path, profiles: Sequence[Profile], *, by_line: Sequence[str] = ()) -> tuple[Path, ...]:
+    """One profile, or two and their differential; ``by_line`` are the lines of lines.txt, if any.
+
+    Raises LabBroken when the folder cannot be written.
+    """
+    if len(profiles) == 1:
+        texts = {"profile.txt": _text(profile_lines(profiles[0])), "profile.html": profile_page(profiles[0])}
+        prefixes: tuple[str, ...] = ("",)
+    else:
+        texts = {
+            "differential.txt": _text(differential_lines(differential(*profiles))),
+            "differential.html": differential_page(*profiles),
+            "differential.folded": differential_stacks(*profiles),
+        }
+        prefixes = ("before.", "after.")
+    for prefix, profile in zip(prefixes, profiles, strict=True):
+        texts[f"{prefix}callgrind.out"] = callgrind(profile)
+        texts[f"{prefix}speedscope.json"] = speedscope(profile)
+        texts[f"{prefix}folded"] = folded_stacks(profile)
+    texts |= {"lines.txt": _text(by_line)} if by_line else {}
+    with writing(folder):
+        folder.mkdir(parents=True, exist_ok=True)
+    for name, text in texts.items():
+        write_atomic(folder / name, text.encode())
+    return tuple(folder / name for name in texts)
+
+
+def _text(lines: Iterable[str]) -> str:
+    return "\n".join((*lines, ""))

@@ -6,9 +6,8 @@ from collections.abc import Iterable, Iterator, Sequence
 from fractions import Fraction
 from itertools import accumulate, pairwise
 
-from harness.profile.differential import Differential, FunctionChange, canonical, source_costs
+from harness.profile.differential import Differential, FunctionChange, canonical, one_sided, source_costs
 from harness.profile.model import BLIND, Context, Cost, Function, Group, Profile
-from harness.profile.paths import one_sided
 from lab.base.errors import Misuse
 from lab.yaml.strict import nearest
 

@@ -5,10 +5,9 @@ from collections.abc import Iterable, Iterator
 from fractions import Fraction
 from html import escape
 
-from harness.profile.differential import Differential, FunctionChange, differential
+from harness.profile.differential import Differential, Frame, FunctionChange, differential, frames_of
 from harness.profile.mail import differential_lines, name_of, profile_lines, whole
 from harness.profile.model import BLIND, Profile
-from harness.profile.paths import Frame, frames_of
 
 _WIDTH, _ROW = 1180, 17
 _NARROWEST = 0.4

@@ -16,7 +16,7 @@ from harness.judge.thresholds import evidence
 from harness.judge.verdict import Verdict, judge, judge_in_sequence, verdict_document
 from harness.limits.bottleneck import Bottleneck, bottleneck
 from harness.metrics.node import MeasurementError
-from harness.metrics.use import read_use
+from harness.metrics.occupancy import read_use
 from harness.record.store import (
     BOOT,
     CHECKSUMS,

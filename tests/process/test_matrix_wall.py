@@ -7,9 +7,8 @@ from typing import Any
 import pytest
 
 from harness.base.plain import identity
-from harness.matrix.driver import run_matrix
+from harness.matrix.driver import MatrixPlan, run_matrix
 from harness.matrix.merge import merge, parts
-from harness.matrix.plan import MatrixPlan
 from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
 from harness.run.bench import Bench, turns_of_host

@@ -6,8 +6,7 @@ from dataclasses import replace
 
 from harness.commands.common.options import SCENARIOS
 from harness.limits.bottleneck import Bottleneck, bottleneck
-from harness.metrics.occupancy import DiskTime
-from harness.metrics.use import Held, LoadUse
+from harness.metrics.occupancy import DiskTime, Held, LoadUse
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Scenario
 

@@ -13,8 +13,7 @@ from harness.limits.bottleneck import NOTHING, PRECEDENCE, UNCOUNTED, Bottleneck
 from harness.limits.counterfactual import Alteration, Proof, ProofRow, changes
 from harness.limits.elements import Element, ElementKind
 from harness.metrics.node import MeasurementError
-from harness.metrics.occupancy import DiskTime
-from harness.metrics.use import Held, LoadUse, mean_use, read_use
+from harness.metrics.occupancy import DiskTime, Held, LoadUse, mean_use, read_use
 from harness.report.terminal.bottleneck import bottleneck_table, proof_sentence, sentences
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Arm, Load, Role

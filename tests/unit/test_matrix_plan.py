@@ -12,7 +12,7 @@ from rich.console import Console
 
 from harness.judge.statuses import matrix_status
 from harness.matrix import worker
-from harness.matrix.plan import Shard, dealt, read_shard
+from harness.matrix.driver import Shard, dealt, read_shard
 from harness.record.matrices import MatrixCell, MatrixRecord, load_matrix, matrices, new_matrix, same_request, with_cell
 from harness.record.store import KernelFacts
 from harness.report.terminal.matrix import print_matrix

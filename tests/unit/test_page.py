@@ -13,8 +13,7 @@ from harness.cli import main
 from harness.commands.common.output import surroundings
 from harness.judge.cells import Ensemble
 from harness.judge.verdict import judge
-from harness.metrics.occupancy import DiskTime
-from harness.metrics.use import Held, LoadUse
+from harness.metrics.occupancy import DiskTime, Held, LoadUse
 from harness.noise import Interval
 from harness.record.judging import judge_run, results_of
 from harness.record.matrices import MatrixCell, MatrixRecord, new_matrix

@@ -6,11 +6,10 @@ from fractions import Fraction
 
 import pytest
 
-from harness.profile.counts import read_window
-from harness.profile.differential import differential, source_costs
+from harness.profile.attribute import read_window
+from harness.profile.differential import differential, one_sided, source_costs
 from harness.profile.mail import LINES, differential_lines, function_lines, profile_lines
 from harness.profile.model import BLIND, Cost, Group
-from harness.profile.paths import one_sided
 from lab.base.errors import LabBroken, Misuse
 from tests.unit.profile_samples import AFTER, BEFORE, function, profile
 

@@ -6,9 +6,17 @@ from pathlib import Path
 
 import pytest
 
-from harness.profile.attribute import NO_NAME, code_of, nodes_of
-from harness.profile.counts import CallNode, CountedWindow, UserBlock
-from harness.profile.images import VDSO, Image, find_images
+from harness.profile.attribute import (
+    NO_NAME,
+    VDSO,
+    CallNode,
+    CountedWindow,
+    Image,
+    UserBlock,
+    code_of,
+    find_images,
+    nodes_of,
+)
 from harness.profile.model import Context
 from lab.base.cache import Cache
 from lab.native import elf, programs

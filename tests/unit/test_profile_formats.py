@@ -11,9 +11,8 @@ from pathlib import Path
 import jsonschema
 import pytest
 
-from harness.profile.formats import callgrind, differential_stacks, folded_stacks, speedscope
+from harness.profile.formats import callgrind, differential_stacks, folded_stacks, speedscope, write_profiles
 from harness.profile.model import BLIND
-from harness.profile.outputs import write_profiles
 from harness.profile.page import differential_page, profile_page
 from tests.unit.profile_samples import AFTER, BEFORE, profile
 

@@ -6,7 +6,7 @@ from dataclasses import dataclass, replace
 from math import floor, log10
 from statistics import fmean
 
-from harness.metrics.use import LoadUse
+from harness.metrics.occupancy import LoadUse
 from lab.base.units import show_rate, show_size, show_time
 from lab.topology.graph import BOX, DISK, HBA, LINK, Route, RouteStep, routes
 from lab.topology.model import Disk, Stack, StackKind, Topology
