@@ -2,7 +2,6 @@
 """``blklab show``: what a scenario builds and claims, or what a topology is and allows."""
 
 import argparse
-import json
 from pathlib import Path
 
 from harness.commands.common.options import SCENARIOS, add_arms
@@ -10,26 +9,19 @@ from harness.limits.load import load_scenario
 from harness.report.terminal.explain import describe_scenario, steps_of
 from harness.report.terminal.topology import describe_topology
 from harness.scenario.load import find_scenario, find_scenarios
-from harness.scenario.reference import json_schema
 from lab.base.errors import EXIT_PASS, Misuse
 from lab.topology.load import CATALOGUE, load_topology
 from lab.yaml.strict import Map, Problems, nearest, parse, quoted, read_bytes
 
 
 def configure(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("name", nargs="?", metavar="NAME", help="a scenario, a topology, or the path of either file")
+    parser.add_argument("name", metavar="NAME", help="a scenario, a topology, or the path of either file")
     add_arms(parser)
     parser.add_argument("--steps", action="store_true", help="also print the steps of the guest and the fio jobs")
     parser.add_argument("--topology", action="store_true", help="the topology, when a scenario has the same name")
-    parser.add_argument("--schema", action="store_true", help="print the JSON schema of scenario files, for editors")
 
 
 def execute(options: argparse.Namespace) -> int:
-    if options.schema:
-        print(json.dumps(json_schema(), indent=2))
-        return EXIT_PASS
-    if options.name is None:
-        raise Misuse("show needs the name of a scenario or a topology", remedy="blklab list shows the names")
     if options.topology or _is_topology(options.name):
         return _show_topology(options)
     scenario = load_scenario(options.name, search=SCENARIOS)

@@ -10,12 +10,7 @@ from harness.scenario.metric_names import GUEST, IDLE, METRICS, SAMPLED
 from harness.scenario.schema import SCENARIO, TopologyRef
 from lab.topology.fields import TOPOLOGY_RECORD
 from lab.topology.ranges import NamedRanges
-from lab.yaml.fields import Choice, Field, Flag, Json, ListOf, Named, Quantity, Record
-
-
-def json_schema() -> Json:
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", "title": "blklab scenario", **SCENARIO.json()}
-
+from lab.yaml.fields import Choice, Field, Flag, ListOf, Named, Quantity, Record
 
 MARK = "<!-- Generated from here on, from the tables of the loader. -->\n"
 _OVERRIDES = {

@@ -19,7 +19,6 @@ from lab.yaml.fields import (
     Field,
     Flag,
     Integer,
-    Json,
     ListOf,
     Named,
     Number,
@@ -53,9 +52,6 @@ class TopologyRef:
     def read(self, problems: Problems, label: str, node: Node) -> Any:
         return (self.record if isinstance(node, Map) else Text()).read(problems, label, node)
 
-    def json(self) -> Json:
-        return {"anyOf": [Text().json(), self.record.json()]}
-
 
 @dataclass(frozen=True)
 class CpuList:
@@ -67,9 +63,6 @@ class CpuList:
     def read(self, problems: Problems, label: str, node: Node) -> Any:
         quoted = replace(node, plain=False) if isinstance(node, Scalar) and node.kind == "integer" else node
         return self.text.read(problems, label, quoted)
-
-    def json(self) -> Json:
-        return {"anyOf": [Integer(0, 7).json(), self.text.json()]}
 
 
 TOPOLOGY = Field("topology", TopologyRef(), "a name in the catalogue, a path, or inline", "3ware-8506")

@@ -10,11 +10,10 @@ from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, replace
 from typing import Any
 
-from lab.yaml.fields import NAME, Json, ListOf, Named, Text, name_text
+from lab.yaml.fields import ListOf, Named, name_text
 from lab.yaml.strict import Entry, Items, Map, Node, Problems, Scalar, quoted
 
 _RANGE = re.compile(r"([a-z0-9-]*?[a-z-]|)(\d{1,4})\.\.(\d{1,4})([a-z-][a-z0-9-]*)?")
-_NAME_OR_RANGE = rf"{NAME}|[a-z0-9-]*\d{{1,4}}\.\.\d{{1,4}}[a-z0-9-]*"
 _NUMBERED = re.compile(r"([a-z0-9-]*?)(\d{1,4})([a-z-]*)")
 _MOST = 256
 
@@ -63,9 +62,6 @@ class Reference:
     def read(self, problems: Problems, label: str, node: Node) -> Any:
         return name_text().read(problems, label, node)
 
-    def json(self) -> Json:
-        return Text(pattern=_NAME_OR_RANGE).json()
-
 
 @dataclass(frozen=True)
 class References:
@@ -79,9 +75,6 @@ class References:
         if isinstance(node, Items):
             node = replace(node, items=tuple(name for item in node.items for name in _all_names(item)))
         return ListOf(name_text(), self.least).read(problems, label, node)
-
-    def json(self) -> Json:
-        return ListOf(Reference(), self.least).json()
 
 
 @dataclass(frozen=True)
@@ -101,9 +94,6 @@ class NameRange:
                 problems.add(node.mark, f"{label}: {quoted(name)} is listed twice")
         return tuple(dict.fromkeys(names)) or None
 
-    def json(self) -> Json:
-        return {"anyOf": [Reference().json(), References(1).json()]}
-
 
 def _all_names(item: Node) -> Iterator[Node]:
     if isinstance(item, Scalar) and (names := range_names(item.text)):
@@ -121,9 +111,6 @@ class NamedRanges(Named):
 
     def read(self, problems: Problems, label: str, node: Node) -> Any:
         return super().read(problems, label, _expand(problems, node) if isinstance(node, Map) else node)
-
-    def json(self) -> Json:
-        return {**super().json(), "patternProperties": {f"^(?:{_NAME_OR_RANGE})$": self.value.json()}}
 
 
 def _expand(problems: Problems, node: Map) -> Map:

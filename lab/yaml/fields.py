@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Typed fields of a strict YAML document.
 
-A ``Kind`` reads one node and describes itself as JSON schema and in words: the loader, the schema for editors and the
-reference pages use the same tables. Mistakes are added to a ``Problems``; a wrong value reads as None.
+A ``Kind`` reads one node and describes itself in words: the loader and the reference pages use the same tables.
+Mistakes are added to a ``Problems``; a wrong value reads as None.
 """
 
 import re
@@ -16,7 +16,6 @@ from lab.base.units import parse_rate, parse_size, parse_time, show_rate, show_s
 from lab.yaml.strict import Broken, Entry, Items, Map, Mark, Node, Problems, Scalar, describe, names, nearest, quoted
 
 T = TypeVar("T")
-Json = dict[str, object]
 
 NAME = r"[a-z0-9][a-z0-9-]{0,39}"
 _MEANT = {
@@ -37,9 +36,6 @@ class Kind(Protocol):
 
     def read(self, problems: Problems, label: str, node: Node) -> Any:
         """The value, or None after reporting what is wrong with ``label``."""
-
-    def json(self) -> Json:
-        """The same rule as JSON schema."""
 
 
 def _refuse(problems: Problems, label: str, node: Node, wanted: str, remedy: str = "") -> Any:
@@ -66,9 +62,6 @@ class Integer:
             return _refuse(problems, label, node, f"an integer from {self.low} to {self.high}")
         return int(node.text)
 
-    def json(self) -> Json:
-        return {"type": "integer", "minimum": self.low, "maximum": self.high}
-
 
 @dataclass(frozen=True)
 class Number:
@@ -87,9 +80,6 @@ class Number:
             return float(plain[0])
         return _refuse(problems, label, node, f"a number above {self.above:g} and up to {self.high:g}")
 
-    def json(self) -> Json:
-        return {"type": "number", "exclusiveMinimum": self.above, "maximum": self.high}
-
 
 @dataclass(frozen=True)
 class Flag:
@@ -100,9 +90,6 @@ class Flag:
             return node.text == "true"
         remedy = _MEANT.get(node.text.lower(), "") if isinstance(node, Scalar) else ""
         return _refuse(problems, label, node, self.type, remedy)
-
-    def json(self) -> Json:
-        return {"type": "boolean"}
 
 
 def _string(problems: Problems, label: str, node: Node, wanted: str, pattern: str = "") -> Any:
@@ -138,10 +125,6 @@ class Text:
         too_long = f" of at most {self.longest} characters" if len(text) > self.longest else ""
         return _refuse(problems, label, node, self.wanted + too_long)
 
-    def json(self) -> Json:
-        shape: Json = {"type": "string", "minLength": 1, "maxLength": self.longest}
-        return {**shape, "pattern": f"^(?:{self.pattern})$"} if self.pattern else shape
-
 
 def name_text() -> Text:
     return Text("a name of at most 40 characters a-z, 0-9 and -", NAME)
@@ -162,9 +145,6 @@ class Choice:
             return text and self.values[self.values.index(text)]
         return _refuse(problems, label, node, wanted, nearest(text, self.values).removeprefix(", "))
 
-    def json(self) -> Json:
-        return {"type": "string", "enum": list(self.values)}
-
 
 @dataclass(frozen=True)
 class Quantity:
@@ -174,7 +154,6 @@ class Quantity:
     unit: str
     parse: Callable[[str], int]
     show: Callable[[int], str]
-    pattern: str
     wanted: str
     low: int
     high: int
@@ -201,24 +180,19 @@ class Quantity:
             return value
         return None
 
-    def json(self) -> Json:
-        text: Json = {"type": "string", "pattern": f"^(?:{self.pattern})$"}
-        return {"anyOf": [text, {"type": "integer", "minimum": 0}]} if self.bare_number else text
-
 
 def size(low: int = 1, high: int = 1 << 44) -> Quantity:
-    pattern, wanted = r"\d+(\.\d+)? *([kKmMgGtT]?([iI]?[bB])?)", "a size such as 4k or 256M"
-    return Quantity("size", "B, k, M, G, T", parse_size, show_size, pattern, wanted, low, high, bare_number=True)
+    wanted = "a size such as 4k or 256M"
+    return Quantity("size", "B, k, M, G, T", parse_size, show_size, wanted, low, high, bare_number=True)
 
 
 def rate(low: int = 1, high: int = 10**11) -> Quantity:
-    pattern, wanted = r"\d+(\.\d+)? *[kMG]?B/s", "a rate such as 1 MB/s"
-    return Quantity("rate", "B/s, kB/s, MB/s, GB/s", parse_rate, show_rate, pattern, wanted, low, high)
+    return Quantity("rate", "B/s, kB/s, MB/s, GB/s", parse_rate, show_rate, "a rate such as 1 MB/s", low, high)
 
 
 def time(low: int, high: int, step: int = 1) -> Quantity:
-    pattern, wanted = r"\d+(\.\d+)? *(ns|us|ms|s|min)", "a time such as 400ms or 20s"
-    return Quantity("time", "ns, us, ms, s, min", parse_time, show_time, pattern, wanted, low, high, step=step)
+    wanted = "a time such as 400ms or 20s"
+    return Quantity("time", "ns, us, ms, s, min", parse_time, show_time, wanted, low, high, step=step)
 
 
 @dataclass(frozen=True)
@@ -238,9 +212,6 @@ class ListOf:
             problems.add(node.mark, f"{label}: expected {self.least} to {self.most} entries, got {len(node.items)}")
         values = (self.item.read(problems, label, item) for item in node.items[: self.most])
         return tuple(value for value in values if value is not None)
-
-    def json(self) -> Json:
-        return {"type": "array", "items": self.item.json(), "minItems": self.least, "maxItems": self.most}
 
 
 @dataclass(frozen=True)
@@ -269,11 +240,6 @@ class Field:
             return self.kind.show(self.default).replace(" ", "")
         text = self.absent if self.default is None else str(self.default)
         return text.lower() if isinstance(self.default, bool) else text
-
-    def json(self) -> Json:
-        default = f"default: {self.default_text}" if self.default_text else ""
-        words = " ".join(part for part in (self.says, f"({default})" if self.says and default else default) if part)
-        return {**self.kind.json(), **({"description": words} if words else {})}
 
 
 @dataclass(frozen=True)
@@ -324,17 +290,6 @@ class Record:
     @cached_property
     def _any_pattern(self) -> re.Pattern[str]:
         return re.compile("|".join(f"(?P<key{place}>{field.name})" for place, field in enumerate(self.patterns)))
-
-    def json(self) -> Json:
-        shape: Json = {
-            "type": "object",
-            "properties": {field.name: field.json() for field in self.fields},
-            "additionalProperties": False,
-        }
-        if self.patterns:
-            shape["patternProperties"] = {f"^(?:{field.name})$": field.json() for field in self.patterns}
-        required = [field.name for field in self.fields if field.required]
-        return {**shape, "required": required} if required else shape
 
 
 @dataclass(frozen=True)
@@ -419,16 +374,6 @@ class Named:
                 problems.add(entry.key.mark, f"{self.what} {name}: the name is reserved", "choose another name")
             values[name] = self.value.read(problems, name, entry.value)
         return {name: value for name, value in values.items() if value is not None}
-
-    def json(self) -> Json:
-        pattern = NAME if not self.reserved else f"(?!(?:{'|'.join(self.reserved)})$){NAME}"
-        return {
-            "type": "object",
-            "patternProperties": {f"^{pattern}$": self.value.json()},
-            "additionalProperties": False,
-            "minProperties": self.least,
-            "maxProperties": self.most,
-        }
 
 
 def mapping_values(row: Row) -> dict[str, str]:

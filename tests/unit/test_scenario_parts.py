@@ -1,26 +1,21 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Parts of a scenario file: ratios, bounds, known failures, the schema for editors and cells."""
 
-import json
 from dataclasses import replace
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
-from jsonschema import Draft202012Validator
 
 from harness.base.plain import from_plain, to_plain
 from harness.limits import bounds
 from harness.run.plan import expand
-from harness.scenario.load import find_scenarios
 from harness.scenario.metric_names import METRICS
 from harness.scenario.model import Bound, KnownFailure, Operand, Scenario, is_in
 from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio
-from harness.scenario.reference import json_schema
 from lab.base.errors import InputErrors, Misuse
 from lab.kernels.ranges import RangeError, parse_range
-from lab.yaml.strict import Problems, parse, plain_value
 from tests.unit.scenario_text import GOOD, load
 
 KNOWN = """\
@@ -106,14 +101,6 @@ def test_mistakes_are_reported_at_their_place(tmp_path: Path, old: str, new: str
 def test_a_list_without_entries_is_refused(tmp_path: Path) -> None:
     with pytest.raises(InputErrors, match="known: expected 1 to"):
         load(with_known(EXPECT + "    known: []\n"), tmp_path)
-
-
-@pytest.mark.parametrize(
-    ("old", "new", "valid"), [("", "", True), ('"5.10"', "5.10", False), (">= 5.8,", "> 5.8,", False)]
-)
-def test_the_json_schema_has_the_same_rule(old: str, new: str, *, valid: bool) -> None:
-    value = plain_value(parse(with_known().replace(old, new).encode(), "s.yaml", Problems()))
-    assert Draft202012Validator(json_schema()).is_valid(value) is valid
 
 
 NAMES = Names(("shared", "one-queue", "64"), {"solo": ("victim",), "lopsided": ("hog", "victim")})
@@ -222,50 +209,6 @@ def test_an_interval_holds_between_its_ends(low: float, high: float) -> None:
     assert bound.holds(low)
     assert bound.holds(high)
     assert not bound.holds(max(low, high) + 1)
-
-
-SCENARIOS = find_scenarios(Path(__file__).parents[2] / "scenarios")
-
-
-def is_valid(text: str) -> bool:
-    problems = Problems()
-    value = plain_value(parse(text.encode(), "s.yaml", problems))
-    problems.raise_if_any()
-    return bool(Draft202012Validator(json_schema()).is_valid(value))
-
-
-def test_the_schema_is_one_and_reads_no_window_as_a_role() -> None:
-    Draft202012Validator.check_schema(json_schema())
-    assert json.loads(json.dumps(json_schema())) == json_schema()
-    assert is_valid(GOOD.replace("  solo:\n", "  solo:\n    window: {ramp: 0s, runtime: 2s}\n"))
-    assert not is_valid(GOOD.replace("  solo:\n", "  solo:\n    window: {disk: p1, rw: read, bs: 4k, iodepth: 1}\n"))
-
-
-@pytest.mark.parametrize("name", SCENARIOS)
-def test_the_bundled_scenarios_are_valid(name: str) -> None:
-    assert is_valid(SCENARIOS[name].read_text())
-
-
-@pytest.mark.parametrize(
-    ("old", "new"),
-    [
-        ("iodepth: 256", "iodpeth: 256"),
-        ("iodepth: 256", 'iodepth: "256"'),
-        ("bs: 4k", "bs: 4x"),
-        ("title:", "titel:"),
-        ("hba.cmd_per_lun: 16", "hba.cmd_per_lum: 16"),
-        ("hba.cmd_per_lun: 16", "queue.scheduler: as"),
-        ("schema: 1", "schema: 2"),
-        ('">= 0.9"', '"about 0.9"'),
-        ("    hog:", "    HOG:"),
-        ("  shared: {", "  baseline: {"),
-        ("controls:", "claims2:"),
-    ],
-)
-def test_mistakes_are_not_valid(old: str, new: str) -> None:
-    assert is_valid(GOOD)
-    assert old in GOOD
-    assert not is_valid(GOOD.replace(old, new))
 
 
 def test_cells_come_seed_by_seed_and_can_be_chosen(tmp_path: Path) -> None:
