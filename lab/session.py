@@ -40,7 +40,7 @@ from lab.native.programs import Steady, steady
 from lab.observe import Observer
 from lab.packages import sources, tools
 from lab.packages.apt import Archive
-from lab.packages.store import read_pin
+from lab.packages.store import part_of_the_lab, read_pin
 from lab.qemu import snapshot
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
 from lab.qemu.clock import Clock, VirtualClock
@@ -142,7 +142,8 @@ def announce(cache: Cache, tell: Tell) -> None:
     own += [(tools.HOST_TOOLS.pin, tools.HOST_TOOLS.packages)] if tools.wanted() or qemu_is_own() else []
     names = [name for pin, packages in own if read_pin(cache, pin) is None for name in packages]
     if names:
-        offered = Archive(cache, sources.debian(), tell).newest(payload.SUITE, sorted(set(names)))
+        with part_of_the_lab("QEMU, compiler and guest programs"):
+            offered = Archive(cache, sources.debian(), tell).newest(payload.SUITE, sorted(set(names)))
         size = sum(offered[name].size for name in names) / 1e6
         tell(
             f"first use: QEMU, a compiler and the guest's programs take {size:.0f} MB ({size / 5:.0f} s at 5 MB/s); "

@@ -5,7 +5,7 @@ from collections.abc import Mapping
 from functools import lru_cache
 from pathlib import Path
 
-from lab.base.digest import known_digest
+from lab.base.digest import digest_bytes, known_digest
 from lab.base.errors import LabBroken
 
 NAME = ".sha256sums"
@@ -47,6 +47,32 @@ def demand_intact(path: Path) -> Path:
     if digest != noted:
         raise _damage(entry, f"{path} is damaged: its sha256 is {digest}, expected {noted or 'no such file'}")
     return path
+
+
+def demand_all_intact(entry: Path, facts: str) -> str:
+    """Raises LabBroken unless every file of ``entry`` contains what it did when the entry was made.
+
+    Gives the facts about the files, by which a later process knows that none has changed; empty when they are
+    still those that were given. Files are read only if they are not.
+    """
+    listed = sorted(_digests(entry))
+    now = _facts(entry, listed)
+    if now == facts:
+        return ""
+    for name in listed:
+        demand_intact(entry / name)
+    return now
+
+
+def _facts(entry: Path, listed: list[str]) -> str:
+    rows = [known_digest(entry / NAME)]
+    for name in listed:
+        try:
+            status = (entry / name).stat()
+        except OSError as error:
+            raise _damage(entry, f"{entry / name} cannot be read: {error.strerror}") from error
+        rows.append(f"{status.st_ino} {status.st_size} {status.st_ctime_ns}")
+    return digest_bytes("\n".join(rows).encode())
 
 
 def _entry_of(path: Path) -> Path:

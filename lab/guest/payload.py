@@ -13,14 +13,13 @@ from pathlib import Path
 from lab.base.cache import Cache
 from lab.base.contents import demand_intact
 from lab.base.digest import digest_bytes
-from lab.base.errors import CannotJudge, LabBroken
 from lab.base.units import Tell, silent
 from lab.guest import initramfs
 from lab.guest.initramfs import ArchiveEntry
 from lab.guest.trim import drop_libraries
 from lab.packages import sources
 from lab.packages.apt import Archive
-from lab.packages.store import Unpacked, newest, unpacked
+from lab.packages.store import Unpacked, newest, part_of_the_lab, unpacked
 
 SUITE = "trixie"
 PACKAGES = (
@@ -83,11 +82,8 @@ def _tree(cache: Cache, tell: Tell) -> Unpacked:
 def packages(cache: Cache, pin: str, names: Sequence[str], what: str, tell: Tell = silent) -> Unpacked:
     """Packages of ``SUITE``, unpacked over one another. Raises LabBroken when they cannot be fetched."""
     choose = newest(*((SUITE, name) for name in names))
-    try:
+    with part_of_the_lab(what):
         return unpacked(cache, lambda: Archive(cache, sources.debian(), tell), pin, choose, kind="payload")
-    except CannotJudge as error:
-        # They are a part of the lab: their absence says nothing about the kernel.
-        raise LabBroken(f"{what} cannot be fetched: {error.message}", remedy=error.remedy) from error
 
 
 def assemble(root: Path, versions: Mapping[str, str]) -> Payload:

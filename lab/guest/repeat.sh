@@ -51,8 +51,11 @@ fi
 cd "$out" || fail "cannot enter $out"
 
 echo "repeat.sh: booting in $out"
-# The library keeps QEMU's main loop off the virtual clock while the CPU executes.
-timeout @SECONDS@ env LD_PRELOAD="$here/steady.so" \
+# The library keeps QEMU's main loop off the virtual clock while the CPU executes. The lab's own QEMU takes another
+# variable, because its library may be too new for the host's shell.
+preload=LD_PRELOAD
+! head -c 1000 "$(command -v "$qemu")" | grep -q BLKLAB_PRELOAD || preload=BLKLAB_PRELOAD
+timeout @SECONDS@ env "$preload=$here/steady.so" \
 	@COMMAND@ || fail "QEMU ended with $? in $out"
 
 if [ ! -e "$here/expected.sha256" ]; then

@@ -32,6 +32,8 @@ _INSTALL_APT = "blklab fetches kernels with apt (Debian, Ubuntu); on other distr
 _CARRIED = re.compile(r"Acquire::(?!IndexTargets|Allow|Languages|GzipIndexes|Changelogs|cdrom)[^ ]+ ")
 _UNSIGNED = ("NO_PUBKEY", "EXPKEYSIG", "BADSIG", "REVKEYSIG", "signatures were invalid", "is no longer signed")
 _UNREACHABLE = ("Temporary failure", "Could not resolve", "Could not connect", "Unable to connect", "Connection failed")
+_DAMAGED = ("Hash Sum mismatch", "unexpected size", "Error reading from server", "Connection closed prematurely")
+_REPEATED = ("Some index files failed", "Failed to fetch some archives")  # said after each of those that failed
 _ABSENT = ("404 ", "Failed to stat", "does not have a Release file", "File not found", "is not signed")
 
 
@@ -85,6 +87,16 @@ class Archive:
                 raise _gone(suite, missing[0])
             # Sorted from new to old, so the last that is set is the newest.
             return {package.name: package for package in reversed(self._show(apt, suite, names))}
+
+    def exactly(self, suite: str, wanted: Sequence[tuple[str, str]]) -> list[Package]:
+        """These packages by name and version, in their order. Raises CannotJudge when the suite does not have one."""
+        with self._suite(suite) as apt:
+            known = set(apt("apt-cache", "pkgnames").splitlines())
+            shown = self._show(apt, suite, [name for name, _ in wanted if name in known])
+            offered = {(package.name, package.version): package for package in shown}
+            if missing := [pair for pair in wanted if pair not in offered]:
+                raise _gone(suite, " ".join(missing[0]))
+            return [offered[pair] for pair in wanted]
 
     def unlisted(self, suite: str, name: str, version: str, path: str) -> Package:
         """The package at ``path`` of the archive that serves ``suite``, though the suite's lists do not name it.
@@ -180,7 +192,7 @@ class _Apt:
         try:
             return run([*BOUND, *argv], cwd=cwd, env=self._environment, hint=_INSTALL_APT).stdout.decode()
         except LabBroken as error:
-            raise self._explain(error) from error
+            raise self._explain(error, " ".join(argv[:2])) from error
 
     def pooled(self, path: str, tell: Tell) -> Path:
         """The file at ``path`` of the archive, downloaded if it is not there from an earlier call."""
@@ -199,29 +211,39 @@ class _Apt:
         self("apt-get", "update", "-q")
         # Before apt 2.1.9 a failed download is a mere warning.
         if not any((self._root / "state/lists").glob("*Release")):
-            raise self._no_network(f"no package list of {self._suite} could be fetched")
+            raise self._no_network("no package list arrived")
 
-    def _explain(self, error: LabBroken) -> LabBroken | CannotJudge:
-        words, distribution = error.message, self._distribution
-        uri = distribution.uri(self._suite)
+    def _explain(self, error: LabBroken, command: str) -> LabBroken | CannotJudge:
+        words, distribution, suite = error.message, self._distribution, self._suite
+        uri, mirror = distribution.uri(suite), f"{distribution.variable('MIRROR')}=URI"
+        said = _complaints(words)
         if any(sign in words for sign in _UNSIGNED):
             return LabBroken(
-                f"{distribution.keyring} does not verify the signature of {self._suite} at {uri}\n{_last(words)}",
+                f"{distribution.keyring} does not verify the signature of {suite} at {uri}: {said}",
                 remedy=f"update the keyring package, or name a keyring: {distribution.variable('KEYRING')}=FILE",
             )
         if any(sign in words for sign in _UNREACHABLE):
-            return self._no_network(_last(words))
+            return self._no_network(said)
+        if any(sign in words for sign in _DAMAGED):
+            return LabBroken(
+                f"a download of {suite} from {uri} is damaged: {said}",
+                remedy=f"run the same command again; if it fails again, name another mirror: {mirror}",
+            )
         if any(sign in words for sign in _ABSENT):
             return CannotJudge(
-                f"{uri} does not have a file of {self._suite} (any more)\n{_last(words)}",
-                remedy=f"name the archive that it moved to: {archive_variable(self._suite)}=URI",
+                f"{uri} does not have a file of {suite} (any more): {said}",
+                remedy=f"name the archive that it moved to: {archive_variable(suite)}=URI",
             )
-        return error
+        if not said:
+            return error
+        return LabBroken(
+            f"{command} fails for {suite} of {uri}: {said}", remedy=f"check apt, or name another mirror: {mirror}"
+        )
 
-    def _no_network(self, detail: str) -> LabBroken:
+    def _no_network(self, said: str) -> LabBroken:
         uri, mirror = self._distribution.uri(self._suite), self._distribution.variable("MIRROR")
         return LabBroken(
-            f"{self._suite} cannot be fetched from {uri}, and the cache does not have it\n{detail}",
+            f"{self._suite} cannot be fetched from {uri}, and the cache does not have it: {said}",
             remedy=f"check the network and proxies, or name another mirror: {mirror}=URI",
         )
 
@@ -262,9 +284,11 @@ def _bytes_in(folders: tuple[Path, ...]) -> int:
     return total
 
 
-def _last(words: str) -> str:
-    lines = [line for line in words.splitlines() if line.startswith(("E:", "W:", "Err:"))]
-    return "\n".join(lines[-3:]) or words[-300:]
+def _complaints(words: str) -> str:
+    """What apt complains about, in one line; empty without a complaint."""
+    lines = [line.partition(":")[2].strip() for line in words.splitlines() if line.startswith(("E:", "W:", "Err:"))]
+    own = [line for line in dict.fromkeys(lines) if not line.startswith(_REPEATED)]
+    return "; ".join(" ".join(line.split()) for line in own[-3:])
 
 
 def _package(suite: str, fields: Mapping[str, str]) -> Package:

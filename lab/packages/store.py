@@ -7,6 +7,7 @@ the network if they are still unpacked, else fetched again.
 
 import json
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import asdict, astuple, dataclass
 from datetime import UTC, datetime
 from functools import partial
@@ -116,6 +117,15 @@ def unpacked(
     return Unpacked(folder, chosen)
 
 
+@contextmanager
+def part_of_the_lab(what: str) -> Iterator[None]:
+    """Turn CannotJudge into LabBroken: that ``what`` cannot be had says nothing about a kernel."""
+    try:
+        yield
+    except CannotJudge as error:
+        raise LabBroken(f"{what} cannot be fetched: {error.message}", remedy=error.remedy) from error
+
+
 def read_pin(cache: Cache, name: str) -> Pin | None:
     """The pin of that name, None when there is none. Raises LabBroken when it cannot be read."""
     path = _pin_path(cache, name)
@@ -165,13 +175,23 @@ def _ask(archive: Archive, choose: Choose) -> Sequence[Package]:
 
 
 def _same(pin: Pin, archive: Archive) -> tuple[Package, ...]:
+    listed = {suite: [p for p in pin.packages if p.suite == suite and not p.path] for suite in _suites(pin)}
+    offered = {
+        (suite, package.name): package
+        for suite, pins in listed.items()
+        for package in archive.exactly(suite, [(pinned.name, pinned.version) for pinned in pins])
+    }
     packages = []
     for pinned in pin.packages:
         exact = (pinned.suite, pinned.name, pinned.version)
-        packages.append(archive.unlisted(*exact, pinned.path) if pinned.path else archive.find(*exact))
+        packages.append(archive.unlisted(*exact, pinned.path) if pinned.path else offered[exact[:2]])
         if packages[-1].sha256 != pinned.sha256:
             raise CannotJudge(
                 f"{pinned.suite} offers {pinned.name} {pinned.version} with contents that differ from the pinned ones",
                 remedy="use the archive that it was pinned from, or ask for a refresh of the pin",
             )
     return tuple(packages)
+
+
+def _suites(pin: Pin) -> tuple[str, ...]:
+    return tuple(dict.fromkeys(package.suite for package in pin.packages if not package.path))

@@ -4,27 +4,32 @@
 They run on any x86-64 host, whatever its C library, so QEMU and the compiler are the same bytes on each.
 """
 
+import functools
 import os
 import shutil
 from collections.abc import Iterator
+from contextlib import suppress
 from dataclasses import dataclass
 from functools import partial
 from pathlib import Path
 
 from lab.base.cache import Cache
-from lab.base.contents import demand_intact
+from lab.base.contents import demand_all_intact
 from lab.base.digest import digest_bytes
-from lab.base.errors import CannotJudge, LabBroken, Misuse
+from lab.base.errors import LabBroken, Misuse
 from lab.base.units import Tell, silent
 from lab.packages import sources
 from lab.packages.apt import Archive
-from lab.packages.store import Pin, newest, read_pin, unpacked
+from lab.packages.store import Pin, newest, part_of_the_lab, read_pin, unpacked
 
 SUITE = "trixie"
 OVERRIDE, HOST = "BLKLAB_TOOLS", "host"
-KIND = "tools"
+KIND = "toolset"
+PRELOAD = "BLKLAB_PRELOAD"
+"""Names a library to be loaded into the program. LD_PRELOAD would load it into the host's shell as well."""
 LIBRARIES = "usr/lib/x86_64-linux-gnu"
 LOADER = "ld-linux-x86-64.so.2"
+_SCRIPT = 1000  # bytes: more than ``_script`` writes
 _UNUSED = (
     *("usr/share/doc", "usr/share/man", "usr/share/locale", "usr/share/lintian", "usr/share/bug"),
     *(f"{LIBRARIES}/{name}" for name in ("gconv", "audit")),
@@ -55,10 +60,6 @@ class Tools:
     folder: Path
     pin: Pin
 
-    def intact(self, name: str) -> Path:
-        """A file of the packages. Raises LabBroken when it is not the one that was unpacked."""
-        return demand_intact(self.folder / name)
-
 
 def wanted() -> bool:
     """Whether compiler and depmod are the lab's own: unless BLKLAB_TOOLS is ``host``. Raises Misuse."""
@@ -75,8 +76,8 @@ def is_cached(cache: Cache, toolset: Toolset) -> bool:
 
 
 def fetch(cache: Cache, toolset: Toolset, tell: Tell) -> Tools:
-    """The toolset from the cache, downloaded if necessary. Raises LabBroken."""
-    try:
+    """The toolset from the cache, downloaded if necessary. Raises LabBroken, also when a file of it was damaged."""
+    with part_of_the_lab(f"{toolset.name} of {SUITE}"):
         tree = unpacked(
             cache,
             lambda: Archive(cache, sources.debian(), tell),
@@ -85,10 +86,25 @@ def fetch(cache: Cache, toolset: Toolset, tell: Tell) -> Tools:
             kind=KIND,
             finish=partial(_finish, toolset),
         )
-    except CannotJudge as error:
-        # A part of the lab: its absence says nothing about a kernel.
-        raise LabBroken(f"{toolset.name} of {SUITE} cannot be fetched: {error.message}", remedy=error.remedy) from error
+    _demand_intact(cache.root, tree.pin.digest)
     return Tools(tree.folder, tree.pin)
+
+
+@functools.cache
+def _demand_intact(root: Path, key: str) -> None:
+    """Once per process. Raises LabBroken."""
+    cache = Cache(root)
+    checked = root / "intact" / key
+    facts = demand_all_intact(root / KIND / key, checked.read_text() if checked.is_file() else "")
+    if facts:
+        with suppress(LabBroken):  # a cache that cannot be written is read again by the next process
+            cache.write_text("intact", key, facts)
+
+
+def loads_itself(program: Path) -> bool:
+    """Whether the program is one of ``Tools``, which takes ``PRELOAD`` instead of LD_PRELOAD."""
+    with program.open("rb") as file:
+        return PRELOAD.encode() in file.read(_SCRIPT)
 
 
 def _finish(toolset: Toolset, tree: Path, into: Path, _: Pin) -> None:
@@ -119,7 +135,8 @@ def _script(program: str, words: tuple[str, ...]) -> Iterator[str]:
     yield "here=${0%/*}"
     yield f"lib=$here/{LIBRARIES}"
     given = " ".join(f'"$here/{word[1:]}"' if word.startswith("@") else word for word in words)
-    yield f'exec "$lib/{LOADER}" --library-path "$lib" --argv0 "${{0##*/}}" "$here/{program}" {given} "$@"'
+    preload = f'${{{PRELOAD}:+--preload "${PRELOAD}"}}'
+    yield f'exec "$lib/{LOADER}" --library-path "$lib" {preload} --argv0 "${{0##*/}}" "$here/{program}" {given} "$@"'
 
 
 QEMU, QEMU_ELF, DEPMOD = "qemu-system-x86_64", "usr/bin/qemu-system-x86_64", "depmod"
@@ -143,6 +160,6 @@ HOST_TOOLS = Toolset(
 def depmod() -> str:
     """The program that lists the dependencies of kernel modules. Raises LabBroken."""
     if wanted():
-        return str(fetch(Cache.default(), HOST_TOOLS, silent).intact(DEPMOD))
+        return str(fetch(Cache.default(), HOST_TOOLS, silent).folder / DEPMOD)
     # Debian installs it outside the PATH of ordinary users.
     return shutil.which(DEPMOD) or shutil.which(DEPMOD, path="/usr/local/sbin:/usr/sbin:/sbin") or DEPMOD

@@ -16,6 +16,7 @@ from typing import Protocol, Self
 
 from lab.base import host, process
 from lab.base.errors import LabBroken
+from lab.packages.tools import PRELOAD, loads_itself
 from lab.qemu.argv import CONSOLE_FILE, RESULTS_FILE, MachineSpec, machine_argv
 
 LOG_FILE = "qemu.log"
@@ -298,6 +299,8 @@ def _check_host(spec: MachineSpec, folder: Path) -> None:
 def _environment(spec: MachineSpec) -> dict[str, str]:
     if spec.preload is None:
         return dict(os.environ)
+    if loads_itself(spec.program):
+        return {**os.environ, PRELOAD: str(spec.preload)}
     others = os.environ.get("LD_PRELOAD", "").split()
     return {**os.environ, "LD_PRELOAD": " ".join([str(spec.preload), *others])}
 

@@ -32,7 +32,8 @@ class Qemu:
     """A usable QEMU.
 
     ``package`` is the distribution's version text, or empty; ``firmware`` is a name for -bios, None for QEMU's
-    default; ``digest`` is the sha256 in hex of the program and of the files that QEMU puts into a guest.
+    default; ``digest`` is the sha256 in hex of the program, of the files that QEMU puts into a guest, and of the
+    packages of the lab's own QEMU.
     """
 
     path: Path
@@ -55,11 +56,12 @@ def find_qemu(tell: Tell = silent) -> Qemu:
     """
     if named := os.environ.get(OVERRIDE):
         path = program = _locate(PROGRAM if named == HOST else named)
+        libraries = ""
     else:
         own = tools.fetch(Cache.default(), tools.HOST_TOOLS, tell)
-        path, program = own.intact(PROGRAM), own.intact(tools.QEMU_ELF)
+        path, program, libraries = own.folder / PROGRAM, own.folder / tools.QEMU_ELF, own.pin.digest
     status = path.stat()
-    return _probe(path, program, status.st_mtime_ns, status.st_size)
+    return _probe(path, program, libraries, status.st_mtime_ns, status.st_size)
 
 
 def qemu_is_own() -> bool:
@@ -96,8 +98,11 @@ def _installation() -> str:
 
 
 @functools.cache
-def _probe(path: Path, program: Path, mtime_ns: int, size: int) -> Qemu:
-    """Keyed by time stamp and size, which change when the program is replaced. ``path`` starts ``program``."""
+def _probe(path: Path, program: Path, libraries: str, mtime_ns: int, size: int) -> Qemu:
+    """Keyed by time stamp and size, which change when the program is replaced. ``path`` starts ``program``.
+
+    ``libraries`` is the digest of the packages that its libraries are of, in hex, as far as they are known.
+    """
     with ThreadPoolExecutor() as pool:
         devices, folders = (pool.submit(_ask, path, word, "help") for word in ("-device", "-L"))
         version, package = parse_version(_ask(path, "--version"))
@@ -114,7 +119,7 @@ def _probe(path: Path, program: Path, mtime_ns: int, size: int) -> Qemu:
         package=package,
         devices=parse_devices(devices.result()),
         firmware=FAST_FIRMWARE if FAST_FIRMWARE in {file.name for file in firmware} else None,
-        digest=digest_bytes(b"".join(bytes.fromhex(digest_file(file)) for file in (program, *firmware))),
+        digest=digest_bytes(b"".join(map(bytes.fromhex, (*map(digest_file, (program, *firmware)), libraries)))),
     )
 
 

@@ -308,3 +308,29 @@ def test_a_file_that_does_not_change_is_read_once(cache: Cache, monkeypatch: pyt
     contents.demand_intact(path)
     monkeypatch.setattr(digest, "digest_file", lambda path: "read again")
     assert contents.demand_intact(path) == path
+
+
+def test_all_files_of_an_entry_are_read_again_only_if_one_has_changed(
+    cache: Cache, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    made = cache.entry("kind", "key", put())
+    facts = contents.demand_all_intact(made, "")
+    read = list[Path]()
+    monkeypatch.setattr(contents, "demand_intact", read.append)
+    assert contents.demand_all_intact(made, facts) == ""
+    assert read == []
+    os.utime(made / "file")
+    assert contents.demand_all_intact(made, facts) not in ("", facts)
+    assert read == [made / "file"]
+
+
+@pytest.mark.parametrize(
+    "damage", [lambda path: path.write_text("y"), lambda path: path.unlink()], ids=["changed", "gone"]
+)
+def test_a_file_that_changed_since_all_were_read_is_named(cache: Cache, damage: Callable[[Path], object]) -> None:
+    made = cache.entry("kind", "key", put())
+    facts = contents.demand_all_intact(made, "")
+    damage(made / "file")
+    with pytest.raises(LabBroken, match="key/file") as caught:
+        contents.demand_all_intact(made, facts)
+    assert f"rm -r {made}" in caught.value.remedy

@@ -19,7 +19,7 @@ from harness.commands.doctor import (
 )
 from lab.base.errors import EXIT_LAB_BROKEN
 from lab.base.host import Need
-from lab.packages import sources
+from lab.packages import sources, tools
 from lab.qemu.kvm import Kvm, KvmState
 from tests.unit.analysis_samples import null_topology
 
@@ -79,7 +79,7 @@ def test_a_qemu_that_is_not_fetched_yet_is_no_fault(monkeypatch: pytest.MonkeyPa
     doctor(out)
     assert "note    QEMU          the lab's own is not in the cache; remedy: none needed" in out.getvalue()
     # Nothing was downloaded.
-    assert not (tmp_path / "cache" / "tools").exists()
+    assert not (tmp_path / "cache" / tools.KIND).exists()
 
 
 def test_a_host_without_a_debian_mirror_gets_the_variable(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

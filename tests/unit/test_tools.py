@@ -37,13 +37,13 @@ def publish(repository: Repository, program: bytes) -> None:
 def test_a_program_starts_by_its_own_loader_and_libraries(repository: Repository, cache: Cache) -> None:
     publish(repository, f"a{FOLDER}\0b".encode())
     speak = fetch(cache, SPEAK, print)
-    done = subprocess.run([speak.intact("speak"), "a b"], check=True, capture_output=True, text=True)
+    done = subprocess.run([speak.folder / "speak", "a b"], check=True, capture_output=True, text=True)
     library = f"{speak.folder}/{LIBRARIES}"
     assert done.stdout.splitlines() == [
         *("--library-path", library, "--argv0", "speak", f"{speak.folder}/usr/bin/speak"),
         *("-x", f"{speak.folder}//usr/share", "a b"),
     ]
-    sealed = speak.intact("usr/bin/speak").read_bytes()
+    sealed = (speak.folder / "usr/bin/speak").read_bytes()
     assert (len(sealed), FOLDER.encode() in sealed) == (len(FOLDER) + 3, False)
     assert not (speak.folder / "usr/share/doc").exists()
     # From now on without the archive.

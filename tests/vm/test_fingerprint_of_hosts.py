@@ -15,6 +15,7 @@ import pytest
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.kernels.resolve import resolve
+from lab.packages import tools
 from lab.session import open_lab
 
 pytestmark = pytest.mark.network
@@ -23,7 +24,7 @@ CHECKOUT = PROGRAM.parents[2]
 KERNEL = "debian:6.1"
 SCENARIOS = ("shared-queue", "io-cost", "md-stripe-cache")
 """The modelled disk, control groups, and a program of further packages."""
-DOWNLOADED = ("tools", "kernels", "payload", "pins")
+DOWNLOADED = (tools.KIND, "kernels", "payload", "pins")
 """Kinds of cache entries that are taken over; what is compiled and packed from them is made anew."""
 FOREIGN = (
     *("gcc", "cc", "cc1", "as", "ld", "cpp", "clang", "depmod", "kmod", "modinfo", "busybox", "cpio", "qboot"),
