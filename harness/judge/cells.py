@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 from statistics import fmean, geometric_mean
 
-from harness.judge.statuses import ending
+from harness.judge.statuses import LAB_BROKE, ending
 from harness.metrics.figures import Figures, figures_of
 from harness.metrics.node import MeasurementError
 from harness.metrics.readback import overridden, refused
@@ -95,20 +95,20 @@ def measured(
 
     Those of each load are the mean over its ``windows``.
     """
-    verdict = ending(record.outcome, warned=bool(record.warnings))
+    status, says = ending(record.outcome, warned=bool(record.warnings))
     result = CellResult(
         arm.name,
         seed,
-        verdict.status,
+        status,
         digest=record.digest,
         outcome=record.outcome,
-        lab_broke=verdict.lab_broke,
+        lab_broke=record.outcome in LAB_BROKE,
         fingerprint=record.fingerprint,
     )
     if record.outcome is Outcome.UNFIT and (reason := refused(record.detail, arm.queue["scheduler"], release)):
         return replace(result, status=Status.SKIP, reasons=(reason,))
-    if verdict.status is not Status.PASS:
-        return replace(result, reasons=(_reason(verdict.says, record),))
+    if status is not Status.PASS:
+        return replace(result, reasons=(_reason(says, record),))
     try:
         if others := tuple(overridden(record.files, arm.topology)):
             return replace(result, status=Status.SKIP, reasons=others)

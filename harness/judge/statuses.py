@@ -4,8 +4,7 @@
 A boot that is PASS was measured without incident; its figures say whether a claim holds.
 """
 
-from collections.abc import Iterable
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping
 
 from harness.scenario.model import Status
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_LAB_BROKEN, EXIT_PASS
@@ -14,30 +13,23 @@ from lab.base.record import Outcome
 WORST_FIRST = (Status.FAIL, Status.ERROR, Status.MISS, Status.PASS, Status.DONE, Status.SKIP)
 
 
-@dataclass(frozen=True)
-class EndingJudgement:
-    """Judgement of one way in which a boot can end. ``says`` is the start of the reason shown."""
-
-    status: Status
-    says: str
-    lab_broke: bool = False
-
-
-ENDINGS = {
-    Outcome.BYE: EndingJudgement(Status.PASS, ""),
-    Outcome.NOT_READY: EndingJudgement(Status.MISS, "the guest never said ready"),
-    Outcome.LATE: EndingJudgement(Status.MISS, "the host did not bring the guest up in time"),
-    Outcome.OOPS: EndingJudgement(Status.FAIL, "the kernel oopsed after it was ready"),
-    Outcome.HANG: EndingJudgement(Status.FAIL, "the kernel hung after it was ready"),
-    Outcome.DOUBTFUL: EndingJudgement(Status.ERROR, "the guest died or hung, and not surely of its kernel"),
-    Outcome.UNFIT: EndingJudgement(Status.ERROR, "the guest could not be set up as asked"),
-    Outcome.GARBLED: EndingJudgement(Status.ERROR, "the result channel broke its format", lab_broke=True),
-    Outcome.LOST: EndingJudgement(Status.ERROR, "the lab lost the guest", lab_broke=True),
+ENDINGS: Mapping[Outcome, tuple[Status, str]] = {
+    Outcome.BYE: (Status.PASS, ""),
+    Outcome.NOT_READY: (Status.MISS, "the guest never said ready"),
+    Outcome.LATE: (Status.MISS, "the host did not bring the guest up in time"),
+    Outcome.OOPS: (Status.FAIL, "the kernel oopsed after it was ready"),
+    Outcome.HANG: (Status.FAIL, "the kernel hung after it was ready"),
+    Outcome.DOUBTFUL: (Status.ERROR, "the guest died or hung, and not surely of its kernel"),
+    Outcome.UNFIT: (Status.ERROR, "the guest could not be set up as asked"),
+    Outcome.GARBLED: (Status.ERROR, "the result channel broke its format"),
+    Outcome.LOST: (Status.ERROR, "the lab lost the guest"),
 }
-WARNED = EndingJudgement(Status.ERROR, "the kernel complained inside the measured window")
+"""What each way in which a boot can end means, and the start of the reason shown."""
+WARNED = Status.ERROR, "the kernel complained inside the measured window"
+LAB_BROKE = frozenset({Outcome.GARBLED, Outcome.LOST})
 
 
-def ending(outcome: Outcome, *, warned: bool) -> EndingJudgement:
+def ending(outcome: Outcome, *, warned: bool) -> tuple[Status, str]:
     """A boot that finished is only as good as its console: warnings make it an error."""
     return WARNED if outcome is Outcome.BYE and warned else ENDINGS[outcome]
 

@@ -5,7 +5,7 @@ import re
 from collections.abc import Callable, Mapping
 from contextlib import suppress
 from functools import partial
-from typing import TypeVar
+from typing import Any, TypeVar
 
 from harness.scenario import schema
 from harness.scenario.model import (
@@ -58,38 +58,31 @@ def _text(node: Node, key: str) -> str:
     return value.text if isinstance(value, Scalar) else ""
 
 
-def read_claims(row: Row, known: Names) -> tuple[Claim, ...]:
-    def read(claim: Row) -> Claim | None:
-        kernels, failures = _kernels(claim), _entries(claim, "known", _known_failure)
-        return claim.build(Claim, ratio=_ratio(claim, known), expect=_expect(claim), kernels=kernels, known=failures)
+def read_judged(row: Row, known: Names) -> dict[str, tuple[Any, ...]]:
+    """The fields of a scenario that its ratios make, by their names."""
 
-    return _entries(row, "claims", read)
+    def judged(entry: Row) -> dict[str, Any]:
+        return {"ratio": _ratio(entry, known), "expect": _expect(entry), "kernels": _kernels(entry)}
 
+    def claim(entry: Row) -> Claim | None:
+        return entry.build(Claim, known=_entries(entry, "known", _known_failure), **judged(entry))
 
-def read_controls(row: Row, known: Names) -> tuple[Control, ...]:
-    def read(control: Row) -> Control | None:
-        ratio, expect, kernels = _ratio(control, known), _expect(control), _kernels(control)
-        return control.build(Control, ratio=ratio, expect=expect, kernels=kernels)
-
-    return _entries(row, "controls", read)
-
-
-def read_reproductions(row: Row, known: Names) -> tuple[Reproduction, ...]:
-    def read(report: Row) -> Reproduction | None:
+    def reproduction(report: Row) -> Reproduction | None:
         if (report.entry("reported") is None) == (report.entry("in_words") is None):
             remedy = "write the report's figure, or its words"
             report.add("", "reproduces: expected either reported or in_words", remedy)
         return report.build(partial(Reproduction, reported=None), ratio=_ratio(report, known))
 
-    return _entries(row, "reproduces", read)
+    def agreement(entry: Row) -> Agreement | None:
+        return entry.build(Agreement, ratio=_ratio(entry, known), theirs=entry.get("theirs") or entry.get("ratio"))
 
-
-def read_agreements(row: Row, known: Names) -> tuple[Agreement, ...]:
-    def read(agreement: Row) -> Agreement | None:
-        theirs = agreement.get("theirs") or agreement.get("ratio")
-        return agreement.build(Agreement, ratio=_ratio(agreement, known), theirs=theirs)
-
-    return _entries(row, "agrees", read)
+    return {
+        "claims": _entries(row, "claims", claim),
+        "controls": _entries(row, "controls", lambda entry: entry.build(Control, **judged(entry))),
+        "reproduces": _entries(row, "reproduces", reproduction),
+        "agrees": _entries(row, "agrees", agreement),
+        "diagnoses": _read_diagnoses(row, known),
+    }
 
 
 def _entries(row: Row, section: str, read: Callable[[Row], T | None]) -> tuple[T, ...]:
@@ -97,7 +90,7 @@ def _entries(row: Row, section: str, read: Callable[[Row], T | None]) -> tuple[T
     return tuple(entry for item in row.get(section, ()) if (entry := read(item)) is not None)
 
 
-def read_diagnoses(row: Row, known: Names) -> tuple[Diagnosis, ...]:
+def _read_diagnoses(row: Row, known: Names) -> tuple[Diagnosis, ...]:
     """Diagnoses; one whose ratios begin with ``*.`` is one for each arm that has what they name."""
     diagnoses = []
     for diagnosis in row.get("diagnoses", ()):

@@ -11,14 +11,7 @@ from harness.base.plain import identity
 from harness.scenario import schema
 from harness.scenario.arms import read_arms
 from harness.scenario.carry import check_carried, check_lost
-from harness.scenario.claims import (
-    known_names,
-    read_agreements,
-    read_claims,
-    read_controls,
-    read_diagnoses,
-    read_reproductions,
-)
+from harness.scenario.claims import known_names, read_judged
 from harness.scenario.loads import read_clock, read_loads, read_pause
 from harness.scenario.model import Arm, Load, Requirements, Scenario, Selftest
 from lab.base.errors import Misuse
@@ -104,14 +97,10 @@ def _read(node: strict.Node, path: Path, search: Path, problems: strict.Problems
         "pause": read_pause(row, arms, len(known.loads) * windows),
         "arms": arms,
         "loads": loads,
-        "claims": read_claims(row, known),
-        "controls": read_controls(row, known),
         "requires": row.get("requires", Requirements()),
         "selftest": _selftest(row, arms, known.loads),
-        "reproduces": read_reproductions(row, known),
+        **read_judged(row, known),
         "windows": windows,
-        "agrees": read_agreements(row, known),
-        "diagnoses": read_diagnoses(row, known),
     }
     row.get("schema")
     if problems.found or name is None or values["title"] is None:

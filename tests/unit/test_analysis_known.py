@@ -11,7 +11,7 @@ from rich.console import Console
 
 from harness.judge.cells import CellResult
 from harness.judge.claims import XFAIL, XPASS
-from harness.judge.statuses import ENDINGS, WORST_FIRST, ending, exit_code, roll_up, worst
+from harness.judge.statuses import ENDINGS, LAB_BROKE, WORST_FIRST, ending, exit_code, roll_up, worst
 from harness.judge.verdict import Verdict, judge, verdict_document
 from harness.report.terminal.terminal import print_verdict
 from harness.report.words import Effort, Surroundings, conclusion
@@ -131,9 +131,8 @@ ANY = st.sampled_from(WORST_FIRST)
     ],
 )
 def test_every_ending(outcome: Outcome, warned: bool, status: Status, code: int) -> None:
-    judged = ending(outcome, warned=warned)
-    assert judged.status is status
-    assert exit_code(judged.status, lab_broke=judged.lab_broke) == code
+    assert ending(outcome, warned=warned)[0] is status
+    assert exit_code(status, lab_broke=outcome in LAB_BROKE) == code
 
 
 def test_no_outcome_is_forgotten() -> None:

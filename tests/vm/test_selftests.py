@@ -8,13 +8,13 @@ import pytest
 
 from harness.commands.common.options import SCENARIOS
 from harness.judge import cells as cells_module
-from harness.judge.statuses import ENDINGS, EndingJudgement
+from harness.judge.statuses import ENDINGS
 from harness.record import judging
 from harness.record.judging import judge_run
 from harness.record.store import Store, load_run
 from harness.run.bench import Bench
 from harness.scenario.load import find_scenarios, load_scenario
-from harness.scenario.model import Bound
+from harness.scenario.model import Bound, Status
 from harness.studies.selftest import run_selftests, shortfalls
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
@@ -58,7 +58,7 @@ def always_holds(bound: Bound, value: float) -> bool:
     return True
 
 
-def never_minds_warnings(outcome: object, *, warned: bool) -> EndingJudgement:
+def never_minds_warnings(outcome: object, *, warned: bool) -> tuple[Status, str]:
     return ENDINGS[Outcome.BYE]
 
 
