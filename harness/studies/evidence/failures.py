@@ -9,7 +9,7 @@ from harness.judge.claims import Judgement
 from harness.judge.killers import UNPROVEN, entries, killer, killers, unit_of
 from harness.judge.operands import arms_needed
 from harness.report.format import value
-from harness.scenario.model import Claim, Clock, Control, Scenario, Status, is_in
+from harness.scenario.model import Claim, Clock, Control, Status, is_in
 from harness.studies.evidence.rows import EvidenceRow, arms_of, by_scenario
 from harness.studies.evidence.scorer import NOT_MEASURED, Measure, RowScore, score
 
@@ -121,52 +121,42 @@ def prove_claims(rows: Iterable[EvidenceRow], scores: Sequence[RowScore], source
             places.setdefault((it.spec, it.mutant), {})[it.row.entry] = it
     for row in rows:
         if isinstance(row.entry, Claim):
-            own = runs.get(row.scenario.name, {})
-            without = [tables for (_, mutant), tables in own.items() if not mutant]
-            broken = [tables for (_, mutant), tables in own.items() if mutant]
-            yield _prove(row, row.entry, without, broken, source)
+            tables = sorted(runs.get(row.scenario.name, {}).items(), key=lambda item: bool(item[0][1]))
+            yield _prove(row, row.entry, [table for _, table in tables], source)
 
 
-_Run = Mapping[Claim | Control, RowScore]
-
-
-def _prove(row: EvidenceRow, claim: Claim, without: Sequence[_Run], broken: Sequence[_Run], source: str) -> ClaimProof:
-    scenario = row.scenario
-    scored = [run[claim] for run in without]
+def _prove(
+    row: EvidenceRow, claim: Claim, runs: Sequence[Mapping[Claim | Control, RowScore]], source: str
+) -> ClaimProof:
+    """``runs`` are scores by entry of the file: of kernels without a mutant, then of mutants."""
+    declared = {it: name for it in entries(row.scenario, claim) if (name := killer(row.scenario, it, claim))}
+    by = {name: Killer(name) for name in killers(row.scenario, claim)}
+    by |= {name: Killer(name, entry.expect.text) for entry, name in declared.items()}
+    scored = [run[claim] for run in runs if not run[claim].mutant]
     measured_on = [it for it in scored if it.ensemble is not None]
     best = next(
         (it for it in measured_on if it.judgement.status is Status.PASS), next(iter((*measured_on, *scored)), None)
     )
-    by = {name: Killer(name) for name in killers(scenario, claim)}
-    for entry in entries(scenario, claim):
-        if name := killer(scenario, entry, claim):
-            by[name] = Killer(name, entry.expect.text)
-    for run in without:
-        by |= {cause.name: cause for cause in _by_entry(scenario, claim, run, source, kernels=True)}
-        known = next((it for it in claim.known if is_in(run[claim].kernel, it.kernels)), None)
-        if known and run[claim].ensemble is not None:
-            name = f"{_KERNELS}{known.kernels}"
-            by[name] = Killer(name, "", run[claim].judgement, run[claim].fails, _release(run[claim], source))
-    for run in without:
-        if best is run[claim]:
-            by |= {cause.name: cause for cause in _by_entry(scenario, claim, run, source, kernels=False)}
-    for run in broken:
-        name = f"{_MUTANT}{run[claim].mutant}"
-        if run[claim].fails or name in by:
-            by[name] = Killer(name, "", run[claim].judgement, run[claim].fails)
-    return ClaimProof(row, best, tuple(by.values()), _release(best, source) if best else "")
-
-
-def _by_entry(scenario: Scenario, claim: Claim, run: _Run, source: str, *, kernels: bool) -> Iterator[Killer]:
-    """Entries of the file that were measured: those for other kernels, or those of other arms, loads and roles."""
-    for entry in entries(scenario, claim):
-        it, name = run[entry], killer(scenario, entry, claim)
-        if it.ensemble is None or not name or name.startswith(_MUTANT):
+    for run in runs:
+        own = run[claim]
+        if own.mutant:
+            name = f"{_MUTANT}{own.mutant}"
+            if own.fails or name in by:
+                by[name] = Killer(name, "", own.judgement, own.fails)
             continue
-        if name.startswith(_KERNELS) is kernels:
-            judgement = _in_unit(it.judgement, unit_of(scenario, entry, claim))
-            kills = it.judgement.status is Status.PASS
-            yield Killer(name, entry.expect.text, judgement, kills, _release(it, source))
+        for entry, name in declared.items():
+            it = run[entry]
+            # Other arms, loads and roles count in the run of the claim's own figure, other kernels in any.
+            counts = name.startswith(_KERNELS) or (own is best and not name.startswith(_MUTANT))
+            if counts and it.ensemble is not None:
+                judgement = _in_unit(it.judgement, unit_of(row.scenario, entry, claim))
+                kills = it.judgement.status is Status.PASS
+                by[name] = Killer(name, entry.expect.text, judgement, kills, _release(it, source))
+        known = next((it for it in claim.known if is_in(own.kernel, it.kernels)), None)
+        if known and own.ensemble is not None:
+            name = f"{_KERNELS}{known.kernels}"
+            by[name] = Killer(name, "", own.judgement, own.fails, _release(own, source))
+    return ClaimProof(row, best, tuple(by.values()), _release(best, source) if best else "")
 
 
 def _release(it: RowScore, source: str) -> str:
