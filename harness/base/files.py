@@ -95,8 +95,6 @@ def held(folder: Path, what: str) -> Iterator[None]:
 
 
 class Lockable(Protocol):
-    """A folder of results. ``held`` raises Misuse when another process holds its lock."""
-
     def held(self) -> AbstractContextManager[None]: ...
 
 

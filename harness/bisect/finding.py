@@ -47,7 +47,6 @@ class Finding:
 
     @property
     def cautions(self) -> tuple[str, ...]:
-        """Warnings about the culprit, a sentence each."""
         return tuple(_warnings(self.culprit)) if self.culprit else ()
 
     @property

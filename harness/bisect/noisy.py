@@ -69,7 +69,6 @@ class Posterior:
         return cls(ends, (1 / suspects,) * suspects)
 
     def measured(self, place: int, ratio: float) -> "Posterior":
-        """The posterior after measuring ``ratio`` at suspect ``place``."""
         before = self._likelihood(ratio, self.ends.good)
         since = self._likelihood(ratio, self.ends.bad)
         # Suspect ``place`` is bad already if the culprit is at it or before it.

@@ -35,8 +35,6 @@ class CommitTrial:
 
 
 class KernelOracle:
-    """Builds commits and runs the trial on them."""
-
     def __init__(self, bench: Bench, trial: CommitTrial, tell: Tell) -> None:
         self._bench, self._trial, self._tell = bench, trial, tell
         self.setting = _setting(bench.lab, trial)
@@ -45,7 +43,6 @@ class KernelOracle:
 
     @property
     def scatters(self) -> bool:
-        """Whether the figures of one commit scatter (wall clock)."""
         return self._trial.scenario.clock is Clock.WALL
 
     def kernel(self, commit: str) -> Kernel:

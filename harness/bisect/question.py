@@ -68,7 +68,6 @@ class Question:
         return Answer(CommitWord.SKIP, f"some claims are good and some bad: {listing}")
 
     def ratios(self, seen: Observation) -> list[ClaimSeen]:
-        """The claims of the question that were measured."""
         return [claim for claim in seen.claims if claim.that in self.claims and claim.values]
 
 

@@ -53,7 +53,8 @@ def bisect_releases(sweeper: Extends, ends: Sweep, figure: str, tell: Tell) -> R
         swept = sweeper.extended(swept, place)
         if place in swept.missing:
             raise CannotJudge(f"{ends.specs[place]} cannot be measured: {swept.missing[place]}")
-    middle = _between_ends(swept, figure) if figure else None
+    # A kernel counts to the end on whose side of the geometric mean of both its median is.
+    middle = math.sqrt(math.prod(_figure(swept, end, figure).median for end in (good, bad))) if figure else None
     seen = {place: observed(swept, place, figure, middle) for place in (good, bad)}
     question = Question.between(seen[good], seen[bad])
     answers = {place: question.answer(seen[place]) for place in (good, bad)}
@@ -77,19 +78,10 @@ def observed(swept: Sweep, place: int, figure: str, middle: float | None) -> Obs
     claims = [claim_seen(claim) for claim in point.verdict.claims]
     if middle is not None:
         ensemble, first = _figure(swept, place, figure), _figure(swept, 0, figure)
-        held = (ensemble.median > middle) == (first.median > middle)
-        claims = [_as_claim(figure, ensemble, held=held)]
+        status = Status.PASS if (ensemble.median > middle) == (first.median > middle) else Status.FAIL
+        values = tuple(value for _, value in sorted(ensemble.values.items()))
+        claims = [ClaimSeen(figure, figure, str(status), values)]
     return Observation(spec, "", tuple(claims), run=point.run)
-
-
-def _as_claim(figure: str, ensemble: Ensemble, *, held: bool) -> ClaimSeen:
-    values = tuple(value for _, value in sorted(ensemble.values.items()))
-    return ClaimSeen(figure, figure, str(Status.PASS if held else Status.FAIL), values)
-
-
-def _between_ends(swept: Sweep, figure: str) -> float:
-    """The geometric mean of the two ends: a kernel counts to the end on whose side of it its median is."""
-    return math.sqrt(_figure(swept, 0, figure).median * _figure(swept, len(swept.specs) - 1, figure).median)
 
 
 def _figure(swept: Sweep, place: int, figure: str) -> Ensemble:

@@ -16,7 +16,6 @@ _STYLES = {CommitWord.GOOD: "green", CommitWord.BAD: "red", CommitWord.SKIP: "ye
 
 
 def print_finding(console: Console, finding: Finding, repeat: Sequence[str]) -> None:
-    """``repeat`` are the commands that repeat it."""
     short = (Column(head, no_wrap=True) for head in ("commit", "", "ratio"))
     table = Table(*short, "subject", box=None, pad_edge=False)
     for step in finding.steps:
@@ -33,7 +32,6 @@ def print_finding(console: Console, finding: Finding, repeat: Sequence[str]) -> 
 
 
 def conclusion(finding: Finding) -> Iterator[str]:
-    """The culprit, the confidence and the warnings."""
     if finding.culprit is None:
         sure = "" if finding.confidence is None else f" with a probability of {finding.confidence:.1%}"
         yield f"Not decided: it is one of {len(finding.left)}{sure}, most of which could not be tested:"

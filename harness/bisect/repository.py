@@ -44,7 +44,6 @@ class BisectStep:
 
 
 def demand_repository(source: Path) -> None:
-    """Raises Misuse if ``source`` is no git repository."""
     if run(["git", "-C", str(source), "rev-parse", "--git-common-dir"], accept=(0, 128)).returncode:
         raise Misuse(f"{source} is no git repository", remedy="TREE=DIR, a clone of the kernel's history")
 

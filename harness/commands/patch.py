@@ -3,7 +3,7 @@
 
 import argparse
 import shlex
-from collections.abc import Sequence
+from itertools import accumulate
 from pathlib import Path
 
 from harness.base.files import write_atomic
@@ -23,7 +23,7 @@ from harness.commands.common.options import (
 from harness.limits.load import load_scenario
 from harness.patch.choice import choice_lines
 from harness.patch.report import exit_code, reply, summary
-from harness.patch.series import Applied, Branch, Patch, read_series
+from harness.patch.series import Branch, read_series
 from harness.patch.study import MeasuredSeries, Study, profiled
 from harness.patch.touched import Sources
 from harness.profile.mail import differential_lines
@@ -82,14 +82,15 @@ def execute(options: argparse.Namespace) -> int:
         raise Misuse(f"--base {spec} is not a source", remedy="source:6.12, or DIR@REV of a git tree")
     folder = store.root / "series" / digest_bytes(canonical([source.spec, str(source.path)]))[:12]
     branch = Branch(source, folder)
-    applied = _applied(branch, series)
-    scenarios = _scenarios(options, branch, applied[-1].commit)
+    _, *commits = accumulate(series, lambda onto, patch: branch.applied(patch, onto), initial=branch.base)
+    scenarios = _scenarios(options, branch, commits[-1])
     bench = bench_of(options, FOLDER)
     title = _title(options.base, source, branch)
     study = Study(branch, title, bench, tell, cache, options.seeds, options.arm)
     steps, compared = [study.base()], list[MeasuredSeries]()
-    for patch in applied if options.each else applied[-1:]:
-        steps.append(study.step(patch))
+    applied = list(zip(series, commits, strict=True))
+    for patch, commit in applied if options.each else applied[-1:]:
+        steps.append(study.step(patch, commit))
         compared.append(study.compare(steps[-2], steps[-1], scenarios))
         _print(compared[-1])
     whole = study.compare(steps[0], steps[-1], scenarios) if compared[1:] else compared[0]
@@ -105,13 +106,6 @@ def execute(options: argparse.Namespace) -> int:
 def _title(named: str, source: KernelSource, branch: Branch) -> str:
     """The base as its user names it, and what that was."""
     return f"{named} ({branch.base[:12] if source.revision else source.title.rpartition(' ')[2]})"
-
-
-def _applied(branch: Branch, series: Sequence[Patch]) -> list[Applied]:
-    commits: list[Applied] = []
-    for patch in series:
-        commits.append(branch.applied(patch, commits[-1].commit if commits else branch.base))
-    return commits
 
 
 def _scenarios(options: argparse.Namespace, branch: Branch, tip: str) -> list[Scenario]:

@@ -115,7 +115,6 @@ class EntryVerdict:
 
     @property
     def says(self) -> str:
-        """The sentence of a report."""
         return self.sentence
 
 
@@ -156,7 +155,6 @@ class ClaimVerdict(EntryVerdict):
 
     @property
     def counts_as(self) -> Status:
-        """What it adds to the status of the run."""
         return {XFAIL: Status.PASS, XPASS: Status.FAIL}.get(self.word, self.judgement.status)
 
 
@@ -172,7 +170,6 @@ class ControlVerdict(EntryVerdict):
 
     @property
     def says(self) -> str:
-        """``sentence``, without the cause of a failure that had to occur."""
         return AS_IT_MUST if self.word == Status.PASS else self.sentence
 
     @property

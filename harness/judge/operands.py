@@ -36,8 +36,6 @@ class Evidence:
 
 
 class Figure(NamedTuple):
-    """``arm.load.role.metric``, taken apart."""
-
     arm: str
     load: str
     role: str
@@ -54,7 +52,6 @@ def operands(ratio: Ratio) -> tuple[Operand, ...]:
 
 
 def arms_needed(ratios: Iterable[Ratio]) -> frozenset[str]:
-    """Names of the arms whose figures or bounds the ratios refer to."""
     every = (operand for ratio in ratios for operand in operands(ratio))
     return frozenset(figure_of(operand).arm for operand in every if operand.kind != NUMBER)
 

@@ -66,7 +66,6 @@ class Cluster:
     _guard: threading.Lock = field(default_factory=threading.Lock)
 
     def lanes(self) -> Lanes:
-        """The number of threads of all workers."""
         return Lanes(max(1, sum(self._workers().values())), _ENDLESS)
 
     def close(self) -> None:

@@ -54,8 +54,6 @@ _SHARD = re.compile(r"([1-9]\d{0,3})/([1-9]\d{0,3})")
 
 @dataclass(frozen=True)
 class Shard:
-    """Part ``number`` (from 1) of ``of`` parts."""
-
     number: int = 1
     of: int = 1
 
@@ -120,7 +118,6 @@ def dealt(cells: Sequence[MatrixCell], shards: int) -> tuple[MatrixCell, ...]:
 
 
 def judged(root: Path, cell: MatrixCell, run: Path, verdict: Verdict, seconds: float) -> MatrixCell:
-    """The cell as a judged run decides it."""
     reason = "" if verdict.status is Status.PASS else next(_reasons(verdict), "")
     place = str(run.resolve().relative_to(root.resolve()))
     decided = replace(cell, status=verdict.status, exit_code=verdict.exit_code, reason=reason)

@@ -101,5 +101,4 @@ class Node:
         return value
 
     def wrong(self, key: str, what: str) -> MeasurementError:
-        """The error about a field."""
         return MeasurementError(self._file, f'field "{self._path(key)}" {what}')

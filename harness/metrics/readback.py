@@ -2,8 +2,10 @@
 """What the guest read back after set-up: settings with their effective values, device names, dm tables."""
 
 import re
+from collections import deque
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
+from itertools import islice
 from pathlib import PurePosixPath
 
 from harness.metrics.node import MeasurementError, sent
@@ -119,12 +121,12 @@ def repeat_counts(table: str, file: str) -> set[int]:
     try:
         for _ in range(2):
             # Features, then the hardware handler: a number of words, and these words.
-            _skip(words, int(next(words)))
+            deque(islice(words, int(next(words))), 0)
         counts: set[int] = set()
         groups, _ = int(next(words)), next(words)
         for _ in range(groups):
             next(words)
-            _skip(words, int(next(words)))
+            deque(islice(words, int(next(words))), 0)
             paths, arguments = int(next(words)), int(next(words))
             for _ in range(paths):
                 _, *values = (next(words) for _ in range(1 + arguments))
@@ -132,11 +134,6 @@ def repeat_counts(table: str, file: str) -> set[int]:
         return counts
     except (RuntimeError, StopIteration, ValueError) as error:
         raise MeasurementError(file, f'is not a table of a multipath device: "{table.strip()[:80]}"') from error
-
-
-def _skip(words: Iterator[str], count: int) -> None:
-    for _ in range(count):
-        next(words)
 
 
 def _kernel_message(files: Mapping[str, bytes]) -> str:

@@ -94,7 +94,6 @@ def _rank(one: ChosenScenario, candidates: Sequence[ChosenScenario]) -> tuple[bo
 
 
 def choice_lines(choice: ScenarioChoice, most: int) -> Iterator[str]:
-    """What was chosen and why."""
     functions = sorted(choice.touched.functions)
     yield f"touches {plural(len(functions), 'function')}: {_listed(functions) or 'none'}"
     if choice.touched.data:

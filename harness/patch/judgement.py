@@ -70,7 +70,6 @@ def _is_marked(change: Change) -> bool:
 
 
 def worst(effects: Iterable[Effect | None]) -> Effect | None:
-    """The effect of several together."""
     found = set(effects)
     return next((one for one in (Effect.WORSE, Effect.OPEN, Effect.BETTER) if one in found), None)
 

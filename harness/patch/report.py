@@ -47,7 +47,6 @@ def summary(result: MeasuredSeries) -> Iterator[str]:
 
 
 def reply(patches: Sequence[Patch], result: MeasuredSeries, profile: Differential | None, command: str) -> str:
-    """A mail of at most ``LINES`` lines."""
     head = patches[-1] if len(patches) == 1 else patches[0]
     lines = [f"Subject: Re: {head.subject}", *([f"In-Reply-To: {head.message_id}"] if head.message_id else []), ""]
     lines += [

@@ -65,21 +65,13 @@ class Patch:
         return _PREFIX.sub("", self.subject)
 
 
-@dataclass(frozen=True)
-class Applied:
-    """A patch as a commit."""
-
-    patch: Patch
-    commit: str
-
-
 def read_series(path: Path) -> tuple[Patch, ...]:
     """The patches of a file (mbox, mail or diff) or of a folder's *.patch, *.diff, *.mbox and *.eml, in their order.
 
     Mails without a diff, such as a cover letter, are left out. Raises Misuse where there is no patch.
     """
     if path.is_dir():
-        files = sorted(one for one in path.iterdir() if one.suffix in (".patch", ".diff", ".mbox", ".eml"))
+        files = sorted(file for file in path.iterdir() if file.suffix in (".patch", ".diff", ".mbox", ".eml"))
     elif path.is_file():
         files = [path]
     else:
@@ -142,9 +134,9 @@ class Branch:
         numbers = dict(re.findall(r"^(VERSION|PATCHLEVEL) *= *(\d+)", self.text(base, "Makefile"), re.MULTILINE))
         release = Release.parse(f"{numbers['VERSION']}.{numbers['PATCHLEVEL']}.0")
         change = mutation(source.mutant, release, mutants.catalogue()).patch
-        return self.applied(_patch(change, 1, change.read_bytes()), base).commit
+        return self.applied(_patch(change, 1, change.read_bytes()), base)
 
-    def applied(self, patch: Patch, onto: str) -> Applied:
+    def applied(self, patch: Patch, onto: str) -> str:
         """A commit with the patch on ``onto``. Raises CannotJudge, with the patch's line, when it does not apply."""
         index = {"GIT_INDEX_FILE": str(self.folder / "patch.index")}
         self._git("read-tree", onto, extra=index)
@@ -158,10 +150,9 @@ class Branch:
                 remedy="name the base that the series was made for, or rebase it",
             )
         tree = self._git("write-tree", extra=index).strip()
-        return Applied(patch, self._commit(tree, patch.title, onto))
+        return self._commit(tree, patch.title, onto)
 
     def text(self, commit: str, path: str) -> str:
-        """A file's text, empty where the commit has no such file."""
         done = run(self._words("cat-file", "blob", f"{commit}:{path}"), accept=(0, 128))
         return done.stdout.decode(errors="replace")
 

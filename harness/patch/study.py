@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from time import monotonic
 
 from harness.patch.judgement import Effect, Outcomes, outcomes, worst
-from harness.patch.series import Applied, Branch
+from harness.patch.series import Branch, Patch
 from harness.profile.differential import Differential, differential
 from harness.profile.recorded import ProfiledCell, chosen_cell, profiles_of_runs
 from harness.record.store import RunFolder
@@ -67,18 +67,17 @@ class Study:
         """Raises CannotJudge when the base does not build: then nothing is said of the series."""
         return SeriesKernel(self.branch.base, self.base_title, self._build(self.branch.base, self.base_title))
 
-    def step(self, applied: Applied) -> SeriesKernel:
+    def step(self, patch: Patch, commit: str) -> SeriesKernel:
         """The base with all patches up to this one. Raises CannotJudge with the compiler's line."""
-        title = f"{self.base_title} with {applied.patch.title}"
+        title = f"{self.base_title} with {patch.title}"
         try:
-            return SeriesKernel(applied.commit, title, self._build(applied.commit, title), applied.patch.place(1))
+            return SeriesKernel(commit, title, self._build(commit, title), patch.place(1))
         except CannotJudge as error:
             named = _COMPILER.search(error.message)
-            where = applied.patch.place_of(named["file"], int(named["line"])) if named else ""
-            raise CannotJudge(f"{where or applied.patch.place(1)}: {error.message}", remedy=error.remedy) from error
+            where = patch.place_of(named["file"], int(named["line"])) if named else ""
+            raise CannotJudge(f"{where or patch.place(1)}: {error.message}", remedy=error.remedy) from error
 
     def compare(self, base: SeriesKernel, series: SeriesKernel, scenarios: Sequence[Scenario]) -> MeasuredSeries:
-        """Measure both under each scenario."""
         began = monotonic()
         pairs = [[self._measure(scenario, step.kernel) for step in (base, series)] for scenario in scenarios]
         return MeasuredSeries(base, series, tuple(outcomes(*pair) for pair in pairs), (monotonic() - began) / 60)

@@ -85,7 +85,6 @@ class Sources:
         self._at = cache(self._definitions)
 
     def touched(self) -> Touched:
-        """What the two differ in."""
         functions: dict[str, str] = {}
         data: dict[str, str] = {}
         others = []

@@ -96,7 +96,6 @@ class Image:
     functions: tuple[ElfFunction, ...]
 
     def function(self, address: int) -> ElfFunction | None:
-        """The function that covers ``address`` (not relocated)."""
         at = bisect_right(self.functions, address, key=lambda function: function.address)
         for function in reversed(self.functions[max(0, at - 8) : at]):
             if address < function.address + function.size:
@@ -125,7 +124,6 @@ class Mapped:
 
 
 def find_images(blocks: Sequence[UserBlock], images: Iterable[Image]) -> Mapping[UserBlock, Mapped]:
-    """The image of each block that has one."""
     images = tuple(images)
     places: dict[UserBlock, Mapped] = {}
     vdsos: list[Mapped] = []

@@ -138,7 +138,6 @@ class Profile:
 
     @cached_property
     def costs(self) -> Mapping[Function, Cost]:
-        """What each function executed itself."""
         costs: dict[Function, Cost] = defaultdict(Cost)
         for node in self.nodes:
             costs[node.function] += Cost(node.calls, node.instructions)
@@ -146,7 +145,6 @@ class Profile:
 
     @property
     def unexplained(self) -> int:
-        """Instructions that belong to no known function."""
         return self.total - sum(node.instructions for node in self.nodes)
 
     @cached_property

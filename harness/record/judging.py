@@ -252,7 +252,6 @@ def _result(run: RunFolder, cell: PlannedCell) -> CellResult:
 
 
 def result_of(run: RunFolder, cell: PlannedCell, record: BootRecord) -> CellResult:
-    """What a boot of a cell says."""
     scenario, release = run.scenario, run.facts.kernel.release
     return measured(
         scenario.arms[cell.arm], cell.seed, record, scenario.loads.values(), scenario.windows, release=release

@@ -4,7 +4,7 @@
 import shutil
 import tarfile
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from pathlib import Path
 
 from harness.base.files import writing
@@ -53,18 +53,17 @@ def collect(run: RunFolder, cell: PlannedCell, to: Path, rebuilt: Callable[[], k
 
 
 def _large_inputs(inputs: kit.Inputs, rebuilt: Callable[[], kit.Inputs]) -> tuple[Path, Path]:
-    there = kit.intact(inputs.kernel, inputs.kernel_digest), kit.intact(inputs.base, inputs.base_digest)
-    if all(there):
+    if kit.intact(inputs.kernel, inputs.kernel_digest) and kit.intact(inputs.base, inputs.base_digest):
         return inputs.kernel, inputs.base
     again = rebuilt()
-    kernel = inputs.kernel if there[0] else _same("kernel", again.kernel, inputs.kernel_digest)
-    base = inputs.base if there[1] else _same("initramfs", again.base, inputs.base_digest)
-    return kernel, base
+    kernel = _intact("kernel", (inputs.kernel, again.kernel), inputs.kernel_digest)
+    return kernel, _intact("initramfs", (inputs.base, again.base), inputs.base_digest)
 
 
-def _same(what: str, path: Path, digest: str) -> Path:
-    if kit.intact(path, digest):
-        return path
+def _intact(what: str, paths: Iterable[Path], digest: str) -> Path:
+    for path in paths:
+        if kit.intact(path, digest):
+            return path
     raise LabBroken(
         f"the {what} of this boot is no longer in the cache, and the one built now differs from it",
         remedy="use the blklab and the kernel package that the run was made with (boot.json and run.json name them)",

@@ -73,7 +73,6 @@ class MatrixRecord:
 
     @property
     def own(self) -> tuple[MatrixCell, ...]:
-        """The cells of this shard."""
         return tuple(cell for cell in self.cells if self.shards == 1 or cell.shard == self.shard)
 
     @property
@@ -99,14 +98,11 @@ class MatrixRecord:
         return tuple(dict.fromkeys(cell.kernel for cell in self.cells))
 
     def at(self) -> Mapping[tuple[str, KernelFacts], MatrixCell]:
-        """The cells by scenario and kernel."""
         return {(cell.scenario, cell.kernel): cell for cell in self.cells}
 
 
 @dataclass(frozen=True)
 class MatrixFolder:
-    """One matrix on disk."""
-
     path: Path
     record: MatrixRecord
 
@@ -116,7 +112,6 @@ class MatrixFolder:
         return MatrixFolder(self.path, record)
 
     def held(self) -> AbstractContextManager[None]:
-        """Lock the matrix. Raises Misuse when another process holds the lock."""
         return held(self.path, "matrix")
 
 
@@ -164,7 +159,6 @@ def same_request(one: MatrixRecord, other: MatrixRecord) -> bool:
 
 
 def with_cell(record: MatrixRecord, decided: MatrixCell) -> MatrixRecord:
-    """The record with the cell of the same scenario and kernel replaced."""
     key = decided.scenario, decided.kernel
     return replace(
         record, cells=tuple(decided if (cell.scenario, cell.kernel) == key else cell for cell in record.cells)

@@ -165,7 +165,6 @@ class RunFolder:
         return float(elapsed) if isinstance(elapsed, int | float) else None
 
     def held(self) -> AbstractContextManager[None]:
-        """Lock the run. Raises Misuse when another process holds the lock."""
         return held(self.path, "run")
 
 

@@ -67,20 +67,19 @@ class Bench:
 
     def run(self, request: Request | PlannedRun) -> Run:
         """A new run, or an interrupted one of the same boots that is completed."""
-        return self._carry_out(self._plan(request), adopting=False)
+        return self._carry_out(self.plan(request), adopting=False)
 
     def measure(self, request: Request | PlannedRun) -> Run:
         """The newest earlier run with the same boots, else a new one with equal boots of other runs."""
-        plan = self._plan(request)
+        plan = self.plan(request)
         return self.earlier(plan) or self._carry_out(plan, adopting=True)
 
     def cells(self, request: Request) -> list[CellResult]:
-        """The cells of ``measure``."""
         return results_of(self.measure(request).folder)
 
-    def plan(self, request: Request) -> PlannedRun:
+    def plan(self, request: Request | PlannedRun) -> PlannedRun:
         """What ``run`` would boot."""
-        return plan_run(self.lab, request)
+        return request if isinstance(request, PlannedRun) else plan_run(self.lab, request)
 
     def ranked(self, rank: int, watch: Watch) -> "Bench":
         """The same bench for one of several runs: boots of the lowest rank start first."""
@@ -91,9 +90,6 @@ class Bench:
         """Abort all boots, and start no more."""
         for turns in filter(None, (self.turns, self.cluster)):
             turns.lanes.stop()
-
-    def _plan(self, request: Request | PlannedRun) -> PlannedRun:
-        return request if isinstance(request, PlannedRun) else self.plan(request)
 
     def earlier(self, plan: PlannedRun) -> Run | None:
         """The newest finished run with the same boots, judged with the scenario's words of today."""

@@ -56,7 +56,6 @@ class Lanes:
                 self._changed.notify_all()
 
     def stop(self) -> None:
-        """Abort the running boots and start no more."""
         with self._changed:
             self._stopped = True
             for abort in self._aborts:

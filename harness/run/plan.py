@@ -107,7 +107,6 @@ class PlannedRun:
 
     @property
     def arms(self) -> tuple[Arm, ...]:
-        """The arms that were asked for."""
         return tuple(self.request.scenario.arms[name] for name in self.facts.arms)
 
 

@@ -40,7 +40,6 @@ def read_arms(row: Row, *, near: Path) -> dict[str, Arm]:
 
 
 def _settings(row: Row) -> dict[str, str]:
-    """The settings of an arm as the file has them."""
     settings = {key: text for key, text in mapping_values(row).items() if key != schema.TEACHES.name}
     tried = row.get("try")
     return settings | {f"try {key}": text for key, text in (mapping_values(tried) if tried else {}).items()}

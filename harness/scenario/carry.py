@@ -35,7 +35,6 @@ def check_carried(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) 
 
 
 def check_lost(row: Row, arms: Mapping[str, Arm], loads: Mapping[str, Load]) -> None:
-    """Reports each path that an arm cannot lose."""
     for load in loads.values():
         for loss_row, loss in zip(row.get("loads")[load.name].get("lost", ()), load.lost, strict=False):
             refusals = [refusal for arm in arms.values() for refusal in _not_to_lose(load, loss, arm)]

@@ -34,8 +34,6 @@ MIXED = frozenset({"rw", "readwrite", "randrw"})
 
 @dataclass(frozen=True)
 class Source:
-    """The field report or thread that a scenario reproduces."""
-
     report: str
     by: str = ""
     on: str = ""
@@ -207,8 +205,6 @@ class Control:
 
 @dataclass(frozen=True)
 class Condition:
-    """A ratio and the bound that it must be in."""
-
     ratio: Ratio
     expect: Bound
 

@@ -75,7 +75,6 @@ class Names:
 
 
 def names_of(scenario: Scenario) -> Names:
-    """The names that an operand may use in a loaded scenario."""
     roles = [(load, role) for load in scenario.loads.values() for role in load.roles.values()]
     return Names(
         tuple(scenario.arms),

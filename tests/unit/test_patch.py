@@ -69,9 +69,9 @@ def test_an_mbox_and_a_folder_are_the_same_series(tree: Path, tmp_path: Path) ->
     branch = branch_of(tree, tmp_path)
     tip = branch.base
     for patch in found:
-        tip = branch.applied(patch, tip).commit
+        tip = branch.applied(patch, tip)
     assert git(tree, "rev-parse", "HEAD^{tree}") == git(branch.folder, "rev-parse", f"{tip}^{{tree}}")
-    assert branch.applied(found[0], branch.base).commit == branch.applied(found[0], branch.base).commit
+    assert branch.applied(found[0], branch.base) == branch.applied(found[0], branch.base)
 
 
 def test_mails_of_a_thread_are_put_in_order(tree: Path, tmp_path: Path) -> None:
@@ -91,7 +91,7 @@ def test_a_mail_in_quoted_printable_applies(tree: Path, tmp_path: Path) -> None:
     (patch,) = read_series(series_of(tmp_path, f"{head}\n\n{body}"))
     assert patch.line == 0 and "(line 3 of its patch)" in patch.place(3)
     branch = branch_of(tree, tmp_path)
-    assert "depth = 1" in branch.text(branch.applied(patch, branch.base).commit, "block/tags.c")
+    assert "depth = 1" in branch.text(branch.applied(patch, branch.base), "block/tags.c")
 
 
 def test_a_patch_that_does_not_apply_is_named_with_its_line(tree: Path, tmp_path: Path) -> None:
@@ -105,7 +105,7 @@ def test_a_patch_that_does_not_apply_is_named_with_its_line(tree: Path, tmp_path
     with pytest.raises(CannotJudge, match=rf"series\.mbox:{expected}: change does not apply to [0-9a-f]{{12}}"):
         branch.applied(second, branch.base)
     with pytest.raises(CannotJudge, match=r"patch failed: block/tags\.c"):
-        branch.applied(first, branch.applied(first, branch.base).commit)
+        branch.applied(first, branch.applied(first, branch.base))
 
 
 def test_a_patch_of_an_absent_file_and_a_cut_patch(tree: Path, tmp_path: Path) -> None:
@@ -226,7 +226,7 @@ def test_a_series_that_does_not_build_is_named_with_the_compiler_s_line(
     with pytest.raises(
         CannotJudge, match=rf"series\.mbox:{line}: .*does not build: block/blk\.c:3:2: error: #error broken"
     ):
-        study.step(branch.applied(one, branch.base))
+        study.step(one, branch.applied(one, branch.base))
     cache.close()
 
 
