@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fio job files by fio's own rules (init.c of fio 3.42): sections, inheritance, includes, variables, comments."""
+"""fio job files by fio's own rules (init.c of fio 3.42): sections, inheritance, variables, comments."""
 
 import os
 import re
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass, field, replace
 from pathlib import Path
 
@@ -12,8 +12,6 @@ from lab.base.reading import read_regular
 from lab.base.units import printable
 
 _MOST_BYTES = 1 << 20
-_DEEPEST = 8
-_MOST_OPTIONS = 10_000
 _COMMENT = re.compile(r"[;#]")
 _VARIABLE = re.compile(r"\$\{([^}]*)\}")
 _KEYWORD = re.compile(r"\$(pagesize|mb_memory|ncpus)\b")
@@ -73,67 +71,41 @@ class _Reader:
     def __init__(self, variables: Mapping[str, str]) -> None:
         self._variables = variables
         self.problems: list[Problem] = []
-        self._count = 0
 
     def read(self, path: Path) -> tuple[FioJob, ...]:
         common: dict[str, FioOption] = {}
         jobs: list[FioJob] = []
         section = ""
-        for number, line in self._lines(path):
-            if line.startswith("["):
-                # sscanf("[%255[^\n]]") takes the line up to its end, less the last character.
-                section = line[1:].rstrip().removesuffix("]")
-                if not section.startswith("global"):
-                    jobs.append(FioJob(printable(section), str(path), number, dict(common)))
-                continue
-            for option in self._options(path, number, line, ()):
-                if not section:
-                    self.problems.append(option.problem("outside of a section", "write [global] above it"))
-                elif section.startswith("global"):
-                    common[option.name] = option
-                else:
-                    jobs[-1] = replace(jobs[-1], options={**jobs[-1].options, option.name: option})
-        return tuple(jobs)
-
-    def _lines(self, path: Path) -> Iterator[tuple[int, str]]:
-        """Lines without comments and surrounding space; empty ones are left out."""
         try:
             text = read_regular(path, _MOST_BYTES).decode("utf-8", "replace")
         except (OSError, ValueError) as error:
             why = error.strerror if isinstance(error, OSError) else str(error)
             raise Misuse(f"{path} cannot be read: {why}", remedy="check the path") from error
         for number, raw in enumerate(text.split("\n"), start=1):
-            if line := _COMMENT.split(raw)[0].strip():
-                yield number, line
+            line = _COMMENT.split(raw)[0].strip()
+            if not line:
+                continue
+            if line.startswith("["):
+                # sscanf("[%255[^\n]]") takes the line up to its end, less the last character.
+                section = line[1:].rstrip().removesuffix("]")
+                if not section.startswith("global"):
+                    jobs.append(FioJob(printable(section), str(path), number, dict(common)))
+                continue
+            option = self._option(path, number, line)
+            if not section:
+                self.problems.append(option.problem("outside of a section", "write [global] above it"))
+            elif section.startswith("global"):
+                common[option.name] = option
+            else:
+                jobs[-1] = replace(jobs[-1], options={**jobs[-1].options, option.name: option})
+        return tuple(jobs)
 
-    def _options(self, path: Path, number: int, line: str, above: Sequence[Path]) -> Iterator[FioOption]:
-        """The option in a line, or those of the file that it includes."""
-        if line.startswith("include"):
-            yield from self._include(path, number, line, (*above, path))
-            return
-        self._count += 1
-        if self._count > _MOST_OPTIONS:
-            raise Misuse(f"{path}:{number}: more than {_MOST_OPTIONS} options", remedy="check what it includes")
+    def _option(self, path: Path, number: int, line: str) -> FioOption:
         name, _, value = (printable(part).strip() for part in line.partition("="))
-        name = ALIASES.get(name, name)
-        yield self._expand(FioOption(name, value, str(path), number))
-
-    def _include(self, path: Path, number: int, line: str, above: Sequence[Path]) -> Iterator[FioOption]:
-        wanted = Path(line.removeprefix("include").strip())
-        # Relative to the current folder first, then to the file, as fio does.
-        file = wanted if wanted.exists() else path.parent / wanted
-        loops = file.exists() and any(other.exists() and file.samefile(other) for other in above)
-        if len(above) > _DEEPEST or loops or not file.is_file():
-            itself = len(above) > _DEEPEST or loops
-            reason, remedy = ("it includes itself", "remove it") if itself else ("no such file", "check the path")
-            self.problems.append(Problem(str(path), number, 1, f"include {wanted}: {reason}", remedy))
-            return
-        for inner, text in self._lines(file):
-            if text.startswith("["):
-                message, remedy = "a section in an included file", "fio refuses it too: remove it"
-                self.problems.append(Problem(str(file), inner, 1, message, remedy))
-                return
-            yield from self._options(file, inner, text, above)
+        option = self._expand(FioOption(ALIASES.get(name, name), value, str(path), number))
+        if name.startswith("include "):
+            self.problems.append(option.problem("included files are not read", "write their options in its place"))
+        return option
 
     def _expand(self, option: FioOption) -> FioOption:
         for name in _VARIABLE.findall(option.value):

@@ -2,9 +2,9 @@
 """What the world would be if one limit were a quarter higher, and what its throughput then says of the limits.
 
 A limit is a capacity: bytes per second, tags, requests. A latency (a seek, a service time) is none. Where
-a depth binds, throughput is depth over latency, so that a shorter latency always helps; such rows
-are shown and do not count. A processor a quarter faster is the same as devices a quarter slower with
-throughput counted in their own, longer seconds.
+a depth binds, throughput is depth over latency, so that a shorter latency always helps, and is not
+tried. A processor a quarter faster is the same as devices a quarter slower with throughput counted in their own, longer
+seconds.
 """
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
@@ -22,8 +22,6 @@ from lab.topology.ranges import in_ranges
 RAISE = 1.25
 LEAST_GAIN = 0.02
 """What the named limit must gain more than, and any other less."""
-LATENCY = "does not count: a latency, not a limit"
-OVERLOADED = "does not count: what the selector overloads"
 _DISK_RATES, _DISK_TIMES = ("rate", "rpm"), ("seek", "service")
 _MOST_WEIGHT = 100
 """ST_MAX_RELATIVE_THROUGHPUT of drivers/md/dm-ps-service-time.c."""
@@ -33,8 +31,7 @@ _MOST_WEIGHT = 100
 class Alteration:
     """One limit a quarter higher: the arm and load to run instead, and what their throughput is multiplied with.
 
-    ``named`` is the bottleneck itself. ``aside`` says why a row does not count, and ``refused`` why the limit cannot
-    be raised; both are empty otherwise.
+    ``named`` is the bottleneck itself. ``refused`` says why the limit cannot be raised, and is empty otherwise.
     """
 
     label: str
@@ -42,7 +39,6 @@ class Alteration:
     arm: Arm
     load: Load
     named: bool = False
-    aside: str = ""
     times: float = 1.0
     refused: str = ""
 
@@ -57,8 +53,8 @@ class ProofRow:
 
     @property
     def agrees(self) -> bool:
-        """Whether it is as the name of the bottleneck has it; what does not count or was not measured agrees."""
-        if self.gain is None or self.change.aside:
+        """Whether it is as the name of the bottleneck has it; what was not measured agrees."""
+        if self.gain is None:
             return True
         return self.gain > LEAST_GAIN if self.change.named else self.gain < LEAST_GAIN
 
@@ -109,8 +105,8 @@ class _Raise:
     load: Load
     binding: Element
 
-    def _alter(self, label: str, says: str, topology: Topology, *, named: bool = False, aside: str = "") -> Alteration:
-        return Alteration(label, says, replace(self.arm, topology=topology), self.load, named, aside)
+    def _alter(self, label: str, says: str, topology: Topology, *, named: bool = False) -> Alteration:
+        return Alteration(label, says, replace(self.arm, topology=topology), self.load, named)
 
     def disks(self, groups: Sequence[Element]) -> Iterator[Alteration]:
         faster = dict.fromkeys(_DISK_RATES, RAISE) | dict.fromkeys(_DISK_TIMES, 1 / RAISE)
@@ -121,14 +117,6 @@ class _Raise:
             else:
                 topology = _multiply(self.arm.topology, "disk", group.names, {"rate": RAISE})
                 yield self._alter(f"{group.label}.rate", "a quarter higher", topology)
-                yield from self._latency(group.names)
-
-    def _latency(self, names: Sequence[str]) -> Iterator[Alteration]:
-        shorter = dict.fromkeys(_DISK_TIMES, 1 / RAISE) | {"rpm": RAISE}
-        topology = _multiply(self.arm.topology, "disk", names, shorter)
-        if topology != self.arm.topology:
-            says = "seek and service a fifth shorter"
-            yield self._alter(f"disk.{in_ranges(names)}", says, topology, aside=LATENCY)
 
     def parallel_disks(self) -> Iterator[Alteration]:
         """Disks that serve any number of requests at once have no limit, but a latency."""
@@ -136,18 +124,16 @@ class _Raise:
         luns = [lun for role in self.load.roles.values() for disk in role.disks for lun in topology.leaves(disk)]
         behind = dict.fromkeys(disk for lun in luns for disk in topology.luns[lun].disks)
         parallel = [name for name in behind if topology.disks[name].service]
-        if parallel and self.binding.kind in QUEUES:
-            yield from self._latency(parallel)
-        elif parallel:
+        if parallel and self.binding.kind not in QUEUES:
             faster = _multiply(topology, "disk", parallel, {"service": 1 / RAISE})
             yield self._alter(f"disk.{in_ranges(parallel)}", "a quarter faster", faster)
 
     def links(self, groups: Sequence[Element]) -> Iterator[Alteration]:
         for group in groups:
-            topology = _multiply(self.arm.topology, "link", group.names, {"rate": RAISE, "cost": 1 / RAISE})
             # What the selector overloads is part of what is said of it.
-            aside = OVERLOADED if group.binds and self.binding.kind is ElementKind.SELECTOR else ""
-            yield self._alter(group.label, "a quarter faster", topology, named=group == self.binding, aside=aside)
+            if not group.binds or self.binding.kind is not ElementKind.SELECTOR:
+                topology = _multiply(self.arm.topology, "link", group.names, {"rate": RAISE, "cost": 1 / RAISE})
+                yield self._alter(group.label, "a quarter faster", topology, named=group == self.binding)
 
     def selectors(self, groups: Sequence[Element]) -> Iterator[Alteration]:
         topology = self.arm.topology

@@ -18,7 +18,7 @@ from dataclasses import dataclass
 from harness.limits.filling import Filled, Flow, FlowChoice, FlowElement, FlowKind, fill
 from harness.scenario.model import Load, Role
 from lab.base.errors import Misuse
-from lab.base.units import parse_size, show_rate, show_time
+from lab.base.units import parse_size
 from lab.topology.graph import ENDLESS, Access, FlowPart, Way, parts, rate_of
 from lab.topology.limits import driver_of, effective_iops
 from lab.topology.model import SERIAL, Disk, Link, Lun, Topology
@@ -43,7 +43,6 @@ class Limit:
     element: FlowElement
     rate: float
     use: float
-    why: str
 
 
 @dataclass(frozen=True)
@@ -70,7 +69,7 @@ def _limits(plan: "LoadPlan", filled: Filled) -> Iterator[Limit]:
     for element, use in sorted(filled.use.items(), key=lambda each: (each[0] not in filled.full, -each[1])):
         if use > 0:
             carried = sum(filled.rates[name] for name in plan.users(element))
-            yield Limit(element, carried / use, use, plan.why(element))
+            yield Limit(element, carried / use, use)
 
 
 def fair_share(can_queue: int, users: int) -> int:
@@ -222,21 +221,6 @@ class LoadPlan:
         each = self._parts[role.name]
         waits = [(part.share, min(self._hold_time(role, part, way) for way in part.ways)) for part in each]
         return sum(share * wait for share, wait in waits) / sum(share for share, _ in waits)
-
-    def why(self, element: FlowElement) -> str:
-        """What the element is, in words."""
-        if element.kind is FlowKind.DISK:
-            disk = self._topology.disks[element.name]
-            jump = disk.seek + disk.rotation // 2
-            return show_rate(disk.rate or 0) + (f", {show_time(jump)} for a jump" if jump else "")
-        if element.kind is FlowKind.LINK:
-            link = self._topology.links[element.name]
-            what, cost = (
-                f"{link.what}, " if link.what else "",
-                f", {show_time(link.cost)} a request" if link.cost else "",
-            )
-            return f"{what}{show_rate(link.rate)}{cost}"
-        return f"{element.capacity:g} requests in flight"
 
 
 def link_seconds(link: Link, request: int) -> float:

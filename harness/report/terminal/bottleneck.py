@@ -100,8 +100,6 @@ def proof_table(proof: Proof) -> Table:
 def _word(row: ProofRow) -> tuple[str, str]:
     if row.gain is None:
         return row.reason, "dim"
-    if row.change.aside:
-        return row.change.aside, "dim"
     if row.change.named:
         return ("the bottleneck", "green") if row.agrees else ("named, and gains nothing", "red")
     return ("no limit here", "") if row.agrees else ("not named, and gains as well", "red")
