@@ -12,7 +12,7 @@ import re
 import threading
 import time
 from collections.abc import Iterator, Mapping, Sequence
-from concurrent.futures import Future, ThreadPoolExecutor, as_completed
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime
@@ -192,8 +192,14 @@ class _Matrix:
         with ThreadPoolExecutor(at_once + _SPARE_RUNS, thread_name_prefix="cell") as pool:
             try:
                 waiting = {pool.submit(self._cell, number, cell): number for number, cell in enumerate(own)}
-                for future in as_completed(waiting):
-                    folder = folder.saved(with_cell(folder.record, self._decided(future, waiting[future], own)))
+                while waiting:
+                    for future in wait(waiting, return_when=FIRST_COMPLETED).done:
+                        number = waiting.pop(future)
+                        cell = self._decided(future, number, own[number])
+                        if cell is None:
+                            waiting[pool.submit(self._cell, number, own[number], patient=True)] = number
+                        else:
+                            folder = folder.saved(with_cell(folder.record, cell))
             except BaseException:
                 self.stopping.set()
                 self.bench.stop()
@@ -202,26 +208,27 @@ class _Matrix:
         ended = datetime.now(UTC).isoformat(timespec="milliseconds")
         return folder.saved(replace(folder.record, ended=ended))
 
-    def _decided(self, future: Future[MatrixCell], number: int, own: Sequence[MatrixCell]) -> MatrixCell:
+    def _decided(self, future: "Future[MatrixCell | None]", number: int, cell: MatrixCell) -> MatrixCell | None:
         error = future.exception()
-        decided = future.result() if error is None else broken(own[number], error)
+        decided = future.result() if error is None else broken(cell, error)
         if isinstance(error, LabBroken):
             # Without a writable store no cell can be decided.
             self.bench.store.check()
-        if decided.status is not None:
+        if decided is not None and decided.status is not None:
             before = bool(decided.run) and not decided.seconds
             self.listener(CellDecided(number, decided.status, decided.seconds, decided.reason, before))
         return decided
 
-    def _cell(self, number: int, cell: MatrixCell) -> MatrixCell:
+    def _cell(self, number: int, cell: MatrixCell, *, patient: bool = False) -> MatrixCell | None:
+        """Decide one cell; None if another matrix measures it, unless ``patient``."""
         if self.stopping.is_set():
             raise Stopped
         kernel = self.plan.kernels[cell.kernel.spec]
         if isinstance(kernel, BlklabError):
             return broken(cell, kernel)
         scenario = next(scenario for scenario in self.plan.scenarios if scenario.name == cell.scenario)
-        with self._in_hand(scenario, kernel):
-            return self._measure(number, cell, scenario, kernel)
+        with self._in_hand(scenario, kernel, patient=patient) as mine:
+            return self._measure(number, cell, scenario, kernel) if mine else None
 
     def _measure(self, number: int, cell: MatrixCell, scenario: Scenario, kernel: Kernel) -> MatrixCell:
         def listen(event: Event) -> None:
@@ -235,18 +242,18 @@ class _Matrix:
         return judged(bench.store.root, cell, run.folder.path, run.verdict, seconds)
 
     @contextmanager
-    def _in_hand(self, scenario: Scenario, kernel: Kernel) -> Iterator[None]:
-        """Lock the cell until the context ends, once no other matrix on the store has the lock."""
+    def _in_hand(self, scenario: Scenario, kernel: Kernel, *, patient: bool) -> Iterator[bool]:
+        """Lock the cell until the context ends; False if another matrix on the store has the lock."""
         key = digest_bytes(canonical([scenario.digest, kernel.digest, self.plan.seeds, self.bench.lab.qemu.digest]))
         folder = self.bench.store.root / FOLDER / "in-hand"
         with writing(folder):
             folder.mkdir(parents=True, exist_ok=True)
             lock = os.open(folder / key[:32], os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o644)
         try:
-            while not _locked(lock):
+            while not (mine := _locked(lock)) and patient:
                 if self.stopping.wait(_POLL):
                     raise Stopped
-            yield
+            yield mine
         finally:
             os.close(lock)
 
