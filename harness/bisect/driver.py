@@ -11,8 +11,7 @@ from functools import partial
 from pathlib import Path
 
 from harness.bisect.finding import Finding, MeasuredCommit, checks
-from harness.bisect.notebook import CommitWord, Notebook, Observation, Oracle, State
-from harness.bisect.question import Answer, Question
+from harness.bisect.notebook import Answer, CommitWord, Notebook, Observation, Oracle, Question, State
 from harness.bisect.repository import Repository
 from lab.base.errors import BlklabError
 from lab.base.units import Tell

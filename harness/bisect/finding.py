@@ -4,8 +4,7 @@
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass
 
-from harness.bisect.notebook import CommitWord, Observation
-from harness.bisect.question import Answer, Question
+from harness.bisect.notebook import Answer, CommitWord, Observation, Question
 from harness.bisect.repository import Commit, Repository
 
 PARENT, ITSELF, REVERT = "the parent", "the commit", "the bad end with the commit reverted"

@@ -5,9 +5,8 @@ import math
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from harness.bisect.notebook import ClaimSeen, CommitWord, Observation
+from harness.bisect.notebook import Answer, ClaimSeen, CommitWord, Observation, Question
 from harness.bisect.oracle import claim_seen
-from harness.bisect.question import Answer, Question
 from harness.bisect.report import range_of
 from harness.judge.cells import Ensemble
 from harness.report.format import plural

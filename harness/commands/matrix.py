@@ -20,10 +20,9 @@ from harness.commands.common.boots import (
 from harness.commands.common.choice import chosen_by
 from harness.commands.common.dry_run import Estimate, add_dry_run, print_estimates
 from harness.limits.load import load_scenario
-from harness.matrix.driver import MatrixPlan, Shard, cells_of, read_shard, run_matrix
+from harness.matrix.driver import MatrixPlan, cells_of, read_shard, run_matrix
 from harness.matrix.merge import merge, parts
-from harness.patch.choice import choice_lines
-from harness.patch.touched import Sources
+from harness.patch.choice import Sources, choice_lines
 from harness.record.matrices import MatrixFolder
 from harness.record.store import Store
 from harness.report.terminal.matrix import print_matrix
@@ -52,9 +51,7 @@ def configure(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("--tree", type=Path, metavar="DIR", help="a git repository of the kernel, for --changed")
     add_kernels(parser, KERNELS)
     shared.add_seeds(parser)
-    parser.add_argument(
-        "--shard", type=read_shard, default=Shard(), metavar="I/N", help="only part I of N of the cells"
-    )
+    parser.add_argument("--shard", type=read_shard, default=(1, 1), metavar="I/N", help="only part I of N of the cells")
     parser.add_argument(
         "--merge", nargs="+", type=Path, metavar="DIR", help="boot nothing: merge the results of shards"
     )
@@ -91,7 +88,7 @@ def _dry_run(options: argparse.Namespace, scenarios: Sequence[Scenario], store: 
     unresolved = {spec: CannotJudge("not resolved") for spec in expand(" ".join(_named(options)), refuse_ranges)}
     by_name = {scenario.name: scenario for scenario in scenarios}
     cells = cells_of(MatrixPlan(tuple(scenarios), unresolved, options.seeds, options.shard))
-    mine = [cell for cell in cells if cell.shard == options.shard.number]
+    mine = [cell for cell in cells if cell.shard == options.shard[0]]
     print_estimates([Estimate(by_name[cell.scenario], cell.kernel.spec, cell.boots) for cell in mine], store.root)
     return EXIT_PASS
 
@@ -136,6 +133,6 @@ def _command(options: argparse.Namespace) -> tuple[str, ...]:
     words = ["blklab", "matrix", *options.scenarios]
     words += shared.words_of(options, *(("tree", "changed") if options.changed else ()), "kernels", "seeds")
     words += ["--merge", *map(str, options.merge)] if options.merge else []
-    if options.shard.of > 1:
-        words += ["--shard", f"{options.shard.number}/{options.shard.of}"]
+    if options.shard != (1, 1):
+        words += ["--shard", "/".join(map(str, options.shard))]
     return tuple(words)

@@ -21,11 +21,10 @@ from harness.commands.common.options import (
     words_of,
 )
 from harness.limits.load import load_scenario
-from harness.patch.choice import choice_lines
+from harness.patch.choice import Sources, choice_lines
 from harness.patch.report import exit_code, reply, summary
 from harness.patch.series import Branch, read_series
 from harness.patch.study import MeasuredSeries, Study, profiled
-from harness.patch.touched import Sources
 from harness.profile.mail import differential_lines
 from harness.report.terminal.comparison import Compared, print_comparison
 from harness.report.terminal.printing import console_of

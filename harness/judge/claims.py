@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Claims and controls, judged over the whole ensemble of seeds.
+"""Claims and controls, judged over the whole ensemble of seeds, and why a claim failed.
 
-A claim may be known to fail on the kernel under test. Then a failure is what was expected (XFAIL)
-and does not fail the run. That the claim holds (XPASS) does: the file says something of this
-kernel that is not so, and a run that passed over it would hide the day on which a fix arrived and
-let the entry excuse the next failure too. Seeds that disagree, and whatever could not be judged,
-stay what they are. ``Judgement.status`` never changes, so that a bisect can look past the file.
+A claim that is known to fail on the kernel under test may fail (XFAIL). If it holds (XPASS), the run fails: the file is
+out of date, and its entry would excuse the next failure too. ``Judgement.status`` never changes, so a bisection can look
+past the file.
 """
 
 from collections.abc import Iterator, Sequence

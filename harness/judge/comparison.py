@@ -2,9 +2,8 @@
 """What differs between two runs of one scenario, figure by figure. Pure.
 
 A difference is real only where the ensembles are apart, and marked only where it is also larger than ``LARGE``, or
-than what layout alone moves that kind of figure between builds of one configuration.
-One value a side is no ensemble. On the wall clock nothing follows from it. Under the virtual clock a value repeats
-exactly, and only the choice of the seed moves it: two single values differ where they are apart by ``SINGLE``.
+than what layout alone moves that kind of figure between builds of one configuration. Single values say nothing on the
+wall clock; under the virtual clock, where only the choice of the seed moves them, they differ by ``SINGLE`` at least.
 """
 
 from collections.abc import Iterator, Mapping, Sequence

@@ -92,11 +92,9 @@ def judge(
 ) -> Verdict:
     """Judge every claim and control of ``scenario`` over its cells.
 
-    ``seeds`` are those that were planned (all that occur in ``results`` when not given) and
-    ``arms`` those that were asked for (all): a planned cell without a result is MISS, a cell of
-    another arm SKIP. ``baseline`` holds the same cells on the BASE kernel. ``release`` is that of
-    the kernel under test, by which claims are known to fail, and ``mutant`` the patch it was broken by.
-    ``rule`` is the one by which a run on the wall clock may stop (that of the scenario's boots when not given).
+    ``seeds`` were planned (None: all that occur in ``results``) and ``arms`` asked for (None: all): a planned cell
+    without a result is MISS, a cell of another arm SKIP. ``release`` and ``mutant`` are of the kernel under test,
+    ``baseline`` are the same cells on the BASE kernel, ``rule`` is that of the wall clock (None: the scenario's).
     """
     planned = tuple(sorted({cell.seed for cell in results})) if seeds is None else tuple(seeds)
     cells = _complete(scenario, results, planned, scenario.arms if arms is None else arms)

@@ -53,28 +53,22 @@ _SHARD = re.compile(r"([1-9]\d{0,3})/([1-9]\d{0,3})")
 
 
 @dataclass(frozen=True)
-class Shard:
-    number: int = 1
-    of: int = 1
-
-
-@dataclass(frozen=True)
 class MatrixPlan:
     """The request. ``kernels`` maps each spec to the kernel, or to the reason why there is none."""
 
     scenarios: tuple[Scenario, ...]
     kernels: Mapping[str, Kernel | BlklabError]
     seeds: int | None = None
-    shard: Shard = field(default_factory=Shard)
+    shard: tuple[int, int] = (1, 1)
     command: tuple[str, ...] = ()
 
 
-def read_shard(text: str) -> Shard:
-    """``2/4``. Raises Misuse."""
+def read_shard(text: str) -> tuple[int, int]:
+    """``2/4``: the part, from 1, and how many there are. Raises Misuse."""
     match = _SHARD.fullmatch(text)
     if match is None or int(match[1]) > int(match[2]):
         raise Misuse(f"--shard {text} is no part", remedy="the part and how many parts there are, such as 2/4")
-    return Shard(int(match[1]), int(match[2]))
+    return int(match[1]), int(match[2])
 
 
 def record_of(plan: MatrixPlan, lab: Lab) -> MatrixRecord:
@@ -84,8 +78,8 @@ def record_of(plan: MatrixPlan, lab: Lab) -> MatrixRecord:
         matrix_id="",
         cells=cells_of(plan),
         seeds=plan.seeds,
-        shard=plan.shard.number,
-        shards=plan.shard.of,
+        shard=plan.shard[0],
+        shards=plan.shard[1],
         qemu=f"QEMU {lab.qemu.version_text}{package}",
         command=plan.command,
     )
@@ -103,7 +97,7 @@ def cells_of(plan: MatrixPlan) -> tuple[MatrixCell, ...]:
             for scenario in sorted(plan.scenarios, key=lambda scenario: scenario.clock is Clock.WALL)
             for kernel in kernels
         ],
-        plan.shard.of,
+        plan.shard[1],
     )
 
 

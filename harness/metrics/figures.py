@@ -6,10 +6,9 @@ from collections.abc import Iterable, Iterator, Mapping
 from harness.metrics.counters import CounterWindow, checked_inventory, controller_figures, read_window
 from harness.metrics.fio import read_fio
 from harness.metrics.node import MeasurementError, sent
-from harness.metrics.occupancy import occupancy_figures, read_handler
+from harness.metrics.occupancy import Samples, occupancy_figures, read_handler, read_samples
 from harness.metrics.readback import FILE as READBACK
 from harness.metrics.readback import devices, read_readback, read_tried, tried_counts
-from harness.metrics.samples import Samples, read_samples
 from harness.metrics.sharing import read_sharing, sharing_figures
 from harness.scenario.metric_names import BUSIEST, SEEKS
 from harness.scenario.model import Load
@@ -27,17 +26,11 @@ Figures = Mapping[tuple[str, str, str], float]
 def figures_of(
     files: Mapping[str, bytes], topology: Topology, loads: Iterable[Load]
 ) -> dict[tuple[str, str, str], float]:
-    """Figures of every role of every load, from the measured files of one boot.
+    """Figures of every role of every load, from the measured files of one boot. Raises MeasurementError.
 
-    Besides fio's own figures a role has ``disk.merges``, ``disk.reads`` ...: the counters of the
-    block devices that its disks lie on, added up over the window with its ramp (two roles on one LUN
-    share them), and as ``members.merges`` ... those of the LUNs below these devices.
-    ``resync.bw``, the same for every role of a load, is how fast md went over each member meanwhile.
-    ``cpu.per_io``, the same for every role of a load, is the CPU time in ns that the guest spent in the window for
-    each I/O of the load; under the virtual clock that many instructions.
-    ``interrupts``, ``node`` and ``slot.lanes`` are those of QEMU's controllers.
-    Where the window was sampled, ``harness.metrics.occupancy`` adds figures of its queues and of the CPU. Raises
-    MeasurementError.
+    ``disk.*`` and ``members.*`` are added up over the block devices of a role's disks, and the LUNs below them, over
+    the window with its ramp; two roles on one LUN share them. ``resync.bw`` and ``cpu.per_io`` (ns of CPU time for each
+    I/O of the load; under the virtual clock that many instructions) are the same for every role of a load.
     """
     block = devices(read_readback(sent(files, READBACK)))
     figures = tried_counts(files, topology)

@@ -24,15 +24,14 @@ def read_fio(
 ) -> dict[str, dict[str, float]]:
     """The figures of each role by their names in a ratio; ``data`` is fio's JSON, with jobs named after roles.
 
-    ``roles`` maps the role to its block size in bytes, ``window`` is the run time that was asked
-    for, in ns. fio counts the I/Os that it starts before the end of the window, yet goes on until
-    those in flight are back and divides by the longer time: 64 requests of 400 ms would lose a
-    sixth of their rate in a window of 2 s. Its io_bytes has the stragglers of both ends and would
-    gain as much. So rates are the counted I/Os over the window, times the block size for ``bw``.
-    A job without I/O, when another had some, was starved: its rates are zero, and it has no latencies.
+    ``roles`` maps the role to its block size in bytes, ``window`` is the run time that was asked for, in ns. fio counts
+    the I/Os that it starts before the end of the window, yet divides by the longer time in which those in flight come
+    back: 64 requests of 400 ms would lose a sixth of their rate in a window of 2 s; its io_bytes has the stragglers of
+    both ends. So rates are the counted I/Os over the window, times the block size for ``bw``. A job without I/O, when
+    another had some, was starved: its rates are zero, and it has no latencies.
 
-    Raises MeasurementError when the document is truncated, lacks a field, holds other jobs than
-    ``roles``, reports a job that failed, or when no job did any I/O.
+    Raises MeasurementError for a document that is truncated, lacks a field, holds other jobs than ``roles`` or one
+    that failed, and when no job did any I/O.
     """
     document = Node(parse(_COMPLAINTS.sub(b"", data), file), file, "")
     document.text("fio version")

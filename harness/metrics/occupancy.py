@@ -1,15 +1,112 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The queues in a load's window: figures of tags and waiting requests, and how far each element was in use."""
+"""The queues in a load's window as sampled: figures of tags and requests, and how far each element was in use."""
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from statistics import fmean
+from typing import Any
 
 from harness.metrics.node import MeasurementError, Node, parse, sent
-from harness.metrics.samples import Samples, read_samples
 from harness.scenario.metric_names import GUEST, HOST, IDLE, LUN
 from harness.scenario.model import Load
 from lab.topology.model import SCSI, Driver, Hba, Topology
+
+
+@dataclass(frozen=True)
+class Series:
+    """Samples of one small number. ``values`` maps a value to how often it was seen, up to ``LIMIT``.
+
+    ``larger`` counts the samples above it; ``parts`` are the means in equal parts of the window,
+    None where a part has no sample. ``ended`` says why samples stopped before the window did, or is empty.
+    """
+
+    count: int
+    total: int
+    max: int
+    larger: int
+    values: Mapping[int, int]
+    parts: tuple[float | None, ...]
+    ended: str = ""
+
+    @property
+    def mean(self) -> float:
+        """Zero where nothing was sampled."""
+        return self.total / self.count if self.count else 0.0
+
+
+_TICK = 10_000_000
+"""USER_HZ is 100 on every machine but Alpha and IA-64."""
+LIMIT = 4096
+"""The largest value that is counted by itself (SERIES_VALUES of lab/native/sampler)."""
+
+
+@dataclass(frozen=True)
+class Samples:
+    """``series`` by name: ``inflight[LUN]``, ``device_busy[LUN]``, ``host_busy[HBA]``.
+
+    ``began`` and ``ended`` are CLOCK_MONOTONIC in ns, ``epoch`` is CLOCK_REALTIME at ``began``. ``cost`` is the
+    share of the window that sampling itself took, 0 to 1, and ``idle`` that in which the CPUs had nothing to do.
+    """
+
+    series: Mapping[str, Series]
+    period: int
+    began: int
+    ended: int
+    epoch: int
+    missed: int
+    cost: float
+    idle: float
+    cpus: int = 1
+
+
+def read_samples(data: bytes, file: str) -> Samples:
+    """Read ``LOAD.samples.json``. Raises MeasurementError."""
+    document = Node(parse(data, file), file, "")
+    early, rows = document.node("ended_early"), document.node("series")
+    began, ended = document.whole("began"), document.whole("ended")
+    if ended < began:
+        raise MeasurementError(file, "the window ends before it begins")
+    return Samples(
+        series={name: _series(rows.node(name), early.text(name) if name in early else "") for name in rows},
+        period=document.whole("period"),
+        began=began,
+        ended=ended,
+        epoch=document.whole("epoch"),
+        missed=document.whole("missed"),
+        cost=document.whole("spent") / max(1, ended - began),
+        idle=_idle(document.node("cpu")),
+        cpus=max(1, round(document.node("cpu").whole("ticks") * _TICK / max(1, ended - began))),
+    )
+
+
+def _idle(cpu: Node) -> float:
+    ticks, idle = cpu.whole("ticks"), cpu.whole("idle")
+    if not ticks:
+        raise cpu.wrong("ticks", "is zero: the sampler did not see the load begin")
+    # The kernel may take iowait back (kernel/sched/cputime.c), and then more is idle than passed.
+    return min(1.0, idle / ticks)
+
+
+def _series(node: Node, ended: str) -> Series:
+    histogram = node.node("histogram")
+    series = Series(
+        count=node.whole("count"),
+        total=node.whole("sum"),
+        max=node.whole("max"),
+        larger=node.whole("larger"),
+        values={int(histogram.key_number(key)): histogram.whole(key) for key in histogram},
+        parts=tuple(_part(value, node) for value in node.items("parts")),
+        ended=ended,
+    )
+    if series.larger + sum(series.values.values()) != series.count:
+        raise node.wrong("histogram", "does not add up to count")
+    return series
+
+
+def _part(value: Any, node: Node) -> float | None:
+    if value is not None and (isinstance(value, bool) or not isinstance(value, int | float)):
+        raise node.wrong("parts", "holds something else than numbers")
+    return value
 
 
 @dataclass(frozen=True)
@@ -97,13 +194,10 @@ def held_series(topology: Topology, lun: str) -> str:
 def occupancy_figures(files: Mapping[str, bytes], topology: Topology, load: Load, samples: Samples) -> Iterator[Named]:
     """Figures ``(load, "lun" | "host" | "guest", NAME.METRIC)`` of all LUNs and hosts that were sampled.
 
-    ``guest.cpu.idle`` is the share of the window, 0 to 1, in which the CPUs were idle. ``lun.NAME.tags.mean``,
-    ``.max`` and ``.none`` are the tags that a LUN held, and the share of samples in which it held none. A SCSI LUN has
-    ``commands.*`` instead, those that it was sent: without an elevator a request that waits for the LUN's cmd_per_lun
-    holds a tag too, and nothing counts those. ``lun.NAME.waiting.mean`` is the load's iodepth on the LUN less its tags
-    or commands, where no role paces itself and no stack or page cache makes requests of its own.
-    ``lun.NAME.device.mean`` are the requests at a modelled disk's path. ``host.NAME.tags.mean`` and ``.free`` are the
-    tags of all LUNs of a host, and the rest of can_queue; a SCSI host has ``commands.mean``. Raises MeasurementError.
+    Shares are of the window, 0 to 1. ``tags.none`` is the share of samples in which a LUN held no tag. A SCSI LUN has
+    ``commands.*`` instead: without an elevator a request that waits for the LUN's cmd_per_lun holds a tag too, and
+    nothing counts those. ``waiting.mean`` is the load's iodepth on the LUN less its tags or commands, ``device.mean``
+    the requests at a modelled disk's path, ``tags.free`` the rest of a host's can_queue. Raises MeasurementError.
     """
     yield (load.name, GUEST, IDLE), samples.idle
     held: dict[str, float] = {}

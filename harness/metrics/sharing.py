@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 from typing import NamedTuple
 
 from harness.metrics.node import MeasurementError
-from harness.metrics.samples import Samples
+from harness.metrics.occupancy import Samples
 from harness.scenario.metric_names import GUEST
 from harness.scenario.model import Load
 

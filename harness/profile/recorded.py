@@ -16,7 +16,7 @@ from typing import Any
 
 from harness.base.files import read_json, write_json, writing
 from harness.metrics.figures import PER_IO, Figures, figures_of
-from harness.metrics.samples import read_samples
+from harness.metrics.occupancy import read_samples
 from harness.profile.attribute import Image, code_of, images_of, nodes_of, read_window
 from harness.profile.model import Code, Context, Function, Head, PathNode, Profile
 from harness.record.judging import results_of

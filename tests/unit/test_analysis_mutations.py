@@ -21,9 +21,8 @@ from harness.metrics.counters import CounterWindow
 from harness.metrics.figures import _disk_figures, figures_of
 from harness.metrics.fio import read_fio
 from harness.metrics.node import MeasurementError
-from harness.metrics.occupancy import read_handler
+from harness.metrics.occupancy import read_handler, read_samples
 from harness.metrics.readback import overridden, read_tried
-from harness.metrics.samples import read_samples
 from harness.scenario.metric_names import BUSIEST
 from harness.scenario.model import Arm, Status
 from lab.base.record import Outcome

@@ -8,8 +8,7 @@ import pytest
 
 from harness.bisect.driver import Bisection
 from harness.bisect.finding import Finding
-from harness.bisect.notebook import ClaimSeen, CommitWord, Observation, State, load_state
-from harness.bisect.question import Question
+from harness.bisect.notebook import ClaimSeen, CommitWord, Observation, Question, State, load_state
 from harness.bisect.report import conclusion, mail
 from harness.bisect.repository import Repository
 from harness.profile.differential import differential

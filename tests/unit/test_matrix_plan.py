@@ -12,7 +12,7 @@ from rich.console import Console
 
 from harness.judge.statuses import matrix_status
 from harness.matrix import worker
-from harness.matrix.driver import Shard, dealt, read_shard
+from harness.matrix.driver import dealt, read_shard
 from harness.record.matrices import MatrixCell, MatrixRecord, load_matrix, matrices, new_matrix, same_request, with_cell
 from harness.record.store import KernelFacts
 from harness.report.terminal.matrix import print_matrix
@@ -84,7 +84,7 @@ def test_shards_have_every_cell_once_and_about_as_much_to_do(boots: list[int], s
 def test_what_is_no_shard(text: str) -> None:
     with pytest.raises(Misuse, match="--shard"):
         read_shard(text)
-    assert read_shard("2/10") == Shard(2, 10)
+    assert read_shard("2/10") == (2, 10)
 
 
 def test_a_record_survives_the_disk(tmp_path: Path) -> None:

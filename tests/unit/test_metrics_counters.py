@@ -10,8 +10,8 @@ from harness.judge.cells import measured
 from harness.metrics.counters import read_sections, read_window
 from harness.metrics.figures import PER_IO, figures_of
 from harness.metrics.node import MeasurementError
+from harness.metrics.occupancy import read_samples
 from harness.metrics.readback import devices, overridden, read_readback, repeat_counts, tried_counts
-from harness.metrics.samples import read_samples
 from harness.scenario.metric_names import COUNTED_ON, COUNTERS, IDLE, METRICS
 from harness.scenario.model import Arm, Status
 from lab.guest.steps.setting import Try

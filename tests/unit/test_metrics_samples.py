@@ -12,8 +12,7 @@ import pytest
 
 from harness.metrics.figures import handled_figures
 from harness.metrics.node import MeasurementError
-from harness.metrics.occupancy import HandlerWindow, read_handler
-from harness.metrics.samples import Samples, read_samples
+from harness.metrics.occupancy import HandlerWindow, Samples, read_handler, read_samples
 from lab.topology.load import load_topology
 from tests.unit.analysis_samples import load, role
 

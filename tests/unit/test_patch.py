@@ -14,12 +14,11 @@ from harness.cli import main
 from harness.commands import patch as command
 from harness.commands.common.options import EXECUTED, SCENARIOS
 from harness.limits.load import load_scenario
-from harness.patch.choice import ScenarioChoice, choice_lines, choose
+from harness.patch.choice import ScenarioChoice, Sources, choice_lines, choose, definitions
 from harness.patch.judgement import Effect, Outcomes, SeriesFinding, outcomes
 from harness.patch.report import LINES, exit_code, reply, summary, verdict_line
 from harness.patch.series import Branch, read_series
 from harness.patch.study import MeasuredSeries, SeriesKernel, Study
-from harness.patch.touched import Sources, definitions
 from harness.record.store import RunFolder
 from harness.run.bench import Bench
 from harness.run.plan import Request

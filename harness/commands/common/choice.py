@@ -4,8 +4,7 @@
 from collections.abc import Sequence
 
 from harness.commands.common.options import EXECUTED
-from harness.patch.choice import ScenarioChoice, choose
-from harness.patch.touched import Sources
+from harness.patch.choice import ScenarioChoice, Sources, choose
 from harness.scenario.model import Scenario
 from harness.studies.executed import REMAKE, load_executed
 from lab.base.errors import LabBroken

@@ -11,8 +11,7 @@ from harness.judge.cells import CellResult, Ensemble, ensemble_of
 from harness.judge.verdict import Verdict
 from harness.metrics.figures import PER_IO
 from harness.metrics.node import MeasurementError
-from harness.metrics.occupancy import LoadUse, held_series, mean_use, read_use
-from harness.metrics.samples import Samples, Series, read_samples
+from harness.metrics.occupancy import LoadUse, Samples, Series, held_series, mean_use, read_samples, read_use
 from harness.record.store import RunFolder
 from harness.report.drawing import chart, svg
 from harness.report.format import figure, limits, plural, time_words
