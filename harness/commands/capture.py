@@ -19,12 +19,11 @@ def configure(parser: argparse.ArgumentParser) -> None:
     where.add_argument("--from", dest="source", type=Path, metavar="PATH", help="the tar file that it wrote")
     where.add_argument("--root", type=Path, metavar="DIR", help="read DIR/sys and DIR/proc instead of /sys and /proc")
     parser.add_argument("--disk", action="append", default=[], metavar="NAME", help="only this device (repeatable)")
-    parser.add_argument("--identities", action="store_true", help="with the host's name and identifiers of disks")
     parser.add_argument("--name", default="captured", help="name of the topology (default: captured)")
     parser.add_argument("--output", type=Path, metavar="FILE", help="write FILE instead of printing the topology")
     parser.epilog = (
-        "The file says of each figure whether it was read or guessed, and lists what it leaves out. Without"
-        " --identities it has no host name, serial number or other identifier."
+        "The file says of each figure whether it was read or guessed, and lists what it leaves out. It has no host"
+        " name, serial number or other identifier."
     )
 
 
@@ -36,16 +35,10 @@ def execute(options: argparse.Namespace) -> int:
         raise Misuse(f'--name: "{options.name}" is no name', remedy="use a-z, 0-9 and -, at most 40 characters")
     if options.source and options.disk:
         raise Misuse("--disk does not select from an archive", remedy="collect again: DISKS='sda sdb' sh collect.sh")
-    if options.source and options.identities:
-        raise Misuse("--identities is too late for an archive", remedy="collect again: IDENTITIES=1 sh collect.sh")
-    snapshot = (
-        read_snapshot(options.source)
-        if options.source
-        else collect(options.root, options.disk, identities=options.identities)
-    )
+    snapshot = read_snapshot(options.source) if options.source else collect(options.root, options.disk)
     captured = capture(snapshot, options.name)
     left = [f"left out: {note}" for note in captured.notes]
-    text = yaml_text(captured.document, (*captured.identities, *left))
+    text = yaml_text(captured.document, left)
     read_text(text, "captured.yaml")
     view = f"{options.output}: see it with blklab show ./{options.output.name} --topology" if options.output else ""
     print_or_write(text, options.output, *left, view)

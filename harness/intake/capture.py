@@ -45,11 +45,10 @@ Document = dict[str, object]
 
 @dataclass(frozen=True)
 class Captured:
-    """``document`` is a topology file, ``notes`` are what it leaves out, ``identities`` names of machine and disks."""
+    """``document`` is a topology file, ``notes`` are what it leaves out."""
 
     document: Document
     notes: tuple[str, ...]
-    identities: tuple[str, ...]
 
 
 def capture(snapshot: Snapshot, name: str) -> Captured:
@@ -125,7 +124,7 @@ class _Writer:
             "origins": list(self._origin_rows()),
         }
         document = {key: value for key, value in document.items() if value}
-        return Captured(document, self._notes.lines, tuple(self._identities()))
+        return Captured(document, self._notes.lines)
 
     def _memory(self, stacks: Mapping[str, Mapping[str, object]]) -> int:
         """Of the guest: rings of its disks, and pages of stripe caches."""
@@ -301,11 +300,3 @@ class _Writer:
             for of in parameters[: 1 if alike else None]:
                 kind, text = self._origins[of]
                 yield {"of": every if alike else of, kind: text}
-
-    def _identities(self) -> Iterator[str]:
-        for line in self._snapshot.text("about").splitlines():
-            if line.startswith("host "):
-                yield f"machine: {line[5:]}"
-        for lun in self._luns:
-            if wwid := self._snapshot.line(f"block/{lun.device}/wwid"):
-                yield f"{lun.device}: {wwid}"

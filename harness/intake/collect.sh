@@ -4,11 +4,10 @@
 # Collect what "blklab capture --from" reads, into blklab-capture.tar or, with --folder DIR, into DIR.
 #
 #   sh collect.sh                    dm tables are readable by root only; everything else is not
-#   IDENTITIES=1 sh collect.sh       with the host name and the identifiers of disks
 #   ROOT=DIR sh collect.sh           DIR/sys and DIR/proc instead of /sys and /proc
 #
-# It reads files of sysfs and procfs and runs lsblk and "dmsetup table"; it writes nothing else. Without IDENTITIES=1
-# an identifier of a disk becomes a number, the same for all paths to that disk.
+# It reads files of sysfs and procfs and runs lsblk and "dmsetup table"; it writes nothing else. An identifier of
+# a disk becomes a number, the same for all paths to that disk.
 LC_ALL=C
 export LC_ALL
 umask 077
@@ -203,7 +202,6 @@ controllers() {
 		own=nvme/${controller##*/}
 		row "$own/place" "$there"
 		attributes "$own" "$controller" transport numa_node queue_count sqsize state model
-		[ "$IDENTITIES" != 1 ] || attributes "$own" "$controller" serial subsysnqn address
 	done
 	for subsystem in "$SYS"/class/nvme-subsystem/nvme-subsys*; do
 		place "$subsystem" || continue
@@ -225,7 +223,6 @@ controllers() {
 collect() {
 	row about "format 1"
 	! first "$ROOT/proc/sys/kernel/osrelease" || row about "kernel $line"
-	! { [ "$IDENTITIES" = 1 ] && first "$ROOT/proc/sys/kernel/hostname"; } || row about "host $line"
 	block_devices
 	controllers
 }
@@ -237,7 +234,7 @@ write_files() {
 		echo .
 		awk -F '\t' 'sub("/[^/]*$", "", $1) && !made[$1]++ { print $1 }' "$ROWS"
 	} | xargs mkdir -p || fail "cannot make folders in $OUT"
-	awk -F '\t' -v identities="$IDENTITIES" '
+	awk -F '\t' '
 		function put(path, text) {
 			if (path != last)
 				close(last)
@@ -249,7 +246,6 @@ write_files() {
 		}
 		{ text = substr($0, length($1) + 2) }
 		$1 !~ "/identity$" { put($1, text); next }
-		identities == 1 { put(substr($1, 1, length($1) - 8) "wwid", text) }
 		{
 			if (!(text in number))
 				number[text] = ++count

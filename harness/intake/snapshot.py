@@ -68,13 +68,13 @@ def natural(name: str) -> tuple[tuple[int, str], ...]:
     return tuple((int(word), "") if word.isdigit() else (len(word), word) for word in words)
 
 
-def collect(root: Path | None, disks: Sequence[str], *, identities: bool) -> Snapshot:
+def collect(root: Path | None, disks: Sequence[str]) -> Snapshot:
     """A snapshot of this machine, or of the folder ``root`` with its ``sys`` and ``proc``. Raises Misuse."""
     if root is not None and not (root / "sys" / "block").is_dir():
         raise Misuse(f"{root} has no folder sys/block", remedy="name a folder with sys and proc, or use --from")
     with tempfile.TemporaryDirectory(prefix="blklab-capture-") as name:
         # The script is given the whole path, so it works wherever it is called.
-        env = {**os.environ, "IDENTITIES": str(int(identities)), "DISKS": " ".join(disks)}
+        env = {**os.environ, "DISKS": " ".join(disks)}
         env["ROOT"] = str(root.absolute()) if root else ""
         try:
             run(("sh", str(SCRIPT)), cwd=Path(name), env=env, timeout=_SECONDS)

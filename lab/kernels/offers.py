@@ -13,7 +13,6 @@ from lab.kernels.release import Release
 from lab.packages import sources
 from lab.packages.apt import Archive
 from lab.packages.store import read_pins
-from lab.packages.version import version_key
 
 SUITES = (
     *("bullseye", "bullseye-security", "bookworm", "bookworm-security", "bookworm-backports"),
@@ -52,7 +51,7 @@ def offers(cache: Cache, tell: Tell) -> tuple[Offer, ...]:
         except BlklabError as error:
             tell(f"{suite} is not listed: {error.message}")
     listed.update((offer.version, offer) for offer in _offers_of_cache(cache))
-    return tuple(sorted(listed.values(), key=lambda offer: version_key(offer.version)))
+    return tuple(sorted(listed.values(), key=lambda offer: Release.parse(offer.version)))
 
 
 def expand(text: str, listed: Callable[[], Sequence[Offer]]) -> tuple[str, ...]:

@@ -12,7 +12,6 @@ from lab.kernels.model import Kernel
 from lab.kernels.release import Release
 from lab.packages.apt import Archive, Package
 from lab.packages.store import Choose
-from lab.packages.version import version_key
 
 RELEASES = ("noble", "jammy", "focal", "bionic", "xenial")
 """Long-term releases, newest first. With their updates they have 4.4, 4.15, 4.18 and every second series since."""
@@ -56,7 +55,7 @@ def _newest_of(series: str) -> Choose:
             if images:
                 # A signed image and its unsigned twin have one version; the signed one has the shorter name.
                 return _with_modules(
-                    archive, max(images, key=lambda image: (version_key(image.version), -len(image.name)))
+                    archive, max(images, key=lambda image: (Release.parse(image.version), -len(image.name)))
                 )
         raise CannotJudge(
             f"no kernel {series} in Ubuntu's {', '.join(RELEASES)}", remedy="choose another one, such as ubuntu:5.4"

@@ -22,7 +22,6 @@ from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
 from lab.base.units import Tell, silent
 from lab.packages.sources import Distribution, archive_variable, paragraphs
-from lab.packages.version import version_key
 
 # An apt that outlives a killed blklab would keep writing and hold apt's locks.
 BOUND = ("setpriv", "--pdeathsig", "KILL", "--")
@@ -85,7 +84,7 @@ class Archive:
             known = set(apt("apt-cache", "pkgnames").splitlines())
             if missing := [name for name in names if name not in known]:
                 raise _gone(suite, missing[0])
-            # Sorted from new to old, so the last that is set is the newest.
+            # From new to old, so the last that is set is the newest.
             return {package.name: package for package in reversed(self._show(apt, suite, names))}
 
     def exactly(self, suite: str, wanted: Sequence[tuple[str, str]]) -> list[Package]:
@@ -143,11 +142,12 @@ class Archive:
         self._fresh_for = 0.0
 
     def _show(self, apt: "_Apt", suite: str, names: Sequence[str]) -> tuple[Package, ...]:
+        """The versions of each package from new to old, as apt lists them."""
         if not names:
             return ()
         shown = paragraphs(apt("apt-cache", "show", *names))
         packages = {(p.name, p.version): p for p in (_package(suite, fields) for fields in shown)}
-        return tuple(sorted(packages.values(), key=lambda package: version_key(package.version), reverse=True))
+        return tuple(packages.values())
 
     @contextmanager
     def _suite(self, suite: str) -> Iterator["_Apt"]:
