@@ -9,6 +9,8 @@ from harness.sharing.text import LINES, differential_lines, window_lines
 from harness.sharing.window import Window
 
 _BYTE, _ROW, _LEFT, _BYTES = 10, 14, 60, 64
+_LEAST = 0.01
+"""Transfers per I/O below which a line is not drawn."""
 _STYLE = """
 :root { color-scheme: light dark; --text: #222; --page: #fff; --idle: #e6e6e6; --read: #6ba3d6; --write: #d0563f }
 @media (prefers-color-scheme: dark) { :root { --text: #ddd; --page: #181818; --idle: #333 } }
@@ -23,8 +25,7 @@ svg { display: block; font: 11px monospace; fill: var(--text) }
 def sharing_page(windows: Sequence[Window]) -> str:
     """One window, or two and what differs; then the bytes of the lines that move most."""
     lines = window_lines(windows[0]) if len(windows) == 1 else differential_lines(windows[0], windows[1])
-    head = windows[0].head
-    title = f"{head.scenario} {head.cell}: cache lines of {' and '.join(window.head.release for window in windows)}"
+    title = f"Cache lines: {lines[0]}"
     body = "".join(_pictures(window) for window in windows)
     return (
         f'<!DOCTYPE html>\n<html lang="en"><head><meta charset="utf-8">'
@@ -37,6 +38,8 @@ def sharing_page(windows: Sequence[Window]) -> str:
 def _pictures(window: Window) -> str:
     parts = []
     for group in window.groups[:LINES]:
+        if group.footprint < _LEAST:
+            continue
         title = f"{window.head.release} {window.head.cell}: {group.footprint:.3f} per I/O, {group.place}"
         parts.append(f'<h2>{escape(title)}</h2>\n<div class="wide">{_picture(group.lines[0])}</div>\n')
     return "".join(parts)

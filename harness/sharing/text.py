@@ -64,8 +64,11 @@ def differential_lines(before: Window, after: Window, most: int = LINES) -> list
 
 def _head(windows: Sequence[Window]) -> Iterator[str]:
     head = windows[0].head
-    releases = " -> ".join(window.head.release for window in windows)
-    yield f"{head.scenario} {head.cell}, seed {head.seed}, {releases}: {head.cpus} CPUs, turns of {head.turn:,}"
+    cells, releases = (
+        " -> ".join(dict.fromkeys(words))
+        for words in ((window.head.cell for window in windows), (window.head.release for window in windows))
+    )
+    yield f"{head.scenario} {cells}, seed {head.seed}, {releases}: {head.cpus} CPUs, turns of {head.turn:,}"
 
 
 def _places(sides: Iterable[dict[Place, Group]]) -> list[Place]:
