@@ -13,7 +13,6 @@ from functools import cached_property
 from pathlib import Path
 from shutil import copyfile
 from tempfile import TemporaryDirectory
-from typing import NamedTuple
 
 from lab import kit
 from lab.base.digest import digest_results
@@ -27,7 +26,7 @@ from lab.kernels.model import Kernel
 from lab.kernels.modules import module_name, read_module
 from lab.native import elf
 from lab.native.programs import SHARING, plugin
-from lab.profile import WINDOW, window_files, window_marker
+from lab.profile import WINDOW, Symbol, window_files, window_marker
 from lab.session import Lab, PhaseSeen, PreparedJob, run_job, sampler_of, writing
 
 LINES_FILE = "{load}.lines"
@@ -54,14 +53,6 @@ _LOCKS = (
 """Functions by the letters of native/sharing/locks.h."""
 _IN_HOT = 12
 """Offset of cpu_number in struct pcpu_hot, where it was from 6.2 to 6.13 (arch/x86/include/asm/current.h)."""
-
-
-class Symbol(NamedTuple):
-    """A name of the kernel: of code or of data, in the image or in a ``module``."""
-
-    address: int
-    name: str
-    module: str = ""
 
 
 @dataclass(frozen=True)
@@ -164,7 +155,7 @@ def with_modules(symbols: Symbols, kernel: Kernel, sections: Mapping[str, str]) 
 def functions_file(symbols: Symbols) -> str:
     """The plugin's list of functions: "ADDRESS LETTER", sorted by address."""
     letters: dict[int, str] = {}
-    for address, name, _ in symbols.functions:
+    for address, name in ((symbol.address, symbol.name) for symbol in symbols.functions):
         letter = next((letter for pattern, letter in _LOCKS if re.fullmatch(pattern, name)), "-")
         letters[address] = letter if letter != "-" else letters.get(address, "-")
     return "".join(f"{address:x} {letter}\n" for address, letter in letters.items() if address)

@@ -19,7 +19,7 @@ from harness.run.plan import guest_job
 from harness.scenario.metric_names import GUEST
 from harness.sharing.page import sharing_page
 from harness.sharing.text import LINES, differential_lines, unknown, window_lines
-from harness.sharing.window import Head, Use, Window, window_of
+from harness.sharing.window import Use, Window, WindowHead, window_of
 from lab.base.errors import EXIT_PASS, CannotJudge, Misuse
 from lab.base.record import INVENTORY
 from lab.kernels.lines import Wanted, source_lines, source_of
@@ -124,7 +124,7 @@ def _window(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Window:
     figures = figures_of(record.files, arm.topology, loads)
     own = {metric: value for (load, role, metric), value in figures.items() if (load, role) == (cell.load, GUEST)}
     processors = arm.topology.processors
-    head = Head(
+    head = WindowHead(
         *(run.facts.scenario, f"{cell.arm}.{cell.load}", cell.seed, run.facts.kernel.release),
         *(processors.cpus, processors.turn),
     )

@@ -52,7 +52,7 @@ class Accessor(NamedTuple):
 
 
 @dataclass(frozen=True)
-class Line:
+class CacheLine:
     """A line of 64 bytes that several CPUs used and one at least wrote; ``address`` is the kernel's."""
 
     physical: int
@@ -102,12 +102,12 @@ class Sharing:
     turns: int
     cpus: Mapping[int, CpuCounts]
     locks: tuple[LockUse, ...]
-    lines: tuple[Line, ...]
+    lines: tuple[CacheLine, ...]
 
 
 def read_sharing(data: bytes, file: str) -> Sharing:
     """Raises MeasurementError."""
-    turns, cpus, locks, lines = 0, dict[int, CpuCounts](), list[LockUse](), list[Line]()
+    turns, cpus, locks, lines = 0, dict[int, CpuCounts](), list[LockUse](), list[CacheLine]()
     try:
         for row in data.decode().splitlines():
             kind, *words = row.split()
@@ -121,7 +121,7 @@ def read_sharing(data: bytes, file: str) -> Sharing:
                     own = frozenset(cpu for cpu in range(users.bit_length()) if users >> cpu & 1)
                     locks.append(LockUse(int(words[0], 16), own, *map(int, words[2:])))
                 case "line":
-                    lines.append(Line(int(words[0], 16), int(words[1], 16)))
+                    lines.append(CacheLine(int(words[0], 16), int(words[1], 16)))
                 case "user":
                     masks = (int(word, 16) for word in words[5:])
                     lines[-1].users[int(words[0])] = LineUse(*map(int, words[1:5]), *masks)

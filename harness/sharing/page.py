@@ -4,7 +4,7 @@
 from collections.abc import Iterator, Sequence
 from html import escape
 
-from harness.metrics.sharing import Line
+from harness.metrics.sharing import CacheLine
 from harness.sharing.text import LINES, differential_lines, window_lines
 from harness.sharing.window import Window
 
@@ -45,7 +45,7 @@ def _pictures(window: Window) -> str:
     return "".join(parts)
 
 
-def _picture(line: Line) -> str:
+def _picture(line: CacheLine) -> str:
     """The line that moves most in its group."""
     width, height = _LEFT + _BYTES * _BYTE, _ROW * len(line.users)
     boxes = "\n".join(_boxes(line))
@@ -55,7 +55,7 @@ def _picture(line: Line) -> str:
     )
 
 
-def _boxes(line: Line) -> Iterator[str]:
+def _boxes(line: CacheLine) -> Iterator[str]:
     for row, (cpu, use) in enumerate(sorted(line.users.items())):
         top = row * _ROW
         yield f'<text x="0" y="{top + _ROW - 3}">CPU {cpu}</text>'

@@ -4,7 +4,7 @@
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 
 from harness.sharing.scaling import scaling_lines
-from harness.sharing.window import Group, Place, Use, Window
+from harness.sharing.window import LineGroup, Place, Use, Window
 
 LINES, LOCKS = 12, 4
 _USES, _WIDTH, _INDENT = 4, 112, 29
@@ -71,15 +71,15 @@ def _head(windows: Sequence[Window]) -> Iterator[str]:
     yield f"{head.scenario} {cells}, seed {head.seed}, {releases}: {head.cpus} CPUs, turns of {head.turn:,}"
 
 
-def _places(sides: Iterable[dict[Place, Group]]) -> list[Place]:
+def _places(sides: Iterable[dict[Place, LineGroup]]) -> list[Place]:
     return sorted({place for side in sides for place in side})
 
 
-def _moves(groups: Mapping[Place, Group], place: Place) -> float:
+def _moves(groups: Mapping[Place, LineGroup], place: Place) -> float:
     return groups[place].footprint if place in groups else 0.0
 
 
-def _title(group: Group) -> str:
+def _title(group: LineGroup) -> str:
     count = f", {len(group.lines)} lines" if len(group.lines) > 1 else ""
     kind = "" if group.overlap else ", false sharing: CPUs use different bytes"
     return f"{group.place.name}{count}, {len(group.cpus)} CPUs{kind}"
@@ -100,7 +100,7 @@ def _uses(uses: Sequence[Use]) -> Iterator[str]:
     yield text[:_WIDTH]
 
 
-def _sources(group: Group, lines_of: LinesOf) -> list[str]:
+def _sources(group: LineGroup, lines_of: LinesOf) -> list[str]:
     """The lines of source that move it most, each once."""
     return [text for text in dict.fromkeys(map(lines_of, group.uses[:_SOURCES])) if text]
 
@@ -109,7 +109,7 @@ def _way(reads: float, writes: float) -> str:
     return "rw" if reads and writes else "w" if writes else "r"
 
 
-def _seen(groups: Iterable[Group]) -> str:
+def _seen(groups: Iterable[LineGroup]) -> str:
     both = [(group.seen_reads, group.seen_writes) for group in groups]
     return f"{sum(reads for reads, _ in both):.3f} + {sum(writes for _, writes in both):.3f}"
 

@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from itertools import permutations
 
-from harness.metrics.sharing import Line, LockUse, Sharing
+from harness.metrics.sharing import CacheLine, LockUse, Sharing
 from lab.sharing import Symbols
 
 HEAP, PER_CPU = "heap", "per-CPU"
@@ -55,7 +55,7 @@ class Use:
 
 
 @dataclass(frozen=True)
-class Group:
+class LineGroup:
     """Lines of one place. Counts are for each I/O: transfers by ``footprint``, and those seen by reads and writes.
 
     ``saturated`` are the transfers by footprint with any number of CPUs. ``overlap`` is true where a byte that one CPU
@@ -63,7 +63,7 @@ class Group:
     """
 
     place: Place
-    lines: tuple[Line, ...]
+    lines: tuple[CacheLine, ...]
     footprint: float
     seen_reads: float
     seen_writes: float
@@ -88,7 +88,7 @@ class NamedLock:
 
 
 @dataclass(frozen=True)
-class Head:
+class WindowHead:
     scenario: str
     cell: str
     seed: int
@@ -101,18 +101,18 @@ class Head:
 class Window:
     """``groups`` begin with that which moves most by footprint. ``figures`` are those of the guest (metric_names)."""
 
-    head: Head
+    head: WindowHead
     ios: float
-    groups: tuple[Group, ...]
+    groups: tuple[LineGroup, ...]
     locks: tuple[NamedLock, ...]
     figures: Mapping[str, float]
 
 
-def window_of(sharing: Sharing, symbols: Symbols, head: Head, figures: Mapping[str, float]) -> Window:
+def window_of(sharing: Sharing, symbols: Symbols, head: WindowHead, figures: Mapping[str, float]) -> Window:
     """``figures`` are those of the guest in this load."""
     ios = sum(cpu.instructions for cpu in sharing.cpus.values()) / figures["instructions"]
     names = _Names(sharing, symbols)
-    lines: dict[Place, list[Line]] = {}
+    lines: dict[Place, list[CacheLine]] = {}
     for line in sharing.lines:
         lines.setdefault(names.place(line), []).append(line)
     groups = [_group(place, own, names, ios) for place, own in lines.items()]
@@ -130,7 +130,7 @@ def _locks(shared: Iterable[LockUse], places: Mapping[int, Place], ios: float) -
     return sorted(locks, key=lambda lock: (-lock.held, lock.place))
 
 
-def _group(place: Place, lines: list[Line], names: "_Names", ios: float) -> Group:
+def _group(place: Place, lines: list[CacheLine], names: "_Names", ios: float) -> LineGroup:
     users = [use for line in lines for use in line.users.values()]
     counts: dict[int, list[int]] = {}
     for line in lines:
@@ -139,7 +139,7 @@ def _group(place: Place, lines: list[Line], names: "_Names", ios: float) -> Grou
             for column, value in enumerate((by.reads, by.writes, by.read_moves + by.write_moves)):
                 own[column] += value
     ranked = sorted(counts.items(), key=lambda item: (-item[1][2], -item[1][1], item[0]))
-    return Group(
+    return LineGroup(
         place=place,
         lines=tuple(sorted(lines, key=lambda line: -line.footprint(line.users))),
         footprint=sum(line.footprint(line.users) for line in lines) / ios,
@@ -151,14 +151,14 @@ def _group(place: Place, lines: list[Line], names: "_Names", ios: float) -> Grou
     )
 
 
-def _saturated(line: Line) -> int:
+def _saturated(line: CacheLine) -> int:
     """Transfers where another CPU has used the line before each step: all writes, and reads if several CPUs write."""
     writers = sum(use.writes > 0 for use in line.users.values())
     reads = sum(use.reads for use in line.users.values() if writers > (1 if use.writes else 0))
     return reads + sum(use.writes for use in line.users.values())
 
 
-def _overlaps(line: Line) -> bool:
+def _overlaps(line: CacheLine) -> bool:
     pairs = permutations(line.users.values(), 2)
     return any(one.bytes_written & (other.bytes_read | other.bytes_written) for one, other in pairs)
 
@@ -170,7 +170,7 @@ class _Names:
         self._percpu = range(start or 0, end or 0)
         self._bases = {number: cpu.base for number, cpu in sharing.cpus.items()}
 
-    def place(self, line: Line) -> Place:
+    def place(self, line: CacheLine) -> Place:
         if name := self._static(line.address) or self._of_cpu(line.address):
             return Place(name)
         movers: Counter[str] = Counter()

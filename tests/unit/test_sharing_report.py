@@ -10,7 +10,7 @@ from harness.metrics.sharing import read_sharing
 from harness.sharing.page import sharing_page
 from harness.sharing.scaling import scaling_of
 from harness.sharing.text import differential_lines, window_lines
-from harness.sharing.window import HEAP, Group, Head, Place, Use, Window, window_of
+from harness.sharing.window import HEAP, LineGroup, Place, Use, Window, WindowHead, window_of
 from lab.sharing import Symbols, read_symbols
 
 BASE = 0xFFFF88801EA00000
@@ -24,8 +24,8 @@ ffffffff81000200 t reader
 ffffffff82a00000 D counter
 ffffffff82a00080 D other
 """
-# 100 I/Os on two CPUs. Both write the counter's line in each, CPU 0 writes a line of the heap of which CPU 1 reads other
-# bytes, and CPU 0 writes its run queue, which CPU 1 reads ten times.
+# 100 I/Os on two CPUs. Both write the line of the counter in each, CPU 0 writes a line of the heap of which CPU 1 reads
+# other bytes, and CPU 0 writes its run queue, which CPU 1 reads ten times.
 WINDOW = f"""\
 turns 400
 cpu 0 {BASE:x} 50000 1000 50 100 60 500
@@ -57,7 +57,7 @@ FIGURES = {
     "locks.held": 54.0,
     "instructions": 1000.0,
 }
-HEAD = Head("pair", "a.two", 1, "6.1.0", 2, 1000)
+HEAD = WindowHead("pair", "a.two", 1, "6.1.0", 2, 1000)
 
 
 def symbols(text: str = KALLSYMS) -> Symbols:
@@ -68,7 +68,7 @@ def window(text: str = WINDOW, **figures: float) -> Window:
     return window_of(read_sharing(text.encode(), "two.lines"), symbols(), HEAD, {**FIGURES, **figures})
 
 
-def group(name: str, own: Window | None = None) -> Group:
+def group(name: str, own: Window | None = None) -> LineGroup:
     return next(group for group in (own or window()).groups if group.place.name == name)
 
 

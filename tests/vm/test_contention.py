@@ -19,7 +19,7 @@ from tempfile import TemporaryDirectory
 
 import pytest
 
-from harness.metrics.sharing import Line, Sharing, read_sharing
+from harness.metrics.sharing import CacheLine, Sharing, read_sharing
 from lab import sharing
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
@@ -91,7 +91,7 @@ class Windows:
         """Part by which shorter turns of QEMU may change the transfers."""
         return WITHIN if self.turn <= 1000 else 0.05
 
-    def lines(self, case: str) -> list[Line]:
+    def lines(self, case: str) -> list[CacheLine]:
         """The lines of the case's page that moved or could have."""
         page = SHARED + PAGE * CASES.index(case)
         return [line for line in self.cases[case].lines if page <= line.address < page + PAGE]
