@@ -1,8 +1,8 @@
 // SPDX-License-Identifier: GPL-2.0-only
 /*
  * QEMU tells a callback the index of the CPU that translated the code, not of the one that executes it, when one
- * thread executes all CPUs (gen_cpu_index(), since QEMU 10.0; docs/upstream/qemu-vcpu-index.patch). The base of the kernel's
- * per-CPU area, in gs_base or, outside the kernel, in k_gs_base, does differ.
+ * thread executes all CPUs (gen_cpu_index(), since QEMU 10.0; docs/upstream/qemu-vcpu-index.patch). The base of the
+ * kernel's per-CPU area, in gs_base or, outside the kernel, in k_gs_base, does differ.
  */
 #include "cpus.h"
 #include "profile/memory.h"
