@@ -7,6 +7,7 @@ from harness.scenario.fio import CGROUP_FILES
 from harness.scenario.loads import role_rows
 from harness.scenario.model import Arm, Load, Role
 from lab.base.units import parse_size, show_size, show_time
+from lab.topology.emulated import processors
 from lab.topology.limits import COMMAND_TIMEOUT, carries, longest_wait, tick_bytes
 from lab.topology.model import Disk, Driver, Loss, StackKind, Topology
 from lab.yaml.fields import Row
@@ -92,10 +93,14 @@ def refused(role: Role, together: Iterable[Role], arm: Arm) -> Iterator[tuple[st
 
 
 def _wrong_cpus(role: Role, arm: Arm) -> Iterator[tuple[str, str, str]]:
-    count = arm.topology.processors.cpus
-    if unknown := [cpu for cpu in role.cpus if cpu >= count]:
-        yield "cpus", f"arm {arm.name} has no CPU {unknown[0]}", f"write machine: {{cpus: {unknown[0] + 1}}}"
-    if count > 1 and not role.cpus:
+    own = arm.topology.emulated
+    count = processors(arm.topology) if own else arm.topology.processors.cpus
+    if (text := role.options.get("cpus")) and not role.cpus:
+        yield "cpus", f"{text} has no CPU", "write a list such as 0-3,5"
+    elif unknown := [cpu for cpu in role.cpus if cpu >= count]:
+        remedy = f"its machine has CPUs 0 to {count - 1}" if own else f"write machine: {{cpus: {unknown[0] + 1}}}"
+        yield "cpus", f"arm {arm.name} has no CPU {unknown[0]}", remedy
+    elif count > 1 and not role.cpus and not own:
         yield "cpus", f"arm {arm.name} has {count} CPUs, and the role does not say which it runs on", "write cpus: 0"
 
 

@@ -10,7 +10,7 @@ from dataclasses import dataclass, replace
 from typing import Any
 
 from lab.base.units import show_rate, show_size
-from lab.topology.model import EMULATED, Disk, Driver, Hba, Lun, StackKind, Topology
+from lab.topology.model import EMULATED, Disk, Driver, Hba, Lun, Processors, StackKind, Topology
 
 MEGASAS_OWN = 33
 """Commands of max_cmds that megaraid_sas does not offer: one lost in the ring, and MEGASAS_INT_CMDS of its own."""
@@ -177,6 +177,8 @@ def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
     else:
         yield f"driver {hba.driver} is inside the guest and cannot be mixed with QEMU controllers"
     yield from _company_reasons(hba, topology)
+    if hba is next(iter(topology.hbas.values())) and topology.processors != Processors():
+        yield "machine: a machine with QEMU controllers has a CPU for each NUMA node, at least two, and nothing is counted"
 
 
 def _own_reasons(hba: Hba, topology: Topology) -> Iterator[str]:

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from harness.base.plain import from_plain, to_plain
 from harness.limits import bounds
 from harness.run.plan import expand
-from harness.scenario.metric_names import METRICS
+from harness.scenario.metric_names import GUEST, IDLE, METRICS, SHARING
 from harness.scenario.model import Bound, KnownFailure, Operand, Scenario, is_in
 from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio
 from lab.base.errors import InputErrors, Misuse
@@ -132,7 +132,21 @@ def test_the_metrics_with_a_bound_are_those_that_the_analysis_knows() -> None:
 
 @pytest.mark.parametrize("metric", METRICS)
 def test_every_metric_can_be_named(metric: str) -> None:
-    assert parse_ratio(f"shared.solo.victim.{metric} / 2", NAMES).left.path[3] == metric
+    several = replace(NAMES, sampled={"shared": {GUEST: tuple(SHARING)}})
+    assert parse_ratio(f"shared.solo.victim.{metric} / 2", several).left.path[3] == metric
+
+
+def test_what_cpus_share_is_known_on_several_alone() -> None:
+    several = replace(NAMES, sampled={"64": {GUEST: (IDLE, *SHARING)}, "shared": {GUEST: (IDLE,)}})
+    ratio = parse_ratio("64.solo.guest.lines.seen / 64.solo.victim.locks.held", several)
+    assert (ratio.left.path[3], ratio.right and ratio.right.path[3]) == ("lines.seen", "locks.held")
+    for text, says in (
+        ("shared.solo.guest.lines.seen", "no figure of the guest: lines.seen"),
+        ("shared.solo.victim.atomics", "no metric atomics"),
+        ("1 / bound.64.solo.victim.atomics", "no metric with a bound: atomics"),
+    ):
+        with pytest.raises(ExpressionError, match=says):
+            parse_ratio(text, several)
 
 
 @pytest.mark.parametrize(

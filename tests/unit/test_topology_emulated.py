@@ -7,7 +7,7 @@ import pytest
 from lab.topology.emulated import differences, emulated
 from lab.topology.limits import refusals
 from lab.topology.load import catalogue, load_topology
-from lab.topology.model import EMULATED, SCSI, Disk, Driver, Hba, Link, Lun, Stack, StackKind, Topology
+from lab.topology.model import EMULATED, SCSI, Disk, Driver, Hba, Link, Lun, Processors, Stack, StackKind, Topology
 
 GIB = 1 << 30
 
@@ -43,6 +43,13 @@ def test_every_topology_of_the_catalogue_converts_to_qemu_controllers(topology: 
     assert ("several disks on one LUN" in reasons(on_qemu)) == several
     assert several or not reasons(on_qemu)
     assert emulated(on_qemu) == on_qemu
+
+
+def test_the_machine_of_qemus_controllers_has_its_own_cpus() -> None:
+    topology = made(Driver.MPTSAS)
+    assert not reasons(topology)
+    wanted = "hba h: machine: a machine with QEMU controllers has a CPU for each NUMA node"
+    assert reasons(replace(topology, processors=Processors(4))).startswith(wanted)
 
 
 def test_24_disks_with_two_paths_need_six_controllers_of_eight() -> None:

@@ -12,7 +12,7 @@ from lab.base.errors import InputErrors, Misuse
 from lab.topology.fields import DISK_SETTINGS, HBA_SETTINGS, STACK_SETTINGS
 from lab.topology.limits import carries, effective_iops, longest_wait, refusals
 from lab.topology.load import CATALOGUE, load_topology
-from lab.topology.model import Disk, Driver, Hba, Link, Region, Stack, Topology
+from lab.topology.model import Disk, Driver, Hba, Link, Processors, Region, Stack, Topology
 from lab.topology.settings import apply_setting
 from lab.yaml.fields import Field
 from lab.yaml.strict import Problems, parse
@@ -100,8 +100,24 @@ def test_a_topology_may_be_inline() -> None:
         ("tcm_loop", "null_blk", "needs disks with service, disk a has a rate"),
         ("tcm_loop", "null_blk", "null_blk has no cmd_per_lun"),
         ("tcm_loop", "scsi_debug", "all disks of scsi_debug must have the same size and service"),
-        ("driver: tcm_loop", "driver: null_blk, hw_queues: 2", "hw_queues 2: the guest has one CPU, and the kernel"),
-        ("driver: tcm_loop", "driver: tcm_loop, hw_queues: 2", "hw_queues 2: the guest has one CPU, and the kernel"),
+        (
+            "driver: tcm_loop",
+            "driver: null_blk, hw_queues: 2",
+            "hw_queues 2: the kernel makes no more queues than CPUs, and the guest has 1",
+        ),
+        (
+            "driver: tcm_loop",
+            "driver: tcm_loop, hw_queues: 2",
+            "hw_queues 2: the kernel makes no more queues than CPUs, and the guest has 1",
+        ),
+        ("driver: tcm_loop", "driver: tcm_loop, hw_queues: 5", "than CPUs, and the guest has 1"),
+        (
+            "memory: 512M",
+            "memory: 512M\nmachine: {cpus: 9}",
+            "t.yaml:3:17: cpus: expected an integer from 1 to 8, got 9",
+        ),
+        ("memory: 512M", "memory: 512M\nmachine: {cpus: 4, turn: 99}", "turn: expected an integer from 100 to 1000000"),
+        ("memory: 512M", "memory: 512M\nmachine: {cpu: 4}", "cpu: unknown key, did you mean cpus?"),
         ("disks:\n", "diks:\n", "diks: unknown key, did you mean disks?"),
         ("  lb:", "  LB:", 'LUN "LB": expected a name of at most 40 characters a-z, 0-9 and -'),
         ("luns:", "  g: {driver: tcm_loop, can_queue: 1}\nluns:", "hba g: no LUN uses it"),
@@ -111,6 +127,17 @@ def test_refusals(old: str, new: str, wanted: str, tmp_path: Path) -> None:
     assert old in GOOD
     found = mistakes(GOOD.replace(old, new), tmp_path)
     assert wanted in found, found
+
+
+def test_a_guest_has_as_many_queues_as_cpus(tmp_path: Path) -> None:
+    text = GOOD.replace("memory: 512M", "memory: 512M\nmachine: {cpus: 4}")
+    topology = load(text.replace("driver: tcm_loop", "driver: tcm_loop, hw_queues: 4"), tmp_path)
+    assert topology.processors == Processors(4, 1000)
+    assert topology.hbas["h"].hw_queues == 4
+    assert "the guest has 4" in mistakes(text.replace("driver: tcm_loop", "driver: tcm_loop, hw_queues: 5"), tmp_path)
+    assert apply_setting(topology, "machine.turn", 300).processors == Processors(4, 300)
+    (refusal,) = refusals(apply_setting(topology, "machine.cpus", 2))
+    assert "the guest has 2" in str(refusal)
 
 
 def test_several_hbas_and_several_disks_on_a_null_blk_lun_are_refused(tmp_path: Path) -> None:

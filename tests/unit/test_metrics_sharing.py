@@ -1,0 +1,171 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Counts of the plugin as figures: LOAD.lines as it writes it, damaged ones, and the roles that have figures."""
+
+import re
+from dataclasses import replace
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from harness.metrics.node import MeasurementError
+from harness.metrics.samples import Samples
+from harness.metrics.sharing import Accessor, CpuCounts, Line, LineUse, LockUse, read_sharing, sharing_figures
+from harness.scenario.model import Role
+from tests.unit.analysis_samples import load, role
+
+FILE = "pair.lines"
+DATA = b"""\
+turns 40
+cpu 0 ffff88801ec00000 1000 200 10 30 8 90
+cpu 1 ffff88801ec80000 3000 600 30 50 12 210
+lock ffff888003c01000 3 20 4 300 45
+line 3c01000 ffff888003c01000
+user 0 0 10 0 9 0 f
+user 1 30 0 12 0 f0 0
+by ffffffff81400000 0 0 10 0 9 f
+by ffffffff81400010 1 30 0 12 0 f0
+line 3c01040 ffff888003c01040
+user 0 10 0 5 0 ff 0
+user 1 0 30 0 6 0 ff
+"""
+
+
+def test_a_file_is_read() -> None:
+    sharing = read_sharing(DATA, FILE)
+    assert sharing.turns == 40
+    assert sharing.cpus[1] == CpuCounts(0xFFFF88801EC80000, 3000, 600, 30, 50, 12, 210)
+    assert sharing.locks == (LockUse(0xFFFF888003C01000, frozenset({0, 1}), 20, 4, 300, 45),)
+    first, second = sharing.lines
+    assert (first.physical, first.address) == (0x3C01000, 0xFFFF888003C01000)
+    assert first.users == {0: LineUse(0, 10, 0, 9, 0, 0xF), 1: LineUse(30, 0, 12, 0, 0xF0, 0)}
+    assert first.accessors[1] == Accessor(0xFFFFFFFF81400010, 1, 30, 0, 12, 0, 0xF0)
+    assert (second.seen([0, 1]), second.seen([1]), second.seen([2])) == (11, 6, 0)
+
+
+@pytest.mark.parametrize(
+    ("old", "new"),
+    [
+        (b"cpu 0 ", b"cpu zero "),
+        (b" 8 90\n", b" 8\n"),
+        (b" 8 90\n", b" 8 90 1\n"),
+        (b"lock ffff888003c01000 3 20 4 300 45", b"lock ffff888003c01000 3 20 4 300"),
+        (b"lock ffff888003c01000", b"lock x"),
+        (b"user 0 0 10 0 9 0 f\n", b"user 0 0 10 0 9 0\n"),
+        (b"line 3c01000 ffff888003c01000\n", b""),
+        (b"by ffffffff81400000 0 0 10 0 9 f\n", b"by ffffffff81400000 0 0\n"),
+        (b"turns 40", b"turns"),
+        (b"turns 40", b"trns 40"),
+        (b"turns 40\n", b"\n"),
+        (b"turns 40", b"turns \xff"),
+    ],
+)
+def test_a_damaged_file_is_named(old: bytes, new: bytes) -> None:
+    assert old in DATA
+    with pytest.raises(MeasurementError, match=re.escape(FILE)):
+        read_sharing(DATA.replace(old, new), FILE)
+
+
+@pytest.mark.parametrize("data", [b"", b"turns 40\n"])
+def test_a_file_without_a_cpu_is_no_measurement(data: bytes) -> None:
+    with pytest.raises(MeasurementError, match="has no CPU"):
+        read_sharing(data, FILE)
+
+
+def line(*users: tuple[int, int]) -> Line:
+    """Reads and writes of each CPU, in steps."""
+    return Line(0, 0, {cpu: LineUse(*use, 0, 0, 0, 0) for cpu, use in enumerate(users)})
+
+
+@pytest.mark.parametrize(
+    ("users", "moves"),
+    [
+        # Two write in turn: the other one wrote last in half of all orders.
+        (((0, 10), (0, 10)), 10),
+        # W steps of each of N CPUs: W (N - 1).
+        (((0, 10), (0, 10), (0, 10), (0, 10)), 30),
+        # A reader misses after a write, a writer after a read: 10 * 10 / 20 each.
+        (((10, 0), (0, 10)), 10),
+        # Each of three readers misses, the writer once for all: 3 * 10 * 10 / 20 + 10 * 30 / 40.
+        (((0, 10), (10, 0), (10, 0), (10, 0)), 22.5),
+        # A rare writer: 90 reads miss 10 times at most, 90 * 10 / 100, and its writes nearly always, 10 * 90 / 100.
+        (((90, 0), (0, 10)), 18),
+        (((10, 0), (10, 0)), 0),
+        (((10, 10),), 0),
+        (((0, 0), (0, 10)), 0),
+    ],
+)
+def test_the_footprint_of_a_line(users: tuple[tuple[int, int], ...], moves: float) -> None:
+    assert line(*users).footprint(range(len(users))) == pytest.approx(moves)
+
+
+counts = st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1, max_size=8)
+
+
+@given(counts)
+def test_a_footprint_is_bounded_by_the_accesses_and_adds_up(users: list[tuple[int, int]]) -> None:
+    own = line(*users)
+    moves = [own.footprint([cpu]) for cpu in range(len(users))]
+    assert sum(moves) == pytest.approx(own.footprint(range(len(users))))
+    assert all(0 <= move <= sum(use) for move, use in zip(moves, users, strict=True))
+
+
+WINDOW = Samples({}, 10**6, 0, 10**9, 0, 0, 0.0, 0.5, 2)
+GUEST_FIGURES = {
+    "lines.seen": 32 / 40,
+    # 30 * 10 / 40 and 10 * 30 / 40; 10 * 30 / 40 and 30 * 10 / 40.
+    "lines.footprint": 30 / 40,
+    "lines.written": 2.0,
+    "atomics": 2.0,
+    "locks": 0.5,
+    "locks.held": 7.5,
+    "instructions": 100.0,
+}
+
+
+def on(name: str, cpus: str, *disks: str) -> Role:
+    return replace(role(name, disks or ("d",)), options={"cpus": cpus} if cpus else {})
+
+
+def figures(*roles: Role, iops: tuple[float, ...] = (10.0, 30.0)) -> dict[str, dict[str, float]]:
+    """Metrics by who has them."""
+    own = load("pair", *roles)
+    done = {("pair", each.name, "iops"): rate for each, rate in zip(roles, iops, strict=True)}
+    by_name: dict[str, dict[str, float]] = {}
+    for (name, who, metric), value in sharing_figures(read_sharing(DATA, FILE), own, WINDOW, done):
+        assert name == "pair"
+        by_name.setdefault(who, {})[metric] = value
+    return by_name
+
+
+def test_a_role_with_cpus_to_itself_has_figures_for_its_own_ios() -> None:
+    found = figures(on("a", "0"), on("b", "1"))
+    assert found["guest"] == pytest.approx(GUEST_FIGURES)
+    assert found["a"] == pytest.approx(
+        {
+            "lines.seen": 1.4,
+            "lines.footprint": 1.5,
+            "lines.written": 2.0,
+            "atomics": 3.0,
+            "locks": 0.8,
+            "locks.held": 9.0,
+            "instructions": 100.0,
+        }
+    )
+    assert found["b"]["lines.seen"] == pytest.approx(18 / 30)
+    assert found["b"]["instructions"] == pytest.approx(100.0)
+
+
+@pytest.mark.parametrize(("first", "second"), [("0", "0-1"), ("0-1", "1"), ("0", ""), ("", "")])
+def test_roles_that_share_a_cpu_have_none(first: str, second: str) -> None:
+    assert set(figures(on("a", first), on("b", second))) == {"guest"}
+
+
+def test_a_role_on_two_disks_has_those_of_its_cpus() -> None:
+    found = figures(on("a", "0-1", "d0", "d1"), iops=(40.0,))
+    assert found["a"] == pytest.approx(GUEST_FIGURES) == found["guest"]
+
+
+def test_without_ios_there_are_no_figures() -> None:
+    assert figures(on("a", "0"), on("b", "1"), iops=(0.0, 0.0)) == {}
+    assert set(figures(on("a", "0"), on("b", "1"), iops=(0.0, 30.0))) == {"guest", "b"}

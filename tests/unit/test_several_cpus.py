@@ -1,0 +1,140 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Guests with several CPUs: keys of roles, what QEMU lacks, and what the plugin is told about the kernel."""
+
+import re
+from dataclasses import replace
+from pathlib import Path
+
+import pytest
+
+from harness.scenario.fio import job_file
+from lab.base.cache import Cache
+from lab.base.errors import CannotJudge, InputErrors
+from lab.guest.payload import Payload
+from lab.native.programs import Steady
+from lab.qemu.probe import Qemu
+from lab.session import Lab, unmet
+from lab.sharing import functions_file, number_offset, read_symbols
+from lab.topology.model import Processors
+from tests.unit.payload_samples import kernel
+from tests.unit.scenario_text import GOOD, RIG, load
+
+
+def mistakes(text: str, folder: Path) -> str:
+    with pytest.raises(InputErrors) as caught:
+        load(text, folder)
+    return str(caught.value).replace(f"{folder}/", "")
+
+
+def on_cpus(count: int, *cpus: str) -> str:
+    """``GOOD`` on a rig with several CPUs; each role has its list."""
+    rig = RIG.replace("topology: rig\n", "").replace("memory: 512M", f"memory: 512M\nmachine: {{cpus: {count}}}")
+    inline = "topology:\n" + "".join(f"  {line}\n" for line in rig.splitlines())
+    roles = iter(cpus)
+    return re.sub(
+        r"disk: p[01]", lambda disk: disk[0] + (f", cpus: {own}" if (own := next(roles)) else ""), GOOD
+    ).replace("topology: neighbours\n", inline)
+
+
+def test_roles_have_cpus(tmp_path: Path) -> None:
+    scenario = load(on_cpus(4, "0", '"1-2,0"', "3"), tmp_path)
+    roles = scenario.loads["lopsided"].roles
+    assert {name: role.cpus for name, role in roles.items()} == {"hog": (1, 2, 0), "victim": (3,)}
+    assert "cpus_allowed=1-2,0\n" in job_file(scenario.loads["lopsided"], scenario.arms["shared"].topology, 1)
+    both = replace(roles["hog"], disks=("p0", "p1"))
+    assert [part.cpus for part in both.apart()] == [(1,), (2,)]
+
+
+@pytest.mark.parametrize(
+    ("cpus", "wanted"),
+    [
+        (("0", "1", ""), "t.yaml:27:13: cpus: arm shared has 2 CPUs, and the role does not say which it runs on"),
+        (("0", "1", "2"), "cpus: arm shared has no CPU 2 (write machine: {cpus: 3})"),
+        (("0", "1", "0-3"), "cpus: arm shared has no CPU 2"),
+        (("0", "1", "1-0"), "cpus: 1-0 has no CPU (write a list such as 0-3,5)"),
+        (("0", "1", "8"), 'cpus: expected a list of CPUs such as 0-3,5, got "8"'),
+        (("0", "1", "one"), "cpus: expected a list of CPUs such as 0-3,5"),
+    ],
+)
+def test_mistakes_about_cpus(cpus: tuple[str, ...], wanted: str, tmp_path: Path) -> None:
+    found = mistakes(on_cpus(2, *cpus), tmp_path)
+    assert wanted in found, found
+
+
+def test_one_cpu_is_not_named_and_the_wall_clock_has_its_own(tmp_path: Path) -> None:
+    assert "has no CPU 1 (write machine: {cpus: 2})" in mistakes(
+        GOOD.replace("disk: p0", "disk: p0, cpus: 1"), tmp_path
+    )
+    wall = GOOD.replace("clock: virtual", "clock: wall").replace("seeds: 2\n", "")
+    assert load(wall.replace("disk: p0", "disk: p0, cpus: 1"), tmp_path).loads["lopsided"].roles["hog"].cpus == (1,)
+    assert "has no CPU 2 (its machine has CPUs 0 to 1)" in mistakes(
+        wall.replace("disk: p0", "disk: p0, cpus: 2"), tmp_path
+    )
+    several = on_cpus(4, "0", "1", "2").replace("clock: virtual", "clock: wall").replace("seeds: 2\n", "")
+    assert "machine: a machine with QEMU controllers" in mistakes(several, tmp_path)
+
+
+@pytest.mark.parametrize(
+    ("version", "cpus", "skips"), [((9, 1, 3), 4, True), ((9, 2, 0), 4, False), ((7, 2, 0), 1, False)]
+)
+def test_a_qemu_that_cannot_end_turns_skips_what_has_several_cpus(
+    version: tuple[int, int, int], cpus: int, skips: bool, tmp_path: Path
+) -> None:
+    qemu = Qemu(Path("/opt/qemu"), version, "", frozenset(), None, "q" * 64)
+    lab = Lab(Cache(tmp_path), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
+    topology = replace(load(GOOD, tmp_path).arms["shared"].topology, processors=Processors(cpus))
+    lacking = [reason for reason in unmet(lab, kernel(tmp_path / "kernel", {}), topology) if "QEMU" in reason]
+    wanted = ["QEMU 9.1.3 cannot end the turns of CPUs, which needs QEMU 9.2 or later"]
+    assert lacking == (wanted if skips else [])
+
+
+KALLSYMS = """\
+0000000000000000 A fixed_percpu_data
+0000000000000000 A __per_cpu_start
+{number}ffffffff81000000 T _stext
+ffffffff81000000 T startup_64
+ffffffff81000040 T _raw_spin_lock_irqsave
+ffffffff81000080 T _raw_spin_lock_irqsave_fake
+ffffffff810000c0 T _raw_read_lock_bh
+ffffffff81000100 T _raw_write_lock
+ffffffff81000140 T _raw_spin_trylock
+ffffffff81000180 T native_queued_spin_lock_slowpath
+ffffffff810001c0 T queued_write_lock_slowpath
+ffffffff81000200 T _raw_read_unlock_irqrestore
+ffffffff81000240 T mutex_lock
+ffffffff81000240 T mutex_lock_alias
+ffffffff81000280 T mutex_unlock
+ffffffff810002c0 T submit_bio
+ffffffff81000300 T submit_bio_noacct
+ffffffff81000340 T __switch_to_asm
+ffffffff82000000 D mutex_lock_io
+ffffffffc0000000 t submit_bio\t[null_blk]
+"""
+
+
+def test_the_plugin_knows_functions_by_letters() -> None:
+    rows = [line.split() for line in functions_file(read_symbols(KALLSYMS.format(number=""))).splitlines()]
+    assert "".join(letter for _, letter in rows) == "-l-kltwwulub-x"
+    addresses = [int(address, 16) for address, _ in rows]
+    assert addresses == sorted(set(addresses))
+    # Neither data nor modules: the image is all that is at the same place in each boot.
+    assert addresses[-1] == 0xFFFFFFFF81000340
+
+
+@pytest.mark.parametrize(
+    ("number", "offset"),
+    [
+        ("000000000001f010 A cpu_number\n", 0x1F010),
+        ("0000000000020080 A pcpu_hot\n", 0x2008C),
+        ("000000000001f010 A cpu_number\n0000000000020080 A pcpu_hot\n", 0x1F010),
+        ("ffffffff837d4018 D cpu_number\n", 0xFFFFFFFF837D4018),
+    ],
+)
+def test_the_number_of_a_cpu_is_in_its_own_area(number: str, offset: int) -> None:
+    """Since 6.15 the per-CPU symbols are addresses of the image, and gs_base is relative to them."""
+    assert number_offset(read_symbols(KALLSYMS.format(number=number))) == offset
+
+
+def test_a_kernel_without_a_number_cannot_be_judged() -> None:
+    with pytest.raises(CannotJudge, match="does not say where it keeps the number of a CPU"):
+        number_offset(read_symbols(KALLSYMS.format(number="")))
