@@ -91,6 +91,8 @@ def profile_boot(
     if prepared.processors.several:
         # QEMU's inline counters write to wrong addresses there (native/sharing/plugin.c).
         raise CannotJudge("profile counts on one CPU only", remedy="use blklab sharing, or machine: {cpus: 1}")
+    if prepared.processors.observed:
+        raise CannotJudge("the counts of this boot are results, which a profile lacks", remedy="remove machine.counted")
     symbols = kernel_symbols(lab, prepared, topology, job, phase_seen=phase_seen)
     words = _plugin_words(lab, prepared, symbols, folder)
     patient = replace(prepared, plugin=words, wall_limit=_PATIENCE * prepared.wall_limit)

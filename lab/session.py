@@ -223,11 +223,9 @@ def unmet(
 ) -> tuple[str, ...]:
     """Sentences: what this QEMU and ``kernel`` lack for the topology, its queue settings and further requirements."""
     devices = lacking(topology, lab.qemu.devices)
-    if topology.processors.several and programs.interface(lab.qemu.version) < programs.TURNS_INTERFACE:
-        devices = (
-            *devices,
-            f"QEMU {lab.qemu.version_text} cannot end the turns of CPUs, which needs QEMU 9.2 or later",
-        )
+    if topology.processors.observed and programs.interface(lab.qemu.version) < programs.TURNS_INTERFACE:
+        what = "end the turns of CPUs" if topology.processors.several else "count locks"
+        devices = (*devices, f"QEMU {lab.qemu.version_text} cannot {what}, which needs QEMU 9.2 or later")
     return (*devices, *missing(kernel, topology, queue or {}, options=options, modules=modules))
 
 
@@ -255,8 +253,9 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
     deadline = 2 * (loads + len(job.loads) * (job.pause + job.phase)) // NANOSECONDS + _MARGIN
     deadline = (deadline + (_TRACE_TIME if job.trace else 0)) * (_STARVED if own_devices else 1)
     complete = _complete(kernel, work, words)
-    if processors.several:
+    if processors.observed:
         complete = (*complete, *_sections(complete))
+    counter = programs.source_digest(programs.SHARING)
     archive, alike = (image.job_archive(job_files(steps, deadline=deadline)) for steps in (complete, work))
     fingerprint = {
         "kernel": kernel.digest,
@@ -268,7 +267,8 @@ def prepare_job(lab: Lab, kernel: Kernel, topology: Topology, job: Job) -> Prepa
         "steady": lab.steady.digest,
         "argv": " ".join(fingerprint_argv(spec)),
         "cmdline": command_line(spec),
-        **({"turns": f"{processors.turn} {programs.source_digest(programs.SHARING)}"} if processors.several else {}),
+        **({"turns": f"{processors.turn} {counter}"} if processors.several else {}),
+        **({"counted": counter} if processors.counted and not processors.several else {}),
         **job.labels,
     }
     return replace(prepared, job_archive=archive, steps=work, fingerprint=fingerprint)
@@ -285,7 +285,7 @@ def _sections(steps: Iterable[Step]) -> Iterator[Step]:
 def _payload(lab: Lab, topology: Topology, work: Iterable[Step]) -> Payload:
     """The payload with the runner's verbs and the programs that these steps need besides."""
     kinds = set(map(type, work))
-    own = payload.with_further_steps(lab.payload) if topology.emulated or topology.processors.several else lab.payload
+    own = payload.with_further_steps(lab.payload) if topology.emulated or topology.processors.observed else lab.payload
     makers = {stack.type or str(stack.kind) for stack in topology.stacks.values()} & filesystems.MAKERS.keys()
     if makers or Cgroup in kinds:
         own = filesystems.added(lab.cache, own, makers)
@@ -407,7 +407,7 @@ def note_repeat(lab: Lab, prepared: PreparedJob, folder: Path) -> None:
     """Write the files that repeat this boot without blklab (virtual clock only). Raises OSError."""
     if prepared.clock.exact:
         inputs, spec = boot_inputs(lab, prepared), _machine(lab, prepared)
-        if prepared.processors.several:
+        if prepared.processors.observed:
             spec = replace(spec, plugin=prepared.plugin)
         kit.write_repeat(folder, kit.repeat_script(spec, inputs, prepared.wall_limit), inputs)
 

@@ -88,8 +88,11 @@ def boot(
     phase_seen: PhaseSeen = silent,
     abort: threading.Event | None = None,
 ) -> BootRecord:
-    """``run_job``, with the plugin where there are several CPUs. Raises CannotJudge, and what ``run_job`` raises."""
-    if not prepared.processors.several or prepared.hardware:
+    """``run_job``, with the plugin where there are several CPUs or one is counted.
+
+    Raises CannotJudge, and what ``run_job`` raises.
+    """
+    if not prepared.processors.observed or prepared.hardware:
         return run_job(lab, prepared, folder, phase_seen=phase_seen, abort=abort)
     symbols = read_symbols(image_kallsyms(lab, prepared, phase_seen=phase_seen))
     with writing(folder):
@@ -168,7 +171,7 @@ def _plugin_words(lab: Lab, prepared: PreparedJob, symbols: Symbols) -> tuple[st
         f"./{kit.SHARING}",
         f"functions=./{kit.FUNCTIONS}",
         f"number={number_offset(symbols):x}",
-        f"turn={prepared.processors.turn}",
+        *((f"turn={prepared.processors.turn}",) if prepared.processors.several else ()),
         start.replace("marker", "start"),
         bytes_of_start.replace("bytes", "startbytes"),
         *window_marker(lab.cache, sampler),

@@ -96,8 +96,8 @@ class Cluster:
             if isinstance(reply, Booted):
                 with writing(folder):
                     unpack(reply.archive, folder)
-                    # With several CPUs the files of the plugin came with the boot, and so did its script.
-                    if not prepared.processors.several:
+                    # Where a plugin counts, its files came with the boot, and so did its script.
+                    if not prepared.processors.observed:
                         note_repeat(lab, prepared, folder)
                 return replace(reply.record, folder=folder)
             target = self._answered(reply, files)

@@ -144,7 +144,7 @@ def sharing_figures(
 ) -> Iterator[tuple[tuple[str, str, str], float]]:
     """Figures of ``guest``, and of each role that has CPUs to itself; nothing where no I/Os are.
 
-    I/Os are those that the roles complete in the time of the sampled window.
+    One CPU shares no lines. I/Os are those that the roles complete in the time of the sampled window.
     """
     seconds = (samples.ended - samples.began) / _SECOND
     done = {name: figures[load.name, name, "iops"] * seconds for name in load.roles}
@@ -162,9 +162,10 @@ def sharing_figures(
 
 def _figures(sharing: Sharing, cpus: frozenset[int], ios: float) -> Iterator[tuple[str, float]]:
     counts = [sharing.cpus[cpu] for cpu in sorted(cpus) if cpu in sharing.cpus]
-    yield "lines.seen", sum(line.seen(cpus) for line in sharing.lines) / ios
-    yield "lines.footprint", sum(line.footprint(cpus) for line in sharing.lines) / ios
-    yield "lines.written", float(sum(not cpus.isdisjoint(line.users) for line in sharing.lines))
+    if len(sharing.cpus) > 1:
+        yield "lines.seen", sum(line.seen(cpus) for line in sharing.lines) / ios
+        yield "lines.footprint", sum(line.footprint(cpus) for line in sharing.lines) / ios
+        yield "lines.written", float(sum(not cpus.isdisjoint(line.users) for line in sharing.lines))
     yield "atomics", sum(count.atomics for count in counts) / ios
     yield "locks", sum(count.taken for count in counts) / ios
     yield "locks.held", sum(count.held for count in counts) / ios

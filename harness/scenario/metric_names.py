@@ -60,14 +60,18 @@ BAD_BLOCKS = "verify.bad"
 PLACES = {"node": "node", "slot.lanes": "max_link_width", "slot.gts": "max_link_speed"}
 """The NUMA node of the role's controllers (QEMU's), and the width and GT/s of their slots."""
 
+LOCKS: Mapping[str, str] = {
+    "atomics": "locked instructions",
+    "locks": "acquisitions of spinlocks, rwlocks and mutexes",
+    "locks.held": "instructions while each of them is held; those within another one count twice",
+    "instructions": "instructions of the kernel and of programs",
+}
+"""Counted with one CPU too, where the topology asks for it (machine.counted)."""
 SHARING: Mapping[str, str] = {
     "lines.seen": "transfers of cache lines between CPUs, at the length of the turns",
     "lines.footprint": "transfers that follow from who reads and writes each line, whatever the length of the turns",
     "lines.written": "lines that several CPUs use and one writes, in the window",
-    "atomics": "locked instructions",
-    "locks": "acquisitions of spinlocks, rwlocks and mutexes",
-    "locks.held": "instructions while one of them is held",
-    "instructions": "instructions of the kernel and of programs",
+    **LOCKS,
 }
 """Counted where the guest has several CPUs; for each I/O, but for lines.written. A role has those of its CPUs, where no
 other role runs on them; ``guest`` those of all CPUs."""

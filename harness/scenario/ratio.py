@@ -11,7 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from harness.scenario.metric_names import GUEST, HOST, IDLE, LUN, METRICS, SAMPLED, SHARING
+from harness.scenario.metric_names import GUEST, HOST, IDLE, LOCKS, LUN, METRICS, SAMPLED, SHARING
 from harness.scenario.model import MIXED, Bound, Clock, Operand, Ratio, Scenario
 from lab.kernels.ranges import RangeError
 from lab.topology.model import Topology
@@ -87,7 +87,8 @@ def names_of(scenario: Scenario) -> Names:
 
 def sampled_names(topology: Topology) -> Mapping[str, tuple[str, ...]]:
     """What figures name in place of a role: LUNs and hosts of a topology, and the figures of its guest."""
-    counted = SHARING if topology.processors.several else ()
+    processors = topology.processors
+    counted = SHARING if processors.several else LOCKS if processors.counted else ()
     return {LUN: tuple(topology.luns), HOST: tuple(topology.hbas), GUEST: (IDLE, *counted)}
 
 
@@ -142,7 +143,8 @@ def _operand(tokens: list[_Token], index: int, known: Names, text: str) -> Opera
     kind, offset, rest = FIGURE, token.offset, token.text
     first = rest.split(".", 1)[0]
     if first in {BOUND, BASELINE}:
-        kind, offset, rest = first, offset + len(first) + 1, rest[len(first) + 1 :]
+        kind, rest = first, rest[len(first) + 1 :]
+        offset += len(token.text) - len(rest)
     if kind == BASELINE and known.noisy:
         raise ExpressionError(offset, "baseline needs the virtual clock", "write a ratio of two arms, loads or roles")
     return Operand(kind, _path(rest, offset, known, kind))

@@ -178,7 +178,7 @@ def _hba_reasons(hba: Hba, topology: Topology) -> Iterator[str]:
         yield f"driver {hba.driver} is inside the guest and cannot be mixed with QEMU controllers"
     yield from _company_reasons(hba, topology)
     if hba is next(iter(topology.hbas.values())) and topology.processors != Processors():
-        yield "machine: a machine with QEMU controllers has a CPU for each NUMA node, at least two, and nothing is counted"
+        yield "machine: a machine with QEMU controllers has a CPU for each NUMA node, and nothing is counted"
 
 
 def _own_reasons(hba: Hba, topology: Topology) -> Iterator[str]:

@@ -226,14 +226,23 @@ class Origin:
 
 @dataclass(frozen=True)
 class Processors:
-    """The guest's virtual CPUs. Under the virtual clock each executes ``turn`` instructions, then the next one does."""
+    """The guest's virtual CPUs. Under the virtual clock each executes ``turn`` instructions, then the next one does.
+
+    ``counted``: what one CPU does is counted as well.
+    """
 
     cpus: int = 1
     turn: int = 1000
+    counted: bool = False
 
     @property
     def several(self) -> bool:
         return self.cpus > 1
+
+    @property
+    def observed(self) -> bool:
+        """Whether a plugin counts."""
+        return self.several or self.counted
 
 
 @dataclass(frozen=True)

@@ -94,7 +94,7 @@ def apply_setting(topology: Topology, key: str, value: Value) -> Topology:
     if kind == "vm" and name in VM_SETTINGS:
         return replace(topology, vm={**topology.vm, name: str(value)})
     if kind == "machine" and name in MACHINE_SETTINGS:
-        return replace(topology, processors=replace(topology.processors, **{name: int(value)}))
+        return replace(topology, processors=replace(topology.processors, **{name: value}))  # type: ignore[arg-type]
     section, what, settings = _SECTIONS.get(kind, ("", "", {}))
     folder, _, attribute = parameter.partition(".")
     attributes = ATTRIBUTES.get(folder, ()) if kind == "stack" else ()

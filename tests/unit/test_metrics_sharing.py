@@ -166,6 +166,14 @@ def test_a_role_on_two_disks_has_those_of_its_cpus() -> None:
     assert found["a"] == pytest.approx(GUEST_FIGURES) == found["guest"]
 
 
+def test_one_cpu_shares_no_lines() -> None:
+    data = DATA[: DATA.index(b"cpu 1")]
+    own = load("pair", on("a", "0"))
+    found = dict(sharing_figures(read_sharing(data, FILE), own, WINDOW, {("pair", "a", "iops"): 10.0}))
+    assert found["pair", "a", "locks"] == 0.8
+    assert {metric for _, _, metric in found} == {"atomics", "locks", "locks.held", "instructions"}
+
+
 def test_without_ios_there_are_no_figures() -> None:
     assert figures(on("a", "0"), on("b", "1"), iops=(0.0, 0.0)) == {}
     assert set(figures(on("a", "0"), on("b", "1"), iops=(0.0, 30.0))) == {"guest", "b"}

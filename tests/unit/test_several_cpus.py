@@ -8,6 +8,8 @@ from pathlib import Path
 import pytest
 
 from harness.scenario.fio import job_file
+from harness.scenario.metric_names import IDLE, SHARING
+from harness.scenario.ratio import sampled_names
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge, InputErrors
 from lab.guest.payload import Payload
@@ -16,6 +18,7 @@ from lab.qemu.probe import Qemu
 from lab.session import Lab, unmet
 from lab.sharing import functions_file, number_offset, read_symbols
 from lab.topology.model import Processors
+from lab.topology.settings import apply_setting
 from tests.unit.payload_samples import kernel
 from tests.unit.scenario_text import GOOD, RIG, load
 
@@ -75,17 +78,34 @@ def test_one_cpu_is_not_named_and_the_wall_clock_has_its_own(tmp_path: Path) -> 
 
 
 @pytest.mark.parametrize(
-    ("version", "cpus", "skips"), [((9, 1, 3), 4, True), ((9, 2, 0), 4, False), ((7, 2, 0), 1, False)]
+    ("version", "processors", "lacks"),
+    [
+        ((9, 1, 3), Processors(4), "QEMU 9.1.3 cannot end the turns of CPUs, which needs QEMU 9.2 or later"),
+        ((7, 2, 0), Processors(counted=True), "QEMU 7.2.0 cannot count locks, which needs QEMU 9.2 or later"),
+        ((9, 2, 0), Processors(4), None),
+        ((9, 2, 0), Processors(counted=True), None),
+        ((7, 2, 0), Processors(), None),
+    ],
 )
-def test_a_qemu_that_cannot_end_turns_skips_what_has_several_cpus(
-    version: tuple[int, int, int], cpus: int, skips: bool, tmp_path: Path
+def test_what_has_to_be_counted_is_skipped_where_qemu_cannot(
+    version: tuple[int, int, int], processors: Processors, lacks: str | None, tmp_path: Path
 ) -> None:
     qemu = Qemu(Path("/opt/qemu"), version, "", frozenset(), None, "q" * 64)
     lab = Lab(Cache(tmp_path), qemu, Steady(Path("/opt/steady.so"), "s" * 64), Payload({}, {}))
-    topology = replace(load(GOOD, tmp_path).arms["shared"].topology, processors=Processors(cpus))
+    topology = replace(load(GOOD, tmp_path).arms["shared"].topology, processors=processors)
     lacking = [reason for reason in unmet(lab, kernel(tmp_path / "kernel", {}), topology) if "QEMU" in reason]
-    wanted = ["QEMU 9.1.3 cannot end the turns of CPUs, which needs QEMU 9.2 or later"]
-    assert lacking == (wanted if skips else [])
+    assert lacking == ([lacks] if lacks else [])
+
+
+def test_one_cpu_has_locks_where_the_topology_asks_for_them(tmp_path: Path) -> None:
+    plain = load(GOOD, tmp_path).arms["shared"].topology
+    counted = apply_setting(plain, "machine.counted", value=True)
+    several = replace(plain, processors=Processors(2))
+    assert [set(sampled_names(own)["guest"]) for own in (plain, counted, several)] == [
+        {IDLE},
+        {IDLE, "atomics", "locks", "locks.held", "instructions"},
+        {IDLE, *SHARING},
+    ]
 
 
 KALLSYMS = """\

@@ -5,7 +5,7 @@
  *
  *   functions=PATH  the kernel's functions, with letters of their own (locks.h)
  *   number=OFFSET   where a per-CPU area has the number of its CPU
- *   turn=COUNT      instructions after which the next CPU executes
+ *   turn=COUNT      instructions after which the next CPU executes; without it there is one CPU, which shares nothing
  *   start=ADDRESS   user address of the function from which on turns end, and startbytes=HEX its first instructions
  *   marker=ADDRESS  the same for the beginning and the end of each window, with bytes=HEX
  *   output=PREFIX   PREFIX.N is written at the end of window N, which counts from 0
@@ -62,7 +62,7 @@ static struct {
 
 static void finish_read(void)
 {
-	if (read.waits)
+	if (read.waits && turn)
 		lines_access(&read.access);
 	read.waits = false;
 }
@@ -96,9 +96,9 @@ static void toggle_window(void)
 /* Asked for when QEMU is complete: it forbids snapshots, and the list of what does so has to exist. */
 static void begin_turns(void)
 {
-	if (!clock_handle)
+	if (turn && !clock_handle)
 		clock_handle = qemu_plugin_request_time_control();
-	if (!clock_handle)
+	if (turn && !clock_handle)
 		fail("another plugin controls the time");
 	taking_turns = true;
 	turn_began = executed;
@@ -123,11 +123,12 @@ static void on_block(unsigned int index, void *data)
 		return;
 	/* Before the CPU or its step changes. */
 	finish_read();
-	cpu = cpu_now();
+	if (turn || !cpu)
+		cpu = cpu_now();
 	if (cpu != before) {
 		switches++;
 		turn_began = executed;
-	} else if (executed - turn_began >= turn) {
+	} else if (turn && executed - turn_began >= turn) {
 		end_turn();
 	}
 	if (now->marker)
@@ -172,7 +173,8 @@ static void on_write(struct access *access, qemu_plugin_meminfo_t info)
 		access->at = cpu->instructions - length + access->by->index;
 		locks_write_seen(access, both ? read.value : ~(uint64_t)0, value_of(info));
 	}
-	lines_access(access);
+	if (turn)
+		lines_access(access);
 }
 
 static void on_memory(unsigned int index, qemu_plugin_meminfo_t info, uint64_t address, void *data)
@@ -181,7 +183,7 @@ static void on_memory(unsigned int index, qemu_plugin_meminfo_t info, uint64_t a
 	const struct qemu_plugin_hwaddr *place;
 
 	(void)index;
-	if (!counting)
+	if (!counting || (!turn && !access.by->kind && !access.by->locked && !cpu->held_count))
 		return;
 	place = qemu_plugin_get_hwaddr(info, address);
 	if (!place || qemu_plugin_hwaddr_is_io(place))
@@ -289,8 +291,8 @@ EXPORT int qemu_plugin_install(qemu_plugin_id_t id, const qemu_info_t *info, int
 	for (int i = 0; i < argc; i++)
 		if (!read_argument(argv[i]))
 			fail("unknown argument %s", argv[i]);
-	if (!marker_is_set() || !start.size || !turn)
-		fail("functions, number, turn, start, startbytes, marker, bytes and output are wanted");
+	if (!marker_is_set() || !start.size)
+		fail("functions, number, start, startbytes, marker, bytes and output are wanted");
 	qemu_plugin_register_vcpu_init_cb(id, on_cpu);
 	qemu_plugin_register_vcpu_tb_trans_cb(id, on_translation);
 	return 0;
