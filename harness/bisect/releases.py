@@ -94,38 +94,31 @@ def _figure(swept: Sweep, place: int, figure: str) -> Ensemble:
     return wanted.values[place]
 
 
-def text(releases: Releases, drift: int, go_on: str) -> str:
-    """``drift`` is how many options of the two configurations differ; ``go_on`` finds the commit, empty without."""
-    return "\n".join([*_steps(releases), "", *_conclusion(releases), "", *_cautions(releases, drift, go_on)]) + "\n"
+def text(releases: Releases, drift: int, go_on: str) -> Iterator[str]:
+    """The report, in the order from the good end to the bad one.
 
-
-def _steps(releases: Releases) -> Iterator[str]:
-    """In the order from the good end to the bad one."""
-    specs = releases.sweep.specs
+    ``drift`` is how many options of the two configurations differ; ``go_on`` finds the commit, empty without.
+    """
+    specs, left = releases.sweep.specs, releases.left
     width = max(len(label(spec)) for spec in specs)
     for place in sorted(releases.answers):
         answer = releases.answers[place]
         shown = ", ".join(map(range_of, releases.question.ratios(releases.seen[place])))
         yield f"  {label(specs[place]):{width}}  {answer.word:4}  {answer.reason or shown}"
-
-
-def _conclusion(releases: Releases) -> Iterator[str]:
-    specs, left = releases.sweep.specs, releases.left
-    good, bad = label(specs[releases.good]), label(specs[releases.bad])
+    good, bad = specs[releases.good], specs[releases.bad]
+    yield ""
     if left:
         names = ", ".join(label(specs[place]) for place in left)
-        yield f"Not decided: the first bad release is {bad} or one of {names}"
+        yield f"Not decided: the first bad release is {label(bad)} or one of {names}"
     else:
-        yield f"{good} -> {bad}: {good} is the last good release, {bad} the first bad one"
+        good_name, bad_name = label(good), label(bad)
+        yield f"{good_name} -> {bad_name}: {good_name} is the last good release, {bad_name} the first bad one"
     before = {claim.that: claim for claim in releases.seen[releases.good].claims}
     for claim in releases.question.ratios(releases.seen[releases.bad]):
         yield f"  {claim.that}: {range_of(before[claim.that])} -> {range_of(claim)}"
     points = releases.sweep.measured
     yield f"  {len(points)} of {plural(len(specs), 'kernel')} measured: {spent(points)}"
-
-
-def _cautions(releases: Releases, drift: int, go_on: str) -> Iterator[str]:
-    good, bad = (releases.sweep.specs[place] for place in (releases.good, releases.bad))
+    yield ""
     yield f"{good} and {bad} are distribution kernels: {plural(drift, 'option')} of their configurations differ too"
     if go_on:
         yield f"the commit: {go_on}"

@@ -42,7 +42,7 @@ def by_release(options: argparse.Namespace) -> int:
     good, bad = (ends.specs[place] for place in (releases.good, releases.bad))
     drifted = kconfig.drift(kernel_of(good).config, kernel_of(bad).config)
     tags = "" if backwards or options.figure else _with_tree(options, good, bad)
-    print(text(releases, len(drifted.options), tags), end="")
+    print("\n".join(text(releases, len(drifted.options), tags)))
     options.good, options.bad = _tag(good), _tag(bad)
     return _exit_code(releases)
 

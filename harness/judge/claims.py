@@ -1,9 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Claims and controls, judged over the whole ensemble of seeds, and why a claim failed.
 
-A claim that is known to fail on the kernel under test may fail (XFAIL). If it holds (XPASS), the run fails: the file is
-out of date, and its entry would excuse the next failure too. ``Judgement.status`` never changes, so a bisection can look
-past the file.
+A claim that is known to fail on the kernel under test may fail (XFAIL). If it holds (XPASS), the run fails: the file
+is out of date, and its entry would excuse the next failure too. ``Judgement.status`` never changes, so a bisection can
+look past the file.
 """
 
 from collections.abc import Iterator, Sequence

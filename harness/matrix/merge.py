@@ -19,7 +19,7 @@ _Key = tuple[str, str, str]
 
 def parts(folders: Sequence[Path]) -> tuple[MatrixFolder, ...]:
     """The newest matrix of each results folder, or the matrix at that path. Raises Misuse without one."""
-    return tuple(_part(folder) for folder in folders)
+    return tuple(load_matrix(_newest(folder)) for folder in folders)
 
 
 def merge(store: Store, merged: Sequence[MatrixFolder], command: tuple[str, ...]) -> MatrixFolder:
@@ -44,14 +44,12 @@ def merge(store: Store, merged: Sequence[MatrixFolder], command: tuple[str, ...]
     return folder.saved(replace(folder.record, ended=datetime.now(UTC).isoformat(timespec="milliseconds")))
 
 
-def _part(folder: Path) -> MatrixFolder:
-    if (folder / "matrix.json").is_file():
-        return load_matrix(folder)
+def _newest(folder: Path) -> Path:
     # By name, not by the link: archives of artefacts do not all keep links.
-    found = sorted((folder / FOLDER).glob("[0-9]*/matrix.json"))
-    if not found:
+    records = [*folder.glob("matrix.json")] or sorted((folder / FOLDER).glob("[0-9]*/matrix.json"))
+    if not records:
         raise Misuse(f"{folder} holds no matrix", remedy="name the results folders of the shards")
-    return load_matrix(found[-1].parent)
+    return records[-1].parent
 
 
 def _check_alike(merged: Sequence[MatrixFolder]) -> None:

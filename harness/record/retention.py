@@ -66,19 +66,18 @@ def plan_pruning(root: Path, keep_bytes: int | None, keep_matrices: int | None) 
 
 def prune(root: Path, planned: Sequence[Removal]) -> tuple[Removal, ...]:
     """Delete the planned folders, except those in use now. Return what was deleted. Raises LabBroken."""
-    return tuple(removal for removal in planned if _removed(root, root / removal.path))
+    return tuple(removal for removal in planned if _remove(root, root / removal.path))
 
 
-def _removed(root: Path, folder: Path) -> bool:
-    """Whether the folder was deleted. It is renamed first, so that no reader sees half a run."""
+def _remove(root: Path, folder: Path) -> bool:
+    """False for a folder in use. It is renamed first, so that no reader sees half a run."""
     aside = root / f".gone.{secrets.token_hex(6)}"
-    try:
+    with suppress(Misuse):
         with held(folder, "run"), writing(folder):
             folder.rename(aside)
-    except Misuse:
-        return False
-    shutil.rmtree(aside, ignore_errors=True)
-    return True
+        shutil.rmtree(aside, ignore_errors=True)
+        return True
+    return False
 
 
 def _pinned(root: Path, runs: Sequence[IndexedRun], kept: Sequence[MatrixFolder]) -> Iterator[tuple[str, str]]:

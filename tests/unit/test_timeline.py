@@ -182,4 +182,4 @@ def test_ends_that_cannot_be_bisected() -> None:
 
 
 def text_of(found: Releases) -> str:
-    return release_text(found, 12, "blklab bisect")
+    return "\n".join((*release_text(found, 12, "blklab bisect"), ""))
