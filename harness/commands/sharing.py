@@ -57,7 +57,7 @@ def execute(options: argparse.Namespace) -> int:
     lab = lab_of_host()
     chosen = [parse_cell(runs[0], cell, options.seed) for cell in cells] or [_first_cell(runs[0], options.seed)]
     sides = [(run, cell) for run in runs for cell in chosen]
-    windows = [_window(lab, run, cell) for run, cell in sides]
+    windows = [window_of_cell(lab, run, cell) for run, cell in sides]
     if len(windows) == 1:
         sources = _lines_of(lab, runs[0], windows[0]) if options.lines else unknown
         lines = window_lines(windows[0], lines_of=sources)
@@ -106,7 +106,7 @@ def _first_cell(run: RunFolder, seed: int) -> ProfiledCell:
     )
 
 
-def _window(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Window:
+def window_of_cell(lab: Lab, run: RunFolder, cell: ProfiledCell) -> Window:
     """Raises CannotJudge for a cell without a complete boot, or on one CPU."""
     planned = next((own for own in run.facts.cells if (own.arm, own.seed) == (cell.arm, cell.seed)), None)
     record = run.boot(planned) if planned and not planned.skip else None

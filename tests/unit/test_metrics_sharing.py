@@ -5,11 +5,11 @@ import re
 from dataclasses import replace
 
 import pytest
+from harness.metrics.samples import Samples
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.metrics.node import MeasurementError
-from harness.metrics.samples import Samples
 from harness.metrics.sharing import Accessor, CpuCounts, Line, LineUse, LockUse, read_sharing, sharing_figures
 from harness.scenario.model import Role
 from tests.unit.analysis_samples import load, role
