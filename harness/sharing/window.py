@@ -15,7 +15,9 @@ from lab.sharing import Symbols
 HEAP, PER_CPU = "heap", "per-CPU"
 _PERCPU = ("__per_cpu_start", "__per_cpu_end")
 _KNOWN_BY = 2
-"""Functions that a line of the heap is known by."""
+"""Functions that a line of the heap is known by, and symbols of another line."""
+_LOOKED_AT = 3
+"""Instructions, of those that move a line most, whose bytes name it."""
 _STATIC_GAP = 1 << 20
 """A symbol does not name what is further behind it."""
 
@@ -171,8 +173,13 @@ class _Names:
         self._bases = {number: cpu.base for number, cpu in sharing.cpus.items()}
 
     def place(self, line: CacheLine) -> Place:
-        if name := self._static(line.address) or self._of_cpu(line.address):
-            return Place(name)
+        """By the symbols of the bytes that move it most, of which a line may hold several."""
+        ranked = sorted(line.accessors, key=lambda by: (by.read_moves + by.write_moves, by.writes), reverse=True)
+        offsets = [(by.bytes & -by.bytes).bit_length() - 1 for by in ranked[:_LOOKED_AT]] or [0]
+        places = (line.address + offset for offset in offsets)
+        named = dict.fromkeys(name for at in places if (name := self._static(at) or self._of_cpu(at)))
+        if named:
+            return Place(" + ".join([*named][:_KNOWN_BY]))
         movers: Counter[str] = Counter()
         for by in line.accessors:
             movers[self.use(by.address).function] += 1000 * (by.read_moves + by.write_moves) + by.writes
@@ -190,8 +197,8 @@ class _Names:
         return Use(symbol.module or "vmlinux", symbol.name, offset, reads, writes, moves)
 
     def _static(self, address: int) -> str:
-        """The symbol that ``address`` is in, or for a line that ends in it, empty for the heap."""
-        found = self._symbols.at(address) or self._symbols.at(address + 63)
+        """The symbol that ``address`` is in, empty for the heap."""
+        found = self._symbols.at(address)
         return found[0].name if found and found[0].address >> 40 == address >> 40 and found[1] < _STATIC_GAP else ""
 
     def _of_cpu(self, address: int) -> str:

@@ -5,12 +5,12 @@ import re
 from dataclasses import replace
 
 import pytest
-from harness.metrics.samples import Samples
 from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.metrics.node import MeasurementError
-from harness.metrics.sharing import Accessor, CpuCounts, Line, LineUse, LockUse, read_sharing, sharing_figures
+from harness.metrics.occupancy import Samples
+from harness.metrics.sharing import Accessor, CacheLine, CpuCounts, LineUse, LockUse, read_sharing, sharing_figures
 from harness.scenario.model import Role
 from tests.unit.analysis_samples import load, role
 
@@ -72,9 +72,9 @@ def test_a_file_without_a_cpu_is_no_measurement(data: bytes) -> None:
         read_sharing(data, FILE)
 
 
-def line(*users: tuple[int, int]) -> Line:
+def line(*users: tuple[int, int]) -> CacheLine:
     """Reads and writes of each CPU, in steps."""
-    return Line(0, 0, {cpu: LineUse(*use, 0, 0, 0, 0) for cpu, use in enumerate(users)})
+    return CacheLine(0, 0, {cpu: LineUse(*use, 0, 0, 0, 0) for cpu, use in enumerate(users)})
 
 
 @pytest.mark.parametrize(
