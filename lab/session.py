@@ -19,8 +19,7 @@ from lab.guest import filesystems, image, payload
 from lab.guest.image import BaseImage
 from lab.guest.payload import Payload
 from lab.guest.steps import Step, job_files
-from lab.guest.steps.device import Daemon, MakeFolder, Module, Mount, Write
-from lab.guest.steps.fault import HOST_NOISE, LOSE_DISK, Inject, Lose
+from lab.guest.steps.device import HOST_NOISE, LOSE_DISK, Daemon, Inject, Lose, MakeFolder, Module, Mount, Write
 from lab.guest.steps.load import (
     TRACE_INSTANCE,
     TRACING,
@@ -99,7 +98,7 @@ class Job:
 
     ``queue`` applies to every LUN. ``pause`` is the rest before each load and ``phase`` is added to
     it, both in nanoseconds. ``labels`` go into the fingerprint and nowhere else. ``inject`` names a
-    fault of ``lab.guest.steps.fault.FAULTS`` that strikes in the middle of the first load.
+    fault of ``lab.guest.steps.device.FAULTS`` that strikes in the middle of the first load.
     ``trace`` are ftrace events to record during each load; the figures of a traced boot are not valid. ``cgroups``
     are those of roles. ``before`` are steps between set-up and the first load, ``after`` those behind the last one.
     """

@@ -5,11 +5,10 @@ import argparse
 from pathlib import Path
 
 from harness.commands.common.options import print_or_write
-from harness.intake.devices import slug
 from harness.intake.draft import Drafter, made_up_topology, named_topology
-from harness.intake.jobfile import read_jobs
+from harness.intake.jobfile import read_jobs, reported_iops
 from harness.intake.jobs import draft_jobs
-from harness.intake.reported import reported_iops
+from harness.intake.snapshot import slug
 from harness.intake.yaml_text import yaml_text
 from lab.base.errors import EXIT_PASS, Misuse
 

@@ -10,8 +10,16 @@ from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.intake.devices import MEBIBYTE, CapturedController, CapturedDevices, CapturedLun, Notes, read_devices, slug
-from harness.intake.snapshot import Snapshot
+from harness.intake.snapshot import (
+    MEBIBYTE,
+    CapturedController,
+    CapturedDevices,
+    CapturedLun,
+    Notes,
+    Snapshot,
+    read_devices,
+    slug,
+)
 from harness.intake.volumes import StackReader, accepts, exact_size, same_disk
 from lab.base.errors import Misuse
 from lab.topology.fields import DISKS, HBAS, LUNS, NODE, QUEUE_FIELDS

@@ -8,12 +8,12 @@ from math import ceil
 from pathlib import Path, PurePosixPath
 from typing import cast
 
-from harness.intake.devices import slug
 from harness.intake.jobs import DraftJob
 from harness.intake.scaling import demands, expected_rates, not_concluded, waits
+from harness.intake.snapshot import slug
 from harness.intake.volumes import exact_size
 from harness.intake.yaml_text import read_text, yaml_text
-from harness.limits.bounds import arm_bound
+from harness.limits.limits import arm_bound
 from harness.limits.load import load_scenario as load_checked
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Load, Scenario

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""fio job files by fio's own rules (init.c of fio 3.42): sections, inheritance, variables, comments."""
+"""fio job files by fio's own rules (init.c of fio 3.42): sections, inheritance, variables, comments; and its output.
+
+Values are by "Parameter types" of fio's HOWTO (3.42) with kb_base=1024.
+"""
 
 import os
 import re
@@ -8,8 +11,42 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from lab.base.errors import InputErrors, Misuse, Problem
-from lab.base.reading import read_regular
+from lab.base.reading import LIMIT, parse_json, read_regular
 from lab.base.units import printable
+
+_MICROSECONDS = {"d": 86_400_000_000, "h": 3_600_000_000, "m": 60_000_000, "s": 1_000_000, "ms": 1000, "us": 1}
+
+
+def fio_integer(text: str) -> int:
+    """A decimal or 0x number without a unit. Raises ValueError."""
+    if not re.fullmatch(r"\d{1,18}|0[xX][0-9a-fA-F]{1,15}", text):
+        raise ValueError(f'"{text}" is not a whole number')
+    return int(text, 16 if text[:2].lower() == "0x" else 10)
+
+
+def fio_size(text: str) -> int:
+    """Bytes; with a unit k, m, g, t or p these are powers of 1024, and ki, mi ... powers of 1000. Raises ValueError."""
+    match = re.fullmatch(r"(0x[0-9a-f]+|\d+)(?:([kmgtp])(i?))?b?", text.lower())
+    if match is None:
+        raise ValueError(f'"{text}" is not a size')
+    power = " kmgtp".index(match[2] or " ")
+    return fio_integer(match[1]) * int((1000 if match[3] else 1024) ** power)
+
+
+def fio_time(text: str, unit: str = "s") -> int:
+    """Nanoseconds; a bare number is in ``unit``. Raises ValueError."""
+    match = re.fullmatch(r"(\d+)(?:([dhm])|([mu]?s)(?:ec)?)?", text.lower())
+    if match is None:
+        raise ValueError(f'"{text}" is not a time')
+    return fio_integer(match[1]) * _MICROSECONDS[match[2] or match[3] or unit] * 1000
+
+
+def fio_flag(text: str) -> bool:
+    """A boolean; an option without a value is true. Raises ValueError."""
+    if text not in ("", "0", "1", "true", "false"):
+        raise ValueError(f'"{text}" is not 0 or 1')
+    return text in ("", "1", "true")
+
 
 _MOST_BYTES = 1 << 20
 _COMMENT = re.compile(r"[;#]")
@@ -118,3 +155,30 @@ class _Reader:
                 self.problems.append(option.problem(message, "write the number that it has there"))
         value = _VARIABLE.sub(lambda name: self._variables.get(name[1], ""), option.value)
         return replace(option, value=_KEYWORD.sub(_PAGE, value))
+
+
+_REMEDY = "write it with fio --output-format=json --output=FILE JOB.fio"
+
+
+def reported_iops(path: Path) -> dict[str, float]:
+    """Reads and writes a second of each job, by its name; of clones their sum. Raises Misuse."""
+    try:
+        text = read_regular(path, LIMIT).decode("utf-8", "replace")
+        # fio writes warnings in front of the document.
+        document = parse_json(text[max(text.find("{"), 0) :])
+    except OSError as error:
+        raise Misuse(f"{path} cannot be read: {error.strerror}", remedy="check the path") from error
+    except ValueError as error:
+        raise Misuse(f"{path} is no JSON: {error}", remedy=_REMEDY) from error
+    jobs = document.get("jobs") if isinstance(document, dict) else None
+    if not isinstance(jobs, list) or not all(isinstance(job, dict) for job in jobs):
+        raise Misuse(f'{path} has no list "jobs": it is no output of fio', remedy=_REMEDY)
+    totals: dict[str, float] = {}
+    for job in jobs:
+        sides = (job.get(side) for side in ("read", "write"))
+        rates = [side.get("iops") for side in sides if isinstance(side, dict)]
+        total = sum(float(rate) for rate in rates if isinstance(rate, int | float) and rate > 0)
+        name = str(job.get("jobname", ""))
+        if total:
+            totals[name] = totals.get(name, 0.0) + total
+    return totals

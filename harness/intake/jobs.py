@@ -7,9 +7,8 @@ from dataclasses import dataclass, field, replace
 from pathlib import PurePosixPath
 from typing import TypeVar
 
-from harness.intake.devices import SECTOR, slug
-from harness.intake.fio_values import fio_flag, fio_integer, fio_size, fio_time
-from harness.intake.jobfile import FioJob, FioOption
+from harness.intake.jobfile import FioJob, FioOption, fio_flag, fio_integer, fio_size, fio_time
+from harness.intake.snapshot import SECTOR, slug
 from harness.scenario import schema
 from lab.base.errors import InputErrors, Problem
 from lab.yaml.fields import Choice, Text

@@ -5,8 +5,17 @@ import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.intake.devices import MEBIBYTE, SECTOR, CapturedDevices, Notes, is_stacked, lsblk_type, namespace, slug
-from harness.intake.snapshot import Snapshot
+from harness.intake.snapshot import (
+    MEBIBYTE,
+    SECTOR,
+    CapturedDevices,
+    Notes,
+    Snapshot,
+    is_stacked,
+    lsblk_type,
+    namespace,
+    slug,
+)
 from lab.topology.fields import IOPOLICY, LEVEL, MD_FIELDS, QUEUE_FIELDS, SELECTOR
 from lab.yaml.fields import Choice, Field, Integer
 

@@ -10,7 +10,7 @@ those kernels the claim fails, for a run in which it holds there does not pass.
 from contextlib import suppress
 from dataclasses import dataclass, replace
 
-from harness.limits.bounds import arm_bound
+from harness.limits.limits import arm_bound
 from harness.scenario.model import Bound, Claim, Control, Operand, Ratio, Scenario
 from harness.scenario.ratio import BOUND, NUMBER
 from lab.base.errors import Misuse

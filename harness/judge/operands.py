@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.statuses import worst
-from harness.limits.bounds import arm_bound
+from harness.limits.limits import arm_bound
 from harness.noise import Rule
 from harness.scenario.metric_names import GUEST, IDLE, Basis, basis
 from harness.scenario.model import Operand, Ratio, Scenario, Status

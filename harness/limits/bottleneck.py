@@ -14,8 +14,8 @@ What is nearer to the work comes first, for whatever is before it fills up behin
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from harness.limits.bounds import arm_bound
 from harness.limits.elements import Element, ElementKind, elements
+from harness.limits.limits import arm_bound
 from harness.metrics.occupancy import LoadUse, mean_use
 from harness.scenario.model import Arm, Load
 from lab.base.errors import Misuse

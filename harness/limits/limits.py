@@ -12,16 +12,16 @@ the CPU costs nothing: so these are upper limits. Fixed splits follow ``lab.topo
 a maximum flow, and roles share as ``harness.limits.filling`` has it.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 
 from harness.limits.filling import Filled, Flow, FlowChoice, FlowElement, FlowKind, fill
-from harness.scenario.model import Load, Role
+from harness.scenario.model import Arm, Load, Role
 from lab.base.errors import Misuse
 from lab.base.units import parse_size
 from lab.topology.graph import ENDLESS, Access, FlowPart, Way, parts, rate_of
 from lab.topology.limits import driver_of, effective_iops
-from lab.topology.model import SERIAL, Disk, Link, Lun, Topology
+from lab.topology.model import OWN_REQUESTS, SERIAL, Disk, Link, Lun, Topology
 
 _FAIR_MINIMUM = 4
 SEQUENTIAL = frozenset({"read", "write", "rw", "readwrite", "trim"})
@@ -226,3 +226,66 @@ class LoadPlan:
 def link_seconds(link: Link, request: int) -> float:
     """Seconds of a link's time for each byte in requests of ``request`` bytes."""
     return link.cost / _NS / request + 1 / link.rate
+
+
+METRICS = ("iops", "bw", "lat.mean")
+
+
+def bound(topology: Topology, load: Load, role: Role, metric: str, queue: Mapping[str, str] | None = None) -> float:
+    """The most (``iops``; ``bw`` in bytes/s) or the least (``lat.mean`` in ns) that the topology allows.
+
+    ``queue`` are the settings of the arm. When several roles share a LUN or name one disk, each is given
+    what it could do there alone: the bound is what its own disk allows. That of a role
+    on several disks is the sum over them. Raises Misuse for another metric, or for a disk that nothing limits.
+    """
+    if metric not in METRICS:
+        raise Misuse(f"the topology sets no bound on {metric}", remedy=f"use one of {', '.join(METRICS)}")
+    makers = [stack for disk in role.disks for stack in topology.below(disk) if stack.kind in OWN_REQUESTS]
+    if makers:
+        says = f"{makers[0].kind} {makers[0].name} makes requests of its own"
+        raise Misuse(f"nothing bounds {role.name}: {says}", remedy="use other figures")
+    every = tuple(load.apart().roles.values())
+    own = role.apart()
+    rates = _rates(topology, every, own, queue or {})
+    if metric == "bw":
+        return sum(rates.values())
+    iops = sum(rates.values()) / role.bs
+    if metric == "iops":
+        return iops
+    waiting = sum(_in_flight(topology, every, part, queue or {}) for part in own)
+    return waiting / iops * _NS
+
+
+def arm_bound(arm: Arm, load: Load, role: str, metric: str) -> float:
+    """``bound.ARM.LOAD.ROLE.METRIC`` of a ratio."""
+    return bound(arm.topology, load, load.roles[role], metric, arm.queue)
+
+
+def _rates(
+    topology: Topology, every: Sequence[Role], own: Sequence[Role], queue: Mapping[str, str]
+) -> Mapping[str, float]:
+    """What ``own`` roles get while one other role uses each disk that is not theirs."""
+    plan = LoadPlan(topology, tuple(every), queue, private=True)
+    names, disks = {role.name for role in own}, {role.disk for role in own}
+    others = {role.disk: role for role in every if role.disk not in disks}
+    flows = [plan.flow(role) for role in (*own, *others.values())]
+    rates = fill(flows).rates
+    return {name: rates[name] for name in names}
+
+
+def _in_flight(topology: Topology, every: Sequence[Role], role: Role, queue: Mapping[str, str]) -> int:
+    """How many requests of a role on one disk can be in flight at once, on each LUN below it."""
+    tags = [tags_available(topology, every, lun) for lun in topology.leaves(role.disk)]
+    return min(role.iodepth, sum(tags), int(queue.get("nr_requests", role.iodepth)))
+
+
+def tags_available(topology: Topology, every: Sequence[Role], lun: str) -> int:
+    """How many requests of ``every`` role a LUN can hold at once."""
+    hba = topology.hbas[topology.luns[lun].hba]
+    return min(hba.cmd_per_lun, fair_share(hba.tags, active_luns(topology, every, hba.name)))
+
+
+def active_luns(topology: Topology, every: Sequence[Role], hba: str) -> int:
+    """LUNs of ``hba`` on which these roles do I/O."""
+    active = {lun for role in every for lun in topology.leaves(role.disk)}
+    return sum(topology.luns[lun].hba == hba for lun in active)

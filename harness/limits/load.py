@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from math import inf, log
 from pathlib import Path
 
-from harness.limits.bounds import arm_bound
+from harness.limits.limits import arm_bound
 from harness.scenario import load
 from harness.scenario.load import Refused
 from harness.scenario.model import Bound, Claim, Control, Operand, Ratio, Scenario

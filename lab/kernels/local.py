@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Kernels that are on this host already: ``path:`` and ``host``.
+"""Kernels that are on this host already, also in package files of any distribution: ``path:`` and ``host``.
 
 They are copied into the cache, so that a rebuild or an upgrade cannot change one that is in use.
 """
@@ -7,19 +7,22 @@ They are copied into the cache, so that a rebuild or an upgrade cannot change on
 import hashlib
 import os
 import platform
+import shutil
 from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
 from lab.base.cache import Cache
-from lab.base.digest import known_digest
+from lab.base.digest import canonical, digest_bytes, known_digest
 from lab.base.errors import CannotJudge, LabBroken, Misuse, no_such_folder
+from lab.base.process import run
 from lab.base.reading import read_json
 from lab.base.units import Tell
-from lab.kernels import foreign, store
+from lab.kernels import store
 from lab.kernels.model import Kernel
 from lab.kernels.store import FoundKernel
 from lab.kernels.vmlinux import image_release
+from lab.packages.apt import BOUND
 
 _TREE_IMAGE = Path("arch/x86/boot/bzImage")
 _TREE_RELEASE = Path("include/config/kernel.release")
@@ -35,10 +38,10 @@ def resolve_path(wanted: str, cache: Cache, *, refresh: bool, tell: Tell) -> Ker
     parts = [Path(part).expanduser().absolute() for part in wanted.split(",")]
     if absent := [part for part in parts if not part.exists()]:
         raise no_such_folder(absent[0], "the kernel folder")
-    if packages := foreign.packages_in(parts):
+    if packages := packages_in(parts):
         if others := [part for part in parts if not part.is_dir() and part not in packages]:
             raise Misuse(f"{others[0]} is no .deb or .rpm package", remedy="name packages, or a folder of them, alone")
-        return store.load(foreign.stored(packages, cache, tell), spec, ", ".join(package.name for package in packages))
+        return store.load(stored(packages, cache, tell), spec, ", ".join(package.name for package in packages))
     if len(parts) == 1:
         return _copy(find(parts[0]), spec, f"folder {parts[0]}", cache, tell)
     return _copy(_with_modules(*_image_and_folder(parts)), spec, f"image {parts[0]}", cache, tell)
@@ -179,3 +182,65 @@ def _digest(kernel: FoundKernel) -> str:
     """The digest of image and modules."""
     modules = {name: path for name, path in kernel.files.items() if name not in store.TABLES}
     return store.digest_of({name: known_digest(path) for name, path in {"image": kernel.image, **modules}.items()})
+
+
+_UNPACK = {
+    ".deb": ("dpkg-deb", "-x", "{package}", "{into}"),
+    # bsdtar of libarchive reads every compression that distributions use for their packages.
+    ".rpm": ("bsdtar", "-xf", "{package}", "-C", "{into}"),
+}
+_INSTALL = {".deb": "apt-get install dpkg", ".rpm": "apt-get install libarchive-tools"}
+_SPLIT = (
+    "Ubuntu: linux-image, linux-modules and linux-modules-extra; Debian from 6.19 on: linux-binary, linux-modules and "
+    "linux-base; Fedora and RHEL: kernel-core, kernel-modules-core, kernel-modules and kernel-modules-internal; "
+    "openSUSE: kernel-default"
+)
+
+
+def packages_in(parts: Sequence[Path]) -> tuple[Path, ...]:
+    """The package files among ``parts`` and in the folders among them; empty when there is none."""
+    listed = (sorted(part.iterdir()) if part.is_dir() else [part] for part in parts)
+    return tuple(path for paths in listed for path in paths if path.suffix in _UNPACK and path.is_file())
+
+
+def stored(packages: Sequence[Path], cache: Cache, tell: Tell) -> Path:
+    """The cache entry with the one kernel that ``packages`` hold together, unpacked over one another.
+
+    Raises Misuse when a part of it is missing, LabBroken when a package cannot be unpacked.
+    """
+    key = digest_bytes(canonical(["packages", *(known_digest(package) for package in packages)]))
+
+    def fill(into: Path) -> None:
+        root = into / ".unpacked"
+        root.mkdir()
+        for package in packages:
+            tell(f"unpacking {package.name}")
+            _unpack(package, root)
+        store.keep_only(root, into, lambda _: _not_one(root, packages))
+        run(["rm", "-rf", str(root)])
+
+    return cache.entry(store.KIND, key, fill)
+
+
+def _unpack(package: Path, root: Path) -> None:
+    words = [word.format(package=package, into=root) for word in _UNPACK[package.suffix]]
+    hint = _INSTALL[package.suffix]
+    if shutil.which(words[0]) is None:
+        raise LabBroken(f"{package.name} cannot be unpacked: {words[0]} is not installed", remedy=hint)
+    try:
+        run([*BOUND, *words], hint=hint)
+    except LabBroken as error:
+        raise LabBroken(f"{package} cannot be unpacked: {error.message}", remedy=error.remedy) from error
+
+
+def _not_one(root: Path, packages: Sequence[Path]) -> Misuse:
+    parts = {path.name.removeprefix("vmlinuz-"): ["image"] for path in root.glob("boot/vmlinuz-*")}
+    parts |= {path.parent.name: ["image"] for path in root.glob("**/lib/modules/*/vmlinuz")}
+    for path in root.glob("**/lib/modules/*"):
+        if next(path.rglob("*.ko*"), None):
+            parts.setdefault(path.name, []).append("modules")
+    held = "; ".join(f"{' and '.join(what)} of {release}" for release, what in sorted(parts.items())) or "no kernel"
+    return Misuse(
+        f"{', '.join(package.name for package in packages)}: {held}; expected image, configuration and modules of one",
+        remedy=f"name the packages with all parts of one kernel, separated by commas (path:A,B). {_SPLIT}",
+    )

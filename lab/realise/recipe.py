@@ -8,7 +8,6 @@ from lab.guest.steps.device import sysfs
 from lab.guest.steps.setting import Confirm, Tune
 from lab.kernels.modules import module_name
 from lab.realise.in_guest import devices as in_guest
-from lab.realise.in_guest import paths
 from lab.realise.in_qemu import guest
 from lab.topology.model import SCSI, Topology
 
@@ -35,7 +34,7 @@ def word_knob(name: str) -> str:
     return f"kernel_words[{name}]"
 
 
-queue_settings, losses = in_guest.queue_settings, paths.losses
+queue_settings, losses = in_guest.queue_settings, in_guest.losses
 
 
 def watches(topology: Topology) -> dict[str, str]:

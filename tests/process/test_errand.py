@@ -14,7 +14,7 @@ import pytest
 
 from lab.base.errors import KernelFailed, LabBroken
 from lab.shell.argv import ERR, OUT, REPORT
-from lab.shell.errand import run_errand, script
+from lab.shell.enter import run_errand, script
 from tests.unit.test_shell import SPEC
 
 PATIENCE = 60.0

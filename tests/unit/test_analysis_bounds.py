@@ -7,9 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.limits.bounds import active_luns, arm_bound, bound
 from harness.limits.filling import Flow, FlowElement, FlowKind, fill
-from harness.limits.limits import fair_share
+from harness.limits.limits import active_luns, arm_bound, bound, fair_share
 from harness.scenario.model import Arm, Role
 from lab.base.errors import Misuse
 from lab.topology.model import Disk, Driver, Hba, Link, Lun, Topology

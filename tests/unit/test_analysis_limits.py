@@ -8,9 +8,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from harness.limits.bounds import bound
 from harness.limits.filling import Flow, FlowChoice, FlowElement, FlowKind, fill
-from harness.limits.limits import allowed
+from harness.limits.limits import allowed, bound
 from harness.scenario.model import Role
 from lab.topology.model import Disk, Driver, Hba, Link, Lun, Stack, StackKind, Topology, Zone
 from tests.unit.analysis_samples import GIB, MS, load, role

@@ -13,10 +13,10 @@ from harness.judge.cells import Ensemble, _mean, skipped
 from harness.judge.operands import Evidence, window_values
 from harness.judge.verdict import judge
 from harness.limits.bottleneck import NOTHING, bottleneck
-from harness.limits.bounds import arm_bound
 from harness.limits.counterfactual import changes
 from harness.limits.elements import ElementKind
 from harness.limits.filling import Flow, FlowElement, FlowKind, fill
+from harness.limits.limits import arm_bound
 from harness.metrics.counters import CounterWindow
 from harness.metrics.figures import _disk_figures, figures_of
 from harness.metrics.fio import read_fio

@@ -10,8 +10,7 @@ import pytest
 
 from harness.base.plain import identity
 from harness.cli import main
-from harness.intake.fio_values import fio_integer, fio_size, fio_time
-from harness.intake.jobfile import read_jobs
+from harness.intake.jobfile import fio_integer, fio_size, fio_time, read_jobs
 from harness.intake.jobs import draft_jobs
 from harness.intake.scaling import demands
 from harness.judge.cells import CellResult

@@ -8,7 +8,9 @@ from hypothesis import strategies as st
 from lab.base.errors import LabBroken
 from lab.guest.steps import Step, job_files
 from lab.guest.steps.device import (
+    FAULTS,
     Daemon,
+    Inject,
     LinkStep,
     MakeFolder,
     Module,
@@ -19,7 +21,6 @@ from lab.guest.steps.device import (
     device,
     sysfs,
 )
-from lab.guest.steps.fault import FAULTS, Inject
 from lab.guest.steps.load import Pause, Phase, RunLoad
 from lab.guest.steps.setting import Confirm, Tune
 

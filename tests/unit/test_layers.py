@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.limits.bounds import bound
+from harness.limits.limits import bound
 from harness.run.plan import OPTIONS_NEEDED
 from harness.scenario.carry import refused
 from harness.scenario.fio import CGROUP_FILES

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from harness.limits.bounds import bound
+from harness.limits.limits import bound
 from harness.scenario.model import Load, Role
 from lab.guest.steps import Step
 from lab.guest.steps.device import Module, NameBlock, Network, Write

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.base.plain import from_plain, to_plain
-from harness.limits import bounds
+from harness.limits import limits as bounds
 from harness.run.plan import expand
 from harness.scenario.metric_names import GUEST, IDLE, METRICS, SHARING
 from harness.scenario.model import Bound, KnownFailure, Operand, Scenario, is_in

@@ -11,8 +11,7 @@ from lab.guest.steps.device import Find, Module
 from lab.qemu.clock import WallClock
 from lab.realise.in_qemu.hardware import Hardware
 from lab.shell.argv import ShellSpec, shell_argv
-from lab.shell.enter import naming_lines
-from lab.shell.errand import sit_in
+from lab.shell.enter import naming_lines, sit_in
 from tests.unit.payload_samples import kernel
 
 SPEC = ShellSpec(

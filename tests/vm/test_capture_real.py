@@ -12,8 +12,7 @@ import pytest
 
 from harness.cli import main
 from harness.intake.capture import capture
-from harness.intake.devices import CapturedDevices, Notes, read_devices
-from harness.intake.snapshot import SCRIPT, Snapshot, read_snapshot
+from harness.intake.snapshot import SCRIPT, CapturedDevices, Notes, Snapshot, read_devices, read_snapshot
 from harness.intake.volumes import same_disk
 from harness.intake.yaml_text import yaml_text
 from lab.base.cache import Cache

@@ -7,7 +7,7 @@ from typing import TypeVar
 
 from harness.judge.cells import CellResult, Ensemble
 from harness.judge.claims import Judgement
-from harness.limits.bounds import arm_bound
+from harness.limits.limits import arm_bound
 from harness.noise import ERROR, Interval, interval
 from harness.report import markdown
 from harness.report.format import figure, plural, spread

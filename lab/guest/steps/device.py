@@ -1,10 +1,10 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Steps that make block devices."""
+"""Steps that make block devices, and steps that break the guest on purpose, for selftests."""
 
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from lab.guest.steps import Step, listed
+from lab.guest.steps import Delayed, Step, listed
 
 LAB = "/lab"
 """Folder of the guest with a symlink for each block device, under the lab's name for it."""
@@ -162,3 +162,33 @@ class Daemon(Step):
 
     def files(self) -> Mapping[str, str]:
         return {self.file: listed(self.config)}
+
+
+HOST_NOISE = "host-noise"
+FAULTS = (
+    *("oops", "hang", "hung-task", "oom", "io-error", "flood", "lose-runner", "lose-handler"),
+    *("corrupt-result", "truncate-result", "omit-result", HOST_NOISE),
+)
+"""Faults of ``Inject``, which prove that the lab detects them."""
+
+
+@dataclass(frozen=True)
+class Inject(Delayed):
+    """Break the guest on purpose, ``after`` nanoseconds from now; only selftests do this."""
+
+    verb, sent = "inject", ("fault", "seconds")
+    fault: str
+    after: int
+
+
+LOSE_DISK = "lose-disk"
+"""The fault of ``Lose``: the disk of the first LUN disappears."""
+
+
+@dataclass(frozen=True)
+class Lose(Delayed):
+    """Remove a disk from the guest, ``after`` nanoseconds from now; only selftests do this."""
+
+    verb, sent = "lose", ("lun", "seconds")
+    lun: str
+    after: int

@@ -10,15 +10,16 @@ null_blk     devices on one shared tag set (shared_tags=1), can_queue being its 
 ===========  =====================================================================================
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 
 from lab.guest.steps import Step
-from lab.guest.steps.device import Module, Mount, NameBlock, sysfs
-from lab.guest.steps.setting import CGROUPS, Cgroup, Confirm, Tune
+from lab.guest.steps.device import Module, Mount, NameBlock, device, sysfs
+from lab.guest.steps.load import Meanwhile, Message, PathMark
+from lab.guest.steps.setting import CGROUPS, Cgroup, Confirm, PathState, Tune
 from lab.realise import stacks
 from lab.realise.in_guest import null_blk, nvmet, tcm_loop, tcmu
 from lab.realise.in_guest.null_blk import CONFIGFS
-from lab.topology.model import Driver, Topology
+from lab.topology.model import Driver, Loss, StackKind, Topology
 
 _MIB = 1 << 20
 
@@ -108,3 +109,32 @@ def _limits(topology: Topology, limits: Mapping[str, str]) -> Iterator[Step]:
     for key, limit in limits.items():
         file = f"{CGROUPS}/blkio.throttle.{key.removeprefix(THROTTLE)}_device"
         yield Tune(f"queue.{key}[{lun}]", file, f"{_FIRST_SCSI_DISK} {limit}")
+
+
+def losses(topology: Topology, load: str, lost: Sequence[Loss]) -> Meanwhile:
+    """The step that takes each path away and gives it back while ``load`` runs."""
+    # One path may be lost when another one is back.
+    timed = [(loss.end, step) for loss in lost for step in _give_back(topology, loss.path)]
+    timed += [(loss.start, step) for loss in lost for step in _lose(topology, loss.path)]
+    return Meanwhile(load, tuple(sorted(timed, key=lambda pair: pair[0])))
+
+
+def _lose(topology: Topology, path: str) -> Iterator[Step]:
+    yield PathMark(path, "lost")
+    yield _state(topology, path, scsi="offline", nvme="inaccessible")
+
+
+def _give_back(topology: Topology, path: str) -> Iterator[Step]:
+    yield _state(topology, path, scsi="running", nvme="optimized")
+    yield PathMark(path, "back")
+    for stack in topology.stacks.values():
+        if stack.kind is StackKind.MULTIPATH and path in stack.over:
+            # Without multipathd nobody else finds out.
+            yield Message(stack.name, f"reinstate_path {device(path)}")
+
+
+def _state(topology: Topology, path: str, *, scsi: str, nvme: str) -> Step:
+    knob, hba = f"path[{path}]", topology.luns[path].hba
+    if topology.hbas[hba].driver is Driver.NVMET_TCP:
+        return PathState(knob, nvmet.state_of_port(topology, hba), nvme)
+    return PathState(knob, f"{sysfs(path)}/device/state", scsi)
