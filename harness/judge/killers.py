@@ -1,10 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """What makes a claim fail: entries of its file that measure the same on a mutant, or in another arm or load.
 
-A control or another claim is a killer of a claim when its ratio is the claim's, with another arm, load or role in place
-of the claim's throughout, and no value is within the bounds of both; numbers, and what the topology allows, are
-constants. On a mutant and on other kernels the ratio must be the claim's own. An entry of ``known`` is a killer too: on
-those kernels the claim fails, for a run in which it holds there does not pass.
+The ratio of a killer is the claim's, with another arm, load or role in its place throughout, and no value is within the
+bounds of both; numbers and ``bound.*`` are constants. On a mutant or other kernels the ratio must be the claim's own.
+An entry of ``known`` is a killer too: a run in which the claim holds there does not pass.
 """
 
 from contextlib import suppress

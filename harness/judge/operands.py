@@ -6,8 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, replace
 from typing import NamedTuple
 
-from harness.judge.cells import CellResult, Ensemble
-from harness.judge.statuses import worst
+from harness.judge.cells import CellResult, Ensemble, worst
 from harness.limits.limits import arm_bound
 from harness.noise import Rule
 from harness.scenario.metric_names import GUEST, IDLE, Basis, basis

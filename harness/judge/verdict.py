@@ -8,7 +8,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from harness.judge.cells import CellResult, Ensemble, compared, ensemble_of, not_run, skipped
+from harness.judge.cells import CellResult, Ensemble, compared, ensemble_of, exit_code, not_run, roll_up, skipped
 from harness.judge.claims import (
     NOT_RUN,
     ClaimVerdict,
@@ -21,7 +21,6 @@ from harness.judge.claims import (
     judge_reproduction,
 )
 from harness.judge.operands import Evidence
-from harness.judge.statuses import exit_code, roll_up
 from harness.noise import Rule, stopping_rule
 from harness.scenario.model import Clock, Scenario, Status
 

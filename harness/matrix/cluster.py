@@ -1,11 +1,9 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """Boots on a Dask cluster: inputs are sent by digest, results come back to the local store.
 
-A cell's jobs are prepared here and judged here; a worker takes one prepared job, boots it and
-returns the folder. It builds the library for its own QEMU itself and is sent the kernel and the
-archive that boots of a kernel share when its cache lacks them. A worker with another QEMU, another
-blklab or too little memory is not used. Boots of a worker that died are repeated by another, and the
-store holds only complete boots.
+A cell's jobs are prepared and judged here; a worker boots one prepared job and returns the folder. Its cache keeps the
+kernel and the archive. A worker with another QEMU, another blklab or too little memory is not used; boots of a worker
+that died are repeated by another.
 """
 
 import re
@@ -20,7 +18,7 @@ from typing import Any
 
 from harness.base.files import writing
 from harness.matrix.worker import CHUNK, Booted, Lacks, Order, Unfit, boot_here, code_digest, receive, unpack
-from harness.run.lanes import Lanes, Stopped
+from harness.run.boots import Lanes, Stopped
 from lab.base.digest import known_digest
 from lab.base.errors import LabBroken, Misuse
 from lab.base.record import BootRecord

@@ -34,8 +34,8 @@ from harness.record.matrices import (
 from harness.record.store import KernelFacts, Store
 from harness.report.format import value
 from harness.run.bench import Bench
+from harness.run.boots import Stopped
 from harness.run.events import CellDecided, Event, MatrixListener, MatrixStarted, OfCell
-from harness.run.lanes import Stopped
 from harness.run.plan import Request, run_command
 from harness.scenario.model import Clock, Scenario, Status
 from lab.base.digest import canonical, digest_bytes

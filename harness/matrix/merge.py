@@ -7,7 +7,7 @@ from datetime import UTC, datetime
 from pathlib import Path
 
 from harness.base.files import copy_atomic
-from harness.judge.statuses import WORST_FIRST
+from harness.judge.cells import WORST_FIRST
 from harness.record.judging import Altered, judge_run
 from harness.record.matrices import FOLDER, MatrixCell, MatrixFolder, MatrixRecord, load_matrix, new_matrix
 from harness.record.store import RunFolder, Store, load_run

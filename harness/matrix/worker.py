@@ -13,7 +13,7 @@ from hashlib import sha256
 from pathlib import Path
 from typing import Any
 
-from harness.run.lanes import Lanes
+from harness.run.boots import Lanes
 from lab import sharing
 from lab.base import host
 from lab.base.cache import Cache

@@ -16,7 +16,7 @@ from pathlib import Path
 
 from harness.base.files import held, link_atomic, read_json, write_json, writing
 from harness.base.plain import from_plain, to_plain
-from harness.judge.statuses import matrix_status
+from harness.judge.cells import matrix_status
 from harness.record.store import LATEST, KernelFacts, new_run_id
 from harness.scenario.model import Clock, Status
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_LAB_BROKEN, EXIT_PASS, Misuse

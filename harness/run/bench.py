@@ -12,9 +12,8 @@ from harness.judge.cells import CellResult
 from harness.judge.verdict import Verdict
 from harness.record.judging import Altered, judge_run, results_of
 from harness.record.store import RunFacts, RunFolder, Store, load_run
-from harness.run.boots import Boots, Turns, adopt, recorded
+from harness.run.boots import Boots, Lanes, Turns, adopt, recorded
 from harness.run.events import Listener, RunStarted, nobody
-from harness.run.lanes import Lanes
 from harness.run.plan import PlannedRun, Request, plan_run
 from harness.scenario.model import Scenario
 from lab.base import host

@@ -9,9 +9,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.judge.cells import CellResult
+from harness.judge.cells import ENDINGS, LAB_BROKE, WORST_FIRST, CellResult, ending, exit_code, roll_up, worst
 from harness.judge.claims import XFAIL, XPASS
-from harness.judge.statuses import ENDINGS, LAB_BROKE, WORST_FIRST, ending, exit_code, roll_up, worst
 from harness.judge.verdict import Verdict, judge, verdict_document
 from harness.report.terminal.terminal import print_verdict
 from harness.report.words import Effort, Surroundings, conclusion

@@ -10,7 +10,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from harness.run.lanes import Lanes, Stopped
+from harness.run.boots import Lanes, Stopped
 from lab.base.host import GUEST_OVERHEAD
 
 GIB = 1 << 30

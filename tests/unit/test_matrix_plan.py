@@ -10,7 +10,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from rich.console import Console
 
-from harness.judge.statuses import matrix_status
+from harness.judge.cells import matrix_status
 from harness.matrix import worker
 from harness.matrix.driver import dealt, read_shard
 from harness.record.matrices import MatrixCell, MatrixRecord, load_matrix, matrices, new_matrix, same_request, with_cell

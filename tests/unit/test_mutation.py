@@ -16,9 +16,8 @@ from harness.base.plain import identity
 from harness.record.judging import judge_run
 from harness.record.store import Store, planned, save_boot
 from harness.run.bench import Bench, Run
-from harness.run.boots import Turns
+from harness.run.boots import Lanes, Turns
 from harness.run.events import nobody
-from harness.run.lanes import Lanes
 from harness.scenario.model import Scenario
 from harness.studies.mutation import schemata
 from harness.studies.mutation.campaign import MutantCampaign, cheap

@@ -8,7 +8,7 @@ import pytest
 
 from harness.commands.common.options import SCENARIOS
 from harness.judge import cells as cells_module
-from harness.judge.statuses import ENDINGS
+from harness.judge.cells import ENDINGS
 from harness.record import judging
 from harness.record.judging import judge_run
 from harness.record.store import Store, load_run
