@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which element of the way to the disks limits a load: the precedence, and the sentence.
+"""Which element of the way to the disks limits a load: the precedence, the sentence, and what raised limits give.
 
 What is nearer to the work comes first, for whatever is before it fills up behind it:
 
@@ -11,14 +11,19 @@ What is nearer to the work comes first, for whatever is before it fills up behin
 5. the load itself, when all that it has in flight is at the devices and nothing is full.
 """
 
-from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from dataclasses import dataclass, replace
+from math import ceil
 
-from harness.limits.elements import Element, ElementKind, elements
+from harness.limits.elements import QUEUES, Element, ElementKind, elements
 from harness.limits.limits import arm_bound
 from harness.metrics.occupancy import LoadUse, mean_use
 from harness.scenario.model import Arm, Load
 from lab.base.errors import Misuse
+from lab.topology.limits import refusals
+from lab.topology.model import Hba, Stack, StackKind, Topology
+from lab.topology.origins import multiplied
+from lab.topology.ranges import in_ranges
 
 PRECEDENCE = (
     ElementKind.SELECTOR,
@@ -105,3 +110,234 @@ def _share_of_bound(arm: Arm, load: Load, bw: float) -> float | None:
     except Misuse:
         return None
     return bw / allowed
+
+
+# A limit is a capacity: bytes per second, tags, requests. Where a depth binds, throughput is depth over latency, so a
+# shorter latency (a seek, a service time) always helps, and is not tried. A processor a quarter faster is the same as
+# devices a quarter slower with throughput counted in their own, longer seconds.
+RAISE = 1.25
+LEAST_GAIN = 0.02
+"""What the named limit must gain more than, and any other less."""
+_DISK_RATES, _DISK_TIMES = ("rate", "rpm"), ("seek", "service")
+_MOST_WEIGHT = 100
+"""ST_MAX_RELATIVE_THROUGHPUT of drivers/md/dm-ps-service-time.c."""
+
+
+@dataclass(frozen=True)
+class Alteration:
+    """One limit a quarter higher: the arm and load to run instead, and what their throughput is multiplied with.
+
+    ``named`` is the bottleneck itself. ``refused`` says why the limit cannot be raised, and is empty otherwise.
+    """
+
+    label: str
+    says: str
+    arm: Arm
+    load: Load
+    named: bool = False
+    times: float = 1.0
+    refused: str = ""
+
+
+@dataclass(frozen=True)
+class ProofRow:
+    """``gain`` is relative: 0.25 is a quarter more. None where it was not measured, and ``reason`` says why."""
+
+    change: Alteration
+    gain: float | None
+    reason: str = ""
+
+    @property
+    def agrees(self) -> bool:
+        """Whether it is as the name of the bottleneck has it; what was not measured agrees."""
+        if self.gain is None:
+            return True
+        return self.gain > LEAST_GAIN if self.change.named else self.gain < LEAST_GAIN
+
+
+@dataclass(frozen=True)
+class Proof:
+    """The throughput of one arm and load, in bytes per second, and what each raised limit makes of it."""
+
+    bottleneck: Bottleneck
+    base: float
+    rows: tuple[ProofRow, ...]
+
+    @property
+    def named(self) -> ProofRow:
+        return next(row for row in self.rows if row.change.named)
+
+    @property
+    def proven(self) -> bool:
+        """False also where the named limit could not be raised: see ``named``."""
+        return self.named.gain is not None and all(row.agrees for row in self.rows)
+
+
+def changes(arm: Arm, load: Load, bottleneck: Bottleneck) -> tuple[Alteration, ...]:
+    """One for each limit that the load meets, the named one first. Raises ValueError when nothing is named."""
+    if bottleneck.binding is None:
+        raise ValueError(f"{bottleneck.arm}.{bottleneck.load} has no bottleneck")
+    raised = _Raise(arm, load, bottleneck.binding)
+    every: list[Alteration] = []
+    for kind in ElementKind:
+        every += _RAISED[kind](raised, [element for element in bottleneck.elements if element.kind is kind])
+    every += raised.parallel_disks()
+    known = [replace(row, refused=row.refused or "; ".join(map(str, refusals(row.arm.topology)))) for row in every]
+    return tuple(sorted(known, key=lambda change: not change.named))
+
+
+def _multiply(topology: Topology, kind: str, names: Iterable[str], factors: Mapping[str, float]) -> Topology:
+    for name in names:
+        for key, factor in factors.items():
+            topology = multiplied(topology, f"{kind}.{name}.{key}", factor)
+    return topology
+
+
+@dataclass(frozen=True)
+class _Raise:
+    """Raises limits of one arm and load, of which ``binding`` is the bottleneck. Methods get elements of one kind."""
+
+    arm: Arm
+    load: Load
+    binding: Element
+
+    def _alter(self, label: str, says: str, topology: Topology, *, named: bool = False) -> Alteration:
+        return Alteration(label, says, replace(self.arm, topology=topology), self.load, named)
+
+    def disks(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        faster = dict.fromkeys(_DISK_RATES, RAISE) | dict.fromkeys(_DISK_TIMES, 1 / RAISE)
+        for group in groups:
+            if self.binding.kind not in QUEUES:
+                topology = _multiply(self.arm.topology, "disk", group.names, faster)
+                yield self._alter(group.label, "a quarter faster", topology, named=group == self.binding)
+            else:
+                topology = _multiply(self.arm.topology, "disk", group.names, {"rate": RAISE})
+                yield self._alter(f"{group.label}.rate", "a quarter higher", topology)
+
+    def parallel_disks(self) -> Iterator[Alteration]:
+        """Disks that serve any number of requests at once have no limit, but a latency."""
+        topology = self.arm.topology
+        luns = [lun for role in self.load.roles.values() for disk in role.disks for lun in topology.leaves(disk)]
+        behind = dict.fromkeys(disk for lun in luns for disk in topology.luns[lun].disks)
+        parallel = [name for name in behind if topology.disks[name].service]
+        if parallel and self.binding.kind not in QUEUES:
+            faster = _multiply(topology, "disk", parallel, {"service": 1 / RAISE})
+            yield self._alter(f"disk.{in_ranges(parallel)}", "a quarter faster", faster)
+
+    def links(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        for group in groups:
+            # What the selector overloads is part of what is said of it.
+            if not group.binds or self.binding.kind is not ElementKind.SELECTOR:
+                topology = _multiply(self.arm.topology, "link", group.names, {"rate": RAISE, "cost": 1 / RAISE})
+                yield self._alter(group.label, "a quarter faster", topology, named=group == self.binding)
+
+    def selectors(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        topology = self.arm.topology
+        for group in groups:
+            adaptive = {name: _adaptive(topology, topology.stacks[name]) for name in group.names}
+            better = replace(topology, stacks={**topology.stacks, **adaptive})
+            yield self._alter(group.label, "service-time, weighted by links", better, named=group == self.binding)
+
+    def cpu(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        slower = dict.fromkeys(_DISK_RATES, 1 / RAISE) | dict.fromkeys(_DISK_TIMES, RAISE)
+        topology = _multiply(self.arm.topology, "disk", self.arm.topology.disks, slower)
+        topology = _multiply(topology, "link", topology.links, {"rate": 1 / RAISE, "cost": RAISE})
+        for group in groups:
+            says = "a quarter faster, to the devices"
+            yield replace(self._alter(group.label, says, topology, named=group == self.binding), times=RAISE)
+
+    def host_queues(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        def deeper(hba: Hba) -> dict[str, int]:
+            # A LUN can hold no more than its host has.
+            return dict.fromkeys(
+                ("can_queue", *(("cmd_per_lun",) if hba.cmd_per_lun == hba.can_queue else ())),
+                ceil(hba.can_queue * RAISE),
+            )
+
+        yield from self._depths("can_queue", deeper, groups)
+
+    def lun_depths(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        for row in self._depths("cmd_per_lun", lambda hba: {"cmd_per_lun": ceil(hba.cmd_per_lun * RAISE)}, groups):
+            queue = dict(row.arm.queue)
+            if "nr_requests" in queue:
+                queue["nr_requests"] = str(ceil(int(queue["nr_requests"]) * RAISE))
+            yield replace(row, arm=replace(row.arm, queue=queue))
+
+    def _depths(
+        self, key: str, deeper: Callable[[Hba], dict[str, int]], groups: Sequence[Element]
+    ) -> Iterator[Alteration]:
+        """All hosts with other depths, of which ``key`` is the one that is named."""
+        was = self.arm.topology.hbas
+        now = {name: replace(hba, **deeper(hba)) for name, hba in was.items()}  # type: ignore[arg-type]
+        says = _from_to(*([getattr(hba, key) for hba in hbas.values()] for hbas in (was, now)))
+        if groups:
+            topology = replace(self.arm.topology, hbas=now)
+            yield self._alter(f"hba.{key}", says, topology, named=self.binding in groups)
+
+    def iodepths(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        roles = self.load.roles
+        deeper = {
+            name: replace(role, iodepth=ceil(role.iodepth * RAISE))
+            if role.ioengine == "io_uring" or (role.ioengine == "libaio" and role.direct)
+            else role
+            for name, role in roles.items()
+        }
+        refused = "" if deeper != roles else "its roles have one request in flight each"
+        says = _from_to(*([role.iodepth for role in each.values()] for each in (roles, deeper)))
+        for group in groups:
+            load, named = replace(self.load, roles=deeper), group == self.binding
+            yield Alteration(group.label, says, self.arm, load, named, refused=refused)
+
+    def paces(self, groups: Sequence[Element]) -> Iterator[Alteration]:
+        """Roles that pace themselves, a quarter faster: a higher rate, or a shorter thinktime."""
+        for group in groups:
+            was = {name: self.load.roles[name].options for name in group.names}
+            now = {name: _faster(options) for name, options in was.items()}
+            changed = dict.fromkeys(
+                f"{key} {was[name][key]} -> {value}"
+                for name, options in now.items()
+                for key, value in options.items()
+                if value != was[name][key]
+            )
+            roles = {name: replace(self.load.roles[name], options=options) for name, options in now.items()}
+            load = replace(self.load, roles={**self.load.roles, **roles})
+            yield Alteration(group.label, "; ".join(changed), self.arm, load, group == self.binding)
+
+
+def _adaptive(topology: Topology, stack: Stack) -> Stack:
+    """All paths at once, each with as much in flight as its narrowest link carries."""
+    if stack.kind is not StackKind.MULTIPATH:
+        return stack
+    rates = [_narrowest(topology, path) for path in stack.over]
+    weights = tuple(max(1, round(_MOST_WEIGHT * rate / max(rates))) for rate in rates)
+    return replace(stack, selector="service-time", policy="multibus", throughput=weights)
+
+
+def _narrowest(topology: Topology, path: str) -> int:
+    return min((topology.links[link].rate for link in topology.links_below(path)), default=1)
+
+
+def _faster(options: Mapping[str, str]) -> Mapping[str, str]:
+    changed = dict(options)
+    for key in ("rate", "rate_iops"):
+        if key in options:
+            changed[key] = str(ceil(int(options[key]) * RAISE))
+    if "thinktime" in options:
+        changed["thinktime"] = str(int(int(options["thinktime"]) / RAISE))
+    return changed
+
+
+def _from_to(before: Iterable[int], after: Iterable[int]) -> str:
+    return ", ".join(dict.fromkeys(f"{was} -> {now}" for was, now in zip(before, after, strict=True)))
+
+
+_RAISED = {
+    ElementKind.DISK: _Raise.disks,
+    ElementKind.LINK: _Raise.links,
+    ElementKind.SELECTOR: _Raise.selectors,
+    ElementKind.CPU: _Raise.cpu,
+    ElementKind.HOST_QUEUE: _Raise.host_queues,
+    ElementKind.LUN_DEPTH: _Raise.lun_depths,
+    ElementKind.IODEPTH: _Raise.iodepths,
+    ElementKind.PACE: _Raise.paces,
+}

@@ -22,7 +22,7 @@ from harness.scenario.model import (
     Reproduction,
 )
 from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio, sampled_names
-from lab.kernels.ranges import RangeError, parse_range
+from lab.kernels.release import RangeError, parse_range
 from lab.topology.model import Topology
 from lab.yaml.fields import Field, Row
 from lab.yaml.strict import Map, Node, Scalar

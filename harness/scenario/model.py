@@ -7,8 +7,7 @@ from enum import StrEnum
 from pathlib import Path
 
 from lab.base.digest import WORDS
-from lab.kernels.ranges import parse_range
-from lab.kernels.release import Release
+from lab.kernels.release import Release, parse_range
 from lab.topology.model import Loss, Topology
 
 
@@ -296,7 +295,7 @@ class Scenario:
 
 
 def is_in(release: str, kernels: str) -> bool:
-    """Whether a kernel is in a range (``lab.kernels.ranges``). False for a release that cannot be parsed."""
+    """Whether a kernel is in a range (``lab.kernels.release``). False for a release that cannot be parsed."""
     try:
         version = Release.parse(release)
     except ValueError:

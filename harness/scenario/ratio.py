@@ -13,7 +13,7 @@ from typing import NamedTuple
 
 from harness.scenario.metric_names import GUEST, HOST, IDLE, LOCKS, LUN, METRICS, SAMPLED, SHARING
 from harness.scenario.model import MIXED, Bound, Clock, Operand, Ratio, Scenario
-from lab.kernels.ranges import RangeError
+from lab.kernels.release import RangeError
 from lab.topology.model import Topology
 from lab.yaml.strict import names, nearest, quoted
 

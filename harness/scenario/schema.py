@@ -9,7 +9,7 @@ from harness.scenario.metric_names import HOST, IDLE, LUN, SAMPLED
 from harness.scenario.model import Clock, Requirements, Source, Status
 from harness.scenario.ratio import BASELINE, BOUND, BOUND_PATTERN
 from lab.guest.steps.device import FAULTS, LOSE_DISK
-from lab.kernels.ranges import RANGE_PATTERN
+from lab.kernels.release import RANGE_PATTERN
 from lab.topology.fields import QUEUE_FIELDS, TOPOLOGY_RECORD
 from lab.topology.ranges import NameRange
 from lab.topology.settings import setting_fields, tried_fields

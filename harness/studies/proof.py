@@ -7,8 +7,7 @@ from statistics import fmean
 
 from harness.base.plain import to_plain
 from harness.judge.cells import CellResult
-from harness.limits.bottleneck import Bottleneck
-from harness.limits.counterfactual import Alteration, Proof, ProofRow, changes
+from harness.limits.bottleneck import Alteration, Bottleneck, Proof, ProofRow, changes
 from harness.record.store import RunFolder
 from harness.run.bench import Bench
 from harness.run.plan import Request

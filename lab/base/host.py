@@ -9,6 +9,9 @@ from dataclasses import dataclass
 from math import ceil
 from pathlib import Path
 
+from lab.base.errors import LabBroken
+from lab.base.process import run
+
 GUEST_OVERHEAD = 256 << 20
 """Bytes that QEMU needs in addition to the guest's memory: translated code, firmware, heap."""
 _MOST_CROWDED = 10.0
@@ -146,3 +149,15 @@ def install_line(needs: tuple[Need, ...]) -> str:
     if shutil.which("apt-get") is None:
         return f"install, under the names that your distribution gives them: {packages}"
     return f"apt-get install -y --no-install-recommends {packages}"
+
+
+COMPILER = "gcc"
+REMEDY = "apt-get install gcc libc6-dev, or what scripts/host-packages names on other distributions"
+SECONDS = 120
+
+
+def compiler_version(wanted_for: str) -> str:
+    """The output of gcc --version. Raises LabBroken when there is no compiler; ``wanted_for`` ends its message."""
+    if shutil.which(COMPILER) is None:
+        raise LabBroken(f"no C compiler is installed; {wanted_for}", remedy=REMEDY)
+    return run([COMPILER, "--version"], timeout=SECONDS, hint=REMEDY).stdout.decode(errors="replace")

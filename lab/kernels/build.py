@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base import host
-from lab.base.compiler import compiler_version
 from lab.base.digest import canonical, digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
+from lab.base.host import compiler_version
 from lab.base.process import run
 from lab.base.units import Tell
 from lab.kernels import kconfig

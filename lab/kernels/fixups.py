@@ -5,8 +5,7 @@ import re
 from collections.abc import Iterable
 from dataclasses import dataclass
 
-from lab.kernels.ranges import parse_range
-from lab.kernels.release import Release
+from lab.kernels.release import Release, parse_range
 
 
 @dataclass(frozen=True)

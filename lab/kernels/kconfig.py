@@ -14,8 +14,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from lab.base.errors import CannotJudge, InputErrors, Problem
-from lab.kernels.ranges import RangeError, parse_range
-from lab.kernels.release import Release
+from lab.kernels.release import RangeError, Release, parse_range
 from lab.yaml.strict import shown_path
 
 FRAGMENTS = Path(__file__).resolve().parents[2] / "kconfigs"

@@ -7,7 +7,7 @@ from typing import Protocol
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
 from lab.base.units import Tell, silent
-from lab.kernels import debian, distro, local, mainline, packaged, tree, ubuntu
+from lab.kernels import debian, local, mainline, packaged, tree, ubuntu
 from lab.kernels.model import Kernel
 
 DEFAULT = "distro"
@@ -34,7 +34,7 @@ class Provider(Protocol):
 PROVIDERS: Mapping[str, Provider] = {
     "debian:": debian.resolve,
     "ubuntu:": ubuntu.resolve,
-    "distro": distro.resolve,
+    "distro": ubuntu.resolve_distro,
     "path:": local.resolve_path,
     "tree:": tree.resolve,
     "source:": packaged.resolve,

@@ -8,8 +8,8 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 
 from lab.base.cache import Cache
-from lab.base.compiler import COMPILER as COMPILER_OF_HOST
-from lab.base.compiler import REMEDY, SECONDS, compiler_version
+from lab.base.host import COMPILER as COMPILER_OF_HOST
+from lab.base.host import REMEDY, SECONDS, compiler_version
 from lab.base.process import run
 from lab.base.units import Tell, silent
 from lab.packages.tools import HOST, LIBRARIES, OVERRIDE, Tools, Toolset, fetch, wanted

@@ -12,8 +12,7 @@ import pytest
 from harness.judge.cells import Ensemble, _mean, skipped
 from harness.judge.operands import Evidence, window_values
 from harness.judge.verdict import judge
-from harness.limits.bottleneck import NOTHING, bottleneck
-from harness.limits.counterfactual import changes
+from harness.limits.bottleneck import NOTHING, bottleneck, changes
 from harness.limits.elements import ElementKind
 from harness.limits.filling import Flow, FlowElement, FlowKind, fill
 from harness.limits.limits import arm_bound

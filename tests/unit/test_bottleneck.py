@@ -9,8 +9,17 @@ from rich.console import Console
 
 from harness.commands.common.options import SCENARIOS
 from harness.limits import bottleneck as precedence_module
-from harness.limits.bottleneck import NOTHING, PRECEDENCE, UNCOUNTED, Bottleneck, bottleneck
-from harness.limits.counterfactual import Alteration, Proof, ProofRow, changes
+from harness.limits.bottleneck import (
+    NOTHING,
+    PRECEDENCE,
+    UNCOUNTED,
+    Alteration,
+    Bottleneck,
+    Proof,
+    ProofRow,
+    bottleneck,
+    changes,
+)
 from harness.limits.elements import Element, ElementKind
 from harness.metrics.node import MeasurementError
 from harness.metrics.occupancy import DiskTime, Held, LoadUse, mean_use, read_use

@@ -12,8 +12,7 @@ from lab.kernels.build import Toolchain, recipe
 from lab.kernels.fixups import FIXUPS, Fixup, fixups_for, major_version
 from lab.kernels.kconfig import describe_drift, drift, fragments, lost, read_fragments
 from lab.kernels.mutants import catalogue, mutation
-from lab.kernels.ranges import parse_range
-from lab.kernels.release import Release
+from lab.kernels.release import Release, parse_range
 from lab.realise.capability import REQUIRED_OPTIONS
 
 RELEASE = Release.parse("6.12.7")

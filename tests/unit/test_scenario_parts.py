@@ -15,7 +15,7 @@ from harness.scenario.metric_names import GUEST, IDLE, METRICS, SHARING
 from harness.scenario.model import Bound, KnownFailure, Operand, Scenario, is_in
 from harness.scenario.ratio import ExpressionError, Names, parse_bound, parse_ratio
 from lab.base.errors import InputErrors, Misuse
-from lab.kernels.ranges import RangeError, parse_range
+from lab.kernels.release import RangeError, parse_range
 from tests.unit.scenario_text import GOOD, load
 
 KNOWN = """\

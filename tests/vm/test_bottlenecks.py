@@ -5,8 +5,7 @@ import pytest
 
 from harness.commands.common.options import SCENARIOS
 from harness.limits import bottleneck as precedence_module
-from harness.limits.bottleneck import PRECEDENCE, Bottleneck
-from harness.limits.counterfactual import LEAST_GAIN
+from harness.limits.bottleneck import LEAST_GAIN, PRECEDENCE, Bottleneck
 from harness.limits.elements import ElementKind
 from harness.record.judging import explain_run
 from harness.record.store import RunFolder, Store, load_run

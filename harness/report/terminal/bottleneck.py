@@ -6,8 +6,7 @@ from collections.abc import Collection, Iterator, Sequence
 from rich.table import Column, Table
 from rich.text import Text
 
-from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck
-from harness.limits.counterfactual import Proof, ProofRow
+from harness.limits.bottleneck import NOTHING, UNCOUNTED, Bottleneck, Proof, ProofRow
 from harness.report.terminal.printing import figures, folded, plain_table
 
 _WIDEST = 30

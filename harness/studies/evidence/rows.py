@@ -16,7 +16,7 @@ from harness.scenario.load import Refused, find_scenarios, variant
 from harness.scenario.model import Agreement, Bound, Claim, Clock, Control, Ratio, Reproduction, Scenario, is_in
 from harness.scenario.ratio import BOUND, FIGURE, ExpressionError, names_of, parse_bound, parse_ratio
 from lab.base.errors import InputErrors, Misuse
-from lab.kernels.ranges import RANGE_PATTERN, RangeError, parse_range
+from lab.kernels.release import RANGE_PATTERN, RangeError, parse_range
 from lab.topology.limits import refusals
 from lab.topology.origins import multiplied
 from lab.yaml.fields import Choice, Field, ListOf, Number, Record, Row, Text, name_text

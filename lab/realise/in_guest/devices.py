@@ -112,7 +112,10 @@ def _limits(topology: Topology, limits: Mapping[str, str]) -> Iterator[Step]:
 
 
 def losses(topology: Topology, load: str, lost: Sequence[Loss]) -> Meanwhile:
-    """The step that takes each path away and gives it back while ``load`` runs."""
+    """The step that makes each path fail all I/O and gives it back while ``load`` runs.
+
+    A SCSI device goes offline, a port of an NVMe target becomes inaccessible.
+    """
     # One path may be lost when another one is back.
     timed = [(loss.end, step) for loss in lost for step in _give_back(topology, loss.path)]
     timed += [(loss.start, step) for loss in lost for step in _lose(topology, loss.path)]
