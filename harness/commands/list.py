@@ -10,7 +10,7 @@ from harness.limits.load import load_scenario
 from harness.scenario.load import find_scenarios
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_MISUSE, EXIT_PASS, InputErrors
-from lab.kernels.offers import Offer, offers
+from lab.kernels.debian import Offer, offers
 from lab.topology.load import catalogue
 
 

@@ -31,8 +31,8 @@ from harness.report.terminal.progress import progress
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from lab.base.errors import EXIT_PASS, CannotJudge, LabBroken, Misuse
+from lab.kernels.debian import expand
 from lab.kernels.git import commit_of, is_repository
-from lab.kernels.offers import expand
 from lab.yaml.strict import shown_path
 
 KERNELS = "debian:5.10 debian:6.1 debian:6.12 debian:7.2"

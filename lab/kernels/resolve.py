@@ -7,7 +7,7 @@ from typing import Protocol
 from lab.base.cache import Cache
 from lab.base.errors import Misuse
 from lab.base.units import Tell, silent
-from lab.kernels import debian, local, mainline, packaged, tree, ubuntu
+from lab.kernels import debian, local, packaged, tree, ubuntu
 from lab.kernels.model import Kernel
 
 DEFAULT = "distro"
@@ -39,7 +39,7 @@ PROVIDERS: Mapping[str, Provider] = {
     "tree:": tree.resolve,
     "source:": packaged.resolve,
     "mutant:": packaged.resolve_mutant,
-    "mainline:": mainline.resolve,
+    "mainline:": ubuntu.resolve_mainline,
     "host": local.resolve_host,
 }
 

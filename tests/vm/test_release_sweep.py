@@ -18,7 +18,7 @@ from harness.studies.timeline.sweep import Sweep, Sweeper, label, sweep
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.base.units import silent
-from lab.kernels.offers import ALL, expand, offers
+from lab.kernels.debian import ALL, expand, offers
 from lab.kernels.resolve import resolve
 from lab.kernels.store import KIND
 from lab.session import Lab, open_lab

@@ -20,8 +20,8 @@ from harness.scenario.load import find_scenarios
 from harness.scenario.model import Scenario
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError, CannotJudge, Misuse
+from lab.kernels.debian import expand, offers
 from lab.kernels.model import Kernel
-from lab.kernels.offers import expand, offers
 from lab.kernels.resolve import resolve
 from lab.session import Lab, open_lab, ready_qemu
 
