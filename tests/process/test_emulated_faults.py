@@ -34,11 +34,15 @@ def test_a_device_that_qemu_has_not(lab: FakeLab, options: tuple[str, ...]) -> N
     assert not lab.boots()
 
 
-def test_an_inventory_on_such_a_qemu(lab: FakeLab) -> None:
+def test_a_qemu_without_a_device_and_a_throttle_that_lets_too_few_requests_pass(lab: FakeLab) -> None:
     done = look(lab, "neighbours", FAKE_DEVICES="pcie-root-port scsi-hd")
     assert done.returncode == EXIT_CANNOT_JUDGE
     assert "this QEMU has no device virtio-scsi-pci" in done.stderr
     assert not lab.boots()
+    lab.scenario.write_text(WALL.replace("rw: randread, bs: 4k, iodepth: 256", "rw: randread, bs: 256k, iodepth: 8"))
+    done = lab.run(FAKE_DEVICES=DEVICES)
+    assert done.returncode == EXIT_MISUSE
+    assert "bs: the throttle of disk p0 passes 30 requests in a window of 8 s, too few for a ratio" in done.stderr
 
 
 MOST = "".join(f"  p{number}: {{hba: twa0, disks: [p0]}}\n" for number in range(2, 9))
@@ -59,13 +63,6 @@ def test_what_no_controller_carries(lab: FakeLab, words: str) -> None:
     assert done.returncode == EXIT_MISUSE
     assert words in done.stderr
     assert not lab.boots()
-
-
-def test_a_throttle_that_lets_too_few_requests_pass(lab: FakeLab) -> None:
-    lab.scenario.write_text(WALL.replace("rw: randread, bs: 4k, iodepth: 256", "rw: randread, bs: 256k, iodepth: 8"))
-    done = lab.run(FAKE_DEVICES=DEVICES)
-    assert done.returncode == EXIT_MISUSE
-    assert "bs: the throttle of disk p0 passes 30 requests in a window of 8 s, too few for a ratio" in done.stderr
 
 
 def test_an_inventory_whose_qemu_is_killed_from_outside(lab: FakeLab) -> None:

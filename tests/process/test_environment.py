@@ -68,11 +68,8 @@ def sources(tmp_path: Path, checkout: Path) -> Sources:
     return Sources(folder, checkout)
 
 
-def test_the_console_script_runs_the_checkout(built: Sources) -> None:
+def test_the_console_script_runs_the_checkout_and_exits_128_where_it_cannot_be_loaded(built: Sources) -> None:
     assert _run(built.link / "bin" / "blklab").stdout == "started\n"
-
-
-def test_a_console_script_that_cannot_be_loaded_exits_128(built: Sources) -> None:
     file = built.folder / "harness" / "cli.py"
     text = file.read_text()
     file.write_text("import no_such_module\n")
@@ -97,15 +94,12 @@ def test_an_interrupt_while_the_interpreter_starts_is_not_exit_1(built: Sources)
     assert codes <= {130, -signal.SIGINT, 0}, codes
 
 
-def test_an_environment_that_is_current_is_left_alone(built: Sources) -> None:
+def test_an_environment_is_left_alone_while_it_is_current_and_in_its_folder(built: Sources, tmp_path: Path) -> None:
     before = built.link.readlink(), built.link.stat().st_mtime_ns
     done = built.environment()
     assert (done.returncode, done.stderr) == (0, "")
     assert (built.link.readlink(), built.link.stat().st_mtime_ns) == before
     assert built.environment("--current").stdout == f"{built.link}\n"
-
-
-def test_an_environment_of_another_folder_is_not_taken_for_this_one(built: Sources, tmp_path: Path) -> None:
     copy = tmp_path / "copy"
     shutil.copytree(built.folder, copy, symlinks=True)
     shutil.copytree(built.folder / "scripts", copy / "scripts", dirs_exist_ok=True)

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from lab.base.errors import KernelFailed, LabBroken
+from lab.base.errors import BlklabError, KernelFailed, LabBroken
 from lab.shell.argv import ERR, OUT, REPORT
 from lab.shell.enter import run_errand, script
 from tests.unit.test_shell import SPEC
@@ -84,30 +84,33 @@ def test_a_guest_that_is_lost_says_how_far_it_came(errand: Errand, text: bytes) 
     assert caught.value.message == f'the guest {how}; last words on its console: "[1.0] going on"'
 
 
-def test_a_guest_that_says_nothing_is_waited_for_so_long(errand: Errand) -> None:
-    with pytest.raises(LabBroken, match=r"not within 1 s; nothing on its console"):
-        errand("channels = guest(); signal.pause()", patience=1.0)
-
-
-def test_a_kernel_that_dies_before_the_command_gives_no_verdict(errand: Errand) -> None:
-    with pytest.raises(LabBroken, match=r"it ended; .*Kernel panic - not syncing: IO-APIC"):
-        errand('console.write(b"[0.1] Kernel panic - not syncing: IO-APIC\\n[0.1] Rebooting\\n")')
-
-
-def test_a_kernel_that_dies_of_the_command(errand: Errand) -> None:
-    with pytest.raises(KernelFailed, match=r"died while the command ran: .*Oops: 0002"):
-        errand('guest()[2].write(b"ready\\n"); console.write(b"[9.1] Oops: 0002\\n")')
+@pytest.mark.parametrize(
+    ("body", "kind", "says"),
+    [
+        ("channels = guest(); signal.pause()", LabBroken, r"not within 1 s; nothing on its console"),
+        (
+            'console.write(b"[0.1] Kernel panic - not syncing: IO-APIC\\n[0.1] Rebooting\\n")',
+            LabBroken,
+            r"it ended; .*Kernel panic - not syncing: IO-APIC",
+        ),
+        (
+            'guest()[2].write(b"ready\\n"); console.write(b"[9.1] Oops: 0002\\n")',
+            KernelFailed,
+            r"died while the command ran: .*Oops: 0002",
+        ),
+        ('sys.exit("no such option")', LabBroken, r'did not start the command, it ended; .*: "no such option"'),
+    ],
+    ids=["silent", "died before the command", "died of the command", "virtme-ng failed"],
+)
+def test_a_guest_that_gives_no_status(errand: Errand, body: str, kind: type[BlklabError], says: str) -> None:
+    with pytest.raises(kind, match=says):
+        errand(body, patience=1.0 if "pause" in body else PATIENCE)
 
 
 def test_a_disk_that_is_missing(errand: Errand, capfd: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(LabBroken, match="set-up of the guest failed, see above"):
         errand('_, err, report = guest(); err.write(b"disk a is missing\\n"); report.write(b"ready\\nunfit\\n")')
     assert capfd.readouterr().err == "disk a is missing\n"
-
-
-def test_errors_of_virtme_ng_are_reported(errand: Errand) -> None:
-    with pytest.raises(LabBroken, match=r'did not start the command, it ended; .*: "no such option"'):
-        errand('sys.exit("no such option")')
 
 
 def test_the_script_finds_its_ports_by_the_names_that_the_kernel_gives(tmp_path: Path) -> None:

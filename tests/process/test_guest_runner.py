@@ -245,10 +245,12 @@ def test_a_knob_that_may_be_refused(desk: Desk) -> None:
     assert desk.run([Try("a", f"{desk.folder}/sys/absent", "1")]).unfit.startswith("step 1: a: nothing matches")
 
 
-def test_a_knob_that_cannot_be_written(desk: Desk) -> None:
+def test_a_knob_that_refuses_or_keeps_its_own_mind_is_named(desk: Desk) -> None:
     reader = desk.run([Tune("queue.nr_requests[p0]", "/dev/full", "1")])
     assert reader.unfit == "step 1: queue.nr_requests[p0]: the kernel refused 1 in /dev/full"
     assert desk.run([Write("/dev/full", "1")]).unfit == "step 1: write 1 to /dev/full: refused"
+    reader = desk.run([Phase("x"), Tune("queue.nr_requests[p0]", "/dev/null", "1")])
+    assert reader.unfit == "step 2: queue.nr_requests[p0]: asked for 1, /dev/null reads"
 
 
 def test_a_missing_attribute_is_recognised(desk: Desk) -> None:
@@ -265,19 +267,11 @@ def test_a_missing_attribute_is_recognised(desk: Desk) -> None:
     assert said(Tune("queue.scheduler[p0]", gone, "1")) == ""
 
 
-def test_a_knob_that_keeps_its_own_mind(desk: Desk) -> None:
-    reader = desk.run([Phase("x"), Tune("queue.nr_requests[p0]", "/dev/null", "1")])
-    assert reader.unfit == "step 2: queue.nr_requests[p0]: asked for 1, /dev/null reads"
-
-
-def test_an_empty_value_can_be_written(desk: Desk) -> None:
+def test_an_empty_value_can_be_written_and_nothing_behind_an_unfit_step_is_done(desk: Desk) -> None:
     knob = desk.folder / "sys" / "knob"
     knob.write_text("full")
     assert desk.run([Write(str(knob), "")]).bye
     assert knob.read_text() == ""
-
-
-def test_nothing_behind_an_unfit_step_is_done(desk: Desk) -> None:
     reader = desk.run([MakeFolder(str(desk.folder / "absent" / "x")), MakeFolder(str(desk.folder / "later"))])
     assert reader.unfit.startswith("step 1: mkdir ")
     assert not (desk.folder / "later").exists()

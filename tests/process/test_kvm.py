@@ -1,6 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 from pathlib import Path
 
+import pytest
+
 from lab.qemu.kvm import Kvm, KvmState, prove_kvm
 from lab.qemu.probe import Qemu
 from tests.process.conftest import FakeQemu
@@ -19,36 +21,24 @@ def verdict(fake_qemu: FakeQemu, tmp_path: Path, body: str, patience: float = 60
     return prove_kvm(qemu, spec.kernel, device=device, patience=patience)
 
 
-def test_a_kernel_that_wants_a_root_is_the_proof(fake_qemu: FakeQemu, tmp_path: Path) -> None:
-    body = """
-console.write(BOOT)
-forever()
-"""
-    kvm = verdict(fake_qemu, tmp_path, body)
-    assert (kvm.state, kvm.model) == (KvmState.WORKS, "host")
-    assert "looked for a root file system" in kvm.proof
+WORKING = "console.write(BOOT)\nforever()\n"
+REFUSAL = 'sys.exit("error: failed to set MSR 0x10a to 0x0")'
 
 
-def test_a_model_that_qemu_refuses_is_followed_by_another(fake_qemu: FakeQemu, tmp_path: Path) -> None:
-    body = """
-if host:
-    sys.exit("error: failed to set MSR 0x10a to 0x0")
-console.write(BOOT)
-forever()
-"""
-    kvm = verdict(fake_qemu, tmp_path, body)
-    assert (kvm.state, kvm.model) == (KvmState.WORKS, "qemu64")
-
-
-def test_a_kernel_that_stops_after_its_first_words_hangs(fake_qemu: FakeQemu, tmp_path: Path) -> None:
-    body = 'console.write(b"Booting from ROM\\n"); forever()'
-    kvm = verdict(fake_qemu, tmp_path, body, patience=1)
-    assert (kvm.state, kvm.model) == (KvmState.HANGS, "")
-    assert 'last words "Booting from ROM"' in kvm.proof
-    assert "qemu64" not in kvm.proof
-
-
-def test_both_models_refused(fake_qemu: FakeQemu, tmp_path: Path) -> None:
-    kvm = verdict(fake_qemu, tmp_path, 'sys.exit("error: failed to set MSR 0x10a to 0x0")')
-    assert kvm.state is KvmState.HANGS
-    assert kvm.proof.count("MSR 0x10a") == 2
+@pytest.mark.parametrize(
+    ("body", "state", "model", "words"),
+    [
+        (WORKING, KvmState.WORKS, "host", ("looked for a root file system",)),
+        (f"if host:\n    {REFUSAL}\n{WORKING}", KvmState.WORKS, "qemu64", ()),
+        ('console.write(b"Booting from ROM\\n"); forever()', KvmState.HANGS, "", ('last words "Booting from ROM"',)),
+        (REFUSAL, KvmState.HANGS, "", ("MSR 0x10a", "MSR 0x10a")),
+    ],
+    ids=["it wants a root", "one model is refused", "it stops after its first words", "both models are refused"],
+)
+def test_a_kernel_is_the_proof(
+    fake_qemu: FakeQemu, tmp_path: Path, body: str, state: KvmState, model: str, *, words: tuple[str, ...]
+) -> None:
+    kvm = verdict(fake_qemu, tmp_path, body, patience=1 if "Booting" in body else 60)
+    assert (kvm.state, kvm.model) == (state, model)
+    assert all(kvm.proof.count(word) == words.count(word) for word in words)
+    assert "Booting" not in body or "qemu64" not in kvm.proof

@@ -21,7 +21,7 @@ def reaped(pid: int) -> bool:
     return not Path(f"/proc/{pid}").exists()
 
 
-def test_a_plain_run(fake_qemu: FakeQemu, folder: Path) -> None:
+def test_output_is_passed_on_as_lines_of_text(fake_qemu: FakeQemu, folder: Path) -> None:
     spec = fake_qemu('console.write(b"one\\r\\ntwo\\r\\n"); results.write(b"READY\\nbye\\n")')
     watch = Recorder({"READY": Note.READY})
     ending = run(spec, folder, watch, LONG)
@@ -29,12 +29,21 @@ def test_a_plain_run(fake_qemu: FakeQemu, folder: Path) -> None:
     assert watch.on(Channel.CONSOLE) == ["one", "two"]
     assert watch.on(Channel.RESULTS) == ["READY", "bye"]
     assert (folder / "console.txt").read_bytes() == b"one\r\ntwo\r\n"
+    watch = Recorder()
+    run(fake_qemu('results.write(b"\\xff\\x00\\r\\n\\n\\xc3")'), folder, watch, LONG)
+    assert watch.on(Channel.RESULTS) == ["\ufffd\0", "", "\ufffd"]
 
 
-def test_lines_are_handed_over_while_the_machine_runs(fake_qemu: FakeQemu, folder: Path) -> None:
+def test_lines_are_handed_over_while_the_machine_runs_and_the_watcher_may_stop_it(
+    fake_qemu: FakeQemu, folder: Path
+) -> None:
     spec = fake_qemu('results.write(b"half "); results.write(b"a line\\n"); forever()')
     ending = run(spec, folder, Recorder({"half a line": Note.STOP}), LONG)
     assert (ending.reason, ending.signal) == (Reason.WATCH, signal.SIGTERM)
+    spec = fake_qemu(f'console.write(b"[    1.0] fine\\n{OOPS}\\n"); forever()')
+    watch = Recorder({OOPS: Note.STOP})
+    assert run(spec, folder, watch, LONG).reason is Reason.WATCH
+    assert watch.on(Channel.CONSOLE)[-1] == OOPS
 
 
 def test_large_results_arrive_whole(fake_qemu: FakeQemu, folder: Path) -> None:
@@ -54,32 +63,25 @@ def test_leftovers_of_an_earlier_run_are_not_read(fake_qemu: FakeQemu, folder: P
     assert watch.lines == []
 
 
-def test_exit_with_an_error_before_a_word_is_a_refusal(fake_qemu: FakeQemu, folder: Path) -> None:
+def test_an_error_before_a_word_is_a_refusal_and_after_it_an_ending(fake_qemu: FakeQemu, folder: Path) -> None:
     spec = fake_qemu('sys.exit("qemu: -frobnicate: invalid option")')
     with pytest.raises(LabBroken, match="invalid option") as caught:
         run(spec, folder, Recorder(), LONG)
     assert "fake-qemu -M pc" in caught.value.message
-
-
-def test_error_after_a_word_is_an_ending(fake_qemu: FakeQemu, folder: Path) -> None:
     ending = run(fake_qemu('console.write(b"x"); sys.exit("no more")'), folder, Recorder(), LONG)
     assert (ending.returncode, ending.reason, ending.stderr) == (1, Reason.EXITED, "no more\n")
+    ending = run(fake_qemu("os.kill(os.getpid(), signal.SIGSEGV)"), folder, Recorder(), LONG)
+    assert (ending.returncode, ending.signal, ending.reason) == (None, signal.SIGSEGV, Reason.EXITED)
 
 
-def test_silence_ends_at_the_deadline_for_ready(fake_qemu: FakeQemu, folder: Path) -> None:
+def test_silence_and_a_hang_after_ready_end_at_their_deadlines(fake_qemu: FakeQemu, folder: Path) -> None:
     ending = run(fake_qemu("forever()"), folder, Recorder(), SHORT)
     assert (ending.reason, ending.ready) == (Reason.DEADLINE, False)
     assert 0.5 <= ending.wall < 1.5
-
-
-def test_a_hang_after_ready_ends_at_the_deadline_in_total(fake_qemu: FakeQemu, folder: Path) -> None:
     spec = fake_qemu('results.write(b"READY\\n"); forever()')
     ending = run(spec, folder, Recorder({"READY": Note.READY}), SHORT)
     assert (ending.reason, ending.ready) == (Reason.DEADLINE, True)
     assert ending.wall >= 1.5
-
-
-def test_closed_channels_are_not_an_ending(fake_qemu: FakeQemu, folder: Path) -> None:
     spec = fake_qemu('results.write(b"bye\\n"); results.close(); console.close(); forever()')
     assert run(spec, folder, Recorder(), SHORT).reason is Reason.DEADLINE
 
@@ -95,24 +97,6 @@ def test_a_flooding_console_is_stopped(fake_qemu: FakeQemu, folder: Path, chunk:
     limits = Limits(console_bytes=100_000)
     ending = run(fake_qemu(f"while True: console.write({chunk})"), folder, Recorder(), limits)
     assert ending.reason is Reason.FLOOD
-
-
-def test_an_oops_reaches_the_watcher_who_may_stop(fake_qemu: FakeQemu, folder: Path) -> None:
-    spec = fake_qemu(f'console.write(b"[    1.0] fine\\n{OOPS}\\n"); forever()')
-    watch = Recorder({OOPS: Note.STOP})
-    assert run(spec, folder, watch, LONG).reason is Reason.WATCH
-    assert watch.on(Channel.CONSOLE)[-1] == OOPS
-
-
-def test_death_by_a_signal_is_told(fake_qemu: FakeQemu, folder: Path) -> None:
-    ending = run(fake_qemu("os.kill(os.getpid(), signal.SIGSEGV)"), folder, Recorder(), LONG)
-    assert (ending.returncode, ending.signal, ending.reason) == (None, signal.SIGSEGV, Reason.EXITED)
-
-
-def test_garbage_is_passed_on_as_text(fake_qemu: FakeQemu, folder: Path) -> None:
-    watch = Recorder()
-    run(fake_qemu('results.write(b"\\xff\\x00\\r\\n\\n\\xc3")'), folder, watch, LONG)
-    assert watch.on(Channel.RESULTS) == ["\ufffd\0", "", "\ufffd"]
 
 
 def test_another_thread_can_end_it(fake_qemu: FakeQemu, folder: Path) -> None:

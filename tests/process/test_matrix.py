@@ -9,17 +9,7 @@ import pytest
 
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_INTERRUPTED, EXIT_LAB_BROKEN, EXIT_MISUSE, EXIT_PASS
 from tests.process.fake_lab import CELLS, FakeLab
-from tests.process.matrix_lab import (
-    WHOLE,
-    assert_whole,
-    kernels,
-    lay_out,
-    matrix,
-    record,
-    runs,
-    statuses,
-    words,
-)
+from tests.process.matrix_lab import WHOLE, assert_whole, kernels, lay_out, matrix, record, runs, statuses, words
 
 
 @pytest.fixture(autouse=True)

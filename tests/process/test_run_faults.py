@@ -4,7 +4,7 @@
 import os
 import re
 import subprocess
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from contextlib import AbstractContextManager, contextmanager
 from pathlib import Path
 
@@ -27,89 +27,33 @@ def refused(lab: FakeLab, done: "subprocess.CompletedProcess[str]", code: int, w
     assert not list(lab.results.glob("*/*/run.json"))
 
 
-FILE_MISTAKES: list[tuple[str, Callable[[str], str], str]] = [
-    ("a misspelt key", lambda t: t.replace("seeds:", "sceds:"), r"t\.yaml:7:1: sceds: .*seeds"),
-    (
-        "a quoted number",
-        lambda t: t.replace("iodepth: 256", 'iodepth: "256"'),
-        r'iodepth: expected an integer, got "256"',
-    ),
-    ("a duplicate key", lambda t: t + "seeds: 3\n", r"t\.yaml:\d+:1: .*seeds.*(twice|again|duplicate|already)"),
-    ("an unquoted 6.10", lambda t: t + "from: {report: x, kernel: 6.10}\n", r"t\.yaml:\d+:\d+: .*6\.10"),
-    (
-        "a ratio of a load that is not there",
-        lambda t: t.replace("limited.lopsided.victim.iops /", "limited.lopsidet.victim.iops /"),
-        r"t\.yaml:\d+:\d+: .*lopsidet.*lopsided",
-    ),
-    (
-        "the wall clock",
-        lambda t: t.replace("clock: virtual", "clock: wall"),
-        r"t\.yaml:7:\d+: seeds: the wall clock has boots",
-    ),
-    (
-        "a device of the other clock",
-        lambda t: t.replace("topology: neighbours", "topology: ./rig.yaml"),
-        r"nvme: QEMU devices complete in host time",
-    ),
-    ("no control", lambda t: t[: t.index("controls:")], r"controls is missing .*claims can fail"),
-    ("no YAML", lambda t: "{" + t, r"t\.yaml:\d+:\d+: "),
-    ("nothing", lambda t: "", r"t\.yaml:1:1: "),
-    ("bytes", lambda t: "\0\0", r"t\.yaml"),
-]
-
-
-@pytest.mark.parametrize("change, words", [row[1:] for row in FILE_MISTAKES], ids=[row[0] for row in FILE_MISTAKES])
-def test_a_mistake_in_a_scenario_file(lab: FakeLab, change: Callable[[str], str], words: str) -> None:
+@pytest.mark.parametrize(
+    "text, words",
+    [
+        (GOOD.replace("seeds:", "sceds:"), r"t\.yaml:7:1: sceds: .*seeds"),
+        (GOOD.replace("topology: neighbours", "topology: ./rig.yaml"), "nvme: QEMU devices complete in host time"),
+        ("", r"t\.yaml:1:1: "),
+        ("\0\0", r"t\.yaml"),
+    ],
+    ids=["a misspelt key", "a device of the other clock", "nothing", "bytes"],
+)
+def test_a_mistake_in_a_scenario_file(lab: FakeLab, text: str, words: str) -> None:
     (lab.folder / "rig.yaml").write_text(RIG.replace("driver: tcm_loop", "driver: nvme"))
-    lab.scenario.write_text(change(GOOD))
+    lab.scenario.write_text(text)
     refused(lab, lab.run(), EXIT_MISUSE, words)
 
 
-def test_a_qemu_without_a_device(lab: FakeLab) -> None:
-    lab.scenario.write_text(GOOD.replace("clock: virtual", "clock: wall").replace("seeds: 2\n", ""))
-    done = lab.run()
-    assert done.returncode == EXIT_CANNOT_JUDGE
-    assert "SKIP" in done.stdout
-    said = " ".join(done.stdout.split())
-    for name in ("pcie-root-port", "virtio-scsi-pci", "scsi-hd"):
-        assert f"this QEMU has no device {name}" in said
-    assert not lab.boots()
-
-
-def test_all_mistakes_at_once(lab: FakeLab) -> None:
-    text = GOOD.replace("seeds: 2", 'sceds: "2"').replace("iodepth: 256", 'iodepth: "256"').replace("p1, rw", "p9, rw")
-    lab.scenario.write_text(text)
-    done = lab.run()
-    refused(lab, done, EXIT_MISUSE, "sceds")
-    assert "iodepth" in done.stderr
-    assert "p9" in done.stderr
-
-
 @pytest.mark.parametrize(
-    "name, words",
+    "options, words",
     [
-        ("shared-que", "no scenario .*shared-que.*shared-queue"),
-        ("/nonexistent/x.yaml", "/nonexistent/x.yaml"),
-        (".", "."),
-        ("", "no scenario"),
+        (("no-such-scenario",), "no scenario .*no-such-scenario"),
+        (("{0}/t.yaml", "--kernel", "fedora:40"), r'"fedora:40" is not a kernel that blklab knows[\s\S]*debian:'),
+        (("{0}/t.yaml", "--kernel", "path:."), "holds no kernel"),
     ],
 )
-def test_an_unknown_scenario(lab: FakeLab, name: str, words: str) -> None:
-    refused(lab, lab.call(*lab.words(scenario=name)[:2], "--results", str(lab.results)), EXIT_MISUSE, words)
-
-
-@pytest.mark.parametrize(
-    "kernel, code, words",
-    [
-        ("fedora:40", EXIT_MISUSE, r'"fedora:40" is not a kernel that blklab knows[\s\S]*debian:'),
-        ("debian", EXIT_MISUSE, '"debian" is not a kernel'),
-        ("debian:6,1", EXIT_MISUSE, '"debian:6,1" is not a kernel'),
-        ("path:/nonexistent", EXIT_MISUSE, "/nonexistent does not exist"),
-        ("path:.", EXIT_MISUSE, "holds no kernel"),
-    ],
-)
-def test_an_unknown_kernel(lab: FakeLab, kernel: str, code: int, words: str) -> None:
-    refused(lab, lab.run("--kernel", kernel), code, words)
+def test_an_unknown_scenario_or_kernel(lab: FakeLab, options: tuple[str, ...], words: str) -> None:
+    own = (word.format(lab.folder) for word in options)
+    refused(lab, lab.call("run", *own, "--results", str(lab.results)), EXIT_MISUSE, words)
 
 
 def test_an_image_that_is_none(lab: FakeLab) -> None:
@@ -123,40 +67,37 @@ def test_modules_of_another_kernel(lab: FakeLab) -> None:
     refused(lab, lab.run(), EXIT_CANNOT_JUDGE, "is 6.1.0-1-fake, its modules are for 6.2.0-1-fake")
 
 
+@pytest.mark.parametrize(
+    ("variables", "code", "words"),
+    [
+        ({"BLKLAB_CACHE": "{0}/empty"}, EXIT_LAB_BROKEN, r"trixie cannot be fetched[\s\S]*remedy: check the network"),
+        (
+            {"BLKLAB_QEMU": "host", "PATH": "{0}"},
+            EXIT_LAB_BROKEN,
+            r"qemu-system-x86_64 is not installed\n  remedy: ",
+        ),
+        ({"BLKLAB_QEMU": "/nonexistent/qemu"}, EXIT_MISUSE, "BLKLAB_QEMU=/nonexistent/qemu is no program"),
+        (
+            {"FAKE_VERSION": "QEMU emulator version 6.2.0 (Debian 1:6.2+dfsg-2ubuntu6)"},
+            EXIT_LAB_BROKEN,
+            r"is QEMU 6\.2\.0, blklab needs 7\.2 or later\n  remedy: name a later one in BLKLAB_QEMU",
+        ),
+        ({"FAKE_VERSION": "GNU bash, version 5.2"}, EXIT_LAB_BROKEN, "its --version prints"),
+        *(
+            ({"BLKLAB_CACHE": place}, EXIT_LAB_BROKEN, rf"the cache {place} cannot be written.*\n.*BLKLAB_CACHE=")
+            for place in ("/dev/null", "/proc/no-such")
+        ),
+    ],
+)
+def test_a_host_that_lacks_something(lab: FakeLab, variables: dict[str, str], code: int, words: str) -> None:
+    own = {name: text.format(lab.folder) for name, text in variables.items()}
+    refused(lab, lab.run(**own), code, words)
+
+
 def test_no_network_and_an_empty_cache(lab: FakeLab) -> None:
     done = lab.run("--kernel", "debian:6.1", BLKLAB_CACHE=str(lab.folder / "empty"))
-    refused(
-        lab,
-        done,
-        EXIT_LAB_BROKEN,
-        r"cannot be fetched from http://127\.0\.0\.1:1/debian[\s\S]*remedy: check the network",
-    )
-
-
-def test_no_network_and_no_payload(lab: FakeLab) -> None:
-    done = lab.run(BLKLAB_CACHE=str(lab.folder / "empty"))
-    refused(lab, done, EXIT_LAB_BROKEN, r"trixie cannot be fetched[\s\S]*remedy: check the network")
-
-
-def test_a_qemu_that_is_not_there(lab: FakeLab) -> None:
-    done = lab.run(BLKLAB_QEMU="host", PATH=str(lab.folder))
-    refused(lab, done, EXIT_LAB_BROKEN, r"qemu-system-x86_64 is not installed\n  remedy: ")
-    done = lab.run(BLKLAB_QEMU="/nonexistent/qemu")
-    refused(lab, done, EXIT_MISUSE, "BLKLAB_QEMU=/nonexistent/qemu is no program")
-
-
-def test_a_qemu_that_is_too_old(lab: FakeLab) -> None:
-    done = lab.run(FAKE_VERSION="QEMU emulator version 6.2.0 (Debian 1:6.2+dfsg-2ubuntu6)")
-    refused(
-        lab,
-        done,
-        EXIT_LAB_BROKEN,
-        r"is QEMU 6\.2\.0, blklab needs 7\.2 or later\n  remedy: name a later one in BLKLAB_QEMU",
-    )
-
-
-def test_what_is_no_qemu(lab: FakeLab) -> None:
-    refused(lab, lab.run(FAKE_VERSION="GNU bash, version 5.2"), EXIT_LAB_BROKEN, "its --version prints")
+    words = r"cannot be fetched from http://127\.0\.0\.1:1/debian[\s\S]*remedy: check the network"
+    refused(lab, done, EXIT_LAB_BROKEN, words)
 
 
 def test_the_host_is_looked_at_before_anything_is_fetched(lab: FakeLab) -> None:
@@ -194,12 +135,6 @@ def test_a_cache_that_changed_boots_nothing(lab: FakeLab) -> None:
         path.write_bytes(stored)
         path.chmod(mode)
     assert lab.run().returncode == EXIT_PASS
-
-
-@pytest.mark.parametrize("place", ["/dev/null", "/proc/no-such"])
-def test_a_place_that_can_hold_no_cache(lab: FakeLab, place: str) -> None:
-    words = rf"the cache {place} cannot be written.*\n.*BLKLAB_CACHE="
-    refused(lab, lab.run(BLKLAB_CACHE=place), EXIT_LAB_BROKEN, words)
 
 
 @contextmanager

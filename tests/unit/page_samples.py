@@ -36,9 +36,7 @@ def page_run(
     of = KernelFacts("debian:6.1", release + hostile, f"Debian {hostile}", "k" * 64)
     run = Store(root).new_run(model, replace(facts(model, cells), kernel=of))
     for number, cell in enumerate(cells):
-        measured = {
-            **files(together=shares[cell.arm] + cell.seed),
-        }
+        measured = {**files(together=shares[cell.arm] + cell.seed)}
         died = Outcome.OOPS if hostile and number == len(cells) - 1 else Outcome.BYE
         save_boot(replace(record(run.fresh_boot_folder(cell), measured, died), detail=hostile))
     run.finish(judge_run(run), elapsed=1.0)

@@ -56,12 +56,7 @@ def test_a_missing_requirement_skips_with_all_reasons() -> None:
 
 @pytest.mark.parametrize(
     ("status", "lab_broke", "code"),
-    [
-        (Status.ERROR, False, 125),
-        (Status.ERROR, True, 128),
-        (Status.MISS, False, 125),
-        (Status.FAIL, False, 1),
-    ],
+    [(Status.ERROR, False, 125), (Status.ERROR, True, 128), (Status.MISS, False, 125), (Status.FAIL, False, 1)],
 )
 def test_one_bad_boot_decides(status: Status, lab_broke: bool, code: int) -> None:
     bad = CellResult("none", 2, status, ("as it was",), outcome=Outcome.LOST, lab_broke=lab_broke)

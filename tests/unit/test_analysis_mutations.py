@@ -34,7 +34,7 @@ from tests.unit.test_bottleneck import TWO, bucket_load
 from tests.unit.test_metrics_counters import RR, TWO_PATHS
 from tests.unit.test_metrics_fio import altered
 from tests.unit.test_metrics_samples import AFTER, BEFORE, SAMPLES, changed
-from tests.unit.test_occupancy import figures as sampled_figures
+from tests.unit.test_metrics_samples import figures as sampled_figures
 
 
 @pytest.mark.parametrize("value", [math.nan, math.inf])

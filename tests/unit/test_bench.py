@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Which run folder a request works in; whole runs are in tests/process/test_run.py."""
+"""Which run folder a request works in, and what a boot that could not be set up says of its cell."""
 
 from contextlib import AbstractContextManager
 from dataclasses import replace
@@ -8,22 +8,25 @@ from typing import Any, cast
 
 import pytest
 
-from harness.record.store import RunFacts, RunFolder, Store, planned
+from harness.record.judging import judge_run
+from harness.record.store import RunFacts, RunFolder, Store, planned, save_boot
 from harness.run.bench import Bench
-from harness.scenario.model import Scenario
+from harness.scenario.model import Arm, Scenario, Status
 from lab.base.errors import Misuse
+from lab.base.record import Outcome
+from tests.unit.analysis_samples import claim, null_topology, scenario
 from tests.unit.scenario_text import GOOD, load
-from tests.unit.store_samples import facts
+from tests.unit.store_samples import KERNEL, facts, files, new_run, record
 
 
 @pytest.fixture
-def scenario(tmp_path: Path) -> Scenario:
+def sound(tmp_path: Path) -> Scenario:
     return load(GOOD, tmp_path)
 
 
 @pytest.fixture
-def wanted(scenario: Scenario) -> RunFacts:
-    return facts(scenario, planned([(arm, seed, ()) for seed in (1, 2) for arm in scenario.arms]))
+def wanted(sound: Scenario) -> RunFacts:
+    return facts(sound, planned([(arm, seed, ()) for seed in (1, 2) for arm in sound.arms]))
 
 
 @pytest.fixture
@@ -31,32 +34,32 @@ def store(tmp_path: Path) -> Store:
     return Store(tmp_path / "results")
 
 
-def folder(store: Store, facts: RunFacts, scenario: Scenario) -> AbstractContextManager[RunFolder]:
-    return Bench(cast(Any, None), store)._folder(facts, scenario)
+def folder(store: Store, facts: RunFacts, sound: Scenario) -> AbstractContextManager[RunFolder]:
+    return Bench(cast(Any, None), store)._folder(facts, sound)
 
 
-def test_an_unfinished_run_of_the_same_facts_is_taken_up(store: Store, scenario: Scenario, wanted: RunFacts) -> None:
-    with folder(store, wanted, scenario) as first:
+def test_an_unfinished_run_of_the_same_facts_is_taken_up(store: Store, sound: Scenario, wanted: RunFacts) -> None:
+    with folder(store, wanted, sound) as first:
         pass
-    with folder(store, replace(wanted, command=("another", "way")), scenario) as second:
+    with folder(store, replace(wanted, command=("another", "way")), sound) as second:
         assert second.path == first.path
 
 
-def test_the_newest_of_several_is(store: Store, scenario: Scenario, wanted: RunFacts) -> None:
-    with folder(store, wanted, scenario) as first, folder(store, wanted, scenario) as second:
+def test_the_newest_of_several_is(store: Store, sound: Scenario, wanted: RunFacts) -> None:
+    with folder(store, wanted, sound) as first, folder(store, wanted, sound) as second:
         assert second.path != first.path, "the first is being worked on"
-    with folder(store, wanted, scenario) as third:
+    with folder(store, wanted, sound) as third:
         assert third.path == max(first.path, second.path)
 
 
 def test_a_new_run_that_another_process_locks_first_is_left_to_it(
-    store: Store, scenario: Scenario, wanted: RunFacts, monkeypatch: pytest.MonkeyPatch
+    store: Store, sound: Scenario, wanted: RunFacts, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    taken, free = (store.new_run(scenario, wanted) for _ in range(2))
+    taken, free = (store.new_run(sound, wanted) for _ in range(2))
     made = iter((taken, free))
     monkeypatch.setattr(store, "unfinished", lambda name: ())
-    monkeypatch.setattr(store, "new_run", lambda scenario, facts: next(made))
-    with taken.held(), folder(store, wanted, scenario) as mine:
+    monkeypatch.setattr(store, "new_run", lambda sound, facts: next(made))
+    with taken.held(), folder(store, wanted, sound) as mine:
         assert mine is free
         with pytest.raises(Misuse, match="in use by another process"), mine.held():
             pytest.fail("the lock was given twice")
@@ -66,36 +69,36 @@ def test_a_new_run_that_another_process_locks_first_is_left_to_it(
     "change", [{"scenario_digest": "x"}, {"seeds": (1,)}, {"arms": ("shared",)}, {"qemu": "8.0"}, {"baseline": "r"}]
 )
 def test_other_facts_make_another_run(
-    store: Store, scenario: Scenario, wanted: RunFacts, change: dict[str, object]
+    store: Store, sound: Scenario, wanted: RunFacts, change: dict[str, object]
 ) -> None:
-    with folder(store, wanted, scenario) as first:
+    with folder(store, wanted, sound) as first:
         pass
-    with folder(store, replace(wanted, **change), scenario) as second:  # type: ignore[arg-type]
+    with folder(store, replace(wanted, **change), sound) as second:  # type: ignore[arg-type]
         assert second.path != first.path
 
 
 @pytest.mark.parametrize("damage", [b"", b"{", b"{}", b"[]", b'{"schema": 99}'])
-def test_a_damaged_run_is_left_alone(store: Store, scenario: Scenario, wanted: RunFacts, damage: bytes) -> None:
-    with folder(store, wanted, scenario) as first:
+def test_a_damaged_run_is_left_alone(store: Store, sound: Scenario, wanted: RunFacts, damage: bytes) -> None:
+    with folder(store, wanted, sound) as first:
         (first.path / "run.json").write_bytes(damage)
-    with folder(store, wanted, scenario) as second:
+    with folder(store, wanted, sound) as second:
         assert second.path != first.path
     assert (first.path / "run.json").read_bytes() == damage
 
 
-def test_a_judged_run_is_not_taken_up(store: Store, scenario: Scenario, wanted: RunFacts) -> None:
-    with folder(store, wanted, scenario) as first:
+def test_a_judged_run_is_not_taken_up(store: Store, sound: Scenario, wanted: RunFacts) -> None:
+    with folder(store, wanted, sound) as first:
         (first.path / "verdict.json").write_text("{}")
-    with folder(store, wanted, scenario) as second:
+    with folder(store, wanted, sound) as second:
         assert second.path != first.path
 
 
-def test_errors_inside_are_passed_on(store: Store, scenario: Scenario, wanted: RunFacts) -> None:
+def test_errors_inside_are_passed_on(store: Store, sound: Scenario, wanted: RunFacts) -> None:
     """Misuse decides only whether a folder is fit to be taken up, not what happens in it."""
     for _ in range(2):
-        with pytest.raises(Misuse, match="the BASE run is gone"), folder(store, wanted, scenario):
+        with pytest.raises(Misuse, match="the BASE run is gone"), folder(store, wanted, sound):
             raise Misuse("the BASE run is gone")
-    assert len(store.unfinished(scenario.name)) == 1
+    assert len(store.unfinished(sound.name)) == 1
 
 
 @pytest.mark.parametrize(("way", "adopting"), [("measure", True), ("run", False)])
@@ -108,3 +111,36 @@ def test_a_study_takes_equal_boots_of_other_runs_and_a_run_makes_its_own(
     monkeypatch.setattr(Bench, "_carry_out", lambda *_, adopting: seen.append(adopting))
     getattr(Bench(cast(Any, None), store), way)(None)
     assert seen == [adopting]
+
+
+GONE = "step 9: queue.iosched/prio_aging_expire[l0]: nothing matches /sys/block/nullb0/queue/iosched/prio_aging_expire"
+
+
+def model() -> Scenario:
+    plain = scenario([claim()])
+    return replace(plain, arms={"none": Arm("none", null_topology(), {"scheduler": "mq-deadline"}, {})})
+
+
+def booted(folder: Path, unfit: str) -> RunFolder:
+    run = new_run(folder, model(), seeds=1)
+    (cell,) = run.facts.cells
+    boot = record(run.fresh_boot_folder(cell), files(), Outcome.UNFIT)
+    save_boot(replace(boot, detail=unfit))
+    return run
+
+
+def test_an_attribute_that_the_elevator_lacks_is_skipped_by_its_name_and_the_kernel_s(tmp_path: Path) -> None:
+    verdict = judge_run(booted(tmp_path, GONE))
+    assert (verdict.status, verdict.exit_code) == (Status.SKIP, 125)
+    assert verdict.cells[0].reasons == (f"mq-deadline of {KERNEL.release} has no attribute prio_aging_expire",)
+
+
+def test_an_interrupt_that_the_kernel_routes_itself_is_skipped(tmp_path: Path) -> None:
+    verdict = judge_run(booted(tmp_path, "step 7: hba.interrupts[nvme0]: the kernel routes interrupt 25 itself"))
+    assert (verdict.status, verdict.exit_code) == (Status.SKIP, 125)
+    assert verdict.cells[0].reasons == (f"{KERNEL.release} routes interrupt 25 of nvme0 itself",)
+
+
+@pytest.mark.parametrize("unfit", [GONE.replace("nothing matches", "the kernel refused 1 in"), "step 1: device l0: no"])
+def test_what_else_a_guest_could_not_set_up_is_an_error(tmp_path: Path, unfit: str) -> None:
+    assert judge_run(booted(tmp_path, unfit)).status is Status.ERROR

@@ -202,16 +202,8 @@ def seen(status: str, *values: float) -> ClaimSeen:
 @pytest.mark.parametrize(
     ("good", "bad", "wrong"),
     [
-        (
-            observation(untestable="no gcc"),
-            observation(seen("FAIL", 0.1)),
-            "the good end c+ cannot be tested",
-        ),
-        (
-            observation(seen("PASS", 1.0)),
-            observation(untestable="no boot"),
-            "the bad end c+ cannot be tested",
-        ),
+        (observation(untestable="no gcc"), observation(seen("FAIL", 0.1)), "the good end c+ cannot be tested"),
+        (observation(seen("PASS", 1.0)), observation(untestable="no boot"), "the bad end c+ cannot be tested"),
         (observation(seen("PASS", 1.0)), observation(seen("PASS", 1.0)), "no claim holds on the good end and fails"),
         (observation(seen("FAIL", 0.1)), observation(seen("PASS", 1.0)), "the good end fails and the bad one passes"),
         (observation(seen("PASS", 0.9, 0.5)), observation(seen("FAIL", 0.6, 0.1)), "the ranges of the ends overlap"),

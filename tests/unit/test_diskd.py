@@ -15,16 +15,7 @@ from hypothesis import strategies as st
 from lab.base.cache import Cache
 from lab.base.errors import LabBroken
 from lab.native.programs import DIALECT, DISKD, PROGRAMS, ROOT, SAMPLER, WARNINGS, build
-from tests.unit.diskd_library import (
-    SENSE_LENGTH,
-    SOURCES,
-    Command,
-    Identity,
-    Ring,
-    RingCommand,
-    Store,
-    library,
-)
+from tests.unit.diskd_library import SENSE_LENGTH, SOURCES, Command, Identity, Ring, RingCommand, Store, library
 
 pytestmark = pytest.mark.skipif(shutil.which("gcc") is None, reason="no C compiler")
 FUZZ = Path(__file__).parents[1] / "diskd" / "fuzz.c"

@@ -152,11 +152,7 @@ def test_a_kernel_or_a_mutant_has_an_expected_side() -> None:
     row = EvidenceRow(
         Topic.ZOO, "x", "x", scenario(), SHARE, bad_on=("< 5.4", "6.1"), mutant="m", mutant_is=RowSide.GOOD
     )
-    assert [row.side_of(release) for release in ("5.10.0", "6.1.9", "4.19")] == [
-        RowSide.GOOD,
-        RowSide.BAD,
-        RowSide.BAD,
-    ]
+    assert [row.side_of(release) for release in ("5.10.0", "6.1.9", "4.19")] == [RowSide.GOOD, RowSide.BAD, RowSide.BAD]
     assert row.side_of("6.12", "m") is RowSide.GOOD
     assert arms_of([row]) == ("none",)
 

@@ -35,10 +35,7 @@ def wanted(tmp_path: Path, text: str) -> tuple[str, ...]:
         ("#: CONFIG_B >= 6.13\nCONFIG_B=y\n", ()),
         ("#: CONFIG_B < 6.13\nCONFIG_B=y\n", ("CONFIG_B=y (a.config:2) is n",)),
         ("#: CONFIG_NEW or CONFIG_OLD\nCONFIG_NEW=m\nCONFIG_OLD=m\n", ()),
-        (
-            "#: CONFIG_B or CONFIG_OLD\nCONFIG_B=y\nCONFIG_OLD=y\n",
-            ("CONFIG_B or CONFIG_OLD=y (a.config:3) is n",),
-        ),
+        ("#: CONFIG_B or CONFIG_OLD\nCONFIG_B=y\nCONFIG_OLD=y\n", ("CONFIG_B or CONFIG_OLD=y (a.config:3) is n",)),
     ],
 )
 def test_what_was_lost(tmp_path: Path, text: str, missing: tuple[str, ...]) -> None:
@@ -147,11 +144,7 @@ def test_every_fixup_does_something_on_a_range_that_can_be_read(row: Fixup) -> N
 
 @pytest.mark.parametrize(
     ("said", "major"),
-    [
-        ("gcc (Debian 12.2.0-14+deb12u1) 12.2.0", 12),
-        ("gcc (GCC) 15.1.1 20250425 (Red Hat 15.1.1-1)", 15),
-        ("tcc", 0),
-    ],
+    [("gcc (Debian 12.2.0-14+deb12u1) 12.2.0", 12), ("gcc (GCC) 15.1.1 20250425 (Red Hat 15.1.1-1)", 15), ("tcc", 0)],
 )
 def test_major_version_of_a_compiler(said: str, major: int) -> None:
     assert major_version(said) == major

@@ -25,15 +25,7 @@ from harness.run.plan import Request
 from harness.scenario.load import find_scenarios
 from harness.studies.executed import Executed, load_executed, save_executed
 from lab.base.cache import Cache
-from lab.base.errors import (
-    EXIT_CANNOT_JUDGE,
-    EXIT_FAIL,
-    EXIT_MISUSE,
-    EXIT_PASS,
-    CannotJudge,
-    LabBroken,
-    Misuse,
-)
+from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, LabBroken, Misuse
 from lab.base.units import silent
 from lab.executed import source_name
 from lab.kernels.model import Kernel

@@ -75,14 +75,11 @@ def test_differences_name_the_controllers_and_lost_properties() -> None:
     assert told[-1] == "disks and links are throttles, without seek, rpm, ncq"
 
 
-def test_lost_parameters_no_longer_set_bounds() -> None:
+def test_lost_parameters_set_no_bounds_and_tags_of_virtio_scsi_are_rounded_down_to_a_power_of_two() -> None:
     disks = emulated(named("intel-965p-lvm")).disks
     assert disks["sata0"].seek == disks["sata0"].rotation == 0
     assert disks["sata0"].zones == ()
     assert {link.cost for link in emulated(named("dl980-iodrive")).links.values()} == {0}
-
-
-def test_tags_of_virtio_scsi_are_rounded_down_to_a_power_of_two() -> None:
     topology = named("calibration-tcm-loop")
     asked = replace(topology, hbas={"loop": replace(topology.hbas["loop"], can_queue=254)})
     assert emulated(asked).hbas["loop"].can_queue == 128
@@ -110,15 +107,12 @@ def test_refusals(wanted: str) -> None:
     assert not reasons(made(Driver.MPTSAS))
 
 
-def test_links_are_throttles_too() -> None:
+def test_links_are_throttles_and_what_cannot_be_combined_is_refused() -> None:
     topology = made(Driver.MPTSAS)
     hba = replace(topology.hbas["h"], links=("wire",))
     slow = replace(topology, hbas={"h": hba}, links={"wire": Link("wire", 1000)})
     assert "link wire: 1 kB/s is below 40.96 kB/s" in reasons(slow)
     assert "link wire: a throttle has no cost" in reasons(replace(slow, links={"wire": Link("wire", 10**6, cost=1)}))
-
-
-def test_controllers_that_cannot_be_combined_are_refused() -> None:
     topology = made(Driver.MPTSAS)
     mixed = replace(topology, hbas={**topology.hbas, "g": Hba("g", Driver.TCMU, 64, 64)})
     assert "driver tcmu is inside the guest" in reasons(mixed)
@@ -126,9 +120,6 @@ def test_controllers_that_cannot_be_combined_are_refused() -> None:
     assert "15 controllers on node 0" in reasons(replace(topology, hbas={**topology.hbas, **many}))
     unlike = {"a": Hba("a", Driver.NVME, 63, 63), "b": Hba("b", Driver.NVME, 64, 64)}
     assert "can_queue must equal that of HBA a" in reasons(replace(topology, hbas={**topology.hbas, **unlike}))
-
-
-def test_paths_to_a_disk() -> None:
     topology = made(Driver.MPTSAS)
     twice = {**topology.luns, "again": Lun("again", "h", ("d0",))}
     assert not reasons(replace(topology, luns=twice))
@@ -136,7 +127,4 @@ def test_paths_to_a_disk() -> None:
     assert "paths of a namespace need a stack of kind nvme" in reasons(nvme)
     stack = Stack("s", StackKind.NVME, ("d0", "again"))
     assert "lie under a stack" not in reasons(replace(nvme, stacks={"s": stack}))
-
-
-def test_every_controller_but_nvme_is_scsi() -> None:
     assert EMULATED - {Driver.NVME} == SCSI & EMULATED

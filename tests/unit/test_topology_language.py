@@ -73,13 +73,22 @@ def test_ranges(text: str, names: tuple[str, ...]) -> None:
     assert range_names(text) == names
 
 
-def test_rates_are_lower_and_times_longer_by_the_scale(topology: Topology) -> None:
+def test_rates_are_lower_and_times_longer_by_the_scale_and_a_path_has_all_links(topology: Topology) -> None:
     disk = topology.disks["d2"]
     assert (disk.rate, disk.seek, disk.rotation, disk.ncq) == (8_000_000, 80_000_000, 83_333_333, 4)
     assert (disk.look_ahead, disk.coalesce) == (2 << 20, 8)
     assert disk.zones == (Zone(512 << 20, 4_500_000),)
     assert topology.links["pcie0"] == Link("pcie0", 200_000_000, 0, "PCIe 1.0 x8")
     assert topology.links["port1"] == Link("port1", 112_800_000, 20_000, "SAS 3 Gbit/s x4")
+    assert topology.path("b1", "d1") == ("pcie0", "port1", "box")
+    assert topology.path("e1", "e1") == ("pcie1",)
+    assert topology.leaves("vol") == ("a0", "b0", "a1", "b1", "a2", "b2", "a3", "b3")
+    assert set(topology.targets()) == {"e0", "e1", "e2", "e3", *topology.luns, *topology.stacks} - set()
+    with pytest.raises(KeyError):
+        topology.region("d0")
+    assert topology.region("vol") == Region("vol", 0, 4 << 30)
+    assert topology.region("both") == Region("both", 0, (64 << 20) + (1 << 30))
+    assert topology.region("raid").size == 2 * (64 << 20)
 
 
 def test_settings_are_values_of_the_hardware_too(topology: Topology) -> None:
@@ -98,21 +107,6 @@ def test_settings_are_values_of_the_hardware_too(topology: Topology) -> None:
         apply_setting(topology, "stack.raid.md.level", 1)
 
 
-def test_a_path_has_the_links_of_host_port_enclosure_and_disk(topology: Topology) -> None:
-    assert topology.path("b1", "d1") == ("pcie0", "port1", "box")
-    assert topology.path("e1", "e1") == ("pcie1",)
-    assert topology.leaves("vol") == ("a0", "b0", "a1", "b1", "a2", "b2", "a3", "b3")
-
-
-def test_targets_are_disks_with_one_lun_luns_and_stacks(topology: Topology) -> None:
-    assert set(topology.targets()) == {"e0", "e1", "e2", "e3", *topology.luns, *topology.stacks} - set()
-    with pytest.raises(KeyError):
-        topology.region("d0")
-    assert topology.region("vol") == Region("vol", 0, 4 << 30)
-    assert topology.region("both") == Region("both", 0, (64 << 20) + (1 << 30))
-    assert topology.region("raid").size == 2 * (64 << 20)
-
-
 def test_stacks_are_built_after_their_members(topology: Topology) -> None:
     order = [stack.name for stack in build_order(topology)]
     assert order.index("mp3") < order.index("vol") < order.index("raid")
@@ -129,7 +123,7 @@ def test_stacks_are_built_after_their_members(topology: Topology) -> None:
     )
 
 
-def test_the_page_cache_is_set_and_read_back(topology: Topology) -> None:
+def test_the_page_cache_is_set_and_read_back_and_tried_attributes_come_last(topology: Topology) -> None:
     assert topology.vm == {"dirty_bytes": "67108864"}
     turned = apply_setting(topology, "vm.dirty_background_bytes", 1 << 20)
     tunes = [step.fields() for step in devices(turned) if isinstance(step, Tune) and step.knob.startswith("vm.")]
@@ -139,9 +133,6 @@ def test_the_page_cache_is_set_and_read_back(topology: Topology) -> None:
     ]
     with pytest.raises(ValueError, match="no such setting"):
         apply_setting(topology, "vm.swappiness", 1)
-
-
-def test_tried_attributes_come_after_settings(topology: Topology) -> None:
     tried = apply_try(topology, "stack.raid.queue.max_sectors_kb", 1280)
     steps = [step.fields() for step in devices(tried) if isinstance(step, Tune | Try) and "raid" in step.path]
     assert [fields[:2] for fields in steps] == [
@@ -241,9 +232,6 @@ def test_every_parameter_in_the_catalogue_needs_an_origin(tmp_path: Path, monkey
     assert "t.yaml:15:3" in found
     assert "without an origin: link.*.rate, link.*.efficiency, hba.*.can_queue (" in found
     assert in_catalogue(BARE + SOME + REST, tmp_path, monkeypatch) == ""
-
-
-def test_parameters_without_an_origin_are_listed_one_by_one(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     few = (SOME + REST).replace("disk.*.rate", "disk.e.rate")
     found = in_catalogue(BARE + few, tmp_path, monkeypatch)
     assert "without an origin: disk.d0.rate, disk.d1.rate, disk.d2.rate, disk.d3.rate (" in found

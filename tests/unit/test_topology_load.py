@@ -50,7 +50,7 @@ def test_the_whole_catalogue_loads(path: Path) -> None:
     assert not list(refusals(topology))
 
 
-def test_values_have_their_units(tmp_path: Path) -> None:
+def test_values_have_their_units_and_defaults(tmp_path: Path) -> None:
     topology = load(GOOD, tmp_path)
     assert topology.memory == 512 << 20
     assert topology.disks["a"] == Disk("a", 1 << 30, rate=2 * 10**6)
@@ -58,17 +58,8 @@ def test_values_have_their_units(tmp_path: Path) -> None:
     assert topology.hbas["h"].driver is Driver.TCM_LOOP
     assert topology.hbas["h"].hw_queues == 1
     assert topology.region("b") == Region("lb", 0, 2 << 30)
-
-
-def test_disks_on_one_lun_follow_one_another() -> None:
     assert load_topology("neighbours-one-queue", near=Path()).region("p1") == Region("all", 1 << 30, 1 << 30)
-
-
-def test_cmd_per_lun_defaults_to_can_queue(tmp_path: Path) -> None:
     assert load(GOOD.replace(", cmd_per_lun: 32", ""), tmp_path).hbas["h"].cmd_per_lun == 64
-
-
-def test_a_topology_may_be_inline() -> None:
     problems = Problems()
     node = parse(GOOD.replace("topology: t\n", "").encode(), "s.yaml", problems)
     assert load_topology(node, near=Path()).name == "inline"
@@ -140,7 +131,7 @@ def test_a_guest_has_as_many_queues_as_cpus(tmp_path: Path) -> None:
     assert "the guest has 2" in str(refusal)
 
 
-def test_several_hbas_and_several_disks_on_a_null_blk_lun_are_refused(tmp_path: Path) -> None:
+def test_drivers_have_limits_of_their_own(tmp_path: Path) -> None:
     two = GOOD.replace("luns:", "  g: {driver: tcm_loop, can_queue: 1}\nluns:").replace(
         "{hba: h, disks: [b]", "{hba: g, disks: [b]"
     )
@@ -150,9 +141,6 @@ def test_several_hbas_and_several_disks_on_a_null_blk_lun_are_refused(tmp_path: 
     )
     text = text.replace("disks: [a]}", "disks: [a, b]}").replace("  lb: {hba: h, disks: [b]}\n", "")
     assert "lun la: several disks on one LUN need driver tcm_loop" in mistakes(text, tmp_path)
-
-
-def test_scsi_debug_has_its_own_limit_of_tags(tmp_path: Path) -> None:
     text = (
         GOOD.replace("size: 2G", "size: 1G").replace("rate: 2 MB/s", "service: 1ms").replace("tcm_loop", "scsi_debug")
     )
@@ -167,12 +155,9 @@ def test_all_mistakes_come_at_once(tmp_path: Path) -> None:
     assert len(mistakes(text, tmp_path).splitlines()) == 3
 
 
-def test_an_unknown_name_lists_the_catalogue() -> None:
+def test_an_unknown_name_lists_the_catalogue_and_a_missing_file_is_misuse(tmp_path: Path) -> None:
     with pytest.raises(Misuse, match=r"no topology neighbour in the catalogue, did you mean neighbours\?"):
         load_topology("neighbour", near=Path())
-
-
-def test_a_missing_file_is_misuse(tmp_path: Path) -> None:
     with pytest.raises(Misuse, match="does not exist"):
         load_topology("./none.yaml", near=tmp_path)
 
@@ -226,16 +211,13 @@ luns:
 """
 
 
-def test_modelled_disks_have_any_rate_a_seek_and_a_link(tmp_path: Path) -> None:
+def test_modelled_disks_have_any_rate_a_seek_and_a_link_that_requests_wait_for(tmp_path: Path) -> None:
     topology = load(MODELLED, tmp_path)
     assert topology.disks["a"] == Disk("a", 1 << 30, rate=8_500_000, seek=8 * 10**6, links=("wire",))
     assert topology.links == {"wire": Link("wire", 12 * 10**6, 10**6)}
     assert topology.driver("a") is Driver.TCMU
     assert carries(topology.disks["a"], 1 << 40, Driver.TCMU) is None
     assert effective_iops(topology.disks["a"], 4096, Driver.TCMU) is None
-
-
-def test_requests_on_a_modelled_disk_wait_for_disk_and_link(tmp_path: Path) -> None:
     topology = load(MODELLED.replace("8500 kB/s", "1 MB/s").replace("12 MB/s", "1 MB/s"), tmp_path)
     each = 8_000_000 + 4_096_000 + 1_000_000 + 4_096_000
     assert longest_wait(topology.disks["a"], 4096, 10, topology) == 10 * each
@@ -264,7 +246,7 @@ def test_mistakes_about_modelled_disks(old: str, new: str, wanted: str, tmp_path
     assert wanted in mistakes(MODELLED.replace(old, new), tmp_path)
 
 
-def test_settings_change_parameters_of_modelled_disks(tmp_path: Path) -> None:
+def test_settings_change_one_parameter(tmp_path: Path) -> None:
     base = load(MODELLED, tmp_path)
     assert apply_setting(base, "disk.a.seek", 5).disks["a"] == replace(base.disks["a"], seek=5)
     assert apply_setting(base, "disk.a.rate", 5).disks["a"] == replace(base.disks["a"], rate=5)
@@ -272,9 +254,6 @@ def test_settings_change_parameters_of_modelled_disks(tmp_path: Path) -> None:
     assert apply_setting(base, "link.wire.cost", 7).links["wire"] == Link("wire", 12 * 10**6, 7)
     with pytest.raises(ValueError, match="no link wier"):
         apply_setting(base, "link.wier.rate", 7)
-
-
-def test_settings_change_one_parameter() -> None:
     base = load_topology("neighbours", near=Path())
     assert apply_setting(base, "hba.cmd_per_lun", 16).hbas["twa0"].cmd_per_lun == 16
     assert apply_setting(base, "hba.twa0.can_queue", 128).hbas["twa0"].can_queue == 128

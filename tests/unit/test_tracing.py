@@ -1,20 +1,30 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""What ``run --trace`` asks of a guest."""
+"""What ``run --trace`` asks of a guest, and executed functions by load, from addresses that a plugin of QEMU wrote."""
+
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+from typing import cast
 
 import pytest
 
 from harness.run.plan import guest_job
 from harness.run.tracing import chosen_arm, parse_events
-from lab.base.errors import Misuse
-from lab.guest.steps import job_files
-from lab.guest.steps.load import RunLoad, TraceOff, TraceOn
-from lab.session import Job, guest_steps
+from lab.base.cache import Cache
+from lab.base.errors import CannotJudge, LabBroken, Misuse
+from lab.executed import functions_of, loaded_modules
+from lab.guest.steps import Step, job_files
+from lab.guest.steps.device import Module
+from lab.guest.steps.load import RunLoad, Sampling, TraceOff, TraceOn
+from lab.native.programs import EXECUTED, plugin
+from lab.profile import Symbol
+from lab.session import Job, PreparedJob, guest_steps
 from tests.unit.analysis_samples import claim, null_topology, scenario
 
 MODEL = scenario([claim()], arms=["none", "red"])
 
 
-def job(*events: str) -> Job:
+def traced_job(*events: str) -> Job:
     plain = guest_job(MODEL, MODEL.arms["none"], 1)
     return Job(plain.queue, plain.loads, plain.pause, plain.phase, plain.labels, trace=events)
 
@@ -30,19 +40,16 @@ def test_what_is_no_event_is_refused(text: str) -> None:
 
 
 def test_events_are_on_during_each_load_only() -> None:
-    steps = [step for step in guest_steps(null_topology(), job("block:*", "irq")) if _concerned(step)]
+    steps = [step for step in guest_steps(null_topology(), traced_job("block:*", "irq")) if _concerned(step)]
     kinds = [type(step).__name__ for step in steps]
     assert kinds == ["TraceOn", "RunLoad", "TraceOff"] * len(MODEL.loads)
     assert [step.load for step in steps if isinstance(step, TraceOff)] == list(MODEL.loads)
 
 
-def test_without_events_nothing_is_traced() -> None:
-    script = job_files(guest_steps(null_topology(), job()), deadline=1)["script"]
+def test_the_guest_gets_all_events_as_one_field_and_without_events_nothing_is_traced() -> None:
+    script = job_files(guest_steps(null_topology(), traced_job()), deadline=1)["script"]
     assert b"trac" not in script
-
-
-def test_the_guest_gets_all_events_as_one_field() -> None:
-    script = job_files(guest_steps(null_topology(), job("block:*", "irq")), deadline=1)["script"]
+    script = job_files(guest_steps(null_topology(), traced_job("block:*", "irq")), deadline=1)["script"]
     assert script.count(b"\ntrace-on\tblock:* irq\n") == len(MODEL.loads)
     assert b"\ntrace-off\ttrace.solo.txt.gz\n" in script
 
@@ -55,3 +62,65 @@ def test_the_first_arm_is_the_default() -> None:
 
 def _concerned(step: object) -> bool:
     return isinstance(step, TraceOn | TraceOff | RunLoad)
+
+
+SYMBOLS = (
+    Symbol(0xFFFFFFFF81000000, "blk_mq_submit_bio"),
+    Symbol(0xFFFFFFFF81000100, "dd_insert.isra.0"),
+    Symbol(0xFFFFFFFF81000200, "dd_dispatch"),
+)
+WATCHED = Sampling(10**7, 0, 10**9, {})
+
+
+@dataclass(frozen=True)
+class FakeModules:
+    modules: Path
+
+
+@dataclass(frozen=True)
+class FakeJob:
+    steps: tuple[Step, ...]
+    kernel: FakeModules
+
+
+def job(folder: Path, *steps: Step) -> PreparedJob:
+    return cast(PreparedJob, FakeJob(steps, FakeModules(folder)))
+
+
+def test_blocks_are_those_of_the_function_before_their_address(tmp_path: Path) -> None:
+    (tmp_path / "window.0").write_text("ffffffff81000010\nffffffff81000104\nffffffffc0000000\nffffffff80000000\n")
+    (tmp_path / "window.1").write_text("ffffffff81000200\n")
+    found = functions_of(
+        job(tmp_path, RunLoad("solo", "", WATCHED), RunLoad("short", "", None), RunLoad("both", "", WATCHED)),
+        tmp_path,
+        SYMBOLS,
+    )
+    assert found == {"solo": {"blk_mq_submit_bio", "dd_insert"}, "both": {"dd_dispatch"}}
+
+
+def test_modules_count_where_their_symbols_are_known(tmp_path: Path) -> None:
+    (tmp_path / "window.0").write_text("ffffffffc0000010\n")
+    known = (*SYMBOLS, Symbol(0xFFFFFFFFC0000000, "nvme_queue_rq", "nvme_core"))
+    assert functions_of(job(tmp_path, RunLoad("solo", "", WATCHED)), tmp_path, known) == {"solo": {"nvme_queue_rq"}}
+
+
+def test_a_load_without_its_file_is_no_measurement(tmp_path: Path) -> None:
+    with pytest.raises(LabBroken, match="saw no window of load solo"):
+        functions_of(job(tmp_path, RunLoad("solo", "", WATCHED)), tmp_path, SYMBOLS)
+    with pytest.raises(CannotJudge, match="no load of this cell has a sampled window"):
+        functions_of(job(tmp_path), tmp_path, SYMBOLS)
+
+
+def test_built_in_modules_are_not_loaded(tmp_path: Path) -> None:
+    (tmp_path / "kernel").mkdir()
+    (tmp_path / "kernel" / "null_blk.ko.xz").touch()
+    assert loaded_modules(job(tmp_path, Module("null_blk"), Module("dm-mod"))) == {"null_blk"}
+
+
+@pytest.mark.parametrize("version", [(7, 2, 22), (9, 0, 0), (10, 0, 2)])
+def test_the_plugin_is_built_for_the_interface_of_its_qemu(version: tuple[int, ...], tmp_path: Path) -> None:
+    cache = Cache(tmp_path)
+    library = plugin(cache, version, EXECUTED)
+    names = subprocess.run(["nm", "-D", "--defined-only", str(library)], check=True, capture_output=True, text=True)
+    assert names.stdout.split()[2::3] == ["qemu_plugin_install", "qemu_plugin_version"]
+    cache.close()

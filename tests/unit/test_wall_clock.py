@@ -51,20 +51,15 @@ def in_sequence(results: Sequence[CellResult], rule: Rule = RULE) -> Verdict:
     return judge_in_sequence(rule, SEEDS, results, judged)
 
 
-def test_rounds_go_there_and_back() -> None:
+def test_rounds_and_windows_go_there_and_back() -> None:
     cells = [(arm.name, seed) for arm, seed in expand(MODEL, seeds=3)]
     assert cells == [("none", 1), ("red", 1), ("red", 2), ("none", 2), ("none", 3), ("red", 3)]
 
-
-def test_windows_go_there_and_back_and_start_with_either() -> None:
     def order(seed: int) -> list[str]:
         return [one.name for one in guest_job(MODEL, MODEL.arms["none"], seed).loads]
 
     assert order(2) == ["together.1", "solo.1", "solo.2", "together.2", "together.3", "solo.3"]
     assert order(1) == ["solo.1", "together.1", "together.2", "solo.2", "solo.3", "together.3"]
-
-
-def test_under_the_virtual_clock_nothing_has_changed_its_name() -> None:
     plain = scenario([claim()])
     assert [one.name for one in guest_job(plain, plain.arms["none"], 2).loads] == ["solo", "together"]
     assert SOLO.windows(1) == (SOLO,)
@@ -88,29 +83,23 @@ def record(loads: Sequence[Load], iops: Sequence[float]) -> BootRecord:
     return BootRecord(Path(), Outcome.BYE, "", (), files, "d", {}, {}, {})
 
 
-def test_a_boot_s_figure_is_the_geometric_mean_of_its_windows() -> None:
+def test_a_boot_s_figure_is_the_geometric_mean_of_all_its_windows() -> None:
     windows = (*SOLO.windows(2), *TOGETHER.windows(2))
     result = measured(MODEL.arms["none"], 1, record(windows, (100, 400, 50, 50)), (SOLO, TOGETHER), 2, release="6.1")
     assert result.status is Status.PASS, result.reasons
     assert result.figures["solo", "fast", "iops"] == pytest.approx(200)
     assert result.figures["together", "slow", "iops"] == pytest.approx(50)
     assert {key[0] for key in result.figures} == {"solo", "together"}
-
-
-def test_a_missing_window_is_not_a_figure() -> None:
     result = measured(MODEL.arms["none"], 1, record(SOLO.windows(2), (100, 100)), (SOLO,), 3, release="6.1")
     assert result.status is Status.ERROR
 
 
-def test_the_first_look_decides_a_clear_result() -> None:
+def test_the_first_look_decides_a_clear_result_and_no_other() -> None:
     verdict = in_sequence(both(GOOD_RATIOS))
     assert (verdict.status, verdict.seeds) == (Status.PASS, SEEDS[:6])
     seen = verdict.claims[0].judgement.interval
     assert seen is not None and (seen.low, seen.high) == pytest.approx((0.93, 0.99))
     assert not unmade(verdict)
-
-
-def test_one_value_beyond_the_bound_is_not_clear_yet() -> None:
     verdict = in_sequence(both(BROAD))
     assert verdict.status is Status.MISS
     assert verdict.seeds == SEEDS
@@ -128,19 +117,21 @@ def test_what_never_clears_is_done_with_a_number_of_boots() -> None:
     assert not verdict.open
 
 
-def test_a_control_that_is_not_red_is_an_error_with_its_interval() -> None:
+def test_controls_have_intervals_and_fewer_than_six_boots_decide_nothing() -> None:
     results = [cell(arm, seed, 95) for seed in SEEDS[:6] for arm in ARMS]
     verdict = in_sequence(results)
     assert verdict.status is Status.ERROR
     judgement = verdict.controls[0].judgement
     assert judgement is not None and judgement.interval is not None
-
-
-def test_an_optional_claim_keeps_no_run_going() -> None:
     model = replace(MODEL, claims=(claim(), claim(of=ratio("none.together.slow.iops"), optional=True)))
     results = both(GOOD_RATIOS)
     verdict = judge(model, results, None, SEEDS[:6], rule=RULE)
     assert not verdict.open
+    short = stopping_rule(2)
+    results = [cell(arm, seed, 95) for seed in (1, 2) for arm in ARMS]
+    verdict = judge_in_sequence(short, (1, 2), results, lambda seeds: judge(MODEL, results, None, seeds, rule=short))
+    assert verdict.status is Status.DONE
+    assert "6 boots a side at least" in verdict.claims[0].sentence
 
 
 def test_a_boot_that_went_wrong_decides_at_once() -> None:
@@ -150,14 +141,6 @@ def test_a_boot_that_went_wrong_decides_at_once() -> None:
     verdict = in_sequence(results)
     assert (verdict.status, verdict.seeds) == (Status.FAIL, (1, 2))
     assert not unmade(verdict)
-
-
-def test_fewer_than_six_boots_measure_and_decide_nothing() -> None:
-    short = stopping_rule(2)
-    results = [cell(arm, seed, 95) for seed in (1, 2) for arm in ARMS]
-    verdict = judge_in_sequence(short, (1, 2), results, lambda seeds: judge(MODEL, results, None, seeds, rule=short))
-    assert verdict.status is Status.DONE
-    assert "6 boots a side at least" in verdict.claims[0].sentence
 
 
 def test_the_document_and_the_report_have_the_interval() -> None:
@@ -188,16 +171,10 @@ def mistakes(text: str, folder: Path) -> str:
     return str(caught.value)
 
 
-def test_a_baseline_of_another_time_is_refused(tmp_path: Path) -> None:
+def test_what_a_scenario_of_the_wall_clock_may_say(tmp_path: Path) -> None:
     text = wall().replace("/ limited.solo.victim", "/ baseline.limited.solo.victim")
     assert "baseline needs the virtual clock" in mistakes(text, tmp_path)
-
-
-def test_a_window_without_a_ramp_is_refused(tmp_path: Path) -> None:
     assert "needs a ramp of at least 1s" in mistakes(wall().replace("ramp: 1s", "ramp: 100ms"), tmp_path)
-
-
-def test_a_shorter_request_timeout_allows_a_shorter_pause(tmp_path: Path) -> None:
     quick = GOOD.replace("{scheduler: none}", "{scheduler: none, io_timeout: 4000}")
     assert load(quick.replace("seeds: 2", "pause: 9s"), tmp_path).pause == 9 * 10**9
     assert "twice the request timeout" in mistakes(quick.replace("seeds: 2", "pause: 8s"), tmp_path)

@@ -46,15 +46,14 @@ def guest(cache: Cache, abort: threading.Event | None = None) -> warm.WarmGuest 
     return warm.prepared_guest(cache, BOOT, SPEC, Limits(), abort)
 
 
-def test_what_determines_the_state_of_a_guest_names_its_snapshot() -> None:
+def test_what_determines_the_state_of_a_guest_and_how_it_is_saved_names_its_snapshot(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     others = {name: warm.key_of({**BOOT, name: "another"}) for name in BOOT}
     same = {name for name, key in others.items() if key == warm.key_of(BOOT)}
     # The command line of the kernel is part of that of QEMU; the rest comes with the job.
     assert same == {"job", "work", "cmdline", "scenario", "seed"}
     assert len(set(others.values())) == len(BOOT) - len(same) + 1
-
-
-def test_another_way_of_saving_names_another_snapshot(monkeypatch: pytest.MonkeyPatch) -> None:
     before = warm.key_of(BOOT)
     monkeypatch.setattr(snapshot, "key_words", lambda: ("another",))
     assert warm.key_of(BOOT) != before

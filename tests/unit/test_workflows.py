@@ -28,15 +28,11 @@ def test_every_workflow_is_looked_at(checkout: Path) -> None:
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_actions_are_named_with_a_version(checkout: Path, name: str) -> None:
+def test_actions_have_a_version_and_scripts_are_there(checkout: Path, name: str) -> None:
     used = [step["uses"] for step in steps(checkout, name) if "uses" in step]
     assert used
     assert [one for one in used if not re.fullmatch(r"actions/[a-z-]+@v\d+", one)] == []
     assert "://" not in text(checkout, name)
-
-
-@pytest.mark.parametrize("name", NAMES)
-def test_scripts_that_are_run_are_there(checkout: Path, name: str) -> None:
     called = re.findall(r"(?:scripts|\.ci)/\w+", text(checkout, name))
     assert called
     assert [one for one in called if not (checkout / one).is_file()] == []

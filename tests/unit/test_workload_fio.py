@@ -82,9 +82,10 @@ def test_golden() -> None:
     )
 
 
-def test_windows_end_together() -> None:
+def test_windows_end_together_and_one_without_ramp_names_none() -> None:
     assert "exitall" in sections(job_file(window(VICTIM, HOG), TOPOLOGY, 1))["global"]
     assert "exitall" not in sections(job_file(window(VICTIM), TOPOLOGY, 1))["global"]
+    assert "ramp_time" not in job_file(window(VICTIM, ramp=0), TOPOLOGY, 1)
 
 
 def test_a_role_on_several_disks_is_one_group_of_fio_s() -> None:
@@ -114,10 +115,6 @@ def test_writers_of_checksums_do_not_read_and_readers_go_on_after_a_bad_block() 
     assert [jobs["hog"].get(name) for name in names] == ["crc32c", "0", None]
 
 
-def test_a_window_without_ramp_names_none() -> None:
-    assert "ramp_time" not in job_file(window(VICTIM, ramp=0), TOPOLOGY, 1)
-
-
 @pytest.mark.parametrize(
     "options, region",
     [
@@ -133,7 +130,9 @@ def test_a_role_stays_on_its_disk(options: dict[str, str], region: tuple[int, in
     assert (int(job["offset"]), int(job["size"])) == region
 
 
-def test_seeds_differ_in_random_numbers_and_phase_and_nothing_else(tmp_path: Path) -> None:
+def test_a_cell_s_job_has_every_load_in_order_and_seeds_differ_in_random_numbers_and_phase_alone(
+    tmp_path: Path,
+) -> None:
     scenario = load(GOOD, tmp_path)
     arm = scenario.arms["shared"]
     first, second = (guest_job(scenario, arm, seed) for seed in (1, 2))
@@ -145,9 +144,6 @@ def test_seeds_differ_in_random_numbers_and_phase_and_nothing_else(tmp_path: Pat
             pair for pair in zip(one.fio.split("\n"), other.fio.split("\n"), strict=True) if pair[0] != pair[1]
         ]
         assert [pair[0].partition("=")[0] for pair in differing] == ["randseed"]
-
-
-def test_a_cell_s_job_has_every_load_in_order(tmp_path: Path) -> None:
     scenario = load(GOOD, tmp_path)
     job = guest_job(scenario, scenario.arms["limited"], 1)
     assert [load.name for load in job.loads] == ["solo", "lopsided"]

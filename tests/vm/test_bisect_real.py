@@ -12,20 +12,14 @@ from pathlib import Path
 import pytest
 
 from harness.bisect.notebook import STATE
-from lab.base import host
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_PASS
 from lab.kernels import mutants, packaged, tree
 from lab.kernels.resolve import resolve
 from tests.vm.kernel_history import History, make_history
+from tests.vm.marks import building
 
-pytestmark = [
-    pytest.mark.network,
-    pytest.mark.vm,
-    pytest.mark.slow,
-    pytest.mark.timeout(4 * 3600),
-    pytest.mark.skipif(bool(host.missing_needs(host.BUILD_NEEDS)), reason="needs scripts/host-packages --build"),
-]
+pytestmark = building(4 * 3600)
 CHECKOUT = Path(__file__).parents[2]
 COUNT, CULPRIT = 66, 41
 BROKEN = (20, 32, 33, 34)

@@ -8,21 +8,15 @@ from pathlib import Path
 
 import pytest
 
-from lab.base import host
 from lab.base.cache import Cache
 from lab.base.errors import CannotJudge
 from lab.kernels import git, mutants, packaged, tree
 from lab.kernels.kconfig import fragments as own_fragments
 from lab.kernels.kconfig import lost, read_fragments
 from lab.kernels.resolve import resolve
+from tests.vm.marks import building
 
-pytestmark = [
-    pytest.mark.network,
-    pytest.mark.vm,
-    pytest.mark.slow,
-    pytest.mark.timeout(5400),
-    pytest.mark.skipif(bool(host.missing_needs(host.BUILD_NEEDS)), reason="needs scripts/host-packages --build"),
-]
+pytestmark = building(5400)
 CHECKOUT = Path(__file__).parents[2]
 
 

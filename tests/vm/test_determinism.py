@@ -22,7 +22,7 @@ from lab.base.errors import EXIT_FAIL, EXIT_PASS, BlklabError
 from lab.base.record import BootRecord, Outcome
 from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
-from lab.session import Lab, open_lab, prepare_job, run_job
+from lab.session import Lab, prepare_job, run_job
 
 pytestmark = pytest.mark.network
 CHECKOUT = Path(__file__).parents[2]
@@ -59,14 +59,6 @@ def kernel(spec: str) -> Kernel:
         return resolve(spec, Cache.default())
     except BlklabError as error:
         pytest.skip(f"{spec} cannot be had here: {error.message}")
-
-
-@pytest.fixture(scope="module")
-def lab() -> Lab:
-    try:
-        return open_lab(Cache.default())
-    except BlklabError as error:
-        pytest.skip(f"no lab on this host: {error.message}")
 
 
 @pytest.fixture

@@ -85,7 +85,7 @@ def test_an_io_costs_the_cpu_what_drafts_reckon_with(driver: Driver, tmp_path: P
             *(
                 {"that": f"{name}: no more than reckoned", "ratio": ratio, "expect": "<= 1"}
                 for name, ratio in ratios.items()
-            ),
+            )
         ],
         "controls": [
             {

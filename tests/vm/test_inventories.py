@@ -6,13 +6,10 @@ from pathlib import Path
 import pytest
 
 from harness.commands.check.inventory import look
-from lab.base.cache import Cache
-from lab.base.errors import BlklabError
 from lab.kernels.model import Kernel
-from lab.kernels.resolve import resolve
 from lab.realise.in_qemu.hardware import lacking
 from lab.realise.in_qemu.inventory import mismatches
-from lab.session import Lab, open_lab
+from lab.session import Lab
 from lab.topology.emulated import emulated
 from lab.topology.load import load_topology
 
@@ -25,15 +22,6 @@ DISKS = {
     "intel-965p-lvm": 7,
     "nvme-two-paths": 4,
 }
-
-
-@pytest.fixture(scope="module")
-def machine() -> tuple[Lab, Kernel]:
-    cache = Cache.default()
-    try:
-        return open_lab(cache), resolve(KERNEL, cache)
-    except BlklabError as error:
-        pytest.skip(f"{KERNEL} cannot be had here: {error.message}")
 
 
 # The boot has limits of its own, which stretch with the host's load.

@@ -1,22 +1,19 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""A kernel without fair tag sharing, built from source: the scenario of the 3ware report fails on it."""
+"""A kernel without fair tag sharing fails, and generated mutants have the same trials on this host and on a worker."""
 
 import json
+import os
 from pathlib import Path
+from typing import Any
 
 import pytest
 
 from harness.cli import main
-from lab.base import host
-from lab.base.errors import EXIT_FAIL
+from lab.base.errors import EXIT_FAIL, EXIT_PASS
+from tests.process.dask_cluster import Cluster
+from tests.vm.marks import building
 
-pytestmark = [
-    pytest.mark.network,
-    pytest.mark.vm,
-    pytest.mark.slow,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(bool(host.missing_needs(host.BUILD_NEEDS)), reason="needs scripts/host-packages --build"),
-]
+pytestmark = building(3600)
 
 
 def test_shared_queue_fails_without_fair_tag_sharing_and_cmd_per_lun_cures_it(
@@ -34,3 +31,30 @@ def test_shared_queue_fails_without_fair_tag_sharing_and_cmd_per_lun_cures_it(
     failed = [claim["sentence"] for claim in verdict["claims"] if claim["status"] == "FAIL"]
     assert len(failed) == 2
     assert all(sentence.startswith("the hog's commands fill can_queue (") for sentence in failed)
+
+
+COUNT = 5
+WORDS = ("check", "mutants", "verified-data", "--most", "1", "--count", str(COUNT), "--seed", "1")
+
+
+def trials(root: Path) -> list[dict[str, Any]]:
+    """Those stored, by place, without the time they took."""
+    stored = [json.loads(path.read_bytes()) for path in root.glob("mutants/*/trials/*.json")]
+    return sorted(({**trial, "seconds": 0} for trial in stored), key=lambda trial: str(trial["place"]))
+
+
+def test_a_dask_worker_finds_what_this_host_does(tmp_path: Path) -> None:
+    pytest.importorskip("distributed")
+    here, there = tmp_path / "here", tmp_path / "there"
+    assert main([*WORDS, "--jobs", "1", "--results", str(here)]) == EXIT_PASS
+    stored = trials(here)
+    assert len(stored) == COUNT
+    assert any(trial["differs"] for trial in stored)
+    cluster = Cluster(tmp_path, {**os.environ})
+    try:
+        cluster.work()
+        cluster.await_workers(1)
+        assert main([*WORDS, "--dask", cluster.address, "--results", str(there)]) == EXIT_PASS
+    finally:
+        cluster.stop()
+    assert trials(there) == stored

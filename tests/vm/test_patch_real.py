@@ -10,7 +10,6 @@ from pathlib import Path
 import pytest
 
 from harness.cli import main
-from lab.base import host
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_PASS
 from lab.base.units import silent
@@ -18,14 +17,9 @@ from lab.kernels import packaged
 from lab.kernels.mutants import MUTANTS
 from tests.vm.kernel_history import make_history
 from tests.vm.kernel_patches import source_file, without_priority
+from tests.vm.marks import building
 
-pytestmark = [
-    pytest.mark.network,
-    pytest.mark.vm,
-    pytest.mark.slow,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(bool(host.missing_needs(host.BUILD_NEEDS)), reason="needs scripts/host-packages --build"),
-]
+pytestmark = building(3600)
 FIXES = {
     "plug-merge-oldest": "page-cache-writes",
     "plug-merge-last-only": "striped-batches",

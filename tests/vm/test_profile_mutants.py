@@ -12,7 +12,6 @@ from harness.profile.lines import Side, code_of, line_changes
 from harness.profile.mail import differential_lines
 from harness.profile.model import Context, Profile
 from harness.scenario.load import load_scenario
-from lab.base import host
 from lab.base.cache import Cache
 from lab.base.units import silent
 from lab.kernels import lines, packaged, tree
@@ -20,15 +19,10 @@ from lab.kernels.model import Kernel
 from lab.kernels.tree import KernelSource
 from lab.session import open_lab
 from tests.vm.kernel_patches import with_plug, without_nowait, without_plug, write_mutant
+from tests.vm.marks import building
 from tests.vm.null_reads import profiled, write_reads
 
-pytestmark = [
-    pytest.mark.network,
-    pytest.mark.vm,
-    pytest.mark.slow,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(bool(host.missing_needs(host.BUILD_NEEDS)), reason="needs scripts/host-packages --build"),
-]
+pytestmark = building(3600)
 STRIPE = "  dm-stripe: {topology: io-cost-dm-stripe}\n"
 IO_URING = "  io-uring:\n    io: {disk: dev, rw: randread, bs: 4k, iodepth: 32, ioengine: io_uring}\n"
 MUTANTS = {

@@ -24,7 +24,7 @@ from lab.session import open_lab, prepare_job
 from tests.vm.null_reads import profiled, write_reads
 from tests.vm.slower_kernel import slower
 
-pytestmark = [pytest.mark.network, pytest.mark.vm]
+pytestmark = [pytest.mark.network]
 CHECKOUT = Path(__file__).parents[2]
 KERNEL = "debian:6.1"
 

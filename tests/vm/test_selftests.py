@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The selftests on a real kernel, and what becomes of them when the judging code is broken on purpose."""
+"""The selftests and known bottlenecks on a real kernel, and what becomes of them when judge or precedence is broken."""
 
 from collections.abc import Callable, Iterable
 from pathlib import Path
@@ -9,18 +9,23 @@ import pytest
 from harness.commands.common.options import SCENARIOS
 from harness.judge import cells as cells_module
 from harness.judge.cells import ENDINGS
+from harness.limits import bottleneck as precedence_module
+from harness.limits.bottleneck import LEAST_GAIN, PRECEDENCE, Bottleneck
+from harness.limits.elements import ElementKind
 from harness.record import judging
-from harness.record.judging import judge_run
-from harness.record.store import Store, load_run
+from harness.record.judging import explain_run, judge_run
+from harness.record.store import RunFolder, Store, load_run
 from harness.run.bench import Bench
 from harness.scenario.load import find_scenarios, load_scenario
 from harness.scenario.model import Bound, Status
-from harness.studies.selftest import run_selftests, shortfalls
+from harness.studies.proof import prove
+from harness.studies.selftest import misnamed, run_selftests, shortfalls
 from lab.base.cache import Cache
 from lab.base.errors import BlklabError
 from lab.base.record import Outcome
+from lab.kernels.model import Kernel
 from lab.kernels.resolve import resolve
-from lab.session import open_lab
+from lab.session import Lab, open_lab
 
 SELFTESTS = SCENARIOS / "selftest"
 KERNEL = "debian:6.1"
@@ -75,11 +80,7 @@ def never_compares(repetitions: "list[cells_module.CellResult]") -> cells_module
     ],
 )
 def test_a_broken_judge_turns_a_selftest_red(
-    runs: Path,
-    monkeypatch: pytest.MonkeyPatch,
-    name: str,
-    target: tuple[object, str],
-    mutation: Callable[..., object],
+    runs: Path, monkeypatch: pytest.MonkeyPatch, name: str, target: tuple[object, str], mutation: Callable[..., object]
 ) -> None:
     assert missing_now(runs, name) == []
     monkeypatch.setattr(*target, mutation)
@@ -91,3 +92,53 @@ def test_a_broken_judge_turns_a_selftest_red(
 def test_every_selftest_ends_as_it_must(tmp_path: Path) -> None:
     names = list(find_scenarios(SELFTESTS))
     assert run(names, tmp_path) == {name: [] for name in names}
+
+
+NAMES = tuple(name for name in find_scenarios(SELFTESTS) if name.startswith("bottleneck-"))
+
+
+@pytest.fixture(scope="module")
+def store(machine: tuple[Lab, Kernel], tmp_path_factory: pytest.TempPathFactory) -> Store:
+    """Runs of all the selftests, each of which passed."""
+    lab, kernel = machine
+    store = Store(tmp_path_factory.mktemp("results"))
+    scenarios = [load_scenario(name, search=SELFTESTS) for name in NAMES]
+    trials = run_selftests(Bench(lab, store), scenarios, kernel)
+    assert {scenario.name: wrong for scenario, _, wrong in trials} == {name: [] for name in NAMES}
+    return store
+
+
+def latest(store: Store, name: str) -> RunFolder:
+    return load_run(store.root / name / "latest")
+
+
+def missed(run: RunFolder) -> list[str]:
+    assert run.scenario.selftest is not None
+    return list(misnamed(run.scenario.selftest, run))
+
+
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize(
+    ("name", "first"), [("bottleneck-devices", ElementKind.LUN_DEPTH), ("bottleneck-selector", ElementKind.LINK)]
+)
+def test_another_precedence_turns_a_selftest_red(
+    store: Store, monkeypatch: pytest.MonkeyPatch, name: str, first: ElementKind
+) -> None:
+    run = latest(store, name)
+    assert missed(run) == []
+    monkeypatch.setattr(precedence_module, "PRECEDENCE", (first, *(kind for kind in PRECEDENCE if kind is not first)))
+    assert missed(run) != []
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(3600)
+@pytest.mark.parametrize("name", NAMES)
+def test_each_name_is_proven_by_counterfactual(store: Store, machine: tuple[Lab, Kernel], name: str) -> None:
+    lab, kernel = machine
+    run = latest(store, name)
+    found = [one for one in explain_run(run) if isinstance(one, Bottleneck)]
+    assert found
+    for one in found:
+        proof = prove(Bench(lab, store), kernel, 1, run, one)
+        assert proof.proven, proof
+        assert proof.named.gain is not None and proof.named.gain > LEAST_GAIN

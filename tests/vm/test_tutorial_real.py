@@ -5,20 +5,14 @@ from pathlib import Path
 
 import pytest
 
-from lab.base import host
 from lab.base.cache import Cache
 from lab.kernels import packaged, tree
 from lab.kernels.resolve import resolve
 from lab.qemu.probe import find_qemu
 from tests.unit.tutorial_page import PAGE, Place, shown, steady
+from tests.vm.marks import building
 
-pytestmark = [
-    pytest.mark.network,
-    pytest.mark.vm,
-    pytest.mark.slow,
-    pytest.mark.timeout(3600),
-    pytest.mark.skipif(bool(host.missing_needs(host.BUILD_NEEDS)), reason="needs scripts/host-packages --build"),
-]
+pytestmark = building(3600)
 
 
 def test_every_command_prints_what_the_page_shows(tmp_path: Path) -> None:

@@ -13,13 +13,12 @@ from harness.run.plan import guest_job
 from harness.scenario.load import load_scenario
 from harness.scenario.model import Arm, Scenario
 from lab import warm
-from lab.base.cache import Cache
 from lab.base.digest import digest_file
 from lab.base.errors import BlklabError
 from lab.base.record import BootRecord, Outcome
 from lab.kernels.resolve import resolve
 from lab.qemu.argv import CONSOLE_FILE, RESULTS_FILE
-from lab.session import Lab, open_lab, prepare_job, run_job, unmet
+from lab.session import Lab, prepare_job, run_job, unmet
 from tests.vm.test_determinism import SMALL, busy_host
 
 pytestmark = pytest.mark.network
@@ -29,14 +28,6 @@ ONE_OF_KERNELS = [pytest.param(spec, marks=[] if spec == "debian:6.1" else pytes
 STACKS = ("md-resync", "sas-multipath", "nvme-multipath-iopolicy")
 """Scenarios over md, dm-multipath and NVMe over TCP."""
 SHORTER = 4
-
-
-@pytest.fixture(scope="module")
-def lab() -> Lab:
-    try:
-        return open_lab(Cache.default())
-    except BlklabError as error:
-        pytest.skip(f"no lab on this host: {error.message}")
 
 
 @pytest.fixture(autouse=True, scope="module")
