@@ -188,7 +188,7 @@ def _data_at(lines: Sequence[str], number: int) -> str:
     return (match[1] or match[2] or "") if match else ""
 
 
-_HUNK = re.compile(r"^@@ [^@]*@@ .*?(\w+)\(", re.MULTILINE)
+_HUNK_FUNCTION = re.compile(r"^@@ [^@]*@@ .*?(\w+)\(", re.MULTILINE)
 _SHOWN = 6
 
 
@@ -261,7 +261,7 @@ def _broken(
     """The mutants of the scenario's controls that change one of the functions."""
     named = sorted({control.mutant for control in scenario.controls if control.mutant})
     patches = {name: " ".join(one.patch.read_text() for one in mutants.get(name, ())) for name in named}
-    return tuple(name for name in named if not frozenset(_HUNK.findall(patches[name])).isdisjoint(functions))
+    return tuple(name for name in named if not frozenset(_HUNK_FUNCTION.findall(patches[name])).isdisjoint(functions))
 
 
 def _rank(one: ChosenScenario, candidates: Sequence[ChosenScenario]) -> tuple[bool, float, int, str]:

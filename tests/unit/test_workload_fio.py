@@ -186,6 +186,7 @@ SAMPLES = {
     "prioclass": st.integers(1, 3),
     "prio": st.integers(0, 7),
     "norandommap": st.sampled_from(("true", "false")),
+    "cpus": st.just("0"),
     "random_distribution": st.sampled_from(("random", "zipf:1.2", "pareto:0.9", "normal:50")),
 }
 ROLES = st.fixed_dictionaries(
@@ -278,7 +279,8 @@ def test_any_allowed_role_comes_back_from_its_job_file(
     assert (job["rw"], job["bs"], job["iodepth"]) == (hog.rw, str(hog.bs), str(hog.iodepth))
     assert (job["ioengine"], job["direct"]) == (hog.ioengine, "1")
     moved = {"size", "offset", *CGROUP_FILES}
-    kept = {key: value for key, value in hog.options.items() if key not in moved}
+    renamed = {"cpus": "cpus_allowed"}
+    kept = {renamed.get(key, key): value for key, value in hog.options.items() if key not in moved}
     assert {key: job[key] for key in kept} == kept
     # Checksums are written now and checked by a load that reads.
     assert len(job) == 8 + len(kept) + ("verify" in kept) + ("iodepth_batch" in kept) + 2 * bool(
