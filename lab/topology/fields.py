@@ -170,6 +170,7 @@ QUEUE_FIELDS: tuple[Field, ...] = (
     _attribute("nomerges", Integer(0, 2), "0 merge, 1 simple merges only, 2 never merge", "2"),
     _attribute("rq_affinity", Integer(0, 2), "CPU that completes a request", "2"),
     _attribute("rotational", Integer(0, 1), "1 for a rotating disk", "1"),
+    _attribute("iostats", Integer(0, 1), "1 counts requests for /proc/diskstats", "0"),
     _attribute("wbt_lat_usec", Integer(0, 10**8), "latency target of wbt, 0 is off", "0", "us"),
     Field("io_timeout", Integer(100, 10**6), "request timeout", "5000", absent="30000", unit="ms"),
 )
