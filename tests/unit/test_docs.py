@@ -1,11 +1,20 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""The documentation: short enough to be read, and no link leads nowhere."""
+"""The documentation is short enough to be read, no link leads nowhere, and commands print what pages show.
+
+Of the hosted workflows: what they call exists, and they name no machine.
+"""
 
 import re
+import shlex
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
+import yaml
+
+from harness.commands.common.parser import build_parser
+from tests.unit.tutorial_page import PAGE, Place, Shown, shown, steady, written
 
 CHECKOUT = Path(__file__).parents[2]
 MOST = {"README.md": 150, "CHANGELOG.md": 60}
@@ -63,3 +72,75 @@ def test_every_link_leads_to_a_page_and_a_heading(page: Path) -> None:
 def test_every_file_that_a_page_names_exists(page: Path) -> None:
     named = {name for name in _FILE.findall(page.read_text(encoding="utf-8")) if not _PLACEHOLDERS.search(name)}
     assert [name for name in sorted(named) if not any(CHECKOUT.glob(name))] == []
+
+
+FAST = [one for one in shown(PAGE.read_text()) if not one.slow and "linux" not in one.command]
+
+
+@pytest.mark.parametrize("one", FAST, ids=lambda one: str(one.command))
+def test_a_command_prints_what_the_page_shows(one: Shown, tmp_path: Path) -> None:
+    assert one.output, "the page shows no output: python -m tests.unit.tutorial_page"
+    assert steady(Place(tmp_path).execute(one.command)) == steady(one.output)
+
+
+def test_a_page_is_read_and_written() -> None:
+    text = "Text.\n\n```\n$ one\na\nb\n$ two\n```\n\n```yaml\n$ no: command\n```\n"
+    assert list(shown(text)) == [Shown("one", "a\nb\n"), Shown("two", "")]
+    assert written(text, {"two": "c\n"}) == text.replace("$ two\n", "$ two\nc\n")
+    assert steady("commit 816a1bc in 2.5 s") == steady("commit 31e5eaf08529 in 31 s")
+    assert steady("--tree /tmp/x/linux/clone.git") == steady("--tree linux/clone.git")
+
+
+def test_the_page_goes_from_a_report_to_a_patch() -> None:
+    words = [one.command.split()[:2] for one in shown(PAGE.read_text()) if one.command.startswith("blklab")]
+    assert [word for _, word in words] == ["draft", "show", "run", "run", "bisect", "patch"]
+
+
+WORKFLOWS = ("ci", "nightly")
+
+
+def workflow(checkout: Path, name: str) -> str:
+    return (checkout / ".github" / "workflows" / f"{name}.yaml").read_text()
+
+
+def steps(checkout: Path, name: str) -> list[dict[str, Any]]:
+    jobs = yaml.safe_load(workflow(checkout, name))["jobs"]
+    return [step for job in jobs.values() for step in job["steps"]]
+
+
+def test_every_workflow_is_looked_at(checkout: Path) -> None:
+    assert {path.stem for path in (checkout / ".github" / "workflows").iterdir()} == set(WORKFLOWS)
+
+
+@pytest.mark.parametrize("name", WORKFLOWS)
+def test_actions_have_a_version_and_scripts_are_there(checkout: Path, name: str) -> None:
+    used = [step["uses"] for step in steps(checkout, name) if "uses" in step]
+    assert used
+    assert [one for one in used if not re.fullmatch(r"actions/[a-z-]+@v\d+", one)] == []
+    assert "://" not in workflow(checkout, name)
+    called = re.findall(r"(?:scripts|\.ci)/\w+", workflow(checkout, name))
+    assert called
+    assert [one for one in called if not (checkout / one).is_file()] == []
+
+
+def test_the_nightly_commands_are_understood(checkout: Path) -> None:
+    parser = build_parser()
+    found = re.findall(r"scripts/run blklab (.*?)(?:\)| \|\|| >|$)", workflow(checkout, "nightly"), re.MULTILINE)
+    used = []
+    for line in found:
+        words = shlex.split(
+            line.replace("$KERNELS", "debian:6.1 debian:7.2")
+            .replace("$SCENARIOS", "shared-queue")
+            .replace("$SHARD", "2/12")
+        )
+        used.append(parser.parse(words).word)
+    assert used == ["matrix", "matrix", "report", "evidence"]
+
+
+def test_jobs_wait_for_those_whose_results_they_read(checkout: Path) -> None:
+    jobs = yaml.safe_load(workflow(checkout, "nightly"))["jobs"]
+    assert jobs["verdict"]["needs"] == "measure"
+    assert jobs["measure"]["strategy"]["fail-fast"] is False
+    assert set(re.findall(r"matrix\.(\w+)", str(jobs["measure"]))) == {"shard"}
+    (of,) = set(re.findall(r"matrix\.shard }}/(\d+)", str(jobs["measure"])))
+    assert jobs["measure"]["strategy"]["matrix"]["shard"] == list(range(1, int(of) + 1))
