@@ -118,6 +118,13 @@ def cpu(library: Path, tmp_path: Path) -> Iterator[Cpu]:
     assert found.surprises() == 0
 
 
+@pytest.fixture
+def called(cpu: Cpu) -> Cpu:
+    """In a system call."""
+    cpu.run("entry_SYSCALL_64", CALL)
+    return cpu
+
+
 def test_calls_nest_and_return(cpu: Cpu) -> None:
     assert cpu.run("entry_SYSCALL_64", CALL) == "kernel;entry_SYSCALL_64"
     assert cpu.run("submit", CALL) == "kernel;entry_SYSCALL_64;submit"
@@ -126,55 +133,51 @@ def test_calls_nest_and_return(cpu: Cpu) -> None:
     assert cpu.run("entry_SYSCALL_64+10") == "kernel;entry_SYSCALL_64"
 
 
-def test_a_recursion_is_deeper_each_time_and_a_loop_is_not(cpu: Cpu) -> None:
-    cpu.run("entry_SYSCALL_64", CALL)
-    assert cpu.run("submit", CALL) == "kernel;entry_SYSCALL_64;submit"
-    assert cpu.run("submit", OTHER) == "kernel;entry_SYSCALL_64;submit;submit"
-    assert cpu.run("submit", RETURN) == "kernel;entry_SYSCALL_64;submit;submit"
-    assert cpu.run("submit+10") == "kernel;entry_SYSCALL_64;submit"
+def test_a_recursion_is_deeper_each_time_and_a_loop_is_not(called: Cpu) -> None:
+    assert called.run("submit", CALL) == "kernel;entry_SYSCALL_64;submit"
+    assert called.run("submit", OTHER) == "kernel;entry_SYSCALL_64;submit;submit"
+    assert called.run("submit", RETURN) == "kernel;entry_SYSCALL_64;submit;submit"
+    assert called.run("submit+10") == "kernel;entry_SYSCALL_64;submit"
 
 
-def test_a_jump_is_a_call_that_returns_to_the_callers_caller(cpu: Cpu) -> None:
-    cpu.run("entry_SYSCALL_64", CALL)
-    cpu.run("submit", OTHER)
-    assert cpu.run("queue", RETURN) == "kernel;entry_SYSCALL_64;submit;queue"
-    assert cpu.run("entry_SYSCALL_64+10") == "kernel;entry_SYSCALL_64"
+def test_a_jump_is_a_call_that_returns_to_the_callers_caller(called: Cpu) -> None:
+    called.run("submit", OTHER)
+    assert called.run("queue", RETURN) == "kernel;entry_SYSCALL_64;submit;queue"
+    assert called.run("entry_SYSCALL_64+10") == "kernel;entry_SYSCALL_64"
 
 
-def test_a_part_that_was_moved_away_jumps_back(cpu: Cpu) -> None:
-    cpu.run("entry_SYSCALL_64", CALL)
-    cpu.run("insert", OTHER)
-    assert cpu.run("insert.cold+20") == "kernel;entry_SYSCALL_64;insert;insert.cold"
-    assert cpu.run("insert+40", RETURN) == "kernel;entry_SYSCALL_64;insert"
-    assert cpu.run("entry_SYSCALL_64+10") == "kernel;entry_SYSCALL_64"
+def test_a_part_that_was_moved_away_jumps_back(called: Cpu) -> None:
+    called.run("insert", OTHER)
+    assert called.run("insert.cold+20") == "kernel;entry_SYSCALL_64;insert;insert.cold"
+    assert called.run("insert+40", RETURN) == "kernel;entry_SYSCALL_64;insert"
+    assert called.run("entry_SYSCALL_64+10") == "kernel;entry_SYSCALL_64"
 
 
-def test_an_indirect_call_is_one_of_its_caller_not_of_the_thunk(cpu: Cpu) -> None:
-    cpu.run("entry_SYSCALL_64", CALL)
-    cpu.run("thunk", CALL)
-    assert cpu.run("thunk+20", RETURN) == "kernel;entry_SYSCALL_64;thunk"  # retpoline: the call's return is overwritten
-    assert cpu.run("queue", RETURN) == "kernel;entry_SYSCALL_64;queue"
-    assert cpu.run("entry_SYSCALL_64+10") == "kernel;entry_SYSCALL_64"
+def test_an_indirect_call_is_one_of_its_caller_not_of_the_thunk(called: Cpu) -> None:
+    called.run("thunk", CALL)
+    assert (
+        called.run("thunk+20", RETURN) == "kernel;entry_SYSCALL_64;thunk"
+    )  # retpoline: the call's return is overwritten
+    assert called.run("queue", RETURN) == "kernel;entry_SYSCALL_64;queue"
+    assert called.run("entry_SYSCALL_64+10") == "kernel;entry_SYSCALL_64"
 
 
-def test_an_interrupt_has_no_caller_and_ends_with_its_iret(cpu: Cpu) -> None:
-    cpu.run("entry_SYSCALL_64", CALL)
-    cpu.run("submit", CALL)
+def test_an_interrupt_has_no_caller_and_ends_with_its_iret(called: Cpu) -> None:
+    called.run("submit", CALL)
     # It strikes after a call, before the callee's first block.
-    assert cpu.run("common_interrupt", CALL) == "interrupt;common_interrupt"
-    assert cpu.run("queue", RETURN) == "interrupt;common_interrupt;queue"
-    assert cpu.run("common_interrupt+10", IRET) == "interrupt;common_interrupt"
-    assert cpu.run("insert", RETURN) == "kernel;entry_SYSCALL_64;submit;insert"
-    assert cpu.run("submit+10") == "kernel;entry_SYSCALL_64;submit"
+    assert called.run("common_interrupt", CALL) == "interrupt;common_interrupt"
+    assert called.run("queue", RETURN) == "interrupt;common_interrupt;queue"
+    assert called.run("common_interrupt+10", IRET) == "interrupt;common_interrupt"
+    assert called.run("insert", RETURN) == "kernel;entry_SYSCALL_64;submit;insert"
+    assert called.run("submit+10") == "kernel;entry_SYSCALL_64;submit"
 
 
-def test_a_fault_in_a_block_comes_back_to_it(cpu: Cpu) -> None:
-    cpu.run("entry_SYSCALL_64", CALL)
-    cpu.run("submit", CALL)
-    assert cpu.run("fault", CALL, complete=False) == "kernel;entry_SYSCALL_64;submit;fault"
-    cpu.run("queue", RETURN)
-    cpu.run("fault+10", IRET)
-    assert cpu.run("submit+8", CALL) == "kernel;entry_SYSCALL_64;submit"
+def test_a_fault_in_a_block_comes_back_to_it(called: Cpu) -> None:
+    called.run("submit", CALL)
+    assert called.run("fault", CALL, complete=False) == "kernel;entry_SYSCALL_64;submit;fault"
+    called.run("queue", RETURN)
+    called.run("fault+10", IRET)
+    assert called.run("submit+8", CALL) == "kernel;entry_SYSCALL_64;submit"
 
 
 def test_an_iret_within_a_function_ends_no_interrupt(cpu: Cpu) -> None:
