@@ -104,13 +104,6 @@ class Browser:
         nodes: list[dict[str, Any]] = self.ask("Accessibility.getFullAXTree")["nodes"]
         return [node for node in nodes if not node.get("ignored")]
 
-    def screenshot(self) -> str:
-        """The whole page, PNG in base64."""
-        size = self.ask("Page.getLayoutMetrics")["cssContentSize"]
-        clip = {"x": 0, "y": 0, "width": size["width"], "height": size["height"], "scale": 1}
-        data: str = self.ask("Page.captureScreenshot", captureBeyondViewport=True, clip=clip)["data"]
-        return data
-
 
 @contextmanager
 def browser(profile: Path) -> Iterator[Browser]:

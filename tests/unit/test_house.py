@@ -88,17 +88,10 @@ def _classes_of_one_name(files: Iterable[Path]) -> dict[str, list[str]]:
 
 def test_no_module_binds_a_name_twice(files: tuple[Path, ...]) -> None:
     """Linters do not see a constant that a second one of the same name replaces."""
-    for path in files:
-        if path.suffix == ".py":
-            body = ast.parse(path.read_text()).body
-            names = [
-                target.id
-                for row in body
-                if isinstance(row, ast.Assign)
-                for target in row.targets
-                if isinstance(target, ast.Name)
-            ]
-            assert len(names) == len(set(names)), path
+    for path in (path for path in files if path.suffix == ".py"):
+        rows = (row.targets[0] for row in ast.parse(path.read_text()).body if isinstance(row, ast.Assign))
+        names = [target.id for target in rows if isinstance(target, ast.Name)]
+        assert len(names) == len(set(names)), path
 
 
 def test_no_two_classes_have_one_name(files: tuple[Path, ...], checkout: Path) -> None:

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: GPL-2.0-only
-"""Claims that follow from others, and what makes a claim fail."""
+"""Claims that follow from others, what makes a claim fail, and when a selftest counts as passed."""
 
 from dataclasses import replace
 from pathlib import Path
@@ -9,11 +9,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from harness.commands.common.options import SCENARIOS
+from harness.judge.cells import CellResult
 from harness.judge.killers import killers
+from harness.judge.verdict import Verdict
 from harness.limits.load import implied, load_scenario
 from harness.scenario.load import find_scenarios
 from harness.scenario.model import Claim, Control, KnownFailure, Scenario, Selftest, Status
 from harness.scenario.ratio import names_of, parse_bound, parse_ratio
+from harness.studies.selftest import shortfalls
 from lab.base.errors import InputErrors
 from tests.unit.analysis_samples import AT_MOST, null_topology, scenario
 
@@ -179,3 +182,26 @@ def test_a_claim_that_holds_elsewhere_is_a_killer_and_an_optional_one_is_none() 
     assert (killers(of, first), killers(of, other)) == (("arm red",), ("arm none",))
     optional = replace(of, claims=(first, replace(other, optional=True)))
     assert killers(optional, first) == ()
+
+
+def verdict(status: Status, code: int, reason: str = "") -> Verdict:
+    cells = (CellResult("plain", 1, status, (reason,)),)
+    return Verdict("s", "0", status, code, (1,), (), (), (), cells)
+
+
+def test_its_own_status_code_and_words_are_a_pass() -> None:
+    wanted = Selftest(Status.FAIL, 1, says="panic")
+    assert list(shortfalls(wanted, verdict(Status.FAIL, 1, "a panic in the window"))) == []
+
+
+@pytest.mark.parametrize(
+    ("got", "said"),
+    [
+        (verdict(Status.PASS, 1, "panic"), "status is PASS, must be FAIL"),
+        (verdict(Status.FAIL, 128, "panic"), "exit code is 128, must be 1"),
+        (verdict(Status.FAIL, 1, "something else"), 'the reasons lack "panic"'),
+    ],
+)
+def test_each_departure_is_named(got: Verdict, said: str) -> None:
+    (only,) = shortfalls(Selftest(Status.FAIL, 1, says="panic"), got)
+    assert only.startswith(said)
