@@ -14,11 +14,8 @@ from pathlib import Path
 from lab.base.record import BootRecord
 from lab.guest.steps.device import Module
 from lab.native.programs import EXECUTED, plugin
-from lab.profile import FIRST_MODULE, WINDOW, Symbol, kernel_symbols, window_files, window_marker
-from lab.session import Job, Lab, PhaseSeen, PreparedJob, run_job, sampler_of
-from lab.topology.model import Topology
-
-_KIND, _NAMES = "image-symbols", "functions.txt"
+from lab.profile import FIRST_MODULE, WINDOW, Symbol, window_files, window_marker
+from lab.session import Lab, PhaseSeen, PreparedJob, run_job, sampler_of
 
 
 def run_observed(
@@ -33,20 +30,6 @@ def run_observed(
     library = str(plugin(lab.cache, lab.qemu.version, EXECUTED))
     words = (library, *window_marker(lab.cache, sampler_of(prepared.steps)), f"output={WINDOW}")
     return run_job(lab, replace(prepared, plugin=words), folder, phase_seen=phase_seen, abort=abort)
-
-
-def image_symbols(
-    lab: Lab, prepared: PreparedJob, topology: Topology, job: Job, *, phase_seen: PhaseSeen
-) -> tuple[Symbol, ...]:
-    """The functions of the kernel's image, sorted: the same in every boot, so one boot of any job reads them."""
-
-    def fill(into: Path) -> None:
-        symbols = kernel_symbols(lab, prepared, topology, job, phase_seen=phase_seen)
-        lines = (f"{symbol.address:x} {symbol.name}\n" for symbol in symbols if not symbol.module)
-        (into / _NAMES).write_text("".join(lines))
-
-    text = (lab.cache.entry(_KIND, prepared.kernel.digest, fill) / _NAMES).read_text()
-    return tuple(Symbol(int(address, 16), name) for address, name in (line.split() for line in text.splitlines()))
 
 
 def loaded_modules(prepared: PreparedJob) -> frozenset[str]:

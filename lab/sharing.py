@@ -119,10 +119,8 @@ def image_kallsyms(lab: Lab, prepared: PreparedJob, *, phase_seen: PhaseSeen) ->
         with TemporaryDirectory(prefix="blklab-symbols-") as folder:
             record = run_job(lab, replace(prepared, job_archive=archive, steps=steps), Path(folder))
             if record.outcome is not Outcome.BYE:
-                raise CannotJudge(
-                    f"the kernel's symbols cannot be read: {record.outcome}: {record.detail}",
-                    remedy="use one CPU (machine: {cpus: 1})",
-                )
+                what = f"{record.outcome}: {record.detail}"
+                raise CannotJudge(f"the kernel's symbols cannot be read: {what}", remedy="use another kernel")
             (into / _KALLSYMS).write_bytes(record.files[_KALLSYMS])
 
     return gzip.decompress((lab.cache.entry(_KIND, prepared.kernel.digest, fill) / _KALLSYMS).read_bytes()).decode()

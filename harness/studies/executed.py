@@ -19,8 +19,9 @@ from harness.scenario.model import Scenario
 from lab.base.errors import LabBroken
 from lab.base.record import Outcome
 from lab.base.units import silent
-from lab.executed import functions_of, image_symbols, loaded_modules, run_observed
-from lab.profile import kernel_symbols
+from lab.executed import functions_of, loaded_modules, run_observed
+from lab.profile import kernel_symbols, read_kallsyms
+from lab.sharing import image_kallsyms
 
 SCHEMA = 1
 REMAKE = "blklab check executed"
@@ -61,11 +62,16 @@ def scenario_of(load: str) -> str:
 def observe(bench: Bench, request: Request) -> Loads:
     """Boot every arm of the request once and return what its loads execute, without arms that this kernel cannot run.
 
-    Raises what a run and a profile raise.
+    Arms in which another plugin counts (several CPUs) are left out: QEMU would have to load both. Raises what a run and
+    a profile raise.
     """
     scenario = request.scenario
+    named = request.arms or tuple(scenario.arms)
+    arms = tuple(name for name in named if not scenario.arms[name].topology.processors.observed)
+    if not arms:
+        return {}
     observed = replace(bench, turns=replace(bench.turns, boot=run_observed))
-    plan = observed.plan(replace(request, seeds=1))
+    plan = observed.plan(replace(request, seeds=1, arms=arms))
     run = observed.run(plan).folder
     jobs = {arm.name: guest_job(scenario, arm, seed) for arm, seed in expand(scenario, 1)}
     found: dict[str, frozenset[str]] = {}
@@ -74,8 +80,11 @@ def observe(bench: Bench, request: Request) -> Loads:
         if record is None or record.outcome is not Outcome.BYE:
             continue
         prepared, arm = plan.jobs[cell.arm, cell.seed], scenario.arms[cell.arm]
-        read = kernel_symbols if loaded_modules(prepared) - DEVICE_MODELS else image_symbols
-        symbols = read(bench.lab, prepared, arm.topology, jobs[cell.arm], phase_seen=silent)
+        if loaded_modules(prepared) - DEVICE_MODELS:
+            symbols = kernel_symbols(bench.lab, prepared, arm.topology, jobs[cell.arm], phase_seen=silent)
+        else:
+            every = read_kallsyms(image_kallsyms(bench.lab, prepared, phase_seen=silent))
+            symbols = tuple(symbol for symbol in every if not symbol.module)
         loads = functions_of(prepared, run.boot_folder(cell), symbols)
         found |= {f"{scenario.name}.{cell.arm}.{load}": functions for load, functions in loads.items()}
     return found

@@ -23,7 +23,7 @@ from harness.record.store import RunFolder
 from harness.run.bench import Bench
 from harness.run.plan import Request
 from harness.scenario.load import find_scenarios
-from harness.studies.executed import Executed, load_executed, save_executed
+from harness.studies.executed import Executed, load_executed, observe, save_executed
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_FAIL, EXIT_MISUSE, EXIT_PASS, CannotJudge, LabBroken, Misuse
 from lab.base.units import silent
@@ -407,6 +407,11 @@ def test_the_list_of_executed_functions_survives_its_file(tmp_path: Path) -> Non
     path.write_text(path.read_text().replace('"0,2"', '"0,9"'))
     with pytest.raises(LabBroken, match="damaged"):
         load_executed(path)
+
+
+def test_arms_in_which_another_plugin_counts_are_not_observed() -> None:
+    counted = load_scenario("scsi-lines", search=SCENARIOS)
+    assert observe(cast(Bench, None), Request(counted, cast(Kernel, None))) == {}
 
 
 def test_a_scenario_that_is_observed_again_replaces_its_loads() -> None:
