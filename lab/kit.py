@@ -16,7 +16,7 @@ from lab.base.digest import digest_file, known_digest
 from lab.base.reading import read_json
 from lab.qemu.argv import JOB_KEY, RESULTS_FILE, MachineSpec, machine_argv
 
-REPEAT, EXPECTED, INPUTS = "repeat.sh", "expected.sha256", "inputs.json"
+REPEAT, EXPECTED, INPUTS, RESULTS = "repeat.sh", "expected.sha256", "inputs.json", RESULTS_FILE
 KERNEL, BASE, JOB, STEADY = "kernel", "base.cpio", "job.cpio", "steady.so"
 SHARING, FUNCTIONS = "sharing.so", "functions.txt"
 """Names of the inputs in a kit, in the folder of ``repeat.sh``; the last two with several CPUs."""

@@ -4,6 +4,7 @@
 import re
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass, replace
+from itertools import product
 from pathlib import Path
 from statistics import fmean
 from typing import Any
@@ -31,16 +32,16 @@ from harness.record.store import (
     read_boot,
 )
 from harness.scenario.model import Clock, Scenario, Status
-from lab.base.digest import digest_bytes
+from lab.base.digest import digest_bytes, digest_file, digest_results
 from lab.base.errors import EXIT_CANNOT_JUDGE, EXIT_PASS, CannotJudge, Misuse
 from lab.base.record import BootRecord
 from lab.kernels.release import series_of
+from lab.kit import EXPECTED, RESULTS
 
 _VERSION = re.compile(rb"^\[[^\]]*\] Linux version (\S+)", re.MULTILINE)
 _WORDS = frozenset({"sentence", "reason", "reasons", "that", "known", "in_words", "because", "diagnosed", "killers"})
 """Keys of a verdict whose values are text for readers."""
 _FIGURES = "figures"
-_BUILT = ("source:", "tree:", "mutant:")
 _CHECKSUMS_SINCE = 2
 """Schema of run.json."""
 
@@ -69,6 +70,9 @@ def check_plan(run: RunFolder) -> None:
         raise altered(
             run, RESOLVED, f"digest of the scenario is {digest[:12]}, {PLAN} names {run.facts.scenario_digest[:12]}"
         )
+    cells = {(cell.arm, cell.seed) for cell in run.facts.cells}
+    for arm, seed in sorted(cells ^ {*product(run.facts.arms, run.facts.seeds)}):
+        raise altered(run, PLAN, f"its cells are not its arms by its seeds: arm {arm}, seed {seed}")
     planned = {cell.boot for cell in run.facts.cells}
     for record in sorted((run.path / "boots").glob(f"[0-9]*/{BOOT}")):
         if record.parent.name not in planned:
@@ -101,7 +105,19 @@ def boot_of(run: RunFolder, cell: PlannedCell) -> BootRecord | None:
     if version and version[1].decode("utf-8", "replace") != run.facts.kernel.release:
         booted = version[1].decode("utf-8", "replace")
         raise altered(run, PLAN, f"kernel release is {run.facts.kernel.release}, {where} booted {booted}")
+    for file, actual, named in _digests(record):
+        if actual != named:
+            raise altered(run, f"{where}/{file}", f"the results have {actual[:12]}, the file names {named[:12]}")
     return record
+
+
+def _digests(record: BootRecord) -> Iterator[tuple[str, str, str]]:
+    """Files that name a digest of what the guest sent: the file, what the results give, and what the file names."""
+    if record.digest is not None:
+        yield BOOT, digest_results(record.files), record.digest
+    sent, expected = record.folder / RESULTS, record.folder / EXPECTED
+    if sent.is_file() and expected.is_file():
+        yield EXPECTED, digest_file(sent), expected.read_text().partition(" ")[0]
 
 
 def differences(stored: Any, fresh: Any, path: str = "") -> Iterator[str]:
@@ -170,14 +186,9 @@ def newest_runs(store: Store, scenario: Scenario, *, built: bool = False) -> dic
     for path in store.runs(scenario.name):
         run = load_run(path)
         kernel = run.facts.kernel
-        if identity(run.scenario) == wanted and not kernel.mutant and is_built(kernel.spec) == built:
+        if identity(run.scenario) == wanted and not kernel.mutant and kernel.built == built:
             newest[series_of(kernel.release)] = replace(run, scenario=scenario)
     return newest
-
-
-def is_built(spec: str) -> bool:
-    """Whether the kernel was built here, with the lab's configuration."""
-    return spec.startswith(_BUILT)
 
 
 def rejudge(path: Path) -> Rejudged:
@@ -194,8 +205,14 @@ def results_of(run: RunFolder) -> list[CellResult]:
     """One result for every planned cell of a run. Raises Altered."""
     check_plan(run)
     repetitions: dict[tuple[str, int], list[CellResult]] = {}
+    seeds: dict[tuple[str, str], int] = {}
     for cell in run.facts.cells:
-        repetitions.setdefault((cell.arm, cell.seed), []).append(_result(run, cell))
+        record = None if cell.skip else boot_of(run, cell)
+        job = record.fingerprint.get("job") if record else None
+        if job and seeds.setdefault((cell.arm, job), cell.seed) != cell.seed:
+            boots = f"seeds {seeds[cell.arm, job]} and {cell.seed} of arm {cell.arm}"
+            raise altered(run, f"boots/{cell.boot}/{BOOT}", f"{boots} booted one job, which names its seed")
+        repetitions.setdefault((cell.arm, cell.seed), []).append(_result(run, cell, record))
     return [agreed(results) for results in repetitions.values()]
 
 
@@ -204,9 +221,8 @@ def changes_of_runs(before: RunFolder, after: RunFolder, metrics: Sequence[str])
 
     Those by kind of figure hold between builds of one configuration, and for a kernel with itself. Raises Altered.
     """
-    kernels = before.facts.kernel, after.facts.kernel
+    same = before.facts.kernel.configured_as(after.facts.kernel)
     exact = all(run.scenario.clock is Clock.VIRTUAL for run in (before, after))
-    same = all(is_built(one.spec) for one in kernels) or kernels[0].digest == kernels[1].digest
     known = evidence() if exact and same else None
     return tuple(changes(results_of(before), results_of(after), metrics, exact=exact, known=known))
 
@@ -242,10 +258,9 @@ def explain_run(run: RunFolder) -> Iterator[Bottleneck | Unexplained]:
                 yield bottleneck(arm, load, uses, moved)
 
 
-def _result(run: RunFolder, cell: PlannedCell) -> CellResult:
+def _result(run: RunFolder, cell: PlannedCell, record: BootRecord | None) -> CellResult:
     if cell.skip:
         return skipped(cell.arm, cell.seed, cell.skip)
-    record = boot_of(run, cell)
     if record is None:
         return not_run(cell.arm, cell.seed)
     return result_of(run, cell, record)

@@ -49,6 +49,7 @@ BOOT, ARTEFACTS = "boot.json", "out"
 BOOT_SCHEMA = 1
 _OWN = ("folder", "files")
 """Fields of a record that boot.json does not have as they are: instead of files, it names their digests."""
+_BUILT = ("source:", "tree:", "mutant:")
 _FILE_NAME = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]{0,99}")
 _VERDICT, _EFFORT = "verdict.json", "effort.json"
 _UNFIT_FOR_NAMES = re.compile(r"[^A-Za-z0-9._+-]+")
@@ -67,6 +68,15 @@ class KernelFacts:
     @classmethod
     def of(cls, kernel: Kernel) -> "KernelFacts":
         return cls(kernel.spec, kernel.release, kernel.origin, kernel.digest, kernel.mutant)
+
+    @property
+    def built(self) -> bool:
+        """Whether the kernel was built here, with the lab's configuration."""
+        return self.spec.startswith(_BUILT)
+
+    def configured_as(self, other: "KernelFacts") -> bool:
+        """Whether both are known to have one configuration and compiler: two builds, or one kernel."""
+        return self.digest == other.digest or (self.built and other.built)
 
 
 @dataclass(frozen=True)

@@ -190,7 +190,7 @@ def test_compare_uses_it_between_builds_and_not_between_distribution_kernels(
     monkeypatch.setattr("harness.record.judging.evidence", lambda: RATES)
     (pair,) = pairs(side("debian:6.1", tmp_path), side("7.2", tmp_path))
     assert {one.evidence for one in _comparison(pair, ("iops",)).changes} == {None}
-    monkeypatch.setattr("harness.record.judging.is_built", lambda spec: True)
+    monkeypatch.setattr("harness.record.store.KernelFacts.built", True)
     assert SMALL in {one.evidence for one in _comparison(pair, ("iops",)).changes}
 
 
@@ -209,7 +209,7 @@ def test_a_patch_is_judged_by_the_thresholds_by_kind(
     base, series = run_of(tmp_path, [95.0, 95.0]), run_of(tmp_path, [93.0, 93.0], release="6.12.7", day=2)
     monkeypatch.setattr("harness.record.judging.evidence", lambda: RATES)
     assert outcomes(base, series).effect is None
-    monkeypatch.setattr("harness.record.judging.is_built", lambda spec: True)
+    monkeypatch.setattr("harness.record.store.KernelFacts.built", True)
     found = outcomes(base, series)
     assert found.effect is Effect.WORSE
     assert [one.what for one in found.findings] == ["none.together: IOPS of fast"]

@@ -1,0 +1,123 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""Runs whose files were changed after the boots, with checksums that fit where that is possible."""
+
+import json
+import shutil
+from collections.abc import Callable
+from dataclasses import replace
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from harness.record.judging import Altered, rejudge
+from harness.record.store import RunFolder, load_boot, save_boot
+from lab.base.digest import digest_bytes
+from lab.base.errors import EXIT_CANNOT_JUDGE
+from tests.unit.test_store import GREEN, alter, boot, finished
+
+
+def swap_seeds(run: RunFolder) -> None:
+    one, other, aside = boot(run, "none", 1), boot(run, "none", 2), run.path / "aside"
+    one.rename(aside)
+    other.rename(one)
+    aside.rename(other)
+
+
+def copy_seed_1(run: RunFolder) -> None:
+    for seed in (2, 3):
+        shutil.rmtree(boot(run, "none", seed))
+        shutil.copytree(boot(run, "none", 1), boot(run, "none", seed))
+
+
+def other_digest(run: RunFolder) -> None:
+    """Another digest in the first boot's record, with a checksum that fits."""
+    record = load_boot(boot(run, "none", 1))
+    assert record is not None
+    save_boot(replace(record, digest="0" * 64))
+
+
+def replay_seed_1(run: RunFolder) -> None:
+    """The boot of seed 1 counted for seed 2 as well, with a fingerprint and a checksum that fit."""
+    record = load_boot(boot(run, "none", 1))
+    assert record is not None
+    shutil.rmtree(boot(run, "none", 2))
+    for seed in (1, 2):
+        fingerprint = {**record.fingerprint, "job": "of seed 1", "seed": str(seed)}
+        save_boot(replace(record, folder=boot(run, "none", seed), fingerprint=fingerprint))
+
+
+def cut_results(run: RunFolder) -> None:
+    folder = boot(run, "none", 1)
+    (folder / "results.txt").write_bytes(b"whole\n")
+    (folder / "expected.sha256").write_text(f"{digest_bytes(b'whole' + bytes([10]))}  results.txt\n")
+    (folder / "results.txt").write_bytes(b"whol")
+
+
+def edit(name: str, change: Callable[[Any], None]) -> Callable[[RunFolder], None]:
+    def edited(run: RunFolder) -> None:
+        path = run.path / name
+        document = json.loads(path.read_bytes())
+        change(document)
+        path.write_text(json.dumps(document))
+
+    return edited
+
+
+def as_before_checksums(change: Callable[[RunFolder], None]) -> Callable[[RunFolder], None]:
+    """The same change to a run of schema 1, whose run.json has no checksums."""
+
+    def downgrade(plan: Any) -> None:
+        del plan["checksums"]
+        plan["schema"] = 1
+
+    def edited(run: RunFolder) -> None:
+        change(run)
+        edit("run.json", downgrade)(run)
+
+    return edited
+
+
+def without_seeds(plan: Any) -> None:
+    plan.update(seeds=[1], cells=[cell for cell in plan["cells"] if cell["seed"] == 1])
+
+
+LOOSEN = edit("scenario.json", lambda model: model["claims"][0]["expect"].update(text=">= 0.1", low=0.1))
+ONE_SEED = edit("run.json", lambda plan: plan.update(seeds=[1]))
+FEWER = edit("run.json", without_seeds)
+RELEASE = edit("run.json", lambda plan: plan["kernel"].update(release="6.12.1"))
+
+
+@pytest.mark.parametrize(
+    ("tamper", "says"),
+    [
+        (swap_seeds, r"boots/000/boot.json: fingerprint has seed 2, the cell has 1"),
+        (copy_seed_1, r"boots/002/boot.json: fingerprint has seed 1, the cell has 2"),
+        (LOOSEN, r"scenario.json: checksum is \w{12}, run.json names \w{12}"),
+        (as_before_checksums(LOOSEN), r"scenario.json: digest of the scenario is \w{12}, run.json names \w{12}"),
+        (FEWER, r"run.json: checksum is \w{12}, run.json names \w{12}"),
+        (as_before_checksums(FEWER), r"run.json: names no cell for boots/002"),
+        (RELEASE, r"run.json: checksum is \w{12}, run.json names \w{12}"),
+        (as_before_checksums(RELEASE), r"run.json: kernel release is 6.12.1, boots/000 booted 6.1.0-18-amd64"),
+        (as_before_checksums(ONE_SEED), r"run.json: its cells are not its arms by its seeds: arm \w+, seed [23]"),
+        (replay_seed_1, r"boots/002/boot.json: seeds 1 and 2 of arm none booted one job, which names its seed"),
+        (
+            other_digest,
+            r"boots/000/boot.json: the results have \w{12}, the file names 000000000000",
+        ),
+        (cut_results, r"boots/000/expected.sha256: the results have \w{12}, the file names \w{12}"),
+        (edit("run.json", lambda plan: plan.pop("checksums")), r"run.json: has no checksums"),
+        (lambda run: shutil.rmtree(boot(run, "red", 1)), r"boots/001/boot.json: is missing, and the run has a verdict"),
+        (lambda run: (boot(run, "none", 1) / "out" / "solo.json").unlink(), r"boots/000/out/solo.json: is missing"),
+        (
+            lambda run: alter("out/solo.json", lambda data: data + b" ")(boot(run, "none", 1)),
+            r"boots/000/out/solo.json: checksum is \w{12}, boot.json names \w{12}",
+        ),
+    ],
+)
+def test_a_tampered_run_is_not_judged(tmp_path: Path, tamper: Callable[[RunFolder], None], says: str) -> None:
+    run = finished(tmp_path, GREEN, {"kmsg": b"[    0.000000] Linux version 6.1.0-18-amd64 (gcc) #1\n"})
+    tamper(run)
+    with pytest.raises(Altered, match=says) as raised:
+        rejudge(run.path)
+    assert raised.value.exit_code == EXIT_CANNOT_JUDGE
