@@ -38,6 +38,10 @@ _CLAIMS = {
 }
 _CONTROLS = _CLAIMS | {Status.FAIL: "met a failure of the kernel", Status.SKIP: "could not be run on this kernel"}
 _BOOTS = {Status.FAIL: "ended in a failure of the kernel", Status.ERROR: "went wrong", Status.MISS: "left no result"}
+_CAUTION = (
+    "kernel and BASE may differ in configuration and compiler, and baseline.* with them, not only in their code;"
+    " builds of both (source:, tree:) share them"
+)
 _BASE_BOOTS = {
     Status.ERROR: "of the BASE kernel went wrong or cannot be compared",
     Status.MISS: "of the BASE kernel left no result",
@@ -128,6 +132,12 @@ class Surroundings:
         """The kernel of ``baseline.*``; empty without one."""
         return self.facts.base.release if self.facts.base else ""
 
+    @property
+    def caution(self) -> str:
+        """What a quotient of both kernels may come from besides their code; empty where nothing else differs."""
+        base = self.facts.base
+        return "" if base is None or base.configured_as(self.facts.kernel) else _CAUTION
+
 
 def method(scenario: Scenario, around: Surroundings) -> Iterator[tuple[str, str]]:
     """How a run was measured: pairs of a name and a text."""
@@ -137,6 +147,7 @@ def method(scenario: Scenario, around: Surroundings) -> Iterator[tuple[str, str]
     yield "machine", facts.qemu
     for name, text in (
         ("BASE kernel", around.base),
+        ("caution", around.caution),
         ("rule", _rule(facts.rule)),
         ("device models", around.models),
         ("after", source_words(scenario.source) if scenario.source else ""),

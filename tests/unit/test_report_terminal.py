@@ -241,6 +241,24 @@ def test_phases_are_shown_in_the_order_in_which_they_happen() -> None:
     assert re.search(r"BASE kernel +5\.10\.0-30-amd64", out.getvalue())
 
 
+@pytest.mark.parametrize(
+    ("spec", "base", "warned"),
+    [
+        ("debian:6.1", KernelFacts("debian:5.10", "5.10.0-30-amd64", "", "other"), True),
+        ("source:6.12", KernelFacts("debian:6.12", "6.12.107", "", "other"), True),
+        ("source:6.12+no-plug-merge", KernelFacts("source:6.12", "6.12.107-blklab", "", "other"), False),
+        ("debian:6.1", FACTS.kernel, False),
+        ("debian:6.1", None, False),
+    ],
+)
+def test_a_base_of_another_configuration_is_a_caution(spec: str, base: KernelFacts | None, warned: bool) -> None:
+    around = replace(AROUND, facts=replace(FACTS, kernel=replace(FACTS.kernel, spec=spec), base=base))
+    for detail in (Detail.NORMAL, Detail.FULL):
+        out = io.StringIO()
+        print_verdict(Console(file=out, width=300), MODEL, judge(MODEL, RESULTS), around, detail)
+        assert ("may differ in configuration and compiler" in out.getvalue()) is warned
+
+
 def test_optional_claims_do_not_enter_the_conclusion_and_no_claim_at_all_is_said() -> None:
     model = scenario([claim(), claim(AT_MOST, optional=True)])
     verdict = judge(model, cells("none", 95, 95, 95))

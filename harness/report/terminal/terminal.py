@@ -128,7 +128,7 @@ def _footer(console: Console, scenario: Scenario, around: Surroundings) -> None:
     time = "" if around.effort.elapsed is None else f", {duration(around.effort.elapsed)}"
     line = f"{plural(around.effort.boots, 'boot')}{time}, {scenario.clock} clock, {qemu}"
     details = f"blklab judge -v {around.folder}" if around.folder else ""
-    named = {"device models": around.models, "baseline": around.base, "details": details}
+    named = {"device models": around.models, "baseline": around.base, "caution": around.caution, "details": details}
     named["again"] = shlex.join(around.facts.command)
     for each in (line, *(f"{name}: {text}" for name, text in named.items() if text)):
         console.print(Text(each, "dim"), soft_wrap=True)
