@@ -29,7 +29,7 @@ from lab.base.record import Outcome
 NOT_RUN = "not run"
 XFAIL, XPASS = "XFAIL", "XPASS"
 AS_IT_MUST = "negative control: fails, as it must"
-HELD = "negative control: held, but must fail: the scenario cannot detect this fault"
+HELD = "negative control: held, but must fail: this ratio does not show the fault"
 
 
 @dataclass(frozen=True)

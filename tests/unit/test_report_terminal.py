@@ -111,7 +111,7 @@ def test_controls_that_fail_are_ok_and_those_that_hold_are_errors() -> None:
     assert "1 negative control not run: made for another kernel (-v)" in text
     assert "needs a kernel with the mutant no-fair-tags" in report(RESULTS, detail=Detail.FULL)
     held = report(cells("none", 95, 96, 97) + cells("red", 95, 95, 95))
-    assert "held, but must fail: the scenario cannot detect this fault" in held
+    assert "held, but must fail: this ratio does not show the fault" in held
     assert "ERROR  1 negative control held, but must fail (exit 125)" in held
 
 
