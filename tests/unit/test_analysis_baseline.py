@@ -10,6 +10,7 @@ import pytest
 from rich.console import Console
 
 from harness.judge.cells import CellResult, differences
+from harness.judge.cells import compared as beside
 from harness.judge.verdict import Verdict, judge, verdict_document
 from harness.record.store import KernelFacts
 from harness.report.terminal.terminal import Detail, print_verdict
@@ -61,6 +62,13 @@ def test_any_other_difference_is_an_error_that_names_it(change: Mapping[str, str
     assert named in verdict.claims[0].sentence
     assert "3 of 3 boots of the BASE kernel went wrong or cannot be compared" in conclusion(verdict)
     assert named in re.sub(r"\s+", " ", shown(verdict))
+
+
+@pytest.mark.parametrize(("own", "other"), [(Status.FAIL, Status.PASS), (Status.PASS, Status.SKIP)])
+def test_a_boot_without_figures_is_not_compared_with_its_counterpart(own: Status, other: Status) -> None:
+    cell, base = (cells("none", 95)[0], replace(cells("none", 50)[0], fingerprint={"qemu": "10.0"}))
+    base = replace(base, status=other)
+    assert beside([replace(cell, status=own)], [base]) == (base,)
 
 
 def test_a_difference_is_an_error_even_if_no_claim_looks_at_the_base_kernel() -> None:

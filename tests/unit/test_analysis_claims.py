@@ -261,7 +261,10 @@ def test_a_failure_has_the_diagnosis_that_holds_with_its_figures_or_what_was_rul
 def test_a_diagnosis_is_of_failures_of_its_arms_and_loads_alone() -> None:
     other = diagnosis("elsewhere", ratio("red.together.lun.fast.tags.mean"), Bound("<= 2", None, 2))
     load = diagnosis("elsewhere", ratio("none.alone.lun.fast.tags.mean"), Bound("<= 2", None, 2))
-    assert diagnosed(1.0, other, load).sentence == "it starves"
+    across = diagnosis(
+        "both", ratio("none.together.lun.fast.tags.mean", "red.together.fast.iops"), Bound("<= 2", None, 2)
+    )
+    assert diagnosed(1.0, other, load, across).sentence == "it starves"
     assert diagnosed(1.0, STARVED, together=95).sentence == "it keeps it"
 
 

@@ -182,6 +182,10 @@ def test_a_claim_that_holds_elsewhere_is_a_killer_and_an_optional_one_is_none() 
     assert (killers(of, first), killers(of, other)) == (("arm red",), ("arm none",))
     optional = replace(of, claims=(first, replace(other, optional=True)))
     assert killers(optional, first) == ()
+    expected = replace(
+        of, claims=(first, replace(other, known=(KnownFailure("< 5.17", "old", "https://example.org/"),)))
+    )
+    assert killers(expected, first) == ()
 
 
 def verdict(status: Status, code: int, reason: str = "") -> Verdict:

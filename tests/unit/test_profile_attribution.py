@@ -49,7 +49,8 @@ def test_a_function_of_the_kernel_has_the_context_of_its_path() -> None:
 def test_a_program_is_found_wherever_it_was_loaded_and_its_short_blocks_with_it() -> None:
     program = image("fio", LONG + b"\x90\xc3", ElfFunction("get_io_u", 0x1000, 32), ElfFunction("reap", 0x1020, 2))
     loaded = 0x55AA00000000
-    blocks = (block(loaded + 0x1000, LONG, 5, 160), block(loaded + 0x1020, b"\x90\xc3", 7, 14))
+    inside = block(loaded + 0x1010, LONG[16:], 9, 36)
+    blocks = (block(loaded + 0x1000, LONG, 5, 124), inside, block(loaded + 0x1020, b"\x90\xc3", 7, 14))
     found = nodes_of(CountedWindow(174, 0, (), blocks, {}), (), [image("busybox", b"\x90\xc3" * 50), program])
     assert [(one.function.title, one.calls, one.instructions) for one in found] == [
         ("get_io_u [fio]", 5, 160),

@@ -187,6 +187,8 @@ def test_scatter_of_boots_and_of_windows_are_separated() -> None:
     assert seen is not None and (seen.boots, seen.windows) == pytest.approx((0.1, 0.03), rel=0.1)
     alike = scatter([[math.exp(dice.gauss(0, 0.1)) for _ in range(3)] for _ in range(400)])
     assert alike is not None and alike.boots < 0.02
+    exact = scatter([[1.0, math.exp(2)], [math.exp(4), math.exp(6)]])
+    assert exact is not None and (exact.boots**2, exact.windows**2) == pytest.approx((8 - 2 / 2, 2))
     assert scatter([[1.0, 0.0], [1.0, 1.0]]) is None
     assert scatter([[1.0], [1.1]]) is None
 
