@@ -117,7 +117,7 @@ def _digests(record: BootRecord) -> Iterator[tuple[str, str, str]]:
         yield BOOT, digest_results(record.files), record.digest
     sent, expected = record.folder / RESULTS, record.folder / EXPECTED
     if sent.is_file() and expected.is_file():
-        yield EXPECTED, digest_file(sent), expected.read_text().partition(" ")[0]
+        yield EXPECTED, digest_file(sent), expected.read_text(errors="replace").partition(" ")[0]
 
 
 def differences(stored: Any, fresh: Any, path: str = "") -> Iterator[str]:

@@ -54,6 +54,11 @@ def cut_results(run: RunFolder) -> None:
     (folder / "results.txt").write_bytes(b"whol")
 
 
+def binary_digest(run: RunFolder) -> None:
+    cut_results(run)
+    (boot(run, "none", 1) / "expected.sha256").write_bytes(b"\xff" * 40)
+
+
 def edit(name: str, change: Callable[[Any], None]) -> Callable[[RunFolder], None]:
     def edited(run: RunFolder) -> None:
         path = run.path / name
@@ -105,6 +110,7 @@ RELEASE = edit("run.json", lambda plan: plan["kernel"].update(release="6.12.1"))
             other_digest,
             r"boots/000/boot.json: the results have \w{12}, the file names 000000000000",
         ),
+        (binary_digest, r"boots/000/expected.sha256: the results have \w{12}, the file names "),
         (cut_results, r"boots/000/expected.sha256: the results have \w{12}, the file names \w{12}"),
         (edit("run.json", lambda plan: plan.pop("checksums")), r"run.json: has no checksums"),
         (lambda run: shutil.rmtree(boot(run, "red", 1)), r"boots/001/boot.json: is missing, and the run has a verdict"),
