@@ -37,9 +37,8 @@ from lab.kernels.model import Kernel
 from lab.native import compiler, programs
 from lab.native.programs import Steady, steady
 from lab.observe import Observer
-from lab.packages import sources, tools
-from lab.packages.apt import Archive
-from lab.packages.store import part_of_the_lab, read_pin
+from lab.packages import lock, tools
+from lab.packages.store import read_pin
 from lab.qemu import snapshot
 from lab.qemu.argv import MachineSpec, command_line, fingerprint_argv
 from lab.qemu.clock import Clock, VirtualClock
@@ -125,6 +124,12 @@ class Lab:
     payload: Payload
     cold: bool = False
 
+    def describe(self, accelerator: str = "") -> str:
+        """QEMU, how it executes guests, and where the programs come from, for the record."""
+        package = f" ({self.qemu.package})" if self.qemu.package else ""
+        compiler_of = "" if tools.wanted() else ", compiler of the host"
+        return f"QEMU {self.qemu.version_text}{package}{accelerator}, {lock.state(self.cache)}{compiler_of}"
+
 
 def ready_qemu(cache: Cache, tell: Tell = silent) -> Qemu:
     """QEMU, downloaded if necessary, after ``announce``. Raises what ``find_qemu`` raises."""
@@ -135,15 +140,13 @@ def ready_qemu(cache: Cache, tell: Tell = silent) -> Qemu:
 
 
 def announce(cache: Cache, tell: Tell) -> None:
-    """Say how much of the lab's own programs is missing in the cache, before it is downloaded. Raises LabBroken."""
+    """Say how much of the lab's own programs is missing in the cache, before it is downloaded."""
     own: list[tuple[str, tuple[str, ...]]] = [(payload.PIN, payload.PACKAGES)]
     own += [(compiler.COMPILER.pin, compiler.COMPILER.packages)] if tools.wanted() else []
     own += [(tools.HOST_TOOLS.pin, tools.HOST_TOOLS.packages)] if tools.wanted() or qemu_is_own() else []
     names = [name for pin, packages in own if read_pin(cache, pin) is None for name in packages]
     if names:
-        with part_of_the_lab("QEMU, compiler and guest programs"):
-            offered = Archive(cache, sources.debian(), tell).newest(payload.SUITE, sorted(set(names)))
-        size = sum(offered[name].size for name in names) / 1e6
+        size = sum(lock.packages()[name].size for name in names) / 1e6
         tell(
             f"first use: QEMU, a compiler and the guest's programs take {size:.0f} MB ({size / 5:.0f} s at 5 MB/s); "
             f"the kernel comes after them; all is kept in {cache.root}"

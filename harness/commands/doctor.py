@@ -16,7 +16,7 @@ from lab.base.cache import Cache
 from lab.base.errors import EXIT_LAB_BROKEN, EXIT_PASS, BlklabError
 from lab.base.units import show_size
 from lab.guest import payload
-from lab.packages import sources
+from lab.packages import lock, sources
 from lab.packages.store import read_pin
 from lab.packages.tools import HOST_TOOLS, is_cached
 from lab.qemu.clock import VirtualClock, WallClock
@@ -100,6 +100,7 @@ def _findings() -> Iterator[HostFinding]:
         yield missing("QEMU", error.message, error.remedy)
         return
     yield from _qemu_findings(qemu)
+    yield ok("programs", lock.state(Cache.default()))
     yield kvm_finding(prove_kvm(qemu, _a_kernel()))
     yield from (ok(f"{clock.name} clock", clock.cannot_see) for clock in (VirtualClock, WallClock))
 
@@ -146,7 +147,7 @@ def builds_finding(needs: tuple[host.Need, ...]) -> HostFinding:
 def archive_finding(debian: sources.Distribution) -> HostFinding:
     """Debian kernels and the guest's programs come from Debian's archive on every host."""
     try:
-        return ok("archive", debian.uri(payload.SUITE))
+        return ok("archive", debian.uri(lock.SUITE))
     except BlklabError as error:
         status = HostStatus.NOTE if read_pin(Cache.default(), payload.PIN) else HostStatus.MISSING
         return HostFinding(status, "archive", error.message, error.remedy)

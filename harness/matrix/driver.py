@@ -73,14 +73,13 @@ def read_shard(text: str) -> tuple[int, int]:
 
 def record_of(plan: MatrixPlan, lab: Lab) -> MatrixRecord:
     """The undecided matrix: scenario by scenario, those of the wall clock last."""
-    package = f" ({lab.qemu.package})" if lab.qemu.package else ""
     return MatrixRecord(
         matrix_id="",
         cells=cells_of(plan),
         seeds=plan.seeds,
         shard=plan.shard[0],
         shards=plan.shard[1],
-        qemu=f"QEMU {lab.qemu.version_text}{package}",
+        qemu=lab.describe(),
         command=plan.command,
     )
 

@@ -127,7 +127,6 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
     requires = {"options": options, "modules": scenario.requires.modules}
     reasons = {name: unmet(lab, kernel, arm.topology, arm.queue, **requires) for name, arm in arms.items()}
     runnable = [arm for name, arm in arms.items() if not reasons[name]]
-    package = f" ({lab.qemu.package})" if lab.qemu.package else ""
     facts = RunFacts(
         run_id="",
         scenario=scenario.name,
@@ -136,7 +135,7 @@ def plan_run(lab: Lab, request: Request) -> PlannedRun:
         seeds=tuple(dict.fromkeys(seed for _, seed in cells)),
         arms=tuple(arms),
         cells=planned(((arm.name, seed, reasons[arm.name]) for arm, seed in cells), repeats=2 if request.verify else 1),
-        qemu=f"QEMU {lab.qemu.version_text}{package}{clock.accelerator(lab, kernel, runnable)}",
+        qemu=lab.describe(clock.accelerator(lab, kernel, runnable)),
         command=request.command,
         baseline=request.baseline,
         base=request.base,

@@ -7,11 +7,11 @@ from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.contents import demand_intact
-from lab.base.digest import digest_bytes
 from lab.guest import initramfs
 from lab.guest.initramfs import ArchiveEntry
-from lab.guest.payload import LIBRARY_FOLDER, LOADER, SUITE, Payload, packages, with_further_steps
+from lab.guest.payload import LIBRARY_FOLDER, LOADER, Payload, packages, with_further_steps
 from lab.guest.trim import needed_libraries
+from lab.packages.lock import pin_name
 
 
 @dataclass(frozen=True)
@@ -51,8 +51,7 @@ def added(cache: Cache, payload: Payload, layers: Collection[str]) -> Payload:
 
 def _tree(cache: Cache, name: str) -> Path:
     maker = MAKERS[name]
-    pin = f"payload-{SUITE}-{name}-{digest_bytes(' '.join(maker.packages).encode())[:12]}"
-    return packages(cache, pin, maker.packages, maker.name).folder
+    return packages(cache, pin_name(f"payload-{name}", maker.packages), maker.packages, maker.name).folder
 
 
 def _maker(root: Path, maker: Maker, there: Mapping[str, ArchiveEntry]) -> dict[str, ArchiveEntry]:

@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The programs of every guest: busybox, fio, dmsetup, mdadm, tc and their libraries.
 
-They come from packages of one Debian suite, unpacked into the cache, so that the payload's bytes do not depend
-on the host.
+They come from the packages of ``lab/packages/trixie.lock``, unpacked into the cache, so that the payload's bytes do
+not depend on the host.
 """
 
 from collections.abc import Mapping, Sequence
@@ -19,16 +19,15 @@ from lab.guest.initramfs import ArchiveEntry
 from lab.guest.trim import drop_libraries
 from lab.packages import sources
 from lab.packages.apt import Archive
-from lab.packages.store import Unpacked, newest, part_of_the_lab, unpacked
+from lab.packages.lock import locked, pin_name
+from lab.packages.store import Unpacked, part_of_the_lab, unpacked
 
-SUITE = "trixie"
 PACKAGES = (
     *("busybox-static", "fio", "dmsetup", "mdadm", "iproute2", "libmnl0", "libc6", "libaio1t64", "libnuma1", "zlib1g"),
     *("libdevmapper1.02.1", "libselinux1", "libudev1"),
 )
 
-# Another list of packages is another payload with its own cache entry.
-PIN = f"payload-{SUITE}-{digest_bytes(' '.join(PACKAGES).encode())[:12]}"
+PIN = pin_name("payload", PACKAGES)
 
 LIBRARY_FOLDER = "usr/lib/x86_64-linux-gnu"
 LOADER = "ld-linux-x86-64.so.2"
@@ -80,10 +79,9 @@ def _tree(cache: Cache, tell: Tell) -> Unpacked:
 
 
 def packages(cache: Cache, pin: str, names: Sequence[str], what: str, tell: Tell = silent) -> Unpacked:
-    """Packages of ``SUITE``, unpacked over one another. Raises LabBroken when they cannot be fetched."""
-    choose = newest(*((SUITE, name) for name in names))
+    """Packages of the lock, unpacked over one another. Raises LabBroken when they cannot be fetched."""
     with part_of_the_lab(what):
-        return unpacked(cache, lambda: Archive(cache, sources.debian(), tell), pin, choose, kind="payload")
+        return unpacked(cache, lambda: Archive(cache, sources.debian(), tell), pin, locked(names, tell), kind="payload")
 
 
 def assemble(root: Path, versions: Mapping[str, str]) -> Payload:

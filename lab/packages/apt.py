@@ -76,26 +76,21 @@ class Archive:
         for candidate in self.search(suite, re.escape(package)):
             if version in (None, candidate.version):
                 return candidate
-        raise _gone(suite, f"{package}{f' {version}' if version else ''}")
+        raise gone(suite, f"{package}{f' {version}' if version else ''}")
 
     def newest(self, suite: str, names: Sequence[str]) -> Mapping[str, Package]:
         """The newest version of each package. Raises CannotJudge when the suite does not have one."""
-        with self._suite(suite) as apt:
-            known = set(apt("apt-cache", "pkgnames").splitlines())
-            if missing := [name for name in names if name not in known]:
-                raise _gone(suite, missing[0])
-            # From new to old, so the last that is set is the newest.
-            return {package.name: package for package in reversed(self._show(apt, suite, names))}
+        # From new to old, so the last that is set is the newest.
+        offered = {package.name: package for package in reversed(self.versions(suite, names))}
+        if missing := [name for name in names if name not in offered]:
+            raise gone(suite, missing[0])
+        return offered
 
-    def exactly(self, suite: str, wanted: Sequence[tuple[str, str]]) -> list[Package]:
-        """These packages by name and version, in their order. Raises CannotJudge when the suite does not have one."""
+    def versions(self, suite: str, names: Sequence[str]) -> tuple[Package, ...]:
+        """All versions of those of the packages that the suite has."""
         with self._suite(suite) as apt:
             known = set(apt("apt-cache", "pkgnames").splitlines())
-            shown = self._show(apt, suite, [name for name, _ in wanted if name in known])
-            offered = {(package.name, package.version): package for package in shown}
-            if missing := [pair for pair in wanted if pair not in offered]:
-                raise _gone(suite, " ".join(missing[0]))
-            return [offered[pair] for pair in wanted]
+            return self._show(apt, suite, [name for name in names if name in known])
 
     def unlisted(self, suite: str, name: str, version: str, path: str) -> Package:
         """The package at ``path`` of the archive that serves ``suite``, though the suite's lists do not name it.
@@ -248,7 +243,7 @@ class _Apt:
         )
 
 
-def _gone(suite: str, what: str) -> CannotJudge:
+def gone(suite: str, what: str) -> CannotJudge:
     return CannotJudge(
         f"{suite} has no {what} (any more)",
         remedy=f"name an archive that still has it: {archive_variable(suite)}=URI",

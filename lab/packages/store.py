@@ -18,14 +18,14 @@ from lab.base.digest import digest_bytes
 from lab.base.errors import CannotJudge, LabBroken
 from lab.base.process import run
 from lab.base.reading import read_json
-from lab.packages.apt import BOUND, Archive, Package
+from lab.packages.apt import BOUND, Archive, Package, gone
 
 _SCHEMA = 1
 
 
 @dataclass(frozen=True)
 class Pinned:
-    """One package, exactly. ``path`` is its file in the archive's pool when the suite does not list it, else empty."""
+    """One package, exactly. ``path`` is its file in the archive's pool if the suite may not list it, else empty."""
 
     suite: str
     name: str
@@ -98,7 +98,7 @@ def unpacked(
     offered = archive()
     if refresh:
         offered.renew()
-    packages = tuple(_ask(offered, choose if pin is None else partial(_same, pin)))
+    packages = tuple(_ask(offered, choose if pin is None else partial(as_pinned, pin)))
     chosen = Pin(name, tuple(_pin_of(package) for package in packages))
 
     def fill(into: Path) -> None:
@@ -174,24 +174,23 @@ def _ask(archive: Archive, choose: Choose) -> Sequence[Package]:
         return choose(archive)
 
 
-def _same(pin: Pin, archive: Archive) -> tuple[Package, ...]:
-    listed = {suite: [p for p in pin.packages if p.suite == suite and not p.path] for suite in _suites(pin)}
+def as_pinned(pin: Pin, archive: Archive) -> tuple[Package, ...]:
+    """The packages of the pin, as the archive has them. Raises CannotJudge when it does not have one of them."""
+    suites = dict.fromkeys(package.suite for package in pin.packages)
     offered = {
-        (suite, package.name): package
-        for suite, pins in listed.items()
-        for package in archive.exactly(suite, [(pinned.name, pinned.version) for pinned in pins])
+        (suite, package.name, package.version): package
+        for suite in suites
+        for package in archive.versions(suite, [pinned.name for pinned in pin.packages if pinned.suite == suite])
     }
     packages = []
     for pinned in pin.packages:
         exact = (pinned.suite, pinned.name, pinned.version)
-        packages.append(archive.unlisted(*exact, pinned.path) if pinned.path else offered[exact[:2]])
+        if exact not in offered and not pinned.path:
+            raise gone(pinned.suite, f"{pinned.name} {pinned.version}")
+        packages.append(offered[exact] if exact in offered else archive.unlisted(*exact, pinned.path))
         if packages[-1].sha256 != pinned.sha256:
             raise CannotJudge(
                 f"{pinned.suite} offers {pinned.name} {pinned.version} with contents that differ from the pinned ones",
                 remedy="use the archive that it was pinned from, or ask for a refresh of the pin",
             )
     return tuple(packages)
-
-
-def _suites(pin: Pin) -> tuple[str, ...]:
-    return tuple(dict.fromkeys(package.suite for package in pin.packages if not package.path))

@@ -15,14 +15,13 @@ from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.base.contents import demand_all_intact
-from lab.base.digest import digest_bytes
 from lab.base.errors import LabBroken, Misuse
 from lab.base.units import Tell, silent
 from lab.packages import sources
 from lab.packages.apt import Archive
-from lab.packages.store import Pin, newest, part_of_the_lab, read_pin, unpacked
+from lab.packages.lock import SUITE, locked, pin_name
+from lab.packages.store import Pin, part_of_the_lab, read_pin, unpacked
 
-SUITE = "trixie"
 OVERRIDE, HOST = "BLKLAB_TOOLS", "host"
 KIND = "toolset"
 PRELOAD = "BLKLAB_PRELOAD"
@@ -49,8 +48,7 @@ class Toolset:
 
     @property
     def pin(self) -> str:
-        """Another list of packages is another pin, with its own cache entry."""
-        return f"{self.name}-{SUITE}-{digest_bytes(' '.join(self.packages).encode())[:12]}"
+        return pin_name(self.name, self.packages)
 
 
 @dataclass(frozen=True)
@@ -82,7 +80,7 @@ def fetch(cache: Cache, toolset: Toolset, tell: Tell) -> Tools:
             cache,
             lambda: Archive(cache, sources.debian(), tell),
             toolset.pin,
-            newest(*((SUITE, package) for package in toolset.packages)),
+            locked(toolset.packages, tell),
             kind=KIND,
             finish=partial(_finish, toolset),
         )

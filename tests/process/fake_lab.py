@@ -18,6 +18,7 @@ from pathlib import Path
 
 from lab.base.cache import Cache
 from lab.guest import payload
+from lab.packages import lock
 from lab.packages.store import Pin, Pinned, write_pin
 from tests.unit.kernel_samples import bzimage, elf, module
 from tests.unit.payload_samples import CONFIG, lay_out
@@ -145,7 +146,7 @@ def make(folder: Path) -> FakeLab:
     program.chmod(0o755)
     _lay_out_kernel(folder / "kernel")
     cache = Cache(folder / "cache")
-    pin = Pin(payload.PIN, (Pinned(payload.SUITE, "fio", "3.39-1", "0" * 64),))
+    pin = Pin(payload.PIN, (Pinned(lock.SUITE, "fio", "3.39-1", "0" * 64),))
     cache.entry("payload", pin.digest, lay_out)
     write_pin(cache, pin)
     (folder / "t.yaml").write_text(GOOD)

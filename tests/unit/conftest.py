@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from lab.base.cache import Cache
+from lab.packages import lock
 from tests.unit.kernel_samples import Repository
 
 
@@ -21,6 +22,15 @@ def host_tools() -> Iterator[None]:
 @pytest.fixture
 def cache(tmp_path: Path) -> Cache:
     return Cache(tmp_path / "cache")
+
+
+@pytest.fixture
+def own_lock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """A lock that a test writes."""
+    monkeypatch.setattr(lock, "FILE", tmp_path / "own.lock")
+    lock.forget()
+    yield
+    lock.forget()
 
 
 @pytest.fixture

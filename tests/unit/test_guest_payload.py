@@ -11,6 +11,7 @@ from lab.base.errors import CannotJudge, LabBroken
 from lab.base.units import silent
 from lab.guest import initramfs, payload
 from lab.guest.trim import needed_libraries
+from lab.packages import lock
 from lab.packages.store import Pin, Pinned, write_pin
 from tests.unit.payload_samples import SMALL_PROGRAM, lay_out
 
@@ -109,7 +110,7 @@ def test_a_payload_that_its_archive_lacks_is_an_error_of_the_lab(
 def test_a_pinned_payload_needs_no_network(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("BLKLAB_DEBIAN_MIRROR", "http://127.0.0.1:1")
     cache = Cache(tmp_path)
-    pin = Pin(payload.PIN, (Pinned(payload.SUITE, "fio", "3.39-1", "0" * 64),))
+    pin = Pin(payload.PIN, (Pinned(lock.SUITE, "fio", "3.39-1", "0" * 64),))
     cache.entry("payload", pin.digest, lay_out)
     write_pin(cache, pin)
     told: list[str] = []

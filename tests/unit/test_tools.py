@@ -7,7 +7,9 @@ import pytest
 
 from lab.base.cache import Cache
 from lab.base.errors import EXIT_MISUSE, LabBroken, Misuse
-from lab.packages import tools
+from lab.packages import lock, tools
+from lab.packages.apt import Archive
+from lab.packages.sources import debian
 from lab.packages.tools import HOST_TOOLS, LIBRARIES, LOADER, QEMU, Toolset, fetch
 from tests.unit.kernel_samples import Repository, needs_apt
 
@@ -29,11 +31,13 @@ def publish(repository: Repository, program: bytes) -> None:
     (tree / "usr/bin/speak").write_bytes(program)
     (tree / LIBRARIES / LOADER).write_text(SHOW)
     (tree / LIBRARIES / LOADER).chmod(0o755)
-    repository.add("trixie", "speak", "1-1", tree)
-    repository.publish("trixie")
+    repository.add(lock.SUITE, "speak", "1-1", tree)
+    repository.publish(lock.SUITE)
+    lock.write(Archive(Cache(tree / "own"), debian()), SPEAK.packages)
 
 
 @needs_apt
+@pytest.mark.usefixtures("own_lock")
 def test_a_program_starts_by_its_own_loader_and_libraries(repository: Repository, cache: Cache) -> None:
     publish(repository, f"a{FOLDER}\0b".encode())
     speak = fetch(cache, SPEAK, print)
@@ -51,6 +55,7 @@ def test_a_program_starts_by_its_own_loader_and_libraries(repository: Repository
 
 
 @needs_apt
+@pytest.mark.usefixtures("own_lock")
 @pytest.mark.parametrize("program", [b"without the folder\0", f"{FOLDER}\0{FOLDER}\0".encode()])
 def test_a_program_that_cannot_be_sealed_is_not_kept(program: bytes, repository: Repository, cache: Cache) -> None:
     publish(repository, program)
@@ -61,7 +66,7 @@ def test_a_program_that_cannot_be_sealed_is_not_kept(program: bytes, repository:
 
 @needs_apt
 def test_a_toolset_that_is_not_offered_is_a_broken_lab(repository: Repository, cache: Cache) -> None:
-    publish(repository, b"")
+    repository.publish(lock.SUITE)
     with pytest.raises(LabBroken, match="host-tools of trixie cannot be fetched"):
         fetch(cache, HOST_TOOLS, print)
 

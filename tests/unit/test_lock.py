@@ -1,0 +1,90 @@
+# SPDX-License-Identifier: GPL-2.0-only
+"""The lock of the lab's own packages, against a signed archive made on the spot."""
+
+import shutil
+from pathlib import Path
+
+import pytest
+
+from lab.base.cache import Cache
+from lab.base.units import silent
+from lab.guest import filesystems, payload
+from lab.native.compiler import COMPILER
+from lab.packages import lock
+from lab.packages.apt import Archive
+from lab.packages.sources import Distribution
+from lab.packages.store import unpacked
+from lab.packages.tools import HOST_TOOLS
+from tests.unit.kernel_samples import Repository, needs_apt
+
+
+def publish(repository: Repository, version: str, tmp_path: Path) -> None:
+    tree = tmp_path / f"tree-{version}"
+    (tree / "usr").mkdir(parents=True)
+    (tree / "usr/file").write_text(version)
+    repository.add(lock.SUITE, "tool", version, tree)
+    repository.publish(lock.SUITE)
+
+
+def archive(repository: Repository, cache: Cache) -> Archive:
+    own = Archive(cache, Distribution("debian", repository.uri, "", repository.keyring))
+    own.renew()
+    return own
+
+
+def write(repository: Repository, cache: Cache) -> None:
+    lock.write(archive(repository, cache), ["tool"])
+
+
+def version_used(repository: Repository, cache: Cache) -> str:
+    choose = lock.locked(["tool"], silent)
+    entry = unpacked(cache, lambda: archive(repository, cache), lock.pin_name("own", ["tool"]), choose)
+    return (entry.folder / "usr/file").read_text()
+
+
+def test_the_lock_names_the_packages_of_every_toolset_and_no_other() -> None:
+    makers = (maker.packages for maker in filesystems.MAKERS.values())
+    lists = (payload.PACKAGES, HOST_TOOLS.packages, COMPILER.packages, *makers)
+    assert set(lock.packages()) == {name for names in lists for name in names}
+    assert "://" not in lock.FILE.read_text()
+
+
+@needs_apt
+@pytest.mark.usefixtures("own_lock")
+class TestWithAnArchive:
+    def test_a_newer_package_changes_nothing(self, repository: Repository, cache: Cache, tmp_path: Path) -> None:
+        publish(repository, "1-1", tmp_path)
+        write(repository, cache)
+        publish(repository, "2-1", tmp_path)
+        assert version_used(repository, cache) == "1-1"
+        assert lock.state(cache) == f"own.lock {lock.digest()}"
+
+    def test_another_lock_is_another_pin(self, repository: Repository, cache: Cache, tmp_path: Path) -> None:
+        publish(repository, "1-1", tmp_path)
+        write(repository, cache)
+        assert version_used(repository, cache) == "1-1"
+        publish(repository, "2-1", tmp_path)
+        write(repository, cache)
+        assert version_used(repository, cache) == "2-1"
+
+    def test_a_package_that_is_only_in_the_pool_is_used(
+        self, repository: Repository, cache: Cache, tmp_path: Path
+    ) -> None:
+        publish(repository, "1-1", tmp_path)
+        write(repository, cache)
+        repository.drop(lock.SUITE)
+        publish(repository, "2-1", tmp_path)
+        assert version_used(repository, cache) == "1-1"
+        assert not lock.departures(cache)
+
+    def test_the_newest_is_used_and_named_where_the_locked_one_is_gone(
+        self, repository: Repository, cache: Cache, tmp_path: Path
+    ) -> None:
+        publish(repository, "1-1", tmp_path)
+        write(repository, cache)
+        repository.drop(lock.SUITE)
+        shutil.rmtree(repository.root / "pool")
+        publish(repository, "2-1", tmp_path)
+        assert version_used(repository, cache) == "2-1"
+        assert lock.departures(cache) == ("tool 2-1",)
+        assert lock.state(cache) == f"own.lock {lock.digest()} except tool 2-1"
