@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 from harness.judge.cells import Ensemble
 from harness.judge.claims import XFAIL, XPASS, ClaimVerdict, EntryVerdict
 from harness.judge.comparison import Difference, kind_of
+from harness.judge.operands import LEAST_IDLE
 from harness.judge.verdict import Verdict
 from harness.limits.bottleneck import Bottleneck
 from harness.noise import FEWEST_ROUNDS, Rule
 from harness.record.store import RunFacts
 from harness.report.format import duration, plural
-from harness.scenario.model import Arm, Clock, Scenario, Source, Status
+from harness.scenario.metric_names import GUEST, IDLE
+from harness.scenario.model import Arm, Clock, Load, Scenario, Source, Status
 
 MARKS = {Difference.MARKED: "*", Difference.REAL: "", Difference.NONE: "~", Difference.UNKNOWN: "?"}
 LEGEND = "* differs; ~ the ranges overlap: no difference; ? cannot tell: fewer than two seeds on a side"
@@ -139,7 +141,30 @@ class Surroundings:
         return "" if base is None or base.configured_as(self.facts.kernel) else _CAUTION
 
 
-def method(scenario: Scenario, around: Surroundings) -> Iterator[tuple[str, str]]:
+def unseen(scenario: Scenario, verdict: Verdict) -> str:
+    """What the run's figures cannot contain: the waiting of parallel jobs that took turns on a busy CPU."""
+    windows = (
+        (cell.figures.get((load.name, GUEST, IDLE), 1.0), cell.arm, load)
+        for cell in verdict.cells
+        for load in scenario.loads.values()
+        if _jobs(load) > 1
+    )
+    idle, arm, load = min(windows, key=lambda window: window[0], default=(1.0, "", None))
+    if load is None or idle >= LEAST_IDLE or scenario.clock is not Clock.VIRTUAL:
+        return ""
+    several = scenario.arms[arm].topology.processors.several
+    counted = "blklab sharing counts them" if several else "machine: {cpus: N} and blklab sharing count them"
+    return (
+        f"time that parallel jobs wait for locks and cache lines ({counted}): in {arm}, {load.name} the CPU was"
+        f" {1 - idle:.0%} busy, and {_jobs(load)} jobs took turns"
+    )
+
+
+def _jobs(load: Load) -> int:
+    return sum(len(role.disks) for role in load.roles.values())
+
+
+def method(scenario: Scenario, verdict: Verdict, around: Surroundings) -> Iterator[tuple[str, str]]:
     """How a run was measured: pairs of a name and a text."""
     facts, effort = around.facts, around.effort
     yield "clock", _BLIND[scenario.clock]
@@ -148,6 +173,7 @@ def method(scenario: Scenario, around: Surroundings) -> Iterator[tuple[str, str]
     for name, text in (
         ("BASE kernel", around.base),
         ("caution", around.caution),
+        ("not visible", unseen(scenario, verdict)),
         ("rule", _rule(facts.rule)),
         ("device models", around.models),
         ("after", source_words(scenario.source) if scenario.source else ""),

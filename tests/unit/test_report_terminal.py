@@ -23,11 +23,11 @@ from harness.report.format import duration, figure, spread
 from harness.report.terminal.claims import CELLS, gauge
 from harness.report.terminal.progress import Tally, progress
 from harness.report.terminal.terminal import Detail, print_verdict
-from harness.report.words import Effort, Surroundings, conclusion
+from harness.report.words import Effort, Surroundings, conclusion, unseen
 from harness.run.events import CellFinished, CellPhase, CellStarted, Event, RunStarted
 from harness.scenario.load import load_scenario
 from harness.scenario.metric_names import GUEST, IDLE
-from harness.scenario.model import Bound, Reproduction, Scenario, Status
+from harness.scenario.model import Bound, Clock, Reproduction, Scenario, Status
 from tests.unit import format_samples
 from tests.unit.analysis_samples import AT_LEAST, AT_MOST, SEEDS, cells, claim, control, scenario
 
@@ -214,6 +214,23 @@ def test_the_flagship_fits_in_forty_lines_of_eighty_columns() -> None:
     assert max(map(len, out.getvalue().splitlines())) <= 80
 
 
+def test_what_a_busy_cpu_hides_is_said_with_its_figures() -> None:
+    model = load_scenario("shared-queue", search=SCENARIOS)
+    arm, load = next(iter(model.arms)), model.loads["lopsided"]
+    alone = replace(load, roles={"hog": load.roles["hog"]})
+
+    def text(idle: float, model: Scenario) -> str:
+        cell = CellResult(arm, 1, Status.PASS, figures={(load.name, GUEST, IDLE): idle})
+        return unseen(model, judge(model, [cell]))
+
+    assert text(0.19, model) == (
+        "time that parallel jobs wait for locks and cache lines (machine: {cpus: N} and blklab sharing count them):"
+        f" in {arm}, lopsided the CPU was 81% busy, and 3 jobs took turns"
+    )
+    others = (replace(model, clock=Clock.WALL), replace(model, loads={"lopsided": alone}))
+    assert not any((text(0.2, model), *(text(0.19, other) for other in others)))
+
+
 def test_colour_only_on_a_terminal_that_wants_it(monkeypatch: pytest.MonkeyPatch) -> None:
     verdict = judge(MODEL, RESULTS)
     monkeypatch.delenv("NO_COLOR", raising=False)
@@ -292,7 +309,7 @@ def test_durations_read_well(seconds: float, text: str) -> None:
     assert duration(seconds) == text
 
 
-class Clock:
+class HostTime:
     def __init__(self) -> None:
         self.seconds = 0.0
 
@@ -332,7 +349,7 @@ def test_a_log_gets_plain_lines_with_why_a_boot_went_wrong() -> None:
 def test_a_terminal_shows_the_phase_of_each_running_boot_and_leaves_the_finished() -> None:
     out = io.StringIO()
     console = Console(file=out, width=100, force_terminal=True, color_system=None)
-    with progress(console, now=Clock()) as listen:
+    with progress(console, now=HostTime()) as listen:
         for event in events(1)[:4]:
             listen(event)
         assert "load solo" not in out.getvalue()
@@ -343,7 +360,7 @@ def test_a_terminal_shows_the_phase_of_each_running_boot_and_leaves_the_finished
 
 
 def test_the_rest_is_estimated_from_what_boots_took() -> None:
-    clock = Clock()
+    clock = HostTime()
     tally = Tally(clock)
     tally.take(RunStarted("s", "6.1", 6, 2))
     tally.take(CellStarted(1, "a", 1))
@@ -360,7 +377,7 @@ def test_the_rest_is_estimated_from_what_boots_took() -> None:
 
 @given(st.integers(1, 30), st.floats(0.1, 1000))
 def test_nothing_remains_when_all_is_done(boots: int, seconds: float) -> None:
-    tally = Tally(Clock())
+    tally = Tally(HostTime())
     for event in events(boots, seconds):
         tally.take(event)
     assert len(tally.runs[0].seconds) == boots

@@ -34,7 +34,7 @@ def run_page(run: RunFolder, verdict: Verdict, around: Surroundings) -> str:
         "occupancy": list(charts.occupancy_charts(loads)),
         "topologies": list(_topologies(run.scenario, loads)),
         "cells": list(_cells(run, verdict)),
-        "how": list(method(run.scenario, around)),
+        "how": list(method(run.scenario, verdict, around)),
     }
     return render(
         "run.html",

@@ -20,7 +20,7 @@ from harness.report.terminal.bottleneck import bottleneck_table, folded_lines
 from harness.report.terminal.claims import print_claims
 from harness.report.terminal.measured import print_measured
 from harness.report.terminal.printing import folded, trimmed
-from harness.report.words import Surroundings, conclusion, method, reason
+from harness.report.words import Surroundings, conclusion, method, reason, unseen
 from harness.scenario.model import Scenario, Status
 from harness.scenario.ratio import FIGURE
 
@@ -62,9 +62,9 @@ def _report(console: Console, scenario: Scenario, verdict: Verdict, around: Surr
         _reproductions(console, verdict)
     _bottlenecks(console, verdict, around.bottlenecks, full=full)
     if full:
-        _method(console, scenario, around)
+        _method(console, scenario, verdict, around)
     else:
-        _footer(console, scenario, around)
+        _footer(console, scenario, verdict, around)
     console.print(_status(verdict.status).append(f"  {conclusion(verdict)}", "default"))
 
 
@@ -122,22 +122,23 @@ def _bottlenecks(console: Console, verdict: Verdict, limits: Sequence[Bottleneck
         _indent(console, table)
 
 
-def _footer(console: Console, scenario: Scenario, around: Surroundings) -> None:
+def _footer(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
     console.print()
     qemu = _PACKAGE.sub("", around.facts.qemu, count=1)
     time = "" if around.effort.elapsed is None else f", {duration(around.effort.elapsed)}"
     line = f"{plural(around.effort.boots, 'boot')}{time}, {scenario.clock} clock, {qemu}"
     details = f"blklab judge -v {around.folder}" if around.folder else ""
     named = {"device models": around.models, "baseline": around.base, "caution": around.caution, "details": details}
+    named["not visible"] = unseen(scenario, verdict)
     named["again"] = shlex.join(around.facts.command)
     for each in (line, *(f"{name}: {text}" for name, text in named.items() if text)):
         console.print(Text(each, "dim"), soft_wrap=True)
 
 
-def _method(console: Console, scenario: Scenario, around: Surroundings) -> None:
+def _method(console: Console, scenario: Scenario, verdict: Verdict, around: Surroundings) -> None:
     _section(console, "How")
     table = Table.grid(Column(style="dim", no_wrap=True), folded(), padding=(0, 2))
-    for name, text in method(scenario, around):
+    for name, text in method(scenario, verdict, around):
         table.add_row(Text(name), Text(text))
     _indent(console, table)
     # Not wrapped, so that they can be copied.
