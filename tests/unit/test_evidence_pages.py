@@ -102,6 +102,7 @@ def test_the_page_of_claims_counts_and_tells_declared_from_measured() -> None:
     scores = [*scores_of(one, cells("none", 95, 95, 95)), *scores_of(one, cells("none", 5, 6, 7), mutant="lifo-wake")]
     page = controls_page([*one, *two], scores, SOURCE)
     assert "2 claims: 1 fail by a measured figure, 1 are unproven, and 0 are declared to fail, not" in page.text
+    assert "1 of the 1 fail on a mutant or another kernel. 0 fail only in another arm" in page.text
     assert "| the share is kept | >= 0.9 | 0.9500 | mutant lifo-wake: 0.06000 [0.05000 .. 0.07000] |" in page.text
     assert "| lifo-wake | one | 0.06000 [0.05000 .. 0.07000] | <= 0.5 | 0.9500 |" in page.text
     assert "- `two`: the share is kept" in page.text

@@ -202,7 +202,7 @@ def test_a_claim_is_shown_where_it_holds_and_fails_where_the_file_says_so() -> N
     other = on(model, 5, 5, 5, release="6.1.9", spec="debian:6.1")
     scores = join(old, other, on(model, 95, 95, 95))
     proof, _ = prove_claims([it.row for it in scores[:3]], scores, SOURCE)
-    assert proof.cells[2] == "0.9500"
+    assert (proof.cells[2], proof.against_kernel) == ("0.9500", True)
     assert sorted(str(cause) for cause in proof.by if cause.kills) == [
         "arm red: 0.05000",
         "kernels 6.1: 0.05000 on 6.1.9",
@@ -223,6 +223,7 @@ def test_a_killer_s_figure_is_in_the_unit_of_the_claim() -> None:
         ("1.000", "load together, role slow: 0.005000"),
         ("1.000", "load solo, role fast: 200.0"),
     ]
+    assert not any(proof.against_kernel for proof in prove_claims(rows, scores, SOURCE))
 
 
 def test_shortfalls_are_listed() -> None:

@@ -58,6 +58,11 @@ class ClaimProof:
         return any(cause.kills for cause in self.by)
 
     @property
+    def against_kernel(self) -> bool:
+        """Whether that was on a mutant or on another kernel: another arm or role shows that the figure can differ."""
+        return any(cause.kills and cause.name.startswith((_MUTANT, _KERNELS)) for cause in self.by)
+
+    @property
     def unproven(self) -> bool:
         return all(cause.judgement is not None and not cause.kills for cause in self.by)
 

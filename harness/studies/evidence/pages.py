@@ -88,12 +88,15 @@ def controls_page(rows: Sequence[EvidenceRow], scores: Sequence[RowScore], sourc
     """Each claim and what makes it fail."""
     proofs = list(prove_claims(rows, scores, source))
     proven, unproven = sum(proof.proven for proof in proofs), [proof for proof in proofs if proof.unproven]
+    against_kernel = sum(proof.against_kernel for proof in proofs)
     files: dict[str, list[tuple[str, ...]]] = {}
     for proof in proofs:
         files.setdefault(proof.row.scenario.name, []).append(proof.cells)
     body = [
         f"{plural(len(proofs), 'claim')}: {proven} fail by a measured figure, {len(unproven)} are unproven, and"
         f" {len(proofs) - proven - len(unproven)} are declared to fail, not measured here. Source: {source}.",
+        f"{against_kernel} of the {proven} fail on a mutant or another kernel. {proven - against_kernel} fail only in"
+        " another arm, load or role of their file: there the figure differs, and no fault of a kernel was seen.",
         "",
         *markdown.section("Unproven", (f"- `{proof.row.name}`: {proof.row.that}" for proof in unproven)),
         *table_section(
