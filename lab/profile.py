@@ -1,8 +1,8 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """A boot that also counts, per function, what the guest executes in each measured window.
 
-A plugin of QEMU observes the instruction stream. The window is the sampler's: it reads the CPU's times once at each
-end, and the plugin recognises that function by its address and its first instructions. So nothing in the guest
+A plugin of QEMU observes the instruction stream. The window is the sampler's: it calls one function at each end,
+and the plugin recognises that function by its address and its first instructions. So nothing in the guest
 differs from an ordinary boot, and the digest of the results must be the same.
 """
 

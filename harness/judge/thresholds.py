@@ -16,7 +16,7 @@ FEW = 1000
 SLOW = 1000
 """IOPS below which a role among several is a kind of its own: few decisions of the scheduler make its share."""
 BUSY = 0.95
-"""Share of the CPU from which its time is exact: ticks count an idle CPU only roughly."""
+"""Share of the CPU from which its time is exact: some kernels count an idle CPU only in ticks of 10 ms."""
 Key = tuple[str, str, str]
 
 

@@ -35,7 +35,7 @@ class Series:
 
 
 _TICK = 10_000_000
-"""USER_HZ is 100 on every machine but Alpha and IA-64."""
+"""In ns. Samples of older labs have the CPU's times in ticks of USER_HZ, 100 on every machine but Alpha and IA-64."""
 LIMIT = 4096
 """The largest value that is counted by itself (SERIES_VALUES of lab/native/sampler)."""
 
@@ -66,6 +66,7 @@ def read_samples(data: bytes, file: str) -> Samples:
     began, ended = document.whole("began"), document.whole("ended")
     if ended < began:
         raise MeasurementError(file, "the window ends before it begins")
+    elapsed, idle = _cpu_times(document.node("cpu"))
     return Samples(
         series={name: _series(rows.node(name), early.text(name) if name in early else "") for name in rows},
         period=document.whole("period"),
@@ -74,17 +75,18 @@ def read_samples(data: bytes, file: str) -> Samples:
         epoch=document.whole("epoch"),
         missed=document.whole("missed"),
         cost=document.whole("spent") / max(1, ended - began),
-        idle=_idle(document.node("cpu")),
-        cpus=max(1, round(document.node("cpu").whole("ticks") * _TICK / max(1, ended - began))),
+        # In ticks the kernel may take iowait back (kernel/sched/cputime.c), and then more is idle than passed.
+        idle=min(1.0, idle / elapsed),
+        cpus=max(1, round(elapsed / max(1, ended - began))),
     )
 
 
-def _idle(cpu: Node) -> float:
-    ticks, idle = cpu.whole("ticks"), cpu.whole("idle")
-    if not ticks:
-        raise cpu.wrong("ticks", "is zero: the sampler did not see the load begin")
-    # The kernel may take iowait back (kernel/sched/cputime.c), and then more is idle than passed.
-    return min(1.0, idle / ticks)
+def _cpu_times(cpu: Node) -> tuple[int, int]:
+    """Time that passed on all CPUs together and the idle part of it, in ns."""
+    name, unit = ("ticks", _TICK) if "ticks" in cpu else ("elapsed", 1)
+    if not cpu.whole(name):
+        raise cpu.wrong(name, "is zero: the sampler did not see the load begin")
+    return cpu.whole(name) * unit, cpu.whole("idle") * unit
 
 
 def _series(node: Node, ended: str) -> Series:

@@ -59,6 +59,15 @@ def test_samples_of_a_boot() -> None:
     assert samples(json.dumps(two).encode()).cpus == 2
 
 
+def test_times_of_the_cpu_are_in_ns_and_in_ticks_of_older_labs() -> None:
+    passed = json.loads(SAMPLES)["cpu"]
+    for resolution in (1, 10_000_000):
+        times = {"elapsed": passed["ticks"] * 10**7, "idle": passed["idle"] * 10**7, "resolution": resolution}
+        assert samples(changed(SAMPLES, "cpu", to=times)) == samples()
+    exact = samples(changed(SAMPLES, "cpu", to={"elapsed": 20 * 10**9, "idle": 5 * 10**9 + 1, "resolution": 1}))
+    assert (exact.idle, exact.cpus) == ((5 * 10**9 + 1) / (20 * 10**9), 2)
+
+
 def test_rates_and_seeks_at_the_disks_are_those_of_the_window_alone() -> None:
     files = {"together.before.disks.json": BEFORE, "together.after.disks.json": AFTER}
     topology = load_topology("calibration-tcmu", near=Path())
@@ -123,6 +132,9 @@ HOST = ("series", "host_busy[loop]")
         (SAMPLES[:-40], "not complete JSON"),
         (changed(SAMPLES, "period", to=None), 'field "period" is missing'),
         (changed(SAMPLES, "cpu", "ticks", to=0), 'field "cpu.ticks" is zero: the sampler did not see the load begin'),
+        (changed(SAMPLES, "cpu", to={"elapsed": 0, "idle": 0}), 'field "cpu.elapsed" is zero'),
+        (changed(SAMPLES, "cpu", to={"elapsed": 7}), 'field "cpu.idle" is missing'),
+        (changed(SAMPLES, "cpu", to={"idle": 7}), 'field "cpu.elapsed" is missing'),
         (changed(SAMPLES, *HOST, "count", to=7), "does not add up"),
         (changed(SAMPLES, *HOST, "max", to=-1), "is not a figure"),
         (changed(SAMPLES, *HOST, "histogram", to={"many": 3}), "is not a figure"),

@@ -31,6 +31,29 @@ int main(void)
 }
 """
 
+IDLE = """
+#include <stdio.h>
+static FILE *open_here(const char *path, const char *mode);
+#define fopen open_here
+#define main sampler
+#include "sampler/main.c"
+#undef fopen
+#undef main
+static FILE *open_here(const char *path, const char *mode)
+{
+	return fopen(strrchr(path, '/') + 1, mode);
+}
+int main(void)
+{
+	long long idle = read_idle();
+
+	printf("%lld %lld", idle, (long long)cpu.resolution);
+	return 0;
+}
+"""
+STAT = "cpu  28 1 102 19596 5 0 4 0 0 0\ncpu0 28 1 102 19596 5 0 4 0 0 0\n"
+SLEEPS = "cpu: 0\n  .idle_entrytime : 7 nsecs\n  .idle_sleeptime : {} nsecs\n  .iowait_sleeptime: {} nsecs\n"
+
 
 @pytest.fixture(scope="session")
 def parse(tmp_path_factory: pytest.TempPathFactory) -> "ctypes._NamedFuncPointer":
@@ -49,6 +72,39 @@ def show(tmp_path_factory: pytest.TempPathFactory) -> Path:
     files = [str(folder / "show.c"), str(SOURCES / "series.c")]
     subprocess.run(["gcc", *DIALECT, *WARNINGS, f"-I{SOURCES}", "-o", str(folder / "show"), *files], check=True)
     return folder / "show"
+
+
+@pytest.fixture(scope="session")
+def idle(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A program that prints the idle time and its resolution in ns, from copies of the kernel's files where it is."""
+    folder = tmp_path_factory.mktemp("idle")
+    (folder / "idle.c").write_text(IDLE)
+    program = folder / "idle"
+    parts = [str(ROOT / path) for path in PROGRAMS[SAMPLER].sources() if path.suffix == ".c" and path.name != "main.c"]
+    command = ["gcc", *DIALECT, *WARNINGS, "-Wno-unused", "-o", str(program), f"{program}.c", *parts]
+    subprocess.run(command, check=True, cwd=ROOT)
+    return program
+
+
+@pytest.mark.parametrize(
+    ("timers", "said"),
+    [
+        (SLEEPS.format(195_565_683_177, 0), "195565683177 1"),
+        (SLEEPS.format(195_565_683_177, 41), "195565683218 1"),
+        (SLEEPS.format(0, 0), "196010000000 10000000"),
+        (SLEEPS.format(5, 5) * 2, "196010000000 10000000"),
+        ("cpu: 0\n  .idle_entrytime : 7 nsecs\n", "196010000000 10000000"),
+        (None, "196010000000 10000000"),
+    ],
+    ids=["sleep", "with iowait", "tick never stops", "two CPUs", "7.2", "no file"],
+)
+def test_idle_time_is_in_ns_where_the_kernel_has_it_and_right(
+    idle: Path, tmp_path: Path, timers: str | None, said: str
+) -> None:
+    (tmp_path / "stat").write_text(STAT)
+    if timers is not None:
+        (tmp_path / "timer_list").write_text(f"Timer List Version: v0.10\nnow at 196780849149 nsecs\n\n{timers}")
+    assert subprocess.run([idle], cwd=tmp_path, capture_output=True, text=True, check=True).stdout == said
 
 
 class Looked(ctypes.Structure):
@@ -108,7 +164,7 @@ def test_every_sample_is_counted_in_its_place(show: Path, values: list[int]) -> 
         "spent": 0,
         "ended_early": {},
     }
-    head["cpu"] = {"ticks": 4, "idle": 3}
+    head["cpu"] = {"elapsed": 4, "idle": 3, "resolution": 1}
     document = json.dumps(head | {"series": {"x": json.loads(done.stdout)}}).encode()
     series = read_samples(document, "x.json").series["x"]
     assert (series.count, series.total, series.max) == (ticks, sum(values), max(values))
