@@ -287,10 +287,10 @@ def _sections(steps: Iterable[Step]) -> Iterator[Step]:
 def _payload(lab: Lab, topology: Topology, work: Iterable[Step]) -> Payload:
     """The payload with the runner's verbs and the programs that these steps need besides."""
     kinds = set(map(type, work))
-    own = payload.with_further_steps(lab.payload) if topology.emulated or topology.processors.observed else lab.payload
+    own = payload.with_whole_calibration(lab.payload) if topology.emulated else lab.payload
+    own = payload.with_further_steps(own) if topology.emulated or topology.processors.observed else own
     makers = {stack.type or str(stack.kind) for stack in topology.stacks.values()} & filesystems.MAKERS.keys()
-    if makers or Cgroup in kinds:
-        own = filesystems.added(lab.cache, own, makers)
+    own = filesystems.added(lab.cache, own, makers) if makers or Cgroup in kinds else own
     return payload.with_further_steps(own, "paths.sh", "paths") if Meanwhile in kinds else own
 
 

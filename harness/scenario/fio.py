@@ -46,7 +46,7 @@ def _global_options(load: Load, seed: int) -> Iterator[tuple[str, str]]:
         yield "ramp_time", f"{load.ramp // 1000}us"
     yield "randseed", str(seed * 7919 % FIO_SEEDS)
     yield "thread", "1"
-    # fio calibrates its CPU cycle counter in a busy loop at every start.
+    # Not the counter of CPU cycles: guests calibrate it only briefly.
     yield "clocksource", "clock_gettime"
     yield "lat_percentiles", "1"
     yield "clat_percentiles", "1"

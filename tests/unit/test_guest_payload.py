@@ -12,7 +12,7 @@ from lab.base.units import silent
 from lab.guest import initramfs, payload
 from lab.guest.trim import needed_libraries
 from lab.packages import lock
-from lab.packages.store import Pin, Pinned, write_pin
+from lab.packages.store import Pin, Pinned, Unpacked, write_pin
 from tests.unit.payload_samples import SMALL_PROGRAM, lay_out
 
 GUEST = Path(payload.__file__).parent
@@ -71,6 +71,24 @@ def test_every_program_that_the_guest_calls_is_there(root: Path) -> None:
         assert {"insmod", "fio"} <= commands or script == "init"
         missing = {word for word in commands - own - functions if f"bin/{word}" not in entries}
         assert not missing, script
+
+
+SPIN, BRIEF_SPIN = (bytes.fromhex(f"4881f9{word}768e") for word in ("ff871300", "ff310000"))
+
+
+@pytest.mark.parametrize(("loops", "brief"), [(SPIN, BRIEF_SPIN), (SPIN * 2, SPIN * 2), (b"", b"")])
+def test_fio_calibrates_briefly_but_on_the_wall_clock(
+    root: Path, monkeypatch: pytest.MonkeyPatch, cache: Cache, loops: bytes, brief: bytes
+) -> None:
+    (root / "usr/bin/fio").write_bytes(SMALL_PROGRAM.read_bytes() + loops)
+    note(root)
+    monkeypatch.setattr(payload, "_tree", lambda *_: Unpacked(root, Pin("x", ())))
+    guest, packaged = payload.fetch(cache, silent), payload.assemble(root, {})
+    assert guest.entries["bin/fio"].data.endswith(brief)
+    assert payload.with_whole_calibration(guest).entries == packaged.entries
+    assert {name for name in packaged.entries if packaged.entries[name] != guest.entries[name]} == (
+        {"bin/fio"} if loops != brief else set()
+    )
 
 
 def test_the_digest_is_that_of_the_bytes(root: Path) -> None:
