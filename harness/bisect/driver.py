@@ -7,12 +7,13 @@ git chooses the commits, an oracle measures each of them once.
 from collections.abc import Iterable
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
+from dataclasses import replace
 from functools import partial
 from pathlib import Path
 
-from harness.bisect.finding import Finding, MeasuredCommit, checks
+from harness.bisect.finding import ITSELF_MOVED, PARENT_MOVED, Finding, MeasuredCommit, checks, moved_by_layout
 from harness.bisect.notebook import Answer, CommitWord, Notebook, Observation, Oracle, Question, State
-from harness.bisect.repository import Repository
+from harness.bisect.repository import Commit, Repository
 from lab.base.errors import BlklabError
 from lab.base.units import Tell
 
@@ -38,14 +39,19 @@ class Bisection:
             self._note(end, question)
         with ThreadPoolExecutor(max_workers=1) as builder:
             culprit, left = self._search(question, builder)
-        found = None if not culprit else self._repository.commit(culprit)
-        return Finding(
-            question,
-            tuple(self._steps.values()),
-            found,
-            tuple(self._repository.commit(sha) for sha in left),
-            tuple(checks(self._repository, found, bad, partial(self._word, question=question))) if found else (),
-        )
+        finding = Finding(question, tuple(self._steps.values()), None, tuple(map(self._repository.commit, left)))
+        return self._check(finding, self._repository.commit(culprit)) if culprit else finding
+
+    def _check(self, finding: Finding, culprit: Commit) -> Finding:
+        """A verdict repeats exactly, so it is measured again where only the layout of the code differs."""
+        answers = partial(self._word, question=finding.question)
+        words = list(checks(self._repository, culprit, self._wanted.bad, answers))
+        sides = {PARENT_MOVED: culprit.parents[0], ITSELF_MOVED: culprit.sha}
+        plain = [self._notes.measured(sha, what) for what, sha in sides.items()]
+        moved = [self._notes.measured(sha, what, moved=True) for what, sha in sides.items()]
+        words += [(what, finding.question.answer(seen).word) for what, seen in zip(sides, moved, strict=True)]
+        share = moved_by_layout(finding.question, plain, moved)
+        return replace(finding, culprit=culprit, checks=tuple(words), layout=share)
 
     def _search(self, question: Question, builder: ThreadPoolExecutor) -> tuple[str, tuple[str, ...]]:
         good, bad, skipped = [self._wanted.good], [self._wanted.bad], list[str]()

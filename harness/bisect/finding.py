@@ -1,13 +1,15 @@
 # SPDX-License-Identifier: GPL-2.0-only
 """The result of a bisection and its evidence."""
 
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
+from statistics import median
 
 from harness.bisect.notebook import Answer, CommitWord, Observation, Question
 from harness.bisect.repository import Commit, Repository
 
 PARENT, ITSELF, REVERT = "the parent", "the commit", "the bad end with the commit reverted"
+PARENT_MOVED, ITSELF_MOVED = f"{PARENT} in another layout", f"{ITSELF} in another layout"
 
 
 @dataclass(frozen=True)
@@ -28,12 +30,29 @@ def checks(
         yield what, word(sha, what) if sha else None
 
 
+def moved_by_layout(question: Question, plain: Sequence[Observation], moved: Sequence[Observation]) -> float | None:
+    """The largest distance of a ratio's medians between layouts, as a share of that between parent and commit.
+
+    None where one of them has no ratio.
+    """
+    sides = [{claim.that: median(claim.values) for claim in question.ratios(seen)} for seen in (*plain, *moved)]
+    parent, itself, *others = sides
+    if any(side.keys() != parent.keys() for side in sides) or not parent:
+        return None
+    return max(
+        abs(own[that] - other[that]) / abs(parent[that] - itself[that])
+        for own, other in zip((parent, itself), others, strict=True)
+        for that in parent
+    )
+
+
 @dataclass(frozen=True)
 class Finding:
     """``culprit`` is None if it is one of those ``left``. ``checks`` are the results of the verification.
 
     ``confidence`` is the posterior probability of the culprit, or of those left, None where figures do not scatter;
-    ``cost`` counts measurements besides the ends.
+    ``cost`` counts measurements besides the ends. ``layout`` is how far another layout of the same code moves the
+    ratio, as a share of what the culprit does; None where it was not measured.
     """
 
     question: Question
@@ -43,6 +62,7 @@ class Finding:
     checks: tuple[tuple[str, CommitWord | None], ...] = ()
     confidence: float | None = None
     cost: int = 0
+    layout: float | None = None
 
     @property
     def cautions(self) -> tuple[str, ...]:
@@ -50,13 +70,15 @@ class Finding:
 
     @property
     def verified(self) -> bool:
-        """The parent is good and the commit bad; a revert that applies is good."""
+        """The parent is good and the commit bad, in another layout too; a revert that applies is good."""
         words = dict(self.checks)
         return (
             self.culprit is not None
             and words.get(PARENT) is CommitWord.GOOD
             and words.get(ITSELF) is CommitWord.BAD
             and words.get(REVERT) in (None, CommitWord.GOOD)
+            and words.get(PARENT_MOVED) in (None, CommitWord.GOOD)
+            and words.get(ITSELF_MOVED) in (None, CommitWord.BAD)
         )
 
 

@@ -87,8 +87,11 @@ class Oracle(Protocol):
 
     setting: str
 
-    def measure(self, commit: str, *, once: bool = False) -> Observation:
-        """Measure all claims, or ``once`` a single ratio. Raises LabBroken if no commit can be measured."""
+    def measure(self, commit: str, *, once: bool = False, moved: bool = False) -> Observation:
+        """Measure all claims, or ``once`` a single ratio. ``moved``: in another layout of the same code.
+
+        Raises LabBroken if no commit can be measured.
+        """
 
     def prepare(self, commit: str) -> None:
         """Build the commit, possibly in another thread. ``measure`` reports errors."""
@@ -105,14 +108,15 @@ class Notebook:
         seen = self._state.observations.get(commit)
         return seen if seen is not None and seen.setting == self._oracle.setting else None
 
-    def measured(self, commit: str, why: str) -> Observation:
-        """The stored observation, else a new one."""
-        seen = self.known(commit)
+    def measured(self, commit: str, why: str, *, moved: bool = False) -> Observation:
+        """The stored observation, else a new one; one that is ``moved`` is stored as ``COMMIT moved``."""
+        key = f"{commit} moved" if moved else commit
+        seen = self.known(key)
         if seen is not None:
             self._tell(f"{commit[:12]}: as measured before ({why})")
             return seen
         self._tell(f"{commit[:12]}: measuring ({why})")
-        return self._keep(self._oracle.measure(commit))
+        return self._keep(replace(self._oracle.measure(commit, moved=moved), commit=key))
 
     def once_more(self, commit: str) -> Observation:
         """The observation with one more ratio; unchanged if the commit cannot be measured any more."""

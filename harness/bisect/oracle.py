@@ -8,6 +8,7 @@ from harness.bisect.notebook import ClaimSeen, Observation
 from harness.judge.claims import ClaimVerdict
 from harness.run.bench import Bench
 from harness.run.plan import Request
+from harness.scenario.load import in_another_layout
 from harness.scenario.model import Clock, Scenario, Status
 from lab.base.digest import canonical, digest_bytes, digest_file
 from lab.base.errors import CannotJudge, LabBroken
@@ -68,13 +69,14 @@ class KernelOracle:
     def prepare(self, commit: str) -> None:
         self.kernel(commit)
 
-    def measure(self, commit: str, *, once: bool = False) -> Observation:
+    def measure(self, commit: str, *, once: bool = False, moved: bool = False) -> Observation:
         try:
             kernel = self.kernel(commit)
         except CannotJudge as error:
             said = error.message.removeprefix(f"{self._title(commit)} ")
             return Observation(commit, self.setting, untestable=said)
-        request = Request(self._trial.scenario, kernel, 1 if once else self._trial.seeds, self._trial.arms)
+        scenario = in_another_layout(self._trial.scenario) if moved else self._trial.scenario
+        request = Request(scenario, kernel, 1 if once else self._trial.seeds, self._trial.arms)
         run = self._bench.run(request)
         broken = [cell for cell in run.verdict.cells if cell.lab_broke]
         if broken:

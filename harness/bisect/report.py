@@ -50,7 +50,8 @@ def conclusion(finding: Finding) -> Iterator[str]:
 
 def _certainty(finding: Finding) -> str:
     if finding.confidence is None:
-        return "Each verdict repeats exactly, so no step was decided by noise."
+        moved = "" if finding.layout is None else f" by {finding.layout:.2%} of what the commit does"
+        return f"Each verdict repeats exactly; another layout of the same code moves the ratio{moved}."
     return f"It is the culprit with a probability of {finding.confidence:.1%}, after {finding.cost} measurements."
 
 

@@ -123,6 +123,20 @@ def _selftest(row: Row, arms: Mapping[str, Arm], loads: Collection[str]) -> Self
     return selftest.build(Selftest, bottleneck=named)
 
 
+LAYOUT_WORD = "printk.time=Y"
+"""A kernel parameter at the value that it has anyway: a longer command line is another layout of the same code."""
+
+
+def in_another_layout(scenario: Scenario) -> Scenario:
+    """``scenario`` as ``NAME.word``, with one more word on the kernel command line of each arm."""
+    arms = {}
+    for name, arm in scenario.arms.items():
+        words = (*arm.topology.kernel_words, LAYOUT_WORD)
+        arms[name] = replace(arm, topology=replace(arm.topology, kernel_words=words))
+    made = replace(scenario, name=f"{scenario.name}.word", arms=arms, selftest=None)
+    return replace(made, digest=identity(made))
+
+
 def variant(
     scenario: Scenario, word: str, arms: Mapping[str, Arm], loads: Mapping[str, Load] | None = None
 ) -> Scenario:

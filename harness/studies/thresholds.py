@@ -5,7 +5,7 @@ Whatever differs there is layout, or the seed. The largest difference of each ki
 """
 
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass
 from pathlib import Path
 from statistics import median
 
@@ -15,7 +15,7 @@ from harness.limits.load import load_scenario
 from harness.record.judging import results_of
 from harness.report import markdown
 from harness.report.format import percent, plural
-from harness.scenario.load import variant
+from harness.scenario.load import LAYOUT_WORD, in_another_layout
 from harness.scenario.model import Scenario
 from harness.studies.evidence.rows import EvidenceRow, arms_of
 from harness.studies.evidence.scorer import Measure
@@ -27,8 +27,6 @@ MORE: Mapping[str, tuple[str, ...]] = {
     "shared-queue": ("one-queue-mq-deadline",),
 }
 """Arms beside those of the zoo: a busy CPU, and a victim of one I/O a second."""
-WORD = "printk.time=Y"
-"""The value that the parameter has anyway."""
 RELINKED = ("nr-requests-ignored", "raid1-one-copy", "throttle-slices-in-vain")
 """Mutants after whose code the linker moves the rest: of 3,090 pages of text, they shift 946 (from blk-mq.c on), 494
 (from raid1.c on) and 102 (from blk-throttle.c on). A change that fits into a function's alignment shifts none. Null
@@ -98,20 +96,12 @@ def spread(values: Iterable[float]) -> float:
 def null_figures(measure: Measure, source: str, chosen: Iterable[NullSample]) -> Iterator[NullFigure]:
     """Measure what is missing. Raises what boots raise."""
     for one in chosen:
-        runs = {"": (one.scenario, source, SEEDS), WORD: (_with_word(one.scenario), source, 1)}
+        runs = {"": (one.scenario, source, SEEDS), LAYOUT_WORD: (in_another_layout(one.scenario), source, 1)}
         runs |= {name: (one.scenario, f"{source}+{name}", 1) for name in one.relinked}
         cells = {
             name: results_of(measure(scenario, spec, one.arms, seeds)) for name, (scenario, spec, seeds) in runs.items()
         }
         yield from figures_of_null(one.scenario.name, cells.pop(""), cells)
-
-
-def _with_word(scenario: Scenario) -> Scenario:
-    arms = {}
-    for name, arm in scenario.arms.items():
-        words = (*arm.topology.kernel_words, WORD)
-        arms[name] = replace(arm, topology=replace(arm.topology, kernel_words=words))
-    return variant(scenario, "word", arms)
 
 
 def figures_of_null(
@@ -155,8 +145,8 @@ def document(kinds: Mapping[str, NullEvidence], kernel: str) -> dict[str, object
 
 
 _PREFACE = f"""\
-A null pair is one kernel against the same code. Another layout, under the same seed, is that of one more word on the
-kernel command line (`{WORD}`, the default), or of a kernel that was linked with a mutant of code that the arm does
+A null pair is one kernel against the same code. Another layout, under the same seed, is that of one more word on
+the kernel command line (`{LAYOUT_WORD}`, the default), or of a kernel linked with a mutant of code that the arm does
 not execute: the first two such of {", ".join(f"`{name}`" for name in RELINKED)}.
 Other seeds are boots of one layout under different seeds, which read other offsets. Two boots are any two of an arm.
 Each column has the largest difference of that kind of figure; figures that are zero in a boot have none.

@@ -110,7 +110,7 @@ def test_exactly_the_culprit_is_found_past_commits_that_do_not_build(rig: Rig) -
     kernel = f"tree:{rig.history.repository}@{culprit(rig)}"
     assert f"blklab run {rig.lab.scenario} --kernel {kernel} --seeds 1\n" in done.stdout
     # The profile at the end boots outside of the results.
-    assert len([folder for folder in rig.lab.boots() if folder.startswith(str(rig.lab.results))]) <= 2 * 10
+    assert len([folder for folder in rig.lab.boots() if folder.startswith(str(rig.lab.results))]) <= 2 * 12
 
 
 def test_killed_in_boots_it_measures_nothing_twice(rig: Rig) -> None:

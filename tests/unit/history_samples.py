@@ -39,20 +39,26 @@ def commit(folder: Path, number: int, files: Mapping[str, str]) -> str:
 
 
 class TextOracle:
-    """Reads ``verdict`` of a commit in ``clone``: good, bad, or what keeps it from being tested."""
+    """Reads ``verdict`` of a commit in ``clone``: good, bad, or what keeps it from being tested.
+
+    ``nudge`` is added to the ratios in another layout; at 0.5 and above the claim holds.
+    """
 
     def __init__(self, clone: Path, setting: str = "s", before: Callable[[str], None] = lambda _: None) -> None:
         self.clone, self.setting, self._before = clone, setting, before
+        self.nudge = 0.0
         self.measured: list[str] = []
         self.prepared: list[str] = []
 
-    def measure(self, commit: str, *, once: bool = False) -> Observation:
+    def measure(self, commit: str, *, once: bool = False, moved: bool = False) -> Observation:
         self._before(commit)
         self.measured.append(commit)
         word = git(self.clone, "show", f"{commit}:verdict")
         if word not in ("good", "bad"):
             return Observation(commit, self.setting, untestable=word)
-        values, status = ((1.0, 0.99), "PASS") if word == "good" else ((0.02, 0.03), "FAIL")
+        values = (1.0, 0.99) if word == "good" else (0.02, 0.03)
+        values = (values[0] + self.nudge * moved, values[1] + self.nudge * moved)
+        status = "PASS" if min(values) >= 0.5 else "FAIL"
         return Observation(commit, self.setting, (ClaimSeen(THAT, "a / b", status, values),), run=f"run-{commit[:7]}")
 
     def prepare(self, commit: str) -> None:

@@ -53,7 +53,29 @@ def test_the_culprit_is_found_and_verified(culprit: int, tmp_path: Path) -> None
     assert finding.culprit is not None and finding.culprit.sha == made.commits[culprit]
     assert finding.verified
     assert finding.checks[2][1] is CommitWord.GOOD
-    assert len(made.oracle.measured) <= 2 + 6 + 1
+    assert len(made.oracle.measured) <= 2 + 6 + 1 + 2
+    assert finding.layout == 0
+
+
+def test_a_step_that_another_layout_turns_is_not_verified(tmp_path: Path) -> None:
+    made = rig(tmp_path, line(16, 5))
+    made.oracle.nudge = -0.6
+    finding = made.run()
+    assert finding.culprit is not None and finding.culprit.sha == made.commits[5]
+    assert dict(finding.checks)["the parent in another layout"] is CommitWord.BAD
+    assert dict(finding.checks)["the commit in another layout"] is CommitWord.BAD
+    assert not finding.verified
+    assert finding.layout == pytest.approx(0.6 / 0.97)
+
+
+def test_a_shift_by_layout_that_turns_nothing_is_said(tmp_path: Path) -> None:
+    made = rig(tmp_path, line(16, 5))
+    made.oracle.nudge = 0.097
+    finding = made.run()
+    assert finding.verified
+    assert "another layout of the same code moves the ratio by 10.00% of what the commit does" in "\n".join(
+        conclusion(finding)
+    )
 
 
 def test_commits_that_do_not_build_are_skipped(tmp_path: Path) -> None:
@@ -170,7 +192,7 @@ def test_cautions(files: dict[str, str], caution: str, tmp_path: Path) -> None:
     blamed = made.commits[5]
 
     class Blames(TextOracle):
-        def measure(self, commit: str, *, once: bool = False) -> Observation:
+        def measure(self, commit: str, *, once: bool = False, moved: bool = False) -> Observation:
             bad = commit in made.commits[5:] and commit != "revert"
             status, values = ("FAIL", (0.1,)) if bad else ("PASS", (1.0,))
             return Observation(commit, self.setting, (ClaimSeen(THAT, "a / b", status, values),))

@@ -28,7 +28,7 @@ class NoisyOracle:
         self.clone, self._random, self._shift, self._before = clone, random.Random(seed), shift, before  # noqa: S311
         self.measured: list[str] = []
 
-    def measure(self, commit: str, *, once: bool = False) -> Observation:
+    def measure(self, commit: str, *, once: bool = False, moved: bool = False) -> Observation:
         self._before()
         word = git(self.clone, "show", f"{commit}:verdict")
         self.measured.append(commit)
@@ -165,7 +165,7 @@ def test_what_was_measured_stays_when_a_commit_cannot_be_tested_any_more(tmp_pat
     assert len(notes.once_more(made.commits[1]).claims[0].values) == 2
 
     class Breaks(NoisyOracle):
-        def measure(self, commit: str, *, once: bool = False) -> Observation:
+        def measure(self, commit: str, *, once: bool = False, moved: bool = False) -> Observation:
             return Observation(commit, self.setting, untestable="the lab was interrupted")
 
     notes = Notebook(tmp_path, made.state, Breaks(made.repository.folder, 9), made.told.append)

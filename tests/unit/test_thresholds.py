@@ -19,6 +19,7 @@ from harness.patch.judgement import Effect, outcomes
 from harness.record.judging import changes_of_runs
 from harness.record.pairing import pairs, side
 from harness.report.terminal.comparison import Compared, print_comparison
+from harness.scenario.load import LAYOUT_WORD
 from harness.scenario.model import Scenario, Status
 from harness.studies import thresholds
 from harness.studies.evidence.rows import load_zoo
@@ -26,7 +27,6 @@ from harness.studies.evidence.scorer import Measure
 from harness.studies.thresholds import (
     MORE,
     RELINKED,
-    WORD,
     NullFigure,
     NullSample,
     document,
@@ -252,7 +252,7 @@ def test_null_pairs_are_a_word_and_two_links_under_the_same_seeds(monkeypatch: p
     asked: list[tuple[str, str, int | None, tuple[str, ...], bool]] = []
 
     def cells(model: Scenario, mutant: str, arms: tuple[str, ...], seeds: int) -> list[CellResult]:
-        asked.append((model.name, mutant, seeds, arms, WORD in model.arms["none"].topology.kernel_words))
+        asked.append((model.name, mutant, seeds, arms, LAYOUT_WORD in model.arms["none"].topology.kernel_words))
         return [replace(cell(seed, iops=100.0 + len(asked)), arm="none") for seed in range(1, seeds + 1)]
 
     (one,) = null_figures(measuring(monkeypatch, cells), SOURCE, [NullSample(SCENARIO, ("none",))])
@@ -264,7 +264,7 @@ def test_null_pairs_are_a_word_and_two_links_under_the_same_seeds(monkeypatch: p
     assert (one.name, one.base, {*one.variants}) == (
         "sample.none.l.r.iops",
         {1: 101.0, 2: 101.0},
-        {WORD, *RELINKED[:2]},
+        {LAYOUT_WORD, *RELINKED[:2]},
     )
 
 
@@ -273,5 +273,5 @@ def test_the_page_has_a_row_for_each_kind_and_the_arms() -> None:
     text = threshold_page(kinds, SAMPLES, "Kernel: 6.12. QEMU 7.2", "blklab check thresholds")
     assert "| rate, one role | 4 | 3 | 1 % | 1.5 % | 2 % | 1 % | 2 % | x |" in text
     assert "| counter | 4 | 0 | 0 % | 1.5 % | 2 % | 5 % | 100 % | - |" in text
-    assert f"`{WORD}`" in text
+    assert f"`{LAYOUT_WORD}`" in text
     assert all(f"{sample.scenario.name} ({', '.join(sample.arms)})" in text for sample in SAMPLES)

@@ -68,7 +68,7 @@ def fake_make(
     made.mkdir()
     tools.mkdir()
     (made / "release").write_text(f"{release}\n")
-    (made / "bzImage").write_bytes(bzimage(lzma.compress(elf()), release))
+    (made / "bzImage").write_bytes(bzimage(lzma.compress(elf() + b"printk.time\0"), release))
     told = "".join(f"parmtype={parameter}:int\0" for parameter in parameters)
     for name in modules:
         (made / f"{name}.ko").write_bytes(module() + told.encode())
