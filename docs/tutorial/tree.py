@@ -13,7 +13,7 @@ from lab.kernels import packaged
 branch = Branch(packaged.source_of("6.12", Cache.default(), tell=silent), Path(sys.argv[1]))
 tip = branch.base
 for number, patch in enumerate(read_series(Path(__file__).with_name("history.mbox"))):
-    tip = branch.applied(patch, tip).commit
+    tip = branch.applied(patch, tip)
     name = f"change-{number}" if number else "good"
     run(["git", "-C", str(branch.folder), "update-ref", f"refs/tags/{name}", tip])
 run(["git", "-C", str(branch.folder), "update-ref", "refs/heads/main", tip])
