@@ -154,7 +154,7 @@ ROLE = Record((*ROLE_KEYS, *(option.field for option in OPTIONS.values())))
 _IN_LOAD = time(0, HOUR, step=MICROSECOND)
 _RAMP = Field("ramp", _IN_LOAD, "time before the measured window", "1s", required=True)
 _RUNTIME = Field(
-    "runtime", time(SECOND // 10, HOUR, step=MICROSECOND), "length of the measured window", "8s", required=True
+    "runtime", time(SECOND // 20, HOUR, step=MICROSECOND), "length of the measured window", "8s", required=True
 )
 WINDOW = Field("window", Record((_RAMP, _RUNTIME), make=dict), "when a load is measured; a load may have its own")
 _LOSS = Record(
