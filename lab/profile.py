@@ -28,7 +28,7 @@ FIRST_MODULE = 0xFFFFFFFFC0000000  # Documentation/arch/x86/x86_64/mm.rst: modul
 _PATIENCE = 4
 """By how much longer a profiled boot may take."""
 _MARKER = "count_cpu"
-_MARKER_BYTES = 24
+_MARKER_BYTES = 8
 WINDOW = "window"
 """Beginning of the names of the files that a plugin writes into the boot's folder."""
 _FUNCTIONS = "functions.txt"
@@ -188,8 +188,8 @@ def _plugin_words(lab: Lab, prepared: PreparedJob, symbols: tuple[Symbol, ...], 
     )
 
 
-def window_marker(cache: Cache, sampler: str, name: str = _MARKER, size: int = _MARKER_BYTES) -> tuple[str, str]:
-    """A plugin's arguments: where a function of the sampler is, and its first ``size`` bytes of code.
+def window_marker(cache: Cache, sampler: str, name: str = _MARKER) -> tuple[str, str]:
+    """A plugin's arguments: where a function of the sampler is, and the code that it begins with, up to its first call.
 
     The sampler calls count_cpu at both ends of its window.
     """
@@ -203,8 +203,8 @@ def window_marker(cache: Cache, sampler: str, name: str = _MARKER, size: int = _
         segment = next(part for part in elf.executable_segments(data) if 0 <= address - part.address < len(part.data))
         at = address - segment.address
         if data is program:
-            code = segment.data[at : at + size]
-        elif segment.data[at : at + size] != code:
+            code = segment.data[at : at + _MARKER_BYTES]
+        elif segment.data[at : at + _MARKER_BYTES] != code:
             raise LabBroken("stripping moved the sampler's code", remedy="report the compiler as a bug")
     return f"marker={address:x}", f"bytes={code.hex()}"
 

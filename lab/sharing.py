@@ -32,7 +32,7 @@ from lab.session import Lab, PhaseSeen, PreparedJob, run_job, sampler_of, writin
 LINES_FILE = "{load}.lines"
 """Measured file: what the plugin counted in the window of a load (native/sharing/plugin.c)."""
 _KIND, _KALLSYMS = "kallsyms", "kallsyms.gz"
-_FIRST_TURN, _FIRST_TURN_BYTES = "become_prompt", 8
+_FIRST_TURN = "become_prompt"
 _PATIENCE = 4
 _READ_SYMBOLS = f"""[symbols]
 ioengine=null
@@ -164,7 +164,7 @@ def functions_file(symbols: Symbols) -> str:
 
 def _plugin_words(lab: Lab, prepared: PreparedJob, symbols: Symbols) -> tuple[str, ...]:
     sampler = sampler_of(prepared.steps)
-    start, bytes_of_start = window_marker(lab.cache, sampler, _FIRST_TURN, _FIRST_TURN_BYTES)
+    start, bytes_of_start = window_marker(lab.cache, sampler, _FIRST_TURN)
     return (
         f"./{kit.SHARING}",
         f"functions=./{kit.FUNCTIONS}",
