@@ -31,6 +31,13 @@ filesize random_generator refill_buffers scramble_buffers error_dump kb_base
 """
 _HARMLESS = frozenset(_HARMLESS_WORDS.split())
 """Options of the output, of files, of the amount of I/O (a window ends by time), and those that are read elsewhere."""
+_CHANGING = frozenset(
+    {
+        *("refill_buffers", "scramble_buffers", "norandommap", "random_generator"),
+        *("invalidate", "pre_read", "fallocate", "overwrite"),
+    }
+)
+"""Of these, those that change data or offsets: a draft says that they are left out."""
 _PLACEMENT = frozenset({"cpumask", "cpus_allowed", "cpus_allowed_policy", "numa_cpu_nodes", "numa_mem_policy"})
 _ONLY_RANDOM = frozenset({"random_distribution"})
 _PASSED = ("rwmixread", "fsync", "fdatasync", "prioclass", "prio")
@@ -41,6 +48,7 @@ class DraftJob:
     """A job as a role without its disk. ``key`` is the device or the folder that its file is on, ``file`` the file.
 
     ``label`` is what fio calls it in its output. ``size`` and ``offset`` are in bytes, None where the file has none.
+    ``thinktime`` and ``runtime`` are in ns.
     ``stage`` counts the stonewalls before it, or is later than that of the job that it waits for.
     """
 
@@ -61,6 +69,7 @@ class DraftJob:
     rate: int | None = None
     rate_iops: int | None = None
     thinktime: int | None = None
+    runtime: int | None = None
     options: Mapping[str, object] = field(default_factory=dict)
     notes: tuple[str, ...] = ()
 
@@ -132,6 +141,8 @@ class _JobReader:
         engine, depth, notes = self._engine(direct=direct)
         key, file = self._place()
         notes += [f"{option.place}: {option.name}={option.value} is left out" for option in self._left]
+        changing = [option for name, option in self._options.items() if name in _CHANGING]
+        notes += [f"{option.place}: {option.name} is left out: a role has no such option" for option in changing]
         placement = [option for name, option in self._options.items() if name in _PLACEMENT]
         notes += [f"{option.place}: {option.name} has no effect: the guest has one CPU" for option in placement]
         label = self._options.get("name")
@@ -153,6 +164,7 @@ class _JobReader:
             rate=self._of_side("rate", rw, fio_size),
             rate_iops=self._of_side("rate_iops", rw, fio_integer),
             thinktime=self._number("thinktime", lambda text: fio_time(text, "us")),
+            runtime=self._number("runtime", lambda text: fio_time(text, "s")),
             options=dict(self._role_options(rw)),
         )
         self._check_rest()

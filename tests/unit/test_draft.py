@@ -287,6 +287,19 @@ def test_a_machine_that_is_too_fast_is_scaled_and_says_what_that_hides(tmp_path:
     assert {demand.factor for demand in demands(scenario.arms["base"], scenario.loads.values())} == {1}
 
 
+def test_what_windows_on_one_cpu_hide_of_parallel_and_long_jobs_is_said(tmp_path: Path) -> None:
+    text = "[a]\nfilename=/dev/d\ndirect=1\nrw=randwrite\nrefill_buffers\n{}time_based\n"
+    scenario = _draft(_written(text.format("numjobs=3\nruntime=300\n"), tmp_path), tmp_path)
+    assert "what 3 jobs wait for while they run in parallel, for the guest has one CPU" in scenario.teaches
+    assert "what shows later than 2 s, the longest window, for jobs of 300 s" in scenario.teaches
+    (claim,), (control,) = scenario.claims, scenario.controls
+    assert claim.ratio.text == "base.solo-a.a-1.iops / base.solo-a.a-3.iops"
+    assert control.ratio.text == "slower.solo-a.a-1.iops / base.solo-a.a-1.iops"
+    (job,) = draft_jobs(read_jobs(_written(text.format("runtime=2\n"), tmp_path)))
+    assert [note for note in job.notes if note.endswith(": refill_buffers is left out: a role has no such option")]
+    assert "Not to be concluded" not in _draft(_written(text.format("runtime=2\n"), tmp_path), tmp_path).teaches
+
+
 def test_what_the_machine_cannot_serve_is_named(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     (tmp_path / "slow.yaml").write_text(FAST.replace("3000 MB/s", "1 MB/s").replace("20us", "200ms"))
     text = "[a]\nfilename=/dev/d\ndirect=1\nrw=randread\nioengine=libaio\niodepth=256\n"
