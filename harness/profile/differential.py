@@ -10,7 +10,8 @@ from itertools import groupby
 
 from harness.profile.model import Cost, Function, Profile
 
-_PARTS = re.compile(r"(\.(isra|part|constprop|cold|llvm|lto_priv)(\.\d+)?)+$")
+_PARTS = re.compile(r"(_noprof)?(\.(isra|part|constprop|cold|llvm|lto_priv)(\.\d+)?)*$")
+"""Suffixes of the compiler, and of allocators that became macros (linux/alloc_tag.h, Linux 6.10)."""
 _MAIN = Fraction(9, 10)
 """The share of a function's calls that come from the caller into which it may have been inlined."""
 _SAME = Fraction(1, 4)
@@ -36,8 +37,8 @@ class FunctionChange:
     @property
     def note(self) -> str:
         if not self.before.instructions:
-            return "new"
-        return "" if self.after.instructions else "gone"
+            return "only after"
+        return "" if self.after.instructions else "only before"
 
 
 @dataclass(frozen=True)

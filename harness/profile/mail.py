@@ -13,6 +13,7 @@ from lab.yaml.strict import nearest
 
 LINES = 30
 _LINE, _NAME = 112, 58
+_ONE_SIDE = "Only before, only after: on the other side it is inlined, renamed or not called."
 _PATHS, _STEPS, _WIDE = 4, 4, 84
 _LARGE = Fraction(1, 50)
 """The share of the total from which on a call path of one side is shown."""
@@ -71,7 +72,7 @@ def differential_lines(difference: Differential, most: int = LINES) -> list[str]
         *_paths(difference),
         f"{'delta':>10}  {'instructions':>17}  {'calls':>15}  function",
     ]
-    foot = ["", *_foot(sides)]
+    foot = ["", *([_ONE_SIDE] if any(change.note for change in difference.changes) else []), *_foot(sides)]
     shown = difference.changes[: most - len(lines) - len(foot) - 1]
     lines += [_change(change) for change in shown]
     lost_before, lost_after = parts[-1][1]

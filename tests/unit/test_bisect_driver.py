@@ -305,8 +305,8 @@ def test_the_mail_is_ready_to_be_sent(found: tuple[Finding, list[str]]) -> None:
     finding, commits = found
     changed = differential_lines(differential(profile(BEFORE), profile(AFTER)))
     text = mail(finding, scenario([claim()]), ["blklab run x"], changed)
-    rows = [line.split() for line in text.splitlines() if line.endswith("schedule (new)")]
-    assert rows == [["+60", "0", "->", "60", "0.00", "->", "1.00", "schedule", "(new)"]]
+    rows = [line.split() for line in text.splitlines() if line.endswith("schedule (only after)")]
+    assert rows == [["+60", "0", "->", "60", "0.00", "->", "1.00", "schedule", "(only", "after)"]]
     assert text.startswith("Subject: [REGRESSION] ")
     assert f"#regzbot introduced: {commits[5]}\n" in text
     assert "0.9900 .. 1.000 before, 0.02000 .. 0.03000 since" in text
