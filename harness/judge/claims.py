@@ -15,6 +15,7 @@ from harness.judge.operands import (
     TOO_BUSY,
     Evidence,
     Unavailable,
+    above_bound,
     arms_needed,
     guest_idle,
     operands,
@@ -173,8 +174,7 @@ class ControlVerdict(EntryVerdict):
     @property
     def held(self) -> bool:
         """Whether it was measured and did not fail: the scenario cannot see the fault."""
-        judgement = self.judgement
-        return judgement is not None and judgement.status is Status.ERROR and judgement.ensemble is not None
+        return self.judgement is not None and self.judgement.reason == HELD
 
 
 @dataclass(frozen=True)
@@ -264,8 +264,9 @@ def judge_ratio(ratio: Ratio, expect: Bound, evidence: Evidence, seeds: Sequence
         ensemble = ratio_ensemble(ratio, evidence, seeds)
     except Unavailable as lacking:
         return Judgement(lacking.status, None, lacking.reason)
-    if not guest_idle(ratio, evidence, seeds):
-        return Judgement(Status.DONE, ensemble, TOO_BUSY)
+    wrong = above_bound(ratio, ensemble, evidence)
+    if wrong or not guest_idle(ratio, evidence, seeds):
+        return Judgement(Status.ERROR if wrong else Status.DONE, ensemble, wrong or TOO_BUSY)
     if evidence.rule is not None:
         return _under_noise(evidence.rule, ensemble, expect, _scatter(ratio, evidence, ensemble))
     holding = ensemble.holding(expect)

@@ -273,7 +273,7 @@ def _cpu(use: LoadUse) -> Element:
 
 @dataclass(frozen=True)
 class _Tags:
-    """A host's tags: each of its LUNs may hold ``own`` of ``can_queue``, and the load wants ``demand``."""
+    """A set of a host's tags: each of its LUNs may hold ``own`` of ``can_queue``, and the load wants ``demand``."""
 
     host: str
     can_queue: int
@@ -289,7 +289,11 @@ class _Tags:
 def _queues(arm: Arm, way: _Way, use: LoadUse) -> Iterator[Element]:
     """Tags of hosts and of LUNs. A queue binds when it is full and the load has more than it holds."""
     tags = list(_all_tags(arm, way))
-    hosts = {host_tags.host: _host(host_tags, use) for host_tags in tags}
+    hosts: dict[str, Element] = {}
+    for element in (_host(host_tags, use) for host_tags in tags):
+        # Of sets of tags that no LUNs share the fullest stands for the host.
+        if element.share >= hosts.get(element.names[0], element).share:
+            hosts[element.names[0]] = element
     luns = {lun: _lun(lun, host_tags, use) for host_tags in tags for lun in host_tags.demand}
     for queues in (hosts, luns):
         for group, _ in _halves(list(queues), {name for name, element in queues.items() if element.binds}):
@@ -305,8 +309,10 @@ def _all_tags(arm: Arm, way: _Way) -> Iterator[_Tags]:
             demand[lun] += inf if role.disk in topology.stacks else role.iodepth
     for hba in topology.hbas.values():
         own = min(hba.cmd_per_lun, int(arm.queue.get("nr_requests", hba.cmd_per_lun)))
-        if mine := {lun: wanted for lun, wanted in demand.items() if topology.luns[lun].hba == hba.name}:
-            yield _Tags(hba.name, hba.tags, min(own, hba.tags), mine)
+        mine = {lun: wanted for lun, wanted in demand.items() if topology.luns[lun].hba == hba.name}
+        for users in [mine] if hba.shares_tags else [{lun: wanted} for lun, wanted in mine.items()]:
+            if users:
+                yield _Tags(hba.name, hba.tags, min(own, hba.tags), users)
 
 
 def _host(tags: _Tags, use: LoadUse) -> Element:

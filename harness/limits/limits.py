@@ -161,11 +161,12 @@ class LoadPlan:
         for name in reversed(self._topology.path(lun.name, disk.name)):
             yield FlowElement(FlowKind.LINK, name, 1.0), link_seconds(self._topology.links[name], part.request)
         hba = self._topology.hbas[lun.hba]
-        yield FlowElement(FlowKind.HOST, hba.name, hba.tags), held
+        if hba.shares_tags:
+            yield FlowElement(FlowKind.HOST, hba.name, hba.tags), held
 
     def _lun_queue(self, role: Role, lun: Lun) -> FlowElement:
         hba = self._topology.hbas[lun.hba]
-        active = sum(self._topology.luns[name].hba == hba.name for name in self._active)
+        active = sum(self._topology.luns[name].hba == hba.name for name in self._active) if hba.shares_tags else 1
         tags = min(hba.cmd_per_lun, fair_share(hba.tags, active), int(self._queue.get("nr_requests", 1 << 30)))
         return FlowElement(FlowKind.LUN, lun.name, tags, role.name if self._private else "")
 
@@ -286,6 +287,8 @@ def tags_available(topology: Topology, every: Sequence[Role], lun: str) -> int:
 
 
 def active_luns(topology: Topology, every: Sequence[Role], hba: str) -> int:
-    """LUNs of ``hba`` on which these roles do I/O."""
+    """LUNs that use one set of tags of ``hba`` while these roles do I/O."""
+    if not topology.hbas[hba].shares_tags:
+        return 1
     active = {lun for role in every for lun in topology.leaves(role.disk)}
     return sum(topology.luns[lun].hba == hba for lun in active)

@@ -33,7 +33,7 @@ _BLIND = {
 
 _CLAIMS = {
     Status.FAIL: "failed",
-    Status.ERROR: "could not be judged: boots went wrong",
+    Status.ERROR: "could not be judged: boots or the lab's model went wrong",
     Status.MISS: "could not be judged: boots left no result",
     Status.DONE: "inconclusive",
     Status.SKIP: "could not be judged: this kernel or run lacks what they need",

@@ -76,7 +76,9 @@ COST = Field("cost", time(0, _SECOND), "time of the link for each request, besid
 
 MODEL = Field("model", Text(), "model name", "LSI SAS1068E")
 DRIVER = Field("driver", Choice(tuple(Driver)), "device that plays the HBA", required=True)
-CAN_QUEUE = Field("can_queue", Integer(1, 10240), "tags that all LUNs of the HBA share", "254", required=True)
+CAN_QUEUE = Field(
+    "can_queue", Integer(1, 10240), "tags that all LUNs of the HBA share (nvmet-tcp: of each)", "254", required=True
+)
 CMD_PER_LUN = Field("cmd_per_lun", Integer(1, 10240), "tags that one LUN may hold", "32", absent="can_queue")
 HW_QUEUES = Field("hw_queues", Integer(1, 64), "hardware queues", "1", default=1)
 SLOT = Field("slot", Text(), "slot that it is plugged into", '"9"')

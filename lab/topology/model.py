@@ -114,6 +114,11 @@ class Hba:
     interrupts: int | None = None
 
     @property
+    def shares_tags(self) -> bool:
+        """Whether its LUNs share the tags: those of nvmet-tcp are controllers with a queue each."""
+        return self.driver is not Driver.NVMET_TCP
+
+    @property
     def tags(self) -> int:
         """Requests that fit: a ring of NVMe is full with one entry free, nvme-tcp keeps one tag for its connect."""
         return self.can_queue - 1 if self.driver in (Driver.NVME, Driver.NVMET_TCP) else self.can_queue

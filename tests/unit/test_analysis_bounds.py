@@ -32,6 +32,17 @@ def test_shared_tags_have_closed_forms() -> None:
     assert arm_bound(arm, SOLO, "fast", "iops") == pytest.approx(2_000)
 
 
+def test_each_controller_of_nvme_over_tcp_has_its_own_queue() -> None:
+    """65 entries hold 64 requests of 4 ms on each of two LUNs: 16,000 a second each."""
+    disks = {name: Disk(name, GIB, service=4 * MS) for name in ("fast", "slow")}
+    luns = {name: Lun(name, "port", (name,)) for name in disks}
+    topology = Topology("t", "", 1, {"port": Hba("port", Driver.NVMET_TCP, 65, 65)}, disks, luns)
+    both = load("both", role("fast", "fast", 256), role("slow", "slow", 256))
+    assert bound(topology, both, both.roles["fast"], "iops") == pytest.approx(16_000)
+    shared = replace(topology, hbas={"port": Hba("port", Driver.NVME, 65, 65)})
+    assert bound(shared, both, both.roles["fast"], "iops") == pytest.approx(8_000)
+
+
 @pytest.mark.parametrize(("iodepth", "iops"), [(1, 250), (8, 2_000), (32, 8_000), (256, 8_000)])
 def test_a_shallow_victim_is_bound_by_its_own_depth(iodepth: int, iops: float) -> None:
     together = load("together", role("victim", "fast", iodepth), role("slow", "slow"))

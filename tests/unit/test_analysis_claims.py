@@ -41,6 +41,30 @@ def test_the_seeds_decide_a_claim_if_they_agree() -> None:
     assert "the bound lies inside the ensemble (it holds under seed 1, 3 only)" in only(verdict).sentence
 
 
+@pytest.mark.parametrize(
+    ("share", "status"), [(1.02, Status.PASS), (1.03, Status.FAIL), (1.031, Status.ERROR), (2.0, Status.ERROR)]
+)
+def test_a_figure_above_its_own_bound_is_an_error_of_the_lab(share: float, status: Status) -> None:
+    results = [replace(cell("none", seed, 1), figures=at_share(share)) for seed in SEEDS]
+    verdict = judge(scenario([BOUND_CLAIM]), results)
+    assert only(verdict).judgement.status is status
+    if status is Status.ERROR:
+        figures = f"none.together.fast.iops is {share * 8000:.5g}, its bound 8000: no device of this topology does that"
+        assert only(verdict).sentence.startswith(figures)
+        assert verdict.exit_code == 125
+
+
+def test_a_figure_above_the_bound_of_another_load_is_none() -> None:
+    other = claim(AT_LEAST, ratio("none.together.fast.iops", "bound.none.together.slow.iops"))
+    results = [replace(cell("none", seed, 1), figures=at_share(0.5)) for seed in SEEDS]
+    assert only(judge(scenario([other]), results)).judgement.status is Status.PASS
+
+
+def at_share(share: float) -> dict[tuple[str, str, str], float]:
+    idle = {(load, "guest", "cpu.idle"): 0.9 for load in ("solo", "together")}
+    return {("together", "fast", "iops"): 8000 * share, **idle}
+
+
 def test_an_optional_claim_is_shown_and_not_counted() -> None:
     verdict = judge(scenario([claim(), claim(AT_MOST, optional=True)]), cells("none", 95, 95, 95))
     assert verdict.status is Status.PASS

@@ -88,7 +88,8 @@ def _tags(topology: Topology, hba: Hba) -> Iterator[str]:
     """By Little's law, at the least time that a request can take."""
     scaled = Scaled(topology.scale)
     luns = tuple(lun.name for lun in topology.luns.values() if lun.hba == hba.name)
-    yield f"{hba.can_queue} for {plural(len(luns), 'LUN')}, {hba.cmd_per_lun} each at most"
+    each = "" if hba.shares_tags else "each of "
+    yield f"{hba.can_queue} for {each}{plural(len(luns), 'LUN')}, {hba.cmd_per_lun} each at most"
     for words, rw, bs in (("streams of 1M", "read", STREAM), ("random 4k reads", "randread", RANDOM)):
         bounds = _bounds(topology, _targets(topology, luns), rw, bs)
         for limit in bounds.limits if bounds else ():
