@@ -60,6 +60,27 @@ def test_a_figure_above_the_bound_of_another_load_is_none() -> None:
     assert only(judge(scenario([other]), results)).judgement.status is Status.PASS
 
 
+def test_one_seed_above_the_bound_is_enough() -> None:
+    results = [replace(cell("none", seed, 1), figures=at_share(0.5 + 0.6 * (seed == SEEDS[1]))) for seed in SEEDS]
+    assert only(judge(scenario([BOUND_CLAIM]), results)).judgement.status is Status.ERROR
+
+
+@pytest.mark.parametrize(
+    ("figure", "of", "status"),
+    [
+        ("bw", "bw", Status.ERROR),
+        ("members.bw", "bw", Status.ERROR),
+        ("members.bw", "iops", Status.PASS),
+        ("bw", "lat.mean", Status.PASS),
+    ],
+)
+def test_only_rates_are_held_against_the_bound_of_the_same_rate(figure: str, of: str, status: Status) -> None:
+    rate = claim(AT_LEAST, ratio(f"none.together.fast.{figure}", f"bound.none.together.fast.{of}"))
+    figures = at_share(0.5) | {("together", "fast", figure): 1.1 * 8000 * 4096}
+    results = [replace(cell("none", seed, 1), figures=figures) for seed in SEEDS]
+    assert only(judge(scenario([rate]), results)).judgement.status is status
+
+
 def at_share(share: float) -> dict[tuple[str, str, str], float]:
     idle = {(load, "guest", "cpu.idle"): 0.9 for load in ("solo", "together")}
     return {("together", "fast", "iops"): 8000 * share, **idle}

@@ -128,7 +128,8 @@ def _box(topology: Topology, step: RouteStep, scaled: Scaled) -> Box:
     name = step.names[0]
     if step.kind == HBA:
         hba = topology.hbas[name]
-        queues = (f"can_queue {hba.can_queue}, cmd_per_lun {hba.cmd_per_lun}", f"{hba.hw_queues} hardware queue")
+        each = "" if hba.shares_tags else " for each LUN"
+        queues = (f"can_queue {hba.can_queue}{each}, cmd_per_lun {hba.cmd_per_lun}", f"{hba.hw_queues} hardware queue")
         place = ", ".join(filter(None, (hba.slot and f"slot {hba.slot}", f"node {hba.node}" if hba.node else "")))
         more = f"{queues[1]}s" if hba.hw_queues > 1 else ""
         return Box(HBA, step.names, tuple(filter(None, (hba.model, f"played by {hba.driver}", place, queues[0], more))))
