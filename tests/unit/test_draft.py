@@ -15,6 +15,7 @@ from harness.intake.jobs import draft_jobs
 from harness.intake.scaling import demands
 from harness.judge.cells import CellResult
 from harness.judge.verdict import judge
+from harness.limits.limits import arm_bound
 from harness.limits.load import load_scenario
 from harness.report.words import conclusion
 from harness.scenario.model import Scenario, Status
@@ -349,12 +350,14 @@ def _cells(scenario: Scenario, value: float) -> list[CellResult]:
 def test_drafts_decide_nothing_until_their_bounds_are_set(tmp_path: Path) -> None:
     scenario = _draft(EXAMPLES / "fio-seq-read.fio", tmp_path)
     (claim,) = scenario.claims
+    (load,) = scenario.loads.values()
+    allowed = arm_bound(scenario.arms["base"], load, "file1", "iops")
     for value in (1e9, 1.0):
         verdict = judge(scenario, _cells(scenario, value))
         assert verdict.claims[0].text.endswith("(draft)")
         assert verdict.exit_code == EXIT_CANNOT_JUDGE
-    assert "1 claim is a draft: set bounds" in conclusion(judge(scenario, _cells(scenario, 16_000.0)))
+    assert "1 claim is a draft: set bounds" in conclusion(judge(scenario, _cells(scenario, allowed)))
     decided = replace(scenario, claims=(replace(claim, draft=False),))
     decided = replace(decided, digest=identity(decided))
-    assert judge(decided, _cells(decided, 16_000.0)).status is Status.PASS
+    assert judge(decided, _cells(decided, allowed)).status is Status.PASS
     assert judge(decided, _cells(decided, 1.0)).status is Status.FAIL
